@@ -1,0 +1,12 @@
+//! Whatever stands in a table, and whatever follows the header of a GPU trace: no panic on the way to any output.
+
+#![no_main]
+
+mod whole_way;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    whole_way::report(&[data]);
+    whole_way::report(&[b"Start (ns),Duration (ns),Device,Strm,Name\n", data]);
+});

@@ -1,0 +1,50 @@
+//! From bytes to every output, for the targets that share the way; each output must come, and the sums must agree.
+
+use gpuprism::analysis::results::Attribution;
+use gpuprism::analysis::{Options, analyze};
+use gpuprism::input::{Imported, Importer};
+use gpuprism::report::{Report, TABLES, csv, html_page, markdown, table, terminal::terminal};
+use gpuprism::rules::{RuleBook, RuleSet};
+use gpuprism::trace::Trace;
+use std::sync::LazyLock;
+
+static RULES: LazyLock<RuleSet> = LazyLock::new(|| RuleBook::embedded().select("gpuprism", "default").unwrap());
+
+/// Reads the pieces as one file and renders what comes of it.
+pub fn report(pieces: &[&[u8]]) {
+    let mut importer = Importer::new("fuzz");
+    if pieces.iter().any(|piece| importer.feed(piece).is_err()) {
+        return;
+    }
+    let Ok(Imported::Trace(trace)) = importer.finish() else { return };
+    let runs = [
+        (Attribution::FirstCome, false),
+        (Attribution::FirstCome, true),
+        (Attribution::Fair, false),
+        (Attribution::Exclusive, true),
+    ];
+    let runs = runs.map(|(attribution, merge_devices)| {
+        let run = analyze(&trace, &RULES, Options { attribution, merge_devices, wall: None });
+        let union = if merge_devices { run.totals.union_all_ns } else { run.totals.union_ns };
+        if is_within_a_century(&trace) && attribution != Attribution::Exclusive {
+            assert_eq!(run.totals.elapsed_ns, union, "{attribution:?}, merged: {merge_devices}");
+        }
+        run
+    });
+    let report = Report::new(runs.into());
+    let json = report.json();
+    assert_eq!(Report::read("fuzz", &json).unwrap().json(), json);
+    for (id, _) in TABLES {
+        csv(&table(&report, id, None).unwrap());
+    }
+    markdown(&report);
+    html_page(&report, "fuzz");
+    let shown = terminal(&report, 0);
+    assert!(!shown.chars().any(|character| character.is_control() && character != '\n'), "{shown:?}");
+}
+
+/// Beyond that, sums stop at the largest number instead of adding up.
+fn is_within_a_century(trace: &Trace) -> bool {
+    const CENTURY_NS: i64 = 3_155_760_000_000_000_000;
+    trace.gpu_ops.iter().map(|op| op.duration.0).fold(0, i64::saturating_add) < CENTURY_NS
+}

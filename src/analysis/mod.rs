@@ -1,0 +1,15 @@
+//! Pure functions from a trace to typed results, a file per question.
+
+mod notices;
+pub mod overlap;
+mod pivot;
+pub mod results;
+mod run;
+
+pub use pivot::{Pivot, PivotRow, pivot};
+pub use run::{Options, analyze};
+
+/// The part of a bar in which a device runs nothing, as gputrc2graph calls it.
+pub const CPU: &str = "CPU (non-GPU)";
+/// The part of a bar in which several ops run, where only exclusive time is owned.
+pub const SHARED: &str = "shared by several ops";

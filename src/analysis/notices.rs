@@ -1,0 +1,155 @@
+//! What the reader should know before believing the numbers: one sentence and one piece of advice a problem.
+
+use super::results::{Notice, Severity, Wall, WallSource};
+use crate::trace::{DeviceId, Ns, Problem, ProblemKind, Trace};
+use std::collections::HashMap;
+
+/// All notices of a trace, most severe first.
+pub(super) fn of(trace: &Trace, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    notices.extend(no_gpu_events(trace));
+    notices.extend(trace.problems.iter().map(|problem| of_problem(trace, problem)));
+    notices.extend(wall_raised(wall, given));
+    notices.extend(merged_ranks(trace));
+    notices.extend(overlap_on_a_stream(trace));
+    notices.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
+    notices
+}
+
+fn notice(severity: Severity, code: &str, count: u64, message: String, advice: &str) -> Notice {
+    Notice { severity, code: code.to_owned(), message, count, advice: advice.to_owned() }
+}
+
+fn no_gpu_events(trace: &Trace) -> Option<Notice> {
+    trace.gpu_ops.is_empty().then(|| {
+        notice(
+            Severity::Error,
+            "no_gpu_events",
+            trace.events.cpu,
+            format!("no GPU events; {} CPU events", trace.events.cpu),
+            "Was ProfilerActivity.CUDA on? Is this the front end's own trace, or one of graph capture? \
+             Open the trace of a worker rank, taken while requests ran.",
+        )
+    })
+}
+
+fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Notice {
+    let whole = format!("{} GPU ops were read before that", trace.gpu_ops.len());
+    match kind {
+        ProblemKind::Truncated => notice(
+            Severity::Warning,
+            "truncated",
+            count,
+            format!("the file is cut short at byte {first_at}; {whole}"),
+            "The profiler was killed or the copy was interrupted: all numbers cover only the part that is there.",
+        ),
+        ProblemKind::Unclosed => notice(
+            Severity::Info,
+            "unclosed_list",
+            count,
+            format!("the event list has no closing bracket at byte {first_at}; {whole}"),
+            "The format allows this; if the file may have been cut, the numbers cover only the part that is there.",
+        ),
+        ProblemKind::DamagedGzip => notice(
+            Severity::Warning,
+            "damaged_gzip",
+            count,
+            format!("the compressed data is damaged in the part that begins at byte {first_at}; {whole}"),
+            "Copy the file again; all numbers cover only the part that could be unpacked.",
+        ),
+        ProblemKind::UnreadableEvent => notice(
+            Severity::Warning,
+            "unreadable_events",
+            count,
+            format!("{} could not be read, the first at byte {first_at}", counted(count, "event", "events")),
+            "The file is damaged there. What could be read is counted; times of lost events are missing.",
+        ),
+        ProblemKind::OpWithoutTime => notice(
+            Severity::Warning,
+            "gpu_op_without_time",
+            count,
+            format!("{} without start or duration, the first at byte {first_at}", counted(count, "GPU op", "GPU ops")),
+            "They are left out of all numbers; a newer profiler writes both.",
+        ),
+        ProblemKind::ImpossibleDuration => notice(
+            Severity::Warning,
+            "impossible_duration",
+            count,
+            format!("{} with an impossible time, the first at {first_at}", counted(count, "GPU op", "GPU ops")),
+            "A negative duration or one of decades: a known fault of profilers. They are left out of all numbers.",
+        ),
+        ProblemKind::UnreadableRow => notice(
+            Severity::Warning,
+            "unreadable_rows",
+            count,
+            format!("{} of the table could not be read, the first at row {first_at}", counted(count, "row", "rows")),
+            "They are left out of all numbers. Print one report a file: `nsys stats -r cuda_gpu_trace --format csv`.",
+        ),
+        ProblemKind::OpenLastRow => notice(
+            Severity::Info,
+            "open_last_row",
+            count,
+            format!("the last row, {first_at}, has no line end"),
+            "If the file may have been cut, the numbers cover only the part that is there, and the last name may be short.",
+        ),
+        ProblemKind::TrailingData => notice(
+            Severity::Warning,
+            "trailing_data",
+            count,
+            format!("{} after the end of the trace are not read", counted(count, "byte", "bytes")),
+            "Two traces in one file? Several ranks may have written to the same path: give each its own.",
+        ),
+    }
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn wall_raised(wall: &Wall, given: Option<Ns>) -> Option<Notice> {
+    let given = given.filter(|_| wall.source == WallSource::RaisedToBusy)?;
+    Some(notice(
+        Severity::Warning,
+        "wall_below_busy",
+        1,
+        format!(
+            "the wall time given ({given}) is shorter than the GPU was busy ({} ns), which stands in for it",
+            wall.wall_ns
+        ),
+        "Profiling slows a run down: the CPU (non-GPU) slice is unknown here, not zero.",
+    ))
+}
+
+fn merged_ranks(trace: &Trace) -> Option<Notice> {
+    let ranks = trace.devices.iter().filter(|device| device.id.starts_with('[')).count();
+    (ranks > 1).then(|| {
+        notice(
+            Severity::Info,
+            "merged_ranks",
+            ranks as u64,
+            format!("a file of {ranks} merged ranks; each counts as a device of its own"),
+            "Clocks of ranks differ: compare ranks by their own totals.",
+        )
+    })
+}
+
+/// Kernels that overlap on their own stream are real (programmatic dependent launch) or clock artefacts; viewers that
+/// nest slices drop them, gpuprism counts them.
+fn overlap_on_a_stream(trace: &Trace) -> Option<Notice> {
+    let mut reach: HashMap<(DeviceId, i64), Ns> = HashMap::new();
+    let mut count = 0;
+    for op in trace.gpu_ops.iter().filter(|op| op.stream >= 0) {
+        let reach = reach.entry((op.device, op.stream)).or_insert(op.start);
+        count += u64::from(op.start < *reach);
+        *reach = op.end().max(*reach);
+    }
+    (count > 0).then(|| {
+        notice(
+            Severity::Info,
+            "overlap_on_a_stream",
+            count,
+            format!("{} before the one ahead on the same stream has ended", counted(count, "GPU op starts", "GPU ops start")),
+            "Programmatic dependent launch does this, and so do clock artefacts. All are counted; the union counts shared time once.",
+        )
+    })
+}

@@ -1,0 +1,288 @@
+//! Who owns the time when GPU ops overlap: first come, fair split, exclusive; and the union that they share out.
+//!
+//! - *First come* is gputrc2graph's: the op that started first owns the overlap, equal starts in file order.
+//! - *Fair*: each of the n ops running at an instant owns one nth of it. Whole nanoseconds are handed out so that the
+//!   sum over names is the union exactly: what rounding leaves goes to the largest remainders, ties by name.
+//! - *Exclusive*: only the time in which nothing else runs.
+//!
+//! First come and fair sum up to the union; exclusive <= fair and first come <= duration. A *timeline* is one device,
+//! or all of them when they are merged; timelines never share time with each other.
+
+use crate::trace::{Ns, Trace};
+
+/// What every name owns, indexed by name id; sums over all timelines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owned {
+    /// See the module's head.
+    pub first_come_ns: Vec<i64>,
+    /// See the module's head.
+    pub fair_ns: Vec<i64>,
+    /// See the module's head.
+    pub exclusive_ns: Vec<i64>,
+    /// Time with at least one op running, a value per timeline.
+    pub union_ns: Vec<i64>,
+}
+
+/// Shares out the time of a trace, with a timeline per device, or one for all devices.
+pub fn share_out(trace: &Trace, merge_devices: bool) -> Owned {
+    let timelines = if merge_devices { 1 } else { trace.devices.len() };
+    let mut first_come_ns = vec![0; trace.names.len()];
+    let mut union_ns = vec![0; timelines];
+    let mut reach = vec![None; timelines];
+    let mut members: Vec<Vec<Interval>> = vec![Vec::new(); timelines];
+    for op in trace.gpu_ops.iter() {
+        let (name, timeline) = (op.name.0 as usize, if merge_devices { 0 } else { op.device.0 as usize });
+        let (Some(reach), Some(members)) = (reach.get_mut(timeline), members.get_mut(timeline)) else { continue };
+        let gained = gain(reach, op.start, op.end());
+        add(&mut first_come_ns, name, gained);
+        add(&mut union_ns, timeline, gained);
+        if op.duration > Ns::ZERO {
+            members.push(Interval { start: op.start, end: op.end(), name });
+        }
+    }
+    let mut split = Split::new(trace.names.len());
+    for timeline in members {
+        split.sweep(timeline);
+    }
+    let total = union_ns.iter().fold(0_i64, |sum, union| sum.saturating_add(*union));
+    let names: Vec<&str> = trace.names.iter().collect();
+    let fair_ns = split.fair_ns(total, &names);
+    Owned { first_come_ns, fair_ns, exclusive_ns: split.exclusive_ns, union_ns }
+}
+
+/// Time in which at least one op runs on any device.
+pub fn union_of_all(trace: &Trace) -> i64 {
+    let mut reach = None;
+    trace.gpu_ops.iter().fold(0, |sum, op| sum + gain(&mut reach, op.start, op.end()).0)
+}
+
+/// What an op adds to the union of those before it, which reaches up to `reach`.
+fn gain(reach: &mut Option<Ns>, start: Ns, end: Ns) -> Ns {
+    let from = reach.map_or(start, |reach| reach.max(start));
+    *reach = Some(reach.map_or(end, |reach| reach.max(end)));
+    end.since(from).max(Ns::ZERO)
+}
+
+fn add(sums: &mut [i64], index: usize, gained: Ns) {
+    if let Some(sum) = sums.get_mut(index) {
+        *sum = sum.saturating_add(gained.0);
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Interval {
+    start: Ns,
+    end: Ns,
+    name: usize,
+}
+
+/// Parts of a nanosecond: fixed point with 64 binary places, exact enough for any trace and the same on any machine.
+const PLACES: u32 = 64;
+
+/// Sums per name while timelines are swept.
+///
+/// Two running totals grow with time: what a sole op gains and what each of several ops gains. An op owns how much they
+/// grew from its start to its end, so each op costs two additions however many others run beside it.
+struct Split {
+    exclusive_ns: Vec<i64>,
+    shared: Vec<i128>,
+}
+
+impl Split {
+    fn new(names: usize) -> Self {
+        Self { exclusive_ns: vec![0; names], shared: vec![0; names] }
+    }
+
+    fn sweep(&mut self, starts: Vec<Interval>) {
+        let mut ends = starts.clone();
+        ends.sort_unstable_by_key(|interval| interval.end);
+        let (mut sole, mut each) = (0_i64, 0_i128);
+        let (mut running, mut now) = (0_i128, Ns::ZERO);
+        let mut starts = starts.iter().peekable();
+        for ending in &ends {
+            while let Some(starting) = starts.next_if(|starting| starting.start < ending.end) {
+                advance(running, starting.start.since(now), &mut sole, &mut each);
+                (running, now) = (running + 1, starting.start);
+                self.credit(starting.name, -sole, -each);
+            }
+            advance(running, ending.end.since(now), &mut sole, &mut each);
+            (running, now) = (running - 1, ending.end);
+            self.credit(ending.name, sole, each);
+        }
+    }
+
+    fn credit(&mut self, name: usize, sole: i64, each: i128) {
+        if let (Some(exclusive), Some(shared)) = (self.exclusive_ns.get_mut(name), self.shared.get_mut(name)) {
+            *exclusive = exclusive.wrapping_add(sole);
+            *shared = shared.wrapping_add(each);
+        }
+    }
+
+    fn fair_ns(&self, union_ns: i64, names: &[&str]) -> Vec<i64> {
+        let whole =
+            |(sole, shared): (&i64, &i128)| sole.saturating_add(i64::try_from(shared >> PLACES).unwrap_or(i64::MAX));
+        let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(whole).collect();
+        let handed_out = fair.iter().fold(0_i64, |sum, part| sum.saturating_add(*part));
+        let left = usize::try_from(union_ns.saturating_sub(handed_out)).unwrap_or(0);
+        let mut by_remainder: Vec<(u64, &str, usize)> = self
+            .shared
+            .iter()
+            .zip(names)
+            .enumerate()
+            .map(|(index, (shared, name))| (*shared as u64, *name, index))
+            .collect();
+        by_remainder.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        for (_, _, index) in by_remainder.into_iter().take(left) {
+            add(&mut fair, index, Ns(1));
+        }
+        fair
+    }
+}
+
+/// Lets time pass for the ops that run.
+fn advance(running: i128, passed: Ns, sole: &mut i64, each: &mut i128) {
+    match running {
+        0 => {}
+        1 => *sole = sole.wrapping_add(passed.0),
+        several => *each = each.wrapping_add((i128::from(passed.0) << PLACES) / several),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Format, GpuOp, OpKind, TraceBuilder};
+    use proptest::prelude::*;
+
+    /// (start, duration, name, device)
+    type Op = (i64, i64, u8, u8);
+
+    fn trace(ops: &[Op]) -> Trace {
+        let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
+        for &(start, duration, name, device) in ops {
+            let op = GpuOp {
+                start: Ns(start),
+                duration: Ns(duration),
+                name: builder.trace.names.intern(&char::from(b'a' + name).to_string()),
+                device: builder.device(&device.to_string(), ""),
+                stream: 0,
+                kind: OpKind::Kernel,
+            };
+            builder.trace.gpu_ops.push(op);
+        }
+        builder.finish()
+    }
+
+    /// By name, in the order of the alphabet, so that traces with other orders of appearance compare.
+    fn by_name(trace: &Trace, values: &[i64]) -> Vec<(String, i64)> {
+        let mut named: Vec<_> = trace.names.iter().map(str::to_owned).zip(values.iter().copied()).collect();
+        named.sort();
+        named
+    }
+
+    #[test]
+    fn the_worked_example_of_gputrc2graph() {
+        let trace = trace(&[(0, 10, 0, 0), (5, 10, 1, 0), (8, 4, 2, 0), (20, 5, 0, 0), (25, 5, 1, 0)]);
+        let owned = share_out(&trace, true);
+        assert_eq!(owned.first_come_ns, [15, 10, 0]);
+        assert_eq!(owned.union_ns, [25]);
+        // Alone: a 0-5 and 20-25, b 12-15 and 25-30. Together: a, b 5-8 and b, c 10-12 in halves, a, b, c 8-10 in thirds.
+        assert_eq!(owned.exclusive_ns, [10, 8, 0]);
+        // a 10 + 1.5 + 0.667, b 8 + 1.5 + 0.667 + 1, c 0.667 + 1: two nanoseconds are left for the largest remainders.
+        assert_eq!(owned.fair_ns, [12, 11, 2]);
+    }
+
+    #[test]
+    fn devices_share_nothing_unless_merged() {
+        let trace = trace(&[(0, 10, 0, 0), (0, 10, 1, 1)]);
+        let apart = share_out(&trace, false);
+        assert_eq!(
+            (apart.first_come_ns, apart.exclusive_ns, apart.union_ns),
+            (vec![10, 10], vec![10, 10], vec![10, 10])
+        );
+        let merged = share_out(&trace, true);
+        assert_eq!((merged.first_come_ns, merged.exclusive_ns, merged.fair_ns), (vec![10, 0], vec![0, 0], vec![5, 5]));
+        assert_eq!(union_of_all(&trace), 10);
+    }
+
+    /// Nanosecond by nanosecond: the definition itself, in 60ths so that up to six ops split evenly.
+    fn tick_by_tick(ops: &[Op], names: usize) -> (Vec<i64>, Vec<i64>, i64) {
+        let (mut sixtieths, mut alone, mut union) = (vec![0; names], vec![0; names], 0);
+        for now in 0..200 {
+            for device in 0..3 {
+                let running: Vec<&Op> =
+                    ops.iter().filter(|op| op.3 == device && op.0 <= now && now < op.0 + op.1).collect();
+                union += i64::from(!running.is_empty());
+                for op in &running {
+                    sixtieths[usize::from(op.2)] += 60 / running.len() as i64;
+                    alone[usize::from(op.2)] += i64::from(running.len() == 1);
+                }
+            }
+        }
+        (sixtieths, alone, union)
+    }
+
+    fn some_ops() -> impl Strategy<Value = Vec<Op>> {
+        prop::collection::vec((0_i64..100, 0_i64..60, 0_u8..4, 0_u8..3), 1..7)
+    }
+
+    proptest! {
+        #[test]
+        fn shares_equal_the_definition(ops in some_ops()) {
+            let trace = trace(&ops);
+            let owned = share_out(&trace, false);
+            let (sixtieths, alone, union) = tick_by_tick(&ops, 4);
+            prop_assert_eq!(owned.union_ns.iter().sum::<i64>(), union);
+            for (index, name) in trace.names.iter().enumerate() {
+                let letter = usize::from(name.as_bytes()[0] - b'a');
+                prop_assert_eq!(owned.exclusive_ns[index], alone[letter]);
+                prop_assert!((owned.fair_ns[index] * 60 - sixtieths[letter]).abs() < 60, "fair is off by a nanosecond or more");
+            }
+        }
+
+        #[test]
+        fn the_algebra_holds(ops in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..6, 0_u8..3), 0..60), merge in any::<bool>()) {
+            let trace = trace(&ops);
+            let owned = share_out(&trace, merge);
+            let union: i64 = owned.union_ns.iter().sum();
+            prop_assert_eq!(owned.first_come_ns.iter().sum::<i64>(), union);
+            prop_assert_eq!(owned.fair_ns.iter().sum::<i64>(), union);
+            let mut durations = vec![0; trace.names.len()];
+            trace.gpu_ops.iter().for_each(|op| durations[op.name.0 as usize] += op.duration.0);
+            for (index, duration) in durations.iter().enumerate() {
+                for elapsed in [owned.first_come_ns[index], owned.fair_ns[index]] {
+                    prop_assert!(owned.exclusive_ns[index] <= elapsed && elapsed <= *duration);
+                }
+            }
+            if merge {
+                prop_assert_eq!(union_of_all(&trace), union);
+            }
+        }
+
+        #[test]
+        fn order_matters_only_to_first_come_and_only_among_equal_starts(
+            (ops, shuffled) in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..6, 0_u8..3), 0..40)
+                .prop_flat_map(|ops| (Just(ops.clone()), Just(ops).prop_shuffle()))
+        ) {
+            let (one, other) = (trace(&ops), trace(&shuffled));
+            let (a, b) = (share_out(&one, false), share_out(&other, false));
+            prop_assert_eq!(by_name(&one, &a.fair_ns), by_name(&other, &b.fair_ns));
+            prop_assert_eq!(by_name(&one, &a.exclusive_ns), by_name(&other, &b.exclusive_ns));
+            prop_assert_eq!(a.union_ns, b.union_ns);
+            let mut starts: Vec<_> = ops.iter().map(|op| (op.3, op.0)).collect();
+            starts.sort_unstable();
+            if starts.windows(2).all(|pair| pair[0] != pair[1]) {
+                prop_assert_eq!(by_name(&one, &a.first_come_ns), by_name(&other, &b.first_come_ns));
+            }
+        }
+    }
+
+    #[test]
+    fn times_at_the_edge_of_64_bits_do_not_overflow() {
+        let far = 1_i64 << 61;
+        let trace =
+            trace(&[(-far, far - 1, 0, 0), (-far, far - 1, 1, 0), (far, far - 1, 2, 0), (2 * far - 1, far - 1, 3, 0)]);
+        let owned = share_out(&trace, false);
+        assert_eq!(owned.fair_ns.iter().sum::<i64>(), owned.union_ns[0]);
+    }
+}

@@ -1,0 +1,218 @@
+//! Puts the answers about one trace together.
+
+use super::notices;
+use super::overlap::{Owned, share_out, union_of_all};
+use super::results::{Attribution, Category, Device, Kernel, Run, Totals, Wall, WallSource};
+use crate::rules::engines::{Engines, Evidence};
+use crate::rules::{RuleSet, names};
+use crate::trace::{Ns, OpKind, Trace};
+use std::collections::BTreeMap;
+
+/// What the person chose for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// What `elapsed_ns` means.
+    pub attribution: Attribution,
+    /// All devices as one, as gputrc2graph does.
+    pub merge_devices: bool,
+    /// The wall time of the same work without a profiler.
+    pub wall: Option<Ns>,
+}
+
+/// Answers everything about one trace.
+pub fn analyze(trace: &Trace, rules: &RuleSet, options: Options) -> Run {
+    let owned = share_out(trace, options.merge_devices);
+    let counted = count(trace);
+    let mut kernels = kernels(trace, rules, options, &owned, &counted);
+    let window_ns = window(trace.gpu_ops.iter().map(|op| (op.start, op.end())));
+    let devices_union: Vec<i64> =
+        if options.merge_devices { share_out(trace, false).union_ns } else { owned.union_ns.clone() };
+    let totals = Totals {
+        gpu_ops: trace.gpu_ops.len() as u64,
+        kernels: trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel).count() as u64,
+        distinct_names: kernels.len() as u64,
+        duration_ns: sum(kernels.iter().map(|kernel| kernel.duration_ns)),
+        kernel_duration_ns: sum(trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel).map(|op| op.duration.0)),
+        union_ns: sum(devices_union.iter().copied()),
+        union_all_ns: union_of_all(trace),
+        window_ns,
+        elapsed_ns: sum(kernels.iter().map(|kernel| kernel.elapsed_ns)),
+    };
+    for kernel in &mut kernels {
+        kernel.elapsed_share = share(kernel.elapsed_ns, totals.elapsed_ns);
+    }
+    kernels.sort_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
+    let wall = wall(options, window_ns, &owned.union_ns, totals.elapsed_ns);
+    Run {
+        label: trace.label.clone(),
+        format: trace.format,
+        engine: engine(trace),
+        rules: rules.label().to_owned(),
+        attribution: options.attribution,
+        devices_merged: options.merge_devices,
+        devices: devices(trace, &devices_union, wall.wall_ns),
+        categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
+        notices: notices::of(trace, &wall, options.wall),
+        kernels,
+        totals,
+        wall,
+    }
+}
+
+/// Counts and durations of one name.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    count: u64,
+    duration_ns: i64,
+    min_ns: i64,
+    max_ns: i64,
+}
+
+fn count(trace: &Trace) -> Vec<Counted> {
+    let mut counted = vec![Counted { min_ns: i64::MAX, ..Counted::default() }; trace.names.len()];
+    for op in trace.gpu_ops.iter() {
+        if let Some(name) = counted.get_mut(op.name.0 as usize) {
+            name.count += 1;
+            name.duration_ns = name.duration_ns.saturating_add(op.duration.0);
+            name.min_ns = name.min_ns.min(op.duration.0);
+            name.max_ns = name.max_ns.max(op.duration.0);
+        }
+    }
+    counted
+}
+
+fn kernels(trace: &Trace, rules: &RuleSet, options: Options, owned: &Owned, counted: &[Counted]) -> Vec<Kernel> {
+    let elapsed = match options.attribution {
+        Attribution::FirstCome => &owned.first_come_ns,
+        Attribution::Fair => &owned.fair_ns,
+        Attribution::Exclusive => &owned.exclusive_ns,
+    };
+    let columns = elapsed.iter().zip(&owned.exclusive_ns).zip(&owned.fair_ns);
+    let rows = trace.names.iter().zip(counted).zip(columns);
+    rows.map(|((name, counted), ((&elapsed_ns, &exclusive_ns), &fair_ns))| {
+        let demangled = names::demangle(name);
+        Kernel {
+            name: name.to_owned(),
+            short_name: names::short(&demangled),
+            category: rules.category(name, &demangled).to_owned(),
+            count: counted.count,
+            duration_ns: counted.duration_ns,
+            elapsed_ns,
+            exclusive_ns,
+            fair_ns,
+            elapsed_share: 0.0,
+            mean_ns: share(counted.duration_ns, i64::try_from(counted.count).unwrap_or(i64::MAX)),
+            min_ns: counted.min_ns,
+            max_ns: counted.max_ns,
+        }
+    })
+    .collect()
+}
+
+fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category> {
+    let mut sums: BTreeMap<&str, Category> = BTreeMap::new();
+    for kernel in kernels {
+        let sum = sums.entry(&kernel.category).or_insert_with(|| Category {
+            category: kernel.category.clone(),
+            count: 0,
+            duration_ns: 0,
+            elapsed_ns: 0,
+            exclusive_ns: 0,
+            fair_ns: 0,
+            elapsed_share: 0.0,
+            bar_share: 0.0,
+        });
+        sum.count += kernel.count;
+        sum.duration_ns = sum.duration_ns.saturating_add(kernel.duration_ns);
+        sum.elapsed_ns = sum.elapsed_ns.saturating_add(kernel.elapsed_ns);
+        sum.exclusive_ns = sum.exclusive_ns.saturating_add(kernel.exclusive_ns);
+        sum.fair_ns = sum.fair_ns.saturating_add(kernel.fair_ns);
+    }
+    let mut categories: Vec<Category> = sums.into_values().collect();
+    for category in &mut categories {
+        category.elapsed_share = share(category.elapsed_ns, elapsed_ns);
+        category.bar_share = share(category.elapsed_ns, bar_ns);
+    }
+    categories.sort_by_key(|category| std::cmp::Reverse(category.elapsed_ns));
+    categories
+}
+
+/// What one device did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Done {
+    gpu_ops: u64,
+    duration_ns: i64,
+    span: Option<(Ns, Ns)>,
+}
+
+fn devices(trace: &Trace, union_ns: &[i64], wall_ns: i64) -> Vec<Device> {
+    let mut done = vec![Done::default(); trace.devices.len()];
+    for op in trace.gpu_ops.iter() {
+        if let Some(device) = done.get_mut(op.device.0 as usize) {
+            device.gpu_ops += 1;
+            device.duration_ns = device.duration_ns.saturating_add(op.duration.0);
+            let (first, last) = device.span.unwrap_or((op.start, op.end()));
+            device.span = Some((first.min(op.start), last.max(op.end())));
+        }
+    }
+    let rows = trace.devices.iter().zip(done).zip(union_ns);
+    rows.map(|((device, done), &union_ns)| Device {
+        id: device.id.clone(),
+        name: device.name.clone(),
+        gpu_ops: done.gpu_ops,
+        duration_ns: done.duration_ns,
+        union_ns,
+        window_ns: done.span.map_or(0, |(first, last)| last.since(first).0),
+        idle_ns: wall_ns.saturating_sub(union_ns),
+        busy_share: share(union_ns, wall_ns),
+    })
+    .collect()
+}
+
+/// The bar of a run: wall time once for each timeline, and what of it the GPU does not fill.
+fn wall(options: Options, window_ns: i64, timelines: &[i64], elapsed_ns: i64) -> Wall {
+    let busiest = timelines.iter().copied().max().unwrap_or(0);
+    let (wall_ns, source) = match options.wall {
+        None => (window_ns, WallSource::Window),
+        Some(given) if given.0 < busiest => (busiest, WallSource::RaisedToBusy),
+        Some(given) => (given.0, WallSource::Given),
+    };
+    let busy = sum(timelines.iter().copied());
+    let bar_ns = wall_ns.saturating_mul(i64::try_from(timelines.len().max(1)).unwrap_or(i64::MAX));
+    let (cpu_ns, shared_ns) = (bar_ns.saturating_sub(busy), busy.saturating_sub(elapsed_ns));
+    Wall {
+        wall_ns,
+        source,
+        bar_ns,
+        cpu_ns,
+        cpu_share: share(cpu_ns, bar_ns),
+        busy_share: share(busy, bar_ns),
+        shared_ns,
+        shared_share: share(shared_ns, bar_ns),
+    }
+}
+
+fn window(mut spans: impl Iterator<Item = (Ns, Ns)>) -> i64 {
+    let Some(first) = spans.next() else { return 0 };
+    let (start, end) = spans.fold(first, |(start, end), span| (start.min(span.0), end.max(span.1)));
+    end.since(start).0
+}
+
+/// The serving engine that names in the trace speak of.
+fn engine(trace: &Trace) -> Option<String> {
+    let engines = Engines::embedded();
+    let mut guess = engines.guess();
+    trace.clues.python_frames.iter().for_each(|name| guess.see(Evidence::Frame, name.as_bytes()));
+    trace.clues.annotations.iter().for_each(|name| guess.see(Evidence::Annotation, name.as_bytes()));
+    trace.names.iter().for_each(|name| guess.see(Evidence::Kernel, name.as_bytes()));
+    guess.label().map(str::to_owned)
+}
+
+fn sum(values: impl Iterator<Item = i64>) -> i64 {
+    values.fold(0, i64::saturating_add)
+}
+
+/// `part / whole`, zero where there is no whole. Nanoseconds below 2^53 (104 days) are exact in a double.
+fn share(part: i64, whole: i64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

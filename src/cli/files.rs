@@ -1,0 +1,154 @@
+//! Reads a file on two cores: one thread reads and unpacks, the other parses.
+
+use super::say;
+use crate::input::{Imported, Reader, Unpacker};
+use crate::report::terminal::clean;
+use crate::session::{self, Opened, RuleFile};
+use crate::trace::ProblemKind;
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Pieces large enough that handing them over costs nothing.
+const PIECE_BYTES: usize = 1 << 20;
+/// Pieces that wait at most; memory stays bounded whichever side is slower.
+const PIECES_WAITING: usize = 4;
+
+/// The file's name without its folders: a report carries no path.
+pub(super) fn label(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Reads one file and says what it is.
+pub(super) fn open(path: &Path) -> Result<Opened> {
+    let label = label(path);
+    session::open(&label, import(path, &label)?)
+}
+
+/// Rule files, as text.
+pub(super) fn rules(paths: &[std::path::PathBuf]) -> Result<Vec<RuleFile>> {
+    let read = |path: &std::path::PathBuf| {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| Error::io(&file, &error))?;
+        Ok(RuleFile { file, text })
+    };
+    paths.iter().map(read).collect()
+}
+
+fn import(path: &Path, label: &str) -> Result<Imported> {
+    let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
+    let file = File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    std::thread::scope(|scope| {
+        let (pieces, unpacked) = sync_channel(PIECES_WAITING);
+        let (used, empties) = sync_channel(PIECES_WAITING + 2);
+        let unpacker = scope.spawn(move || unpack(file, &pieces, &empties, &Progress::new(label, length)));
+        let parsed = parse(label, &unpacked, &used);
+        // The unpacker stops when nobody takes its pieces any more.
+        drop(unpacked);
+        let unpacking = unpacker.join().unwrap_or_else(|_| Err(std::io::Error::other("the reading thread failed")));
+        parsed?.finish(unpacking.map_err(failed)?)
+    })
+}
+
+fn parse(label: &str, unpacked: &Receiver<Vec<u8>>, used: &SyncSender<Vec<u8>>) -> Result<Reader> {
+    let mut reader = Reader::new(label);
+    for piece in unpacked {
+        reader.feed(&piece)?;
+        let _ = used.try_send(piece);
+    }
+    Ok(reader)
+}
+
+/// The parser has hung up: it refused the file.
+#[derive(Debug)]
+struct HungUp;
+
+fn unpack(
+    mut file: File,
+    pieces: &SyncSender<Vec<u8>>,
+    empties: &Receiver<Vec<u8>>,
+    progress: &Progress,
+) -> std::io::Result<Option<(ProblemKind, u64)>> {
+    let mut unpacker = Unpacker::default();
+    let mut done = 0;
+    let send = |piece: Vec<u8>| pieces.send(piece).map_err(|_| HungUp);
+    let mut hand_over = |plain: &[u8]| {
+        let mut piece = empties.try_recv().unwrap_or_default();
+        piece.clear();
+        piece.extend_from_slice(plain);
+        send(piece)
+    };
+    loop {
+        let mut piece = empties.try_recv().unwrap_or_default();
+        piece.resize(PIECE_BYTES, 0);
+        let read = read_full(&mut file, &mut piece)?;
+        if read == 0 {
+            break;
+        }
+        piece.truncate(read);
+        done += read as u64;
+        progress.show(done);
+        // Plain bytes go on as they were read, without a copy.
+        let sent = if unpacker.is_plain() { send(piece) } else { unpacker.push(&piece, &mut hand_over) };
+        if sent.is_err() {
+            return Ok(None);
+        }
+    }
+    progress.clear();
+    Ok(unpacker.finish(&mut hand_over).unwrap_or(None))
+}
+
+/// Fills the piece as far as the file goes.
+fn read_full(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = piece.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// A line on a terminal that says how far the reading is; nothing where standard error is no terminal.
+struct Progress<'a> {
+    label: &'a str,
+    length: u64,
+    visible: bool,
+}
+
+impl<'a> Progress<'a> {
+    /// Files that are read in a blink get no line.
+    fn new(label: &'a str, length: u64) -> Self {
+        const WORTH_IT: u64 = 8 << 20;
+        Self { label, length, visible: length > WORTH_IT && std::io::stderr().is_terminal() }
+    }
+
+    fn show(&self, done: u64) {
+        if self.visible && done % (8 << 20) < PIECE_BYTES as u64 {
+            let percent = done.saturating_mul(100) / self.length.max(1);
+            let _ = write!(std::io::stderr(), "\rreading {}: {percent} %", clean(self.label));
+        }
+    }
+
+    fn clear(&self) {
+        if self.visible {
+            let _ = write!(std::io::stderr(), "\r\x1b[2K");
+        }
+    }
+}
+
+/// Writes a file, or says which could not be written.
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|error| Error::io(path.display().to_string(), &error))
+}
+
+/// A warning that does not stop the work.
+pub(super) fn warn(text: &str) {
+    say(&format!("gpuprism: {text}"));
+}

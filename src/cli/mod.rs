@@ -1,0 +1,52 @@
+//! The command line: flags, files, exit codes. Status 1 and one sentence for an input that is refused, 2 for wrong usage.
+
+mod files;
+mod graph;
+mod report;
+
+use crate::Error;
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Where did the GPU time of an LLM server go?
+#[derive(Debug, Parser)]
+#[command(name = "gpuprism", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Report(report::Args),
+    Graph(graph::Args),
+}
+
+/// Runs the program on the process's own arguments.
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Report(args) => report::run(&args),
+        Command::Graph(args) => graph::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("gpuprism: {error}"));
+            ExitCode::from(if error.is_usage() { 2 } else { 1 })
+        }
+    }
+}
+
+/// A line on standard error, one whatever a file is called; a closed one is nobody's loss.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", crate::report::terminal::clean(line));
+}
+
+/// Text on standard output. A reader that stops early (`| head`) is no error.
+fn print(text: &str) -> crate::Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,143 @@
+//! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown, HTML.
+
+use super::{files, print};
+use crate::analysis::results::Attribution;
+use crate::report::{Report, TABLES, csv, html_page, markdown, table, terminal};
+use crate::session::{self, Choices, Opened};
+use crate::{Error, Result};
+use clap::ValueEnum;
+use std::path::PathBuf;
+
+/// Show where the GPU time of traces went: bars, categories, kernels, devices, notices.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// torch.profiler JSON (.json, .json.gz), the CSV of `nsys stats -r cuda_gpu_trace`, or earlier reports.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    format: Format,
+    /// The table that csv prints: kernels, pivot, categories, devices, notices.
+    #[arg(long, default_value = "kernels", value_name = "NAME")]
+    table: String,
+    /// Kernels of each run that the terminal shows; 0 shows all.
+    #[arg(long, default_value_t = 30, value_name = "N")]
+    limit: usize,
+    #[command(flatten)]
+    choices: ChoiceArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Terminal,
+    Json,
+    Csv,
+    Markdown,
+    Html,
+}
+
+/// How to count.
+#[derive(Debug, clap::Args)]
+struct ChoiceArgs {
+    /// Who owns the time when ops overlap: first-come, fair, exclusive.
+    #[arg(long, value_enum, default_value_t = AttributionArg::FirstCome)]
+    attribution: AttributionArg,
+    /// Count all devices as one, as gputrc2graph does.
+    #[arg(long)]
+    merge_devices: bool,
+    /// Wall time of the same work without a profiler, in seconds; once for all files or once for each.
+    #[arg(long = "seconds", value_name = "SECONDS")]
+    seconds: Vec<String>,
+    /// A rule file to add, in gputrc2graph's shape; may be given again.
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
+    /// Use the rules of this engine; goes with --model.
+    #[arg(long, requires = "model")]
+    engine: Option<String>,
+    /// Use the rules of this model; goes with --engine.
+    #[arg(long, requires = "engine")]
+    model: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AttributionArg {
+    FirstCome,
+    Fair,
+    Exclusive,
+}
+
+impl From<AttributionArg> for Attribution {
+    fn from(arg: AttributionArg) -> Self {
+        match arg {
+            AttributionArg::FirstCome => Self::FirstCome,
+            AttributionArg::Fair => Self::Fair,
+            AttributionArg::Exclusive => Self::Exclusive,
+        }
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    if !TABLES.iter().any(|(id, _)| *id == args.table) {
+        let known: Vec<&str> = TABLES.iter().map(|(id, _)| *id).collect();
+        return Err(Error::usage(
+            format!("--table {}", args.table),
+            format!("no such table; there are {}", known.join(", ")),
+        ));
+    }
+    let report = report(args)?;
+    print(&render(&report, args))
+}
+
+fn report(args: &Args) -> Result<Report> {
+    let choices = Choices {
+        attribution: args.choices.attribution.into(),
+        merge_devices: args.choices.merge_devices,
+        engine: args.choices.engine.clone(),
+        model: args.choices.model.clone(),
+        wall_seconds: None,
+        rules: files::rules(&args.choices.rules)?,
+    };
+    let seconds = &args.choices.seconds;
+    if seconds.len() > 1 && seconds.len() != args.files.len() {
+        let why = format!(
+            "{} values for {} files: give one for all, or one for each in the same order",
+            seconds.len(),
+            args.files.len()
+        );
+        return Err(Error::usage("--seconds", why));
+    }
+    // Rules and wall times are checked before gigabytes are read.
+    let (book, _) = session::rule_book(&choices.rules)?;
+    session::pick_rules(&book, &choices)?;
+    seconds.iter().try_for_each(|seconds| session::wall(Some(seconds)).map(|_| ()))?;
+    let mut runs = Vec::new();
+    for (index, path) in args.files.iter().enumerate() {
+        let wall_seconds = seconds.get(index).or(seconds.first()).cloned();
+        match files::open(path)? {
+            Opened::Trace(trace) => runs.push(session::run(&trace, &Choices { wall_seconds, ..choices.clone() })?),
+            Opened::Report(report) => {
+                if choices != Choices::default() || wall_seconds.is_some() {
+                    let label = files::label(path);
+                    files::warn(&format!(
+                        "{label}: an earlier report stays as it was counted; the options given are for traces"
+                    ));
+                }
+                runs.extend(report.runs);
+            }
+            Opened::Rules(_) => {
+                return Err(Error::refused(files::label(path), "a rule file, not a trace: give it with `--rules`"));
+            }
+        }
+    }
+    Ok(Report::new(runs))
+}
+
+fn render(report: &Report, args: &Args) -> String {
+    match args.format {
+        Format::Terminal => terminal::terminal(report, args.limit),
+        Format::Json => report.json(),
+        Format::Csv => table(report, &args.table, None).map(|table| csv(&table)).unwrap_or_default(),
+        Format::Markdown => markdown(report),
+        Format::Html => html_page(report, "gpuprism report"),
+    }
+}

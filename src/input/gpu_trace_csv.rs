@@ -1,0 +1,300 @@
+//! The CSV of `nsys stats -r cuda_gpu_trace`: one row a kernel, copy or set.
+//!
+//! Headers differ between versions of nsys (`Throughput (MBps)` or `(MB/s)`, `GreenCtx` or not); only the columns named
+//! here are looked for. Console lines may stand before the header. Times come in the unit that the header names.
+
+use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Trace, TraceBuilder, is_plausible};
+use crate::{Error, Result};
+use csv_core::{ReadRecordResult, Reader};
+use memchr::memmem;
+
+/// Nobody prints more than this ahead of a table.
+const HEADER_WITHIN: usize = 1 << 20;
+const HEADER_WITHIN_LINES: u64 = 10_000;
+
+/// Reads the table chunk by chunk.
+#[derive(Debug)]
+pub(super) struct GpuTraceReader {
+    label: String,
+    builder: TraceBuilder,
+    /// Text before the header, until it is found.
+    before: Vec<u8>,
+    columns: Option<Columns>,
+    record: Record,
+    row: u64,
+}
+
+/// Where the needed columns stand.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    start: (usize, u32),
+    duration: (usize, u32),
+    name: usize,
+    device: Option<usize>,
+    stream: Option<usize>,
+    /// How many columns there are: a row with more or fewer belongs to another table or has lost a quote.
+    count: usize,
+}
+
+impl GpuTraceReader {
+    pub(super) fn new(label: &str) -> Self {
+        Self {
+            label: label.to_owned(),
+            builder: TraceBuilder::new(label, Format::NsysGpuTraceCsv),
+            before: Vec::new(),
+            columns: None,
+            record: Record::new(),
+            row: 0,
+        }
+    }
+
+    /// How many GPU ops were read so far.
+    pub(super) fn gpu_ops(&self) -> usize {
+        self.builder.trace.gpu_ops.len()
+    }
+
+    pub(super) fn feed(&mut self, chunk: &[u8]) -> Result<()> {
+        if self.columns.is_some() {
+            self.rows(chunk);
+            return Ok(());
+        }
+        self.before.extend_from_slice(chunk);
+        self.find_header(false)
+    }
+
+    pub(super) fn finish(mut self) -> Result<Trace> {
+        if self.columns.is_none() {
+            self.before.push(b'\n');
+            self.find_header(true)?;
+        }
+        if self.record.is_open() {
+            self.problem(ProblemKind::OpenLastRow, 1, self.row + 1);
+        }
+        // Ends a last row without a line end; one that stays open has lost its closing quote.
+        self.rows(b"\n");
+        if self.record.is_open() {
+            self.problem(ProblemKind::UnreadableRow, 1, self.row + 1);
+        }
+        Ok(self.builder.finish())
+    }
+
+    pub(super) fn problem(&mut self, kind: ProblemKind, count: u64, at: u64) {
+        self.builder.trace.problems.add(kind, count, at);
+    }
+
+    fn find_header(&mut self, complete: bool) -> Result<()> {
+        let before = std::mem::take(&mut self.before);
+        let mut rest = &before[..];
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(end + 1);
+            self.row += 1;
+            if self.row > HEADER_WITHIN_LINES {
+                return Err(no_header(&self.label));
+            }
+            if let Some(columns) = header(&self.label, line)? {
+                self.columns = Some(columns);
+                self.rows(after);
+                return Ok(());
+            }
+            rest = after;
+        }
+        if complete || rest.len() > HEADER_WITHIN {
+            return Err(no_header(&self.label));
+        }
+        self.before = rest.to_vec();
+        Ok(())
+    }
+
+    fn rows(&mut self, chunk: &[u8]) {
+        let mut record = std::mem::replace(&mut self.record, Record::new());
+        record.read(chunk, |fields| self.take_row(fields));
+        self.record = record;
+    }
+
+    fn take_row(&mut self, fields: &Fields<'_>) {
+        self.row += 1;
+        let Some(columns) = self.columns else { return };
+        let time = |(column, digits): (usize, u32)| Ns::from_decimal(fields.get(column)?.trim_ascii(), digits);
+        let (Some(start), Some(duration), Some(name)) =
+            (time(columns.start), time(columns.duration), fields.get(columns.name))
+        else {
+            return self.problem(ProblemKind::UnreadableRow, 1, self.row);
+        };
+        if fields.ends.len() != columns.count || name.contains(&b'\n') {
+            return self.problem(ProblemKind::UnreadableRow, 1, self.row);
+        }
+        if !is_plausible(start, duration) {
+            return self.problem(ProblemKind::ImpossibleDuration, 1, self.row);
+        }
+        let name = String::from_utf8_lossy(name);
+        let text = |column: Option<usize>| column.and_then(|column| fields.get(column)).map(String::from_utf8_lossy);
+        let device = text(columns.device).unwrap_or_default();
+        let (id, product) = device_id(device.trim());
+        let op = GpuOp {
+            start,
+            duration,
+            name: self.builder.trace.names.intern(&name),
+            device: self.builder.device(id, product),
+            stream: text(columns.stream).and_then(|stream| stream.trim().parse().ok()).unwrap_or(-1),
+            kind: kind(&name),
+        };
+        self.builder.trace.gpu_ops.push(op);
+    }
+}
+
+/// nsys writes copies and sets in brackets, unified memory's included.
+fn kind(name: &str) -> OpKind {
+    match name.strip_prefix("[CUDA ") {
+        Some(rest) if rest.contains("memset") => OpKind::Set,
+        Some(_) => OpKind::Copy,
+        None => OpKind::Kernel,
+    }
+}
+
+/// `NVIDIA H100 (0)` is device 0; anything else is its own id.
+fn device_id(device: &str) -> (&str, &str) {
+    let numbered = device.strip_suffix(')').and_then(|rest| rest.rsplit_once(" ("));
+    match numbered {
+        Some((name, id)) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) => (id, name),
+        _ if device.is_empty() => ("0", ""),
+        _ => (device, ""),
+    }
+}
+
+fn no_header(label: &str) -> Error {
+    Error::refused(
+        label,
+        "text without the header of a GPU trace table; gpuprism reads torch.profiler JSON and the CSV of `nsys stats -r cuda_gpu_trace`",
+    )
+}
+
+/// The columns of a line that is the header of a GPU trace; `None` for any other line, an error for the header of
+/// another table of nsys.
+fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
+    if ["Start", "Total Time"].iter().all(|word| memmem::find(line, word.as_bytes()).is_none()) {
+        return Ok(None);
+    }
+    let mut titles: Vec<String> = Vec::new();
+    let mut record = Record::new();
+    let mut collect = |fields: &Fields<'_>| {
+        titles.extend(fields.iter().map(|field| String::from_utf8_lossy(field).trim().to_owned()))
+    };
+    record.read(line, &mut collect);
+    let at = |wanted: &str| titles.iter().position(|title| title == wanted);
+    if at("Instances").is_some() && titles.iter().any(|title| title.starts_with("Total Time")) {
+        return Err(Error::refused(
+            label,
+            "a cuda_gpu_kern_sum table, not a trace: run `nsys stats -r cuda_gpu_trace --format csv` instead",
+        ));
+    }
+    if at("Num Calls").is_some() && titles.iter().any(|title| title.starts_with("Total Time")) {
+        return Err(Error::refused(
+            label,
+            "a summary table of nsys stats, not a trace: run `nsys stats -r cuda_gpu_trace --format csv` instead",
+        ));
+    }
+    let (Some(start), Some(duration), Some(name)) =
+        (timed(label, &titles, "Start")?, timed(label, &titles, "Duration")?, at("Name"))
+    else {
+        return Ok(None);
+    };
+    let (device, stream) = (at("Device"), at("Strm"));
+    if device.is_none() && stream.is_none() {
+        return Err(Error::refused(
+            label,
+            "a table of host calls or ranges, not of GPU ops: run `nsys stats -r cuda_gpu_trace --format csv` instead",
+        ));
+    }
+    Ok(Some(Columns { start, duration, name, device, stream, count: titles.len() }))
+}
+
+/// The column `WORD (unit)` or `WORD:..._unit`, and how many digits its unit stands above a nanosecond.
+fn timed(label: &str, titles: &[String], word: &str) -> Result<Option<(usize, u32)>> {
+    for (column, title) in titles.iter().enumerate() {
+        let Some(rest) = title.strip_prefix(word) else { continue };
+        let unit = match rest.trim_start().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+            Some(unit) => unit,
+            None if rest.starts_with(':') => rest.rsplit(['_', ':']).next().unwrap_or_default(),
+            None => continue,
+        };
+        let digits = match unit.trim() {
+            "ns" | "nsec" => 0,
+            "us" | "usec" | "\u{b5}s" | "\u{3bc}s" => 3,
+            "ms" | "msec" => 6,
+            "s" | "sec" => 9,
+            other => {
+                let why = format!(
+                    "times in a unit gpuprism does not know, in the column `{word} ({other})`: run nsys stats with `--timeunit nsec`"
+                );
+                return Err(Error::refused(label, why));
+            }
+        };
+        return Ok(Some((column, digits)));
+    }
+    Ok(None)
+}
+
+/// A record of the table while it is read, and csv_core's state.
+#[derive(Debug)]
+struct Record {
+    reader: Box<Reader>,
+    bytes: Vec<u8>,
+    written: usize,
+    ends: Vec<usize>,
+    ended: usize,
+}
+
+/// The fields of one complete record.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    ends: &'a [usize],
+}
+
+impl<'a> Fields<'a> {
+    fn get(&self, column: usize) -> Option<&'a [u8]> {
+        let begin = match column.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
+        self.bytes.get(begin..*self.ends.get(column)?)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
+        (0..self.ends.len()).filter_map(|column| self.get(column))
+    }
+}
+
+impl Record {
+    fn new() -> Self {
+        Self { reader: Box::new(Reader::new()), bytes: vec![0; 1024], written: 0, ends: vec![0; 32], ended: 0 }
+    }
+
+    /// Reads on. To csv_core an empty input is the end of the text, so it must not see one here.
+    fn read(&mut self, chunk: &[u8], mut each: impl FnMut(&Fields<'_>)) {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            let (bytes, ends) = (self.bytes.get_mut(self.written..), self.ends.get_mut(self.ended..));
+            let (result, read, written, ended) =
+                self.reader.read_record(rest, bytes.unwrap_or_default(), ends.unwrap_or_default());
+            rest = rest.get(read..).unwrap_or_default();
+            self.written += written;
+            self.ended += ended;
+            match result {
+                ReadRecordResult::InputEmpty | ReadRecordResult::End => return,
+                ReadRecordResult::OutputFull => self.bytes.resize(self.bytes.len() * 2, 0),
+                ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
+                ReadRecordResult::Record => {
+                    let ends = self.ends.get(..self.ended).unwrap_or_default();
+                    each(&Fields { bytes: &self.bytes, ends });
+                    self.written = 0;
+                    self.ended = 0;
+                }
+            }
+        }
+    }
+
+    /// True in the middle of a record.
+    fn is_open(&self) -> bool {
+        self.written > 0 || self.ended > 0
+    }
+}

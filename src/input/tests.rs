@@ -1,0 +1,373 @@
+//! Promises of the import: dialects, any cut into chunks, damaged and hostile files.
+
+use super::*;
+use crate::trace::{GpuOp, Ns, OpKind};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+use std::io::Write;
+
+fn import_in(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<Imported> {
+    let mut importer = Importer::new("t.json");
+    for piece in pieces {
+        importer.feed(piece.as_ref())?;
+    }
+    importer.finish()
+}
+
+fn trace(text: &str) -> Trace {
+    match import_in([text]) {
+        Ok(Imported::Trace(trace)) => *trace,
+        other => panic!("no trace: {other:?}"),
+    }
+}
+
+/// Name, start, duration, device, kind of every op.
+fn ops(trace: &Trace) -> Vec<(String, i64, i64, String, OpKind)> {
+    let op = |op: GpuOp| {
+        let device = trace.devices[op.device.0 as usize].id.clone();
+        (trace.names.get(op.name).to_owned(), op.start.0, op.duration.0, device, op.kind)
+    };
+    trace.gpu_ops.iter().map(op).collect()
+}
+
+fn kernel(name: &str, ts: &str, dur: &str) -> String {
+    format!(
+        r#"{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, "ts": {ts}, "dur": {dur}, "args": {{"device": 0, "stream": 7, "grid": [1, 1, 1]}}}}"#
+    )
+}
+
+fn with_events(events: &[String]) -> String {
+    format!(
+        "{{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [{{\"id\": 0, \"name\": \"NVIDIA H100\"}}],\n  \"traceEvents\": [\n  {}\n  ],\n  \"traceName\": \"/tmp/a]b{{.json\"\n}}\n",
+        events.join(",\n  ")
+    )
+}
+
+#[test]
+fn an_event_is_read_whatever_the_order_of_its_keys() {
+    let plain = r#""ph": "X", "cat": "kernel", "name": "k", "pid": 3, "tid": 7, "ts": 10.5, "dur": 2.25"#;
+    let args = r#""args": {"a": {"device": 9}, "device": 1, "b": [{"device": 8}], "stream": 20}"#;
+    let members: Vec<&str> = plain.split(", ").collect();
+    let reversed: Vec<&str> = members.iter().rev().copied().collect();
+    for event in [
+        format!("{{{plain}, {args}}}"),
+        format!("{{{args}, {plain}}}"),
+        format!("{{{}, {args}}}", reversed.join(",")),
+        format!("{{\n{}\n,{args}\n}}", reversed.join("\n ,\n ")),
+    ] {
+        let want = vec![("k".to_owned(), 10_500, 2_250, "1".to_owned(), OpKind::Kernel)];
+        assert_eq!(ops(&trace(&with_events(std::slice::from_ref(&event)))), want, "{event}");
+    }
+}
+
+#[test]
+fn dialects_of_old_and_new_profilers_read_alike() {
+    let text = r#"{"baseTimeNanoseconds": 5, "traceEvents": [
+        {"ph": "X", "cat": "Kernel", "name": "a", "pid": 0, "tid": "stream 7", "ts": 1623143093553659, "dur": 2, "args": {"external id": 1}},
+        {"ph": "X", "cat": "Memcpy", "name": "b", "pid": "1", "tid": "stream 7", "ts": "1623143093553660.001", "dur": "1.5"},
+        {"ph": "X", "cat": "Memset", "name": "c", "pid": 0, "tid": 7, "ts": 1623143093553661, "dur": 0, "args": {"device": 0}},
+        {"ph": "X", "cat": "gpu_memset", "name": "d", "pid": "[TP01-EP00] 4", "ts": 1.623143093553662e15, "dur": 1, "args": {"device": 4}},
+        {"ph": "X", "cat": "gpu_memcpy", "name": "e\u0041\"", "pid": 0, "ts": 1623143093553663, "dur": 1, "args": {"device": "0"}}
+    ], "displayTimeUnit": "ms", "schemaVersion": 1}"#;
+    let base = 1_623_143_093_553_659_000;
+    let want = [
+        ("a", 0, 2_000, "0", OpKind::Kernel),
+        ("b", 1_001, 1_500, "1", OpKind::Copy),
+        ("c", 2_000, 0, "0", OpKind::Set),
+        ("d", 3_000, 1_000, "[TP01-EP00] 4", OpKind::Set),
+        ("eA\"", 4_000, 1_000, "0", OpKind::Copy),
+    ];
+    let want: Vec<_> = want.map(|(n, s, d, id, kind)| (n.to_owned(), base + s, d, id.to_owned(), kind)).into();
+    assert_eq!(ops(&trace(text)), want);
+    let events = &text[text.find('[').unwrap()..=text.rfind(']').unwrap()];
+    assert_eq!(ops(&trace(events)), want, "as a bare array");
+}
+
+#[test]
+fn what_is_no_gpu_op_is_counted_and_not_kept() {
+    let cpu = |category: &str| {
+        format!(r#"{{"ph": "X", "cat": "{category}", "name": "x", "ts": 1, "dur": 2, "pid": 1, "tid": 1}}"#)
+    };
+    let events: Vec<String> =
+        ["cpu_op", "python_function", "cuda_runtime", "user_annotation", "gpu_user_annotation", "ac2g"]
+            .map(cpu)
+            .into_iter()
+            .chain([r#"{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "python"}}"#.to_owned()])
+            .chain([r#"{"ph": "s", "cat": "kernel", "name": "flow", "pid": 0, "ts": 1}"#.to_owned()])
+            .collect();
+    let trace = trace(&with_events(&events));
+    assert_eq!((trace.gpu_ops.len(), trace.events.cpu, trace.events.python_frames, trace.events.other), (0, 4, 1, 4));
+}
+
+#[test]
+fn devices_have_their_names_and_sort_by_number() {
+    let event = |device: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "k", "pid": {device}, "ts": 1, "dur": 1, "args": {{"device": {device}}}}}"#
+        )
+    };
+    let text = with_events(&[event(10), event(2), event(0)]);
+    let devices: Vec<_> = trace(&text).devices.into_iter().map(|device| (device.id, device.name)).collect();
+    let want = [("0", "NVIDIA H100"), ("2", ""), ("10", "")].map(|(id, name)| (id.to_owned(), name.to_owned()));
+    assert_eq!(devices, want);
+}
+
+#[test]
+fn ops_with_useless_times_are_counted_and_left_out() {
+    let event = |times: &str| format!(r#"{{"ph": "X", "cat": "kernel", "name": "k", "pid": 0{times}}}"#);
+    let text = with_events(&[
+        event(r#", "ts": 1"#),
+        event(r#", "ts": "soon", "dur": 1"#),
+        event(r#", "ts": 1, "dur": -1"#),
+        event(r#", "ts": 1, "dur": 9000000000000000"#),
+        event(r#", "ts": 1, "dur": NaN"#),
+        kernel("good", "1", "1"),
+    ]);
+    let trace = trace(&text);
+    assert_eq!(ops(&trace).len(), 1);
+    assert_eq!(trace.names.len(), 1, "a name without an op is not in the trace");
+    let problems: Vec<_> = trace.problems.iter().map(|problem| (problem.kind, problem.count)).collect();
+    assert_eq!(problems, [(ProblemKind::OpWithoutTime, 3), (ProblemKind::ImpossibleDuration, 2)]);
+}
+
+/// Fifty events with everything that makes cutting hard.
+fn tricky() -> String {
+    let names = [r#"a\\"#, r#"}], {\""#, r#"\\\"{"#, "plain", r#"\u007b\ud83d\ude00"#, "ünïcode"];
+    let event = |index: usize| match index % 3 {
+        0 => kernel(names[index % names.len()], &format!("{index}.{index:03}"), "1.5"),
+        1 => format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"{}","args":{{"d":[[],[[1,{{}}]]]}}}}"#,
+            names[index % names.len()]
+        ),
+        _ => format!(r#"{{"name":"{}","ph":"M","args":{{"x":"]"}}}}"#, names[index % names.len()]),
+    };
+    with_events(&(0..50).map(event).collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_cut_into_chunks_gives_the_same_trace(cuts in prop::collection::vec(0_usize..12_000, 0..20), packed in any::<bool>()) {
+        let text = tricky();
+        let whole = trace(&text);
+        let bytes = if packed { gzip(text.as_bytes()) } else { text.into_bytes() };
+        prop_assert_eq!(trace_of(in_pieces(&bytes, cuts)), whole);
+    }
+
+    #[test]
+    fn damage_anywhere_reads_the_same_in_any_chunks_and_never_panics(
+        cuts in prop::collection::vec(0_usize..12_000, 0..6),
+        damage in prop::collection::vec((0_usize..12_000, any::<u8>()), 1..4),
+    ) {
+        let mut bytes = tricky().into_bytes();
+        for (at, byte) in damage {
+            let length = bytes.len();
+            bytes[at % length] = byte;
+        }
+        let whole = import_in([&bytes]).map(comparable);
+        let cut = import_in(in_pieces(&bytes, cuts)).map(comparable);
+        prop_assert_eq!(cut, whole);
+    }
+
+    #[test]
+    fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400), open in any::<bool>()) {
+        let head: &[u8] = if open { b"{\"traceEvents\": [{" } else { b"" };
+        let _ = import_in([head, &bytes]);
+    }
+}
+
+fn comparable(imported: Imported) -> std::result::Result<Trace, String> {
+    match imported {
+        Imported::Trace(trace) => Ok(*trace),
+        Imported::Document(text) => Err(text),
+    }
+}
+
+fn trace_of(pieces: Vec<Vec<u8>>) -> Trace {
+    comparable(import_in(pieces).unwrap()).unwrap()
+}
+
+fn in_pieces(bytes: &[u8], cuts: Vec<usize>) -> Vec<Vec<u8>> {
+    let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % (bytes.len() + 1)).chain([0, bytes.len()]).collect();
+    cuts.sort_unstable();
+    cuts.windows(2).map(|pair| bytes[pair[0]..pair[1]].to_vec()).collect()
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_file_cut_anywhere_gives_what_came_before_and_says_so() {
+    let events: Vec<String> = (0..6).map(|index| kernel(&format!("k{index}"), &index.to_string(), "1")).collect();
+    let text = with_events(&events);
+    let ends: Vec<usize> = events.iter().map(|event| text.find(event.as_str()).unwrap() + event.len()).collect();
+    let complete = text.trim_end().len();
+    for cut in 0..complete {
+        let part = &text[..cut];
+        let whole_events = ends.iter().filter(|end| **end <= cut).count();
+        match import_in([part]) {
+            Ok(Imported::Trace(trace)) => {
+                assert_eq!(trace.gpu_ops.len(), whole_events, "cut at {cut}");
+                assert!(trace.problems.has(ProblemKind::Truncated), "cut at {cut}");
+            }
+            Err(error) => {
+                assert_eq!(whole_events, 0, "cut at {cut}: {error}");
+                assert!(error.to_string().contains("cut short") || error.to_string().contains("empty"), "{error}");
+            }
+            Ok(Imported::Document(text)) => panic!("a document: {text}"),
+        }
+    }
+}
+
+#[test]
+fn a_lost_character_costs_at_most_its_own_event_and_the_next() {
+    let events: Vec<String> = (0..20).map(|index| kernel(&format!("k{index}"), &index.to_string(), "1")).collect();
+    let text = with_events(&events);
+    let (from, to) = (text.find(&events[8]).unwrap(), text.find(&events[9]).unwrap());
+    for at in from..to {
+        if !matches!(text.as_bytes()[at], b'"' | b'{' | b'}' | b'[' | b']') {
+            continue;
+        }
+        let mut bytes = text.clone().into_bytes();
+        bytes[at] = b'~';
+        let trace = trace_of(vec![bytes]);
+        assert!(trace.gpu_ops.len() >= 18, "{} ops with byte {} lost", trace.gpu_ops.len(), at - from);
+        let names: Vec<&str> = trace.names.iter().collect();
+        assert!(names.contains(&"k0") && names.contains(&"k19"));
+        if trace.gpu_ops.len() < 20 {
+            assert!(trace.problems.has(ProblemKind::UnreadableEvent), "byte {} lost in silence", at - from);
+        }
+    }
+}
+
+#[test]
+fn names_may_be_as_long_as_they_like() {
+    let long = "x".repeat(3 << 20);
+    let trace = trace(&with_events(&[kernel(&long, "1", "1"), kernel("b", "2", "1")]));
+    assert_eq!(trace.gpu_ops.len(), 2);
+    assert_eq!(trace.names.iter().map(str::len).collect::<Vec<_>>(), [long.len(), 1]);
+    assert!(trace.problems.iter().next().is_none());
+}
+
+#[test]
+fn the_event_list_may_be_empty_missing_or_left_open() {
+    assert_eq!(trace(r#"{"traceEvents": []}"#).gpu_ops.len(), 0);
+    assert!(matches!(import_in([r#"{"a": 1}"#]), Ok(Imported::Document(_))));
+    assert!(import_in(["[1, 2]"]).is_err());
+    assert!(import_in(["[]"]).unwrap_err().to_string().contains("an empty JSON list"));
+    assert!(import_in([r#"[{"a": 1}, {"b": 2}]"#]).unwrap_err().to_string().contains("`ph`"));
+    let open = trace(&format!("[\n{},\n{}\n", kernel("a", "1", "1"), kernel("b", "2", "1")));
+    assert_eq!(open.gpu_ops.len(), 2);
+    assert!(open.problems.has(ProblemKind::Unclosed) && !open.problems.has(ProblemKind::Truncated));
+    let twice = trace(&(with_events(&[kernel("a", "1", "1")]) + &with_events(&[kernel("b", "1", "1")])));
+    assert!(twice.problems.has(ProblemKind::TrailingData));
+}
+
+const ROWS: &str = "0,10,1,,,,,,,,,,,,,,NVIDIA H100 (0),1,,7,a\n5,10,2,,,,,,,,,,,,,,NVIDIA H100 (1),1,,7,\"void b<int, 2>(\"\"x\"\")\"\n20,5,3,,,,,,,,,,0.1,2.5,Pageable,Device,NVIDIA H100 (0),1,,7,[CUDA memcpy Host-to-Device]\n30,5,4,,,,,,,,,,0.1,,,,NVIDIA H100 (0),1,,7,[CUDA memset]\n";
+const HEADER: &str = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n";
+
+#[test]
+fn the_table_of_nsys_is_read_whatever_its_header_and_console_lines() {
+    let want = [
+        ("a", 0, 10, "0", OpKind::Kernel),
+        ("void b<int, 2>(\"x\")", 5, 10, "1", OpKind::Kernel),
+        ("[CUDA memcpy Host-to-Device]", 20, 5, "0", OpKind::Copy),
+        ("[CUDA memset]", 30, 5, "0", OpKind::Set),
+    ];
+    let want: Vec<_> = want.map(|(n, s, d, id, kind)| (n.to_owned(), s, d, id.to_owned(), kind)).into();
+    let console = "Generating SQLite file x.sqlite from x.nsys-rep\n[1/1] Executing 'cuda_gpu_trace' stats report\n\n";
+    let older = HEADER.replace("(MB/s)", "(MBps)").replace("GreenCtx,", "");
+    let older_rows = ROWS.replace(",1,,7,", ",1,7,");
+    for text in [
+        format!("{HEADER}{ROWS}"),
+        format!("{older}{older_rows}"),
+        format!("{console}{HEADER}{ROWS}"),
+        format!("\u{feff}{HEADER}{ROWS}").replace('\n', "\r\n"),
+        format!("[1/1] Executing\n{HEADER}{}", ROWS.trim_end()),
+    ] {
+        assert_eq!(ops(&trace(&text)), want, "{text}");
+        assert_eq!(trace_of(in_pieces(text.as_bytes(), (0..text.len()).step_by(7).collect())), trace(&text));
+    }
+    let device = &trace(&format!("{HEADER}{ROWS}")).devices[0];
+    assert_eq!((device.id.as_str(), device.name.as_str()), ("0", "NVIDIA H100"));
+}
+
+#[test]
+fn times_in_other_units_are_honoured_or_refused_by_name() {
+    for (start, duration, row, want) in [
+        ("Start (us)", "Duration (us)", "1.5,0.25", (1_500, 250)),
+        ("Start (sec)", "Duration (sec)", "0.000001,2", (1_000, 2_000_000_000)),
+        ("Start:ts_us", "Duration:dur_us", "1.5,3", (1_500, 3_000)),
+        ("Start (ms)", "Duration (ns)", "1,3", (1_000_000, 3)),
+    ] {
+        let trace = trace(&format!("{start},{duration},Device,Strm,Name\n{row},GPU (0),7,k\n"));
+        let op = trace.gpu_ops.iter().next().unwrap();
+        assert_eq!((op.start, op.duration), (Ns(want.0), Ns(want.1)), "{start}");
+    }
+    let error = import_in(["Start (min),Duration (min),Device,Strm,Name\n1,2,GPU (0),7,k\n"]).unwrap_err();
+    assert!(error.to_string().contains("`Start (min)`") && error.to_string().contains("--timeunit"), "{error}");
+}
+
+#[test]
+fn rows_that_are_no_gpu_op_are_counted() {
+    let trace = trace(&format!("{HEADER}{ROWS}\nnonsense\n,,,\n-,1\n"));
+    assert_eq!(trace.gpu_ops.len(), 4);
+    assert_eq!(
+        trace.problems.iter().map(|problem| (problem.kind, problem.count)).collect::<Vec<_>>(),
+        [(ProblemKind::UnreadableRow, 3)]
+    );
+}
+
+#[test]
+fn other_tables_are_refused_by_what_they_are() {
+    for (text, want) in [
+        ("Time (%),Total Time (ns),Instances,Avg (ns),Name\n1,2,3,4,k\n", "a cuda_gpu_kern_sum table, not a trace"),
+        ("Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n1,2,3,4,k\n", "summary table"),
+        ("Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid\n1,2,cudaLaunchKernel,0,1,1,1\n", "host calls"),
+        ("Name,streamId,type,bytes,Timestamp (ns)\nk,7,kernel,,1\n", "without the header"),
+        ("just some words", "without the header"),
+    ] {
+        let error = import_in([text]).unwrap_err().to_string();
+        assert!(error.contains(want), "{error}");
+    }
+}
+
+#[test]
+fn damage_between_events_costs_no_event_in_silence() {
+    let event = |name: &str| kernel(name, "1", "1");
+    let (a, b, c) = (event("a"), event("b"), event("c"));
+    for (text, least) in [
+        (format!(r#"{{"traceEvents": [{a}],{b},{c}}}"#), 3),
+        (format!(r#"{{"traceEvents": [{a},"{b},{c},{a},{b}]}}"#), 3),
+        (format!("[{a}, null, {b}, 1, 2, {c}]"), 3),
+        (format!(r#"{{"traceEvents": [{a},{}{b}}},{c}]}}"#, a.trim_end_matches('}')), 2),
+    ] {
+        let trace = trace(&text);
+        assert!(trace.gpu_ops.len() >= least, "{} ops of {text}", trace.gpu_ops.len());
+        assert!(trace.problems.has(ProblemKind::UnreadableEvent), "{text}");
+        assert_eq!(trace_of(in_pieces(text.as_bytes(), (0..text.len()).collect())), trace);
+    }
+}
+
+#[test]
+fn one_stray_quote_does_not_take_the_rest_of_the_file_along() {
+    let events: Vec<String> = (0..2_000).map(|index| kernel("k", &index.to_string(), "1")).collect();
+    let text = with_events(&events).replacen("},\n  {", "},\"\n  {", 1);
+    let trace = trace(&text);
+    assert!(trace.gpu_ops.len() >= 1_998, "{} ops", trace.gpu_ops.len());
+    assert!(trace.problems.has(ProblemKind::UnreadableEvent));
+}
+
+#[test]
+fn a_row_that_lost_a_quote_or_its_end_is_said() {
+    let lost = trace(&format!("{HEADER}{}{ROWS}", ROWS.replace(",7,a\n", ",7,\"a\n")));
+    assert!(lost.problems.has(ProblemKind::UnreadableRow));
+    assert!(lost.names.iter().all(|name| !name.contains('\n')), "no kernel is made up of two rows");
+    let cut = trace(&format!("{HEADER}{}", ROWS.trim_end()));
+    assert!(cut.problems.has(ProblemKind::OpenLastRow));
+}

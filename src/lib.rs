@@ -1,0 +1,26 @@
+//! gpuprism reads a GPU trace of an LLM server and says where the time went.
+//!
+//! The way of the data, one direction only:
+//!
+//! ```text
+//! bytes -> input -> Trace -> analysis -> Report -> { page, terminal, JSON, CSV, Markdown, HTML }
+//! ```
+//!
+//! [`input`] turns bytes into a [`trace::Trace`]; [`rules`] gives every kernel name a category;
+//! [`analysis`] answers questions about the trace; [`report`] holds all answers and renders them.
+//! `cli` (native) and `web` (wasm32) are thin shells around these.
+
+pub mod analysis;
+pub mod error;
+pub mod input;
+pub mod report;
+pub mod rules;
+pub mod session;
+pub mod trace;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub mod cli;
+#[cfg(target_arch = "wasm32")]
+pub mod web;
+
+pub use error::{Error, Result};

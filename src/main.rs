@@ -1,0 +1,8 @@
+//! The command-line program; everything it does is in [`gpuprism::cli`].
+
+fn main() -> std::process::ExitCode {
+    #[cfg(not(target_arch = "wasm32"))]
+    return gpuprism::cli::main();
+    #[cfg(target_arch = "wasm32")]
+    std::process::ExitCode::FAILURE
+}

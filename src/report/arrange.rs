@@ -1,0 +1,123 @@
+//! Sorting, filtering and hiding: what a reader does to a table, done once for every reader.
+
+use super::format::exact;
+use super::table::{Cell, Kind, Table};
+use serde::Deserialize;
+use std::cmp::Ordering;
+
+/// What to show of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct Request {
+    /// The table's id.
+    pub id: String,
+    /// One run only.
+    pub run: Option<usize>,
+    /// The key of the column to sort by; none: as the table comes.
+    pub sort: Option<String>,
+    /// Largest first.
+    pub descending: bool,
+    /// Rows with this text in any cell, upper and lower case alike; blanks part words that must all be there.
+    pub filter: String,
+    /// Categories whose rows are left out.
+    pub hidden_categories: Vec<String>,
+}
+
+/// Applies a request. Sums are dropped where rows were, as they are sums of all rows.
+pub fn arrange(mut table: Table, request: &Request) -> Table {
+    let all = table.rows.len();
+    let category = table.columns.iter().position(|column| column.kind == Kind::Category);
+    let hidden = |row: &Vec<Cell>| match category.and_then(|index| row.get(index)) {
+        Some(Cell::Text(name)) => request.hidden_categories.contains(name),
+        _ => false,
+    };
+    let words: Vec<String> = request.filter.split_whitespace().map(str::to_lowercase).collect();
+    table.rows.retain(|row| !hidden(row) && matches(row, &words));
+    if table.rows.len() < all {
+        table.totals = None;
+    }
+    let sorted = request.sort.as_ref().and_then(|key| table.columns.iter().position(|column| column.key == *key));
+    if let Some(index) = sorted {
+        table.rows.sort_by(|a, b| compare(a.get(index), b.get(index), request.descending));
+    }
+    table
+}
+
+fn matches(row: &[Cell], words: &[String]) -> bool {
+    let has = |word: &String| row.iter().any(|cell| texts(cell).any(|text| text.to_lowercase().contains(word)));
+    words.iter().all(has)
+}
+
+fn texts(cell: &Cell) -> impl Iterator<Item = String> {
+    let short = if let Cell::Kernel { short, .. } = cell { Some(short.clone()) } else { None };
+    let words = matches!(cell, Cell::Text(_) | Cell::Kernel { .. }).then(|| exact(cell));
+    short.into_iter().chain(words)
+}
+
+/// Empty cells stand last in either direction.
+fn compare(a: Option<&Cell>, b: Option<&Cell>, descending: bool) -> Ordering {
+    let empty = |cell: Option<&Cell>| matches!(cell, None | Some(Cell::Empty));
+    match (empty(a), empty(b)) {
+        (false, false) => {}
+        (a, b) => return a.cmp(&b),
+    }
+    let ordering = match (a, b) {
+        (Some(Cell::Count(a)), Some(Cell::Count(b))) => a.cmp(b),
+        (Some(Cell::Ns(a)), Some(Cell::Ns(b))) => a.cmp(b),
+        (Some(Cell::MeanNs(a)), Some(Cell::MeanNs(b))) | (Some(Cell::Share(a)), Some(Cell::Share(b))) => a.total_cmp(b),
+        (Some(Cell::Kernel { short: a, .. }), Some(Cell::Kernel { short: b, .. })) => a.cmp(b),
+        (Some(a), Some(b)) => exact(a).cmp(&exact(b)),
+        _ => Ordering::Equal,
+    };
+    if descending { ordering.reverse() } else { ordering }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::table::Column;
+
+    fn table() -> Table {
+        let column = |key: &str, kind| Column { key: key.into(), title: key.into(), kind };
+        let row = |name: &str, category: &str, ns: Option<i64>| {
+            vec![Cell::Text(name.into()), Cell::Text(category.into()), ns.map_or(Cell::Empty, Cell::Ns)]
+        };
+        Table {
+            id: "t",
+            title: String::new(),
+            note: String::new(),
+            columns: vec![column("name", Kind::Text), column("category", Kind::Category), column("ns", Kind::Time)],
+            rows: vec![
+                row("Alpha one", "gemm", Some(2)),
+                row("beta", "norm", None),
+                row("gamma one", "gemm", Some(10)),
+            ],
+            totals: Some(vec![Cell::Empty, Cell::Empty, Cell::Ns(12)]),
+        }
+    }
+
+    fn names(table: &Table) -> Vec<String> {
+        table.rows.iter().map(|row| exact(&row[0])).collect()
+    }
+
+    #[test]
+    fn numbers_sort_as_numbers_and_empty_cells_stay_last() {
+        for (descending, want) in
+            [(false, ["Alpha one", "gamma one", "beta"]), (true, ["gamma one", "Alpha one", "beta"])]
+        {
+            let request = Request { sort: Some("ns".into()), descending, ..Request::default() };
+            assert_eq!(names(&arrange(table(), &request)), want);
+        }
+    }
+
+    #[test]
+    fn filtering_drops_sums_of_rows_that_are_gone() {
+        let request = Request { filter: "ONE gem".into(), ..Request::default() };
+        let arranged = arrange(table(), &request);
+        assert_eq!(names(&arranged), ["Alpha one", "gamma one"]);
+        assert_eq!(arranged.totals, None);
+        let request = Request { hidden_categories: vec!["gemm".into()], ..Request::default() };
+        assert_eq!(names(&arrange(table(), &request)), ["beta"]);
+        assert!(arrange(table(), &Request::default()).totals.is_some());
+    }
+}

@@ -1,0 +1,510 @@
+//! Stacked bars: one row a run, from zero, the time of each category as a length.
+
+use super::axis::{RowAxis, TimeAxis};
+use super::backend::{Recorder, Role, UNIT, pixels, words};
+use super::{Chart, Node, glyphs};
+use crate::report::format::duration;
+use crate::report::palette;
+use plotters::chart::ChartBuilder;
+use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::element::{Drawable, PointCollection};
+use plotters::style::TRANSPARENT;
+use plotters_backend::{BackendCoord, DrawingErrorKind};
+use std::convert::Infallible;
+
+/// The category of time in which no GPU op runs; always drawn, and drawn last, hatched.
+const CPU_CLASS: &str = "cat-cpu";
+
+/// One row: a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bar {
+    /// What the run is called; shortened where it does not fit, in full in the tooltip.
+    pub label: String,
+    /// Its parts, in any order.
+    pub segments: Vec<Segment>,
+    /// A few words under the label: `device-seconds over 2 devices`. May be empty.
+    pub note: String,
+}
+
+/// One part of a bar.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Segment {
+    /// The category, as the legend names it.
+    pub category: String,
+    /// Its length; below zero counts as zero.
+    pub elapsed_ns: i64,
+    /// Its part of the whole bar, from zero to one, whatever is hidden.
+    pub share: f64,
+}
+
+/// Sizes in hundredths of a pixel.
+struct Layout {
+    width: i32,
+    left: i32,
+    row: i32,
+    bar_top: i32,
+    narrow: bool,
+}
+
+const TEXT: i32 = 12 * UNIT;
+/// Run labels are bold, which runs wider than the glyph widths say.
+const BOLD: i32 = TEXT * 112 / 100;
+const SMALL: i32 = 11 * UNIT;
+const BAR: i32 = 28 * UNIT;
+const TOP: i32 = 2 * UNIT;
+const RIGHT: i32 = 28 * UNIT;
+const AXIS: i32 = 40 * UNIT;
+const LABEL_GAP: i32 = 14 * UNIT;
+/// Between segments that are wide enough to spare it, so that neighbours part without relying on colour.
+const SEGMENT_GAP: i32 = UNIT;
+const HATCH: i32 = 7 * UNIT;
+
+/// Below this width a run's label stands above its bar instead of beside it.
+const NARROW: i32 = 520 * UNIT;
+
+/// Draws one stacked bar a run, horizontally, on one time axis from zero.
+///
+/// `legend` gives the order of the categories (see [`palette::order`]); a category that it lacks comes after them, and the
+/// CPU slice last. Segments of a category in `hidden` are left out and the rest moves up. `width` is in pixels, at least
+/// 240. Each segment's nodes carry the category as key and the row in `data-row`; the tooltip holds the exact time.
+///
+/// ```
+/// use gpuprism::report::chart::{Bar, Segment, stacked_bars};
+/// let segment = |category: &str, elapsed_ns, share| Segment { category: category.into(), elapsed_ns, share };
+/// let bar = Bar {
+///     label: "run-a".into(),
+///     segments: vec![segment("CPU (non-GPU)", 40_000_000, 0.4), segment("gemm", 60_000_000, 0.6)],
+///     note: String::new(),
+/// };
+/// let chart = stacked_bars(&[bar], &["gemm"], &[], 960);
+/// assert_eq!(chart.summary, "Time by category: run-a, 100 ms: gemm 60 %, CPU (non-GPU) 40 %.");
+/// assert!(chart.to_svg().contains("gemm 60 %"));
+/// ```
+pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) -> Chart {
+    let rows: Vec<Vec<&Segment>> = bars.iter().map(|bar| stack(bar, legend, hidden)).collect();
+    let longest_ns = rows.iter().map(|row| length_ns(row)).max().unwrap_or(0);
+    let layout = Layout::new(bars, width);
+    let height = layout.height(bars.len());
+    let mut nodes = Vec::new();
+    // The recorder cannot fail, and the layout leaves every area a positive size.
+    let _ = draw(bars, &rows, longest_ns, &layout, height, &mut nodes);
+    Chart {
+        width: layout.width.unsigned_abs() / UNIT.unsigned_abs(),
+        height: height.unsigned_abs() / UNIT.unsigned_abs(),
+        summary: summary(bars, &rows),
+        nodes,
+    }
+}
+
+/// The visible segments of a bar in stacking order.
+fn stack<'a>(bar: &'a Bar, legend: &[&str], hidden: &[&str]) -> Vec<&'a Segment> {
+    let place = |segment: &&Segment| {
+        let listed = legend.iter().position(|name| *name == segment.category);
+        (is_cpu(&segment.category), listed.unwrap_or(legend.len()))
+    };
+    let mut row: Vec<&Segment> = bar.segments.iter().filter(|s| !hidden.contains(&s.category.as_str())).collect();
+    row.sort_by_key(place);
+    row
+}
+
+fn is_cpu(category: &str) -> bool {
+    palette::class(category) == CPU_CLASS
+}
+
+fn length_ns(row: &[&Segment]) -> i64 {
+    row.iter().fold(0, |sum: i64, segment| sum.saturating_add(segment.elapsed_ns.max(0)))
+}
+
+impl Layout {
+    fn new(bars: &[Bar], width: u32) -> Self {
+        let width = i32::try_from(width.clamp(240, 10_000)).unwrap_or(960) * UNIT;
+        let narrow = width < NARROW;
+        let words = bars.iter().flat_map(|bar| [(&bar.label, BOLD), (&bar.note, SMALL)]);
+        let longest = words.map(|(text, size)| glyphs::width(text, i64::from(size))).max().unwrap_or(0);
+        let beside = i32::try_from(longest).unwrap_or(i32::MAX).min(width * 28 / 100) + LABEL_GAP;
+        if narrow {
+            Self { width, left: 8 * UNIT, row: 60 * UNIT, bar_top: 22 * UNIT, narrow }
+        } else {
+            Self { width, left: beside, row: 44 * UNIT, bar_top: 8 * UNIT, narrow }
+        }
+    }
+
+    fn height(&self, rows: usize) -> i32 {
+        let rows = i32::try_from(rows.clamp(1, 10_000)).unwrap_or(1);
+        TOP + rows * self.row + AXIS
+    }
+
+    fn plot_width(&self) -> i32 {
+        self.width - self.left - RIGHT
+    }
+}
+
+fn draw(
+    bars: &[Bar],
+    rows: &[Vec<&Segment>],
+    longest_ns: i64,
+    layout: &Layout,
+    height: i32,
+    nodes: &mut Vec<Node>,
+) -> Result<(), DrawingAreaErrorKind<Infallible>> {
+    let area = Recorder::new((layout.width.unsigned_abs(), height.unsigned_abs()), nodes).into_drawing_area();
+    let time = TimeAxis::new(longest_ns, i64::from(layout.plot_width() / (70 * UNIT)).clamp(2, 10));
+    let ticks = time.ticks().len();
+    let mut builder = ChartBuilder::on(&area);
+    builder.margin_top(TOP).margin_right(RIGHT).x_label_area_size(AXIS).y_label_area_size(layout.left);
+    let unit = time.unit().name();
+    let mut chart = builder.build_cartesian_2d(time, RowAxis { height: height - TOP - AXIS })?;
+    if longest_ns > 0 {
+        let (tick, axis) = (Role::Tick.text(SMALL), Role::Axis.text(SMALL));
+        let mut mesh = chart.configure_mesh();
+        mesh.disable_y_mesh().disable_y_axis().x_labels(ticks).y_labels(0);
+        mesh.axis_style(TRANSPARENT).bold_line_style(Role::Grid.colour()).x_label_style(tick).axis_desc_style(axis);
+        mesh.set_all_tick_mark_size(3 * UNIT).x_desc(format!("Time ({unit})")).draw()?;
+    }
+    for (at, (bar, row)) in bars.iter().zip(rows).enumerate() {
+        let at = i32::try_from(at).unwrap_or(i32::MAX);
+        let top = at.saturating_mul(layout.row);
+        chart.draw_series([Label { bar, top, layout }])?;
+        let mut from_ns = 0_i64;
+        let marks: Vec<Mark> =
+            row.iter().map(|segment| Mark::after(&mut from_ns, segment, at, top + layout.bar_top)).collect();
+        chart.draw_series(marks)?;
+    }
+    Ok(())
+}
+
+/// The words that name a row.
+struct Label<'a> {
+    bar: &'a Bar,
+    top: i32,
+    layout: &'a Layout,
+}
+
+impl<'a> PointCollection<'a, (i64, i32)> for &'a Label<'_> {
+    type Point = (i64, i32);
+    type IntoIter = [(i64, i32); 1];
+
+    fn point_iter(self) -> Self::IntoIter {
+        [(0, self.top)]
+    }
+}
+
+impl Drawable<Recorder<'_>> for Label<'_> {
+    fn draw<I: Iterator<Item = BackendCoord>>(
+        &self,
+        mut points: I,
+        recorder: &mut Recorder<'_>,
+        _: (u32, u32),
+    ) -> Result<(), DrawingErrorKind<Infallible>> {
+        let Some((_, top)) = points.next() else {
+            return Ok(());
+        };
+        recorder.push(self.label_line(top).node(&self.bar.label));
+        if !self.bar.note.is_empty() {
+            recorder.push(self.note_line(top).node(&self.bar.note));
+        }
+        Ok(())
+    }
+}
+
+impl Label<'_> {
+    fn label_line(&self, top: i32) -> Line {
+        let line = Line { class: "chart-label", size: TEXT, measured: BOLD, aligned: "start", at: (0, 0), room: 0 };
+        let Layout { left, narrow, .. } = *self.layout;
+        match (narrow, self.bar.note.is_empty()) {
+            (true, _) => Line { at: (left, top + 15 * UNIT), room: self.layout.plot_width() * 3 / 5, ..line },
+            (false, true) => Line { at: (0, top + 26 * UNIT), room: left - LABEL_GAP, ..line },
+            (false, false) => Line { at: (0, top + 19 * UNIT), room: left - LABEL_GAP, ..line },
+        }
+    }
+
+    fn note_line(&self, top: i32) -> Line {
+        let line = Line { class: "chart-note", size: SMALL, measured: SMALL, aligned: "start", at: (0, 0), room: 0 };
+        let (left, plot) = (self.layout.left, self.layout.plot_width());
+        if self.layout.narrow {
+            let at = (left + plot, top + 15 * UNIT);
+            Line { aligned: "end", at, room: plot * 2 / 5 - LABEL_GAP, ..line }
+        } else {
+            Line { at: (0, top + 34 * UNIT), room: left - LABEL_GAP, ..line }
+        }
+    }
+}
+
+/// A line of words that must fit its room.
+struct Line {
+    class: &'static str,
+    size: i32,
+    /// The size to measure with.
+    measured: i32,
+    aligned: &'static str,
+    at: BackendCoord,
+    room: i32,
+}
+
+impl Line {
+    fn node(&self, text: &str) -> Node {
+        let shown = glyphs::shorten(text, i64::from(self.measured), i64::from(self.room));
+        let title = if shown == text { String::new() } else { text.to_owned() };
+        Node { class: self.class.to_owned(), title, ..words(&shown, self.at, self.size, self.aligned) }
+    }
+}
+
+/// One segment where it stands.
+struct Mark<'a> {
+    segment: &'a Segment,
+    from_ns: i64,
+    to_ns: i64,
+    row: i32,
+    top: i32,
+}
+
+impl<'a> Mark<'a> {
+    /// The segment from `from_ns` on, which then stands at its end.
+    fn after(from_ns: &mut i64, segment: &'a Segment, row: i32, top: i32) -> Self {
+        let (start, end) = (*from_ns, from_ns.saturating_add(segment.elapsed_ns.max(0)));
+        *from_ns = end;
+        Self { segment, from_ns: start, to_ns: end, row, top }
+    }
+
+    fn node(&self, tag: &'static str, class: &str, mut attrs: Vec<(&'static str, String)>) -> Node {
+        let category = &self.segment.category;
+        attrs.push(("data-row", self.row.to_string()));
+        let class = format!("{class} {}", palette::class(category));
+        Node { tag, attrs, class, key: category.clone(), ..Node::default() }
+    }
+
+    fn tooltip(&self) -> String {
+        let Segment { category, elapsed_ns, share } = self.segment;
+        let share = percent(*share).map(|share| format!(", {share} of the bar")).unwrap_or_default();
+        format!("{category}: {} ({elapsed_ns} ns){share}", duration(*elapsed_ns))
+    }
+
+    /// The longest wording that fits `room`: with its share, without, or the first word of the category alone.
+    fn label(&self, room: i32) -> Option<String> {
+        let category = &self.segment.category;
+        let first = category.split(' ').next().unwrap_or(category);
+        let share = percent(self.segment.share).unwrap_or_default();
+        let wordings = [format!("{category} {share}"), format!("{first} {share}"), category.clone(), first.to_owned()];
+        wordings.into_iter().find(|text| glyphs::width(text, i64::from(TEXT)) <= i64::from(room))
+    }
+}
+
+impl<'a> PointCollection<'a, (i64, i32)> for &'a Mark<'_> {
+    type Point = (i64, i32);
+    type IntoIter = [(i64, i32); 2];
+
+    fn point_iter(self) -> Self::IntoIter {
+        [(self.from_ns, self.top), (self.to_ns, self.top)]
+    }
+}
+
+impl Drawable<Recorder<'_>> for Mark<'_> {
+    fn draw<I: Iterator<Item = BackendCoord>>(
+        &self,
+        mut points: I,
+        recorder: &mut Recorder<'_>,
+        _: (u32, u32),
+    ) -> Result<(), DrawingErrorKind<Infallible>> {
+        let (Some((left, top)), Some((right, _))) = (points.next(), points.next()) else {
+            return Ok(());
+        };
+        if right <= left {
+            return Ok(());
+        }
+        let span = right - left;
+        let width = if span > 4 * SEGMENT_GAP { span - SEGMENT_GAP } else { span };
+        let place = vec![
+            ("x", pixels(left)),
+            ("y", pixels(top)),
+            ("width", pixels(width)),
+            ("height", pixels(BAR)),
+            ("data-span", pixels(span)),
+        ];
+        recorder.push(Node { title: self.tooltip(), ..self.node("rect", "seg", place) });
+        if is_cpu(&self.segment.category) {
+            recorder.push(self.node("path", "hatch", vec![("d", hatch((left, top), (left + width, top + BAR)))]));
+        }
+        if let Some(label) = self.label(width - 10 * UNIT) {
+            let text = words(&label, (left + width / 2, top + BAR / 2 + TEXT * 7 / 20), TEXT, "middle");
+            recorder.push(Node { text: label, ..self.node("text", "seg-label", text.attrs) });
+        }
+        Ok(())
+    }
+}
+
+/// Rising strokes across a rectangle, cut at its edges by construction: no pattern, no clip path, one flat node.
+fn hatch((left, top): BackendCoord, (right, bottom): BackendCoord) -> String {
+    let tall = bottom - top;
+    let mut strokes = Vec::new();
+    let mut foot = left - tall + HATCH;
+    while foot < right {
+        let (from, to) = (foot.max(left), (foot + tall).min(right));
+        let height_at = |x: i32| bottom - (x - foot);
+        if from < to {
+            strokes.push(format!(
+                "M{},{}L{},{}",
+                pixels(from),
+                pixels(height_at(from)),
+                pixels(to),
+                pixels(height_at(to))
+            ));
+        }
+        foot += HATCH;
+    }
+    strokes.concat()
+}
+
+/// A share for people, `41 %`, with one decimal below ten per cent.
+fn percent(share: f64) -> Option<String> {
+    let percent = share * 100.0;
+    match percent {
+        percent if !percent.is_finite() => None,
+        percent if percent > 0.0 && percent < 0.05 => Some("< 0.1 %".to_owned()),
+        percent if percent < 9.95 => Some(format!("{percent:.1} %")),
+        percent => Some(format!("{percent:.0} %")),
+    }
+}
+
+fn summary(bars: &[Bar], rows: &[Vec<&Segment>]) -> String {
+    const RUNS: usize = 6;
+    if bars.is_empty() {
+        return "Time by category: no runs.".to_owned();
+    }
+    let mut runs: Vec<String> = bars.iter().zip(rows).take(RUNS).map(|(bar, row)| row_summary(bar, row)).collect();
+    if let Some(more) = bars.len().checked_sub(RUNS).filter(|more| *more > 0) {
+        runs.push(format!("and {more} more runs"));
+    }
+    format!("Time by category: {}.", runs.join("; "))
+}
+
+fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
+    const PARTS: usize = 4;
+    let label = glyphs::shorten(&bar.label, i64::from(TEXT), i64::from(400 * UNIT));
+    let mut parts: Vec<&&Segment> = row.iter().filter(|segment| segment.elapsed_ns > 0).collect();
+    if parts.is_empty() {
+        return format!("{label}, no time to show");
+    }
+    parts.sort_by_key(|segment| std::cmp::Reverse(segment.elapsed_ns));
+    let mut words: Vec<String> = parts
+        .iter()
+        .take(PARTS)
+        .map(|segment| format!("{} {}", segment.category, percent(segment.share).unwrap_or_default()))
+        .collect();
+    if let Some(more) = parts.len().checked_sub(PARTS).filter(|more| *more > 0) {
+        words.push(format!("{more} more"));
+    }
+    format!("{label}, {}: {}", duration(length_ns(row)), words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(category: &str, elapsed_ns: i64, share: f64) -> Segment {
+        Segment { category: category.into(), elapsed_ns, share }
+    }
+
+    fn bar(label: &str) -> Bar {
+        let segments = vec![
+            segment("CPU (non-GPU)", 40_000_000, 0.4),
+            segment("norm", 1_000_000, 0.01),
+            segment("gemm", 59_000_000, 0.59),
+        ];
+        Bar { label: label.into(), segments, note: "device-seconds over 2 devices".into() }
+    }
+
+    fn rects(chart: &Chart) -> Vec<(&str, f64, f64)> {
+        let number = |node: &Node, name: &str| -> f64 {
+            node.attrs.iter().find(|(key, _)| *key == name).unwrap().1.parse().unwrap()
+        };
+        let rects = chart.nodes.iter().filter(|node| node.tag == "rect");
+        rects.map(|node| (node.key.as_str(), number(node, "x"), number(node, "data-span"))).collect()
+    }
+
+    #[test]
+    fn lengths_are_proportional_to_time_and_the_cpu_slice_stands_last() {
+        let chart = stacked_bars(&[bar("a")], &["norm", "gemm"], &[], 960);
+        let rects = rects(&chart);
+        assert_eq!(rects.iter().map(|r| r.0).collect::<Vec<_>>(), ["norm", "gemm", "CPU (non-GPU)"]);
+        let whole: f64 = rects.iter().map(|r| r.2).sum();
+        for ((_, _, span), share) in rects.iter().zip([0.01, 0.59, 0.4]) {
+            assert!((span / whole - share).abs() < 1e-4, "{span} of {whole}");
+        }
+        for pair in rects.windows(2) {
+            assert!((pair[0].1 + pair[0].2 - pair[1].1).abs() < 0.006);
+        }
+        assert!(chart.nodes.iter().any(|node| node.class == "hatch cat-cpu" && node.tag == "path"));
+    }
+
+    #[test]
+    fn hidden_categories_are_left_out_and_the_bar_closes_up() {
+        let all = stacked_bars(&[bar("a")], &["norm", "gemm"], &[], 960);
+        let some = stacked_bars(&[bar("a")], &["norm", "gemm"], &["norm"], 960);
+        assert_eq!(rects(&some).iter().map(|r| r.0).collect::<Vec<_>>(), ["gemm", "CPU (non-GPU)"]);
+        assert_eq!(rects(&some)[0].1, rects(&all)[0].1);
+        assert!(!some.nodes.iter().any(|node| node.key == "norm"));
+        assert!(some.summary.contains("gemm 59 %"), "shares stay those of the whole bar: {}", some.summary);
+    }
+
+    #[test]
+    fn tooltips_hold_the_exact_time_and_name_the_denominator() {
+        let chart = stacked_bars(&[bar("a")], &["gemm"], &[], 960);
+        let title =
+            chart.nodes.iter().find(|node| node.key == "gemm" && node.tag == "rect").map(|node| node.title.as_str());
+        assert_eq!(title, Some("gemm: 59.0 ms (59000000 ns), 59 % of the bar"));
+    }
+
+    #[test]
+    fn labels_stand_in_segments_wide_enough_for_them_only() {
+        let chart = stacked_bars(&[bar("a")], &["gemm"], &[], 960);
+        let labels: Vec<&str> =
+            chart.nodes.iter().filter(|n| n.class.starts_with("seg-label")).map(|n| n.text.as_str()).collect();
+        assert_eq!(labels, ["gemm 59 %", "CPU (non-GPU) 40 %"]);
+    }
+
+    #[test]
+    fn the_axis_starts_at_zero_and_names_its_unit() {
+        let chart = stacked_bars(&[bar("a")], &["gemm"], &[], 960);
+        let texts = |class: &str| -> Vec<&str> {
+            chart.nodes.iter().filter(|node| node.class == class).map(|node| node.text.as_str()).collect()
+        };
+        assert_eq!(texts("chart-tick"), ["0", "10", "20", "30", "40", "50", "60", "70", "80", "90", "100"]);
+        assert_eq!(texts("chart-axis"), ["Time (ms)"]);
+    }
+
+    #[test]
+    fn nothing_to_show_is_a_chart_all_the_same() {
+        let none = stacked_bars(&[], &[], &[], 960);
+        assert_eq!(none.summary, "Time by category: no runs.");
+        let zero = Bar { label: "z".into(), segments: vec![segment("gemm", 0, f64::NAN)], note: String::new() };
+        let chart = stacked_bars(&[zero], &["gemm"], &[], 960);
+        assert_eq!(chart.summary, "Time by category: z, no time to show.");
+        assert!(chart.height >= 44 && !chart.nodes.iter().any(|node| node.tag == "rect"));
+        let odd = Bar {
+            label: "o".into(),
+            segments: vec![segment("gemm", i64::MAX, 1e300), segment("x", i64::MIN, -1.0)],
+            note: String::new(),
+        };
+        for width in [0, 1, 400, u32::MAX] {
+            stacked_bars(&[odd.clone(), odd.clone()], &[], &[], width);
+        }
+    }
+
+    #[test]
+    fn names_from_a_trace_are_escaped_in_the_svg() {
+        let hostile = "</svg><script>alert(1)</script>\"'&\u{1}";
+        let bar = Bar { label: hostile.into(), segments: vec![segment(hostile, 10, 1.0)], note: hostile.into() };
+        let svg = stacked_bars(&[bar], &[hostile], &[], 960).to_svg();
+        assert!(!svg.contains("<script") && !svg.contains('\u{1}') && svg.matches("</svg>").count() == 1, "{svg}");
+    }
+
+    #[test]
+    fn every_node_is_one_the_page_knows_how_to_build() {
+        let chart = stacked_bars(&[bar("a"), bar("b")], &["gemm"], &[], 400);
+        for node in &chart.nodes {
+            assert!(["rect", "text", "line", "path", "polyline"].contains(&node.tag));
+            assert!(node.attrs.iter().all(|(name, _)| *name != "style" && !name.starts_with("on")));
+            assert!(!node.class.is_empty(), "{node:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! CSV (RFC 4180, LF) with exact values: integer nanoseconds, full names, parts of one.
+
+use super::format::exact;
+use super::table::{Cell, Kind, Table};
+
+/// The table as CSV; headers are the columns' keys. A kernel column becomes `name` and `short_name`.
+pub fn csv(table: &Table) -> String {
+    let mut text = String::new();
+    let headers = table.columns.iter().flat_map(|column| match column.kind {
+        Kind::Kernel => vec![column.key.clone(), "short_name".to_owned()],
+        _ => vec![column.key.clone()],
+    });
+    line(&mut text, headers.map(|header| field(&header)));
+    for row in &table.rows {
+        line(&mut text, row.iter().flat_map(cell));
+    }
+    text
+}
+
+fn cell(cell: &Cell) -> Vec<String> {
+    match cell {
+        Cell::Kernel { short, full } => vec![field(full), field(short)],
+        Cell::Text(text) => vec![field(text)],
+        number => vec![exact(number)],
+    }
+}
+
+fn line(text: &mut String, fields: impl Iterator<Item = String>) {
+    for (index, field) in fields.enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        text.push_str(&field);
+    }
+    text.push('\n');
+}
+
+/// A text as one field: quoted where it has to be, and with an apostrophe ahead of what a spreadsheet would run.
+///
+/// ```
+/// use gpuprism::report::csv_field;
+/// assert_eq!(csv_field("add<4, 2>"), "\"add<4, 2>\"");
+/// assert_eq!(csv_field("=cmd|' /C calc'!A0"), "'=cmd|' /C calc'!A0");
+/// ```
+pub fn field(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let guarded = if formula { format!("'{text}") } else { text.to_owned() };
+    if guarded.contains([',', '"', '\n', '\r']) { format!("\"{}\"", guarded.replace('"', "\"\"")) } else { guarded }
+}

@@ -1,0 +1,185 @@
+//! Cells for people: one unit a time column, three significant digits, the exact value beside it.
+
+use super::chart::Unit;
+use super::table::{Cell, Kind, Table};
+
+/// A cell as people see it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// The text in the cell.
+    pub text: String,
+    /// The exact value or the full name; empty where the text already is that.
+    pub title: String,
+}
+
+/// The largest unit in which this many nanoseconds are at least one. Means need not be whole, but no unit begins
+/// between two whole numbers.
+fn unit(ns: f64) -> Unit {
+    Unit::of(ns as i64)
+}
+
+/// The headings of a table, with units: `Elapsed (ms)`, `Share (%)`.
+pub fn headings(table: &Table) -> Vec<String> {
+    let columns = table.columns.iter().enumerate();
+    columns
+        .map(|(index, column)| match column.kind {
+            Kind::Time => format!("{} ({})", column.title, column_unit(table, index).name()),
+            Kind::Share => format!("{} (%)", column.title),
+            Kind::Text | Kind::Kernel | Kind::Category | Kind::Count => column.title.clone(),
+        })
+        .collect()
+}
+
+/// All rows as people see them.
+pub fn shown(table: &Table) -> Vec<Vec<Shown>> {
+    let units = units(table);
+    table.rows.iter().map(|row| shown_row(row, &units)).collect()
+}
+
+/// The row of sums, if there is one.
+pub fn shown_totals(table: &Table) -> Option<Vec<Shown>> {
+    let units = units(table);
+    table.totals.as_ref().map(|row| shown_row(row, &units))
+}
+
+fn units(table: &Table) -> Vec<Unit> {
+    (0..table.columns.len()).map(|index| column_unit(table, index)).collect()
+}
+
+/// The columns of a pivot are compared with each other, so they share the unit of the largest run; sums do not count.
+fn column_unit(table: &Table, index: usize) -> Unit {
+    let sums = if table.columns.len() > 2 { table.columns.len() - 1 } else { usize::MAX };
+    let compared = |other: usize| if table.id == "pivot" { other != sums } else { other == index };
+    let columns = table.columns.iter().enumerate().filter(|(other, _)| compared(*other));
+    let cells = columns.flat_map(|(other, _)| table.rows.iter().filter_map(move |row| row.get(other)));
+    let largest = cells.filter_map(ns).fold(0.0_f64, |largest, ns| largest.max(ns.abs()));
+    unit(largest)
+}
+
+fn ns(cell: &Cell) -> Option<f64> {
+    match cell {
+        Cell::Ns(ns) => Some(*ns as f64),
+        Cell::MeanNs(ns) => Some(*ns),
+        _ => None,
+    }
+}
+
+fn shown_row(row: &[Cell], units: &[Unit]) -> Vec<Shown> {
+    row.iter().zip(units).map(|(cell, unit)| shown_cell(cell, *unit)).collect()
+}
+
+fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
+    let plain = |text: String| Shown { text, title: String::new() };
+    match cell {
+        Cell::Empty => plain(String::new()),
+        Cell::Text(text) => plain(text.clone()),
+        Cell::Kernel { short, full } => Shown { text: short.clone(), title: full.clone() },
+        Cell::Count(count) => Shown { text: grouped(*count), title: exact(cell) },
+        Cell::Ns(ns) => Shown { text: digits(*ns as f64 / unit.ns() as f64), title: format!("{} ns", exact(cell)) },
+        Cell::MeanNs(ns) => Shown { text: digits(ns / unit.ns() as f64), title: format!("{} ns", exact(cell)) },
+        Cell::Share(share) => Shown { text: digits(share * 100.0), title: format!("{} %", share * 100.0) },
+    }
+}
+
+/// A cell for machines: integer nanoseconds, shares as parts of one, full names.
+pub fn exact(cell: &Cell) -> String {
+    match cell {
+        Cell::Empty => String::new(),
+        Cell::Text(text) => text.clone(),
+        Cell::Kernel { full, .. } => full.clone(),
+        Cell::Count(count) => count.to_string(),
+        Cell::Ns(ns) => ns.to_string(),
+        Cell::MeanNs(value) | Cell::Share(value) => value.to_string(),
+    }
+}
+
+/// A length of time by itself: `31.9 ms`.
+///
+/// ```
+/// use gpuprism::report::format::duration;
+/// assert_eq!(duration(31_905_483), "31.9 ms");
+/// assert_eq!(duration(0), "0 ns");
+/// assert_eq!(duration(7_200_000_000_000), "7200 s");
+/// ```
+pub fn duration(ns: i64) -> String {
+    let unit = unit(ns as f64);
+    format!("{} {}", digits(ns as f64 / unit.ns() as f64), unit.name())
+}
+
+/// A part of one as per cent: `61.2 %`.
+///
+/// ```
+/// use gpuprism::report::format::percent;
+/// assert_eq!((percent(0.61234), percent(1.0), percent(0.0)), ("61.2 %".into(), "100 %".into(), "0 %".into()));
+/// ```
+pub fn percent(share: f64) -> String {
+    format!("{} %", digits(share * 100.0))
+}
+
+/// Three significant digits, whole digits never dropped, nothing below a thousandth: `1234`, `12.3`, `0.012`, `<0.001`.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size < 0.0005 => "<0.001".to_owned(),
+        size if size < 0.9995 => format!("{value:.3}"),
+        size if size < 9.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// Thousands apart: `216,092`.
+///
+/// ```
+/// use gpuprism::report::format::grouped;
+/// assert_eq!((grouped(7), grouped(1_000), grouped(216_092)), ("7".into(), "1,000".into(), "216,092".into()));
+/// ```
+pub fn grouped(count: u64) -> String {
+    let text = count.to_string();
+    let mut grouped = String::with_capacity(text.len() + text.len() / 3);
+    for (index, digit) in text.chars().enumerate() {
+        if index > 0 && (text.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::table::Column;
+
+    #[test]
+    fn three_digits_and_no_whole_digit_lost() {
+        for (value, want) in [
+            (0.0, "0"),
+            (0.0001, "<0.001"),
+            (0.0123, "0.012"),
+            (0.9996, "1.00"),
+            (1.234, "1.23"),
+            (9.996, "10.0"),
+            (12.34, "12.3"),
+            (99.96, "100"),
+            (123.4, "123"),
+            (98_765.4, "98765"),
+            (-12.34, "-12.3"),
+        ] {
+            assert_eq!(digits(value), want, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_time_column_has_one_unit_and_keeps_the_exact_value() {
+        let column = Column { key: "elapsed_ns".into(), title: "Elapsed".into(), kind: Kind::Time };
+        let rows = vec![vec![Cell::Ns(31_905_483)], vec![Cell::Ns(2_368)], vec![Cell::Empty]];
+        let table =
+            Table { id: "t", title: String::new(), note: String::new(), columns: vec![column], rows, totals: None };
+        assert_eq!(headings(&table), ["Elapsed (ms)"]);
+        let shown = shown(&table);
+        assert_eq!((shown[0][0].text.as_str(), shown[0][0].title.as_str()), ("31.9", "31905483 ns"));
+        assert_eq!((shown[1][0].text.as_str(), shown[1][0].title.as_str()), ("0.002", "2368 ns"));
+        assert_eq!(shown[2][0], Shown::default());
+    }
+}

@@ -1,0 +1,320 @@
+//! The report as one HTML file that opens from a disk, without a network, and sorts, filters and highlights by itself.
+//!
+//! Everything that may come from a trace passes [`escape`]; the script of the file only moves what Rust wrote.
+
+use super::chart::{Chart, escape};
+use super::table::{Cell, Column, Kind, Table};
+use super::{Report, chart, format, palette};
+use crate::analysis::results::{Format, Notice, Run, Severity};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("html/report.css");
+const SCRIPT: &str = include_str!("html/report.js");
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+
+/// The whole report as HTML: notices first, then the charts with their legend, then every table.
+///
+/// The table of notices is not repeated, because the notices stand on top. Without a script the file still reads: only
+/// sorting, filtering and the legend's switches need it.
+pub fn html(report: &Report, tables: &[Table], charts: &[Chart], title: &str) -> String {
+    let mut page = head(title);
+    page += &runs(report);
+    page += &notices(report);
+    page += &figures(charts);
+    for table in tables.iter().filter(|table| table.id != "notices") {
+        page += &section(table);
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let _ = write!(page, "</main>\n<footer>Written by gpuprism {version}. Times are exact in tooltips.</footer>\n");
+    let _ = write!(page, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
+    page
+}
+
+fn head(title: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>\n{}{}{STYLE}</style>\n</head>\n<body>\n<header><h1>{title}</h1></header>\n<main>\n",
+        palette::css(),
+        chart::CSS,
+    )
+}
+
+fn runs(report: &Report) -> String {
+    let mut list = String::from("<ul class=\"runs\">\n");
+    for run in &report.runs {
+        let _ = writeln!(list, "<li><strong>{}</strong> <span>{}</span></li>", escape(&run.label), escape(&facts(run)));
+    }
+    list + "</ul>\n"
+}
+
+fn facts(run: &Run) -> String {
+    let format = match run.format {
+        Format::TorchProfiler => "torch.profiler",
+        Format::NsysGpuTraceCsv => "nsys cuda_gpu_trace",
+    };
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let devices = run.devices.len();
+    let ops = run.totals.gpu_ops;
+    format!("{format}, {ops} GPU ops on {devices} device{}, categories by {}", plural(devices), run.rules)
+}
+
+fn notices(report: &Report) -> String {
+    let all = || report.runs.iter().flat_map(|run| run.notices.iter().map(move |notice| (run, notice)));
+    if all().next().is_none() {
+        return String::new();
+    }
+    let mut list = String::from("<section aria-label=\"Notices\">\n<ul class=\"notices\">\n");
+    for (run, notice) in all() {
+        let place = if report.runs.len() > 1 { format!("{}: ", run.label) } else { String::new() };
+        list += &notice_item(&place, notice);
+    }
+    list + "</ul>\n</section>\n"
+}
+
+fn notice_item(place: &str, notice: &Notice) -> String {
+    let (class, word) = match notice.severity {
+        Severity::Info => ("info", "Note"),
+        Severity::Warning => ("warning", "Warning"),
+        Severity::Error => ("error", "Error"),
+    };
+    let count = if notice.count > 1 { format!(" ({} times)", notice.count) } else { String::new() };
+    format!(
+        "<li class=\"{class}\"><strong>{word}</strong> <span>{}{}{count}</span> <span class=\"advice\">{}</span></li>\n",
+        escape(place),
+        escape(&notice.message),
+        escape(&notice.advice),
+    )
+}
+
+fn figures(charts: &[Chart]) -> String {
+    if charts.is_empty() {
+        return String::new();
+    }
+    let drawings: String = charts.iter().map(Chart::to_svg).collect();
+    format!("<section>\n<h2>Where the time went</h2>\n<figure>\n{drawings}{}</figure>\n</section>\n", legend(charts))
+}
+
+/// One switch a category that the charts show, in stacking order.
+fn legend(charts: &[Chart]) -> String {
+    let marks = charts.iter().flat_map(|chart| &chart.nodes).filter(|node| node.tag == "rect");
+    let mut list = String::from("<div class=\"legend\" role=\"group\" aria-label=\"Categories\">\n");
+    for category in palette::order(marks.map(|node| node.key.as_str()).filter(|key| !key.is_empty())) {
+        let _ = writeln!(
+            list,
+            "<button type=\"button\" aria-pressed=\"true\" data-key=\"{name}\"><i class=\"swatch {}\"></i>{name}</button>",
+            palette::class(category),
+            name = escape(category),
+        );
+    }
+    list + "</div>\n"
+}
+
+fn section(table: &Table) -> String {
+    let (id, title) = (escape(table.id), escape(&table.title));
+    let note =
+        if table.note.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>\n", escape(&table.note)) };
+    let count = table.rows.len();
+    let filter = format!(
+        "<p class=\"tools\"><label>Filter <input type=\"search\" aria-controls=\"{id}\" autocomplete=\"off\" spellcheck=\"false\"></label> \
+         <output>{count} rows</output></p>\n"
+    );
+    // A filter for a handful of rows is noise.
+    let filter = if count > 5 { filter } else { String::new() };
+    format!(
+        "<section>\n<h2>{title}</h2>\n{note}{filter}<div class=\"scroll\">\n<table id=\"{id}\">\n{}{}{}</table>\n</div>\n</section>\n",
+        table_head(table),
+        table_body(table),
+        table_foot(table),
+    )
+}
+
+fn is_number(kind: Kind) -> bool {
+    matches!(kind, Kind::Count | Kind::Time | Kind::Share)
+}
+
+fn table_head(table: &Table) -> String {
+    let cells: String = table
+        .columns
+        .iter()
+        .zip(format::headings(table))
+        .map(|(column, heading)| {
+            let class = if is_number(column.kind) { " class=\"number\"" } else { "" };
+            format!("<th scope=\"col\"{class}><button type=\"button\">{}</button></th>", escape(&heading))
+        })
+        .collect();
+    format!("<thead><tr>{cells}</tr></thead>\n")
+}
+
+fn table_body(table: &Table) -> String {
+    let mut body = String::from("<tbody>\n");
+    for (row, shown) in table.rows.iter().zip(format::shown(table)) {
+        let cells: String = table
+            .columns
+            .iter()
+            .zip(row)
+            .zip(&shown)
+            .map(|((column, cell), shown)| cell_html(column, cell, shown))
+            .collect();
+        let _ = writeln!(body, "<tr{}>{cells}</tr>", category_of(table, row));
+    }
+    body + "</tbody>\n"
+}
+
+/// Lets the legend's switches take a row along.
+fn category_of(table: &Table, row: &[Cell]) -> String {
+    let mut cells = table.columns.iter().zip(row);
+    match cells.find(|(column, _)| column.kind == Kind::Category) {
+        Some((_, Cell::Text(category))) => format!(" data-key=\"{}\"", escape(category)),
+        _ => String::new(),
+    }
+}
+
+fn cell_html(column: &Column, cell: &Cell, shown: &format::Shown) -> String {
+    let (text, title) = (escape(&shown.text), title_attribute(&shown.title));
+    match (column.kind, cell) {
+        (Kind::Kernel, Cell::Kernel { short, full }) if short != full => format!(
+            "<td class=\"kernel\"><details><summary{title}>{text}</summary><code>{}</code></details></td>",
+            escape(full)
+        ),
+        (Kind::Kernel, _) => format!("<td class=\"kernel\"{title}>{text}</td>"),
+        (Kind::Category, Cell::Text(category)) => {
+            let class = palette::class(category);
+            format!("<td class=\"category\" title=\"{text}\"><i class=\"swatch {class}\"></i>{text}</td>")
+        }
+        (kind, _) if is_number(kind) => {
+            format!("<td class=\"number\" data-value=\"{}\"{title}>{text}</td>", escape(&format::exact(cell)))
+        }
+        _ => format!("<td{title}>{text}</td>"),
+    }
+}
+
+fn table_foot(table: &Table) -> String {
+    let Some(totals) = format::shown_totals(table) else {
+        return String::new();
+    };
+    let cells: String = table
+        .columns
+        .iter()
+        .zip(totals)
+        .map(|(column, shown)| {
+            let class = if is_number(column.kind) { " class=\"number\"" } else { "" };
+            format!("<td{class}{}>{}</td>", title_attribute(&shown.title), escape(&shown.text))
+        })
+        .collect();
+    format!("<tfoot><tr>{cells}</tr></tfoot>\n")
+}
+
+fn title_attribute(title: &str) -> String {
+    if title.is_empty() { String::new() } else { format!(" title=\"{}\"", escape(title)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::results::{Attribution, Totals, Wall, WallSource};
+    use crate::report::chart::{Bar, Segment, stacked_bars};
+
+    const HOSTILE: &str = "</script></style><img src=x onerror=\"alert('1')\">&amp;\u{1}";
+
+    fn report(label: &str) -> Report {
+        let wall = Wall {
+            wall_ns: 10,
+            source: WallSource::Window,
+            bar_ns: 10,
+            cpu_ns: 4,
+            shared_ns: 0,
+            busy_share: 0.6,
+            cpu_share: 0.4,
+            shared_share: 0.0,
+        };
+        let notice = Notice {
+            severity: Severity::Warning,
+            code: "truncated".into(),
+            message: label.into(),
+            count: 2,
+            advice: label.into(),
+        };
+        let run = Run {
+            label: label.into(),
+            format: Format::TorchProfiler,
+            engine: Some(label.into()),
+            rules: label.into(),
+            attribution: Attribution::FirstCome,
+            devices_merged: false,
+            totals: Totals::default(),
+            wall,
+            devices: Vec::new(),
+            categories: Vec::new(),
+            kernels: Vec::new(),
+            notices: vec![notice],
+        };
+        Report { schema: label.into(), runs: vec![run.clone(), run] }
+    }
+
+    fn table(name: &str) -> Table {
+        let column = |key: &str, kind| Column { key: key.into(), title: name.into(), kind };
+        let row = vec![
+            Cell::Kernel { short: name.into(), full: name.repeat(2) },
+            Cell::Text(name.into()),
+            Cell::Text(name.into()),
+            Cell::Ns(1_234_567),
+        ];
+        Table {
+            id: "kernels",
+            title: name.into(),
+            note: name.into(),
+            columns: vec![
+                column("name", Kind::Kernel),
+                column("category", Kind::Category),
+                column("words", Kind::Text),
+                column("elapsed", Kind::Time),
+            ],
+            rows: vec![row.clone(); 7],
+            totals: Some(row),
+        }
+    }
+
+    fn chart(name: &str, categories: &[&str]) -> Chart {
+        let segments = categories.iter().map(|name| Segment { category: (*name).into(), elapsed_ns: 10, share: 0.5 });
+        let bar = Bar { label: name.into(), segments: segments.collect(), note: name.into() };
+        stacked_bars(&[bar], categories, &[], 960)
+    }
+
+    #[test]
+    fn names_from_a_trace_never_stand_in_the_file_unescaped() {
+        let long = HOSTILE.repeat(100);
+        for name in [HOSTILE, &long] {
+            let page = html(&report(name), &[table(name)], &[chart(name, &[name, "gemm"])], name);
+            assert!(!page.contains("<img") && !page.contains("onerror=\"") && !page.contains('\u{1}'));
+            assert_eq!(page.matches("</script>").count(), 1);
+            assert_eq!(page.matches("</style>").count(), 1);
+        }
+    }
+
+    #[test]
+    fn the_file_refers_to_nothing_outside_itself() {
+        let page = html(&report("run"), &[table("name")], &[chart("run", &["gemm"])], "title");
+        let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        for reference in ["http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "style=\""] {
+            assert!(!page.contains(reference), "{reference}");
+        }
+        assert!(page.contains("Content-Security-Policy"));
+    }
+
+    #[test]
+    fn the_legend_lists_exactly_the_categories_shown() {
+        let page = html(&report("run"), &[table("norm")], &[chart("run", &["CPU (non-GPU)", "mine", "gemm"])], "title");
+        let legend = page.split("class=\"legend\"").nth(1).and_then(|rest| rest.split("</div>").next()).unwrap();
+        let keys: Vec<&str> = legend.split("data-key=\"").skip(1).filter_map(|part| part.split('"').next()).collect();
+        assert_eq!(keys, ["gemm", "mine", "CPU (non-GPU)"]);
+    }
+
+    #[test]
+    fn numbers_carry_their_exact_value_for_sorting() {
+        let page = html(&report("run"), &[table("name")], &[], "title");
+        assert!(page.contains("data-value=\"1234567\" title=\"1234567 ns\">1.23</td>"), "{page}");
+    }
+}

@@ -1,0 +1,171 @@
+//! The Report: all results of all runs, and one renderer per output.
+//!
+//! `tables` lays results out as typed [`table::Table`]s, `format` writes their cells for people, and the renderers
+//! (terminal, `csv`, `markdown`, `html`, the page) differ only in what they put around them. Nothing here computes.
+
+mod arrange;
+pub mod chart;
+mod csv;
+pub mod format;
+pub mod html;
+mod markdown;
+pub mod palette;
+pub mod table;
+mod tables;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod terminal;
+mod words;
+
+pub use arrange::{Request, arrange};
+pub use csv::{csv, field as csv_field};
+pub use markdown::markdown;
+pub use tables::{TABLES, bars, legend, severity, table};
+pub use words::{facts, verdict};
+
+use crate::analysis::results::Run;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The version of the report's JSON shape; an older gpuprism refuses a newer one by name.
+pub const SCHEMA: &str = "gpuprism-report/1";
+
+/// All results of all runs, in the order the person gave the files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// One a trace.
+    pub runs: Vec<Run>,
+}
+
+impl Report {
+    /// A report of these runs.
+    pub fn new(runs: Vec<Run>) -> Self {
+        Self { schema: SCHEMA.to_owned(), runs }
+    }
+
+    /// Is this JSON text a report, of whatever version?
+    pub fn is_one(text: &str) -> bool {
+        schema(text).is_some_and(|schema| schema.starts_with("gpuprism-report/"))
+    }
+
+    /// Reads a report back.
+    ///
+    /// # Errors
+    /// Another version, or a report that somebody changed into another shape.
+    pub fn read(label: &str, text: &str) -> Result<Self> {
+        let version = schema(text).unwrap_or_default();
+        if version != SCHEMA {
+            let why = format!(
+                "a report of the version `{version}`; this gpuprism reads `{SCHEMA}`: make it again from the trace"
+            );
+            return Err(Error::refused(label, why));
+        }
+        serde_json::from_str(text)
+            .map_err(|error| Error::refused(label, format!("a gpuprism report that is damaged: {error}")))
+    }
+
+    /// The one text of this report: the same bytes natively and in the browser.
+    pub fn json(&self) -> String {
+        // Strings, numbers and lists under string keys always serialise.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// What to call each run: its label, numbered where several share one.
+    pub fn labels(&self) -> Vec<String> {
+        let mut labels: Vec<String> = Vec::with_capacity(self.runs.len());
+        for (index, run) in self.runs.iter().enumerate() {
+            let same = self.runs.iter().take(index).filter(|earlier| earlier.label == run.label).count();
+            labels.push(if same == 0 { run.label.clone() } else { format!("{} ({})", run.label, same + 1) });
+        }
+        labels
+    }
+}
+
+/// One HTML file with the chart and all tables.
+pub fn html_page(report: &Report, title: &str) -> String {
+    let legend = legend(report);
+    let legend: Vec<&str> = legend.iter().map(String::as_str).collect();
+    let chart = chart::stacked_bars(&bars(report), &legend, &[], PAGE_WIDTH);
+    let one_run = report.runs.len() == 1;
+    let tables = TABLES.iter().filter_map(|(id, _)| table(report, id, None));
+    let tables: Vec<table::Table> = tables.map(|table| if one_run { table.without_run() } else { table }).collect();
+    html::html(report, &tables, &[chart], title)
+}
+
+/// The width of a chart in a file, in pixels.
+const PAGE_WIDTH: u32 = 1216;
+
+fn schema(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    serde_json::from_str(text).ok().map(|Head { schema }| schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::results::{Attribution, Category, Format, Totals, Wall, WallSource};
+
+    fn run(label: &str, share: f64) -> Run {
+        let category = Category {
+            category: "gemm".into(),
+            count: 1,
+            duration_ns: 1,
+            elapsed_ns: i64::MAX,
+            exclusive_ns: 0,
+            fair_ns: 0,
+            elapsed_share: share,
+            bar_share: share,
+        };
+        let wall = Wall {
+            wall_ns: 1,
+            source: WallSource::Window,
+            bar_ns: 1,
+            cpu_ns: 0,
+            cpu_share: share,
+            busy_share: share,
+            shared_ns: 0,
+            shared_share: share,
+        };
+        Run {
+            label: label.into(),
+            format: Format::TorchProfiler,
+            engine: None,
+            rules: "gpuprism/default".into(),
+            attribution: Attribution::FirstCome,
+            devices_merged: false,
+            totals: Totals::default(),
+            wall,
+            devices: Vec::new(),
+            categories: vec![category],
+            kernels: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_report_read_back_is_the_same_report_to_the_last_bit() {
+        let shares = (1..2000).map(|part| f64::from(part) / 1999.0 / 3.0);
+        let report = Report::new(shares.map(|share| run("\u{202e}=a,\"b\"\n", share)).collect());
+        let text = report.json();
+        assert_eq!(Report::read("r.json", &text).unwrap().json(), text);
+    }
+
+    #[test]
+    fn a_report_of_another_version_is_refused_by_name() {
+        let text = Report::new(Vec::new()).json().replace("report/1", "report/7");
+        assert!(Report::is_one(&text));
+        let error = Report::read("r.json", &text).unwrap_err().to_string();
+        assert!(error.contains("gpuprism-report/7") && error.contains(SCHEMA), "{error}");
+        assert!(!Report::is_one(r#"{"schema": "other/1"}"#) && !Report::is_one("{}") && !Report::is_one("nonsense"));
+    }
+
+    #[test]
+    fn runs_of_one_name_are_numbered() {
+        let report = Report::new(vec![run("a", 0.0), run("b", 0.0), run("a", 0.0)]);
+        assert_eq!(report.labels(), ["a", "b", "a (2)"]);
+    }
+}

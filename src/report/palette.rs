@@ -1,0 +1,315 @@
+//! One colour a category, for life: the class that names it, the stylesheet that holds it, and the order categories are stacked in.
+//!
+//! The colours are data, `patterns/palette.json`. A chart, a table or an export never says a colour, only a class.
+
+use serde::Deserialize;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+const DATA: &str = include_str!("../../patterns/palette.json");
+
+#[derive(Debug, Default, Deserialize)]
+struct Palette {
+    background: Pair<String>,
+    categories: Vec<Category>,
+    spares: Vec<Pair<Colour>>,
+    aliases: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Pair<T> {
+    light: T,
+    dark: T,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Colour {
+    fill: String,
+    ink: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Category {
+    category: String,
+    #[serde(flatten)]
+    colours: Pair<Colour>,
+}
+
+/// The CSS class of a category: `cat-gemm` for `gemm`.
+///
+/// A name of gputrc2graph's rule files has the class of its nearest relative; any other name has one of a few spare
+/// classes, always the same one. Whatever the name holds, the class is made of `a-z`, `0-9`, `_` and `-` alone.
+///
+/// ```
+/// use gpuprism::report::palette;
+/// assert_eq!(palette::class("gemm"), "cat-gemm");
+/// assert_eq!(palette::class("nccl_and_custom_ar"), "cat-communication");
+/// assert_eq!(palette::class("CPU (non-GPU)"), "cat-cpu");
+/// assert!(palette::class("\"><script>").starts_with("cat-spare-"));
+/// ```
+pub fn class(category: &str) -> String {
+    match known(category) {
+        Some(known) => format!("cat-{}", slug(&known.category)),
+        None => format!("cat-spare-{}", spare(category)),
+    }
+}
+
+/// The distinct names among `categories` in the order they are stacked and listed: as in the palette, names that it
+/// does not know before the unknown rest, the CPU slice last.
+///
+/// ```
+/// use gpuprism::report::palette;
+/// assert_eq!(palette::order(["CPU (non-GPU)", "misc", "gemm", "my_rule", "gemm"]), ["gemm", "my_rule", "misc", "CPU (non-GPU)"]);
+/// ```
+pub fn order<'a>(categories: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = categories.into_iter().collect();
+    names.sort_by(|a, b| compare(a, b));
+    names.dedup();
+    names
+}
+
+/// The stylesheet of the palette: one custom property a colour, light and dark, and what the classes do with them.
+///
+/// A class sets `--fill` and `--ink`; marks (`rect`), labels on them (`text`) and `.swatch` elements use these. The dark
+/// values hold where the system asks for dark, or `data-theme` on the root element does; `data-theme=light` wins over the system.
+pub fn css() -> String {
+    let (mut light, mut dark, mut classes) = (String::new(), String::new(), String::new());
+    for (name, colours) in entries() {
+        light += &properties(&name, &colours.light);
+        dark += &properties(&name, &colours.dark);
+        classes += &format!(".cat-{name}{{--fill:var(--cat-{name});--ink:var(--cat-{name}-ink)}}\n");
+    }
+    let background = &palette().background;
+    light += &format!("--surface:{};", background.light);
+    dark += &format!("--surface:{};", background.dark);
+    format!(
+        ":root{{color-scheme:light;{light}}}\n\
+         @media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\n\
+         :root[data-theme=dark]{{color-scheme:dark;{dark}}}\n\
+         {classes}\
+         rect[class*=cat-]{{fill:var(--fill)}}\n\
+         text[class*=cat-]{{fill:var(--ink)}}\n\
+         .swatch{{background:var(--fill)}}\n\
+         rect.cat-cpu{{fill-opacity:.1;stroke:var(--fill);stroke-opacity:.8}}\n\
+         path.cat-cpu{{fill:none;stroke:var(--fill);stroke-opacity:.55}}\n\
+         text.cat-cpu{{paint-order:stroke;stroke:var(--surface);stroke-width:4px;stroke-linejoin:round}}\n\
+         .swatch.cat-cpu{{background:repeating-linear-gradient(135deg,var(--fill) 0 1px,transparent 1px 4px);box-shadow:inset 0 0 0 1px var(--fill)}}\n"
+    )
+}
+
+fn properties(name: &str, colour: &Colour) -> String {
+    format!("--cat-{name}:{};--cat-{name}-ink:{};", colour.fill, colour.ink)
+}
+
+fn entries() -> impl Iterator<Item = (String, &'static Pair<Colour>)> {
+    let palette = palette();
+    let categories = palette.categories.iter().map(|entry| (slug(&entry.category), &entry.colours));
+    let spares = palette.spares.iter().enumerate().map(|(at, colours)| (format!("spare-{}", at + 1), colours));
+    categories.chain(spares)
+}
+
+fn palette() -> &'static Palette {
+    static PALETTE: OnceLock<Palette> = OnceLock::new();
+    // A test proves that the embedded text parses; an empty palette would only be a colourless one.
+    PALETTE.get_or_init(|| serde_json::from_str(DATA).unwrap_or_default())
+}
+
+fn known(category: &str) -> Option<&'static Category> {
+    let palette = palette();
+    let name = palette.aliases.get(category).map_or(category, String::as_str);
+    palette.categories.iter().find(|entry| entry.category == name)
+}
+
+/// `CPU (non-GPU)` is `cpu`; every other name of the palette is one word already.
+fn slug(category: &str) -> String {
+    category.split(' ').next().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Which spare colour, from 1: the one the palette names, else by a hash of the name that never changes (FNV-1a).
+fn spare(category: &str) -> usize {
+    let palette = palette();
+    let named = palette.aliases.get(category).and_then(|alias| alias.strip_prefix("spare "));
+    if let Some(number) = named.and_then(|number| number.parse().ok()) {
+        return number;
+    }
+    let hash = category
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let count = u64::try_from(palette.spares.len().max(1)).unwrap_or(1);
+    usize::try_from(hash % count).map_or(1, |at| at + 1)
+}
+
+fn compare(a: &str, b: &str) -> Ordering {
+    rank(a).cmp(&rank(b)).then_with(|| a.cmp(b))
+}
+
+fn rank(category: &str) -> usize {
+    let place = |name: &str| palette().categories.iter().position(|entry| entry.category == name);
+    let at = known(category).and_then(|entry| place(&entry.category));
+    at.map_or_else(|| 2 * place("misc").unwrap_or_default(), |at| 2 * at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Rgb = [f64; 3];
+
+    /// Linear light of a `#rrggbb` colour (IEC 61966-2-1).
+    fn linear(hex: &str) -> Rgb {
+        let channel = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        [channel(1), channel(3), channel(5)]
+    }
+
+    /// WCAG 2.2 contrast ratio.
+    fn contrast(a: &str, b: &str) -> f64 {
+        let luminance = |hex: &str| {
+            let [r, g, b] = linear(hex);
+            0.2126 * r + 0.7152 * g + 0.0722 * b
+        };
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    const AS_IS: [Rgb; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+    /// Machado, Oliveira and Fernandes 2009, severity 1.0, for linear RGB.
+    const PROTANOPIA: [Rgb; 3] =
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]];
+    const DEUTERANOPIA: [Rgb; 3] =
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]];
+
+    /// The colour as an eye sees it, in OKLab, where distance is about what people call different.
+    fn seen(hex: &str, eye: &[Rgb; 3]) -> Rgb {
+        let light = linear(hex);
+        let [r, g, b] = eye.map(|row| row.iter().zip(light).map(|(m, c)| m * c).sum::<f64>().clamp(0.0, 1.0));
+        let l = (0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b).cbrt();
+        let m = (0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b).cbrt();
+        let s = (0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b).cbrt();
+        [
+            0.2104542553 * l + 0.7936177850 * m - 0.0040720468 * s,
+            1.9779984951 * l - 2.4285922050 * m + 0.4505937099 * s,
+            0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s,
+        ]
+    }
+
+    fn distance(a: &str, b: &str, eye: &[Rgb; 3]) -> f64 {
+        let (a, b) = (seen(a, eye), seen(b, eye));
+        a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+    }
+
+    fn schemes() -> [(&'static str, Vec<(String, &'static Colour)>); 2] {
+        let background = &palette().background;
+        [
+            (&background.light, entries().map(|(name, pair)| (name, &pair.light)).collect()),
+            (&background.dark, entries().map(|(name, pair)| (name, &pair.dark)).collect()),
+        ]
+        .map(|(background, colours)| (background.as_str(), colours))
+    }
+
+    #[test]
+    fn the_embedded_palette_parses_and_covers_the_default_categories() {
+        let parsed: Palette = serde_json::from_str(DATA).unwrap();
+        assert_eq!(parsed.categories.len(), 18);
+        assert_eq!(parsed.categories.last().unwrap().category, "CPU (non-GPU)");
+    }
+
+    #[test]
+    fn every_mark_stands_out_from_its_background_and_its_label_from_the_mark() {
+        for (background, colours) in schemes() {
+            for (name, colour) in colours {
+                let mark = contrast(&colour.fill, background);
+                assert!(mark >= 3.0, "{name} on {background}: {mark:.2}");
+                // The CPU slice is a hatch on the page's own background, and so is its label.
+                let under = if name == "cpu" { background } else { &colour.fill };
+                let label = contrast(&colour.ink, under);
+                assert!(label >= 4.5, "label on {name}, {background}: {label:.2}");
+            }
+        }
+    }
+
+    /// What colour alone promises: neighbours in stacking order differ clearly for every eye, any two families differ a
+    /// little, any two categories differ for a full-colour eye. Within a family a colour-blind reader needs order and labels.
+    #[test]
+    fn categories_stay_apart_also_without_red_or_green() {
+        for (background, colours) in schemes() {
+            let named: Vec<_> =
+                colours.iter().filter(|(name, _)| name != "cpu" && !name.starts_with("spare")).collect();
+            for eye in [&AS_IS, &PROTANOPIA, &DEUTERANOPIA] {
+                for pair in named.windows(2) {
+                    let far = distance(&pair[0].1.fill, &pair[1].1.fill, eye);
+                    assert!(far >= 0.08, "neighbours {} and {} on {background}: {far:.3}", pair[0].0, pair[1].0);
+                }
+            }
+            for (at, (a, first)) in colours.iter().enumerate() {
+                for (b, second) in &colours[at + 1..] {
+                    let far = distance(&first.fill, &second.fill, &AS_IS);
+                    assert!(far >= 0.05, "{a} and {b} on {background}: {far:.3}");
+                }
+            }
+            for (a, first) in &named {
+                for (b, second) in named.iter().filter(|(b, _)| family(a) != family(b)) {
+                    let far = [&PROTANOPIA, &DEUTERANOPIA].map(|eye| distance(&first.fill, &second.fill, eye));
+                    assert!(far.iter().all(|far| *far >= 0.03), "families of {a} and {b} on {background}: {far:.3?}");
+                }
+            }
+        }
+    }
+
+    fn family(name: &str) -> String {
+        let data: serde_json::Value = serde_json::from_str(DATA).unwrap();
+        let all = data["categories"].as_array().unwrap();
+        all.iter().find(|entry| entry["category"] == name).unwrap()["family"].to_string()
+    }
+
+    #[test]
+    fn every_alias_leads_to_a_colour() {
+        let palette = palette();
+        for (name, target) in &palette.aliases {
+            let number = target.strip_prefix("spare ").and_then(|number| number.parse::<usize>().ok());
+            let spare = number.is_some_and(|number| (1..=palette.spares.len()).contains(&number));
+            assert!(spare || known(name).is_some(), "{name} -> {target}");
+        }
+    }
+
+    #[test]
+    fn the_categories_of_a_gputrc2graph_language_model_have_a_colour_each() {
+        let names = [
+            "activation",
+            "attn",
+            "block_fp8_gemm",
+            "elementwise",
+            "gemm",
+            "misc",
+            "moe",
+            "moe_gemm",
+            "nccl_and_custom_ar",
+            "non-gpu-H_D_memops",
+            "norm",
+            "prepare_next",
+            "quantize",
+            "reduce",
+            "rope",
+            "softmax",
+            "topk",
+            "triton_kernel",
+            "CPU (non-GPU)",
+        ];
+        let classes: std::collections::BTreeSet<String> = names.iter().map(|name| class(name)).collect();
+        assert_eq!(classes.len(), names.len(), "{classes:?}");
+    }
+
+    #[test]
+    fn a_hostile_category_is_a_safe_class_with_a_rule_in_the_stylesheet() {
+        let css = css();
+        for name in ["", "}</style><script>", "a b", "\0", "ñandú", "cat-gemm", &"x".repeat(5000)] {
+            let class = class(name);
+            assert!(class.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)), "{class}");
+            assert!(css.contains(&format!(".{class}{{")), "{class}");
+            assert_eq!(class, super::class(name));
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Which results stand in which table, and in the bars.
+
+use super::Report;
+use super::chart::{Bar, Segment};
+use super::palette;
+use super::table::{Cell, Column, Kind, Table};
+use crate::analysis::results::{Attribution, Run, Severity, WallSource};
+use crate::analysis::{CPU, SHARED, pivot};
+
+/// The tables, by id and heading, in the order in which people want them.
+pub const TABLES: [(&str, &str); 5] = [
+    ("kernels", "Kernels"),
+    ("pivot", "Pivot"),
+    ("categories", "Categories"),
+    ("devices", "Devices"),
+    ("notices", "Notices"),
+];
+
+/// The table with this id, of all runs or of one; `None` for an unknown id.
+///
+/// All but the pivot begin with a column that names the run.
+pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
+    let labels = report.labels();
+    let chosen: Vec<(&str, &Run)> = labels
+        .iter()
+        .zip(&report.runs)
+        .enumerate()
+        .filter(|(index, _)| run.is_none_or(|run| run == *index))
+        .map(|(_, (label, run))| (label.as_str(), run))
+        .collect();
+    match id {
+        "kernels" => Some(kernels(&chosen)),
+        "pivot" => Some(pivot_table(report, &labels)),
+        "categories" => Some(categories(&chosen)),
+        "devices" => Some(devices(&chosen)),
+        "notices" => Some(notices(&chosen)),
+        _ => None,
+    }
+}
+
+fn columns(columns: &[(&str, &str, Kind)]) -> Vec<Column> {
+    let column = |(key, title, kind): &(&str, &str, Kind)| Column {
+        key: (*key).to_owned(),
+        title: (*title).to_owned(),
+        kind: *kind,
+    };
+    columns.iter().map(column).collect()
+}
+
+fn text(text: &str) -> Cell {
+    Cell::Text(text.to_owned())
+}
+
+/// What elapsed means, for the line under a heading.
+fn attribution_note(runs: &[(&str, &Run)]) -> String {
+    let mut ways = runs.iter().map(|(_, run)| run.attribution);
+    let first = ways.next();
+    if ways.any(|way| Some(way) != first) {
+        return "These runs were counted in different ways: their elapsed times do not compare.".to_owned();
+    }
+    let meaning = match first {
+        None | Some(Attribution::FirstCome) => {
+            "Elapsed: the part of busy time an op owns, the op that started first owning an overlap."
+        }
+        Some(Attribution::Fair) => {
+            "Elapsed: the part of busy time an op owns, overlaps split evenly among the running ops."
+        }
+        Some(Attribution::Exclusive) => "Elapsed: the time in which the op is the only one running.",
+    };
+    format!("{meaning} Shares are of elapsed time.")
+}
+
+fn kernels(runs: &[(&str, &Run)]) -> Table {
+    let columns = columns(&[
+        ("run", "Run", Kind::Text),
+        ("name", "Kernel", Kind::Kernel),
+        ("category", "Category", Kind::Category),
+        ("count", "Count", Kind::Count),
+        ("duration_ns", "Total", Kind::Time),
+        ("elapsed_ns", "Elapsed", Kind::Time),
+        ("elapsed_share", "Share", Kind::Share),
+        ("mean_ns", "Mean", Kind::Time),
+        ("min_ns", "Min", Kind::Time),
+        ("max_ns", "Max", Kind::Time),
+        ("exclusive_ns", "Exclusive", Kind::Time),
+        ("fair_ns", "Fair", Kind::Time),
+    ]);
+    let row = |label: &str, kernel: &crate::analysis::results::Kernel| {
+        vec![
+            text(label),
+            Cell::Kernel { short: kernel.short_name.clone(), full: kernel.name.clone() },
+            text(&kernel.category),
+            Cell::Count(kernel.count),
+            Cell::Ns(kernel.duration_ns),
+            Cell::Ns(kernel.elapsed_ns),
+            Cell::Share(kernel.elapsed_share),
+            Cell::MeanNs(kernel.mean_ns),
+            Cell::Ns(kernel.min_ns),
+            Cell::Ns(kernel.max_ns),
+            Cell::Ns(kernel.exclusive_ns),
+            Cell::Ns(kernel.fair_ns),
+        ]
+    };
+    let rows = runs.iter().flat_map(|(label, run)| run.kernels.iter().map(|kernel| row(label, kernel))).collect();
+    let totals = match runs {
+        [(_, run)] => Some(kernel_totals(run)),
+        _ => None,
+    };
+    Table { id: "kernels", title: "Kernels".to_owned(), note: attribution_note(runs), columns, rows, totals }
+}
+
+fn kernel_totals(run: &Run) -> Vec<Cell> {
+    let mut totals = vec![Cell::Empty, text("total"), Cell::Empty, Cell::Count(run.totals.gpu_ops)];
+    totals.extend([Cell::Ns(run.totals.duration_ns), Cell::Ns(run.totals.elapsed_ns)]);
+    totals.resize(12, Cell::Empty);
+    totals
+}
+
+fn pivot_table(report: &Report, labels: &[String]) -> Table {
+    let pivot = pivot(&report.runs);
+    let several = labels.len() > 1;
+    let mut columns = columns(&[("category", "Category", Kind::Category)]);
+    columns.extend(labels.iter().map(|label| Column { key: label.clone(), title: label.clone(), kind: Kind::Time }));
+    columns.extend(several.then(|| Column { key: "total".to_owned(), title: "All runs".to_owned(), kind: Kind::Time }));
+    let cell = |ns: &Option<i64>| ns.map_or(Cell::Empty, Cell::Ns);
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for row in &pivot.rows {
+        let mut cells = vec![text(&row.category)];
+        cells.extend(row.elapsed_ns.iter().map(cell));
+        cells.extend(several.then_some(Cell::Ns(row.total_ns)));
+        rows.push(cells);
+    }
+    let mut totals = vec![text("total")];
+    totals.extend(pivot.totals_ns.iter().map(|ns| Cell::Ns(*ns)));
+    totals.extend(several.then_some(Cell::Ns(pivot.total_ns)));
+    let note = "Elapsed time by category and run; a column adds up to the run's bar.".to_owned();
+    Table { id: "pivot", title: "Pivot".to_owned(), note, columns, rows, totals: Some(totals) }
+}
+
+fn categories(runs: &[(&str, &Run)]) -> Table {
+    let columns = columns(&[
+        ("run", "Run", Kind::Text),
+        ("category", "Category", Kind::Category),
+        ("count", "Count", Kind::Count),
+        ("duration_ns", "Total", Kind::Time),
+        ("elapsed_ns", "Elapsed", Kind::Time),
+        ("elapsed_share", "Of elapsed", Kind::Share),
+        ("bar_share", "Of wall", Kind::Share),
+        ("exclusive_ns", "Exclusive", Kind::Time),
+        ("fair_ns", "Fair", Kind::Time),
+    ]);
+    let mut rows = Vec::new();
+    for (label, run) in runs {
+        rows.extend(run.categories.iter().map(|category| {
+            vec![
+                text(label),
+                text(&category.category),
+                Cell::Count(category.count),
+                Cell::Ns(category.duration_ns),
+                Cell::Ns(category.elapsed_ns),
+                Cell::Share(category.elapsed_share),
+                Cell::Share(category.bar_share),
+                Cell::Ns(category.exclusive_ns),
+                Cell::Ns(category.fair_ns),
+            ]
+        }));
+        rows.extend(unowned(run).map(|(name, ns, share)| {
+            let mut cells =
+                vec![text(label), text(name), Cell::Empty, Cell::Empty, Cell::Ns(ns), Cell::Empty, Cell::Share(share)];
+            cells.resize(9, Cell::Empty);
+            cells
+        }));
+    }
+    Table {
+        id: "categories",
+        title: "Categories".to_owned(),
+        note: attribution_note(runs),
+        columns,
+        rows,
+        totals: None,
+    }
+}
+
+/// The parts of a bar that no category owns: name, length, share of the bar.
+fn unowned(run: &Run) -> impl Iterator<Item = (&'static str, i64, f64)> {
+    let shared =
+        (run.attribution == Attribution::Exclusive).then_some((SHARED, run.wall.shared_ns, run.wall.shared_share));
+    shared.into_iter().chain([(CPU, run.wall.cpu_ns, run.wall.cpu_share)])
+}
+
+fn devices(runs: &[(&str, &Run)]) -> Table {
+    let columns = columns(&[
+        ("run", "Run", Kind::Text),
+        ("id", "Device", Kind::Text),
+        ("name", "Name", Kind::Text),
+        ("gpu_ops", "GPU ops", Kind::Count),
+        ("duration_ns", "Total", Kind::Time),
+        ("union_ns", "Busy", Kind::Time),
+        ("idle_ns", "Idle", Kind::Time),
+        ("busy_share", "Busy", Kind::Share),
+        ("window_ns", "Window", Kind::Time),
+    ]);
+    let row = |label: &str, device: &crate::analysis::results::Device| {
+        vec![
+            text(label),
+            text(&device.id),
+            text(&device.name),
+            Cell::Count(device.gpu_ops),
+            Cell::Ns(device.duration_ns),
+            Cell::Ns(device.union_ns),
+            Cell::Ns(device.idle_ns),
+            Cell::Share(device.busy_share),
+            Cell::Ns(device.window_ns),
+        ]
+    };
+    let rows = runs.iter().flat_map(|(label, run)| run.devices.iter().map(|device| row(label, device))).collect();
+    let note =
+        "Busy: time with at least one op running. Idle: wall time minus busy. Shares are of wall time.".to_owned();
+    Table { id: "devices", title: "Devices".to_owned(), note, columns, rows, totals: None }
+}
+
+fn notices(runs: &[(&str, &Run)]) -> Table {
+    let columns = columns(&[
+        ("run", "Run", Kind::Text),
+        ("severity", "Severity", Kind::Text),
+        ("code", "Code", Kind::Text),
+        ("count", "Count", Kind::Count),
+        ("message", "What", Kind::Text),
+        ("advice", "What to do", Kind::Text),
+    ]);
+    let row = |label: &str, notice: &crate::analysis::results::Notice| {
+        vec![
+            text(label),
+            text(severity(notice.severity)),
+            text(&notice.code),
+            Cell::Count(notice.count),
+            text(&notice.message),
+            text(&notice.advice),
+        ]
+    };
+    let rows = runs.iter().flat_map(|(label, run)| run.notices.iter().map(|notice| row(label, notice))).collect();
+    let note = "What the import met; without rows there was nothing to report.".to_owned();
+    Table { id: "notices", title: "Notices".to_owned(), note, columns, rows, totals: None }
+}
+
+/// The word for a severity.
+pub fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    }
+}
+
+/// The bars of all runs, for the chart.
+pub fn bars(report: &Report) -> Vec<Bar> {
+    let bar = |(label, run): (String, &Run)| {
+        let owned = run.categories.iter().map(|c| segment(&c.category, c.elapsed_ns, c.bar_share));
+        let segments = owned.chain(unowned(run).map(|(name, ns, share)| segment(name, ns, share))).collect();
+        Bar { label, segments, note: bar_note(run) }
+    };
+    report.labels().into_iter().zip(&report.runs).map(bar).collect()
+}
+
+fn segment(category: &str, elapsed_ns: i64, share: f64) -> Segment {
+    Segment { category: category.to_owned(), elapsed_ns, share }
+}
+
+fn bar_note(run: &Run) -> String {
+    let wall = match run.wall.source {
+        WallSource::Window => "trace window",
+        WallSource::Given => "wall time given",
+        WallSource::RaisedToBusy => "busy time",
+    };
+    match run.devices.len() {
+        devices if devices > 1 && !run.devices_merged => format!("{wall}, device-seconds over {devices} devices"),
+        devices if devices > 1 => format!("{wall}, {devices} devices merged"),
+        _ => wall.to_owned(),
+    }
+}
+
+/// All categories of all runs, in the order in which bars are stacked and legends read.
+pub fn legend(report: &Report) -> Vec<String> {
+    let categories =
+        report.runs.iter().flat_map(|run| run.categories.iter().map(|category| category.category.as_str()));
+    let unowned = report.runs.iter().flat_map(|run| unowned(run).map(|(name, ..)| name));
+    palette::order(categories.chain(unowned)).into_iter().map(str::to_owned).collect()
+}

@@ -1,0 +1,93 @@
+//! A report on a terminal: plain text, columns aligned by display width.
+
+use super::format::{headings, shown, shown_totals};
+use super::table::{Kind, Table};
+use super::words::{facts, notice_lines, verdict};
+use super::{Report, table};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Longer names are cut in the middle.
+const NAME_WIDTH: usize = 72;
+
+/// The whole report; of each run's kernels the first `limit`, or all for zero.
+pub fn terminal(report: &Report, limit: usize) -> String {
+    let mut text = format!("{}\n", clean(&verdict(report)));
+    for (index, (label, run)) in report.labels().iter().zip(&report.runs).enumerate() {
+        text += &format!("\n{}\n  {}\n", clean(label), clean(&facts(run)));
+        for line in notice_lines(run) {
+            text += &format!("  {}\n", clean(&line));
+        }
+        for id in ["devices", "categories", "kernels"] {
+            let Some(table) = table(report, id, Some(index)) else { continue };
+            let table = table.without_run().without("exclusive_ns").without("fair_ns");
+            text += &section(&table, if id == "kernels" { limit } else { 0 });
+        }
+    }
+    if let (Some(pivot), true) = (table(report, "pivot", None), report.runs.len() > 1) {
+        text += &section(&pivot, 0);
+    }
+    text
+}
+
+fn section(table: &Table, limit: usize) -> String {
+    let left_out = if limit == 0 { 0 } else { table.rows.len().saturating_sub(limit) };
+    let mut rows: Vec<Vec<String>> = vec![headings(table)];
+    let shown = shown(table);
+    let kept = shown.len() - left_out;
+    rows.extend(
+        shown
+            .into_iter()
+            .take(kept)
+            .chain(shown_totals(table))
+            .map(|row| row.into_iter().map(|cell| cell.text).collect()),
+    );
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| cut(&clean(cell))).collect()).collect();
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
+    let mut text = format!("\n{}\n", table.title);
+    for row in &rows {
+        let cells = row.iter().zip(&table.columns).zip(&widths).map(|((cell, column), width)| match column.kind {
+            Kind::Count | Kind::Time | Kind::Share => format!("{}{cell}", blanks(cell, *width)),
+            Kind::Text | Kind::Kernel | Kind::Category => format!("{cell}{}", blanks(cell, *width)),
+        });
+        let line: Vec<String> = cells.collect();
+        text += &format!("  {}\n", line.join("  ").trim_end());
+    }
+    if left_out > 0 {
+        text += &format!("  and {left_out} more: `--limit 0` prints all\n");
+    }
+    text
+}
+
+fn blanks(cell: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(cell.width()))
+}
+
+/// The text without the control characters by which a hostile name could command a terminal or break a line.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+}
+
+/// Cuts the middle out of what is wider than a name may be; wide characters count as two.
+fn cut(text: &str) -> String {
+    if text.width() <= NAME_WIDTH {
+        return text.to_owned();
+    }
+    let half = NAME_WIDTH / 2 - 1;
+    let head: String = fitting(text.chars(), half);
+    let tail: String = fitting(text.chars().rev(), half).chars().rev().collect();
+    format!("{head}…{tail}")
+}
+
+/// As many of the characters as fit into a width.
+fn fitting(characters: impl Iterator<Item = char>, width: usize) -> String {
+    let mut left = width;
+    let fits = |character: &char| {
+        let needed = character.width().unwrap_or(0);
+        let fits = needed <= left;
+        left = left.saturating_sub(needed);
+        fits
+    };
+    characters.take_while(fits).collect()
+}

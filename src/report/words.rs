@@ -1,0 +1,98 @@
+//! The sentences of a report: verdict, facts, notices. They say the numbers, they do not make any.
+
+use super::Report;
+use super::format::{duration, grouped, percent};
+use super::tables::severity;
+use crate::analysis::results::{Attribution, Format, Run, WallSource};
+
+/// So many runs are told apart in a sentence each; beyond that the chart is the better verdict.
+const RUNS_IN_WORDS: usize = 3;
+/// The categories that a sentence names.
+const CATEGORIES_IN_WORDS: usize = 3;
+
+/// Where the time went, in plain words.
+pub fn verdict(report: &Report) -> String {
+    let several = report.runs.len() > 1;
+    let sentences = report.labels().into_iter().zip(&report.runs).take(RUNS_IN_WORDS).map(|(label, run)| {
+        if several { format!("{label}: {}", short_verdict(run)) } else { capitalised(&run_verdict(run)) }
+    });
+    let mut sentences: Vec<String> = sentences.collect();
+    match report.runs.len().checked_sub(RUNS_IN_WORDS) {
+        None | Some(0) => {}
+        Some(more) => sentences.push(format!("The other {more} stand in the chart.")),
+    }
+    sentences.join(" ")
+}
+
+fn run_verdict(run: &Run) -> String {
+    if run.totals.gpu_ops == 0 {
+        return "no GPU work in this trace.".to_owned();
+    }
+    let busy = format!("the GPU is busy {} of the {}", percent(run.wall.busy_share), wall_word(run));
+    let top = top_categories(run);
+    if top.is_empty() { format!("{busy}.") } else { format!("{busy}; of {}, {top}.", owned_word(run)) }
+}
+
+/// For a reader who compares: fewer words.
+fn short_verdict(run: &Run) -> String {
+    match top_categories(run) {
+        _ if run.totals.gpu_ops == 0 => "no GPU work.".to_owned(),
+        top if top.is_empty() => format!("busy {}.", percent(run.wall.busy_share)),
+        top => format!("busy {}; {top}.", percent(run.wall.busy_share)),
+    }
+}
+
+/// `gemm 61.2 %, attention 18.0 %`.
+fn top_categories(run: &Run) -> String {
+    let top = run.categories.iter().take(CATEGORIES_IN_WORDS).filter(|category| category.elapsed_ns > 0);
+    let parts: Vec<String> =
+        top.map(|category| format!("{} {}", category.category, percent(category.elapsed_share))).collect();
+    parts.join(", ")
+}
+
+fn owned_word(run: &Run) -> &'static str {
+    match run.attribution {
+        Attribution::Exclusive => "exclusive time",
+        Attribution::FirstCome | Attribution::Fair => "busy time",
+    }
+}
+
+fn wall_word(run: &Run) -> &'static str {
+    match run.wall.source {
+        WallSource::Window => "trace's window",
+        WallSource::Given => "wall time given",
+        WallSource::RaisedToBusy => "busy time, which stands in for the wall time",
+    }
+}
+
+fn capitalised(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// One line of facts about a run.
+pub fn facts(run: &Run) -> String {
+    let devices = match run.devices.len() {
+        1 => "1 device".to_owned(),
+        several => format!("{several} devices"),
+    };
+    let format = match run.format {
+        Format::TorchProfiler => "torch.profiler",
+        Format::NsysGpuTraceCsv => "nsys cuda_gpu_trace",
+    };
+    let source = run.engine.as_ref().map_or(format.to_owned(), |engine| format!("{format}, {engine}"));
+    format!(
+        "{} GPU ops of {} names on {devices}; busy {} of the {} ({}); {source}; rules {}",
+        grouped(run.totals.gpu_ops),
+        grouped(run.totals.distinct_names),
+        percent(run.wall.busy_share),
+        wall_word(run),
+        duration(run.wall.wall_ns),
+        run.rules,
+    )
+}
+
+/// The notices of a run, a line each.
+pub(super) fn notice_lines(run: &Run) -> impl Iterator<Item = String> + '_ {
+    run.notices.iter().map(|notice| format!("{}: {}. {}", severity(notice.severity), notice.message, notice.advice))
+}

@@ -1,0 +1,180 @@
+//! Which serving engine a trace seems to come from, by words in its names (`patterns/engines.json`).
+
+use memchr::memmem::Finder;
+use serde::Deserialize;
+
+/// Where a name was met, weakest first: kernels are shared between engines, source files are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evidence {
+    /// The name of a GPU kernel.
+    Kernel,
+    /// The name of a span that the engine marked.
+    Annotation,
+    /// The name of a Python frame: `sglang/srt/managers/scheduler.py(812): event_loop_overlap`.
+    Frame,
+}
+
+/// The known engines and what they leave in a trace.
+#[derive(Debug)]
+pub struct Engines {
+    engines: Vec<Engine>,
+}
+
+#[derive(Debug)]
+struct Engine {
+    label: String,
+    frames: Vec<Finder<'static>>,
+    annotations: Vec<Finder<'static>>,
+    kernels: Vec<Finder<'static>>,
+}
+
+#[derive(Deserialize)]
+struct Words {
+    label: String,
+    python_function: Vec<String>,
+    annotation: Vec<String>,
+    kernel: Vec<String>,
+}
+
+impl Engines {
+    /// The list of `patterns/engines.json`.
+    pub fn embedded() -> Self {
+        // A test holds that the list parses.
+        let words: Vec<Words> = serde_json::from_str(include_str!("../../patterns/engines.json")).unwrap_or_default();
+        Self { engines: words.into_iter().map(Engine::new).collect() }
+    }
+
+    /// The label of the first engine in the list that has a word in `text`.
+    ///
+    /// ```
+    /// use gpuprism::rules::engines::{Engines, Evidence};
+    /// let engines = Engines::embedded();
+    /// assert_eq!(engines.detect(Evidence::Annotation, b"step[DECODE bs=16]"), Some("SGLang"));
+    /// assert_eq!(engines.detect(Evidence::Frame, b"json/decoder.py(337): decode"), None);
+    /// ```
+    pub fn detect(&self, source: Evidence, text: &[u8]) -> Option<&str> {
+        self.find(source, text, self.engines.len()).map(|(_, engine)| engine.label.as_str())
+    }
+
+    /// A guess that collects evidence name by name.
+    pub fn guess(&self) -> Guess<'_> {
+        Guess { engines: self, best: None }
+    }
+
+    fn find(&self, source: Evidence, text: &[u8], first: usize) -> Option<(usize, &Engine)> {
+        let has_word = |engine: &&Engine| engine.words(source).iter().any(|word| word.find(text).is_some());
+        self.engines.iter().enumerate().take(first).find(|(_, engine)| has_word(engine))
+    }
+}
+
+/// The engine that the names seen so far speak for: the strongest [`Evidence`] counts, and of equal evidence the engine
+/// that stands first in the list (SGLang calls parts of vLLM, not the reverse).
+#[derive(Debug)]
+pub struct Guess<'a> {
+    engines: &'a Engines,
+    best: Option<(Evidence, usize)>,
+}
+
+impl Guess<'_> {
+    /// Looks at one name; cheap once the answer cannot get better.
+    pub fn see(&mut self, source: Evidence, text: &[u8]) {
+        let first = match self.best {
+            Some((best, _)) if best > source => return,
+            Some((best, place)) if best == source => place,
+            _ => self.engines.engines.len(),
+        };
+        if let Some((place, _)) = self.engines.find(source, text, first) {
+            self.best = Some((source, place));
+        }
+    }
+
+    /// The engine's label: `SGLang`, `vLLM`, `TensorRT-LLM`, ...
+    pub fn label(&self) -> Option<&str> {
+        self.best.and_then(|(_, place)| self.engines.engines.get(place)).map(|engine| engine.label.as_str())
+    }
+}
+
+impl Engine {
+    fn new(words: Words) -> Self {
+        let finders = |list: Vec<String>| list.iter().map(|word| Finder::new(word.as_bytes()).into_owned()).collect();
+        Self {
+            label: words.label,
+            frames: finders(words.python_function),
+            annotations: finders(words.annotation),
+            kernels: finders(words.kernel),
+        }
+    }
+
+    fn words(&self, source: Evidence) -> &[Finder<'static>] {
+        match source {
+            Evidence::Frame => &self.frames,
+            Evidence::Annotation => &self.annotations,
+            Evidence::Kernel => &self.kernels,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_engine_is_known_by_what_it_writes() {
+        let engines = Engines::embedded();
+        let known = [
+            (
+                Evidence::Frame,
+                "/sgl-workspace/sglang/python/sglang/srt/managers/scheduler.py(812): event_loop_overlap",
+                Some("SGLang"),
+            ),
+            (Evidence::Frame, "vllm/v1/worker/gpu_model_runner.py(2254): execute_model", Some("vLLM")),
+            (
+                Evidence::Frame,
+                "tensorrt_llm/_torch/pyexecutor/py_executor.py(700): _executor_loop",
+                Some("TensorRT-LLM"),
+            ),
+            (Evidence::Frame, "torch/nn/modules/module.py(1747): _call_impl", None),
+            (Evidence::Annotation, "step[EXTEND bs=15 toks=15360]", Some("SGLang")),
+            (Evidence::Annotation, "step[DRAFT_LOOP raw_bs=3 bs=4 topk=1]", Some("SGLang")),
+            (Evidence::Annotation, "execute_context_1(888)_generation_0(0)", Some("vLLM")),
+            (
+                Evidence::Annotation,
+                "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk50sqsq32sqsk50)",
+                Some("vLLM"),
+            ),
+            (Evidence::Annotation, "ProfilerStep#6", None),
+            (Evidence::Kernel, "void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*)", Some("vLLM")),
+            (Evidence::Kernel, "nvjet_tst_64x8_64x16_4x1_v_bz_TNT", None),
+        ];
+        for (source, text, label) in known {
+            assert_eq!(engines.detect(source, text.as_bytes()), label, "{text}");
+        }
+    }
+
+    #[test]
+    fn frames_beat_annotations_and_annotations_beat_kernels() {
+        let engines = Engines::embedded();
+        let mut guess = engines.guess();
+        assert_eq!(guess.label(), None);
+        guess.see(Evidence::Kernel, b"void vllm::rms_norm_kernel<float>(float*)");
+        assert_eq!(guess.label(), Some("vLLM"));
+        guess.see(Evidence::Annotation, b"step[DECODE bs=16]");
+        assert_eq!(guess.label(), Some("SGLang"));
+        guess.see(Evidence::Frame, b"vllm/v1/engine/core.py(300): step");
+        guess.see(Evidence::Annotation, b"step[DECODE bs=16]");
+        assert_eq!(guess.label(), Some("vLLM"));
+    }
+
+    #[test]
+    fn of_equal_evidence_the_first_engine_of_the_list_wins_in_any_order() {
+        let engines = Engines::embedded();
+        let names: [&[u8]; 2] = [b"execute_16_context_0(sq0)_generation_16(sq16)", b"step[DECODE bs=16]"];
+        for order in [[0, 1], [1, 0]] {
+            let mut guess = engines.guess();
+            for place in order {
+                guess.see(Evidence::Annotation, names[place]);
+            }
+            assert_eq!(guess.label(), Some("SGLang"));
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Kernel names to categories by ordered rules, and kernel names to names for people; the data is in `patterns/`.
+//!
+//! [`RuleBook`] merges rule files in gputrc2graph's shape and gives one [`RuleSet`]; [`names`] demangles and shortens;
+//! [`engines`] knows what a serving engine leaves in a trace.
+
+mod book;
+pub mod engines;
+mod file;
+mod json;
+mod matcher;
+pub mod names;
+
+pub use book::{Duplicate, RuleBook, RuleSet};
+pub use file::looks_like_rules;

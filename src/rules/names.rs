@@ -1,0 +1,456 @@
+//! Kernel names for people: Itanium demangling, and the short form that tables show.
+//!
+//! Names come from a trace and may be anything: every function here is linear in its input, bounded in depth and output,
+//! and keeps what it does not understand.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::LazyLock;
+
+use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
+use serde::Deserialize;
+
+/// The longest mangled kernel names (CUTLASS) have some 10,000 bytes.
+const MAX_MANGLED_BYTES: usize = 32 << 10;
+
+/// Substitutions can double a name at every step; a real name grows three to five times.
+const MAX_DEMANGLED_BYTES: usize = 256 << 10;
+
+const MAX_DEPTH: u32 = 96;
+
+/// How wide a kernel column may get, in characters.
+const MAX_SHORT_CHARS: usize = 72;
+
+/// Demangles an Itanium name (`_Z...`), AMD's kernel descriptor suffix `.kd` and clone suffixes taken off; anything else, and
+/// a name that cannot be demangled, is returned as it is.
+///
+/// ```
+/// use gpuprism::rules::names::demangle;
+/// assert_eq!(demangle("_Z6vecAddPfS_i.kd"), "vecAdd(float*, float*, int)");
+/// assert_eq!(demangle("triton_poi_fused_add_0"), "triton_poi_fused_add_0");
+/// ```
+pub fn demangle(raw: &str) -> Cow<'_, str> {
+    if !raw.starts_with("_Z") || raw.len() > MAX_MANGLED_BYTES {
+        return Cow::Borrowed(raw);
+    }
+    // No mangled character is a dot: what follows the first one names a clone or a descriptor.
+    let mangled = raw.split('.').next().unwrap_or(raw);
+    let parse = ParseOptions::default().recursion_limit(MAX_DEPTH);
+    let write = DemangleOptions::default().recursion_limit(MAX_DEPTH);
+    let mut out = Bounded(String::new());
+    match Symbol::new_with_options(mangled.as_bytes(), &parse) {
+        Ok(symbol) if symbol.structured_demangle(&mut out, &write).is_ok() => Cow::Owned(out.0),
+        _ => Cow::Borrowed(raw),
+    }
+}
+
+/// A text that refuses to grow beyond [`MAX_DEMANGLED_BYTES`].
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > MAX_DEMANGLED_BYTES {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+/// The form for tables: no return type, namespaces, template arguments or parameters. A wrapper that launches many different
+/// functors (`patterns/short_names.json`) keeps the functor's name. At most 72 characters, cut in the middle.
+///
+/// ```
+/// use gpuprism::rules::names::short;
+/// assert_eq!(short("void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*, int)"), "rms_norm_kernel");
+/// assert_eq!(
+///     short("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, 1ul> >(int)"),
+///     "vectorized_elementwise_kernel<FillFunctor>"
+/// );
+/// assert_eq!(short("Memcpy HtoD (Pageable -> Device)"), "Memcpy HtoD (Pageable -> Device)");
+/// ```
+pub fn short(demangled: &str) -> String {
+    if let Some(name) = mangled_path(demangled).filter(|name| !WORDS.wrappers.contains(*name)) {
+        return cut(name);
+    }
+    if !is_cpp(demangled) {
+        return cut(demangled);
+    }
+    let Some(function) = Signature::new(demangled).function() else {
+        return cut(demangled);
+    };
+    if WORDS.wrappers.contains(function.name)
+        && let Some(functor) = informative(function.template)
+    {
+        return cut(&format!("{}<{functor}>", function.name));
+    }
+    match function.scope {
+        Some(scope) if WORDS.needs_scope.contains(function.name) => cut(&format!("{scope}::{}", function.name)),
+        _ => cut(function.name),
+    }
+}
+
+/// The data of `patterns/short_names.json`.
+#[derive(Debug, Default, Deserialize)]
+struct Words {
+    /// Kernels whose own name says nothing: the functor among their template arguments does.
+    wrappers: HashSet<String>,
+    /// Kernels whose own name says nothing: their namespace does.
+    needs_scope: HashSet<String>,
+    /// Identifiers in template arguments that are no functor.
+    not_informative: HashSet<String>,
+}
+
+// A test holds that the list parses.
+static WORDS: LazyLock<Words> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../patterns/short_names.json")).unwrap_or_default());
+
+/// The last path component of a nested name that could not be demangled: `_ZN3foo3barI...` has its path in plain text.
+fn mangled_path(name: &str) -> Option<&str> {
+    let mut rest = name.strip_prefix("_ZN")?;
+    let mut last = None;
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let component = rest.get(..digits).and_then(|length| length.parse::<usize>().ok());
+        let Some(length) = component else { return last };
+        let Some((component, behind)) = rest.get(digits..).and_then(|from| from.split_at_checked(length)) else {
+            return last;
+        };
+        last = Some(component);
+        rest = behind;
+    }
+}
+
+/// A signature has a scope, template arguments, or a parameter list right behind a name; `Memcpy HtoD (Host -> Device)` has none.
+fn is_cpp(text: &str) -> bool {
+    let attached = |pair: &[u8]| matches!(pair, [before, b'('] if is_identifier(*before) || *before == b'>');
+    text.contains("::") || text.contains('<') || text.as_bytes().windows(2).any(attached)
+}
+
+/// What is read off a C++ signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Function<'a> {
+    /// The path component before the name.
+    scope: Option<&'a str>,
+    /// The last path component, without its template arguments.
+    name: &'a str,
+    /// The template arguments, without the outer brackets; empty where there are none.
+    template: &'a str,
+}
+
+/// Walks a signature once, on the outermost level only.
+struct Signature<'a> {
+    text: &'a str,
+    at: usize,
+    found: Option<Function<'a>>,
+}
+
+impl<'a> Signature<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, at: 0, found: None }
+    }
+
+    fn function(mut self) -> Option<Function<'a>> {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' => self.end_of_return_type(),
+                b'(' => {
+                    self.skip_group();
+                    if self.found.is_some() && !self.scope_goes_on() {
+                        break;
+                    }
+                }
+                b'<' | b'[' | b'{' => self.skip_group(),
+                b'\'' => self.skip_quoted(),
+                _ if is_identifier(byte) => self.component(),
+                _ => self.at += 1,
+            }
+        }
+        self.found
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// `void f(...)`: what stood before the blank was no name.
+    fn end_of_return_type(&mut self) {
+        self.at += 1;
+        if !matches!(self.peek(), None | Some(b' ')) {
+            self.found = None;
+        }
+    }
+
+    /// A bracket group behind a function is its parameter list, unless a lambda or a local scope follows.
+    fn scope_goes_on(&mut self) -> bool {
+        let rest = self.rest();
+        let behind = rest.strip_prefix(" const").unwrap_or(rest);
+        if behind.starts_with("::") {
+            self.at = self.text.len() - behind.len();
+            return true;
+        }
+        false
+    }
+
+    fn component(&mut self) {
+        let name = identifier(self.rest());
+        self.at += name.len();
+        if name == "operator" {
+            return self.skip_operator();
+        }
+        let mut template = "";
+        if self.peek() == Some(b'<') {
+            let start = self.at + 1;
+            self.skip_group();
+            template = self.text.get(start..self.at).unwrap_or_default();
+            template = template.strip_suffix('>').unwrap_or(template);
+        }
+        self.found = Some(Function { scope: self.found.map(|scope| scope.name), name, template });
+    }
+
+    /// The symbols of `operator()` or `operator<<` are no brackets; the name before stays the one to show.
+    fn skip_operator(&mut self) {
+        let rest = self.rest().trim_start_matches(' ');
+        let symbols = if rest.starts_with("()") {
+            2
+        } else {
+            rest.bytes().take_while(|byte| b"<>=!+-*/%&|^~".contains(byte)).count()
+        };
+        self.at = self.text.len() - rest.len() + symbols;
+    }
+
+    fn skip_group(&mut self) {
+        self.at += group_length(self.rest());
+    }
+
+    fn skip_quoted(&mut self) {
+        let closing = self.rest().bytes().skip(1).position(|byte| byte == b'\'');
+        self.at = closing.map_or(self.text.len(), |length| self.at + length + 2);
+    }
+}
+
+/// Bytes up to and with the bracket that closes the first one; all of an unbalanced text.
+fn group_length(text: &str) -> usize {
+    let mut open: Vec<u8> = Vec::new();
+    let mut before = b' ';
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'<' | b'(' | b'[' | b'{' => open.push(byte),
+            b'>' if before != b'-' => {
+                open.pop_if(|top| *top == b'<');
+            }
+            b')' | b']' | b'}' => {
+                // A `<` that is still open in here was a comparison.
+                while open.len() > 1 && open.pop_if(|top| *top == b'<').is_some() {}
+                open.pop_if(|top| *top != b'<');
+            }
+            _ => {}
+        }
+        if open.is_empty() {
+            return at + 1;
+        }
+        before = byte;
+    }
+    text.len()
+}
+
+/// The first identifier in template arguments that names what is computed.
+fn informative(template: &str) -> Option<&str> {
+    let mut rest = template;
+    while let Some(start) = rest.bytes().position(is_identifier) {
+        let from = rest.get(start..)?;
+        let name = identifier(from);
+        rest = from.get(name.len()..)?;
+        let is_namespace = rest.starts_with("::");
+        let is_number = name.starts_with(|first: char| first.is_ascii_digit());
+        if !is_namespace && !is_number && !WORDS.not_informative.contains(name) {
+            return Some(name);
+        }
+    }
+    None
+}
+
+fn identifier(text: &str) -> &str {
+    let length = text.bytes().position(|byte| !is_identifier(byte)).unwrap_or(text.len());
+    text.get(..length).unwrap_or_default()
+}
+
+/// Bytes beyond ASCII count, so that no character is ever split.
+fn is_identifier(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}
+
+/// At most [`MAX_SHORT_CHARS`] characters, an ellipsis in the middle: kernel names differ at both ends.
+fn cut(name: &str) -> String {
+    let count = name.chars().count();
+    if count <= MAX_SHORT_CHARS {
+        return name.to_owned();
+    }
+    let head = MAX_SHORT_CHARS * 2 / 3;
+    let tail = MAX_SHORT_CHARS - head - 1;
+    name.chars().take(head).chain(['\u{2026}']).chain(name.chars().skip(count - tail)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    // Expected values by GNU c++filt.
+    #[test]
+    fn itanium_names_are_demangled() {
+        assert_eq!(demangle("_Z4gemmPKfS0_Pfi"), "gemm(float const*, float const*, float*, int)");
+        assert_eq!(
+            demangle("_ZN5aiter17rms_norm2d_kernelIfLi8EEEvPT_i.kd"),
+            "void aiter::rms_norm2d_kernel<float, 8>(float*, int)"
+        );
+        assert_eq!(demangle("_ZN2at6native7flattenEv.isra.0"), "at::native::flatten()");
+    }
+
+    #[test]
+    fn names_that_are_not_itanium_stay_as_they_are() {
+        for name in [
+            "",
+            "_Z",
+            "_Zebra",
+            "_ZN5aiter",
+            "Cijk_Alik_Bljk",
+            "_ZN9999999999999a",
+            "void f<int>(int)",
+            "__amd_rocclr_copyBuffer.kd",
+        ] {
+            assert_eq!(demangle(name), name);
+        }
+    }
+
+    #[test]
+    fn hostile_mangled_names_neither_panic_nor_hang() {
+        let nested = format!("_Z1f{}i", "P".repeat(30_000));
+        assert_eq!(demangle(&nested), nested);
+        // Each argument is a pair of the one before: 2^35 letters if written out.
+        let pairs = |count: usize| {
+            let ids = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ".chars().take(count);
+            ids.fold(String::from("_Z1f1ASt4pairIS_S_E"), |name, id| name + &format!("S0_IS{id}_S{id}_E"))
+        };
+        assert_eq!(demangle(&pairs(1)), "f(A, std::pair<A, A>, std::pair<std::pair<A, A>, std::pair<A, A> >)");
+        assert_eq!(demangle(&pairs(35)), pairs(35));
+        let long = format!("_Z{}", "N1a".repeat(400_000));
+        assert_eq!(demangle(&long), long);
+    }
+
+    #[test]
+    fn a_short_name_drops_what_tells_kernels_apart_to_the_compiler_only() {
+        let names = [
+            ("void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*, long, float)", "rms_norm_kernel"),
+            (
+                "void (anonymous namespace)::fused_qknorm_warp<128l, true, __nv_bfloat16>((anonymous namespace)::QKNormParams)",
+                "fused_qknorm_warp",
+            ),
+            (
+                "void <unnamed>::softmax_warp_forward<float, float, float, (int)6, (bool)0, (bool)0>(T2 *, const T1 *, int)",
+                "softmax_warp_forward",
+            ),
+            (
+                "std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(long)",
+                "fused_add_rms_norm_kernel",
+            ),
+            ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "ncclDevKernel_AllGather_RING_LL"),
+            ("flash::prepare_varlen_num_blocks_kernel(int, int)", "prepare_varlen_num_blocks_kernel"),
+            ("saxpy(double *, double *, double *, double, int)", "saxpy"),
+            ("void f<(&ns::operator<< <char>)>(int)", "f"),
+            ("void ns::launch(int)::{lambda(float)#1}::operator()(float) const", "launch"),
+            ("aiter::topksoftmax_4x128x8_bf16", "topksoftmax_4x128x8_bf16"),
+        ];
+        for (name, expected) in names {
+            assert_eq!(short(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_wrapper_keeps_the_functor_that_it_runs() {
+        let names = [
+            (
+                "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>)",
+                "vectorized_elementwise_kernel<CUDAFunctor_add>",
+            ),
+            (
+                "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}>(at::TensorIteratorBase&, int)::{lambda(int)#1}>(int, int)",
+                "elementwise_kernel<direct_copy_kernel_cuda>",
+            ),
+            (
+                "void at::native::elementwise_kernel<(int)128, (int)2, void at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float>>>(at::TensorIteratorBase &, const T1 &)::[lambda(int) (instance 1)]>(int, T3)",
+                "elementwise_kernel<MulFunctor>",
+            ),
+            (
+                "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4> >(int)",
+                "reduce_kernel<MeanOps>",
+            ),
+            (
+                "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::TensorListMetadata<2>, at::native::(anonymous namespace)::UnaryOpFunctor<float, 2, 1, 1>, at::native::Sqrt<float> >(int)",
+                "multi_tensor_apply_kernel<Sqrt>",
+            ),
+            (
+                "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(cutlass_80_simt_sgemm_128x32_8x5_nn_align1::Params)",
+                "Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>",
+            ),
+            (
+                "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<int> > >(int)",
+                "device_kernel<FlashAttnFwdSm90>",
+            ),
+            ("void ck_tile::kentry<2, ck_tile::MoeSortingKernel<int>, int>(int)", "kentry<MoeSortingKernel>"),
+            ("std::enable_if<true, void>::type internal::gemvx::kernel<int, int, __half>(int)", "gemvx::kernel"),
+            ("void at::native::reduce_kernel<512, 1>(int)", "reduce_kernel"),
+        ];
+        for (name, expected) in names {
+            assert_eq!(short(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_without_cpp_syntax_are_kept_or_cut_in_the_middle() {
+        for name in [
+            "triton_poi_fused_add_0",
+            "[CUDA memcpy Host-to-Device]",
+            "Memcpy HtoD (Pageable -> Device)",
+            "Memset (Device)",
+            "",
+            "::",
+            "<>()",
+        ] {
+            assert_eq!(short(name), name);
+        }
+        let tensile =
+            "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT128x256x32_MI16x16x1_SN_LDSB1_AFC1_AFEM1_WG32_8_1";
+        let cut = short(tensile);
+        assert_eq!(cut.chars().count(), MAX_SHORT_CHARS);
+        assert!(cut.starts_with("Cijk_Alik_Bljk_BBS_BH_Bias") && cut.ends_with("AFEM1_WG32_8_1"), "{cut}");
+        assert_eq!(short(&"\u{6f22}".repeat(100)).chars().count(), MAX_SHORT_CHARS);
+    }
+
+    #[test]
+    fn a_mangled_name_beyond_the_demangler_still_shows_its_path() {
+        let name = "_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16TnPFT_RKS3_EXadL_Z4siluIS2_ES3_S5_EEEEvPS3_PS4_i";
+        assert_eq!(short(&demangle(name)), "act_and_mul_kernel");
+    }
+
+    #[test]
+    fn a_megabyte_of_brackets_is_no_problem() {
+        for unit in ["<", "(", "a<", "a::", "void (", "operator", "{'", ")>]", "a(b)::", "<(", "\u{e9}<("] {
+            let name = unit.repeat((1 << 20) / unit.len());
+            assert!(short(&name).chars().count() <= MAX_SHORT_CHARS);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_a_short_name(name in r"(_ZN?[0-9a-zA-Z_]{0,40}|[ a-z<>(){}\[\]:,*&'\u{e9}-]{0,60})") {
+            prop_assert!(short(&demangle(&name)).chars().count() <= MAX_SHORT_CHARS);
+        }
+    }
+}

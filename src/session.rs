@@ -1,0 +1,215 @@
+//! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
+
+use crate::analysis::results::{Attribution, Notice, Run, Severity};
+use crate::analysis::{self, analyze};
+use crate::input::Imported;
+use crate::report::Report;
+use crate::rules::{RuleBook, RuleSet, looks_like_rules};
+use crate::trace::{Ns, Trace};
+use crate::{Error, Result};
+use serde::Deserialize;
+
+/// What a file turned out to be.
+#[derive(Debug)]
+pub enum Opened {
+    /// A trace, ready to be analysed.
+    Trace(Box<Trace>),
+    /// An earlier report, to look at again.
+    Report(Report),
+    /// A rule file, as text.
+    Rules(String),
+}
+
+/// Tells reports and rule files apart from other JSON.
+///
+/// # Errors
+/// Where the document is neither, or a report of another version.
+pub fn open(label: &str, imported: Imported) -> Result<Opened> {
+    match imported {
+        Imported::Trace(trace) => Ok(Opened::Trace(trace)),
+        Imported::Document(text) if Report::is_one(&text) => Report::read(label, &text).map(Opened::Report),
+        Imported::Document(text) if looks_like_rules(&text) => Ok(Opened::Rules(text)),
+        Imported::Document(_) => Err(Error::refused(
+            label,
+            "JSON, but no trace: it has no `traceEvents`, and it is neither a gpuprism report nor a rule file",
+        )),
+    }
+}
+
+/// A rule file that the person adds.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct RuleFile {
+    /// What to call it in errors.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Everything a person can choose about an analysis.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Choices {
+    /// What `elapsed_ns` means.
+    pub attribution: Attribution,
+    /// All devices as one, as gputrc2graph does.
+    pub merge_devices: bool,
+    /// The engine of the rule set; together with `model`, or neither.
+    pub engine: Option<String>,
+    /// The model of the rule set.
+    pub model: Option<String>,
+    /// Wall time of the same work without a profiler, in seconds as decimal text; zero or none: the trace's window.
+    pub wall_seconds: Option<String>,
+    /// Rule files beside the built-in ones, later ones first in line.
+    pub rules: Vec<RuleFile>,
+}
+
+/// The built-in rule files and the person's.
+///
+/// # Errors
+/// A rule file that cannot be used, named by file, engine, model and rule.
+pub fn rule_book(files: &[RuleFile]) -> Result<(RuleBook, Vec<Notice>)> {
+    let mut book = RuleBook::embedded();
+    let mut notices = Vec::new();
+    for RuleFile { file, text } in files {
+        notices.extend(book.add(file, text)?.into_iter().map(|duplicate| Notice {
+            severity: Severity::Info,
+            code: "duplicate_rule".to_owned(),
+            message: duplicate.to_string(),
+            count: 1,
+            advice: "The file added last wins.".to_owned(),
+        }));
+    }
+    Ok((book, notices))
+}
+
+/// The rule set to use: the one picked, or the only one that the person's files bring, or gpuprism's own.
+///
+/// # Errors
+/// An engine and model that no file has, or one without the other.
+pub fn pick_rules(book: &RuleBook, choices: &Choices) -> Result<RuleSet> {
+    match (choices.engine.as_deref(), choices.model.as_deref()) {
+        (Some(engine), Some(model)) => book.select(engine, model),
+        (None, None) => match only_set(&choices.rules)? {
+            Some((engine, model)) => book.select(&engine, &model),
+            None => book.select("gpuprism", "default"),
+        },
+        _ => Err(Error::usage(
+            "rules",
+            "an engine and a model go together: give both `--engine` and `--model`, or neither",
+        )),
+    }
+}
+
+fn only_set(files: &[RuleFile]) -> Result<Option<(String, String)>> {
+    let mut sets = own_sets(files)?;
+    Ok(if sets.len() == 1 { sets.pop() } else { None })
+}
+
+/// Engine and model of every set in the person's own files.
+fn own_sets(files: &[RuleFile]) -> Result<Vec<(String, String)>> {
+    let mut own = RuleBook::default();
+    for RuleFile { file, text } in files {
+        own.add(file, text)?;
+    }
+    Ok(own.sets().map(|(engine, model)| (engine.to_owned(), model.to_owned())).collect())
+}
+
+/// Says so where rules were added and none of them is in use.
+fn unused_rules(choices: &Choices, rules: &RuleSet) -> Result<Option<Notice>> {
+    let sets: Vec<String> =
+        own_sets(&choices.rules)?.into_iter().map(|(engine, model)| format!("{engine}/{model}")).collect();
+    let unused = !sets.is_empty() && !sets.iter().any(|set| set == rules.label());
+    Ok(unused.then(|| Notice {
+        severity: Severity::Warning,
+        code: "rules_not_in_use".to_owned(),
+        message: format!("the rules added are for {}; {} is in use", sets.join(", "), rules.label()),
+        count: sets.len() as u64,
+        advice: "Pick the engine and the model whose rules you mean.".to_owned(),
+    }))
+}
+
+/// Seconds as decimal text, exact to the nanosecond; zero means that none were given.
+///
+/// # Errors
+/// What is no number, or below zero.
+pub fn wall(seconds: Option<&str>) -> Result<Option<Ns>> {
+    const SECONDS: u32 = 9;
+    let Some(text) = seconds.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
+    // The original tools' examples write `.35`.
+    let whole = if text.starts_with('.') { format!("0{text}") } else { text.to_owned() };
+    match Ns::from_decimal(whole.as_bytes(), SECONDS) {
+        Some(Ns::ZERO) => Ok(None),
+        Some(wall) if wall > Ns::ZERO => Ok(Some(wall)),
+        _ => Err(Error::usage(
+            format!("wall time `{text}`"),
+            "not a number of seconds: write for example 12.5, or 0 for the trace's window",
+        )),
+    }
+}
+
+/// Analyses one trace as chosen.
+///
+/// # Errors
+/// Those of [`rule_book`], [`pick_rules`] and [`wall`].
+pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
+    let (book, duplicates) = rule_book(&choices.rules)?;
+    let rules = pick_rules(&book, choices)?;
+    let options = analysis::Options {
+        attribution: choices.attribution,
+        merge_devices: choices.merge_devices,
+        wall: wall(choices.wall_seconds.as_deref())?,
+    };
+    let mut run = analyze(trace, &rules, options);
+    run.notices.extend(duplicates);
+    run.notices.extend(unused_rules(choices, &rules)?);
+    run.notices.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Format, TraceBuilder};
+
+    fn choices(rules: &[&str]) -> Choices {
+        let file = |text: &&str| RuleFile { file: "mine.json".into(), text: (*text).into() };
+        Choices { rules: rules.iter().map(file).collect(), ..Choices::default() }
+    }
+
+    fn run_with(choices: &Choices) -> Result<Run> {
+        run(&TraceBuilder::new("t", Format::TorchProfiler).finish(), choices)
+    }
+
+    #[test]
+    fn the_only_set_a_person_brings_is_used_and_several_wait_to_be_picked() {
+        let one = r#"{"mine": {"m": {"k": "x"}}}"#;
+        let two = r#"{"mine": {"m": {"k": "x"}, "n": {"k": "y"}}}"#;
+        assert_eq!(run_with(&choices(&[])).unwrap().rules, "gpuprism/default");
+        assert_eq!(run_with(&choices(&[one])).unwrap().rules, "mine/m");
+        let run = run_with(&choices(&[two])).unwrap();
+        assert_eq!(run.rules, "gpuprism/default");
+        let codes: Vec<&str> = run.notices.iter().map(|notice| notice.code.as_str()).collect();
+        assert_eq!(codes, ["no_gpu_events", "rules_not_in_use"]);
+        let picked = Choices { engine: Some("mine".into()), model: Some("n".into()), ..choices(&[two]) };
+        assert_eq!(run_with(&picked).unwrap().rules, "mine/n");
+    }
+
+    #[test]
+    fn an_engine_goes_with_its_model() {
+        let half = Choices { engine: Some("sglang".into()), ..Choices::default() };
+        assert!(run_with(&half).unwrap_err().is_usage());
+        let unknown = Choices { engine: Some("sglang".into()), model: Some("nope".into()), ..Choices::default() };
+        let error = run_with(&unknown).unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains("llama"), "{error}");
+    }
+
+    #[test]
+    fn wall_seconds_are_exact_and_zero_means_none() {
+        assert_eq!(wall(Some("12.000000001")), Ok(Some(Ns(12_000_000_001))));
+        assert_eq!(wall(Some(".35")), Ok(Some(Ns(350_000_000))));
+        assert_eq!((wall(Some("0")), wall(Some(" ")), wall(None)), (Ok(None), Ok(None), Ok(None)));
+        for bad in ["-1", "fast", "1e400", "NaN"] {
+            assert!(wall(Some(bad)).unwrap_err().is_usage(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a reader met and could not use, counted by kind.
+
+/// A kind of problem. The sentence and the advice for each are written in `analysis/notices.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProblemKind {
+    /// The file ends in the middle of the trace.
+    Truncated,
+    /// The event list has no closing bracket, which the format allows: perhaps the file is cut, perhaps not.
+    Unclosed,
+    /// The compressed data is damaged; what was unpacked before is used.
+    DamagedGzip,
+    /// An event that is not readable JSON, or whose start was lost.
+    UnreadableEvent,
+    /// A GPU op without a usable start or duration.
+    OpWithoutTime,
+    /// A GPU op with a negative duration, or one that ends beyond all time.
+    ImpossibleDuration,
+    /// A row of a table that is not a GPU op.
+    UnreadableRow,
+    /// The last row of a table has no line end: perhaps the file is cut, perhaps not.
+    OpenLastRow,
+    /// Bytes after the end of the trace.
+    TrailingData,
+}
+
+/// How often a kind was met, and where first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Problem {
+    /// What it is.
+    pub kind: ProblemKind,
+    /// How often; for [`ProblemKind::TrailingData`] the number of bytes.
+    pub count: u64,
+    /// The byte of the (unpacked) file, or the line of a table, where it was met first.
+    pub first_at: u64,
+}
+
+/// All problems of a trace, by kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// Counts `count` more of `kind`, met at `at`.
+    pub fn add(&mut self, kind: ProblemKind, count: u64, at: u64) {
+        match self.0.iter_mut().find(|problem| problem.kind == kind) {
+            Some(problem) => {
+                problem.count = problem.count.saturating_add(count);
+                problem.first_at = problem.first_at.min(at);
+            }
+            None => {
+                self.0.push(Problem { kind, count, first_at: at });
+                self.0.sort_by_key(|problem| problem.kind);
+            }
+        }
+    }
+
+    /// True where this kind was met.
+    pub fn has(&self, kind: ProblemKind) -> bool {
+        self.0.iter().any(|problem| problem.kind == kind)
+    }
+
+    /// All of them, each kind once.
+    pub fn iter(&self) -> impl Iterator<Item = Problem> + '_ {
+        self.0.iter().copied()
+    }
+}

@@ -1,0 +1,134 @@
+//! Time as integer nanoseconds, never floating point: epoch times do not fit a double.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+/// Nanoseconds: a point in time or a length of it.
+///
+/// ```
+/// use gpuprism::trace::Ns;
+/// assert_eq!(Ns::from_decimal(b"4206692863482.654", 3), Some(Ns(4_206_692_863_482_654)));
+/// assert_eq!(Ns::from_decimal(b"-1.9996", 3), Some(Ns(-1_999)));
+/// assert_eq!(Ns::from_decimal(b"1.5e3", 3), Some(Ns(1_500_000)));
+/// assert_eq!(Ns::from_decimal(b"NaN", 3), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
+pub struct Ns(pub i64);
+
+impl Ns {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// Reads decimal text in units of 10^`digits` nanoseconds (microseconds: 3), cut off below one nanosecond.
+    /// `None` for what is no number or does not fit.
+    pub fn from_decimal(text: &[u8], digits: u32) -> Option<Self> {
+        let (negative, text) = match text.split_first()? {
+            (b'-', rest) => (true, rest),
+            (b'+', rest) => (false, rest),
+            _ => (false, text),
+        };
+        let magnitude = plain(text, digits).or_else(|| scientific(text, digits))?;
+        Some(Self(if negative { -magnitude } else { magnitude }))
+    }
+
+    /// `self - earlier`, held at the largest length that fits instead of overflowing.
+    pub fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// `digits[.digits]`.
+fn plain(text: &[u8], digits: u32) -> Option<i64> {
+    let mut value: i64 = 0;
+    let mut bytes = text.iter();
+    let mut any = false;
+    let mut wanted = digits;
+    for &byte in bytes.by_ref() {
+        match byte {
+            b'0'..=b'9' => value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?,
+            b'.' if any => break,
+            _ => return None,
+        }
+        any = true;
+    }
+    for &byte in bytes {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        if wanted > 0 {
+            value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?;
+            wanted -= 1;
+        }
+    }
+    any.then_some(value)?.checked_mul(10_i64.checked_pow(wanted)?)
+}
+
+/// `digits[.digits]e[+-]digits`: moves the point and reads the rest as plain text.
+fn scientific(text: &[u8], digits: u32) -> Option<i64> {
+    let split = text.iter().position(|byte| matches!(byte, b'e' | b'E'))?;
+    let (mantissa, exponent) = text.split_at(split);
+    let exponent: i32 = std::str::from_utf8(exponent.get(1..)?).ok()?.parse().ok()?;
+    let scale = exponent.checked_add(i32::try_from(digits).ok()?)?;
+    if let Ok(scale) = u32::try_from(scale) {
+        return if scale > 40 { (plain(mantissa, 0)? == 0).then_some(0) } else { plain(mantissa, scale) };
+    }
+    let places = scale.checked_neg()?;
+    let whole = plain(mantissa, 0)?;
+    Some((0..places.min(20)).fold(whole, |value, _| value / 10))
+}
+
+impl Add for Ns {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Ns {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl AddAssign for Ns {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl fmt::Display for Ns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ns", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimal_text_is_cut_at_a_nanosecond_and_never_rounded() {
+        for (text, digits, want) in [
+            ("7", 3, Some(7_000)),
+            ("0", 3, Some(0)),
+            ("1.2", 3, Some(1_200)),
+            ("1.2349", 3, Some(1_234)),
+            ("-0.0019", 3, Some(-1)),
+            ("1.", 3, Some(1_000)),
+            (".5", 3, None),
+            ("", 3, None),
+            ("-", 3, None),
+            ("12a", 3, None),
+            ("1e3", 3, Some(1_000_000)),
+            ("1.5E-3", 3, Some(1)),
+            ("1e400", 3, None),
+            ("9223372036854775807", 0, Some(i64::MAX)),
+            ("9223372036854775808", 0, None),
+            ("9223372036854775807", 3, None),
+            ("0.000001", 9, Some(1_000)),
+        ] {
+            assert_eq!(Ns::from_decimal(text.as_bytes(), digits), want.map(Ns), "{text} in 10^{digits} ns");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The wasm-bindgen shell: what the page's workers call. No logic here; DESIGN.md holds the contract.
+//!
+//! Text crosses the border as strings that are ready to show; 64-bit nanoseconds never become a JS number.
+
+mod view;
+
+use crate::input::Importer;
+use crate::report::{self, Report, Request, TABLES, bars, chart, csv, legend, markdown, palette};
+use crate::session::{self, Choices, Opened, RuleFile};
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
+
+type Thrown<T> = Result<T, JsValue>;
+
+/// Errors cross the border as their sentence.
+fn thrown(error: impl std::fmt::Display) -> JsValue {
+    JsValue::from_str(&error.to_string())
+}
+
+fn to_js(value: &impl Serialize) -> Thrown<JsValue> {
+    value.serialize(&serde_wasm_bindgen::Serializer::json_compatible()).map_err(thrown)
+}
+
+/// Sends panics to the console before the module dies: the worker's `onerror` alone says `unreachable`.
+#[wasm_bindgen(start)]
+pub fn start() {
+    std::panic::set_hook(Box::new(|panic| web_sys::console::error_1(&JsValue::from_str(&panic.to_string()))));
+}
+
+/// Reads one file.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct TraceReader {
+    label: String,
+    importer: Importer,
+    piece: Vec<u8>,
+}
+
+/// A chunk is copied into the module in pieces of this size, so that chunks of any size cost no more memory.
+const PIECE_BYTES: u32 = 1 << 20;
+
+#[wasm_bindgen]
+impl TraceReader {
+    /// `label` is the file's base name.
+    #[wasm_bindgen(constructor)]
+    pub fn new(label: &str) -> Self {
+        Self { label: label.to_owned(), importer: Importer::new(label), piece: Vec::new() }
+    }
+
+    /// Takes the next bytes of the file.
+    ///
+    /// # Errors
+    /// The sentence of a refused input.
+    pub fn feed(&mut self, chunk: &js_sys::Uint8Array) -> Thrown<()> {
+        let mut from = 0;
+        while from < chunk.length() {
+            let part = chunk.subarray(from, from.saturating_add(PIECE_BYTES));
+            self.piece.resize(part.length() as usize, 0);
+            part.copy_to(&mut self.piece);
+            self.importer.feed(&self.piece).map_err(thrown)?;
+            from += part.length();
+        }
+        Ok(())
+    }
+
+    /// How many GPU ops were read so far.
+    pub fn gpu_ops(&self) -> f64 {
+        self.importer.gpu_ops() as f64
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// The sentence of a refused input.
+    pub fn finish(self) -> Thrown<Imported> {
+        let imported = self.importer.finish().map_err(thrown)?;
+        let opened = session::open(&self.label, imported).map_err(thrown)?;
+        Ok(Imported { opened })
+    }
+}
+
+/// What a file turned out to be, ready to be analysed again and again.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Imported {
+    opened: Opened,
+}
+
+#[wasm_bindgen]
+impl Imported {
+    /// `trace`, `report` or `rules`.
+    pub fn kind(&self) -> String {
+        match &self.opened {
+            Opened::Trace(_) => "trace",
+            Opened::Report(_) => "report",
+            Opened::Rules(_) => "rules",
+        }
+        .to_owned()
+    }
+
+    /// The report's JSON text of this trace under these choices; an earlier report stays as it is.
+    ///
+    /// # Errors
+    /// A rule file that cannot be used, an unknown engine or model, a wall time that is no number.
+    pub fn analyze(&self, choices: &str) -> Thrown<String> {
+        let choices: Choices = serde_json::from_str(choices).map_err(thrown)?;
+        match &self.opened {
+            Opened::Trace(trace) => Ok(Report::new(vec![session::run(trace, &choices).map_err(thrown)?]).json()),
+            Opened::Report(report) => Ok(report.json()),
+            Opened::Rules(_) => Err(thrown("a rule file holds no trace")),
+        }
+    }
+
+    /// The text of a rule file or report; empty for a trace.
+    pub fn text(&self) -> String {
+        match &self.opened {
+            Opened::Trace(_) => String::new(),
+            Opened::Report(report) => report.json(),
+            Opened::Rules(text) => text.clone(),
+        }
+    }
+}
+
+/// The runs of all open files, merged and laid out for the page. Holds no trace.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Reports {
+    report: Report,
+}
+
+#[wasm_bindgen]
+impl Reports {
+    /// Without runs.
+    #[wasm_bindgen(constructor)]
+    #[allow(clippy::new_without_default, reason = "JavaScript has no Default")]
+    pub fn new() -> Self {
+        Self { report: Report::new(Vec::new()) }
+    }
+
+    /// Takes the report texts of all open files, in the order of the files.
+    ///
+    /// # Errors
+    /// A text that is no report.
+    pub fn set(&mut self, texts: Vec<String>) -> Thrown<()> {
+        let mut runs = Vec::new();
+        for text in &texts {
+            runs.extend(Report::read("report", text).map_err(thrown)?.runs);
+        }
+        self.report = Report::new(runs);
+        Ok(())
+    }
+
+    /// Verdict, runs with facts and notices, legend and tabs.
+    ///
+    /// # Errors
+    /// Never in practice: the view is strings.
+    pub fn overview(&self) -> Thrown<JsValue> {
+        to_js(&view::overview(&self.report))
+    }
+
+    /// The bars as a list of SVG nodes.
+    ///
+    /// # Errors
+    /// Never in practice: the nodes are strings.
+    pub fn chart(&self, width: u32, hidden: Vec<String>) -> Thrown<JsValue> {
+        let legend = legend(&self.report);
+        let legend: Vec<&str> = legend.iter().map(String::as_str).collect();
+        let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
+        to_js(&chart::stacked_bars(&bars(&self.report), &legend, &hidden, width))
+    }
+
+    /// A table, sorted and filtered as asked, cell by cell as text.
+    ///
+    /// # Errors
+    /// An unknown table.
+    pub fn table(&self, request: JsValue) -> Thrown<JsValue> {
+        let request: Request = serde_wasm_bindgen::from_value(request).map_err(thrown)?;
+        let view = view::table(&self.report, &request).ok_or_else(|| thrown(format!("no table `{}`", request.id)))?;
+        to_js(&view)
+    }
+
+    /// The text of a file to save: the same bytes that the command line prints.
+    ///
+    /// # Errors
+    /// An unknown format or table.
+    pub fn export(&self, format: &str, table: &str) -> Thrown<String> {
+        match format {
+            "json" => Ok(self.report.json()),
+            "markdown" => Ok(markdown(&self.report)),
+            "html" => Ok(report::html_page(&self.report, "gpuprism report")),
+            "csv" => report::table(&self.report, table, None)
+                .map(|table| csv(&table))
+                .ok_or_else(|| thrown(format!("no table `{table}`: there are {TABLES:?}"))),
+            other => Err(thrown(format!("no format `{other}`"))),
+        }
+    }
+}
+
+/// One engine of [`rule_sets`] and its models.
+#[derive(Serialize)]
+struct Engine {
+    engine: String,
+    models: Vec<String>,
+}
+
+/// The engines and models to choose from, given the person's rule files.
+///
+/// # Errors
+/// A rule file that cannot be used, named by file, engine, model and rule.
+#[wasm_bindgen]
+pub fn rule_sets(files: &str) -> Thrown<JsValue> {
+    let files: Vec<RuleFile> = serde_json::from_str(files).map_err(thrown)?;
+    let (book, _) = session::rule_book(&files).map_err(thrown)?;
+    let mut engines: Vec<Engine> = Vec::new();
+    for (engine, model) in book.sets() {
+        match engines.iter_mut().find(|known| known.engine == engine) {
+            Some(known) => known.models.push(model.to_owned()),
+            None => engines.push(Engine { engine: engine.to_owned(), models: vec![model.to_owned()] }),
+        }
+    }
+    to_js(&engines)
+}
+
+/// The stylesheet of categories and charts.
+#[wasm_bindgen]
+pub fn palette_css() -> String {
+    palette::css() + chart::CSS
+}
+
+/// What this build is.
+#[derive(Serialize)]
+struct BuildInfo {
+    version: &'static str,
+    simd: bool,
+}
+
+/// The version, and whether the module was built with SIMD.
+///
+/// # Errors
+/// Never in practice.
+#[wasm_bindgen]
+pub fn build_info() -> Thrown<JsValue> {
+    to_js(&BuildInfo { version: env!("CARGO_PKG_VERSION"), simd: cfg!(target_feature = "simd128") })
+}

@@ -1,0 +1,119 @@
+//! Names in a trace are a stranger's text: in no format do they act.
+
+use crate::common::{csv_rows, directory, json_runs, printed};
+use crate::example::{op, write_events};
+use std::path::PathBuf;
+
+const FILE: &str = "=1+1 <b>|.json";
+
+fn names() -> Vec<String> {
+    let long = "x".repeat(5_000);
+    let names = [
+        "<img src=x onerror=alert(1)>",
+        "</script><script>alert(1)</script>",
+        "\"><svg/onload=alert(1)>",
+        "=cmd|' /C calc'!A0",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "a|b\nc",
+        "a\r\nb,\"c\"",
+        "\u{1b}[2J\u{7}\u{9b}31m\u{0}\u{7f}",
+        "[x](javascript:alert(1)) `code` *bold* <!-- -->",
+        "![x](http://example.com/x.png)",
+        "&amp;&#60;",
+        "",
+        &long,
+    ];
+    names.map(str::to_owned).into()
+}
+
+fn hostile(test: &str) -> PathBuf {
+    let folder = directory(test);
+    let events: Vec<String> = (0..).zip(names()).map(|(n, name)| op("kernel", &name, 0, 7, n * 10, 5)).collect();
+    write_events(&folder, FILE, &events);
+    folder
+}
+
+fn show(format: &str) -> String {
+    printed(&hostile(&format!("hostile_{format}")), ["report", FILE, "--limit", "0", "--format", format])
+}
+
+#[test]
+fn json_keeps_names_as_they_are() {
+    let run = &json_runs(&hostile("hostile_json"), &[FILE])[0];
+    let kernels = run["kernels"].as_array().unwrap().iter();
+    let mut found: Vec<&str> = kernels.map(|kernel| kernel["name"].as_str().unwrap()).collect();
+    let mut wanted = names();
+    wanted.sort();
+    found.sort_unstable();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn csv_guards_what_a_spreadsheet_would_run() {
+    let folder = hostile("hostile_csv");
+    for table in ["kernels", "pivot", "categories", "devices", "notices"] {
+        let rows = csv_rows(&printed(&folder, ["report", FILE, "--format", "csv", "--table", table]));
+        for row in &rows {
+            assert_eq!(row.len(), rows[0].len(), "{table}: {row:?}");
+            let acts =
+                |cell: &&String| cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>() != Ok(-1.0);
+            assert_eq!(row.iter().find(acts), None, "{table}");
+            assert!(!row.contains(&"-1".to_owned()), "{table}: {row:?}");
+        }
+        if table == "kernels" {
+            let guarded =
+                |name: String| if name.starts_with(['=', '+', '-', '@', '\t']) { format!("'{name}") } else { name };
+            let mut wanted: Vec<String> = names().into_iter().map(guarded).collect();
+            let mut found: Vec<String> = rows[1..].iter().map(|row| row[1].clone()).collect();
+            wanted.sort();
+            found.sort();
+            assert_eq!(found, wanted);
+        }
+    }
+}
+
+#[test]
+fn markdown_escapes_what_would_act() {
+    let text = show("markdown");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    // Without the characters that a backslash makes plain.
+    let acting = text.replace(r"\\", "").replace(r"\]", "").replace(r"\!", "").replace(r"\`", "");
+    for mark in ["<", "](", "!", "`"] {
+        assert!(!acting.contains(mark), "{mark} in {acting}");
+    }
+    let bars = |line: &str| line.replace(r"\\", "").replace(r"\|", "").matches('|').count();
+    let mut columns = None;
+    for line in text.lines() {
+        if !line.starts_with('|') {
+            columns = None;
+            continue;
+        }
+        assert_eq!(bars(line), *columns.get_or_insert(bars(line)), "{line}");
+    }
+    let kernels = text.split("## Kernels").nth(1).unwrap().split("##").next().unwrap();
+    // A heading, a rule and a total beside the kernels.
+    assert_eq!(kernels.lines().filter(|line| line.starts_with('|')).count(), names().len() + 3, "{kernels}");
+}
+
+#[test]
+fn html_escapes_every_name() {
+    let page = show("html");
+    assert!(!page.contains(|c: char| c.is_control() && !['\n', '\t'].contains(&c)), "a control character");
+    assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (1, 1));
+    for tag in ["<img", "<svg/", "<b>", "<!--"] {
+        assert!(!page.contains(tag), "{tag}");
+    }
+    assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"));
+    assert!(page.contains(&"x".repeat(5_000)), "the whole name");
+}
+
+#[test]
+fn the_terminal_gets_no_control_characters_and_no_endless_lines() {
+    let text = show("terminal");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(longest < 250, "a line of {longest}");
+}

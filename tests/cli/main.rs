@@ -1,0 +1,11 @@
+//! The whole program, run on small files that the tests write: what it prints, where, and with which exit status.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod example;
+mod graph;
+mod hostile;
+mod refusals;
+mod report;

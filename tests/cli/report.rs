@@ -1,0 +1,378 @@
+//! `gpuprism report`: every format says the same, hand-worked numbers; flags do what they say.
+
+use crate::common::{csv_rows, directory, file_name, files, gpuprism, json_runs, printed, shared};
+use crate::example::{self, CPU, GEMM, KNOWN, Known, NCCL, UNION, UNION_ALL, WINDOW, write_torch};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+fn example(test: &str) -> PathBuf {
+    let folder = directory(test);
+    write_torch(&folder, "five.json");
+    folder
+}
+
+fn report(folder: &Path, format: &str) -> String {
+    printed(folder, ["report", "five.json", "--format", format])
+}
+
+fn table(folder: &Path, name: &str) -> Vec<Vec<String>> {
+    csv_rows(&printed(folder, ["report", "five.json", "--format", "csv", "--table", name]))
+}
+
+fn rows(rows: &[&[&str]]) -> Vec<Vec<String>> {
+    rows.iter().map(|row| row.iter().map(|&cell| cell.to_owned()).collect()).collect()
+}
+
+#[test]
+fn json_says_the_numbers_worked_by_hand() {
+    let run = &json_runs(&example("report_json"), &["five.json"])[0];
+    let totals = json!({"gpu_ops": 5, "kernels": 4, "distinct_names": 3, "duration_ns": 43_000, "kernel_duration_ns": 38_000,
+        "union_ns": UNION[0] + UNION[1], "union_all_ns": UNION_ALL, "window_ns": WINDOW, "elapsed_ns": 38_000});
+    assert_eq!(run["totals"], totals);
+    let wall = json!({"wall_ns": WINDOW, "source": "window", "bar_ns": 2 * WINDOW, "cpu_ns": CPU, "cpu_share": 16.0 / 54.0,
+        "busy_share": 38.0 / 54.0, "shared_ns": 0, "shared_share": 0.0});
+    assert_eq!(run["wall"], wall);
+    let device = |id: &str, ops: i64, duration: i64, union: i64, window: i64| {
+        json!({"id": id, "name": "", "gpu_ops": ops, "duration_ns": duration, "union_ns": union, "window_ns": window,
+            "idle_ns": WINDOW - union, "busy_share": union as f64 / WINDOW as f64})
+    };
+    let devices = [device("0", 3, 25_000, UNION[0], WINDOW), device("1", 2, 18_000, UNION[1], 18_000)];
+    assert_eq!(run["devices"], json!(devices));
+    let kernel = |known: &Known| {
+        json!({"name": known.name, "short_name": known.name, "category": known.category, "count": known.count,
+            "duration_ns": known.duration, "elapsed_ns": known.first_come, "exclusive_ns": known.exclusive,
+            "fair_ns": known.fair, "elapsed_share": known.first_come as f64 / 38_000.0,
+            "mean_ns": known.duration as f64 / known.count as f64, "min_ns": known.range.0, "max_ns": known.range.1})
+    };
+    assert_eq!(run["kernels"], json!(KNOWN.iter().map(kernel).collect::<Vec<_>>()));
+    assert_eq!(run["notices"], json!([]));
+}
+
+#[test]
+fn csv_says_the_numbers_worked_by_hand() {
+    let folder = example("report_csv");
+    let kernels = table(&folder, "kernels");
+    let column = |row: usize, key: &str| &kernels[row][kernels[0].iter().position(|title| title == key).unwrap()];
+    for (row, known) in KNOWN.iter().enumerate().map(|(index, known)| (index + 1, known)) {
+        assert_eq!(
+            [column(row, "run"), column(row, "name"), column(row, "category")],
+            ["five.json", known.name, known.category]
+        );
+        let numbers = [
+            ("count", known.count),
+            ("duration_ns", known.duration),
+            ("elapsed_ns", known.first_come),
+            ("exclusive_ns", known.exclusive),
+            ("fair_ns", known.fair),
+            ("min_ns", known.range.0),
+            ("max_ns", known.range.1),
+        ];
+        for (key, number) in numbers {
+            assert_eq!(column(row, key), &number.to_string(), "{key} of {}", known.name);
+        }
+    }
+    assert_eq!(kernels.len(), 4);
+    let pivot: &[&[&str]] = &[
+        &["category", "five.json"],
+        &["gemm", "20000"],
+        &["communication", "13000"],
+        &["memory", "5000"],
+        &["CPU (non-GPU)", "16000"],
+    ];
+    assert_eq!(table(&folder, "pivot"), rows(pivot));
+    let elapsed: Vec<Vec<String>> =
+        table(&folder, "categories").into_iter().map(|row| [&row[1..2], &row[4..5]].concat()).collect();
+    assert_eq!(elapsed[1..], rows(pivot)[1..]);
+    let devices = table(&folder, "devices");
+    assert_eq!(devices[1][..7], rows(&[&["five.json", "0", "", "3", "25000", "20000", "7000"]])[0]);
+    assert_eq!(devices[2][..7], rows(&[&["five.json", "1", "", "2", "18000", "18000", "9000"]])[0]);
+    assert_eq!(table(&folder, "notices").len(), 1);
+}
+
+/// The cells of every line that begins with one of these words.
+fn lines<'a>(text: &'a str, first_cells: &[&str], cells: impl Fn(&'a str) -> Vec<&'a str>) -> Vec<Vec<&'a str>> {
+    let rows = text.lines().map(cells);
+    rows.filter(|row| row.first().is_some_and(|first| first_cells.contains(first))).collect()
+}
+
+#[test]
+fn the_terminal_says_the_numbers_worked_by_hand() {
+    let text = report(&example("report_terminal"), "terminal");
+    let first = ["gemm", "communication", "memory", "CPU", "0", "1", GEMM, NCCL, "total"];
+    let want: &[&[&str]] = &[
+        &["0", "3", "25.0", "20.0", "7.00", "74.1", "27.0"],
+        &["1", "2", "18.0", "18.0", "9.00", "66.7", "18.0"],
+        &["gemm", "2", "20.0", "20.0", "52.6", "37.0"],
+        &["communication", "2", "18.0", "13.0", "34.2", "24.1"],
+        &["memory", "1", "5.00", "5.00", "13.2", "9.26"],
+        &["CPU", "(non-GPU)", "16.0", "29.6"],
+        &[GEMM, "gemm", "2", "20.0", "20.0", "52.6", "10.0", "10.0", "10.0"],
+        &[NCCL, "communication", "2", "18.0", "13.0", "34.2", "9.00", "8.00", "10.0"],
+        &["total", "5", "43.0", "38.0"],
+    ];
+    assert_eq!(lines(&text, &first, |line| line.split_whitespace().collect()), want, "{text}");
+    assert!(text.contains("(us)") && text.contains("busy 70.4 % of the trace's window"), "{text}");
+    let limited = printed(&example("report_limit"), ["report", "five.json", "--limit", "1"]);
+    assert!(limited.contains("and 2 more") && limited.matches("ncclDev").count() == 0, "{limited}");
+}
+
+#[test]
+fn markdown_says_the_numbers_worked_by_hand() {
+    let text = report(&example("report_markdown"), "markdown");
+    let first = ["gemm", "communication", "memory", "CPU (non-GPU)", "0", "1", r"nvjet\_tst\_64x8", "total"];
+    let want: &[&[&str]] = &[
+        &[r"nvjet\_tst\_64x8", "gemm", "2", "20.0", "20.0", "52.6", "10.0", "10.0", "10.0", "15.0", "17.5"],
+        &["total", "", "5", "43.0", "38.0", "", "", "", "", "", ""],
+        &["gemm", "20.0"],
+        &["communication", "13.0"],
+        &["memory", "5.00"],
+        &["CPU (non-GPU)", "16.0"],
+        &["total", "54.0"],
+        &["gemm", "2", "20.0", "20.0", "52.6", "37.0", "15.0", "17.5"],
+        &["communication", "2", "18.0", "13.0", "34.2", "24.1", "13.0", "15.5"],
+        &["memory", "1", "5.00", "5.00", "13.2", "9.26", "5.00", "5.00"],
+        &["CPU (non-GPU)", "", "", "16.0", "", "29.6", "", ""],
+        &["0", "", "3", "25.0", "20.0", "7.00", "74.1", "27.0"],
+        &["1", "", "2", "18.0", "18.0", "9.00", "66.7", "18.0"],
+    ];
+    let cells = |line: &'static str| line.trim_matches('|').split('|').map(str::trim).collect();
+    assert_eq!(lines(text.leak(), &first, cells), want);
+}
+
+#[test]
+fn html_says_the_numbers_worked_by_hand() {
+    let page = report(&example("report_html"), "html");
+    let exact = |id: &str| -> Vec<Vec<&str>> {
+        let table = page.split(&format!("<table id=\"{id}\">")).nth(1).unwrap().split("</tbody>").next().unwrap();
+        let values =
+            |row| str::split(row, "data-value=\"").skip(1).map(|cell| cell.split('"').next().unwrap()).collect();
+        table.split("<tr").skip(2).map(values).collect()
+    };
+    for (row, known) in exact("kernels").iter().zip(&KNOWN) {
+        let Known { count, duration, first_come, exclusive, fair, range, .. } = known;
+        let found = [row[0], row[1], row[2], row[5], row[6], row[7], row[8]];
+        let want = [count, duration, first_come, &range.0, &range.1, exclusive, fair].map(i64::to_string);
+        assert_eq!(found, want.each_ref().map(String::as_str), "{}", known.name);
+    }
+    assert_eq!(exact("pivot"), [["20000"], ["13000"], ["5000"], ["16000"]]);
+    assert_eq!(exact("devices")[1][..4], ["2", "18000", "18000", "9000"]);
+}
+
+#[test]
+fn the_csv_of_nsys_gives_the_numbers_of_the_torch_trace() {
+    let folder = example("report_nsys_csv");
+    std::fs::write(folder.join("five.csv"), example::NSYS_CSV).unwrap();
+    let [torch, nsys] = &json_runs(&folder, &["five.json", "five.csv"])[..] else { panic!("two runs") };
+    assert_eq!((&torch["label"], &nsys["label"]), (&json!("five.json"), &json!("five.csv")));
+    assert_eq!((&nsys["totals"], &nsys["wall"]), (&torch["totals"], &torch["wall"]));
+    assert_eq!(nsys["categories"], torch["categories"]);
+    assert_eq!(nsys["devices"][1]["name"], "NVIDIA H100");
+}
+
+#[test]
+fn an_earlier_report_reads_back_as_itself_and_joins_others() {
+    let folder = example("report_again");
+    let first = report(&folder, "json");
+    std::fs::write(folder.join("earlier.json"), &first).unwrap();
+    assert_eq!(printed(&folder, ["report", "earlier.json", "--format", "json"]), first);
+    for format in ["terminal", "csv", "markdown", "html"] {
+        let again = printed(&folder, ["report", "earlier.json", "--format", format]);
+        assert_eq!(again, report(&folder, format), "{format}");
+    }
+    let runs = json_runs(&folder, &["earlier.json", "five.json"]);
+    assert_eq!(runs[0], runs[1]);
+    let pivot =
+        csv_rows(&printed(&folder, ["report", "earlier.json", "five.json", "--format", "csv", "--table", "pivot"]));
+    assert_eq!(pivot[0], ["category", "five.json", "five.json (2)", "total"]);
+    assert_eq!(pivot[1], ["gemm", "20000", "20000", "40000"]);
+}
+
+#[test]
+fn a_packed_trace_is_the_same_trace() {
+    let folder = example("report_packed");
+    let packed = std::fs::File::create(folder.join("packed.json.gz")).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(packed, flate2::Compression::default());
+    std::io::Write::write_all(&mut encoder, &std::fs::read(folder.join("five.json")).unwrap()).unwrap();
+    encoder.finish().unwrap();
+    let runs = json_runs(&folder, &["five.json", "packed.json.gz"]);
+    assert_eq!((&runs[0]["totals"], &runs[0]["kernels"]), (&runs[1]["totals"], &runs[1]["kernels"]));
+}
+
+#[test]
+fn attribution_says_who_owns_an_overlap() {
+    let folder = example("report_attribution");
+    let owned_by = |known: &Known, way: &str| match way {
+        "first-come" => known.first_come,
+        "exclusive" => known.exclusive,
+        _ => known.fair,
+    };
+    for way in ["first-come", "exclusive", "fair"] {
+        let run = &json_runs(&folder, &["five.json", "--attribution", way])[0];
+        for known in &KNOWN {
+            let kernel = find(&run["kernels"], "name", known.name);
+            assert_eq!(kernel["elapsed_ns"], owned_by(known, way), "{way}, {}", known.name);
+        }
+        let owned: i64 = KNOWN.iter().map(|known| owned_by(known, way)).sum();
+        // What nobody owns is named, so that the bar still adds up.
+        assert_eq!((&run["totals"]["elapsed_ns"], &run["wall"]["shared_ns"]), (&json!(owned), &json!(38_000 - owned)));
+        assert_eq!(run["wall"]["cpu_ns"], CPU);
+    }
+}
+
+#[test]
+fn merged_devices_are_one_timeline_but_still_listed() {
+    let run = &json_runs(&example("report_merged"), &["five.json", "--merge-devices"])[0];
+    // In order of start: gemm 100 to 110, gemm on to 112, NCCL on to 115, NCCL on to 120, copy.
+    for (category, elapsed) in [("gemm", 12_000), ("communication", 8_000), ("memory", 5_000)] {
+        assert_eq!(find(&run["categories"], "category", category)["elapsed_ns"], elapsed);
+    }
+    assert_eq!(run["wall"]["bar_ns"], WINDOW);
+    assert_eq!(run["wall"]["cpu_ns"], WINDOW - UNION_ALL);
+    assert_eq!([&run["devices"][0]["union_ns"], &run["devices"][1]["union_ns"]], [UNION[0], UNION[1]]);
+}
+
+fn find<'a>(list: &'a Value, key: &str, value: &str) -> &'a Value {
+    list.as_array().unwrap().iter().find(|entry| entry[key] == value).unwrap()
+}
+
+#[test]
+fn seconds_are_the_wall_time_of_each_file() {
+    let folder = example("report_seconds");
+    let wall = |args: &[&str]| json_runs(&folder, &[&["five.json"], args].concat())[0]["wall"].clone();
+    let given = wall(&["--seconds", "0.0001"]);
+    assert_eq!(
+        (&given["source"], &given["wall_ns"], &given["cpu_ns"]),
+        (&json!("given"), &json!(100_000), &json!(162_000))
+    );
+    for none in ["0", "0.0", ""] {
+        assert_eq!(wall(&["--seconds", none]), wall(&[]), "{none:?}");
+    }
+    let runs = json_runs(&folder, &["five.json", "five.json", "--seconds", ".0001", "--seconds", "0"]);
+    assert_eq!((&runs[0]["wall"]["source"], &runs[1]["wall"]["source"]), (&json!("given"), &json!("window")));
+    let runs = json_runs(&folder, &["five.json", "five.json", "--seconds", "0.0001"]);
+    assert_eq!((&runs[0]["wall"], &runs[1]["wall"]), (&given, &given));
+}
+
+#[test]
+fn a_wall_time_below_busy_time_is_raised_and_said_so() {
+    let folder = example("report_short_wall");
+    let run = &json_runs(&folder, &["five.json", "--seconds", "0.00001"])[0];
+    let wall = &run["wall"];
+    assert_eq!(
+        (&wall["source"], &wall["wall_ns"], &wall["cpu_ns"]),
+        (&json!("raised_to_busy"), &json!(20_000), &json!(2_000))
+    );
+    let notice = &run["notices"][0];
+    assert_eq!((&notice["code"], &notice["severity"]), (&json!("wall_below_busy"), &json!("warning")));
+    let text = printed(&folder, ["report", "five.json", "--seconds", "0.00001"]);
+    assert!(text.contains("warning: the wall time given"), "{text}");
+}
+
+#[test]
+fn a_trace_without_gpu_work_says_so_before_anything_else() {
+    let folder = directory("report_no_gpu");
+    let event = r#"{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}"#;
+    example::write_events(&folder, "cpu.json", &[event.to_owned(), event.to_owned()]);
+    for format in ["terminal", "markdown", "html"] {
+        let text = printed(&folder, ["report", "cpu.json", "--format", format]);
+        let said = text.find("no GPU events; 2 CPU events").unwrap_or_else(|| panic!("{format}: {text}"));
+        assert!(text.contains("ProfilerActivity.CUDA on?"), "{text}");
+        assert!(text.find("Devices").is_none_or(|tables| said < tables), "{format}");
+    }
+    let run = &json_runs(&folder, &["cpu.json"])[0];
+    assert_eq!(
+        (&run["notices"][0]["code"], &run["notices"][0]["severity"]),
+        (&json!("no_gpu_events"), &json!("error"))
+    );
+    assert_eq!(run["totals"]["union_ns"], 0);
+}
+
+#[test]
+fn rules_of_the_person_come_first_and_the_others_stay() {
+    let folder = example("report_rules");
+    let category = |args: &[&str], name: &str| {
+        let run = &json_runs(&folder, &[&["five.json"], args].concat())[0];
+        let kernel = find(&run["kernels"], "name", name);
+        (run["rules"].as_str().unwrap().to_owned(), kernel["category"].as_str().unwrap().to_owned())
+    };
+    let is = |rules: &str, category: &str| (rules.to_owned(), category.to_owned());
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("adds.json", r#"{"gpuprism": {"default": {"^nvjet": "mine"}}}"#);
+    assert_eq!(category(&["--rules", "adds.json"], GEMM), is("gpuprism/default", "mine"));
+    assert_eq!(category(&["--rules", "adds.json"], NCCL), is("gpuprism/default", "communication"));
+    write("own.json", r#"{"acme": {"tiny": {"^nvjet": "mine", ".*": "rest"}}}"#);
+    assert_eq!(category(&["--rules", "own.json"], GEMM), is("acme/tiny", "mine"));
+    assert_eq!(category(&["--rules", "own.json"], NCCL), is("acme/tiny", "rest"));
+    write("two.json", r#"{"acme": {"tiny": {"^nvjet": "mine"}, "big": {"^nvjet": "large"}}}"#);
+    assert_eq!(category(&["--rules", "two.json"], GEMM), is("gpuprism/default", "gemm"));
+    let picked = ["--rules", "two.json", "--engine", "acme", "--model", "big"];
+    assert_eq!(category(&picked, GEMM), is("acme/big", "large"));
+    assert_eq!(category(&picked, NCCL), is("acme/big", "misc"));
+    assert_eq!(category(&["--engine", "vllm", "--model", "llama"], GEMM), is("vllm/llama", "gemm"));
+}
+
+#[test]
+fn a_rule_given_twice_is_told() {
+    let folder = example("report_rules_twice");
+    for (file, category) in [("a.json", "first"), ("b.json", "second")] {
+        let text = format!(r#"{{"gpuprism": {{"default": {{"^nvjet": "{category}"}}}}}}"#);
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    let run = &json_runs(&folder, &["five.json", "--rules", "a.json", "--rules", "b.json"])[0];
+    assert_eq!(find(&run["kernels"], "name", GEMM)["category"], "second");
+    let notice = find(&run["notices"], "code", "duplicate_rule")["message"].as_str().unwrap();
+    assert!(["b.json", "^nvjet", "first", "second"].iter().all(|word| notice.contains(word)), "{notice}");
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error_and_a_full_disk_is_one() {
+    let folder = directory("report_pipe");
+    // Far more than a pipe holds.
+    let events: Vec<String> =
+        (0..5_000).map(|n| example::op("kernel", &format!("kernel_{n}"), 0, 7, n * 10, 5)).collect();
+    example::write_events(&folder, "many.json", &events);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpuprism"));
+    command.args(["report", "many.json", "--format", "json"]).current_dir(&folder).stderr(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
+    let output = command.stdout(full).spawn().unwrap().wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+}
+
+#[test]
+fn trace_event_files_without_gpu_work_open_with_the_notice() {
+    let Some(dialects) = shared("traces/dialects") else { return };
+    for path in files(&dialects, ".json") {
+        let run = &json_runs(&dialects, &[file_name(&path)])[0];
+        assert_eq!(run["notices"][0]["code"], "no_gpu_events", "{}", path.display());
+    }
+}
+
+#[test]
+fn a_cut_trace_gives_what_it_holds_and_says_where_it_ends() {
+    let folder = example("report_cut");
+    let text = std::fs::read_to_string(folder.join("five.json")).unwrap();
+    let fourth = text.match_indices("{\"ph\"").nth(3).unwrap().0;
+    std::fs::write(folder.join("cut.json"), &text[..fourth + 20]).unwrap();
+    let run = &json_runs(&folder, &["cut.json"])[0];
+    assert_eq!(run["totals"]["gpu_ops"], 3);
+    assert_eq!(run["totals"]["union_ns"], UNION[0]);
+    assert_eq!(run["notices"][0]["code"], "truncated");
+    let said = run["notices"][0]["message"].as_str().unwrap();
+    assert!(said.contains("3 GPU ops"), "{said}");
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    let folder = directory("report_help");
+    for args in [&["--help"][..], &["--version"], &["report", "--help"], &["graph", "--help"]] {
+        let said = gpuprism(&folder, args);
+        assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{args:?}");
+        assert!(said.stdout.contains("gpuprism") || said.stdout.contains("Usage"), "{}", said.stdout);
+    }
+}

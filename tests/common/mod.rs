@@ -1,0 +1,100 @@
+//! What the tests of the whole program share: running it, folders to write to, reading what it wrote.
+
+#![allow(dead_code, reason = "each test program uses a part of these")]
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the program said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs the program in `directory` until it ends.
+pub(crate) fn gpuprism<A: AsRef<OsStr>>(directory: &Path, args: impl IntoIterator<Item = A>) -> Said {
+    let output = Command::new(env!("CARGO_BIN_EXE_gpuprism")).args(args).current_dir(directory).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Said { status: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// What the program prints on success, without a word on standard error.
+pub(crate) fn printed<A: AsRef<OsStr>>(directory: &Path, args: impl IntoIterator<Item = A>) -> String {
+    let said = gpuprism(directory, args);
+    assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{said:?}");
+    said.stdout
+}
+
+/// The runs of `gpuprism report --format json`.
+pub(crate) fn json_runs(directory: &Path, args: &[&str]) -> Vec<Value> {
+    let report: Value =
+        serde_json::from_str(&printed(directory, [&["report", "--format", "json"], args].concat())).unwrap();
+    report["runs"].as_array().unwrap().clone()
+}
+
+/// An empty folder of this name, for one test.
+pub(crate) fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// A folder of real traces or of numbers to check against; `None`, and a line that says so, where it is missing.
+pub(crate) fn shared(folder: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(folder);
+    if !path.is_dir() {
+        println!("skipped: there is no folder {}", path.display());
+    }
+    path.is_dir().then_some(path)
+}
+
+/// The files of a folder whose name ends so, by name.
+pub(crate) fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| file_name(path).ends_with(end)).collect();
+    files.sort();
+    files
+}
+
+pub(crate) fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(OsStr::to_str).unwrap()
+}
+
+pub(crate) fn read_json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A CSV file as rows of fields, by RFC 4180.
+pub(crate) fn csv_rows(text: &str) -> Vec<Vec<String>> {
+    let mut rows = vec![vec![String::new()]];
+    let (mut quoted, mut characters) = (false, text.chars().peekable());
+    while let Some(character) = characters.next() {
+        let row = rows.last_mut().unwrap();
+        match character {
+            '"' if quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                row.last_mut().unwrap().push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => row.push(String::new()),
+            '\n' if !quoted => rows.push(vec![String::new()]),
+            other => row.last_mut().unwrap().push(other),
+        }
+    }
+    assert!(!quoted && rows.pop() == Some(vec![String::new()]), "the last line ends: {text}");
+    rows
+}
+
+/// Decimal seconds as nanoseconds.
+pub(crate) fn seconds_to_ns(seconds: &str) -> i64 {
+    let (whole, part) = seconds.split_once('.').unwrap();
+    assert!(part.len() <= 9, "finer than a nanosecond: {seconds}");
+    whole.parse::<i64>().unwrap() * 1_000_000_000 + format!("{part:0<9}").parse::<i64>().unwrap()
+}

@@ -1,0 +1,250 @@
+//! Real traces against numbers that other programs found: a slow reference, gputrc2graph, TraceLens.
+//!
+//! The traces and the numbers lie outside the project, in `../shared`; a test whose files are missing says so and passes.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+mod common;
+
+use common::{csv_rows, directory, file_name, files, gpuprism, json_runs, read_json, seconds_to_ns, shared};
+use gpuprism::analysis::results::{Kernel, Run};
+use gpuprism::input::{Imported, Importer};
+use gpuprism::session::{self, Choices};
+use gpuprism::trace::Trace;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The part of an LLM server's time that the default rules may leave without a category.
+const MISC_LIMIT: f64 = 0.03;
+
+/// TraceLens leaves out the 510 ops of this trace that were launched before the recording began; they ran, so we count them.
+const WITHOUT_LAUNCHES: &str = "hf_qwen1.5_0.5b_h100";
+
+#[test]
+fn every_fact_of_every_torch_trace_holds_to_the_nanosecond() {
+    let (Some(facts), Some(traces)) = (shared("oracles/facts"), shared("traces/torch")) else { return };
+    let traces: Vec<PathBuf> =
+        [files(&traces, ".json.gz"), files(&traces.join("dlrm_v100_8ranks"), ".json.gz")].concat();
+    let (first, second) = traces.split_at(traces.len() / 2);
+    std::thread::scope(|scope| {
+        for half in [first, second] {
+            scope.spawn(|| half.iter().for_each(|path| check_facts(&import(path), &facts, &torch_facts(path))));
+        }
+    });
+    assert!(traces.len() > 20, "{} traces", traces.len());
+}
+
+#[test]
+fn every_fact_of_every_nsys_export_holds_to_the_nanosecond_through_its_csv() {
+    let (Some(facts), Some(exports)) = (shared("oracles/facts"), shared("traces/nsys")) else { return };
+    let folder = directory("facts_of_nsys");
+    for export in files(&exports, ".sqlite") {
+        let Some(csv) = gpu_trace_csv(&export, &folder) else { continue };
+        check_facts(&import(&csv), &facts, &format!("{}.json", file_name(&export)));
+    }
+}
+
+#[test]
+fn categories_are_those_of_gputrc2graph_to_the_nanosecond() {
+    for_each_of_gputrc2graph("report_as_gputrc2graph", |case| {
+        let csv = case.csv.to_str().unwrap();
+        let args = [csv, "--merge-devices", "--engine", &case.engine, "--model", &case.model];
+        let run = &json_runs(&case.folder, &args)[0];
+        let by_category = |key: &str| -> BTreeMap<String, i64> {
+            let categories = run["categories"].as_array().unwrap().iter();
+            categories.map(|c| (c["category"].as_str().unwrap().to_owned(), c[key].as_i64().unwrap())).collect()
+        };
+        assert_eq!(by_category("elapsed_ns"), case.ns("elapsed_sec_by_category"));
+        assert_eq!(by_category("duration_ns"), case.ns("total_sec_by_category"));
+        assert_eq!(by_category("count"), case.counts("instances_by_category"));
+        assert_eq!(run["totals"]["union_all_ns"], ns(&case.wanted["union_sec"]));
+        assert_eq!(run["totals"]["elapsed_ns"], ns(&case.wanted["union_sec"]));
+        assert_eq!(run["totals"]["distinct_names"], case.wanted["kernel_names"]);
+    });
+}
+
+#[test]
+fn graph_writes_the_result_csv_of_gputrc2graph_to_the_nanosecond() {
+    for_each_of_gputrc2graph("graph_as_gputrc2graph", |case| {
+        let input = format!("{},{},{},0", case.csv.display(), case.engine, case.model);
+        let said = gpuprism(&case.folder, ["graph", "--in_file", &input, "--out_dir", "out"]);
+        assert_eq!(said.status, 0, "{said:?}");
+        let rows = csv_rows(&std::fs::read_to_string(case.folder.join("out/result.csv")).unwrap());
+        let kernels: Vec<&Vec<String>> = rows[1..].iter().filter(|row| row[1] != "CPU(non-GPU)").collect();
+        let (mut elapsed, mut counts) = (BTreeMap::new(), BTreeMap::new());
+        for row in &kernels {
+            *elapsed.entry(row[1].clone()).or_default() += seconds_to_ns(&row[4]);
+            *counts.entry(row[1].clone()).or_default() += row[2].parse::<i64>().unwrap();
+        }
+        assert_eq!(elapsed.values().sum::<i64>(), ns(&case.wanted["union_sec"]));
+        assert_eq!((elapsed, counts), (case.ns("elapsed_sec_by_category"), case.counts("instances_by_category")));
+        assert_eq!(json!(kernels.len()), case.wanted["kernel_names"]);
+    });
+}
+
+#[test]
+fn busy_time_is_that_of_tracelens() {
+    let (Some(timelines), Some(traces)) = (shared("oracles/timeline"), shared("traces/torch")) else { return };
+    for timeline in files(&timelines, ".json") {
+        let name = file_name(&timeline).strip_suffix(".json").unwrap();
+        if name == WITHOUT_LAUNCHES {
+            continue;
+        }
+        let run = run(&import(&traces.join(format!("{name}.trace.json.gz"))), false);
+        let busy_ms = read_json(&timeline)["busy_time"].as_f64().unwrap();
+        // TraceLens adds up microseconds since the epoch in doubles, which stand an eighth of a microsecond apart.
+        let apart = (run.totals.union_all_ns as f64 / 1e6 - busy_ms).abs();
+        assert!(apart < 125e-6, "{name}: {} ns, not {busy_ms} ms", run.totals.union_all_ns);
+    }
+}
+
+#[test]
+fn the_default_rules_know_the_kernels_of_llm_servers() {
+    let Some(traces) = shared("traces/torch") else { return };
+    for path in files(&traces, ".json.gz") {
+        if !["sglang_", "vllm_", "hf_"].iter().any(|engine| file_name(&path).starts_with(engine)) {
+            continue;
+        }
+        let run = run(&import(&path), false);
+        let misc = run.categories.iter().find(|category| category.category == "misc");
+        let share = misc.map_or(0.0, |misc| misc.elapsed_share);
+        assert!(share < MISC_LIMIT, "{}: {share} of the elapsed time is misc", file_name(&path));
+    }
+}
+
+fn import(path: &Path) -> Trace {
+    let mut importer = Importer::new(file_name(path));
+    importer.feed(&std::fs::read(path).unwrap()).unwrap();
+    match importer.finish().unwrap() {
+        Imported::Trace(trace) => *trace,
+        Imported::Document(_) => panic!("{} is no trace", path.display()),
+    }
+}
+
+fn run(trace: &Trace, merge_devices: bool) -> Run {
+    session::run(trace, &Choices { merge_devices, ..Choices::default() }).unwrap()
+}
+
+/// The name of the file of facts about a torch trace.
+fn torch_facts(path: &Path) -> String {
+    let name = file_name(path).trim_end_matches(".json.gz").trim_end_matches(".trace").trim_end_matches(".pt");
+    let set = if name.starts_with("rank") { "dlrm_v100_" } else { "" };
+    format!("{set}{name}.json")
+}
+
+fn check_facts(trace: &Trace, facts: &Path, name: &str) {
+    let facts = read_json(&facts.join(name));
+    let (run, merged) = (run(trace, false), run(trace, true));
+    let totals = &run.totals;
+    let names = by_name(&run, &merged);
+    let devices: serde_json::Map<String, Value> = run
+        .devices
+        .iter()
+        .map(|d| (d.id.clone(), json!({"gpu_ops": d.gpu_ops, "union_ns": d.union_ns, "window_ns": d.window_ns})))
+        .collect();
+    let found = json!({
+        "gpu_ops": totals.gpu_ops,
+        "kernels": totals.kernels,
+        "distinct_names": names.len(),
+        "duration_ns": totals.duration_ns,
+        "kernel_duration_ns": totals.kernel_duration_ns,
+        "union_all_ns": totals.union_all_ns,
+        "devices": devices,
+        "by_name": facts["by_name"].as_array().unwrap().iter().map(|of| found_name(of, &names)).collect::<Vec<_>>(),
+    });
+    assert_eq!(found, facts, "{name}");
+    assert_eq!(totals.union_ns, run.devices.iter().map(|device| device.union_ns).sum::<i64>(), "{name}");
+    assert_eq!((totals.elapsed_ns, merged.totals.elapsed_ns), (totals.union_ns, totals.union_all_ns), "{name}");
+    assert_eq!(merged.devices.iter().map(|d| d.union_ns).sum::<i64>(), totals.union_ns, "{name}, merged");
+}
+
+/// Count, duration, and elapsed time by device and over all, of every name.
+type ByName = BTreeMap<String, [i64; 4]>;
+
+fn by_name(run: &Run, merged: &Run) -> ByName {
+    let mut names = ByName::new();
+    let mut add =
+        |kernel: &Kernel, column: usize, ns: i64| names.entry(reference_name(&kernel.name)).or_default()[column] += ns;
+    for kernel in &run.kernels {
+        add(kernel, 0, i64::try_from(kernel.count).unwrap());
+        add(kernel, 1, kernel.duration_ns);
+        add(kernel, 2, kernel.elapsed_ns);
+    }
+    merged.kernels.iter().for_each(|kernel| add(kernel, 3, kernel.elapsed_ns));
+    names
+}
+
+/// The reference does not tell the directions of copies in an export apart.
+fn reference_name(name: &str) -> String {
+    if name.starts_with("[CUDA memcpy ") { "[CUDA memcpy]".to_owned() } else { name.to_owned() }
+}
+
+fn found_name(wanted: &Value, names: &ByName) -> Value {
+    let name = wanted["name"].as_str().unwrap();
+    let [count, duration_ns, per_device_ns, over_all_ns] = names.get(name).copied().unwrap_or_default();
+    json!({
+        "name": name,
+        "count": count,
+        "duration_ns": duration_ns,
+        "first_come_per_device_ns": per_device_ns,
+        "first_come_ns": over_all_ns,
+    })
+}
+
+/// The CSV that nsys would print of an export; `None` where Python is missing.
+fn gpu_trace_csv(export: &Path, folder: &Path) -> Option<PathBuf> {
+    let program = shared("tools")?.join("gpu_trace_csv.py");
+    let output = match Command::new("python3").arg(program).arg(export).output() {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: {}, because python3 does not run: {error}", export.display());
+            return None;
+        }
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let path = folder.join(format!("{}.csv", file_name(export)));
+    std::fs::write(&path, output.stdout).unwrap();
+    Some(path)
+}
+
+/// One export, one rule set, and what gputrc2graph made of them.
+struct Case {
+    folder: PathBuf,
+    csv: PathBuf,
+    engine: String,
+    model: String,
+    wanted: Value,
+}
+
+impl Case {
+    fn ns(&self, key: &str) -> BTreeMap<String, i64> {
+        self.by_category(key, ns)
+    }
+
+    fn counts(&self, key: &str) -> BTreeMap<String, i64> {
+        self.by_category(key, |count| count.as_i64().unwrap())
+    }
+
+    fn by_category(&self, key: &str, number: impl Fn(&Value) -> i64) -> BTreeMap<String, i64> {
+        self.wanted[key].as_object().unwrap().iter().map(|(name, value)| (name.clone(), number(value))).collect()
+    }
+}
+
+/// Seconds below 10^6 as a double are exact to less than half a nanosecond.
+fn ns(seconds: &Value) -> i64 {
+    (seconds.as_f64().unwrap() * 1e9).round() as i64
+}
+
+fn for_each_of_gputrc2graph(folder: &str, check: impl Fn(&Case)) {
+    let (Some(oracles), Some(exports)) = (shared("oracles/gputrc2graph"), shared("traces/nsys")) else { return };
+    let folder = directory(folder);
+    for oracle in files(&oracles, ".json") {
+        let name = file_name(&oracle).strip_suffix(".json").unwrap();
+        let [model, engine, export] = name.rsplitn(3, '.').collect::<Vec<_>>()[..] else { panic!("{name}") };
+        let Some(csv) = gpu_trace_csv(&exports.join(format!("{export}.sqlite")), &folder) else { continue };
+        let (engine, model) = (engine.to_owned(), model.to_owned());
+        check(&Case { folder: folder.clone(), csv, engine, model, wanted: read_json(&oracle) });
+    }
+}

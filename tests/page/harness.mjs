@@ -1,0 +1,183 @@
+// What the page's tests share: a static server for the built page, a browser, ways to drop files, and the command line
+// whose answers are the second source for every number.
+
+import { execFile } from 'node:child_process';
+import { createServer } from 'node:http';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { extname, join, normalize, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+export const root = resolve(fileURLToPath(import.meta.url), '../../..');
+export const dist = resolve(root, process.env.GPUPRISM_DIST ?? 'dist');
+export const traces = resolve(root, '../shared/traces/torch');
+
+const MIME = {
+  '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml', '.wasm': 'application/wasm', '.gz': 'application/gzip', '.json': 'application/json',
+};
+
+/** Serves the built page as a static host would; `requests` lists the paths asked for. */
+export async function servePage() {
+  if (!existsSync(join(dist, 'index.html'))) throw new Error(`no page in ${dist}: build it, or name it in GPUPRISM_DIST`);
+  const requests = [];
+  const server = createServer(async ({ url }, response) => {
+    const path = normalize(decodeURIComponent(new URL(url, 'http://host').pathname)).replace(/\/$/, '/index.html');
+    requests.push(path);
+    try {
+      const body = await readFile(join(dist, path));
+      response.writeHead(200, { 'content-type': MIME[extname(path)] ?? 'application/octet-stream' });
+      response.end(body);
+    } catch {
+      response.writeHead(404).end();
+    }
+  });
+  return { ...(await listen(server)), requests };
+}
+
+/** Another origin that would answer anybody, and counts who came. */
+export async function serveForeign() {
+  const requests = [];
+  const server = createServer(({ url }, response) => {
+    requests.push(url);
+    response.writeHead(200, { 'access-control-allow-origin': '*', 'content-type': 'text/javascript' });
+    response.end('export default 1;');
+  });
+  return { ...(await listen(server)), requests };
+}
+
+async function listen(server) {
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const close = () => new Promise((done) => {
+    server.close(done);
+    server.closeAllConnections();
+  });
+  return { origin: `http://127.0.0.1:${server.address().port}`, close };
+}
+
+export function launch() {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+  });
+}
+
+/** A page in a context of its own, ready for files; `faults` collects what went wrong in it unseen. */
+export async function openPage(browser, origin, fragment = '') {
+  const context = await browser.newContext({ acceptDownloads: true, viewport: { width: 1280, height: 900 } });
+  const page = await context.newPage();
+  const faults = [];
+  page.on('pageerror', (error) => faults.push(String(error)));
+  page.on('dialog', (dialog) => {
+    faults.push(`dialog: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  await page.goto(`${origin}/${fragment}`);
+  await page.locator('html[data-simd]').waitFor({ state: 'attached' });
+  return { page, faults, close: () => context.close() };
+}
+
+/** Drops files, given as {name, body: Buffer}, on the window in one go, as a person would. */
+export async function drop(page, ...files) {
+  const parts = files.map(({ name, body }) => ({ name, base64: Buffer.from(body).toString('base64') }));
+  await page.evaluate((list) => {
+    const dataTransfer = new DataTransfer();
+    for (const { name, base64 } of list) {
+      const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+      dataTransfer.items.add(new File([bytes], name));
+    }
+    for (const type of ['dragenter', 'dragover', 'drop']) {
+      document.body.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+    }
+  }, parts);
+}
+
+/** Closes every open file and every card, so that one page serves several cases. */
+export async function clear(page) {
+  for (const button of ['#chips button', '.card.error button:text("Dismiss")']) {
+    while (await page.locator(button).count() > 0) await page.locator(button).first().click();
+  }
+}
+
+/** Waits until nothing is being read or analysed any more, and the table stands. */
+export async function settled(page) {
+  await page.waitForFunction(() => !document.querySelector('.card.reading')
+    && document.querySelector('#results:not([hidden])[aria-busy=false] #scroll table'), null, { timeout: 60_000 });
+}
+
+/** What one of the export menu's buttons saves. */
+export async function exported(page, format) {
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    (async () => {
+      await page.locator('#export summary').click();
+      await page.locator(`#export [data-format=${format}]`).click();
+    })(),
+  ]);
+  return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
+}
+
+/** The table on screen: column keys, and for each row the full kernel name, if any, and its cells' texts and titles. */
+export function readTable(page) {
+  return page.evaluate(() => {
+    const cells = (row) => [...row.cells].map((td) => ({ text: td.textContent, title: td.title }));
+    const line = (row) => ({ name: row.querySelector('td.kernel')?.title, cells: cells(row) });
+    const table = document.querySelector('#scroll table');
+    return {
+      keys: [...table.querySelectorAll('thead button')].map((button) => button.dataset.key),
+      sorts: [...table.querySelectorAll('thead th')].map((th) => th.getAttribute('aria-sort')),
+      rows: [...table.tBodies[0].rows].filter((row) => !row.classList.contains('full')).map(line),
+      totals: table.tFoot ? cells(table.tFoot.rows[0]) : null,
+    };
+  });
+}
+
+const program = process.env.GPUPRISM_BIN
+  ?? ['target/release/gpuprism', 'target/debug/gpuprism'].map((path) => join(root, path)).find(existsSync);
+
+/** Runs the command line on files written for it: {status, stdout: Buffer, stderr: string}. */
+export async function commandLine(args, files) {
+  if (!program) throw new Error('no gpuprism in target/: build it, or name it in GPUPRISM_BIN');
+  const folder = await mkdtemp(join(tmpdir(), 'gpuprism-page-'));
+  try {
+    for (const { name, body } of files) await writeFile(join(folder, name), body);
+    return await new Promise((done) => {
+      execFile(resolve(root, program), args, { cwd: folder, encoding: 'buffer', maxBuffer: 1 << 28, timeout: 60_000 }, (error, stdout, stderr) => {
+        done({ status: error ? error.code : 0, stdout, stderr: stderr.toString() });
+      });
+    });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** The command line's JSON report of the files, as bytes. */
+export async function jsonReport(...files) {
+  const { status, stdout, stderr } = await commandLine(['report', ...files.map(({ name }) => name), '--format', 'json'], files);
+  if (status !== 0) throw new Error(`the command line refused ${files.map(({ name }) => name)}: ${stderr}`);
+  return stdout;
+}
+
+/** A small torch.profiler trace; ops are [name, start in ns, duration in ns, stream, device]. */
+export function kineto(name, ops) {
+  const micros = (ns) => Number((ns / 1000).toFixed(3));
+  const events = ops.map(([op, start, duration, stream = 7, device = 0], at) => ({
+    ph: 'X', cat: op.startsWith('Memcpy') ? 'gpu_memcpy' : 'kernel', name: op, pid: device, tid: stream, ts: micros(start), dur: micros(duration),
+    args: { device, stream, correlation: at + 1, 'External id': at + 1 },
+  }));
+  const trace = { schemaVersion: 1, deviceProperties: [{ id: 0, name: 'NVIDIA H100' }], baseTimeNanoseconds: 1700000000000000000, traceEvents: events };
+  return { name, body: Buffer.from(JSON.stringify(trace)) };
+}
+
+/** Ops of several families, with overlaps on a second stream and gaps. */
+export const SERVER_OPS = [
+  ['void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_tn_align8>(Params)', 1_000, 9_500],
+  ['ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)', 8_000, 6_250, 20],
+  ['nvjet_tst_128x64_64x8_1x2_h_bz_coopA_NNT', 15_000, 4_321],
+  ['void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4>>(flash::Flash_fwd_params)', 20_001, 3_003],
+  ['void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*, int)', 30_000, 700],
+  ['Memcpy HtoD (Pinned -> Device)', 31_000, 1_100],
+  ['void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*, int)', 33_000, 650],
+];

@@ -1,0 +1,166 @@
+// Promise: every number on the page, and every byte it exports, is the one the command line gives for the same file.
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let server;
+let browser;
+before(async () => {
+  server = await h.servePage();
+  browser = await h.launch();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+/** The whole number in a tooltip such as "9,500 ns", whatever stands between its groups of digits. */
+function exact(title) {
+  return Number(title.replace(/(?<=\d)[,\s\u2009\u202f\u00a0](?=\d)/g, '').match(/-?\d+/)?.[0]);
+}
+
+async function wholeTable(page) {
+  while (await page.locator('#more').isVisible()) await page.locator('#more').click();
+  return h.readTable(page);
+}
+
+async function assertKernelTable(page, report) {
+  const [run] = report.runs;
+  const table = await wholeTable(page);
+  const at = (key) => {
+    const index = table.keys.indexOf(key);
+    assert.notEqual(index, -1, `a column ${key} among ${table.keys}`);
+    return index;
+  };
+  assert.equal(table.rows.length, run.kernels.length);
+  const rows = new Map(table.rows.map(({ name, cells }) => [name, cells]));
+  for (const kernel of run.kernels) {
+    const row = rows.get(kernel.name);
+    assert.ok(row, `a row for ${kernel.name}`);
+    assert.equal(row[at('category')].text, kernel.category);
+    assert.equal(exact(row[at('count')].text), kernel.count);
+    for (const key of ['elapsed_ns', 'duration_ns']) assert.equal(exact(row[at(key)].title), kernel[key], `${key} of ${kernel.name}`);
+  }
+  for (const key of ['elapsed_ns', 'duration_ns']) assert.equal(exact(table.totals[at(key)].title), run.totals[key], `total ${key}`);
+}
+
+test('a generated trace: the kernel table holds the command line\'s values, which are those worked by hand', async () => {
+  const file = h.kineto('server.json', h.SERVER_OPS);
+  const report = JSON.parse(await h.jsonReport(file));
+  // The all-reduce owns what the first kernel leaves of it: 14,250 - 10,500 ns. The rest does not overlap.
+  assert.equal(report.runs[0].totals.elapsed_ns, 9_500 + 3_750 + 4_321 + 3_003 + 700 + 1_100 + 650);
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, file);
+  await h.settled(page);
+  await assertKernelTable(page, report);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the example: one click gives the command line\'s numbers', async () => {
+  const file = { name: 'example.json.gz', body: await readFile(join(h.dist, 'example.json.gz')) };
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await page.locator('#example').click();
+  await h.settled(page);
+  await assertKernelTable(page, JSON.parse(await h.jsonReport(file)));
+  assert.equal(await page.locator('#verdict').innerText() !== '', true);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+const HOSTILE = h.kineto('hostile "names" & <b>.json', [
+  ['<img src=x onerror=alert(1)>', 0, 5_000],
+  ['=cmd|\' /C calc\'!A0', 6_000, 5_000],
+  ['|a|`b`\n# c\t\u0001\u202e', 12_000, 5_000],
+  ['x'.repeat(5_000), 18_000, 5_000],
+  ['\ud83d\ude80 gemm', 24_000, 1],
+]);
+
+const EXPORTS = [
+  ['one file', () => [h.kineto('server.json', h.SERVER_OPS)]],
+  ['hostile names', () => [HOSTILE]],
+  ['two files at once, in the order given', () => [h.kineto('b.json', h.SERVER_OPS), h.kineto('a.json', h.SERVER_OPS.slice(2))]],
+  ['two devices', () => [h.kineto('devices.json', h.SERVER_OPS.map(([name, start, duration, stream], at) => [name, start, duration, stream, at % 2]))]],
+];
+for (const [what, make] of EXPORTS) {
+  test(`the exported JSON is the command line's, byte for byte: ${what}`, async () => {
+    const files = make();
+    const { page, faults, close } = await h.openPage(browser, server.origin);
+    await h.drop(page, ...files);
+    await h.settled(page);
+    await page.waitForFunction((count) => document.querySelectorAll('#runs > li').length === count, files.length);
+    const { name, body } = await h.exported(page, 'json');
+    assert.equal(name, 'gpuprism-report.json');
+    assert.equal(body.toString(), (await h.jsonReport(...files)).toString());
+    assert.deepEqual(faults, []);
+    await close();
+  });
+}
+
+test('an exported report opens again and exports as the same bytes', async () => {
+  const first = await h.jsonReport(h.kineto('server.json', h.SERVER_OPS));
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, { name: 'gpuprism-report.json', body: first });
+  await h.settled(page);
+  await assertKernelTable(page, JSON.parse(first));
+  assert.equal((await h.exported(page, 'json')).body.toString(), first.toString());
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('what is chosen in the settings row reaches the report', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('server.json', h.SERVER_OPS));
+  await h.settled(page);
+  await page.locator('[name=attribution]').selectOption('fair');
+  await page.locator('[name=devices]').selectOption('merged');
+  await page.locator('#wall summary').click();
+  await page.locator('#wall input').fill('1.5');
+  await page.locator('#wall input').press('Enter');
+  await h.settled(page);
+  const [run] = JSON.parse((await h.exported(page, 'json')).body).runs;
+  assert.equal(run.attribution, 'fair');
+  assert.equal(run.devices_merged, true);
+  assert.equal(run.wall.source, 'given');
+  assert.equal(run.wall.wall_ns, 1_500_000_000);
+  await page.locator('#wall summary').click();
+  await page.locator('#wall input').fill('soon');
+  await page.locator('#wall input').press('Enter');
+  await page.locator('.card.error .message').waitFor();
+  assert.match(await page.locator('.card.error .message').innerText(), /soon/);
+  assert.equal(await page.locator('#results').isVisible(), true);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+const REAL = [
+  'sglang_qwen3_8b_mi300_decode.trace.json.gz', 'vllm_mi300_decode_full_graph.trace.json.gz', 'h100_nvl_small.pt.trace.json.gz',
+  'nccl_metadata_a100.trace.json.gz', 'mi250_minitoy.trace.json.gz', 'cpu_only.pt.trace.json.gz',
+  'cupti_range_profiler_no_kernels.trace.json.gz',
+];
+test('real traces: the page says what the command line says', async (t) => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  for (const name of REAL) {
+    const path = join(h.traces, name);
+    const skip = !existsSync(path) && `${name} is not on this machine`;
+    await t.test(name, { skip }, async () => {
+      const file = { name, body: await readFile(path) };
+      const native = await h.commandLine(['report', name, '--format', 'json'], [file]);
+      await h.clear(page);
+      await h.drop(page, file);
+      if (native.status === 0) {
+        await h.settled(page);
+        assert.equal((await h.exported(page, 'json')).body.toString(), native.stdout.toString());
+      } else {
+        await page.locator('.card.error .message').waitFor();
+        assert.ok(native.stderr.includes(await page.locator('.card.error .message').innerText()));
+      }
+    });
+  }
+  assert.deepEqual(faults, []);
+  await close();
+});

@@ -1,0 +1,162 @@
+// Promises: names from a trace are text wherever they appear; neither the page nor its workers can reach another
+// origin; nothing is asked of the network after a drop but the page's own static files; the module uses SIMD.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let server;
+let foreign;
+let browser;
+before(async () => {
+  server = await h.servePage();
+  foreign = await h.serveForeign();
+  browser = await h.launch();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+  await foreign?.close();
+});
+
+const SCRIPT = 'window.pwned = true; alert(1)';
+const NAMES = [
+  `<img src=x onerror="${SCRIPT}">`,
+  `"><script>${SCRIPT}</script>`,
+  `</td></table><svg onload='${SCRIPT}'>`,
+  `<iframe srcdoc="<script>${SCRIPT}</script>">`,
+  `javascript:${SCRIPT}`,
+  `=cmd|' /C calc'!A0`,
+  `]]></style><style>*{display:none}</style>`,
+  '\u202egnp.exe',
+  'y'.repeat(5_000),
+];
+const hostileTrace = () => h.kineto('<img src=x onerror=alert(1)>.json', NAMES.map((name, at) => [name, at * 10_000, 5_000 + at]));
+const hostileRules = { name: '<i>rules.json', body: Buffer.from(JSON.stringify({ gpuprism: { default: { 'img|script|svg': `<b onclick="${SCRIPT}">bold</b>` } } })) };
+
+test('hostile names, categories and file names are shown as text', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const elements = () => page.evaluate(() => document.querySelectorAll('script, img, iframe, object, embed, style, b, i, #results svg[onload], [onerror], [onload], [onclick]').length);
+  const before = await elements();
+  await h.drop(page, hostileTrace(), hostileRules);
+  await h.settled(page);
+  await page.locator('.swatch').first().waitFor();
+  const { rows } = await h.readTable(page);
+  assert.deepEqual(new Set(rows.map(({ name }) => name)), new Set(NAMES), 'every name is there in full');
+  const openers = page.locator('button.kernel');
+  for (let at = 0; at < await openers.count(); at += 1) await openers.nth(at).click();
+  const unfolded = await page.locator('tr.full code').allTextContents();
+  assert.deepEqual(new Set(unfolded), new Set(NAMES), 'unfolded rows show the full names');
+  assert.equal(await elements(), before, 'no element came from a name');
+  for (const tab of await page.locator('[role=tab]').all()) {
+    await tab.click();
+    await page.waitForTimeout(100);
+    assert.equal(await elements(), before, `no element came from a name in ${await tab.textContent()}`);
+  }
+  await page.waitForTimeout(300);
+  assert.equal(await page.evaluate(() => window.pwned), undefined);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the exported HTML report runs nothing that a name brought along', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, hostileTrace());
+  await h.settled(page);
+  const { body } = await h.exported(page, 'html');
+  const reader = await page.context().newPage();
+  reader.on('dialog', (dialog) => {
+    faults.push(dialog.message());
+    dialog.dismiss();
+  });
+  await reader.setContent(body.toString());
+  await reader.waitForTimeout(300);
+  assert.equal(await reader.evaluate(() => window.pwned), undefined);
+  assert.equal(await reader.evaluate(() => document.querySelectorAll('img, iframe, [onerror], [onload], [onclick]').length), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+/** What code that got into the page or a worker would try. */
+async function reachOut(origin) {
+  const tries = { fetch: () => fetch(`${origin}/fetch`), import: () => import(`${origin}/import.js`) };
+  const reached = [];
+  for (const [way, attempt] of Object.entries(tries)) await attempt().then(() => reached.push(way), () => {});
+  return reached;
+}
+
+test('no fetch or import reaches another origin, from the page or from any of its workers', async () => {
+  assert.equal((await fetch(`${foreign.origin}/control`)).status, 200, 'the other origin answers whoever may ask');
+  const { page, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+  await h.settled(page);
+  assert.deepEqual(await page.evaluate(reachOut, foreign.origin), []);
+  await page.evaluate((origin) => {
+    navigator.sendBeacon(`${origin}/beacon`, 'x');
+    new Image().src = `${origin}/image`;
+    document.body.append(Object.assign(document.createElement('script'), { src: `${origin}/script` }));
+  }, foreign.origin);
+  assert.equal(page.workers().length, 2, 'one worker for the trace, one that renders');
+  for (const worker of page.workers()) {
+    assert.match(worker.url(), /^blob:/);
+    assert.deepEqual(await worker.evaluate(reachOut, foreign.origin), []);
+  }
+  const fresh = await page.evaluate((origin) => new Promise((done) => {
+    const text = `fetch('${origin}/fresh').then(() => postMessage('reached'), () => postMessage('blocked'))`;
+    const worker = new Worker(URL.createObjectURL(new Blob([text])));
+    worker.onmessage = ({ data }) => done(data);
+    worker.onerror = () => done('blocked');
+  }), foreign.origin);
+  assert.equal(fresh, 'blocked');
+  const byAddress = await page.evaluate(() => new Promise((done) => {
+    try {
+      const worker = new Worker('worker.js', { type: 'module' });
+      worker.onerror = () => done('blocked');
+      setTimeout(() => done('started'), 1_000);
+    } catch {
+      done('blocked');
+    }
+  }));
+  assert.equal(byAddress, 'blocked', 'a worker by address would not inherit the policy');
+  await page.waitForTimeout(300);
+  assert.deepEqual(foreign.requests, ['/control']);
+  await close();
+});
+
+test('after a drop only static files of the page are asked for', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const asked = [];
+  page.context().on('request', (request) => asked.push(request.url()));
+  server.requests.length = 0;
+  foreign.requests.length = 0;
+  await h.drop(page, h.kineto('secret-run.json', h.SERVER_OPS), { name: 'bad.json', body: Buffer.from('bad') });
+  await h.settled(page);
+  await page.locator('#filter').fill('secret');
+  await page.locator('[role=tab]').nth(1).click();
+  await h.exported(page, 'markdown');
+  await page.waitForTimeout(300);
+  for (const url of asked) assert.ok(url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`), url);
+  for (const path of server.requests) assert.match(path, /^\/((worker|worker-serve|render-worker|pkg\/gpuprism)\.js|favicon\.svg)$/, path);
+  assert.deepEqual(foreign.requests, []);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the page carries no inline style or script, and its policy names no other host', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+  await h.settled(page);
+  const found = await page.evaluate(() => ({
+    inline: document.querySelectorAll('[style], style, script:not([src])').length,
+    policy: document.querySelector('meta[http-equiv=Content-Security-Policy]').content,
+  }));
+  assert.equal(found.inline, 0);
+  assert.equal(found.policy, "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'");
+  await close();
+});
+
+test('the module was built with SIMD', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  assert.equal(await page.locator('html').getAttribute('data-simd'), 'true');
+  await close();
+});

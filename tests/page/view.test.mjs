@@ -1,0 +1,227 @@
+// Promises: rule files change categories; the legend, sorting and filtering do what they say; the address holds the
+// view; the keyboard reaches everything.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let server;
+let browser;
+before(async () => {
+  server = await h.servePage();
+  browser = await h.launch();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+const trace = () => h.kineto('server.json', h.SERVER_OPS);
+const rules = (name, book) => ({ name, body: Buffer.from(JSON.stringify(book)) });
+
+async function opened(fragment = '') {
+  const opening = await h.openPage(browser, server.origin, fragment);
+  await h.drop(opening.page, trace());
+  await h.settled(opening.page);
+  return opening;
+}
+
+async function categoryOf(page, name) {
+  const { rows, keys } = await h.readTable(page);
+  return rows.find((row) => row.name.includes(name))?.cells[keys.indexOf('category')].text;
+}
+
+const waitForCategory = (page, name, category) => page.waitForFunction(([part, wanted]) => {
+  const row = [...document.querySelectorAll('#scroll tbody tr')].find((tr) => tr.querySelector('td.kernel').title.includes(part));
+  return row?.querySelector('td.category')?.textContent === wanted;
+}, [name, category]);
+
+test('a dropped rule file changes categories in every open run; closed, they are as before', async () => {
+  const { page, faults, close } = await opened();
+  const usual = await categoryOf(page, 'nvjet');
+  await h.drop(page, rules('mine.json', { gpuprism: { default: { nvjet: 'my_matrices' } } }));
+  await waitForCategory(page, 'nvjet', 'my_matrices');
+  assert.ok((await page.locator('#legend button').allTextContents()).includes('my_matrices'));
+  assert.match(await page.locator('.chip.rules').innerText(), /mine\.json/);
+  await page.locator('.chip.rules button').click();
+  await waitForCategory(page, 'nvjet', usual);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a rule file may come before the trace, and its own engine and model can be chosen', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, rules('lab.json', { lab: { tiny: { nvjet: 'lab_gemm', '.*': 'rest' } } }));
+  await page.locator('.chip.rules').waitFor();
+  await h.drop(page, trace());
+  await h.settled(page);
+  await page.locator('[name=rules]').selectOption('lab/tiny');
+  await waitForCategory(page, 'nvjet', 'lab_gemm');
+  assert.match(page.url(), /rules=lab%2Ftiny/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a bad rule file is refused by file, engine, model and rule, and changes nothing', async () => {
+  const { page, faults, close } = await opened();
+  const usual = await categoryOf(page, 'nvjet');
+  await h.drop(page, rules('broken.json', { sglang: { llama: { '(never closed': 'x' } } }));
+  const message = page.locator('.card.error .message');
+  await message.waitFor();
+  const text = await message.textContent();
+  for (const part of ['broken.json', 'sglang', 'llama', '(never closed']) assert.ok(text.includes(part), `${part} in: ${text}`);
+  assert.equal(await page.locator('.chip.rules').count(), 0);
+  assert.equal(await categoryOf(page, 'nvjet'), usual);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the legend takes a category out of chart and table and brings it back', async () => {
+  const { page, faults, close } = await opened();
+  const category = await categoryOf(page, 'nccl');
+  const marks = page.locator(`#chart rect[data-key="${category}"]`);
+  const entry = page.locator('#legend button', { hasText: category });
+  assert.equal(await marks.count() > 0, true);
+  await entry.click();
+  await page.waitForFunction((name) => !document.querySelector(`#chart [data-key="${name}"]`), category);
+  await page.waitForFunction(() => ![...document.querySelectorAll('#scroll tbody tr')].some((tr) => tr.querySelector('td.kernel').title.includes('nccl')));
+  assert.equal(await entry.getAttribute('aria-pressed'), 'false');
+  assert.match(page.url(), new RegExp(`hide=${category}`));
+  await entry.click();
+  await marks.first().waitFor();
+  await waitForCategory(page, 'nccl', category);
+  // A segment picks its category alone; picked again, all are back.
+  await marks.first().click();
+  await page.waitForFunction((name) => [...document.querySelectorAll('#scroll tbody td.category')].every((td) => td.textContent === name), category);
+  await marks.first().click();
+  await page.waitForFunction(() => !document.querySelector('#legend [aria-pressed=false]'));
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('sorting and filtering: order, rows and what is announced', async () => {
+  const { page, faults, close } = await opened();
+  await page.locator('#scroll thead [data-key=duration_ns]').click();
+  await page.waitForFunction(() => document.querySelector('th:has([data-key=duration_ns])').getAttribute('aria-sort') === 'descending');
+  const durations = async () => {
+    const { rows, keys } = await h.readTable(page);
+    return rows.map(({ cells }) => Number(cells[keys.indexOf('duration_ns')].title.replace(/\D/g, '')));
+  };
+  const descending = await durations();
+  assert.deepEqual(descending, [...descending].sort((a, b) => b - a));
+  await page.locator('#scroll thead [data-key=duration_ns]').click();
+  await page.waitForFunction(() => document.querySelector('th:has([data-key=duration_ns])').getAttribute('aria-sort') === 'ascending');
+  assert.deepEqual(await durations(), [...descending].reverse());
+  const all = await page.locator('#shown').innerText();
+  await page.locator('#filter').fill('NCCL');
+  await page.waitForFunction(() => document.querySelectorAll('#scroll tbody tr').length === 1);
+  assert.match((await h.readTable(page)).rows[0].name, /nccl/);
+  assert.notEqual(await page.locator('#shown').innerText(), all);
+  await page.locator('#filter').fill('no such kernel');
+  await page.waitForFunction(() => document.querySelectorAll('#scroll tbody tr').length === 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the address restores tab, sort and filter for the same file; Back goes back', async () => {
+  const { page, faults, close } = await opened('#tab=kernels&sort=duration_ns&dir=asc&filter=rms');
+  assert.equal(await page.locator('#filter').inputValue(), 'rms');
+  assert.equal(await page.locator('th:has([data-key=duration_ns])').getAttribute('aria-sort'), 'ascending');
+  assert.equal(await page.locator('#scroll tbody tr').count(), 1);
+  await page.locator('#tab-categories').click();
+  await page.waitForFunction(() => document.querySelector('#tab-categories')?.getAttribute('aria-selected') === 'true');
+  assert.match(page.url(), /#tab=categories$/);
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelector('#filter').value === 'rms' && document.querySelectorAll('#scroll tbody tr').length === 1);
+  const address = page.url();
+  await page.reload();
+  await page.locator('html[data-simd]').waitFor({ state: 'attached' });
+  await h.drop(page, trace());
+  await h.settled(page);
+  assert.equal(page.url(), address);
+  assert.equal(await page.locator('#filter').inputValue(), 'rms');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('several runs: one bar and one line each, and the table can show one of them', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS), h.kineto('b.json', [['only_in_b', 0, 5_000]]));
+  await h.settled(page);
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 2);
+  await page.locator('#run').selectOption({ label: 'b.json' });
+  await page.waitForFunction(() => document.querySelectorAll('#scroll tbody tr').length === 1);
+  assert.match((await h.readTable(page)).rows[0].name, /only_in_b/);
+  assert.match(page.url(), /run=1/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a table of thousands of rows draws the first and more on demand', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('wide.json', Array.from({ length: 3_000 }, (_, at) => [`kernel_${at}`, at * 1_000, 900])));
+  await h.settled(page);
+  assert.equal(await page.locator('#scroll tbody tr').count(), 200);
+  await page.locator('#more').click();
+  assert.equal(await page.locator('#scroll tbody tr').count(), 400);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+/** Presses Tab until the focus matches; the way there is returned. */
+async function tabTo(page, selector) {
+  const way = [];
+  for (let presses = 0; presses < 80; presses += 1) {
+    await page.keyboard.press('Tab');
+    const [hit, name] = await page.evaluate((wanted) => [document.activeElement.matches(wanted), document.activeElement.outerHTML.slice(0, 80)], selector);
+    if (hit) return way;
+    way.push(name);
+  }
+  return assert.fail(`${selector} was not reached: ${way.join('\n')}`);
+}
+
+test('the keyboard reaches choosing, tabs, filter, headings and rows', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const choosing = page.waitForEvent('filechooser');
+  await tabTo(page, '#choose');
+  await page.keyboard.press('Enter');
+  const chooser = await choosing;
+  const file = trace();
+  await chooser.setFiles({ name: file.name, mimeType: 'application/json', buffer: file.body });
+  await h.settled(page);
+  await tabTo(page, '#legend button');
+  await tabTo(page, '[role=tab]');
+  const tabs = await page.locator('[role=tab]').count();
+  await page.keyboard.press('ArrowRight');
+  await page.waitForFunction(() => document.activeElement.getAttribute('role') === 'tab' && document.activeElement.previousElementSibling?.getAttribute('aria-selected') === 'false');
+  await page.keyboard.press('Home');
+  await page.waitForFunction(() => document.activeElement.id === 'tab-kernels' && document.querySelector('button.kernel'));
+  assert.equal(await page.locator('[role=tab][tabindex="0"]').count(), 1, `one tab stop for ${tabs} tabs`);
+  await tabTo(page, '#filter');
+  await tabTo(page, '#scroll');
+  await tabTo(page, '#scroll thead [data-key=count]');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.activeElement.dataset.key === 'count' && document.activeElement.parentElement.getAttribute('aria-sort') === 'descending');
+  await tabTo(page, 'button.kernel');
+  await page.keyboard.press('Enter');
+  assert.equal(await page.locator('tr.full').count(), 1);
+  await page.keyboard.press('Enter');
+  assert.equal(await page.locator('tr.full').count(), 0);
+  await page.keyboard.press('/');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'filter');
+  await page.keyboard.press('Escape');
+  assert.equal(await page.evaluate(() => document.activeElement.id), '');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the focus is visible, and nothing is wider than a narrow screen', async () => {
+  const { page, close } = await opened();
+  await page.locator('#filter').focus();
+  await page.keyboard.press('Shift+Tab');
+  assert.notEqual(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), 'none');
+  await page.setViewportSize({ width: 400, height: 800 });
+  await page.waitForTimeout(300);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
+  await close();
+});

@@ -1,0 +1,30 @@
+// The address of what is on screen: the URL fragment holds tab, sort, filter, run, hidden categories and how to count,
+// so that Back, reload and a pasted link (with the same files opened again) show the same thing.
+
+const DEFAULTS = {
+  tab: '', sort: '', dir: 'desc', filter: '', run: '', hide: [], rules: '', attribution: 'first_come', devices: 'each',
+};
+
+/** The view that the address names; anything it does not name has its default. */
+export function readAddress() {
+  const params = new URLSearchParams(location.hash.slice(1));
+  const view = {};
+  for (const [name, fallback] of Object.entries(DEFAULTS)) {
+    view[name] = Array.isArray(fallback) ? params.getAll(name) : params.get(name) ?? fallback;
+  }
+  return view;
+}
+
+/** Writes the view into the address: a new step in the history, or a correction of the present one. */
+export function writeAddress(view, { step }) {
+  const params = new URLSearchParams();
+  for (const [name, fallback] of Object.entries(DEFAULTS)) {
+    if (Array.isArray(fallback)) view[name].forEach((item) => params.append(name, item));
+    else if (view[name] !== fallback || (name === 'dir' && view.sort)) params.set(name, view[name]);
+  }
+  const text = params.toString();
+  const address = text ? `#${text}` : location.pathname + location.search;
+  if (text === location.hash.slice(1)) return;
+  if (step) history.pushState(null, '', address);
+  else history.replaceState(null, '', address);
+}

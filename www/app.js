@@ -1,0 +1,261 @@
+// The page's head: binds session, renderer, address and views. It moves strings about and computes none.
+
+import { readAddress, writeAddress } from './address.js';
+import { showCards, showChips, showPageProblem } from './cards.js';
+import { showChart, showLegend } from './chart.js';
+import { byId, save } from './dom.js';
+import { wireIntake } from './intake.js';
+import { showOverview } from './overview.js';
+import { Renderer } from './renderer-client.js';
+import { Session } from './session.js';
+import { showRuleSets, showSettings, showWallRuns, wireSettings } from './settings.js';
+import { showMoreRows, showTable, showTabs } from './table.js';
+import { compileModule } from './worker-link.js';
+
+const module = compileModule();
+const renderer = new Renderer(module);
+const session = new Session(module, renderer, changed);
+
+let view = readAddress();
+let overview = null;
+
+wireTheme();
+wireIntake((files) => session.open(files), showPageProblem);
+wireSettings(count);
+wireTable();
+wireExport();
+wireKeys();
+addEventListener('popstate', restore);
+start();
+
+async function start() {
+  try {
+    const { palette, build } = await renderer.start();
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(palette);
+    document.adoptedStyleSheets = [sheet];
+    byId('build').textContent = `gpuprism ${build.version}`;
+    document.documentElement.dataset.simd = String(build.simd);
+    count(settingsOf(view), { step: false });
+    await refreshRuleSets();
+  } catch (problem) {
+    showPageProblem('gpuprism could not start', `${problem.message}. It needs a browser of 2023 or later with WebAssembly SIMD.`);
+  }
+}
+
+const settingsOf = ({ rules, attribution, devices }) => ({ rules, attribution, devices });
+
+function count(settings, { step = true } = {}) {
+  Object.assign(view, settings);
+  writeAddress(view, { step });
+  session.count(settings);
+  showSettings(session.settings);
+}
+
+async function refreshRuleSets() {
+  showRuleSets(await renderer.ruleSets(session.ruleFiles), session.settings.rules);
+}
+
+/** The session has news. */
+function changed(what) {
+  showCards(session.entries, session);
+  if (what === 'progress') return;
+  showChips(session.entries, session);
+  showWallRuns(session);
+  showState();
+  if (what === 'rules') attempt('The rule sets could not be listed', refreshRuleSets);
+  if (what === 'reports') attempt('The results could not be shown', refreshReports);
+}
+
+function showState() {
+  const entries = session.entries;
+  const hasResults = session.reports.length > 0;
+  byId('empty').hidden = entries.some((entry) => entry.status !== 'failed');
+  byId('results').hidden = !hasResults;
+  byId('export').hidden = !hasResults;
+  byId('add').hidden = entries.length === 0;
+  const again = hasResults && entries.some((entry) => entry.status === 'analysing' && entry.text !== null);
+  byId('analysing').textContent = again ? 'Analysing' : '';
+  byId('results').setAttribute('aria-busy', String(again));
+  const names = session.entries.filter((entry) => entry.text !== null && entry.kind !== 'rules').map((entry) => entry.file.name);
+  document.title = names.length > 0 ? `${names.join(', ')} - gpuprism` : 'gpuprism: where did the GPU time go';
+}
+
+/** Runs a step whose failure must be said and must not stop the page. */
+async function attempt(title, step) {
+  try {
+    await step();
+  } catch (problem) {
+    if (problem.kind !== 'cancelled') showPageProblem(title, problem.message);
+  }
+}
+
+/** Only the last of several answers to the same question is shown. */
+function latest(ask, show) {
+  let turn = 0;
+  return async (...args) => {
+    const mine = ++turn;
+    const answer = await ask(...args);
+    if (mine === turn) await show(answer);
+  };
+}
+
+const refreshReports = latest(
+  () => (session.reports.length > 0 ? renderer.set(session.reports) : null),
+  async (answer) => {
+    overview = answer;
+    if (!overview) return;
+    showOverview(overview);
+    await showAll();
+    session.shown();
+  },
+);
+
+const drawChart = latest(
+  () => renderer.chart(chartWidth(), view.hide),
+  (chart) => showChart(chart, pickOnly),
+);
+
+const drawTable = latest(
+  () => renderer.table(tableRequest()),
+  (table) => showTable(table, sortBy),
+);
+
+const sortBy = (sort, descending) => look({ sort, dir: descending ? 'desc' : 'asc' }, { step: true });
+
+const chartWidth = () => Math.max(280, Math.floor(byId('chart').clientWidth));
+
+function tableRequest() {
+  return {
+    id: tabId(),
+    run: runIndex(),
+    sort: view.sort || null,
+    descending: view.dir === 'desc',
+    filter: view.filter,
+    hidden_categories: view.hide,
+  };
+}
+
+const tabId = () => overview.tables.find(({ id }) => id === view.tab)?.id ?? overview.tables[0].id;
+
+function runIndex() {
+  const at = overview.runs.findIndex((_, index) => String(index) === view.run);
+  return at >= 0 ? at : null;
+}
+
+function showAll() {
+  showTabs(overview.tables, tabId(), (tab) => look({ tab, sort: '', dir: 'desc', filter: '' }, { step: true }));
+  showLegend(overview.categories, view.hide, toggle, () => look({ hide: [] }, { step: true }));
+  showRunChoice();
+  const filter = byId('filter');
+  if (filter.value !== view.filter) filter.value = view.filter;
+  return Promise.all([drawChart(), drawTable()]);
+}
+
+function showRunChoice() {
+  const options = overview.runs.map(({ label }, index) => new Option(label, String(index)));
+  byId('run').replaceChildren(new Option('all runs', ''), ...options);
+  byId('run').value = runIndex() === null ? '' : view.run;
+  byId('run-label').hidden = overview.runs.length < 2;
+}
+
+/** Changes what is looked at, and with it the address. */
+function look(change, { step }) {
+  Object.assign(view, change);
+  writeAddress(view, { step });
+  if (overview) attempt('The view could not be drawn', showAll);
+}
+
+function toggle(category) {
+  const hide = view.hide.includes(category) ? view.hide.filter((name) => name !== category) : [...view.hide, category];
+  look({ hide }, { step: true });
+}
+
+/** A segment picks its category alone; picked again, all are back. */
+function pickOnly(category) {
+  const others = overview.categories.map(({ name }) => name).filter((name) => name !== category);
+  const alone = others.length > 0 && others.every((name) => view.hide.includes(name));
+  look({ hide: alone ? [] : others }, { step: true });
+}
+
+function restore() {
+  view = readAddress();
+  const wanted = settingsOf(view);
+  if (Object.entries(wanted).some(([name, value]) => session.settings[name] !== value)) {
+    session.count(wanted);
+    showSettings(session.settings);
+  }
+  if (overview) attempt('The view could not be drawn', showAll);
+}
+
+function wireTable() {
+  byId('filter').addEventListener('input', ({ target }) => look({ filter: target.value }, { step: false }));
+  byId('run').addEventListener('change', ({ target }) => look({ run: target.value }, { step: true }));
+  byId('more').addEventListener('click', showMoreRows);
+  let width = 0;
+  new ResizeObserver(() => {
+    if (!overview || chartWidth() === width) return;
+    width = chartWidth();
+    attempt('The chart could not be drawn', drawChart);
+  }).observe(byId('chart'));
+}
+
+/** Light, dark or as the system says. */
+function wireTheme() {
+  const themes = ['auto', 'light', 'dark'];
+  let at = 0;
+  const apply = () => {
+    document.documentElement.dataset.theme = themes[at];
+    byId('theme').textContent = `Theme: ${themes[at]}`;
+  };
+  byId('theme').addEventListener('click', () => {
+    at = (at + 1) % themes.length;
+    apply();
+  });
+  apply();
+}
+
+const EXPORTS = {
+  json: ['application/json', () => 'gpuprism-report.json'],
+  csv: ['text/csv', (table) => `gpuprism-${table}.csv`],
+  markdown: ['text/markdown', () => 'gpuprism-report.md'],
+  html: ['text/html', () => 'gpuprism-report.html'],
+};
+
+function wireExport() {
+  byId('export').addEventListener('click', ({ target }) => {
+    const { format } = target.dataset;
+    if (!format) return;
+    byId('export').open = false;
+    const table = tabId();
+    const [type, name] = EXPORTS[format];
+    attempt('The export failed', async () => save(await renderer.export(format, table), type, name(table)));
+  });
+}
+
+function wireKeys() {
+  addEventListener('keydown', (event) => {
+    const typing = event.target instanceof Element && event.target.matches('input, select, textarea');
+    if (event.key === '/' && !typing && !byId('results').hidden && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      byId('filter').focus();
+      byId('filter').select();
+    }
+    if (event.key === 'Escape') leave();
+  });
+  addEventListener('pointerdown', ({ target }) => {
+    for (const menu of openMenus()) if (!menu.contains(target)) menu.open = false;
+  });
+}
+
+const openMenus = () => document.querySelectorAll('details.menu[open]');
+
+/** Escape closes a menu and gives the focus back to what opened it, or leaves the field. */
+function leave() {
+  const menus = openMenus();
+  for (const menu of menus) {
+    menu.open = false;
+    menu.querySelector('summary').focus();
+  }
+  if (menus.length === 0 && document.activeElement instanceof HTMLElement) document.activeElement.blur();
+}

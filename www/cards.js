@@ -1,0 +1,118 @@
+// The files: a chip for each open one, a card for each that is being read and for each problem.
+
+import { byId, copyButton, el, severityMark } from './dom.js';
+
+export function showChips(entries, session) {
+  const open = entries.filter((entry) => entry.kind && (entry.text !== null || entry.kind === 'rules'));
+  byId('chips').replaceChildren(...open.map((entry) => chip(entry, session)));
+}
+
+function chip(entry, session) {
+  const { name } = entry.file;
+  return el('li', { class: entry.kind === 'rules' ? 'chip rules' : 'chip', title: name },
+    entry.kind === 'rules' && el('span', { class: 'chip-kind' }, 'rules'),
+    el('span', { class: 'chip-name' }, name),
+    el('button', { type: 'button', 'aria-label': `Close ${name}`, click: () => session.remove(entry) }, '×'));
+}
+
+const cards = new Map();
+
+/** Brings the cards in line with the session's entries; a card that stays keeps its node, and so the focus. */
+export function showCards(entries, session) {
+  const wanted = entries.filter((entry) => entry.problem || (entry.text === null && entry.status !== 'open'));
+  for (const [entry, card] of cards) {
+    if (wanted.includes(entry) && card.problem === entry.problem) continue;
+    card.node.remove();
+    cards.delete(entry);
+  }
+  for (const entry of wanted) {
+    if (!cards.has(entry)) {
+      const card = entry.problem ? problemCard(entry, session) : readingCard(entry, session);
+      card.problem = entry.problem;
+      cards.set(entry, card);
+      byId('cards').append(card.node);
+    }
+    cards.get(entry).update?.();
+  }
+}
+
+/** A card for what concerns no file: the page itself could not start, or an export was refused. */
+export function showPageProblem(title, message) {
+  const node = el('article', { class: 'card error', role: 'alert' },
+    el('h2', {}, severityMark('error'), title), el('p', {}, message));
+  node.append(el('p', { class: 'actions' }, el('button', { type: 'button', click: () => node.remove() }, 'Dismiss')));
+  byId('cards').append(node);
+}
+
+const DOING = {
+  waiting: 'waiting for its turn',
+  reading: 'reading',
+  ordering: 'putting the GPU ops in order',
+  analysing: 'analysing',
+};
+
+function readingCard(entry, session) {
+  const total = entry.file.size;
+  const bar = el('progress', { max: total || 1, 'aria-label': `Reading ${entry.file.name}` });
+  const figures = el('p', { class: 'figures note' });
+  const node = el('article', { class: 'card reading' },
+    el('h2', { class: 'file' }, entry.file.name), bar, figures,
+    el('button', { type: 'button', click: () => session.remove(entry) }, 'Cancel'));
+  const update = () => {
+    const { read = 0, ops = 0, doing = 'analysing', since = null } = entry.progress ?? {};
+    const now = entry.status === 'analysing' ? 'analysing' : doing;
+    bar.value = read;
+    const parts = [`${bytes(read)} of ${bytes(total)}`, rate(read, since), `${count(ops)} GPU ops`, DOING[now]];
+    figures.textContent = parts.filter(Boolean).join(' · ');
+  };
+  return { node, update };
+}
+
+function problemCard(entry, session) {
+  const { problem, file } = entry;
+  const retry = problem.kind !== 'refused'
+    && el('button', { type: 'button', click: () => session.retry(entry) }, 'Try again');
+  const lives = entry.status === 'open';
+  const dismiss = el('button', { type: 'button', click: () => (lives ? session.dismiss(entry) : session.remove(entry)) }, 'Dismiss');
+  const node = el('article', { class: 'card error', role: 'alert' },
+    el('h2', { class: 'file' }, severityMark('error'), file.name),
+    el('p', { class: 'message' }, sentence(problem)), ...advice(problem, file),
+    el('p', { class: 'actions' }, retry, dismiss));
+  return { node };
+}
+
+function sentence(problem) {
+  if (problem.kind === 'refused') return problem.message;
+  if (problem.kind === 'unreadable') return `The browser could not read the file: ${problem.message}`;
+  if (problem.memory > 2 ** 31) return 'The trace needs more memory than a browser tab can give.';
+  return `The reader met a defect and was stopped: ${problem.message}`;
+}
+
+function advice(problem, file) {
+  if (problem.kind === 'refused') return [];
+  if (problem.kind === 'unreadable') {
+    return [el('p', { class: 'note' }, 'It may have been moved or changed since it was chosen. Of a folder, drop the files in it.')];
+  }
+  const command = `gpuprism report ${shellQuoted(file.name)}`;
+  return [
+    el('p', { class: 'note' }, 'The rest of the page keeps working. The command line reads the same file without the limits of a tab:'),
+    el('p', { class: 'command' }, el('code', {}, command), copyButton(command)),
+  ];
+}
+
+function shellQuoted(name) {
+  return /^\w[\w.+-]*$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
+}
+
+const count = (n) => n.toLocaleString('en');
+
+function bytes(n) {
+  const units = ['B', 'KB', 'MB', 'GB'];
+  const step = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(n, 1)) / 3));
+  return `${(n / 1000 ** step).toFixed(step > 1 ? 1 : 0)} ${units[step]}`;
+}
+
+function rate(read, since) {
+  const seconds = since === null ? 0 : (performance.now() - since) / 1000;
+  return seconds > 0.2 ? `${bytes(read / seconds)}/s` : '';
+}

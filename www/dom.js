@@ -1,0 +1,59 @@
+// Small helpers that build DOM nodes. Text becomes text nodes only, so a name from a trace can never become markup.
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+/** An element with attributes, listeners (functions under their event's name) and children. */
+export function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (typeof value === 'function') node.addEventListener(name, value);
+    else if (value === true) node.setAttribute(name, '');
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** An SVG element with attributes given as pairs. */
+export function svg(tag, attrs = [], ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of attrs) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+const SEVERITIES = {
+  info: { word: 'Note', path: 'M8 1.5a6.5 6.5 0 1 0 0 13a6.5 6.5 0 1 0 0-13z' },
+  warning: { word: 'Warning', path: 'M8 1.5 15.5 14.5H.5z' },
+  error: { word: 'Error', path: 'M8 0l8 8-8 8-8-8z' },
+};
+
+/** The severity as a shape and a word, so that it does not hang on colour. */
+export function severityMark(severity) {
+  const { word, path } = SEVERITIES[severity] ?? SEVERITIES.info;
+  const icon = svg('svg', [['viewBox', '0 0 16 16'], ['class', 'icon'], ['aria-hidden', 'true']], svg('path', [['d', path]]));
+  return el('span', { class: `severity ${severity}` }, icon, word);
+}
+
+/** A button that copies a text and says so. */
+export function copyButton(text) {
+  const button = el('button', { type: 'button', class: 'small' }, 'Copy');
+  button.addEventListener('click', async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = 'Copied';
+    } catch {
+      button.textContent = 'Copy was refused: select the text instead';
+    }
+  });
+  return button;
+}
+
+/** Saves a text as a file on the person's disk; its address is given back once the download has surely begun. */
+export function save(text, type, name) {
+  const href = URL.createObjectURL(new Blob([text], { type }));
+  el('a', { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000);
+}

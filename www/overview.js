@@ -1,0 +1,35 @@
+// The first read: the verdict, one line of facts a run, and the notices.
+
+import { byId, el, severityMark } from './dom.js';
+
+export function showOverview({ verdict, runs }) {
+  byId('verdict').textContent = verdict;
+  byId('verdict').classList.toggle('long', verdict.length > 180);
+  byId('runs').replaceChildren(...runs.map(runLine));
+  showNotices(runs);
+}
+
+function runLine({ label, facts }) {
+  return el('li', {}, el('span', { class: 'run-label', title: label }, label), el('span', { class: 'run-facts' }, facts));
+}
+
+/** What weakens the numbers stands open, the worst first; what is merely good to know is folded. */
+function showNotices(runs) {
+  const many = runs.length > 1;
+  const items = runs.flatMap((run) => run.notices.map((notice) => ({ ...notice, run: many ? run.label : '' })));
+  const of = (severity) => items.filter((notice) => notice.severity === severity);
+  const grave = [...of('error'), ...of('warning')];
+  const notes = of('info');
+  const folded = notes.length > 0 && el('li', { class: 'folded' },
+    el('details', {}, el('summary', {}, severityMark('info'), notes[0].message, notes.length > 1 ? ' and more' : ''),
+      el('ul', { class: 'notices' }, ...notes.map(noticeItem))));
+  byId('notices').replaceChildren(...grave.map(noticeItem), ...(folded ? [folded] : []));
+}
+
+function noticeItem({ severity, message, count, advice, run }) {
+  return el('li', { class: 'notice' }, severityMark(severity),
+    el('span', { class: 'notice-text' },
+      run && el('span', { class: 'run-label' }, run), message,
+      count !== '1' && !message.includes(count) && el('span', { class: 'notice-count' }, `× ${count}`),
+      advice && el('span', { class: 'advice' }, advice)));
+}

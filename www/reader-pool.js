@@ -1,0 +1,67 @@
+// Opens files in disposable workers, one worker a file, a few files at a time; the others wait their turn.
+
+import { WorkerLink, WorkerProblem } from './worker-link.js';
+
+const READERS_AT_ONCE = 2;
+
+export class ReaderPool {
+  #module;
+  #waiting = [];
+  #running = 0;
+
+  /** `module` is a promise of the compiled WebAssembly.Module. */
+  constructor(module) {
+    this.#module = module;
+  }
+
+  /** A reader of the file. Its `opened` promise resolves with {kind, text, memory} when the whole file is read. */
+  open(file, onProgress) {
+    const reader = new Reader();
+    reader.opened = this.#turn(reader).then(() => this.#read(reader, file, onProgress));
+    return reader;
+  }
+
+  async #turn(reader) {
+    if (this.#running >= READERS_AT_ONCE) await new Promise((resolve) => this.#waiting.push(resolve));
+    this.#running += 1;
+    if (reader.closed) this.#leave();
+  }
+
+  async #read(reader, file, onProgress) {
+    if (reader.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
+    try {
+      const module = await this.#module;
+      return await reader.start().request('open', { module, file }, onProgress);
+    } finally {
+      this.#leave();
+    }
+  }
+
+  #leave() {
+    this.#running -= 1;
+    this.#waiting.shift()?.();
+  }
+}
+
+/** One file's worker. Closing it frees all that the file took. */
+class Reader {
+  closed = false;
+  opened = null;
+  #link = null;
+
+  start() {
+    this.#link = new WorkerLink('worker.js');
+    if (this.closed) this.#link.close();
+    return this.#link;
+  }
+
+  /** The report's JSON text under these options, and what memory the worker holds: {text, memory}. */
+  analyze(options) {
+    return this.#link.request('analyze', { options: JSON.stringify(options) });
+  }
+
+  close() {
+    this.closed = true;
+    this.#link?.close();
+  }
+}

@@ -1,0 +1,174 @@
+// What is open: the files, their readers and reports, the rule files, and how to count. It knows nothing of the page.
+
+import { ReaderPool } from './reader-pool.js';
+
+/**
+ * An entry is one file: {id, file, kind, status, progress, problem, text, wall, reader, picked, memory}.
+ * kind: null until known, then trace | report | rules. status: reading | analysing | open | failed.
+ * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
+ */
+export class Session {
+  entries = [];
+  /** The rule set ("engine/model", '' for the default), who owns overlaps, and whether devices count as one. */
+  settings = { rules: '', attribution: 'first_come', devices: 'each' };
+
+  #pool;
+  #renderer;
+  #changed;
+  #nextId = 1;
+
+  /** `changed(what)` is called after each change: 'progress', 'entries', 'reports' or 'rules'. */
+  constructor(module, renderer, changed) {
+    this.#pool = new ReaderPool(module);
+    this.#renderer = renderer;
+    this.#changed = changed;
+  }
+
+  get traces() {
+    return this.entries.filter((entry) => entry.kind === 'trace');
+  }
+
+  get ruleFiles() {
+    return this.entries
+      .filter((entry) => entry.kind === 'rules' && entry.status === 'open')
+      .map((entry) => ({ file: entry.file.name, text: entry.text }));
+  }
+
+  /** The reports at hand, in the order in which the files were given. */
+  get reports() {
+    return this.#reported.map((entry) => entry.text);
+  }
+
+  get #reported() {
+    return this.entries.filter((entry) => entry.kind !== 'rules' && entry.text !== null);
+  }
+
+  open(files) {
+    for (const file of files) {
+      const entry = {
+        id: this.#nextId++, file, kind: null, status: 'reading', progress: null, problem: null,
+        text: null, wall: '', reader: null, turn: 0, picked: null, memory: 0,
+      };
+      this.entries.push(entry);
+      this.#read(entry);
+    }
+    this.#changed('entries');
+  }
+
+  retry(entry) {
+    Object.assign(entry, { problem: null, status: 'reading', kind: null });
+    this.#read(entry);
+    this.#changed('entries');
+  }
+
+  /** The results are on screen: tells the browser's own performance timeline how long each import took. */
+  shown() {
+    for (const entry of this.#reported.filter(({ picked }) => picked !== null)) {
+      const detail = { wasm_memory_bytes: entry.memory };
+      performance.measure('gpuprism:import', { start: entry.picked, end: performance.now(), detail });
+      entry.picked = null;
+    }
+  }
+
+  /** Takes the file off the page; its worker ends and its memory is freed. */
+  remove(entry) {
+    entry.reader?.close();
+    this.entries = this.entries.filter((other) => other !== entry);
+    this.#changed('entries');
+    if (entry.kind === 'rules' && entry.status === 'open') this.#rulesChanged();
+    else if (entry.text !== null) this.#changed('reports');
+  }
+
+  dismiss(entry) {
+    entry.problem = null;
+    this.#changed('entries');
+  }
+
+  /** Changes how to count; every open trace is analysed anew. */
+  async count(settings) {
+    Object.assign(this.settings, settings);
+    await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.#analyse(entry)));
+  }
+
+  setWall(entry, seconds) {
+    entry.wall = seconds.trim();
+    return this.#analyse(entry);
+  }
+
+  async #read(entry) {
+    entry.picked = performance.now();
+    entry.progress = { read: 0, ops: 0, doing: 'waiting', since: null };
+    entry.reader = this.#pool.open(entry.file, (progress) => {
+      entry.progress = { ...progress, since: entry.progress.since ?? performance.now() };
+      this.#changed('progress');
+    });
+    try {
+      const { kind, text, memory } = await entry.reader.opened;
+      entry.memory = memory;
+      await this.#take(entry, kind, text);
+    } catch (problem) {
+      this.#fail(entry, problem);
+    }
+  }
+
+  async #take(entry, kind, text) {
+    if (kind === 'trace') {
+      entry.kind = kind;
+      return this.#analyse(entry);
+    }
+    entry.reader.close();
+    if (kind === 'rules') await this.#renderer.ruleSets([...this.ruleFiles, { file: entry.file.name, text }]);
+    Object.assign(entry, { kind, text, status: 'open', progress: null });
+    this.#changed('entries');
+    if (kind === 'rules') this.#rulesChanged();
+    else this.#changed('reports');
+  }
+
+  #rulesChanged() {
+    this.#changed('rules');
+    return this.count({});
+  }
+
+  async #analyse(entry) {
+    const turn = ++entry.turn;
+    entry.status = 'analysing';
+    this.#changed('entries');
+    try {
+      const { text, memory } = await entry.reader.analyze(this.#options(entry));
+      if (turn !== entry.turn) return;
+      Object.assign(entry, { text, memory, status: 'open', progress: null, problem: null });
+      this.#changed('entries');
+      this.#changed('reports');
+    } catch (problem) {
+      if (turn === entry.turn) this.#fail(entry, problem);
+    }
+  }
+
+  #options(entry) {
+    const [engine, model] = this.settings.rules ? splitOnce(this.settings.rules) : [null, null];
+    return {
+      attribution: this.settings.attribution,
+      merge_devices: this.settings.devices === 'merged',
+      engine,
+      model,
+      wall_seconds: entry.wall || null,
+      rules: this.ruleFiles,
+    };
+  }
+
+  /** An entry whose last report still stands stays open; the problem is shown beside it. */
+  #fail(entry, problem) {
+    if (problem.kind === 'cancelled') return;
+    entry.problem = problem;
+    entry.progress = null;
+    const lives = problem.kind === 'refused' && entry.kind === 'trace';
+    entry.status = lives ? 'open' : 'failed';
+    if (!lives) entry.reader.close();
+    this.#changed('entries');
+  }
+}
+
+function splitOnce(pair) {
+  const cut = pair.indexOf('/');
+  return [pair.slice(0, cut), pair.slice(cut + 1)];
+}

@@ -1,0 +1,55 @@
+// The row that says how to count: rule set, who owns overlaps, devices, wall time of each run.
+
+import { byId, el } from './dom.js';
+
+const form = byId('settings');
+
+/** `onCount(settings)` is called with what the person chose. */
+export function wireSettings(onCount) {
+  form.addEventListener('submit', (event) => event.preventDefault());
+  form.addEventListener('change', ({ target }) => {
+    if (target instanceof HTMLSelectElement) onCount({ [target.name]: target.value });
+  });
+}
+
+/** Fills the list of rule sets; one that is asked for but unknown stays in it, so that the refusal names it. */
+export function showRuleSets(sets, chosen) {
+  const options = [el('option', { value: '' }, 'gpuprism default')];
+  for (const { engine, models } of sets) {
+    for (const model of models) {
+      if (engine !== 'gpuprism' || model !== 'default') options.push(el('option', { value: `${engine}/${model}` }, `${engine} / ${model}`));
+    }
+  }
+  if (chosen && !options.some((option) => option.value === chosen)) options.push(el('option', { value: chosen }, chosen));
+  form.elements.rules.replaceChildren(...options);
+  form.elements.rules.value = chosen;
+}
+
+export function showSettings(settings) {
+  for (const [name, value] of Object.entries(settings)) form.elements[name].value = value;
+}
+
+const wallRows = new Map();
+
+/** One field a trace; fields that stay keep their node, and so what is being typed. */
+export function showWallRuns(session) {
+  const traces = session.traces.filter((entry) => entry.text !== null);
+  byId('wall').hidden = traces.length === 0;
+  for (const [entry, row] of wallRows) {
+    if (traces.includes(entry)) continue;
+    row.remove();
+    wallRows.delete(entry);
+  }
+  for (const entry of traces) {
+    if (!wallRows.has(entry)) wallRows.set(entry, wallRow(entry, session));
+    byId('wall-runs').append(wallRows.get(entry));
+  }
+}
+
+function wallRow(entry, session) {
+  const field = el('input', {
+    type: 'text', inputmode: 'decimal', size: 8, autocomplete: 'off', value: entry.wall,
+    change: () => session.setWall(entry, field.value),
+  });
+  return el('label', {}, el('span', { class: 'wall-name', title: entry.file.name }, entry.file.name), field, 's');
+}

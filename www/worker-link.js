@@ -1,0 +1,105 @@
+// The page's end of the line to a worker, and the one place that makes workers.
+
+/** What a worker reported instead of a value. `kind`: refused | unreadable | fault | cancelled. */
+export class WorkerProblem extends Error {
+  constructor({ kind, message, memory = 0 }) {
+    super(message);
+    this.kind = kind;
+    this.memory = memory;
+  }
+}
+
+const addresses = new Map();
+
+/**
+ * A worker inherits the page's content security policy only when its own address is a blob: URL; one loaded from a file
+ * could fetch from anywhere. The blob's text imports the script, which is same-origin. It does so by import(), which
+ * script-src governs; a static import would fall under worker-src, which allows blob: alone.
+ */
+function blobAddress(script) {
+  if (!addresses.has(script)) {
+    const text = `import(${JSON.stringify(new URL(script, import.meta.url).href)}).catch((error) => postMessage({ failed: error.message }));`;
+    addresses.set(script, URL.createObjectURL(new Blob([text], { type: 'text/javascript' })));
+  }
+  return addresses.get(script);
+}
+
+/** One worker and the requests under way in it. */
+export class WorkerLink {
+  #worker;
+  #pending = new Map();
+  #nextId = 1;
+  #unsent = [];
+
+  constructor(script) {
+    this.#worker = new Worker(blobAddress(script), { type: 'module' });
+    this.#worker.onmessage = ({ data }) => this.#receive(data);
+    this.#worker.onerror = (event) => {
+      event.preventDefault();
+      this.#fail(event.message);
+    };
+    this.#worker.onmessageerror = () => this.#fail('an unreadable answer');
+  }
+
+  /** Resolves with the handler's value; rejects with a WorkerProblem. */
+  request(op, args, onProgress = () => {}) {
+    if (!this.#worker) return Promise.reject(new WorkerProblem({ kind: 'fault', message: 'the worker has ended' }));
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject, onProgress });
+      this.#send({ id, op, args });
+    });
+  }
+
+  /** Ends the worker, which frees its memory; what was under way is rejected with the reason. */
+  close(reason = { kind: 'cancelled', message: 'cancelled' }) {
+    this.#worker?.terminate();
+    this.#worker = null;
+    for (const { reject } of this.#pending.values()) reject(new WorkerProblem(reason));
+    this.#pending.clear();
+  }
+
+  /** Requests wait until the script listens. */
+  #send(message) {
+    if (this.#unsent) this.#unsent.push(message);
+    else this.#worker.postMessage(message);
+  }
+
+  #receive({ ready, failed, ...answer }) {
+    if (failed) return this.#fail(failed);
+    if (!ready) return this.#answer(answer);
+    const waiting = this.#unsent;
+    this.#unsent = null;
+    waiting.forEach((message) => this.#send(message));
+  }
+
+  #answer({ id, progress, value, error }) {
+    const waiting = this.#pending.get(id);
+    if (!waiting) return;
+    if (progress !== undefined) {
+      waiting.onProgress(progress);
+      return;
+    }
+    this.#pending.delete(id);
+    if (!error) {
+      waiting.resolve(value);
+      return;
+    }
+    waiting.reject(new WorkerProblem(error));
+    // After a trap a wasm instance must not be used again.
+    if (error.kind === 'fault') this.close(error);
+  }
+
+  #fail(message) {
+    this.close({ kind: 'fault', message: message || 'the worker could not be started' });
+  }
+}
+
+/** Compiles the wasm module once; every worker instantiates it without fetching or compiling it again. */
+export async function compileModule() {
+  const address = new URL('pkg/gpuprism_bg.wasm', import.meta.url);
+  const response = await fetch(address);
+  if (!response.ok) throw new Error(`${address.pathname}: the server answered ${response.status}`);
+  const typed = (response.headers.get('content-type') ?? '').startsWith('application/wasm');
+  return typed ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
+}

@@ -1,0 +1,336 @@
+//! Measures gpuprism on a large real trace and writes `benches/README.md`.
+//!
+//! Absolute times differ between machines and from minute to minute, so most targets are ratios: the figure stands
+//! against a bare reading of the same file, measured in turns in the same run.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::command::Run;
+use crate::serve::Server;
+use crate::{page, project, setup};
+
+const TRACE: &str = "../shared/traces/torch/train_v100_216k_events.trace.json.gz";
+const SCALE_TOOL: &str = "../shared/tools/scale_trace.py";
+const COPIES: u32 = 20;
+
+const GZIP_RUNS: usize = 9;
+const JSON_RUNS: usize = 7;
+const PAGE_RUNS: usize = 3;
+
+// The targets.
+const TIME_OF_GUNZIP: f64 = 1.0;
+const GZIPPED_MEMORY_BYTES: f64 = 100e6;
+const JSON_BYTES_PER_SECOND: f64 = 600e6;
+const MEMORY_OF_JSON: f64 = 0.10;
+const TIME_OF_PAGE_READING: f64 = 2.0;
+const PAGE_MEMORY_OF_JSON: f64 = 0.15;
+
+/// Measures everything and writes the report.
+pub fn all() -> Result<()> {
+    let root = project::root();
+    for needed in [TRACE, SCALE_TOOL] {
+        if !root.join(needed).is_file() {
+            bail!(
+                "{needed} is missing: the measurements need the traces and tools beside the repository, in ../shared"
+            );
+        }
+    }
+    setup::test()?;
+    page::build(None)?;
+    Run::new("cargo build --release --bin gpuprism").run()?;
+    let program = project::target_dir()?.join("release/gpuprism");
+    let json = scaled_trace()?;
+
+    let mut report = Report::new()?;
+    gzipped_trace(&mut report, &program)?;
+    plain_trace(&mut report, &program, &json)?;
+    in_the_page(&mut report, &json)?;
+    first_load(&mut report, page::first_load_gzipped(&project::dist())?);
+    let path = root.join("benches/README.md");
+    std::fs::create_dir_all(root.join("benches"))?;
+    std::fs::write(&path, &report.text).with_context(|| format!("cannot write {}", path.display()))?;
+    print!("{}", report.text);
+    Ok(())
+}
+
+/// The trace repeated into plain JSON of about a gigabyte; made once.
+fn scaled_trace() -> Result<PathBuf> {
+    let directory = project::target_dir()?.join("bench");
+    let scaled = directory.join(format!("train_v100_x{COPIES}.json"));
+    if !scaled.is_file() {
+        println!("making {}: some minutes, once", scaled.display());
+        std::fs::create_dir_all(&directory)?;
+        let partial = directory.join("partial.json");
+        Run::new("python3").args([SCALE_TOOL, TRACE, &COPIES.to_string()]).arg(&partial).run()?;
+        std::fs::rename(&partial, &scaled)?;
+    }
+    Ok(scaled)
+}
+
+fn gzipped_trace(report: &mut Report, program: &Path) -> Result<()> {
+    let trace = project::root().join(TRACE);
+    let unpacked_bytes = unpacked_bytes(&trace)?;
+    let (mut gunzip, mut counted, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..GZIP_RUNS {
+        gunzip.push(measure(&["gzip", "-dc", &text(&trace)])?);
+        counted.push(measure(&["bash", "-c", "gzip -dc \"$0\" | wc -c", &text(&trace)])?);
+        ours.push(measure(&[&text(program), "report", &text(&trace), "--format", "json"])?);
+    }
+    let (gunzip, counted, ours) = (Measured::of(&gunzip), Measured::of(&counted), Measured::of(&ours));
+    report.heading(&format!(
+        "The command line on a gzipped trace: {} gzipped, {} of JSON; {GZIP_RUNS} runs in turns",
+        megabytes(trace.metadata()?.len() as f64),
+        megabytes(unpacked_bytes)
+    ));
+    report.fact("`gzip -dc FILE`", &gunzip.times());
+    report.fact("`gzip -dc FILE \\| wc -c`", &counted.times());
+    report.fact("`gpuprism report FILE --format json`", &ours.times());
+    report.fact("JSON per second, median", &rate(unpacked_bytes / ours.median_seconds));
+    report.at_most(
+        "median time, against `gzip -dc FILE \\| wc -c`",
+        ours.median_seconds / counted.median_seconds,
+        TIME_OF_GUNZIP,
+        times,
+    );
+    report.at_most("peak memory of the process", ours.peak_bytes, GZIPPED_MEMORY_BYTES, megabytes);
+    Ok(())
+}
+
+fn plain_trace(report: &mut Report, program: &Path, json: &Path) -> Result<()> {
+    let bytes = json.metadata()?.len() as f64;
+    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..JSON_RUNS {
+        bare.push(measure(&["bash", "-c", "cat \"$0\" | wc -c", &text(json)])?);
+        ours.push(measure(&[&text(program), "report", &text(json), "--format", "json"])?);
+    }
+    let (bare, ours) = (Measured::of(&bare), Measured::of(&ours));
+    report.heading(&format!(
+        "The command line on plain JSON: {} ({COPIES} copies of the same trace); {JSON_RUNS} runs in turns",
+        megabytes(bytes)
+    ));
+    report.fact("`cat FILE \\| wc -c`", &bare.times());
+    report.fact("`gpuprism report FILE --format json`", &ours.times());
+    report.fact("JSON per second, best", &rate(bytes / ours.least_seconds));
+    report.at_least("JSON per second, median", bytes / ours.median_seconds, JSON_BYTES_PER_SECOND, rate);
+    report.fact("peak memory of the process", &megabytes(ours.peak_bytes));
+    report.at_most("peak memory, against the JSON", ours.peak_bytes / bytes, MEMORY_OF_JSON, percent);
+    Ok(())
+}
+
+fn in_the_page(report: &mut Report, json: &Path) -> Result<()> {
+    let server = Server::bind(0)?;
+    let url = server.url()?;
+    // Ends with this process.
+    std::thread::spawn(move || server.run(&project::dist()));
+    println!("measuring the page in Chromium");
+    let printed = Run::new("node xtask/bench/page.mjs")
+        .arg(url)
+        .arg(json)
+        .arg(PAGE_RUNS.to_string())
+        .env("CHROMIUM", setup::chromium()?)
+        .output()?;
+    let result: Value = serde_json::from_str(&printed).context("xtask/bench/page.mjs did not print JSON")?;
+    let reading = median(column(&result, "read_seconds")?);
+    let import = median(column(&result, "import_seconds")?);
+    let memory = median(column(&result, "wasm_memory_bytes")?);
+    let bytes = json.metadata()?.len() as f64;
+    report.heading(&format!(
+        "The page in Chromium on the same plain JSON, {}; medians of {PAGE_RUNS} runs in turns",
+        megabytes(bytes)
+    ));
+    report.fact("merely reading the file in a worker, four slices of 8 MiB ahead", &seconds(reading));
+    report.fact("import, from the picked file to its results on screen", &seconds(import));
+    report.fact("JSON per second", &rate(bytes / import));
+    report.at_most("time, against merely reading", import / reading, TIME_OF_PAGE_READING, times);
+    report.fact("WebAssembly memory of the trace's worker", &megabytes(memory));
+    report.at_most("WebAssembly memory, against the JSON", memory / bytes, PAGE_MEMORY_OF_JSON, percent);
+    Ok(())
+}
+
+fn first_load(report: &mut Report, gzipped_bytes: u64) {
+    report.heading("The first load of the page");
+    report.at_most(
+        "HTML, CSS, JavaScript and WebAssembly, gzipped",
+        gzipped_bytes as f64,
+        page::FIRST_LOAD_BUDGET_BYTES as f64,
+        |bytes| format!("{:.1} KB", bytes / 1e3),
+    );
+}
+
+fn column(result: &Value, name: &str) -> Result<Vec<f64>> {
+    let runs = result["runs"].as_array().into_iter().flatten();
+    let values: Option<Vec<f64>> = runs.map(|run| run[name].as_f64()).collect();
+    values
+        .filter(|values| !values.is_empty())
+        .with_context(|| format!("xtask/bench/page.mjs gave no number for {name}: {result}"))
+}
+
+/// One run of a command.
+struct Sample {
+    seconds: f64,
+    peak_bytes: f64,
+}
+
+fn measure(command: &[&str]) -> Result<Sample> {
+    let printed = Run::new("python3 xtask/bench/measure.py").args(command).output()?;
+    let result: Value = serde_json::from_str(&printed).context("xtask/bench/measure.py did not print JSON")?;
+    let number = |key: &str| {
+        let value = result[key].as_f64();
+        value.with_context(|| format!("xtask/bench/measure.py gave no {key}"))
+    };
+    Ok(Sample { seconds: number("seconds")?, peak_bytes: number("peak_bytes")? })
+}
+
+/// All runs of a command together.
+struct Measured {
+    median_seconds: f64,
+    least_seconds: f64,
+    peak_bytes: f64,
+}
+
+impl Measured {
+    fn of(samples: &[Sample]) -> Self {
+        let times = samples.iter().map(|sample| sample.seconds);
+        Self {
+            median_seconds: median(times.clone().collect()),
+            least_seconds: times.fold(f64::INFINITY, f64::min),
+            peak_bytes: samples.iter().map(|sample| sample.peak_bytes).fold(0.0, f64::max),
+        }
+    }
+
+    fn times(&self) -> String {
+        format!("median {}, least {}", seconds(self.median_seconds), seconds(self.least_seconds))
+    }
+}
+
+/// The middle value; of an even number of values, the lower one of the middle two.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len().saturating_sub(1) / 2;
+    values.get(middle).copied().unwrap_or(f64::NAN)
+}
+
+fn unpacked_bytes(gzipped: &Path) -> Result<f64> {
+    let file = std::fs::File::open(gzipped)?;
+    let mut decoder = flate2::read::MultiGzDecoder::new(std::io::BufReader::new(file));
+    Ok(std::io::copy(&mut decoder, &mut std::io::sink())? as f64)
+}
+
+/// The growing text of `benches/README.md`.
+struct Report {
+    text: String,
+}
+
+impl Report {
+    fn new() -> Result<Self> {
+        let date = Run::new("date +%Y-%m-%d").output()?;
+        let rustc = Run::new("rustc --version").output()?;
+        let chromium = Run::program(&setup::chromium()?).arg("--version").output()?;
+        let text = format!(
+            "# Measurements\n\n\
+             Written by `cargo xtask bench`. Times on a shared machine wander; what stands against another time was \
+             measured in turns with it. Peak memory is the kernel's count, which shows no less than the 14 MB or so of \
+             the measuring script.\n\n\
+             Date {}; {}, {} busy with other work at the start; {}; {}.\n",
+            date.trim(),
+            machine(),
+            busy_processors().map_or_else(|| "an unknown share".to_owned(), percent),
+            rustc.trim(),
+            chromium.split(" built on").next().unwrap_or_default().trim()
+        );
+        Ok(Self { text })
+    }
+
+    fn heading(&mut self, title: &str) {
+        let _ = write!(self.text, "\n## {title}\n\n| what | measured | target | holds |\n|---|---|---|---|\n");
+    }
+
+    fn fact(&mut self, what: &str, figure: &str) {
+        let _ = writeln!(self.text, "| {what} | {figure} | | |");
+    }
+
+    fn at_most(&mut self, what: &str, value: f64, target: f64, shown: impl Fn(f64) -> String) {
+        self.verdict(what, &shown(value), &format!("at most {}", shown(target)), value <= target);
+    }
+
+    fn at_least(&mut self, what: &str, value: f64, target: f64, shown: impl Fn(f64) -> String) {
+        self.verdict(what, &shown(value), &format!("at least {}", shown(target)), value >= target);
+    }
+
+    fn verdict(&mut self, what: &str, figure: &str, target: &str, holds: bool) {
+        let holds = if holds { "yes" } else { "**no**" };
+        let _ = writeln!(self.text, "| {what} | {figure} | {target} | {holds} |");
+    }
+}
+
+/// Cores, processor and memory, as Linux tells them.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let model = value_of("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let memory = value_of("/proc/meminfo", "MemTotal")
+        .and_then(|total| total.strip_suffix(" kB")?.parse::<f64>().ok())
+        .map_or_else(String::new, |kib| format!(", {:.0} GiB of memory", kib / 1024.0 / 1024.0));
+    format!("{cores} cores of {model}{memory}")
+}
+
+/// The share of the processors' time over two seconds in which they were not idle, as Linux counts it.
+fn busy_processors() -> Option<f64> {
+    let before = processor_ticks()?;
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let after = processor_ticks()?;
+    let passed = |column: usize| Some((after.get(column)? - before.get(column)?).max(0.0));
+    // user, nice, system, idle, iowait, irq, softirq, steal: proc(5); later columns are parts of the first two.
+    let all: f64 = (0..8).filter_map(passed).sum();
+    let idle: f64 = (3..5).filter_map(passed).sum();
+    (all > 0.0).then(|| (all - idle) / all)
+}
+
+fn processor_ticks() -> Option<Vec<f64>> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    text.lines().next()?.split_whitespace().skip(1).map(|ticks| ticks.parse().ok()).collect()
+}
+
+fn value_of(file: &str, key: &str) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let (_, value) = text.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == key)?;
+    Some(value.trim().to_owned())
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn megabytes(bytes: f64) -> String {
+    format!("{:.0} MB", bytes / 1e6)
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("{seconds:.3} s")
+}
+
+fn rate(bytes_per_second: f64) -> String {
+    format!("{:.0} MB/s", bytes_per_second / 1e6)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn times(factor: f64) -> String {
+    format!("{factor:.2} times")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_does_not_depend_on_order() {
+        assert_eq!(median(vec![9.0, 1.0, 5.0]), 5.0);
+        assert_eq!(median(vec![4.0, 2.0, 1.0, 3.0]), 2.0);
+    }
+}

@@ -1,0 +1,71 @@
+//! Every check of the project, cheapest first; the first failure ends it and shows its command.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::Run;
+use crate::{fuzz, page, project, setup, wasm};
+
+const FUZZ_SECONDS: u32 = 10;
+
+type Check = (&'static str, fn() -> Result<()>);
+
+const CHECKS: &[Check] = &[
+    ("format", || {
+        Run::new("cargo fmt --all --check").run()?;
+        Run::new("cargo fmt --manifest-path fuzz/Cargo.toml --check").run()
+    }),
+    ("lints, native", || Run::new("cargo clippy --workspace --all-targets -- -D warnings").run()),
+    ("lints, wasm32", || {
+        setup::page()?;
+        wasm::cargo("cargo clippy --lib --target wasm32-unknown-unknown -- -D warnings").run()
+    }),
+    ("Rust tests", || Run::new("cargo test").run()),
+    // In its own profile, or its dependencies compile a second time.
+    ("Rust tests of xtask", || Run::new("cargo test --package xtask --profile xtask").run()),
+    ("documentation", || Run::new("cargo doc --no-deps").env("RUSTDOCFLAGS", "-Dwarnings").run()),
+    ("fuzzing", || fuzz::all(FUZZ_SECONDS)),
+    ("setup of the browser", setup::test),
+    ("page", || page::build(None)),
+    ("SIMD in the page's module", || wasm::assert_simd(&project::dist())),
+    // A debug build, with the examples: so the features, and with them the compiled crates, are those of the Rust tests.
+    ("command line", || Run::new("cargo build --bin gpuprism --examples").run()),
+    ("page in the browser", page_tests),
+];
+
+/// Runs every check in order.
+pub fn all() -> Result<()> {
+    for (place, (title, check)) in CHECKS.iter().enumerate() {
+        println!("\n== {}/{} {title}", place + 1, CHECKS.len());
+        check().with_context(|| format!("the check \"{title}\" failed"))?;
+    }
+    println!("\nall {} checks passed", CHECKS.len());
+    Ok(())
+}
+
+fn page_tests() -> Result<()> {
+    let program = format!("gpuprism{}", std::env::consts::EXE_SUFFIX);
+    Run::new("node --test")
+        .args(test_files(&project::root().join("tests/page"))?)
+        .env("GPUPRISM_DIST", project::dist())
+        .env("GPUPRISM_BIN", project::target_dir()?.join("debug").join(program))
+        .env("CHROMIUM", setup::chromium()?)
+        .run()
+}
+
+/// Named one by one: what `node --test` makes of a directory differs between its versions.
+fn test_files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let is_test = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(".test.mjs") || name.ends_with(".test.js")
+    };
+    let mut files: Vec<_> = paths.into_iter().filter(is_test).collect();
+    files.sort();
+    if files.is_empty() {
+        bail!("there is no *.test.mjs or *.test.js in {}", directory.display());
+    }
+    Ok(files)
+}

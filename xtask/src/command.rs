@@ -1,0 +1,90 @@
+//! Runs other programs. A failure names the command line, so that it can be run again alone.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::project;
+
+/// One command line, run in the repository root.
+pub struct Run {
+    command: Command,
+    shown: String,
+}
+
+impl Run {
+    /// The words of `line`, split at spaces.
+    pub fn new(line: &str) -> Self {
+        let mut words = line.split(' ');
+        let program = words.next().unwrap_or_default();
+        Self::program(Path::new(program)).args(words)
+    }
+
+    /// A program by its path, without arguments.
+    pub fn program(path: &Path) -> Self {
+        let mut command = Command::new(path);
+        command.current_dir(project::root());
+        Self { command, shown: path.display().to_string() }
+    }
+
+    pub fn arg(mut self, value: impl AsRef<OsStr>) -> Self {
+        let text = value.as_ref().to_string_lossy();
+        if text.contains(' ') {
+            self.shown.push_str(&format!(" '{text}'"));
+        } else {
+            self.shown.push_str(&format!(" {text}"));
+        }
+        self.command.arg(value);
+        self
+    }
+
+    pub fn args(self, values: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        values.into_iter().fold(self, Run::arg)
+    }
+
+    pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
+        let text = value.as_ref().to_string_lossy();
+        self.shown = format!("{key}={text} {}", self.shown);
+        self.command.env(key, value);
+        self
+    }
+
+    /// Sets a variable that the shown command line leaves out, because it is long or of no interest.
+    pub fn quiet_env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(key, value);
+        self
+    }
+
+    pub fn without_env(mut self, key: &str) -> Self {
+        self.command.env_remove(key);
+        self
+    }
+
+    /// Writes both output streams to a file instead of the terminal.
+    pub fn log_to(mut self, path: &Path) -> Result<Self> {
+        let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        self.command.stderr(file.try_clone()?).stdout(file);
+        Ok(self)
+    }
+
+    /// Runs to the end; anything but exit code 0 is an error.
+    pub fn run(mut self) -> Result<()> {
+        let status = self.command.status().with_context(|| format!("cannot start `{}`", self.shown))?;
+        if !status.success() {
+            bail!("this command failed ({status}):\n    {}", self.shown);
+        }
+        Ok(())
+    }
+
+    /// Runs to the end and returns what it printed.
+    pub fn output(mut self) -> Result<String> {
+        let output =
+            self.command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start `{}`", self.shown))?;
+        if !output.status.success() {
+            bail!("this command failed ({}):\n    {}", output.status, self.shown);
+        }
+        String::from_utf8(output.stdout).with_context(|| format!("`{}` printed something that is not text", self.shown))
+    }
+}

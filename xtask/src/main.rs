@@ -1,0 +1,94 @@
+//! Everything that builds, serves, checks and measures gpuprism: `cargo xtask help` lists the commands.
+
+mod bench;
+mod check;
+mod command;
+mod fuzz;
+mod page;
+mod project;
+mod serve;
+mod setup;
+mod wasm;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use lexopt::Arg::{Long, Short, Value};
+use lexopt::ValueExt;
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND
+
+  setup [page|test|all]   install what a build of the page, or the tests, still miss
+  wasm [--out DIR]        compile the page's module and bind it into DIR (dist/pkg)
+  build [--out DIR]       make the whole page in DIR (dist) and weigh its first load
+  serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
+  test                    every check: format, lints, tests, docs, fuzzing, the page in a browser
+  fuzz [--seconds N]      build every fuzz target and run each for N seconds (10)
+  bench                   measure reading speed and memory, and write benches/README.md
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let arguments = Arguments::parse(lexopt::Parser::from_env())?;
+    match arguments.words().as_slice() {
+        [] | ["help"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        ["setup"] | ["setup", "all" | "test"] => setup::test(),
+        ["setup", "page"] => setup::page(),
+        ["wasm"] => {
+            let out = arguments.out.unwrap_or_else(|| project::dist().join("pkg"));
+            setup::page()?;
+            wasm::build(&out)
+        }
+        ["build"] => page::build(arguments.out.as_deref()),
+        ["serve"] => serve::serve(arguments.port),
+        ["test"] => check::all(),
+        ["fuzz"] => fuzz::all(arguments.seconds),
+        ["bench"] => bench::all(),
+        other => bail!("there is no command `{}`; `cargo xtask help` lists what there is", other.join(" ")),
+    }
+}
+
+struct Arguments {
+    words: Vec<String>,
+    out: Option<PathBuf>,
+    port: u16,
+    seconds: u32,
+}
+
+impl Arguments {
+    fn parse(mut parser: lexopt::Parser) -> Result<Self> {
+        let mut arguments = Self { words: Vec::new(), out: None, port: 8080, seconds: 10 };
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("out") => arguments.out = Some(std::path::absolute(parser.value()?)?),
+                Long("port") => arguments.port = parser.value()?.parse()?,
+                Long("seconds") => arguments.seconds = parser.value()?.parse()?,
+                Long("help") | Short('h') => arguments.words.insert(0, "help".to_owned()),
+                Value(word) => arguments.words.push(word.string()?),
+                _ => return Err(argument.unexpected().into()),
+            }
+        }
+        if arguments.words.first().is_some_and(|word| word == "help") {
+            arguments.words.truncate(1);
+        }
+        Ok(arguments)
+    }
+
+    fn words(&self) -> Vec<&str> {
+        self.words.iter().map(String::as_str).collect()
+    }
+}

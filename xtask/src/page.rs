@@ -1,0 +1,123 @@
+//! The whole page as static files: `www/`, the bound WebAssembly and the example trace; and what its first load weighs.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use flate2::{Compression, write::GzEncoder};
+
+use crate::command::Run;
+use crate::{project, setup, wasm};
+
+/// What a first visit may transfer, gzipped.
+pub const FIRST_LOAD_BUDGET_BYTES: u64 = 500_000;
+
+const EXAMPLE: &str = "example.json.gz";
+
+/// Builds the page into `out`, or into a fresh `dist/`, and fails when its first load is too heavy.
+pub fn build(out: Option<&Path>) -> Result<()> {
+    setup::page()?;
+    let root = project::root();
+    for needed in ["www/index.html", "examples/serving_trace.rs"] {
+        if !root.join(needed).is_file() {
+            bail!("{needed} is missing, and the page is made of it: restore it with `git checkout {needed}`");
+        }
+    }
+    let dist = match out {
+        Some(out) => out.to_owned(),
+        None => fresh_dist()?,
+    };
+    wasm::build(&dist.join("pkg"))?;
+    copy_directory(&root.join("www"), &dist)?;
+    Run::new("cargo run --quiet --example serving_trace --").arg(dist.join(EXAMPLE)).run()?;
+    weigh(&dist)
+}
+
+/// An empty `dist/`: a build that fails leaves no page rather than an old one.
+fn fresh_dist() -> Result<PathBuf> {
+    let dist = project::dist();
+    if dist.exists() {
+        fs::remove_dir_all(&dist).with_context(|| format!("cannot empty {}", dist.display()))?;
+    }
+    Ok(dist)
+}
+
+fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+    for file in files_under(from)? {
+        let target = to.join(file.strip_prefix(from)?);
+        if let Some(directory) = target.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        fs::copy(&file, &target).with_context(|| format!("cannot copy {} to {}", file.display(), target.display()))?;
+    }
+    Ok(())
+}
+
+/// Every file under a directory, in order of its path.
+fn files_under(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let entries =
+        fs::read_dir(directory).with_context(|| format!("cannot read the directory {}", directory.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(files_under(&path)?);
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn weigh(dist: &Path) -> Result<()> {
+    let weights = first_load(dist)?;
+    println!("\n{:>9}  {:>9}  first load", "bytes", "gzipped");
+    for (name, bytes, gzipped) in &weights {
+        println!("{bytes:>9}  {gzipped:>9}  {name}");
+    }
+    let total = total_gzipped(&weights);
+    println!("{:>9}  {total:>9}  of {FIRST_LOAD_BUDGET_BYTES}\n", "together");
+    if total > FIRST_LOAD_BUDGET_BYTES {
+        bail!("the first load of the page is {total} bytes gzipped, more than {FIRST_LOAD_BUDGET_BYTES}");
+    }
+    Ok(())
+}
+
+/// Gzipped bytes of everything a first visit may fetch from `dist`.
+pub fn first_load_gzipped(dist: &Path) -> Result<u64> {
+    Ok(total_gzipped(&first_load(dist)?))
+}
+
+fn total_gzipped(weights: &[(String, u64, u64)]) -> u64 {
+    weights.iter().map(|(_, _, gzipped)| gzipped).sum()
+}
+
+/// Name, size and gzipped size of every file but those fetched on demand.
+fn first_load(dist: &Path) -> Result<Vec<(String, u64, u64)>> {
+    let mut weights = Vec::new();
+    for path in files_under(dist)? {
+        let name = path.strip_prefix(dist)?.to_string_lossy().into_owned();
+        if is_on_demand(&name) {
+            continue;
+        }
+        let bytes = fs::read(&path)?;
+        weights.push((name, bytes.len() as u64, gzipped(&bytes)?));
+    }
+    Ok(weights)
+}
+
+fn is_on_demand(name: &str) -> bool {
+    let mut later = wasm::MODULES.iter().filter(|module| !module.first_load);
+    name == EXAMPLE
+        || later
+            .any(|module| name == format!("pkg/{}", module.wasm_name()) || name == format!("pkg/{}.js", module.stem))
+}
+
+/// The gzipped size; the best level of zlib-rs weighs about what `gzip -6` does.
+fn gzipped(bytes: &[u8]) -> Result<u64> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?.len() as u64)
+}
