@@ -246,6 +246,19 @@ fn a_lost_character_costs_at_most_its_own_event_and_the_next() {
 }
 
 #[test]
+fn the_way_on_after_damage_does_not_depend_on_where_a_chunk_ends() {
+    let ok = kernel("k", "1", "1");
+    let text = format!(r#"{{"traceEvents": [{ok}}},[{{"ts,0"t0 , {{"ph"tr: "x  ,, {{"ph":p h"@, {ok}, {ok}]}}"#);
+    let whole = import_in([&text]).map(comparable);
+    for first in 0..text.len() {
+        for second in first..text.len() {
+            let cut = import_in([&text[..first], &text[first..second], &text[second..]]).map(comparable);
+            assert_eq!(cut, whole, "cut at {first} and {second}");
+        }
+    }
+}
+
+#[test]
 fn names_may_be_as_long_as_they_like() {
     let long = "x".repeat(3 << 20);
     let trace = trace(&with_events(&[kernel(&long, "1", "1"), kernel("b", "2", "1")]));

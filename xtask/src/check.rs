@@ -7,8 +7,6 @@ use anyhow::{Context, Result, bail};
 use crate::command::Run;
 use crate::{fuzz, page, project, setup, wasm};
 
-const FUZZ_SECONDS: u32 = 10;
-
 type Check = (&'static str, fn() -> Result<()>);
 
 const CHECKS: &[Check] = &[
@@ -25,7 +23,7 @@ const CHECKS: &[Check] = &[
     // In its own profile, or its dependencies compile a second time.
     ("Rust tests of xtask", || Run::new("cargo test --package xtask --profile xtask").run()),
     ("documentation", || Run::new("cargo doc --no-deps").env("RUSTDOCFLAGS", "-Dwarnings").run()),
-    ("fuzzing", || fuzz::all(FUZZ_SECONDS)),
+    ("fuzzing", || fuzz::all(fuzz::Effort::Check)),
     ("setup of the browser", setup::test),
     ("page", || page::build(None)),
     ("SIMD in the page's module", || wasm::assert_simd(&project::dist())),

@@ -1,5 +1,6 @@
 //! Fuzzing with the stable compiler: LLVM's coverage pass is asked for by flags, libFuzzer comes with the crate
-//! `libfuzzer-sys`. Each target of `fuzz/` runs on its seeds and past crashes first, then on its own inventions.
+//! `libfuzzer-sys`. Each target of `fuzz/` runs on its seeds and past crashes first, then on its own inventions: as a check
+//! the same ones each time, as a hunt new ones for as long as one likes.
 
 use std::path::{Path, PathBuf};
 use std::{fs, iter};
@@ -21,8 +22,40 @@ const FLAGS: &[&str] = &[
     "--cfg=fuzzing",
 ];
 
-/// Builds every target and runs each for so many seconds.
-pub fn all(seconds: u32) -> Result<()> {
+/// How long a target runs, and on what.
+#[derive(Clone, Copy)]
+pub enum Effort {
+    /// A fixed number of inputs from a fixed seed, so that a change is judged by what it changed and not by luck.
+    Check,
+    /// New inputs for so many seconds, kept for the next hunt.
+    Hunt { seconds: u32 },
+}
+
+const CHECK_INPUTS: u32 = 10_000;
+
+impl Effort {
+    fn flags(self) -> Vec<String> {
+        match self {
+            Self::Check => vec!["-seed=1".to_owned(), format!("-runs={CHECK_INPUTS}")],
+            Self::Hunt { seconds } => vec![format!("-max_total_time={seconds}")],
+        }
+    }
+
+    /// Where inventions worth keeping go: emptied for a check.
+    fn corpus(self, fuzz: &Path, target: &str) -> Result<PathBuf> {
+        let directory = match self {
+            Self::Check => fuzz.join("target/check-corpus").join(target),
+            Self::Hunt { .. } => fuzz.join("corpus").join(target),
+        };
+        if matches!(self, Self::Check) && directory.exists() {
+            fs::remove_dir_all(&directory).with_context(|| format!("cannot empty {}", directory.display()))?;
+        }
+        Ok(directory)
+    }
+}
+
+/// Builds every target and runs each.
+pub fn all(effort: Effort) -> Result<()> {
     setup::fuzz()?;
     let fuzz = project::root().join("fuzz");
     let manifest = fuzz.join("Cargo.toml");
@@ -32,7 +65,7 @@ pub fn all(seconds: u32) -> Result<()> {
     let targets = targets(&manifest)?;
     let programs = build(&fuzz, &manifest)?;
     for target in &targets {
-        run(&fuzz, &programs, target, seconds)?;
+        run(&fuzz, &programs, target, effort)?;
     }
     Ok(())
 }
@@ -67,8 +100,8 @@ fn build(fuzz: &Path, manifest: &Path) -> Result<PathBuf> {
     Ok(target_dir.join(host).join("release"))
 }
 
-fn run(fuzz: &Path, programs: &Path, target: &str, seconds: u32) -> Result<()> {
-    let corpus = fuzz.join("corpus").join(target);
+fn run(fuzz: &Path, programs: &Path, target: &str, effort: Effort) -> Result<()> {
+    let corpus = effort.corpus(fuzz, target)?;
     let artifacts = fuzz.join("artifacts").join(target);
     for directory in [&corpus, &artifacts] {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
@@ -76,8 +109,8 @@ fn run(fuzz: &Path, programs: &Path, target: &str, seconds: u32) -> Result<()> {
     let given = ["seeds", "regressions"].map(|kind| fuzz.join(kind).join(target));
     let log = fuzz.join("target").join(format!("{target}.log"));
     let outcome = Run::program(&programs.join(target))
+        .args(effort.flags())
         .args([
-            format!("-max_total_time={seconds}"),
             "-rss_limit_mb=2048".to_owned(),
             "-timeout=10".to_owned(),
             // The trailing separator makes it a directory.

@@ -25,7 +25,7 @@ usage: cargo xtask COMMAND
   build [--out DIR]       make the whole page in DIR (dist) and weigh its first load
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
   test                    every check: format, lints, tests, docs, fuzzing, the page in a browser
-  fuzz [--seconds N]      build every fuzz target and run each for N seconds (10)
+  fuzz [--seconds N]      hunt with every fuzz target for N seconds each (60)
   bench                   measure reading speed and memory, and write benches/README.md
 ";
 
@@ -56,7 +56,7 @@ fn run() -> Result<()> {
         ["build"] => page::build(arguments.out.as_deref()),
         ["serve"] => serve::serve(arguments.port),
         ["test"] => check::all(),
-        ["fuzz"] => fuzz::all(arguments.seconds),
+        ["fuzz"] => fuzz::all(fuzz::Effort::Hunt { seconds: arguments.seconds }),
         ["bench"] => bench::all(),
         other => bail!("there is no command `{}`; `cargo xtask help` lists what there is", other.join(" ")),
     }
@@ -71,7 +71,7 @@ struct Arguments {
 
 impl Arguments {
     fn parse(mut parser: lexopt::Parser) -> Result<Self> {
-        let mut arguments = Self { words: Vec::new(), out: None, port: 8080, seconds: 10 };
+        let mut arguments = Self { words: Vec::new(), out: None, port: 8080, seconds: 60 };
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("out") => arguments.out = Some(std::path::absolute(parser.value()?)?),

@@ -443,11 +443,11 @@ fn next_event(text: &[u8]) -> Search {
             None => return Search::KeepFrom(before.len().saturating_sub(1)),
         }
     }
-    // The end of the text may be the beginning of what is looked for.
+    // The end of the text may be the beginning of what is looked for. The byte before it stays as well: without it a
+    // comma in the middle of the text would look like one at its very beginning.
     let end = text.trim_ascii_end();
     let end = end.strip_suffix(b",").unwrap_or(end).trim_ascii_end();
-    let may_begin = end.is_empty() || end.ends_with(b"}");
-    Search::KeepFrom(if may_begin { end.len().saturating_sub(1) } else { text.len() })
+    Search::KeepFrom(end.len().saturating_sub(1))
 }
 
 /// The place after `"traceEvents": [`.
