@@ -9,6 +9,8 @@
 //! or all of them when they are merged; timelines never share time with each other.
 
 use crate::trace::{Ns, Trace};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// What every name owns, indexed by name id; sums over all timelines.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,21 +31,19 @@ pub fn share_out(trace: &Trace, merge_devices: bool) -> Owned {
     let mut first_come_ns = vec![0; trace.names.len()];
     let mut union_ns = vec![0; timelines];
     let mut reach = vec![None; timelines];
-    let mut members: Vec<Vec<Interval>> = vec![Vec::new(); timelines];
+    let mut running: Vec<Running> = vec![Running::default(); timelines];
+    let mut split = Split::new(trace.names.len());
     for op in trace.gpu_ops.iter() {
         let (name, timeline) = (op.name.0 as usize, if merge_devices { 0 } else { op.device.0 as usize });
-        let (Some(reach), Some(members)) = (reach.get_mut(timeline), members.get_mut(timeline)) else { continue };
+        let (Some(reach), Some(running)) = (reach.get_mut(timeline), running.get_mut(timeline)) else { continue };
         let gained = gain(reach, op.start, op.end());
         add(&mut first_come_ns, name, gained);
         add(&mut union_ns, timeline, gained);
         if op.duration > Ns::ZERO {
-            members.push(Interval { start: op.start, end: op.end(), name });
+            running.start(op.start, op.end(), name, &mut split);
         }
     }
-    let mut split = Split::new(trace.names.len());
-    for timeline in members {
-        split.sweep(timeline);
-    }
+    running.iter_mut().for_each(|running| running.end_all(&mut split));
     let total = union_ns.iter().fold(0_i64, |sum, union| sum.saturating_add(*union));
     let names: Vec<&str> = trace.names.iter().collect();
     let fair_ns = split.fair_ns(total, &names);
@@ -69,20 +69,58 @@ fn add(sums: &mut [i64], index: usize, gained: Ns) {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Interval {
-    start: Ns,
-    end: Ns,
-    name: usize,
-}
-
 /// Parts of a nanosecond: fixed point with 64 binary places, exact enough for any trace and the same on any machine.
 const PLACES: u32 = 64;
 
-/// Sums per name while timelines are swept.
+/// The ops that run at one point of a timeline, while it is swept by start.
 ///
 /// Two running totals grow with time: what a sole op gains and what each of several ops gains. An op owns how much they
-/// grew from its start to its end, so each op costs two additions however many others run beside it.
+/// grew from its start to its end, so each op costs two additions however many others run beside it. Kept are the ops
+/// that run, not those that ran.
+#[derive(Debug, Clone, Default)]
+struct Running {
+    /// End and name, the first to end on top.
+    ends: BinaryHeap<Reverse<(Ns, usize)>>,
+    now: Ns,
+    sole: i64,
+    each: i128,
+}
+
+impl Running {
+    fn start(&mut self, start: Ns, end: Ns, name: usize, split: &mut Split) {
+        self.end_until(start, split);
+        self.pass_to(start);
+        split.credit(name, -self.sole, -self.each);
+        self.ends.push(Reverse((end, name)));
+    }
+
+    fn end_all(&mut self, split: &mut Split) {
+        self.end_until(Ns(i64::MAX), split);
+    }
+
+    fn end_until(&mut self, time: Ns, split: &mut Split) {
+        while let Some(&Reverse((end, name))) = self.ends.peek()
+            && end <= time
+        {
+            self.pass_to(end);
+            self.ends.pop();
+            split.credit(name, self.sole, self.each);
+        }
+    }
+
+    /// Lets time pass for the ops that run.
+    fn pass_to(&mut self, time: Ns) {
+        let passed = time.since(self.now).0;
+        match self.ends.len() as i128 {
+            0 => {}
+            1 => self.sole = self.sole.wrapping_add(passed),
+            several => self.each = self.each.wrapping_add((i128::from(passed) << PLACES) / several),
+        }
+        self.now = time;
+    }
+}
+
+/// Sums per name.
 struct Split {
     exclusive_ns: Vec<i64>,
     shared: Vec<i128>,
@@ -91,24 +129,6 @@ struct Split {
 impl Split {
     fn new(names: usize) -> Self {
         Self { exclusive_ns: vec![0; names], shared: vec![0; names] }
-    }
-
-    fn sweep(&mut self, starts: Vec<Interval>) {
-        let mut ends = starts.clone();
-        ends.sort_unstable_by_key(|interval| interval.end);
-        let (mut sole, mut each) = (0_i64, 0_i128);
-        let (mut running, mut now) = (0_i128, Ns::ZERO);
-        let mut starts = starts.iter().peekable();
-        for ending in &ends {
-            while let Some(starting) = starts.next_if(|starting| starting.start < ending.end) {
-                advance(running, starting.start.since(now), &mut sole, &mut each);
-                (running, now) = (running + 1, starting.start);
-                self.credit(starting.name, -sole, -each);
-            }
-            advance(running, ending.end.since(now), &mut sole, &mut each);
-            (running, now) = (running - 1, ending.end);
-            self.credit(ending.name, sole, each);
-        }
     }
 
     fn credit(&mut self, name: usize, sole: i64, each: i128) {
@@ -139,15 +159,6 @@ impl Split {
     }
 }
 
-/// Lets time pass for the ops that run.
-fn advance(running: i128, passed: Ns, sole: &mut i64, each: &mut i128) {
-    match running {
-        0 => {}
-        1 => *sole = sole.wrapping_add(passed.0),
-        several => *each = each.wrapping_add((i128::from(passed.0) << PLACES) / several),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,9 +177,10 @@ mod tests {
                 name: builder.trace.names.intern(&char::from(b'a' + name).to_string()),
                 device: builder.device(&device.to_string(), ""),
                 stream: 0,
+                process: builder.process(-1, ""),
                 kind: OpKind::Kernel,
             };
-            builder.trace.gpu_ops.push(op);
+            builder.trace.gpu_ops.push(op, None);
         }
         builder.finish()
     }

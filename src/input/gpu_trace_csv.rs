@@ -136,9 +136,10 @@ impl GpuTraceReader {
             name: self.builder.trace.names.intern(&name),
             device: self.builder.device(id, product),
             stream: text(columns.stream).and_then(|stream| stream.trim().parse().ok()).unwrap_or(-1),
+            process: self.builder.process(-1, ""),
             kind: kind(&name),
         };
-        self.builder.trace.gpu_ops.push(op);
+        self.builder.trace.gpu_ops.push(op, None);
     }
 }
 

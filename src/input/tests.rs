@@ -101,6 +101,51 @@ fn what_is_no_gpu_op_is_counted_and_not_kept() {
 }
 
 #[test]
+fn every_op_knows_the_call_of_its_own_rank_that_launched_it() {
+    let text = r#"{"traceEvents": [
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": "[TP01] 1", "tid": 7, "ts": 20, "dur": 2, "args": {"device": 1, "stream": 7, "correlation": 5}},
+        {"ph": "X", "cat": "gpu_memcpy", "name": "c", "pid": "[TP00] 0", "tid": 7, "ts": 12, "dur": 2, "args": {"device": 0, "stream": 7, "correlation": 5, "bytes": 4096}},
+        {"ph": "X", "cat": "kernel", "name": "graph", "pid": "[TP00] 0", "ts": 30, "dur": 2, "args": {"device": 0, "stream": 7, "correlation": 4000000000}},
+        {"ph": "X", "cat": "kernel", "name": "lost", "pid": "[TP00] 0", "ts": 40, "dur": 2, "args": {"device": 0, "stream": 7, "correlation": 6}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": "[TP01] 900", "tid": 901, "ts": 15, "dur": 3, "args": {"correlation": 5}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": "[TP00] 800", "tid": 801, "ts": 10, "dur": 1, "args": {"correlation": 5}},
+        {"ph": "X", "cat": "cuda_driver", "name": "cuGraphLaunch", "pid": "[TP00] 800", "tid": 801, "ts": 25, "dur": 1, "args": {"correlation": 4000000000}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaGetDevice", "pid": "[TP00] 800", "tid": 801, "ts": 26, "dur": 1, "args": {"correlation": 6}},
+        {"ph": "X", "cat": "user_annotation", "name": "step", "pid": "[TP00] 800", "tid": "801", "ts": 1, "dur": 90}
+    ]}"#;
+    let trace = trace(text);
+    let launched: Vec<_> = trace
+        .gpu_ops
+        .iter()
+        .zip(trace.gpu_ops.launches())
+        .map(|(op, call)| {
+            let call = call.and_then(|call| trace.calls.get(call.0 as usize));
+            (trace.names.get(op.name), call.map_or("", |call| trace.calls.names.get(call.name)))
+        })
+        .collect();
+    assert_eq!(
+        launched,
+        [("c", "cudaMemcpyAsync"), ("k", "cudaLaunchKernel"), ("graph", "cuGraphLaunch"), ("lost", "")]
+    );
+    assert_eq!(trace.bytes, [(0, 4096)]);
+    let processes: Vec<_> = trace.processes.iter().map(|process| (process.pid, &*process.name)).collect();
+    assert_eq!(processes, [(900, "[TP01]"), (800, "[TP00]")]);
+    let step = trace.ranges.get(0).unwrap();
+    let thread = trace.threads[step.thread.0 as usize];
+    assert_eq!((trace.ranges.names.get(step.name), thread.tid, step.duration), ("step", 801, Ns(90_000)));
+    assert_eq!(trace.events.cpu, 5, "calls and annotations count as CPU events whether they are kept or not");
+}
+
+#[test]
+fn a_collective_carries_its_message() {
+    let text = with_events(&[r#"{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "pid": 0, "tid": 3, "ts": 1, "dur": 2, "args": {"device": 0, "stream": 3, "correlation": 1, "Collective name": "allreduce", "In msg nelems": 100, "Out msg nelems": 50, "Group size": 2, "dtype": "BFloat16", "Process Group Name": "0"}}"#.to_owned()]);
+    let trace = trace(&text);
+    let (op, collective) = &trace.collectives[0];
+    assert_eq!((*op, &*collective.operation, &*collective.communicator), (0, "allreduce", "0"));
+    assert_eq!((collective.bytes_in, collective.bytes_out, collective.ranks), (Some(200), Some(100), Some(2)));
+}
+
+#[test]
 fn devices_have_their_names_and_sort_by_number() {
     let event = |device: u32| {
         format!(

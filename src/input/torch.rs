@@ -1,13 +1,14 @@
 //! torch.profiler (Kineto) JSON: which events are GPU ops, and what is read of them.
 //!
-//! Over nine tenths of a trace are CPU ops, Python frames and flows; their category stands near the front of the event,
-//! so they cost a few bytes each. Dialects: torch 1.x writes `Kernel` for `kernel` and string thread ids; times are
+//! Most of a trace are CPU ops, Python frames and flows; their category stands near the front of the event, so they cost
+//! a few bytes each. Read are GPU ops, the calls that launch them or wait for them, and the annotations of the program. Dialects: torch 1.x writes `Kernel` for `kernel` and string thread ids; times are
 //! numbers or strings; AMD writes the same categories as NVIDIA. Merged ranks carry pids such as `[TP00] 3`.
 
 use super::json::{Cursor, Step, Value, unescape};
 use super::split::Sink;
 use crate::trace::{
-    DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, Trace, TraceBuilder, is_plausible,
+    Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, ThreadId, Trace,
+    TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
 use serde::Deserialize;
@@ -19,25 +20,32 @@ const MICROSECONDS: u32 = 3;
 const FRAMES_LOOKED_AT: u64 = 50_000;
 const CLUES_KEPT: usize = 4_096;
 
+/// A call whose name holds one of these launches, moves, sets or waits; others say nothing about GPU time.
+const CALLS_READ: [&[u8]; 7] = [b"aunch", b"emcpy", b"emset", b"ynchronize", b"WaitEvent", b"Malloc", b"Free"];
+
 /// Builds a trace from the events and members that the splitter cuts out.
 #[derive(Debug)]
 pub(super) struct TorchReader {
     builder: TraceBuilder,
     /// Names as they stand in the file, so that a known one is neither checked nor unescaped again.
     names: HashMap<Box<[u8]>, NameId, RandomState>,
-    devices: HashMap<Place, DeviceId, RandomState>,
-    last_device: Option<(Place, DeviceId)>,
+    call_names: HashMap<Box<[u8]>, NameId, RandomState>,
+    devices: HashMap<Place, (DeviceId, ProcessId), RandomState>,
+    last_device: Option<(Place, (DeviceId, ProcessId))>,
+    threads: HashMap<Place, ThreadId, RandomState>,
+    last_thread: Option<(Place, ThreadId)>,
     properties: Vec<DeviceProperties>,
     openings: Openings,
     /// Elements of the list that have a `ph`: without a single one this is no trace.
     events: u64,
 }
 
-/// The pid and `args.device` of an event, as they stand in the file: together they name a device.
+/// The pid of an event and its `args.device` or its tid, as they stand in the file: together they name a device or a
+/// thread.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Place {
     pid: Box<[u8]>,
-    device: Box<[u8]>,
+    number: Box<[u8]>,
 }
 
 /// One entry of `deviceProperties`.
@@ -54,6 +62,7 @@ enum Class {
     Gpu(OpKind),
     PythonFrame,
     Annotation { on_gpu: bool },
+    Call,
     OtherCpu,
     Other,
 }
@@ -62,7 +71,8 @@ impl Class {
     fn of(category: &[u8]) -> Self {
         match category {
             b"python_function" => Self::PythonFrame,
-            b"cpu_op" | b"cuda_runtime" | b"cuda_driver" | b"Operator" | b"Runtime" => Self::OtherCpu,
+            b"cpu_op" | b"Operator" => Self::OtherCpu,
+            b"cuda_runtime" | b"cuda_driver" | b"Runtime" => Self::Call,
             b"kernel" | b"Kernel" => Self::Gpu(OpKind::Kernel),
             b"gpu_memcpy" | b"Memcpy" => Self::Gpu(OpKind::Copy),
             b"gpu_memset" | b"Memset" => Self::Gpu(OpKind::Set),
@@ -70,7 +80,7 @@ impl Class {
             b"gpu_user_annotation" => Self::Annotation { on_gpu: true },
             b"ac2g" | b"fwdbwd" | b"async_cpu_to_gpu" | b"async" | b"Trace" => Self::Other,
             b"cpu_instant_event" | b"overhead" => Self::OtherCpu,
-            other if other.ends_with(b"_runtime") || other.ends_with(b"_driver") => Self::OtherCpu,
+            other if other.ends_with(b"_runtime") || other.ends_with(b"_driver") => Self::Call,
             other if other.eq_ignore_ascii_case(b"kernel") => Self::Gpu(OpKind::Kernel),
             other if other.eq_ignore_ascii_case(b"memcpy") => Self::Gpu(OpKind::Copy),
             other if other.eq_ignore_ascii_case(b"memset") => Self::Gpu(OpKind::Set),
@@ -91,6 +101,20 @@ struct Fields<'a> {
     duration: Option<&'a [u8]>,
     device: Option<&'a [u8]>,
     stream: Option<&'a [u8]>,
+    correlation: Option<&'a [u8]>,
+    bytes: Option<&'a [u8]>,
+    message: Message<'a>,
+}
+
+/// What torch writes beside an NCCL kernel.
+#[derive(Debug, Default)]
+struct Message<'a> {
+    operation: Option<&'a [u8]>,
+    elements_in: Option<&'a [u8]>,
+    elements_out: Option<&'a [u8]>,
+    element: Option<&'a [u8]>,
+    ranks: Option<&'a [u8]>,
+    group: Option<&'a [u8]>,
 }
 
 impl<'a> Fields<'a> {
@@ -137,11 +161,11 @@ impl<'a> Fields<'a> {
         }
         loop {
             match cursor.key() {
-                Step::Key(b"device") => self.device = cursor.value()?.scalar(),
-                Step::Key(b"stream") => self.stream = cursor.value()?.scalar(),
-                Step::Key(_) => {
-                    cursor.value()?;
-                    continue;
+                Step::Key(key) => {
+                    let value = cursor.value()?;
+                    if !self.take_arg(key, value) {
+                        continue;
+                    }
                 }
                 Step::End => return Some(true),
                 Step::Damaged => return None,
@@ -152,11 +176,36 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// False for what nobody asks for.
+    fn take_arg(&mut self, key: &[u8], value: Value<'a>) -> bool {
+        let slot = match key {
+            b"device" => &mut self.device,
+            b"stream" => &mut self.stream,
+            b"correlation" => &mut self.correlation,
+            b"bytes" => &mut self.bytes,
+            b"Collective name" => &mut self.message.operation,
+            b"In msg nelems" => &mut self.message.elements_in,
+            b"Out msg nelems" => &mut self.message.elements_out,
+            b"dtype" => &mut self.message.element,
+            b"Group size" => &mut self.message.ranks,
+            b"Process Group Name" => &mut self.message.group,
+            _ => return false,
+        };
+        *slot = value.scalar();
+        true
+    }
+
     /// Only complete events (`X`) have a class that matters.
     fn is_enough(&self, want_clues: bool) -> bool {
         match (self.phase, self.class) {
             (None, _) | (Some(b"X"), None) => false,
-            (Some(b"X"), Some(Class::Gpu(_))) => self.is_whole(),
+            (Some(b"X"), Some(Class::Gpu(kind))) => self.is_whole(kind),
+            (Some(b"X"), Some(Class::Annotation { on_gpu: false })) => self.is_whole_span(),
+            (Some(b"X"), Some(Class::Call)) => match self.name {
+                Some(name) if is_call_read(name) => self.is_whole_span() && self.correlation.is_some(),
+                Some(_) => true,
+                None => false,
+            },
             (Some(b"X"), Some(Class::PythonFrame | Class::Annotation { .. })) if want_clues => self.name.is_some(),
             (Some(_), _) => true,
         }
@@ -201,12 +250,27 @@ impl Openings {
 }
 
 impl Fields<'_> {
-    /// Everything that is read of a GPU op is there.
-    fn is_whole(&self) -> bool {
-        let times = self.start.is_some() && self.duration.is_some();
+    /// Everything that is read of a GPU op is there. A collective's message stands at the end of its event.
+    fn is_whole(&self, kind: OpKind) -> bool {
+        let times = self.start.is_some() && self.duration.is_some() && self.correlation.is_some();
         let place = self.device.is_some() && self.stream.is_some() && self.pid.is_some();
-        self.phase.is_some() && self.name.is_some() && times && place
+        let named = match (kind, self.name) {
+            (_, None) => false,
+            (OpKind::Kernel, Some(name)) => !name.starts_with(b"nccl"),
+            (OpKind::Copy | OpKind::Set, Some(_)) => self.bytes.is_some(),
+        };
+        times && place && named
     }
+
+    /// Everything that is read of a call or an annotation, but for the correlation id.
+    fn is_whole_span(&self) -> bool {
+        let times = self.start.is_some() && self.duration.is_some();
+        times && self.name.is_some() && self.pid.is_some() && self.tid.is_some()
+    }
+}
+
+fn is_call_read(name: &[u8]) -> bool {
+    CALLS_READ.iter().any(|word| memchr::memmem::find(name, word).is_some())
 }
 
 impl Sink for TorchReader {
@@ -221,10 +285,15 @@ impl Sink for TorchReader {
         self.events += 1;
         let class = if phase == b"X" { fields.class.unwrap_or(Class::Other) } else { Class::Other };
         let clues = &mut self.builder.trace.clues;
+        if let (Class::Annotation { .. }, true) = (class, want_clues) {
+            keep_clue(&mut clues.annotations, fields.name);
+        }
         match class {
             Class::Gpu(kind) => return self.gpu_op(&fields, kind, at),
+            Class::Call if fields.name.is_some_and(is_call_read) => self.span(&fields, SpanKind::Call),
+            Class::Annotation { on_gpu: false } => self.span(&fields, SpanKind::Range),
             Class::PythonFrame if want_clues => keep_clue(&mut clues.python_frames, fields.name),
-            Class::Annotation { .. } if want_clues => keep_clue(&mut clues.annotations, fields.name),
+            Class::Annotation { .. } if want_clues => {}
             _ => self.openings.learn(text.get(..read).unwrap_or_default(), class),
         }
         self.count(class);
@@ -253,8 +322,11 @@ impl TorchReader {
         Self {
             builder: TraceBuilder::new(label, Format::TorchProfiler),
             names: HashMap::default(),
+            call_names: HashMap::default(),
             devices: HashMap::default(),
             last_device: None,
+            threads: HashMap::default(),
+            last_thread: None,
             properties: Vec::new(),
             openings: Openings::default(),
             events: 0,
@@ -296,7 +368,7 @@ impl TorchReader {
                 events.python_frames += 1;
                 events.cpu += 1;
             }
-            Class::OtherCpu | Class::Annotation { on_gpu: false } => events.cpu += 1,
+            Class::Call | Class::OtherCpu | Class::Annotation { on_gpu: false } => events.cpu += 1,
             Class::Gpu(_) | Class::Annotation { on_gpu: true } | Class::Other => events.other += 1,
         }
     }
@@ -309,41 +381,167 @@ impl TorchReader {
         if !is_plausible(start, duration) {
             return self.problem(ProblemKind::ImpossibleDuration, 1, at);
         }
-        let name = self.name(fields.name.unwrap_or_default());
-        let device = self.device(fields);
+        let name = known_name(&mut self.names, &mut self.builder.trace.names, fields.name.unwrap_or_default());
+        let (device, process) = self.device(fields);
         let stream = fields.stream.or(fields.tid).and_then(stream_number).unwrap_or(-1);
-        self.builder.trace.gpu_ops.push(GpuOp { start, duration, name, device, stream, kind });
-    }
-
-    fn name(&mut self, raw: &[u8]) -> NameId {
-        if let Some(&id) = self.names.get(raw) {
-            return id;
+        let op = GpuOp { start, duration, name, device, stream, process, kind };
+        self.builder.trace.gpu_ops.push(op, fields.correlation.and_then(number));
+        if let Some(bytes) = fields.bytes.and_then(number).filter(|_| kind != OpKind::Kernel) {
+            self.builder.bytes_of_last_op(bytes);
         }
-        let id = self.builder.trace.names.intern(&unescape(raw));
-        self.names.insert(raw.into(), id);
-        id
+        if let Some(collective) = fields.message.collective() {
+            self.builder.collective_of_last_op(collective);
+        }
     }
 
-    fn device(&mut self, fields: &Fields<'_>) -> DeviceId {
+    /// A call or an annotation: what has no usable times or thread is counted among the others and helps nobody.
+    fn span(&mut self, fields: &Fields<'_>, kind: SpanKind) {
+        let time = |text: Option<&[u8]>| Ns::from_decimal(text?, MICROSECONDS);
+        let (Some(start), Some(duration)) = (time(fields.start), time(fields.duration)) else { return };
+        if !is_plausible(start, duration) {
+            return;
+        }
+        let (thread, name) = (self.thread(fields), fields.name.unwrap_or_default());
+        match kind {
+            SpanKind::Call => {
+                let name = known_name(&mut self.call_names, &mut self.builder.trace.calls.names, name);
+                let correlation = fields.correlation.and_then(number);
+                self.builder.call(Span { start, duration, name, thread }, correlation);
+            }
+            SpanKind::Range => {
+                let name = self.builder.trace.ranges.names.intern(&unescape(name));
+                self.builder.trace.ranges.push(Span { start, duration, name, thread });
+            }
+        }
+    }
+
+    fn device(&mut self, fields: &Fields<'_>) -> (DeviceId, ProcessId) {
         let pid = fields.pid.and_then(Value::scalar).unwrap_or_default();
         let number = fields.device.unwrap_or_default();
-        if let Some((last, id)) = &self.last_device
-            && *last.pid == *pid
-            && *last.device == *number
+        if let Some((last, found)) = &self.last_device
+            && last.is(pid, number)
         {
-            return *id;
+            return *found;
         }
-        let place = Place { pid: pid.into(), device: number.into() };
-        let id = match self.devices.get(&place) {
-            Some(&id) => id,
+        let place = Place { pid: pid.into(), number: number.into() };
+        let found = match self.devices.get(&place) {
+            Some(&found) => found,
             None => {
-                let id = self.builder.device(&device_id(fields), "");
-                self.devices.insert(place.clone(), id);
-                id
+                let process = self.builder.process(UNKNOWN_PID, rank_label(&unescape(pid)));
+                let found = (self.builder.device(&device_id(fields), ""), process);
+                self.devices.insert(place.clone(), found);
+                found
             }
         };
-        self.last_device = Some((place, id));
-        id
+        self.last_device = Some((place, found));
+        found
+    }
+
+    fn thread(&mut self, fields: &Fields<'_>) -> ThreadId {
+        let pid = fields.pid.and_then(Value::scalar).unwrap_or_default();
+        let tid = fields.tid.unwrap_or_default();
+        if let Some((last, found)) = &self.last_thread
+            && last.is(pid, tid)
+        {
+            return *found;
+        }
+        let place = Place { pid: pid.into(), number: tid.into() };
+        let found = match self.threads.get(&place) {
+            Some(&found) => found,
+            None => {
+                let found = self.new_thread(pid, tid);
+                self.threads.insert(place.clone(), found);
+                found
+            }
+        };
+        self.last_thread = Some((place, found));
+        found
+    }
+
+    /// Threads and GPU ops of one rank are one process, though an op's pid is its device.
+    fn new_thread(&mut self, pid: &[u8], tid: &[u8]) -> ThreadId {
+        let pid = unescape(pid);
+        let label = rank_label(&pid);
+        let process = self.builder.process(UNKNOWN_PID, label);
+        if let Some(process) = self.builder.trace.processes.get_mut(process.0 as usize)
+            && process.pid == UNKNOWN_PID
+        {
+            process.pid = last_number(pid.as_bytes()).unwrap_or(UNKNOWN_PID);
+        }
+        self.builder.thread(process, last_number(tid).unwrap_or(-1))
+    }
+}
+
+/// Which table a span goes into.
+#[derive(Debug, Clone, Copy)]
+enum SpanKind {
+    Call,
+    Range,
+}
+
+const UNKNOWN_PID: i64 = -1;
+
+impl Place {
+    fn is(&self, pid: &[u8], number: &[u8]) -> bool {
+        *self.pid == *pid && *self.number == *number
+    }
+}
+
+/// The id of a name by how it stands in the file, so that a known one is neither checked nor unescaped again.
+fn known_name(known: &mut HashMap<Box<[u8]>, NameId, RandomState>, names: &mut Names, raw: &[u8]) -> NameId {
+    if let Some(&id) = known.get(raw) {
+        return id;
+    }
+    let id = names.intern(&unescape(raw));
+    known.insert(raw.into(), id);
+    id
+}
+
+impl Message<'_> {
+    /// Torch counts elements; the bytes follow where the element type is known.
+    fn collective(&self) -> Option<Collective> {
+        let text = |raw: Option<&[u8]>| raw.map(|raw| unescape(raw).into_owned()).unwrap_or_default();
+        let element = text(self.element);
+        let bytes = |elements: Option<&[u8]>| number::<u64>(elements?)?.checked_mul(bytes_of(&element)?);
+        Some(Collective {
+            operation: text(Some(self.operation?)),
+            bytes_in: bytes(self.elements_in),
+            bytes_out: bytes(self.elements_out),
+            ranks: self.ranks.and_then(number),
+            communicator: text(self.group),
+            algorithm: String::new(),
+            element,
+        })
+    }
+}
+
+/// The size of torch's element types, by the names Kineto writes.
+fn bytes_of(element: &str) -> Option<u64> {
+    match element {
+        "Byte" | "Char" | "Bool" | "Float8_e4m3fn" | "Float8_e5m2" | "Float8_e4m3fnuz" | "Float8_e5m2fnuz" => Some(1),
+        "Half" | "BFloat16" | "Short" => Some(2),
+        "Float" | "Int" | "ComplexHalf" => Some(4),
+        "Double" | "Long" | "ComplexFloat" => Some(8),
+        _ => None,
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The last number in `783658`, `thread 783658 (python)`, `[TP00] 3`.
+fn last_number(text: &[u8]) -> Option<i64> {
+    let end = text.iter().rposition(u8::is_ascii_digit)? + 1;
+    let digits = text.get(..end)?.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    number(text.get(end - digits..end)?)
+}
+
+/// `[TP00]` of `[TP00] 3`: ranks that were merged into one file carry it in their pids.
+fn rank_label(pid: &str) -> &str {
+    match pid.find(']') {
+        Some(end) if pid.starts_with('[') => pid.get(..=end).unwrap_or_default(),
+        _ => "",
     }
 }
 

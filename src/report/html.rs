@@ -4,8 +4,9 @@
 
 use super::chart::{Chart, escape};
 use super::table::{Cell, Column, Kind, Table};
+use super::words::format_name;
 use super::{Report, chart, format, palette};
-use crate::analysis::results::{Format, Notice, Run, Severity};
+use crate::analysis::results::{Notice, Run, Severity};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("html/report.css");
@@ -51,10 +52,7 @@ fn runs(report: &Report) -> String {
 }
 
 fn facts(run: &Run) -> String {
-    let format = match run.format {
-        Format::TorchProfiler => "torch.profiler",
-        Format::NsysGpuTraceCsv => "nsys cuda_gpu_trace",
-    };
+    let format = format_name(run.format);
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     let devices = run.devices.len();
     let ops = run.totals.gpu_ops;
@@ -239,7 +237,7 @@ mod tests {
         };
         let run = Run {
             label: label.into(),
-            format: Format::TorchProfiler,
+            format: crate::trace::Format::TorchProfiler,
             engine: Some(label.into()),
             rules: label.into(),
             attribution: Attribution::FirstCome,

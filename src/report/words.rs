@@ -76,10 +76,7 @@ pub fn facts(run: &Run) -> String {
         1 => "1 device".to_owned(),
         several => format!("{several} devices"),
     };
-    let format = match run.format {
-        Format::TorchProfiler => "torch.profiler",
-        Format::NsysGpuTraceCsv => "nsys cuda_gpu_trace",
-    };
+    let format = format_name(run.format);
     let source = run.engine.as_ref().map_or(format.to_owned(), |engine| format!("{format}, {engine}"));
     format!(
         "{} GPU ops of {} names on {devices}; busy {} of the {} ({}); {source}; rules {}",
@@ -95,4 +92,13 @@ pub fn facts(run: &Run) -> String {
 /// The notices of a run, a line each.
 pub(super) fn notice_lines(run: &Run) -> impl Iterator<Item = String> + '_ {
     run.notices.iter().map(|notice| format!("{}: {}. {}", severity(notice.severity), notice.message, notice.advice))
+}
+
+/// What a trace was read from, for people.
+pub(super) fn format_name(format: Format) -> &'static str {
+    match format {
+        Format::TorchProfiler => "torch.profiler",
+        Format::NsysGpuTraceCsv => "nsys cuda_gpu_trace",
+        Format::NsysSqlite => "Nsight Systems export",
+    }
 }

@@ -1,19 +1,32 @@
-//! The model every format becomes: interned names, integer nanoseconds, columns of GPU ops, devices.
+//! The model every format becomes: interned names, integer nanoseconds, columns of GPU ops, API calls and ranges, the
+//! devices, processes and threads they belong to.
 //!
-//! A [`Trace`] knows no file format. Readers fill a [`TraceBuilder`]; [`TraceBuilder::finish`] sorts the ops once,
-//! by start and among equal starts by their place in the file, and nothing changes them afterwards.
+//! A [`Trace`] knows no file format. Readers fill a [`TraceBuilder`]; [`TraceBuilder::finish`] sorts each table once,
+//! by start and among equal starts by their place in the file, joins every op with the call that launched it, and
+//! nothing changes them afterwards. Columns cost 24 bytes a GPU op, 20 a call or range.
 
+mod columns;
+mod details;
+mod launches;
 mod names;
 mod ops;
 mod problems;
+mod spans;
 mod time;
 
+pub use details::{Collective, GraphReplay, HostWait, MetricSeries};
 pub use names::{NameId, Names};
 pub use ops::{DeviceId, GpuOp, GpuOps, OpKind, is_plausible};
 pub use problems::{Problem, ProblemKind, Problems};
+pub use spans::{Span, Spans};
 pub use time::Ns;
 
+use columns::{index, reorder};
+use foldhash::fast::RandomState;
+use launches::Launches;
+use ops::UNLINKED;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// The formats a trace can come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +36,38 @@ pub enum Format {
     TorchProfiler,
     /// The CSV of `nsys stats -r cuda_gpu_trace`.
     NsysGpuTraceCsv,
+    /// The SQLite export of an Nsight Systems report.
+    NsysSqlite,
+}
+
+/// The index of a process in a trace. A trace that does not tell processes apart has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ProcessId(pub u32);
+
+/// The index of a thread in a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(pub u32);
+
+/// The index of a call in [`Trace::calls`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u32);
+
+/// One process of the capture; in a file of merged ranks, one rank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// As the operating system numbers it; -1 where the trace does not tell.
+    pub pid: i64,
+    /// The program's name or the rank's label; empty where the trace does not tell.
+    pub name: String,
+}
+
+/// One thread of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Thread {
+    /// Whose it is.
+    pub process: ProcessId,
+    /// As the operating system numbers it.
+    pub tid: i64,
 }
 
 /// One GPU, as the trace numbers it.
@@ -58,6 +103,24 @@ pub struct Trace {
     pub gpu_ops: GpuOps,
     /// Indexed by [`DeviceId`], sorted by id.
     pub devices: Vec<Device>,
+    /// Indexed by [`ProcessId`], in order of appearance.
+    pub processes: Vec<Process>,
+    /// Indexed by [`ThreadId`], in order of appearance.
+    pub threads: Vec<Thread>,
+    /// Calls of the CUDA or HIP runtime and driver, indexed by [`CallId`].
+    pub calls: Spans,
+    /// Ranges that the program marked: NVTX ranges, torch's user annotations.
+    pub ranges: Spans,
+    /// Bytes moved by copies and sets that tell: index of the op and bytes, by index.
+    pub bytes: Vec<(u32, u64)>,
+    /// What is known of collectives beyond their kernels: index of the op and its message, by index.
+    pub collectives: Vec<(u32, Collective)>,
+    /// CUDA graphs that were traced as a whole, which hides their kernels.
+    pub graph_replays: Vec<GraphReplay>,
+    /// Waiting in the operating system, summed per process and call.
+    pub host_waits: Vec<HostWait>,
+    /// Sampled hardware counters that an analysis asks for.
+    pub metrics: Vec<MetricSeries>,
     /// Events that were counted and not kept.
     pub events: EventCounts,
     /// Names that tell which serving engine ran: distinct annotations and Python frames, a bounded sample.
@@ -81,6 +144,10 @@ pub struct TraceBuilder {
     /// The trace so far; ops unsorted, devices in order of appearance.
     pub trace: Trace,
     device_ids: Names,
+    process_ids: HashMap<(i64, String), ProcessId, RandomState>,
+    thread_ids: HashMap<Thread, ThreadId, RandomState>,
+    /// Parallel to the calls.
+    correlations: Vec<u32>,
 }
 
 impl TraceBuilder {
@@ -93,11 +160,23 @@ impl TraceBuilder {
                 names: Names::default(),
                 gpu_ops: GpuOps::default(),
                 devices: Vec::new(),
+                processes: Vec::new(),
+                threads: Vec::new(),
+                calls: Spans::default(),
+                ranges: Spans::default(),
+                bytes: Vec::new(),
+                collectives: Vec::new(),
+                graph_replays: Vec::new(),
+                host_waits: Vec::new(),
+                metrics: Vec::new(),
                 events: EventCounts::default(),
                 clues: Clues::default(),
                 problems: Problems::default(),
             },
             device_ids: Names::default(),
+            process_ids: HashMap::default(),
+            thread_ids: HashMap::default(),
+            correlations: Vec::new(),
         }
     }
 
@@ -110,21 +189,98 @@ impl TraceBuilder {
         DeviceId(index)
     }
 
-    /// Sorts ops and devices; the trace is complete.
+    /// The process of this number and name, new or known.
+    pub fn process(&mut self, pid: i64, name: &str) -> ProcessId {
+        let processes = &mut self.trace.processes;
+        *self.process_ids.entry((pid, name.to_owned())).or_insert_with(|| {
+            processes.push(Process { pid, name: name.to_owned() });
+            ProcessId(index(processes.len() - 1))
+        })
+    }
+
+    /// The thread of this process and number, new or known.
+    pub fn thread(&mut self, process: ProcessId, tid: i64) -> ThreadId {
+        let (threads, thread) = (&mut self.trace.threads, Thread { process, tid });
+        *self.thread_ids.entry(thread).or_insert_with(|| {
+            threads.push(thread);
+            ThreadId(index(threads.len() - 1))
+        })
+    }
+
+    /// Makes room for so many more calls, exactly.
+    pub fn reserve_calls(&mut self, more: usize) {
+        self.trace.calls.reserve(more);
+        self.correlations.reserve_exact(more);
+    }
+
+    /// Adds a call; ops of the same process and correlation id are its work.
+    pub fn call(&mut self, call: Span, correlation: Option<u32>) {
+        self.trace.calls.push(call);
+        self.correlations.push(correlation.unwrap_or(UNLINKED));
+    }
+
+    /// Adds what moved the bytes of the op that was pushed last.
+    pub fn bytes_of_last_op(&mut self, bytes: u64) {
+        let last = index(self.trace.gpu_ops.len().saturating_sub(1));
+        self.trace.bytes.push((last, bytes));
+    }
+
+    /// Adds what is known of the collective whose kernel was pushed last.
+    pub fn collective_of_last_op(&mut self, collective: Collective) {
+        let last = index(self.trace.gpu_ops.len().saturating_sub(1));
+        self.trace.collectives.push((last, collective));
+    }
+
+    /// Sorts the tables and the devices and joins ops with their launches; the trace is complete.
     pub fn finish(mut self) -> Trace {
+        self.sort_devices();
+        self.sort_ops();
+        let calls = &mut self.trace.calls;
+        if let Some(order) = calls.sort_by_start() {
+            reorder(&mut self.correlations, &order);
+        }
+        let (threads, processes) = (&self.trace.threads, self.trace.processes.len());
+        let launches = Launches::new(&self.trace.calls, &self.correlations, threads, processes);
+        self.correlations = Vec::new();
+        self.trace.gpu_ops.link(|process, id| launches.call(process, id));
+        drop(launches);
+        self.trace.ranges.sort_by_start();
+        self.trace
+    }
+
+    fn sort_ops(&mut self) {
+        let Some(order) = self.trace.gpu_ops.sort_by_start() else { return };
+        if self.trace.bytes.is_empty() && self.trace.collectives.is_empty() {
+            return;
+        }
+        let mut place = vec![0; order.len()];
+        for (new, &old) in order.iter().enumerate() {
+            if let Some(slot) = place.get_mut(old as usize) {
+                *slot = index(new);
+            }
+        }
+        drop(order);
+        let now = |old: u32| place.get(old as usize).copied().unwrap_or(old);
+        self.trace.bytes.iter_mut().for_each(|entry| entry.0 = now(entry.0));
+        self.trace.bytes.sort_unstable_by_key(|entry| entry.0);
+        self.trace.collectives.iter_mut().for_each(|entry| entry.0 = now(entry.0));
+        self.trace.collectives.sort_by_key(|entry| entry.0);
+    }
+
+    fn sort_devices(&mut self) {
         let mut order: Vec<usize> = (0..self.trace.devices.len()).collect();
         let key = |index: &usize| self.trace.devices.get(*index).map(|device| natural_key(&device.id));
         order.sort_by_key(key);
         let mut rank = vec![DeviceId(0); order.len()];
         for (new, &old) in order.iter().enumerate() {
             if let Some(slot) = rank.get_mut(old) {
-                *slot = DeviceId(u32::try_from(new).unwrap_or(u32::MAX));
+                *slot = DeviceId(index(new));
             }
         }
         self.trace.devices = order.iter().filter_map(|&old| self.trace.devices.get(old).cloned()).collect();
+        let renumbered = |device: DeviceId| rank.get(device.0 as usize).copied().unwrap_or(device);
         self.trace.gpu_ops.renumber_devices(&rank);
-        self.trace.gpu_ops.sort_by_start();
-        self.trace
+        self.trace.graph_replays.iter_mut().for_each(|replay| replay.device = renumbered(replay.device));
     }
 }
 

@@ -1,9 +1,14 @@
 //! GPU ops as columns: one vector a field, so that a pass over starts touches starts alone.
+//!
+//! 24 bytes an op: what many ops share (device, stream, process, kind) is one number, a [`Lane`]'s.
 
-use super::{NameId, Ns};
+use super::columns::{Durations, index, order_by_start, reorder};
+use super::{CallId, NameId, Ns, ProcessId};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 
 /// What a GPU op does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OpKind {
     /// A kernel.
     Kernel,
@@ -30,6 +35,8 @@ pub struct GpuOp {
     pub device: DeviceId,
     /// The stream on its device; -1 where the trace does not tell.
     pub stream: i64,
+    /// The process that launched it.
+    pub process: ProcessId,
     /// Kernel, copy or set.
     pub kind: OpKind,
 }
@@ -47,26 +54,67 @@ pub fn is_plausible(start: Ns, duration: Ns) -> bool {
     (-FAR / 2..FAR).contains(&start.0) && (0..FAR / 2).contains(&duration.0)
 }
 
-/// Columns of GPU ops.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// What the ops of one stream, of one kind and from one process, share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Lane {
+    device: DeviceId,
+    stream: i64,
+    process: ProcessId,
+    kind: OpKind,
+}
+
+/// Columns of GPU ops; in a finished trace sorted by start, then by place in the file.
+#[derive(Debug, Clone, Default)]
 pub struct GpuOps {
     start: Vec<Ns>,
-    duration: Vec<Ns>,
+    duration: Durations,
     name: Vec<NameId>,
-    device: Vec<DeviceId>,
-    stream: Vec<i64>,
-    kind: Vec<OpKind>,
+    lane: Vec<u32>,
+    /// While the trace is read the correlation id, in a finished trace the index of the call that launched the op.
+    link: Vec<u32>,
+    lanes: Vec<Lane>,
+    lane_ids: HashMap<Lane, u32, RandomState>,
+}
+
+/// No launch is known.
+pub(super) const UNLINKED: u32 = u32::MAX;
+
+impl PartialEq for GpuOps {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter()) && self.link == other.link
+    }
 }
 
 impl GpuOps {
-    /// Adds one op at the end.
-    pub fn push(&mut self, op: GpuOp) {
+    /// Makes room for so many more, exactly.
+    pub fn reserve(&mut self, more: usize) {
+        self.start.reserve_exact(more);
+        self.duration.reserve(more);
+        self.name.reserve_exact(more);
+        self.lane.reserve_exact(more);
+        self.link.reserve_exact(more);
+    }
+
+    /// Adds one op at the end. The call of the same process and correlation id launched it.
+    pub fn push(&mut self, op: GpuOp, correlation: Option<u32>) {
+        let lane = self.lane(Lane { device: op.device, stream: op.stream, process: op.process, kind: op.kind });
         self.start.push(op.start);
         self.duration.push(op.duration);
         self.name.push(op.name);
-        self.device.push(op.device);
-        self.stream.push(op.stream);
-        self.kind.push(op.kind);
+        self.lane.push(lane);
+        self.link.push(correlation.unwrap_or(UNLINKED));
+    }
+
+    fn lane(&mut self, lane: Lane) -> u32 {
+        if let Some(&last) = self.lane.last()
+            && self.lanes.get(last as usize) == Some(&lane)
+        {
+            return last;
+        }
+        *self.lane_ids.entry(lane).or_insert_with(|| {
+            self.lanes.push(lane);
+            index(self.lanes.len() - 1)
+        })
     }
 
     /// How many ops there are.
@@ -84,40 +132,55 @@ impl GpuOps {
         (0..self.len()).map(|index| self.at(index))
     }
 
-    #[allow(clippy::indexing_slicing, reason = "index < len, and push keeps all columns equally long")]
+    /// The op at this place.
+    pub fn get(&self, at: usize) -> Option<GpuOp> {
+        (at < self.len()).then(|| self.at(at))
+    }
+
+    /// The calls that launched the ops, in the order of [`GpuOps::iter`].
+    pub fn launches(&self) -> impl ExactSizeIterator<Item = Option<CallId>> + Clone {
+        self.link.iter().map(|&link| (link != UNLINKED).then_some(CallId(link)))
+    }
+
+    #[inline]
+    #[allow(clippy::indexing_slicing, reason = "index < len, push keeps all columns equally long and lanes known")]
     fn at(&self, index: usize) -> GpuOp {
+        let lane = self.lanes[self.lane[index] as usize];
         GpuOp {
             start: self.start[index],
-            duration: self.duration[index],
+            duration: self.duration.get(index),
             name: self.name[index],
-            device: self.device[index],
-            stream: self.stream[index],
-            kind: self.kind[index],
+            device: lane.device,
+            stream: lane.stream,
+            process: lane.process,
+            kind: lane.kind,
         }
     }
 
     pub(super) fn renumber_devices(&mut self, rank: &[DeviceId]) {
-        for device in &mut self.device {
-            *device = rank.get(device.0 as usize).copied().unwrap_or(*device);
+        for lane in &mut self.lanes {
+            lane.device = rank.get(lane.device.0 as usize).copied().unwrap_or(lane.device);
+        }
+        self.lane_ids = HashMap::default();
+    }
+
+    /// Puts the index of the launching call in the place of each op's correlation id.
+    pub(super) fn link(&mut self, call_of: impl Fn(ProcessId, u32) -> u32) {
+        for (link, lane) in self.link.iter_mut().zip(&self.lane) {
+            if let (Some(lane), true) = (self.lanes.get(*lane as usize), *link != UNLINKED) {
+                *link = call_of(lane.process, *link);
+            }
         }
     }
 
-    /// Sorts by start; equal starts keep the order of the file.
-    pub(super) fn sort_by_start(&mut self) {
-        if self.start.is_sorted() {
-            return;
-        }
-        let mut order: Vec<u32> = (0..u32::try_from(self.len()).unwrap_or(u32::MAX)).collect();
-        order.sort_by_key(|&index| self.start.get(index as usize).copied());
-        self.start = gather(&self.start, &order);
-        self.duration = gather(&self.duration, &order);
-        self.name = gather(&self.name, &order);
-        self.device = gather(&self.device, &order);
-        self.stream = gather(&self.stream, &order);
-        self.kind = gather(&self.kind, &order);
+    /// Sorts by start, equal starts in the order of the file, and tells the order it took.
+    pub(super) fn sort_by_start(&mut self) -> Option<Vec<u32>> {
+        let order = order_by_start(&self.start)?;
+        reorder(&mut self.start, &order);
+        self.duration.reorder(&order);
+        reorder(&mut self.name, &order);
+        reorder(&mut self.lane, &order);
+        reorder(&mut self.link, &order);
+        Some(order)
     }
-}
-
-fn gather<T: Copy>(column: &[T], order: &[u32]) -> Vec<T> {
-    order.iter().filter_map(|&index| column.get(index as usize).copied()).collect()
 }

@@ -1,0 +1,88 @@
+//! What the columnar tables share: compact durations and sorting by an order.
+
+use super::Ns;
+
+/// Durations at four bytes each; the few of more than four seconds stand in a list beside them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Durations {
+    short: Vec<u32>,
+    /// Index and duration, by index.
+    long: Vec<(u32, Ns)>,
+}
+
+/// Stands in `Durations::short` where the duration is in the other list.
+const LONG: u32 = u32::MAX;
+
+impl Durations {
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.short.reserve_exact(more);
+    }
+
+    pub(super) fn push(&mut self, duration: Ns) {
+        match u32::try_from(duration.0) {
+            Ok(short) if short != LONG => self.short.push(short),
+            _ => {
+                self.long.push((index(self.short.len()), duration));
+                self.short.push(LONG);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, at: usize) -> Ns {
+        match self.short.get(at) {
+            Some(&LONG) => self.get_long(at),
+            Some(&short) => Ns(i64::from(short)),
+            None => Ns::ZERO,
+        }
+    }
+
+    #[cold]
+    fn get_long(&self, at: usize) -> Ns {
+        let found = self.long.binary_search_by_key(&index(at), |(index, _)| *index);
+        found.ok().and_then(|place| self.long.get(place)).map_or(Ns::ZERO, |(_, duration)| *duration)
+    }
+
+    pub(super) fn reorder(&mut self, order: &[u32]) {
+        let mut sorted = Self::default();
+        sorted.reserve(order.len());
+        order.iter().for_each(|&at| sorted.push(self.get(at as usize)));
+        *self = sorted;
+    }
+}
+
+/// Row numbers are 32 bits wide: more rows do not fit a browser tab's memory.
+pub(super) fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+/// The order that sorts rows by start, equal starts by their place in the file; `None` where they are sorted.
+pub(super) fn order_by_start(start: &[Ns]) -> Option<Vec<u32>> {
+    if start.is_sorted() {
+        return None;
+    }
+    let mut order: Vec<u32> = (0..index(start.len())).collect();
+    order.sort_by_key(|&at| start.get(at as usize).copied());
+    Some(order)
+}
+
+pub(super) fn reorder<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
+    *column = order.iter().filter_map(|&at| column.get(at as usize).copied()).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_of_any_length_are_kept_exactly_and_follow_an_order() {
+        let values = [0, 1, i64::from(u32::MAX) - 1, i64::from(u32::MAX), i64::MAX, 7];
+        let mut durations = Durations::default();
+        values.iter().for_each(|&value| durations.push(Ns(value)));
+        assert!((0..6).all(|at| durations.get(at) == Ns(values[at])));
+        let order = [4, 0, 3, 5, 1, 2];
+        durations.reorder(&order);
+        assert!((0..6).all(|at| durations.get(at) == Ns(values[order[at] as usize])));
+        assert_eq!(durations.get(6), Ns::ZERO);
+    }
+}

@@ -1,0 +1,85 @@
+//! Spans of the host as columns: API calls, and ranges that the program or its framework marked.
+
+use super::columns::{Durations, order_by_start, reorder};
+use super::{NameId, Names, Ns, ThreadId};
+
+/// Something that a thread of the host did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// When it began, on the clock of the GPU ops.
+    pub start: Ns,
+    /// How long it took; zero is legal.
+    pub duration: Ns,
+    /// Its name, in [`Spans::names`].
+    pub name: NameId,
+    /// Who did it.
+    pub thread: ThreadId,
+}
+
+impl Span {
+    /// When it ended.
+    pub fn end(&self) -> Ns {
+        self.start + self.duration
+    }
+}
+
+/// Columns of spans; in a finished trace sorted by start.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Spans {
+    /// Distinct names of these spans.
+    pub names: Names,
+    start: Vec<Ns>,
+    duration: Durations,
+    name: Vec<NameId>,
+    thread: Vec<ThreadId>,
+}
+
+impl Spans {
+    /// Makes room for so many more, exactly.
+    pub fn reserve(&mut self, more: usize) {
+        self.start.reserve_exact(more);
+        self.duration.reserve(more);
+        self.name.reserve_exact(more);
+        self.thread.reserve_exact(more);
+    }
+
+    /// Adds one at the end.
+    pub fn push(&mut self, span: Span) {
+        self.start.push(span.start);
+        self.duration.push(span.duration);
+        self.name.push(span.name);
+        self.thread.push(span.thread);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.start.len()
+    }
+
+    /// True where there are none.
+    pub fn is_empty(&self) -> bool {
+        self.start.is_empty()
+    }
+
+    /// The span at this place.
+    pub fn get(&self, at: usize) -> Option<Span> {
+        let (start, name, thread) = (*self.start.get(at)?, *self.name.get(at)?, *self.thread.get(at)?);
+        Some(Span { start, duration: self.duration.get(at), name, thread })
+    }
+
+    /// All spans in order.
+    pub fn iter(&self) -> impl Iterator<Item = Span> + Clone {
+        let columns = self.start.iter().zip(&self.name).zip(&self.thread).enumerate();
+        columns.map(|(at, ((&start, &name), &thread))| Span { start, duration: self.duration.get(at), name, thread })
+    }
+
+    /// Sorts by start and tells the order it took.
+    pub(super) fn sort_by_start(&mut self) -> Option<Vec<u32>> {
+        let order = order_by_start(&self.start)?;
+        reorder(&mut self.start, &order);
+        self.duration.reorder(&order);
+        reorder(&mut self.name, &order);
+        reorder(&mut self.thread, &order);
+        Some(order)
+    }
+}
