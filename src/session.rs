@@ -61,6 +61,8 @@ pub struct Choices {
     pub wall_seconds: Option<String>,
     /// Rule files beside the built-in ones, later ones first in line.
     pub rules: Vec<RuleFile>,
+    /// Rows of the table of top kernels.
+    pub kernel_limit: Option<usize>,
 }
 
 /// The built-in rule files and the person's.
@@ -158,6 +160,7 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
         attribution: choices.attribution,
         merge_devices: choices.merge_devices,
         wall: wall(choices.wall_seconds.as_deref())?,
+        kernel_limit: choices.kernel_limit.unwrap_or(analysis::Options::KERNEL_LIMIT),
     };
     let mut run = analyze(trace, &rules, options);
     run.notices.extend(duplicates);

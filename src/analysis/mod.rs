@@ -1,10 +1,12 @@
 //! Pure functions from a trace to typed results, a file per question.
 
+pub mod explain;
 mod notices;
 pub mod overlap;
 mod pivot;
 pub mod results;
 mod run;
+pub mod section;
 
 pub use pivot::{Pivot, PivotRow, pivot};
 pub use run::{Options, analyze};

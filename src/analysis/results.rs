@@ -2,6 +2,7 @@
 //!
 //! All times are integer nanoseconds (`_ns`). Sums and shares are computed here and nowhere later.
 
+pub use super::explain::Sections;
 pub use crate::trace::Format;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,9 @@ pub struct Run {
     pub kernels: Vec<Kernel>,
     /// What the reader should know before believing the numbers, most severe first.
     pub notices: Vec<Notice>,
+    /// What limits the run, by the name of the section.
+    #[serde(default)]
+    pub sections: Sections,
 }
 
 /// Sums over a run.

@@ -1,5 +1,6 @@
 //! Puts the answers about one trace together.
 
+use super::explain::{Context, explain};
 use super::notices;
 use super::overlap::{Owned, share_out, union_of_all};
 use super::results::{Attribution, Category, Device, Kernel, Run, Totals, Wall, WallSource};
@@ -9,7 +10,7 @@ use crate::trace::{Ns, OpKind, Trace};
 use std::collections::BTreeMap;
 
 /// What the person chose for a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// What `elapsed_ns` means.
     pub attribution: Attribution,
@@ -17,6 +18,19 @@ pub struct Options {
     pub merge_devices: bool,
     /// The wall time of the same work without a profiler.
     pub wall: Option<Ns>,
+    /// Rows of the table of top kernels.
+    pub kernel_limit: usize,
+}
+
+impl Options {
+    /// Enough rows to see what matters.
+    pub const KERNEL_LIMIT: usize = 30;
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { attribution: Attribution::default(), merge_devices: false, wall: None, kernel_limit: Self::KERNEL_LIMIT }
+    }
 }
 
 /// Answers everything about one trace.
@@ -53,6 +67,7 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: Options) -> Run {
         devices: devices(trace, &devices_union, wall.wall_ns),
         categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
         notices: notices::of(trace, &wall, options.wall),
+        sections: explain(&Context::new(trace, options.kernel_limit)),
         kernels,
         totals,
         wall,

@@ -96,6 +96,7 @@ fn report(args: &Args) -> Result<Report> {
         model: args.choices.model.clone(),
         wall_seconds: None,
         rules: files::rules(&args.choices.rules)?,
+        kernel_limit: None,
     };
     let seconds = &args.choices.seconds;
     if seconds.len() > 1 && seconds.len() != args.files.len() {

@@ -212,7 +212,7 @@ fn title_attribute(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::results::{Attribution, Totals, Wall, WallSource};
+    use crate::analysis::results::{Attribution, Sections, Totals, Wall, WallSource};
     use crate::report::chart::{Bar, Segment, stacked_bars};
 
     const HOSTILE: &str = "</script></style><img src=x onerror=\"alert('1')\">&amp;\u{1}";
@@ -248,6 +248,7 @@ mod tests {
             categories: Vec::new(),
             kernels: Vec::new(),
             notices: vec![notice],
+            sections: Sections::new(),
         };
         Report { schema: label.into(), runs: vec![run.clone(), run] }
     }

@@ -107,7 +107,7 @@ fn schema(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::results::{Attribution, Category, Format, Totals, Wall, WallSource};
+    use crate::analysis::results::{Attribution, Category, Format, Sections, Totals, Wall, WallSource};
 
     fn run(label: &str, share: f64) -> Run {
         let category = Category {
@@ -143,6 +143,7 @@ mod tests {
             categories: vec![category],
             kernels: Vec::new(),
             notices: Vec::new(),
+            sections: Sections::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Kernel names to categories by ordered rules, and kernel names to names for people; the data is in `patterns/`.
 //!
 //! [`RuleBook`] merges rule files in gputrc2graph's shape and gives one [`RuleSet`]; [`names`] demangles and shortens;
-//! [`engines`] knows what a serving engine leaves in a trace.
+//! [`engines`] knows what a serving engine leaves in a trace; [`signals`] what calls, collectives and counters are by name.
 
 mod book;
 pub mod engines;
@@ -9,6 +9,7 @@ mod file;
 mod json;
 mod matcher;
 pub mod names;
+pub mod signals;
 
 pub use book::{Duplicate, RuleBook, RuleSet};
 pub use file::looks_like_rules;

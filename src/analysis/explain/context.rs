@@ -1,0 +1,80 @@
+//! What every section needs to know: what names mean, and what the person chose.
+
+use crate::rules::signals::{CallKind, Signals};
+use crate::rules::{RuleBook, names};
+use crate::trace::{NameId, OpKind, Trace};
+
+/// The trace under analysis with the meaning of its names.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// What is explained.
+    pub trace: &'a Trace,
+    /// Words and thresholds.
+    pub signals: Signals,
+    /// Rows of the table of kernels.
+    pub kernel_limit: usize,
+    names: Vec<NameKind>,
+    calls: Vec<CallKind>,
+}
+
+/// What the GPU ops of one name are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NameKind {
+    /// A kernel that computes.
+    Compute,
+    /// A collective or another message between GPUs: `allreduce`, `alltoall`, ..., or the kernel's short name.
+    Communication(String),
+    /// A memory copy.
+    Copy,
+    /// A memory set.
+    Set,
+}
+
+impl<'a> Context<'a> {
+    /// Looks at every distinct name once.
+    pub fn new(trace: &'a Trace, kernel_limit: usize) -> Self {
+        let signals = Signals::embedded();
+        let calls = trace.calls.names.iter().map(|name| signals.call(name)).collect();
+        let names = name_kinds(trace, &signals);
+        Self { trace, signals, kernel_limit, names, calls }
+    }
+
+    /// What the ops of this name are.
+    pub fn name_kind(&self, name: NameId) -> &NameKind {
+        self.names.get(name.0 as usize).unwrap_or(&NameKind::Compute)
+    }
+
+    /// Do ops of this name carry messages between GPUs?
+    pub fn is_communication(&self, name: NameId) -> bool {
+        matches!(self.name_kind(name), NameKind::Communication(_))
+    }
+
+    /// What calls of this name do.
+    pub fn call_kind(&self, name: NameId) -> CallKind {
+        self.calls.get(name.0 as usize).copied().unwrap_or(CallKind::Other)
+    }
+}
+
+/// gpuprism's own rules say what communicates, whatever rules the person picked for categories.
+fn name_kinds(trace: &Trace, signals: &Signals) -> Vec<NameKind> {
+    let rules = RuleBook::embedded().select("gpuprism", "default");
+    let mut kinds: Vec<NameKind> = trace
+        .names
+        .iter()
+        .map(|name| {
+            let demangled = names::demangle(name);
+            let communicates = rules.as_ref().is_ok_and(|rules| rules.category(name, &demangled) == "communication");
+            if !communicates {
+                return NameKind::Compute;
+            }
+            let operation = signals.collective(&demangled).map(str::to_owned);
+            NameKind::Communication(operation.unwrap_or_else(|| names::short(&demangled)))
+        })
+        .collect();
+    for op in trace.gpu_ops.iter().filter(|op| op.kind != OpKind::Kernel) {
+        if let Some(kind) = kinds.get_mut(op.name.0 as usize) {
+            *kind = if op.kind == OpKind::Copy { NameKind::Copy } else { NameKind::Set };
+        }
+    }
+    kinds
+}

@@ -1,0 +1,293 @@
+//! The one shape of every explaining section of a report: what it is derived from, its limits, single figures and rows.
+//!
+//! Columns are named as in the tables of nsys-llm-explainer and carry their unit at the end: `_ns`, `_us`, `_ms`, `_s`,
+//! `_pct` (0 to 100), `_fraction` (0 to 1). A section that a trace cannot fill says what is missing and how to capture it.
+
+use crate::trace::Ns;
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// See the module's head.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Section {
+    /// Heading for people.
+    pub title: String,
+    /// The data it is derived from, in a phrase.
+    pub derived_from: String,
+    /// What it does not say, a sentence each.
+    pub limits: Vec<String>,
+    /// Why there is nothing, where there is nothing.
+    pub missing: Option<Missing>,
+    /// Single figures by name.
+    pub summary: Record,
+    /// How many rows there would be without a limit on their number.
+    pub rows_in_all: u64,
+    /// The keys of every row, in order; kept for sections without rows.
+    pub columns: Vec<String>,
+    /// One record a row.
+    pub rows: Vec<Record>,
+}
+
+/// What a trace would need for a section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// What is not there, a sentence.
+    pub why: String,
+    /// The command that captures it; empty where none would.
+    pub recapture: String,
+}
+
+/// One value of a row or figure.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Nothing to say.
+    Null,
+    /// Yes or no.
+    Bool(bool),
+    /// A count, an id, whole nanoseconds.
+    Int(i64),
+    /// A measure in the unit of its column; never NaN or infinite.
+    Float(f64),
+    /// Words.
+    Text(String),
+}
+
+/// Values under their names, in order.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Record(pub Vec<(String, Value)>);
+
+impl Section {
+    /// A section without rows yet.
+    pub fn new(title: &str, derived_from: &str, columns: &[&str]) -> Self {
+        let columns = columns.iter().map(|column| (*column).to_owned()).collect();
+        Self { title: title.to_owned(), derived_from: derived_from.to_owned(), columns, ..Self::default() }
+    }
+
+    /// A section that this trace cannot fill.
+    pub fn missing(title: &str, columns: &[&str], why: &str, recapture: &str) -> Self {
+        let missing = Missing { why: why.to_owned(), recapture: recapture.to_owned() };
+        Self { missing: Some(missing), ..Self::new(title, "", columns) }
+    }
+
+    /// Adds what the section does not say.
+    pub fn limit(mut self, sentence: impl Into<String>) -> Self {
+        self.limits.push(sentence.into());
+        self
+    }
+
+    /// Adds a single figure.
+    pub fn figure(&mut self, name: &str, value: impl Into<Value>) {
+        self.summary.0.push((name.to_owned(), value.into()));
+    }
+
+    /// Adds a row; its values stand under the columns in order.
+    pub fn row<const N: usize>(&mut self, values: [Value; N]) {
+        debug_assert_eq!(N, self.columns.len(), "{}", self.title);
+        self.rows.push(Record(self.columns.iter().cloned().zip(values).collect()));
+        self.rows_in_all = self.rows_in_all.max(self.rows.len() as u64);
+    }
+
+    /// Keeps the first rows and remembers how many there were.
+    pub fn truncate(&mut self, rows: usize) {
+        self.rows_in_all = self.rows_in_all.max(self.rows.len() as u64);
+        self.rows.truncate(rows);
+    }
+}
+
+impl Record {
+    /// The value of this name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+}
+
+impl Value {
+    /// Milliseconds.
+    pub fn ms(time: Ns) -> Self {
+        Self::Float(time.0 as f64 / 1e6)
+    }
+
+    /// Microseconds.
+    pub fn us(time: Ns) -> Self {
+        Self::Float(time.0 as f64 / 1e3)
+    }
+
+    /// `part / whole` in per cent; zero where there is no whole.
+    pub fn pct(part: Ns, whole: Ns) -> Self {
+        Self::Float(if whole == Ns::ZERO { 0.0 } else { 100.0 * part.0 as f64 / whole.0 as f64 })
+    }
+
+    /// The number that this is, if it is one.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Int(value) => Some(*value as f64),
+            Self::Float(value) => Some(*value),
+            Self::Null | Self::Bool(_) | Self::Text(_) => None,
+        }
+    }
+
+    /// The words that this is, if it is words.
+    pub fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<usize> for Value {
+    fn from(value: usize) -> Self {
+        Self::from(value as u64)
+    }
+}
+
+impl From<Ns> for Value {
+    fn from(value: Ns) -> Self {
+        Self::Int(value.0)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        if value.is_finite() { Self::Float(value) } else { Self::Null }
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Int(value) => serializer.serialize_i64(*value),
+            Self::Float(value) => serializer.serialize_f64(*value),
+            Self::Text(value) => serializer.serialize_str(value),
+        }
+    }
+}
+
+impl Serialize for Record {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+struct AnyValue;
+
+impl Visitor<'_> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("a number, a text, true, false or null")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyRecord;
+
+impl<'de> Visitor<'de> for AnyRecord {
+    type Value = Record;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("an object of plain values")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
+        let mut record = Record::default();
+        while let Some(entry) = map.next_entry()? {
+            record.0.push(entry);
+        }
+        Ok(record)
+    }
+}
+
+impl<'de> Deserialize<'de> for Record {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AnyRecord)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_read_back_is_the_same_with_its_columns_in_order() {
+        let mut section = Section::new("T", "kernels", &["z_name", "a_ns", "m_pct", "flag"]).limit("None.");
+        section.row(["x\u{1f600}\"".into(), i64::MIN.into(), 33.300_000_000_000_004.into(), Value::Null]);
+        section.row(["y".into(), i64::MAX.into(), 18.0.into(), true.into()]);
+        section.figure("coverage_pct", 12.5);
+        section.truncate(1);
+        let text = serde_json::to_string(&section).unwrap();
+        assert_eq!(serde_json::from_str::<Section>(&text).unwrap(), section);
+        assert!(text.contains(r#""rows_in_all":2"#), "{text}");
+        assert_eq!(Value::from(f64::NAN), Value::Null, "JSON has no NaN");
+    }
+}
