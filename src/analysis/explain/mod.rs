@@ -4,6 +4,7 @@
 //! idle time are per device, launches are joined within their process, and collectives are kernels, whatever ranges say.
 
 mod context;
+mod findings;
 
 pub use context::{Context, NameKind};
 
@@ -15,7 +16,10 @@ pub type Sections = BTreeMap<String, Section>;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let sections: [(&str, Section); 0] = [];
-    let _ = context;
-    sections.into_iter().map(|(name, section)| (name.to_owned(), section)).collect()
+    let answers: [(&str, Section); 0] = [];
+    let mut sections: Sections = answers.into_iter().map(|(name, section)| (name.to_owned(), section)).collect();
+    let (critical_path, findings) = (findings::critical_path(&sections), findings::findings(context, &sections));
+    sections.insert("critical_path".to_owned(), critical_path);
+    sections.insert("findings".to_owned(), findings);
+    sections
 }

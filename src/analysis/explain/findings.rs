@@ -1,0 +1,348 @@
+//! What to do first: findings drawn from all sections, sorted by what they cost, and the suspects of the critical path.
+//!
+//! The cost of a finding is the time at stake, an upper bound on what mending it could save: GPU time in which the
+//! device idles, communicates alone or runs one kernel, or host time in which a thread is blocked. Costs of two findings
+//! may be the same time seen twice, so they do not add up.
+
+use super::{Context, Sections};
+use crate::analysis::section::{Record, Section, Value};
+use crate::rules::signals::Thresholds;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Severity {
+    Low,
+    Medium,
+    High,
+}
+
+impl Severity {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    /// High from `high` on, medium from `medium` on, otherwise nothing worth a finding.
+    fn of_share(share: f64, medium: f64, high: f64) -> Option<Self> {
+        match share {
+            share if share >= high => Some(Self::High),
+            share if share >= medium => Some(Self::Medium),
+            _ => None,
+        }
+    }
+}
+
+struct Finding {
+    severity: Severity,
+    title: String,
+    cost_ms: f64,
+    evidence: String,
+    recommendation: String,
+    /// The section whose rows prove it.
+    section: &'static str,
+}
+
+/// Columns of the section `findings`.
+const COLUMNS: &[&str] = &["severity", "title", "cost_ms", "evidence", "recommendation", "section"];
+
+/// What costs most, and what to do about it.
+pub(super) fn findings(context: &Context, sections: &Sections) -> Section {
+    let seen = Seen { sections, thresholds: &context.signals.thresholds };
+    let rules = [
+        seen.idle(),
+        seen.exposed_communication(),
+        seen.straggler(),
+        seen.top_kernel(),
+        seen.launch_storm(),
+        seen.synchronization(),
+        seen.blocking_copies(),
+        seen.phase(),
+        hidden_graphs(context),
+        seen.uncovered(),
+    ];
+    let mut found: Vec<Finding> = rules.into_iter().flatten().collect();
+    found.sort_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms).then(b.severity.cmp(&a.severity)));
+    let mut section = Section::new("Findings", "all other sections", COLUMNS)
+        .limit("The cost is the time at stake, not a promise; the same time can stand under two findings.");
+    for finding in found {
+        section.row([
+            finding.severity.name().into(),
+            finding.title.into(),
+            finding.cost_ms.into(),
+            finding.evidence.into(),
+            finding.recommendation.into(),
+            finding.section.into(),
+        ]);
+    }
+    section
+}
+
+/// The costliest kernel, collective, barrier and idle device, side by side.
+pub(super) fn critical_path(sections: &Sections) -> Section {
+    let mut suspects: Vec<(&str, String, f64, Value, String)> = Vec::new();
+    let seen = |name: &str| sections.get(name).and_then(|section| section.rows.first());
+    if let Some(row) = seen("kernels") {
+        let share = number(row, "pct_total_kernel_time");
+        let details = format!("{share:.1} % of kernel time");
+        suspects.push((
+            "kernel",
+            words(row, "kernel_name"),
+            number(row, "total_time_ms"),
+            get(row, "call_count"),
+            details,
+        ));
+    }
+    if let Some(row) = seen("nccl_ops") {
+        let details = format!("{:.1} % of it overlaps compute", number(row, "compute_overlap_pct"));
+        suspects.push(("collective", words(row, "op_name"), number(row, "total_time_ms"), get(row, "count"), details));
+    }
+    if let Some(row) = seen("barriers") {
+        let details = words(row, "barrier_kind");
+        suspects.push(("barrier", words(row, "api_name"), number(row, "total_time_ms"), get(row, "count"), details));
+    }
+    if let Some(row) = most(sections.get("gpu_idle"), "idle_ms") {
+        let name = format!("GPU {} idle", words(row, "device_id"));
+        let details = format!("{:.1} % of its window", number(row, "idle_pct_of_window"));
+        suspects.push(("idle", name, number(row, "idle_ms"), Value::Null, details));
+    }
+    suspects.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let columns = &["kind", "name", "total_ms", "count", "details"];
+    let mut section = Section::new("Critical path suspects", "the first rows of the other sections", columns)
+        .limit("Suspects by total time, not a traced critical path: what runs beside something else may cost nothing.");
+    for (kind, name, total_ms, count, details) in suspects {
+        section.row([kind.into(), name.into(), total_ms.into(), count, details.into()]);
+    }
+    section
+}
+
+/// The sections as the rules read them.
+struct Seen<'a> {
+    sections: &'a Sections,
+    thresholds: &'a Thresholds,
+}
+
+impl<'a> Seen<'a> {
+    fn section(&self, name: &str) -> Option<&'a Section> {
+        self.sections.get(name).filter(|section| section.missing.is_none())
+    }
+
+    fn idle(&self) -> Option<Finding> {
+        let row = most(self.section("gpu_idle"), "idle_pct_of_window")?;
+        let (share, idle_ms) = (number(row, "idle_pct_of_window"), number(row, "idle_ms"));
+        let severity = Severity::of_share(share / 100.0, self.thresholds.idle_medium, self.thresholds.idle_high)?;
+        let host_ms = number(row, "host_wait_ms");
+        let host = if idle_ms > 0.0 { 100.0 * host_ms / idle_ms } else { 0.0 };
+        let recommendation = if host >= 50.0 {
+            "The GPU waits for the host: use CUDA graphs, take work off the launching thread, and look for what blocks it \
+             in the barriers."
+        } else {
+            "Look at the longest gaps and at what the host and the other streams did in them."
+        };
+        Some(Finding {
+            severity,
+            title: "The GPU is idle for a large part of the window".to_owned(),
+            cost_ms: idle_ms,
+            evidence: format!(
+                "GPU {} idles {share:.1} % of its window, {idle_ms:.1} ms of {:.1} ms; {host:.0} % of that waits for a launch",
+                words(row, "device_id"),
+                number(row, "window_ms")
+            ),
+            recommendation: recommendation.to_owned(),
+            section: "gpu_idle",
+        })
+    }
+
+    fn exposed_communication(&self) -> Option<Finding> {
+        let section = self.section("nccl_ops")?;
+        let exposed_ms: f64 = section.rows.iter().map(|row| number(row, "exposed_ms")).sum();
+        let window_ms: f64 = self.section("gpu_idle")?.rows.iter().map(|row| number(row, "window_ms")).sum();
+        let share = if window_ms > 0.0 { exposed_ms / window_ms } else { 0.0 };
+        let medium = self.thresholds.exposed_communication;
+        let severity = Severity::of_share(share, medium, 4.0 * medium)?;
+        let row = most(Some(section), "exposed_ms")?;
+        Some(Finding {
+            severity,
+            title: "Communication that hides behind nothing".to_owned(),
+            cost_ms: exposed_ms,
+            evidence: format!(
+                "{exposed_ms:.1} ms, {:.1} % of the devices' windows, in which only communication runs; most of it {}, {:.1} % of which \
+                 overlaps compute",
+                100.0 * share,
+                words(row, "op_name"),
+                number(row, "compute_overlap_pct")
+            ),
+            recommendation: "Overlap it with compute on another stream, fuse it with its neighbours (all-reduce with norm), or make \
+                             messages smaller or fewer."
+                .to_owned(),
+            section: "nccl_ops",
+        })
+    }
+
+    fn straggler(&self) -> Option<Finding> {
+        let row = most(self.section("nccl_rank_skew"), "skew_vs_median_pct")?;
+        let skew = number(row, "skew_vs_median_pct");
+        let severity = Severity::of_share(skew / 100.0, self.thresholds.skew, 5.0 * self.thresholds.skew)?;
+        let total_ms = number(row, "total_time_ms");
+        Some(Finding {
+            severity,
+            title: "One rank spends longer in a collective than the others".to_owned(),
+            cost_ms: total_ms - total_ms / (1.0 + skew / 100.0),
+            evidence: format!(
+                "{} spends {total_ms:.1} ms in {}, {skew:.0} % above the median rank",
+                words(row, "rank_label"),
+                words(row, "op_name")
+            ),
+            recommendation:
+                "The rank that waits longest arrives first: look at what keeps the others, uneven work or a slow host."
+                    .to_owned(),
+            section: "nccl_rank_skew",
+        })
+    }
+
+    fn top_kernel(&self) -> Option<Finding> {
+        let section = self.section("kernels")?;
+        // A kernel that runs on several devices has a row for each.
+        let first = section.rows.first()?;
+        let name = words(first, "kernel_name");
+        let same: Vec<&Record> = section.rows.iter().filter(|row| words(row, "kernel_name") == name).collect();
+        let share: f64 = same.iter().map(|row| number(row, "pct_total_kernel_time")).sum();
+        let cost_ms: f64 = same.iter().map(|row| number(row, "total_time_ms")).sum();
+        let (medium, high) = (self.thresholds.top_kernel_medium, self.thresholds.top_kernel_high);
+        let severity = Severity::of_share(share / 100.0, medium, high)?;
+        Some(Finding {
+            severity,
+            title: "One kernel takes a large share of kernel time".to_owned(),
+            cost_ms,
+            evidence: format!("{share:.1} % of kernel time, {cost_ms:.1} ms: {name}"),
+            recommendation: "Profile this kernel alone (Nsight Compute, rocprof-compute), and look for a faster backend for its shapes."
+                .to_owned(),
+            section: "kernels",
+        })
+    }
+
+    fn launch_storm(&self) -> Option<Finding> {
+        let section = self.section("launch_storm")?;
+        if section.summary.get("is_launch_storm") != Some(&Value::Bool(true)) {
+            return None;
+        }
+        let (rate, median) = (number(&section.summary, "launches_per_s"), number(&section.summary, "median_kernel_us"));
+        let idle = most(self.section("gpu_idle"), "idle_ms");
+        Some(Finding {
+            severity: Severity::High,
+            title: "Very many very short kernels".to_owned(),
+            cost_ms: idle.map_or(0.0, |row| number(row, "host_wait_ms")),
+            evidence: format!("{rate:.0} kernels a second with a median of {median:.1} us"),
+            recommendation: "Fuse them (torch.compile, fused ops), batch more, or replay them as a CUDA graph."
+                .to_owned(),
+            section: "launch_storm",
+        })
+    }
+
+    fn synchronization(&self) -> Option<Finding> {
+        let section = self.section("sync")?;
+        let total_ms: f64 = section.rows.iter().map(|row| number(row, "total_time_ms")).sum();
+        let calls: f64 = section.rows.iter().map(|row| number(row, "call_count")).sum();
+        let row = section.rows.first()?;
+        let severity = if total_ms >= self.thresholds.synchronize_medium_ms { Severity::Medium } else { Severity::Low };
+        Some(Finding {
+            severity,
+            title: "The host waits for the GPU".to_owned(),
+            cost_ms: total_ms,
+            evidence: format!(
+                "{calls:.0} blocking calls, {total_ms:.1} ms of host time; most of it in {}",
+                words(row, "api_name")
+            ),
+            recommendation:
+                "Host time, not GPU time: it costs where the GPU then idles. Take `.item()`, `.cpu()` and explicit \
+                             synchronisation out of the loop, or overlap scheduling with the step before."
+                    .to_owned(),
+            section: "sync",
+        })
+    }
+
+    fn blocking_copies(&self) -> Option<Finding> {
+        let rows = &self.section("barriers")?.rows;
+        let copies = || rows.iter().filter(|row| words(row, "barrier_kind") == "blocking_memcpy");
+        let total_ms: f64 = copies().map(|row| number(row, "total_time_ms")).sum();
+        let row = copies().next().filter(|_| total_ms >= self.thresholds.synchronize_medium_ms)?;
+        Some(Finding {
+            severity: Severity::Medium,
+            title: "Copies that block the host".to_owned(),
+            cost_ms: total_ms,
+            evidence: format!("{total_ms:.1} ms of host time in {}", words(row, "api_name")),
+            recommendation: "Use pinned memory and `non_blocking=True`, and copy once a step instead of once a tensor."
+                .to_owned(),
+            section: "barriers",
+        })
+    }
+
+    fn phase(&self) -> Option<Finding> {
+        let row = self.section("phase_split")?.rows.iter().find(|row| words(row, "phase") != "unclassified")?;
+        let share = number(row, "pct_of_total");
+        (share / 100.0 >= self.thresholds.phase_dominates).then(|| Finding {
+            severity: Severity::Low,
+            title: format!("Most of the time is {}", words(row, "phase")),
+            cost_ms: number(row, "total_time_ms"),
+            evidence: format!("{share:.1} % of the time under named ranges"),
+            recommendation: "Tune this phase first; what helps another one cannot move the total much.".to_owned(),
+            section: "phase_split",
+        })
+    }
+
+    fn uncovered(&self) -> Option<Finding> {
+        let section = self.section("nvtx_kernel_time")?;
+        let covered = number(&section.summary, "coverage_fraction");
+        (covered < self.thresholds.nvtx_coverage).then(|| Finding {
+            severity: Severity::Low,
+            title: "Much kernel time lies under no range".to_owned(),
+            cost_ms: 0.0,
+            evidence: format!("{:.1} % of kernel time is attributed to a range", 100.0 * covered),
+            recommendation:
+                "Phases and ranges speak for the attributed part alone: mark the steps of every process with ranges."
+                    .to_owned(),
+            section: "nvtx_kernel_time",
+        })
+    }
+}
+
+/// Graph-level tracing shows a replay as one block: which kernels ran in it is not in the file.
+fn hidden_graphs(context: &Context) -> Option<Finding> {
+    let replays = &context.trace.graph_replays;
+    if replays.is_empty() {
+        return None;
+    }
+    let total_ns = replays.iter().fold(0_i64, |sum, replay| sum.saturating_add(replay.duration.0));
+    Some(Finding {
+        severity: Severity::High,
+        title: "CUDA graphs were traced as a whole, which hides their kernels".to_owned(),
+        cost_ms: total_ns as f64 / 1e6,
+        evidence: format!("{} graph replays without kernels of their own", replays.len()),
+        recommendation: "Capture again with `--cuda-graph-trace=node`.".to_owned(),
+        section: "gpu_idle",
+    })
+}
+
+/// The row with the largest value in this column.
+fn most<'a>(section: Option<&'a Section>, column: &str) -> Option<&'a Record> {
+    section?.rows.iter().max_by(|a, b| number(a, column).total_cmp(&number(b, column)))
+}
+
+fn get(row: &Record, column: &str) -> Value {
+    row.get(column).cloned().unwrap_or(Value::Null)
+}
+
+fn number(row: &Record, column: &str) -> f64 {
+    row.get(column).and_then(Value::number).unwrap_or(0.0)
+}
+
+/// A text, or a number as text: an id may be either.
+fn words(row: &Record, column: &str) -> String {
+    match row.get(column) {
+        Some(Value::Text(text)) => text.clone(),
+        Some(Value::Int(value)) => value.to_string(),
+        _ => String::new(),
+    }
+}
