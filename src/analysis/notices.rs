@@ -1,7 +1,7 @@
 //! What the reader should know before believing the numbers: one sentence and one piece of advice a problem.
 
 use super::results::{Notice, Severity, Wall, WallSource};
-use crate::trace::{DeviceId, Ns, Problem, ProblemKind, Trace};
+use crate::trace::{DeviceId, Format, Ns, Problem, ProblemKind, ProcessId, Trace};
 use std::collections::HashMap;
 
 /// All notices of a trace, most severe first.
@@ -10,6 +10,7 @@ pub(super) fn of(trace: &Trace, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
     notices.extend(no_gpu_events(trace));
     notices.extend(trace.problems.iter().map(|problem| of_problem(trace, problem)));
     notices.extend(wall_raised(wall, given));
+    notices.extend(endless_window(wall));
     notices.extend(merged_ranks(trace));
     notices.extend(overlap_on_a_stream(trace));
     notices.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
@@ -21,14 +22,23 @@ fn notice(severity: Severity, code: &str, count: u64, message: String, advice: &
 }
 
 fn no_gpu_events(trace: &Trace) -> Option<Notice> {
+    let advice = match trace.format {
+        Format::TorchProfiler => {
+            "Was ProfilerActivity.CUDA on? Is this the front end's own trace, or one of graph capture? \
+             Open the trace of a worker rank, taken while requests ran."
+        }
+        Format::NsysGpuTraceCsv | Format::NsysSqlite => {
+            "Was `--trace=cuda` on, and did requests run while nsys collected? With several processes, capture all of them: \
+             `--cuda-trace-scope=process-tree`."
+        }
+    };
     trace.gpu_ops.is_empty().then(|| {
         notice(
             Severity::Error,
             "no_gpu_events",
             trace.events.cpu,
             format!("no GPU events; {} CPU events", trace.events.cpu),
-            "Was ProfilerActivity.CUDA on? Is this the front end's own trace, or one of graph capture? \
-             Open the trace of a worker rank, taken while requests ran.",
+            advice,
         )
     })
 }
@@ -120,6 +130,21 @@ fn wall_raised(wall: &Wall, given: Option<Ns>) -> Option<Notice> {
     ))
 }
 
+/// A profile takes seconds or minutes. One op at time zero makes a window of decades, in which all shares are nothing.
+fn endless_window(wall: &Wall) -> Option<Notice> {
+    const DAY_NS: i64 = 86_400_000_000_000;
+    let days = wall.wall_ns / DAY_NS;
+    (wall.source == WallSource::Window && days > 0).then(|| {
+        notice(
+            Severity::Warning,
+            "endless_window",
+            1,
+            format!("the first and the last GPU op are {} apart", counted(days.unsigned_abs(), "day", "days")),
+            "A profile is shorter: some op has a wrong time, so busy shares and the CPU slice mean nothing. Give the wall time.",
+        )
+    })
+}
+
 fn merged_ranks(trace: &Trace) -> Option<Notice> {
     let ranks = trace.devices.iter().filter(|device| device.id.starts_with('[')).count();
     (ranks > 1).then(|| {
@@ -136,10 +161,10 @@ fn merged_ranks(trace: &Trace) -> Option<Notice> {
 /// Kernels that overlap on their own stream are real (programmatic dependent launch) or clock artefacts; viewers that
 /// nest slices drop them, gpuprism counts them.
 fn overlap_on_a_stream(trace: &Trace) -> Option<Notice> {
-    let mut reach: HashMap<(DeviceId, i64), Ns> = HashMap::new();
+    let mut reach: HashMap<(DeviceId, ProcessId, i64), Ns> = HashMap::new();
     let mut count = 0;
     for op in trace.gpu_ops.iter().filter(|op| op.stream >= 0) {
-        let reach = reach.entry((op.device, op.stream)).or_insert(op.start);
+        let reach = reach.entry((op.device, op.process, op.stream)).or_insert(op.start);
         count += u64::from(op.start < *reach);
         *reach = op.end().max(*reach);
     }

@@ -56,6 +56,19 @@ pub fn union_of_all(trace: &Trace) -> i64 {
     trace.gpu_ops.iter().fold(0, |sum, op| sum + gain(&mut reach, op.start, op.end()).0)
 }
 
+/// Time in which at least one op runs, a value per device.
+pub fn unions(trace: &Trace) -> Vec<i64> {
+    let mut reach = vec![None; trace.devices.len()];
+    let mut union_ns = vec![0; trace.devices.len()];
+    for op in trace.gpu_ops.iter() {
+        let device = op.device.0 as usize;
+        if let Some(reach) = reach.get_mut(device) {
+            add(&mut union_ns, device, gain(reach, op.start, op.end()));
+        }
+    }
+    union_ns
+}
+
 /// What an op adds to the union of those before it, which reaches up to `reach`.
 fn gain(reach: &mut Option<Ns>, start: Ns, end: Ns) -> Ns {
     let from = reach.map_or(start, |reach| reach.max(start));
@@ -245,6 +258,7 @@ mod tests {
             let owned = share_out(&trace, false);
             let (sixtieths, alone, union) = tick_by_tick(&ops, 4);
             prop_assert_eq!(owned.union_ns.iter().sum::<i64>(), union);
+            prop_assert_eq!(&unions(&trace), &owned.union_ns);
             for (index, name) in trace.names.iter().enumerate() {
                 let letter = usize::from(name.as_bytes()[0] - b'a');
                 prop_assert_eq!(owned.exclusive_ns[index], alone[letter]);

@@ -2,7 +2,7 @@
 
 use super::explain::{Context, explain};
 use super::notices;
-use super::overlap::{Owned, share_out, union_of_all};
+use super::overlap::{Owned, share_out, union_of_all, unions};
 use super::results::{Attribution, Category, Device, Kernel, Run, Totals, Wall, WallSource};
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{RuleSet, names};
@@ -39,8 +39,7 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: Options) -> Run {
     let counted = count(trace);
     let mut kernels = kernels(trace, rules, options, &owned, &counted);
     let window_ns = window(trace.gpu_ops.iter().map(|op| (op.start, op.end())));
-    let devices_union: Vec<i64> =
-        if options.merge_devices { share_out(trace, false).union_ns } else { owned.union_ns.clone() };
+    let devices_union: Vec<i64> = if options.merge_devices { unions(trace) } else { owned.union_ns.clone() };
     let totals = Totals {
         gpu_ops: trace.gpu_ops.len() as u64,
         kernels: trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel).count() as u64,

@@ -25,6 +25,7 @@ pub use words::{facts, verdict};
 use crate::analysis::results::Run;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// The version of the report's JSON shape; an older gpuprism refuses a newer one by name.
 pub const SCHEMA: &str = "gpuprism-report/1";
@@ -73,10 +74,12 @@ impl Report {
 
     /// What to call each run: its label, numbered where several share one.
     pub fn labels(&self) -> Vec<String> {
-        let mut labels: Vec<String> = Vec::with_capacity(self.runs.len());
-        for (index, run) in self.runs.iter().enumerate() {
-            let same = self.runs.iter().take(index).filter(|earlier| earlier.label == run.label).count();
-            labels.push(if same == 0 { run.label.clone() } else { format!("{} ({})", run.label, same + 1) });
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        let mut labels = Vec::with_capacity(self.runs.len());
+        for run in &self.runs {
+            let times = seen.entry(&run.label).or_default();
+            *times += 1;
+            labels.push(if *times == 1 { run.label.clone() } else { format!("{} ({times})", run.label) });
         }
         labels
     }

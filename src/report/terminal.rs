@@ -64,9 +64,12 @@ fn blanks(cell: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(cell.width()))
 }
 
-/// The text without the control characters by which a hostile name could command a terminal or break a line.
+/// The text without the control characters by which a hostile name could command a terminal, break a line or turn the
+/// direction of what follows.
 pub fn clean(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+    let turns = |character| matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let clean = |character: char| if character.is_control() || turns(character) { '\u{fffd}' } else { character };
+    text.chars().map(clean).collect()
 }
 
 /// Cuts the middle out of what is wider than a name may be; wide characters count as two.

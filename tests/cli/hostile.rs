@@ -23,6 +23,7 @@ fn names() -> Vec<String> {
         "[x](javascript:alert(1)) `code` *bold* <!-- -->",
         "![x](http://example.com/x.png)",
         "&amp;&#60;",
+        "\u{202e}gpj.exe\u{2066}",
         "",
         &long,
     ];
@@ -114,6 +115,7 @@ fn html_escapes_every_name() {
 fn the_terminal_gets_no_control_characters_and_no_endless_lines() {
     let text = show("terminal");
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    assert!(!text.contains(['\u{202e}', '\u{2066}']), "a name turns the direction of its line");
     let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(longest < 250, "a line of {longest}");
 }

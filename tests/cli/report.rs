@@ -289,6 +289,20 @@ fn a_trace_without_gpu_work_says_so_before_anything_else() {
 }
 
 #[test]
+fn a_window_of_days_is_doubted_unless_the_wall_time_is_given() {
+    let folder = directory("report_endless");
+    let late = example::op("kernel", "b", 0, 7, 77, 5).replace("77", "1700000000000000");
+    let ops = [example::op("kernel", "a", 0, 7, 0, 5), late];
+    example::write_events(&folder, "lost.json", &ops);
+    let codes = |args: &[&str]| {
+        let run = &json_runs(&folder, &[&["lost.json"], args].concat())[0];
+        run["notices"].as_array().unwrap().iter().map(|notice| notice["code"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(&[]), ["endless_window"]);
+    assert!(codes(&["--seconds", "2"]).is_empty());
+}
+
+#[test]
 fn rules_of_the_person_come_first_and_the_others_stay() {
     let folder = example("report_rules");
     let category = |args: &[&str], name: &str| {
