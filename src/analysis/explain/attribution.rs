@@ -172,3 +172,95 @@ impl OpenRanges {
         *settled = until.max(*settled);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_traces::Small;
+    use super::*;
+    use crate::trace::ThreadId;
+    use proptest::prelude::*;
+
+    /// Of these ranges of a thread the innermost: the latest start, then the shortest, then the last of the file.
+    fn innermost(ranges: &[Span], thread: ThreadId, holds: impl Fn(&Span) -> bool) -> Option<NameId> {
+        let candidates = ranges.iter().enumerate().filter(|(_, range)| range.thread == thread && holds(range));
+        candidates.max_by_key(|(at, range)| (range.start, -range.duration.0, *at)).map(|(_, range)| range.name)
+    }
+
+    /// Thread, start, length and name of ranges or calls, nested, crossing, equal or apart.
+    fn spans(most: usize) -> impl Strategy<Value = Vec<(i64, i64, i64, usize)>> {
+        proptest::collection::vec((0_i64..2, 0_i64..24, 0_i64..16, 0_usize..5), 0..most)
+    }
+
+    fn trace(ranges: &[(i64, i64, i64, usize)], calls: &[(i64, i64, i64, usize)]) -> Trace {
+        let mut small = Small::new();
+        for name in ["a", "b", "c", "d", "e"] {
+            small.0.trace.ranges.names.intern(name);
+        }
+        for &(thread, start, length, name) in ranges {
+            small.range(["a", "b", "c", "d", "e"][name], (1, thread), (start, start + length));
+        }
+        for (id, &(thread, start, length, _)) in (0..).zip(calls) {
+            small.call("cudaLaunchKernel", (1, thread), (start, start + length), Some(id));
+            // Every kernel has its own length, so that sums tell which kernels were added.
+            small.kernel("k", 1, (100, 100 + (1 << id)), Some(id));
+        }
+        small.kernel("k", 1, (90, 91), None);
+        small.finish()
+    }
+
+    proptest! {
+        #[test]
+        fn kernels_belong_to_the_innermost_kept_range_that_holds_their_launch(
+            ranges in spans(16), calls in spans(12), kept in proptest::collection::vec(any::<bool>(), 5),
+        ) {
+            let trace = trace(&ranges, &calls);
+            let found = Attributed::of(&trace, &|name| kept[name.0 as usize]);
+            let ranges: Vec<Span> = trace.ranges.iter().filter(|range| kept[range.name.0 as usize]).collect();
+            let (mut want, mut outside) = ([0_i64; 5], 0_i64);
+            for (op, call) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
+                let Some(call) = call.and_then(|call| trace.calls.get(call.0 as usize)) else { continue };
+                let holds = |range: &Span| range.start <= call.start && range.end() >= call.end();
+                match innermost(&ranges, call.thread, holds) {
+                    Some(name) => want[name.0 as usize] += op.duration.0,
+                    None => outside += op.duration.0,
+                }
+            }
+            let by_range = found.by_range();
+            for name in 0..5_u32 {
+                let time = by_range.get(key(0, name)).map_or(0, |tally| tally.total.0);
+                prop_assert_eq!(time, want[name as usize], "{}", name);
+            }
+            prop_assert_eq!((found.outside.total.0, found.without_call.count), (outside, 1));
+            prop_assert_eq!(found.mapped.count + found.outside.count + 1, found.all.count);
+        }
+
+        #[test]
+        fn every_moment_of_a_thread_belongs_to_its_innermost_kept_range(
+            ranges in spans(16), kept in proptest::collection::vec(any::<bool>(), 5),
+        ) {
+            let trace = trace(&ranges, &[]);
+            let own = own_wall_time(&trace, &|name| kept[name.0 as usize]);
+            let ranges: Vec<Span> = trace.ranges.iter().filter(|range| kept[range.name.0 as usize]).collect();
+            let mut want = [0_i64; 5];
+            for (thread, moment) in (0..2).flat_map(|thread| (0..60).map(move |moment| (ThreadId(thread), Ns(moment)))) {
+                let holds = |range: &Span| range.start <= moment && moment < range.end();
+                if let Some(name) = innermost(&ranges, thread, holds) {
+                    want[name.0 as usize] += 1;
+                }
+            }
+            prop_assert_eq!(own.iter().map(|own| own.0).collect::<Vec<_>>(), want);
+        }
+    }
+
+    #[test]
+    fn a_correlation_id_says_nothing_in_another_process() {
+        let mut small = Small::new();
+        small.range("mine", (1, 1), (0, 10)).range("theirs", (2, 1), (0, 10));
+        small.call("cudaLaunchKernel", (1, 1), (1, 2), Some(5)).call("cudaLaunchKernel", (2, 1), (1, 2), Some(5));
+        small.kernel("k", 2, (20, 23), Some(5)).kernel("k", 1, (30, 34), Some(5));
+        let trace = small.finish();
+        let found = Attributed::of(&trace, &|_| true);
+        let times = found.under.iter().map(|tally| (trace.ranges.names.get(NameId(tally.low())), tally.total.0));
+        assert_eq!(times.collect::<Vec<_>>(), [("theirs", 3), ("mine", 4)]);
+    }
+}

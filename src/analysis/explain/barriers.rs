@@ -207,3 +207,101 @@ fn section_of_barriers(context: &Context, title: &str, found: &LauncherGaps) -> 
     section.figure("idle_gap_time_ms", Value::ms(found.idle.total));
     section
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain;
+    use super::super::test_traces::{Small, figure, rows};
+    use super::*;
+    use crate::trace::{HostWait, ProcessId};
+
+    const US: i64 = 1_000;
+
+    fn barrier_rows(small: Small) -> Vec<String> {
+        let trace = small.finish();
+        let columns = ["barrier_kind", "api_name", "count", "total_time_ms", "max_duration_us"];
+        rows(&explain(&Context::new(&trace, 30)), "barriers", &columns)
+    }
+
+    #[test]
+    fn launcher_gaps_are_those_of_one_thread() {
+        let mut small = Small::new();
+        let launch = "cudaLaunchKernel";
+        // Thread 1 leaves 80 us and 49 us, thread 2 90 us in the same time, thread 3 launches once.
+        for (tid, start, end) in [(1, 0, 10), (2, 5, 20), (3, 50, 51), (1, 90, 100), (2, 110, 120), (1, 149, 150)] {
+            small.call(launch, (9, tid), (start * US, end * US), None);
+        }
+        assert_eq!(barrier_rows(small), ["cpu_launcher_gap cpu_launcher_gap 2 0.17 90"]);
+    }
+
+    #[test]
+    fn a_gap_is_neither_time_blocked_in_a_call_nor_time_without_work() {
+        let mut small = Small::new();
+        let thread = (9, 1);
+        small.call("cudaLaunchKernel", thread, (0, 10 * US), None);
+        // 20 us, 500 us blocked with a driver call inside, 30 us: a gap of 50 us.
+        small.call("cudaStreamSynchronize", thread, (30 * US, 530 * US), None);
+        small.call("cuStreamSynchronize", thread, (40 * US, 520 * US), None);
+        small.call("cudaGraphLaunch", thread, (560 * US, 600 * US), None);
+        // A second without a request is no barrier.
+        small.call("cudaLaunchKernel", thread, (1_000_600 * US, 1_000_601 * US), None);
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        let columns = ["api_name", "count", "total_time_ms"];
+        let want = ["cudaStreamSynchronize 1 0.5", "cuStreamSynchronize 1 0.48", "cpu_launcher_gap 1 0.05"];
+        assert_eq!(rows(&sections, "barriers", &columns), want);
+        assert_eq!(
+            (figure(&sections, "barriers", "idle_gaps"), figure(&sections, "barriers", "idle_gap_time_ms")),
+            (1.0, 1000.0)
+        );
+        assert_eq!(figure(&sections, "sync", "sync_total_time_ms"), 0.5, "the call inside the other counts once");
+    }
+
+    #[test]
+    fn what_only_sounds_like_waiting_is_counted_apart() {
+        let mut small = Small::new();
+        for name in [
+            "cudaStreamWaitEvent_v3020",
+            "cudaEventQuery",
+            "cudaMemcpyAsync",
+            "cudaMemcpy_v3020",
+            "cudaEventSynchronize",
+        ] {
+            small.call(name, (1, 1), (0, US), None);
+        }
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(rows(&sections, "sync", &["api_name"]), ["cudaEventSynchronize"]);
+        assert_eq!(rows(&sections, "sync_by_pid", &["pid", "api_name"]), ["1 cudaEventSynchronize"]);
+        assert_eq!(figure(&sections, "sync", "non_blocking_calls"), 2.0);
+        let barriers = rows(&sections, "barriers", &["barrier_kind", "api_name"]);
+        assert_eq!(barriers, ["sync_api cudaEventSynchronize", "blocking_memcpy cudaMemcpy_v3020"]);
+    }
+
+    #[test]
+    fn a_wait_in_the_operating_system_is_one_row_for_all_processes() {
+        let mut small = Small::new();
+        for (process, total, longest) in [(0, 3_000_000, 2_000_000), (1, 1_000_000, 1_000_000)] {
+            let wait = HostWait {
+                process: ProcessId(process),
+                name: "poll".into(),
+                count: 2,
+                total: Ns(total),
+                longest: Ns(longest),
+            };
+            small.0.trace.host_waits.push(wait);
+        }
+        assert_eq!(barrier_rows(small), ["host_wait poll 4 4 2000"]);
+    }
+
+    #[test]
+    fn without_calls_the_command_that_records_them_is_told() {
+        let mut small = Small::new();
+        small.kernel("k", 1, (0, 1), None);
+        let trace = small.finish();
+        for name in ["sync", "sync_by_pid", "barriers"] {
+            let missing = explain(&Context::new(&trace, 30))[name].missing.clone().unwrap();
+            assert!(missing.recapture.contains("--trace=cuda,nvtx,osrt"), "{missing:?}");
+        }
+    }
+}

@@ -292,3 +292,86 @@ pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
     }
     section
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain;
+    use super::super::test_traces::{Small, figure, rows};
+    use super::*;
+    use crate::trace::{Format, GpuOp, OpKind, TraceBuilder};
+
+    #[test]
+    fn kernels_are_told_apart_by_device_and_copies_are_none() {
+        let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
+        let process = builder.process(0, "");
+        for (name, device, kind, duration) in [
+            ("_Z3foov", "1", OpKind::Kernel, 3_000),
+            ("_Z3foov", "[TP00] 0", OpKind::Kernel, 1_000),
+            ("_Z3foov", "1", OpKind::Kernel, 5_000_000_000),
+            ("Memcpy HtoD", "1", OpKind::Copy, 9_000),
+        ] {
+            let (name, device) = (builder.trace.names.intern(name), builder.device(device, ""));
+            let op = GpuOp { start: Ns(0), duration: Ns(duration), name, device, stream: 0, process, kind };
+            builder.trace.gpu_ops.push(op, None);
+        }
+        let trace = builder.finish();
+        let sections = explain(&Context::new(&trace, 1));
+        let columns = ["kernel_name", "device_id", "call_count", "total_time_ns", "p50_duration_us", "p90_duration_us"];
+        // Half way and nine tenths of the way from 3 us to 5 s.
+        assert_eq!(rows(&sections, "kernels", &columns), ["foo() 1 2 5000003000 2500001.5 4500000.3"]);
+        assert_eq!((sections["kernels"].rows_in_all, figure(&sections, "kernels", "kernel_count")), (2, 3.0));
+        let by_pid = rows(&sections, "kernels_by_pid", &["pid", "device_id", "call_count"]);
+        assert_eq!(by_pid, ["0 1 2", "0 [TP00] 0 1"], "process 0 is a process");
+    }
+
+    #[test]
+    fn ten_processes_with_ten_kernels_each_are_shown_and_all_are_counted() {
+        let mut small = Small::new();
+        for (pid, kernel) in (0..12).flat_map(|pid| (0..12).map(move |kernel| (pid, kernel))) {
+            small.kernel(&format!("k{kernel:02}"), pid, (0, 100 * (pid + 1) + kernel), None);
+        }
+        let trace = small.finish();
+        let section = &explain(&Context::new(&trace, 30))["kernels_by_pid"];
+        assert_eq!((section.rows.len(), section.rows_in_all), (100, 144));
+        let pids: Vec<f64> = section.rows.iter().map(|row| row.get("pid").unwrap().number().unwrap()).collect();
+        assert!(pids.is_sorted_by(|a, b| a >= b) && pids[0] == 11.0 && pids[99] == 2.0, "{pids:?}");
+    }
+
+    /// The original's own example: 200 kernels of 1 us, one every 2 us.
+    #[test]
+    fn many_small_kernels_are_a_storm_and_a_graph_is_one_host_launch() {
+        let mut small = Small::new();
+        for at in 0..200_i64 {
+            small.kernel(if at < 150 { "a" } else { "b" }, 5, (2_000 * at, 2_000 * at + 1_000), None);
+        }
+        small.call("cudaGraphLaunch", (5, 1), (0, 10), None).call("cudaLaunchKernel", (5, 1), (10, 20), None);
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        let section = &sections["launch_storm"];
+        assert_eq!(section.summary.get("is_launch_storm"), Some(&true.into()));
+        assert_eq!(rows(&sections, "launch_storm", &TINY_KERNELS), ["a 150 1", "b 50 1"]);
+        // The window ends with the last kernel: 199 * 2 us + 1 us.
+        let figure = |name: &str| figure(&sections, "launch_storm", name);
+        assert_eq!((figure("window_s"), figure("pct_under_5us")), (0.000_399, 100.0));
+        assert_eq!(
+            (figure("launches_per_s"), figure("host_launches"), figure("graph_launches")),
+            (200.0 / 0.000_399, 2.0, 1.0)
+        );
+        let by_pid = &sections["launch_storm_by_pid"];
+        assert_eq!(by_pid.rows[0].get("is_launch_storm"), Some(&true.into()));
+        assert_eq!((by_pid.rows.len(), by_pid.rows[0].get("pid")), (1, Some(&5_i64.into())));
+    }
+
+    #[test]
+    fn nothing_is_said_of_no_kernels_but_how_to_get_them() {
+        for (format, command) in
+            [(Format::NsysSqlite, "nsys profile"), (Format::TorchProfiler, "ProfilerActivity.CUDA")]
+        {
+            let trace = TraceBuilder::new("t", format).finish();
+            let sections = explain(&Context::new(&trace, 30));
+            for name in ["kernels", "kernels_by_pid", "launch_storm", "launch_storm_by_pid"] {
+                assert!(sections[name].missing.as_ref().unwrap().recapture.contains(command), "{name}");
+            }
+        }
+    }
+}

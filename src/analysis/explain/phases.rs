@@ -148,3 +148,97 @@ pub(super) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
     split.rows(&mut section, &split.kernel_time(trace), all, "unmapped");
     section
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain;
+    use super::super::test_traces::{Small, figure, rows};
+    use super::*;
+
+    const THREAD: (i64, i64) = (1, 1);
+
+    /// A decode step with a layer and a sampler inside, then a range that names nothing; one kernel outside all.
+    fn step() -> Small {
+        let mut small = Small::new();
+        small.range("decode step", THREAD, (0, 100)).range("layer 3", THREAD, (10, 50));
+        small.range("sampler", THREAD, (60, 90)).range("layer 3", THREAD, (70, 80)).range("idle", THREAD, (100, 120));
+        small
+    }
+
+    fn with_kernels() -> Small {
+        let mut small = step();
+        for (id, at, duration) in [(1, 20, 1_000_000), (2, 75, 2_000_000), (3, 110, 4_000_000), (4, 300, 8_000_000)] {
+            small.call("cudaLaunchKernel", THREAD, (at, at + 1), Some(id)).kernel(
+                "k",
+                1,
+                (1000, 1000 + duration),
+                Some(id),
+            );
+        }
+        small
+    }
+
+    #[test]
+    fn kernel_time_belongs_to_the_nearest_range_that_names_a_phase() {
+        let trace = with_kernels().finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(
+            rows(&sections, "phase_split", &SPLIT),
+            ["sampling 2 13.333", "decode 1 6.667", "unclassified 12 80"],
+            "the layers are in a phase by what is around them"
+        );
+        let under = rows(&sections, "nvtx_kernel_time", &["range_name", "kernel_count", "total_kernel_time_ms"]);
+        assert_eq!(under, ["idle 1 4", "layer 3 2 3"], "the ranges themselves are the innermost ones");
+        assert!((figure(&sections, "nvtx_kernel_time", "coverage_pct") - 700.0 / 15.0).abs() < 1e-9);
+        assert_eq!(figure(&sections, "nvtx_kernel_time", "kernels_outside_ranges"), 1.0);
+    }
+
+    #[test]
+    fn coverage_counts_all_ranges_however_many_are_shown() {
+        let mut small = Small::new();
+        for id in 0..60 {
+            let at = i64::from(id) * 10;
+            small.range(&format!("r{id}"), THREAD, (at, at + 9)).call(
+                "cudaLaunchKernel",
+                THREAD,
+                (at, at + 1),
+                Some(id),
+            );
+            small.kernel("k", 1, (at, at + 1), Some(id));
+        }
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        let section = &sections["nvtx_kernel_time"];
+        assert_eq!((section.rows.len(), section.rows_in_all), (50, 60));
+        assert_eq!(figure(&sections, "nvtx_kernel_time", "coverage_pct"), 100.0);
+    }
+
+    #[test]
+    fn without_launches_wall_time_is_split_and_nested_ranges_count_once() {
+        let trace = step().finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(
+            rows(&sections, "phase_split", &SPLIT),
+            ["decode 0 58.333", "sampling 0 25", "unclassified 0 16.667"],
+            "70, 30 and 20 of 120 ns"
+        );
+        assert_eq!(sections["phase_split"].summary.get("source").unwrap().text(), Some("nvtx_range_time"));
+    }
+
+    #[test]
+    fn a_phase_map_divides_wall_and_kernel_time_with_the_unmapped_last() {
+        let trace = with_kernels().finish();
+        assert!(!explain(&Context::new(&trace, 30)).contains_key("nvtx_phases"));
+        let map = PhaseMap::parse("m", r#"{"other": "re:^idle$", "layers": ["LAYER"], "never": "x"}"#).unwrap();
+        let sections = explain(&Context::new(&trace, 30).with_phase_map(Some(&map)));
+        assert_eq!(
+            rows(&sections, "nvtx_phases", &["phase", "pct_of_nvtx_total"]),
+            ["layers 41.667", "other 16.667", "unmapped 41.667"],
+            "50, 20 and 50 of 120 ns"
+        );
+        assert_eq!(
+            rows(&sections, "nvtx_kernel_phases", &KERNELS),
+            ["other 4 57.143", "layers 3 42.857", "unmapped 0 0"]
+        );
+    }
+}
