@@ -201,6 +201,19 @@ mod tests {
     }
 
     #[test]
+    fn a_phase_map_adds_its_sections_and_a_bad_one_is_refused() {
+        let with_map = |text: &str| {
+            let map = RuleFile { file: "map.json".into(), text: text.into() };
+            run_with(&Choices { phase_map: Some(map), ..Choices::default() })
+        };
+        assert!(!run_with(&Choices::default()).unwrap().sections.contains_key("nvtx_phases"));
+        let sections = with_map(r#"{"prefill": "extend"}"#).unwrap().sections;
+        assert!(sections.contains_key("nvtx_phases") && sections.contains_key("nvtx_kernel_phases"));
+        let error = with_map(r#"{"prefill": "re:("}"#).unwrap_err().to_string();
+        assert!(error.contains("map.json: prefill / re:("), "{error}");
+    }
+
+    #[test]
     fn an_engine_goes_with_its_model() {
         let half = Choices { engine: Some("sglang".into()), ..Choices::default() };
         assert!(run_with(&half).unwrap_err().is_usage());

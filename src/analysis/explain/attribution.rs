@@ -29,7 +29,8 @@ impl Attributed {
     /// Only ranges whose name is kept count.
     pub(super) fn of(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> Self {
         let range_of_call = ranges_of_calls(trace, is_kept);
-        let mut found = Self::default();
+        let under = Tallies::below(trace.processes.len(), trace.ranges.names.len());
+        let mut found = Self { under, ..Self::default() };
         let launches = trace.gpu_ops.launches();
         // Kernels alone, but the launches run parallel to all ops.
         for (op, call) in trace.gpu_ops.iter().zip(launches).filter(|(op, _)| op.kind == OpKind::Kernel) {

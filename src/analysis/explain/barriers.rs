@@ -27,7 +27,7 @@ pub(super) fn sync(context: &Context) -> Section {
     if trace.calls.is_empty() {
         return no_calls(context, TITLE, &SYNC);
     }
-    let (mut blocking, mut others) = (Tallies::default(), Tally::default());
+    let (mut blocking, mut others) = (Tallies::below(1, trace.calls.names.len()), Tally::default());
     let mut blocked = Covered::of(context);
     let mut blocked_time = Ns::ZERO;
     for call in trace.calls.iter() {

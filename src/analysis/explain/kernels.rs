@@ -62,7 +62,8 @@ fn no_kernels(trace: &Trace, title: &str, columns: &[&str]) -> Section {
 pub(super) fn kernels(context: &Context) -> Section {
     const TITLE: &str = "Top kernels";
     let trace = context.trace;
-    let (mut tallies, mut all) = (Tallies::default(), Tally::default());
+    let mut tallies = Tallies::below(trace.devices.len(), trace.names.len());
+    let mut all = Tally::default();
     for op in kernel_ops(trace) {
         tallies.add(key(op.device.0, op.name.0), op.duration);
         all.add(op.duration);
@@ -107,7 +108,10 @@ pub(super) fn kernels(context: &Context) -> Section {
 pub(super) fn kernels_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Kernels by process";
     let trace = context.trace;
-    let (mut kernels, mut of_process, mut processes) = (Tallies::default(), Tallies::default(), Tallies::default());
+    let (devices, names, processes) = (trace.devices.len(), trace.names.len(), trace.processes.len());
+    let mut kernels = Tallies::below(devices, names);
+    let mut of_process = Tallies::below(processes, devices.saturating_mul(names));
+    let mut processes = Tallies::below(processes, 1);
     let mut all = Ns::ZERO;
     for op in kernel_ops(trace) {
         let kernel = kernels.add(key(op.device.0, op.name.0), op.duration);
@@ -243,7 +247,7 @@ pub(super) fn launch_storm(context: &Context) -> Section {
 
 fn add_tiny_kernels(context: &Context, section: &mut Section) {
     let trace = context.trace;
-    let mut tiny = Tallies::default();
+    let mut tiny = Tallies::below(1, trace.names.len());
     let is_tiny = |duration: Ns| duration.0 as f64 / 1e3 <= context.signals.thresholds.tiny_kernel_us;
     for op in kernel_ops(trace).filter(|op| is_tiny(op.duration)) {
         tiny.add(key(0, op.name.0), op.duration);

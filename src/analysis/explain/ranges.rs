@@ -57,7 +57,7 @@ pub(super) fn nvtx_ranges(context: &Context) -> Section {
         let why = "The trace holds no ranges: no NVTX range, no user annotation.";
         return Section::missing(TITLE, &RANGES, why, &recapture::command(trace.format, Lacks::Ranges));
     }
-    let mut ranges = Tallies::default();
+    let mut ranges = Tallies::below(1, trace.ranges.names.len());
     for range in trace.ranges.iter() {
         ranges.add(key(0, range.name.0), range.duration);
     }
@@ -120,7 +120,9 @@ pub(super) fn nvtx_by_pid(context: &Context) -> Section {
         return Section::missing(TITLE, &BY_PID, why, &recapture::command(trace.format, Lacks::Ranges));
     }
     let attributed = context.attributed();
-    let (mut ranges, mut all, mut mapped) = (Tallies::default(), Tallies::default(), Tallies::default());
+    let processes = trace.processes.len();
+    let mut ranges = Tallies::below(processes, trace.ranges.names.len());
+    let (mut all, mut mapped) = (Tallies::below(processes, 1), Tallies::default());
     for range in trace.ranges.iter() {
         let Some(thread) = trace.threads.get(range.thread.0 as usize) else { continue };
         ranges.add(key(thread.process.0, range.name.0), range.duration);

@@ -54,11 +54,52 @@ impl Tally {
 /// A tally for every key that was met.
 #[derive(Debug, Default)]
 pub(super) struct Tallies {
+    /// The id of each key that the table has no slot for.
     ids: HashMap<u64, u32, RandomState>,
+    /// The id of each key at `high * width + low`; millions of look-ups are several times faster so.
+    table: Vec<u32>,
+    width: u32,
     tallies: Vec<Tally>,
 }
 
+/// A key that was not met yet.
+const NEW: u32 = u32::MAX;
+
 impl Tallies {
+    /// More slots than this are not worth their memory.
+    const SLOTS: usize = 1 << 20;
+
+    /// For keys whose numbers lie below these; others are legal.
+    pub(super) fn below(highs: usize, lows: usize) -> Self {
+        match highs.checked_mul(lows) {
+            Some(slots) if slots <= Self::SLOTS => {
+                Self { table: vec![NEW; slots], width: lows as u32, ..Self::default() }
+            }
+            _ => Self::default(),
+        }
+    }
+
+    fn slot(&self, key: u64) -> Option<usize> {
+        let (high, low) = ((key >> 32) as usize, key as u32);
+        (low < self.width).then(|| high.checked_mul(self.width as usize)?.checked_add(low as usize))?
+    }
+
+    /// The id of the key, new or known.
+    fn id(&mut self, key: u64) -> u32 {
+        let next = self.tallies.len() as u32;
+        let id = match self.slot(key).and_then(|slot| self.table.get_mut(slot)) {
+            Some(id) => {
+                *id = if *id == NEW { next } else { *id };
+                *id
+            }
+            None => *self.ids.entry(key).or_insert(next),
+        };
+        if id == next {
+            self.tallies.push(Tally { key, id, ..Tally::default() });
+        }
+        id
+    }
+
     /// Counts once more under the key and tells the key's id.
     pub(super) fn add(&mut self, key: u64, duration: Ns) -> u32 {
         self.merge(&Tally { key, id: 0, count: 1, total: duration, shortest: duration, longest: duration })
@@ -66,11 +107,7 @@ impl Tallies {
 
     /// Adds what was counted elsewhere under its key.
     pub(super) fn merge(&mut self, more: &Tally) -> u32 {
-        let next = self.tallies.len() as u32;
-        let id = *self.ids.entry(more.key).or_insert(next);
-        if id == next {
-            self.tallies.push(Tally { key: more.key, id, ..Tally::default() });
-        }
+        let id = self.id(more.key);
         if let Some(tally) = self.tallies.get_mut(id as usize) {
             tally.merge(more);
         }
@@ -79,7 +116,11 @@ impl Tallies {
 
     /// What was counted under the key.
     pub(super) fn get(&self, key: u64) -> Option<&Tally> {
-        self.ids.get(&key).and_then(|&id| self.tallies.get(id as usize))
+        let id = match self.slot(key).and_then(|slot| self.table.get(slot)) {
+            Some(id) => *id,
+            None => *self.ids.get(&key)?,
+        };
+        self.tallies.get(id as usize)
     }
 
     /// All of them in order of appearance.
@@ -233,7 +274,8 @@ mod tests {
 
     #[test]
     fn tallies_rank_by_measure_and_break_ties_by_count_and_name() {
-        let mut tallies = Tallies::default();
+        // One key has a slot in the table, the others have none.
+        let mut tallies = Tallies::below(8, 1);
         for (id, duration) in [(0, 10), (1, 10), (2, 4), (2, 6), (3, 1), (3, 2)] {
             tallies.add(key(7, id), Ns(duration));
         }
