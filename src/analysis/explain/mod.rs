@@ -3,7 +3,19 @@
 //! Every pass is a sweep over tables sorted by start, n log n at most; nothing joins tables by nested loops. Overlap and
 //! idle time are per device, launches are joined within their process, and collectives are kernels, whatever ranges say.
 
+mod collectives;
 mod context;
+mod copies;
+mod counters;
+mod idle;
+mod intervals;
+mod labels;
+mod launches;
+mod recapture;
+mod streams;
+#[cfg(test)]
+mod testing;
+mod timeline;
 
 pub use context::{Context, NameKind};
 
@@ -15,7 +27,20 @@ pub type Sections = BTreeMap<String, Section>;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let sections: [(&str, Section); 0] = [];
-    let _ = context;
-    sections.into_iter().map(|(name, section)| (name.to_owned(), section)).collect()
+    let sections: [(&str, fn(&Context) -> Section); 13] = [
+        ("nccl_ops", collectives::nccl_ops),
+        ("nccl_rank_skew", collectives::nccl_rank_skew),
+        ("nccl_by_pid", collectives::nccl_by_pid),
+        ("nvlink_during_nccl", counters::nvlink_during_nccl),
+        ("nvlink_timeseries", counters::nvlink_timeseries),
+        ("roofline", counters::roofline),
+        ("gpu_idle", idle::gpu_idle),
+        ("gpu_idle_gaps", idle::gpu_idle_gaps),
+        ("copy_engine_events", copies::copy_engine_events),
+        ("launch_latency_rows", launches::launch_latency_rows),
+        ("launch_latency_histogram", launches::launch_latency_histogram),
+        ("stream_overlap", streams::stream_overlap),
+        ("timeline_events", timeline::timeline_events),
+    ];
+    sections.into_iter().map(|(name, section)| (name.to_owned(), section(context))).collect()
 }

@@ -1,0 +1,40 @@
+//! The command that captures what a trace lacks, in the words of the profiler that wrote it.
+
+use crate::trace::Format;
+
+/// What a section needs and a trace may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lacks {
+    /// GPU kernels.
+    Kernels,
+    /// Calls of the CUDA or HIP API with their correlation ids.
+    Calls,
+    /// Sampled counters of NVLink; no other profiler than Nsight Systems samples them.
+    LinkCounters,
+    /// Counts of floating point operations and bytes; samples of throughput do not replace them.
+    WorkCounters,
+}
+
+const PROFILE: &str = "nsys profile --trace=cuda,nvtx,osrt --sample=none --cpuctxsw=none \
+     --cuda-trace-scope=process-tree --cuda-graph-trace=node -o trace CMD";
+const PROFILE_METRICS: &str = "nsys profile --gpu-metrics-set=help (lists the sets; take one with NVLink for SET), then, \
+     as root: nsys profile --trace=cuda,nvtx,osrt --cuda-graph-trace=node --gpu-metrics-devices=all \
+     --gpu-metrics-set=SET --gpu-metrics-frequency=10000 -o trace CMD";
+const EXPORT: &str =
+    "nsys export --type sqlite --output trace.sqlite --force-overwrite=true --lazy=false trace.nsys-rep";
+
+/// What to run so that a later trace of this format has it.
+pub(super) fn command(format: Format, lacks: Lacks) -> String {
+    match (format, lacks) {
+        (_, Lacks::LinkCounters) => format!("{PROFILE_METRICS} && {EXPORT}"),
+        (_, Lacks::WorkCounters) => "ncu --set roofline -o kernels CMD".to_owned(),
+        (Format::TorchProfiler, Lacks::Kernels | Lacks::Calls) => {
+            "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])".to_owned()
+        }
+        // The report that the table was made from has the calls.
+        (Format::NsysGpuTraceCsv, Lacks::Calls) => EXPORT.to_owned(),
+        (Format::NsysGpuTraceCsv | Format::NsysSqlite, Lacks::Kernels | Lacks::Calls) => {
+            format!("{PROFILE} && {EXPORT}")
+        }
+    }
+}
