@@ -115,7 +115,7 @@ pub struct Trace {
     pub bytes: Vec<(u32, u64)>,
     /// What is known of collectives beyond their kernels: index of the op and its message, by index.
     pub collectives: Vec<(u32, Collective)>,
-    /// CUDA graphs that were traced as a whole, which hides their kernels.
+    /// CUDA graphs that were traced as a whole, which hides their kernels; sorted by start.
     pub graph_replays: Vec<GraphReplay>,
     /// Waiting in the operating system, summed per process and call.
     pub host_waits: Vec<HostWait>,
@@ -245,6 +245,7 @@ impl TraceBuilder {
         self.trace.gpu_ops.link(|process, id| launches.call(process, id));
         drop(launches);
         self.trace.ranges.sort_by_start();
+        self.trace.graph_replays.sort_by_key(|replay| replay.start);
         self.trace
     }
 
@@ -281,6 +282,7 @@ impl TraceBuilder {
         let renumbered = |device: DeviceId| rank.get(device.0 as usize).copied().unwrap_or(device);
         self.trace.gpu_ops.renumber_devices(&rank);
         self.trace.graph_replays.iter_mut().for_each(|replay| replay.device = renumbered(replay.device));
+        self.trace.metrics.iter_mut().for_each(|series| series.device = series.device.map(renumbered));
     }
 }
 

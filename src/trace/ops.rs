@@ -142,6 +142,11 @@ impl GpuOps {
         self.link.iter().map(|&link| (link != UNLINKED).then_some(CallId(link)))
     }
 
+    /// The call that launched the op at this place.
+    pub fn launch(&self, at: usize) -> Option<CallId> {
+        self.link.get(at).filter(|&&link| link != UNLINKED).map(|&link| CallId(link))
+    }
+
     #[inline]
     #[allow(clippy::indexing_slicing, reason = "index < len, push keeps all columns equally long and lanes known")]
     fn at(&self, index: usize) -> GpuOp {

@@ -2,7 +2,7 @@
 
 use crate::analysis::section::Value;
 use crate::rules::names;
-use crate::trace::{DeviceId, NameId, ProcessId, Trace};
+use crate::trace::{DeviceId, GpuOp, NameId, ProcessId, Trace};
 
 /// The device as the trace numbers it: a number where it is one, else `[TP00] 0`.
 pub(super) fn device(trace: &Trace, id: DeviceId) -> Value {
@@ -22,4 +22,19 @@ pub(super) fn pid(trace: &Trace, id: ProcessId) -> Value {
 /// The whole name of a kernel, demangled.
 pub(super) fn kernel(trace: &Trace, id: NameId) -> Value {
     Value::Text(names::demangle(trace.names.get(id)).into_owned())
+}
+
+/// `Copy stream 7`, with the device where there are several, and the device alone where the stream is not known.
+pub(super) fn lane(trace: &Trace, head: &str, op: &GpuOp) -> String {
+    let device = trace.devices.get(op.device.0 as usize).map_or("", |device| device.id.as_str());
+    match (trace.devices.len() > 1, op.stream >= 0) {
+        (false, true) => format!("{head} stream {}", op.stream),
+        (true, true) => format!("{head} {device} stream {}", op.stream),
+        (_, false) => format!("{head} device {device}"),
+    }
+}
+
+/// The stream's number; `Null` where the trace does not tell.
+pub(super) fn stream(op: &GpuOp) -> Value {
+    Value::from((op.stream >= 0).then_some(op.stream))
 }

@@ -5,18 +5,28 @@
 
 mod attribution;
 mod barriers;
+mod collectives;
 mod context;
+mod copies;
+mod counters;
 mod findings;
 #[cfg(test)]
 mod golden;
+mod idle;
+mod intervals;
 mod kernels;
 mod labels;
+mod launches;
 mod phases;
 mod ranges;
 mod recapture;
 mod stats;
+mod streams;
 #[cfg(test)]
 mod test_traces;
+#[cfg(test)]
+mod testing;
+mod timeline;
 
 pub use context::{Context, NameKind};
 
@@ -28,24 +38,38 @@ pub type Sections = BTreeMap<String, Section>;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let mut answers = vec![
-        ("kernels", kernels::kernels(context)),
-        ("kernels_by_pid", kernels::kernels_by_pid(context)),
-        ("launch_storm", kernels::launch_storm(context)),
-        ("launch_storm_by_pid", kernels::launch_storm_by_pid(context)),
-        ("sync", barriers::sync(context)),
-        ("sync_by_pid", barriers::sync_by_pid(context)),
-        ("barriers", barriers::barriers(context)),
-        ("nvtx_ranges", ranges::nvtx_ranges(context)),
-        ("nvtx_kernel_time", ranges::nvtx_kernel_time(context)),
-        ("nvtx_by_pid", ranges::nvtx_by_pid(context)),
-        ("phase_split", phases::phase_split(context)),
+    let answers: [(&str, fn(&Context) -> Section); 24] = [
+        ("kernels", kernels::kernels),
+        ("kernels_by_pid", kernels::kernels_by_pid),
+        ("launch_storm", kernels::launch_storm),
+        ("launch_storm_by_pid", kernels::launch_storm_by_pid),
+        ("sync", barriers::sync),
+        ("sync_by_pid", barriers::sync_by_pid),
+        ("barriers", barriers::barriers),
+        ("nvtx_ranges", ranges::nvtx_ranges),
+        ("nvtx_kernel_time", ranges::nvtx_kernel_time),
+        ("nvtx_by_pid", ranges::nvtx_by_pid),
+        ("phase_split", phases::phase_split),
+        ("nccl_ops", collectives::nccl_ops),
+        ("nccl_rank_skew", collectives::nccl_rank_skew),
+        ("nccl_by_pid", collectives::nccl_by_pid),
+        ("nvlink_during_nccl", counters::nvlink_during_nccl),
+        ("nvlink_timeseries", counters::nvlink_timeseries),
+        ("roofline", counters::roofline),
+        ("gpu_idle", idle::gpu_idle),
+        ("gpu_idle_gaps", idle::gpu_idle_gaps),
+        ("copy_engine_events", copies::copy_engine_events),
+        ("launch_latency_rows", launches::launch_latency_rows),
+        ("launch_latency_histogram", launches::launch_latency_histogram),
+        ("stream_overlap", streams::stream_overlap),
+        ("timeline_events", timeline::timeline_events),
     ];
+    let answered = answers.into_iter().map(|(name, answer)| (name.to_owned(), answer(context)));
+    let mut sections: Sections = answered.collect();
     if let Some(map) = context.phase_map {
-        answers.push(("nvtx_phases", phases::nvtx_phases(context, map)));
-        answers.push(("nvtx_kernel_phases", phases::nvtx_kernel_phases(context, map)));
+        sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));
+        sections.insert("nvtx_kernel_phases".to_owned(), phases::nvtx_kernel_phases(context, map));
     }
-    let mut sections: Sections = answers.into_iter().map(|(name, section)| (name.to_owned(), section)).collect();
     let (critical_path, findings) = (findings::critical_path(&sections), findings::findings(context, &sections));
     sections.insert("critical_path".to_owned(), critical_path);
     sections.insert("findings".to_owned(), findings);

@@ -11,10 +11,17 @@ pub(super) enum Lacks {
     Calls,
     /// Ranges that the program marks.
     Ranges,
+    /// Sampled counters of NVLink; no other profiler than Nsight Systems samples them.
+    LinkCounters,
+    /// Counts of floating point operations and bytes; samples of throughput do not replace them.
+    WorkCounters,
 }
 
 const PROFILE: &str = "nsys profile --trace=cuda,nvtx,osrt --sample=none --cpuctxsw=none \
      --cuda-trace-scope=process-tree --cuda-graph-trace=node -o trace CMD";
+const PROFILE_METRICS: &str = "nsys profile --gpu-metrics-set=help (lists the sets; take one with NVLink for SET), then, \
+     as root: nsys profile --trace=cuda,nvtx,osrt --cuda-graph-trace=node --gpu-metrics-devices=all \
+     --gpu-metrics-set=SET --gpu-metrics-frequency=10000 -o trace CMD";
 const EXPORT: &str =
     "nsys export --type sqlite --output trace.sqlite --force-overwrite=true --lazy=false trace.nsys-rep";
 
@@ -37,5 +44,7 @@ pub(super) fn command(format: Format, lacks: Lacks) -> String {
                 "torch.cuda.nvtx.range_push(\"prefill\") ... range_pop() in the program, then {PROFILE} && {EXPORT}"
             )
         }
+        (_, Lacks::LinkCounters) => format!("{PROFILE_METRICS} && {EXPORT}"),
+        (_, Lacks::WorkCounters) => "ncu --set roofline -o kernels CMD".to_owned(),
     }
 }

@@ -1,0 +1,384 @@
+//! Collectives and other messages between GPUs: by operation, by rank and by process, from the kernels that do them.
+
+use super::intervals::{Activity, Hidden, each_gap, sweep};
+use super::recapture::{self, Lacks};
+use super::{Context, NameKind, labels};
+use crate::analysis::section::{Section, Value};
+use crate::trace::{Collective, DeviceId, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
+use std::collections::BTreeMap;
+
+const TITLE: &str = "Collectives";
+const SKEW_TITLE: &str = "Collectives by rank";
+const PID_TITLE: &str = "Collectives by process";
+const COLUMNS: [&str; 16] = [
+    "op_name",
+    "raw_name_example",
+    "source",
+    "count",
+    "total_time_ms",
+    "max_duration_ms",
+    "avg_duration_us",
+    "compute_overlap_ms",
+    "compute_overlap_pct",
+    "straggler",
+    "straggler_total_ms",
+    "straggler_max_ms",
+    "bytes_total",
+    "algorithm_bandwidth_gb_per_s",
+    "bus_bandwidth_gb_per_s",
+    "exposed_ms",
+];
+const SKEW_COLUMNS: [&str; 5] = ["op_name", "rank_label", "total_time_ms", "max_duration_ms", "skew_vs_median_pct"];
+const PID_COLUMNS: [&str; 5] = ["pid", "total_nccl_time_ms", "nccl_event_count", "max_duration_ms", "top_nccl_op"];
+const SHOWN: usize = 20;
+const DERIVED_FROM: &str = "communication kernels; ranges of the host are not used";
+
+/// How often and how long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tally {
+    count: u64,
+    total: Ns,
+    longest: Ns,
+}
+
+impl Tally {
+    fn add(&mut self, more: Self) {
+        self.count += more.count;
+        self.total += more.total;
+        self.longest = self.longest.max(more.longest);
+    }
+}
+
+/// The messages of one operation whose size the trace tells, and the time they took.
+#[derive(Debug, Clone, Copy, Default)]
+struct Messages {
+    bytes: u64,
+    time: Ns,
+    /// Bytes that the busiest link of each rank carries, of messages whose number of ranks is known.
+    bus_bytes: f64,
+    bus_time: Ns,
+}
+
+/// A process on a device: as narrow as a trace can tell ranks.
+type Unit = (ProcessId, DeviceId);
+
+/// Everything that the sections count, in one pass.
+struct Collectives {
+    operations: Names,
+    /// By operation: the first kernel's name.
+    example: Vec<NameId>,
+    messages: Vec<Messages>,
+    cells: BTreeMap<(NameId, Unit), Tally>,
+}
+
+/// The operation of every communication kernel.
+struct Operations<'a> {
+    context: &'a Context<'a>,
+    of_kernel: Vec<Option<NameId>>,
+    /// What messages call their operations, as far as that is clearer than the kernel's name.
+    of_message: Vec<(&'a str, Option<NameId>)>,
+    messages: std::slice::Iter<'a, (u32, Collective)>,
+}
+
+impl<'a> Operations<'a> {
+    fn new(context: &'a Context, names: &mut Names) -> Self {
+        let mut of_kernel = Vec::with_capacity(context.trace.names.len());
+        for (id, _) in (0..).map(NameId).zip(context.trace.names.iter()) {
+            of_kernel.push(match context.name_kind(id) {
+                NameKind::Communication(operation) => Some(names.intern(operation)),
+                _ => None,
+            });
+        }
+        let mut of_message: Vec<(&str, Option<NameId>)> = Vec::new();
+        for (_, message) in &context.trace.collectives {
+            if !of_message.iter().any(|(known, _)| *known == message.operation) {
+                let operation = context.signals.collective(&message.operation).map(|operation| names.intern(operation));
+                of_message.push((&message.operation, operation));
+            }
+        }
+        Self { context, of_kernel, of_message, messages: context.trace.collectives.iter() }
+    }
+
+    /// The operation of the kernel at this place, and its message; places must grow from call to call.
+    fn of(&mut self, at: usize, name: NameId) -> Option<(NameId, Option<&'a Collective>)> {
+        let operation = self.of_kernel.get(name.0 as usize).copied().flatten()?;
+        while self.messages.as_slice().first().is_some_and(|message| (message.0 as usize) < at) {
+            self.messages.next();
+        }
+        let message = self.messages.as_slice().first().filter(|message| message.0 as usize == at);
+        let Some((_, message)) = message else { return Some((operation, None)) };
+        let known = self.of_message.iter().find(|(known, _)| *known == message.operation);
+        Some((known.and_then(|known| known.1).unwrap_or(operation), Some(message)))
+    }
+
+    fn kernels(&self) -> impl Iterator<Item = (usize, GpuOp)> + use<'a> {
+        let context = self.context;
+        let ops = context.trace.gpu_ops.iter().enumerate();
+        ops.filter(|(_, op)| op.kind == OpKind::Kernel && context.is_communication(op.name))
+    }
+}
+
+impl Collectives {
+    /// `None` for a trace without communication.
+    fn of(context: &Context) -> Option<Self> {
+        let mut names = Names::default();
+        let mut operations = Operations::new(context, &mut names);
+        let mut found = Self {
+            example: vec![NameId(0); names.len()],
+            messages: vec![Messages::default(); names.len()],
+            operations: names,
+            cells: BTreeMap::new(),
+        };
+        for (at, op) in operations.kernels() {
+            let Some((operation, message)) = operations.of(at, op.name) else { continue };
+            let cell = found.cells.entry((operation, (op.process, op.device))).or_default();
+            cell.add(Tally { count: 1, total: op.duration, longest: op.duration });
+            if let (1, Some(example)) = (cell.count, found.example.get_mut(operation.0 as usize)) {
+                *example = op.name;
+            }
+            if let (Some(message), Some(messages)) = (message, found.messages.get_mut(operation.0 as usize)) {
+                messages.add(message, bus_factor(found.operations.get(operation), message.ranks), op.duration);
+            }
+        }
+        (!found.cells.is_empty()).then_some(found)
+    }
+
+    /// Sums over what `key` makes the same.
+    fn by<K: Ord>(&self, key: &dyn Fn(NameId, Unit) -> K) -> BTreeMap<K, Tally> {
+        let mut sums: BTreeMap<K, Tally> = BTreeMap::new();
+        for (&(operation, unit), cell) in &self.cells {
+            sums.entry(key(operation, unit)).or_default().add(*cell);
+        }
+        sums
+    }
+
+    fn by_operation(&self) -> BTreeMap<&str, (NameId, Tally)> {
+        let mut sums: BTreeMap<&str, (NameId, Tally)> = BTreeMap::new();
+        for (&(operation, _), cell) in &self.cells {
+            let sum = sums.entry(self.operations.get(operation)).or_insert((operation, Tally::default()));
+            sum.1.add(*cell);
+        }
+        sums
+    }
+
+    /// Who took part, by the label that people know a rank by.
+    fn by_label(&self, trace: &Trace) -> BTreeMap<(NameId, String), Tally> {
+        let units: Vec<Unit> = self.by(&|_, unit| unit).into_keys().collect();
+        let labels: BTreeMap<Unit, String> = units.iter().map(|unit| (*unit, label(trace, *unit, &units))).collect();
+        self.by(&|operation, unit| (operation, labels.get(&unit).cloned().unwrap_or_default()))
+    }
+}
+
+impl Messages {
+    fn add(&mut self, message: &Collective, bus_factor: Option<f64>, duration: Ns) {
+        // The larger end of a message is its size, as nccl-tests count it: what an allgather puts out of all ranks.
+        let Some(bytes) = message.bytes_in.max(message.bytes_out) else { return };
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.time += duration;
+        if let Some(factor) = bus_factor {
+            self.bus_bytes += bytes as f64 * factor;
+            self.bus_time += duration;
+        }
+    }
+
+    fn total(&self) -> Value {
+        if self.time == Ns::ZERO && self.bytes == 0 { Value::Null } else { Value::from(self.bytes) }
+    }
+}
+
+/// How much more than a message's size crosses the busiest link, as nccl-tests define it for bus bandwidth.
+fn bus_factor(operation: &str, ranks: Option<u64>) -> Option<f64> {
+    let others = match operation {
+        "allreduce" => 2.0,
+        "allgather" | "reducescatter" | "alltoall" => 1.0,
+        _ => return Some(1.0),
+    };
+    let ranks = ranks.filter(|ranks| *ranks > 0)? as f64;
+    Some(others * (ranks - 1.0) / ranks)
+}
+
+/// `rank:TP00` in merged ranks; else the device where a process drives several or has no number; else the process.
+fn label(trace: &Trace, unit: Unit, units: &[Unit]) -> String {
+    let (pid, name) =
+        trace.processes.get(unit.0.0 as usize).map_or((-1, ""), |process| (process.pid, process.name.as_str()));
+    if let Some(rank) = name.strip_prefix('[').and_then(|rank| rank.strip_suffix(']')) {
+        return format!("rank:{rank}");
+    }
+    let device = trace.devices.get(unit.1.0 as usize).map_or("", |device| device.id.as_str());
+    let one_process = units.iter().all(|other| other.0 == unit.0);
+    let one_device = units.iter().filter(|other| other.0 == unit.0).count() == 1;
+    match (one_device && pid >= 0, one_process || pid < 0) {
+        (true, _) => format!("pid:{pid}"),
+        (false, true) => format!("device:{device}"),
+        (false, false) => format!("pid:{pid} device:{device}"),
+    }
+}
+
+/// Time, overlap, stragglers and bandwidth of each operation.
+pub(super) fn nccl_ops(context: &Context) -> Section {
+    let trace = context.trace;
+    let Some(found) = Collectives::of(context) else { return missing(context, TITLE, &COLUMNS) };
+    let mut names = Names::default();
+    let mut operations = Operations::new(context, &mut names);
+    let (devices, hidden) = sweep(context, names.len(), &mut |work| {
+        let op = trace.gpu_ops.get(work.at);
+        op.and_then(|op| operations.of(work.at, op.name)).map_or(0, |(operation, _)| operation.0 as usize)
+    });
+    let mut section = section(context, TITLE, &COLUMNS)
+        .limit("Time of a kernel counts its wait for other ranks; rates are therefore those that the program got.")
+        .limit("exposed_ms is time in which the kernel's device runs nothing but communication.");
+    let stragglers = stragglers(&found, trace);
+    let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation().into_iter().collect();
+    rows.sort_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
+    for (_, (operation, tally)) in &rows {
+        let hidden = hidden.get(operation.0 as usize).copied().unwrap_or_default();
+        section.row(op_row(trace, &found, *operation, tally, hidden, stragglers.get(operation)));
+    }
+    section.truncate(SHOWN);
+    if trace.collectives.is_empty() {
+        section.limits.push("The trace does not tell how large messages were.".to_owned());
+    }
+    if !trace.graph_replays.is_empty() {
+        section.limits.push("Communication in CUDA graphs that were traced as a whole is not seen.".to_owned());
+    }
+    figures(context, &mut section, &rows, &hidden, &devices);
+    section
+}
+
+fn op_row(
+    trace: &Trace,
+    found: &Collectives,
+    operation: NameId,
+    tally: &Tally,
+    hidden: Hidden,
+    straggler: Option<&(Tally, String)>,
+) -> [Value; COLUMNS.len()] {
+    let (straggler, late) = straggler.map_or(("", Tally::default()), |(tally, label)| (label, *tally));
+    let messages = found.messages.get(operation.0 as usize).copied().unwrap_or_default();
+    let example = found.example.get(operation.0 as usize).map_or("", |name| trace.names.get(*name));
+    [
+        found.operations.get(operation).into(),
+        example.into(),
+        "kernel".into(),
+        tally.count.into(),
+        Value::ms(tally.total),
+        Value::ms(tally.longest),
+        (tally.total.0 as f64 / tally.count as f64 / 1e3).into(),
+        Value::ms(Ns(hidden.beside_compute_ns)),
+        Value::pct(Ns(hidden.beside_compute_ns), tally.total),
+        straggler.into(),
+        Value::ms(late.total),
+        Value::ms(late.longest),
+        messages.total(),
+        (messages.bytes as f64 / messages.time.0 as f64).into(),
+        (messages.bus_bytes / messages.bus_time.0 as f64).into(),
+        Value::ms(Ns(hidden.exposed_ns)),
+    ]
+}
+
+/// By operation, who spent most time in it.
+fn stragglers(found: &Collectives, trace: &Trace) -> BTreeMap<NameId, (Tally, String)> {
+    let mut slowest: BTreeMap<NameId, (Tally, String)> = BTreeMap::new();
+    for ((operation, label), tally) in found.by_label(trace) {
+        let slower = |(other, _): &(Tally, String)| (tally.total, tally.longest) >= (other.total, other.longest);
+        if slowest.get(&operation).is_none_or(slower) {
+            slowest.insert(operation, (tally, label));
+        }
+    }
+    slowest
+}
+
+/// Sums over all operations, and what part of the devices' windows nothing but communication fills.
+fn figures(
+    context: &Context,
+    section: &mut Section,
+    rows: &[(&str, (NameId, Tally))],
+    hidden: &[Hidden],
+    devices: &[Activity],
+) {
+    let mut all = Tally::default();
+    rows.iter().for_each(|(_, (_, tally))| all.add(*tally));
+    let beside_compute = hidden.iter().fold(Ns::ZERO, |sum, row| sum + Ns(row.beside_compute_ns));
+    let exposed = devices.iter().fold(Ns::ZERO, |sum, device| sum + Ns(device.exposed()));
+    let windows = each_gap(context, &mut |_| {});
+    let window = windows.iter().flatten().fold(Ns::ZERO, |sum, busy| sum + busy.last.since(busy.first));
+    section.figure("count", all.count);
+    section.figure("total_time_ms", Value::ms(all.total));
+    section.figure("compute_overlap_pct", Value::pct(beside_compute, all.total));
+    section.figure("exposed_ms", Value::ms(exposed));
+    section.figure("exposed_pct_of_window", Value::pct(exposed, window));
+}
+
+/// How far each rank is from the median rank in each operation.
+pub(super) fn nccl_rank_skew(context: &Context) -> Section {
+    let trace = context.trace;
+    let Some(found) = Collectives::of(context) else { return missing(context, SKEW_TITLE, &SKEW_COLUMNS) };
+    let by_label = found.by_label(trace);
+    let mut section = section(context, SKEW_TITLE, &SKEW_COLUMNS)
+        .limit("A rank that arrives last waits least: the shortest total may be the cause of the longest.");
+    let mut one_label = true;
+    for (operation, (id, _)) in found.by_operation() {
+        let of_operation = by_label.iter().filter(|((of, _), _)| *of == id);
+        let mut rows: Vec<(i64, &str, &Tally)> =
+            of_operation.map(|((_, label), tally)| (tally.total.0, label.as_str(), tally)).collect();
+        one_label &= rows.len() < 2;
+        rows.sort_unstable_by_key(|row| (row.0, row.1));
+        let total = |at: usize| rows.get(at).map_or(0, |row| row.0) as f64;
+        let median = (total(rows.len().saturating_sub(1) / 2) + total(rows.len() / 2)) / 2.0;
+        let skew = |total: i64| if median > 0.0 { 100.0 * (total as f64 - median) / median } else { 0.0 };
+        rows.sort_by(|a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
+        for (total, label, tally) in rows {
+            let (total_time, longest) = (Value::ms(tally.total), Value::ms(tally.longest));
+            section.row([operation.into(), label.into(), total_time, longest, skew(total).into()]);
+        }
+    }
+    if one_label {
+        section
+            .limits
+            .push("The trace holds one rank: skew shows only where traces of all ranks are in one.".to_owned());
+    }
+    section
+}
+
+/// Communication of each process.
+pub(super) fn nccl_by_pid(context: &Context) -> Section {
+    let trace = context.trace;
+    let Some(found) = Collectives::of(context) else { return missing(context, PID_TITLE, &PID_COLUMNS) };
+    let mut top: BTreeMap<ProcessId, (Ns, &str)> = BTreeMap::new();
+    for ((process, operation), tally) in found.by(&|operation, unit| (unit.0, operation)) {
+        let best = top.entry(process).or_insert((Ns(-1), ""));
+        if tally.total > best.0 {
+            *best = (tally.total, found.operations.get(operation));
+        }
+    }
+    let mut rows: Vec<(ProcessId, Tally)> = found.by(&|_, unit| unit.0).into_iter().collect();
+    rows.sort_by_key(|(_, tally)| std::cmp::Reverse((tally.total, tally.count)));
+    let mut section = section(context, PID_TITLE, &PID_COLUMNS);
+    for (process, tally) in rows {
+        section.row([
+            labels::pid(trace, process),
+            Value::ms(tally.total),
+            tally.count.into(),
+            Value::ms(tally.longest),
+            top.get(&process).map_or("", |top| top.1).into(),
+        ]);
+    }
+    section
+}
+
+fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
+    let trace = context.trace;
+    let hidden = !trace.graph_replays.is_empty() || trace.gpu_ops.is_empty();
+    let why = match (trace.gpu_ops.is_empty(), trace.graph_replays.is_empty()) {
+        (true, true) => "The trace holds no GPU ops.",
+        (_, false) => "No communication kernel was traced; CUDA graphs that were traced as a whole may hide some.",
+        (false, true) => "No communication kernel ran.",
+    };
+    let recapture = if hidden { recapture::command(trace.format, Lacks::Kernels) } else { String::new() };
+    Section::missing(title, columns, why, &recapture)
+}
+
+fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
+    let section = Section::new(title, DERIVED_FROM, columns);
+    if context.trace.devices.len() > 1 { section.limit("Times are summed over devices.") } else { section }
+}

@@ -1,0 +1,364 @@
+//! Sampled hardware counters: NVLink beside collectives, and work per byte of kernels where it was really counted.
+//!
+//! Receiving and sending, and counters of different units, are series of their own; a series of one GPU is held against
+//! what that GPU does.
+
+use super::intervals::{Windows, communication_windows};
+use super::recapture::{self, Lacks};
+use super::{Context, labels};
+use crate::analysis::section::{Section, Value};
+use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind};
+use std::collections::BTreeMap;
+
+const NVLINK_TITLE: &str = "NVLink during collectives";
+const SERIES_TITLE: &str = "NVLink over time";
+const ROOFLINE_TITLE: &str = "Roofline";
+const NVLINK_COLUMNS: [&str; 9] = [
+    "metric_source_id",
+    "metric_names",
+    "samples",
+    "samples_during_nccl",
+    "avg_metric_during_nccl",
+    "avg_metric_outside_nccl",
+    "max_metric_during_nccl",
+    "nccl_activity_correlation",
+    "device_id",
+];
+const SERIES_COLUMNS: [&str; 6] =
+    ["metric_source_id", "metric_name", "timestamp_ns", "timestamp_ms", "metric_value", "nccl_active"];
+const ROOFLINE_COLUMNS: [&str; 7] =
+    ["kernel_name", "total_time_ms", "call_count", "flops", "bytes", "arithmetic_intensity", "achieved_tflops"];
+/// Points of all series together, and rows of the roofline.
+const POINTS: usize = 20_000;
+const ROOFLINE_ROWS: usize = 40;
+
+/// Does the name hold one of these words?
+fn says(name: &str, words: &[String]) -> bool {
+    let name = name.to_lowercase();
+    words.iter().any(|word| name.contains(word.as_str()))
+}
+
+/// The NVLink counters of a trace, each with the times in which its GPU communicates.
+fn nvlink<'a>(context: &'a Context, windows: &'a [Windows]) -> Vec<(&'a MetricSeries, &'a [(Ns, Ns)])> {
+    let series = context.trace.metrics.iter().filter(|series| says(&series.name, &context.signals.nvlink));
+    let of = |series: &MetricSeries| match series.device {
+        Some(device) => windows.get(device.0 as usize),
+        None => windows.last(),
+    };
+    series.map(|series| (series, of(series).map_or(&[][..], Vec::as_slice))).collect()
+}
+
+/// Visits every usable sample of a series with whether it falls into a window; tells how many are unusable.
+fn each_sample(series: &MetricSeries, windows: &[(Ns, Ns)], visit: &mut dyn FnMut(Ns, f64, bool)) -> u64 {
+    let (mut windows, mut unusable) = (windows, 0);
+    for &(time, value) in &series.samples {
+        while let [(_, end), rest @ ..] = windows
+            && *end <= time
+        {
+            windows = rest;
+        }
+        let active = windows.first().is_some_and(|(start, _)| *start <= time);
+        if value.is_finite() {
+            visit(time, value, active);
+        } else {
+            unusable += 1;
+        }
+    }
+    unusable
+}
+
+/// Sums of one series, in and out of windows.
+#[derive(Debug, Clone, Copy, Default)]
+struct Means {
+    inside: f64,
+    samples_inside: u64,
+    outside: f64,
+    samples_outside: u64,
+    max_inside: Option<f64>,
+}
+
+impl Means {
+    fn add(&mut self, value: f64, inside: bool) {
+        if inside {
+            self.inside += value;
+            self.samples_inside += 1;
+            self.max_inside = Some(self.max_inside.map_or(value, |max| max.max(value)));
+        } else {
+            self.outside += value;
+            self.samples_outside += 1;
+        }
+    }
+
+    fn samples(&self) -> u64 {
+        self.samples_inside + self.samples_outside
+    }
+}
+
+/// Pearson's correlation of being in a window (0 or 1) with the value; 0 where either never changes.
+fn correlation(series: &MetricSeries, windows: &[(Ns, Ns)], means: &Means) -> f64 {
+    let samples = means.samples() as f64;
+    let (mean_value, mean_active) = ((means.inside + means.outside) / samples, means.samples_inside as f64 / samples);
+    let (mut both, mut of_value, mut of_active) = (0.0, 0.0, 0.0);
+    each_sample(series, windows, &mut |_, value, active| {
+        let (value, active) = (value - mean_value, f64::from(u8::from(active)) - mean_active);
+        both += value * active;
+        of_value += value * value;
+        of_active += active * active;
+    });
+    if of_value > 0.0 && of_active > 0.0 { both / (of_value.sqrt() * of_active.sqrt()) } else { 0.0 }
+}
+
+/// What NVLink carries while the GPU communicates, and otherwise.
+pub(super) fn nvlink_during_nccl(context: &Context) -> Section {
+    let windows = communication_windows(context);
+    let series = nvlink(context, &windows);
+    if series.is_empty() {
+        return no_nvlink(context, NVLINK_TITLE, &NVLINK_COLUMNS);
+    }
+    if windows.iter().all(Vec::is_empty) {
+        let why = "NVLink was sampled, but no communication kernel was traced.";
+        return Section::missing(NVLINK_TITLE, &NVLINK_COLUMNS, why, "");
+    }
+    let mut section = nvlink_section(&series, NVLINK_TITLE, &NVLINK_COLUMNS).limit(
+        "A sample counts as during a collective where its time falls into one; it may stand for time before it.",
+    );
+    let mut unusable = 0;
+    let mut rows: Vec<(Means, f64, &MetricSeries)> = Vec::new();
+    for (series, windows) in series {
+        let mut means = Means::default();
+        unusable += each_sample(series, windows, &mut |_, value, inside| means.add(value, inside));
+        rows.push((means, correlation(series, windows, &means), series));
+    }
+    let during =
+        |means: &Means| if means.samples_inside > 0 { means.inside / means.samples_inside as f64 } else { 0.0 };
+    rows.sort_by(|a, b| {
+        let by_value = during(&b.0).total_cmp(&during(&a.0)).then(b.1.total_cmp(&a.1));
+        by_value.then_with(|| (a.2.source, &a.2.name).cmp(&(b.2.source, &b.2.name)))
+    });
+    for (means, correlation, series) in rows {
+        section.row([
+            series.source.into(),
+            series.name.as_str().into(),
+            means.samples().into(),
+            means.samples_inside.into(),
+            (means.inside / means.samples_inside as f64).into(),
+            (means.outside / means.samples_outside as f64).into(),
+            means.max_inside.into(),
+            correlation.into(),
+            series.device.map_or(Value::Null, |device| labels::device(context.trace, device)),
+        ]);
+    }
+    if unusable > 0 {
+        section.limits.push(format!("{unusable} samples hold no number and are left out."));
+    }
+    section
+}
+
+/// The samples themselves, thinned out evenly where there are many.
+pub(super) fn nvlink_timeseries(context: &Context) -> Section {
+    let windows = communication_windows(context);
+    let series = nvlink(context, &windows);
+    if series.is_empty() {
+        return no_nvlink(context, SERIES_TITLE, &SERIES_COLUMNS);
+    }
+    let all = series.iter().map(|(series, _)| series.samples.len()).sum::<usize>();
+    let each = if all > POINTS { (POINTS / series.len()).max(1) } else { usize::MAX };
+    let mut points: Vec<(Ns, &MetricSeries, f64, bool)> = Vec::new();
+    for (series, windows) in &series {
+        let (mut at, mut taken, samples) = (0, 0, series.samples.len());
+        each_sample(series, windows, &mut |time, value, active| {
+            if at == evenly(taken, each, samples) {
+                points.push((time, series, value, active));
+                taken += 1;
+            }
+            at += 1;
+        });
+    }
+    points.sort_by(|a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
+    let mut section = nvlink_section(&series, SERIES_TITLE, &SERIES_COLUMNS);
+    if all > POINTS {
+        section
+            .limits
+            .push(format!("Of {all} samples every series shows up to {each}, evenly spaced, first and last included."));
+    }
+    for (time, series, value, active) in points {
+        let (source, name) = (series.source.into(), series.name.as_str().into());
+        section.row([source, name, time.into(), Value::ms(time), value.into(), active.into()]);
+    }
+    section.rows_in_all = all as u64;
+    section
+}
+
+/// The sample that is the `nth` of `wanted` spread evenly from the first of `all` to the last.
+fn evenly(nth: usize, wanted: usize, all: usize) -> usize {
+    if all <= wanted {
+        return nth;
+    }
+    let last = (all as u64 - 1) * nth as u64;
+    if wanted < 2 { 0 } else { (last / (wanted as u64 - 1)) as usize }
+}
+
+fn no_nvlink(context: &Context, title: &str, columns: &[&str]) -> Section {
+    let recapture = recapture::command(context.trace.format, Lacks::LinkCounters);
+    Section::missing(title, columns, "The trace holds no samples of NVLink counters.", &recapture)
+}
+
+fn nvlink_section(series: &[(&MetricSeries, &[(Ns, Ns)])], title: &str, columns: &[&str]) -> Section {
+    let section = Section::new(title, "sampled NVLink counters and communication kernels of the same GPU", columns)
+        .limit("Values are in the unit that the counter's name gives.");
+    if series.iter().all(|(series, _)| series.device.is_some()) {
+        return section;
+    }
+    section.limit("A counter whose source names no GPU is held against the communication of all GPUs.")
+}
+
+/// What one kernel did, all its instances together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Done {
+    /// Time with at least one instance running, per device, summed.
+    time: Ns,
+    calls: u64,
+    flops: f64,
+    bytes: f64,
+}
+
+/// Floating point operations and bytes of each kernel, where both were counted.
+pub(super) fn roofline(context: &Context) -> Section {
+    let signals = &context.signals;
+    let (flops, shares_of_flops) = counters(context, &signals.flops);
+    let (bytes, shares_of_bytes) = counters(context, &signals.dram_bytes);
+    if flops.is_empty() || bytes.is_empty() {
+        let why = if shares_of_flops || shares_of_bytes {
+            "Sampled throughput in per cent is no count of operations or bytes, and nothing is made up from it; Nsight \
+             Compute counts both."
+        } else {
+            "The trace holds no counters of floating point operations and of bytes of device memory; Nsight Compute \
+             counts both."
+        };
+        let recapture = recapture::command(context.trace.format, Lacks::WorkCounters);
+        return Section::missing(ROOFLINE_TITLE, &ROOFLINE_COLUMNS, why, &recapture);
+    }
+    let mut done = instances(context);
+    let mut unused = 0;
+    for series in flops {
+        unused += u32::from(!share_out(context, series, &mut done, &|done, part| done.flops += part));
+    }
+    for series in bytes {
+        unused += u32::from(!share_out(context, series, &mut done, &|done, part| done.bytes += part));
+    }
+    let mut section = roofline_rows(context, &done);
+    if unused > 0 {
+        section.limits.push(format!("{unused} counters name no GPU of the trace and are left out."));
+    }
+    section
+}
+
+/// The series that count, and whether there are some that tell only shares of a peak.
+fn counters<'a>(context: &'a Context, words: &[String]) -> (Vec<&'a MetricSeries>, bool) {
+    let named = || context.trace.metrics.iter().filter(|series| says(&series.name, words));
+    let is_share = |series: &&MetricSeries| series.name.contains('%');
+    (named().filter(|series| !is_share(series)).collect(), named().any(|series| is_share(&series)))
+}
+
+/// The time of every kernel's instances without what they overlap each other.
+fn instances(context: &Context) -> Vec<Done> {
+    let mut done = vec![Done::default(); context.trace.names.len()];
+    each_piece(context, None, &mut |op, start, end| {
+        if let Some(done) = done.get_mut(op.name.0 as usize) {
+            done.time += end.since(start).max(Ns::ZERO);
+            done.calls += 1;
+        }
+    });
+    done
+}
+
+/// Visits the kernels by start with the part of each that no earlier one of its name on its device covers.
+fn each_piece(context: &Context, device: Option<DeviceId>, visit: &mut dyn FnMut(&GpuOp, Ns, Ns)) {
+    let mut reach: BTreeMap<(NameId, DeviceId), Ns> = BTreeMap::new();
+    let kernels = context.trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel);
+    for op in kernels.filter(|op| device.is_none_or(|device| op.device == device)) {
+        let reach = reach.entry((op.name, op.device)).or_insert(op.start);
+        visit(&op, op.start.max(*reach), op.end());
+        *reach = (*reach).max(op.end());
+    }
+}
+
+/// Splits each sample over the kernels that run while it lasts, by time. False for a source that is no known GPU.
+fn share_out(context: &Context, series: &MetricSeries, done: &mut [Done], add: &dyn Fn(&mut Done, f64)) -> bool {
+    let only = (context.trace.devices.len() == 1).then_some(DeviceId(0));
+    let (Some(device), Some(last)) = (series.device.or(only), last_spacing(series)) else { return false };
+    let mut kernel_time = vec![0_i64; series.samples.len()];
+    each_share(context, device, series, last, &mut |sample, _, time| {
+        kernel_time.get_mut(sample).into_iter().for_each(|sum| *sum = sum.saturating_add(time));
+    });
+    each_share(context, device, series, last, &mut |sample, op, time| {
+        let (Some((_, value)), Some(all)) = (series.samples.get(sample), kernel_time.get(sample)) else { return };
+        if let (Some(done), true) = (done.get_mut(op.name.0 as usize), value.is_finite()) {
+            add(done, value * (time as f64 / *all as f64));
+        }
+    });
+    true
+}
+
+/// Visits what each kernel has of each sample's time: a sample lasts until the next one, the last as long as `last`.
+fn each_share(
+    context: &Context,
+    device: DeviceId,
+    series: &MetricSeries,
+    last: Ns,
+    visit: &mut dyn FnMut(usize, &GpuOp, i64),
+) {
+    let samples = &series.samples;
+    let span = |at: usize| {
+        let start = samples.get(at)?.0;
+        Some((start, samples.get(at + 1).map_or(start + last, |next| next.0)))
+    };
+    let mut first = 0;
+    each_piece(context, Some(device), &mut |op, start, end| {
+        while span(first).is_some_and(|(_, sample_end)| sample_end <= op.start) {
+            first += 1;
+        }
+        let mut at = first;
+        while let Some((sample_start, sample_end)) = span(at)
+            && sample_start < end
+        {
+            let time = end.min(sample_end).since(start.max(sample_start));
+            if time > Ns::ZERO {
+                visit(at, op, time.0);
+            }
+            at += 1;
+        }
+    });
+}
+
+/// The median distance of two samples; `None` where there are fewer than two.
+fn last_spacing(series: &MetricSeries) -> Option<Ns> {
+    let times = series.samples.iter().map(|sample| sample.0);
+    let mut spacing: Vec<i64> = times.clone().zip(times.skip(1)).map(|(this, next)| next.since(this).0).collect();
+    spacing.sort_unstable();
+    spacing.get(spacing.len() / 2).map(|&spacing| Ns(spacing))
+}
+
+fn roofline_rows(context: &Context, done: &[Done]) -> Section {
+    let mut section =
+        Section::new(ROOFLINE_TITLE, "counters of operations and bytes, kernels of the same GPU", &ROOFLINE_COLUMNS)
+            .limit("A sample is split over the kernels that run while it lasts, by time: an estimate where several do.")
+            .limit("Rates are over all time of a kernel, sampled or not.");
+    let mut rows: Vec<(NameId, &Done)> = (0..).map(NameId).zip(done).collect();
+    rows.retain(|(_, done)| done.flops > 0.0 && done.bytes > 0.0 && done.time > Ns::ZERO);
+    rows.sort_by_key(|(name, done)| (std::cmp::Reverse(done.time), *name));
+    let all = rows.len();
+    for (name, done) in rows.into_iter().take(ROOFLINE_ROWS) {
+        section.row([
+            labels::kernel(context.trace, name),
+            Value::ms(done.time),
+            done.calls.into(),
+            done.flops.into(),
+            done.bytes.into(),
+            (done.flops / done.bytes).into(),
+            (done.flops / done.time.0 as f64 / 1e3).into(),
+        ]);
+    }
+    section.rows_in_all = all as u64;
+    section
+}

@@ -1,0 +1,338 @@
+//! What runs on each GPU at each moment, from one pass over the ops by start: time by what runs together, idle gaps,
+//! windows of communication; and the few longest of many things.
+//!
+//! Time on one device never mixes with time on another. Functions take visitors as `dyn`: they are compiled once.
+
+use super::Context;
+use crate::trace::{GpuOp, Ns, OpKind};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What a GPU is busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    Compute,
+    Communication,
+    Copy,
+    Set,
+    /// A CUDA graph that was traced as a whole: what its kernels do is not known.
+    Replay,
+}
+
+impl Class {
+    pub(super) const ALL: [Self; 5] = [Self::Compute, Self::Communication, Self::Copy, Self::Set, Self::Replay];
+
+    pub(super) fn of(context: &Context, op: &GpuOp) -> Self {
+        match op.kind {
+            OpKind::Kernel if context.is_communication(op.name) => Self::Communication,
+            OpKind::Kernel => Self::Compute,
+            OpKind::Copy => Self::Copy,
+            OpKind::Set => Self::Set,
+        }
+    }
+
+    /// In a mask of what runs.
+    pub(super) const fn bit(self) -> usize {
+        1 << self as usize
+    }
+}
+
+/// Something that keeps a GPU busy: an op, or a graph that was traced as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Work {
+    pub(super) start: Ns,
+    pub(super) end: Ns,
+    /// The device's place in the trace.
+    pub(super) device: usize,
+    pub(super) class: Class,
+    /// The op's place in the trace; graphs count on from the last op.
+    pub(super) at: usize,
+}
+
+/// Visits all work of all devices by start.
+pub(super) fn each_work(context: &Context, visit: &mut dyn FnMut(Work)) {
+    let trace = context.trace;
+    let mut replays = (trace.gpu_ops.len()..).zip(&trace.graph_replays).map(|(at, replay)| {
+        let (start, end) = (replay.start, replay.start + replay.duration);
+        Work { start, end, device: replay.device.0 as usize, class: Class::Replay, at }
+    });
+    let mut replay = replays.next();
+    for (at, op) in trace.gpu_ops.iter().enumerate() {
+        while let Some(work) = replay.take_if(|work| work.start <= op.start) {
+            visit(work);
+            replay = replays.next();
+        }
+        let class = Class::of(context, &op);
+        visit(Work { start: op.start, end: op.end(), device: op.device.0 as usize, class, at });
+    }
+    replay.into_iter().chain(replays).for_each(visit);
+}
+
+/// Sets of classes.
+const MASKS: usize = 1 << Class::ALL.len();
+const ONLY_COMMUNICATION: usize = Class::Communication.bit();
+
+/// How the time of one device was spent.
+#[derive(Debug, Clone)]
+pub(super) struct Activity {
+    /// Time by the set of classes that ran in it.
+    by_mask: [i64; MASKS],
+    /// The most that ran at one moment.
+    pub(super) most: usize,
+}
+
+impl Activity {
+    /// Time in which something of each of these classes ran.
+    pub(super) fn with_all(&self, bits: usize) -> i64 {
+        self.sum(&|mask| mask & bits == bits)
+    }
+
+    /// Time in which something of the class ran, and something of another.
+    pub(super) fn shared(&self, class: Class) -> i64 {
+        self.sum(&|mask| mask & class.bit() != 0 && mask != class.bit())
+    }
+
+    /// Time in which nothing but communication ran.
+    pub(super) fn exposed(&self) -> i64 {
+        self.sum(&|mask| mask == ONLY_COMMUNICATION)
+    }
+
+    fn sum(&self, wanted: &dyn Fn(usize) -> bool) -> i64 {
+        let chosen = self.by_mask.iter().enumerate().filter(|(mask, _)| wanted(*mask));
+        chosen.fold(0, |sum, (_, time)| sum.wrapping_add(*time))
+    }
+}
+
+/// What runs beside the communication of one row of a table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Hidden {
+    /// Of the sum of its durations, the part in which the same device computes.
+    pub(super) beside_compute_ns: i64,
+    /// Time in which it runs and nothing but communication does.
+    pub(super) exposed_ns: i64,
+}
+
+/// The passing of time on one device.
+#[derive(Debug)]
+struct Lane {
+    /// End, class and row of what runs, the first to end on top.
+    ends: BinaryHeap<Reverse<(Ns, u32, u32)>>,
+    running: [u32; Class::ALL.len()],
+    running_by_row: Vec<u32>,
+    mask: usize,
+    now: Ns,
+    activity: Activity,
+}
+
+/// How each device spent its time, and what ran beside each row's communication; `row` names the row of a piece of
+/// communication, below `rows`.
+pub(super) fn sweep(
+    context: &Context,
+    rows: usize,
+    row: &mut dyn FnMut(&Work) -> usize,
+) -> (Vec<Activity>, Vec<Hidden>) {
+    let mut hidden = vec![Hidden::default(); rows];
+    let mut lanes: Vec<Lane> = context.trace.devices.iter().map(|_| Lane::new(rows)).collect();
+    each_work(context, &mut |work| {
+        let Some(lane) = lanes.get_mut(work.device) else { return };
+        let row = if work.class == Class::Communication { row(&work) } else { 0 };
+        if work.end > work.start {
+            lane.start(&work, row as u32, &mut hidden);
+        }
+    });
+    lanes.iter_mut().for_each(|lane| lane.end_until(Ns(i64::MAX), &mut hidden));
+    (lanes.into_iter().map(|lane| lane.activity).collect(), hidden)
+}
+
+impl Lane {
+    fn new(rows: usize) -> Self {
+        Self {
+            ends: BinaryHeap::new(),
+            running: [0; Class::ALL.len()],
+            running_by_row: vec![0; rows],
+            mask: 0,
+            now: Ns::ZERO,
+            activity: Activity { by_mask: [0; MASKS], most: 0 },
+        }
+    }
+
+    fn start(&mut self, work: &Work, row: u32, hidden: &mut [Hidden]) {
+        self.end_until(work.start, hidden);
+        self.pass_to(work.start);
+        if work.class == Class::Communication {
+            self.count(row, false, hidden);
+        }
+        if let Some(running) = self.running.get_mut(work.class as usize) {
+            *running += 1;
+        }
+        self.mask |= work.class.bit();
+        self.ends.push(Reverse((work.end, work.class as u32, row)));
+        self.activity.most = self.activity.most.max(self.ends.len());
+    }
+
+    /// What ends at a moment is gone before something else starts in it.
+    fn end_until(&mut self, time: Ns, hidden: &mut [Hidden]) {
+        while let Some(&Reverse((end, class, row))) = self.ends.peek()
+            && end <= time
+        {
+            self.pass_to(end);
+            self.ends.pop();
+            if class == Class::Communication as u32 {
+                self.count(row, true, hidden);
+            }
+            if let Some(running) = self.running.get_mut(class as usize) {
+                *running -= 1;
+                self.mask &= if *running == 0 { !(1 << class) } else { !0 };
+            }
+        }
+    }
+
+    fn pass_to(&mut self, time: Ns) {
+        if let Some(passed) = self.activity.by_mask.get_mut(self.mask) {
+            *passed = passed.wrapping_add(time.since(self.now).0);
+        }
+        self.now = time;
+    }
+
+    /// Running totals at the end minus those at the start are what passed in between.
+    fn count(&mut self, row: u32, ends: bool, hidden: &mut [Hidden]) {
+        let (Some(hidden), Some(running)) = (hidden.get_mut(row as usize), self.running_by_row.get_mut(row as usize))
+        else {
+            return;
+        };
+        let (beside_compute, exposed) = (self.activity.with_all(Class::Compute.bit()), self.activity.exposed());
+        if ends {
+            *running -= 1;
+            hidden.beside_compute_ns = hidden.beside_compute_ns.wrapping_add(beside_compute);
+        } else {
+            hidden.beside_compute_ns = hidden.beside_compute_ns.wrapping_sub(beside_compute);
+        }
+        if *running == 0 {
+            hidden.exposed_ns = hidden.exposed_ns.wrapping_add(if ends { exposed } else { -exposed });
+        }
+        *running += u32::from(!ends);
+    }
+}
+
+/// Time in which a device ran nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub(super) device: usize,
+    pub(super) start: Ns,
+    pub(super) end: Ns,
+    /// [`Work::at`] of what ended it.
+    pub(super) next: usize,
+}
+
+/// First start and last end on one device, and the time with work in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Busy {
+    pub(super) first: Ns,
+    pub(super) last: Ns,
+    pub(super) busy: Ns,
+}
+
+/// Visits the gaps of all devices and tells how busy each was; `None` for one without work.
+pub(super) fn each_gap(context: &Context, visit: &mut dyn FnMut(Gap)) -> Vec<Option<Busy>> {
+    let mut devices = vec![None; context.trace.devices.len()];
+    each_work(context, &mut |work| {
+        let Some(device) = devices.get_mut(work.device) else { return };
+        let device = device.get_or_insert(Busy { first: work.start, last: work.start, busy: Ns::ZERO });
+        if work.start > device.last {
+            visit(Gap { device: work.device, start: device.last, end: work.start, next: work.at });
+        }
+        device.busy += work.end.since(work.start.max(device.last)).max(Ns::ZERO);
+        device.last = device.last.max(work.end);
+    });
+    devices
+}
+
+/// Start and end of the times in which something runs, in order, none touching the next.
+pub(super) type Windows = Vec<(Ns, Ns)>;
+
+/// When each device communicates; one more entry says when any does.
+pub(super) fn communication_windows(context: &Context) -> Vec<Windows> {
+    let any = context.trace.devices.len();
+    let mut windows: Vec<Windows> = vec![Windows::new(); any + 1];
+    each_work(context, &mut |work| {
+        if work.class != Class::Communication || work.end <= work.start {
+            return;
+        }
+        for device in [work.device, any] {
+            let Some(windows) = windows.get_mut(device) else { continue };
+            match windows.last_mut() {
+                Some(last) if work.start <= last.1 => last.1 = last.1.max(work.end),
+                _ => windows.push((work.start, work.end)),
+            }
+        }
+    });
+    windows
+}
+
+/// One of the longest things: longer ones first, then earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Long {
+    pub(super) duration: Ns,
+    start: Reverse<Ns>,
+    place: Reverse<(u8, u32)>,
+}
+
+impl Long {
+    pub(super) fn start(&self) -> Ns {
+        self.start.0
+    }
+
+    /// What sort of thing it is, as the caller numbers them.
+    pub(super) fn sort(&self) -> u8 {
+        self.place.0.0
+    }
+
+    /// Its place among things of its sort.
+    pub(super) fn at(&self) -> usize {
+        self.place.0.1 as usize
+    }
+}
+
+/// Keeps the longest of many things.
+#[derive(Debug)]
+pub(super) struct Longest {
+    keep: usize,
+    kept: BinaryHeap<Reverse<Long>>,
+    /// How many there were.
+    pub(super) seen: u64,
+}
+
+impl Longest {
+    pub(super) fn new(keep: usize) -> Self {
+        Self { keep, kept: BinaryHeap::with_capacity(keep + 1), seen: 0 }
+    }
+
+    pub(super) fn offer(&mut self, duration: Ns, start: Ns, sort: u8, at: usize) {
+        self.seen += 1;
+        let full = self.kept.len() >= self.keep;
+        if full && self.kept.peek().is_none_or(|Reverse(shortest)| duration < shortest.duration) {
+            return;
+        }
+        self.kept.push(Reverse(Long { duration, start: Reverse(start), place: Reverse((sort, at as u32)) }));
+        if full {
+            self.kept.pop();
+        }
+    }
+
+    /// The longest first.
+    pub(super) fn ranked(self) -> impl Iterator<Item = Long> {
+        self.kept.into_sorted_vec().into_iter().map(|Reverse(long)| long)
+    }
+}
+
+/// This percentile of `count` sorted values by linear interpolation at `percent/100 * (count - 1)`; `None` of none.
+pub(super) fn interpolate(count: usize, percent: u64, at: &dyn Fn(usize) -> Option<i64>) -> Option<f64> {
+    let place = percent.min(100) * (count as u64).checked_sub(1)?;
+    let (below, part) = ((place / 100) as usize, place % 100);
+    let low = at(below)?;
+    if part == 0 {
+        return Some(low as f64);
+    }
+    let high = at(below + 1)?;
+    Some(low as f64 + high.saturating_sub(low) as f64 * part as f64 / 100.0)
+}

@@ -1,0 +1,149 @@
+//! Small traces for tests, and the public fixture of the tool that these sections replace.
+
+use super::Context;
+use crate::analysis::section::{Record, Section, Value};
+use crate::trace::{
+    DeviceId, Format, GpuOp, GraphReplay, MetricSeries, NameId, Ns, OpKind, ProcessId, Span, Trace, TraceBuilder,
+};
+use std::path::Path;
+
+/// A trace put together op by op; times in nanoseconds, start and end.
+pub(super) struct Small(pub(super) TraceBuilder);
+
+impl Small {
+    pub(super) fn new() -> Self {
+        Self(TraceBuilder::new("small", Format::NsysSqlite))
+    }
+
+    pub(super) fn device(&mut self, device: u32) -> DeviceId {
+        self.0.device(&device.to_string(), "")
+    }
+
+    pub(super) fn process(&mut self, pid: i64) -> ProcessId {
+        self.0.process(pid, "")
+    }
+
+    /// An op of process `10 + device` on stream 7; its name says what it is.
+    pub(super) fn op(&mut self, device: u32, name: &str, start: i64, end: i64) {
+        let process = self.process(10 + i64::from(device));
+        self.op_of(process, device, 7, name, start, end, None);
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a row of a trace")]
+    pub(super) fn op_of(
+        &mut self,
+        process: ProcessId,
+        device: u32,
+        stream: i64,
+        name: &str,
+        start: i64,
+        end: i64,
+        correlation: Option<u32>,
+    ) {
+        let kind = match name {
+            _ if name.starts_with("Memcpy") || name.starts_with("[CUDA memcpy") => OpKind::Copy,
+            _ if name.starts_with("Memset") => OpKind::Set,
+            _ => OpKind::Kernel,
+        };
+        let device = self.device(device);
+        let name = self.0.trace.names.intern(name);
+        let op = GpuOp { start: Ns(start), duration: Ns(end - start), name, device, stream, process, kind };
+        self.0.trace.gpu_ops.push(op, correlation);
+    }
+
+    pub(super) fn call(&mut self, process: ProcessId, name: &str, start: i64, end: i64, correlation: Option<u32>) {
+        let thread = self.0.thread(process, 9);
+        let name: NameId = self.0.trace.calls.names.intern(name);
+        self.0.call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
+    }
+
+    pub(super) fn replay(&mut self, device: u32, start: i64, end: i64) {
+        let device = self.device(device);
+        self.0.trace.graph_replays.push(GraphReplay { start: Ns(start), duration: Ns(end - start), device });
+    }
+
+    pub(super) fn metric(&mut self, source: i64, device: Option<u32>, name: &str, samples: &[(i64, f64)]) {
+        let device = device.map(|device| self.device(device));
+        let samples = samples.iter().map(|&(time, value)| (Ns(time), value)).collect();
+        self.0.trace.metrics.push(MetricSeries { source, device, name: name.to_owned(), samples });
+    }
+
+    pub(super) fn section(self, section: fn(&Context) -> Section) -> Section {
+        section(&Context::new(&self.0.finish(), 30))
+    }
+}
+
+/// The file below `../shared`; `None`, and said so, where it is missing.
+pub(super) fn shared(file: &str) -> Option<std::path::PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(file);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: no {}", path.display());
+    None
+}
+
+pub(super) fn read_json(file: &str) -> Option<serde_json::Value> {
+    Some(serde_json::from_slice(&std::fs::read(shared(file)?).unwrap()).unwrap())
+}
+
+/// The fixture as a reader of exports would hand it over, and the numbers that were recomputed for it by hand.
+pub(super) fn fixture() -> Option<(Trace, serde_json::Value)> {
+    const FOLDER: &str = "spec/data/golden";
+    let tables = read_json(&format!("{FOLDER}/nsys_fixture.json"))?["tables"].take();
+    let expected = read_json(&format!("{FOLDER}/nsys_fixture.expected.json"))?["expected"].take();
+    let rows = |table: &str| tables[table]["rows"].as_array().unwrap().clone();
+    let strings: Vec<(i64, String)> = rows("StringIds").iter().map(|row| (int(&row[0]), text(&row[1]))).collect();
+    let named = |id: &serde_json::Value| strings.iter().find(|string| string.0 == int(id)).unwrap().1.clone();
+    let mut small = Small::new();
+    for row in rows("CUPTI_ACTIVITY_KIND_KERNEL") {
+        let (process, name) = (small.process(int(&row[5]) >> 24), named(&row[7]));
+        let correlation = Some(int(&row[6]) as u32);
+        small.op_of(process, int(&row[2]) as u32, int(&row[4]), &name, int(&row[0]), int(&row[1]), correlation);
+    }
+    for row in rows("CUPTI_ACTIVITY_KIND_MEMCPY") {
+        let name = ["", "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"][int(&row[5]) as usize];
+        let process = small.process(-1);
+        small.op_of(process, int(&row[2]) as u32, int(&row[3]), name, int(&row[0]), int(&row[1]), None);
+        small.0.bytes_of_last_op(int(&row[4]) as u64);
+    }
+    for row in rows("CUPTI_ACTIVITY_KIND_RUNTIME") {
+        let process = small.process(int(&row[3]) >> 24);
+        small.call(process, &named(&row[2]), int(&row[0]), int(&row[1]), row[4].as_u64().map(|id| id as u32));
+    }
+    for row in rows("TARGET_INFO_GPU_METRICS") {
+        let samples = rows("GPU_METRICS").into_iter().filter(|sample| sample[1] == row[0]);
+        let samples: Vec<(i64, f64)> = samples.map(|sample| (int(&sample[0]), sample[3].as_f64().unwrap())).collect();
+        small.metric(0, Some(0), &text(&row[1]), &samples);
+    }
+    Some((small.0.finish(), expected))
+}
+
+fn int(value: &serde_json::Value) -> i64 {
+    value.as_i64().unwrap()
+}
+
+fn text(value: &serde_json::Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// The number of this name.
+pub(super) fn number(record: &Record, name: &str) -> f64 {
+    record.get(name).and_then(Value::number).unwrap_or_else(|| panic!("{name} in {record:?}"))
+}
+
+/// The words of this name.
+pub(super) fn words<'a>(record: &'a Record, name: &str) -> &'a str {
+    record.get(name).and_then(Value::text).unwrap_or_else(|| panic!("{name} in {record:?}"))
+}
+
+/// The row whose column says this.
+pub(super) fn row<'a>(section: &'a Section, column: &str, value: &str) -> &'a Record {
+    section.rows.iter().find(|row| row.get(column).and_then(Value::text) == Some(value)).unwrap()
+}
+
+/// Equal but for the last digits of a double.
+pub(super) fn close(ours: f64, theirs: &serde_json::Value) {
+    let theirs = theirs.as_f64().unwrap();
+    assert!((ours - theirs).abs() <= 1e-9 * theirs.abs().max(1.0), "{ours} is not {theirs}");
+}

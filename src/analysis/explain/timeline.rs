@@ -1,0 +1,151 @@
+//! The longest single things of a trace, from both sides of the bus.
+
+use super::idle::{Cause, gap_before};
+use super::intervals::{Class, Long, Longest, each_gap};
+use super::recapture::{self, Lacks};
+use super::{Context, labels};
+use crate::analysis::section::{Section, Value};
+use crate::rules::names;
+use crate::rules::signals::CallKind;
+use crate::trace::{Ns, OpKind};
+
+const TITLE: &str = "Longest events";
+const COLUMNS: [&str; 11] = [
+    "event_name",
+    "event_class",
+    "lane",
+    "pid",
+    "stream_id",
+    "start_ns",
+    "end_ns",
+    "duration_ns",
+    "duration_ms",
+    "start_ms",
+    "end_ms",
+];
+const SHOWN: usize = 50;
+
+/// Sorts of things, as [`Longest`] knows them.
+const OP: u8 = 0;
+const CALL: u8 = 1;
+const GAP: u8 = 2;
+
+/// One of the longest, in the words of the table.
+struct Event {
+    name: String,
+    class: &'static str,
+    lane: String,
+    pid: Value,
+    stream: Value,
+    start: Ns,
+    end: Ns,
+}
+
+/// The longest kernels, copies, blocking calls and idle gaps.
+pub(super) fn timeline_events(context: &Context) -> Section {
+    let trace = context.trace;
+    let (mut longest, mut gpu, mut cpu) = (Longest::new(SHOWN), Ns::ZERO, Ns::ZERO);
+    for (at, op) in trace.gpu_ops.iter().enumerate() {
+        if op.kind != OpKind::Set {
+            longest.offer(op.duration, op.start, OP, at);
+        }
+        gpu += if op.kind == OpKind::Kernel { op.duration } else { Ns::ZERO };
+    }
+    for (at, call) in trace.calls.iter().enumerate() {
+        cpu += call.duration;
+        if matches!(context.call_kind(call.name), CallKind::Synchronize | CallKind::CopyBlocking) {
+            longest.offer(call.duration, call.start, CALL, at);
+        }
+    }
+    each_gap(context, &mut |gap| longest.offer(gap.end.since(gap.start), gap.start, GAP, gap.next));
+    if longest.seen == 0 {
+        let recapture = recapture::command(trace.format, Lacks::Kernels);
+        return Section::missing(TITLE, &COLUMNS, "The trace holds neither GPU ops nor blocking calls.", &recapture);
+    }
+    let seen = longest.seen;
+    let mut events: Vec<Event> = longest.ranked().filter_map(|long| event(context, &long)).collect();
+    let origin = events.iter().map(|event| event.start).min().unwrap_or(Ns::ZERO);
+    let mut section = Section::new(TITLE, "kernels, copies, blocking calls and idle gaps of each GPU", &COLUMNS)
+        .limit("start_ms and end_ms count from the earliest row.")
+        .limit("total_cpu_time_ms sums API calls over all threads: it is no wall time.");
+    section.figure("t0_ns", origin);
+    section.figure("total_gpu_time_ms", Value::ms(gpu));
+    section.figure("total_cpu_time_ms", Value::ms(cpu));
+    for event in events.drain(..) {
+        let duration = event.end.since(event.start);
+        section.row([
+            event.name.into(),
+            event.class.into(),
+            event.lane.into(),
+            event.pid,
+            event.stream,
+            event.start.into(),
+            event.end.into(),
+            duration.into(),
+            Value::ms(duration),
+            Value::ms(event.start.since(origin)),
+            Value::ms(event.end.since(origin)),
+        ]);
+    }
+    section.rows_in_all = seen;
+    section
+}
+
+fn event(context: &Context, long: &Long) -> Option<Event> {
+    match long.sort() {
+        OP => op(context, long.at()),
+        CALL => call(context, long.at()),
+        _ => gap(context, long),
+    }
+}
+
+fn op(context: &Context, at: usize) -> Option<Event> {
+    let (trace, op) = (context.trace, context.trace.gpu_ops.get(at)?);
+    let name = names::demangle(trace.names.get(op.name)).into_owned();
+    let (class, head) = match Class::of(context, &op) {
+        Class::Communication => ("nccl", "GPU"),
+        Class::Compute => (if moves_memory(context, &name) { "memory_kernel" } else { "cuda_kernel" }, "GPU"),
+        Class::Copy | Class::Set | Class::Replay => ("memcpy", "Copy"),
+    };
+    let (pid, stream, lane) = (labels::pid(trace, op.process), labels::stream(&op), labels::lane(trace, head, &op));
+    Some(Event { name, class, lane, pid, stream, start: op.start, end: op.end() })
+}
+
+/// By the kernel's own name: template arguments speak of loads in every other kernel.
+fn moves_memory(context: &Context, demangled: &str) -> bool {
+    let short = names::short(demangled).to_ascii_lowercase();
+    context.signals.memory_kernels.iter().any(|word| short.contains(word.as_str()))
+}
+
+fn call(context: &Context, at: usize) -> Option<Event> {
+    let (trace, call) = (context.trace, context.trace.calls.get(at)?);
+    let thread = trace.threads.get(call.thread.0 as usize)?;
+    let process = trace.processes.get(thread.process.0 as usize)?;
+    let class = match context.call_kind(call.name) {
+        CallKind::CopyBlocking => "blocking_memcpy",
+        _ => "sync_api",
+    };
+    Some(Event {
+        name: trace.calls.names.get(call.name).to_owned(),
+        class,
+        lane: format!("CPU pid {} tid {}", process.pid, thread.tid),
+        pid: labels::pid(trace, thread.process),
+        stream: Value::Null,
+        start: call.start,
+        end: call.end(),
+    })
+}
+
+fn gap(context: &Context, long: &Long) -> Option<Event> {
+    let gap = gap_before(context, long.start(), long.at())?;
+    let device = context.trace.devices.get(gap.device)?;
+    Some(Event {
+        name: format!("GPU idle ({})", Cause::of(context, &gap).word()),
+        class: "gpu_idle",
+        lane: format!("GPU {}", device.id),
+        pid: Value::Null,
+        stream: Value::Null,
+        start: gap.start,
+        end: gap.end,
+    })
+}
