@@ -178,7 +178,7 @@ struct Opening {
 
 impl Openings {
     /// More are not worth comparing with.
-    const KEPT: usize = 8;
+    const KEPT: usize = 12;
     /// Longer ones hold ids or names.
     const LONGEST: usize = 64;
     const TAIL: usize = 8;
@@ -225,6 +225,8 @@ impl Sink for TorchReader {
             Class::Gpu(kind) => return self.gpu_op(&fields, kind, at),
             Class::PythonFrame if want_clues => keep_clue(&mut clues.python_frames, fields.name),
             Class::Annotation { .. } if want_clues => keep_clue(&mut clues.annotations, fields.name),
+            // One a process or thread: they stand in front of a merged trace and would take all places.
+            _ if phase == b"M" => {}
             _ => self.openings.learn(text.get(..read).unwrap_or_default(), class),
         }
         self.count(class);
