@@ -11,7 +11,7 @@
 mod blocks;
 
 use super::json::{Cursor, Step, sound_prefix};
-use blocks::{Block, Strings, masks};
+use blocks::{Block, Phases, Strings, masks};
 use memchr::memmem;
 
 /// Receives what the splitter cuts out. `at` is the byte offset in the whole text.
@@ -55,6 +55,9 @@ pub(super) struct Splitter {
     /// Up to here masks were taken.
     scanned: usize,
     strings: Strings,
+    phases: Phases,
+    /// How many were counted where the current item begins.
+    phases_before: u32,
     place: Place,
     /// Open brackets of the current item; zero between items.
     depth: u32,
@@ -67,8 +70,6 @@ pub(super) struct Splitter {
     /// The key of the open top-level member.
     key: Vec<u8>,
     found_events: bool,
-    /// Finds `"ph"`; built once, as building costs more than searching an event.
-    phase: memmem::Finder<'static>,
     /// The event list is a member of an object, not the document itself.
     nested: bool,
     trailing: u64,
@@ -104,6 +105,8 @@ impl Splitter {
             base: 0,
             scanned: 0,
             strings: Strings::default(),
+            phases: Phases::default(),
+            phases_before: 0,
             place: Place::Start,
             depth: 0,
             begin: 0,
@@ -111,7 +114,6 @@ impl Splitter {
             wary: false,
             key: Vec::new(),
             found_events: false,
-            phase: memmem::Finder::new(b"\"ph\""),
             nested: false,
             trailing: 0,
         }
@@ -205,6 +207,8 @@ impl Splitter {
         self.scanned = at;
         self.depth = 0;
         self.strings = Strings::default();
+        self.phases = Phases::default();
+        self.phases_before = 0;
         self.next_check = self.first_check();
     }
 
@@ -234,6 +238,7 @@ impl Splitter {
         let masks = masks(block);
         let outside = !self.strings.inside(&masks);
         let (open, close) = (masks.open & outside, masks.close & outside);
+        self.phases.take(&masks);
         let block_at = self.scanned;
         self.scanned += length;
         let mut brackets = open | close;
@@ -241,7 +246,8 @@ impl Splitter {
             let bit = brackets.trailing_zeros();
             brackets &= brackets - 1;
             let at = block_at + bit as usize;
-            let restart = if open >> bit & 1 == 1 { self.open(buffer, at, sink) } else { self.close(buffer, at, sink) };
+            let restart =
+                if open >> bit & 1 == 1 { self.open(buffer, at, bit, sink) } else { self.close(buffer, at, bit, sink) };
             if restart {
                 return Pause::Restart;
             }
@@ -254,7 +260,7 @@ impl Splitter {
 
     /// A `{` or `[` outside strings; true where scanning must start again.
     #[inline(always)]
-    fn open(&mut self, buffer: &[u8], at: usize, sink: &mut impl Sink) -> bool {
+    fn open(&mut self, buffer: &[u8], at: usize, bit: u32, sink: &mut impl Sink) -> bool {
         if self.depth > 0 {
             self.depth += 1;
             return false;
@@ -278,13 +284,14 @@ impl Splitter {
             sink.unreadable(self.base + self.begin as u64);
         }
         self.restart_item(at);
+        self.phases_before = self.phases.until(bit);
         self.depth = 1;
         false
     }
 
     /// A `}` or `]` outside strings; true where scanning must start again.
     #[inline(always)]
-    fn close(&mut self, buffer: &[u8], at: usize, sink: &mut impl Sink) -> bool {
+    fn close(&mut self, buffer: &[u8], at: usize, bit: u32, sink: &mut impl Sink) -> bool {
         if self.depth > 1 {
             self.depth -= 1;
             return false;
@@ -297,7 +304,7 @@ impl Splitter {
             if text.len() <= MEMBER_LIMIT {
                 sink.member(&self.key, text);
             }
-        } else if text.last() != Some(&b'}') || (self.is_suspicious(text) && !sound_prefix(text)) {
+        } else if text.last() != Some(&b'}') || (self.is_suspicious(text, bit) && !sound_prefix(text)) {
             self.lose_event(sink);
             return true;
         } else {
@@ -311,8 +318,10 @@ impl Splitter {
 
     /// Long, or with two `"ph"` keys: perhaps it swallowed its neighbours.
     #[inline]
-    fn is_suspicious(&self, text: &[u8]) -> bool {
-        text.len() >= self.first_check() || (text.len() >= TWO_EVENTS && self.phase.find_iter(text).nth(1).is_some())
+    fn is_suspicious(&self, text: &[u8], bit: u32) -> bool {
+        let phases = self.phases.until(bit).wrapping_sub(self.phases_before);
+        let two_events = || phases > 1 && memmem::find_iter(text, b"\"ph\"").nth(1).is_some();
+        text.len() >= self.first_check() || (text.len() >= TWO_EVENTS && two_events())
     }
 
     /// The end of the event list or of the document, if the bracket is of the right kind.
