@@ -257,6 +257,7 @@ mod tests {
                 backslash: all(byte == b'\\'),
                 open: all(matches!(byte, b'{' | b'[')),
                 close: all(matches!(byte, b'}' | b']')),
+                h: all(byte == b'h'),
             };
             assert_eq!(masks(&block), want, "byte {byte:#x}");
             assert_eq!(scalar(&block), want, "byte {byte:#x}");
