@@ -4,12 +4,12 @@
 //! so they cost a few bytes each. Dialects: torch 1.x writes `Kernel` for `kernel` and string thread ids; times are
 //! numbers or strings; AMD writes the same categories as NVIDIA. Merged ranks carry pids such as `[TP00] 3`.
 
-use super::json::{Cursor, Step, Value, unescape};
-use super::split::Sink;
 use crate::trace::{
     DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, Trace, TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
+use gpuprism_scan::json::{Cursor, Step, Value, unescape};
+use gpuprism_scan::split::Sink;
 use serde::Deserialize;
 use std::collections::HashMap;
 

@@ -234,6 +234,24 @@ mod tests {
         }
 
         #[test]
+        fn every_phase_is_counted_wherever_it_stands(
+            text in prop::collection::vec(prop::sample::select(vec![&b"\"ph\""[..], b"\"", b"h", b"xyz"]), 64..256)
+        ) {
+            let text = text.concat();
+            let mut phases = Phases::default();
+            for (block, at) in text.as_chunks::<64>().0.iter().zip((0..).step_by(64)) {
+                phases.take(&masks(block));
+                for bit in 0..=64 {
+                    let seen = &text[..at + bit];
+                    let shaped = |four: &&[u8]| four.starts_with(b"\"") && four.ends_with(b"h\"");
+                    let want = seen.windows(4).filter(shaped).count();
+                    prop_assert_eq!(phases.until(bit as u32) as usize, want);
+                    prop_assert!(memchr::memmem::find_iter(seen, b"\"ph\"").count() <= want);
+                }
+            }
+        }
+
+        #[test]
         fn strings_are_followed_across_blocks(
             text in prop::collection::vec(prop::sample::select(vec![b'"', b'\\', b'x', b'{']), 256)
         ) {
