@@ -3,18 +3,16 @@
 //! [`Unpacker`] undoes gzip, [`Reader`] recognises the format by content and reads it; [`Importer`] is both in a row.
 //! They are apart so that the command line can run them on two cores. The kinds of input:
 //!
-//! - torch.profiler JSON: `split` cuts events out of the stream, `json` reads members, `torch` builds the trace
+//! - torch.profiler JSON: the crate `gpuprism-scan` cuts events out of the stream and reads members, `torch` builds the trace
 //! - the CSV of `nsys stats -r cuda_gpu_trace`: `gpu_trace_csv`
 //! - the SQLite export of an Nsight Systems report, which is a file and no stream: `nsys`
 //! - any other JSON object is handed back as a [`Imported::Document`]: a rule file or an earlier report
 //! - everything else is refused by what it is: `sniff`
 
 mod gpu_trace_csv;
-mod json;
 #[cfg(any(not(target_arch = "wasm32"), feature = "sqlite"))]
 pub mod nsys;
 mod sniff;
-mod split;
 mod torch;
 mod unpack;
 
@@ -24,8 +22,8 @@ pub use unpack::Unpacker;
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use gpu_trace_csv::GpuTraceReader;
+use gpuprism_scan::split::{End, Splitter};
 use sniff::Guess;
-use split::{End, Splitter};
 use torch::TorchReader;
 
 /// What a file turned out to be.
@@ -130,7 +128,7 @@ const DOCUMENT_LIMIT: usize = 256 << 20;
 
 impl JsonReader {
     fn new(label: &str) -> Self {
-        Self { splitter: Splitter::new(), torch: TorchReader::new(label), text: Vec::new(), too_long: false }
+        Self { splitter: Splitter::default(), torch: TorchReader::new(label), text: Vec::new(), too_long: false }
     }
 
     fn feed(&mut self, bytes: &[u8]) {

@@ -1,16 +1,17 @@
 //! torch.profiler (Kineto) JSON: which events are GPU ops, and what is read of them.
 //!
 //! Most of a trace are CPU ops, Python frames and flows; their category stands near the front of the event, so they cost
-//! a few bytes each. Read are GPU ops, the calls that launch them or wait for them, and the annotations of the program. Dialects: torch 1.x writes `Kernel` for `kernel` and string thread ids; times are
-//! numbers or strings; AMD writes the same categories as NVIDIA. Merged ranks carry pids such as `[TP00] 3`.
+//! a few bytes each. Read are GPU ops, the calls that launch them or wait for them, and the annotations of the program.
+//! Dialects: torch 1.x writes `Kernel` for `kernel` and string thread ids; times are numbers or strings; AMD writes the
+//! same categories as NVIDIA. Merged ranks carry pids such as `[TP00] 3`.
 
-use super::json::{Cursor, Step, Value, unescape};
-use super::split::Sink;
 use crate::trace::{
     Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, ThreadId, Trace,
     TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
+use gpuprism_scan::json::{Cursor, Step, Value, unescape};
+use gpuprism_scan::split::Sink;
 use serde::Deserialize;
 use std::collections::HashMap;
 
@@ -227,7 +228,7 @@ struct Opening {
 
 impl Openings {
     /// More are not worth comparing with.
-    const KEPT: usize = 8;
+    const KEPT: usize = 12;
     /// Longer ones hold ids or names.
     const LONGEST: usize = 64;
     const TAIL: usize = 8;
@@ -294,6 +295,8 @@ impl Sink for TorchReader {
             Class::Annotation { on_gpu: false } => self.span(&fields, SpanKind::Range),
             Class::PythonFrame if want_clues => keep_clue(&mut clues.python_frames, fields.name),
             Class::Annotation { .. } if want_clues => {}
+            // One a process or thread: they stand in front of a merged trace and would take all places.
+            _ if phase == b"M" => {}
             _ => self.openings.learn(text.get(..read).unwrap_or_default(), class),
         }
         self.count(class);

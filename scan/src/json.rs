@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// A value as it stands in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub enum Value<'a> {
     /// A string, without its quotes and still escaped.
     Text(&'a [u8]),
     /// A number or a literal.
@@ -19,7 +19,7 @@ pub(super) enum Value<'a> {
 
 impl<'a> Value<'a> {
     /// The bytes of a string or a bare value: Kineto writes ids and times as either.
-    pub(super) fn scalar(self) -> Option<&'a [u8]> {
+    pub fn scalar(self) -> Option<&'a [u8]> {
         match self {
             Self::Text(bytes) | Self::Bare(bytes) => Some(bytes),
             Self::Container(_) => None,
@@ -29,7 +29,7 @@ impl<'a> Value<'a> {
 
 /// What stands next in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step<'a> {
+pub enum Step<'a> {
     /// A member; its value is read next.
     Key(&'a [u8]),
     /// The object's end.
@@ -40,19 +40,19 @@ pub(super) enum Step<'a> {
 
 /// A place in the text of an object.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cursor<'a> {
+pub struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
     /// Before the object's opening brace.
-    pub(super) fn new(text: &'a [u8]) -> Self {
+    pub fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0 }
     }
 
     /// How far the text was read.
-    pub(super) fn at(&self) -> usize {
+    pub fn at(&self) -> usize {
         self.at
     }
 
@@ -75,14 +75,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps over the opening brace; false where there is none.
-    #[inline]
-    pub(super) fn enter(&mut self) -> bool {
+    pub fn enter(&mut self) -> bool {
         self.take(b'{')
     }
 
     /// The next key of the object that was entered last. After [`Step::End`] the enclosing object goes on.
-    #[inline]
-    pub(super) fn key(&mut self) -> Step<'a> {
+    pub fn key(&mut self) -> Step<'a> {
         let mut next = self.peek();
         if next == Some(b',') {
             self.at += 1;
@@ -100,8 +98,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The value of the key just read; `None` where the bytes are no value.
-    #[inline]
-    pub(super) fn value(&mut self) -> Option<Value<'a>> {
+    pub fn value(&mut self) -> Option<Value<'a>> {
         match self.peek()? {
             b'"' => {
                 self.at += 1;
@@ -113,13 +110,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// True where nothing but white space and commas is left.
-    pub(super) fn at_end(&mut self) -> bool {
+    pub fn at_end(&mut self) -> bool {
         while self.take(b',') {}
         self.peek().is_none()
     }
 
     /// The rest of a string after its opening quote. Most are shorter than a call of memchr takes.
-    #[inline]
     fn string(&mut self) -> Option<&'a [u8]> {
         let rest = self.text.get(self.at..)?;
         for (word, bytes) in rest.as_chunks::<8>().0.iter().take(3).enumerate() {
@@ -191,7 +187,7 @@ fn quotes_or_backslashes(word: u64) -> u64 {
 
 /// Is this text the beginning of a JSON object, as far as it goes? The splitter asks where an event is suspiciously
 /// long: a lost quote or brace makes one event swallow its neighbours, and then the grammar breaks at once.
-pub(super) fn sound_prefix(text: &[u8]) -> bool {
+pub fn sound_prefix(text: &[u8]) -> bool {
     let mut cursor = Cursor::new(text);
     let mut open: Vec<u8> = Vec::new();
     loop {
@@ -256,7 +252,7 @@ fn cut_in_string(cursor: &Cursor<'_>) -> bool {
 }
 
 /// The text of a JSON string's inside: escapes resolved, what is no UTF-8 or no escape replaced by U+FFFD.
-pub(super) fn unescape(raw: &[u8]) -> Cow<'_, str> {
+pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     let lossy = std::str::from_utf8(raw).map_or_else(|_| String::from_utf8_lossy(raw), Cow::Borrowed);
     if memchr(b'\\', raw).is_none() {
         return lossy;

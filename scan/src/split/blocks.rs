@@ -12,6 +12,8 @@ pub(super) struct Masks {
     pub(super) open: u64,
     /// `}` or `]`.
     pub(super) close: u64,
+    /// `h`, the letter that hardly any key but `"ph"` holds between quotes in this place.
+    pub(super) h: u64,
 }
 
 /// One block.
@@ -55,7 +57,7 @@ mod x86_64 {
     #[inline]
     #[target_feature(enable = "sse2")]
     fn masks_sse2(block: &Block) -> Masks {
-        let mut masks = Masks { quote: 0, backslash: 0, open: 0, close: 0 };
+        let mut masks = Masks { quote: 0, backslash: 0, open: 0, close: 0, h: 0 };
         for (lane, sixteen) in block.as_chunks::<16>().0.iter().enumerate() {
             let (low, high) = halves(sixteen);
             let bytes = _mm_set_epi64x(high.cast_signed(), low.cast_signed());
@@ -63,6 +65,7 @@ mod x86_64 {
             let shift = 16 * lane;
             masks.quote |= equal(bytes, b'"') << shift;
             masks.backslash |= equal(bytes, b'\\') << shift;
+            masks.h |= equal(bytes, b'h') << shift;
             masks.open |= equal(folded, b'{') << shift;
             masks.close |= equal(folded, b'}') << shift;
         }
@@ -85,7 +88,7 @@ mod wasm32 {
     /// See the module's head.
     #[inline(always)]
     pub(in super::super) fn masks(block: &Block) -> Masks {
-        let mut masks = Masks { quote: 0, backslash: 0, open: 0, close: 0 };
+        let mut masks = Masks { quote: 0, backslash: 0, open: 0, close: 0, h: 0 };
         for (lane, sixteen) in block.as_chunks::<16>().0.iter().enumerate() {
             let (low, high) = halves(sixteen);
             let bytes = u64x2(low, high);
@@ -93,6 +96,7 @@ mod wasm32 {
             let shift = 16 * lane;
             masks.quote |= equal(bytes, b'"') << shift;
             masks.backslash |= equal(bytes, b'\\') << shift;
+            masks.h |= equal(bytes, b'h') << shift;
             masks.open |= equal(folded, b'{') << shift;
             masks.close |= equal(folded, b'}') << shift;
         }
@@ -108,10 +112,11 @@ mod wasm32 {
 /// The twin that needs nothing.
 #[cfg_attr(any(target_arch = "x86_64", target_feature = "simd128"), allow(dead_code, reason = "the test's oracle"))]
 pub(super) fn scalar(block: &Block) -> Masks {
-    let mut masks = Masks { quote: 0, backslash: 0, open: 0, close: 0 };
+    let mut masks = Masks { quote: 0, backslash: 0, open: 0, close: 0, h: 0 };
     for (index, &byte) in block.iter().enumerate() {
         masks.quote |= u64::from(byte == b'"') << index;
         masks.backslash |= u64::from(byte == b'\\') << index;
+        masks.h |= u64::from(byte == b'h') << index;
         masks.open |= u64::from(byte | CASE == b'{') << index;
         masks.close |= u64::from(byte | CASE == b'}') << index;
     }
@@ -160,6 +165,35 @@ impl Strings {
     }
 }
 
+/// Counts what may be `"ph"`: a quote, any byte, an `h` and a quote. Nothing that is `"ph"` goes uncounted, and next to
+/// nothing else is counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Phases {
+    /// The closing quotes of this block.
+    here: u64,
+    /// How many stood in the blocks before.
+    before: u32,
+    quote: u64,
+    h: u64,
+}
+
+impl Phases {
+    #[inline(always)]
+    pub(super) fn take(&mut self, masks: &Masks) {
+        self.before = self.before.wrapping_add(self.here.count_ones());
+        self.here = masks.quote & (masks.h << 1 | self.h >> 63) & (masks.quote << 3 | self.quote >> 61);
+        self.quote = masks.quote;
+        self.h = masks.h;
+    }
+
+    /// How many end before this bit of the block.
+    #[inline(always)]
+    pub(super) fn until(&self, bit: u32) -> u32 {
+        let below = !u64::MAX.checked_shl(bit).unwrap_or_default();
+        self.before.wrapping_add((self.here & below).count_ones())
+    }
+}
+
 /// Bit n of the result is the parity of bits 0 to n: it turns quotes into the insides of strings.
 #[inline(always)]
 fn prefix_xor(mut bits: u64) -> u64 {
@@ -200,6 +234,24 @@ mod tests {
         }
 
         #[test]
+        fn every_phase_is_counted_wherever_it_stands(
+            text in prop::collection::vec(prop::sample::select(vec![&b"\"ph\""[..], b"\"", b"h", b"xyz"]), 64..256)
+        ) {
+            let text = text.concat();
+            let mut phases = Phases::default();
+            for (block, at) in text.as_chunks::<64>().0.iter().zip((0..).step_by(64)) {
+                phases.take(&masks(block));
+                for bit in 0..=64 {
+                    let seen = &text[..at + bit];
+                    let shaped = |four: &&[u8]| four.starts_with(b"\"") && four.ends_with(b"h\"");
+                    let want = seen.windows(4).filter(shaped).count();
+                    prop_assert_eq!(phases.until(bit as u32) as usize, want);
+                    prop_assert!(memchr::memmem::find_iter(seen, b"\"ph\"").count() <= want);
+                }
+            }
+        }
+
+        #[test]
         fn strings_are_followed_across_blocks(
             text in prop::collection::vec(prop::sample::select(vec![b'"', b'\\', b'x', b'{']), 256)
         ) {
@@ -223,6 +275,7 @@ mod tests {
                 backslash: all(byte == b'\\'),
                 open: all(matches!(byte, b'{' | b'[')),
                 close: all(matches!(byte, b'}' | b']')),
+                h: all(byte == b'h'),
             };
             assert_eq!(masks(&block), want, "byte {byte:#x}");
             assert_eq!(scalar(&block), want, "byte {byte:#x}");

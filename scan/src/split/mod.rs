@@ -10,12 +10,12 @@
 
 mod blocks;
 
-use super::json::{Cursor, Step, sound_prefix};
-use blocks::{Block, Strings, masks};
+use crate::json::{Cursor, Step, sound_prefix};
+use blocks::{Block, Phases, Strings, masks};
 use memchr::memmem;
 
 /// Receives what the splitter cuts out. `at` is the byte offset in the whole text.
-pub(super) trait Sink {
+pub trait Sink {
     /// One element of the event list.
     fn event(&mut self, text: &[u8], at: u64);
     /// One member of the top-level object that is not the event list; strings come with their quotes.
@@ -26,13 +26,22 @@ pub(super) trait Sink {
 
 /// How the text ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub enum End {
     /// With its closing bracket; `trailing` bytes that are no white space followed.
-    Complete { trailing: u64 },
+    Complete {
+        /// So many bytes.
+        trailing: u64,
+    },
     /// Between two elements of a bare array, which the trace event format allows.
-    Unclosed { at: u64 },
+    Unclosed {
+        /// The text's length.
+        at: u64,
+    },
     /// In the middle, at this byte.
-    CutShort { at: u64 },
+    CutShort {
+        /// The text's length.
+        at: u64,
+    },
 }
 
 /// A top-level member (or the gap between two) longer than this is not looked at.
@@ -48,13 +57,16 @@ const TWO_EVENTS: usize = 144;
 
 /// See the module's head.
 #[derive(Debug)]
-pub(super) struct Splitter {
+pub struct Splitter {
     buffer: Vec<u8>,
     /// The offset of `buffer[0]` in the whole text.
     base: u64,
     /// Up to here masks were taken.
     scanned: usize,
     strings: Strings,
+    phases: Phases,
+    /// How many were counted where the current item begins.
+    phases_before: u32,
     place: Place,
     /// Open brackets of the current item; zero between items.
     depth: u32,
@@ -67,8 +79,6 @@ pub(super) struct Splitter {
     /// The key of the open top-level member.
     key: Vec<u8>,
     found_events: bool,
-    /// Finds `"ph"`; built once, as building costs more than searching an event.
-    phase: memmem::Finder<'static>,
     /// The event list is a member of an object, not the document itself.
     nested: bool,
     trailing: u64,
@@ -97,13 +107,15 @@ enum Pause {
     Restart,
 }
 
-impl Splitter {
-    pub(super) fn new() -> Self {
+impl Default for Splitter {
+    fn default() -> Self {
         Self {
             buffer: Vec::new(),
             base: 0,
             scanned: 0,
             strings: Strings::default(),
+            phases: Phases::default(),
+            phases_before: 0,
             place: Place::Start,
             depth: 0,
             begin: 0,
@@ -111,31 +123,32 @@ impl Splitter {
             wary: false,
             key: Vec::new(),
             found_events: false,
-            phase: memmem::Finder::new(b"\"ph\""),
             nested: false,
             trailing: 0,
         }
     }
+}
 
+impl Splitter {
     /// True once the event list was entered.
-    pub(super) fn found_events(&self) -> bool {
+    pub fn found_events(&self) -> bool {
         self.found_events
     }
 
     /// True where the event list is a member of an object, not the document itself.
-    pub(super) fn is_nested(&self) -> bool {
+    pub fn is_nested(&self) -> bool {
         self.nested
     }
 
     /// Takes the next bytes of the text.
-    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut impl Sink) {
+    pub fn feed(&mut self, chunk: &[u8], sink: &mut dyn Sink) {
         self.forget_consumed();
         self.buffer.extend_from_slice(chunk);
         self.run(false, sink);
     }
 
     /// Takes the end of the text.
-    pub(super) fn finish(&mut self, sink: &mut impl Sink) -> End {
+    pub fn finish(&mut self, sink: &mut dyn Sink) -> End {
         loop {
             self.run(true, sink);
             let rest = self.buffer.get(self.begin..).unwrap_or_default();
@@ -164,7 +177,7 @@ impl Splitter {
         self.begin = 0;
     }
 
-    fn run(&mut self, last: bool, sink: &mut impl Sink) {
+    fn run(&mut self, last: bool, sink: &mut dyn Sink) {
         let buffer = std::mem::take(&mut self.buffer);
         loop {
             let pause = match self.place {
@@ -205,6 +218,8 @@ impl Splitter {
         self.scanned = at;
         self.depth = 0;
         self.strings = Strings::default();
+        self.phases = Phases::default();
+        self.phases_before = 0;
         self.next_check = self.first_check();
     }
 
@@ -212,7 +227,7 @@ impl Splitter {
         if self.wary { WARY_CHECK } else { FIRST_CHECK }
     }
 
-    fn scan(&mut self, buffer: &[u8], last: bool, sink: &mut impl Sink) -> Pause {
+    fn scan(&mut self, buffer: &[u8], last: bool, sink: &mut dyn Sink) -> Pause {
         let (blocks, rest) = buffer.get(self.scanned..).unwrap_or_default().as_chunks::<64>();
         for block in blocks {
             if let Pause::Restart = self.scan_block(buffer, block, 64, sink) {
@@ -230,10 +245,11 @@ impl Splitter {
     }
 
     #[inline(always)]
-    fn scan_block(&mut self, buffer: &[u8], block: &Block, length: usize, sink: &mut impl Sink) -> Pause {
+    fn scan_block(&mut self, buffer: &[u8], block: &Block, length: usize, sink: &mut dyn Sink) -> Pause {
         let masks = masks(block);
         let outside = !self.strings.inside(&masks);
         let (open, close) = (masks.open & outside, masks.close & outside);
+        self.phases.take(&masks);
         let block_at = self.scanned;
         self.scanned += length;
         let mut brackets = open | close;
@@ -241,7 +257,8 @@ impl Splitter {
             let bit = brackets.trailing_zeros();
             brackets &= brackets - 1;
             let at = block_at + bit as usize;
-            let restart = if open >> bit & 1 == 1 { self.open(buffer, at, sink) } else { self.close(buffer, at, sink) };
+            let restart =
+                if open >> bit & 1 == 1 { self.open(buffer, at, bit, sink) } else { self.close(buffer, at, bit, sink) };
             if restart {
                 return Pause::Restart;
             }
@@ -254,7 +271,7 @@ impl Splitter {
 
     /// A `{` or `[` outside strings; true where scanning must start again.
     #[inline(always)]
-    fn open(&mut self, buffer: &[u8], at: usize, sink: &mut impl Sink) -> bool {
+    fn open(&mut self, buffer: &[u8], at: usize, bit: u32, sink: &mut dyn Sink) -> bool {
         if self.depth > 0 {
             self.depth += 1;
             return false;
@@ -278,13 +295,14 @@ impl Splitter {
             sink.unreadable(self.base + self.begin as u64);
         }
         self.restart_item(at);
+        self.phases_before = self.phases.until(bit);
         self.depth = 1;
         false
     }
 
     /// A `}` or `]` outside strings; true where scanning must start again.
     #[inline(always)]
-    fn close(&mut self, buffer: &[u8], at: usize, sink: &mut impl Sink) -> bool {
+    fn close(&mut self, buffer: &[u8], at: usize, bit: u32, sink: &mut dyn Sink) -> bool {
         if self.depth > 1 {
             self.depth -= 1;
             return false;
@@ -297,7 +315,7 @@ impl Splitter {
             if text.len() <= MEMBER_LIMIT {
                 sink.member(&self.key, text);
             }
-        } else if text.last() != Some(&b'}') || (self.is_suspicious(text) && !sound_prefix(text)) {
+        } else if text.last() != Some(&b'}') || (self.is_suspicious(text, bit) && !sound_prefix(text)) {
             self.lose_event(sink);
             return true;
         } else {
@@ -311,13 +329,15 @@ impl Splitter {
 
     /// Long, or with two `"ph"` keys: perhaps it swallowed its neighbours.
     #[inline]
-    fn is_suspicious(&self, text: &[u8]) -> bool {
-        text.len() >= self.first_check() || (text.len() >= TWO_EVENTS && self.phase.find_iter(text).nth(1).is_some())
+    fn is_suspicious(&self, text: &[u8], bit: u32) -> bool {
+        let phases = self.phases.until(bit).wrapping_sub(self.phases_before);
+        let two_events = || phases > 1 && memmem::find_iter(text, b"\"ph\"").nth(1).is_some();
+        text.len() >= self.first_check() || (text.len() >= TWO_EVENTS && two_events())
     }
 
     /// The end of the event list or of the document, if the bracket is of the right kind.
     #[cold]
-    fn close_list(&mut self, buffer: &[u8], at: usize, sink: &mut impl Sink) -> bool {
+    fn close_list(&mut self, buffer: &[u8], at: usize, sink: &mut dyn Sink) -> bool {
         let gap = buffer.get(self.begin..at).unwrap_or_default();
         let right = match self.place {
             Place::Events => buffer.get(at) == Some(&b']'),
@@ -348,7 +368,7 @@ impl Splitter {
 
     /// An item or gap has become long. What is decided hangs on its first `next_check` bytes alone.
     #[cold]
-    fn check_length(&mut self, buffer: &[u8], sink: &mut impl Sink) -> Pause {
+    fn check_length(&mut self, buffer: &[u8], sink: &mut dyn Sink) -> Pause {
         let prefix = buffer.get(self.begin..self.begin + self.next_check).unwrap_or_default();
         let sound = match (self.place, self.depth) {
             (Place::Members, 0) => self.next_check < MEMBER_LIMIT,
@@ -374,12 +394,12 @@ impl Splitter {
 
     /// What stands between two items is damaged: the way on is looked for from its beginning.
     #[cold]
-    fn lose_gap(&mut self, sink: &mut impl Sink) -> bool {
+    fn lose_gap(&mut self, sink: &mut dyn Sink) -> bool {
         sink.unreadable(self.base + self.begin as u64);
         self.lose(self.begin)
     }
 
-    fn lose_event(&mut self, sink: &mut impl Sink) -> bool {
+    fn lose_event(&mut self, sink: &mut dyn Sink) -> bool {
         sink.unreadable(self.base + self.begin as u64);
         self.lose(self.begin + 1)
     }
@@ -468,7 +488,7 @@ fn event_list(text: &[u8]) -> Search {
 
 /// Reads the scalar members in the text between two containers. Inside is the key that the next container belongs to,
 /// if there is one; `None` where the text is no JSON.
-fn read_members<'a>(gap: &'a [u8], sink: &mut impl Sink) -> Option<Option<&'a [u8]>> {
+fn read_members<'a>(gap: &'a [u8], sink: &mut dyn Sink) -> Option<Option<&'a [u8]>> {
     let mut cursor = Cursor::new(gap);
     while !cursor.at_end() {
         let Step::Key(key) = cursor.key() else { return None };
