@@ -382,3 +382,164 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
     let section = Section::new(title, DERIVED_FROM, columns);
     if context.trace.devices.len() > 1 { section.limit("Times are summed over devices.") } else { section }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use crate::trace::Format;
+    use proptest::prelude::*;
+
+    fn message(operation: &str, bytes_in: u64, bytes_out: u64, ranks: u64) -> Collective {
+        Collective {
+            operation: operation.to_owned(),
+            bytes_in: Some(bytes_in),
+            bytes_out: Some(bytes_out),
+            ranks: Some(ranks),
+            ..Collective::default()
+        }
+    }
+
+    #[test]
+    fn the_fixture_has_the_collectives_that_were_worked_out_by_hand() {
+        let Some((trace, expected)) = fixture() else { return };
+        let context = Context::new(&trace, 30);
+        let (ops, by_pid) = (nccl_ops(&context), nccl_by_pid(&context));
+        let expected = expected["nccl_ops"].as_array().unwrap();
+        assert_eq!((ops.rows.len(), by_pid.rows.len()), (expected.len(), 2));
+        for (ours, theirs) in ops.rows.iter().zip(expected) {
+            for text in ["op_name", "source", "straggler"] {
+                assert_eq!(words(ours, text), theirs[text]);
+            }
+            close(number(ours, "total_time_ms"), &theirs["total_ms"]);
+            close(number(ours, "compute_overlap_ms"), &theirs["compute_overlap_ms"]);
+            close(number(ours, "compute_overlap_pct"), &theirs["compute_overlap_pct"]);
+        }
+        // Device 0 runs the all-reduce alone in [1.0, 1.5) and [2.5, 3.0) ms; the broadcast in [4.0, 4.2) and [5.15, 5.5).
+        let exposed: Vec<f64> = ops.rows.iter().map(|row| number(row, "exposed_ms")).collect();
+        assert!((exposed[0] - 1.0).abs() < 1e-12 && (exposed[1] - 0.6).abs() < 1e-12, "{exposed:?}");
+        assert_eq!(words(&by_pid.rows[0], "top_nccl_op"), "allreduce");
+    }
+
+    #[test]
+    fn compute_of_another_gpu_hides_nothing() {
+        let mut small = Small::new();
+        small.op(0, KINDS[ALLREDUCE], 0, 100);
+        small.op(1, KINDS[COMPUTE], 0, 100);
+        let section = small.section(nccl_ops);
+        assert_eq!(number(&section.rows[0], "compute_overlap_ms"), 0.0);
+        assert_eq!(number(&section.rows[0], "exposed_ms"), 1e-4);
+        assert_eq!(number(&section.summary, "exposed_pct_of_window"), 50.0, "100 ns of two windows of 100 ns");
+    }
+
+    #[test]
+    fn kernels_that_share_a_word_with_a_collective_and_ranges_that_name_one_are_none() {
+        let mut small = Small::new();
+        small.op(0, "void at::native::elementwise_kernel<broadcast>(int)", 0, 10);
+        small.op(0, "void at::native::reduce_kernel<512, 1>(int)", 10, 20);
+        let process = small.process(10);
+        let thread = small.0.thread(process, 1);
+        let name = small.0.trace.ranges.names.intern("nccl:all_gather");
+        small.0.trace.ranges.push(crate::trace::Span { start: Ns(0), duration: Ns(9), name, thread });
+        let section = small.section(nccl_ops);
+        assert!(section.missing.is_some() && section.rows.is_empty());
+    }
+
+    #[test]
+    fn bandwidth_is_that_of_nccl_tests() {
+        let mut small = Small::new();
+        // 8 ranks: an all-reduce of 1000 bytes in 100 ns, then an all-gather of 8 times 500 bytes in 200 ns.
+        small.op(0, KINDS[ALLREDUCE], 0, 100);
+        small.0.collective_of_last_op(message("allreduce", 1_000, 1_000, 8));
+        small.op(0, KINDS[ALLGATHER], 100, 300);
+        small.0.collective_of_last_op(message("_allgather_base", 500, 4_000, 8));
+        small.op(0, "ncclDevKernel_Broadcast_RING", 300, 400);
+        let section = small.section(nccl_ops);
+        let figures = |operation| {
+            let row = row(&section, "op_name", operation);
+            (
+                number(row, "algorithm_bandwidth_gb_per_s"),
+                number(row, "bus_bandwidth_gb_per_s"),
+                number(row, "bytes_total"),
+            )
+        };
+        assert_eq!(figures("allreduce"), (10.0, 17.5, 1_000.0));
+        assert_eq!(figures("allgather"), (20.0, 17.5, 4_000.0));
+        let unknown = row(&section, "op_name", "broadcast");
+        for column in ["bytes_total", "algorithm_bandwidth_gb_per_s", "bus_bandwidth_gb_per_s"] {
+            assert_eq!(unknown.get(column), Some(&Value::Null), "{column}");
+        }
+    }
+
+    #[test]
+    fn a_message_says_what_a_kernel_of_sends_and_receives_does() {
+        let mut small = Small::new();
+        small.op(0, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 0, 100);
+        small.0.collective_of_last_op(message("all_to_allv", 800, 800, 4));
+        let section = small.section(nccl_ops);
+        assert_eq!(words(&section.rows[0], "op_name"), "alltoall");
+        assert_eq!(number(&section.rows[0], "bus_bandwidth_gb_per_s"), 6.0, "8 GB/s of which 3/4 leave the rank");
+    }
+
+    #[test]
+    fn the_rank_with_the_most_time_is_named_as_far_as_the_trace_tells_ranks() {
+        let labels = |processes: [(i64, &str); 3]| {
+            let mut small = Small::new();
+            for (device, (pid, name)) in (0..).zip(processes) {
+                let process = small.0.process(pid, name);
+                small.op_of(process, device, 7, KINDS[ALLREDUCE], 0, 100 * (1 + i64::from(device)), None);
+            }
+            let trace = small.0.finish();
+            let context = Context::new(&trace, 30);
+            let skew = nccl_rank_skew(&context);
+            let rows =
+                skew.rows.iter().map(|row| (words(row, "rank_label").to_owned(), number(row, "skew_vs_median_pct")));
+            (words(&nccl_ops(&context).rows[0], "straggler").to_owned(), rows.collect::<Vec<_>>())
+        };
+        let skew = |names: [&str; 3]| names.map(str::to_owned).into_iter().zip([-50.0, 50.0, 0.0]).collect::<Vec<_>>();
+        let ranks = labels([(-1, "[TP00]"), (-1, "[TP01]"), (-1, "[TP02]")]);
+        assert_eq!(ranks, ("rank:TP02".to_owned(), skew(["rank:TP00", "rank:TP02", "rank:TP01"])));
+        let one = labels([(5, "python"), (5, "python"), (5, "python")]);
+        assert_eq!(one, ("device:2".to_owned(), skew(["device:0", "device:2", "device:1"])));
+        let several = labels([(5, "python"), (6, "python"), (7, "python")]);
+        assert_eq!(several, ("pid:7".to_owned(), skew(["pid:5", "pid:7", "pid:6"])));
+    }
+
+    #[test]
+    fn messages_of_a_real_torch_trace_are_counted_and_named() {
+        let Some(path) = shared("traces/torch/nccl_metadata_a100.trace.json.gz") else { return };
+        let mut importer = crate::input::Importer::new("t");
+        importer.feed(&std::fs::read(path).unwrap()).unwrap();
+        let crate::input::Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
+        assert_eq!(trace.format, Format::TorchProfiler);
+        let section = nccl_ops(&Context::new(&trace, 30));
+        assert_eq!(number(&section.summary, "count"), 21.0);
+        let allreduce = row(&section, "op_name", "allreduce");
+        let bus = number(allreduce, "bus_bandwidth_gb_per_s");
+        assert!(bus > 1.0 && bus < 600.0, "two A100: {bus} GB/s");
+        assert_eq!(bus, number(allreduce, "algorithm_bandwidth_gb_per_s"), "2 (n-1)/n is 1 for two ranks");
+    }
+
+    proptest! {
+        #[test]
+        fn overlap_and_exposure_are_what_counting_every_tick_gives(pieces in pieces()) {
+            let section = Small::of(&pieces).section(nccl_ops);
+            for (kind, operation) in [(ALLREDUCE, "allreduce"), (ALLGATHER, "allgather")] {
+                let of_kind = || pieces.iter().filter(|piece| piece.kind == kind);
+                if of_kind().count() == 0 {
+                    continue;
+                }
+                let row = row(&section, "op_name", operation);
+                let beside_compute = of_kind().map(|piece| {
+                    let ticks = piece.start..piece.start + piece.duration;
+                    ticks.filter(|&tick| running(&pieces, piece.device, tick)[COMPUTE] > 0).count()
+                });
+                let beside_compute = beside_compute.sum::<usize>() as f64 / 1e6;
+                prop_assert!((number(row, "compute_overlap_ms") - beside_compute).abs() < 1e-12);
+                prop_assert!(number(row, "compute_overlap_pct") <= 100.0);
+                let alone = ticks_ms(&pieces, &|now| now[kind] > 0 && now[COMPUTE] + now[COPY] + now[4] + now[5] == 0);
+                prop_assert!((number(row, "exposed_ms") - alone).abs() < 1e-12);
+            }
+        }
+    }
+}

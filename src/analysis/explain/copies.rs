@@ -134,3 +134,49 @@ fn direction(name: &str) -> String {
     }
     UNKNOWN.to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn directions_are_read_from_the_names_of_every_profiler() {
+        for (name, want) in [
+            ("[CUDA memcpy Host-to-Device]", "H2D"),
+            ("[CUDA memcpy Device-to-Host]", "D2H"),
+            ("[CUDA memcpy Peer-to-Peer]", "P2P"),
+            ("[CUDA memcpy Array-to-Device]", "A2D"),
+            ("[CUDA memcpy HtoD]", "H2D"),
+            ("Memcpy HtoD (Pageable -> Device)", "H2D"),
+            ("Memcpy DtoH (Device -> Pinned)", "D2H"),
+            ("Memcpy DtoD (Device -> Device)", "D2D"),
+            ("CopyDeviceToHost", "D2H"),
+            ("Memcpy", "unknown"),
+        ] {
+            assert_eq!(direction(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn totals_cover_every_copy_and_rows_the_longest() {
+        let mut small = Small::new();
+        for at in 0..120 {
+            small.op(0, "Memcpy HtoD (Pageable -> Device)", 1_000 * at, 1_000 * at + 100 + at);
+            small.0.bytes_of_last_op(200);
+        }
+        small.op(0, "Memcpy DtoH (Device -> Pinned)", 500, 600);
+        small.op(0, "gemm", 0, 90_000);
+        let section = small.section(copy_engine_events);
+        assert_eq!((section.rows.len(), section.rows_in_all), (SHOWN, 121));
+        let longest = &section.rows[0];
+        assert_eq!((number(longest, "duration_ns"), number(longest, "bytes")), (219.0, 200.0));
+        assert!((number(longest, "gb_per_s") - 200.0 / 219.0).abs() < 1e-12);
+        assert_eq!((words(longest, "direction"), words(longest, "lane")), ("H2D", "Copy stream 7"));
+        let figure = |name| number(&section.summary, name);
+        assert_eq!((figure("h2d_count"), figure("h2d_bytes"), figure("d2h_count")), (120.0, 24_000.0, 1.0));
+        assert_eq!(figure("h2d_total_time_ms"), (120.0 * 100.0 + 119.0 * 120.0 / 2.0) / 1e6);
+        assert_eq!(section.summary.get("d2h_bytes"), None, "nobody says how much");
+        assert!(section.limits.iter().any(|limit| limit.starts_with("1 of 121 copies")), "{:?}", section.limits);
+    }
+}

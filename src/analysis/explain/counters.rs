@@ -362,3 +362,163 @@ fn roofline_rows(context: &Context, done: &[Done]) -> Section {
     section.rows_in_all = all as u64;
     section
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use proptest::prelude::*;
+
+    const RX: &str = "NVLink RX Responses User Data [Throughput %]";
+    const TX: &str = "NVLink TX Responses User Data [Throughput %]";
+
+    #[test]
+    fn the_fixture_has_the_nvlink_figures_of_its_example_once_rx_and_tx_are_put_together() {
+        let Some((trace, expected)) = fixture() else { return };
+        let (ours, theirs) = (nvlink_during_nccl(&Context::new(&trace, 30)), &expected["nvlink_row"]);
+        // The original has one row that mixes bytes received with bytes sent.
+        assert_eq!(ours.rows.len(), 2);
+        let sum = |of: &dyn Fn(&crate::analysis::section::Record) -> f64| ours.rows.iter().map(of).sum::<f64>();
+        let (samples, during) = (sum(&|row| number(row, "samples")), sum(&|row| number(row, "samples_during_nccl")));
+        close(samples, &theirs["samples"]);
+        close(during, &theirs["samples_during_nccl"]);
+        let inside = |row: &_| number(row, "avg_metric_during_nccl") * number(row, "samples_during_nccl");
+        let outside = |row: &_| {
+            number(row, "avg_metric_outside_nccl") * (number(row, "samples") - number(row, "samples_during_nccl"))
+        };
+        close(sum(&inside) / during, &theirs["avg_during"]);
+        close(sum(&outside) / (samples - during), &theirs["avg_outside"]);
+        close(
+            ours.rows.iter().map(|row| number(row, "max_metric_during_nccl")).fold(0.0, f64::max),
+            &theirs["max_during"],
+        );
+        // For a yes or no, Pearson's correlation is the difference of the means in standard deviations, times sqrt(pq).
+        for (name, inside, outside) in [
+            ("NVLink bytes transmitted", [70.0, 80.0, 85.0], [5.0, 6.0, 8.0]),
+            ("NVLink bytes received", [65.0, 78.0, 82.0], [4.0, 5.0, 7.0]),
+        ] {
+            let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+            let all = [inside, outside].concat();
+            let squares: Vec<f64> = all.iter().map(|value| (value - mean(&all)) * (value - mean(&all))).collect();
+            let want = (mean(&inside) - mean(&outside)) / mean(&squares).sqrt() * 0.5;
+            let ours = number(row(&ours, "metric_names", name), "nccl_activity_correlation");
+            assert!((ours - want).abs() < 1e-12, "{ours} is not {want}");
+        }
+    }
+
+    #[test]
+    fn a_gpu_is_held_against_its_own_collectives() {
+        let mut small = Small::new();
+        small.op(0, KINDS[ALLREDUCE], 100, 200);
+        small.op(1, KINDS[ALLREDUCE], 300, 400);
+        let samples = [(50, 1.0), (100, 9.0), (199, 7.0), (200, 1.0), (350, 3.0)];
+        small.metric(5, Some(0), RX, &samples);
+        small.metric(5, Some(0), TX, &samples);
+        small.metric(6, Some(1), RX, &samples);
+        small.metric(7, None, RX, &samples);
+        let section = small.section(nvlink_during_nccl);
+        let row =
+            |source: i64| section.rows.iter().find(|row| row.get("metric_source_id") == Some(&source.into())).unwrap();
+        let figures = |source| {
+            let row = row(source);
+            ["samples_during_nccl", "avg_metric_during_nccl", "avg_metric_outside_nccl"]
+                .map(|column| number(row, column))
+        };
+        assert_eq!(section.rows.len(), 4, "RX and TX are rows of their own");
+        assert_eq!(figures(5), [2.0, 8.0, 5.0 / 3.0]);
+        assert_eq!(figures(6), [1.0, 3.0, 4.5]);
+        assert_eq!(figures(7), [3.0, 19.0 / 3.0, 1.0], "no GPU known: collectives of any");
+        assert!(section.limits.iter().any(|limit| limit.contains("names no GPU")));
+    }
+
+    #[test]
+    fn a_trace_without_counters_says_how_to_sample_them() {
+        let mut small = Small::new();
+        small.op(0, KINDS[ALLREDUCE], 100, 200);
+        small.metric(5, Some(0), "DRAM Read Bandwidth [Throughput %]", &[(1, 1.0)]);
+        let trace = small.0.finish();
+        let context = Context::new(&trace, 30);
+        for section in [nvlink_during_nccl(&context), nvlink_timeseries(&context)] {
+            assert!(section.missing.unwrap().recapture.contains("--gpu-metrics-devices=all"));
+        }
+    }
+
+    #[test]
+    fn a_long_series_is_thinned_out_over_its_whole_length() {
+        let mut small = Small::new();
+        small.op(0, KINDS[ALLREDUCE], 35_000, 40_000);
+        let samples: Vec<(i64, f64)> = (0..39_000).map(|time| (time, time as f64)).collect();
+        small.metric(5, Some(0), RX, &samples);
+        small.metric(5, Some(0), TX, &samples[..10]);
+        let section = small.section(nvlink_timeseries);
+        assert_eq!((section.rows_in_all, section.rows.len()), (39_010, POINTS / 2 + 10));
+        let rx: Vec<f64> = section
+            .rows
+            .iter()
+            .filter(|row| words(row, "metric_name") == RX)
+            .map(|row| number(row, "metric_value"))
+            .collect();
+        assert_eq!((rx[0], rx[rx.len() - 1]), (0.0, 38_999.0));
+        assert!(rx.windows(2).all(|pair| (3.0..5.0).contains(&(pair[1] - pair[0]))), "evenly");
+        let active = section.rows.iter().filter(|row| row.get("nccl_active") == Some(&true.into()));
+        assert!(active.map(|row| number(row, "timestamp_ns")).all(|time| (35_000.0..40_000.0).contains(&time)));
+    }
+
+    #[test]
+    fn the_fixture_has_the_roofline_that_was_worked_out_by_hand() {
+        let Some((trace, expected)) = fixture() else { return };
+        let section = roofline(&Context::new(&trace, 30));
+        let expected = expected["roofline"].as_array().unwrap();
+        assert_eq!(section.rows.len(), expected.len());
+        for theirs in expected {
+            let ours = row(&section, "kernel_name", theirs["kernel"].as_str().unwrap());
+            for (column, key) in
+                [("flops", "flops"), ("bytes", "bytes"), ("arithmetic_intensity", "ai"), ("achieved_tflops", "tflops")]
+            {
+                close(number(ours, column), &theirs[key]);
+            }
+        }
+    }
+
+    #[test]
+    fn instances_that_overlap_share_a_sample_once_and_devices_do_not_mix() {
+        let mut small = Small::new();
+        small.op(0, "a", 0, 100);
+        small.op(0, "a", 50, 150);
+        small.op(0, "b", 100, 150);
+        small.op(1, "a", 0, 1_000);
+        small.metric(1, Some(0), "Tensor FLOPs", &[(0, 100.0), (100, 60.0), (150, 8.0)]);
+        small.metric(1, Some(0), "DRAM bytes", &[(0, 10.0), (100, 10.0), (150, 8.0)]);
+        let section = small.section(roofline);
+        let (a, b) = (row(&section, "kernel_name", "a"), row(&section, "kernel_name", "b"));
+        assert_eq!((number(a, "flops"), number(b, "flops")), (130.0, 30.0));
+        assert_eq!((number(a, "bytes"), number(b, "bytes")), (15.0, 5.0));
+        assert_eq!((number(a, "total_time_ms"), number(a, "call_count")), (1_150.0 / 1e6, 3.0));
+    }
+
+    #[test]
+    fn no_point_is_made_up_from_sampled_throughput() {
+        let mut small = Small::new();
+        small.op(0, "gemm", 0, 100);
+        small.metric(1, Some(0), "FLOP [Throughput %]", &[(0, 50.0), (50, 50.0)]);
+        small.metric(1, Some(0), "DRAM bytes [Throughput %]", &[(0, 50.0), (50, 50.0)]);
+        let section = small.section(roofline);
+        assert!(section.rows.is_empty() && section.missing.unwrap().why.contains("per cent"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_counted_operation_is_shared_out_where_a_kernel_ran(pieces in pieces()) {
+            let mut small = Small::of(&pieces);
+            let samples: Vec<(i64, f64)> = (0..TICKS).step_by(4).map(|time| (time, 12.0)).collect();
+            small.metric(1, Some(0), "flop", &samples);
+            small.metric(1, Some(0), "dram bytes", &samples);
+            let section = small.section(roofline);
+            let ours: f64 = section.rows.iter().map(|row| number(row, "flops")).sum();
+            let is_kernel = |kind: &usize| [COMPUTE, ALLREDUCE, ALLGATHER].contains(kind);
+            let runs = |tick| running(&pieces, 0, tick).iter().enumerate().any(|(kind, &count)| is_kernel(&kind) && count > 0);
+            let samples = (0..TICKS).step_by(4).filter(|&start| (start..start + 4).any(runs)).count();
+            prop_assert!((ours - 12.0 * samples as f64).abs() < 1e-9, "{} of {}", ours, samples);
+        }
+    }
+}

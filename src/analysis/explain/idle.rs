@@ -139,3 +139,84 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
     }
     section
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_fixture_is_idle_as_was_worked_out_by_hand_but_for_its_copies() {
+        let Some((trace, expected)) = fixture() else { return };
+        let context = Context::new(&trace, 30);
+        let (idle, gaps, expected) = (gpu_idle(&context), gpu_idle_gaps(&context), &expected["gpu_idle"]);
+        close(number(&idle.rows[0], "window_ms"), &expected["window_ms"]);
+        // The original takes a GPU that copies for idle: here 0.5 ms of its 1.0 ms, which cuts its one gap in two.
+        close(number(&idle.rows[0], "busy_ms"), &serde_json::json!(expected["busy_ms"].as_f64().unwrap() + 0.5));
+        let gaps: Vec<(f64, f64)> =
+            gaps.rows.iter().map(|gap| (number(gap, "gap_start_ns"), number(gap, "gap_end_ns"))).collect();
+        assert_eq!(gaps, [(3_600_000.0, 4_000_000.0), (3_000_000.0, 3_100_000.0)]);
+    }
+
+    #[test]
+    fn every_gap_has_the_cause_that_its_next_launch_tells() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        let mut op = |start, end, launch: Option<(i64, u32)>| {
+            if let Some((launch, id)) = launch {
+                small.call(process, "cudaLaunchKernel", launch, launch + 5, Some(id));
+            }
+            small.op_of(process, 0, 7, "k", start, end, launch.map(|launch| launch.1));
+        };
+        op(0, 100, None);
+        op(200, 300, Some((150, 1))); // launched after the GPU ran dry: 100 ns
+        op(329, 400, Some((160, 2))); // launched long before, 29 ns
+        op(430, 500, Some((170, 3))); // launched long before, 30 ns: more than kernels leave between them
+        op(1_500, 1_600, None); // 1000 ns
+        small.replay(0, 1_650, 1_700); // 50 ns
+        let trace = small.0.finish();
+        let context = Context::new(&trace, 30);
+        let idle = &gpu_idle(&context).rows[0];
+        let ns = |column| (number(idle, column) * 1e6).round();
+        let causes = ["host_wait_ms", "kernel_wait_ms", "other_wait_ms", "unknown_ms"].map(ns);
+        assert_eq!((causes, ns("idle_ms")), ([100.0, 29.0, 30.0, 1_050.0], 1_209.0));
+        let gaps = gpu_idle_gaps(&context);
+        let causes: Vec<&str> = gaps.rows.iter().map(|gap| words(gap, "cause")).collect();
+        assert_eq!(causes, ["unknown", "host_wait", "unknown", "other", "kernel_wait"]);
+    }
+
+    #[test]
+    fn the_longest_gaps_are_those_of_all_devices_and_the_rest_is_counted() {
+        let mut small = Small::new();
+        for at in 0..40 {
+            small.op(0, "k", 100 * at, 100 * at + 50 - at);
+            small.op(1, "k", 1_000 * at, 1_000 * at + 10);
+        }
+        let section = small.section(gpu_idle_gaps);
+        assert_eq!((section.rows.len(), section.rows_in_all), (GAPS_SHOWN, 78));
+        let of = |device: i64| section.rows.iter().filter(|row| row.get("device_id") == Some(&device.into())).count();
+        assert_eq!((of(0), of(1)), (11, 39));
+        assert!(section.rows.is_sorted_by(|a, b| number(a, "gap_ms") >= number(b, "gap_ms")));
+    }
+
+    proptest! {
+        #[test]
+        fn idle_time_is_what_counting_every_tick_gives(pieces in pieces()) {
+            let trace = Small::of(&pieces).0.finish();
+            let context = Context::new(&trace, 30);
+            let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
+            let (mut busy, mut rest) = (0.0, 0.0);
+            for row in &idle.rows {
+                let causes = ["host_wait_ms", "kernel_wait_ms", "other_wait_ms", "unknown_ms"];
+                let by_cause: f64 = causes.iter().map(|cause| number(row, cause)).sum();
+                prop_assert!((number(row, "idle_ms") - by_cause).abs() < 1e-12);
+                prop_assert!((number(row, "window_ms") - number(row, "busy_ms") - by_cause).abs() < 1e-12);
+                busy += number(row, "busy_ms");
+                rest += by_cause;
+            }
+            prop_assert!((busy - ticks_ms(&pieces, &|now| now.iter().any(|&count| count > 0))).abs() < 1e-12);
+            prop_assert!((rest - gaps.rows.iter().map(|gap| number(gap, "gap_ms")).sum::<f64>()).abs() < 1e-12);
+        }
+    }
+}

@@ -212,3 +212,104 @@ fn section(title: &str, columns: &[&str], left_out: LeftOut) -> Section {
     }
     section
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_fixture_waits_as_was_worked_out_by_hand() {
+        let Some((trace, expected)) = fixture() else { return };
+        let context = Context::new(&trace, 30);
+        let (rows, histogram) = (launch_latency_rows(&context), launch_latency_histogram(&context));
+        let expected = &expected["launch_latency"];
+        for (ours, theirs) in
+            [("count", "count"), ("mean_us", "mean"), ("p50_us", "p50"), ("p95_us", "p95"), ("p99_us", "p99")]
+        {
+            close(number(&rows.summary, ours), &expected[theirs]);
+        }
+        let sorted = expected["latencies_us_sorted"].as_array().unwrap();
+        for (row, want) in rows.rows.iter().zip(sorted.iter().rev()) {
+            close(number(row, "latency_us"), want);
+        }
+        let counts: Vec<f64> = histogram.rows.iter().map(|row| number(row, "count")).collect();
+        assert_eq!(serde_json::json!(counts.iter().map(|count| *count as u64).collect::<Vec<_>>()), expected["counts"]);
+        close(number(&histogram.rows[0], "bin_end_us"), &expected["bin_width"]);
+    }
+
+    #[test]
+    fn launches_of_two_processes_with_one_correlation_id_do_not_mix() {
+        let mut small = Small::new();
+        for (pid, device, start) in [(1, 0, 0), (2, 1, 1_000_000)] {
+            let process = small.process(pid);
+            small.call(process, "cudaLaunchKernel", start, start + 10, Some(77));
+            small.op_of(process, device, 7, "k", start + 30, start + 50, Some(77));
+        }
+        let section = small.section(launch_latency_rows);
+        let latencies: Vec<f64> = section.rows.iter().map(|row| number(row, "latency_us")).collect();
+        assert_eq!(latencies, [0.02, 0.02]);
+    }
+
+    #[test]
+    fn a_graph_launch_has_one_latency_and_what_is_left_out_is_counted() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        small.call(process, "cudaGraphLaunch_v10000", 0, 100, Some(1));
+        small.call(process, "cudaMemcpyAsync", 0, 100, Some(2));
+        for start in [350, 600, 900] {
+            small.op_of(process, 0, 7, "in_graph", start, start + 50, Some(1));
+        }
+        small.op_of(process, 0, 7, "copies_as_kernel", 1_000, 1_100, Some(2));
+        small.op_of(process, 0, 7, "alone", 1_200, 1_300, None);
+        small.op_of(process, 0, 7, "early", 90, 300, Some(1));
+        let section = small.section(launch_latency_rows);
+        assert_eq!((section.rows.len(), number(&section.summary, "count")), (1, 1.0));
+        assert_eq!((words(&section.rows[0], "kernel_name"), number(&section.rows[0], "latency_us")), ("early", 0.0));
+        for start in [
+            "3 kernels follow",
+            "1 kernels are linked to no call",
+            "1 kernels were launched by",
+            "1 kernels began before",
+        ] {
+            assert!(section.limits.iter().any(|limit| limit.starts_with(start)), "{start}: {:?}", section.limits);
+        }
+    }
+
+    #[test]
+    fn a_trace_without_calls_says_how_to_capture_them() {
+        let mut small = Small::new();
+        small.op(0, "k", 0, 10);
+        let missing = small.section(launch_latency_rows).missing.unwrap();
+        assert!(missing.why.contains("no API calls") && missing.recapture.contains("nsys profile"), "{missing:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_and_bins_are_those_of_the_sorted_list(
+            waits in proptest::collection::vec(prop_oneof![0_i64..2_000, 4_294_967_290_i64..4_294_967_400], 1..80),
+        ) {
+            let mut small = Small::new();
+            let process = small.process(1);
+            for (id, &wait) in (0..).zip(&waits) {
+                small.call(process, "cudaLaunchKernel", 0, 10, Some(id));
+                small.op_of(process, 0, 7, "k", 10 + wait, 20 + wait, Some(id));
+            }
+            let trace = small.0.finish();
+            let context = Context::new(&trace, 30);
+            let (rows, histogram) = (launch_latency_rows(&context), launch_latency_histogram(&context));
+            let mut sorted = waits.clone();
+            sorted.sort_unstable();
+            for (name, percent) in [("p50_us", 50.0), ("p95_us", 95.0), ("p99_us", 99.0), ("max_us", 100.0)] {
+                let place = percent * (sorted.len() - 1) as f64 / 100.0;
+                let (low, high) = (sorted[place.floor() as usize] as f64, sorted[place.ceil() as usize] as f64);
+                let want = (low + (high - low) * place.fract()) / 1e3;
+                prop_assert!((number(&rows.summary, name) - want).abs() <= 1e-9 * want.max(1.0));
+            }
+            let count: f64 = histogram.rows.iter().map(|row| number(row, "count")).sum();
+            prop_assert_eq!(count, waits.len() as f64);
+            prop_assert_eq!(number(&rows.rows[0], "latency_us"), sorted[sorted.len() - 1] as f64 / 1e3);
+        }
+    }
+}

@@ -5,6 +5,7 @@ use crate::analysis::section::{Record, Section, Value};
 use crate::trace::{
     DeviceId, Format, GpuOp, GraphReplay, MetricSeries, NameId, Ns, OpKind, ProcessId, Span, Trace, TraceBuilder,
 };
+use proptest::prelude::*;
 use std::path::Path;
 
 /// A trace put together op by op; times in nanoseconds, start and end.
@@ -146,4 +147,67 @@ pub(super) fn row<'a>(section: &'a Section, column: &str, value: &str) -> &'a Re
 pub(super) fn close(ours: f64, theirs: &serde_json::Value) {
     let theirs = theirs.as_f64().unwrap();
     assert!((ours - theirs).abs() <= 1e-9 * theirs.abs().max(1.0), "{ours} is not {theirs}");
+}
+
+/// What a random piece of work is; the last is a whole graph.
+pub(super) const KINDS: [&str; 6] = [
+    "gemm",
+    "ncclDevKernel_AllReduce_Sum",
+    "ncclDevKernel_AllGather",
+    "Memcpy HtoD (Pageable -> Device)",
+    "Memset",
+    "",
+];
+pub(super) const COMPUTE: usize = 0;
+pub(super) const ALLREDUCE: usize = 1;
+pub(super) const ALLGATHER: usize = 2;
+pub(super) const COPY: usize = 3;
+pub(super) const DEVICES: u32 = 3;
+pub(super) const TICKS: i64 = 32;
+
+/// A piece of work on a grid of time so small that every tick can be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) device: u32,
+    pub(super) kind: usize,
+    pub(super) start: i64,
+    pub(super) duration: i64,
+}
+
+pub(super) fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+    let piece = (0..DEVICES, 0..KINDS.len(), 0..TICKS - 8, 0_i64..8);
+    let piece = piece.prop_map(|(device, kind, start, duration)| Piece { device, kind, start, duration });
+    proptest::collection::vec(piece, 1..30)
+}
+
+impl Small {
+    pub(super) fn of(pieces: &[Piece]) -> Self {
+        let mut small = Self::new();
+        (0..DEVICES).for_each(|device| {
+            small.device(device);
+        });
+        for piece in pieces {
+            let (start, end) = (piece.start, piece.start + piece.duration);
+            match KINDS[piece.kind] {
+                "" => small.replay(piece.device, start, end),
+                name => small.op(piece.device, name, start, end),
+            }
+        }
+        small
+    }
+}
+
+/// How many pieces of each kind run on the device from this tick to the next.
+pub(super) fn running(pieces: &[Piece], device: u32, tick: i64) -> [usize; KINDS.len()] {
+    let mut running = [0; KINDS.len()];
+    for piece in pieces.iter().filter(|piece| piece.device == device) {
+        running[piece.kind] += usize::from(piece.start <= tick && tick < piece.start + piece.duration);
+    }
+    running
+}
+
+/// Ticks of all devices, in milliseconds, in which what runs is as wanted.
+pub(super) fn ticks_ms(pieces: &[Piece], wanted: &dyn Fn([usize; KINDS.len()]) -> bool) -> f64 {
+    let all = (0..DEVICES).flat_map(|device| (0..TICKS).map(move |tick| (device, tick)));
+    all.filter(|&(device, tick)| wanted(running(pieces, device, tick))).count() as f64 / 1e6
 }

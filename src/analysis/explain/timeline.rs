@@ -114,7 +114,8 @@ fn op(context: &Context, at: usize) -> Option<Event> {
 /// By the kernel's own name: template arguments speak of loads in every other kernel.
 fn moves_memory(context: &Context, demangled: &str) -> bool {
     let short = names::short(demangled).to_ascii_lowercase();
-    context.signals.memory_kernels.iter().any(|word| short.contains(word.as_str()))
+    let own = short.split('<').next().unwrap_or_default();
+    context.signals.memory_kernels.iter().any(|word| own.contains(word.as_str()))
 }
 
 fn call(context: &Context, at: usize) -> Option<Event> {
@@ -148,4 +149,66 @@ fn gap(context: &Context, long: &Long) -> Option<Event> {
         start: gap.start,
         end: gap.end,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    #[test]
+    fn the_longest_of_every_sort_stand_in_one_table() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        small.op_of(process, 0, 7, "gemm", 1_000, 1_900, None);
+        small.op_of(process, 0, 7, "void vectorized_gather_kernel<16, long>(char*)", 1_900, 2_700, None);
+        small.op_of(process, 0, 7, "void elementwise_kernel<LoadWithCast>(int)", 2_700, 3_250, None);
+        small.op_of(process, 0, 9, KINDS[ALLREDUCE], 1_000, 1_700, None);
+        small.op_of(process, 0, 8, "[CUDA memcpy Host-to-Device]", 3_850, 4_350, None);
+        small.call(process, "cudaStreamSynchronize", 500, 900, None);
+        small.call(process, "cudaMemcpy", 500, 800, None);
+        small.call(process, "cudaStreamWaitEvent", 0, 9_000, None);
+        small.call(process, "cudaEventQuery", 0, 9_000, None);
+        let section = small.section(timeline_events);
+        let rows: Vec<(&str, &str, f64)> = section
+            .rows
+            .iter()
+            .map(|row| (words(row, "event_class"), words(row, "lane"), number(row, "duration_ns")))
+            .collect();
+        let want = [
+            ("cuda_kernel", "GPU stream 7", 900.0),
+            ("memory_kernel", "GPU stream 7", 800.0),
+            ("nccl", "GPU stream 9", 700.0),
+            ("gpu_idle", "GPU 0", 600.0),
+            ("cuda_kernel", "GPU stream 7", 550.0),
+            ("memcpy", "Copy stream 8", 500.0),
+            ("sync_api", "CPU pid 1 tid 9", 400.0),
+            ("blocking_memcpy", "CPU pid 1 tid 9", 300.0),
+        ];
+        assert_eq!(rows, want);
+        assert_eq!(number(&section.summary, "t0_ns"), 500.0);
+        assert!((number(&section.rows[0], "start_ms") - 0.0005).abs() < 1e-15);
+    }
+
+    #[test]
+    fn the_fixture_has_its_totals() {
+        let Some((trace, expected)) = fixture() else { return };
+        let (section, expected) = (timeline_events(&Context::new(&trace, 30)), &expected["timeline"]);
+        close(number(&section.summary, "total_gpu_time_ms"), &expected["total_gpu_time_ms"]);
+        close(number(&section.summary, "total_cpu_time_ms"), &expected["total_cpu_time_ms"]);
+        // The original's 13: 5 kernels, 3 stalls, 2 windows of collectives, 1 gap, 2 copies. Windows repeat the kernels;
+        // the gap is two where copies count as work.
+        assert_eq!(section.rows.len(), 5 + 3 + 2 + 2);
+    }
+
+    #[test]
+    fn fifty_of_many_are_shown_in_order_and_the_rest_is_counted() {
+        let mut small = Small::new();
+        (0..200).for_each(|at| small.op(0, "k", 1_000 * at, 1_000 * at + 600 + (at * 37) % 200));
+        let section = small.section(timeline_events);
+        assert_eq!((section.rows.len(), section.rows_in_all), (SHOWN, 200 + 199));
+        let durations: Vec<f64> = section.rows.iter().map(|row| number(row, "duration_ns")).collect();
+        let want: Vec<f64> = (150..200).rev().map(|long| f64::from(600 + long)).collect();
+        assert_eq!(durations, want);
+    }
 }
