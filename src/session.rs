@@ -3,6 +3,7 @@
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::{self, analyze};
 use crate::input::Imported;
+use crate::ordering::InOrder;
 use crate::report::Report;
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_rules};
 use crate::trace::{Ns, Trace};
@@ -168,7 +169,7 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     let mut run = analyze(trace, &rules, &options);
     run.notices.extend(duplicates);
     run.notices.extend(unused_rules(choices, &rules)?);
-    run.notices.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
+    run.notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     Ok(run)
 }
 

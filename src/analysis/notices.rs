@@ -1,6 +1,7 @@
 //! What the reader should know before believing the numbers: one sentence and one piece of advice a problem.
 
 use super::results::{Notice, Severity, Wall, WallSource};
+use crate::ordering::InOrder;
 use crate::trace::{DeviceId, Format, Ns, Problem, ProblemKind, ProcessId, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ pub(super) fn of(trace: &Trace, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
     notices.extend(endless_window(wall));
     notices.extend(merged_ranks(trace));
     notices.extend(overlap_on_a_stream(trace));
-    notices.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
+    notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     notices
 }
 

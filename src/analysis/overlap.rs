@@ -8,6 +8,7 @@
 //! First come and fair sum up to the union; exclusive <= fair and first come <= duration. A *timeline* is one device,
 //! or all of them when they are merged; timelines never share time with each other.
 
+use crate::ordering::InOrder;
 use crate::trace::{Ns, Trace};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -164,7 +165,7 @@ impl Split {
             .enumerate()
             .map(|(index, (shared, name))| (*shared as u64, *name, index))
             .collect();
-        by_remainder.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        by_remainder.order_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
         for (_, _, index) in by_remainder.into_iter().take(left) {
             add(&mut fair, index, Ns(1));
         }

@@ -4,6 +4,7 @@ use super::explain::{Context, explain};
 use super::notices;
 use super::overlap::{Owned, share_out, union_of_all, unions};
 use super::results::{Attribution, Category, Device, Kernel, Run, Totals, Wall, WallSource};
+use crate::ordering::InOrder;
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{PhaseMap, RuleSet, names};
 use crate::trace::{Ns, OpKind, Trace};
@@ -62,7 +63,7 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     for kernel in &mut kernels {
         kernel.elapsed_share = share(kernel.elapsed_ns, totals.elapsed_ns);
     }
-    kernels.sort_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
+    kernels.order_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
     let wall = wall(options, window_ns, &owned.union_ns, totals.elapsed_ns);
     Run {
         label: trace.label.clone(),
@@ -155,7 +156,7 @@ fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category>
         category.elapsed_share = share(category.elapsed_ns, elapsed_ns);
         category.bar_share = share(category.elapsed_ns, bar_ns);
     }
-    categories.sort_by_key(|category| std::cmp::Reverse(category.elapsed_ns));
+    categories.order_by_key(|category| std::cmp::Reverse(category.elapsed_ns));
     categories
 }
 

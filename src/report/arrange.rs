@@ -2,6 +2,7 @@
 
 use super::format::exact;
 use super::table::{Cell, Kind, Table};
+use crate::ordering::InOrder;
 use serde::Deserialize;
 use std::cmp::Ordering;
 
@@ -38,7 +39,7 @@ pub fn arrange(mut table: Table, request: &Request) -> Table {
     }
     let sorted = request.sort.as_ref().and_then(|key| table.columns.iter().position(|column| column.key == *key));
     if let Some(index) = sorted {
-        table.rows.sort_by(|a, b| compare(a.get(index), b.get(index), request.descending));
+        table.rows.order_by(|a, b| compare(a.get(index), b.get(index), request.descending));
     }
     table
 }

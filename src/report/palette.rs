@@ -2,6 +2,7 @@
 //!
 //! The colours are data, `patterns/palette.json`. A chart, a table or an export never says a colour, only a class.
 
+use crate::ordering::InOrder;
 use serde::Deserialize;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ pub fn class(category: &str) -> String {
 /// ```
 pub fn order<'a>(categories: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = categories.into_iter().collect();
-    names.sort_by(|a, b| compare(a, b));
+    names.order_by(|a, b| compare(a, b));
     names.dedup();
     names
 }

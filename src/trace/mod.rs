@@ -21,6 +21,7 @@ pub use problems::{Problem, ProblemKind, Problems};
 pub use spans::{Span, Spans};
 pub use time::Ns;
 
+use crate::ordering::InOrder;
 use columns::{index, reorder};
 use foldhash::fast::RandomState;
 use launches::Launches;
@@ -255,7 +256,7 @@ impl TraceBuilder {
         }
         self.sort_devices();
         self.trace.ranges.sort_by_start();
-        self.trace.graph_replays.sort_by_key(|replay| replay.start);
+        self.trace.graph_replays.order_by_key(|replay| replay.start);
         self.trace
     }
 
@@ -274,15 +275,15 @@ impl TraceBuilder {
         drop(order);
         let now = |old: u32| place.get(old as usize).copied().unwrap_or(old);
         self.trace.bytes.iter_mut().for_each(|entry| entry.0 = now(entry.0));
-        self.trace.bytes.sort_unstable_by_key(|entry| entry.0);
+        self.trace.bytes.order_by_key(|entry| entry.0);
         self.trace.collectives.iter_mut().for_each(|entry| entry.0 = now(entry.0));
-        self.trace.collectives.sort_by_key(|entry| entry.0);
+        self.trace.collectives.order_by_key(|entry| entry.0);
     }
 
     fn sort_devices(&mut self) {
         let mut order: Vec<usize> = (0..self.trace.devices.len()).collect();
         let key = |index: &usize| self.trace.devices.get(*index).map(|device| natural_key(&device.id));
-        order.sort_by_key(key);
+        order.order_by_key(key);
         let mut rank = vec![DeviceId(0); order.len()];
         for (new, &old) in order.iter().enumerate() {
             if let Some(slot) = rank.get_mut(old) {

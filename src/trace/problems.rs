@@ -53,8 +53,8 @@ impl Problems {
                 problem.first_at = problem.first_at.min(at);
             }
             None => {
-                self.0.push(Problem { kind, count, first_at: at });
-                self.0.sort_by_key(|problem| problem.kind);
+                let place = self.0.partition_point(|problem| problem.kind < kind);
+                self.0.insert(place, Problem { kind, count, first_at: at });
             }
         }
     }

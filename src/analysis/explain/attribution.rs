@@ -5,6 +5,7 @@
 //! the range of a call is found by binary search, and every range goes on and off a stack once.
 
 use super::stats::{Tallies, Tally, key};
+use crate::ordering::InOrder;
 use crate::trace::{NameId, Ns, OpKind, Span, Spans, Trace};
 
 /// Kernel time by process and range, and what belongs to no range.
@@ -110,7 +111,7 @@ impl<'a> OuterFirst<'a> {
         if self.same_start.len() > 1 {
             // Of equal ranges the one that comes first in the file lies around the next.
             self.same_start.reverse();
-            self.same_start.sort_by_key(|range| range.duration);
+            self.same_start.order_by_key(|range| range.duration);
         }
         Some(())
     }

@@ -4,6 +4,7 @@ use super::intervals::{Activity, Hidden, each_gap, sweep};
 use super::recapture::{self, Lacks};
 use super::{Context, NameKind, labels};
 use crate::analysis::section::{Section, Value};
+use crate::ordering::InOrder;
 use crate::trace::{Collective, DeviceId, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
 use std::collections::BTreeMap;
 
@@ -229,7 +230,7 @@ pub(super) fn nccl_ops(context: &Context) -> Section {
         .limit("exposed_ms is time in which the kernel's device runs nothing but communication.");
     let stragglers = stragglers(&found, trace);
     let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation().into_iter().collect();
-    rows.sort_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
+    rows.order_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
     for (_, (operation, tally)) in &rows {
         let hidden = hidden.get(operation.0 as usize).copied().unwrap_or_default();
         section.row(op_row(trace, &found, *operation, tally, hidden, stragglers.get(operation)));
@@ -322,11 +323,11 @@ pub(super) fn nccl_rank_skew(context: &Context) -> Section {
         let mut rows: Vec<(i64, &str, &Tally)> =
             of_operation.map(|((_, label), tally)| (tally.total.0, label.as_str(), tally)).collect();
         one_label &= rows.len() < 2;
-        rows.sort_unstable_by_key(|row| (row.0, row.1));
+        rows.order_by_key(|row| (row.0, row.1));
         let total = |at: usize| rows.get(at).map_or(0, |row| row.0) as f64;
         let median = (total(rows.len().saturating_sub(1) / 2) + total(rows.len() / 2)) / 2.0;
         let skew = |total: i64| if median > 0.0 { 100.0 * (total as f64 - median) / median } else { 0.0 };
-        rows.sort_by(|a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
+        rows.order_by(|a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
         for (total, label, tally) in rows {
             let (total_time, longest) = (Value::ms(tally.total), Value::ms(tally.longest));
             section.row([operation.into(), label.into(), total_time, longest, skew(total).into()]);
@@ -352,7 +353,7 @@ pub(super) fn nccl_by_pid(context: &Context) -> Section {
         }
     }
     let mut rows: Vec<(ProcessId, Tally)> = found.by(&|_, unit| unit.0).into_iter().collect();
-    rows.sort_by_key(|(_, tally)| std::cmp::Reverse((tally.total, tally.count)));
+    rows.order_by_key(|(_, tally)| std::cmp::Reverse((tally.total, tally.count)));
     let mut section = section(context, PID_TITLE, &PID_COLUMNS);
     for (process, tally) in rows {
         section.row([

@@ -3,6 +3,7 @@
 use super::intervals::Longest;
 use super::{Context, NameKind, labels};
 use crate::analysis::section::{Section, Value};
+use crate::ordering::InOrder;
 use crate::trace::{GpuOp, NameId, Ns, OpKind};
 
 const TITLE: &str = "Copy engine";
@@ -73,7 +74,7 @@ pub(super) fn copy_engine_events(context: &Context) -> Section {
         ]);
     }
     section.rows_in_all = seen;
-    totals.sort_unstable_by_key(|(direction, _)| *direction);
+    totals.order_by_key(|(direction, _)| *direction);
     let unknown = totals.iter().map(|(_, total)| total.count - total.count_with_bytes).sum::<u64>();
     if unknown > 0 {
         section.limits.push(format!("{unknown} of {seen} copies do not tell how many bytes they moved."));

@@ -7,6 +7,7 @@ use super::intervals::{Windows, communication_windows};
 use super::recapture::{self, Lacks};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
+use crate::ordering::InOrder;
 use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind};
 use std::collections::BTreeMap;
 
@@ -131,7 +132,7 @@ pub(super) fn nvlink_during_nccl(context: &Context) -> Section {
     }
     let during =
         |means: &Means| if means.samples_inside > 0 { means.inside / means.samples_inside as f64 } else { 0.0 };
-    rows.sort_by(|a, b| {
+    rows.order_by(|a, b| {
         let by_value = during(&b.0).total_cmp(&during(&a.0)).then(b.1.total_cmp(&a.1));
         by_value.then_with(|| (a.2.source, &a.2.name).cmp(&(b.2.source, &b.2.name)))
     });
@@ -174,7 +175,7 @@ pub(super) fn nvlink_timeseries(context: &Context) -> Section {
             at += 1;
         });
     }
-    points.sort_by(|a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
+    points.order_by(|a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
     let mut section = nvlink_section(&series, SERIES_TITLE, &SERIES_COLUMNS);
     if all > POINTS {
         section
@@ -346,7 +347,7 @@ fn roofline_rows(context: &Context, done: &[Done]) -> Section {
             .limit("Rates are over all time of a kernel, sampled or not.");
     let mut rows: Vec<(NameId, &Done)> = (0..).map(NameId).zip(done).collect();
     rows.retain(|(_, done)| done.flops > 0.0 && done.bytes > 0.0 && done.time > Ns::ZERO);
-    rows.sort_by_key(|(name, done)| (std::cmp::Reverse(done.time), *name));
+    rows.order_by_key(|(name, done)| (std::cmp::Reverse(done.time), *name));
     let all = rows.len();
     for (name, done) in rows.into_iter().take(ROOFLINE_ROWS) {
         section.row([

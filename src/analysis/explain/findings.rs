@@ -6,6 +6,7 @@
 
 use super::{Context, Sections};
 use crate::analysis::section::{Record, Section, Value};
+use crate::ordering::InOrder;
 use crate::rules::signals::Thresholds;
 
 /// How much a finding matters.
@@ -64,7 +65,7 @@ pub(super) fn findings(context: &Context, sections: &Sections) -> Section {
         seen.uncovered(),
     ];
     let mut found: Vec<Finding> = rules.into_iter().flatten().collect();
-    found.sort_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms).then(b.severity.cmp(&a.severity)));
+    found.order_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms).then(b.severity.cmp(&a.severity)));
     let mut section = Section::new("Findings", "all other sections", COLUMNS)
         .limit("The cost is the time at stake, not a promise; the same time can stand under two findings.");
     for finding in found {
@@ -108,7 +109,7 @@ pub(super) fn critical_path(sections: &Sections) -> Section {
         let details = format!("{:.1} % of its window", number(row, "idle_pct_of_window"));
         suspects.push(("idle", name, number(row, "idle_ms"), Value::Null, details));
     }
-    suspects.sort_by(|a, b| b.2.total_cmp(&a.2));
+    suspects.order_by(|a, b| b.2.total_cmp(&a.2));
     let columns = &["kind", "name", "total_ms", "count", "details"];
     let mut section = Section::new("Critical path suspects", "the first rows of the other sections", columns)
         .limit("Suspects by total time, not a traced critical path: what runs beside something else may cost nothing.");

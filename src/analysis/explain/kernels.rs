@@ -4,6 +4,7 @@ use super::recapture::{self, Lacks};
 use super::stats::{Durations, Tallies, Tally, kernels as kernel_ops, key};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
+use crate::ordering::InOrder;
 use crate::rules::signals::CallKind;
 use crate::trace::{DeviceId, NameId, Ns, ProcessId, Trace};
 
@@ -270,7 +271,7 @@ pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
     if launching.is_empty() {
         return no_kernels(trace, TITLE, &STORM_BY_PID);
     }
-    launching.sort_by_key(|&process| std::cmp::Reverse(paces.get(process).map(|pace| pace.kernels)));
+    launching.order_by_key(|&process| std::cmp::Reverse(paces.get(process).map(|pace| pace.kernels)));
     let mut section =
         Section::new(TITLE, "the kernels of each process from its first start to its last end", &STORM_BY_PID);
     section.rows_in_all = launching.len() as u64;

@@ -8,6 +8,7 @@ use super::ranges::unless_attributable;
 use super::recapture::{self, Lacks};
 use super::{Context, ranges};
 use crate::analysis::section::{Section, Value};
+use crate::ordering::InOrder;
 use crate::rules::PhaseMap;
 use crate::rules::phases::phases_of;
 use crate::trace::{NameId, Ns, Trace};
@@ -64,7 +65,7 @@ impl<'a> Split<'a> {
     fn rows(&self, section: &mut Section, times: &[Ns], all: Ns, rest: &str) {
         let mut rows: Vec<(Ns, &str)> = times.iter().copied().zip(self.names.iter().copied()).collect();
         rows.retain(|row| row.0 > Ns::ZERO);
-        rows.sort_by_key(|row| std::cmp::Reverse(row.0));
+        rows.order_by_key(|row| std::cmp::Reverse(row.0));
         let named = rows.iter().fold(Ns::ZERO, |sum, row| sum + row.0);
         rows.push((all.since(named), rest));
         for (time, phase) in rows {

@@ -1,6 +1,7 @@
 //! What the sections count with: sums per key in one pass, exact percentiles, and time that spans cover together.
 
 use crate::analysis::section::Value;
+use crate::ordering::InOrder;
 use crate::trace::{GpuOp, Ns, OpKind, Trace};
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
@@ -132,7 +133,7 @@ impl Tallies {
     pub(super) fn ranked<'a>(&self, measure: &dyn Fn(&Tally) -> i64, name: &dyn Fn(&Tally) -> &'a str) -> Vec<Tally> {
         let mut ranked = self.tallies.clone();
         let order = |tally: &Tally| (Reverse((measure(tally), tally.total, tally.count)), name(tally), tally.key);
-        ranked.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
+        ranked.order_by(|a, b| order(a).cmp(&order(b)));
         ranked
     }
 

@@ -5,6 +5,7 @@ use super::owners::Packing;
 use super::scan::{Cells, Damaged};
 use super::schema::{COPIES, COPY_KINDS, GRAPHS, KERNELS, Role, SETS};
 use super::{CORRELATION, Import, correlation, time};
+use crate::ordering::InOrder;
 use crate::trace::{GpuOp, GraphReplay, NameId, OpKind};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -137,6 +138,6 @@ pub(super) fn read_graph_replays(import: &mut Import<'_>) {
             }
             Err(problem) => builder.trace.problems.add(problem.of_op(), 1, cells.at),
         });
-    builder.trace.graph_replays.sort_by_key(|replay| replay.start);
+    builder.trace.graph_replays.order_by_key(|replay| replay.start);
     import.note(read);
 }

@@ -2,6 +2,7 @@
 
 use super::Import;
 use super::schema::{METRIC_NAMES, METRICS};
+use crate::ordering::InOrder;
 use crate::trace::{MetricSeries, Ns, ProblemKind};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -44,8 +45,8 @@ pub(super) fn read(import: &mut Import<'_>) {
             _ => builder.trace.problems.add(ProblemKind::HostRowWithoutTime, 1, cells.at),
         }
     });
-    series.iter_mut().for_each(|series| series.samples.sort_by_key(|sample| sample.0));
-    series.sort_by(|a, b| (a.source, &a.name).cmp(&(b.source, &b.name)));
+    series.iter_mut().for_each(|series| series.samples.order_by_key(|sample| sample.0));
+    series.order_by(|a, b| (a.source, &a.name).cmp(&(b.source, &b.name)));
     builder.trace.metrics = series;
     import.note(read);
 }

@@ -3,6 +3,7 @@
 use super::axis::{RowAxis, TimeAxis};
 use super::backend::{Recorder, Role, UNIT, pixels, words};
 use super::{Chart, Node, glyphs};
+use crate::ordering::InOrder;
 use crate::report::format::duration;
 use crate::report::palette;
 use plotters::chart::ChartBuilder;
@@ -103,7 +104,7 @@ fn stack<'a>(bar: &'a Bar, legend: &[&str], hidden: &[&str]) -> Vec<&'a Segment>
         (is_cpu(&segment.category), listed.unwrap_or(legend.len()))
     };
     let mut row: Vec<&Segment> = bar.segments.iter().filter(|s| !hidden.contains(&s.category.as_str())).collect();
-    row.sort_by_key(place);
+    row.order_by_key(place);
     row
 }
 
@@ -384,7 +385,7 @@ fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
     if parts.is_empty() {
         return format!("{label}, no time to show");
     }
-    parts.sort_by_key(|segment| std::cmp::Reverse(segment.elapsed_ns));
+    parts.order_by_key(|segment| std::cmp::Reverse(segment.elapsed_ns));
     let mut words: Vec<String> = parts
         .iter()
         .take(PARTS)
