@@ -18,33 +18,33 @@ pub(crate) trait InOrder<T> {
 
 impl<T> InOrder<T> for [T] {
     fn order_by(&mut self, compare: impl Fn(&T, &T) -> Ordering) {
-        let order = order(self.len(), &|a, b| match (self.get(a as usize), self.get(b as usize)) {
+        let order = order(self.len(), &|a, b| match (self.get(a), self.get(b)) {
             (Some(a), Some(b)) => compare(a, b),
             _ => Ordering::Equal,
         });
-        put_in_order(&order, &mut |a, b| self.swap(a as usize, b as usize));
+        put_in_order(&order, &mut |a, b| self.swap(a, b));
     }
 }
 
-/// Which of so many items comes when; equal items in their order.
-fn order(length: usize, compare: &dyn Fn(u32, u32) -> Ordering) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..u32::try_from(length).unwrap_or(u32::MAX)).collect();
-    order.sort_by(|&a, &b| compare(a, b));
+/// The places `0..count` in this order, equal ones as they stand.
+pub(crate) fn order(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_unstable_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
     order
 }
 
 /// Swaps items until the one that `order` names first is first, and so on.
-fn put_in_order(order: &[u32], swap: &mut dyn FnMut(u32, u32)) {
+fn put_in_order(order: &[usize], swap: &mut dyn FnMut(usize, usize)) {
     let mut place = vec![0; order.len()];
-    for (new, &old) in (0..).zip(order) {
-        if let Some(slot) = place.get_mut(old as usize) {
+    for (new, &old) in order.iter().enumerate() {
+        if let Some(slot) = place.get_mut(old) {
             *slot = new;
         }
     }
-    for at in (0..).take(order.len()) {
-        while let Some(&to) = place.get(at as usize).filter(|to| **to != at) {
+    for at in 0..order.len() {
+        while let Some(&to) = place.get(at).filter(|to| **to != at) {
             swap(at, to);
-            place.swap(at as usize, to as usize);
+            place.swap(at, to);
         }
     }
 }

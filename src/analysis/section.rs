@@ -79,12 +79,21 @@ impl Section {
 
     /// Adds a single figure.
     pub fn figure(&mut self, name: &str, value: impl Into<Value>) {
-        self.summary.0.push((name.to_owned(), value.into()));
+        self.push_figure(name, value.into());
+    }
+
+    // Not generic, so that the page's module holds it once.
+    fn push_figure(&mut self, name: &str, value: Value) {
+        self.summary.0.push((name.to_owned(), value));
     }
 
     /// Adds a row; its values stand under the columns in order.
     pub fn row<const N: usize>(&mut self, values: [Value; N]) {
-        debug_assert_eq!(N, self.columns.len(), "{}", self.title);
+        self.push_row(Vec::from(values));
+    }
+
+    fn push_row(&mut self, values: Vec<Value>) {
+        debug_assert_eq!(values.len(), self.columns.len(), "{}", self.title);
         self.rows.push(Record(self.columns.iter().cloned().zip(values).collect()));
         self.rows_in_all = self.rows_in_all.max(self.rows.len() as u64);
     }

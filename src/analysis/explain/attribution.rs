@@ -5,7 +5,7 @@
 //! the range of a call is found by binary search, and every range goes on and off a stack once.
 
 use super::stats::{Tallies, Tally, key};
-use crate::ordering::InOrder;
+use crate::ordering::order;
 use crate::trace::{NameId, Ns, OpKind, Span, Spans, Trace};
 
 /// Kernel time by process and range, and what belongs to no range.
@@ -91,27 +91,31 @@ struct OuterFirst<'a> {
     ranges: &'a Spans,
     next: usize,
     is_kept: &'a dyn Fn(NameId) -> bool,
-    /// Ranges of one start, the last one next.
+    /// Ranges of one start, and the places of those still to come, the last one next.
     same_start: Vec<Span>,
+    to_come: Vec<usize>,
 }
 
 impl<'a> OuterFirst<'a> {
     fn of(ranges: &'a Spans, is_kept: &'a dyn Fn(NameId) -> bool) -> Self {
-        Self { ranges, next: 0, is_kept, same_start: Vec::new() }
+        Self { ranges, next: 0, is_kept, same_start: Vec::new(), to_come: Vec::new() }
     }
 
     fn take_same_start(&mut self) -> Option<()> {
         let start = self.ranges.get(self.next)?.start;
+        self.same_start.clear();
         while let Some(range) = self.ranges.get(self.next).filter(|range| range.start == start) {
             self.next += 1;
             if (self.is_kept)(range.name) {
                 self.same_start.push(range);
             }
         }
-        if self.same_start.len() > 1 {
+        if self.same_start.is_sorted_by(|outer, inner| outer.duration >= inner.duration) {
+            self.to_come.extend((0..self.same_start.len()).rev());
+        } else {
+            let duration = |at: usize| self.same_start.get(at).map(|range| range.duration);
             // Of equal ranges the one that comes first in the file lies around the next.
-            self.same_start.reverse();
-            self.same_start.order_by_key(|range| range.duration);
+            self.to_come = order(self.same_start.len(), &|a, b| duration(a).cmp(&duration(b)).then(b.cmp(&a)));
         }
         Some(())
     }
@@ -121,10 +125,10 @@ impl Iterator for OuterFirst<'_> {
     type Item = Span;
 
     fn next(&mut self) -> Option<Span> {
-        while self.same_start.is_empty() {
+        while self.to_come.is_empty() {
             self.take_same_start()?;
         }
-        self.same_start.pop()
+        self.same_start.get(self.to_come.pop()?).copied()
     }
 }
 

@@ -4,7 +4,7 @@ use super::recapture::{self, Lacks};
 use super::stats::{Durations, Tallies, Tally, kernels as kernel_ops, key};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
-use crate::ordering::InOrder;
+use crate::ordering::order;
 use crate::rules::signals::CallKind;
 use crate::trace::{DeviceId, NameId, Ns, ProcessId, Trace};
 
@@ -266,12 +266,12 @@ pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
     let trace = context.trace;
     let paces = Pace::of(context, trace.processes.len(), &|process| process.0 as usize);
     let durations = Durations::of_kernels(trace, paces.len(), &|op| Some(op.process.0));
-    let mut launching: Vec<usize> = Vec::new();
-    launching.extend(paces.iter().enumerate().filter(|(_, pace)| pace.kernels > 0).map(|(process, _)| process));
+    let kernels = |process: usize| paces.get(process).map_or(0, |pace| pace.kernels);
+    let mut launching = order(paces.len(), &|a, b| kernels(b).cmp(&kernels(a)));
+    launching.retain(|&process| kernels(process) > 0);
     if launching.is_empty() {
         return no_kernels(trace, TITLE, &STORM_BY_PID);
     }
-    launching.order_by_key(|&process| std::cmp::Reverse(paces.get(process).map(|pace| pace.kernels)));
     let mut section =
         Section::new(TITLE, "the kernels of each process from its first start to its last end", &STORM_BY_PID);
     section.rows_in_all = launching.len() as u64;

@@ -8,7 +8,7 @@ use super::ranges::unless_attributable;
 use super::recapture::{self, Lacks};
 use super::{Context, ranges};
 use crate::analysis::section::{Section, Value};
-use crate::ordering::InOrder;
+use crate::ordering::order;
 use crate::rules::PhaseMap;
 use crate::rules::phases::phases_of;
 use crate::trace::{NameId, Ns, Trace};
@@ -63,12 +63,11 @@ impl<'a> Split<'a> {
 
     /// The phases that have time, the longest first, and what is left of `all` under `rest`.
     fn rows(&self, section: &mut Section, times: &[Ns], all: Ns, rest: &str) {
-        let mut rows: Vec<(Ns, &str)> = times.iter().copied().zip(self.names.iter().copied()).collect();
-        rows.retain(|row| row.0 > Ns::ZERO);
-        rows.order_by_key(|row| std::cmp::Reverse(row.0));
-        let named = rows.iter().fold(Ns::ZERO, |sum, row| sum + row.0);
-        rows.push((all.since(named), rest));
-        for (time, phase) in rows {
+        let time = |phase: usize| times.get(phase).copied().unwrap_or_default();
+        let longest_first = order(self.names.len(), &|a, b| time(b).cmp(&time(a)));
+        let named = longest_first.into_iter().filter_map(|phase| Some((time(phase), *self.names.get(phase)?)));
+        let left = times.iter().fold(all, |left, time| left - *time);
+        for (time, phase) in named.filter(|row| row.0 > Ns::ZERO).chain([(left, rest)]) {
             section.row([phase.into(), Value::ms(time), Value::pct(time, all)]);
         }
     }
@@ -111,6 +110,9 @@ pub(super) fn phase_split(context: &Context) -> Section {
     } else {
         section.limit("Of the time in which a range is open, summed over threads.")
     };
+    if times.iter().all(|time| *time == Ns::ZERO) {
+        section = section.limit("No range in use names a phase; a phase map can name phases by other words.");
+    }
     section.figure("source", source);
     split.rows(&mut section, &times, all, "unclassified");
     section
