@@ -27,20 +27,20 @@ pub type Sections = BTreeMap<String, Section>;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let sections: [(&str, fn(&Context) -> Section); 13] = [
-        ("nccl_ops", collectives::nccl_ops),
-        ("nccl_rank_skew", collectives::nccl_rank_skew),
-        ("nccl_by_pid", collectives::nccl_by_pid),
-        ("nvlink_during_nccl", counters::nvlink_during_nccl),
-        ("nvlink_timeseries", counters::nvlink_timeseries),
-        ("roofline", counters::roofline),
-        ("gpu_idle", idle::gpu_idle),
-        ("gpu_idle_gaps", idle::gpu_idle_gaps),
-        ("copy_engine_events", copies::copy_engine_events),
-        ("launch_latency_rows", launches::launch_latency_rows),
-        ("launch_latency_histogram", launches::launch_latency_histogram),
-        ("stream_overlap", streams::stream_overlap),
-        ("timeline_events", timeline::timeline_events),
+    let sections: [(&str, Section); 13] = [
+        ("nccl_ops", collectives::nccl_ops(context)),
+        ("nccl_rank_skew", collectives::nccl_rank_skew(context)),
+        ("nccl_by_pid", collectives::nccl_by_pid(context)),
+        ("nvlink_during_nccl", counters::nvlink_during_nccl(context)),
+        ("nvlink_timeseries", counters::nvlink_timeseries(context)),
+        ("roofline", counters::roofline(context)),
+        ("gpu_idle", idle::gpu_idle(context)),
+        ("gpu_idle_gaps", idle::gpu_idle_gaps(context)),
+        ("copy_engine_events", copies::copy_engine_events(context)),
+        ("launch_latency_rows", launches::launch_latency_rows(context)),
+        ("launch_latency_histogram", launches::launch_latency_histogram(context)),
+        ("stream_overlap", streams::stream_overlap(context)),
+        ("timeline_events", timeline::timeline_events(context)),
     ];
-    sections.into_iter().map(|(name, section)| (name.to_owned(), section(context))).collect()
+    sections.into_iter().map(|(name, section)| (name.to_owned(), section)).collect()
 }
