@@ -39,6 +39,12 @@ fn says(name: &str, words: &[String]) -> bool {
     words.iter().any(|word| name.contains(word.as_str()))
 }
 
+/// When the GPUs communicate; `None` where there is nothing to hold against it.
+fn windows_of_nvlink(context: &Context) -> Option<Vec<Windows>> {
+    let sampled = context.trace.metrics.iter().any(|series| says(&series.name, &context.signals.nvlink));
+    sampled.then(|| communication_windows(context))
+}
+
 /// The NVLink counters of a trace, each with the times in which its GPU communicates.
 fn nvlink<'a>(context: &'a Context, windows: &'a [Windows]) -> Vec<(&'a MetricSeries, &'a [(Ns, Ns)])> {
     let series = context.trace.metrics.iter().filter(|series| says(&series.name, &context.signals.nvlink));
@@ -111,11 +117,8 @@ fn correlation(series: &MetricSeries, windows: &[(Ns, Ns)], means: &Means) -> f6
 
 /// What NVLink carries while the GPU communicates, and otherwise.
 pub(super) fn nvlink_during_nccl(context: &Context) -> Section {
-    let windows = communication_windows(context);
+    let Some(windows) = windows_of_nvlink(context) else { return no_nvlink(context, NVLINK_TITLE, &NVLINK_COLUMNS) };
     let series = nvlink(context, &windows);
-    if series.is_empty() {
-        return no_nvlink(context, NVLINK_TITLE, &NVLINK_COLUMNS);
-    }
     if windows.iter().all(Vec::is_empty) {
         let why = "NVLink was sampled, but no communication kernel was traced.";
         return Section::missing(NVLINK_TITLE, &NVLINK_COLUMNS, why, "");
@@ -157,11 +160,8 @@ pub(super) fn nvlink_during_nccl(context: &Context) -> Section {
 
 /// The samples themselves, thinned out evenly where there are many.
 pub(super) fn nvlink_timeseries(context: &Context) -> Section {
-    let windows = communication_windows(context);
+    let Some(windows) = windows_of_nvlink(context) else { return no_nvlink(context, SERIES_TITLE, &SERIES_COLUMNS) };
     let series = nvlink(context, &windows);
-    if series.is_empty() {
-        return no_nvlink(context, SERIES_TITLE, &SERIES_COLUMNS);
-    }
     let all = series.iter().map(|(series, _)| series.samples.len()).sum::<usize>();
     let each = if all > POINTS { (POINTS / series.len()).max(1) } else { usize::MAX };
     let mut points: Vec<(Ns, &MetricSeries, f64, bool)> = Vec::new();

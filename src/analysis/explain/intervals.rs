@@ -70,7 +70,6 @@ pub(super) fn each_work(context: &Context, visit: &mut dyn FnMut(Work)) {
 
 /// Sets of classes.
 const MASKS: usize = 1 << Class::ALL.len();
-const ONLY_COMMUNICATION: usize = Class::Communication.bit();
 
 /// How the time of one device was spent.
 #[derive(Debug, Clone)]
@@ -84,22 +83,19 @@ pub(super) struct Activity {
 impl Activity {
     /// Time in which something of each of these classes ran.
     pub(super) fn with_all(&self, bits: usize) -> i64 {
-        self.sum(&|mask| mask & bits == bits)
+        let masks = self.by_mask.iter().enumerate().filter(|(mask, _)| mask & bits == bits);
+        masks.fold(0, |sum, (_, time)| sum.wrapping_add(*time))
     }
 
     /// Time in which something of the class ran, and something of another.
     pub(super) fn shared(&self, class: Class) -> i64 {
-        self.sum(&|mask| mask & class.bit() != 0 && mask != class.bit())
+        let alone = self.by_mask.get(class.bit()).copied().unwrap_or(0);
+        self.with_all(class.bit()).wrapping_sub(alone)
     }
 
     /// Time in which nothing but communication ran.
     pub(super) fn exposed(&self) -> i64 {
-        self.sum(&|mask| mask == ONLY_COMMUNICATION)
-    }
-
-    fn sum(&self, wanted: &dyn Fn(usize) -> bool) -> i64 {
-        let chosen = self.by_mask.iter().enumerate().filter(|(mask, _)| wanted(*mask));
-        chosen.fold(0, |sum, (_, time)| sum.wrapping_add(*time))
+        self.by_mask.get(Class::Communication.bit()).copied().unwrap_or(0)
     }
 }
 
@@ -335,4 +331,97 @@ pub(super) fn interpolate(count: usize, percent: u64, at: &dyn Fn(usize) -> Opti
     }
     let high = at(below + 1)?;
     Some(low as f64 + high.saturating_sub(low) as f64 * part as f64 / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::{collectives, copies, idle, launches, streams};
+    use super::*;
+    use crate::analysis::section::Section;
+
+    /// Nanoseconds and counts of real traces, found by a separate program that marks and intersects lists of intervals.
+    struct Facts {
+        file: &'static str,
+        communication: i64,
+        beside_compute: i64,
+        beside_copies: i64,
+        exposed: i64,
+        window: i64,
+        busy: i64,
+        host_wait: i64,
+        latencies: i64,
+        latency_sum: i64,
+        latency_max: i64,
+        copied_device_to_device: i64,
+    }
+
+    #[test]
+    fn real_traces_give_what_a_separate_program_found() {
+        let facts = [
+            Facts {
+                file: "nccl_metadata_a100.trace.json.gz",
+                communication: 46_876_493,
+                beside_compute: 7_317_025,
+                beside_copies: 338_658,
+                exposed: 39_190_669,
+                window: 660_551_005,
+                busy: 157_500_014,
+                host_wait: 501_050_857,
+                latencies: 2_700,
+                latency_sum: 88_533_581,
+                latency_max: 964_931,
+                copied_device_to_device: 307_323_096,
+            },
+            Facts {
+                file: "train_a100_rank3of8.trace.json.gz",
+                communication: 163_535_000,
+                beside_compute: 75_614_000,
+                beside_copies: 9_676_000,
+                exposed: 86_554_000,
+                window: 464_594_000,
+                busy: 388_587_000,
+                host_wait: 66_571_000,
+                latencies: 8_568,
+                latency_sum: 17_670_572_000,
+                latency_max: 11_684_000,
+                copied_device_to_device: 1_821_299_360,
+            },
+            Facts {
+                file: "dlrm_v100_8ranks/rank0.pt.trace.json.gz",
+                communication: 5_798_000,
+                beside_compute: 261_000,
+                beside_copies: 0,
+                exposed: 5_537_000,
+                window: 13_009_000,
+                busy: 6_590_000,
+                host_wait: 6_305_000,
+                latencies: 245,
+                latency_sum: 14_722_000,
+                latency_max: 1_482_000,
+                copied_device_to_device: 46_656,
+            },
+        ];
+        facts.iter().for_each(check);
+    }
+
+    fn check(facts: &Facts) {
+        let Some(trace) = torch(facts.file) else { return };
+        let context = Context::new(&trace, 30);
+        let ns = |section: &Section, name: &str| (number(&section.summary, name) * 1e6).round() as i64;
+        let (ops, overlap) = (collectives::nccl_ops(&context), streams::stream_overlap(&context));
+        assert_eq!(ns(&ops, "total_time_ms"), facts.communication, "{}", facts.file);
+        assert_eq!(ns(&ops, "exposed_ms"), facts.exposed, "{}", facts.file);
+        assert_eq!(ns(&overlap, "compute_nccl_overlap_ms"), facts.beside_compute, "{}", facts.file);
+        assert_eq!(ns(&overlap, "nccl_memcpy_overlap_ms"), facts.beside_copies, "{}", facts.file);
+        let idle = &idle::gpu_idle(&context).rows[0];
+        let idle = ["window_ms", "busy_ms", "host_wait_ms"].map(|name| (number(idle, name) * 1e6).round() as i64);
+        assert_eq!(idle, [facts.window, facts.busy, facts.host_wait], "{}", facts.file);
+        let (latencies, copied) = (launches::launch_latency_rows(&context), copies::copy_engine_events(&context));
+        assert_eq!(number(&latencies.summary, "count"), facts.latencies as f64, "{}", facts.file);
+        let mean = facts.latency_sum as f64 / facts.latencies as f64 / 1e3;
+        assert!((number(&latencies.summary, "mean_us") - mean).abs() < 1e-6, "{}", facts.file);
+        assert_eq!(number(&latencies.summary, "max_us"), facts.latency_max as f64 / 1e3, "{}", facts.file);
+        assert_eq!(number(&copied.summary, "d2d_bytes"), facts.copied_device_to_device as f64, "{}", facts.file);
+    }
 }

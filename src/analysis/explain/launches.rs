@@ -134,9 +134,12 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
         return missing(context, TITLE, &COLUMNS);
     }
     latencies.sort();
-    let mut section = section(TITLE, &COLUMNS, left_out);
+    let mut section = section(TITLE, &COLUMNS, latencies.len(), left_out);
     if early > 0 {
-        section.limits.push(format!("{early} kernels began before their launch call returned; they count as zero."));
+        section.limits.push(format!(
+            "{early} of {} measured kernels began before their launch call returned and count as zero.",
+            latencies.len()
+        ));
     }
     section.figure("count", latencies.len());
     section.figure("mean_us", sum as f64 / latencies.len() as f64 / 1e3);
@@ -176,7 +179,7 @@ pub(super) fn launch_latency_histogram(context: &Context) -> Section {
         let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
         counts.get_mut(bin).into_iter().for_each(|count| *count += 1);
     }
-    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, left_out);
+    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, latencies.len(), left_out);
     for (bin, count) in counts.into_iter().enumerate() {
         section.row([(bin as f64 * width_us).into(), ((bin + 1) as f64 * width_us).into(), count.into()]);
     }
@@ -198,16 +201,17 @@ fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
     Section::missing(title, columns, why, &recapture::command(trace.format, lacks))
 }
 
-fn section(title: &str, columns: &[&str], left_out: LeftOut) -> Section {
+fn section(title: &str, columns: &[&str], measured: usize, left_out: LeftOut) -> Section {
+    let kernels = measured as u64 + left_out.no_call + left_out.other_call + left_out.later_in_graph;
     let mut section = Section::new(title, "launch calls and the kernels of the same process and correlation id", columns)
         .limit("A kernel may wait for the host or for earlier work on its stream: a long latency behind a busy stream is no fault.");
     for (count, what) in [
-        (left_out.later_in_graph, "kernels follow another of the same graph launch and are left out."),
-        (left_out.no_call, "kernels are linked to no call and are left out."),
-        (left_out.other_call, "kernels were launched by calls that are no launch, such as copies, and are left out."),
+        (left_out.later_in_graph, "follow another of the same graph launch and are left out."),
+        (left_out.no_call, "are linked to no call and are left out."),
+        (left_out.other_call, "were launched by calls that are no launch, such as copies, and are left out."),
     ] {
         if count > 0 {
-            section.limits.push(format!("{count} {what}"));
+            section.limits.push(format!("{count} of {kernels} kernels {what}"));
         }
     }
     section
@@ -268,10 +272,10 @@ mod tests {
         assert_eq!((section.rows.len(), number(&section.summary, "count")), (1, 1.0));
         assert_eq!((words(&section.rows[0], "kernel_name"), number(&section.rows[0], "latency_us")), ("early", 0.0));
         for start in [
-            "3 kernels follow",
-            "1 kernels are linked to no call",
-            "1 kernels were launched by",
-            "1 kernels began before",
+            "3 of 6 kernels follow",
+            "1 of 6 kernels are linked to no call",
+            "1 of 6 kernels were launched by",
+            "1 of 1 measured kernels began before",
         ] {
             assert!(section.limits.iter().any(|limit| limit.starts_with(start)), "{start}: {:?}", section.limits);
         }

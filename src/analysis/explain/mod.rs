@@ -64,8 +64,10 @@ pub fn explain(context: &Context) -> Sections {
         ("stream_overlap", streams::stream_overlap),
         ("timeline_events", timeline::timeline_events),
     ];
-    let answered = answers.into_iter().map(|(name, answer)| (name.to_owned(), answer(context)));
-    let mut sections: Sections = answered.collect();
+    let mut sections = Sections::new();
+    for (name, answer) in answers {
+        sections.insert(name.to_owned(), answer(context));
+    }
     if let Some(map) = context.phase_map {
         sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));
         sections.insert("nvtx_kernel_phases".to_owned(), phases::nvtx_kernel_phases(context, map));

@@ -2,6 +2,7 @@
 
 use super::Context;
 use crate::analysis::section::{Record, Section, Value};
+use crate::input::{Imported, Importer};
 use crate::trace::{
     DeviceId, Format, GpuOp, GraphReplay, MetricSeries, NameId, Ns, OpKind, ProcessId, Span, Trace, TraceBuilder,
 };
@@ -86,6 +87,15 @@ pub(super) fn shared(file: &str) -> Option<std::path::PathBuf> {
 
 pub(super) fn read_json(file: &str) -> Option<serde_json::Value> {
     Some(serde_json::from_slice(&std::fs::read(shared(file)?).unwrap()).unwrap())
+}
+
+/// A real torch trace.
+pub(super) fn torch(file: &str) -> Option<Trace> {
+    let bytes = std::fs::read(shared(&format!("traces/torch/{file}"))?).unwrap();
+    let mut importer = Importer::new(file);
+    importer.feed(&bytes).unwrap();
+    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{file} is a trace") };
+    Some(*trace)
 }
 
 /// The fixture as a reader of exports would hand it over, and the numbers that were recomputed for it by hand.
