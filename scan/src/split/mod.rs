@@ -1,6 +1,6 @@
 //! Cuts a stream of JSON text into the elements of `traceEvents`, without building a tree and without holding the text.
 //!
-//! Bytes come in chunks of any size. Sixty-four at a time, masks of quotes and brackets ([`blocks`]) tell where an
+//! Bytes come in chunks of any size. Sixty-four at a time, masks of quotes and brackets (`blocks`) tell where an
 //! element of the list begins and ends; the element is handed to the [`Sink`] as one slice. Kept between chunks is only
 //! the element (or top-level member) that has not ended yet.
 //!
