@@ -10,6 +10,7 @@ use std::collections::HashMap;
 pub(super) fn of(trace: &Trace, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
     let mut notices = Vec::new();
     notices.extend(no_gpu_events(trace));
+    notices.extend(whole_graphs(trace));
     notices.extend(trace.problems.iter().map(|problem| of_problem(trace, problem)));
     notices.extend(wall_raised(wall, given));
     notices.extend(endless_window(wall));
@@ -35,18 +36,31 @@ fn no_gpu_events(trace: &Trace) -> Option<Notice> {
         }
     };
     trace.gpu_ops.is_empty().then(|| {
+        let message = format!("no GPU events; {} CPU events", trace.events.cpu);
+        notice(Severity::Error, "no_gpu_events", trace.events.cpu, message, advice)
+    })
+}
+
+/// Kernels inside such graphs are in no number.
+fn whole_graphs(trace: &Trace) -> Option<Notice> {
+    let count = trace.graph_replays.len() as u64;
+    (count > 0).then(|| {
         notice(
-            Severity::Error,
-            "no_gpu_events",
-            trace.events.cpu,
-            format!("no GPU events; {} CPU events", trace.events.cpu),
-            advice,
+            Severity::Warning,
+            "graphs_traced_whole",
+            count,
+            format!(
+                "{} of CUDA graphs traced as a whole: their kernels are in no number",
+                counted(count, "run", "runs")
+            ),
+            "Capture again with `--cuda-graph-trace=node`.",
         )
     })
 }
 
 fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Notice {
     let whole = format!("{} GPU ops were read before that", trace.gpu_ops.len());
+    let unit = if trace.format == Format::TorchProfiler { "byte" } else { "row" };
     match kind {
         ProblemKind::Truncated => notice(
             Severity::Warning,
@@ -80,14 +94,17 @@ fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Noti
             Severity::Warning,
             "gpu_op_without_time",
             count,
-            format!("{} without start or duration, the first at byte {first_at}", counted(count, "GPU op", "GPU ops")),
+            format!(
+                "{} without start or duration, the first at {unit} {first_at}",
+                counted(count, "GPU op", "GPU ops")
+            ),
             "They are left out of all numbers; a newer profiler writes both.",
         ),
         ProblemKind::ImpossibleDuration => notice(
             Severity::Warning,
             "impossible_duration",
             count,
-            format!("{} with an impossible time, the first at {first_at}", counted(count, "GPU op", "GPU ops")),
+            format!("{} with an impossible time, the first at {unit} {first_at}", counted(count, "GPU op", "GPU ops")),
             "A negative duration or one of decades: a known fault of profilers. They are left out of all numbers.",
         ),
         ProblemKind::UnreadableRow => notice(
