@@ -4,7 +4,7 @@ use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::{self, analyze};
 use crate::input::Imported;
 use crate::report::Report;
-use crate::rules::{RuleBook, RuleSet, looks_like_rules};
+use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_rules};
 use crate::trace::{Ns, Trace};
 use crate::{Error, Result};
 use serde::Deserialize;
@@ -36,7 +36,7 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     }
 }
 
-/// A rule file that the person adds.
+/// A rule file or a phase map that the person adds.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct RuleFile {
     /// What to call it in errors.
@@ -63,6 +63,8 @@ pub struct Choices {
     pub rules: Vec<RuleFile>,
     /// Rows of the table of top kernels.
     pub kernel_limit: Option<usize>,
+    /// The person's own phases, a JSON object of phase and patterns.
+    pub phase_map: Option<RuleFile>,
 }
 
 /// The built-in rule files and the person's.
@@ -152,7 +154,7 @@ pub fn wall(seconds: Option<&str>) -> Result<Option<Ns>> {
 /// Analyses one trace as chosen.
 ///
 /// # Errors
-/// Those of [`rule_book`], [`pick_rules`] and [`wall`].
+/// Those of [`rule_book`], [`pick_rules`], [`PhaseMap::parse`] and [`wall`].
 pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     let (book, duplicates) = rule_book(&choices.rules)?;
     let rules = pick_rules(&book, choices)?;
@@ -161,8 +163,9 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
         merge_devices: choices.merge_devices,
         wall: wall(choices.wall_seconds.as_deref())?,
         kernel_limit: choices.kernel_limit.unwrap_or(analysis::Options::KERNEL_LIMIT),
+        phase_map: choices.phase_map.as_ref().map(|map| PhaseMap::parse(&map.file, &map.text)).transpose()?,
     };
-    let mut run = analyze(trace, &rules, options);
+    let mut run = analyze(trace, &rules, &options);
     run.notices.extend(duplicates);
     run.notices.extend(unused_rules(choices, &rules)?);
     run.notices.sort_by_key(|notice| std::cmp::Reverse(notice.severity));

@@ -24,7 +24,7 @@ pub fn report(pieces: &[&[u8]]) {
         (Attribution::Exclusive, true),
     ];
     let runs = runs.map(|(attribution, merge_devices)| {
-        let run = analyze(&trace, &RULES, Options { attribution, merge_devices, wall: None });
+        let run = analyze(&trace, &RULES, &Options { attribution, merge_devices, ..Options::default() });
         let union = if merge_devices { run.totals.union_all_ns } else { run.totals.union_ns };
         if is_within_a_century(&trace) && attribution != Attribution::Exclusive {
             assert_eq!(run.totals.elapsed_ns, union, "{attribution:?}, merged: {merge_devices}");

@@ -5,12 +5,12 @@ use super::notices;
 use super::overlap::{Owned, share_out, union_of_all};
 use super::results::{Attribution, Category, Device, Kernel, Run, Totals, Wall, WallSource};
 use crate::rules::engines::{Engines, Evidence};
-use crate::rules::{RuleSet, names};
+use crate::rules::{PhaseMap, RuleSet, names};
 use crate::trace::{Ns, OpKind, Trace};
 use std::collections::BTreeMap;
 
 /// What the person chose for a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// What `elapsed_ns` means.
     pub attribution: Attribution,
@@ -20,6 +20,8 @@ pub struct Options {
     pub wall: Option<Ns>,
     /// Rows of the table of top kernels.
     pub kernel_limit: usize,
+    /// The person's own phases.
+    pub phase_map: Option<PhaseMap>,
 }
 
 impl Options {
@@ -29,12 +31,18 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { attribution: Attribution::default(), merge_devices: false, wall: None, kernel_limit: Self::KERNEL_LIMIT }
+        Self {
+            attribution: Attribution::default(),
+            merge_devices: false,
+            wall: None,
+            kernel_limit: Self::KERNEL_LIMIT,
+            phase_map: None,
+        }
     }
 }
 
 /// Answers everything about one trace.
-pub fn analyze(trace: &Trace, rules: &RuleSet, options: Options) -> Run {
+pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     let owned = share_out(trace, options.merge_devices);
     let counted = count(trace);
     let mut kernels = kernels(trace, rules, options, &owned, &counted);
@@ -67,7 +75,7 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: Options) -> Run {
         devices: devices(trace, &devices_union, wall.wall_ns),
         categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
         notices: notices::of(trace, &wall, options.wall),
-        sections: explain(&Context::new(trace, options.kernel_limit)),
+        sections: explain(&Context::new(trace, options.kernel_limit).with_phase_map(options.phase_map.as_ref())),
         kernels,
         totals,
         wall,
@@ -96,7 +104,7 @@ fn count(trace: &Trace) -> Vec<Counted> {
     counted
 }
 
-fn kernels(trace: &Trace, rules: &RuleSet, options: Options, owned: &Owned, counted: &[Counted]) -> Vec<Kernel> {
+fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &Owned, counted: &[Counted]) -> Vec<Kernel> {
     let elapsed = match options.attribution {
         Attribution::FirstCome => &owned.first_come_ns,
         Attribution::Fair => &owned.fair_ns,
@@ -185,7 +193,7 @@ fn devices(trace: &Trace, union_ns: &[i64], wall_ns: i64) -> Vec<Device> {
 }
 
 /// The bar of a run: wall time once for each timeline, and what of it the GPU does not fill.
-fn wall(options: Options, window_ns: i64, timelines: &[i64], elapsed_ns: i64) -> Wall {
+fn wall(options: &Options, window_ns: i64, timelines: &[i64], elapsed_ns: i64) -> Wall {
     let busiest = timelines.iter().copied().max().unwrap_or(0);
     let (wall_ns, source) = match options.wall {
         None => (window_ns, WallSource::Window),

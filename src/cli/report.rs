@@ -95,6 +95,7 @@ fn report(args: &Args) -> Result<Report> {
         wall_seconds: None,
         rules: files::rules(&args.choices.rules)?,
         kernel_limit: None,
+        phase_map: None,
     };
     let seconds = &args.choices.seconds;
     if seconds.len() > 1 && seconds.len() != args.files.len() {

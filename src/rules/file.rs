@@ -8,8 +8,8 @@ use crate::{Error, Result};
 const NAMELESS_ENGINE: &str = "custom";
 
 /// Far above any real rule file (the largest known holds 25 rules), far below what would stall a browser tab.
-const MAX_FILE_BYTES: usize = 4 << 20;
-const MAX_RULES: usize = 10_000;
+pub(super) const MAX_FILE_BYTES: usize = 4 << 20;
+pub(super) const MAX_RULES: usize = 10_000;
 
 /// The rules of one model, in their order; a regex may still stand twice.
 #[derive(Debug, PartialEq)]
@@ -85,7 +85,7 @@ pub(super) fn compile(place: &str, rule: &Rule) -> Result<Matcher> {
     })
 }
 
-fn read_json(file: &str, text: &str) -> Result<Json> {
+pub(super) fn read_json(file: &str, text: &str) -> Result<Json> {
     // Editors on Windows put a byte order mark in front.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     serde_json::from_str(text).map_err(|error| {
@@ -154,7 +154,7 @@ fn holds_a_string(value: &Json) -> bool {
     match value {
         Json::Object(entries) => entries.iter().any(|(_, value)| holds_a_string(value)),
         Json::String(_) => true,
-        Json::Other(_) => false,
+        Json::Array(_) | Json::Other(_) => false,
     }
 }
 

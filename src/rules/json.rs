@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// A JSON value as far as rule files use it.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,6 +10,7 @@ pub(super) enum Json {
     /// Keys and values in the order of the text, repeated keys included.
     Object(Vec<(String, Json)>),
     String(String),
+    Array(Vec<Json>),
     /// Anything a rule file has no place for, by the name a person would call it.
     Other(&'static str),
 }
@@ -19,6 +20,7 @@ impl Json {
         match self {
             Self::Object(_) => "an object",
             Self::String(_) => "a string",
+            Self::Array(_) => "an array",
             Self::Other(kind) => kind,
         }
     }
@@ -48,8 +50,11 @@ impl<'de> Visitor<'de> for InOrder {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Json::Other("an array"))
+        let mut elements = Vec::new();
+        while let Some(element) = seq.next_element()? {
+            elements.push(element);
+        }
+        Ok(Json::Array(elements))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Json, E> {

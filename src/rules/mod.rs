@@ -1,6 +1,7 @@
 //! Kernel names to categories by ordered rules, and kernel names to names for people; the data is in `patterns/`.
 //!
 //! [`RuleBook`] merges rule files in gputrc2graph's shape and gives one [`RuleSet`]; [`names`] demangles and shortens;
+//! [`phases`] and [`PhaseMap`] know phases of serving by the names of ranges;
 //! [`engines`] knows what a serving engine leaves in a trace; [`signals`] what calls, collectives and counters are by name.
 
 mod book;
@@ -9,7 +10,10 @@ mod file;
 mod json;
 mod matcher;
 pub mod names;
+mod phase_map;
+pub mod phases;
 pub mod signals;
 
 pub use book::{Duplicate, RuleBook, RuleSet};
 pub use file::looks_like_rules;
+pub use phase_map::PhaseMap;

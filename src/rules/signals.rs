@@ -84,6 +84,8 @@ pub struct Thresholds {
     pub tiny_kernel_us: f64,
     /// A thread that launches nothing for so long leaves a gap.
     pub launcher_gap_us: f64,
+    /// One that launches nothing for longer has nothing to launch: a server without requests.
+    pub launcher_idle_us: f64,
     /// Less kernel time than this under any range is worth a warning.
     pub nvtx_coverage: f64,
     /// One kernel with this share of kernel time is a finding of high severity.

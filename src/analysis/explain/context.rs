@@ -1,8 +1,10 @@
 //! What every section needs to know: what names mean, and what the person chose.
 
+use super::attribution::Attributed;
 use crate::rules::signals::{CallKind, Signals};
-use crate::rules::{RuleBook, names};
+use crate::rules::{PhaseMap, RuleBook, names};
 use crate::trace::{NameId, OpKind, Trace};
+use std::cell::OnceCell;
 
 /// The trace under analysis with the meaning of its names.
 #[derive(Debug)]
@@ -13,6 +15,9 @@ pub struct Context<'a> {
     pub signals: Signals,
     /// Rows of the table of kernels.
     pub kernel_limit: usize,
+    /// The person's own phases.
+    pub phase_map: Option<&'a PhaseMap>,
+    attributed: OnceCell<Attributed>,
     names: Vec<NameKind>,
     calls: Vec<CallKind>,
 }
@@ -36,7 +41,17 @@ impl<'a> Context<'a> {
         let signals = Signals::embedded();
         let calls = trace.calls.names.iter().map(|name| signals.call(name)).collect();
         let names = name_kinds(trace, &signals);
-        Self { trace, signals, kernel_limit, names, calls }
+        Self { trace, signals, kernel_limit, phase_map: None, attributed: OnceCell::new(), names, calls }
+    }
+
+    /// Adds the person's own phases.
+    pub fn with_phase_map(self, phase_map: Option<&'a PhaseMap>) -> Self {
+        Self { phase_map, ..self }
+    }
+
+    /// Kernel time by the innermost range around its launch; swept once, on first use.
+    pub(super) fn attributed(&self) -> &Attributed {
+        self.attributed.get_or_init(|| Attributed::of(self.trace, &|_| true))
     }
 
     /// What the ops of this name are.

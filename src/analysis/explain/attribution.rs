@@ -1,0 +1,266 @@
+//! Which range a kernel belongs to: the innermost one of the launching thread that holds the launching call.
+//!
+//! Calls and ranges are swept by start, with one stack of open ranges a thread. A stack keeps its ends decreasing towards
+//! the top: a newer range that ends no earlier holds every later call that an older one holds, and lies further in. So
+//! the range of a call is found by binary search, and every range goes on and off a stack once.
+
+use super::stats::{Tallies, Tally, key};
+use crate::trace::{NameId, Ns, OpKind, Span, Spans, Trace};
+
+/// Kernel time by process and range, and what belongs to no range.
+#[derive(Debug, Default)]
+pub(super) struct Attributed {
+    /// Under [`key`] of process and range name.
+    pub(super) under: Tallies,
+    /// All that lies under some range.
+    pub(super) mapped: Tally,
+    /// Launched by a call outside all ranges of its thread.
+    pub(super) outside: Tally,
+    /// Kernels whose launching call the trace does not hold.
+    pub(super) without_call: Tally,
+    /// All kernels.
+    pub(super) all: Tally,
+}
+
+/// No range holds the call.
+const NONE: u32 = u32::MAX;
+
+impl Attributed {
+    /// Only ranges whose name is kept count.
+    pub(super) fn of(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> Self {
+        let range_of_call = ranges_of_calls(trace, is_kept);
+        let mut found = Self::default();
+        let launches = trace.gpu_ops.launches();
+        // Kernels alone, but the launches run parallel to all ops.
+        for (op, call) in trace.gpu_ops.iter().zip(launches).filter(|(op, _)| op.kind == OpKind::Kernel) {
+            found.all.add(op.duration);
+            match call.map(|call| range_of_call.get(call.0 as usize).copied().unwrap_or(NONE)) {
+                None => found.without_call.add(op.duration),
+                Some(NONE) => found.outside.add(op.duration),
+                Some(range) => {
+                    found.mapped.add(op.duration);
+                    found.under.add(key(op.process.0, range), op.duration);
+                }
+            }
+        }
+        found
+    }
+
+    /// Kernel time by range name over all processes.
+    pub(super) fn by_range(&self) -> Tallies {
+        let mut by_range = Tallies::default();
+        for tally in self.under.iter() {
+            by_range.merge(&Tally { key: key(0, tally.low()), ..*tally });
+        }
+        by_range
+    }
+}
+
+/// The name of the innermost kept range around each call, or [`NONE`].
+fn ranges_of_calls(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
+    let mut open = OpenRanges::of(trace);
+    let mut ranges = OuterFirst::of(&trace.ranges, is_kept).peekable();
+    let mut names = Vec::with_capacity(trace.calls.len());
+    for call in trace.calls.iter() {
+        while let Some(range) = ranges.next_if(|range| range.start <= call.start) {
+            open.push(range);
+        }
+        names.push(open.innermost(call).map_or(NONE, |name| name.0));
+    }
+    names
+}
+
+/// The wall time of each kept range name: every moment of a thread belongs to the innermost range that is open.
+pub(super) fn own_wall_time(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> Vec<Ns> {
+    let mut open = OpenRanges::of(trace);
+    let mut own = vec![Ns::ZERO; trace.ranges.names.len()];
+    for range in OuterFirst::of(&trace.ranges, is_kept) {
+        open.settle(range.thread.0 as usize, range.start, &mut own);
+        open.push(range);
+    }
+    for thread in 0..trace.threads.len() {
+        open.settle(thread, Ns(i64::MAX), &mut own);
+    }
+    own
+}
+
+/// Kept ranges by start, of equal starts the longest first: it lies around the others.
+struct OuterFirst<'a> {
+    ranges: &'a Spans,
+    next: usize,
+    is_kept: &'a dyn Fn(NameId) -> bool,
+    /// Ranges of one start, the last one next.
+    same_start: Vec<Span>,
+}
+
+impl<'a> OuterFirst<'a> {
+    fn of(ranges: &'a Spans, is_kept: &'a dyn Fn(NameId) -> bool) -> Self {
+        Self { ranges, next: 0, is_kept, same_start: Vec::new() }
+    }
+
+    fn take_same_start(&mut self) -> Option<()> {
+        let start = self.ranges.get(self.next)?.start;
+        while let Some(range) = self.ranges.get(self.next).filter(|range| range.start == start) {
+            self.next += 1;
+            if (self.is_kept)(range.name) {
+                self.same_start.push(range);
+            }
+        }
+        if self.same_start.len() > 1 {
+            // Of equal ranges the one that comes first in the file lies around the next.
+            self.same_start.reverse();
+            self.same_start.sort_by_key(|range| range.duration);
+        }
+        Some(())
+    }
+}
+
+impl Iterator for OuterFirst<'_> {
+    type Item = Span;
+
+    fn next(&mut self) -> Option<Span> {
+        while self.same_start.is_empty() {
+            self.take_same_start()?;
+        }
+        self.same_start.pop()
+    }
+}
+
+/// The open ranges of each thread.
+struct OpenRanges(Vec<Stack>);
+
+#[derive(Clone, Default)]
+struct Stack {
+    /// End and name, ends decreasing.
+    ranges: Vec<(Ns, NameId)>,
+    /// Until here the thread's time was handed out.
+    settled: Ns,
+}
+
+impl OpenRanges {
+    fn of(trace: &Trace) -> Self {
+        Self(vec![Stack { ranges: Vec::new(), settled: Ns(i64::MIN) }; trace.threads.len()])
+    }
+
+    fn push(&mut self, range: Span) {
+        let Some(Stack { ranges, .. }) = self.0.get_mut(range.thread.0 as usize) else { return };
+        while ranges.pop_if(|(end, _)| *end <= range.end()).is_some() {}
+        ranges.push((range.end(), range.name));
+    }
+
+    fn innermost(&mut self, call: Span) -> Option<NameId> {
+        let Stack { ranges, .. } = self.0.get_mut(call.thread.0 as usize)?;
+        while ranges.pop_if(|(end, _)| *end < call.start).is_some() {}
+        let around = ranges.partition_point(|(end, _)| *end >= call.end());
+        ranges.get(around.checked_sub(1)?).map(|(_, name)| *name)
+    }
+
+    /// Hands the thread's time up to `until` to the ranges that are open in it.
+    fn settle(&mut self, thread: usize, until: Ns, own: &mut [Ns]) {
+        let Some(Stack { ranges, settled }) = self.0.get_mut(thread) else { return };
+        while let Some(&(end, name)) = ranges.last() {
+            let upto = end.min(until);
+            if let (true, Some(own)) = (upto > *settled, own.get_mut(name.0 as usize)) {
+                *own += upto.since(*settled);
+                *settled = upto;
+            }
+            if end > until {
+                break;
+            }
+            ranges.pop();
+        }
+        *settled = until.max(*settled);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_traces::Small;
+    use super::*;
+    use crate::trace::ThreadId;
+    use proptest::prelude::*;
+
+    /// Of these ranges of a thread the innermost: the latest start, then the shortest, then the last of the file.
+    fn innermost(ranges: &[Span], thread: ThreadId, holds: impl Fn(&Span) -> bool) -> Option<NameId> {
+        let candidates = ranges.iter().enumerate().filter(|(_, range)| range.thread == thread && holds(range));
+        candidates.max_by_key(|(at, range)| (range.start, -range.duration.0, *at)).map(|(_, range)| range.name)
+    }
+
+    /// Thread, start, length and name of ranges or calls, nested, crossing, equal or apart.
+    fn spans(most: usize) -> impl Strategy<Value = Vec<(i64, i64, i64, usize)>> {
+        proptest::collection::vec((0_i64..2, 0_i64..24, 0_i64..16, 0_usize..5), 0..most)
+    }
+
+    fn trace(ranges: &[(i64, i64, i64, usize)], calls: &[(i64, i64, i64, usize)]) -> Trace {
+        let mut small = Small::new();
+        for name in ["a", "b", "c", "d", "e"] {
+            small.0.trace.ranges.names.intern(name);
+        }
+        for &(thread, start, length, name) in ranges {
+            small.range(["a", "b", "c", "d", "e"][name], (1, thread), (start, start + length));
+        }
+        for (id, &(thread, start, length, _)) in (0..).zip(calls) {
+            small.call("cudaLaunchKernel", (1, thread), (start, start + length), Some(id));
+            // Every kernel has its own length, so that sums tell which kernels were added.
+            small.kernel("k", 1, (100, 100 + (1 << id)), Some(id));
+        }
+        small.kernel("k", 1, (90, 91), None);
+        small.finish()
+    }
+
+    proptest! {
+        #[test]
+        fn kernels_belong_to_the_innermost_kept_range_that_holds_their_launch(
+            ranges in spans(16), calls in spans(12), kept in proptest::collection::vec(any::<bool>(), 5),
+        ) {
+            let trace = trace(&ranges, &calls);
+            let found = Attributed::of(&trace, &|name| kept[name.0 as usize]);
+            let ranges: Vec<Span> = trace.ranges.iter().filter(|range| kept[range.name.0 as usize]).collect();
+            let (mut want, mut outside) = ([0_i64; 5], 0_i64);
+            for (op, call) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
+                let Some(call) = call.and_then(|call| trace.calls.get(call.0 as usize)) else { continue };
+                let holds = |range: &Span| range.start <= call.start && range.end() >= call.end();
+                match innermost(&ranges, call.thread, holds) {
+                    Some(name) => want[name.0 as usize] += op.duration.0,
+                    None => outside += op.duration.0,
+                }
+            }
+            let by_range = found.by_range();
+            for name in 0..5_u32 {
+                let time = by_range.get(key(0, name)).map_or(0, |tally| tally.total.0);
+                prop_assert_eq!(time, want[name as usize], "{}", name);
+            }
+            prop_assert_eq!((found.outside.total.0, found.without_call.count), (outside, 1));
+            prop_assert_eq!(found.mapped.count + found.outside.count + 1, found.all.count);
+        }
+
+        #[test]
+        fn every_moment_of_a_thread_belongs_to_its_innermost_kept_range(
+            ranges in spans(16), kept in proptest::collection::vec(any::<bool>(), 5),
+        ) {
+            let trace = trace(&ranges, &[]);
+            let own = own_wall_time(&trace, &|name| kept[name.0 as usize]);
+            let ranges: Vec<Span> = trace.ranges.iter().filter(|range| kept[range.name.0 as usize]).collect();
+            let mut want = [0_i64; 5];
+            for (thread, moment) in (0..2).flat_map(|thread| (0..60).map(move |moment| (ThreadId(thread), Ns(moment)))) {
+                let holds = |range: &Span| range.start <= moment && moment < range.end();
+                if let Some(name) = innermost(&ranges, thread, holds) {
+                    want[name.0 as usize] += 1;
+                }
+            }
+            prop_assert_eq!(own.iter().map(|own| own.0).collect::<Vec<_>>(), want);
+        }
+    }
+
+    #[test]
+    fn a_correlation_id_says_nothing_in_another_process() {
+        let mut small = Small::new();
+        small.range("mine", (1, 1), (0, 10)).range("theirs", (2, 1), (0, 10));
+        small.call("cudaLaunchKernel", (1, 1), (1, 2), Some(5)).call("cudaLaunchKernel", (2, 1), (1, 2), Some(5));
+        small.kernel("k", 2, (20, 23), Some(5)).kernel("k", 1, (30, 34), Some(5));
+        let trace = small.finish();
+        let found = Attributed::of(&trace, &|_| true);
+        let times = found.under.iter().map(|tally| (trace.ranges.names.get(NameId(tally.low())), tally.total.0));
+        assert_eq!(times.collect::<Vec<_>>(), [("theirs", 3), ("mine", 4)]);
+    }
+}

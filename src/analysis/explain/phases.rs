@@ -1,0 +1,244 @@
+//! How time divides into prefill, decode and sampling, by words in ranges' names or by the person's own map.
+//!
+//! Time belongs to the nearest range around it whose name has a phase, from the innermost outwards: a layer inside a
+//! decode step is decode.
+
+use super::attribution::{Attributed, own_wall_time};
+use super::ranges::unless_attributable;
+use super::recapture::{self, Lacks};
+use super::{Context, ranges};
+use crate::analysis::section::{Section, Value};
+use crate::rules::PhaseMap;
+use crate::rules::phases::phases_of;
+use crate::trace::{NameId, Ns, Trace};
+
+const SPLIT: [&str; 3] = ["phase", "total_time_ms", "pct_of_total"];
+const WALL: [&str; 3] = ["phase", "total_time_ms", "pct_of_nvtx_total"];
+const KERNELS: [&str; 3] = ["phase", "total_time_ms", "pct_of_attributed_kernel_time"];
+
+/// Time by phase; phases by the index that names have.
+struct Split<'a> {
+    names: Vec<&'a str>,
+    /// The phase of each range name.
+    phase_of: Vec<Option<usize>>,
+}
+
+impl<'a> Split<'a> {
+    fn by_words(context: &'a Context) -> Self {
+        let phases = &context.signals.phases;
+        let names = phases.iter().map(|phase| phase.phase.as_str()).collect();
+        Self { names, phase_of: phases_of(phases, &context.trace.ranges.names) }
+    }
+
+    fn by_map(map: &'a PhaseMap, trace: &Trace) -> Self {
+        let phase_of = trace.ranges.names.iter().map(|name| map.phase_of(name)).collect();
+        Self { names: map.names().collect(), phase_of }
+    }
+
+    fn phase(&self, range: NameId) -> Option<usize> {
+        self.phase_of.get(range.0 as usize).copied().flatten()
+    }
+
+    /// Kernel time by phase.
+    fn kernel_time(&self, trace: &Trace) -> Vec<Ns> {
+        let attributed = Attributed::of(trace, &|range| self.phase(range).is_some());
+        self.sum(attributed.under.iter().map(|tally| (NameId(tally.low()), tally.total)))
+    }
+
+    /// Wall time by phase, each moment of a thread once.
+    fn wall_time(&self, trace: &Trace) -> Vec<Ns> {
+        let own = own_wall_time(trace, &|range| self.phase(range).is_some());
+        self.sum((0..).map(NameId).zip(own))
+    }
+
+    fn sum(&self, times: impl Iterator<Item = (NameId, Ns)>) -> Vec<Ns> {
+        let mut sums = vec![Ns::ZERO; self.names.len()];
+        for (range, time) in times {
+            let phase = self.phase(range).and_then(|phase| sums.get_mut(phase));
+            phase.into_iter().for_each(|sum| *sum += time);
+        }
+        sums
+    }
+
+    /// The phases that have time, the longest first, and what is left of `all` under `rest`.
+    fn rows(&self, section: &mut Section, times: &[Ns], all: Ns, rest: &str) {
+        let mut rows: Vec<(Ns, &str)> = times.iter().copied().zip(self.names.iter().copied()).collect();
+        rows.retain(|row| row.0 > Ns::ZERO);
+        rows.sort_by_key(|row| std::cmp::Reverse(row.0));
+        let named = rows.iter().fold(Ns::ZERO, |sum, row| sum + row.0);
+        rows.push((all.since(named), rest));
+        for (time, phase) in rows {
+            section.row([phase.into(), Value::ms(time), Value::pct(time, all)]);
+        }
+    }
+}
+
+fn no_ranges(trace: &Trace, title: &str, columns: &[&str]) -> Section {
+    let recapture = recapture::command(trace.format, Lacks::Ranges);
+    Section::missing(title, columns, "The trace holds no ranges: no NVTX range, no user annotation.", &recapture)
+}
+
+/// The wall time in which some range is open, summed over threads.
+fn wall_time_of_all(trace: &Trace) -> Ns {
+    own_wall_time(trace, &|_| true).into_iter().fold(Ns::ZERO, |sum, own| sum + own)
+}
+
+/// Prefill, decode and sampling, by words.
+pub(super) fn phase_split(context: &Context) -> Section {
+    const TITLE: &str = "Phases";
+    let trace = context.trace;
+    if trace.ranges.is_empty() {
+        return no_ranges(trace, TITLE, &SPLIT);
+    }
+    let split = Split::by_words(context);
+    let attributed = context.attributed();
+    let by_kernels = attributed.mapped.count > 0;
+    let (source, derived_from, times, all) = if by_kernels {
+        let derived_from = "kernel time by the nearest range around its launch that names a phase";
+        ("nvtx_kernel_time", derived_from, split.kernel_time(trace), attributed.all.total)
+    } else {
+        let derived_from =
+            "wall time of the nearest range that names a phase, as no kernel has a launch inside a range";
+        ("nvtx_range_time", derived_from, split.wall_time(trace), wall_time_of_all(trace))
+    };
+    let mut section = Section::new(TITLE, derived_from, &SPLIT)
+        .limit("A phase is a word in the name of a range; a step that prefills and decodes counts as prefill.");
+    section = if by_kernels {
+        section
+            .limit("Of all kernel time; unclassified is what no range with a phase launched.")
+            .limit(ranges::INNERMOST)
+    } else {
+        section.limit("Of the time in which a range is open, summed over threads.")
+    };
+    section.figure("source", source);
+    split.rows(&mut section, &times, all, "unclassified");
+    section
+}
+
+/// Wall time of ranges by the person's phases.
+pub(super) fn nvtx_phases(context: &Context, map: &PhaseMap) -> Section {
+    const TITLE: &str = "Wall time by your phases";
+    let trace = context.trace;
+    if trace.ranges.is_empty() {
+        return no_ranges(trace, TITLE, &WALL);
+    }
+    let split = Split::by_map(map, trace);
+    let mut section = Section::new(TITLE, "the nearest range that the phase map knows", &WALL)
+        .limit("Each moment of a thread counts once, and threads add up; unmapped is time in other ranges alone.");
+    let all = wall_time_of_all(trace);
+    section.figure("nvtx_total_time_ms", Value::ms(all));
+    split.rows(&mut section, &split.wall_time(trace), all, "unmapped");
+    section
+}
+
+/// Kernel time under ranges by the person's phases.
+pub(super) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
+    const TITLE: &str = "Kernel time by your phases";
+    let trace = context.trace;
+    if let Some(missing) = unless_attributable(context, TITLE, &KERNELS) {
+        return missing;
+    }
+    let split = Split::by_map(map, trace);
+    let mut section =
+        Section::new(TITLE, "kernel time by the nearest range around its launch that the phase map knows", &KERNELS)
+            .limit("Of the kernel time under any range; unmapped is what only other ranges hold.")
+            .limit(ranges::INNERMOST);
+    let all = context.attributed().mapped.total;
+    section.figure("attributed_kernel_time_ms", Value::ms(all));
+    split.rows(&mut section, &split.kernel_time(trace), all, "unmapped");
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain;
+    use super::super::test_traces::{Small, figure, rows};
+    use super::*;
+
+    const THREAD: (i64, i64) = (1, 1);
+
+    /// A decode step with a layer and a sampler inside, then a range that names nothing; one kernel outside all.
+    fn step() -> Small {
+        let mut small = Small::new();
+        small.range("decode step", THREAD, (0, 100)).range("layer 3", THREAD, (10, 50));
+        small.range("sampler", THREAD, (60, 90)).range("layer 3", THREAD, (70, 80)).range("idle", THREAD, (100, 120));
+        small
+    }
+
+    fn with_kernels() -> Small {
+        let mut small = step();
+        for (id, at, duration) in [(1, 20, 1_000_000), (2, 75, 2_000_000), (3, 110, 4_000_000), (4, 300, 8_000_000)] {
+            small.call("cudaLaunchKernel", THREAD, (at, at + 1), Some(id)).kernel(
+                "k",
+                1,
+                (1000, 1000 + duration),
+                Some(id),
+            );
+        }
+        small
+    }
+
+    #[test]
+    fn kernel_time_belongs_to_the_nearest_range_that_names_a_phase() {
+        let trace = with_kernels().finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(
+            rows(&sections, "phase_split", &SPLIT),
+            ["sampling 2 13.333", "decode 1 6.667", "unclassified 12 80"],
+            "the layers are in a phase by what is around them"
+        );
+        let under = rows(&sections, "nvtx_kernel_time", &["range_name", "kernel_count", "total_kernel_time_ms"]);
+        assert_eq!(under, ["idle 1 4", "layer 3 2 3"], "the ranges themselves are the innermost ones");
+        assert!((figure(&sections, "nvtx_kernel_time", "coverage_pct") - 700.0 / 15.0).abs() < 1e-9);
+        assert_eq!(figure(&sections, "nvtx_kernel_time", "kernels_outside_ranges"), 1.0);
+    }
+
+    #[test]
+    fn coverage_counts_all_ranges_however_many_are_shown() {
+        let mut small = Small::new();
+        for id in 0..60 {
+            let at = i64::from(id) * 10;
+            small.range(&format!("r{id}"), THREAD, (at, at + 9)).call(
+                "cudaLaunchKernel",
+                THREAD,
+                (at, at + 1),
+                Some(id),
+            );
+            small.kernel("k", 1, (at, at + 1), Some(id));
+        }
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        let section = &sections["nvtx_kernel_time"];
+        assert_eq!((section.rows.len(), section.rows_in_all), (50, 60));
+        assert_eq!(figure(&sections, "nvtx_kernel_time", "coverage_pct"), 100.0);
+    }
+
+    #[test]
+    fn without_launches_wall_time_is_split_and_nested_ranges_count_once() {
+        let trace = step().finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(
+            rows(&sections, "phase_split", &SPLIT),
+            ["decode 0 58.333", "sampling 0 25", "unclassified 0 16.667"],
+            "70, 30 and 20 of 120 ns"
+        );
+        assert_eq!(sections["phase_split"].summary.get("source").unwrap().text(), Some("nvtx_range_time"));
+    }
+
+    #[test]
+    fn a_phase_map_divides_wall_and_kernel_time_with_the_unmapped_last() {
+        let trace = with_kernels().finish();
+        assert!(!explain(&Context::new(&trace, 30)).contains_key("nvtx_phases"));
+        let map = PhaseMap::parse("m", r#"{"other": "re:^idle$", "layers": ["LAYER"], "never": "x"}"#).unwrap();
+        let sections = explain(&Context::new(&trace, 30).with_phase_map(Some(&map)));
+        assert_eq!(
+            rows(&sections, "nvtx_phases", &["phase", "pct_of_nvtx_total"]),
+            ["layers 41.667", "other 16.667", "unmapped 41.667"],
+            "50, 20 and 50 of 120 ns"
+        );
+        assert_eq!(
+            rows(&sections, "nvtx_kernel_phases", &KERNELS),
+            ["other 4 57.143", "layers 3 42.857", "unmapped 0 0"]
+        );
+    }
+}
