@@ -1,6 +1,7 @@
 //! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown, HTML.
 
 use super::{files, print};
+use crate::analysis::original;
 use crate::analysis::results::Attribution;
 use crate::report::{self, Report, csv, html_page, known_tables, markdown, terminal};
 use crate::session::{self, Choices, Opened};
@@ -123,12 +124,14 @@ fn report(args: &Args) -> Result<Report> {
                     ));
                 }
                 runs.extend(report.runs);
+                runs.extend(files::series_beside(path));
             }
             Opened::Rules(_) => {
                 return Err(Error::refused(files::label(path), "a rule file, not a trace: give it with `--rules`"));
             }
         }
     }
+    original::join_series(&mut runs);
     Ok(Report::new(runs))
 }
 

@@ -91,7 +91,7 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Takes the meaning from everything that Markdown or its HTML would act on.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -6,6 +6,8 @@
 mod arrange;
 pub mod chart;
 mod csv;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod explain;
 mod findings;
 pub mod format;
 pub mod html;

@@ -110,5 +110,6 @@ pub(super) fn format_name(format: Format) -> &'static str {
         Format::TorchProfiler => "torch.profiler",
         Format::NsysGpuTraceCsv => "nsys cuda_gpu_trace",
         Format::NsysSqlite => "Nsight Systems export",
+        Format::NsysLlmExplainer => "nsys-llm-explainer report",
     }
 }

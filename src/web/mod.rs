@@ -4,6 +4,7 @@
 
 mod view;
 
+use crate::analysis::original;
 use crate::input::Importer;
 use crate::report::{self, Report, Request, bars, chart, csv, legend, markdown, palette};
 use crate::session::{self, Choices, Opened, RuleFile};
@@ -146,6 +147,7 @@ impl Reports {
         for text in &texts {
             runs.extend(Report::read("report", text).map_err(thrown)?.runs);
         }
+        original::join_series(&mut runs);
         self.report = Report::new(runs);
         Ok(())
     }

@@ -5,6 +5,8 @@
 //! end, only those that were seen. Rows cost no allocation. The file is data throughout: no view, trigger or virtual
 //! table of it is ever used, and every name goes quoted into SQL.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod describe;
 mod gpu;
 mod host;
 mod metrics;
@@ -15,6 +17,8 @@ mod owners;
 mod scan;
 mod schema;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub use describe::describe;
 #[cfg(not(target_arch = "wasm32"))]
 pub use open::{connect, open};
 
