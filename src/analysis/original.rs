@@ -430,3 +430,86 @@ fn part(whole: i64, part: i64, all: i64) -> i64 {
 fn share(part: i64, whole: i64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two kernels on one device: 3 ms and 1 ms of 5 ms kernel time, 4 ms busy of 8 ms.
+    fn report() -> String {
+        serde_json::json!({
+            "tool": {"name": "nsys-llm-explainer", "version": "0.3.2"},
+            "warnings": ["Clock unknown."],
+            "findings": [{"severity": "high", "title": "T", "evidence": ["e1", "e2"], "recommendation": ["r"]}],
+            "metrics": {
+                "top_kernels": {"total_kernel_time_ns": 5_000_000, "sql": {"q": "SELECT"}, "kernels": [
+                    {"kernel_name": "nvjet_gemm", "device_id": 0, "call_count": 2, "total_time_ns": 3_000_000, "own": 1},
+                    {"kernel_name": "ncclDevKernel_AllReduce", "device_id": 0, "call_count": 1, "total_time_ns": 1_000_000}]},
+                "launch_storm": {"total_launches": 7, "window_s": 0.008, "is_launch_storm": false, "tiny_kernels": []},
+                "gpu_idle": {"devices": [{"device_id": 0, "window_ms": 8.0, "busy_ms": 4.0, "idle_ms": 4.0, "idle_pct_of_window": 50.0}], "gaps": []},
+                "nvlink_during_nccl": {"missing_counters": true, "rows": [], "timeseries": [], "capture_instructions": ["a", "b"]},
+                "roofline": null
+            }
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn its_numbers_stay_and_what_is_estimated_adds_up_to_its_busy_time() {
+        assert!(is_one(&report()) && !is_one("{}") && !is_one(r#"{"top_kernels": {}}"#));
+        let run = read("report.json", &report()).unwrap();
+        assert_eq!((run.totals.kernels, run.totals.kernel_duration_ns, run.wall.wall_ns), (7, 5_000_000, 8_000_000));
+        let elapsed: Vec<(&str, i64, i64)> =
+            run.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.duration_ns, kernel.elapsed_ns)).collect();
+        // 4 ms busy for 5 ms of kernels: four fifths of each.
+        let want = [
+            ("nvjet_gemm", 3_000_000, 2_400_000),
+            (REST, 1_000_000, 800_000),
+            ("ncclDevKernel_AllReduce", 1_000_000, 800_000),
+        ];
+        assert_eq!(elapsed, want);
+        assert_eq!(run.wall.cpu_ns, 4_000_000);
+        let kernels = &run.sections["kernels"];
+        assert_eq!(kernels.columns.first().map(String::as_str), Some("kernel_name"));
+        assert_eq!(kernels.rows[0].get("own"), Some(&Value::Int(1)), "a column of its own is kept");
+        assert_eq!(kernels.summary.get("total_kernel_time_ns"), Some(&Value::Int(5_000_000)));
+        assert_eq!(run.sections["findings"].rows[0].get("evidence").and_then(Value::text), Some("e1\ne2"));
+        assert_eq!(run.sections["nvlink_during_nccl"].missing.as_ref().unwrap().recapture, "a b");
+        let codes: Vec<&str> = run.notices.iter().map(|notice| notice.code.as_str()).collect();
+        assert_eq!(codes, ["its_warning", "another_tools_report"]);
+    }
+
+    #[test]
+    fn a_series_finds_its_report_and_without_one_stays() {
+        let text = "metric_source_id,metric_name,timestamp_ns,timestamp_ms,metric_value,nccl_active\r\n1,NVLink RX,5,0.000005,7.5,True\r\nbroken\r\n";
+        let series = read_series("nvlink_timeseries.csv", text).unwrap();
+        let rows = &series.sections[SERIES].rows;
+        assert_eq!(
+            (rows.len(), rows[0].get("metric_value"), rows[0].get("nccl_active")),
+            (1, Some(&Value::Float(7.5)), Some(&Value::Bool(true)))
+        );
+        assert_eq!(series.sections[SERIES].limits, ["1 lines of the file could not be read"]);
+        let mut alone = vec![series.clone()];
+        join_series(&mut alone);
+        assert_eq!(alone.len(), 1);
+        for runs in [[series.clone(), read("r", &report()).unwrap()], [read("r", &report()).unwrap(), series]] {
+            let mut runs = runs.to_vec();
+            join_series(&mut runs);
+            assert_eq!(runs.len(), 1);
+            assert_eq!(runs[0].sections[SERIES].rows.len(), 1);
+        }
+    }
+
+    #[test]
+    fn whatever_stands_in_it_is_read_without_a_panic() {
+        for text in [
+            r#"{"metrics": {"top_kernels": {"kernels": [1, null, {}, {"kernel_name": 7, "total_time_ns": -9e300, "call_count": 1e300}]}}}"#,
+            r#"{"metrics": {"top_kernels": {"kernels": [{"total_time_ns": 9223372036854775807}, {"kernel_name": "b", "total_time_ns": 9223372036854775807}]},
+                "gpu_idle": {"devices": [{"window_ms": 1e300, "busy_ms": 1e300}, {"busy_ms": -1}]}, "by_pid": {"kernels": []}}}"#,
+            r#"{"metrics": [], "findings": {"a": 1}, "warnings": "x"}"#,
+        ] {
+            let run = read("r", text).unwrap();
+            assert!(run.wall.bar_ns >= run.totals.elapsed_ns);
+        }
+    }
+}

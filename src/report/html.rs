@@ -5,7 +5,7 @@
 use super::chart::{Chart, escape};
 use super::table::{Cell, Column, Kind, Table};
 use super::words::{figure_lines, format_name};
-use super::{FIXED, Finding, Report, chart, findings, format, palette};
+use super::{Finding, Report, chart, findings, format, is_fixed, palette};
 use crate::analysis::results::{Notice, Run, Severity};
 use std::fmt::Write;
 
@@ -145,7 +145,7 @@ const OPEN_ROWS: usize = 12;
 fn section(table: &Table) -> String {
     let (id, title) = (escape(&table.id), escape(&table.title));
     let around = around(table);
-    if table.rows.is_empty() && !FIXED.contains(&table.id.as_str()) {
+    if table.rows.is_empty() && !is_fixed(&table.id) {
         return format!("<section>\n<h2>{title}</h2>\n{around}</section>\n");
     }
     let count = table.rows.len();
@@ -161,7 +161,7 @@ fn section(table: &Table) -> String {
         table_body(table),
         table_foot(table),
     );
-    if count > OPEN_ROWS && !FIXED.contains(&table.id.as_str()) {
+    if count > OPEN_ROWS && !is_fixed(&table.id) {
         return format!(
             "<section>\n<h2>{title}</h2>\n{around}<details><summary>{count} rows</summary>\n{rows}</details>\n</section>\n"
         );

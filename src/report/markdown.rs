@@ -3,7 +3,7 @@
 use super::format::{headings, shown, shown_totals};
 use super::table::{Column, Table};
 use super::words::{facts, figure_lines, notice_lines, verdict};
-use super::{FIXED, Finding, Report, all_tables, findings};
+use super::{Finding, Report, all_tables, findings, is_fixed};
 
 /// Rows of a section in the whole report; `--table` prints them all.
 const SECTION_ROWS: usize = 10;
@@ -28,7 +28,7 @@ pub fn markdown(report: &Report) -> String {
         if ["notices", "findings"].contains(&table.id.as_str()) {
             continue;
         }
-        let limit = if FIXED.contains(&table.id.as_str()) { usize::MAX } else { SECTION_ROWS };
+        let limit = if is_fixed(&table.id) { usize::MAX } else { SECTION_ROWS };
         text += &section(&if one_run { table.without_run() } else { table }, limit);
     }
     text

@@ -25,13 +25,12 @@ pub use csv::{csv, field as csv_field};
 pub use findings::{Finding, findings};
 pub use markdown::{markdown, table as markdown_table};
 pub use sections::{Group, all_tables, groups, known_tables};
-pub use tables::{bars, legend, severity, table};
+pub use tables::{bars, is_fixed, legend, severity, table};
 pub use words::{facts, verdict};
 
 use crate::analysis::results::Run;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use tables::FIXED;
 
 /// The version of the report's JSON shape; an older gpuprism refuses a newer one by name.
 pub const SCHEMA: &str = "gpuprism-report/1";

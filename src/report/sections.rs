@@ -6,7 +6,7 @@
 use super::chart::Unit;
 use super::format::grouped;
 use super::table::{Cell, Column, Figure, Gap, Kind, Table};
-use super::{FIXED, Report, table as find_table};
+use super::{Report, is_fixed, table as find_table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::rules::names;
@@ -58,9 +58,8 @@ pub fn known_tables() -> impl Iterator<Item = &'static str> {
 /// The groups of tables that this report has, in the order in which people want them. A section that has no group stands
 /// in the one of the notices.
 pub fn groups(report: &Report) -> Vec<Group> {
-    let present = |id: &String| {
-        FIXED.contains(&id.as_str()) || report.runs.iter().any(|run| run.sections.contains_key(section_name(id)))
-    };
+    let present =
+        |id: &String| is_fixed(&id) || report.runs.iter().any(|run| run.sections.contains_key(section_name(id)));
     let mut groups = WORDS.groups.clone();
     groups.iter_mut().for_each(|group| group.tables.retain(present));
     let sections = report.runs.iter().flat_map(|run| run.sections.keys());
@@ -103,7 +102,7 @@ pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
         title: first.title.clone(),
         note: note(&having),
         figures: having.iter().flat_map(|(label, section)| figures(label, section)).collect(),
-        gaps: having.iter().filter_map(|(label, section)| gap(label, section)).collect(),
+        gaps: gaps(&having),
         columns,
         rows,
         totals: None,
@@ -155,18 +154,34 @@ fn note(having: &[(&str, &Section)]) -> String {
 }
 
 fn figures(label: &str, section: &Section) -> Vec<Figure> {
-    let values = section.summary.0.iter();
+    // A point in time by itself says nothing to a person.
+    let values = section.summary.0.iter().map(|(key, value)| (key, value, kind(key, &[value])));
     values
-        .map(|(key, value)| {
-            let kind = kind(key, &[value]);
-            Figure { run: label.to_owned(), key: key.clone(), title: title(key), cell: cell(key, kind, Some(value)) }
+        .filter(|(.., kind)| *kind != Kind::Instant)
+        .map(|(key, value, kind)| Figure {
+            run: label.to_owned(),
+            key: key.clone(),
+            title: title(key),
+            cell: cell(key, kind, Some(value)),
         })
         .collect()
 }
 
-fn gap(label: &str, section: &Section) -> Option<Gap> {
-    let missing = section.missing.as_ref()?;
-    Some(Gap { run: label.to_owned(), why: missing.why.clone(), recapture: missing.recapture.clone() })
+/// What runs lack, runs that lack the same named together.
+fn gaps(having: &[(&str, &Section)]) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = Vec::new();
+    for (label, section) in having {
+        let Some(missing) = &section.missing else { continue };
+        match gaps.iter_mut().find(|gap| gap.why == missing.why && gap.recapture == missing.recapture) {
+            Some(gap) => gap.run += &format!(", {label}"),
+            None => gaps.push(Gap {
+                run: (*label).to_owned(),
+                why: missing.why.clone(),
+                recapture: missing.recapture.clone(),
+            }),
+        }
+    }
+    gaps
 }
 
 fn column(key: &str, having: &[(&str, &Section)]) -> Column {
@@ -246,4 +261,156 @@ pub(super) fn title(key: &str) -> String {
     let words = words.join(" ");
     let mut letters = words.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::csv;
+    use crate::report::format::{figure, headings, shown};
+    use crate::session::{self, Choices};
+    use crate::trace::{Format, TraceBuilder};
+
+    const HOSTILE: &str = "=cmd|' /C calc'!A0\n</script><img src=x>|`a`\u{1}\u{202e}";
+
+    fn run(label: &str, name: &str, section: Section) -> Run {
+        let mut run =
+            session::run(&TraceBuilder::new(label, Format::TorchProfiler).finish(), &Choices::default()).unwrap();
+        run.sections = [(name.to_owned(), section)].into();
+        run
+    }
+
+    fn only(section: Section) -> Table {
+        find_table(&Report::new(vec![run("a", "nccl_ops", section)]), "nccl_ops", None).unwrap().without_run()
+    }
+
+    #[test]
+    fn the_unit_at_the_end_of_a_key_decides_how_a_value_is_shown_and_csv_keeps_it() {
+        let columns = [
+            "kernel_name",
+            "device_id",
+            "call_count",
+            "total_time_ns",
+            "avg_duration_us",
+            "overlap_pct",
+            "launches_per_s",
+            "gap_start_ns",
+        ];
+        let mut section = Section::new("T", "kernels", &columns);
+        section.row([
+            "k".into(),
+            12_345_i64.into(),
+            12_345_i64.into(),
+            2_500_000_i64.into(),
+            1500.0.into(),
+            12.5.into(),
+            909.09.into(),
+            7_000_000_001_499_i64.into(),
+        ]);
+        let table = only(section);
+        let words = [
+            "Kernel",
+            "Device",
+            "Calls",
+            "Total (ms)",
+            "Mean (ms)",
+            "Overlapped (%)",
+            "Launches per s",
+            "Gap start (ms)",
+        ];
+        assert_eq!(headings(&table), words);
+        let texts: Vec<String> = shown(&table).remove(0).into_iter().map(|cell| cell.text).collect();
+        assert_eq!(texts, ["k", "12345", "12,345", "2.50", "1.50", "12.5", "909", "7,000,000.001"]);
+        let line = csv(&table).lines().nth(1).unwrap().to_owned();
+        assert_eq!(line, "k,k,12345,12345,2500000,1500,12.5,909.09,7000000001499");
+    }
+
+    #[test]
+    fn a_value_that_stands_twice_in_two_units_is_shown_once() {
+        let columns = ["total_time_ns", "total_time_ms", "start_ns", "start_ms", "gap_ms"];
+        let table = only(Section::new("T", "", &columns));
+        let keys: Vec<&str> = table.columns.iter().map(|column| column.key.as_str()).collect();
+        assert_eq!(keys, ["total_time_ns", "start_ms", "gap_ms"]);
+    }
+
+    #[test]
+    fn figures_limits_and_what_is_missing_reach_every_output() {
+        let mut full =
+            Section::new("Collectives", "communication kernels", &["op_name"]).limit("Ranks are not compared");
+        full.figure("exposed_ms", 391.6);
+        full.row(["allreduce".into()]);
+        full.rows_in_all = 1204;
+        let gone = Section::missing("Collectives", &["op_name"], "No kernels.", "nsys profile CMD");
+        let report = Report::new(vec![run("a", "nccl_ops", full), run("b", "nccl_ops", gone)]);
+        let table = find_table(&report, "nccl_ops", None).unwrap();
+        assert_eq!(figure(&table.figures[0].cell).text, "392 ms");
+        let outputs = [
+            crate::report::markdown(&report),
+            crate::report::html_page(&report, "t"),
+            crate::report::terminal::one_table(&report, table, 0),
+        ];
+        for text in outputs {
+            for part in [
+                "communication kernels",
+                "Ranks are not compared.",
+                "1 of 1,204 rows",
+                "Exposed 392 ms",
+                "No kernels.",
+                "nsys profile CMD",
+                "allreduce",
+            ] {
+                assert!(text.contains(part), "{part} in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hostile_section_of_an_unknown_name_acts_nowhere() {
+        let mut section = Section::new(HOSTILE, HOSTILE, &["kernel_name", "op_name", HOSTILE]).limit(HOSTILE);
+        section.row([HOSTILE.into(), HOSTILE.into(), Value::Float(f64::MAX)]);
+        section.row([Value::Null, i64::MIN.into(), true.into()]);
+        section.figure(HOSTILE, HOSTILE);
+        section.missing = Some(crate::analysis::section::Missing { why: HOSTILE.into(), recapture: HOSTILE.into() });
+        let report = Report::new(vec![run(HOSTILE, HOSTILE, section)]);
+        let page = crate::report::html_page(&report, "t");
+        assert!(!page.contains("<img") && page.matches("</script>").count() == 1);
+        assert!(!crate::report::markdown(&report).contains("<img"));
+        let table = find_table(&report, HOSTILE, None).unwrap();
+        assert!(csv(&table).contains("'=cmd"));
+        assert!(!crate::report::terminal::one_table(&report, table, 0).contains('\u{1}'));
+        assert!(groups(&report).iter().any(|group| group.tables.iter().any(|id| id == HOSTILE)), "not dropped");
+    }
+
+    #[test]
+    fn every_section_that_is_made_has_its_place() {
+        let trace = TraceBuilder::new("t", Format::TorchProfiler).finish();
+        let run = session::run(&trace, &Choices::default()).unwrap();
+        for name in run.sections.keys() {
+            assert!(known_tables().any(|known| known == table_id(name)), "{name}");
+        }
+        let mut ids: Vec<&str> = known_tables().collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "one place each");
+    }
+
+    #[test]
+    fn findings_are_told_with_evidence_and_what_to_do() {
+        let mut section = Section::new("Findings", "", &["severity", "title", "cost_ms", "evidence", "recommendation"]);
+        section.row([
+            "high".into(),
+            "Idle".into(),
+            412.25.into(),
+            "38 % idle\n12 gaps".into(),
+            "Overlap launches".into(),
+        ]);
+        section.row(["low".into(), "Ranges".into(), Value::Null, "".into(), "".into()]);
+        let report = Report::new(vec![run("a", "findings", section)]);
+        let found = crate::report::findings(&report);
+        assert_eq!((found[0].cost.as_str(), found[1].cost.as_str()), ("412 ms", ""));
+        assert_eq!(found[0].evidence, ["38 % idle", "12 gaps"]);
+        let text = crate::report::terminal::terminal(&report, 30);
+        assert!(text.contains("high: Idle (412 ms)\n    - 38 % idle\n    - 12 gaps\n    > Overlap launches"), "{text}");
+    }
 }

@@ -29,8 +29,12 @@ pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
     }
 }
 
-/// The tables that do not come from a section.
-pub(super) const FIXED: [&str; 5] = ["kernels", "pivot", "categories", "devices", "notices"];
+const FIXED: [&str; 5] = ["kernels", "pivot", "categories", "devices", "notices"];
+
+/// Is this a table that does not come from a section? Every report has those.
+pub fn is_fixed(id: &str) -> bool {
+    FIXED.contains(&id)
+}
 
 fn columns(columns: &[(&str, &str, Kind)]) -> Vec<Column> {
     let column = |(key, title, kind): &(&str, &str, Kind)| Column {

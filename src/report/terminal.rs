@@ -4,7 +4,7 @@ use super::findings::{Finding, of_run};
 use super::format::{headings, shown, shown_totals};
 use super::table::Table;
 use super::words::{facts, figure_lines, notice_lines, verdict};
-use super::{FIXED, Report, groups, table};
+use super::{Report, groups, is_fixed, table};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Longer names are cut in the middle.
@@ -42,7 +42,7 @@ pub fn one_table(report: &Report, table: Table, limit: usize) -> String {
 /// What `--table` prints beside what stands here.
 fn more_tables(report: &Report) -> String {
     let ids = groups(report).into_iter().flat_map(|group| group.tables);
-    let others: Vec<String> = ids.filter(|id| !FIXED.contains(&id.as_str())).collect();
+    let others: Vec<String> = ids.filter(|id| !is_fixed(&id)).collect();
     if others.is_empty() { String::new() } else { format!("\nMore with --table: {}\n", clean(&others.join(", "))) }
 }
 
@@ -72,7 +72,7 @@ fn section(table: &Table, limit: usize) -> String {
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
     let mut text = format!("\n{}\n{}", clean(&table.title), around(table));
-    if table.rows.is_empty() && !FIXED.contains(&table.id.as_str()) {
+    if table.rows.is_empty() && !is_fixed(&table.id) {
         return text;
     }
     for row in &rows {
@@ -94,7 +94,7 @@ fn section(table: &Table, limit: usize) -> String {
 fn around(table: &Table) -> String {
     let mut text = String::new();
     let named = |run: &str| if run.is_empty() { String::new() } else { format!("{run}: ") };
-    if !FIXED.contains(&table.id.as_str()) && !table.note.is_empty() {
+    if !is_fixed(&table.id) && !table.note.is_empty() {
         text += &format!("  {}\n", clean(&table.note));
     }
     for (run, words) in figure_lines(table) {

@@ -4,7 +4,8 @@ use crate::report::format::figure;
 use crate::report::format::{Shown, grouped, headings, shown, shown_totals};
 use crate::report::table::{Figure, Gap, Kind, Table};
 use crate::report::{
-    Finding, Report, Request, arrange, facts, findings, groups, legend, palette, severity, table as find_table, verdict,
+    Finding, Report, Request, arrange, facts, findings, groups, is_fixed, legend, palette, severity,
+    table as find_table, verdict,
 };
 use serde::Serialize;
 
@@ -93,7 +94,7 @@ pub(super) struct TableView {
     note: String,
     figures: Vec<FiguresView>,
     gaps: Vec<Gap>,
-    /// False where figures and gaps are all there is.
+    /// False for a section without rows: what it has to say stands above them.
     grid: bool,
     shown: String,
     columns: Vec<ColumnView>,
@@ -155,7 +156,7 @@ pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
         note: table.note.clone(),
         figures: table.figures_by_run().map(figures).collect(),
         gaps: table.gaps.clone(),
-        grid: all > 0 || table.figures.is_empty() && table.gaps.is_empty(),
+        grid: all > 0 || is_fixed(&table.id),
         shown: shown_rows,
         columns: columns(&table, request),
         rows: shown(&table).into_iter().map(cells).collect(),

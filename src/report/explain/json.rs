@@ -286,7 +286,11 @@ fn own_figures(metrics: &mut Metrics, run: &Run) {
     let launches = at(metrics, "launch_storm");
     launches.insert("storm_thresholds".to_owned(), Json::Object(storm));
     launches.insert("tiny_kernel_us".to_owned(), json!(thresholds.tiny_kernel_us));
-    at(metrics, "timeline").insert("total_gpu_time_ms".to_owned(), json!(run.totals.kernel_duration_ns as f64 / 1e6));
+    if let Some(count) = figure(run, "nccl_ops", "count") {
+        at(metrics, "nccl").insert("event_count".to_owned(), json!(count));
+    }
+    let source = rows(run, "nccl_ops").first().and_then(|row| row.get("source"));
+    at(metrics, "nccl").insert("source".to_owned(), json!(source));
 }
 
 /// `per_pid`, `pid_attribution` and the list of processes.
