@@ -5,7 +5,7 @@ use super::table::{Column, Table};
 use super::words::{facts, figure_lines, notice_lines, verdict};
 use super::{Finding, Report, all_tables, findings, is_fixed};
 
-/// Rows of a section in the whole report; `--table` prints them all.
+/// Rows of a section in the whole report; `--table` prints all.
 const SECTION_ROWS: usize = 10;
 
 /// The whole report.
@@ -76,7 +76,7 @@ fn section(table: &Table, limit: usize) -> String {
         text += &line(row.iter().map(|cell| cell.text.as_str()));
     }
     if let Some(more) = table.rows.len().checked_sub(limit).filter(|more| *more > 0) {
-        text += &format!("\nand {more} more: `--table {}`\n", table.id);
+        text += &format!("\nand {more} more with --table {}\n", escape(&table.id));
     }
     text
 }

@@ -74,10 +74,10 @@ pub fn groups(report: &Report) -> Vec<Group> {
     groups
 }
 
-/// All tables of a report: what costs most, then group by group.
+/// All tables of a report: what costs most, where the time went, then the sections that explain it, group by group.
 pub fn all_tables(report: &Report) -> Vec<Table> {
     let mut ids: Vec<String> = groups(report).into_iter().flat_map(|group| group.tables).collect();
-    ids.sort_by_key(|id| id != "critical_path");
+    ids.sort_by_key(|id| (id != "critical_path", !is_fixed(id)));
     ids.iter().filter_map(|id| find_table(report, id, None)).collect()
 }
 
