@@ -1,6 +1,6 @@
 //! `gpuprism explain`: the files that nsys-llm-explainer writes, of an Nsight Systems export or a torch trace.
 
-use super::{database, files, print};
+use super::{database, files, nsys, print};
 use crate::report::{explain, terminal};
 use crate::session::{self, Choices, Opened, RuleFile};
 use crate::{Error, Result};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Write report.md, report.json and tables/*.csv: kernels, launches, communication, idle time, ranges, findings.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// An SQLite export of Nsight Systems, or torch.profiler JSON.
+    /// An SQLite export of Nsight Systems or the .nsys-rep it comes from, or torch.profiler JSON.
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
     /// The folder that the files go to; made where it is not there.
@@ -24,10 +24,14 @@ pub(super) struct Args {
     /// Print the tables and columns that the export has.
     #[arg(long = "print-schema")]
     print_schema: bool,
+    /// The nsys program that exports an .nsys-rep.
+    #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
+    nsys_cmd: String,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let capture = database::describe(&args.trace)?.unwrap_or_default();
+    let path = nsys::exported(&args.trace, &args.nsys_cmd)?;
+    let capture = database::describe(&path)?.unwrap_or_default();
     if args.print_schema {
         let schema = explain::schema(&capture);
         let none = "No database: the trace has no tables to list.\n".to_owned();
@@ -36,8 +40,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let Some(out) = &args.out else { return Ok(()) };
     let phase_map = args.phase_map.as_ref().map(|path| read(path)).transpose()?;
     let choices = Choices { kernel_limit: Some(args.kernel_limit), phase_map, ..Choices::default() };
-    let Opened::Trace(trace) = files::open(&args.trace)? else {
-        return Err(Error::refused(files::label(&args.trace), "no trace; `gpuprism report` shows earlier reports"));
+    let Opened::Trace(trace) = files::open(&path)? else {
+        return Err(Error::refused(files::label(&path), "no trace; `gpuprism report` shows earlier reports"));
     };
     let run = session::run(&trace, &choices)?;
     let tables = out.join("tables");

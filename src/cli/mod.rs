@@ -4,6 +4,7 @@ mod database;
 mod explain;
 mod files;
 mod graph;
+mod nsys;
 mod report;
 
 use crate::Error;

@@ -8,5 +8,6 @@ mod example;
 mod explain;
 mod graph;
 mod hostile;
+mod nsys;
 mod refusals;
 mod report;

@@ -225,3 +225,67 @@ test('the focus is visible, and nothing is wider than a narrow screen', async ()
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
   await close();
 });
+
+/** A report of the command line, with sections put into it by hand. */
+async function explained(sections) {
+  const report = JSON.parse(await h.jsonReport(trace()));
+  const section = (given) => ({ title: '', derived_from: '', limits: [], missing: null, summary: {}, rows_in_all: given.rows?.length ?? 0, columns: Object.keys(given.rows?.[0] ?? {}), rows: [], ...given });
+  report.runs[0].sections = Object.fromEntries(Object.entries(sections).map(([name, given]) => [name, section(given)]));
+  return { name: 'explained.json', body: Buffer.from(JSON.stringify(report)) };
+}
+
+const finding = (severity, title, cost_ms) => ({ severity, title, cost_ms, evidence: `${title} 38 %\n12 gaps`, recommendation: `mend ${title}` });
+
+test('findings stand beside the chart, the first three at once and all on demand', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const rows = [finding('high', '<img src=x onerror=alert(1)>', 412.25), finding('medium', 'b', 1), finding('low', 'c', null), finding('low', 'd', null)];
+  await h.drop(page, await explained({ findings: { title: 'Findings', rows } }));
+  await h.settled(page);
+  const items = page.locator('#todo .findings > li');
+  assert.equal(await items.count(), 3);
+  const first = await items.first().innerText();
+  for (const part of ['High', '<img src=x', '412 ms', '12 gaps', 'mend <img']) assert.ok(first.includes(part), `${part} in ${first}`);
+  await page.locator('#todo button').click();
+  await page.waitForFunction(() => document.querySelectorAll('.of-findings tbody tr').length === 4);
+  assert.match(page.url(), /tab=findings/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a section shows figures, limits and rows; a missing one says why and hands over the command', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=nccl_ops');
+  await h.drop(page, await explained({
+    nccl_ops: { title: 'Collectives', derived_from: 'communication kernels', limits: ['Ranks are not compared.'], summary: { exposed_ms: 391.6 }, rows: [{ op_name: 'allreduce', count: 5, total_time_ms: 2.5 }, { op_name: 'broadcast', count: 7, total_time_ms: 0.5 }] },
+    nvlink_during_nccl: { title: 'NVLink', missing: { why: 'No counters were sampled.', recapture: 'nsys profile --gpu-metrics-devices=all CMD' } },
+  }));
+  await h.settled(page);
+  assert.equal(await page.locator('#tab-communication').getAttribute('aria-selected'), 'true');
+  const [block, missing] = [page.locator('.block[data-table=nccl_ops]'), page.locator('.block[data-table=nvlink_during_nccl]')];
+  const words = await block.innerText();
+  for (const part of ['Collectives', 'communication kernels', 'Ranks are not compared.', 'Exposed', '392 ms', '2 rows']) assert.ok(words.includes(part), `${part} in ${words}`);
+  const gap = await missing.innerText();
+  for (const part of ['No counters were sampled.', 'nsys profile --gpu-metrics-devices=all CMD', 'Copy']) assert.ok(gap.includes(part), `${part} in ${gap}`);
+  assert.equal(await missing.locator('table').count(), 0);
+  await block.locator('[data-key=count]').click();
+  await page.waitForFunction(() => document.querySelector('.of-nccl_ops tbody td').textContent === 'broadcast');
+  assert.match(page.url(), /of=nccl_ops/);
+  const csv = await h.exported(page, 'csv');
+  assert.equal(csv.name, 'gpuprism-nccl_ops.csv');
+  assert.equal(csv.body.toString(), 'run,op_name,count,total_time_ms\nserver.json,allreduce,5,2.5\nserver.json,broadcast,7,0.5\n');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('another tool\'s report opens with its tables, and its series of samples finds it', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=counters');
+  const kernels = [{ kernel_name: 'nvjet_gemm', device_id: 0, call_count: 2, total_time_ns: 3e6, total_time_ms: 3 }];
+  const report = { tool: { name: 'nsys-llm-explainer', version: '0.3.2' }, metrics: { top_kernels: { kernels, total_kernel_time_ns: 3e6 }, launch_storm: { window_s: 0.004, total_launches: 2 } } };
+  const series = 'metric_source_id,metric_name,timestamp_ns,timestamp_ms,metric_value,nccl_active\r\n1,NVLink RX,5,0.000005,7.5,True\r\n';
+  await h.drop(page, { name: 'nvlink_timeseries.csv', body: Buffer.from(series) }, { name: 'report.json', body: Buffer.from(JSON.stringify(report)) });
+  await h.settled(page);
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 1 && document.querySelector('.of-nvlink_timeseries'));
+  assert.match(await page.locator('.of-nvlink_timeseries').innerText(), /NVLink RX/);
+  assert.match(await page.locator('#notices').textContent(), /nsys-llm-explainer 0\.3\.2/);
+  assert.deepEqual(faults, []);
+  await close();
+});

@@ -18,11 +18,8 @@ const ROLES: [(&str, &Role); 10] = [
     ("cuda_graph_table", &schema::GRAPHS),
 ];
 
-/// Describes the tables; counting their rows reads each once.
-///
-/// # Errors
-/// Those of [`super::read`].
-pub fn describe(connection: &Connection, label: &str) -> Result<Capture> {
+/// Describes the tables of an open database.
+pub(super) fn capture(connection: &Connection, label: &str) -> Result<Capture> {
     super::guard(connection).map_err(|error| schema::unreadable(label, &error))?;
     let schema = Schema::probe(connection, label)?;
     schema.check_origin(label)?;
