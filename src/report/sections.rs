@@ -59,7 +59,7 @@ pub fn known_tables() -> impl Iterator<Item = &'static str> {
 /// in the one of the notices.
 pub fn groups(report: &Report) -> Vec<Group> {
     let present =
-        |id: &String| is_fixed(&id) || report.runs.iter().any(|run| run.sections.contains_key(section_name(id)));
+        |id: &String| is_fixed(id) || report.runs.iter().any(|run| run.sections.contains_key(section_name(id)));
     let mut groups = WORDS.groups.clone();
     groups.iter_mut().for_each(|group| group.tables.retain(present));
     let sections = report.runs.iter().flat_map(|run| run.sections.keys());

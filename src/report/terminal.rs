@@ -42,7 +42,7 @@ pub fn one_table(report: &Report, table: Table, limit: usize) -> String {
 /// What `--table` prints beside what stands here.
 fn more_tables(report: &Report) -> String {
     let ids = groups(report).into_iter().flat_map(|group| group.tables);
-    let others: Vec<String> = ids.filter(|id| !is_fixed(&id)).collect();
+    let others: Vec<String> = ids.filter(|id| !is_fixed(id)).collect();
     if others.is_empty() { String::new() } else { format!("\nMore with --table: {}\n", clean(&others.join(", "))) }
 }
 
