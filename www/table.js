@@ -123,9 +123,9 @@ export function showTabs(tabs, chosen, onChoose) {
 }
 
 function move(event, tabs, id, onChoose) {
-  const at = tables.findIndex((table) => table.id === id);
-  const to = { Home: 0, End: tables.length - 1 }[event.key] ?? at + STEPS[event.key];
-  const target = tables[(to + tables.length) % tables.length];
+  const at = tabs.findIndex((tab) => tab.id === id);
+  const to = { Home: 0, End: tabs.length - 1 }[event.key] ?? at + STEPS[event.key];
+  const target = tabs[(to + tabs.length) % tabs.length];
   if (!target) return;
   event.preventDefault();
   onChoose(target.id);

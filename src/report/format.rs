@@ -109,7 +109,7 @@ fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
     match cell {
         Cell::Empty => plain(String::new()),
         // A text of several lines is a list.
-        Cell::Text(text) => plain(text.replace('\n', "; ")),
+        Cell::Text(text) => plain(text.replace(".\n", ". ").replace('\n', "; ")),
         Cell::Kernel { short, full } => Shown { text: short.clone(), title: full.clone() },
         Cell::Count(count) => Shown { text: grouped(*count), title: exact(cell) },
         Cell::Ns(_) | Cell::MeanNs(_) | Cell::Time(..) => {

@@ -154,7 +154,7 @@ test('a renderer that dies is replaced, and the table is drawn all the same', as
   await renderer.evaluate(() => void setTimeout(() => { throw new Error('dead'); }));
   await page.waitForTimeout(200);
   await page.locator('#tab-pivot').click();
-  await page.waitForFunction(() => document.querySelector('.block:first-child thead [data-key=elapsed_ns]'));
+  await page.waitForFunction(() => document.querySelector('.block[data-table=categories] thead [data-key=elapsed_ns]'));
   assert.equal(await page.locator('#tab-pivot').getAttribute('aria-selected'), 'true');
   assert.equal(await page.locator('.card').count(), 0);
   assert.deepEqual(faults, []);
