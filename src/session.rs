@@ -1,8 +1,8 @@
 //! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
 
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
-use crate::analysis::{self, analyze};
-use crate::input::Imported;
+use crate::analysis::{self, analyze, original};
+use crate::input::{Imported, SERIES_HEAD};
 use crate::ordering::InOrder;
 use crate::report::Report;
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_rules};
@@ -30,9 +30,15 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         Imported::Trace(trace) => Ok(Opened::Trace(trace)),
         Imported::Document(text) if Report::is_one(&text) => Report::read(label, &text).map(Opened::Report),
         Imported::Document(text) if looks_like_rules(&text) => Ok(Opened::Rules(text)),
+        Imported::Document(text) if text.starts_with(SERIES_HEAD) => {
+            original::read_series(label, &text).map(|run| Opened::Report(Report::new(vec![run])))
+        }
+        Imported::Document(text) if original::is_one(&text) => {
+            original::read(label, &text).map(|run| Opened::Report(Report::new(vec![run])))
+        }
         Imported::Document(_) => Err(Error::refused(
             label,
-            "JSON, but no trace: it has no `traceEvents`, and it is neither a gpuprism report nor a rule file",
+            "JSON, but no trace: it has no `traceEvents`, and it is neither a report of gpuprism or nsys-llm-explainer nor a rule file",
         )),
     }
 }

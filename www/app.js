@@ -9,7 +9,7 @@ import { showOverview } from './overview.js';
 import { Renderer } from './renderer-client.js';
 import { Session } from './session.js';
 import { showRuleSets, showSettings, showWallRuns, wireSettings } from './settings.js';
-import { showMoreRows, showTable, showTabs } from './table.js';
+import { showTables, showTabs } from './table.js';
 import { compileModule } from './worker-link.js';
 
 const module = compileModule();
@@ -105,7 +105,7 @@ const refreshReports = latest(
   async (answer) => {
     overview = answer;
     if (!overview) return;
-    showOverview(overview);
+    showOverview(overview, () => look({ tab: 'findings', ...AS_IT_COMES }, { step: true }));
     await showAll();
     session.shown();
   },
@@ -116,27 +116,33 @@ const drawChart = latest(
   (chart) => showChart(chart, pickOnly),
 );
 
-const drawTable = latest(
-  () => renderer.table(tableRequest()),
-  (table) => showTable(table, sortBy),
+const drawTables = latest(
+  () => Promise.all(tab().tables.map((id) => renderer.table(tableRequest(id)))),
+  // A run that has no such section gives no table.
+  (tables) => showTables(tables.filter(Boolean), sortBy, saveTable),
 );
 
-const sortBy = (sort, descending) => look({ sort, dir: descending ? 'desc' : 'asc' }, { step: true });
+const sortBy = (of, sort, descending) => look({ of, sort, dir: descending ? 'desc' : 'asc' }, { step: true });
 
 const chartWidth = () => Math.max(280, Math.floor(byId('chart').clientWidth));
 
-function tableRequest() {
+/** How a tab looks that was just chosen. */
+const AS_IT_COMES = { of: '', sort: '', dir: 'desc', filter: '' };
+
+function tableRequest(id) {
+  const sorted = id === (view.of || tab().tables[0]);
   return {
-    id: tabId(),
+    id,
     run: runIndex(),
-    sort: view.sort || null,
+    sort: (sorted && view.sort) || null,
     descending: view.dir === 'desc',
     filter: view.filter,
     hidden_categories: view.hide,
   };
 }
 
-const tabId = () => overview.tables.find(({ id }) => id === view.tab)?.id ?? overview.tables[0].id;
+/** The tab that the address names, by its own name or by that of one of its tables. */
+const tab = () => overview.tabs.find(({ id, tables }) => id === view.tab || tables.includes(view.tab)) ?? overview.tabs[0];
 
 function runIndex() {
   const at = overview.runs.findIndex((_, index) => String(index) === view.run);
@@ -144,12 +150,12 @@ function runIndex() {
 }
 
 function showAll() {
-  showTabs(overview.tables, tabId(), (tab) => look({ tab, sort: '', dir: 'desc', filter: '' }, { step: true }));
+  showTabs(overview.tabs, tab().id, (id) => look({ tab: id, ...AS_IT_COMES }, { step: true }));
   showLegend(overview.categories, view.hide, toggle, () => look({ hide: [] }, { step: true }));
   showRunChoice();
   const filter = byId('filter');
   if (filter.value !== view.filter) filter.value = view.filter;
-  return Promise.all([drawChart(), drawTable()]);
+  return Promise.all([drawChart(), drawTables()]);
 }
 
 function showRunChoice() {
@@ -191,7 +197,6 @@ function restore() {
 function wireTable() {
   byId('filter').addEventListener('input', ({ target }) => look({ filter: target.value }, { step: false }));
   byId('run').addEventListener('change', ({ target }) => look({ run: target.value }, { step: true }));
-  byId('more').addEventListener('click', showMoreRows);
   let width = 0;
   new ResizeObserver(() => {
     if (!overview || chartWidth() === width) return;
@@ -216,10 +221,9 @@ function wireTheme() {
 }
 
 const EXPORTS = {
-  json: ['application/json', () => 'gpuprism-report.json'],
-  csv: ['text/csv', (table) => `gpuprism-${table}.csv`],
-  markdown: ['text/markdown', () => 'gpuprism-report.md'],
-  html: ['text/html', () => 'gpuprism-report.html'],
+  json: ['application/json', 'gpuprism-report.json'],
+  markdown: ['text/markdown', 'gpuprism-report.md'],
+  html: ['text/html', 'gpuprism-report.html'],
 };
 
 function wireExport() {
@@ -227,10 +231,12 @@ function wireExport() {
     const { format } = target.dataset;
     if (!format) return;
     byId('export').open = false;
-    const table = tabId();
-    const [type, name] = EXPORTS[format];
-    attempt('The export failed', async () => save(await renderer.export(format, table), type, name(table)));
+    attempt('The export failed', async () => save(await renderer.export(format, ''), ...EXPORTS[format]));
   });
+}
+
+function saveTable(table) {
+  attempt('The export failed', async () => save(await renderer.export('csv', table), 'text/csv', `gpuprism-${table}.csv`));
 }
 
 function wireKeys() {

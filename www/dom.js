@@ -30,11 +30,14 @@ const SEVERITIES = {
   error: { word: 'Error', path: 'M8 0l8 8-8 8-8-8z' },
 };
 
+const GRADES = { high: ['error', 'High'], medium: ['warning', 'Medium'], low: ['info', 'Low'] };
+
 /** The severity as a shape and a word, so that it does not hang on colour. */
 export function severityMark(severity) {
-  const { word, path } = SEVERITIES[severity] ?? SEVERITIES.info;
+  const [look, grade] = GRADES[severity] ?? [severity];
+  const { word, path } = SEVERITIES[look] ?? SEVERITIES.info;
   const icon = svg('svg', [['viewBox', '0 0 16 16'], ['class', 'icon'], ['aria-hidden', 'true']], svg('path', [['d', path]]));
-  return el('span', { class: `severity ${severity}` }, icon, word);
+  return el('span', { class: `severity ${look}` }, icon, grade ?? word);
 }
 
 /** A button that copies a text and says so. */

@@ -1,12 +1,30 @@
-// The first read: the verdict, one line of facts a run, and the notices.
+// The first read: the verdict, one line of facts a run, what to do, and the notices.
 
 import { byId, el, severityMark } from './dom.js';
 
-export function showOverview({ verdict, runs }) {
+const FINDINGS_SHOWN = 3;
+
+/** `onAll()` is called when all findings are asked for. */
+export function showOverview({ verdict, runs, findings }, onAll) {
   byId('verdict').textContent = verdict;
   byId('verdict').classList.toggle('long', verdict.length > 180);
   byId('runs').replaceChildren(...runs.map(runLine));
+  showFindings(findings, onAll);
   showNotices(runs);
+}
+
+function showFindings(findings, onAll) {
+  byId('todo').hidden = findings.length === 0;
+  byId('todo').replaceChildren(el('h2', {}, 'What to do'),
+    el('ol', { class: 'findings' }, ...findings.slice(0, FINDINGS_SHOWN).map(findingItem)),
+    el('button', { type: 'button', class: 'small', click: onAll }, findings.length > FINDINGS_SHOWN ? `All ${findings.length} findings` : 'Findings as a table'));
+}
+
+function findingItem({ run, severity, title, cost, evidence, recommendation }) {
+  return el('li', {}, el('h3', {}, severityMark(severity), title, cost && el('span', { class: 'cost' }, cost)),
+    run && el('p', { class: 'note' }, run),
+    el('ul', { class: 'note' }, ...evidence.map((line) => el('li', {}, line))),
+    ...recommendation.map((line) => el('p', {}, line)));
 }
 
 function runLine({ label, facts }) {

@@ -1,33 +1,56 @@
-// The tabs and the one table of ready strings below them: sortable headings, kernel names that unfold, the first rows
-// now and more on demand.
+// The tabs and the tables of ready strings below them: sortable headings, kernel names that unfold, the first rows now
+// and more on demand; above each its single figures, its limits and what is missing.
 
 import { byId, copyButton, el } from './dom.js';
 
 const ROWS_AT_ONCE = 200;
 const NUMERIC = new Set(['count', 'time', 'share']);
 
-let drawn = 0;
-let current = null;
-
-/** Replaces the table; `onSort(column key, descending)` is called when a heading is pressed. */
-export function showTable(view, onSort) {
-  const focusedKey = byId('scroll').querySelector('thead :focus')?.dataset.key;
-  current = { ...view, body: el('tbody') };
-  drawn = 0;
-  const table = el('table', { class: `of-${view.id}` }, el('caption', { class: 'unseen' }, view.title), head(view.columns, onSort), current.body, foot(view));
-  byId('scroll').replaceChildren(table);
-  byId('shown').textContent = view.shown;
-  byId('table-note').textContent = view.note;
-  showMoreRows();
-  if (focusedKey) [...table.querySelectorAll('thead button')].find((button) => button.dataset.key === focusedKey)?.focus();
+/**
+ * Replaces the tables, one below the other. `onSort(table id, column key, descending)` is called when a heading is
+ * pressed, `onSave(table id)` when one is wanted as CSV.
+ */
+export function showTables(views, onSort, onSave) {
+  const focused = byId('blocks').querySelector('thead :focus');
+  const [table, key] = [focused?.closest('.block').dataset.table, focused?.dataset.key];
+  byId('blocks').replaceChildren(...views.map((view) => block(view, onSort, onSave)));
+  if (!focused) return;
+  const heads = [...byId('blocks').querySelectorAll('thead button')];
+  heads.find((button) => button.dataset.key === key && button.closest('.block').dataset.table === table)?.focus();
 }
 
-/** Draws the next rows of the table at hand. */
-export function showMoreRows() {
-  const rows = current.rows.slice(drawn, drawn + ROWS_AT_ONCE);
-  current.body.append(...rows.map((cells) => row(cells, current.columns)));
-  drawn += rows.length;
-  byId('more').hidden = drawn >= current.rows.length;
+function block(view, onSort, onSave) {
+  const { id, title, note, shown, figures, gaps } = view;
+  return el('section', { class: 'block', 'data-table': id, 'aria-labelledby': `title-${id}` },
+    el('header', {}, el('h2', { id: `title-${id}` }, title), view.grid && el('span', { class: 'note shown', role: 'status' }, shown),
+      el('button', { type: 'button', class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV`, click: () => onSave(id) }, 'CSV')),
+    note && el('p', { class: 'note' }, note), ...figures.map(figureList), ...gaps.map(gapLine),
+    ...(view.grid ? grid(view, (...by) => onSort(id, ...by)) : []));
+}
+
+function figureList({ run, figures }) {
+  const item = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, text));
+  return el('dl', { class: 'figures', 'aria-label': run || null }, run && el('div', {}, el('dt', {}, 'Run'), el('dd', {}, run)), ...figures.map(item));
+}
+
+/** What is missing, and the command that captures it. */
+function gapLine({ run, why, recapture }) {
+  return el('div', { class: 'gap' }, el('p', {}, run && el('span', { class: 'run-label' }, `${run}: `), why),
+    recapture && el('p', { class: 'command' }, el('code', {}, recapture), copyButton(recapture)));
+}
+
+function grid({ id, title, columns, rows, totals }, onSort) {
+  const body = el('tbody');
+  const table = el('table', { class: `of-${id}` }, el('caption', { class: 'unseen' }, title), head(columns, onSort), body, foot({ totals, columns }));
+  const more = el('button', { type: 'button', class: 'more', click: drawMore }, 'Show more rows');
+  let drawn = 0;
+  function drawMore() {
+    body.append(...rows.slice(drawn, drawn + ROWS_AT_ONCE).map((cells) => row(cells, columns)));
+    drawn += ROWS_AT_ONCE;
+    more.hidden = drawn >= rows.length;
+  }
+  drawMore();
+  return [el('div', { class: 'scroll', role: 'region', tabindex: '0', 'aria-label': title }, table), more];
 }
 
 function head(columns, onSort) {
@@ -87,22 +110,22 @@ function toggleFullName(line, opener, columns) {
 
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
 
-/** One tab a table, after the ARIA pattern: one tab stop, arrows move. */
-export function showTabs(tables, chosen, onChoose) {
+/** One tab a group of tables, after the ARIA pattern: one tab stop, arrows move. */
+export function showTabs(tabs, chosen, onChoose) {
   const hadFocus = byId('tabs').contains(document.activeElement);
-  const tabs = tables.map(({ id, title, rows }) => el('button', {
+  const buttons = tabs.map(({ id, title, rows }) => el('button', {
     type: 'button', role: 'tab', id: `tab-${id}`, 'aria-controls': 'panel', 'aria-selected': String(id === chosen),
-    tabindex: id === chosen ? '0' : '-1', click: () => onChoose(id), keydown: (event) => move(event, tables, id, onChoose),
+    tabindex: id === chosen ? '0' : '-1', click: () => onChoose(id), keydown: (event) => move(event, tabs, id, onChoose),
   }, title, rows && el('span', { class: 'tab-rows' }, rows)));
-  byId('tabs').replaceChildren(...tabs);
+  byId('tabs').replaceChildren(...buttons);
   byId('panel').setAttribute('aria-labelledby', `tab-${chosen}`);
   if (hadFocus) byId(`tab-${chosen}`)?.focus();
 }
 
-function move(event, tables, id, onChoose) {
-  const at = tables.findIndex((table) => table.id === id);
-  const to = { Home: 0, End: tables.length - 1 }[event.key] ?? at + STEPS[event.key];
-  const target = tables[(to + tables.length) % tables.length];
+function move(event, tabs, id, onChoose) {
+  const at = tabs.findIndex((tab) => tab.id === id);
+  const to = { Home: 0, End: tabs.length - 1 }[event.key] ?? at + STEPS[event.key];
+  const target = tabs[(to + tabs.length) % tabs.length];
   if (!target) return;
   event.preventDefault();
   onChoose(target.id);

@@ -2,6 +2,7 @@
 
 pub mod explain;
 mod notices;
+pub mod original;
 pub mod overlap;
 mod pivot;
 pub mod results;

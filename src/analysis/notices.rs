@@ -30,7 +30,7 @@ fn no_gpu_events(trace: &Trace) -> Option<Notice> {
             "Was ProfilerActivity.CUDA on? Is this the front end's own trace, or one of graph capture? \
              Open the trace of a worker rank, taken while requests ran."
         }
-        Format::NsysGpuTraceCsv | Format::NsysSqlite => {
+        Format::NsysGpuTraceCsv | Format::NsysSqlite | Format::NsysLlmExplainer => {
             "Was `--trace=cuda` on, and did requests run while nsys collected? With several processes, capture all of them: \
              `--cuda-trace-scope=process-tree`."
         }

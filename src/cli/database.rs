@@ -2,7 +2,7 @@
 
 use super::files::{Progress, read_full};
 use crate::input::{Unpacker, nsys};
-use crate::trace::{ProblemKind, Trace};
+use crate::trace::{Capture, ProblemKind, Trace};
 use crate::{Error, Result};
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -52,6 +52,16 @@ pub(super) fn read(path: &Path, label: &str) -> Result<Box<Trace>> {
     let trace = nsys::open_with(path, label, &mut |rows| progress.show_rows(rows));
     progress.clear();
     trace.map(Box::new)
+}
+
+/// What tables the export at `path` has; none where it is no database, or a packed one.
+pub(super) fn describe(path: &Path) -> Result<Option<Capture>> {
+    let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
+    let mut file = File::open(path).map_err(failed)?;
+    if find(&mut file).map_err(failed)? != Database::Plain {
+        return Ok(None);
+    }
+    nsys::describe(path, &super::files::label(path)).map(Some)
 }
 
 /// Unpacks the export into a file that is gone afterwards, and reads that.

@@ -2,6 +2,7 @@
 
 use super::database::{self, Database};
 use super::say;
+use crate::analysis::results::Run;
 use crate::input::{Imported, Reader, Unpacker};
 use crate::report::terminal::clean;
 use crate::session::{self, Opened, RuleFile};
@@ -26,6 +27,22 @@ pub(super) fn label(path: &Path) -> String {
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let label = label(path);
     session::open(&label, import(path, &label)?)
+}
+
+/// The samples that nsys-llm-explainer keeps in a file beside its report, where `path` is such a report.
+pub(super) fn series_beside(path: &Path) -> Option<Run> {
+    let file = path.with_file_name("tables").join("nvlink_timeseries.csv");
+    if label(path) != "report.json" || !file.is_file() {
+        return None;
+    }
+    match open(&file) {
+        Ok(Opened::Report(report)) => report.runs.into_iter().next(),
+        Ok(_) => None,
+        Err(error) => {
+            warn(&error.to_string());
+            None
+        }
+    }
 }
 
 /// Rule files, as text.

@@ -1,6 +1,7 @@
 //! The command line: flags, files, exit codes. Status 1 and one sentence for an input that is refused, 2 for wrong usage.
 
 mod database;
+mod explain;
 mod files;
 mod graph;
 mod nsys;
@@ -23,6 +24,7 @@ struct Cli {
 enum Command {
     Report(report::Args),
     Graph(graph::Args),
+    Explain(explain::Args),
 }
 
 /// Runs the program on the process's own arguments.
@@ -30,6 +32,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Report(args) => report::run(&args),
         Command::Graph(args) => graph::run(&args),
+        Command::Explain(args) => explain::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,8 +1,9 @@
 //! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown, HTML.
 
 use super::{files, nsys, print};
+use crate::analysis::original;
 use crate::analysis::results::Attribution;
-use crate::report::{Report, TABLES, csv, html_page, markdown, table, terminal};
+use crate::report::{self, Report, csv, html_page, known_tables, markdown, terminal};
 use crate::session::{self, Choices, Opened};
 use crate::{Error, Result};
 use clap::ValueEnum;
@@ -18,9 +19,9 @@ pub(super) struct Args {
     /// What to print.
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
-    /// The table that csv prints: kernels, pivot, categories, devices, notices.
-    #[arg(long, default_value = "kernels", value_name = "NAME")]
-    table: String,
+    /// One table alone, as csv, markdown or on the terminal: kernels (csv's default), pivot, nccl_ops, ...
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
     /// Kernels of each run that the terminal shows; 0 shows all.
     #[arg(long, default_value_t = 30, value_name = "N")]
     limit: usize,
@@ -81,15 +82,13 @@ impl From<AttributionArg> for Attribution {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    if !TABLES.iter().any(|(id, _)| *id == args.table) {
-        let known: Vec<&str> = TABLES.iter().map(|(id, _)| *id).collect();
-        return Err(Error::usage(
-            format!("--table {}", args.table),
-            format!("no such table; there are {}", known.join(", ")),
-        ));
+    if let Some(unknown) = args.table.as_deref().filter(|id| !known_tables().any(|known| known == *id)) {
+        let known: Vec<&str> = known_tables().collect();
+        let why = format!("no such table; there are {}", known.join(", "));
+        return Err(Error::usage(format!("--table {unknown}"), why));
     }
     let report = report(args)?;
-    print(&render(&report, args))
+    print(&render(&report, args)?)
 }
 
 fn report(args: &Args) -> Result<Report> {
@@ -130,21 +129,36 @@ fn report(args: &Args) -> Result<Report> {
                     ));
                 }
                 runs.extend(report.runs);
+                runs.extend(files::series_beside(path));
             }
             Opened::Rules(_) => {
                 return Err(Error::refused(files::label(path), "a rule file, not a trace: give it with `--rules`"));
             }
         }
     }
+    original::join_series(&mut runs);
     Ok(Report::new(runs))
 }
 
-fn render(report: &Report, args: &Args) -> String {
-    match args.format {
-        Format::Terminal => terminal::terminal(report, args.limit),
-        Format::Json => report.json(),
-        Format::Csv => table(report, &args.table, None).map(|table| csv(&table)).unwrap_or_default(),
-        Format::Markdown => markdown(report),
-        Format::Html => html_page(report, "gpuprism report"),
-    }
+fn render(report: &Report, args: &Args) -> Result<String> {
+    let table = match (&args.table, args.format) {
+        (Some(id), Format::Csv | Format::Terminal | Format::Markdown) => Some(table(report, id)?),
+        (None, Format::Csv) => Some(table(report, "kernels")?),
+        _ => None,
+    };
+    Ok(match (args.format, table) {
+        (Format::Csv, Some(table)) => csv(&table),
+        (Format::Terminal, Some(table)) => terminal::one_table(report, table, args.limit),
+        (Format::Markdown, Some(table)) => report::markdown_table(&table),
+        (Format::Markdown, None) => markdown(report),
+        (Format::Json, _) => report.json(),
+        (Format::Html, _) => html_page(report, "gpuprism report"),
+        (Format::Terminal | Format::Csv, None) => terminal::terminal(report, args.limit),
+    })
+}
+
+fn table(report: &Report, id: &str) -> Result<report::table::Table> {
+    report::table(report, id, None).ok_or_else(|| {
+        Error::usage(format!("--table {id}"), "these runs have no such table: make the report again from the trace")
+    })
 }

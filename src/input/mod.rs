@@ -16,7 +16,7 @@ mod sniff;
 mod torch;
 mod unpack;
 
-pub use sniff::nsys_rep;
+pub use sniff::{SERIES_HEAD, nsys_rep};
 pub use unpack::Unpacker;
 
 use crate::trace::{ProblemKind, Trace};
@@ -31,7 +31,7 @@ use torch::TorchReader;
 pub enum Imported {
     /// A trace, complete or cut.
     Trace(Box<Trace>),
-    /// A JSON object that is no trace.
+    /// A JSON object that is no trace, or a table that belongs to another tool's report.
     Document(String),
 }
 
@@ -47,6 +47,7 @@ enum FormatReader {
     Unknown(Vec<u8>),
     Json(Box<JsonReader>),
     Table(Box<GpuTraceReader>),
+    Series(Vec<u8>),
 }
 
 impl Reader {
@@ -70,13 +71,18 @@ impl Reader {
                 Ok(())
             }
             FormatReader::Table(table) => table.feed(bytes),
+            FormatReader::Series(text) if text.len() > DOCUMENT_LIMIT => Err(Error::refused(&self.label, "too long")),
+            FormatReader::Series(text) => {
+                text.extend_from_slice(bytes);
+                Ok(())
+            }
         }
     }
 
     /// How many GPU ops were read so far.
     pub fn gpu_ops(&self) -> usize {
         match &self.format {
-            FormatReader::Unknown(_) => 0,
+            FormatReader::Unknown(_) | FormatReader::Series(_) => 0,
             FormatReader::Json(json) => json.torch.gpu_ops(),
             FormatReader::Table(table) => table.gpu_ops(),
         }
@@ -93,6 +99,7 @@ impl Reader {
         match self.format {
             FormatReader::Unknown(_) => Err(Error::refused(&self.label, "empty")),
             FormatReader::Json(json) => json.finish(&self.label, unpacking),
+            FormatReader::Series(text) => Ok(Imported::Document(String::from_utf8_lossy(&text).into_owned())),
             FormatReader::Table(mut table) => {
                 if let Some((kind, at)) = unpacking {
                     table.problem(kind, 1, at);
@@ -108,6 +115,7 @@ impl Reader {
         let seen = std::mem::take(seen);
         self.format = match guess {
             Guess::Json => FormatReader::Json(Box::new(JsonReader::new(&self.label))),
+            Guess::Series => FormatReader::Series(Vec::new()),
             Guess::Table => FormatReader::Table(Box::new(GpuTraceReader::new(&self.label))),
         };
         self.feed(&seen)

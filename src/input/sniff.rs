@@ -10,7 +10,12 @@ pub(super) enum Guess {
     Json,
     /// Lines of text: a table, perhaps after some console output.
     Table,
+    /// A table that belongs to another tool's report.
+    Series,
 }
+
+/// How the `nvlink_timeseries.csv` of nsys-llm-explainer begins.
+pub const SERIES_HEAD: &str = "metric_source_id,metric_name,timestamp_ns,";
 
 /// No more than this is looked at. A database tells within it whose it is: its schema stands near the front.
 const SCHEMA_BYTES: usize = 1 << 20;
@@ -66,7 +71,7 @@ pub(super) fn guess(label: &str, bytes: &[u8], complete: bool) -> Result<Option<
     if head.contains(&0) || control > head.len() / STRAY_BYTES {
         return Err(binary(label, head));
     }
-    Ok(Some(Guess::Table))
+    Ok(Some(if bytes.starts_with(SERIES_HEAD.as_bytes()) { Guess::Series } else { Guess::Table }))
 }
 
 /// So much of a file tells text from binary.

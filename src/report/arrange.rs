@@ -1,6 +1,6 @@
 //! Sorting, filtering and hiding: what a reader does to a table, done once for every reader.
 
-use super::format::exact;
+use super::format::{exact, ns};
 use super::table::{Cell, Kind, Table};
 use crate::ordering::InOrder;
 use serde::Deserialize;
@@ -65,12 +65,25 @@ fn compare(a: Option<&Cell>, b: Option<&Cell>, descending: bool) -> Ordering {
     let ordering = match (a, b) {
         (Some(Cell::Count(a)), Some(Cell::Count(b))) => a.cmp(b),
         (Some(Cell::Ns(a)), Some(Cell::Ns(b))) => a.cmp(b),
-        (Some(Cell::MeanNs(a)), Some(Cell::MeanNs(b))) | (Some(Cell::Share(a)), Some(Cell::Share(b))) => a.total_cmp(b),
+        (Some(Cell::Int(a)), Some(Cell::Int(b))) => a.cmp(b),
         (Some(Cell::Kernel { short: a, .. }), Some(Cell::Kernel { short: b, .. })) => a.cmp(b),
-        (Some(a), Some(b)) => exact(a).cmp(&exact(b)),
+        (Some(a), Some(b)) => match (number(a), number(b)) {
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            _ => exact(a).cmp(&exact(b)),
+        },
         _ => Ordering::Equal,
     };
     if descending { ordering.reverse() } else { ordering }
+}
+
+fn number(cell: &Cell) -> Option<f64> {
+    match cell {
+        Cell::Share(value) => Some(*value * 100.0),
+        Cell::Percent(value) | Cell::Number(value) => Some(*value),
+        Cell::Int(value) => Some(*value as f64),
+        Cell::Count(value) => Some(*value as f64),
+        other => ns(other),
+    }
 }
 
 #[cfg(test)]
@@ -84,9 +97,7 @@ mod tests {
             vec![Cell::Text(name.into()), Cell::Text(category.into()), ns.map_or(Cell::Empty, Cell::Ns)]
         };
         Table {
-            id: "t",
-            title: String::new(),
-            note: String::new(),
+            id: "t".into(),
             columns: vec![column("name", Kind::Text), column("category", Kind::Category), column("ns", Kind::Time)],
             rows: vec![
                 row("Alpha one", "gemm", Some(2)),
@@ -94,6 +105,7 @@ mod tests {
                 row("gamma one", "gemm", Some(10)),
             ],
             totals: Some(vec![Cell::Empty, Cell::Empty, Cell::Ns(12)]),
+            ..Table::default()
         }
     }
 

@@ -3,16 +3,30 @@
 use super::format::exact;
 use super::table::{Cell, Kind, Table};
 
-/// The table as CSV; headers are the columns' keys. A kernel column becomes `name` and `short_name`.
+/// The table as CSV; headers are the columns' keys. A kernel column becomes `name` and `short_name`; a table that has
+/// figures and no rows of its own is one line a figure.
 pub fn csv(table: &Table) -> String {
+    if table.columns.iter().all(|column| column.key == "run") && !table.figures.is_empty() {
+        return figures(table);
+    }
     let mut text = String::new();
     let headers = table.columns.iter().flat_map(|column| match column.kind {
-        Kind::Kernel => vec![column.key.clone(), "short_name".to_owned()],
+        Kind::Kernel if column.key == "name" => vec![column.key.clone(), "short_name".to_owned()],
+        Kind::Kernel => vec![column.key.clone(), format!("short_{}", column.key)],
         _ => vec![column.key.clone()],
     });
     line(&mut text, headers.map(|header| field(&header)));
     for row in &table.rows {
         line(&mut text, row.iter().flat_map(cell));
+    }
+    text
+}
+
+fn figures(table: &Table) -> String {
+    let mut text = "run,figure,value\n".to_owned();
+    for figure in &table.figures {
+        let value = cell(&figure.cell).into_iter().take(1);
+        line(&mut text, [field(&figure.run), field(&figure.key)].into_iter().chain(value));
     }
     text
 }

@@ -24,8 +24,9 @@ pub fn headings(table: &Table) -> Vec<String> {
     columns
         .map(|(index, column)| match column.kind {
             Kind::Time => format!("{} ({})", column.title, column_unit(table, index).name()),
+            Kind::Instant => format!("{} (ms)", column.title),
             Kind::Share => format!("{} (%)", column.title),
-            Kind::Text | Kind::Kernel | Kind::Category | Kind::Count => column.title.clone(),
+            Kind::Text | Kind::Kernel | Kind::Category | Kind::Count | Kind::Number => column.title.clone(),
         })
         .collect()
 }
@@ -33,13 +34,13 @@ pub fn headings(table: &Table) -> Vec<String> {
 /// All rows as people see them.
 pub fn shown(table: &Table) -> Vec<Vec<Shown>> {
     let units = units(table);
-    table.rows.iter().map(|row| shown_row(row, &units)).collect()
+    table.rows.iter().map(|row| shown_row(row, table, &units)).collect()
 }
 
 /// The row of sums, if there is one.
 pub fn shown_totals(table: &Table) -> Option<Vec<Shown>> {
     let units = units(table);
-    table.totals.as_ref().map(|row| shown_row(row, &units))
+    table.totals.as_ref().map(|row| shown_row(row, table, &units))
 }
 
 fn units(table: &Table) -> Vec<Unit> {
@@ -56,28 +57,69 @@ fn column_unit(table: &Table, index: usize) -> Unit {
     unit(largest)
 }
 
-fn ns(cell: &Cell) -> Option<f64> {
+/// A time, in nanoseconds.
+pub(super) fn ns(cell: &Cell) -> Option<f64> {
     match cell {
         Cell::Ns(ns) => Some(*ns as f64),
         Cell::MeanNs(ns) => Some(*ns),
+        Cell::Time(value, unit) => Some(value * unit.ns() as f64),
         _ => None,
     }
 }
 
-fn shown_row(row: &[Cell], units: &[Unit]) -> Vec<Shown> {
-    row.iter().zip(units).map(|(cell, unit)| shown_cell(cell, *unit)).collect()
+fn shown_row(row: &[Cell], table: &Table, units: &[Unit]) -> Vec<Shown> {
+    let cells = row.iter().zip(&table.columns).zip(units);
+    cells
+        .map(
+            |((cell, column), unit)| if column.kind == Kind::Instant { instant(cell) } else { shown_cell(cell, *unit) },
+        )
+        .collect()
+}
+
+/// A point in time, to the microsecond.
+fn instant(cell: &Cell) -> Shown {
+    let Some(ns) = ns(cell) else { return Shown::default() };
+    let us = (ns.abs() / 1e3).round() as u64;
+    let sign = if ns < 0.0 { "-" } else { "" };
+    Shown { text: format!("{sign}{}.{:03}", grouped(us / 1000), us % 1000), title: with_unit(cell) }
+}
+
+/// A single figure, with its unit: `31.9 ms`.
+pub fn figure(cell: &Cell) -> Shown {
+    let unit = unit(ns(cell).map_or(1.0, f64::abs));
+    let mut shown = shown_cell(cell, unit);
+    match cell {
+        Cell::Ns(_) | Cell::MeanNs(_) | Cell::Time(..) => shown.text = format!("{} {}", shown.text, unit.name()),
+        Cell::Share(_) | Cell::Percent(_) => shown.text += " %",
+        _ => {}
+    }
+    shown
+}
+
+fn with_unit(cell: &Cell) -> String {
+    match cell {
+        Cell::Time(_, unit) => format!("{} {}", exact(cell), unit.name()),
+        Cell::Percent(_) => format!("{} %", exact(cell)),
+        _ => format!("{} ns", exact(cell)),
+    }
 }
 
 fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
     let plain = |text: String| Shown { text, title: String::new() };
     match cell {
         Cell::Empty => plain(String::new()),
-        Cell::Text(text) => plain(text.clone()),
+        // A text of several lines is a list.
+        Cell::Text(text) => plain(text.replace(".\n", ". ").replace('\n', "; ")),
         Cell::Kernel { short, full } => Shown { text: short.clone(), title: full.clone() },
         Cell::Count(count) => Shown { text: grouped(*count), title: exact(cell) },
-        Cell::Ns(ns) => Shown { text: digits(*ns as f64 / unit.ns() as f64), title: format!("{} ns", exact(cell)) },
-        Cell::MeanNs(ns) => Shown { text: digits(ns / unit.ns() as f64), title: format!("{} ns", exact(cell)) },
+        Cell::Ns(_) | Cell::MeanNs(_) | Cell::Time(..) => {
+            let ns = ns(cell).unwrap_or_default();
+            Shown { text: digits(ns / unit.ns() as f64), title: with_unit(cell) }
+        }
         Cell::Share(share) => Shown { text: digits(share * 100.0), title: format!("{} %", share * 100.0) },
+        Cell::Percent(value) => Shown { text: digits(*value), title: with_unit(cell) },
+        Cell::Int(value) => plain(value.to_string()),
+        Cell::Number(value) => Shown { text: measure(*value), title: exact(cell) },
     }
 }
 
@@ -89,7 +131,12 @@ pub fn exact(cell: &Cell) -> String {
         Cell::Kernel { full, .. } => full.clone(),
         Cell::Count(count) => count.to_string(),
         Cell::Ns(ns) => ns.to_string(),
-        Cell::MeanNs(value) | Cell::Share(value) => value.to_string(),
+        Cell::Int(value) => value.to_string(),
+        Cell::MeanNs(value)
+        | Cell::Share(value)
+        | Cell::Percent(value)
+        | Cell::Time(value, _)
+        | Cell::Number(value) => value.to_string(),
     }
 }
 
@@ -126,6 +173,16 @@ fn digits(value: f64) -> String {
         size if size < 99.95 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
     }
+}
+
+/// Three digits, thousands apart where there are some.
+fn measure(value: f64) -> String {
+    let size = value.abs();
+    if size < 999.5 {
+        return digits(value);
+    }
+    let sign = if value < 0.0 { "-" } else { "" };
+    format!("{sign}{}", grouped(size.round() as u64))
 }
 
 /// Thousands apart: `216,092`.
@@ -174,8 +231,7 @@ mod tests {
     fn a_time_column_has_one_unit_and_keeps_the_exact_value() {
         let column = Column { key: "elapsed_ns".into(), title: "Elapsed".into(), kind: Kind::Time };
         let rows = vec![vec![Cell::Ns(31_905_483)], vec![Cell::Ns(2_368)], vec![Cell::Empty]];
-        let table =
-            Table { id: "t", title: String::new(), note: String::new(), columns: vec![column], rows, totals: None };
+        let table = Table { columns: vec![column], rows, ..Table::default() };
         assert_eq!(headings(&table), ["Elapsed (ms)"]);
         let shown = shown(&table);
         assert_eq!((shown[0][0].text.as_str(), shown[0][0].title.as_str()), ("31.9", "31905483 ns"));

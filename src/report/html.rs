@@ -4,8 +4,8 @@
 
 use super::chart::{Chart, escape};
 use super::table::{Cell, Column, Kind, Table};
-use super::words::format_name;
-use super::{Report, chart, format, palette};
+use super::words::{figure_lines, format_name};
+use super::{Finding, Report, chart, findings, format, is_fixed, palette};
 use crate::analysis::results::{Notice, Run, Severity};
 use std::fmt::Write;
 
@@ -22,7 +22,8 @@ pub fn html(report: &Report, tables: &[Table], charts: &[Chart], title: &str) ->
     page += &runs(report);
     page += &notices(report);
     page += &figures(charts);
-    for table in tables.iter().filter(|table| table.id != "notices") {
+    page += &to_do(report);
+    for table in tables.iter().filter(|table| !["notices", "findings"].contains(&table.id.as_str())) {
         page += &section(table);
     }
     let version = env!("CARGO_PKG_VERSION");
@@ -95,6 +96,34 @@ fn figures(charts: &[Chart]) -> String {
     format!("<section>\n<h2>Where the time went</h2>\n<figure>\n{drawings}{}</figure>\n</section>\n", legend(charts))
 }
 
+fn to_do(report: &Report) -> String {
+    let found = findings(report);
+    if found.is_empty() {
+        return String::new();
+    }
+    let items: String = found.iter().map(finding_item).collect();
+    format!("<section>\n<h2>What to do</h2>\n<ul class=\"notices\">\n{items}</ul>\n</section>\n")
+}
+
+fn finding_item(finding: &Finding) -> String {
+    let class = match finding.severity {
+        "high" => "error",
+        "medium" => "warning",
+        _ => "info",
+    };
+    let lines = |lines: &[&str]| lines.iter().map(|line| format!("<br>{}", escape(line))).collect::<String>();
+    let run = if finding.run.is_empty() { String::new() } else { format!("{}: ", finding.run) };
+    format!(
+        "<li class=\"{class}\"><strong>{}</strong> <span>{}{}</span> <b>{}</b>{}<span class=\"advice\">{}</span></li>\n",
+        escape(finding.severity),
+        escape(&run),
+        escape(finding.title),
+        escape(&finding.cost),
+        lines(&finding.evidence),
+        lines(&finding.recommendation),
+    )
+}
+
 /// One switch a category that the charts show, in stacking order.
 fn legend(charts: &[Chart]) -> String {
     let marks = charts.iter().flat_map(|chart| &chart.nodes).filter(|node| node.tag == "rect");
@@ -110,10 +139,15 @@ fn legend(charts: &[Chart]) -> String {
     list + "</div>\n"
 }
 
+/// A section of more rows than this is folded.
+const OPEN_ROWS: usize = 12;
+
 fn section(table: &Table) -> String {
-    let (id, title) = (escape(table.id), escape(&table.title));
-    let note =
-        if table.note.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>\n", escape(&table.note)) };
+    let (id, title) = (escape(&table.id), escape(&table.title));
+    let around = around(table);
+    if table.rows.is_empty() && !is_fixed(&table.id) {
+        return format!("<section>\n<h2>{title}</h2>\n{around}</section>\n");
+    }
     let count = table.rows.len();
     let filter = format!(
         "<p class=\"tools\"><label>Filter <input type=\"search\" aria-controls=\"{id}\" autocomplete=\"off\" spellcheck=\"false\"></label> \
@@ -121,16 +155,35 @@ fn section(table: &Table) -> String {
     );
     // A filter for a handful of rows is noise.
     let filter = if count > 5 { filter } else { String::new() };
-    format!(
-        "<section>\n<h2>{title}</h2>\n{note}{filter}<div class=\"scroll\">\n<table id=\"{id}\">\n{}{}{}</table>\n</div>\n</section>\n",
+    let rows = format!(
+        "{filter}<div class=\"scroll\">\n<table id=\"{id}\">\n{}{}{}</table>\n</div>\n",
         table_head(table),
         table_body(table),
         table_foot(table),
-    )
+    );
+    if count > OPEN_ROWS && !is_fixed(&table.id) {
+        return format!(
+            "<section>\n<h2>{title}</h2>\n{around}<details><summary>{count} rows</summary>\n{rows}</details>\n</section>\n"
+        );
+    }
+    format!("<section>\n<h2>{title}</h2>\n{around}{rows}</section>\n")
 }
 
-fn is_number(kind: Kind) -> bool {
-    matches!(kind, Kind::Count | Kind::Time | Kind::Share)
+/// Note, single figures, and what is missing.
+fn around(table: &Table) -> String {
+    let mut text = String::new();
+    if !table.note.is_empty() {
+        let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(&table.note));
+    }
+    for (run, words) in figure_lines(table) {
+        let run = if run.is_empty() { String::new() } else { format!("<strong>{}</strong> ", escape(run)) };
+        let _ = writeln!(text, "<p>{run}{}</p>", escape(&words));
+    }
+    for gap in &table.gaps {
+        let run = if gap.run.is_empty() { String::new() } else { format!("<strong>{}</strong> ", escape(&gap.run)) };
+        let _ = writeln!(text, "<p>{run}{} <code>{}</code></p>", escape(&gap.why), escape(&gap.recapture));
+    }
+    text
 }
 
 fn table_head(table: &Table) -> String {
@@ -139,7 +192,7 @@ fn table_head(table: &Table) -> String {
         .iter()
         .zip(format::headings(table))
         .map(|(column, heading)| {
-            let class = if is_number(column.kind) { " class=\"number\"" } else { "" };
+            let class = if column.kind.is_number() { " class=\"number\"" } else { "" };
             format!("<th scope=\"col\"{class}><button type=\"button\">{}</button></th>", escape(&heading))
         })
         .collect();
@@ -182,7 +235,7 @@ fn cell_html(column: &Column, cell: &Cell, shown: &format::Shown) -> String {
             let class = palette::class(category);
             format!("<td class=\"category\" title=\"{text}\"><i class=\"swatch {class}\"></i>{text}</td>")
         }
-        (kind, _) if is_number(kind) => {
+        (kind, _) if kind.is_number() => {
             format!("<td class=\"number\" data-value=\"{}\"{title}>{text}</td>", escape(&format::exact(cell)))
         }
         _ => format!("<td{title}>{text}</td>"),
@@ -198,7 +251,7 @@ fn table_foot(table: &Table) -> String {
         .iter()
         .zip(totals)
         .map(|(column, shown)| {
-            let class = if is_number(column.kind) { " class=\"number\"" } else { "" };
+            let class = if column.kind.is_number() { " class=\"number\"" } else { "" };
             format!("<td{class}{}>{}</td>", title_attribute(&shown.title), escape(&shown.text))
         })
         .collect();
@@ -262,7 +315,7 @@ mod tests {
             Cell::Ns(1_234_567),
         ];
         Table {
-            id: "kernels",
+            id: "kernels".into(),
             title: name.into(),
             note: name.into(),
             columns: vec![
@@ -273,6 +326,7 @@ mod tests {
             ],
             rows: vec![row.clone(); 7],
             totals: Some(row),
+            ..Table::default()
         }
     }
 

@@ -1,9 +1,12 @@
 //! Markdown, for issues and pull requests.
 
 use super::format::{headings, shown, shown_totals};
-use super::table::{Column, Kind, Table};
-use super::words::{facts, notice_lines, verdict};
-use super::{Report, TABLES, table};
+use super::table::{Column, Table};
+use super::words::{facts, figure_lines, notice_lines, verdict};
+use super::{Finding, Report, all_tables, findings, is_fixed};
+
+/// Rows of a section in the whole report; `--table` prints all.
+const SECTION_ROWS: usize = 10;
 
 /// The whole report.
 pub fn markdown(report: &Report) -> String {
@@ -15,26 +18,71 @@ pub fn markdown(report: &Report) -> String {
         }
     }
     text.push('\n');
+    let found = findings(report);
+    if !found.is_empty() {
+        text += "\n## What to do\n";
+        found.iter().for_each(|finding| text += &item(finding));
+    }
     let one_run = report.runs.len() == 1;
-    let tables = TABLES.iter().filter(|(id, _)| *id != "notices").filter_map(|(id, _)| table(report, id, None));
-    for table in tables {
-        text += &section(&if one_run { table.without_run() } else { table });
+    for table in all_tables(report) {
+        if ["notices", "findings"].contains(&table.id.as_str()) {
+            continue;
+        }
+        let limit = if is_fixed(&table.id) { usize::MAX } else { SECTION_ROWS };
+        text += &section(&if one_run { table.without_run() } else { table }, limit);
     }
     text
 }
 
-fn section(table: &Table) -> String {
-    let mut text = format!("\n## {}\n\n{}\n\n", escape(&table.title), escape(&table.note));
+/// One table, whole.
+pub fn table(table: &Table) -> String {
+    section(table, usize::MAX).trim_start().to_owned()
+}
+
+fn item(finding: &Finding) -> String {
+    let run = if finding.run.is_empty() { String::new() } else { format!("{}: ", escape(&finding.run)) };
+    let cost = if finding.cost.is_empty() { String::new() } else { format!(", {}", escape(&finding.cost)) };
+    let mut text = format!("\n- **{run}{}** ({}{cost})", escape(finding.title), escape(finding.severity));
+    for line in &finding.evidence {
+        text += &format!("\n  - {}", escape(line));
+    }
+    for line in &finding.recommendation {
+        text += &format!("\n  - **Do:** {}", escape(line));
+    }
+    text.push('\n');
+    text
+}
+
+fn section(table: &Table, limit: usize) -> String {
+    let mut text = format!("\n## {}\n", escape(&table.title));
+    if !table.note.is_empty() {
+        text += &format!("\n{}\n", escape(&table.note));
+    }
+    for (run, words) in figure_lines(table) {
+        let run = if run.is_empty() { String::new() } else { format!("**{}**: ", escape(run)) };
+        text += &format!("\n{run}{}\n", escape(&words));
+    }
+    for gap in &table.gaps {
+        let run = if gap.run.is_empty() { String::new() } else { format!("{}: ", gap.run) };
+        text += &format!("\n{}\n", escape(&format!("Missing: {run}{} {}", gap.why, gap.recapture)));
+    }
+    if table.rows.is_empty() && (!table.figures.is_empty() || !table.gaps.is_empty()) {
+        return text;
+    }
+    text.push('\n');
     text += &line(headings(table).iter().map(String::as_str));
     text += &line(table.columns.iter().map(|column| if is_number(column) { "---:" } else { "---" }));
-    for row in shown(table).iter().chain(shown_totals(table).iter()) {
+    for row in shown(table).iter().take(limit).chain(shown_totals(table).iter()) {
         text += &line(row.iter().map(|cell| cell.text.as_str()));
+    }
+    if let Some(more) = table.rows.len().checked_sub(limit).filter(|more| *more > 0) {
+        text += &format!("\nand {more} more with --table {}\n", escape(&table.id));
     }
     text
 }
 
 fn is_number(column: &Column) -> bool {
-    matches!(column.kind, Kind::Count | Kind::Time | Kind::Share)
+    column.kind.is_number()
 }
 
 fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
@@ -43,7 +91,7 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Takes the meaning from everything that Markdown or its HTML would act on.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -6,10 +6,14 @@
 mod arrange;
 pub mod chart;
 mod csv;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod explain;
+mod findings;
 pub mod format;
 pub mod html;
 mod markdown;
 pub mod palette;
+mod sections;
 pub mod table;
 mod tables;
 #[cfg(not(target_arch = "wasm32"))]
@@ -18,8 +22,10 @@ mod words;
 
 pub use arrange::{Request, arrange};
 pub use csv::{csv, field as csv_field};
-pub use markdown::markdown;
-pub use tables::{TABLES, bars, legend, severity, table};
+pub use findings::{Finding, findings};
+pub use markdown::{markdown, table as markdown_table};
+pub use sections::{Group, all_tables, groups, known_tables};
+pub use tables::{bars, is_fixed, legend, severity, table};
 pub use words::{facts, verdict};
 
 use crate::analysis::results::Run;
@@ -91,7 +97,7 @@ pub fn html_page(report: &Report, title: &str) -> String {
     let legend: Vec<&str> = legend.iter().map(String::as_str).collect();
     let chart = chart::stacked_bars(&bars(report), &legend, &[], PAGE_WIDTH);
     let one_run = report.runs.len() == 1;
-    let tables = TABLES.iter().filter_map(|(id, _)| table(report, id, None));
+    let tables = all_tables(report).into_iter();
     let tables: Vec<table::Table> = tables.map(|table| if one_run { table.without_run() } else { table }).collect();
     html::html(report, &tables, &[chart], title)
 }

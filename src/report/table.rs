@@ -1,5 +1,6 @@
 //! The one shape of every table: typed cells under typed columns. Renderers format these and nothing else.
 
+use super::chart::Unit;
 use serde::Serialize;
 
 /// What a column holds; it decides alignment, unit and how a cell is written.
@@ -16,8 +17,21 @@ pub enum Kind {
     Count,
     /// Nanoseconds; people see one of ns, us, ms, s, chosen for the column.
     Time,
-    /// A part of one; people see per cent.
+    /// A part of one or of a hundred; people see per cent.
     Share,
+    /// A point in time: people see milliseconds to the microsecond.
+    #[serde(rename = "time")]
+    Instant,
+    /// A measure that need not be whole and may be negative.
+    #[serde(rename = "count")]
+    Number,
+}
+
+impl Kind {
+    /// Do its cells hold numbers, to be aligned and sorted as such?
+    pub fn is_number(self) -> bool {
+        !matches!(self, Self::Text | Self::Kernel | Self::Category)
+    }
 }
 
 /// A column: `key` is stable (the JSON field it comes from), `title` is for people and carries no unit.
@@ -53,17 +67,53 @@ pub enum Cell {
     MeanNs(f64),
     /// A part of one.
     Share(f64),
+    /// A part of a hundred.
+    Percent(f64),
+    /// A time in a unit of its own, which exact outputs keep.
+    Time(f64, Unit),
+    /// A whole number that may be negative, or an id.
+    Int(i64),
+    /// Any other measure.
+    Number(f64),
+}
+
+/// A single figure beside the rows of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Whose it is.
+    pub run: String,
+    /// Stable name.
+    pub key: String,
+    /// Words for people.
+    pub title: String,
+    /// Its value, which people see with its unit.
+    pub cell: Cell,
+}
+
+/// Why a run has no rows, and the command that would capture what they are made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Gap {
+    /// Whose it is.
+    pub run: String,
+    /// A sentence.
+    pub why: String,
+    /// Empty where no command helps.
+    pub recapture: String,
 }
 
 /// A table, ready for any renderer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
-    /// Stable name: `kernels`, `pivot`, `categories`, `devices`, `notices`, `runs`.
-    pub id: &'static str,
+    /// Stable name: `kernels`, `pivot`, `categories`, `devices`, `notices`, or a section's.
+    pub id: String,
     /// Heading for people.
     pub title: String,
-    /// One sentence under the heading: denominators, device-seconds, estimates. May be empty.
+    /// What stands under the heading: denominators, device-seconds, estimates, limits. May be empty.
     pub note: String,
+    /// Single figures, by run.
+    pub figures: Vec<Figure>,
+    /// Runs that have nothing here.
+    pub gaps: Vec<Gap>,
     /// Left to right.
     pub columns: Vec<Column>,
     /// Each as long as `columns`.
@@ -73,9 +123,16 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table without the column that names the run; a pivot has none, though a run may be called `run`.
-    pub fn without_run(self) -> Self {
+    /// The table without the names of its runs; a pivot has them in its head, where a run may be called `run`.
+    pub fn without_run(mut self) -> Self {
+        self.figures.iter_mut().for_each(|figure| figure.run = String::new());
+        self.gaps.iter_mut().for_each(|gap| gap.run = String::new());
         if self.id == "pivot" { self } else { self.without("run") }
+    }
+
+    /// The figures, run by run.
+    pub fn figures_by_run(&self) -> impl Iterator<Item = &[Figure]> {
+        self.figures.chunk_by(|a, b| a.run == b.run)
     }
 
     /// The table without the column of this key.

@@ -2,21 +2,12 @@
 
 use super::Report;
 use super::chart::{Bar, Segment};
-use super::palette;
 use super::table::{Cell, Column, Kind, Table};
+use super::{palette, sections};
 use crate::analysis::results::{Attribution, Run, Severity, WallSource};
 use crate::analysis::{CPU, SHARED, pivot};
 
-/// The tables, by id and heading, in the order in which people want them.
-pub const TABLES: [(&str, &str); 5] = [
-    ("kernels", "Kernels"),
-    ("pivot", "Pivot"),
-    ("categories", "Categories"),
-    ("devices", "Devices"),
-    ("notices", "Notices"),
-];
-
-/// The table with this id, of all runs or of one; `None` for an unknown id.
+/// The table with this id, of all runs or of one; `None` for an unknown id, or a section that none of the runs has.
 ///
 /// All but the pivot begin with a column that names the run.
 pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
@@ -34,8 +25,15 @@ pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
         "categories" => Some(categories(&chosen)),
         "devices" => Some(devices(&chosen)),
         "notices" => Some(notices(&chosen)),
-        _ => None,
+        section => sections::table(section, &chosen),
     }
+}
+
+const FIXED: [&str; 5] = ["kernels", "pivot", "categories", "devices", "notices"];
+
+/// Is this a table that does not come from a section? Every report has those.
+pub fn is_fixed(id: &str) -> bool {
+    FIXED.contains(&id)
 }
 
 fn columns(columns: &[(&str, &str, Kind)]) -> Vec<Column> {
@@ -106,7 +104,15 @@ fn kernels(runs: &[(&str, &Run)]) -> Table {
         [(_, run)] => Some(kernel_totals(run)),
         _ => None,
     };
-    Table { id: "kernels", title: "Kernels".to_owned(), note: attribution_note(runs), columns, rows, totals }
+    Table {
+        id: "kernels".to_owned(),
+        title: "Kernels".to_owned(),
+        note: attribution_note(runs),
+        columns,
+        rows,
+        totals,
+        ..Table::default()
+    }
 }
 
 fn kernel_totals(run: &Run) -> Vec<Cell> {
@@ -134,7 +140,15 @@ fn pivot_table(report: &Report, labels: &[String]) -> Table {
     totals.extend(pivot.totals_ns.iter().map(|ns| Cell::Ns(*ns)));
     totals.extend(several.then_some(Cell::Ns(pivot.total_ns)));
     let note = "Elapsed time by category and run; a column adds up to the run's bar.".to_owned();
-    Table { id: "pivot", title: "Pivot".to_owned(), note, columns, rows, totals: Some(totals) }
+    Table {
+        id: "pivot".to_owned(),
+        title: "Pivot".to_owned(),
+        note,
+        columns,
+        rows,
+        totals: Some(totals),
+        ..Table::default()
+    }
 }
 
 fn categories(runs: &[(&str, &Run)]) -> Table {
@@ -172,12 +186,13 @@ fn categories(runs: &[(&str, &Run)]) -> Table {
         }));
     }
     Table {
-        id: "categories",
+        id: "categories".to_owned(),
         title: "Categories".to_owned(),
         note: attribution_note(runs),
         columns,
         rows,
         totals: None,
+        ..Table::default()
     }
 }
 
@@ -216,7 +231,15 @@ fn devices(runs: &[(&str, &Run)]) -> Table {
     let rows = runs.iter().flat_map(|(label, run)| run.devices.iter().map(|device| row(label, device))).collect();
     let note =
         "Busy: time with at least one op running. Idle: wall time minus busy. Shares are of wall time.".to_owned();
-    Table { id: "devices", title: "Devices".to_owned(), note, columns, rows, totals: None }
+    Table {
+        id: "devices".to_owned(),
+        title: "Devices".to_owned(),
+        note,
+        columns,
+        rows,
+        totals: None,
+        ..Table::default()
+    }
 }
 
 fn notices(runs: &[(&str, &Run)]) -> Table {
@@ -240,7 +263,15 @@ fn notices(runs: &[(&str, &Run)]) -> Table {
     };
     let rows = runs.iter().flat_map(|(label, run)| run.notices.iter().map(|notice| row(label, notice))).collect();
     let note = "What the import met; without rows there was nothing to report.".to_owned();
-    Table { id: "notices", title: "Notices".to_owned(), note, columns, rows, totals: None }
+    Table {
+        id: "notices".to_owned(),
+        title: "Notices".to_owned(),
+        note,
+        columns,
+        rows,
+        totals: None,
+        ..Table::default()
+    }
 }
 
 /// The word for a severity.

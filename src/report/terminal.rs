@@ -1,9 +1,10 @@
 //! A report on a terminal: plain text, columns aligned by display width.
 
+use super::findings::{Finding, of_run};
 use super::format::{headings, shown, shown_totals};
-use super::table::{Kind, Table};
-use super::words::{facts, notice_lines, verdict};
-use super::{Report, table};
+use super::table::Table;
+use super::words::{facts, figure_lines, notice_lines, verdict};
+use super::{Report, groups, is_fixed, table};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Longer names are cut in the middle.
@@ -17,7 +18,10 @@ pub fn terminal(report: &Report, limit: usize) -> String {
         for line in notice_lines(run) {
             text += &format!("  {}\n", clean(&line));
         }
-        for id in ["devices", "categories", "kernels"] {
+        for finding in of_run(run) {
+            text += &paragraph(&finding);
+        }
+        for id in ["critical_path", "devices", "categories", "kernels"] {
             let Some(table) = table(report, id, Some(index)) else { continue };
             let table = table.without_run().without("exclusive_ns").without("fair_ns");
             text += &section(&table, if id == "kernels" { limit } else { 0 });
@@ -26,6 +30,28 @@ pub fn terminal(report: &Report, limit: usize) -> String {
     if let (Some(pivot), true) = (table(report, "pivot", None), report.runs.len() > 1) {
         text += &section(&pivot, 0);
     }
+    text + &more_tables(report)
+}
+
+/// One table of all runs, its first `limit` rows, or all for zero.
+pub fn one_table(report: &Report, table: Table, limit: usize) -> String {
+    let table = if report.runs.len() == 1 { table.without_run() } else { table };
+    section(&table, limit).trim_start().to_owned()
+}
+
+/// What `--table` prints beside what stands here.
+fn more_tables(report: &Report) -> String {
+    let ids = groups(report).into_iter().flat_map(|group| group.tables);
+    let others: Vec<String> = ids.filter(|id| !is_fixed(id)).collect();
+    if others.is_empty() { String::new() } else { format!("\nMore with --table: {}\n", clean(&others.join(", "))) }
+}
+
+/// Severity, title and cost; what shows it; what to do.
+fn paragraph(finding: &Finding) -> String {
+    let cost = if finding.cost.is_empty() { String::new() } else { format!(" ({})", finding.cost) };
+    let mut text = format!("\n  {}: {}{}\n", clean(finding.severity), clean(finding.title), clean(&cost));
+    finding.evidence.iter().for_each(|line| text += &format!("    - {}\n", clean(line)));
+    finding.recommendation.iter().for_each(|line| text += &format!("    > {}\n", clean(line)));
     text
 }
 
@@ -45,17 +71,37 @@ fn section(table: &Table, limit: usize) -> String {
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
-    let mut text = format!("\n{}\n", table.title);
+    let mut text = format!("\n{}\n{}", clean(&table.title), around(table));
+    if table.rows.is_empty() && !is_fixed(&table.id) {
+        return text;
+    }
     for row in &rows {
-        let cells = row.iter().zip(&table.columns).zip(&widths).map(|((cell, column), width)| match column.kind {
-            Kind::Count | Kind::Time | Kind::Share => format!("{}{cell}", blanks(cell, *width)),
-            Kind::Text | Kind::Kernel | Kind::Category => format!("{cell}{}", blanks(cell, *width)),
-        });
+        let cells =
+            row.iter().zip(&table.columns).zip(&widths).map(|((cell, column), width)| match column.kind.is_number() {
+                true => format!("{}{cell}", blanks(cell, *width)),
+                false => format!("{cell}{}", blanks(cell, *width)),
+            });
         let line: Vec<String> = cells.collect();
         text += &format!("  {}\n", line.join("  ").trim_end());
     }
     if left_out > 0 {
         text += &format!("  and {left_out} more: `--limit 0` prints all\n");
+    }
+    text
+}
+
+/// What a section says beside its rows.
+fn around(table: &Table) -> String {
+    let mut text = String::new();
+    let named = |run: &str| if run.is_empty() { String::new() } else { format!("{run}: ") };
+    if !is_fixed(&table.id) && !table.note.is_empty() {
+        text += &format!("  {}\n", clean(&table.note));
+    }
+    for (run, words) in figure_lines(table) {
+        text += &format!("  {}\n", clean(&format!("{}{words}", named(run))));
+    }
+    for gap in &table.gaps {
+        text += &format!("  {}\n", clean(&format!("missing: {}{} {}", named(&gap.run), gap.why, gap.recapture)));
     }
     text
 }

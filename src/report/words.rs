@@ -1,7 +1,8 @@
 //! The sentences of a report: verdict, facts, notices. They say the numbers, they do not make any.
 
 use super::Report;
-use super::format::{duration, grouped, percent};
+use super::format::{self, duration, grouped, percent};
+use super::table::Table;
 use super::tables::severity;
 use crate::analysis::results::{Attribution, Format, Run, WallSource};
 
@@ -94,11 +95,21 @@ pub(super) fn notice_lines(run: &Run) -> impl Iterator<Item = String> + '_ {
     run.notices.iter().map(|notice| format!("{}: {}. {}", severity(notice.severity), notice.message, notice.advice))
 }
 
+/// The single figures of a table, a line a run: the run's name and `Launches 5 · Window 5.50 ms`.
+pub(super) fn figure_lines(table: &Table) -> impl Iterator<Item = (&str, String)> {
+    table.figures_by_run().map(|figures| {
+        let words = figures.iter().map(|figure| format!("{} {}", figure.title, format::figure(&figure.cell).text));
+        let run = figures.first().map_or("", |figure| figure.run.as_str());
+        (run, words.collect::<Vec<_>>().join(" · "))
+    })
+}
+
 /// What a trace was read from, for people.
 pub(super) fn format_name(format: Format) -> &'static str {
     match format {
         Format::TorchProfiler => "torch.profiler",
         Format::NsysGpuTraceCsv => "nsys cuda_gpu_trace",
         Format::NsysSqlite => "Nsight Systems export",
+        Format::NsysLlmExplainer => "nsys-llm-explainer report",
     }
 }

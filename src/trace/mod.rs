@@ -5,6 +5,7 @@
 //! by start and among equal starts by their place in the file, joins every op with the call that launched it, and
 //! nothing changes them afterwards. Columns cost 24 bytes a GPU op, 20 a call or range.
 
+mod capture;
 mod columns;
 mod details;
 mod launches;
@@ -14,6 +15,7 @@ mod problems;
 mod spans;
 mod time;
 
+pub use capture::{Capture, CapturedTable};
 pub use details::{Collective, GraphReplay, HostWait, MetricSeries};
 pub use names::{NameId, Names};
 pub use ops::{DeviceId, GpuOp, GpuOps, OpKind, is_plausible};
@@ -39,6 +41,8 @@ pub enum Format {
     NsysGpuTraceCsv,
     /// The SQLite export of an Nsight Systems report.
     NsysSqlite,
+    /// The report of nsys-llm-explainer: tables without a trace.
+    NsysLlmExplainer,
 }
 
 /// The index of a process in a trace. A trace that does not tell processes apart has one.

@@ -4,8 +4,9 @@
 
 mod view;
 
+use crate::analysis::original;
 use crate::input::Importer;
-use crate::report::{self, Report, Request, TABLES, bars, chart, csv, legend, markdown, palette};
+use crate::report::{self, Report, Request, bars, chart, csv, legend, markdown, palette};
 use crate::session::{self, Choices, Opened, RuleFile};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
@@ -146,6 +147,7 @@ impl Reports {
         for text in &texts {
             runs.extend(Report::read("report", text).map_err(thrown)?.runs);
         }
+        original::join_series(&mut runs);
         self.report = Report::new(runs);
         Ok(())
     }
@@ -169,14 +171,13 @@ impl Reports {
         to_js(&chart::stacked_bars(&bars(&self.report), &legend, &hidden, width))
     }
 
-    /// A table, sorted and filtered as asked, cell by cell as text.
+    /// A table, sorted and filtered as asked, cell by cell as text; null where the runs asked for have none of this id.
     ///
     /// # Errors
-    /// An unknown table.
+    /// A request of another shape.
     pub fn table(&self, request: JsValue) -> Thrown<JsValue> {
         let request: Request = serde_wasm_bindgen::from_value(request).map_err(thrown)?;
-        let view = view::table(&self.report, &request).ok_or_else(|| thrown(format!("no table `{}`", request.id)))?;
-        to_js(&view)
+        to_js(&view::table(&self.report, &request))
     }
 
     /// The text of a file to save: the same bytes that the command line prints.
@@ -190,7 +191,7 @@ impl Reports {
             "html" => Ok(report::html_page(&self.report, "gpuprism report")),
             "csv" => report::table(&self.report, table, None)
                 .map(|table| csv(&table))
-                .ok_or_else(|| thrown(format!("no table `{table}`: there are {TABLES:?}"))),
+                .ok_or_else(|| thrown(format!("no table `{table}`"))),
             other => Err(thrown(format!("no format `{other}`"))),
         }
     }

@@ -1,17 +1,22 @@
 //! What the page shows, as strings ready for `textContent`.
 
+use crate::report::format::figure;
 use crate::report::format::{Shown, grouped, headings, shown, shown_totals};
-use crate::report::table::{Kind, Table};
-use crate::report::{Report, Request, TABLES, arrange, facts, legend, palette, severity, table as find_table, verdict};
+use crate::report::table::{Figure, Gap, Kind, Table};
+use crate::report::{
+    Finding, Report, Request, arrange, facts, findings, groups, is_fixed, legend, palette, severity,
+    table as find_table, verdict,
+};
 use serde::Serialize;
 
 /// See `Overview` in DESIGN.md.
 #[derive(Debug, Serialize)]
-pub(super) struct Overview {
+pub(super) struct Overview<'a> {
     verdict: String,
     runs: Vec<RunView>,
+    findings: Vec<Finding<'a>>,
     categories: Vec<CategoryView>,
-    tables: Vec<TabView>,
+    tabs: Vec<TabView>,
 }
 
 #[derive(Debug, Serialize)]
@@ -40,12 +45,13 @@ struct CategoryView {
 
 #[derive(Debug, Serialize)]
 struct TabView {
-    id: &'static str,
-    title: &'static str,
+    id: String,
+    title: String,
     rows: String,
+    tables: Vec<String>,
 }
 
-pub(super) fn overview(report: &Report) -> Overview {
+pub(super) fn overview(report: &Report) -> Overview<'_> {
     let runs = report.labels().into_iter().zip(&report.runs).map(|(label, run)| RunView {
         label,
         rules: run.rules.clone(),
@@ -63,28 +69,51 @@ pub(super) fn overview(report: &Report) -> Overview {
             })
             .collect(),
     });
-    let rows = |id| find_table(report, id, None).map_or(0, |table| table.rows.len());
+    let tabs = groups(report).into_iter().map(|group| {
+        let first = group.tables.first().and_then(|id| find_table(report, id, None));
+        let rows = first.filter(|table| table.gaps.is_empty()).map(|table| grouped(table.rows.len() as u64));
+        TabView { id: group.id, title: group.title, rows: rows.unwrap_or_default(), tables: group.tables }
+    });
     Overview {
         verdict: verdict(report),
         runs: runs.collect(),
+        findings: findings(report),
         categories: legend(report)
             .into_iter()
             .map(|name| CategoryView { class: palette::class(&name), name })
             .collect(),
-        tables: TABLES.map(|(id, title)| TabView { id, title, rows: grouped(rows(id) as u64) }).into(),
+        tabs: tabs.collect(),
     }
 }
 
 /// See `TableView` in DESIGN.md.
 #[derive(Debug, Serialize)]
 pub(super) struct TableView {
-    id: &'static str,
+    id: String,
     title: String,
     note: String,
+    figures: Vec<FiguresView>,
+    gaps: Vec<Gap>,
+    /// False for a section without rows: what it has to say stands above them.
+    grid: bool,
     shown: String,
     columns: Vec<ColumnView>,
     rows: Vec<Vec<CellView>>,
     totals: Option<Vec<CellView>>,
+}
+
+/// The single figures of one run.
+#[derive(Debug, Serialize)]
+struct FiguresView {
+    run: String,
+    figures: Vec<FigureView>,
+}
+
+#[derive(Debug, Serialize)]
+struct FigureView {
+    title: String,
+    text: String,
+    exact: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -102,10 +131,14 @@ struct CellView {
     class: String,
 }
 
+/// Nobody reads more rows on a screen, and each costs memory there; the CSV has all.
+const MOST_ROWS: usize = 5_000;
+
 pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
     let whole = find_table(report, &request.id, request.run)?;
     let all = whole.rows.len();
     let mut table = arrange(whole, request);
+    table.rows.truncate(MOST_ROWS);
     if request.run.is_some() || report.runs.len() == 1 {
         table = table.without_run();
     }
@@ -118,14 +151,26 @@ pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
         row.into_iter().zip(&table.columns).map(|(cell, column)| cell_view(cell, column.kind)).collect()
     };
     Some(TableView {
-        id: table.id,
+        id: table.id.clone(),
         title: table.title.clone(),
         note: table.note.clone(),
+        figures: table.figures_by_run().map(figures).collect(),
+        gaps: table.gaps.clone(),
+        grid: all > 0 || is_fixed(&table.id),
         shown: shown_rows,
         columns: columns(&table, request),
         rows: shown(&table).into_iter().map(cells).collect(),
         totals: shown_totals(&table).map(cells),
     })
+}
+
+fn figures(figures: &[Figure]) -> FiguresView {
+    let view = |one: &Figure| {
+        let shown = figure(&one.cell);
+        FigureView { title: one.title.clone(), text: shown.text, exact: shown.title }
+    };
+    let run = figures.first().map(|figure| figure.run.clone()).unwrap_or_default();
+    FiguresView { run, figures: figures.iter().map(view).collect() }
 }
 
 fn columns(table: &Table, request: &Request) -> Vec<ColumnView> {

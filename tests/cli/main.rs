@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod example;
+mod explain;
 mod graph;
 mod hostile;
 mod nsys;

@@ -104,16 +104,16 @@ export async function clear(page) {
 /** Waits until nothing is being read or analysed any more, and the table stands. */
 export async function settled(page) {
   await page.waitForFunction(() => !document.querySelector('.card.reading')
-    && document.querySelector('#results:not([hidden])[aria-busy=false] #scroll table'), null, { timeout: 60_000 });
+    && document.querySelector('#results:not([hidden])[aria-busy=false] .block:first-child table'), null, { timeout: 60_000 });
 }
 
-/** What one of the export menu's buttons saves. */
+/** What one of the export menu's buttons saves; CSV has its button at the table, here the first. */
 export async function exported(page, format) {
   const [download] = await Promise.all([
     page.waitForEvent('download'),
     (async () => {
-      await page.locator('#export summary').click();
-      await page.locator(`#export [data-format=${format}]`).click();
+      if (format !== 'csv') await page.locator('#export summary').click();
+      await page.locator(`:is(#export, .block:first-child) [data-format=${format}]`).click();
     })(),
   ]);
   return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
@@ -124,7 +124,7 @@ export function readTable(page) {
   return page.evaluate(() => {
     const cells = (row) => [...row.cells].map((td) => ({ text: td.textContent, title: td.title }));
     const line = (row) => ({ name: row.querySelector('td.kernel')?.title, cells: cells(row) });
-    const table = document.querySelector('#scroll table');
+    const table = document.querySelector('.block:first-child table');
     return {
       keys: [...table.querySelectorAll('thead button')].map((button) => button.dataset.key),
       sorts: [...table.querySelectorAll('thead th')].map((th) => th.getAttribute('aria-sort')),

@@ -24,7 +24,7 @@ function exact(title) {
 }
 
 async function wholeTable(page) {
-  while (await page.locator('#more').isVisible()) await page.locator('#more').click();
+  while (await page.locator('.block:first-child .more').isVisible()) await page.locator('.block:first-child .more').click();
   return h.readTable(page);
 }
 

@@ -49,7 +49,7 @@ async function opensAnother(page) {
   await h.drop(page, h.kineto('next.json', h.SERVER_OPS));
   await h.settled(page);
   assert.match(await page.locator('#chips').innerText(), /next\.json/);
-  assert.equal(await page.locator('#scroll tbody tr').count() > 0, true);
+  assert.equal(await page.locator('.block:first-child tbody tr').count() > 0, true);
 }
 
 test('a large file shows bytes, rate and GPU ops while it is read, then its result', async () => {
@@ -153,9 +153,9 @@ test('a renderer that dies is replaced, and the table is drawn all the same', as
   await h.settled(page);
   await renderer.evaluate(() => void setTimeout(() => { throw new Error('dead'); }));
   await page.waitForTimeout(200);
-  await page.locator('#tab-categories').click();
-  await page.waitForFunction(() => document.querySelector('#scroll thead [data-key=elapsed_ns]'));
-  assert.equal(await page.locator('#tab-categories').getAttribute('aria-selected'), 'true');
+  await page.locator('#tab-pivot').click();
+  await page.waitForFunction(() => document.querySelector('.block[data-table=categories] thead [data-key=elapsed_ns]'));
+  assert.equal(await page.locator('#tab-pivot').getAttribute('aria-selected'), 'true');
   assert.equal(await page.locator('.card').count(), 0);
   assert.deepEqual(faults, []);
   await close();

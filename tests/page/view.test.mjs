@@ -32,7 +32,7 @@ async function categoryOf(page, name) {
 }
 
 const waitForCategory = (page, name, category) => page.waitForFunction(([part, wanted]) => {
-  const row = [...document.querySelectorAll('#scroll tbody tr')].find((tr) => tr.querySelector('td.kernel').title.includes(part));
+  const row = [...document.querySelectorAll('.block:first-child tbody tr')].find((tr) => tr.querySelector('td.kernel').title.includes(part));
   return row?.querySelector('td.category')?.textContent === wanted;
 }, [name, category]);
 
@@ -84,7 +84,7 @@ test('the legend takes a category out of chart and table and brings it back', as
   assert.equal(await marks.count() > 0, true);
   await entry.click();
   await page.waitForFunction((name) => !document.querySelector(`#chart [data-key="${name}"]`), category);
-  await page.waitForFunction(() => ![...document.querySelectorAll('#scroll tbody tr')].some((tr) => tr.querySelector('td.kernel').title.includes('nccl')));
+  await page.waitForFunction(() => ![...document.querySelectorAll('.block:first-child tbody tr')].some((tr) => tr.querySelector('td.kernel').title.includes('nccl')));
   assert.equal(await entry.getAttribute('aria-pressed'), 'false');
   assert.match(page.url(), new RegExp(`hide=${category}`));
   await entry.click();
@@ -92,7 +92,7 @@ test('the legend takes a category out of chart and table and brings it back', as
   await waitForCategory(page, 'nccl', category);
   // A segment picks its category alone; picked again, all are back.
   await marks.first().click();
-  await page.waitForFunction((name) => [...document.querySelectorAll('#scroll tbody td.category')].every((td) => td.textContent === name), category);
+  await page.waitForFunction((name) => [...document.querySelectorAll('.block:first-child tbody td.category')].every((td) => td.textContent === name), category);
   await marks.first().click();
   await page.waitForFunction(() => !document.querySelector('#legend [aria-pressed=false]'));
   assert.deepEqual(faults, []);
@@ -101,7 +101,7 @@ test('the legend takes a category out of chart and table and brings it back', as
 
 test('sorting and filtering: order, rows and what is announced', async () => {
   const { page, faults, close } = await opened();
-  await page.locator('#scroll thead [data-key=duration_ns]').click();
+  await page.locator('.block:first-child thead [data-key=duration_ns]').click();
   await page.waitForFunction(() => document.querySelector('th:has([data-key=duration_ns])').getAttribute('aria-sort') === 'descending');
   const durations = async () => {
     const { rows, keys } = await h.readTable(page);
@@ -109,16 +109,16 @@ test('sorting and filtering: order, rows and what is announced', async () => {
   };
   const descending = await durations();
   assert.deepEqual(descending, [...descending].sort((a, b) => b - a));
-  await page.locator('#scroll thead [data-key=duration_ns]').click();
+  await page.locator('.block:first-child thead [data-key=duration_ns]').click();
   await page.waitForFunction(() => document.querySelector('th:has([data-key=duration_ns])').getAttribute('aria-sort') === 'ascending');
   assert.deepEqual(await durations(), [...descending].reverse());
-  const all = await page.locator('#shown').innerText();
+  const all = await page.locator('.block:first-child .shown').innerText();
   await page.locator('#filter').fill('NCCL');
-  await page.waitForFunction(() => document.querySelectorAll('#scroll tbody tr').length === 1);
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 1);
   assert.match((await h.readTable(page)).rows[0].name, /nccl/);
-  assert.notEqual(await page.locator('#shown').innerText(), all);
+  assert.notEqual(await page.locator('.block:first-child .shown').innerText(), all);
   await page.locator('#filter').fill('no such kernel');
-  await page.waitForFunction(() => document.querySelectorAll('#scroll tbody tr').length === 0);
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 0);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -127,12 +127,12 @@ test('the address restores tab, sort and filter for the same file; Back goes bac
   const { page, faults, close } = await opened('#tab=kernels&sort=duration_ns&dir=asc&filter=rms');
   assert.equal(await page.locator('#filter').inputValue(), 'rms');
   assert.equal(await page.locator('th:has([data-key=duration_ns])').getAttribute('aria-sort'), 'ascending');
-  assert.equal(await page.locator('#scroll tbody tr').count(), 1);
-  await page.locator('#tab-categories').click();
-  await page.waitForFunction(() => document.querySelector('#tab-categories')?.getAttribute('aria-selected') === 'true');
-  assert.match(page.url(), /#tab=categories$/);
+  assert.equal(await page.locator('.block:first-child tbody tr').count(), 1);
+  await page.locator('#tab-pivot').click();
+  await page.waitForFunction(() => document.querySelector('#tab-pivot')?.getAttribute('aria-selected') === 'true');
+  assert.match(page.url(), /#tab=pivot$/);
   await page.goBack();
-  await page.waitForFunction(() => document.querySelector('#filter').value === 'rms' && document.querySelectorAll('#scroll tbody tr').length === 1);
+  await page.waitForFunction(() => document.querySelector('#filter').value === 'rms' && document.querySelectorAll('.block:first-child tbody tr').length === 1);
   const address = page.url();
   await page.reload();
   await page.locator('html[data-simd]').waitFor({ state: 'attached' });
@@ -150,7 +150,7 @@ test('several runs: one bar and one line each, and the table can show one of the
   await h.settled(page);
   await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 2);
   await page.locator('#run').selectOption({ label: 'b.json' });
-  await page.waitForFunction(() => document.querySelectorAll('#scroll tbody tr').length === 1);
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 1);
   assert.match((await h.readTable(page)).rows[0].name, /only_in_b/);
   assert.match(page.url(), /run=1/);
   assert.deepEqual(faults, []);
@@ -161,9 +161,9 @@ test('a table of thousands of rows draws the first and more on demand', async ()
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('wide.json', Array.from({ length: 3_000 }, (_, at) => [`kernel_${at}`, at * 1_000, 900])));
   await h.settled(page);
-  assert.equal(await page.locator('#scroll tbody tr').count(), 200);
-  await page.locator('#more').click();
-  assert.equal(await page.locator('#scroll tbody tr').count(), 400);
+  assert.equal(await page.locator('.block:first-child tbody tr').count(), 200);
+  await page.locator('.block:first-child .more').click();
+  assert.equal(await page.locator('.block:first-child tbody tr').count(), 400);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -198,8 +198,8 @@ test('the keyboard reaches choosing, tabs, filter, headings and rows', async () 
   await page.waitForFunction(() => document.activeElement.id === 'tab-kernels' && document.querySelector('button.kernel'));
   assert.equal(await page.locator('[role=tab][tabindex="0"]').count(), 1, `one tab stop for ${tabs} tabs`);
   await tabTo(page, '#filter');
-  await tabTo(page, '#scroll');
-  await tabTo(page, '#scroll thead [data-key=count]');
+  await tabTo(page, '.block:first-child .scroll');
+  await tabTo(page, '.block:first-child thead [data-key=count]');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.activeElement.dataset.key === 'count' && document.activeElement.parentElement.getAttribute('aria-sort') === 'descending');
   await tabTo(page, 'button.kernel');
@@ -223,5 +223,69 @@ test('the focus is visible, and nothing is wider than a narrow screen', async ()
   await page.setViewportSize({ width: 400, height: 800 });
   await page.waitForTimeout(300);
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
+  await close();
+});
+
+/** A report of the command line, with sections put into it by hand. */
+async function explained(sections) {
+  const report = JSON.parse(await h.jsonReport(trace()));
+  const section = (given) => ({ title: '', derived_from: '', limits: [], missing: null, summary: {}, rows_in_all: given.rows?.length ?? 0, columns: Object.keys(given.rows?.[0] ?? {}), rows: [], ...given });
+  report.runs[0].sections = Object.fromEntries(Object.entries(sections).map(([name, given]) => [name, section(given)]));
+  return { name: 'explained.json', body: Buffer.from(JSON.stringify(report)) };
+}
+
+const finding = (severity, title, cost_ms) => ({ severity, title, cost_ms, evidence: `${title} 38 %\n12 gaps`, recommendation: `mend ${title}` });
+
+test('findings stand beside the chart, the first three at once and all on demand', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const rows = [finding('high', '<img src=x onerror=alert(1)>', 412.25), finding('medium', 'b', 1), finding('low', 'c', null), finding('low', 'd', null)];
+  await h.drop(page, await explained({ findings: { title: 'Findings', rows } }));
+  await h.settled(page);
+  const items = page.locator('#todo .findings > li');
+  assert.equal(await items.count(), 3);
+  const first = await items.first().innerText();
+  for (const part of ['High', '<img src=x', '412 ms', '12 gaps', 'mend <img']) assert.ok(first.includes(part), `${part} in ${first}`);
+  await page.locator('#todo button').click();
+  await page.waitForFunction(() => document.querySelectorAll('.of-findings tbody tr').length === 4);
+  assert.match(page.url(), /tab=findings/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a section shows figures, limits and rows; a missing one says why and hands over the command', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=nccl_ops');
+  await h.drop(page, await explained({
+    nccl_ops: { title: 'Collectives', derived_from: 'communication kernels', limits: ['Ranks are not compared.'], summary: { exposed_ms: 391.6 }, rows: [{ op_name: 'allreduce', count: 5, total_time_ms: 2.5 }, { op_name: 'broadcast', count: 7, total_time_ms: 0.5 }] },
+    nvlink_during_nccl: { title: 'NVLink', missing: { why: 'No counters were sampled.', recapture: 'nsys profile --gpu-metrics-devices=all CMD' } },
+  }));
+  await h.settled(page);
+  assert.equal(await page.locator('#tab-communication').getAttribute('aria-selected'), 'true');
+  const [block, missing] = [page.locator('.block[data-table=nccl_ops]'), page.locator('.block[data-table=nvlink_during_nccl]')];
+  const words = await block.innerText();
+  for (const part of ['Collectives', 'communication kernels', 'Ranks are not compared.', 'Exposed', '392 ms', '2 rows']) assert.ok(words.includes(part), `${part} in ${words}`);
+  const gap = await missing.innerText();
+  for (const part of ['No counters were sampled.', 'nsys profile --gpu-metrics-devices=all CMD', 'Copy']) assert.ok(gap.includes(part), `${part} in ${gap}`);
+  assert.equal(await missing.locator('table').count(), 0);
+  await block.locator('[data-key=count]').click();
+  await page.waitForFunction(() => document.querySelector('.of-nccl_ops tbody td').textContent === 'broadcast');
+  assert.match(page.url(), /of=nccl_ops/);
+  const csv = await h.exported(page, 'csv');
+  assert.equal(csv.name, 'gpuprism-nccl_ops.csv');
+  assert.equal(csv.body.toString(), 'run,op_name,count,total_time_ms\nserver.json,allreduce,5,2.5\nserver.json,broadcast,7,0.5\n');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('another tool\'s report opens with its tables, and its series of samples finds it', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=counters');
+  const kernels = [{ kernel_name: 'nvjet_gemm', device_id: 0, call_count: 2, total_time_ns: 3e6, total_time_ms: 3 }];
+  const report = { tool: { name: 'nsys-llm-explainer', version: '0.3.2' }, metrics: { top_kernels: { kernels, total_kernel_time_ns: 3e6 }, launch_storm: { window_s: 0.004, total_launches: 2 } } };
+  const series = 'metric_source_id,metric_name,timestamp_ns,timestamp_ms,metric_value,nccl_active\r\n1,NVLink RX,5,0.000005,7.5,True\r\n';
+  await h.drop(page, { name: 'nvlink_timeseries.csv', body: Buffer.from(series) }, { name: 'report.json', body: Buffer.from(JSON.stringify(report)) });
+  await h.settled(page);
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 1 && document.querySelector('.of-nvlink_timeseries'));
+  assert.match(await page.locator('.of-nvlink_timeseries').innerText(), /NVLink RX/);
+  assert.match(await page.locator('#notices').textContent(), /nsys-llm-explainer 0\.3\.2/);
+  assert.deepEqual(faults, []);
   await close();
 });

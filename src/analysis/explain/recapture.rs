@@ -36,10 +36,10 @@ pub(super) fn command(format: Format, lacks: Lacks) -> String {
         }
         // The report that the table was made from has the calls and ranges.
         (Format::NsysGpuTraceCsv, Lacks::Calls | Lacks::Ranges) => EXPORT.to_owned(),
-        (Format::NsysGpuTraceCsv | Format::NsysSqlite, Lacks::Kernels | Lacks::Calls) => {
+        (Format::NsysGpuTraceCsv | Format::NsysSqlite | Format::NsysLlmExplainer, Lacks::Kernels | Lacks::Calls) => {
             format!("{PROFILE} && {EXPORT}")
         }
-        (Format::NsysSqlite, Lacks::Ranges) => {
+        (Format::NsysSqlite | Format::NsysLlmExplainer, Lacks::Ranges) => {
             format!(
                 "torch.cuda.nvtx.range_push(\"prefill\") ... range_pop() in the program, then {PROFILE} && {EXPORT}"
             )

@@ -5,6 +5,8 @@
 //! end, only those that were seen. Rows cost no allocation. The file is data throughout: no view, trigger or virtual
 //! table of it is ever used, and every name goes quoted into SQL.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod describe;
 mod gpu;
 mod host;
 mod metrics;
@@ -16,7 +18,7 @@ mod scan;
 mod schema;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use open::{open, open_with};
+pub use open::{describe, open, open_with};
 
 use crate::trace::{Format, NameId, Ns, ProblemKind, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};

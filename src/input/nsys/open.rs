@@ -1,7 +1,8 @@
 //! Opens an export on disk, to read and nothing else.
 
+use super::describe::capture;
 use super::{HEADER_BYTES, is_cut, read, schema};
-use crate::trace::{ProblemKind, Trace};
+use crate::trace::{Capture, ProblemKind, Trace};
 use crate::{Error, Result};
 use rusqlite::{Connection, OpenFlags};
 use std::fs::File;
@@ -34,6 +35,17 @@ pub fn open_with(path: &Path, label: &str, progress: &mut dyn FnMut(u64)) -> Res
         trace.problems.add(ProblemKind::Truncated, 1, bytes);
     }
     Ok(trace)
+}
+
+/// What tables the export at `path` has; counting their rows reads each once.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn describe(path: &Path, label: &str) -> Result<Capture> {
+    let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
+    let path = path.canonicalize().map_err(failed)?;
+    let (header, _) = header(&path).map_err(failed)?;
+    capture(&connect(&path, &header, label)?, label)
 }
 
 fn header(path: &Path) -> std::io::Result<(Vec<u8>, u64)> {

@@ -153,6 +153,12 @@ impl Schema {
         if any(&of_nsys) { Ok(()) } else { Err(Error::refused(label, sniff::OTHER_DATABASE)) }
     }
 
+    /// All real tables, by name.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.tables.iter()
+    }
+
     /// The table for a role, if there is one.
     pub(super) fn find(&self, role: &Role) -> Option<&Table> {
         let named = |name: &&str| self.tables.iter().find(|table| table.name == *name && table.has(role.needs));

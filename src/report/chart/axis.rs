@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// A unit of time, by its length in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::report) struct Unit {
+pub struct Unit {
     name: &'static str,
     ns: i64,
 }
@@ -34,6 +34,14 @@ impl Unit {
     /// Its length.
     pub(in crate::report) fn ns(self) -> i64 {
         self.ns
+    }
+
+    /// The unit at the end of a key such as `total_time_ms`, and what stands before it.
+    pub(in crate::report) fn at_end_of(key: &str) -> Option<(&str, Self)> {
+        let (stem, name) = key.rsplit_once('_')?;
+        // `launches_per_s` is a rate.
+        let unit = UNITS.iter().find(|unit| unit.name == name && !stem.ends_with("_per"))?;
+        Some((stem, *unit))
     }
 
     /// `time_ns` in this unit, to `step_ns` and no digit further: 1_500_000 in ms by 500_000 is `1.5`.

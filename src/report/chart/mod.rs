@@ -9,7 +9,7 @@ mod bars;
 mod glyphs;
 mod svg;
 
-pub(super) use axis::Unit;
+pub use axis::Unit;
 pub use bars::{Bar, Segment, stacked_bars};
 pub use svg::escape;
 

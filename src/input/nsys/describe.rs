@@ -1,0 +1,54 @@
+//! What an export holds: every table with rows, times and columns, and the part that each was given.
+
+use super::schema::{self, Role, Schema, quoted};
+use crate::Result;
+use crate::trace::{Capture, CapturedTable};
+use rusqlite::Connection;
+
+const ROLES: [(&str, &Role); 10] = [
+    ("string_table", &schema::STRINGS),
+    ("kernel_table", &schema::KERNELS),
+    ("runtime_table", &schema::RUNTIME),
+    ("nvtx_table", &schema::NVTX),
+    ("memcpy_table", &schema::COPIES),
+    ("memset_table", &schema::SETS),
+    ("osrt_table", &schema::OS_RUNTIME),
+    ("gpu_metrics_table", &schema::METRICS),
+    ("target_info_gpu_metrics_table", &schema::METRIC_NAMES),
+    ("cuda_graph_table", &schema::GRAPHS),
+];
+
+/// Describes the tables of an open database.
+pub(super) fn capture(connection: &Connection, label: &str) -> Result<Capture> {
+    super::guard(connection).map_err(|error| schema::unreadable(label, &error))?;
+    let schema = Schema::probe(connection, label)?;
+    schema.check_origin(label)?;
+    let role = |(name, role): (&'static str, &Role)| (name, schema.find(role).map(|table| table.name.clone()));
+    Ok(Capture {
+        sqlite_version: rusqlite::version().to_owned(),
+        roles: ROLES.into_iter().map(role).collect(),
+        tables: schema.tables().map(|table| captured(connection, table)).collect(),
+    })
+}
+
+fn captured(connection: &Connection, table: &schema::Table) -> CapturedTable {
+    let from = format!("FROM main.{} NOT INDEXED", quoted(&table.name));
+    let rows = connection.query_row(&format!("SELECT count(*) {from}"), [], |row| row.get::<_, i64>(0));
+    let range = table.column(&["start", "timestamp"]).and_then(|start| {
+        let (start, end) = (quoted(start), quoted(table.column(&["end"]).unwrap_or(start)));
+        let query = format!("SELECT min({start}), max(max({start}), max({end})) {from}");
+        connection.query_row(&query, [], |row| Ok((row.get(0)?, row.get(1)?))).ok()
+    });
+    CapturedTable {
+        name: table.name.clone(),
+        rows: rows.ok().and_then(|rows| u64::try_from(rows).ok()),
+        range,
+        columns: columns(connection, &table.name).unwrap_or_default(),
+    }
+}
+
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String, String)>> {
+    let mut statement = connection.prepare(&format!("PRAGMA main.table_info({})", quoted(table)))?;
+    let columns = statement.query_map([], |row| Ok((row.get(1)?, row.get::<_, String>(2)?)))?;
+    columns.collect()
+}

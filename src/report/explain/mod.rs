@@ -1,0 +1,56 @@
+//! The files of `gpuprism explain`, in the names, keys and columns of nsys-llm-explainer.
+
+mod json;
+mod markdown;
+mod summary;
+mod tables;
+
+pub use json::json;
+pub use markdown::markdown;
+pub use summary::{schema, summary};
+pub use tables::tables;
+
+use crate::analysis::results::Run;
+use crate::analysis::section::{Record, Section, Value};
+use std::collections::BTreeMap;
+
+/// The rows of a section, where the run has it.
+fn rows<'a>(run: &'a Run, section: &str) -> &'a [Record] {
+    run.sections.get(section).map_or(&[], |section| &section.rows)
+}
+
+/// A single figure of a section.
+fn figure<'a>(run: &'a Run, section: &str, key: &str) -> Option<&'a Value> {
+    run.sections.get(section)?.summary.get(key)
+}
+
+fn number(record: &Record, key: &str) -> f64 {
+    record.get(key).and_then(Value::number).unwrap_or_default()
+}
+
+fn text<'a>(record: &'a Record, key: &str) -> &'a str {
+    record.get(key).and_then(Value::text).unwrap_or_default()
+}
+
+/// What a section is derived from and does not say, a sentence each.
+fn notes(section: &Section) -> Vec<String> {
+    let derived = (!section.derived_from.is_empty()).then(|| format!("Derived from {}.", section.derived_from));
+    let kept = section.rows.len() as u64;
+    let cut = (section.rows_in_all > kept).then(|| format!("{kept} of {} rows are kept.", section.rows_in_all));
+    let missing = section.missing.as_ref().map(|missing| missing.why.clone());
+    missing.into_iter().chain(derived).chain(section.limits.iter().cloned()).chain(cut).collect()
+}
+
+/// Rows by process, in the order in which processes first appear.
+fn by_pid<'a>(run: &'a Run, section: &str) -> Vec<(i64, Vec<&'a Record>)> {
+    let (mut order, mut groups) = (Vec::new(), BTreeMap::<i64, Vec<&Record>>::new());
+    for row in rows(run, section) {
+        let pid = number(row, "pid") as i64;
+        groups.entry(pid).or_insert_with(|| {
+            order.push(pid);
+            Vec::new()
+        });
+        groups.entry(pid).and_modify(|group| group.push(row));
+    }
+    order.into_iter().filter_map(|pid| groups.remove(&pid).map(|group| (pid, group))).collect()
+}

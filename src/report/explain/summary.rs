@@ -1,0 +1,85 @@
+//! What `gpuprism explain` prints: a line a question.
+
+use super::{figure, number, rows, text};
+use crate::analysis::results::Run;
+use crate::analysis::section::{Record, Value};
+use crate::trace::Capture;
+
+/// The lines after a run, as nsys-llm-explainer prints them.
+pub fn summary(run: &Run) -> String {
+    let lines = [kernel(run), barrier(run), collective(run), storm(run), idle(run), nvlink(run)];
+    lines.into_iter().flatten().map(|line| line + "\n").collect()
+}
+
+fn kernel(run: &Run) -> Option<String> {
+    let row = rows(run, "kernels").first()?;
+    let (share, ms) = (number(row, "pct_total_kernel_time"), number(row, "total_time_ms"));
+    let calls = number(row, "call_count");
+    Some(format!("Top kernel: {} ({share:.1}% of kernel time, {ms:.1} ms, {calls} calls)", text(row, "kernel_name")))
+}
+
+fn barrier(run: &Run) -> Option<String> {
+    let row = rows(run, "barriers").first()?;
+    let (name, kind) = (text(row, "api_name"), text(row, "barrier_kind"));
+    let (ms, count) = (number(row, "total_time_ms"), number(row, "count"));
+    Some(format!("Top barrier: {name} [{kind}] ({ms:.1} ms, {count} events)"))
+}
+
+fn collective(run: &Run) -> Option<String> {
+    let Some(row) = rows(run, "nccl_ops").first() else { return Some("Top NCCL op: none detected".to_owned()) };
+    let (total, longest) = (number(row, "total_time_ms"), number(row, "max_duration_ms"));
+    let (name, overlap) = (text(row, "op_name"), number(row, "compute_overlap_pct"));
+    Some(format!("Top NCCL op: {name} ({total:.1} ms total, {longest:.1} ms max, overlap {overlap:.1}%)"))
+}
+
+fn storm(run: &Run) -> Option<String> {
+    let value = |key: &str| figure(run, "launch_storm", key).and_then(Value::number);
+    let (launches, window_s) = (value("total_launches")?, value("window_s")?);
+    let (rate, median_us) = (value("launches_per_s")?, value("median_kernel_us")?);
+    Some(format!(
+        "Launch storm: {launches} launches over {window_s:.3} s = {rate:.1} launches/s; median kernel {median_us:.2} us"
+    ))
+}
+
+/// The device that idles the largest part of its window.
+fn idle(run: &Run) -> Option<String> {
+    let share = |row: &&Record| number(row, "idle_pct_of_window");
+    let worst = rows(run, "gpu_idle").iter().reduce(|a, b| if share(&b) > share(&a) { b } else { a })?;
+    let device = match worst.get("device_id")? {
+        Value::Text(id) => id.clone(),
+        id => id.number().map_or_else(String::new, |id| id.to_string()),
+    };
+    let (idle, window) = (number(worst, "idle_ms"), number(worst, "window_ms"));
+    let share = share(&worst);
+    Some(format!("GPU idle estimate: GPU {device}: {share:.1}% idle ({idle:.1} ms / {window:.1} ms window)"))
+}
+
+fn nvlink(run: &Run) -> Option<String> {
+    let Some(row) = rows(run, "nvlink_during_nccl").first() else {
+        return Some("NVLink counters not found".to_owned());
+    };
+    let (during, outside) = (number(row, "avg_metric_during_nccl"), number(row, "avg_metric_outside_nccl"));
+    let correlation = number(row, "nccl_activity_correlation");
+    let names = text(row, "metric_names");
+    Some(format!(
+        "NVLink during NCCL: {names} (during {during:.2}, outside {outside:.2}, correlation {correlation:.3})"
+    ))
+}
+
+/// What `--print-schema` prints.
+pub fn schema(capture: &Capture) -> String {
+    let mut lines = String::new();
+    for (role, table) in &capture.roles {
+        let words = role.replace('_', " ");
+        lines += &format!("Detected {words}: {}\n", table.as_deref().unwrap_or("none"));
+    }
+    for table in &capture.tables {
+        let rows = table.rows.map(|rows| format!("rows={rows}"));
+        let range = table.range.map(|(start, end)| format!("t=[{start},{end}]"));
+        let known: Vec<String> = rows.into_iter().chain(range).collect();
+        let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
+        let columns: Vec<String> = table.columns.iter().map(|(name, kind)| format!("{name}:{kind}")).collect();
+        lines += &format!("- {}{known}: {}\n", table.name, columns.join(", "));
+    }
+    lines
+}

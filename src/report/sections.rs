@@ -1,0 +1,416 @@
+//! Explaining sections as tables: which there are, in which group, and what a column is by its key.
+//!
+//! Words and groups are in `patterns/sections.json`. A key ends with its unit: `_ns`, `_us`, `_ms`, `_s` make a time,
+//! `pct` a part of a hundred, `fraction` a part of one.
+
+use super::chart::Unit;
+use super::format::grouped;
+use super::table::{Cell, Column, Figure, Gap, Kind, Table};
+use super::{Report, is_fixed, table as find_table};
+use crate::analysis::results::Run;
+use crate::analysis::section::{Section, Value};
+use crate::rules::names;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// Tables that stand one below the other.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Group {
+    /// Stable name.
+    pub id: String,
+    /// Heading for people.
+    pub title: String,
+    /// Ids of its tables.
+    pub tables: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Words {
+    groups: Vec<Group>,
+    columns: BTreeMap<String, String>,
+    words: BTreeMap<String, String>,
+    names: Vec<String>,
+    instants: Vec<String>,
+}
+
+static WORDS: LazyLock<Words> = LazyLock::new(|| {
+    #[allow(clippy::expect_used, reason = "a file of this crate, read by the test below")]
+    serde_json::from_str(include_str!("../../patterns/sections.json")).expect("patterns/sections.json")
+});
+
+/// The section of this name has a table of another id: `kernels` is the table of all op names.
+const RENAMED: (&str, &str) = ("kernels", "top_kernels");
+
+fn table_id(section: &str) -> &str {
+    if section == RENAMED.0 { RENAMED.1 } else { section }
+}
+
+fn section_name(table: &str) -> &str {
+    if table == RENAMED.1 { RENAMED.0 } else { table }
+}
+
+/// The ids of all tables that a report can have.
+pub fn known_tables() -> impl Iterator<Item = &'static str> {
+    WORDS.groups.iter().flat_map(|group| &group.tables).map(String::as_str)
+}
+
+/// The groups of tables that this report has, in the order in which people want them. A section that has no group stands
+/// in the one of the notices.
+pub fn groups(report: &Report) -> Vec<Group> {
+    let present =
+        |id: &String| is_fixed(id) || report.runs.iter().any(|run| run.sections.contains_key(section_name(id)));
+    let mut groups = WORDS.groups.clone();
+    groups.iter_mut().for_each(|group| group.tables.retain(present));
+    let sections = report.runs.iter().flat_map(|run| run.sections.keys());
+    let mut others: Vec<String> =
+        sections.map(|name| table_id(name).to_owned()).filter(|id| !known_tables().any(|known| known == id)).collect();
+    others.sort();
+    others.dedup();
+    if let Some(last) = groups.last_mut() {
+        last.tables.extend(others);
+    }
+    groups.retain(|group| !group.tables.is_empty());
+    groups
+}
+
+/// All tables of a report: what costs most, where the time went, then the sections that explain it, group by group.
+pub fn all_tables(report: &Report) -> Vec<Table> {
+    let mut ids: Vec<String> = groups(report).into_iter().flat_map(|group| group.tables).collect();
+    ids.sort_by_key(|id| (id != "critical_path", !is_fixed(id)));
+    ids.iter().filter_map(|id| find_table(report, id, None)).collect()
+}
+
+/// The section of this table in these runs; none of them has it: `None`.
+pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
+    let name = section_name(id);
+    let having: Vec<(&str, &Section)> =
+        runs.iter().filter_map(|(label, run)| Some((*label, run.sections.get(name)?))).collect();
+    let (_, first) = having.iter().find(|(_, section)| section.missing.is_none()).or(having.first())?;
+    let keys = keys(&having);
+    let mut columns = vec![Column { key: "run".to_owned(), title: "Run".to_owned(), kind: Kind::Text }];
+    columns.extend(keys.iter().map(|key| column(key, &having)));
+    let mut rows = Vec::new();
+    for (label, section) in &having {
+        rows.extend(section.rows.iter().map(|record| {
+            let cells = columns.iter().skip(1).map(|column| cell(&column.key, column.kind, record.get(&column.key)));
+            [Cell::Text((*label).to_owned())].into_iter().chain(cells).collect::<Vec<Cell>>()
+        }));
+    }
+    Some(Table {
+        id: id.to_owned(),
+        title: first.title.clone(),
+        note: note(&having),
+        figures: having.iter().flat_map(|(label, section)| figures(label, section)).collect(),
+        gaps: gaps(&having),
+        columns,
+        rows,
+        totals: None,
+    })
+}
+
+/// The columns of all these sections, without those that say the same in another unit.
+fn keys(having: &[(&str, &Section)]) -> Vec<String> {
+    let mut keys: Vec<String> = Vec::new();
+    for key in having.iter().flat_map(|(_, section)| &section.columns) {
+        if !keys.contains(key) {
+            keys.push(key.clone());
+        }
+    }
+    let all = keys.clone();
+    let has = |stem: &str, unit: &str| all.contains(&format!("{stem}_{unit}"));
+    keys.retain(|key| match Unit::at_end_of(key) {
+        // Milliseconds from the beginning read better than the clock's nanoseconds.
+        Some((stem, unit)) if WORDS.instants.iter().any(|instant| instant == stem) => {
+            unit.name() != "ns" || !has(stem, "ms")
+        }
+        Some((stem, unit)) => unit.name() == "ns" || !has(stem, "ns"),
+        None => true,
+    });
+    keys
+}
+
+fn note(having: &[(&str, &Section)]) -> String {
+    let mut sentences: Vec<String> = Vec::new();
+    let mut say = |sentence: &str| {
+        let ended = sentence.trim_end();
+        let sentence = if ended.ends_with(['.', '?', '!', ':']) { ended.to_owned() } else { format!("{ended}.") };
+        if !ended.is_empty() && !sentences.contains(&sentence) {
+            sentences.push(sentence);
+        }
+    };
+    for (_, section) in having {
+        if !section.derived_from.is_empty() {
+            say(&format!("From {}", section.derived_from));
+        }
+        section.limits.iter().for_each(|limit| say(limit));
+    }
+    let kept: u64 = having.iter().map(|(_, section)| section.rows.len() as u64).sum();
+    let all = having.iter().fold(0_u64, |all, (_, section)| all.saturating_add(section.rows_in_all));
+    if all > kept {
+        say(&format!("{} of {} rows are kept", grouped(kept), grouped(all)));
+    }
+    sentences.join(" ")
+}
+
+fn figures(label: &str, section: &Section) -> Vec<Figure> {
+    // A point in time by itself says nothing to a person.
+    let values = section.summary.0.iter().map(|(key, value)| (key, value, kind(key, &[value])));
+    values
+        .filter(|(.., kind)| *kind != Kind::Instant)
+        .map(|(key, value, kind)| Figure {
+            run: label.to_owned(),
+            key: key.clone(),
+            title: title(key),
+            cell: cell(key, kind, Some(value)),
+        })
+        .collect()
+}
+
+/// What runs lack, runs that lack the same named together.
+fn gaps(having: &[(&str, &Section)]) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = Vec::new();
+    for (label, section) in having {
+        let Some(missing) = &section.missing else { continue };
+        match gaps.iter_mut().find(|gap| gap.why == missing.why && gap.recapture == missing.recapture) {
+            Some(gap) => gap.run += &format!(", {label}"),
+            None => gaps.push(Gap {
+                run: (*label).to_owned(),
+                why: missing.why.clone(),
+                recapture: missing.recapture.clone(),
+            }),
+        }
+    }
+    gaps
+}
+
+fn column(key: &str, having: &[(&str, &Section)]) -> Column {
+    let rows = having.iter().flat_map(|(_, section)| &section.rows);
+    let values: Vec<&Value> = rows.filter_map(|record| record.get(key)).collect();
+    Column { key: key.to_owned(), title: title(key), kind: kind(key, &values) }
+}
+
+/// What a column holds, by its key, and where that says nothing by its values.
+fn kind(key: &str, values: &[&Value]) -> Kind {
+    let is = |test: fn(&Value) -> bool| values.iter().any(|value| test(value));
+    if is(|value| matches!(value, Value::Text(_) | Value::Bool(_))) {
+        let words = &WORDS.names;
+        return match key {
+            "category" => Kind::Category,
+            name if words.iter().any(|word| word == name) => Kind::Kernel,
+            _ => Kind::Text,
+        };
+    }
+    match Unit::at_end_of(key) {
+        _ if has_word(key, "pct") || has_word(key, "fraction") => Kind::Share,
+        Some((stem, _)) if WORDS.instants.iter().any(|instant| instant == stem) => Kind::Instant,
+        Some(_) => Kind::Time,
+        None if is_id(key) => Kind::Text,
+        None if is(|value| matches!(value, Value::Float(_) | Value::Int(i64::MIN..0))) => Kind::Number,
+        None if values.iter().all(|value| **value == Value::Null) => Kind::Text,
+        None => Kind::Count,
+    }
+}
+
+fn has_word(key: &str, word: &str) -> bool {
+    key.split('_').any(|part| part == word)
+}
+
+fn is_id(key: &str) -> bool {
+    key.ends_with("_id") || key == "pid" || key == "tid"
+}
+
+fn cell(key: &str, kind: Kind, value: Option<&Value>) -> Cell {
+    let Some(value) = value else { return Cell::Empty };
+    match (value, kind) {
+        (Value::Null, _) => Cell::Empty,
+        (Value::Bool(value), _) => Cell::Text(if *value { "yes" } else { "no" }.to_owned()),
+        (Value::Text(full), Kind::Kernel) => {
+            Cell::Kernel { short: names::short(&names::demangle(full)), full: full.clone() }
+        }
+        (Value::Text(text), _) => Cell::Text(text.clone()),
+        (Value::Int(value), Kind::Count) => u64::try_from(*value).map_or(Cell::Int(*value), Cell::Count),
+        (Value::Int(value), _) if is_id(key) => Cell::Int(*value),
+        (Value::Int(_) | Value::Float(_), _) => measure(key, value),
+    }
+}
+
+fn measure(key: &str, value: &Value) -> Cell {
+    let number = value.number().unwrap_or_default();
+    match Unit::at_end_of(key) {
+        _ if has_word(key, "pct") => Cell::Percent(number),
+        _ if has_word(key, "fraction") => Cell::Share(number),
+        Some((_, unit)) => match value {
+            Value::Int(ns) if unit.ns() == 1 => Cell::Ns(*ns),
+            _ => Cell::Time(number, unit),
+        },
+        None => Cell::Number(number),
+    }
+}
+
+/// Words for a key, without its unit.
+pub(super) fn title(key: &str) -> String {
+    let stem = Unit::at_end_of(key).map_or(key, |(stem, _)| stem);
+    let listed = WORDS.columns.get(key).or_else(|| WORDS.columns.get(stem));
+    if let Some(words) = listed {
+        return words.clone();
+    }
+    let percent = has_word(stem, "pct") || has_word(stem, "fraction");
+    let parts = stem.split('_').filter(|part| !(percent && ["pct", "fraction"].contains(part)));
+    let words: Vec<&str> = parts.map(|part| WORDS.words.get(part).map_or(part, String::as_str)).collect();
+    let words = words.join(" ");
+    let mut letters = words.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::csv;
+    use crate::report::format::{figure, headings, shown};
+    use crate::session::{self, Choices};
+    use crate::trace::{Format, TraceBuilder};
+
+    const HOSTILE: &str = "=cmd|' /C calc'!A0\n</script><img src=x>|`a`\u{1}\u{202e}";
+
+    fn run(label: &str, name: &str, section: Section) -> Run {
+        let mut run =
+            session::run(&TraceBuilder::new(label, Format::TorchProfiler).finish(), &Choices::default()).unwrap();
+        run.sections = [(name.to_owned(), section)].into();
+        run
+    }
+
+    fn only(section: Section) -> Table {
+        find_table(&Report::new(vec![run("a", "nccl_ops", section)]), "nccl_ops", None).unwrap().without_run()
+    }
+
+    #[test]
+    fn the_unit_at_the_end_of_a_key_decides_how_a_value_is_shown_and_csv_keeps_it() {
+        let columns = [
+            "kernel_name",
+            "device_id",
+            "call_count",
+            "total_time_ns",
+            "avg_duration_us",
+            "overlap_pct",
+            "launches_per_s",
+            "gap_start_ns",
+        ];
+        let mut section = Section::new("T", "kernels", &columns);
+        section.row([
+            "k".into(),
+            12_345_i64.into(),
+            12_345_i64.into(),
+            2_500_000_i64.into(),
+            1500.0.into(),
+            12.5.into(),
+            909.09.into(),
+            7_000_000_001_499_i64.into(),
+        ]);
+        let table = only(section);
+        let words = [
+            "Kernel",
+            "Device",
+            "Calls",
+            "Total (ms)",
+            "Mean (ms)",
+            "Overlapped (%)",
+            "Launches per s",
+            "Gap start (ms)",
+        ];
+        assert_eq!(headings(&table), words);
+        let texts: Vec<String> = shown(&table).remove(0).into_iter().map(|cell| cell.text).collect();
+        assert_eq!(texts, ["k", "12345", "12,345", "2.50", "1.50", "12.5", "909", "7,000,000.001"]);
+        let line = csv(&table).lines().nth(1).unwrap().to_owned();
+        assert_eq!(line, "k,k,12345,12345,2500000,1500,12.5,909.09,7000000001499");
+    }
+
+    #[test]
+    fn a_value_that_stands_twice_in_two_units_is_shown_once() {
+        let columns = ["total_time_ns", "total_time_ms", "start_ns", "start_ms", "gap_ms"];
+        let table = only(Section::new("T", "", &columns));
+        let keys: Vec<&str> = table.columns.iter().map(|column| column.key.as_str()).collect();
+        assert_eq!(keys, ["total_time_ns", "start_ms", "gap_ms"]);
+    }
+
+    #[test]
+    fn figures_limits_and_what_is_missing_reach_every_output() {
+        let mut full =
+            Section::new("Collectives", "communication kernels", &["op_name"]).limit("Ranks are not compared");
+        full.figure("exposed_ms", 391.6);
+        full.row(["allreduce".into()]);
+        full.rows_in_all = 1204;
+        let gone = Section::missing("Collectives", &["op_name"], "No kernels.", "nsys profile CMD");
+        let report = Report::new(vec![run("a", "nccl_ops", full), run("b", "nccl_ops", gone)]);
+        let table = find_table(&report, "nccl_ops", None).unwrap();
+        assert_eq!(figure(&table.figures[0].cell).text, "392 ms");
+        let outputs = [
+            crate::report::markdown(&report),
+            crate::report::html_page(&report, "t"),
+            crate::report::terminal::one_table(&report, table, 0),
+        ];
+        for text in outputs {
+            for part in [
+                "communication kernels",
+                "Ranks are not compared.",
+                "1 of 1,204 rows",
+                "Exposed 392 ms",
+                "No kernels.",
+                "nsys profile CMD",
+                "allreduce",
+            ] {
+                assert!(text.contains(part), "{part} in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hostile_section_of_an_unknown_name_acts_nowhere() {
+        let mut section = Section::new(HOSTILE, HOSTILE, &["kernel_name", "op_name", HOSTILE]).limit(HOSTILE);
+        section.row([HOSTILE.into(), HOSTILE.into(), Value::Float(f64::MAX)]);
+        section.row([Value::Null, i64::MIN.into(), true.into()]);
+        section.figure(HOSTILE, HOSTILE);
+        section.missing = Some(crate::analysis::section::Missing { why: HOSTILE.into(), recapture: HOSTILE.into() });
+        let report = Report::new(vec![run(HOSTILE, HOSTILE, section)]);
+        let page = crate::report::html_page(&report, "t");
+        assert!(!page.contains("<img") && page.matches("</script>").count() == 1);
+        assert!(!crate::report::markdown(&report).contains("<img"));
+        let table = find_table(&report, HOSTILE, None).unwrap();
+        assert!(csv(&table).contains("'=cmd"));
+        assert!(!crate::report::terminal::one_table(&report, table, 0).contains('\u{1}'));
+        assert!(groups(&report).iter().any(|group| group.tables.iter().any(|id| id == HOSTILE)), "not dropped");
+    }
+
+    #[test]
+    fn every_section_that_is_made_has_its_place() {
+        let trace = TraceBuilder::new("t", Format::TorchProfiler).finish();
+        let run = session::run(&trace, &Choices::default()).unwrap();
+        for name in run.sections.keys() {
+            assert!(known_tables().any(|known| known == table_id(name)), "{name}");
+        }
+        let mut ids: Vec<&str> = known_tables().collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "one place each");
+    }
+
+    #[test]
+    fn findings_are_told_with_evidence_and_what_to_do() {
+        let mut section = Section::new("Findings", "", &["severity", "title", "cost_ms", "evidence", "recommendation"]);
+        section.row([
+            "high".into(),
+            "Idle".into(),
+            412.25.into(),
+            "38 % idle\n12 gaps".into(),
+            "Overlap launches".into(),
+        ]);
+        section.row(["low".into(), "Ranges".into(), Value::Null, "".into(), "".into()]);
+        let report = Report::new(vec![run("a", "findings", section)]);
+        let found = crate::report::findings(&report);
+        assert_eq!((found[0].cost.as_str(), found[1].cost.as_str()), ("412 ms", ""));
+        assert_eq!(found[0].evidence, ["38 % idle", "12 gaps"]);
+        let text = crate::report::terminal::terminal(&report, 30);
+        assert!(text.contains("high: Idle (412 ms)\n    - 38 % idle\n    - 12 gaps\n    > Overlap launches"), "{text}");
+    }
+}
