@@ -114,7 +114,7 @@ fn finding_item(finding: &Finding) -> String {
     let lines = |lines: &[&str]| lines.iter().map(|line| format!("<br>{}", escape(line))).collect::<String>();
     let run = if finding.run.is_empty() { String::new() } else { format!("{}: ", finding.run) };
     format!(
-        "<li class=\"{class}\"><strong>{}</strong> <span>{}{}</span> <b>{}</b>{}<span class=\"advice\">{}</span></li>\n",
+        "<li class=\"{class}\"><strong>{}</strong> <span>{}{}</span> <em>{}</em>{}<span class=\"advice\">{}</span></li>\n",
         escape(finding.severity),
         escape(&run),
         escape(finding.title),

@@ -10,13 +10,16 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// Longer names are cut in the middle.
 const NAME_WIDTH: usize = 72;
 
+/// Sentences are broken here.
+const LINE_WIDTH: usize = 110;
+
 /// The whole report; of each run's kernels the first `limit`, or all for zero.
 pub fn terminal(report: &Report, limit: usize) -> String {
     let mut text = format!("{}\n", clean(&verdict(report)));
     for (index, (label, run)) in report.labels().iter().zip(&report.runs).enumerate() {
         text += &format!("\n{}\n  {}\n", clean(label), clean(&facts(run)));
         for line in notice_lines(run) {
-            text += &format!("  {}\n", clean(&line));
+            text += &wrapped("  ", "    ", &line);
         }
         for finding in of_run(run) {
             text += &paragraph(&finding);
@@ -43,16 +46,35 @@ pub fn one_table(report: &Report, table: Table, limit: usize) -> String {
 fn more_tables(report: &Report) -> String {
     let ids = groups(report).into_iter().flat_map(|group| group.tables);
     let others: Vec<String> = ids.filter(|id| !is_fixed(id)).collect();
-    if others.is_empty() { String::new() } else { format!("\nMore with --table: {}\n", clean(&others.join(", "))) }
+    if others.is_empty() {
+        return String::new();
+    }
+    format!("\n{}", wrapped("", "  ", &format!("More with --table: {}", others.join(", "))))
 }
 
 /// Severity, title and cost; what shows it; what to do.
 fn paragraph(finding: &Finding) -> String {
     let cost = if finding.cost.is_empty() { String::new() } else { format!(" ({})", finding.cost) };
     let mut text = format!("\n  {}: {}{}\n", clean(finding.severity), clean(finding.title), clean(&cost));
-    finding.evidence.iter().for_each(|line| text += &format!("    - {}\n", clean(line)));
-    finding.recommendation.iter().for_each(|line| text += &format!("    > {}\n", clean(line)));
+    finding.evidence.iter().for_each(|line| text += &wrapped("    - ", "      ", line));
+    finding.recommendation.iter().for_each(|line| text += &wrapped("    > ", "      ", line));
     text
+}
+
+/// The sentence in lines of bearable length, the first behind `head`, the others behind `indent`.
+fn wrapped(head: &str, indent: &str, sentence: &str) -> String {
+    let (mut text, mut line) = (String::new(), head.to_owned());
+    for word in clean(sentence).split(' ') {
+        let begins = line == head || line == indent;
+        if !begins && line.width() + 1 + word.width() > LINE_WIDTH {
+            text += &format!("{}\n", line.trim_end());
+            line = indent.to_owned();
+        } else if !begins {
+            line.push(' ');
+        }
+        line += word;
+    }
+    format!("{text}{}\n", line.trim_end())
 }
 
 fn section(table: &Table, limit: usize) -> String {
@@ -95,13 +117,15 @@ fn around(table: &Table) -> String {
     let mut text = String::new();
     let named = |run: &str| if run.is_empty() { String::new() } else { format!("{run}: ") };
     if !is_fixed(&table.id) && !table.note.is_empty() {
-        text += &format!("  {}\n", clean(&table.note));
+        text += &wrapped("  ", "  ", &table.note);
     }
     for (run, words) in figure_lines(table) {
-        text += &format!("  {}\n", clean(&format!("{}{words}", named(run))));
+        text += &wrapped("  ", "  ", &format!("{}{words}", named(run)));
     }
     for gap in &table.gaps {
-        text += &format!("  {}\n", clean(&format!("missing: {}{} {}", named(&gap.run), gap.why, gap.recapture)));
+        text += &wrapped("  ", "  ", &format!("missing: {}{}", named(&gap.run), gap.why));
+        // A command to copy stays whole.
+        text += &format!("    {}\n", clean(&gap.recapture));
     }
     text
 }

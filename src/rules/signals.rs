@@ -80,6 +80,8 @@ pub struct Phase {
 pub struct Thresholds {
     /// Either is a storm: at least so many launches a second of kernels with at most this median duration.
     pub launch_storm: Vec<LaunchStorm>,
+    /// Fewer launches than this are no storm.
+    pub launch_storm_least: f64,
     /// A kernel up to this long is tiny.
     pub tiny_kernel_us: f64,
     /// A thread that launches nothing for so long leaves a gap.

@@ -4,9 +4,11 @@
 //! device idles, communicates alone or runs one kernel, or host time in which a thread is blocked. Costs of two findings
 //! may be the same time seen twice, so they do not add up.
 
+use super::blocked::idle_while_blocked;
 use super::{Context, Sections};
 use crate::analysis::section::{Record, Section, Value};
 use crate::ordering::InOrder;
+use crate::rules::names;
 use crate::rules::signals::Thresholds;
 
 /// How much a finding matters.
@@ -52,13 +54,14 @@ const COLUMNS: &[&str] = &["severity", "title", "cost_ms", "evidence", "recommen
 /// What costs most, and what to do about it.
 pub(super) fn findings(context: &Context, sections: &Sections) -> Section {
     let seen = Seen { sections, thresholds: &context.signals.thresholds };
+    let idle_ms = idle_while_blocked(context).0 as f64 / 1e6;
     let rules = [
         seen.idle(),
         seen.exposed_communication(),
         seen.straggler(),
         seen.top_kernel(),
         seen.launch_storm(),
-        seen.synchronization(),
+        seen.synchronization(idle_ms),
         seen.blocking_copies(),
         seen.phase(),
         hidden_graphs(context),
@@ -134,8 +137,13 @@ impl<'a> Seen<'a> {
         let row = most(self.section("gpu_idle"), "idle_pct_of_window")?;
         let (share, idle_ms) = (number(row, "idle_pct_of_window"), number(row, "idle_ms"));
         let severity = Severity::of_share(share / 100.0, self.thresholds.idle_medium, self.thresholds.idle_high)?;
-        let host_ms = number(row, "host_wait_ms");
-        let host = if idle_ms > 0.0 { 100.0 * host_ms / idle_ms } else { 0.0 };
+        let part = |column: &str| if idle_ms > 0.0 { 100.0 * number(row, column) / idle_ms } else { 0.0 };
+        let host = part("host_wait_ms");
+        let why = if part("unknown_ms") > 50.0 {
+            "the trace does not tell what for".to_owned()
+        } else {
+            format!("{host:.0} % of that waiting for a launch")
+        };
         let recommendation = if host >= 50.0 {
             "The GPU waits for the host: use CUDA graphs, take work off the launching thread, and look for what blocks it \
              in the barriers."
@@ -147,9 +155,10 @@ impl<'a> Seen<'a> {
             title: "The GPU is idle for a large part of the window".to_owned(),
             cost_ms: idle_ms,
             evidence: format!(
-                "GPU {} idles {share:.1} % of its window, {idle_ms:.1} ms of {:.1} ms; {host:.0} % of that waits for a launch",
+                "GPU {} idles {share:.1} % of its window, {} of {}, {why}",
                 words(row, "device_id"),
-                number(row, "window_ms")
+                time(idle_ms),
+                time(number(row, "window_ms"))
             ),
             recommendation: recommendation.to_owned(),
             section: "gpu_idle",
@@ -158,7 +167,7 @@ impl<'a> Seen<'a> {
 
     fn exposed_communication(&self) -> Option<Finding> {
         let section = self.section("nccl_ops")?;
-        let exposed_ms: f64 = section.rows.iter().map(|row| number(row, "exposed_ms")).sum();
+        let exposed_ms = section.rows.iter().fold(0.0, |sum, row| sum + number(row, "exposed_ms"));
         let window_ms: f64 = self.section("gpu_idle")?.rows.iter().map(|row| number(row, "window_ms")).sum();
         let share = if window_ms > 0.0 { exposed_ms / window_ms } else { 0.0 };
         let medium = self.thresholds.exposed_communication;
@@ -169,8 +178,9 @@ impl<'a> Seen<'a> {
             title: "Communication that hides behind nothing".to_owned(),
             cost_ms: exposed_ms,
             evidence: format!(
-                "{exposed_ms:.1} ms, {:.1} % of the devices' windows, in which only communication runs; most of it {}, {:.1} % of which \
+                "{}, {:.1} % of the devices' windows, in which only communication runs; most of it {}, {:.1} % of which \
                  overlaps compute",
+                time(exposed_ms),
                 100.0 * share,
                 words(row, "op_name"),
                 number(row, "compute_overlap_pct")
@@ -192,8 +202,9 @@ impl<'a> Seen<'a> {
             title: "One rank spends longer in a collective than the others".to_owned(),
             cost_ms: total_ms - total_ms / (1.0 + skew / 100.0),
             evidence: format!(
-                "{} spends {total_ms:.1} ms in {}, {skew:.0} % above the median rank",
+                "{} spends {} in {}, {skew:.0} % above the median rank",
                 words(row, "rank_label"),
+                time(total_ms),
                 words(row, "op_name")
             ),
             recommendation:
@@ -217,19 +228,24 @@ impl<'a> Seen<'a> {
             severity,
             title: "One kernel takes a large share of kernel time".to_owned(),
             cost_ms,
-            evidence: format!("{share:.1} % of kernel time, {cost_ms:.1} ms: {name}"),
+            evidence: format!("{share:.1} % of kernel time, {}: {}", time(cost_ms), names::short(&names::demangle(&name))),
             recommendation: "Profile this kernel alone (Nsight Compute, rocprof-compute), and look for a faster backend for its shapes."
                 .to_owned(),
             section: "kernels",
         })
     }
 
+    /// Kernels that a graph replays cost no launch each, and a handful of launches is no storm.
     fn launch_storm(&self) -> Option<Finding> {
-        let section = self.section("launch_storm")?;
-        if section.summary.get("is_launch_storm") != Some(&Value::Bool(true)) {
+        let summary = &self.section("launch_storm")?.summary;
+        let (rate, median) = (number(summary, "launches_per_s"), number(summary, "median_kernel_us"));
+        let calls = number(summary, "host_launches");
+        let least = self.thresholds.launch_storm.iter().map(|storm| storm.launches_per_s).fold(f64::MAX, f64::min);
+        let replayed = calls > 0.0 && number(summary, "host_launches_per_s") < least;
+        let few = number(summary, "total_launches") < self.thresholds.launch_storm_least;
+        if summary.get("is_launch_storm") != Some(&Value::Bool(true)) || replayed || few {
             return None;
         }
-        let (rate, median) = (number(&section.summary, "launches_per_s"), number(&section.summary, "median_kernel_us"));
         let idle = most(self.section("gpu_idle"), "idle_ms");
         Some(Finding {
             severity: Severity::High,
@@ -242,24 +258,26 @@ impl<'a> Seen<'a> {
         })
     }
 
-    fn synchronization(&self) -> Option<Finding> {
+    /// `idle_ms` is the part of the blocked time in which no GPU works.
+    fn synchronization(&self, idle_ms: f64) -> Option<Finding> {
         let section = self.section("sync")?;
-        let total_ms: f64 = section.rows.iter().map(|row| number(row, "total_time_ms")).sum();
-        let calls: f64 = section.rows.iter().map(|row| number(row, "call_count")).sum();
+        let total_ms = section.rows.iter().fold(0.0, |sum, row| sum + number(row, "total_time_ms"));
+        let calls = section.rows.iter().fold(0.0, |sum, row| sum + number(row, "call_count"));
         let row = section.rows.first()?;
-        let severity = if total_ms >= self.thresholds.synchronize_medium_ms { Severity::Medium } else { Severity::Low };
+        let severity = if idle_ms >= self.thresholds.synchronize_medium_ms { Severity::Medium } else { Severity::Low };
         Some(Finding {
             severity,
             title: "The host waits for the GPU".to_owned(),
-            cost_ms: total_ms,
+            cost_ms: idle_ms,
             evidence: format!(
-                "{calls:.0} blocking calls, {total_ms:.1} ms of host time; most of it in {}",
-                words(row, "api_name")
+                "{calls:.0} blocking calls, {} of host time, most of it in {}; for {} a thread was blocked and no GPU worked",
+                time(total_ms),
+                words(row, "api_name"),
+                time(idle_ms)
             ),
-            recommendation:
-                "Host time, not GPU time: it costs where the GPU then idles. Take `.item()`, `.cpu()` and explicit \
-                             synchronisation out of the loop, or overlap scheduling with the step before."
-                    .to_owned(),
+            recommendation: "Blocked host time costs where the GPU then idles. Take `.item()`, `.cpu()` and explicit \
+                             synchronisation out of the loop, or schedule the next step meanwhile."
+                .to_owned(),
             section: "sync",
         })
     }
@@ -273,7 +291,7 @@ impl<'a> Seen<'a> {
             severity: Severity::Medium,
             title: "Copies that block the host".to_owned(),
             cost_ms: total_ms,
-            evidence: format!("{total_ms:.1} ms of host time in {}", words(row, "api_name")),
+            evidence: format!("{} of host time in {}", time(total_ms), words(row, "api_name")),
             recommendation: "Use pinned memory and `non_blocking=True`, and copy once a step instead of once a tensor."
                 .to_owned(),
             section: "barriers",
@@ -324,6 +342,15 @@ fn hidden_graphs(context: &Context) -> Option<Finding> {
         recommendation: "Capture again with `--cuda-graph-trace=node`.".to_owned(),
         section: "gpu_idle",
     })
+}
+
+/// A time in the unit in which it reads best.
+fn time(ms: f64) -> String {
+    match ms {
+        ms if ms >= 1e3 => format!("{:.2} s", ms / 1e3),
+        ms if ms >= 1.0 => format!("{ms:.1} ms"),
+        ms => format!("{:.1} us", ms * 1e3),
+    }
 }
 
 /// The row with the largest value in this column.

@@ -5,6 +5,7 @@
 
 mod attribution;
 mod barriers;
+mod blocked;
 mod collectives;
 mod context;
 mod copies;

@@ -1,0 +1,100 @@
+//! What blocking calls cost the GPU: a thread that waits while the GPU works costs nothing.
+
+use super::Context;
+use super::intervals::each_work;
+use crate::rules::signals::CallKind;
+use crate::trace::Ns;
+
+/// Time within calls that block their thread in which no device works, between the first and the last work.
+pub(super) fn idle_while_blocked(context: &Context) -> Ns {
+    let mut blocked = Blocked { windows: windows(context), at: 0, working: Ns::ZERO };
+    let (mut first, mut reach) = (None, Ns::ZERO);
+    each_work(context, &mut |work| {
+        let from = if first.is_none() { work.start } else { reach.max(work.start) };
+        first.get_or_insert(work.start);
+        if work.end > from {
+            blocked.work(from, work.end);
+        }
+        reach = if from == work.start { work.end } else { reach.max(work.end) };
+    });
+    let Some(first) = first else { return Ns::ZERO };
+    let inside = |(start, end): &(Ns, Ns)| (*end).min(reach).since((*start).max(first)).max(Ns::ZERO);
+    let all = blocked.windows.iter().map(inside).fold(Ns::ZERO, |sum, time| sum + time);
+    all.since(blocked.working)
+}
+
+/// When any thread is blocked, in order, none touching the next.
+fn windows(context: &Context) -> Vec<(Ns, Ns)> {
+    let mut windows: Vec<(Ns, Ns)> = Vec::new();
+    for call in context.trace.calls.iter() {
+        if !matches!(context.call_kind(call.name), CallKind::Synchronize | CallKind::CopyBlocking) {
+            continue;
+        }
+        match windows.last_mut() {
+            Some(last) if call.start <= last.1 => last.1 = last.1.max(call.end()),
+            _ => windows.push((call.start, call.end())),
+        }
+    }
+    windows
+}
+
+struct Blocked {
+    windows: Vec<(Ns, Ns)>,
+    /// Windows before this one are past.
+    at: usize,
+    /// Time in windows in which something works.
+    working: Ns,
+}
+
+impl Blocked {
+    /// Something works from here to there; pieces come in order and do not overlap.
+    fn work(&mut self, from: Ns, to: Ns) {
+        while let Some(&(start, end)) = self.windows.get(self.at).filter(|window| window.0 < to) {
+            self.working += end.min(to).since(start.max(from)).max(Ns::ZERO);
+            if end > to {
+                break;
+            }
+            self.at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Format, GpuOp, OpKind, Span, Trace, TraceBuilder};
+    use proptest::prelude::*;
+
+    fn trace(ops: &[(i64, i64)], calls: &[(i64, i64)]) -> Trace {
+        let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
+        let process = builder.process(1, "");
+        let thread = builder.thread(process, 1);
+        for &(start, duration) in ops {
+            let name = builder.trace.names.intern("k");
+            let device = builder.device(if start % 2 == 0 { "0" } else { "1" }, "");
+            let (start, duration) = (Ns(start), Ns(duration));
+            let op = GpuOp { start, duration, name, device, stream: 0, process, kind: OpKind::Kernel };
+            builder.trace.gpu_ops.push(op, None);
+        }
+        for &(start, duration) in calls {
+            let name = builder.trace.calls.names.intern("cudaStreamSynchronize");
+            builder.call(Span { start: Ns(start), duration: Ns(duration), name, thread }, None);
+        }
+        builder.finish()
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_what_counting_every_nanosecond_gives(
+            ops in prop::collection::vec((0_i64..60, 0_i64..20), 1..8),
+            calls in prop::collection::vec((-5_i64..70, 0_i64..25), 0..8),
+        ) {
+            let trace = trace(&ops, &calls);
+            let within = |spans: &[(i64, i64)], now: i64| spans.iter().any(|span| span.0 <= now && now < span.0 + span.1);
+            let first = ops.iter().map(|op| op.0).min().unwrap();
+            let last = ops.iter().map(|op| op.0 + op.1).max().unwrap();
+            let want = (first..last).filter(|&now| within(&calls, now) && !within(&ops, now)).count();
+            prop_assert_eq!(idle_while_blocked(&Context::new(&trace, 1)), Ns(want as i64));
+        }
+    }
+}
