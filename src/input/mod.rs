@@ -8,6 +8,8 @@
 //! - any other JSON object is handed back as a [`Imported::Document`]: a rule file or an earlier report
 //! - everything else is refused by what it is: `sniff`
 
+#[cfg(any(test, all(target_arch = "wasm32", feature = "sqlite")))]
+pub(crate) mod block_vfs;
 mod gpu_trace_csv;
 mod json;
 mod sniff;
