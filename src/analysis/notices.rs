@@ -92,6 +92,30 @@ fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Noti
             format!("the last row, {first_at}, has no line end"),
             "If the file may have been cut, the numbers cover only the part that is there, and the last name may be short.",
         ),
+        ProblemKind::HostRowWithoutTime => notice(
+            Severity::Warning,
+            "host_row_without_time",
+            count,
+            format!(
+                "{} of calls, ranges, waits or counters without a usable time, the first at row {first_at} of its table",
+                counted(count, "row", "rows")
+            ),
+            "They are left out of what is said about launches, synchronization, ranges and counters; GPU times are not affected.",
+        ),
+        ProblemKind::DamagedTable => notice(
+            Severity::Warning,
+            "damaged_table",
+            count,
+            format!("{} could be read only in part, the first up to row {first_at}", counted(count, "table", "tables")),
+            "The database is damaged or cut: all numbers cover only the rows that are there. Copy or export it again.",
+        ),
+        ProblemKind::MissingName => notice(
+            Severity::Warning,
+            "missing_names",
+            count,
+            format!("the file does not hold the text of {}", counted(count, "name", "names")),
+            "They count under a number in place of their name. Export again with `nsys export --type sqlite --lazy=false`.",
+        ),
         ProblemKind::TrailingData => notice(
             Severity::Warning,
             "trailing_data",

@@ -1,5 +1,6 @@
-//! Reads a file on two cores: one thread reads and unpacks, the other parses.
+//! Reads a file: a database where it lies, anything else on two cores, one reading and unpacking, the other parsing.
 
+use super::database::{self, Database};
 use super::say;
 use crate::input::{Imported, Reader, Unpacker};
 use crate::report::terminal::clean;
@@ -39,7 +40,16 @@ pub(super) fn rules(paths: &[std::path::PathBuf]) -> Result<Vec<RuleFile>> {
 
 fn import(path: &Path, label: &str) -> Result<Imported> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
-    let file = File::open(path).map_err(failed)?;
+    let mut file = File::open(path).map_err(failed)?;
+    match database::find(&mut file).map_err(failed)? {
+        Database::None => stream(file, path, label),
+        Database::Plain => database::read(path, label).map(Imported::Trace),
+        Database::Packed => database::unpack_and_read(file, path, label).map(Imported::Trace),
+    }
+}
+
+fn stream(file: File, path: &Path, label: &str) -> Result<Imported> {
+    let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let length = file.metadata().map_err(failed)?.len();
     std::thread::scope(|scope| {
         let (pieces, unpacked) = sync_channel(PIECES_WAITING);
@@ -102,7 +112,7 @@ fn unpack(
 }
 
 /// Fills the piece as far as the file goes.
-fn read_full(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
+pub(super) fn read_full(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while let Some(rest) = piece.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match file.read(rest) {
@@ -116,7 +126,7 @@ fn read_full(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
 }
 
 /// A line on a terminal that says how far the reading is; nothing where standard error is no terminal.
-struct Progress<'a> {
+pub(super) struct Progress<'a> {
     label: &'a str,
     length: u64,
     visible: bool,
@@ -124,7 +134,7 @@ struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     /// Files that are read in a blink get no line.
-    fn new(label: &'a str, length: u64) -> Self {
+    pub(super) fn new(label: &'a str, length: u64) -> Self {
         const WORTH_IT: u64 = 8 << 20;
         Self { label, length, visible: length > WORTH_IT && std::io::stderr().is_terminal() }
     }
@@ -136,7 +146,13 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn clear(&self) {
+    pub(super) fn show_rows(&self, rows: u64) {
+        if self.visible {
+            let _ = write!(std::io::stderr(), "\rreading {}: {rows} rows", clean(self.label));
+        }
+    }
+
+    pub(super) fn clear(&self) {
         if self.visible {
             let _ = write!(std::io::stderr(), "\r\x1b[2K");
         }

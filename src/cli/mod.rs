@@ -1,5 +1,6 @@
 //! The command line: flags, files, exit codes. Status 1 and one sentence for an input that is refused, 2 for wrong usage.
 
+mod database;
 mod files;
 mod graph;
 mod report;

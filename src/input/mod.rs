@@ -5,6 +5,7 @@
 //!
 //! - torch.profiler JSON: `split` cuts events out of the stream, `json` reads members, `torch` builds the trace
 //! - the CSV of `nsys stats -r cuda_gpu_trace`: `gpu_trace_csv`
+//! - the SQLite export of an Nsight Systems report, which is a file and no stream: `nsys`
 //! - any other JSON object is handed back as a [`Imported::Document`]: a rule file or an earlier report
 //! - everything else is refused by what it is: `sniff`
 
@@ -12,6 +13,8 @@
 pub(crate) mod block_vfs;
 mod gpu_trace_csv;
 mod json;
+#[cfg(any(not(target_arch = "wasm32"), feature = "sqlite"))]
+pub mod nsys;
 mod sniff;
 mod split;
 mod torch;

@@ -104,20 +104,26 @@ pub fn nsys_rep(label: &str) -> Error {
     Error::refused(label, why)
 }
 
+/// The refusal of a ROCm database.
+pub(super) const ROCM_RPD: &str = "a ROCm .rpd database, which gpuprism does not read: use torch.profiler's JSON";
+/// The refusal of nvprof's database.
+pub(super) const NVPROF: &str =
+    "an nvprof .nvvp database, which gpuprism does not read: capture again with Nsight Systems";
+/// The refusal of any other database.
+pub(super) const OTHER_DATABASE: &str = "an SQLite database that is no Nsight Systems export";
+
+/// A database cannot be read as a stream; its schema still tells whose it is.
 fn database(label: &str, bytes: &[u8]) -> Error {
     let has = |needle: &str| memmem::find(bytes, needle.as_bytes()).is_some();
     let why = if has("rocpd_") {
-        "a ROCm .rpd database, which gpuprism does not read: use torch.profiler's JSON".to_owned()
+        ROCM_RPD
     } else if has("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL") || (has("CUPTI_ACTIVITY_KIND_") && has("_id_ INTEGER")) {
-        "an nvprof .nvvp database, which gpuprism does not read: capture again with Nsight Systems".to_owned()
+        NVPROF
     } else if has("CUPTI_ACTIVITY_KIND_") || has("TARGET_INFO_") || has("StringIds") {
-        format!(
-            "an Nsight Systems SQLite export, which a later version of gpuprism will read; until then run \
-             `nsys stats -r cuda_gpu_trace --format csv -o trace {}` and open the CSV it writes",
-            shell_word(label)
-        )
+        "an Nsight Systems SQLite export, which is read as a file and not as a stream: save it, and give its path to \
+         `gpuprism report`"
     } else {
-        "an SQLite database that is no Nsight Systems export".to_owned()
+        OTHER_DATABASE
     };
     Error::refused(label, why)
 }
@@ -156,7 +162,7 @@ mod tests {
             ("x.nsys-rep", b"\x00\x01\x02binary".to_vec(), "nsys stats -r cuda_gpu_trace"),
             ("x.json", database("CREATE TABLE rocpd_op"), "ROCm .rpd"),
             ("x", database("CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER"), "nvprof .nvvp"),
-            ("x", database("CREATE TABLE StringIds"), "a later version"),
+            ("x", database("CREATE TABLE StringIds"), "read as a file and not as a stream"),
             ("x", database("CREATE TABLE songs"), "no Nsight Systems export"),
             ("x.gz", b"PK\x03\x04....".to_vec(), "zip"),
             ("x", b"  \n".to_vec(), "empty"),

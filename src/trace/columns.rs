@@ -1,6 +1,6 @@
 //! What the columnar tables share: compact durations and sorting by an order.
 
-use super::Ns;
+use super::{NameId, Ns};
 
 /// Durations at four bytes each; the few of more than four seconds stand in a list beside them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -68,6 +68,13 @@ pub(super) fn order_by_start(start: &[Ns]) -> Option<Vec<u32>> {
 
 pub(super) fn reorder<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
     *column = order.iter().filter_map(|&at| column.get(at as usize).copied()).collect();
+}
+
+/// Replaces each name by the one at its place in `now`.
+pub(super) fn renumber(column: &mut [NameId], now: &[NameId]) {
+    for name in column {
+        *name = now.get(name.0 as usize).copied().unwrap_or(*name);
+    }
 }
 
 #[cfg(test)]

@@ -248,7 +248,8 @@ impl TraceBuilder {
         self.trace
     }
 
-    fn sort_ops(&mut self) {
+    /// Sorts the ops once all are there: a reader that has much else to read may do it early, while memory is free.
+    pub fn sort_ops(&mut self) {
         let Some(order) = self.trace.gpu_ops.sort_by_start() else { return };
         if self.trace.bytes.is_empty() && self.trace.collectives.is_empty() {
             return;
@@ -281,6 +282,7 @@ impl TraceBuilder {
         let renumbered = |device: DeviceId| rank.get(device.0 as usize).copied().unwrap_or(device);
         self.trace.gpu_ops.renumber_devices(&rank);
         self.trace.graph_replays.iter_mut().for_each(|replay| replay.device = renumbered(replay.device));
+        self.trace.metrics.iter_mut().for_each(|series| series.device = series.device.map(renumbered));
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! 24 bytes an op: what many ops share (device, stream, process, kind) is one number, a [`Lane`]'s.
 
-use super::columns::{Durations, index, order_by_start, reorder};
+use super::columns::{Durations, index, order_by_start, renumber, reorder};
 use super::{CallId, NameId, Ns, ProcessId};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -162,6 +162,11 @@ impl GpuOps {
             lane.device = rank.get(lane.device.0 as usize).copied().unwrap_or(lane.device);
         }
         self.lane_ids = HashMap::default();
+    }
+
+    /// Gives every op the name that stands at its name's place in `now`.
+    pub fn rename(&mut self, now: &[NameId]) {
+        renumber(&mut self.name, now);
     }
 
     /// Puts the index of the launching call in the place of each op's correlation id.

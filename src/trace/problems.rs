@@ -19,6 +19,12 @@ pub enum ProblemKind {
     UnreadableRow,
     /// The last row of a table has no line end: perhaps the file is cut, perhaps not.
     OpenLastRow,
+    /// A row of a call, range, wait or counter without usable time.
+    HostRowWithoutTime,
+    /// A table of a database that is damaged before its end.
+    DamagedTable,
+    /// A name that rows refer to and the file does not hold.
+    MissingName,
     /// Bytes after the end of the trace.
     TrailingData,
 }

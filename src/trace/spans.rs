@@ -1,6 +1,6 @@
 //! Spans of the host as columns: API calls, and ranges that the program or its framework marked.
 
-use super::columns::{Durations, order_by_start, reorder};
+use super::columns::{Durations, order_by_start, renumber, reorder};
 use super::{NameId, Names, Ns, ThreadId};
 
 /// Something that a thread of the host did.
@@ -49,6 +49,11 @@ impl Spans {
         self.duration.push(span.duration);
         self.name.push(span.name);
         self.thread.push(span.thread);
+    }
+
+    /// Gives every span the name that stands at its name's place in `now`.
+    pub fn rename(&mut self, now: &[NameId]) {
+        renumber(&mut self.name, now);
     }
 
     /// How many there are.

@@ -1,0 +1,154 @@
+//! What threads did: API calls, marked ranges, waiting in the operating system.
+
+use super::names::{PendingNames, Strings};
+use super::owners::Packing;
+use super::schema::{DRIVER, NVTX, OS_RUNTIME, RUNTIME, Table};
+use super::{CORRELATION, Import, correlation, time};
+use crate::trace::{HostWait, NameId, Ns, ProcessId, Span};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+/// A table tells its threads by these, or its processes alone.
+const THREAD: &[&str] = &["globalTid", "global_tid"];
+
+fn threads(table: &Table) -> (Packing, &'static [&'static str]) {
+    if table.column(THREAD).is_some() { (Packing::Global, THREAD) } else { Packing::of(table) }
+}
+
+/// Reads the calls of the CUDA runtime and driver.
+pub(super) fn read_calls(import: &mut Import<'_>) -> PendingNames {
+    let runtime = import.schema.find(&RUNTIME);
+    let driver = import.schema.find(&DRIVER).filter(|driver| runtime.is_none_or(|runtime| runtime.name != driver.name));
+    let tables: Vec<&Table> = runtime.into_iter().chain(driver).collect();
+    let rows: usize = tables.iter().map(|table| import.scanner.rows_at_most(Some(table))).sum();
+    import.builder.reserve_calls(rows);
+    let mut names = PendingNames::default();
+    for table in tables {
+        read_calls_of(import, table, &mut names);
+    }
+    names
+}
+
+fn read_calls_of(import: &mut Import<'_>, table: &Table, names: &mut PendingNames) {
+    let (packing, owner) = threads(table);
+    let (builder, hosts) = (&mut import.builder, &mut import.hosts);
+    hosts.next_table();
+    let columns = [&["start"], &["end"], owner, CORRELATION, &["nameId"], &["name"]];
+    let read = import.scanner.scan(table, &columns, &mut |cells| {
+        builder.trace.events.cpu += 1;
+        match time(cells) {
+            Ok((start, duration)) => {
+                let thread = hosts.thread(builder, packing, cells.int(2));
+                let call = Span { start, duration, name: names.of_row(cells, &[4, 5]), thread };
+                builder.call(call, correlation(cells, 3));
+            }
+            Err(problem) => builder.trace.problems.add(problem.of_host(), 1, cells.at),
+        }
+    });
+    import.note(read);
+}
+
+/// Kinds of NVTX events that have an end: push/pop and start/end ranges, recorded and imported ones.
+const RANGES: &[i64] = &[59, 60, 70, 71];
+
+/// Reads NVTX ranges; marks, names and ranges that never ended are counted.
+pub(super) fn read_ranges(import: &mut Import<'_>) -> PendingNames {
+    let mut names = PendingNames::default();
+    let Some(table) = import.schema.find(&NVTX) else { return names };
+    import.builder.trace.ranges.reserve(import.scanner.rows_at_most(Some(table)));
+    let (packing, owner) = threads(table);
+    let (builder, hosts) = (&mut import.builder, &mut import.hosts);
+    hosts.next_table();
+    let columns = [&["start"], &["end"], owner, &["eventType"], &["text"], &["textId"], &["string"]];
+    let read = import.scanner.scan(table, &columns, &mut |cells| {
+        let is_range = cells.int(3).is_none_or(|kind| RANGES.contains(&kind));
+        if !is_range || cells.int(1).is_none_or(|end| cells.int(0) == Some(end)) {
+            builder.trace.events.other += 1;
+            return;
+        }
+        builder.trace.events.cpu += 1;
+        match time(cells) {
+            Ok((start, duration)) => {
+                let thread = hosts.thread(builder, packing, cells.int(2));
+                let name = names.of_row(cells, &[4, 5, 6]);
+                builder.trace.ranges.push(Span { start, duration, name, thread });
+            }
+            Err(problem) => builder.trace.problems.add(problem.of_host(), 1, cells.at),
+        }
+    });
+    import.note(read);
+    names
+}
+
+/// Waiting by process and call, whose names wait to be looked up.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    pub(super) names: PendingNames,
+    sums: Vec<(ProcessId, NameId, Wait)>,
+    places: HashMap<(ProcessId, NameId), usize, RandomState>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Wait {
+    count: u64,
+    total: Ns,
+    longest: Ns,
+}
+
+impl Wait {
+    fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.total += other.total;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+impl Waits {
+    fn add(&mut self, process: ProcessId, name: NameId, wait: Wait) {
+        let place = *self.places.entry((process, name)).or_insert_with(|| {
+            self.sums.push((process, name, Wait::default()));
+            self.sums.len() - 1
+        });
+        if let Some((_, _, sum)) = self.sums.get_mut(place) {
+            sum.add(wait);
+        }
+    }
+
+    /// The sums by process and text, and how many names there are no texts for.
+    pub(super) fn resolve(self, strings: &Strings) -> (Vec<HostWait>, u64) {
+        let (names, now, missing) = self.names.resolve(strings);
+        let mut merged = Self::default();
+        for (process, name, wait) in self.sums {
+            merged.add(process, now.get(name.0 as usize).copied().unwrap_or(name), wait);
+        }
+        let waits = merged.sums.into_iter().map(|(process, name, wait)| HostWait {
+            process,
+            name: names.get(name).to_owned(),
+            count: wait.count,
+            total: wait.total,
+            longest: wait.longest,
+        });
+        (waits.collect(), missing)
+    }
+}
+
+/// Sums up the calls of the operating system's runtime: nsys records those alone that may wait.
+pub(super) fn read_waits(import: &mut Import<'_>) -> Waits {
+    let mut waits = Waits::default();
+    let Some(table) = import.schema.find(&OS_RUNTIME) else { return waits };
+    let (packing, owner) = Packing::of(table);
+    let (builder, hosts) = (&mut import.builder, &mut import.hosts);
+    let read = import.scanner.scan(table, &[&["start"], &["end"], owner, &["nameId"], &["name"]], &mut |cells| {
+        builder.trace.events.cpu += 1;
+        match time(cells) {
+            Ok((_, duration)) => {
+                let process = hosts.process(builder, packing.pid(cells.int(2)));
+                let name = waits.names.of_row(cells, &[3, 4]);
+                waits.add(process, name, Wait { count: 1, total: duration, longest: duration });
+            }
+            Err(problem) => builder.trace.problems.add(problem.of_host(), 1, cells.at),
+        }
+    });
+    import.note(read);
+    waits
+}

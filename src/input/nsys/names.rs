@@ -1,0 +1,150 @@
+//! Names that rows give as ids of the string table: kept as ids while rows are read, looked up once at the end.
+
+use super::scan::{Cells, Scanner};
+use super::schema::{STRINGS, Schema};
+use crate::trace::{NameId, Names};
+use foldhash::fast::RandomState;
+use rusqlite::types::ValueRef;
+use std::collections::HashMap;
+
+/// Texts of the string table by id.
+pub(super) type Strings = HashMap<i64, String, RandomState>;
+
+/// Columns that may name a row; the first that does is taken.
+pub(super) const NAMES_A_ROW: usize = 3;
+
+/// The names of one table, in order of first appearance.
+#[derive(Debug, Default)]
+pub(super) struct PendingNames {
+    names: Vec<Pending>,
+    by_id: HashMap<i64, NameId, RandomState>,
+    by_text: HashMap<Box<str>, NameId, RandomState>,
+    last: Option<(i64, NameId)>,
+}
+
+#[derive(Debug)]
+enum Pending {
+    /// The first of these ids that the string table has.
+    Ids([Option<i64>; NAMES_A_ROW]),
+    Text(Box<str>),
+    /// The row has no name.
+    None,
+}
+
+impl PendingNames {
+    /// The name of a row: ids or texts in these columns, of which the first that is set counts.
+    pub(super) fn of_row(&mut self, cells: &Cells<'_>, columns: &[usize]) -> NameId {
+        for (place, &column) in columns.iter().enumerate() {
+            match cells.value(column) {
+                ValueRef::Integer(id) => return self.id(id, || ids(cells, columns.get(place..).unwrap_or_default())),
+                ValueRef::Text(bytes) => return self.text(&String::from_utf8_lossy(bytes)),
+                _ => {}
+            }
+        }
+        self.unnamed()
+    }
+
+    /// The name with this text.
+    pub(super) fn text(&mut self, text: &str) -> NameId {
+        if let Some(&id) = self.by_text.get(text) {
+            return id;
+        }
+        let name = self.add(Pending::Text(text.into()));
+        self.by_text.insert(text.into(), name);
+        name
+    }
+
+    fn id(&mut self, id: i64, ids: impl FnOnce() -> [Option<i64>; NAMES_A_ROW]) -> NameId {
+        if let Some((last, name)) = self.last
+            && last == id
+        {
+            return name;
+        }
+        let name = match self.by_id.get(&id) {
+            Some(&name) => name,
+            None => {
+                let name = self.add(Pending::Ids(ids()));
+                self.by_id.insert(id, name);
+                name
+            }
+        };
+        self.last = Some((id, name));
+        name
+    }
+
+    fn unnamed(&mut self) -> NameId {
+        let known = self.names.iter().position(|name| matches!(name, Pending::None));
+        known.map_or_else(|| self.add(Pending::None), number)
+    }
+
+    fn add(&mut self, name: Pending) -> NameId {
+        self.names.push(name);
+        number(self.names.len() - 1)
+    }
+
+    /// All ids that the string table is to be asked for.
+    pub(super) fn ids(&self) -> impl Iterator<Item = i64> {
+        self.names
+            .iter()
+            .flat_map(|name| match name {
+                Pending::Ids(ids) => *ids,
+                _ => [None; NAMES_A_ROW],
+            })
+            .flatten()
+    }
+
+    /// The texts; equal ones are one name. Also the new id of each old one, and how many names there are no texts for.
+    pub(super) fn resolve(self, strings: &Strings) -> (Names, Vec<NameId>, u64) {
+        let (mut names, mut missing) = (Names::default(), 0);
+        let mut intern = |pending: &Pending| match pending {
+            Pending::Text(text) => names.intern(text),
+            Pending::None => {
+                missing += 1;
+                names.intern("(unnamed)")
+            }
+            Pending::Ids(ids) => match ids.iter().flatten().find_map(|id| strings.get(id)) {
+                Some(text) => names.intern(text),
+                None => {
+                    missing += 1;
+                    names.intern(&format!("(name {} is missing)", ids.iter().flatten().next().unwrap_or(&0)))
+                }
+            },
+        };
+        let now = self.names.iter().map(&mut intern).collect();
+        (names, now, missing)
+    }
+}
+
+fn number(at: usize) -> NameId {
+    NameId(u32::try_from(at).unwrap_or(u32::MAX))
+}
+
+fn ids(cells: &Cells<'_>, columns: &[usize]) -> [Option<i64>; NAMES_A_ROW] {
+    let mut ids = [None; NAMES_A_ROW];
+    for (slot, &column) in ids.iter_mut().zip(columns) {
+        *slot = cells.int(column);
+    }
+    ids
+}
+
+/// Looks up the ids that were seen, and no others.
+pub(super) fn look_up(scanner: &mut Scanner<'_>, schema: &Schema, ids: impl Iterator<Item = i64>) -> Strings {
+    let mut wanted: Vec<i64> = ids.collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut strings = Strings::default();
+    let Some(table) = schema.find(&STRINGS) else { return strings };
+    let (Some(id), Some(value)) = (table.column(&["id"]), table.column(&["value"])) else { return strings };
+    if table.is_key(id) {
+        scanner.text_by_key(table, id, value, &wanted, &mut |id, text| drop(strings.insert(id, text)));
+        return strings;
+    }
+    // What a damaged table does not tell is counted as a missing name.
+    let _ = scanner.scan(table, &[&["id"], &["value"]], &mut |cells| {
+        let (Some(id), Some(text)) = (cells.int(0), cells.text(1)) else { return };
+        if wanted.binary_search(&id).is_ok() {
+            strings.entry(id).or_insert_with(|| text.into_owned());
+        }
+    });
+    strings
+}

@@ -1,0 +1,130 @@
+//! Reads one table at a time, in the order in which its rows were written.
+
+use super::schema::{Table, quoted};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
+use std::borrow::Cow;
+
+/// After so many rows the caller hears of it.
+const ROWS_A_REPORT: u64 = 1 << 16;
+/// A row takes at least so many bytes of the file, whatever its highest number says.
+const ROW_BYTES: u64 = 8;
+
+/// Reads tables and says how far it is.
+pub(super) struct Scanner<'a> {
+    connection: &'a Connection,
+    progress: &'a mut dyn FnMut(u64),
+    rows: u64,
+    file_bytes: u64,
+}
+
+/// The values of one row, in the order in which the columns were asked for.
+pub(super) struct Cells<'a> {
+    row: &'a Row<'a>,
+    /// Its place in the table, from one.
+    pub(super) at: u64,
+}
+
+/// The table is damaged after so many rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Damaged {
+    pub(super) after: u64,
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(connection: &'a Connection, file_bytes: u64, progress: &'a mut dyn FnMut(u64)) -> Self {
+        Self { connection, progress, rows: 0, file_bytes }
+    }
+
+    /// How many rows a table has at most; found without reading it.
+    pub(super) fn rows_at_most(&self, table: Option<&Table>) -> usize {
+        let Some(table) = table else { return 0 };
+        let query = format!("SELECT max(rowid) FROM main.{} NOT INDEXED", quoted(&table.name));
+        let last = self.connection.query_row(&query, [], |row| row.get::<_, i64>(0));
+        let last = last.ok().and_then(|last| u64::try_from(last).ok()).unwrap_or(0);
+        usize::try_from(last.min(self.file_bytes / ROW_BYTES)).unwrap_or(0)
+    }
+
+    /// Hands over every row. Each of `columns` is a list of names that it goes by; one that the table lacks is NULL.
+    pub(super) fn scan(
+        &mut self,
+        table: &Table,
+        columns: &[&[&str]],
+        each: &mut dyn FnMut(&Cells<'_>),
+    ) -> Result<(), Damaged> {
+        let column = |names: &&[&str]| table.column(names).map_or_else(|| "NULL".to_owned(), quoted);
+        let wanted: Vec<String> = columns.iter().map(column).collect();
+        // An index that covers the columns would hand the rows over in its own order.
+        let query = format!("SELECT {} FROM main.{} NOT INDEXED", wanted.join(","), quoted(&table.name));
+        let mut at = 0;
+        self.run(&query, &mut at, each).map_err(|_| Damaged { after: at })
+    }
+
+    fn run(&mut self, query: &str, at: &mut u64, each: &mut dyn FnMut(&Cells<'_>)) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare(query)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            *at += 1;
+            self.rows += 1;
+            each(&Cells { row, at: *at });
+            if self.rows.is_multiple_of(ROWS_A_REPORT) {
+                (self.progress)(self.rows);
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of the row whose key is `id`; `None` where there is none.
+    pub(super) fn text_by_key(
+        &self,
+        table: &Table,
+        key: &str,
+        value: &str,
+        ids: &[i64],
+        each: &mut dyn FnMut(i64, String),
+    ) {
+        let query = format!("SELECT {} FROM main.{} WHERE {} = ?1", quoted(value), quoted(&table.name), quoted(key));
+        let Ok(mut statement) = self.connection.prepare(&query) else { return };
+        for &id in ids {
+            let found = statement.query_row([id], |row| Ok(text(row.get_ref(0)?).map(Cow::into_owned)));
+            if let Ok(Some(text)) = found {
+                each(id, text);
+            }
+        }
+    }
+}
+
+impl Cells<'_> {
+    pub(super) fn value(&self, column: usize) -> ValueRef<'_> {
+        self.row.get_ref(column).unwrap_or(ValueRef::Null)
+    }
+
+    /// The integer in this column; nothing else counts as one.
+    pub(super) fn int(&self, column: usize) -> Option<i64> {
+        match self.value(column) {
+            ValueRef::Integer(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The number in this column, with or without a point.
+    pub(super) fn number(&self, column: usize) -> Option<f64> {
+        match self.value(column) {
+            ValueRef::Integer(value) => Some(value as f64),
+            ValueRef::Real(value) if value.is_finite() => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The text in this column; bytes that are no UTF-8 become replacement characters.
+    pub(super) fn text(&self, column: usize) -> Option<Cow<'_, str>> {
+        text(self.value(column))
+    }
+}
+
+fn text(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
+    match value {
+        ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes)),
+        _ => None,
+    }
+}

@@ -1,0 +1,207 @@
+//! What a database holds: its real tables and their columns, probed because every release of nsys writes others.
+
+use crate::input::sniff;
+use crate::{Error, Result};
+use rusqlite::Connection;
+
+/// One real table.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    pub(super) name: String,
+    columns: Vec<Column>,
+}
+
+#[derive(Debug, Clone)]
+struct Column {
+    name: String,
+    is_key: bool,
+}
+
+/// All real tables, by name.
+#[derive(Debug, Clone)]
+pub(super) struct Schema {
+    tables: Vec<Table>,
+    /// Bytes of the pages that are there.
+    pub(super) file_bytes: u64,
+    /// The file is shorter than it says itself.
+    pub(super) is_cut: bool,
+}
+
+/// What a table is for: its names in order of preference, what the name of a stand-in contains, and the columns without
+/// which neither is of use.
+#[derive(Debug)]
+pub(super) struct Role {
+    names: &'static [&'static str],
+    contains: &'static [&'static str],
+    needs: &'static [&'static str],
+}
+
+/// The texts that other tables name by id.
+pub(super) const STRINGS: Role =
+    Role { names: &["StringIds", "Strings", "StringIdsV2", "StringTable"], contains: &[], needs: &["id", "value"] };
+/// GPU kernels.
+pub(super) const KERNELS: Role = Role {
+    names: &["CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUDA_GPU_KERNEL", "GPU_KERNEL"],
+    contains: &["KERNEL"],
+    needs: &["start", "end"],
+};
+/// Memory copies.
+pub(super) const COPIES: Role = Role {
+    names: &["CUPTI_ACTIVITY_KIND_MEMCPY", "CUDA_GPU_MEMCPY", "GPU_MEMCPY"],
+    contains: &["MEMCPY"],
+    needs: &["start", "end"],
+};
+/// Memory sets.
+pub(super) const SETS: Role = Role {
+    names: &["CUPTI_ACTIVITY_KIND_MEMSET", "CUDA_GPU_MEMSET", "GPU_MEMSET"],
+    contains: &["MEMSET"],
+    needs: &["start", "end"],
+};
+/// CUDA graphs that were traced as a whole.
+pub(super) const GRAPHS: Role = Role {
+    names: &["CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUDA_GPU_GRAPH"],
+    contains: &["GRAPH_TRACE"],
+    needs: &["start", "end"],
+};
+/// Calls of the runtime, and of the driver where they share a table.
+pub(super) const RUNTIME: Role = Role {
+    names: &["CUPTI_ACTIVITY_KIND_RUNTIME", "CUDA_API_RUNTIME", "CUDA_RUNTIME"],
+    contains: &["RUNTIME", "CUDA_API"],
+    needs: &["start", "end"],
+};
+/// Calls of the driver where they have their own table.
+pub(super) const DRIVER: Role =
+    Role { names: &["CUPTI_ACTIVITY_KIND_DRIVER"], contains: &["DRIVER"], needs: &["start", "end"] };
+/// NVTX ranges and marks.
+pub(super) const NVTX: Role =
+    Role { names: &["NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX"], contains: &["NVTX"], needs: &["start"] };
+/// Calls of the operating system's runtime.
+pub(super) const OS_RUNTIME: Role = Role { names: &["OSRT_API"], contains: &["OSRT"], needs: &["start", "end"] };
+/// Samples of hardware counters.
+pub(super) const METRICS: Role =
+    Role { names: &["GPU_METRICS"], contains: &["GPU_METRICS"], needs: &["timestamp", "metricId", "value"] };
+/// Names of hardware counters.
+pub(super) const METRIC_NAMES: Role =
+    Role { names: &["TARGET_INFO_GPU_METRICS"], contains: &["GPU_METRICS"], needs: &["metricId", "metricName"] };
+/// Names of processes.
+pub(super) const PROCESSES: Role = Role { names: &["PROCESSES"], contains: &[], needs: &["name"] };
+/// GPUs of the machine.
+pub(super) const GPUS: Role = Role { names: &["TARGET_INFO_GPU"], contains: &[], needs: &["name"] };
+/// GPUs as CUDA numbers them, in old exports.
+pub(super) const CUDA_GPUS: Role =
+    Role { names: &["TARGET_INFO_CUDA_GPU"], contains: &[], needs: &["name", "deviceId"] };
+/// Which GPU each process calls by which CUDA number.
+pub(super) const CUDA_DEVICES: Role =
+    Role { names: &["TARGET_INFO_CUDA_DEVICE"], contains: &[], needs: &["gpuId", "cudaId", "pid"] };
+/// Labels of the kinds of copies.
+pub(super) const COPY_KINDS: Role = Role { names: &["ENUM_CUDA_MEMCPY_OPER"], contains: &[], needs: &["id", "label"] };
+
+/// Tables that nothing but nsys writes begin so.
+const OF_NSYS: &[&str] = &["CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA", "NVTX_EVENTS"];
+
+impl Table {
+    /// The table's own spelling of the first of these columns that it has.
+    pub(super) fn column(&self, names: &[&str]) -> Option<&str> {
+        let find = |name: &&str| self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name));
+        names.iter().find_map(find).map(|column| column.name.as_str())
+    }
+
+    /// True where the database finds rows by this column without reading all of them.
+    pub(super) fn is_key(&self, name: &str) -> bool {
+        let mut keys = self.columns.iter().filter(|column| column.is_key);
+        keys.next().is_some_and(|key| key.name.eq_ignore_ascii_case(name)) && keys.next().is_none()
+    }
+
+    fn has(&self, names: &[&str]) -> bool {
+        names.iter().all(|name| self.column(&[name]).is_some())
+    }
+}
+
+impl Schema {
+    /// Reads the catalogue; where the file is cut, as far as it goes.
+    pub(super) fn probe(connection: &Connection, label: &str) -> Result<Self> {
+        let (tables, is_cut) = match tables(connection) {
+            Ok(tables) => (tables, false),
+            // A database that is shorter than its header says is refused as a whole unless its schema may be faulty.
+            Err(_) => {
+                let tables = connection.execute_batch("PRAGMA writable_schema=ON").and_then(|()| tables(connection));
+                (tables.map_err(|error| unreadable(label, &error))?, true)
+            }
+        };
+        let pragma = |name: &str| -> u64 {
+            let number = connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
+            number.ok().and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+        };
+        let file_bytes = pragma("page_count").saturating_mul(pragma("page_size"));
+        Ok(Self { tables, file_bytes, is_cut })
+    }
+
+    /// Refuses what is no nsys export by what it is.
+    pub(super) fn check_origin(&self, label: &str) -> Result<()> {
+        let any = |test: &dyn Fn(&Table) -> bool| self.tables.iter().any(test);
+        if any(&|table| table.name.starts_with("rocpd_")) {
+            return Err(Error::refused(label, sniff::ROCM_RPD));
+        }
+        if any(&|table| table.name.starts_with("CUPTI_ACTIVITY_KIND_") && table.column(&["_id_"]).is_some()) {
+            return Err(Error::refused(label, sniff::NVPROF));
+        }
+        let roles = [&STRINGS, &KERNELS, &COPIES, &SETS, &RUNTIME, &NVTX, &OS_RUNTIME, &METRICS];
+        let of_nsys = |table: &Table| {
+            OF_NSYS.iter().any(|start| table.name.starts_with(start))
+                || roles.iter().any(|role| role.names.contains(&table.name.as_str()) && table.has(role.needs))
+        };
+        if any(&of_nsys) { Ok(()) } else { Err(Error::refused(label, sniff::OTHER_DATABASE)) }
+    }
+
+    /// The table for a role, if there is one.
+    pub(super) fn find(&self, role: &Role) -> Option<&Table> {
+        let named = |name: &&str| self.tables.iter().find(|table| table.name == *name && table.has(role.needs));
+        let stands_in = |table: &&Table| {
+            let upper = table.name.to_ascii_uppercase();
+            role.contains.iter().any(|part| upper.contains(part)) && table.has(role.needs)
+        };
+        role.names.iter().find_map(named).or_else(|| self.tables.iter().find(stands_in))
+    }
+}
+
+/// The sentence for a database of which nothing can be read.
+pub(super) fn unreadable(label: &str, error: &rusqlite::Error) -> Error {
+    let why = format!(
+        "an SQLite database that cannot be read ({error}): was the copy or the export interrupted? Copy it again, or \
+         export again with `nsys export --type sqlite`"
+    );
+    Error::refused(label, why)
+}
+
+/// Views and virtual tables have no pages of their own; they could run code of the file.
+fn tables(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
+    let mut names = Vec::new();
+    let catalogue = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY name";
+    let mut statement = connection.prepare(catalogue)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Ok(Ok(name)) = row.get_ref(0).map(|value| value.as_str().map(str::to_owned)) {
+            names.push(name);
+        }
+    }
+    names.retain(|name| !name.starts_with("sqlite_"));
+    names.into_iter().map(|name| columns(connection, &name).map(|columns| Table { name, columns })).collect()
+}
+
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Column>> {
+    let mut statement = connection.prepare(&format!("PRAGMA main.table_info({})", quoted(table)))?;
+    let mut rows = statement.query([])?;
+    let mut columns = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (name, key) = (row.get_ref(1)?, row.get_ref(5)?);
+        if let Ok(name) = name.as_str() {
+            columns.push(Column { name: name.to_owned(), is_key: key.as_i64().is_ok_and(|place| place > 0) });
+        }
+    }
+    Ok(columns)
+}
+
+/// A name of the file as SQL that can mean nothing else.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
