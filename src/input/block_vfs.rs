@@ -4,6 +4,10 @@
 //! one read-only database and no other file, so no journal and no temporary file either. It knows nothing of the browser,
 //! and so its tests run natively.
 
+mod pieces;
+
+pub(crate) use pieces::Pieces;
+
 use rsqlite_vfs::{
     AccessMode, DeviceCharacteristics, FileKind, LockLevel, OpenAccess, OpenOptions, OpenRequest, OpenedFile,
     OsCallback, RegisterVfsError, SQLiteIoMethods, SQLiteVfs, SyncOptions, VfsError, VfsErrorCode, VfsFile,

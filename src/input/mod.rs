@@ -20,6 +20,8 @@ mod split;
 mod torch;
 mod unpack;
 
+#[cfg(all(target_arch = "wasm32", feature = "sqlite"))]
+pub(crate) use sniff::too_large_to_unpack;
 pub use sniff::nsys_rep;
 pub use unpack::Unpacker;
 
@@ -84,6 +86,11 @@ impl Reader {
             FormatReader::Json(json) => json.torch.gpu_ops(),
             FormatReader::Table(table) => table.gpu_ops(),
         }
+    }
+
+    /// True where the file begins as a database does, which is read by offset and not as a stream: [`nsys`].
+    pub fn is_database(&self) -> bool {
+        matches!(&self.format, FormatReader::Unknown(seen) if seen.starts_with(sniff::SQLITE))
     }
 
     /// Ends the file; `unpacking` is what [`Unpacker::finish`] found wrong.
@@ -217,6 +224,11 @@ impl Importer {
     /// How many GPU ops were read so far.
     pub fn gpu_ops(&self) -> usize {
         self.reader.gpu_ops()
+    }
+
+    /// True where the file, unpacked, is a database: see [`Reader::is_database`].
+    pub fn is_database(&self) -> bool {
+        self.reader.is_database()
     }
 
     /// Ends the file.

@@ -15,6 +15,9 @@ pub(super) enum Guess {
 /// No more than this is looked at. A database tells within it whose it is: its schema stands near the front.
 const SCHEMA_BYTES: usize = 1 << 20;
 
+/// How every SQLite database begins.
+pub(super) const SQLITE: &[u8] = b"SQLite format 3\0";
+
 /// Binary formats that people confuse with traces: first bytes, what it is, what to do.
 const REFUSED: &[(&[u8], &str)] = &[
     (b"PK\x03\x04", "a zip archive: unpack it and open the trace inside"),
@@ -38,7 +41,7 @@ pub(super) fn guess(label: &str, bytes: &[u8], complete: bool) -> Result<Option<
         None => (bytes, complete),
     };
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
-    if bytes.starts_with(b"SQLite format 3\0") {
+    if bytes.starts_with(SQLITE) {
         return if complete { Err(database(label, bytes)) } else { Ok(None) };
     }
     if let Some((_, what)) = REFUSED.iter().find(|(magic, _)| bytes.starts_with(magic)) {
@@ -125,6 +128,18 @@ fn database(label: &str, bytes: &[u8]) -> Error {
     } else {
         OTHER_DATABASE
     };
+    Error::refused(label, why)
+}
+
+/// The refusal of a gzipped database that would have to be held whole.
+#[cfg(any(test, all(target_arch = "wasm32", feature = "sqlite")))]
+pub(crate) fn too_large_to_unpack(label: &str, bound_bytes: u64) -> Error {
+    let why = format!(
+        "a gzipped database of more than {} MiB, which the page would have to hold whole; unpacked, it reads one of any \
+         size: run `gunzip {}` and open what that leaves",
+        bound_bytes >> 20,
+        shell_word(label)
+    );
     Error::refused(label, why)
 }
 
