@@ -2,6 +2,7 @@
 
 use super::results::{Notice, Severity, Wall, WallSource};
 use crate::trace::{DeviceId, Ns, Problem, ProblemKind, Trace};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// All notices of a trace, most severe first.
@@ -160,7 +161,7 @@ fn merged_ranks(trace: &Trace) -> Option<Notice> {
 /// Kernels that overlap on their own stream are real (programmatic dependent launch) or clock artefacts; viewers that
 /// nest slices drop them, gpuprism counts them.
 fn overlap_on_a_stream(trace: &Trace) -> Option<Notice> {
-    let mut reach: HashMap<(DeviceId, i64), Ns> = HashMap::new();
+    let mut reach: HashMap<(DeviceId, i64), Ns, RandomState> = HashMap::default();
     let mut count = 0;
     for op in trace.gpu_ops.iter().filter(|op| op.stream >= 0) {
         let reach = reach.entry((op.device, op.stream)).or_insert(op.start);

@@ -3,10 +3,9 @@
 //! All devices count as one, as there; seconds 0 means the trace's window, as its help promises. Differences from the
 //! original are listed in DESIGN.md.
 
-use super::files;
+use super::{files, nsys};
 use crate::analysis::CPU;
 use crate::analysis::results::Run;
-use crate::input::nsys_rep;
 use crate::report::{Report, csv_field, html_page};
 use crate::session::{self, Choices, Opened};
 use crate::{Error, Result};
@@ -137,44 +136,24 @@ fn beside(path: &Path, more: &str) -> PathBuf {
 }
 
 /// The file to read: an .nsys-rep's table, made by nsys unless one newer than the report lies beside it.
-fn readable(path: &Path, nsys: &str) -> Result<PathBuf> {
-    if path.extension().is_none_or(|extension| extension != "nsys-rep") {
+fn readable(path: &Path, nsys_cmd: &str) -> Result<PathBuf> {
+    if !nsys::is_report(path) {
         return Ok(path.to_owned());
     }
     let failed = |error| Error::io(path.display().to_string(), &error);
     let made = std::fs::metadata(path).and_then(|report| report.modified()).map_err(failed)?;
     let table = beside(path, "_cuda_gpu_trace.csv");
-    if std::fs::metadata(&table).and_then(|table| table.modified()).is_ok_and(|table| table > made) {
+    if nsys::written(&table).is_some_and(|table| table > made) {
         return Ok(table);
     }
     // What lies there is older than the report: nsys may end well and write nothing, and then it must not be read.
     if table.exists() {
         std::fs::remove_file(&table).map_err(|error| Error::io(table.display().to_string(), &error))?;
     }
-    let mut command = Command::new(nsys);
+    let mut command = Command::new(nsys_cmd);
     command.args(["stats", "-r", "cuda_gpu_trace", "--format", "csv", "--force-export=true", "--force-overwrite=true"]);
-    let output = command.arg("-o").arg(path).arg(path).stderr(std::process::Stdio::inherit()).output();
-    match output {
-        Ok(output) if output.status.success() && table.exists() => Ok(table),
-        Ok(output) if output.status.success() => {
-            let said = String::from_utf8_lossy(&output.stdout);
-            let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
-            let why = format!(
-                "`{nsys} stats` wrote no {}: is there CUDA work in this report? It said: {last}",
-                files::label(&table)
-            );
-            Err(Error::refused(files::label(path), why))
-        }
-        Ok(output) => {
-            let why = format!("`{nsys} stats` failed ({}); its own words stand above", output.status);
-            Err(Error::refused(files::label(path), why))
-        }
-        Err(error) => {
-            let remedy = nsys_rep(&path.display().to_string());
-            let why = format!("cannot be run ({error}); name it with `--nsys_cmd`, or do its part elsewhere: {remedy}");
-            Err(Error::refused(nsys, why))
-        }
-    }
+    command.arg("-o").arg(path).arg(path);
+    nsys::run(command, nsys_cmd, path, &table, Path::exists)
 }
 
 /// gputrc2graph's sum table: a row a kernel, by elapsed time.

@@ -3,6 +3,7 @@
 mod database;
 mod files;
 mod graph;
+mod nsys;
 mod report;
 
 use crate::Error;

@@ -1,6 +1,6 @@
 //! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown, HTML.
 
-use super::{files, print};
+use super::{files, nsys, print};
 use crate::analysis::results::Attribution;
 use crate::report::{Report, TABLES, csv, html_page, markdown, table, terminal};
 use crate::session::{self, Choices, Opened};
@@ -11,7 +11,8 @@ use std::path::PathBuf;
 /// Show where the GPU time of traces went: bars, categories, kernels, devices, notices.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// torch.profiler JSON (.json, .json.gz), the CSV of `nsys stats -r cuda_gpu_trace`, or earlier reports.
+    /// torch.profiler JSON (.json, .json.gz), Nsight Systems exports (.sqlite) and reports (.nsys-rep), the CSV of
+    /// `nsys stats -r cuda_gpu_trace`, or earlier reports.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// What to print.
@@ -23,6 +24,9 @@ pub(super) struct Args {
     /// Kernels of each run that the terminal shows; 0 shows all.
     #[arg(long, default_value_t = 30, value_name = "N")]
     limit: usize,
+    /// The nsys program that exports an .nsys-rep.
+    #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
+    nsys_cmd: String,
     #[command(flatten)]
     choices: ChoiceArgs,
 }
@@ -114,6 +118,7 @@ fn report(args: &Args) -> Result<Report> {
     let mut runs = Vec::new();
     for (index, path) in args.files.iter().enumerate() {
         let wall_seconds = seconds.get(index).or(seconds.first()).cloned();
+        let path = &nsys::exported(path, &args.nsys_cmd)?;
         match files::open(path)? {
             Opened::Trace(trace) => runs.push(session::run(&trace, &Choices { wall_seconds, ..choices.clone() })?),
             Opened::Report(report) => {

@@ -148,6 +148,7 @@ pub struct TraceBuilder {
     thread_ids: HashMap<Thread, ThreadId, RandomState>,
     /// Parallel to the calls.
     correlations: Vec<u32>,
+    is_linked: bool,
 }
 
 impl TraceBuilder {
@@ -177,6 +178,7 @@ impl TraceBuilder {
             process_ids: HashMap::default(),
             thread_ids: HashMap::default(),
             correlations: Vec::new(),
+            is_linked: false,
         }
     }
 
@@ -231,9 +233,9 @@ impl TraceBuilder {
         self.trace.collectives.push((last, collective));
     }
 
-    /// Sorts the tables and the devices and joins ops with their launches; the trace is complete.
-    pub fn finish(mut self) -> Trace {
-        self.sort_devices();
+    /// Joins ops with their launches. To be called once all ops and calls are there: a reader that has much else to read
+    /// does it early, because it needs memory and frees some.
+    pub fn link(&mut self) {
         self.sort_ops();
         let calls = &mut self.trace.calls;
         if let Some(order) = calls.sort_by_start() {
@@ -243,7 +245,15 @@ impl TraceBuilder {
         let launches = Launches::new(&self.trace.calls, &self.correlations, threads, processes);
         self.correlations = Vec::new();
         self.trace.gpu_ops.link(|process, id| launches.call(process, id));
-        drop(launches);
+        self.is_linked = true;
+    }
+
+    /// Sorts the tables and the devices and joins ops with their launches; the trace is complete.
+    pub fn finish(mut self) -> Trace {
+        if !self.is_linked {
+            self.link();
+        }
+        self.sort_devices();
         self.trace.ranges.sort_by_start();
         self.trace
     }

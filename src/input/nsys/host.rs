@@ -70,7 +70,10 @@ pub(super) fn read_ranges(import: &mut Import<'_>) -> PendingNames {
         match time(cells) {
             Ok((start, duration)) => {
                 let thread = hosts.thread(builder, packing, cells.int(2));
-                let name = names.of_row(cells, &[4, 5, 6]);
+                let name = match cells.text(4) {
+                    Some(text) => names.text(unnumbered(&text)),
+                    None => names.of_row(cells, &[5, 6]),
+                };
                 builder.trace.ranges.push(Span { start, duration, name, thread });
             }
             Err(problem) => builder.trace.problems.add(problem.of_host(), 1, cells.at),
@@ -78,6 +81,15 @@ pub(super) fn read_ranges(import: &mut Import<'_>) -> PendingNames {
     });
     import.note(read);
     names
+}
+
+/// The name without the running numbers that PyTorch's `emit_nvtx` puts behind it (`aten::mm, seq = 12, op_id = 815`):
+/// with them every range has a name of its own.
+fn unnumbered(name: &str) -> &str {
+    let is_number = |at: usize, word: &str| name.as_bytes().get(at + word.len()).is_some_and(u8::is_ascii_digit);
+    let first = |word: &str| name.find(word).filter(|at| is_number(*at, word));
+    let cut = [", seq = ", ", op_id = "].iter().filter_map(|word| first(word)).min();
+    cut.and_then(|at| name.get(..at)).unwrap_or(name)
 }
 
 /// Waiting by process and call, whose names wait to be looked up.

@@ -53,10 +53,11 @@ pub fn read(connection: &Connection, label: &str, progress: &mut dyn FnMut(u64))
         import.builder.trace.problems.add(ProblemKind::Truncated, 1, schema.file_bytes);
     }
     let ops = gpu::read_ops(&mut import);
+    gpu::read_graph_replays(&mut import);
     // Sorted before the next table takes memory.
     import.builder.sort_ops();
-    gpu::read_graph_replays(&mut import);
     let calls = host::read_calls(&mut import);
+    import.builder.link();
     let ranges = host::read_ranges(&mut import);
     let waits = host::read_waits(&mut import);
     metrics::read(&mut import);

@@ -13,12 +13,14 @@ pub(super) type Strings = HashMap<i64, String, RandomState>;
 /// Columns that may name a row; the first that does is taken.
 pub(super) const NAMES_A_ROW: usize = 3;
 
-/// The names of one table, in order of first appearance.
+/// The names of one table.
 #[derive(Debug, Default)]
 pub(super) struct PendingNames {
     names: Vec<Pending>,
+    texts: Names,
+    /// The name of each of the texts.
+    text_names: Vec<NameId>,
     by_id: HashMap<i64, NameId, RandomState>,
-    by_text: HashMap<Box<str>, NameId, RandomState>,
     last: Option<(i64, NameId)>,
 }
 
@@ -26,7 +28,8 @@ pub(super) struct PendingNames {
 enum Pending {
     /// The first of these ids that the string table has.
     Ids([Option<i64>; NAMES_A_ROW]),
-    Text(Box<str>),
+    /// One of the texts.
+    Text(NameId),
     /// The row has no name.
     None,
 }
@@ -46,11 +49,12 @@ impl PendingNames {
 
     /// The name with this text.
     pub(super) fn text(&mut self, text: &str) -> NameId {
-        if let Some(&id) = self.by_text.get(text) {
-            return id;
+        let NameId(place) = self.texts.intern(text);
+        if let Some(&name) = self.text_names.get(place as usize) {
+            return name;
         }
-        let name = self.add(Pending::Text(text.into()));
-        self.by_text.insert(text.into(), name);
+        let name = self.add(Pending::Text(NameId(place)));
+        self.text_names.push(name);
         name
     }
 
@@ -95,9 +99,9 @@ impl PendingNames {
 
     /// The texts; equal ones are one name. Also the new id of each old one, and how many names there are no texts for.
     pub(super) fn resolve(self, strings: &Strings) -> (Names, Vec<NameId>, u64) {
-        let (mut names, mut missing) = (Names::default(), 0);
+        let (mut names, mut missing) = (self.texts, 0);
         let mut intern = |pending: &Pending| match pending {
-            Pending::Text(text) => names.intern(text),
+            Pending::Text(name) => *name,
             Pending::None => {
                 missing += 1;
                 names.intern("(unnamed)")
