@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use memchr::memmem;
+use std::path::Path;
 
 /// The readers to choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ const REFUSED: &[(&[u8], &str)] = &[
     (b"\x28\xb5\x2f\xfd", "compressed with zstd: run `zstd -d` on it first"),
     (b"BZh", "compressed with bzip2: run `bunzip2` on it first"),
     (b"\xfd7zXZ\0", "compressed with xz: run `unxz` on it first"),
-    (b"PAR1", "a Parquet file, not a trace: export with `nsys stats -r cuda_gpu_trace --format csv`"),
+    (b"PAR1", "a Parquet file, not a trace: export with `nsys export --type sqlite`"),
     (b"NVR\0", "a Nsight Compute report (.ncu-rep), which profiles single kernels and has no timeline"),
     (b"\x1f\x8b", "gzipped twice: run `gunzip` on it once"),
     (b"\x80\x04", "a Python pickle, perhaps a torch memory snapshot, not a trace"),
@@ -93,16 +94,20 @@ fn binary(label: &str, bytes: &[u8]) -> Error {
     }
     Error::refused(
         label,
-        "a binary file of a kind gpuprism does not know; it reads torch.profiler JSON and the CSV of `nsys stats -r cuda_gpu_trace`",
+        "a binary file of a kind gpuprism does not know; it reads torch.profiler JSON and Nsight Systems exports",
     )
 }
 
-/// The refusal of an Nsight Systems report, with the command that makes it readable.
+/// The refusal of an Nsight Systems report, with the commands that make it readable.
 pub fn nsys_rep(label: &str) -> Error {
+    let beside = |extension: &str| shell_word(&Path::new(label).with_extension(extension).to_string_lossy());
     let why = format!(
-        "an .nsys-rep, which only Nsight Systems itself can read: run `nsys stats -r cuda_gpu_trace --format csv -o trace {}` \
-         and open the CSV it writes",
-        shell_word(label)
+        "an .nsys-rep, which only Nsight Systems itself can read: run `nsys export --type sqlite --output {} \
+         --force-overwrite=true --lazy=false {report}` and open the export; \
+         `nsys stats -r cuda_gpu_trace --format csv -o {} {report}` makes a table with the GPU's part of it",
+        beside("sqlite"),
+        beside(""),
+        report = shell_word(label),
     );
     Error::refused(label, why)
 }
@@ -175,6 +180,11 @@ mod tests {
         let database = |schema: &str| [b"SQLite format 3\0", schema.as_bytes()].concat();
         for (label, bytes, want) in [
             ("x.nsys-rep", b"\x00\x01\x02binary".to_vec(), "nsys stats -r cuda_gpu_trace"),
+            (
+                "x.nsys-rep",
+                b"\x00\x01\x02binary".to_vec(),
+                "`nsys export --type sqlite --output x.sqlite --force-overwrite=true --lazy=false x.nsys-rep`",
+            ),
             ("x.json", database("CREATE TABLE rocpd_op"), "ROCm .rpd"),
             ("x", database("CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER"), "nvprof .nvvp"),
             ("x", database("CREATE TABLE StringIds"), "read as a file and not as a stream"),
