@@ -8,9 +8,10 @@ mod common;
 
 use common::{csv_rows, directory, file_name, files, gpuprism, json_runs, read_json, seconds_to_ns, shared};
 use gpuprism::analysis::results::{Kernel, Run};
-use gpuprism::input::{Imported, Importer};
+use gpuprism::input::{Imported, Importer, nsys};
 use gpuprism::session::{self, Choices};
-use gpuprism::trace::Trace;
+use gpuprism::trace::{Problems, Trace};
+use rusqlite::types::ValueRef;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,18 @@ fn every_fact_of_every_torch_trace_holds_to_the_nanosecond() {
 }
 
 #[test]
+fn every_fact_of_every_nsys_export_holds_to_the_nanosecond() {
+    let (Some(facts), Some(exports)) = (shared("oracles/facts"), shared("traces/nsys")) else { return };
+    let exports = files(&exports, ".sqlite");
+    for export in &exports {
+        let trace = nsys::open(export, file_name(export)).unwrap();
+        check_facts(&trace, &facts, &format!("{}.json", file_name(export)));
+        assert_eq!(trace.problems, Problems::default(), "{}", file_name(export));
+    }
+    assert!(exports.len() >= 9, "{} exports", exports.len());
+}
+
+#[test]
 fn every_fact_of_every_nsys_export_holds_to_the_nanosecond_through_its_csv() {
     let (Some(facts), Some(exports)) = (shared("oracles/facts"), shared("traces/nsys")) else { return };
     let folder = directory("facts_of_nsys");
@@ -49,26 +62,32 @@ fn every_fact_of_every_nsys_export_holds_to_the_nanosecond_through_its_csv() {
 #[test]
 fn categories_are_those_of_gputrc2graph_to_the_nanosecond() {
     for_each_of_gputrc2graph("report_as_gputrc2graph", |case| {
-        let csv = case.csv.to_str().unwrap();
-        let args = [csv, "--merge-devices", "--engine", &case.engine, "--model", &case.model];
-        let run = &json_runs(&case.folder, &args)[0];
-        let by_category = |key: &str| -> BTreeMap<String, i64> {
-            let categories = run["categories"].as_array().unwrap().iter();
-            categories.map(|c| (c["category"].as_str().unwrap().to_owned(), c[key].as_i64().unwrap())).collect()
-        };
-        assert_eq!(by_category("elapsed_ns"), case.ns("elapsed_sec_by_category"));
-        assert_eq!(by_category("duration_ns"), case.ns("total_sec_by_category"));
-        assert_eq!(by_category("count"), case.counts("instances_by_category"));
-        assert_eq!(run["totals"]["union_all_ns"], ns(&case.wanted["union_sec"]));
-        assert_eq!(run["totals"]["elapsed_ns"], ns(&case.wanted["union_sec"]));
-        assert_eq!(run["totals"]["distinct_names"], case.wanted["kernel_names"]);
+        let args = ["--merge-devices", "--engine", &case.engine, "--model", &case.model];
+        let files = [case.csv.as_ref(), Some(&case.export)];
+        let runs = files.into_iter().flatten().map(|file| [&[file.to_str().unwrap()], &args[..]].concat());
+        runs.for_each(|args| check_categories(case, &json_runs(&case.folder, &args)[0]));
     });
+}
+
+/// Checks a report of all devices as one.
+fn check_categories(case: &Case, run: &Value) {
+    let by_category = |key: &str| -> BTreeMap<String, i64> {
+        let categories = run["categories"].as_array().unwrap().iter();
+        categories.map(|c| (c["category"].as_str().unwrap().to_owned(), c[key].as_i64().unwrap())).collect()
+    };
+    assert_eq!(by_category("elapsed_ns"), case.ns("elapsed_sec_by_category"));
+    assert_eq!(by_category("duration_ns"), case.ns("total_sec_by_category"));
+    assert_eq!(by_category("count"), case.counts("instances_by_category"));
+    assert_eq!(run["totals"]["union_all_ns"], ns(&case.wanted["union_sec"]));
+    assert_eq!(run["totals"]["elapsed_ns"], ns(&case.wanted["union_sec"]));
+    assert_eq!(run["totals"]["distinct_names"], case.wanted["kernel_names"]);
 }
 
 #[test]
 fn graph_writes_the_result_csv_of_gputrc2graph_to_the_nanosecond() {
     for_each_of_gputrc2graph("graph_as_gputrc2graph", |case| {
-        let input = format!("{},{},{},0", case.csv.display(), case.engine, case.model);
+        let csv = case.csv.as_ref().unwrap_or(&case.export);
+        let input = format!("{},{},{},0", csv.display(), case.engine, case.model);
         let said = gpuprism(&case.folder, ["graph", "--in_file", &input, "--out_dir", "out"]);
         assert_eq!(said.status, 0, "{said:?}");
         let rows = csv_rows(&std::fs::read_to_string(case.folder.join("out/result.csv")).unwrap());
@@ -82,6 +101,45 @@ fn graph_writes_the_result_csv_of_gputrc2graph_to_the_nanosecond() {
         assert_eq!((elapsed, counts), (case.ns("elapsed_sec_by_category"), case.counts("instances_by_category")));
         assert_eq!(json!(kernels.len()), case.wanted["kernel_names"]);
     });
+}
+
+#[test]
+fn the_golden_fixture_in_code_is_the_one_described() {
+    let Some(golden) = shared("spec/data/golden") else { return };
+    let connection = common::nsys::golden(true);
+    for (name, table) in read_json(&golden.join("nsys_fixture.json"))["tables"].as_object().unwrap() {
+        let columns: Vec<&str> =
+            table["ddl"].as_str().unwrap().split(',').map(|column| column.split_whitespace().next().unwrap()).collect();
+        let query = format!("SELECT {} FROM {name}", columns.join(", "));
+        let mut statement = connection.prepare(&query).unwrap();
+        let row = |row: &rusqlite::Row<'_>| (0..columns.len()).map(|at| cell(row, at)).collect::<Vec<_>>();
+        let found: Vec<String> = statement.query_map([], |found| Ok(row(found).join(","))).unwrap().flatten().collect();
+        let rows = table["rows"].as_array().unwrap().iter();
+        let wanted: Vec<String> =
+            rows.map(|row| row.as_array().unwrap().iter().map(plain).collect::<Vec<_>>().join(",")).collect();
+        let (mut found, mut wanted) = (found, wanted);
+        found.sort();
+        wanted.sort();
+        assert_eq!(found, wanted, "{name}");
+    }
+}
+
+fn cell(row: &rusqlite::Row<'_>, at: usize) -> String {
+    match row.get_ref(at).unwrap() {
+        ValueRef::Null => "null".to_owned(),
+        ValueRef::Integer(value) => value.to_string(),
+        ValueRef::Real(value) => value.to_string(),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        ValueRef::Blob(_) => panic!("no table has blobs"),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => number.as_f64().unwrap().to_string(),
+        other => other.to_string(),
+    }
 }
 
 #[test]
@@ -212,7 +270,9 @@ fn gpu_trace_csv(export: &Path, folder: &Path) -> Option<PathBuf> {
 /// One export, one rule set, and what gputrc2graph made of them.
 struct Case {
     folder: PathBuf,
-    csv: PathBuf,
+    export: PathBuf,
+    /// The table that nsys would print of it, where Python is there to make it.
+    csv: Option<PathBuf>,
     engine: String,
     model: String,
     wanted: Value,
@@ -243,8 +303,9 @@ fn for_each_of_gputrc2graph(folder: &str, check: impl Fn(&Case)) {
     for oracle in files(&oracles, ".json") {
         let name = file_name(&oracle).strip_suffix(".json").unwrap();
         let [model, engine, export] = name.rsplitn(3, '.').collect::<Vec<_>>()[..] else { panic!("{name}") };
-        let Some(csv) = gpu_trace_csv(&exports.join(format!("{export}.sqlite")), &folder) else { continue };
+        let export = exports.join(format!("{export}.sqlite"));
+        let csv = gpu_trace_csv(&export, &folder);
         let (engine, model) = (engine.to_owned(), model.to_owned());
-        check(&Case { folder: folder.clone(), csv, engine, model, wanted: read_json(&oracle) });
+        check(&Case { folder: folder.clone(), export, csv, engine, model, wanted: read_json(&oracle) });
     }
 }

@@ -48,9 +48,8 @@ pub(super) fn find(file: &mut File) -> std::io::Result<Database> {
 
 /// Reads the export at `path`.
 pub(super) fn read(path: &Path, label: &str) -> Result<Box<Trace>> {
-    let connection = nsys::connect(path, label)?;
     let progress = Progress::new(label, std::fs::metadata(path).map_or(0, |file| file.len()));
-    let trace = nsys::read(&connection, label, &mut |rows| progress.show_rows(rows));
+    let trace = nsys::open_with(path, label, &mut |rows| progress.show_rows(rows));
     progress.clear();
     trace.map(Box::new)
 }
@@ -63,7 +62,9 @@ pub(super) fn unpack_and_read(file: File, path: &Path, label: &str) -> Result<Bo
     };
     let damage = unpack(file, &mut unpacked.file).map_err(failed)?;
     let mut trace = read(&unpacked.path, label)?;
-    if let Some((kind, at)) = damage {
+    if let Some((kind, at)) = damage
+        && !trace.problems.has(kind)
+    {
         trace.problems.add(kind, 1, at);
     }
     Ok(trace)

@@ -44,10 +44,10 @@ impl Durations {
     }
 
     pub(super) fn reorder(&mut self, order: &[u32]) {
-        let mut sorted = Self::default();
-        sorted.reserve(order.len());
-        order.iter().for_each(|&at| sorted.push(self.get(at as usize)));
-        *self = sorted;
+        reorder(&mut self.short, order);
+        let places = self.short.iter().zip(order).enumerate().filter(|(_, (short, _))| **short == LONG);
+        let long = places.map(|(new, (_, &old))| (index(new), self.get_long(old as usize))).collect();
+        self.long = long;
     }
 }
 
@@ -66,8 +66,23 @@ pub(super) fn order_by_start(start: &[Ns]) -> Option<Vec<u32>> {
     Some(order)
 }
 
-pub(super) fn reorder<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
-    *column = order.iter().filter_map(|&at| column.get(at as usize).copied()).collect();
+/// Puts into each place what stands at the place that `order`, a permutation, names for it; in place, because a second
+/// column of millions is memory that a browser tab may not have.
+pub(super) fn reorder<T: Copy>(column: &mut [T], order: &[u32]) {
+    let mut is_done = vec![false; order.len()];
+    for first in 0..order.len() {
+        let Some(&held) = column.get(first) else { return };
+        let mut place = first;
+        while let (Some(done @ false), Some(&next)) = (is_done.get_mut(place), order.get(place)) {
+            *done = true;
+            let next = next as usize;
+            let value = if next == first { Some(held) } else { column.get(next).copied() };
+            if let (Some(slot), Some(value)) = (column.get_mut(place), value) {
+                *slot = value;
+            }
+            place = next;
+        }
+    }
 }
 
 /// Replaces each name by the one at its place in `now`.
@@ -80,6 +95,20 @@ pub(super) fn renumber(column: &mut [NameId], now: &[NameId]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_column_follows_any_permutation() {
+        // All permutations of five: what the definition says, place by place.
+        for code in 0..5_usize.pow(5) {
+            let order: Vec<u32> = (0..5).map(|at| (code / 5_usize.pow(at) % 5) as u32).collect();
+            if !(0..5).all(|at| order.contains(&at)) {
+                continue;
+            }
+            let mut column = [10, 11, 12, 13, 14];
+            reorder(&mut column, &order);
+            assert_eq!(column.to_vec(), order.iter().map(|at| 10 + at).collect::<Vec<_>>(), "{order:?}");
+        }
+    }
 
     #[test]
     fn durations_of_any_length_are_kept_exactly_and_follow_an_order() {

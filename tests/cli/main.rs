@@ -7,5 +7,6 @@ mod common;
 mod example;
 mod graph;
 mod hostile;
+mod nsys;
 mod refusals;
 mod report;

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part of these")]
 
+pub(crate) mod nsys;
+
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

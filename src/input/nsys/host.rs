@@ -86,6 +86,9 @@ pub(super) fn read_ranges(import: &mut Import<'_>) -> PendingNames {
 /// The name without the running numbers that PyTorch's `emit_nvtx` puts behind it (`aten::mm, seq = 12, op_id = 815`):
 /// with them every range has a name of its own.
 fn unnumbered(name: &str) -> &str {
+    if memchr::memchr(b'=', name.as_bytes()).is_none() {
+        return name;
+    }
     let is_number = |at: usize, word: &str| name.as_bytes().get(at + word.len()).is_some_and(u8::is_ascii_digit);
     let first = |word: &str| name.find(word).filter(|at| is_number(*at, word));
     let cut = [", seq = ", ", op_id = "].iter().filter_map(|word| first(word)).min();

@@ -16,10 +16,10 @@ mod scan;
 mod schema;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use open::{connect, open};
+pub use open::{open, open_with};
 
-use crate::Result;
 use crate::trace::{Format, NameId, Ns, ProblemKind, Trace, TraceBuilder, is_plausible};
+use crate::{Error, Result};
 use names::{PendingNames, Strings, look_up};
 use owners::{Gpus, Hosts};
 use rusqlite::Connection;
@@ -32,6 +32,10 @@ const CORRELATION: &[&str] = &["correlationId", "correlation_id"];
 
 /// Annotations that are kept to guess the engine from.
 const CLUES_KEPT: usize = 4_096;
+
+/// What is said of an export whose tables are all lost.
+const DAMAGED_WHOLE: &str = "an Nsight Systems SQLite export that is cut or damaged before its first row: copy it again, or export again \
+     with `nsys export --type sqlite`";
 
 /// Reads an export through an open database; `progress` hears how many rows were read so far.
 ///
@@ -63,8 +67,30 @@ pub fn read(connection: &Connection, label: &str, progress: &mut dyn FnMut(u64))
     metrics::read(&mut import);
     let ids = ops.ids().chain(calls.ids()).chain(ranges.ids()).chain(waits.names.ids());
     let strings = look_up(&mut import.scanner, &schema, ids);
+    let trace = &import.builder.trace;
+    let read = (trace.events.cpu, trace.events.other, trace.gpu_ops.len(), trace.graph_replays.len());
+    if read == (0, 0, 0, 0) && trace.problems.has(ProblemKind::DamagedTable) {
+        return Err(Error::refused(label, DAMAGED_WHOLE));
+    }
     import.name(ops, calls, ranges, waits, &strings);
     Ok(import.builder.finish())
+}
+
+/// So many bytes of a database tell how long it is.
+pub const HEADER_BYTES: usize = 100;
+
+/// True where a database of `bytes` bytes is shorter than its first [`HEADER_BYTES`] say. SQLite notices this of whole
+/// pages alone, and takes what is missing of the last one for zeros.
+pub fn is_cut(header: &[u8], bytes: u64) -> bool {
+    let number = |at: usize| header.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let page_bytes = match header.get(16..18) {
+        Some([0, 1]) => 1 << 16,
+        Some([high, low]) => u64::from(*high) << 8 | u64::from(*low),
+        _ => 0,
+    };
+    let (changes, changes_at_length) = (number(24), number(92));
+    // Writers that are older than the field leave it as it was.
+    changes == changes_at_length && bytes < page_bytes * u64::from(number(28))
 }
 
 /// The file's schema can run nothing.
@@ -161,3 +187,10 @@ fn time(cells: &Cells<'_>) -> std::result::Result<(Ns, Ns), Untimed> {
 fn correlation(cells: &Cells<'_>, column: usize) -> Option<u32> {
     cells.int(column).and_then(|id| u32::try_from(id).ok()).filter(|id| *id != 0)
 }
+
+#[cfg(test)]
+#[path = "../../../tests/common/nsys.rs"]
+#[allow(dead_code, reason = "each test program uses a part of these")]
+mod fixture;
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Names that rows give as ids of the string table: kept as ids while rows are read, looked up once at the end.
 
-use super::scan::{Cells, Scanner};
+use super::scan::{Cells, Scanner, lossy};
 use super::schema::{STRINGS, Schema};
 use crate::trace::{NameId, Names};
 use foldhash::fast::RandomState;
@@ -40,7 +40,7 @@ impl PendingNames {
         for (place, &column) in columns.iter().enumerate() {
             match cells.value(column) {
                 ValueRef::Integer(id) => return self.id(id, || ids(cells, columns.get(place..).unwrap_or_default())),
-                ValueRef::Text(bytes) => return self.text(&String::from_utf8_lossy(bytes)),
+                ValueRef::Text(bytes) => return self.text(&lossy(bytes)),
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 //! Opens an export on disk, to read and nothing else.
 
-use super::{read, schema};
-use crate::trace::Trace;
+use super::{HEADER_BYTES, is_cut, read, schema};
+use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use rusqlite::{Connection, OpenFlags};
 use std::fs::File;
@@ -15,29 +15,42 @@ const WRITE_AHEAD_LOG: u8 = 2;
 /// Reads the export at `path`.
 ///
 /// # Errors
-/// Those of [`connect`] and [`read`].
+/// Where there is no such file, where a part of it still lies in a write-ahead log beside it, and those of [`read`].
 pub fn open(path: &Path, label: &str) -> Result<Trace> {
-    read(&connect(path, label)?, label, &mut |_| {})
+    open_with(path, label, &mut |_| {})
 }
 
-/// Opens the database at `path` without the right to change it.
+/// Reads the export at `path`; `progress` hears how many rows were read so far.
 ///
 /// # Errors
-/// Where there is no such file, or where a part of it still lies in a write-ahead log beside it.
-pub fn connect(path: &Path, label: &str) -> Result<Connection> {
+/// Those of [`open`].
+pub fn open_with(path: &Path, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     // An absolute path means no URI and no special database.
     let path = path.canonicalize().map_err(failed)?;
-    let mut header = [0; JOURNAL_BYTE + 1];
-    File::open(&path).and_then(|mut file| file.read_exact(&mut header)).map_err(failed)?;
+    let (header, bytes) = header(&path).map_err(failed)?;
+    let mut trace = read(&connect(&path, &header, label)?, label, progress)?;
+    if is_cut(&header, bytes) && !trace.problems.has(ProblemKind::Truncated) {
+        trace.problems.add(ProblemKind::Truncated, 1, bytes);
+    }
+    Ok(trace)
+}
+
+fn header(path: &Path) -> std::io::Result<(Vec<u8>, u64)> {
+    let (mut file, mut header) = (File::open(path)?, Vec::new());
+    file.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header)?;
+    Ok((header, file.metadata()?.len()))
+}
+
+fn connect(path: &Path, header: &[u8], label: &str) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = if header.last() == Some(&WRITE_AHEAD_LOG) {
-        check_log(&path, label)?;
+    let opened = if header.get(JOURNAL_BYTE) == Some(&WRITE_AHEAD_LOG) {
+        check_log(path, label)?;
         // Without a log the file is complete, but only as one that never changes can it be read without one.
-        let uri = format!("file:{}?immutable=1", escaped(&path));
+        let uri = format!("file:{}?immutable=1", escaped(path));
         Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
     } else {
-        Connection::open_with_flags(&path, flags)
+        Connection::open_with_flags(path, flags)
     };
     opened.map_err(|error| schema::unreadable(label, &error))
 }

@@ -124,7 +124,12 @@ impl Cells<'_> {
 
 fn text(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
     match value {
-        ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes)),
+        ValueRef::Text(bytes) => Some(lossy(bytes)),
         _ => None,
     }
+}
+
+/// Text as it is where it is UTF-8, which is faster to check than to repair.
+pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }

@@ -1,0 +1,415 @@
+//! What an export becomes: every generation of the schema the same trace, and what is wrong with a file counted.
+
+use super::fixture::{
+    GEMM, GENERATIONS, Generation, LOOP_PIDS, TYPE_IDS, database, decode_loop, golden, integers, row, strings, table,
+};
+use super::{open, read};
+use crate::trace::{Collective, OpKind, ProblemKind, Problems, Trace};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+use std::path::PathBuf;
+
+fn trace(connection: &Connection) -> Trace {
+    read(connection, "x.sqlite", &mut |_| {}).unwrap()
+}
+
+fn refusal(connection: &Connection) -> String {
+    read(connection, "x.sqlite", &mut |_| {}).unwrap_err().to_string()
+}
+
+fn problems(trace: &Trace) -> Vec<(ProblemKind, u64)> {
+    trace.problems.iter().map(|problem| (problem.kind, problem.count)).collect()
+}
+
+/// Start, duration, name, device, and the name of the call that launched it.
+fn ops(trace: &Trace) -> Vec<(i64, i64, &str, &str, Option<&str>)> {
+    let rows = trace.gpu_ops.iter().zip(trace.gpu_ops.launches());
+    rows.map(|(op, launch)| {
+        let call = launch.map(|call| trace.calls.names.get(trace.calls.get(call.0 as usize).unwrap().name));
+        let device = trace.devices[op.device.0 as usize].id.as_str();
+        (op.start.0, op.duration.0, trace.names.get(op.name), device, call)
+    })
+    .collect()
+}
+
+const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
+
+#[test]
+fn every_generation_of_the_schema_becomes_the_same_trace() {
+    let traces = GENERATIONS.map(|generation| trace(&decode_loop(generation)));
+    assert_eq!(traces[0], traces[1]);
+    assert_eq!(traces[1], traces[2]);
+    let trace = &traces[0];
+    assert_eq!(trace.problems, Problems::default());
+    let of_one = |later: i64, device| {
+        [
+            (10_000 + later, 10_000, GEMM, device, Some("cudaLaunchKernel_v7000")),
+            (30_000 + later, 15_000, ALL_REDUCE, device, Some("cudaGraphLaunch_v10000")),
+            (45_000 + later, 5_000, GEMM, device, Some("cudaGraphLaunch_v10000")),
+            (52_000 + later, 1_000, "[CUDA memcpy Device-to-Host]", device, Some("cudaMemcpyAsync_v3020")),
+            (54_000 + later, 500, "[CUDA memset]", device, Some("cudaMemsetAsync_v3020")),
+        ]
+    };
+    let mut wanted = [of_one(0, "0"), of_one(500, "1")].concat();
+    wanted.sort_by_key(|op| op.0);
+    assert_eq!(ops(trace), wanted);
+    assert_eq!(trace.names.len(), 4, "two string ids with one text are one name");
+    assert_eq!(trace.bytes.iter().map(|bytes| bytes.1).collect::<Vec<_>>(), [512, 512, 4096, 4096]);
+    assert_eq!(
+        trace.devices.iter().map(|device| device.name.as_str()).collect::<Vec<_>>(),
+        ["NVIDIA H100 80GB HBM3"; 2]
+    );
+    let processes: Vec<_> = trace.processes.iter().map(|process| (process.pid, process.name.as_str())).collect();
+    assert_eq!(processes, LOOP_PIDS.map(|pid| (pid, "python3")));
+}
+
+#[test]
+fn work_belongs_to_the_launch_of_its_own_process() {
+    let trace = trace(&decode_loop(Generation::S3_25));
+    for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
+        let call = trace.calls.get(launch.unwrap().0 as usize).unwrap();
+        assert_eq!(trace.threads[call.thread.0 as usize].process, op.process);
+        assert!(call.start < op.start);
+    }
+}
+
+#[test]
+fn ranges_waits_and_counters_are_kept() {
+    let trace = trace(&decode_loop(Generation::S3_1));
+    let ranges: Vec<_> =
+        trace.ranges.iter().map(|range| (range.start.0, range.end().0, trace.ranges.names.get(range.name))).collect();
+    let wanted =
+        [(500, 30_000, "step"), (600, 5_000, "decode bs=32"), (1_000, 30_500, "step"), (1_100, 5_500, "decode bs=32")];
+    assert_eq!(ranges, wanted);
+    let waits: Vec<_> = trace
+        .host_waits
+        .iter()
+        .map(|wait| (wait.process.0, wait.name.as_str(), wait.count, wait.total.0, wait.longest.0))
+        .collect();
+    assert_eq!(waits, [(0, "poll", 2, 1_400, 1_000), (1, "poll", 2, 1_400, 1_000)]);
+    assert_eq!(trace.metrics.len(), 2, "the counter that no analysis asks for is left out");
+    for (series, (source, device)) in trace.metrics.iter().zip(TYPE_IDS.iter().zip(["0", "1"])) {
+        assert_eq!((series.source, series.name.as_str()), (*source, "NVLink TX Bandwidth [Throughput %]"));
+        assert_eq!(trace.devices[series.device.unwrap().0 as usize].id, device);
+        let samples: Vec<_> = series.samples.iter().map(|sample| (sample.0.0, sample.1)).collect();
+        assert_eq!(samples, [(10_000, 1.0), (20_000, 3.0), (40_000, 80.0)]);
+    }
+    // Eight calls, four ranges, four waits; two marks and twelve samples.
+    assert_eq!((trace.events.cpu, trace.events.other), (16, 14));
+}
+
+#[test]
+fn the_golden_fixture_is_read_whole() {
+    let trace = trace(&golden(true));
+    assert_eq!((trace.gpu_ops.len(), trace.calls.len(), trace.ranges.len()), (7, 8, 3));
+    assert_eq!(trace.problems, Problems::default());
+    let linked = trace.gpu_ops.launches().flatten().count();
+    assert_eq!(linked, 5, "every kernel has a launch; the copies carry no correlation id");
+    let samples: usize = trace.metrics.iter().map(|series| series.samples.len()).sum();
+    assert_eq!((trace.metrics.len(), samples), (4, 22));
+    assert_eq!(trace.collectives, Vec::<(u32, Collective)>::new());
+}
+
+#[test]
+fn counters_are_read_whether_or_not_the_samples_tell_their_source() {
+    let connection = decode_loop(Generation::S3_25);
+    connection.execute_batch("ALTER TABLE GPU_METRICS DROP COLUMN typeId").unwrap();
+    let both = trace(&connection);
+    let sources: Vec<_> =
+        both.metrics.iter().map(|series| (series.source, series.device, series.samples.len())).collect();
+    assert_eq!(sources, [], "two GPUs have this counter, and nothing tells whose a sample is");
+    connection.execute("DELETE FROM TARGET_INFO_GPU_METRICS WHERE typeId = ?1", [TYPE_IDS[1]]).unwrap();
+    let one = trace(&connection);
+    let sources: Vec<_> = one.metrics.iter().map(|series| (series.source, series.samples.len())).collect();
+    assert_eq!(sources, [(TYPE_IDS[0], 6)]);
+}
+
+#[test]
+fn two_gpus_that_their_processes_call_by_one_number_stay_two() {
+    let connection = decode_loop(Generation::S3_25);
+    connection.execute_batch("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 0").unwrap();
+    connection.execute_batch("DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY; DELETE FROM CUPTI_ACTIVITY_KIND_MEMSET").unwrap();
+    assert_eq!(trace(&connection).devices.len(), 1);
+    connection.execute_batch("UPDATE TARGET_INFO_CUDA_DEVICE SET cudaId = 0").unwrap();
+    let trace = trace(&connection);
+    let of = |process: u32| {
+        let op = trace.gpu_ops.iter().find(|op| op.process.0 == process).unwrap();
+        trace.devices[op.device.0 as usize].id.clone()
+    };
+    assert_eq!((of(0), of(1)), ("0".to_owned(), "1".to_owned()));
+}
+
+#[test]
+fn the_full_name_is_taken_then_the_short_one_then_the_mangled_one() {
+    let connection = database();
+    table(&connection, "StringIds", "id INTEGER, value TEXT");
+    strings(&connection, &[(1, "full<int>(int)"), (2, "short"), (3, "_Z7mangledv")]);
+    let kernel = "CUPTI_ACTIVITY_KIND_KERNEL";
+    let columns = "start, end, demangledName, shortName, mangledName";
+    table(&connection, kernel, columns);
+    let null = || Value::Null;
+    row(&connection, kernel, columns, [0.into(), 1.into(), 1.into(), 2.into(), 3.into()]);
+    row(&connection, kernel, columns, [1.into(), 2.into(), null(), 2.into(), 3.into()]);
+    row(&connection, kernel, columns, [2.into(), 3.into(), null(), null(), 3.into()]);
+    row(&connection, kernel, columns, [3.into(), 4.into(), 99.into(), 2.into(), null()]);
+    row(&connection, kernel, columns, [4.into(), 5.into(), 99.into(), null(), null()]);
+    row(&connection, kernel, columns, [5.into(), 6.into(), 98.into(), null(), null()]);
+    row(&connection, kernel, columns, [6.into(), 7.into(), null(), null(), null()]);
+    row(&connection, kernel, columns, [7.into(), 8.into(), "as text".to_owned().into(), null(), null()]);
+    connection
+        .execute(&format!("INSERT INTO {kernel} (start, end, demangledName) VALUES (8, 9, CAST(x'6bff' AS TEXT))"), [])
+        .unwrap();
+    let trace = trace(&connection);
+    let names: Vec<&str> = ops(&trace).iter().map(|op| op.2).collect();
+    let wanted = [
+        "full<int>(int)",
+        "short",
+        "_Z7mangledv",
+        "short",
+        // The ids of a name are those of its first row.
+        "short",
+        "(name 98 is missing)",
+        "(unnamed)",
+        "as text",
+        "k\u{fffd}",
+    ];
+    assert_eq!(names, wanted);
+    assert_eq!(problems(&trace), [(ProblemKind::MissingName, 2)]);
+}
+
+#[test]
+fn rows_without_a_place_in_time_are_counted_and_left_out() {
+    let connection = decode_loop(Generation::S3_25);
+    let add = |table: &str, start: Value, end: Value| {
+        let values = [start, end, 0.into(), 1.into(), 7.into(), 1.into(), 1.into()];
+        let columns = match table {
+            "CUPTI_ACTIVITY_KIND_KERNEL" => "start, end, deviceId, contextId, streamId, demangledName, shortName",
+            _ => "start, end, eventClass, nameId, returnValue, correlationId, callchainId",
+        };
+        row(&connection, table, columns, values);
+    };
+    let text = |text: &str| Value::Text(text.to_owned());
+    for table in ["CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"] {
+        add(table, text("soon"), 5.into());
+        add(table, 5.into(), Value::Real(7.5));
+        add(table, Value::Blob(vec![1]), 5.into());
+        add(table, 9.into(), 5.into());
+        add(table, i64::MIN.into(), i64::MAX.into());
+    }
+    let trace = trace(&connection);
+    assert_eq!((trace.gpu_ops.len(), trace.calls.len()), (10, 8));
+    let wanted =
+        [(ProblemKind::OpWithoutTime, 3), (ProblemKind::ImpossibleDuration, 2), (ProblemKind::HostRowWithoutTime, 5)];
+    assert_eq!(problems(&trace), wanted);
+}
+
+#[test]
+fn kinds_of_copies_have_the_names_that_nsys_prints() {
+    let connection = database();
+    let columns = "start, end, deviceId, streamId, copyKind, bytes";
+    table(&connection, "CUPTI_ACTIVITY_KIND_MEMCPY", columns);
+    let rows = [1, 2, 8, 9, 10, 11, 12, 13, 77].map(|kind| [kind, kind + 1, 0, 7, kind, 64]);
+    integers(&connection, "CUPTI_ACTIVITY_KIND_MEMCPY", columns, &rows);
+    let trace = trace(&connection);
+    let names: Vec<&str> = ops(&trace).iter().map(|op| op.2).collect();
+    let wanted = [
+        "Host-to-Device",
+        "Device-to-Host",
+        "Device-to-Device",
+        "Host-to-Host",
+        "Peer-to-Peer",
+        "Unified Host-to-Device",
+        "Unified Device-to-Host",
+        "Unified Device-to-Device",
+        "Unknown",
+    ];
+    assert_eq!(names, wanted.map(|label| format!("[CUDA memcpy {label}]")));
+    assert!(trace.gpu_ops.iter().all(|op| op.kind == OpKind::Copy));
+}
+
+#[test]
+fn running_numbers_are_cut_from_ranges_and_nothing_else_is() {
+    let connection = database();
+    let columns = "start, end, eventType, text, globalTid";
+    table(&connection, "NVTX_EVENTS", columns);
+    let texts = [
+        ("aten::mm, seq = 12, op_id = 815", "aten::mm"),
+        ("aten::view, op_id = 314290", "aten::view"),
+        ("aten::add, seq = 7, sizes = [[2, 2]]", "aten::add"),
+        ("step, op_id = none", "step, op_id = none"),
+        ("bs = 4, seq = long", "bs = 4, seq = long"),
+    ];
+    for (at, (text, _)) in (0..).zip(texts) {
+        let values = [Value::Integer(at), Value::Integer(at + 5), 59.into(), text.to_owned().into(), 1.into()];
+        row(&connection, "NVTX_EVENTS", columns, values);
+    }
+    let trace = trace(&connection);
+    let names: Vec<&str> = trace.ranges.iter().map(|range| trace.ranges.names.get(range.name)).collect();
+    assert_eq!(names, texts.map(|(_, name)| name));
+}
+
+#[test]
+fn whole_graphs_are_kept_apart_from_ops() {
+    let connection = database();
+    let columns = "start, end, deviceId, streamId, graphId, globalPid";
+    table(&connection, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", columns);
+    integers(&connection, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", columns, &[[20, 30, 1, 7, 3, 0], [5, 9, 1, 7, 3, 0]]);
+    let trace = trace(&connection);
+    let replays: Vec<_> = trace.graph_replays.iter().map(|replay| (replay.start.0, replay.duration.0)).collect();
+    assert_eq!((replays, trace.gpu_ops.len()), (vec![(5, 4), (20, 10)], 0));
+}
+
+#[test]
+fn tables_stand_in_for_those_that_are_missing_whatever_they_are_called() {
+    let connection = decode_loop(Generation::S3_25);
+    let wanted = trace(&connection);
+    for (old, new) in [
+        ("CUPTI_ACTIVITY_KIND_KERNEL", r#"my "KERNEL"; DROP TABLE StringIds; --"#),
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", "a 'CUDA_API' [table]"),
+        ("NVTX_EVENTS", "nvtx, of all kinds"),
+        ("OSRT_API", "x_osrt"),
+    ] {
+        connection.execute_batch(&format!("ALTER TABLE {old} RENAME TO \"{}\"", new.replace('"', "\"\""))).unwrap();
+    }
+    assert_eq!(trace(&connection), wanted);
+}
+
+#[test]
+fn views_triggers_and_virtual_tables_are_never_used() {
+    let connection = decode_loop(Generation::S3_25);
+    let mut wanted = trace(&connection);
+    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true).unwrap();
+    connection
+        .execute_batch(
+            "DROP TABLE OSRT_API; DROP TABLE GPU_METRICS;
+         CREATE VIEW OSRT_API AS WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM n)
+             SELECT start, start + 1 AS end, 14 AS nameId, 0 AS globalTid FROM n;
+         CREATE VIEW GPU_METRICS AS SELECT 1 AS timestamp, 4 AS metricId, 1 AS value, 0 AS typeId;
+         CREATE TRIGGER CUPTI_ACTIVITY_KIND_DRIVER AFTER INSERT ON StringIds BEGIN DELETE FROM StringIds; END;",
+        )
+        .unwrap();
+    wanted.host_waits.clear();
+    wanted.metrics.clear();
+    (wanted.events.cpu, wanted.events.other) = (12, 2);
+    assert_eq!(trace(&connection), wanted);
+}
+
+#[test]
+fn rows_are_read_in_their_own_order_whatever_indexes_there_are() {
+    let connection = database();
+    let columns =
+        "start, end, deviceId, streamId, correlationId, globalPid, demangledName, shortName, mangledName, name";
+    table(&connection, "CUPTI_ACTIVITY_KIND_KERNEL", columns);
+    for (name, stream) in [("first", 9), ("second", 1)] {
+        let values = [5.into(), 6.into(), 0.into(), Value::Integer(stream), 1.into(), 1.into(), name.to_owned().into()];
+        let columns = "start, end, deviceId, streamId, correlationId, globalPid, demangledName";
+        row(&connection, "CUPTI_ACTIVITY_KIND_KERNEL", columns, values);
+    }
+    connection
+        .execute_batch(
+            &format!("CREATE INDEX i ON CUPTI_ACTIVITY_KIND_KERNEL (streamId, {columns})")
+                .replace("streamId, correlationId", "correlationId"),
+        )
+        .unwrap();
+    let trace = trace(&connection);
+    assert_eq!(ops(&trace).iter().map(|op| op.2).collect::<Vec<_>>(), ["first", "second"]);
+}
+
+#[test]
+fn other_databases_are_refused_by_what_they_are() {
+    for (name, columns, word) in [
+        ("rocpd_op", "id, start, end", "ROCm .rpd"),
+        ("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "_id_ INTEGER, start, end, name", "nvprof"),
+        ("songs", "id, title", "no Nsight Systems export"),
+        ("KERNELS_OF_LINUX", "start, end, name", "no Nsight Systems export"),
+    ] {
+        let connection = database();
+        table(&connection, name, columns);
+        let message = refusal(&connection);
+        assert!(message.starts_with("x.sqlite: ") && message.contains(word), "{message}");
+    }
+    assert!(refusal(&database()).contains("no Nsight Systems export"));
+}
+
+#[test]
+fn the_caller_hears_of_progress() {
+    let connection = database();
+    table(&connection, "CUPTI_ACTIVITY_KIND_KERNEL", "start INTEGER, end INTEGER");
+    connection
+        .execute_batch(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150000)
+             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i, i + 1 FROM n",
+        )
+        .unwrap();
+    let mut heard = Vec::new();
+    let trace = read(&connection, "x.sqlite", &mut |rows| heard.push(rows)).unwrap();
+    assert_eq!((trace.gpu_ops.len(), heard), (150_000, vec![1 << 16, 2 << 16]));
+}
+
+/// The decode loop as a file of many small pages.
+fn file(name: &str) -> (PathBuf, Vec<u8>) {
+    let path = std::env::temp_dir().join(format!("gpuprism-test-{}-{name}.sqlite", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let connection = decode_loop(Generation::S3_25);
+    connection.execute_batch("PRAGMA page_size=512; VACUUM").unwrap();
+    connection.execute("VACUUM INTO ?1", [path.to_str().unwrap()]).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    (path, bytes)
+}
+
+#[test]
+fn a_cut_file_gives_what_is_there_and_says_so_or_is_refused() {
+    let (path, bytes) = file("cut");
+    let whole = open(&path, "x").unwrap();
+    let (mut refused, mut cut) = (0, 0);
+    for length in (0..bytes.len()).step_by(61) {
+        std::fs::write(&path, &bytes[..length]).unwrap();
+        match open(&path, "x") {
+            Ok(trace) => {
+                cut += 1;
+                assert!(trace.problems.has(ProblemKind::Truncated), "{length}: {:?}", problems(&trace));
+                assert!(trace.gpu_ops.len() <= whole.gpu_ops.len(), "{length}");
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(refused > 5 && cut > 50, "{refused} refused, {cut} cut");
+}
+
+#[test]
+fn flipped_bits_never_panic_and_never_invent_rows() {
+    let (path, bytes) = file("flipped");
+    let whole = open(&path, "x").unwrap();
+    let mut at = 20_u64;
+    for _ in 0..1_500 {
+        at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (place, bit) = ((at >> 33) as usize % bytes.len(), (at >> 29) & 7);
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1 << bit;
+        std::fs::write(&path, &damaged).unwrap();
+        if let Ok(trace) = open(&path, "x") {
+            // A page that stands in for another may hold as many rows again.
+            assert!(trace.gpu_ops.len() <= 4 * whole.gpu_ops.len(), "bit {bit} of byte {place}");
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_file_with_a_write_ahead_log_is_read_only_where_the_log_is_empty() {
+    let (path, _) = file("wal");
+    let writer = Connection::open(&path).unwrap();
+    writer.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE more (x); INSERT INTO more VALUES (1)").unwrap();
+    let message = open(&path, "x.sqlite").unwrap_err().to_string();
+    assert!(message.contains("-wal file") && message.contains("journal_mode=DELETE"), "{message}");
+    writer.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    drop(writer);
+    let folder = path.with_extension("copied ?#%");
+    std::fs::rename(&path, &folder).unwrap();
+    assert_eq!(open(&folder, "x").unwrap().gpu_ops.len(), 10, "as a copy of the file alone");
+    std::fs::remove_file(&folder).unwrap();
+}
