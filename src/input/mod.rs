@@ -20,9 +20,9 @@ mod split;
 mod torch;
 mod unpack;
 
+pub use sniff::nsys_rep;
 #[cfg(all(target_arch = "wasm32", feature = "sqlite"))]
 pub(crate) use sniff::too_large_to_unpack;
-pub use sniff::nsys_rep;
 pub use unpack::Unpacker;
 
 use crate::trace::{ProblemKind, Trace};
