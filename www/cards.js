@@ -61,12 +61,12 @@ function readingCard(entry, session) {
   const update = () => {
     const { read = 0, ops = 0, rows, doing = 'analysing', since = null } = entry.progress ?? {};
     const now = entry.status === 'analysing' ? 'analysing' : doing;
+    bar.value = read;
     // Of a database nobody knows how much there is to read.
-    if (rows === undefined) bar.value = read;
-    else bar.removeAttribute('value');
-    const parts = rows === undefined
-      ? [`${bytes(read)} of ${bytes(total)}`, rate(read, since, bytes), `${count(ops)} GPU ops`]
-      : [`${count(rows)} rows of ${bytes(total)}`, rate(rows, since, (n) => `${count(Math.round(n))} rows`)];
+    bar.hidden = rows !== undefined;
+    const parts = bar.hidden
+      ? [`${count(rows)} rows of a database of ${bytes(total)}`, rate(rows, since, (n) => `${count(Math.round(n))} rows`)]
+      : [`${bytes(read)} of ${bytes(total)}`, rate(read, since, bytes), `${count(ops)} GPU ops`];
     figures.textContent = [...parts, DOING[now]].filter(Boolean).join(' · ');
   };
   return { node, update };
