@@ -8,7 +8,11 @@
 //! both processes count for themselves, a copy and a set a step. Tables and columns are those of schema 3.25; kernels and
 //! ranges stand by start, calls process by process, as nsys writes them. Nothing in it was measured.
 
-#![allow(clippy::print_stderr, reason = "an example says how it is used")]
+#![allow(
+    clippy::print_stderr,
+    clippy::indexing_slicing,
+    reason = "an example says how it is used; places are within the tables"
+)]
 
 use rusqlite::{Connection, Statement, params};
 use std::error::Error;
@@ -167,7 +171,7 @@ fn write_gpu(connection: &Connection, steps: u64) -> rusqlite::Result<()> {
     for (process, place, part) in places(steps) {
         let (start, owner) = (launch_ns(process, place) + 6_200, HOST | PIDS[process] << 24);
         let correlation = correlation(place);
-        let mut add = |statement: &mut Statement<'_>, start: i64, duration: i64, correlation: i64| {
+        let add = |statement: &mut Statement<'_>, start: i64, duration: i64, correlation: i64| {
             statement.execute(params![start, start + duration, process as i64, correlation, owner])
         };
         if is_first_of_step(place) {

@@ -1,7 +1,7 @@
 //! What the reader should know before believing the numbers: one sentence and one piece of advice a problem.
 
 use super::results::{Notice, Severity, Wall, WallSource};
-use crate::trace::{DeviceId, Ns, Problem, ProblemKind, Trace};
+use crate::trace::{DeviceId, Format, Ns, Problem, ProblemKind, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -9,6 +9,7 @@ use std::collections::HashMap;
 pub(super) fn of(trace: &Trace, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
     let mut notices = Vec::new();
     notices.extend(no_gpu_events(trace));
+    notices.extend(whole_graphs(trace));
     notices.extend(trace.problems.iter().map(|problem| of_problem(trace, problem)));
     notices.extend(wall_raised(wall, given));
     notices.extend(merged_ranks(trace));
@@ -22,20 +23,41 @@ fn notice(severity: Severity, code: &str, count: u64, message: String, advice: &
 }
 
 fn no_gpu_events(trace: &Trace) -> Option<Notice> {
-    trace.gpu_ops.is_empty().then(|| {
-        notice(
-            Severity::Error,
-            "no_gpu_events",
-            trace.events.cpu,
-            format!("no GPU events; {} CPU events", trace.events.cpu),
+    let advice = match trace.format {
+        Format::NsysSqlite => {
+            "Was `--trace=cuda` on, and did the capture cover GPU work? Was the whole report exported (`--lazy=false`)?"
+        }
+        _ => {
             "Was ProfilerActivity.CUDA on? Is this the front end's own trace, or one of graph capture? \
-             Open the trace of a worker rank, taken while requests ran.",
+             Open the trace of a worker rank, taken while requests ran."
+        }
+    };
+    trace.gpu_ops.is_empty().then(|| {
+        let message = format!("no GPU events; {} CPU events", trace.events.cpu);
+        notice(Severity::Error, "no_gpu_events", trace.events.cpu, message, advice)
+    })
+}
+
+/// Kernels inside such graphs are in no number.
+fn whole_graphs(trace: &Trace) -> Option<Notice> {
+    let count = trace.graph_replays.len() as u64;
+    (count > 0).then(|| {
+        notice(
+            Severity::Warning,
+            "graphs_traced_whole",
+            count,
+            format!(
+                "{} of CUDA graphs traced as a whole: their kernels are in no number",
+                counted(count, "run", "runs")
+            ),
+            "Capture again with `--cuda-graph-trace=node`.",
         )
     })
 }
 
 fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Notice {
     let whole = format!("{} GPU ops were read before that", trace.gpu_ops.len());
+    let unit = if trace.format == Format::TorchProfiler { "byte" } else { "row" };
     match kind {
         ProblemKind::Truncated => notice(
             Severity::Warning,
@@ -69,14 +91,17 @@ fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Noti
             Severity::Warning,
             "gpu_op_without_time",
             count,
-            format!("{} without start or duration, the first at byte {first_at}", counted(count, "GPU op", "GPU ops")),
+            format!(
+                "{} without start or duration, the first at {unit} {first_at}",
+                counted(count, "GPU op", "GPU ops")
+            ),
             "They are left out of all numbers; a newer profiler writes both.",
         ),
         ProblemKind::ImpossibleDuration => notice(
             Severity::Warning,
             "impossible_duration",
             count,
-            format!("{} with an impossible time, the first at {first_at}", counted(count, "GPU op", "GPU ops")),
+            format!("{} with an impossible time, the first at {unit} {first_at}", counted(count, "GPU op", "GPU ops")),
             "A negative duration or one of decades: a known fault of profilers. They are left out of all numbers.",
         ),
         ProblemKind::UnreadableRow => notice(

@@ -66,21 +66,22 @@ pub(super) fn order_by_start(start: &[Ns]) -> Option<Vec<u32>> {
     Some(order)
 }
 
-/// Puts into each place what stands at the place that `order`, a permutation, names for it; in place, because a second
-/// column of millions is memory that a browser tab may not have.
-pub(super) fn reorder<T: Copy>(column: &mut [T], order: &[u32]) {
-    let mut is_done = vec![false; order.len()];
-    for first in 0..order.len() {
-        let Some(&held) = column.get(first) else { return };
-        let mut place = first;
-        while let (Some(done @ false), Some(&next)) = (is_done.get_mut(place), order.get(place)) {
-            *done = true;
-            let next = next as usize;
-            let value = if next == first { Some(held) } else { column.get(next).copied() };
-            if let (Some(slot), Some(value)) = (column.get_mut(place), value) {
-                *slot = value;
-            }
-            place = next;
+/// Puts into each place what stands at the place that `order` names for it.
+pub(super) fn reorder<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
+    let mut ordered = Vec::with_capacity(order.len());
+    ordered.extend(order.iter().filter_map(|&at| column.get(at as usize).copied()));
+    *column = ordered;
+}
+
+/// [`reorder`] by halves: a second column of times is memory that a browser tab may not have.
+pub(super) fn reorder_times(column: &mut [Ns], order: &[u32]) {
+    const HALF: u32 = u32::BITS;
+    for shift in [0, HALF] {
+        let of = |time: &Ns| (time.0 >> shift) as u32;
+        let halves: Vec<u32> = order.iter().map(|&at| column.get(at as usize).map_or(0, of)).collect();
+        let others = !(i64::from(u32::MAX) << shift);
+        for (time, half) in column.iter_mut().zip(halves) {
+            time.0 = time.0 & others | i64::from(half) << shift;
         }
     }
 }
@@ -104,9 +105,12 @@ mod tests {
             if !(0..5).all(|at| order.contains(&at)) {
                 continue;
             }
-            let mut column = [10, 11, 12, 13, 14];
-            reorder(&mut column, &order);
-            assert_eq!(column.to_vec(), order.iter().map(|at| 10 + at).collect::<Vec<_>>(), "{order:?}");
+            let column = [i64::MIN, -1, 7 << 32 | 3, i64::MAX, 1 << 31].map(Ns);
+            let wanted: Vec<Ns> = order.iter().map(|&at| column[at as usize]).collect();
+            let (mut plain, mut times) = (column.to_vec(), column);
+            reorder(&mut plain, &order);
+            reorder_times(&mut times, &order);
+            assert_eq!((&plain[..], &times[..]), (&wanted[..], &wanted[..]), "{order:?}");
         }
     }
 

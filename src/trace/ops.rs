@@ -2,7 +2,7 @@
 //!
 //! 24 bytes an op: what many ops share (device, stream, process, kind) is one number, a [`Lane`]'s.
 
-use super::columns::{Durations, index, order_by_start, renumber, reorder};
+use super::columns::{Durations, index, order_by_start, renumber, reorder, reorder_times};
 use super::{CallId, NameId, Ns, ProcessId};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -181,7 +181,7 @@ impl GpuOps {
     /// Sorts by start, equal starts in the order of the file, and tells the order it took.
     pub(super) fn sort_by_start(&mut self) -> Option<Vec<u32>> {
         let order = order_by_start(&self.start)?;
-        reorder(&mut self.start, &order);
+        reorder_times(&mut self.start, &order);
         self.duration.reorder(&order);
         reorder(&mut self.name, &order);
         reorder(&mut self.lane, &order);

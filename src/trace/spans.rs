@@ -1,6 +1,6 @@
 //! Spans of the host as columns: API calls, and ranges that the program or its framework marked.
 
-use super::columns::{Durations, order_by_start, renumber, reorder};
+use super::columns::{Durations, order_by_start, renumber, reorder, reorder_times};
 use super::{NameId, Names, Ns, ThreadId};
 
 /// Something that a thread of the host did.
@@ -81,7 +81,7 @@ impl Spans {
     /// Sorts by start and tells the order it took.
     pub(super) fn sort_by_start(&mut self) -> Option<Vec<u32>> {
         let order = order_by_start(&self.start)?;
-        reorder(&mut self.start, &order);
+        reorder_times(&mut self.start, &order);
         self.duration.reorder(&order);
         reorder(&mut self.name, &order);
         reorder(&mut self.thread, &order);

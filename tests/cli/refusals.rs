@@ -1,6 +1,6 @@
 //! What the program does not do: status 1 and one sentence for a bad file, 2 for a bad command, nothing on standard output.
 
-use crate::common::{Said, directory, file_name, gpuprism, shared};
+use crate::common::{Said, directory, gpuprism, shared};
 use crate::example::write_torch;
 use std::path::Path;
 
