@@ -4,9 +4,7 @@
 //! one read-only database and no other file, so no journal and no temporary file either. It knows nothing of the browser,
 //! and so its tests run natively.
 
-mod pieces;
-
-pub(crate) use pieces::Pieces;
+pub(crate) mod pieces;
 
 use rsqlite_vfs::{
     AccessMode, DeviceCharacteristics, FileKind, LockLevel, OpenAccess, OpenOptions, OpenRequest, OpenedFile,

@@ -2,7 +2,8 @@
 //! `gpuprism_sqlite` has it, and only a worker can use it: the page itself has no reader that waits for bytes.
 
 use super::{Imported, Thrown, thrown};
-use crate::input::block_vfs::{Database, Pieces, Source};
+use crate::input::block_vfs::pieces::Pieces;
+use crate::input::block_vfs::{Database, Source};
 use crate::input::{Unpacker, nsys, too_large_to_unpack};
 use crate::session::Opened;
 use crate::trace::ProblemKind;
