@@ -39,7 +39,9 @@ pub fn read_database(file: Blob, label: &str, on_progress: &Function) -> Thrown<
         return Err(unreadable(&why));
     }
     let mut trace = read.map_err(thrown)?;
-    if let Some((kind, at)) = damage {
+    if let Some((kind, at)) = damage
+        && !trace.problems.has(kind)
+    {
         trace.problems.add(kind, 1, at);
     }
     Ok(Imported { opened: Opened::Trace(Box::new(trace)) })
