@@ -10,11 +10,10 @@ import { Renderer } from './renderer-client.js';
 import { Session } from './session.js';
 import { showRuleSets, showSettings, showWallRuns, wireSettings } from './settings.js';
 import { showTables, showTabs } from './table.js';
-import { compileModule } from './worker-link.js';
+import { compiledModule } from './worker-link.js';
 
-const module = compileModule();
-const renderer = new Renderer(module);
-const session = new Session(module, renderer, changed);
+const renderer = new Renderer(compiledModule('gpuprism'));
+const session = new Session(renderer, changed);
 
 let view = readAddress();
 let overview = null;

@@ -59,11 +59,15 @@ function readingCard(entry, session) {
     el('h2', { class: 'file' }, entry.file.name), bar, figures,
     el('button', { type: 'button', click: () => session.remove(entry) }, 'Cancel'));
   const update = () => {
-    const { read = 0, ops = 0, doing = 'analysing', since = null } = entry.progress ?? {};
+    const { read = 0, ops = 0, rows, doing = 'analysing', since = null } = entry.progress ?? {};
     const now = entry.status === 'analysing' ? 'analysing' : doing;
     bar.value = read;
-    const parts = [`${bytes(read)} of ${bytes(total)}`, rate(read, since), `${count(ops)} GPU ops`, DOING[now]];
-    figures.textContent = parts.filter(Boolean).join(' · ');
+    // Of a database nobody knows how much there is to read.
+    bar.hidden = rows !== undefined;
+    const parts = bar.hidden
+      ? [`${count(rows)} rows of a database of ${bytes(total)}`, rate(rows, since, (n) => `${count(Math.round(n))} rows`)]
+      : [`${bytes(read)} of ${bytes(total)}`, rate(read, since, bytes), `${count(ops)} GPU ops`];
+    figures.textContent = [...parts, DOING[now]].filter(Boolean).join(' · ');
   };
   return { node, update };
 }
@@ -84,12 +88,13 @@ function problemCard(entry, session) {
 function sentence(problem) {
   if (problem.kind === 'refused') return problem.message;
   if (problem.kind === 'unreadable') return `The browser could not read the file: ${problem.message}`;
+  if (problem.kind === 'unloaded') return `The part of the page that reads this kind of file could not be loaded: ${problem.message}`;
   if (problem.memory > 2 ** 31) return 'The trace needs more memory than a browser tab can give.';
   return `The reader met a defect and was stopped: ${problem.message}`;
 }
 
 function advice(problem, file) {
-  if (problem.kind === 'refused') return [];
+  if (problem.kind === 'refused' || problem.kind === 'unloaded') return [];
   if (problem.kind === 'unreadable') {
     return [el('p', { class: 'note' }, 'It may have been moved or changed since it was chosen. Of a folder, drop the files in it.')];
   }
@@ -112,7 +117,7 @@ function bytes(n) {
   return `${(n / 1000 ** step).toFixed(step > 1 ? 1 : 0)} ${units[step]}`;
 }
 
-function rate(read, since) {
+function rate(read, since, shown) {
   const seconds = since === null ? 0 : (performance.now() - since) / 1000;
-  return seconds > 0.2 ? `${bytes(read / seconds)}/s` : '';
+  return seconds > 0.2 && read > 0 ? `${shown(read / seconds)}/s` : '';
 }

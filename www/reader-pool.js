@@ -1,18 +1,12 @@
 // Opens files in disposable workers, one worker a file, a few files at a time; the others wait their turn.
 
-import { WorkerLink, WorkerProblem } from './worker-link.js';
+import { WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
 
 const READERS_AT_ONCE = 2;
 
 export class ReaderPool {
-  #module;
   #waiting = [];
   #running = 0;
-
-  /** `module` is a promise of the compiled WebAssembly.Module. */
-  constructor(module) {
-    this.#module = module;
-  }
 
   /** A reader of the file. Its `opened` promise resolves with {kind, text, memory} when the whole file is read. */
   open(file, onProgress) {
@@ -30,8 +24,8 @@ export class ReaderPool {
   async #read(reader, file, onProgress) {
     if (reader.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
     try {
-      const module = await this.#module;
-      return await reader.start().request('open', { module, file }, onProgress);
+      const module = await compiledModule('gpuprism');
+      return await reader.start().open(module, file, onProgress);
     } finally {
       this.#leave();
     }
@@ -52,7 +46,14 @@ class Reader {
   start() {
     this.#link = new WorkerLink('worker.js');
     if (this.closed) this.#link.close();
-    return this.#link;
+    return this;
+  }
+
+  /** A database takes the second module, which nothing else ever fetches. */
+  async open(module, file, onProgress) {
+    const opened = await this.#link.request('open', { module, file }, onProgress);
+    if (opened.kind !== 'database') return opened;
+    return this.#link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file }, onProgress);
   }
 
   /** The report's JSON text under these options, and what memory the worker holds: {text, memory}. */

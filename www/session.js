@@ -18,8 +18,8 @@ export class Session {
   #nextId = 1;
 
   /** `changed(what)` is called after each change: 'progress', 'entries', 'reports' or 'rules'. */
-  constructor(module, renderer, changed) {
-    this.#pool = new ReaderPool(module);
+  constructor(renderer, changed) {
+    this.#pool = new ReaderPool();
     this.#renderer = renderer;
     this.#changed = changed;
   }

@@ -1,6 +1,6 @@
-// The page's end of the line to a worker, and the one place that makes workers.
+// The page's end of the line to a worker, and the one place that makes workers and compiles modules.
 
-/** What a worker reported instead of a value. `kind`: refused | unreadable | fault | cancelled. */
+/** What a worker reported instead of a value. `kind`: refused | unreadable | unloaded | fault | cancelled. */
 export class WorkerProblem extends Error {
   constructor({ kind, message, memory = 0 }) {
     super(message);
@@ -95,11 +95,28 @@ export class WorkerLink {
   }
 }
 
-/** Compiles the wasm module once; every worker instantiates it without fetching or compiling it again. */
-export async function compileModule() {
-  const address = new URL('pkg/gpuprism_bg.wasm', import.meta.url);
-  const response = await fetch(address);
-  if (!response.ok) throw new Error(`${address.pathname}: the server answered ${response.status}`);
+const modules = new Map();
+
+/**
+ * The compiled module of pkg/STEM_bg.wasm. It is compiled once; every worker instantiates it without fetching or
+ * compiling it again. A module that could not be had is asked for again.
+ */
+export function compiledModule(stem) {
+  if (!modules.has(stem)) {
+    const compiled = compile(new URL(`pkg/${stem}_bg.wasm`, import.meta.url));
+    compiled.catch(() => modules.delete(stem));
+    modules.set(stem, compiled);
+  }
+  return modules.get(stem);
+}
+
+async function compile(address) {
+  const response = await fetch(address).catch((error) => {
+    throw new WorkerProblem({ kind: 'unloaded', message: `${address.pathname}: ${error.message}` });
+  });
+  if (!response.ok) {
+    throw new WorkerProblem({ kind: 'unloaded', message: `${address.pathname}: the server answered ${response.status}` });
+  }
   const typed = (response.headers.get('content-type') ?? '').startsWith('application/wasm');
   return typed ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
 }

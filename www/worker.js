@@ -1,32 +1,49 @@
-// The trace worker: reads one file through the wasm reader and keeps what it imported for every later analysis.
+// The trace worker: reads one file through a wasm reader and keeps what it imported for every later analysis.
 
 import init, { TraceReader } from './pkg/gpuprism.js';
 import { serve } from './worker-serve.js';
 
 const PROGRESS_EVERY_BYTES = 8 * 1024 * 1024;
 
-let wasm;
+const instances = [];
 let imported;
 
-serve({ open, analyze }, memoryBytes);
+serve({ open, openDatabase, analyze }, memoryBytes);
 
 function memoryBytes() {
-  return wasm?.memory.buffer.byteLength ?? 0;
+  return instances.reduce((bytes, { memory }) => bytes + memory.buffer.byteLength, 0);
 }
 
+/** Resolves with what the file is; a `database` is not read yet. */
 async function open({ module, file }, progress) {
-  wasm = await init({ module_or_path: module });
+  instances.push(await init({ module_or_path: module }));
   const reader = new TraceReader(file.name);
   let read = 0;
   let reported = 0;
   for await (const bytes of chunks(file)) {
     reader.feed(bytes);
+    if (reader.is_database()) {
+      reader.free();
+      return { kind: 'database' };
+    }
     read += bytes.length;
     if (read - reported < PROGRESS_EVERY_BYTES && read < file.size) continue;
     reported = read;
     progress({ read, ops: reader.gpu_ops(), doing: read < file.size ? 'reading' : 'ordering' });
   }
-  imported = reader.finish();
+  return opened(reader.finish());
+}
+
+/** Reads a file by offset, through the module that has SQLite; what it imports is used like any other. */
+async function openDatabase({ module, file }, progress) {
+  const { default: initDatabase, read_database } = await import('./pkg/gpuprism_sqlite.js');
+  instances.push(await initDatabase({ module_or_path: module }));
+  progress({ rows: 0, doing: 'reading' });
+  return opened(read_database(file, file.name, (rows) => progress({ rows, doing: 'reading' })));
+}
+
+function opened(what) {
+  imported = what;
   const kind = imported.kind();
   return { kind, text: kind === 'trace' ? null : imported.text(), memory: memoryBytes() };
 }

@@ -9,6 +9,8 @@
 //! - any other JSON object is handed back as a [`Imported::Document`]: a rule file or an earlier report
 //! - everything else is refused by what it is: `sniff`
 
+#[cfg(any(test, all(target_arch = "wasm32", feature = "sqlite")))]
+pub(crate) mod block_vfs;
 mod gpu_trace_csv;
 #[cfg(any(not(target_arch = "wasm32"), feature = "sqlite"))]
 pub mod nsys;
@@ -16,6 +18,8 @@ mod sniff;
 mod torch;
 mod unpack;
 
+#[cfg(all(target_arch = "wasm32", feature = "sqlite"))]
+pub(crate) use sniff::too_large_to_unpack;
 pub use sniff::{SERIES_HEAD, nsys_rep};
 pub use unpack::Unpacker;
 
@@ -86,6 +90,11 @@ impl Reader {
             FormatReader::Json(json) => json.torch.gpu_ops(),
             FormatReader::Table(table) => table.gpu_ops(),
         }
+    }
+
+    /// True where the file begins as a database does, which is read by offset and not as a stream: [`nsys`].
+    pub fn is_database(&self) -> bool {
+        matches!(&self.format, FormatReader::Unknown(seen) if seen.starts_with(sniff::SQLITE))
     }
 
     /// Ends the file; `unpacking` is what [`Unpacker::finish`] found wrong.
@@ -221,6 +230,11 @@ impl Importer {
     /// How many GPU ops were read so far.
     pub fn gpu_ops(&self) -> usize {
         self.reader.gpu_ops()
+    }
+
+    /// True where the file, unpacked, is a database: see [`Reader::is_database`].
+    pub fn is_database(&self) -> bool {
+        self.reader.is_database()
     }
 
     /// Ends the file.

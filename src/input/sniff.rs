@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use memchr::memmem;
+use std::path::Path;
 
 /// The readers to choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,13 +21,16 @@ pub const SERIES_HEAD: &str = "metric_source_id,metric_name,timestamp_ns,";
 /// No more than this is looked at. A database tells within it whose it is: its schema stands near the front.
 const SCHEMA_BYTES: usize = 1 << 20;
 
+/// How every SQLite database begins.
+pub(super) const SQLITE: &[u8] = b"SQLite format 3\0";
+
 /// Binary formats that people confuse with traces: first bytes, what it is, what to do.
 const REFUSED: &[(&[u8], &str)] = &[
     (b"PK\x03\x04", "a zip archive: unpack it and open the trace inside"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd: run `zstd -d` on it first"),
     (b"BZh", "compressed with bzip2: run `bunzip2` on it first"),
     (b"\xfd7zXZ\0", "compressed with xz: run `unxz` on it first"),
-    (b"PAR1", "a Parquet file, not a trace: export with `nsys stats -r cuda_gpu_trace --format csv`"),
+    (b"PAR1", "a Parquet file, not a trace: export with `nsys export --type sqlite`"),
     (b"NVR\0", "a Nsight Compute report (.ncu-rep), which profiles single kernels and has no timeline"),
     (b"\x1f\x8b", "gzipped twice: run `gunzip` on it once"),
     (b"\x80\x04", "a Python pickle, perhaps a torch memory snapshot, not a trace"),
@@ -43,7 +47,7 @@ pub(super) fn guess(label: &str, bytes: &[u8], complete: bool) -> Result<Option<
         None => (bytes, complete),
     };
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
-    if bytes.starts_with(b"SQLite format 3\0") {
+    if bytes.starts_with(SQLITE) {
         return if complete { Err(database(label, bytes)) } else { Ok(None) };
     }
     if let Some((_, what)) = REFUSED.iter().find(|(magic, _)| bytes.starts_with(magic)) {
@@ -95,16 +99,20 @@ fn binary(label: &str, bytes: &[u8]) -> Error {
     }
     Error::refused(
         label,
-        "a binary file of a kind gpuprism does not know; it reads torch.profiler JSON and the CSV of `nsys stats -r cuda_gpu_trace`",
+        "a binary file of a kind gpuprism does not know; it reads torch.profiler JSON and Nsight Systems exports",
     )
 }
 
-/// The refusal of an Nsight Systems report, with the command that makes it readable.
+/// The refusal of an Nsight Systems report, with the commands that make it readable.
 pub fn nsys_rep(label: &str) -> Error {
+    let beside = |extension: &str| shell_word(&Path::new(label).with_extension(extension).to_string_lossy());
     let why = format!(
-        "an .nsys-rep, which only Nsight Systems itself can read: run `nsys stats -r cuda_gpu_trace --format csv -o trace {}` \
-         and open the CSV it writes",
-        shell_word(label)
+        "an .nsys-rep, which only Nsight Systems itself can read: run `nsys export --type sqlite --output {} \
+         --force-overwrite=true --lazy=false {report}` and open the export; \
+         `nsys stats -r cuda_gpu_trace --format csv -o {} {report}` makes a table with the GPU's part of it",
+        beside("sqlite"),
+        beside(""),
+        report = shell_word(label),
     );
     Error::refused(label, why)
 }
@@ -130,6 +138,18 @@ fn database(label: &str, bytes: &[u8]) -> Error {
     } else {
         OTHER_DATABASE
     };
+    Error::refused(label, why)
+}
+
+/// The refusal of a gzipped database that would have to be held whole.
+#[cfg(all(target_arch = "wasm32", feature = "sqlite"))]
+pub(crate) fn too_large_to_unpack(label: &str, bound_bytes: u64) -> Error {
+    let why = format!(
+        "a gzipped database of more than {} MiB, which the page would have to hold whole; unpacked, it reads one of any \
+         size: run `gunzip {}` and open what that leaves",
+        bound_bytes >> 20,
+        shell_word(label)
+    );
     Error::refused(label, why)
 }
 
@@ -165,6 +185,11 @@ mod tests {
         let database = |schema: &str| [b"SQLite format 3\0", schema.as_bytes()].concat();
         for (label, bytes, want) in [
             ("x.nsys-rep", b"\x00\x01\x02binary".to_vec(), "nsys stats -r cuda_gpu_trace"),
+            (
+                "x.nsys-rep",
+                b"\x00\x01\x02binary".to_vec(),
+                "`nsys export --type sqlite --output x.sqlite --force-overwrite=true --lazy=false x.nsys-rep`",
+            ),
             ("x.json", database("CREATE TABLE rocpd_op"), "ROCm .rpd"),
             ("x", database("CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER"), "nvprof .nvvp"),
             ("x", database("CREATE TABLE StringIds"), "read as a file and not as a stream"),

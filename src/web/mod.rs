@@ -2,7 +2,12 @@
 //!
 //! Text crosses the border as strings that are ready to show; 64-bit nanoseconds never become a JS number.
 
+#[cfg(feature = "sqlite")]
+mod database;
 mod view;
+
+#[cfg(feature = "sqlite")]
+pub use database::read_database;
 
 use crate::analysis::original;
 use crate::input::Importer;
@@ -58,10 +63,19 @@ impl TraceReader {
             let part = chunk.subarray(from, from.saturating_add(PIECE_BYTES));
             self.piece.resize(part.length() as usize, 0);
             part.copy_to(&mut self.piece);
-            self.importer.feed(&self.piece).map_err(thrown)?;
+            let fed = self.importer.feed(&self.piece);
+            if self.importer.is_database() {
+                return Ok(());
+            }
+            fed.map_err(thrown)?;
             from += part.length();
         }
         Ok(())
+    }
+
+    /// True where the bytes so far, unpacked, begin a database: `read_database` of the module `gpuprism_sqlite` reads it.
+    pub fn is_database(&self) -> bool {
+        self.importer.is_database()
     }
 
     /// How many GPU ops were read so far.

@@ -6,13 +6,14 @@ import { createServer } from 'node:http';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { extname, join, normalize, resolve } from 'node:path';
+import { dirname, extname, join, normalize, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 
 export const root = resolve(fileURLToPath(import.meta.url), '../../..');
 export const dist = resolve(root, process.env.GPUPRISM_DIST ?? 'dist');
 export const traces = resolve(root, '../shared/traces/torch');
+export const nsysExports = resolve(root, '../shared/traces/nsys');
 
 const MIME = {
   '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8',
@@ -151,6 +152,14 @@ export async function commandLine(args, files) {
   } finally {
     await rm(folder, { recursive: true });
   }
+}
+
+/** Writes a generated Nsight Systems export of so many million kernels, and as many calls and ranges. */
+export function writeNsysExport(path, millions) {
+  const generator = resolve(root, dirname(program), 'examples/nsys_export');
+  return new Promise((done, fail) => {
+    execFile(generator, [path, String(millions)], (error) => (error ? fail(error) : done()));
+  });
 }
 
 /** The command line's JSON report of the files, as bytes. */

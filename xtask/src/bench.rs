@@ -17,9 +17,14 @@ const TRACE: &str = "../shared/traces/torch/train_v100_216k_events.trace.json.gz
 const SCALE_TOOL: &str = "../shared/tools/scale_trace.py";
 const COPIES: u32 = 20;
 
+/// Kernels of the generated Nsight Systems export; it has as many API calls and NVTX ranges.
+const EXPORT_MILLIONS: u32 = 5;
+const EXPORT_ROWS: f64 = 3.0 * EXPORT_MILLIONS as f64 * 1e6;
+
 const GZIP_RUNS: usize = 9;
 const JSON_RUNS: usize = 7;
 const PAGE_RUNS: usize = 3;
+const EXPORT_RUNS: usize = 3;
 
 // The targets.
 const TIME_OF_GUNZIP: f64 = 1.0;
@@ -28,6 +33,8 @@ const JSON_BYTES_PER_SECOND: f64 = 600e6;
 const MEMORY_OF_JSON: f64 = 0.10;
 const TIME_OF_PAGE_READING: f64 = 2.0;
 const PAGE_MEMORY_OF_JSON: f64 = 0.15;
+const PAGE_TIME_OF_NATIVE: f64 = 3.0;
+const PAGE_MEMORY_OF_EXPORT_BYTES: f64 = 400e6;
 
 /// Measures everything and writes the report.
 pub fn all() -> Result<()> {
@@ -49,6 +56,7 @@ pub fn all() -> Result<()> {
     gzipped_trace(&mut report, &program)?;
     plain_trace(&mut report, &program, &json)?;
     in_the_page(&mut report, &json)?;
+    nsys_export(&mut report, &program, &generated_export()?)?;
     first_load(&mut report, page::first_load_gzipped(&project::dist())?);
     let path = root.join("benches/README.md");
     std::fs::create_dir_all(root.join("benches"))?;
@@ -69,6 +77,56 @@ fn scaled_trace() -> Result<PathBuf> {
         std::fs::rename(&partial, &scaled)?;
     }
     Ok(scaled)
+}
+
+/// The generated export; made once.
+fn generated_export() -> Result<PathBuf> {
+    let directory = project::target_dir()?.join("bench");
+    let export = directory.join(format!("export_{EXPORT_MILLIONS}m.sqlite"));
+    if !export.is_file() {
+        println!("making {}: a minute, once", export.display());
+        std::fs::create_dir_all(&directory)?;
+        let partial = directory.join("partial.sqlite");
+        // The generator writes to no file that is there.
+        if partial.exists() {
+            std::fs::remove_file(&partial)?;
+        }
+        Run::new("cargo run --quiet --release --example nsys_export --")
+            .arg(&partial)
+            .arg(EXPORT_MILLIONS.to_string())
+            .run()?;
+        std::fs::rename(&partial, &export)?;
+    }
+    Ok(export)
+}
+
+fn nsys_export(report: &mut Report, program: &Path, export: &Path) -> Result<()> {
+    let (mut native, mut import, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..EXPORT_RUNS {
+        native.push(measure(&[&text(program), "report", &text(export), "--format", "json"])?);
+        let result = measure_page(export, 1)?;
+        import.extend(column(&result, "import_seconds")?);
+        memory.extend(column(&result, "wasm_memory_bytes")?);
+    }
+    let (native, import) = (Measured::of(&native), median(import));
+    report.heading(&format!(
+        "An Nsight Systems export: {EXPORT_MILLIONS} million kernels, as many calls and NVTX ranges, {}; {EXPORT_RUNS} \
+         runs in turns",
+        megabytes(export.metadata()?.len() as f64)
+    ));
+    report.fact("`gpuprism report FILE --format json`", &native.times());
+    report.fact("rows per second, median", &rows(EXPORT_ROWS / native.median_seconds));
+    report.fact("peak memory of the process", &megabytes(native.peak_bytes));
+    report.fact("the page in Chromium, from the picked file to its results on screen, median", &seconds(import));
+    report.fact("rows per second in the page", &rows(EXPORT_ROWS / import));
+    report.at_most(
+        "time in the page, against the command line",
+        import / native.median_seconds,
+        PAGE_TIME_OF_NATIVE,
+        times,
+    );
+    report.at_most("WebAssembly memory of the export's worker", median(memory), PAGE_MEMORY_OF_EXPORT_BYTES, megabytes);
+    Ok(())
 }
 
 fn gzipped_trace(report: &mut Report, program: &Path) -> Result<()> {
@@ -122,18 +180,7 @@ fn plain_trace(report: &mut Report, program: &Path, json: &Path) -> Result<()> {
 }
 
 fn in_the_page(report: &mut Report, json: &Path) -> Result<()> {
-    let server = Server::bind(0)?;
-    let url = server.url()?;
-    // Ends with this process.
-    std::thread::spawn(move || server.run(&project::dist()));
-    println!("measuring the page in Chromium");
-    let printed = Run::new("node xtask/bench/page.mjs")
-        .arg(url)
-        .arg(json)
-        .arg(PAGE_RUNS.to_string())
-        .env("CHROMIUM", setup::chromium()?)
-        .output()?;
-    let result: Value = serde_json::from_str(&printed).context("xtask/bench/page.mjs did not print JSON")?;
+    let result = measure_page(json, PAGE_RUNS)?;
     let reading = median(column(&result, "read_seconds")?);
     let import = median(column(&result, "import_seconds")?);
     let memory = median(column(&result, "wasm_memory_bytes")?);
@@ -149,6 +196,22 @@ fn in_the_page(report: &mut Report, json: &Path) -> Result<()> {
     report.fact("WebAssembly memory of the trace's worker", &megabytes(memory));
     report.at_most("WebAssembly memory, against the JSON", memory / bytes, PAGE_MEMORY_OF_JSON, percent);
     Ok(())
+}
+
+/// Imports the file in Chromium, so many times.
+fn measure_page(file: &Path, runs: usize) -> Result<Value> {
+    let server = Server::bind(0)?;
+    let url = server.url()?;
+    // Ends with this process.
+    std::thread::spawn(move || server.run(&project::dist()));
+    println!("measuring the page in Chromium");
+    let printed = Run::new("node xtask/bench/page.mjs")
+        .arg(url)
+        .arg(file)
+        .arg(runs.to_string())
+        .env("CHROMIUM", setup::chromium()?)
+        .output()?;
+    serde_json::from_str(&printed).context("xtask/bench/page.mjs did not print JSON")
 }
 
 fn first_load(report: &mut Report, gzipped_bytes: u64) {
@@ -314,6 +377,10 @@ fn seconds(seconds: f64) -> String {
 
 fn rate(bytes_per_second: f64) -> String {
     format!("{:.0} MB/s", bytes_per_second / 1e6)
+}
+
+fn rows(rows_per_second: f64) -> String {
+    format!("{:.2} million", rows_per_second / 1e6)
 }
 
 fn percent(share: f64) -> String {

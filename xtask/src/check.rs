@@ -17,7 +17,7 @@ const CHECKS: &[Check] = &[
     ("lints, native", || Run::new("cargo clippy --workspace --all-targets -- -D warnings").run()),
     ("lints, wasm32", || {
         setup::page()?;
-        wasm::cargo("cargo clippy --lib --target wasm32-unknown-unknown -- -D warnings").run()
+        wasm::lint()
     }),
     ("Rust tests", || Run::new("cargo test").run()),
     // In its own profile, or its dependencies compile a second time.
@@ -26,7 +26,7 @@ const CHECKS: &[Check] = &[
     ("fuzzing", || fuzz::all(fuzz::Effort::Check)),
     ("setup of the browser", setup::test),
     ("page", || page::build(None)),
-    ("SIMD in the page's module", || wasm::assert_simd(&project::dist())),
+    ("SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
     // A debug build, with the examples: so the features, and with them the compiled crates, are those of the Rust tests.
     ("command line", || Run::new("cargo build --bin gpuprism --examples").run()),
     ("page in the browser", page_tests),

@@ -21,7 +21,7 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND
 
   setup [page|test|all]   install what a build of the page, or the tests, still miss
-  wasm [--out DIR]        compile the page's module and bind it into DIR (dist/pkg)
+  wasm [--out DIR]        compile the page's modules and bind them into DIR (dist/pkg)
   build [--out DIR]       make the whole page in DIR (dist) and weigh its first load
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
   test                    every check: format, lints, tests, docs, fuzzing, the page in a browser

@@ -78,7 +78,12 @@ fn weigh(dist: &Path) -> Result<()> {
         println!("{bytes:>9}  {gzipped:>9}  {name}");
     }
     let total = total_gzipped(&weights);
-    println!("{:>9}  {total:>9}  of {FIRST_LOAD_BUDGET_BYTES}\n", "together");
+    println!("{:>9}  {total:>9}  of {FIRST_LOAD_BUDGET_BYTES}", "together");
+    println!("\n{:>9}  {:>9}  fetched on demand", "bytes", "gzipped");
+    for (name, bytes, gzipped) in on_demand(dist)? {
+        println!("{bytes:>9}  {gzipped:>9}  {name}");
+    }
+    println!();
     if total > FIRST_LOAD_BUDGET_BYTES {
         bail!("the first load of the page is {total} bytes gzipped, more than {FIRST_LOAD_BUDGET_BYTES}");
     }
@@ -94,12 +99,21 @@ fn total_gzipped(weights: &[(String, u64, u64)]) -> u64 {
     weights.iter().map(|(_, _, gzipped)| gzipped).sum()
 }
 
-/// Name, size and gzipped size of every file but those fetched on demand.
+/// Every file but those fetched on demand.
 fn first_load(dist: &Path) -> Result<Vec<(String, u64, u64)>> {
+    weights(dist, |name| !is_on_demand(name))
+}
+
+fn on_demand(dist: &Path) -> Result<Vec<(String, u64, u64)>> {
+    weights(dist, is_on_demand)
+}
+
+/// Name, size and gzipped size.
+fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u64)>> {
     let mut weights = Vec::new();
     for path in files_under(dist)? {
         let name = path.strip_prefix(dist)?.to_string_lossy().into_owned();
-        if is_on_demand(&name) {
+        if !wanted(&name) {
             continue;
         }
         let bytes = fs::read(&path)?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::command::Run;
 use crate::project;
 
-/// A program that the tests need from the system.
+/// A program that the page or the tests need from the system.
 struct Tool {
     what: &'static str,
     /// An environment variable that may name the program instead.
@@ -18,6 +18,13 @@ struct Tool {
 
 const CPP: Tool =
     Tool { what: "a C++ compiler (libFuzzer is C++)", variable: None, names: &["c++"], debian_package: "g++" };
+/// GCC has no WebAssembly.
+const CLANG: Tool = Tool {
+    what: "clang (SQLite is C, and the page reads Nsight Systems exports with it)",
+    variable: Some("CC_wasm32_unknown_unknown"),
+    names: &["clang"],
+    debian_package: "clang",
+};
 const CHROMIUM: Tool = Tool {
     what: "Chromium",
     variable: Some("CHROMIUM"),
@@ -47,8 +54,13 @@ impl Tool {
     }
 }
 
-/// What building the page needs: Rust's standard library for wasm32.
+/// What building the page needs: Rust's standard library for wasm32 and a C compiler that knows it.
 pub fn page() -> Result<()> {
+    wasm_target()?;
+    tools(&[&CLANG])
+}
+
+fn wasm_target() -> Result<()> {
     if has_wasm_target()? {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The page's WebAssembly: cargo compiles it, wasm-bindgen binds it, in this process.
+//! The page's WebAssembly modules: cargo compiles them, wasm-bindgen binds them, in this process.
 
 use std::path::{Path, PathBuf};
 
@@ -18,11 +18,18 @@ pub struct Module {
     pub first_load: bool,
 }
 
-pub const MODULES: &[Module] = &[Module { stem: "gpuprism", features: &[], first_load: true }];
+pub const MODULES: &[Module] = &[
+    Module { stem: "gpuprism", features: &[], first_load: true },
+    Module { stem: "gpuprism_sqlite", features: &["sqlite"], first_load: false },
+];
 
 impl Module {
     pub fn wasm_name(&self) -> String {
         format!("{}_bg.wasm", self.stem)
+    }
+
+    fn feature_flag(&self) -> String {
+        format!("--features={}", self.features.join(","))
     }
 }
 
@@ -35,15 +42,23 @@ pub fn build(out: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Lints the library as every module has it; in the modules' profile, or SQLite compiles a second time.
+pub fn lint() -> Result<()> {
+    MODULES.iter().try_for_each(|module| {
+        cargo("cargo clippy --lib --target wasm32-unknown-unknown --profile wasm")
+            .arg(module.feature_flag())
+            .args(["--", "-D", "warnings"])
+            .run()
+    })
+}
+
 fn compile(module: &Module) -> Result<PathBuf> {
-    cargo("cargo build --lib --target wasm32-unknown-unknown --profile wasm")
-        .arg(format!("--features={}", module.features.join(",")))
-        .run()?;
+    cargo("cargo build --lib --target wasm32-unknown-unknown --profile wasm").arg(module.feature_flag()).run()?;
     Ok(project::target_dir()?.join("wasm32-unknown-unknown/wasm/gpuprism.wasm"))
 }
 
 /// A cargo command for wasm32, protected from RUSTFLAGS: they replace the flags of .cargo/config.toml, and SIMD with them.
-pub fn cargo(line: &str) -> Run {
+fn cargo(line: &str) -> Run {
     let mut run = Run::new(line);
     for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"] {
         if std::env::var_os(variable).is_some() {
