@@ -49,11 +49,14 @@ class Reader {
     return this;
   }
 
-  /** A database takes the second module, which nothing else ever fetches. */
+  /** A database and mangled names each take a module of their own, which nothing else ever fetches. */
   async open(module, file, onProgress) {
     const opened = await this.#link.request('open', { module, file }, onProgress);
-    if (opened.kind !== 'database') return opened;
-    return this.#link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file }, onProgress);
+    if (opened.kind === 'database') {
+      return this.#link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file }, onProgress);
+    }
+    if (opened.mangled) await this.#link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
+    return opened;
   }
 
   /** The report's JSON text under these options, and what memory the worker holds: {text, memory}. */

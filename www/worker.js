@@ -8,7 +8,7 @@ const PROGRESS_EVERY_BYTES = 8 * 1024 * 1024;
 const instances = [];
 let imported;
 
-serve({ open, openDatabase, analyze }, memoryBytes);
+serve({ open, openDatabase, demangle, analyze }, memoryBytes);
 
 function memoryBytes() {
   return instances.reduce((bytes, { memory }) => bytes + memory.buffer.byteLength, 0);
@@ -45,7 +45,15 @@ async function openDatabase({ module, file }, progress) {
 function opened(what) {
   imported = what;
   const kind = imported.kind();
-  return { kind, text: kind === 'trace' ? null : imported.text(), memory: memoryBytes() };
+  const mangled = imported.mangled().length > 0;
+  return { kind, mangled, text: kind === 'trace' ? null : imported.text(), memory: memoryBytes() };
+}
+
+/** Makes mangled names readable, through the module that has a demangler. */
+async function demangle({ module }) {
+  const { default: initDemangler, demangle: readable } = await import('./pkg/gpuprism_demangle.js');
+  instances.push(await initDemangler({ module_or_path: module }));
+  imported.learn(readable(imported.mangled()));
 }
 
 function analyze({ options }) {

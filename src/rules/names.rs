@@ -1,61 +1,28 @@
-//! Kernel names for people: Itanium demangling, and the short form that tables show.
+//! Kernel names for people: demangled, and in the short form that tables show.
 //!
 //! Names come from a trace and may be anything: every function here is linear in its input, bounded in depth and output,
-//! and keeps what it does not understand.
+//! and keeps what it does not understand. The demangler is the crate `gpuprism-demangle`, except in the page's first
+//! module: the page fetches the demangler when a trace needs it and hands over what it said ([`learned`]).
 
-use std::borrow::Cow;
+#[cfg(any(not(target_arch = "wasm32"), feature = "sqlite"))]
+pub use gpuprism_demangle::demangle;
+#[cfg(all(target_arch = "wasm32", not(feature = "sqlite")))]
+pub use learned::{demangle, learn};
+
+#[cfg(all(target_arch = "wasm32", not(feature = "sqlite")))]
+mod learned;
+
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::LazyLock;
 
-use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 use serde::Deserialize;
-
-/// The longest mangled kernel names (CUTLASS) have some 10,000 bytes.
-const MAX_MANGLED_BYTES: usize = 32 << 10;
-
-/// Substitutions can double a name at every step; a real name grows three to five times.
-const MAX_DEMANGLED_BYTES: usize = 256 << 10;
-
-const MAX_DEPTH: u32 = 96;
 
 /// How wide a kernel column may get, in characters.
 const MAX_SHORT_CHARS: usize = 72;
 
-/// Demangles an Itanium name (`_Z...`), AMD's kernel descriptor suffix `.kd` and clone suffixes taken off; anything else, and
-/// a name that cannot be demangled, is returned as it is.
-///
-/// ```
-/// use gpuprism::rules::names::demangle;
-/// assert_eq!(demangle("_Z6vecAddPfS_i.kd"), "vecAdd(float*, float*, int)");
-/// assert_eq!(demangle("triton_poi_fused_add_0"), "triton_poi_fused_add_0");
-/// ```
-pub fn demangle(raw: &str) -> Cow<'_, str> {
-    if !raw.starts_with("_Z") || raw.len() > MAX_MANGLED_BYTES {
-        return Cow::Borrowed(raw);
-    }
-    // No mangled character is a dot: what follows the first one names a clone or a descriptor.
-    let mangled = raw.split('.').next().unwrap_or(raw);
-    let parse = ParseOptions::default().recursion_limit(MAX_DEPTH);
-    let write = DemangleOptions::default().recursion_limit(MAX_DEPTH);
-    let mut out = Bounded(String::new());
-    match Symbol::new_with_options(mangled.as_bytes(), &parse) {
-        Ok(symbol) if symbol.structured_demangle(&mut out, &write).is_ok() => Cow::Owned(out.0),
-        _ => Cow::Borrowed(raw),
-    }
-}
-
-/// A text that refuses to grow beyond [`MAX_DEMANGLED_BYTES`].
-struct Bounded(String);
-
-impl fmt::Write for Bounded {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > MAX_DEMANGLED_BYTES {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(text);
-        Ok(())
-    }
+/// Is this an Itanium name, which [`demangle`] makes readable?
+pub fn is_mangled(raw: &str) -> bool {
+    raw.starts_with("_Z")
 }
 
 /// The form for tables: no return type, namespaces, template arguments or parameters. A wrapper that launches many different

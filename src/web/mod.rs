@@ -12,6 +12,8 @@ pub use database::read_database;
 use crate::analysis::original;
 use crate::input::Importer;
 use crate::report::{self, Report, Request, bars, chart, csv, legend, markdown, palette};
+#[cfg(not(feature = "sqlite"))]
+use crate::rules::names;
 use crate::session::{self, Choices, Opened, RuleFile};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
@@ -103,6 +105,23 @@ pub struct Imported {
 
 #[wasm_bindgen]
 impl Imported {
+    /// The mangled names of GPU ops that this module cannot read: the module `gpuprism_demangle` can.
+    pub fn mangled(&self) -> Vec<String> {
+        match &self.opened {
+            #[cfg(not(feature = "sqlite"))]
+            Opened::Trace(trace) => {
+                trace.names.iter().filter(|name| names::is_mangled(name)).map(str::to_owned).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes how those names read, in their order.
+    #[cfg(not(feature = "sqlite"))]
+    pub fn learn(&self, readable: Vec<String>) {
+        names::learn(self.mangled(), readable);
+    }
+
     /// `trace`, `report` or `rules`.
     pub fn kind(&self) -> String {
         match &self.opened {

@@ -9,18 +9,35 @@ use wasmparser::{Parser, Payload};
 use crate::command::Run;
 use crate::project;
 
-/// One build of the library for the page.
+/// One build of a crate for the page.
 pub struct Module {
+    pub package: &'static str,
     /// Names the output: `STEM.js` and `STEM_bg.wasm`.
     pub stem: &'static str,
     pub features: &'static [&'static str],
-    /// Whether the page fetches it at once; a module that waits for its input format does not count against the first load.
+    /// Whether the page fetches it at once; a module that waits for the input that needs it does not count against the
+    /// first load.
     pub first_load: bool,
+    /// Whether a trace's bytes go through it, which takes SIMD.
+    pub reads_bytes: bool,
 }
 
 pub const MODULES: &[Module] = &[
-    Module { stem: "gpuprism", features: &[], first_load: true },
-    Module { stem: "gpuprism_sqlite", features: &["sqlite"], first_load: false },
+    Module { package: "gpuprism", stem: "gpuprism", features: &[], first_load: true, reads_bytes: true },
+    Module {
+        package: "gpuprism",
+        stem: "gpuprism_sqlite",
+        features: &["sqlite"],
+        first_load: false,
+        reads_bytes: true,
+    },
+    Module {
+        package: "gpuprism-demangle",
+        stem: "gpuprism_demangle",
+        features: &["module"],
+        first_load: false,
+        reads_bytes: false,
+    },
 ];
 
 impl Module {
@@ -28,8 +45,8 @@ impl Module {
         format!("{}_bg.wasm", self.stem)
     }
 
-    fn feature_flag(&self) -> String {
-        format!("--features={}", self.features.join(","))
+    fn flags(&self) -> [String; 2] {
+        [format!("--package={}", self.package), format!("--features={}", self.features.join(","))]
     }
 }
 
@@ -46,15 +63,16 @@ pub fn build(out: &Path) -> Result<()> {
 pub fn lint() -> Result<()> {
     MODULES.iter().try_for_each(|module| {
         cargo("cargo clippy --lib --target wasm32-unknown-unknown --profile wasm")
-            .arg(module.feature_flag())
+            .args(module.flags())
             .args(["--", "-D", "warnings"])
             .run()
     })
 }
 
 fn compile(module: &Module) -> Result<PathBuf> {
-    cargo("cargo build --lib --target wasm32-unknown-unknown --profile wasm").arg(module.feature_flag()).run()?;
-    Ok(project::target_dir()?.join("wasm32-unknown-unknown/wasm/gpuprism.wasm"))
+    cargo("cargo build --lib --target wasm32-unknown-unknown --profile wasm").args(module.flags()).run()?;
+    let name = format!("{}.wasm", module.package.replace('-', "_"));
+    Ok(project::target_dir()?.join("wasm32-unknown-unknown/wasm").join(name))
 }
 
 /// A cargo command for wasm32, protected from RUSTFLAGS: they replace the flags of .cargo/config.toml, and SIMD with them.
@@ -86,9 +104,9 @@ fn bind(module: &Module, compiled: &Path, out: &Path) -> Result<()> {
         .with_context(|| format!("wasm-bindgen could not bind {} into {}", compiled.display(), out.display()))
 }
 
-/// Fails when a module under `dist` has no SIMD instruction: the event splitter would be ten times slower.
+/// Fails when a module under `dist` that reads bytes has no SIMD instruction: the event splitter would be ten times slower.
 pub fn assert_simd(dist: &Path) -> Result<()> {
-    for module in MODULES {
+    for module in MODULES.iter().filter(|module| module.reads_bytes) {
         let path = dist.join("pkg").join(module.wasm_name());
         let bytes =
             std::fs::read(&path).with_context(|| format!("cannot read {}; run `cargo xtask build`", path.display()))?;
