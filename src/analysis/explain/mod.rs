@@ -37,9 +37,11 @@ use std::collections::BTreeMap;
 /// All sections of a report, by name.
 pub type Sections = BTreeMap<String, Section>;
 
+type Answer = fn(&Context) -> Section;
+
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: [(&str, fn(&Context) -> Section); 24] = [
+    let answers: [(&str, Answer); 24] = [
         ("kernels", kernels::kernels),
         ("kernels_by_pid", kernels::kernels_by_pid),
         ("launch_storm", kernels::launch_storm),
