@@ -25,3 +25,12 @@ pub mod cli;
 pub mod web;
 
 pub use error::{Error, Result};
+
+/// The words with a capital in front, where they begin with one of `a` to `z`: tables of all the world's letters would be
+/// a thirtieth of the page's first load.
+fn capitalised(mut words: String) -> String {
+    if let Some(first) = words.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    words
+}

@@ -6,7 +6,7 @@ use super::explain::Sections;
 use super::results::{Attribution, Category, Device, Format, Kernel, Notice, Run, Severity, Totals, Wall, WallSource};
 use super::section::{Record, Section, Value};
 use crate::rules::{RuleBook, names};
-use crate::{Error, Result};
+use crate::{Error, Result, capitalised};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -182,11 +182,8 @@ fn new_section(name: &str) -> Section {
             }
         })
         .collect();
-    let words = words.join(" ");
-    let mut letters = words.chars();
-    let title = letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default();
     Section {
-        title,
+        title: capitalised(words.join(" ")),
         derived_from: "the report of nsys-llm-explainer, as it stands there".to_owned(),
         columns: columns.unwrap_or_default(),
         ..Section::default()

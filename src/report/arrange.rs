@@ -18,7 +18,7 @@ pub struct Request {
     pub sort: Option<String>,
     /// Largest first.
     pub descending: bool,
-    /// Rows with this text in any cell, upper and lower case alike; blanks part words that must all be there.
+    /// Rows with this text in any cell, `A` to `Z` in either case; blanks part words that must all be there.
     pub filter: String,
     /// Categories whose rows are left out.
     pub hidden_categories: Vec<String>,
@@ -32,7 +32,7 @@ pub fn arrange(mut table: Table, request: &Request) -> Table {
         Some(Cell::Text(name)) => request.hidden_categories.contains(name),
         _ => false,
     };
-    let words: Vec<String> = request.filter.split_whitespace().map(str::to_lowercase).collect();
+    let words: Vec<String> = request.filter.split_ascii_whitespace().map(str::to_ascii_lowercase).collect();
     table.rows.retain(|row| !hidden(row) && matches(row, &words));
     if table.rows.len() < all {
         table.totals = None;
@@ -45,7 +45,7 @@ pub fn arrange(mut table: Table, request: &Request) -> Table {
 }
 
 fn matches(row: &[Cell], words: &[String]) -> bool {
-    let has = |word: &String| row.iter().any(|cell| texts(cell).any(|text| text.to_lowercase().contains(word)));
+    let has = |word: &String| row.iter().any(|cell| texts(cell).any(|text| text.to_ascii_lowercase().contains(word)));
     words.iter().all(has)
 }
 

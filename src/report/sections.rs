@@ -9,6 +9,7 @@ use super::table::{Cell, Column, Figure, Gap, Kind, Table};
 use super::{Report, is_fixed, table as find_table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
+use crate::capitalised;
 use crate::rules::names;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -258,9 +259,7 @@ pub(super) fn title(key: &str) -> String {
     let percent = has_word(stem, "pct") || has_word(stem, "fraction");
     let parts = stem.split('_').filter(|part| !(percent && ["pct", "fraction"].contains(part)));
     let words: Vec<&str> = parts.map(|part| WORDS.words.get(part).map_or(part, String::as_str)).collect();
-    let words = words.join(" ");
-    let mut letters = words.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    capitalised(words.join(" "))
 }
 
 #[cfg(test)]

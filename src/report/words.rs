@@ -5,6 +5,7 @@ use super::format::{self, duration, grouped, percent};
 use super::table::Table;
 use super::tables::severity;
 use crate::analysis::results::{Attribution, Format, Run, WallSource};
+use crate::capitalised;
 
 /// So many runs are told apart in a sentence each; beyond that the chart is the better verdict.
 const RUNS_IN_WORDS: usize = 3;
@@ -15,7 +16,7 @@ const CATEGORIES_IN_WORDS: usize = 3;
 pub fn verdict(report: &Report) -> String {
     let several = report.runs.len() > 1;
     let sentences = report.labels().into_iter().zip(&report.runs).take(RUNS_IN_WORDS).map(|(label, run)| {
-        if several { format!("{label}: {}", short_verdict(run)) } else { capitalised(&run_verdict(run)) }
+        if several { format!("{label}: {}", short_verdict(run)) } else { capitalised(run_verdict(run)) }
     });
     let mut sentences: Vec<String> = sentences.collect();
     match report.runs.len().checked_sub(RUNS_IN_WORDS) {
@@ -64,11 +65,6 @@ fn wall_word(run: &Run) -> &'static str {
         WallSource::Given => "wall time given",
         WallSource::RaisedToBusy => "busy time, which stands in for the wall time",
     }
-}
-
-fn capitalised(sentence: &str) -> String {
-    let mut letters = sentence.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// One line of facts about a run.

@@ -1,7 +1,7 @@
 //! The person's own phases: a JSON object of phase -> pattern or list of patterns, in the shape of nsys-llm-explainer.
 //!
-//! A pattern `re:...` is a regex, searched in the name without its outer blanks; any other is a part of the name,
-//! whatever its case. The first phase of the file that has a pattern in a name is the name's phase.
+//! A pattern `re:...` is a regex, searched in the name without its outer blanks; any other is a part of the name, `A` to
+//! `Z` in either case. The first phase of the file that has a pattern in a name is the name's phase.
 
 use super::file::{MAX_FILE_BYTES, MAX_RULES, read_json};
 use super::json::Json;
@@ -68,7 +68,7 @@ impl PhaseMap {
     /// The index in [`PhaseMap::names`] of the name's phase.
     pub fn phase_of(&self, name: &str) -> Option<usize> {
         let name = name.trim();
-        let (searched, small) = (Name::new(name), name.to_lowercase());
+        let (searched, small) = (Name::new(name), name.to_ascii_lowercase());
         let hits = |pattern: &Pattern| match pattern {
             Pattern::Regex(regex) => regex.is_match(&searched),
             Pattern::Part(part) => small.contains(part.as_str()),
@@ -108,7 +108,7 @@ fn pattern(place: &str, text: &str) -> Result<Pattern> {
     if text.trim().is_empty() || text == "re:" {
         return Err(Error::rules(place(), "an empty pattern would stand in every name"));
     }
-    let Some(regex) = text.strip_prefix("re:") else { return Ok(Pattern::Part(text.trim().to_lowercase())) };
+    let Some(regex) = text.strip_prefix("re:") else { return Ok(Pattern::Part(text.trim().to_ascii_lowercase())) };
     let matcher = Matcher::new(regex);
     let matcher = matcher.map_err(|why| Error::rules(place(), format!("not a regex that can be used: {why}")));
     matcher.map(Pattern::Regex)

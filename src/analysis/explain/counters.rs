@@ -35,7 +35,7 @@ const ROOFLINE_ROWS: usize = 40;
 
 /// Does the name hold one of these words?
 fn says(name: &str, words: &[String]) -> bool {
-    let name = name.to_lowercase();
+    let name = name.to_ascii_lowercase();
     words.iter().any(|word| name.contains(word.as_str()))
 }
 

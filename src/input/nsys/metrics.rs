@@ -57,7 +57,7 @@ fn names(import: &mut Import<'_>) -> CounterNames {
     let Some(table) = import.schema.find(&METRIC_NAMES) else { return names };
     let read = import.scanner.scan(table, &[&["typeId"], &["metricId"], &["metricName"]], &mut |cells| {
         if let (Some(metric), Some(name)) = (cells.int(1), cells.text(2)) {
-            let lower = name.to_lowercase();
+            let lower = name.to_ascii_lowercase();
             if KEPT.iter().any(|part| lower.contains(part)) {
                 names.insert((cells.int(0), metric), name.into_owned());
             }
