@@ -6,6 +6,7 @@
 mod common;
 mod example;
 mod explain;
+mod fixture;
 mod graph;
 mod hostile;
 mod nsys;
