@@ -201,7 +201,12 @@ fn evenly(nth: usize, wanted: usize, all: usize) -> usize {
 
 fn no_nvlink(context: &Context, title: &str, columns: &[&str]) -> Section {
     let recapture = recapture::command(context.trace.format, Lacks::LinkCounters);
-    Section::missing(title, columns, "The trace holds no samples of NVLink counters.", &recapture)
+    Section::missing(
+        title,
+        columns,
+        "The trace holds no samples of NVLink counters. Of the sets that the first command lists take one with NVLink for SET.",
+        &recapture,
+    )
 }
 
 fn nvlink_section(series: &[(&MetricSeries, &[(Ns, Ns)])], title: &str, columns: &[&str]) -> Section {

@@ -19,9 +19,9 @@ pub(super) enum Lacks {
 
 const PROFILE: &str = "nsys profile --trace=cuda,nvtx,osrt --sample=none --cpuctxsw=none \
      --cuda-trace-scope=process-tree --cuda-graph-trace=node -o trace CMD";
-const PROFILE_METRICS: &str = "nsys profile --gpu-metrics-set=help (lists the sets; take one with NVLink for SET), then, \
-     as root: nsys profile --trace=cuda,nvtx,osrt --cuda-graph-trace=node --gpu-metrics-devices=all \
-     --gpu-metrics-set=SET --gpu-metrics-frequency=10000 -o trace CMD";
+/// The first command lists the sets; SET in the second is one of them that has NVLink. Sampling takes root.
+const PROFILE_METRICS: &str = "nsys profile --gpu-metrics-set=help; sudo nsys profile --trace=cuda,nvtx,osrt \
+     --cuda-graph-trace=node --gpu-metrics-devices=all --gpu-metrics-set=SET --gpu-metrics-frequency=10000 -o trace CMD";
 const EXPORT: &str =
     "nsys export --type sqlite --output trace.sqlite --force-overwrite=true --lazy=false trace.nsys-rep";
 
