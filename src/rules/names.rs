@@ -2,7 +2,7 @@
 //!
 //! Names come from a trace and may be anything: every function here is linear in its input, bounded in depth and output,
 //! and keeps what it does not understand. The demangler is the crate `gpuprism-demangle`, except in the page's first
-//! module: the page fetches the demangler when a trace needs it and hands over what it said ([`learned`]).
+//! module: the page fetches the demangler when a trace needs it and hands over what it said (`learned`).
 
 #[cfg(any(not(target_arch = "wasm32"), feature = "sqlite"))]
 pub use gpuprism_demangle::demangle;
