@@ -1,7 +1,8 @@
 //! What the sections count with: sums per key in one pass, exact percentiles, and time that spans cover together.
 
+use super::intervals::interpolate;
 use crate::analysis::section::Value;
-use crate::ordering::order;
+use crate::ordering::{InOrder, order};
 use crate::trace::{GpuOp, Ns, OpKind, Trace};
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
@@ -147,65 +148,74 @@ pub(super) fn kernels(trace: &Trace) -> impl Iterator<Item = GpuOp> + Clone {
     trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel)
 }
 
-/// Durations of kernels by group, each group sorted; eight bytes a kernel.
+/// Durations of kernels by group, each group sorted; four bytes a kernel.
 #[derive(Debug)]
 pub(super) struct Durations {
-    /// Where each group ends.
-    ends: Vec<usize>,
-    sorted: Vec<i64>,
+    /// Where each group ends in `short`.
+    ends: Vec<u32>,
+    short: Vec<u32>,
+    /// Group and duration of those that do not fit 32 bits, some four seconds.
+    long: Vec<(u32, i64)>,
 }
 
 impl Durations {
     /// `group` tells the group of a kernel, below `groups`; `None` leaves it out. It is asked twice.
     pub(super) fn of_kernels(trace: &Trace, groups: usize, group: &dyn Fn(&GpuOp) -> Option<u32>) -> Self {
-        let grouped = || kernels(trace).filter_map(|op| Some((group(&op)? as usize, op.duration.0)));
-        let mut ends = vec![0; groups];
-        grouped().for_each(|(group, _)| ends.get_mut(group).into_iter().for_each(|count| *count += 1));
+        let grouped = || kernels(trace).filter_map(|op| Some((group(&op)?, op.duration.0)));
+        let (mut ends, mut long) = (vec![0_u32; groups], Vec::new());
+        for (group, duration) in grouped() {
+            match ends.get_mut(group as usize) {
+                Some(count) if u32::try_from(duration).is_ok() => *count += 1,
+                _ => long.push((group, duration)),
+            }
+        }
         let mut all = 0;
         for end in &mut ends {
             (*end, all) = (all, all + *end);
         }
-        let mut sorted = vec![0; all];
+        let mut short = vec![0_u32; all as usize];
         for (group, duration) in grouped() {
-            let Some(end) = ends.get_mut(group) else { continue };
-            sorted.get_mut(*end).into_iter().for_each(|slot| *slot = duration);
+            let (Ok(duration), Some(end)) = (u32::try_from(duration), ends.get_mut(group as usize)) else { continue };
+            if let Some(slot) = short.get_mut(*end as usize) {
+                *slot = duration;
+            }
             *end += 1;
         }
-        let mut durations = Self { ends, sorted };
+        let mut durations = Self { ends, short, long };
         durations.sort();
         durations
     }
 
     fn sort(&mut self) {
-        let (mut rest, mut start) = (self.sorted.as_mut_slice(), 0);
+        let (mut rest, mut start) = (self.short.as_mut_slice(), 0);
         for &end in &self.ends {
-            let Some((group, others)) = rest.split_at_mut_checked(end - start) else { break };
+            let Some((group, others)) = rest.split_at_mut_checked((end - start) as usize) else { break };
             group.sort_unstable();
             (rest, start) = (others, end);
         }
+        self.long.order_by(|a, b| a.cmp(b));
     }
 
     /// This percentile of the group's durations in microseconds; `Null` for an empty group.
-    pub(super) fn percentile_us(&self, group: usize, percent: usize) -> Value {
+    pub(super) fn percentile_us(&self, group: usize, percent: u64) -> Value {
         Value::from(self.percentile_ns(group, percent).map(|ns| ns / 1e3))
     }
 
     /// Linear interpolation at `percent/100 * (n - 1)`.
-    pub(super) fn percentile_ns(&self, group: usize, percent: usize) -> Option<f64> {
+    pub(super) fn percentile_ns(&self, group: usize, percent: u64) -> Option<f64> {
         let start = if group == 0 { 0 } else { *self.ends.get(group - 1)? };
-        percentile(self.sorted.get(start..*self.ends.get(group)?)?, percent)
+        let short = self.short.get(start as usize..*self.ends.get(group)? as usize)?;
+        let group = group as u32;
+        let first = self.long.partition_point(|long| long.0 < group);
+        let last = self.long.partition_point(|long| long.0 <= group);
+        let long = self.long.get(first..last)?;
+        // Whatever is long comes after whatever is short.
+        let at = |place: usize| match short.get(place) {
+            Some(&short) => Some(i64::from(short)),
+            None => long.get(place - short.len()).map(|long| long.1),
+        };
+        interpolate(short.len() + long.len(), percent, &at)
     }
-}
-
-/// This percentile of sorted values by linear interpolation at `percent/100 * (n - 1)`; `None` of none.
-pub(super) fn percentile(sorted: &[i64], percent: usize) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    // In two steps, as `percent * last` need not fit 32 bits.
-    let place = last % 100 * percent.min(100);
-    let (below, part) = (last / 100 * percent.min(100) + place / 100, place % 100);
-    let low = *sorted.get(below)?;
-    let high = *sorted.get(below + 1).unwrap_or(&low);
-    Some(low as f64 + high.saturating_sub(low) as f64 * part as f64 / 100.0)
 }
 
 #[cfg(test)]
@@ -215,7 +225,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// `q * (n - 1)` and its neighbours, from the definition.
-    fn naive(mut values: Vec<i64>, percent: usize) -> Option<f64> {
+    fn naive(mut values: Vec<i64>, percent: u64) -> Option<f64> {
         values.sort_unstable();
         let place = percent as f64 * values.len().checked_sub(1)? as f64 / 100.0;
         let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
