@@ -3,7 +3,7 @@
 use gpuprism::analysis::results::Attribution;
 use gpuprism::analysis::{Options, analyze};
 use gpuprism::input::{Imported, Importer};
-use gpuprism::report::{Report, TABLES, csv, html_page, markdown, table, terminal::terminal};
+use gpuprism::report::{Report, csv, groups, html_page, markdown, table, terminal::terminal};
 use gpuprism::rules::{RuleBook, RuleSet};
 use gpuprism::trace::Trace;
 use std::sync::LazyLock;
@@ -34,7 +34,7 @@ pub fn report(pieces: &[&[u8]]) {
     let report = Report::new(runs.into());
     let json = report.json();
     assert_eq!(Report::read("fuzz", &json).unwrap().json(), json);
-    for (id, _) in TABLES {
+    for id in groups(&report).iter().flat_map(|group| &group.tables) {
         csv(&table(&report, id, None).unwrap());
     }
     markdown(&report);
