@@ -5,11 +5,11 @@
 use super::explain::Sections;
 use super::results::{Attribution, Category, Device, Format, Kernel, Notice, Run, Severity, Totals, Wall, WallSource};
 use super::section::{Record, Section, Value};
+use crate::ordering::{ByKey, InOrder};
 use crate::rules::{RuleBook, names};
 use crate::{Error, Result, capitalised};
 use serde::Deserialize;
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// One table of the original and the section that is the same here.
@@ -143,7 +143,8 @@ pub fn read_series(label: &str, text: &str) -> Result<Run> {
         section.limits.push(format!("{unreadable} lines of the file could not be read"));
     }
     let mut run = read(label, "{}")?;
-    run.sections = Sections::from([(SERIES.to_owned(), section)]);
+    run.sections.clear();
+    run.sections.insert(SERIES.to_owned(), section);
     Ok(run)
 }
 
@@ -322,30 +323,29 @@ fn ms(row: &Record, key: &str) -> i64 {
 /// The listed kernels, by name, with the busy time divided in proportion to their durations.
 fn kernels(sections: &Sections, busy: &Busy) -> (Vec<Kernel>, Vec<Category>) {
     let rows = sections.get("kernels").map_or(&[][..], |section| &section.rows);
-    let mut sums: BTreeMap<&str, (u64, i64, f64, f64)> = BTreeMap::new();
+    let mut sums: ByKey<&str, (u64, i64, f64, f64)> = ByKey::new();
     for row in rows {
         let number = |key: &str| row.get(key).and_then(Value::number).unwrap_or_default();
-        let sum = sums.entry(row.get("kernel_name").and_then(Value::text).unwrap_or_default()).or_insert((
-            0,
-            0,
-            f64::MAX,
-            0.0,
-        ));
-        sum.0 = sum.0.saturating_add(number("call_count") as u64);
-        sum.1 = sum.1.saturating_add((number("total_time_ns") as i64).max(0));
-        sum.2 = sum.2.min(number("min_duration_us"));
-        sum.3 = sum.3.max(number("max_duration_us"));
+        let name = row.get("kernel_name").and_then(Value::text).unwrap_or_default();
+        sums.change(name, (0, 0, f64::MAX, 0.0), |sum| {
+            sum.0 = sum.0.saturating_add(number("call_count") as u64);
+            sum.1 = sum.1.saturating_add((number("total_time_ns") as i64).max(0));
+            sum.2 = sum.2.min(number("min_duration_us"));
+            sum.3 = sum.3.max(number("max_duration_us"));
+        });
     }
-    let listed: i64 = sums.values().fold(0, |all: i64, sum| all.saturating_add(sum.1));
+    let listed: i64 = sums.0.iter().fold(0, |all: i64, (_, sum)| all.saturating_add(sum.1));
     let all = busy.kernel_ns.max(listed);
     if all > listed {
-        sums.insert(REST, (0, all - listed, 0.0, 0.0));
+        let rest = (0, all - listed, 0.0, 0.0);
+        sums.change(REST, rest, |sum| *sum = rest);
     }
     let union = busy.union_ns().min(all);
     let rules = RuleBook::embedded().select("gpuprism", "default");
     let mut kernels: Vec<Kernel> = sums
+        .0
         .iter()
-        .map(|(&name, &(count, duration_ns, min_us, max_us))| {
+        .map(|&(name, (count, duration_ns, min_us, max_us))| {
             let demangled = names::demangle(name);
             let elapsed_ns = part(union, duration_ns, all);
             let category = rules.as_ref().map_or("misc", |rules| rules.category(name, &demangled)).to_owned();
@@ -371,14 +371,16 @@ fn kernels(sections: &Sections, busy: &Busy) -> (Vec<Kernel>, Vec<Category>) {
 }
 
 fn categories(kernels: &[Kernel], busy: &Busy) -> Vec<Category> {
-    let mut sums: BTreeMap<&str, (u64, i64, i64)> = BTreeMap::new();
+    let mut sums: ByKey<&str, (u64, i64, i64)> = ByKey::new();
     for kernel in kernels {
-        let sum = sums.entry(&kernel.category).or_default();
-        *sum =
-            (sum.0 + kernel.count, sum.1.saturating_add(kernel.duration_ns), sum.2.saturating_add(kernel.elapsed_ns));
+        sums.change(&kernel.category, (0, 0, 0), |sum| {
+            sum.0 += kernel.count;
+            sum.1 = sum.1.saturating_add(kernel.duration_ns);
+            sum.2 = sum.2.saturating_add(kernel.elapsed_ns);
+        });
     }
-    let elapsed = sums.values().fold(0, |all: i64, sum| all.saturating_add(sum.2));
-    let category = |(&name, &(count, duration_ns, elapsed_ns)): (&&str, &(u64, i64, i64))| Category {
+    let elapsed = sums.0.iter().fold(0, |all: i64, (_, sum)| all.saturating_add(sum.2));
+    let category = |&(name, (count, duration_ns, elapsed_ns)): &(&str, (u64, i64, i64))| Category {
         category: name.to_owned(),
         count,
         duration_ns,
@@ -388,8 +390,8 @@ fn categories(kernels: &[Kernel], busy: &Busy) -> Vec<Category> {
         elapsed_share: share(elapsed_ns, elapsed),
         bar_share: share(elapsed_ns, busy.bar_ns()),
     };
-    let mut categories: Vec<Category> = sums.iter().map(category).collect();
-    categories.sort_by_key(|category| std::cmp::Reverse(category.elapsed_ns));
+    let mut categories: Vec<Category> = sums.0.iter().map(category).collect();
+    categories.order_by_key(|category| std::cmp::Reverse(category.elapsed_ns));
     categories
 }
 

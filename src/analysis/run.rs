@@ -4,11 +4,10 @@ use super::explain::{Context, explain};
 use super::notices;
 use super::overlap::{Owned, share_out, union_of_all, unions};
 use super::results::{Attribution, Category, Device, Kernel, Run, Totals, Wall, WallSource};
-use crate::ordering::InOrder;
+use crate::ordering::{ByKey, InOrder};
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{PhaseMap, RuleSet, names};
 use crate::trace::{Ns, OpKind, Trace};
-use std::collections::BTreeMap;
 
 /// What the person chose for a run.
 #[derive(Debug, Clone)]
@@ -133,9 +132,9 @@ fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &Owned, cou
 }
 
 fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category> {
-    let mut sums: BTreeMap<&str, Category> = BTreeMap::new();
+    let mut sums = ByKey::new();
     for kernel in kernels {
-        let sum = sums.entry(&kernel.category).or_insert_with(|| Category {
+        let first = Category {
             category: kernel.category.clone(),
             count: 0,
             duration_ns: 0,
@@ -144,14 +143,16 @@ fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category>
             fair_ns: 0,
             elapsed_share: 0.0,
             bar_share: 0.0,
+        };
+        sums.change(kernel.category.as_str(), first, |sum: &mut Category| {
+            sum.count += kernel.count;
+            sum.duration_ns = sum.duration_ns.saturating_add(kernel.duration_ns);
+            sum.elapsed_ns = sum.elapsed_ns.saturating_add(kernel.elapsed_ns);
+            sum.exclusive_ns = sum.exclusive_ns.saturating_add(kernel.exclusive_ns);
+            sum.fair_ns = sum.fair_ns.saturating_add(kernel.fair_ns);
         });
-        sum.count += kernel.count;
-        sum.duration_ns = sum.duration_ns.saturating_add(kernel.duration_ns);
-        sum.elapsed_ns = sum.elapsed_ns.saturating_add(kernel.elapsed_ns);
-        sum.exclusive_ns = sum.exclusive_ns.saturating_add(kernel.exclusive_ns);
-        sum.fair_ns = sum.fair_ns.saturating_add(kernel.fair_ns);
     }
-    let mut categories: Vec<Category> = sums.into_values().collect();
+    let mut categories: Vec<Category> = sums.0.into_iter().map(|(_, category)| category).collect();
     for category in &mut categories {
         category.elapsed_share = share(category.elapsed_ns, elapsed_ns);
         category.bar_share = share(category.elapsed_ns, bar_ns);

@@ -6,6 +6,7 @@ use super::format::figure;
 use super::table::Cell;
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Value};
+use crate::ordering::InOrder;
 use serde::Serialize;
 
 /// One finding, ready to be written.
@@ -35,7 +36,7 @@ pub fn findings(report: &Report) -> Vec<Finding<'_>> {
         found.extend(rows(run).iter().map(cost_ms).zip(named));
     }
     if labels.len() > 1 {
-        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        found.order_by(|a, b| b.0.total_cmp(&a.0));
     }
     found.into_iter().map(|(_, finding)| finding).collect()
 }

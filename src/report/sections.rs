@@ -10,6 +10,7 @@ use super::{Report, is_fixed, table as find_table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::capitalised;
+use crate::ordering::InOrder;
 use crate::rules::names;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -66,7 +67,7 @@ pub fn groups(report: &Report) -> Vec<Group> {
     let sections = report.runs.iter().flat_map(|run| run.sections.keys());
     let mut others: Vec<String> =
         sections.map(|name| table_id(name).to_owned()).filter(|id| !known_tables().any(|known| known == id)).collect();
-    others.sort();
+    others.order_by(|a, b| a.cmp(b));
     others.dedup();
     if let Some(last) = groups.last_mut() {
         last.tables.extend(others);
@@ -78,7 +79,7 @@ pub fn groups(report: &Report) -> Vec<Group> {
 /// All tables of a report: what costs most, where the time went, then the sections that explain it, group by group.
 pub fn all_tables(report: &Report) -> Vec<Table> {
     let mut ids: Vec<String> = groups(report).into_iter().flat_map(|group| group.tables).collect();
-    ids.sort_by_key(|id| (id != "critical_path", !is_fixed(id)));
+    ids.order_by_key(|id| (id != "critical_path", !is_fixed(id)));
     ids.iter().filter_map(|id| find_table(report, id, None)).collect()
 }
 

@@ -4,9 +4,8 @@ use super::intervals::{Activity, Hidden, each_gap, sweep};
 use super::recapture::{self, Lacks};
 use super::{Context, NameKind, labels};
 use crate::analysis::section::{Section, Value};
-use crate::ordering::InOrder;
+use crate::ordering::{ByKey, InOrder};
 use crate::trace::{Collective, DeviceId, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
-use std::collections::BTreeMap;
 
 const TITLE: &str = "Collectives";
 const SKEW_TITLE: &str = "Collectives by rank";
@@ -69,7 +68,7 @@ struct Collectives {
     /// By operation: the first kernel's name.
     example: Vec<NameId>,
     messages: Vec<Messages>,
-    cells: BTreeMap<(NameId, Unit), Tally>,
+    cells: ByKey<(NameId, Unit), Tally>,
 }
 
 /// The operation of every communication kernel.
@@ -128,44 +127,47 @@ impl Collectives {
             example: vec![NameId(0); names.len()],
             messages: vec![Messages::default(); names.len()],
             operations: names,
-            cells: BTreeMap::new(),
+            cells: ByKey::new(),
         };
         for (at, op) in operations.kernels() {
             let Some((operation, message)) = operations.of(at, op.name) else { continue };
-            let cell = found.cells.entry((operation, (op.process, op.device))).or_default();
-            cell.add(Tally { count: 1, total: op.duration, longest: op.duration });
-            if let (1, Some(example)) = (cell.count, found.example.get_mut(operation.0 as usize)) {
+            let count = found.cells.change((operation, (op.process, op.device)), Tally::default(), |cell| {
+                cell.add(Tally { count: 1, total: op.duration, longest: op.duration });
+                cell.count
+            });
+            if let (1, Some(example)) = (count, found.example.get_mut(operation.0 as usize)) {
                 *example = op.name;
             }
             if let (Some(message), Some(messages)) = (message, found.messages.get_mut(operation.0 as usize)) {
                 messages.add(message, bus_factor(found.operations.get(operation), message.ranks), op.duration);
             }
         }
-        (!found.cells.is_empty()).then_some(found)
+        (!found.cells.0.is_empty()).then_some(found)
     }
 
     /// Sums over what `key` makes the same.
-    fn by<K: Ord>(&self, key: &dyn Fn(NameId, Unit) -> K) -> BTreeMap<K, Tally> {
-        let mut sums: BTreeMap<K, Tally> = BTreeMap::new();
-        for (&(operation, unit), cell) in &self.cells {
-            sums.entry(key(operation, unit)).or_default().add(*cell);
+    fn by<K: Ord>(&self, key: &dyn Fn(NameId, Unit) -> K) -> Vec<(K, Tally)> {
+        let mut sums = ByKey::new();
+        for &((operation, unit), cell) in &self.cells.0 {
+            sums.change(key(operation, unit), Tally::default(), |sum| sum.add(cell));
         }
-        sums
+        sums.0
     }
 
-    fn by_operation(&self) -> BTreeMap<&str, (NameId, Tally)> {
-        let mut sums: BTreeMap<&str, (NameId, Tally)> = BTreeMap::new();
-        for (&(operation, _), cell) in &self.cells {
-            let sum = sums.entry(self.operations.get(operation)).or_insert((operation, Tally::default()));
-            sum.1.add(*cell);
+    fn by_operation(&self) -> Vec<(&str, (NameId, Tally))> {
+        let mut sums = ByKey::new();
+        for &((operation, _), cell) in &self.cells.0 {
+            let first = (operation, Tally::default());
+            sums.change(self.operations.get(operation), first, |sum: &mut (NameId, Tally)| sum.1.add(cell));
         }
-        sums
+        sums.0
     }
 
     /// Who took part, by the label that people know a rank by.
-    fn by_label(&self, trace: &Trace) -> BTreeMap<(NameId, String), Tally> {
-        let units: Vec<Unit> = self.by(&|_, unit| unit).into_keys().collect();
-        let labels: BTreeMap<Unit, String> = units.iter().map(|unit| (*unit, label(trace, *unit, &units))).collect();
+    fn by_label(&self, trace: &Trace) -> Vec<((NameId, String), Tally)> {
+        let units: Vec<Unit> = self.by(&|_, unit| unit).into_iter().map(|(unit, _)| unit).collect();
+        // In the order of the units, so that they can be searched.
+        let labels = ByKey(units.iter().map(|unit| (*unit, label(trace, *unit, &units))).collect());
         self.by(&|operation, unit| (operation, labels.get(&unit).cloned().unwrap_or_default()))
     }
 }
@@ -229,7 +231,7 @@ pub(super) fn nccl_ops(context: &Context) -> Section {
         .limit("Time of a kernel counts its wait for other ranks; rates are therefore those that the program got.")
         .limit("exposed_ms is time in which the kernel's device runs nothing but communication.");
     let stragglers = stragglers(&found, trace);
-    let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation().into_iter().collect();
+    let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation();
     rows.order_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
     for (_, (operation, tally)) in &rows {
         let hidden = hidden.get(operation.0 as usize).copied().unwrap_or_default();
@@ -278,13 +280,15 @@ fn op_row(
 }
 
 /// By operation, who spent most time in it.
-fn stragglers(found: &Collectives, trace: &Trace) -> BTreeMap<NameId, (Tally, String)> {
-    let mut slowest: BTreeMap<NameId, (Tally, String)> = BTreeMap::new();
+fn stragglers(found: &Collectives, trace: &Trace) -> ByKey<NameId, (Tally, String)> {
+    let mut slowest = ByKey::new();
     for ((operation, label), tally) in found.by_label(trace) {
-        let slower = |(other, _): &(Tally, String)| (tally.total, tally.longest) >= (other.total, other.longest);
-        if slowest.get(&operation).is_none_or(slower) {
-            slowest.insert(operation, (tally, label));
-        }
+        // Of a new operation nothing is slower, as the first tally is empty.
+        slowest.change(operation, (Tally::default(), String::new()), |slowest: &mut (Tally, String)| {
+            if (tally.total, tally.longest) >= (slowest.0.total, slowest.0.longest) {
+                *slowest = (tally, label);
+            }
+        });
     }
     slowest
 }
@@ -345,14 +349,15 @@ pub(super) fn nccl_rank_skew(context: &Context) -> Section {
 pub(super) fn nccl_by_pid(context: &Context) -> Section {
     let trace = context.trace;
     let Some(found) = Collectives::of(context) else { return missing(context, PID_TITLE, &PID_COLUMNS) };
-    let mut top: BTreeMap<ProcessId, (Ns, &str)> = BTreeMap::new();
+    let mut top = ByKey::new();
     for ((process, operation), tally) in found.by(&|operation, unit| (unit.0, operation)) {
-        let best = top.entry(process).or_insert((Ns(-1), ""));
-        if tally.total > best.0 {
-            *best = (tally.total, found.operations.get(operation));
-        }
+        top.change(process, (Ns(-1), ""), |best: &mut (Ns, &str)| {
+            if tally.total > best.0 {
+                *best = (tally.total, found.operations.get(operation));
+            }
+        });
     }
-    let mut rows: Vec<(ProcessId, Tally)> = found.by(&|_, unit| unit.0).into_iter().collect();
+    let mut rows: Vec<(ProcessId, Tally)> = found.by(&|_, unit| unit.0);
     rows.order_by_key(|(_, tally)| std::cmp::Reverse((tally.total, tally.count)));
     let mut section = section(context, PID_TITLE, &PID_COLUMNS);
     for (process, tally) in rows {

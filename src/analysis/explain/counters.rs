@@ -7,9 +7,8 @@ use super::intervals::{Windows, communication_windows};
 use super::recapture::{self, Lacks};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
-use crate::ordering::InOrder;
+use crate::ordering::{ByKey, InOrder};
 use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind};
-use std::collections::BTreeMap;
 
 const NVLINK_TITLE: &str = "NVLink during collectives";
 const SERIES_TITLE: &str = "NVLink over time";
@@ -280,12 +279,13 @@ fn instances(context: &Context) -> Vec<Done> {
 
 /// Visits the kernels by start with the part of each that no earlier one of its name on its device covers.
 fn each_piece(context: &Context, device: Option<DeviceId>, visit: &mut dyn FnMut(&GpuOp, Ns, Ns)) {
-    let mut reach: BTreeMap<(NameId, DeviceId), Ns> = BTreeMap::new();
+    let mut reach = ByKey::new();
     let kernels = context.trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel);
     for op in kernels.filter(|op| device.is_none_or(|device| op.device == device)) {
-        let reach = reach.entry((op.name, op.device)).or_insert(op.start);
-        visit(&op, op.start.max(*reach), op.end());
-        *reach = (*reach).max(op.end());
+        reach.change((op.name, op.device), op.start, |reach: &mut Ns| {
+            visit(&op, op.start.max(*reach), op.end());
+            *reach = (*reach).max(op.end());
+        });
     }
 }
 
