@@ -15,6 +15,7 @@ pub(super) fn of(trace: &Trace, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
     notices.extend(wall_raised(wall, given));
     notices.extend(endless_window(wall));
     notices.extend(merged_ranks(trace));
+    notices.extend(doubtful_processes(trace));
     notices.extend(overlap_on_a_stream(trace));
     notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     notices
@@ -199,6 +200,45 @@ fn merged_ranks(trace: &Trace) -> Option<Notice> {
             "Clocks of ranks differ: compare ranks by their own totals.",
         )
     })
+}
+
+/// An export may lack the process of its kernels, or hold it in a form that no version is known to write.
+fn doubtful_processes(trace: &Trace) -> Option<Notice> {
+    /// Beyond what an operating system gives out: a packed number that was not unpacked.
+    const LARGEST_PID: i64 = 10_000_000;
+    const MOST: f64 = 0.8;
+    if trace.format != Format::NsysSqlite || trace.gpu_ops.is_empty() {
+        return None;
+    }
+    let pid = |process: ProcessId| trace.processes.get(process.0 as usize).map_or(0, |process| process.pid);
+    let mut ops = vec![0_u64; trace.processes.len()];
+    for op in trace.gpu_ops.iter() {
+        ops.get_mut(op.process.0 as usize).into_iter().for_each(|count| *count += 1);
+    }
+    let of = |wanted: &dyn Fn(i64) -> bool| -> u64 {
+        let processes = trace.processes.iter().zip(&ops);
+        processes.filter(|(process, _)| wanted(process.pid)).map(|(_, count)| count).sum()
+    };
+    let (unknown, packed) = (of(&|pid| pid <= 0), of(&|pid| pid > LARGEST_PID));
+    let with_ops = ops.iter().filter(|count| **count > 0).count();
+    let mut callers: Vec<i64> = trace.threads.iter().map(|thread| pid(thread.process)).collect();
+    callers.order_by(|a, b| a.cmp(b));
+    callers.dedup();
+    let share = (unknown + packed) as f64 / trace.gpu_ops.len() as f64;
+    let why = if share >= MOST {
+        format!("{} without a plausible process", counted(unknown + packed, "GPU op", "GPU ops"))
+    } else if with_ops == 1 && callers.len() > 1 && trace.gpu_ops.launches().all(|launch| launch.is_none()) {
+        format!("all GPU ops belong to one process, the calls to {}, and none launched an op", callers.len())
+    } else {
+        return None;
+    };
+    Some(notice(
+        Severity::Warning,
+        "doubtful_processes",
+        unknown + packed,
+        why,
+        "What is said by process, and which call launched which op, is not to be relied on. Export again with a newer nsys.",
+    ))
 }
 
 /// Kernels that overlap on their own stream are real (programmatic dependent launch) or clock artefacts; viewers that

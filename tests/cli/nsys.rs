@@ -1,7 +1,8 @@
 //! Nsight Systems exports and reports through the whole program.
 
-use crate::common::nsys::{Generation, decode_loop};
+use crate::common::nsys::{Generation, decode_loop, golden};
 use crate::common::{directory, gpuprism, json_runs, printed};
+use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -146,4 +147,26 @@ fn an_nsys_that_fails_or_leaves_a_stale_export_is_told() {
     }
     let said = gpuprism(&folder, ["report", "run.nsys-rep", "--nsys_cmd", "./no_such_nsys"]);
     assert!(said.status == 1 && said.stderr.lines().count() == 1 && said.stderr.contains("--nsys_cmd"), "{said:?}");
+}
+
+#[test]
+fn processes_that_cannot_be_right_are_doubted() {
+    let folder = directory("nsys_processes");
+    let codes = |name: &str, change: &str| -> Vec<Value> {
+        let connection = golden(false);
+        connection.execute_batch(change).unwrap();
+        connection.execute("VACUUM INTO ?1", [folder.join(name).to_str().unwrap()]).unwrap();
+        let run = &json_runs(&folder, &[name])[0];
+        run["notices"].as_array().unwrap().iter().map(|notice| notice["code"].clone()).collect()
+    };
+    assert!(!codes("as_it_is.sqlite", "").contains(&Value::from("doubtful_processes")));
+    for (name, change) in [
+        ("zero.sqlite", "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = 0; DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY"),
+        (
+            "one.sqlite",
+            "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = 333 << 24; DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY",
+        ),
+    ] {
+        assert!(codes(name, change).contains(&Value::from("doubtful_processes")), "{name}");
+    }
 }
