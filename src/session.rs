@@ -5,7 +5,7 @@ use crate::analysis::{self, analyze, original};
 use crate::input::{Imported, SERIES_HEAD};
 use crate::ordering::InOrder;
 use crate::report::Report;
-use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_rules};
+use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phases, looks_like_rules};
 use crate::trace::{Ns, Trace};
 use crate::{Error, Result};
 use serde::Deserialize;
@@ -19,17 +19,22 @@ pub enum Opened {
     Report(Report),
     /// A rule file, as text.
     Rules(String),
+    /// A phase map, as text.
+    Phases(String),
 }
 
-/// Tells reports and rule files apart from other JSON.
+/// Tells reports, rule files and phase maps apart from other JSON.
 ///
 /// # Errors
-/// Where the document is neither, or a report of another version.
+/// Where the document is none of them, or a report of another version, or a phase map with a pattern that does not work.
 pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(trace) => Ok(Opened::Trace(trace)),
         Imported::Document(text) if Report::is_one(&text) => Report::read(label, &text).map(Opened::Report),
         Imported::Document(text) if looks_like_rules(&text) => Ok(Opened::Rules(text)),
+        Imported::Document(text) if looks_like_phases(&text) => {
+            PhaseMap::parse(label, &text).map(|_| Opened::Phases(text))
+        }
         Imported::Document(text) if text.starts_with(SERIES_HEAD) => {
             original::read_series(label, &text).map(|run| Opened::Report(Report::new(vec![run])))
         }
@@ -38,7 +43,8 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         }
         Imported::Document(_) => Err(Error::refused(
             label,
-            "JSON, but no trace: it has no `traceEvents`, and it is neither a report of gpuprism or nsys-llm-explainer nor a rule file",
+            "JSON, but no trace: it has no `traceEvents`, and it is neither a report of gpuprism or nsys-llm-explainer, nor a rule \
+             file, nor a phase map",
         )),
     }
 }

@@ -7,7 +7,7 @@ import { byId, save } from './dom.js';
 import { wireIntake } from './intake.js';
 import { showOverview } from './overview.js';
 import { Renderer } from './renderer-client.js';
-import { Session } from './session.js';
+import { Session, isAid } from './session.js';
 import { showRuleSets, showSettings, showWallRuns, wireSettings } from './settings.js';
 import { showTables, showTabs } from './table.js';
 import { compiledModule } from './worker-link.js';
@@ -76,7 +76,7 @@ function showState() {
   const again = hasResults && entries.some((entry) => entry.status === 'analysing' && entry.text !== null);
   byId('analysing').textContent = again ? 'Analysing' : '';
   byId('results').setAttribute('aria-busy', String(again));
-  const names = session.entries.filter((entry) => entry.text !== null && entry.kind !== 'rules').map((entry) => entry.file.name);
+  const names = session.entries.filter((entry) => entry.text !== null && !isAid(entry)).map((entry) => entry.file.name);
   document.title = names.length > 0 ? `${names.join(', ')} - gpuprism` : 'gpuprism: where did the GPU time go';
 }
 

@@ -1,16 +1,17 @@
 // The files: a chip for each open one, a card for each that is being read and for each problem.
 
 import { byId, copyButton, el, severityMark } from './dom.js';
+import { isAid } from './session.js';
 
 export function showChips(entries, session) {
-  const open = entries.filter((entry) => entry.kind && (entry.text !== null || entry.kind === 'rules'));
+  const open = entries.filter((entry) => entry.kind && (entry.text !== null || isAid(entry)));
   byId('chips').replaceChildren(...open.map((entry) => chip(entry, session)));
 }
 
 function chip(entry, session) {
   const { name } = entry.file;
-  return el('li', { class: entry.kind === 'rules' ? 'chip rules' : 'chip', title: name },
-    entry.kind === 'rules' && el('span', { class: 'chip-kind' }, 'rules'),
+  return el('li', { class: isAid(entry) ? 'chip rules' : 'chip', title: name },
+    isAid(entry) && el('span', { class: 'chip-kind' }, entry.kind),
     el('span', { class: 'chip-name' }, name),
     el('button', { type: 'button', 'aria-label': `Close ${name}`, click: () => session.remove(entry) }, '×'));
 }

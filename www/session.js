@@ -4,7 +4,7 @@ import { ReaderPool } from './reader-pool.js';
 
 /**
  * An entry is one file: {id, file, kind, status, progress, problem, text, wall, reader, picked, memory}.
- * kind: null until known, then trace | report | rules. status: reading | analysing | open | failed.
+ * kind: null until known, then trace | report | rules | phases. status: reading | analysing | open | failed.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
  */
 export class Session {
@@ -34,13 +34,19 @@ export class Session {
       .map((entry) => ({ file: entry.file.name, text: entry.text }));
   }
 
+  /** The phase map given last; null where there is none. */
+  get #phaseMap() {
+    const entry = this.entries.findLast(({ kind, status }) => kind === 'phases' && status === 'open');
+    return entry ? { file: entry.file.name, text: entry.text } : null;
+  }
+
   /** The reports at hand, in the order in which the files were given. */
   get reports() {
     return this.#reported.map((entry) => entry.text);
   }
 
   get #reported() {
-    return this.entries.filter((entry) => entry.kind !== 'rules' && entry.text !== null);
+    return this.entries.filter((entry) => !isAid(entry) && entry.text !== null);
   }
 
   open(files) {
@@ -75,7 +81,7 @@ export class Session {
     entry.reader?.close();
     this.entries = this.entries.filter((other) => other !== entry);
     this.#changed('entries');
-    if (entry.kind === 'rules' && entry.status === 'open') this.#rulesChanged();
+    if (isAid(entry) && entry.status === 'open') this.#aidChanged();
     else if (entry.text !== null) this.#changed('reports');
   }
 
@@ -120,11 +126,11 @@ export class Session {
     if (kind === 'rules') await this.#renderer.ruleSets([...this.ruleFiles, { file: entry.file.name, text }]);
     Object.assign(entry, { kind, text, status: 'open', progress: null });
     this.#changed('entries');
-    if (kind === 'rules') this.#rulesChanged();
+    if (isAid(entry)) this.#aidChanged();
     else this.#changed('reports');
   }
 
-  #rulesChanged() {
+  #aidChanged() {
     this.#changed('rules');
     return this.count({});
   }
@@ -153,6 +159,7 @@ export class Session {
       model,
       wall_seconds: entry.wall || null,
       rules: this.ruleFiles,
+      phase_map: this.#phaseMap,
     };
   }
 
@@ -166,6 +173,11 @@ export class Session {
     if (!lives) entry.reader.close();
     this.#changed('entries');
   }
+}
+
+/** A file that tells how to count and holds nothing to count. */
+export function isAid({ kind }) {
+  return kind === 'rules' || kind === 'phases';
 }
 
 function splitOnce(pair) {

@@ -2,7 +2,7 @@
 
 use super::{database, files, nsys, print};
 use crate::report::{explain, terminal};
-use crate::session::{self, Choices, Opened, RuleFile};
+use crate::session::{self, Choices, Opened};
 use crate::{Error, Result};
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         print(&if schema.is_empty() { none } else { printable(&schema) })?;
     }
     let Some(out) = &args.out else { return Ok(()) };
-    let phase_map = args.phase_map.as_ref().map(|path| read(path)).transpose()?;
+    let phase_map = args.phase_map.as_ref().map(|path| files::aid(path)).transpose()?;
     let choices = Choices { kernel_limit: Some(args.kernel_limit), phase_map, ..Choices::default() };
     let Opened::Trace(trace) = files::open(&path)? else {
         return Err(Error::refused(files::label(&path), "no trace; `gpuprism report` shows earlier reports"));
@@ -55,12 +55,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
         files::warn(&format!("{}: {}. {}", run.label, notice.message, notice.advice));
     }
     print(&format!("Wrote report to: {}\n{}", out.display(), printable(&explain::summary(&run))))
-}
-
-fn read(path: &std::path::Path) -> Result<RuleFile> {
-    let file = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| Error::io(&file, &error))?;
-    Ok(RuleFile { file, text })
 }
 
 /// Names of a trace come along: no line of them commands a terminal.

@@ -47,12 +47,14 @@ pub(super) fn series_beside(path: &Path) -> Option<Run> {
 
 /// Rule files, as text.
 pub(super) fn rules(paths: &[std::path::PathBuf]) -> Result<Vec<RuleFile>> {
-    let read = |path: &std::path::PathBuf| {
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| Error::io(&file, &error))?;
-        Ok(RuleFile { file, text })
-    };
-    paths.iter().map(read).collect()
+    paths.iter().map(|path| aid(path)).collect()
+}
+
+/// A rule file or a phase map.
+pub(super) fn aid(path: &Path) -> Result<RuleFile> {
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Error::io(&file, &error))?;
+    Ok(RuleFile { file, text })
 }
 
 fn import(path: &Path, label: &str) -> Result<Imported> {

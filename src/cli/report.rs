@@ -62,6 +62,9 @@ struct ChoiceArgs {
     /// Use the rules of this model; goes with --engine.
     #[arg(long, requires = "engine")]
     model: Option<String>,
+    /// Phases of your own: a JSON object, phase to text or list; a text is looked for in range names, `re:` begins a regex.
+    #[arg(long = "phase-map", value_name = "FILE")]
+    phase_map: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -100,7 +103,7 @@ fn report(args: &Args) -> Result<Report> {
         wall_seconds: None,
         rules: files::rules(&args.choices.rules)?,
         kernel_limit: None,
-        phase_map: None,
+        phase_map: args.choices.phase_map.as_ref().map(|path| files::aid(path)).transpose()?,
     };
     let seconds = &args.choices.seconds;
     if seconds.len() > 1 && seconds.len() != args.files.len() {
@@ -133,6 +136,9 @@ fn report(args: &Args) -> Result<Report> {
             }
             Opened::Rules(_) => {
                 return Err(Error::refused(files::label(path), "a rule file, not a trace: give it with `--rules`"));
+            }
+            Opened::Phases(_) => {
+                return Err(Error::refused(files::label(path), "a phase map, not a trace: give it with `--phase-map`"));
             }
         }
     }

@@ -78,6 +78,13 @@ pub fn looks_like_rules(text: &str) -> bool {
     models.iter().all(|model| matches!(model, Json::Object(_))) && models.into_iter().any(holds_a_string)
 }
 
+/// Does this JSON text have the shape of a phase map: names whose values are texts or lists?
+pub fn looks_like_phases(text: &str) -> bool {
+    let is_patterns = |value: &Json| matches!(value, Json::String(_) | Json::Array(_));
+    let Ok(Json::Object(phases)) = read_json("", text) else { return false };
+    text.len() <= MAX_FILE_BYTES && !phases.is_empty() && phases.iter().all(|(_, value)| is_patterns(value))
+}
+
 /// Compiles one rule; `place` names file, engine and model.
 pub(super) fn compile(place: &str, rule: &Rule) -> Result<Matcher> {
     Matcher::new(&rule.regex).map_err(|why| {

@@ -15,5 +15,5 @@ pub mod phases;
 pub mod signals;
 
 pub use book::{Duplicate, RuleBook, RuleSet};
-pub use file::looks_like_rules;
+pub use file::{looks_like_phases, looks_like_rules};
 pub use phase_map::PhaseMap;

@@ -122,12 +122,13 @@ impl Imported {
         names::learn(self.mangled(), readable);
     }
 
-    /// `trace`, `report` or `rules`.
+    /// `trace`, `report`, `rules` or `phases`.
     pub fn kind(&self) -> String {
         match &self.opened {
             Opened::Trace(_) => "trace",
             Opened::Report(_) => "report",
             Opened::Rules(_) => "rules",
+            Opened::Phases(_) => "phases",
         }
         .to_owned()
     }
@@ -142,6 +143,7 @@ impl Imported {
             Opened::Trace(trace) => Ok(Report::new(vec![session::run(trace, &choices).map_err(thrown)?]).json()),
             Opened::Report(report) => Ok(report.json()),
             Opened::Rules(_) => Err(thrown("a rule file holds no trace")),
+            Opened::Phases(_) => Err(thrown("a phase map holds no trace")),
         }
     }
 
@@ -150,7 +152,7 @@ impl Imported {
         match &self.opened {
             Opened::Trace(_) => String::new(),
             Opened::Report(report) => report.json(),
-            Opened::Rules(text) => text.clone(),
+            Opened::Rules(text) | Opened::Phases(text) => text.clone(),
         }
     }
 }

@@ -97,6 +97,30 @@ test('mangled names read as on the command line, through a module that is fetche
   await close();
 });
 
+test('a phase map that is dropped counts in every trace, and the report is the command line\'s', async () => {
+  const range = (name, ts, dur) => ({ ph: 'X', cat: 'user_annotation', name, pid: 1, tid: 1, ts, dur });
+  const kernel = (ts, correlation) => [
+    { ph: 'X', cat: 'cuda_runtime', name: 'cudaLaunchKernel', pid: 1, tid: 1, ts, dur: 1, args: { correlation } },
+    { ph: 'X', cat: 'kernel', name: 'k', pid: 0, tid: 7, ts: ts + 2, dur: 4, args: { device: 0, stream: 7, correlation } },
+  ];
+  const traceEvents = [range('alpha', 0, 10), ...kernel(1, 1), range('beta', 20, 10), ...kernel(21, 2)];
+  const trace = { name: 'phases.json', body: Buffer.from(JSON.stringify({ traceEvents })) };
+  const map = { name: 'map.json', body: Buffer.from('{"first": "alpha", "second": ["re:^be"]}') };
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, trace);
+  await h.settled(page);
+  await h.drop(page, map);
+  await page.locator('.chip.rules').waitFor();
+  await h.settled(page);
+  const { body } = await h.exported(page, 'json');
+  const rows = JSON.parse(body).runs[0].sections.nvtx_kernel_phases.rows;
+  assert.deepEqual(rows.map(({ phase, total_time_ms }) => [phase, total_time_ms]), [['first', 0.004], ['second', 0.004], ['unmapped', 0]]);
+  const native = await h.commandLine(['report', 'phases.json', '--phase-map', 'map.json', '--format', 'json'], [trace, map]);
+  assert.equal(body.toString(), native.stdout.toString());
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 const HOSTILE = h.kineto('hostile "names" & <b>.json', [
   ['<img src=x onerror=alert(1)>', 0, 5_000],
   ['=cmd|\' /C calc\'!A0', 6_000, 5_000],
