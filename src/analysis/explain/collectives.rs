@@ -5,7 +5,7 @@ use super::recapture::{self, Lacks};
 use super::{Context, NameKind, labels};
 use crate::analysis::section::{Section, Value};
 use crate::ordering::{ByKey, InOrder};
-use crate::trace::{Collective, DeviceId, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
+use crate::trace::{Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
 
 const TITLE: &str = "Collectives";
 const SKEW_TITLE: &str = "Collectives by rank";
@@ -52,6 +52,7 @@ impl Tally {
 /// The messages of one operation whose size the trace tells, and the time they took.
 #[derive(Debug, Clone, Copy, Default)]
 struct Messages {
+    count: u64,
     bytes: u64,
     time: Ns,
     /// Bytes that the busiest link of each rank carries, of messages whose number of ranks is known.
@@ -139,7 +140,7 @@ impl Collectives {
                 *example = op.name;
             }
             if let (Some(message), Some(messages)) = (message, found.messages.get_mut(operation.0 as usize)) {
-                messages.add(message, bus_factor(found.operations.get(operation), message.ranks), op.duration);
+                messages.add(found.operations.get(operation), message, op.duration);
             }
         }
         (!found.cells.0.is_empty()).then_some(found)
@@ -173,19 +174,28 @@ impl Collectives {
 }
 
 impl Messages {
-    fn add(&mut self, message: &Collective, bus_factor: Option<f64>, duration: Ns) {
-        // The larger end of a message is its size, as nccl-tests count it: what an allgather puts out of all ranks.
-        let Some(bytes) = message.bytes_in.max(message.bytes_out) else { return };
+    fn add(&mut self, operation: &str, message: &Collective, duration: Ns) {
+        let Some(bytes) = size(operation, message) else { return };
+        self.count += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         self.time += duration;
-        if let Some(factor) = bus_factor {
+        if let Some(factor) = bus_factor(operation, message.ranks) {
             self.bus_bytes += bytes as f64 * factor;
             self.bus_time += duration;
         }
     }
 
     fn total(&self) -> Value {
-        if self.time == Ns::ZERO && self.bytes == 0 { Value::Null } else { Value::from(self.bytes) }
+        if self.count == 0 { Value::Null } else { Value::from(self.bytes) }
+    }
+}
+
+/// The larger end of a message is its size, as nccl-tests count it: what an allgather puts out of all ranks.
+fn size(operation: &str, message: &Collective) -> Option<u64> {
+    match operation {
+        "allgather" => message.bytes_out,
+        "reducescatter" => message.bytes_in,
+        _ => message.bytes_in.max(message.bytes_out),
     }
 }
 
@@ -238,14 +248,38 @@ pub(super) fn nccl_ops(context: &Context) -> Section {
         section.row(op_row(trace, &found, *operation, tally, hidden, stragglers.get(operation)));
     }
     section.truncate(SHOWN);
-    if trace.collectives.is_empty() {
-        section.limits.push("The trace does not tell how large messages were.".to_owned());
-    }
+    section.limits.extend(limits_of_messages(trace, &found));
     if !trace.graph_replays.is_empty() {
         section.limits.push("Communication in CUDA graphs that were traced as a whole is not seen.".to_owned());
     }
     figures(context, &mut section, &rows, &hidden, &devices);
     section
+}
+
+/// Where the sizes of messages are from, and of how many kernels they are known.
+fn limits_of_messages(trace: &Trace, found: &Collectives) -> Vec<String> {
+    let known = found.messages.iter().map(|messages| messages.count).sum::<u64>();
+    let kernels = found.cells.0.iter().map(|(_, cell)| cell.count).sum::<u64>();
+    let of_nsys = trace.format == Format::NsysSqlite;
+    let mut limits = Vec::new();
+    match known {
+        0 if of_nsys => limits.push(
+            "The trace does not tell how large messages were: NCCL's NVTX ranges do in an export with --include-json true."
+                .to_owned(),
+        ),
+        0 => limits.push("The trace does not tell how large messages were.".to_owned()),
+        _ if known < kernels => limits.push(format!(
+            "The sizes of {known} of {kernels} messages are known: bytes_total and bandwidths are of those alone."
+        )),
+        _ => {}
+    }
+    if known > 0 && of_nsys {
+        limits.push(
+            "Sizes are from the NVTX payload of the NCCL call that holds the launch, or of all calls of its group."
+                .to_owned(),
+        );
+    }
+    limits
 }
 
 fn op_row(
@@ -474,6 +508,23 @@ mod tests {
         for column in ["bytes_total", "algorithm_bandwidth_gb_per_s", "bus_bandwidth_gb_per_s"] {
             assert_eq!(unknown.get(column), Some(&Value::Null), "{column}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_message_is_not_taken_for_all_of_it_and_unknown_sizes_are_counted() {
+        let mut small = Small::new();
+        small.op(0, KINDS[ALLGATHER], 0, 100);
+        small.0.collective_of_last_op(Collective { bytes_out: None, ..message("ncclAllGather", 500, 0, 8) });
+        small.op(0, "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", 100, 200);
+        small.0.collective_of_last_op(Collective { bytes_in: None, ..message("ncclReduceScatter", 0, 500, 8) });
+        small.op(0, KINDS[ALLREDUCE], 200, 300);
+        small.0.collective_of_last_op(message("ncclAllReduce", 0, 0, 8));
+        let section = small.section(nccl_ops);
+        let bytes = |operation| row(&section, "op_name", operation).get("bytes_total").cloned();
+        assert_eq!(bytes("allgather"), Some(Value::Null));
+        assert_eq!(bytes("reducescatter"), Some(Value::Null));
+        assert_eq!(bytes("allreduce"), Some(Value::from(0_u64)), "a message of no bytes has a size");
+        assert!(section.limits.iter().any(|limit| limit.contains("1 of 3 messages")), "{:?}", section.limits);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What threads did: API calls, marked ranges, waiting in the operating system.
 
-use super::names::{PendingNames, Strings};
+use super::names::{PendingNames, Strings, texts};
+use super::nccl::Payloads;
 use super::owners::Packing;
 use super::schema::{DRIVER, NVTX, OS_RUNTIME, RUNTIME, Table};
 use super::{CORRELATION, Import, correlation, time};
@@ -51,15 +52,18 @@ fn read_calls_of(import: &mut Import<'_>, table: &Table, names: &mut PendingName
 /// Kinds of NVTX events that have an end: push/pop and start/end ranges, recorded and imported ones.
 const RANGES: &[i64] = &[59, 60, 70, 71];
 
-/// Reads NVTX ranges; marks, names and ranges that never ended are counted.
-pub(super) fn read_ranges(import: &mut Import<'_>) -> PendingNames {
+/// Reads NVTX ranges and NCCL's payloads of them; marks, names and ranges that never ended are counted.
+pub(super) fn read_ranges<'a>(import: &mut Import<'a>) -> (PendingNames, Payloads<'a>) {
     let mut names = PendingNames::default();
-    let Some(table) = import.schema.find(&NVTX) else { return names };
+    let mut payloads = Payloads::new(texts(&import.scanner, import.schema));
+    let Some(table) = import.schema.find(&NVTX) else { return (names, payloads) };
     import.builder.trace.ranges.reserve(import.scanner.rows_at_most(Some(table)));
     let (packing, owner) = threads(table);
     let (builder, hosts) = (&mut import.builder, &mut import.hosts);
     hosts.next_table();
-    let columns = [&["start"], &["end"], owner, &["eventType"], &["text"], &["textId"], &["string"]];
+    let json = [&["jsonText"], &["jsonTextId"]];
+    let has_json = json.iter().any(|column| table.column(*column).is_some());
+    let columns = [&["start"], &["end"], owner, &["eventType"], &["text"], &["textId"], &["string"], json[0], json[1]];
     let read = import.scanner.scan(table, &columns, &mut |cells| {
         let is_range = cells.int(3).is_none_or(|kind| RANGES.contains(&kind));
         if !is_range || cells.int(1).is_none_or(|end| cells.int(0) == Some(end)) {
@@ -74,13 +78,16 @@ pub(super) fn read_ranges(import: &mut Import<'_>) -> PendingNames {
                     Some(text) => names.text(unnumbered(&text)),
                     None => names.of_row(cells, &[5, 6]),
                 };
+                if has_json {
+                    payloads.see(builder.trace.ranges.len(), cells, [7, 8]);
+                }
                 builder.trace.ranges.push(Span { start, duration, name, thread });
             }
             Err(problem) => builder.trace.problems.add(problem.of_host(), 1, cells.at),
         }
     });
     import.note(read);
-    names
+    (names, payloads)
 }
 
 /// The name without the running numbers that PyTorch's `emit_nvtx` puts behind it (`aten::mm, seq = 12, op_id = 815`):

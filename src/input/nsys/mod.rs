@@ -1,9 +1,9 @@
 //! The SQLite export of an Nsight Systems report: every table read once, in the order of its rows.
 //!
 //! `schema` finds the tables and columns that this file has, `scan` reads one, `gpu`, `host` and `metrics` make ops,
-//! calls, ranges, waits and counters of their rows, `owners` knows processes and GPUs, `names` looks texts up at the
-//! end, only those that were seen. Rows cost no allocation. The file is data throughout: no view, trigger or virtual
-//! table of it is ever used, and every name goes quoted into SQL.
+//! calls, ranges, waits and counters of their rows, `nccl` the messages of kernels, `owners` knows processes and GPUs,
+//! `names` looks texts up at the end, only those that were seen. Rows cost no allocation. The file is data throughout:
+//! no view, trigger or virtual table of it is ever used, and every name goes quoted into SQL.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod describe;
@@ -11,6 +11,7 @@ mod gpu;
 mod host;
 mod metrics;
 mod names;
+mod nccl;
 #[cfg(not(target_arch = "wasm32"))]
 mod open;
 mod owners;
@@ -64,7 +65,7 @@ pub fn read(connection: &Connection, label: &str, progress: &mut dyn FnMut(u64))
     import.builder.sort_ops();
     let calls = host::read_calls(&mut import);
     import.builder.link();
-    let ranges = host::read_ranges(&mut import);
+    let (ranges, payloads) = host::read_ranges(&mut import);
     let waits = host::read_waits(&mut import);
     metrics::read(&mut import);
     let ids = ops.ids().chain(calls.ids()).chain(ranges.ids()).chain(waits.names.ids());
@@ -75,6 +76,7 @@ pub fn read(connection: &Connection, label: &str, progress: &mut dyn FnMut(u64))
         return Err(Error::refused(label, DAMAGED_WHOLE));
     }
     import.name(ops, calls, ranges, waits, &strings);
+    payloads.join(&mut import.builder.trace);
     Ok(import.builder.finish())
 }
 

@@ -1,6 +1,6 @@
 //! Names that rows give as ids of the string table: kept as ids while rows are read, looked up once at the end.
 
-use super::scan::{Cells, Scanner, lossy};
+use super::scan::{Cells, Lookup, Scanner, lossy};
 use super::schema::{STRINGS, Schema};
 use crate::trace::{NameId, Names};
 use foldhash::fast::RandomState;
@@ -131,6 +131,13 @@ fn ids(cells: &Cells<'_>, columns: &[usize]) -> [Option<i64>; NAMES_A_ROW] {
     ids
 }
 
+/// Finds texts while other tables are read, where that needs no reading of the whole string table.
+pub(super) fn texts<'a>(scanner: &Scanner<'a>, schema: &Schema) -> Option<Lookup<'a>> {
+    let table = schema.find(&STRINGS)?;
+    let (id, value) = (table.column(&["id"])?, table.column(&["value"])?);
+    if table.is_key(id) { scanner.lookup(table, id, value) } else { None }
+}
+
 /// Looks up the ids that were seen, and no others.
 pub(super) fn look_up(scanner: &mut Scanner<'_>, schema: &Schema, ids: impl Iterator<Item = i64>) -> Strings {
     let mut wanted: Vec<i64> = ids.collect();
@@ -140,7 +147,9 @@ pub(super) fn look_up(scanner: &mut Scanner<'_>, schema: &Schema, ids: impl Iter
     let Some(table) = schema.find(&STRINGS) else { return strings };
     let (Some(id), Some(value)) = (table.column(&["id"]), table.column(&["value"])) else { return strings };
     if table.is_key(id) {
-        scanner.text_by_key(table, id, value, &wanted, &mut |id, text| drop(strings.insert(id, text)));
+        if let Some(mut texts) = scanner.lookup(table, id, value) {
+            strings.extend(wanted.into_iter().filter_map(|id| Some((id, texts.text(id)?))));
+        }
         return strings;
     }
     // What a damaged table does not tell is counted as a missing name.

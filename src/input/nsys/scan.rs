@@ -2,7 +2,7 @@
 
 use super::schema::{Table, quoted};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, Statement};
 use std::borrow::Cow;
 
 /// After so many rows the caller hears of it.
@@ -74,23 +74,20 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// The text of the row whose key is `id`; `None` where there is none.
-    pub(super) fn text_by_key(
-        &self,
-        table: &Table,
-        key: &str,
-        value: &str,
-        ids: &[i64],
-        each: &mut dyn FnMut(i64, String),
-    ) {
+    /// Finds texts by a key of their table; `None` where they cannot be looked up.
+    pub(super) fn lookup(&self, table: &Table, key: &str, value: &str) -> Option<Lookup<'a>> {
         let query = format!("SELECT {} FROM main.{} WHERE {} = ?1", quoted(value), quoted(&table.name), quoted(key));
-        let Ok(mut statement) = self.connection.prepare(&query) else { return };
-        for &id in ids {
-            let found = statement.query_row([id], |row| Ok(text(row.get_ref(0)?).map(Cow::into_owned)));
-            if let Ok(Some(text)) = found {
-                each(id, text);
-            }
-        }
+        self.connection.prepare(&query).ok().map(Lookup)
+    }
+}
+
+/// Texts by key, while other tables may be read.
+pub(super) struct Lookup<'a>(Statement<'a>);
+
+impl Lookup<'_> {
+    /// The text of the row whose key is `id`; `None` where there is none.
+    pub(super) fn text(&mut self, id: i64) -> Option<String> {
+        self.0.query_row([id], |row| Ok(text(row.get_ref(0)?).map(Cow::into_owned))).ok()?
     }
 }
 

@@ -1,7 +1,8 @@
 //! What an export becomes: every generation of the schema the same trace, and what is wrong with a file counted.
 
 use super::fixture::{
-    GEMM, GENERATIONS, Generation, LOOP_PIDS, TYPE_IDS, database, decode_loop, golden, integers, row, strings, table,
+    GEMM, GENERATIONS, Generation, LOOP_PIDS, TYPE_IDS, database, decode_loop, global_pid, global_tid, golden,
+    integers, row, strings, table,
 };
 use super::{open, read};
 use crate::trace::{Collective, OpKind, ProblemKind, Problems, Trace};
@@ -412,4 +413,156 @@ fn a_file_with_a_write_ahead_log_is_read_only_where_the_log_is_empty() {
     std::fs::rename(&path, &folder).unwrap();
     assert_eq!(open(&folder, "x").unwrap().gpu_ops.len(), 10, "as a copy of the file alone");
     std::fs::remove_file(&folder).unwrap();
+}
+
+/// When the kernel was launched, the operation, the bytes in and out and the ranks.
+type MessageOfKernel = (i64, String, Option<u64>, Option<u64>, Option<u64>);
+
+/// Calls of NCCL as `nsys export --include-json true` writes them, with launches and kernels.
+struct NcclCalls(Connection);
+
+impl NcclCalls {
+    fn new() -> Self {
+        let connection = database();
+        table(&connection, "StringIds", "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL");
+        table(
+            &connection,
+            "CUPTI_ACTIVITY_KIND_KERNEL",
+            "start, end, globalPid, streamId, correlationId, demangledName",
+        );
+        table(&connection, "CUPTI_ACTIVITY_KIND_RUNTIME", "start, end, globalTid, correlationId, nameId");
+        table(&connection, "NVTX_EVENTS", "start, end, eventType, text, textId, globalTid, jsonTextId, jsonText");
+        strings(&connection, &[(1, "ncclDevKernel"), (2, "cudaLaunchKernel"), (3, "ncclAllReduce")]);
+        strings(&connection, &[(4, r#"{"NCCL communicator ID": 77, "Message size [bytes]": 4096}"#)]);
+        Self(connection)
+    }
+
+    fn range(&self, thread: i64, start: i64, end: i64, name: &str, json: &str) {
+        let text = |text: &str| if text.is_empty() { Value::Null } else { Value::Text(text.to_owned()) };
+        let values = [start.into(), end.into(), 59.into(), text(name), global_tid(9, thread).into(), text(json)];
+        row(&self.0, "NVTX_EVENTS", "start, end, eventType, text, globalTid, jsonText", values);
+    }
+
+    /// A launch and its kernel, which starts at 1000 times the launch's start.
+    fn launch(&self, thread: i64, start: i64) {
+        integers(
+            &self.0,
+            "CUPTI_ACTIVITY_KIND_RUNTIME",
+            "start, end, globalTid, correlationId, nameId",
+            &[[start, start + 1, global_tid(9, thread), start, 2]],
+        );
+        let kernel = [start * 1_000, start * 1_000 + 500, global_pid(9), 7, start, 1];
+        let columns = "start, end, globalPid, streamId, correlationId, demangledName";
+        integers(&self.0, "CUPTI_ACTIVITY_KIND_KERNEL", columns, &[kernel]);
+    }
+
+    fn messages(&self) -> Vec<MessageOfKernel> {
+        let trace = trace(&self.0);
+        let of = |(op, message): &(u32, Collective)| {
+            let launched = trace.gpu_ops.get(*op as usize).unwrap().start.0 / 1_000;
+            (launched, message.operation.clone(), message.bytes_in, message.bytes_out, message.ranks)
+        };
+        trace.collectives.iter().map(of).collect()
+    }
+}
+
+#[test]
+fn a_kernel_has_the_message_of_the_nccl_call_that_launched_it() {
+    let calls = NcclCalls::new();
+    let one = r#"{"NCCL communicator ID": 18446744073709551615, "Message size [bytes]": 1000}"#;
+    calls.range(
+        1,
+        1,
+        5,
+        "ncclCommInitRank",
+        r#"{"NCCL communicator ID":18446744073709551615,"No. of ranks":4,"Rank":0}"#,
+    );
+    calls.range(1, 9, 60, "a step of the program", r#"{"Message size [bytes]": 5}"#);
+    for (start, name) in [(10, "ncclAllReduce"), (20, "ncclAllGather"), (30, "ncclReduceScatter"), (40, "ncclAlltoAll")]
+    {
+        calls.range(1, start, start + 5, name, one);
+        calls.launch(1, start + 1);
+    }
+    // In no call; in a call of another thread; ended after its call.
+    calls.launch(1, 50);
+    calls.launch(2, 13);
+    calls.range(1, 60, 65, "ncclBroadcast", one);
+    calls.launch(1, 65);
+    // Two kernels of one message: what each of them moves is not known.
+    calls.range(1, 70, 75, "ncclReduce", one);
+    (71..=72).for_each(|start| calls.launch(1, start));
+    let message = |at, name: &str, bytes_in, bytes_out| (at, name.to_owned(), Some(bytes_in), Some(bytes_out), Some(4));
+    let wanted = [
+        message(11, "ncclAllReduce", 1_000, 1_000),
+        message(21, "ncclAllGather", 1_000, 4_000),
+        message(31, "ncclReduceScatter", 4_000, 1_000),
+        message(41, "ncclAlltoAll", 4_000, 4_000),
+    ];
+    assert_eq!(calls.messages(), wanted);
+    assert_eq!(trace(&calls.0).collectives[0].1.communicator, "18446744073709551615");
+}
+
+#[test]
+fn sizes_are_read_whatever_the_field_is_called_and_however_it_is_written() {
+    let calls = NcclCalls::new();
+    let texts = [
+        r#"{"Message size [bytes]": 4096}"#,
+        r#"{"size":"4,096","comm":"0xabc"}"#,
+        r#"{"Size": 4096, "opType": {"name": "Sum"}, "commHash": 1, "nRanks": 2}"#,
+        r#"{"Communicator ID": 5, "Ranks": 2}"#,
+        r#"{"Message size [bytes]": -1}"#,
+        r#"{"Message size [bytes]": "#,
+        "[4096]",
+        "no JSON",
+    ];
+    for (at, json) in (0..).zip(texts) {
+        calls.range(1, 10 * at, 10 * at + 5, "ncclAllReduce", json);
+        calls.launch(1, 10 * at + 1);
+    }
+    let values = [100.into(), 105.into(), 59.into(), 3.into(), global_tid(9, 1).into(), 4.into()];
+    row(&calls.0, "NVTX_EVENTS", "start, end, eventType, textId, globalTid, jsonTextId", values);
+    calls.launch(1, 101);
+    let found: Vec<_> = calls.messages().into_iter().map(|message| (message.0, message.2, message.4)).collect();
+    let size = Some(4_096);
+    assert_eq!(found, [(1, size, None), (11, size, None), (21, size, Some(2)), (101, size, None)]);
+}
+
+#[test]
+fn kernels_of_a_group_have_its_messages_where_that_is_certain() {
+    let calls = NcclCalls::new();
+    let group = |start: i64, inside: &[(&str, u64)], launches: i64| {
+        calls.range(1, start, start + 1, "ncclGroupStart", "");
+        for (at, (name, bytes)) in (1..).zip(inside) {
+            let json = format!(r#"{{"NCCL communicator ID": 77, "Message size [bytes]": {bytes}}}"#);
+            calls.range(1, start + 5 * at, start + 5 * at + 2, name, &json);
+        }
+        let end = start + 50;
+        calls.range(1, end, end + 40, "ncclGroupEnd", "");
+        (0..launches).for_each(|at| calls.launch(1, end + 2 + 2 * at));
+    };
+    group(100, &[("ncclSend", 10), ("ncclRecv", 200), ("ncclSend", 30)], 1);
+    group(200, &[("ncclAllReduce", 10), ("ncclAllReduce", 20)], 1);
+    group(300, &[("ncclAllReduce", 7), ("ncclAllReduce", 7)], 2);
+    group(400, &[("ncclAllReduce", 7), ("ncclAllReduce", 8)], 2);
+    group(500, &[("ncclAllReduce", 7), ("ncclBroadcast", 7)], 1);
+    group(600, &[], 1);
+    // A group that began before the trace: its first messages are lost.
+    calls.range(2, 700, 702, "ncclAllReduce", r#"{"Message size [bytes]": 9}"#);
+    calls.range(2, 710, 720, "ncclGroupEnd", "");
+    calls.launch(2, 712);
+    // The end of a group in a group launches nothing.
+    calls.range(3, 800, 801, "ncclGroupStart", "");
+    group(900, &[("ncclAllReduce", 5)], 0);
+    calls.range(1, 1_000, 1_002, "ncclAllReduce", r#"{"Message size [bytes]": 11}"#);
+    calls.launch(1, 1_000);
+    let found: Vec<_> = calls.messages().into_iter().map(|(at, name, i, o, _)| (at, name, i, o)).collect();
+    let message = |at, name: &str, i, o| (at, name.to_owned(), Some(i), Some(o));
+    let wanted = [
+        message(152, "ncclSendRecv", 40, 200),
+        message(252, "ncclAllReduce", 30, 30),
+        message(352, "ncclAllReduce", 7, 7),
+        message(354, "ncclAllReduce", 7, 7),
+        message(1_000, "ncclAllReduce", 11, 11),
+    ];
+    assert_eq!(found, wanted);
 }
