@@ -132,6 +132,16 @@ fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Noti
             ),
             "They are left out of what is said about launches, synchronization, ranges and counters; GPU times are not affected.",
         ),
+        ProblemKind::UnknownCounter => notice(
+            Severity::Warning,
+            "unknown_counters",
+            count,
+            format!(
+                "{} of counters whose name or GPU the file does not tell, the first at row {first_at} of its table",
+                counted(count, "sample", "samples")
+            ),
+            "They are left out of what is said about counters. Export again with `nsys export --type sqlite --lazy=false`.",
+        ),
         ProblemKind::DamagedTable => notice(
             Severity::Warning,
             "damaged_table",

@@ -31,8 +31,7 @@ pub enum CallKind {
 #[serde(deny_unknown_fields)]
 pub struct Signals {
     calls: Vec<CallRule>,
-    /// Operating system calls in which a thread waits.
-    pub host_waits: Vec<String>,
+    host_waits: Vec<String>,
     collectives: Vec<Collective>,
     /// Words of phases, in the order in which they are tried.
     pub phases: Vec<Phase>,
@@ -143,6 +142,11 @@ impl Signals {
         let name = name.to_ascii_lowercase();
         let rule = self.calls.iter().find(|rule| rule.has.iter().all(|word| name.contains(word.as_str())));
         rule.map_or(CallKind::Other, |rule| rule.kind)
+    }
+
+    /// Does a thread do nothing but wait in this call of the operating system?
+    pub fn is_host_wait(&self, name: &str) -> bool {
+        self.host_waits.iter().any(|wait| wait == name)
     }
 
     /// The collective that a name speaks of: `allreduce`, ...; `None` where it names none.

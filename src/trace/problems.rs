@@ -21,6 +21,8 @@ pub enum ProblemKind {
     OpenLastRow,
     /// A row of a call, range, wait or counter without usable time.
     HostRowWithoutTime,
+    /// A sample of a counter without a name, or of nobody knows which GPU.
+    UnknownCounter,
     /// A table of a database that is damaged before its end.
     DamagedTable,
     /// A name that rows refer to and the file does not hold.

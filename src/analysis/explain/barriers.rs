@@ -163,7 +163,7 @@ pub(super) fn barriers(context: &Context) -> Section {
         };
         barriers.add(key(kind, names.intern(trace.calls.names.get(call.name)).0), call.duration);
     }
-    for wait in &trace.host_waits {
+    for wait in trace.host_waits.iter().filter(|wait| context.signals.is_host_wait(&wait.name)) {
         let key = key(2, names.intern(&wait.name).0);
         barriers.merge(&Tally { key, count: wait.count, total: wait.total, longest: wait.longest, ..Tally::default() });
     }
@@ -188,18 +188,21 @@ pub(super) fn barriers(context: &Context) -> Section {
 }
 
 fn section_of_barriers(context: &Context, title: &str, found: &LauncherGaps) -> Section {
-    let thresholds = &context.signals.thresholds;
+    let (trace, thresholds) = (context.trace, &context.signals.thresholds);
     let (least, most) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
     let mut section = Section::new(title, "the durations of API calls, the gaps between launches of a thread, and waits in the operating system", &BARRIERS)
         .limit("Times are sums over threads, which wait at the same time; they do not add up to wall time.")
         .limit(format!("cpu_launcher_gap is an estimate: {least} to {most} us in which a thread neither launched nor was blocked in a call. What it did instead the trace does not tell; the GPU may have been busy. Longer gaps are taken for a program without work and stand in idle_gaps."))
         .limit("blocking_memcpy is what a copy's name says: copies within a device may return at once, and an asynchronous copy from pageable memory may block.");
-    if context.trace.host_waits.is_empty() {
+    if trace.host_waits.is_empty() {
         section = section.limit("The trace tells nothing of waits in the operating system.");
     } else {
         section = section.limit(
             "host_wait holds threads without work as well: a thread that waits for a request waits in poll or futex.",
         );
+        let others = || trace.host_waits.iter().filter(|wait| !context.signals.is_host_wait(&wait.name));
+        section.figure("other_os_calls", others().map(|wait| wait.count).sum::<u64>());
+        section.figure("other_os_time_ms", Value::ms(others().fold(Ns::ZERO, |sum, wait| sum + wait.total)));
     }
     section.figure("launcher_gap_threshold_us", least);
     section.figure("launcher_idle_threshold_us", most);
@@ -292,6 +295,26 @@ mod tests {
             small.0.trace.host_waits.push(wait);
         }
         assert_eq!(barrier_rows(small), ["host_wait poll 4 4 2000"]);
+    }
+
+    #[test]
+    fn a_call_of_the_operating_system_that_works_is_no_wait_but_is_counted() {
+        let mut small = Small::new();
+        for (name, total) in [("ioctl", 5_000_000), ("sem_timedwait", 2_000_000), ("epoll_ctl", 1_000_000)] {
+            let (total, longest) = (Ns(total), Ns(total));
+            small.0.trace.host_waits.push(HostWait {
+                process: ProcessId(0),
+                name: name.into(),
+                count: 3,
+                total,
+                longest,
+            });
+        }
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(rows(&sections, "barriers", &["barrier_kind", "api_name"]), ["host_wait sem_timedwait"]);
+        let figures = ["other_os_calls", "other_os_time_ms"].map(|name| figure(&sections, "barriers", name));
+        assert_eq!(figures, [6.0, 6.0]);
     }
 
     #[test]

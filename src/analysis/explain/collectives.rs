@@ -77,7 +77,7 @@ struct Operations<'a> {
     context: &'a Context<'a>,
     of_kernel: Vec<Option<NameId>>,
     /// What messages call their operations, as far as that is clearer than the kernel's name.
-    of_message: Vec<(&'a str, Option<NameId>)>,
+    of_message: (Names, Vec<Option<NameId>>),
     messages: std::slice::Iter<'a, (u32, Collective)>,
 }
 
@@ -90,11 +90,10 @@ impl<'a> Operations<'a> {
                 _ => None,
             });
         }
-        let mut of_message: Vec<(&str, Option<NameId>)> = Vec::new();
+        let mut of_message = (Names::default(), Vec::new());
         for (_, message) in &context.trace.collectives {
-            if !of_message.iter().any(|(known, _)| *known == message.operation) {
-                let operation = context.signals.collective(&message.operation).map(|operation| names.intern(operation));
-                of_message.push((&message.operation, operation));
+            if of_message.0.intern(&message.operation).0 as usize == of_message.1.len() {
+                of_message.1.push(context.signals.collective(&message.operation).map(|name| names.intern(name)));
             }
         }
         Self { context, of_kernel, of_message, messages: context.trace.collectives.iter() }
@@ -108,8 +107,9 @@ impl<'a> Operations<'a> {
         }
         let message = self.messages.as_slice().first().filter(|message| message.0 as usize == at);
         let Some((_, message)) = message else { return Some((operation, None)) };
-        let known = self.of_message.iter().find(|(known, _)| *known == message.operation);
-        Some((known.and_then(|known| known.1).unwrap_or(operation), Some(message)))
+        let NameId(known) = self.of_message.0.intern(&message.operation);
+        let clearer = self.of_message.1.get(known as usize).copied().flatten();
+        Some((clearer.unwrap_or(operation), Some(message)))
     }
 
     fn kernels(&self) -> impl Iterator<Item = (usize, GpuOp)> + use<'a> {
@@ -210,7 +210,7 @@ fn bus_factor(operation: &str, ranks: Option<u64>) -> Option<f64> {
     Some(others * (ranks - 1.0) / ranks)
 }
 
-/// `rank:TP00` in merged ranks; else the device where a process drives several or has no number; else the process.
+/// `rank:TP00` in merged ranks; `units` are all there are, in order. Else the device where a process drives several or has no number; else the process.
 fn label(trace: &Trace, unit: Unit, units: &[Unit]) -> String {
     let (pid, name) =
         trace.processes.get(unit.0.0 as usize).map_or((-1, ""), |process| (process.pid, process.name.as_str()));
@@ -218,8 +218,9 @@ fn label(trace: &Trace, unit: Unit, units: &[Unit]) -> String {
         return format!("rank:{rank}");
     }
     let device = trace.devices.get(unit.1.0 as usize).map_or("", |device| device.id.as_str());
-    let one_process = units.iter().all(|other| other.0 == unit.0);
-    let one_device = units.iter().filter(|other| other.0 == unit.0).count() == 1;
+    let before = units.partition_point(|other| other.0 < unit.0);
+    let devices = units.partition_point(|other| other.0 <= unit.0) - before;
+    let (one_process, one_device) = (devices == units.len(), devices == 1);
     match (one_device && pid >= 0, one_process || pid < 0) {
         (true, _) => format!("pid:{pid}"),
         (false, true) => format!("device:{device}"),
@@ -357,7 +358,8 @@ pub(super) fn nccl_rank_skew(context: &Context) -> Section {
         .limit("A rank that arrives last waits least: the shortest total may be the cause of the longest.");
     let mut one_label = true;
     for (operation, (id, _)) in found.by_operation() {
-        let of_operation = by_label.iter().filter(|((of, _), _)| *of == id);
+        let before = by_label.partition_point(|((of, _), _)| *of < id);
+        let of_operation = by_label.iter().skip(before).take_while(|((of, _), _)| *of == id);
         let mut rows: Vec<(i64, &str, &Tally)> =
             of_operation.map(|((_, label), tally)| (tally.total.0, label.as_str(), tally)).collect();
         one_label &= rows.len() < 2;

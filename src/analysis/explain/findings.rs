@@ -167,9 +167,9 @@ impl<'a> Seen<'a> {
 
     fn exposed_communication(&self) -> Option<Finding> {
         let section = self.section("nccl_ops")?;
-        let exposed_ms = section.rows.iter().fold(0.0, |sum, row| sum + number(row, "exposed_ms"));
-        let window_ms: f64 = self.section("gpu_idle")?.rows.iter().map(|row| number(row, "window_ms")).sum();
-        let share = if window_ms > 0.0 { exposed_ms / window_ms } else { 0.0 };
+        // Rows that run at the same time have the same exposed time each; the figures have it once.
+        let exposed_ms = number(&section.summary, "exposed_ms");
+        let share = number(&section.summary, "exposed_pct_of_window") / 100.0;
         let medium = self.thresholds.exposed_communication;
         let severity = Severity::of_share(share, medium, 4.0 * medium)?;
         let row = most(Some(section), "exposed_ms")?;
@@ -261,7 +261,8 @@ impl<'a> Seen<'a> {
     /// `idle_ms` is the part of the blocked time in which no GPU works.
     fn synchronization(&self, idle_ms: f64) -> Option<Finding> {
         let section = self.section("sync")?;
-        let total_ms = section.rows.iter().fold(0.0, |sum, row| sum + number(row, "total_time_ms"));
+        // The call of the driver within a call of the runtime is no wait of its own.
+        let total_ms = number(&section.summary, "sync_total_time_ms");
         let calls = section.rows.iter().fold(0.0, |sum, row| sum + number(row, "call_count"));
         let row = section.rows.first()?;
         let severity = if idle_ms >= self.thresholds.synchronize_medium_ms { Severity::Medium } else { Severity::Low };
@@ -299,13 +300,16 @@ impl<'a> Seen<'a> {
     }
 
     fn phase(&self) -> Option<Finding> {
-        let row = self.section("phase_split")?.rows.iter().find(|row| words(row, "phase") != "unclassified")?;
+        let section = self.section("phase_split")?;
+        let row = section.rows.iter().find(|row| words(row, "phase") != "unclassified")?;
+        let by_kernels = words(&section.summary, "source") == "nvtx_kernel_time";
+        let of = if by_kernels { "all kernel time" } else { "the time in which a range is open" };
         let share = number(row, "pct_of_total");
         (share / 100.0 >= self.thresholds.phase_dominates).then(|| Finding {
             severity: Severity::Low,
             title: format!("Most of the time is {}", words(row, "phase")),
             cost_ms: number(row, "total_time_ms"),
-            evidence: format!("{share:.1} % of the time under named ranges"),
+            evidence: format!("{share:.1} % of {of}"),
             recommendation: "Tune this phase first; what helps another one cannot move the total much.".to_owned(),
             section: "phase_split",
         })
@@ -372,5 +376,40 @@ fn words(row: &Record, column: &str) -> String {
         Some(Value::Text(text)) => text.clone(),
         Some(Value::Int(value)) => value.to_string(),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain;
+    use super::super::testing::{ALLGATHER, ALLREDUCE, KINDS, Small, number, row, words};
+    use super::*;
+
+    fn found(small: Small) -> Section {
+        let trace = small.0.finish();
+        explain(&Context::new(&trace, 30)).remove("findings").unwrap()
+    }
+
+    #[test]
+    fn time_in_which_two_collectives_run_is_exposed_once() {
+        let mut small = Small::new();
+        small.op(0, KINDS[ALLREDUCE], 0, 1_000_000);
+        small.op(0, KINDS[ALLGATHER], 0, 1_000_000);
+        small.op(0, "gemm", 1_000_000, 4_000_000);
+        let section = found(small);
+        let finding = row(&section, "title", "Communication that hides behind nothing");
+        assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (1.0, "high"));
+        assert!(words(finding, "evidence").contains("25.0 % of the devices' windows"), "{finding:?}");
+    }
+
+    #[test]
+    fn a_call_of_the_driver_within_one_of_the_runtime_is_waited_for_once() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        small.call(process, "cudaStreamSynchronize_v3020", 0, 3_000_000, None);
+        small.call(process, "cuStreamSynchronize", 100, 2_999_900, None);
+        let section = found(small);
+        let finding = row(&section, "title", "The host waits for the GPU");
+        assert!(words(finding, "evidence").contains("blocking calls, 3.0 ms of host time"), "{finding:?}");
     }
 }

@@ -17,29 +17,62 @@ const GPU_BITS: i64 = 0xff;
 /// Stands for a source that the file does not tell.
 const NO_SOURCE: i64 = -1;
 
-/// Names of counters by source and number; the source is `None` where the table of names does not tell it.
-type CounterNames = HashMap<(Option<i64>, i64), String, RandomState>;
+/// The counters of the table of names.
+#[derive(Default)]
+struct Counters {
+    /// By source and number. The source is `None` where the table does not tell it, the name `None` where no analysis asks.
+    names: HashMap<(Option<i64>, i64), Option<String>, RandomState>,
+    by_number: HashMap<i64, OfNumber, RandomState>,
+}
+
+/// The counters of one number.
+#[derive(Debug, Clone, Copy)]
+struct OfNumber {
+    /// The source of the only one; `None` where there are several.
+    only: Option<Option<i64>>,
+    is_asked_for: bool,
+}
+
+/// What becomes of the samples of one counter.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// They join the series of this number.
+    Series(usize),
+    /// No analysis asks for them.
+    NotAskedFor,
+    /// The file does not tell the counter's name, or which of several GPUs was sampled.
+    Unknown,
+}
 
 /// Reads the samples of the counters that are kept, a series a source and counter.
 pub(super) fn read(import: &mut Import<'_>) {
     let (Some(table), Some(_)) = (import.schema.find(&METRICS), import.schema.find(&METRIC_NAMES)) else { return };
-    let names = names(import);
-    let by_source = table.column(&["typeId"]).is_some();
+    let counters = counters(import);
     let builder = &mut import.builder;
-    let mut places: HashMap<(i64, i64), Option<usize>, RandomState> = HashMap::default();
+    let mut places: HashMap<(Option<i64>, i64), Place, RandomState> = HashMap::default();
     let mut series: Vec<MetricSeries> = Vec::new();
     let columns: [&[&str]; 4] = [&["timestamp"], &["metricId"], &["typeId"], &["value"]];
     let read = import.scanner.scan(table, &columns, &mut |cells| {
         builder.trace.events.other += 1;
-        let Some(metric) = cells.int(1) else { return };
-        let source = if by_source { cells.int(2) } else { only_source(&names, metric) }.unwrap_or(NO_SOURCE);
-        let place = *places.entry((source, metric)).or_insert_with(|| {
-            let name = names.get(&(Some(source), metric)).or_else(|| names.get(&(None, metric)))?;
-            let device = import.gpus.known(source & GPU_BITS).filter(|_| source != NO_SOURCE);
-            series.push(MetricSeries { source, device, name: name.clone(), samples: Vec::new() });
-            Some(series.len() - 1)
+        let place = cells.int(1).map_or(Place::Unknown, |metric| {
+            let source = cells.int(2);
+            *places.entry((source, metric)).or_insert_with(|| match counters.find(source, metric) {
+                Some((source, Some(name))) => {
+                    let device = source.and_then(|source| import.gpus.known(source & GPU_BITS));
+                    let source = source.unwrap_or(NO_SOURCE);
+                    series.push(MetricSeries { source, device, name: name.to_owned(), samples: Vec::new() });
+                    Place::Series(series.len() - 1)
+                }
+                Some((_, None)) => Place::NotAskedFor,
+                None => Place::Unknown,
+            })
         });
-        let Some(series) = place.and_then(|place| series.get_mut(place)) else { return };
+        let series = match place {
+            Place::Series(at) => series.get_mut(at),
+            Place::NotAskedFor => None,
+            Place::Unknown => return builder.trace.problems.add(ProblemKind::UnknownCounter, 1, cells.at),
+        };
+        let Some(series) = series else { return };
         match (cells.int(0), cells.number(3)) {
             (Some(time), Some(value)) => series.samples.push((Ns(time), value)),
             _ => builder.trace.problems.add(ProblemKind::HostRowWithoutTime, 1, cells.at),
@@ -51,24 +84,38 @@ pub(super) fn read(import: &mut Import<'_>) {
     import.note(read);
 }
 
-/// The names of the counters that are kept.
-fn names(import: &mut Import<'_>) -> CounterNames {
-    let mut names = CounterNames::default();
-    let Some(table) = import.schema.find(&METRIC_NAMES) else { return names };
+impl Counters {
+    fn add(&mut self, source: Option<i64>, metric: i64, name: Option<String>) {
+        let new = OfNumber { only: Some(source), is_asked_for: false };
+        let of_number = self.by_number.entry(metric).or_insert(new);
+        of_number.only = of_number.only.filter(|only| *only == source);
+        of_number.is_asked_for |= name.is_some();
+        self.names.entry((source, metric)).or_insert(name);
+    }
+
+    /// Source and name of a counter: the sample's source, or that of the only counter of this number.
+    fn find(&self, source: Option<i64>, metric: i64) -> Option<(Option<i64>, Option<&str>)> {
+        let of_number = self.by_number.get(&metric)?;
+        if !of_number.is_asked_for {
+            return Some((source, None));
+        }
+        let source = source.or(of_number.only.flatten());
+        let name = self.names.get(&(source, metric)).or_else(|| self.names.get(&(None, metric)))?;
+        Some((source, name.as_deref()))
+    }
+}
+
+/// All counters that have a name, and the names of those that are kept.
+fn counters(import: &mut Import<'_>) -> Counters {
+    let mut counters = Counters::default();
+    let Some(table) = import.schema.find(&METRIC_NAMES) else { return counters };
     let read = import.scanner.scan(table, &[&["typeId"], &["metricId"], &["metricName"]], &mut |cells| {
         if let (Some(metric), Some(name)) = (cells.int(1), cells.text(2)) {
             let lower = name.to_ascii_lowercase();
-            if KEPT.iter().any(|part| lower.contains(part)) {
-                names.insert((cells.int(0), metric), name.into_owned());
-            }
+            let kept = KEPT.iter().any(|part| lower.contains(part)).then(|| name.into_owned());
+            counters.add(cells.int(0), metric, kept);
         }
     });
     import.note(read);
-    names
-}
-
-/// The source of a counter, where only one has it.
-fn only_source(names: &CounterNames, metric: i64) -> Option<i64> {
-    let mut sources = names.keys().filter(|(_, number)| *number == metric).filter_map(|(source, _)| *source);
-    sources.next().filter(|_| sources.next().is_none())
+    counters
 }

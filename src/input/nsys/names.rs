@@ -22,6 +22,7 @@ pub(super) struct PendingNames {
     text_names: Vec<NameId>,
     by_id: HashMap<i64, NameId, RandomState>,
     last: Option<(i64, NameId)>,
+    unnamed: Option<NameId>,
 }
 
 #[derive(Debug)]
@@ -77,8 +78,9 @@ impl PendingNames {
     }
 
     fn unnamed(&mut self) -> NameId {
-        let known = self.names.iter().position(|name| matches!(name, Pending::None));
-        known.map_or_else(|| self.add(Pending::None), number)
+        let name = self.unnamed.unwrap_or_else(|| self.add(Pending::None));
+        self.unnamed = Some(name);
+        name
     }
 
     fn add(&mut self, name: Pending) -> NameId {

@@ -9,6 +9,9 @@ use std::borrow::Cow;
 const ROWS_A_REPORT: u64 = 1 << 16;
 /// A row takes at least so many bytes of the file, whatever its highest number says.
 const ROW_BYTES: u64 = 8;
+/// The least that the format allows a row to take. A table that says it has more rows than its file has room for goes
+/// through the same pages again and again, more often than there is time for.
+const LEAST_ROW_BYTES: u64 = 4;
 
 /// Reads tables and says how far it is.
 pub(super) struct Scanner<'a> {
@@ -57,13 +60,20 @@ impl<'a> Scanner<'a> {
         // An index that covers the columns would hand the rows over in its own order.
         let query = format!("SELECT {} FROM main.{} NOT INDEXED", wanted.join(","), quoted(&table.name));
         let mut at = 0;
-        self.run(&query, &mut at, each).map_err(|_| Damaged { after: at })
+        match self.run(&query, &mut at, each) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => Err(Damaged { after: at }),
+        }
     }
 
-    fn run(&mut self, query: &str, at: &mut u64, each: &mut dyn FnMut(&Cells<'_>)) -> rusqlite::Result<()> {
+    /// False where the rows do not end.
+    fn run(&mut self, query: &str, at: &mut u64, each: &mut dyn FnMut(&Cells<'_>)) -> rusqlite::Result<bool> {
         let mut statement = self.connection.prepare(query)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
+            if *at >= self.file_bytes / LEAST_ROW_BYTES {
+                return Ok(false);
+            }
             *at += 1;
             self.rows += 1;
             each(&Cells { row, at: *at });
@@ -71,7 +81,7 @@ impl<'a> Scanner<'a> {
                 (self.progress)(self.rows);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Finds texts by a key of their table; `None` where they cannot be looked up.

@@ -119,10 +119,65 @@ fn counters_are_read_whether_or_not_the_samples_tell_their_source() {
     let sources: Vec<_> =
         both.metrics.iter().map(|series| (series.source, series.device, series.samples.len())).collect();
     assert_eq!(sources, [], "two GPUs have this counter, and nothing tells whose a sample is");
+    assert_eq!(
+        problems(&both),
+        [(ProblemKind::UnknownCounter, 6)],
+        "those of a counter that nobody asks for are no loss"
+    );
     connection.execute("DELETE FROM TARGET_INFO_GPU_METRICS WHERE typeId = ?1", [TYPE_IDS[1]]).unwrap();
     let one = trace(&connection);
     let sources: Vec<_> = one.metrics.iter().map(|series| (series.source, series.samples.len())).collect();
     assert_eq!(sources, [(TYPE_IDS[0], 6)]);
+    assert_eq!(problems(&one), []);
+}
+
+#[test]
+fn samples_of_a_counter_that_has_no_name_are_counted() {
+    let connection = decode_loop(Generation::S3_25);
+    connection.execute("DELETE FROM TARGET_INFO_GPU_METRICS WHERE typeId = ?1", [TYPE_IDS[1]]).unwrap();
+    let values = [5.into(), TYPE_IDS[0].into(), Value::Null, 1.into()];
+    connection.execute_batch("CREATE TABLE loose AS SELECT * FROM GPU_METRICS; DROP TABLE GPU_METRICS").unwrap();
+    row(&connection, "loose", "timestamp, typeId, metricId, value", values);
+    connection.execute_batch("ALTER TABLE loose RENAME TO GPU_METRICS").unwrap();
+    let trace = trace(&connection);
+    assert_eq!((trace.metrics.len(), trace.metrics[0].samples.len()), (1, 3));
+    assert_eq!(problems(&trace), [(ProblemKind::UnknownCounter, 4)], "three of the second GPU, one of no counter");
+}
+
+#[test]
+fn a_table_whose_pages_lead_back_to_each_other_ends() {
+    let connection = database();
+    connection.execute_batch("PRAGMA page_size=512").unwrap();
+    table(&connection, "CUPTI_ACTIVITY_KIND_KERNEL", "start, end");
+    connection
+        .execute_batch(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i, i + 1 FROM n; VACUUM",
+        )
+        .unwrap();
+    let path = std::env::temp_dir().join(format!("gpuprism-test-{}-circle.sqlite", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    connection.execute("VACUUM INTO ?1", [path.to_str().unwrap()]).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let pages = |kind: u8| (1..bytes.len() / 512).filter(|page| bytes[page * 512] == kind).collect::<Vec<_>>();
+    let (inner, leaves) = (pages(5), pages(13));
+    assert!(inner.len() > 3, "{} pages of the tree lead to others", inner.len());
+    // Every page of the tree leads to the next one alone, the last to a leaf: a hundred million rows on a few pages.
+    for (page, next) in inner.iter().zip(inner.iter().skip(1).chain(&leaves)) {
+        let (at, next) = (page * 512, (*next as u32 + 1).to_be_bytes());
+        let cells = usize::from(u16::from_be_bytes([bytes[at + 3], bytes[at + 4]]));
+        bytes[at + 8..at + 12].copy_from_slice(&next);
+        for cell in 0..cells {
+            let pointer = at + 12 + 2 * cell;
+            let cell = at + usize::from(u16::from_be_bytes([bytes[pointer], bytes[pointer + 1]]));
+            bytes[cell..cell + 4].copy_from_slice(&next);
+        }
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    let trace = open(&path, "x").unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(trace.problems.has(ProblemKind::DamagedTable), "{:?}", problems(&trace));
+    assert_eq!(trace.gpu_ops.len(), bytes.len() / 4, "no more than the file has room for");
 }
 
 #[test]
