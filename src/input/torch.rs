@@ -22,7 +22,7 @@ const FRAMES_LOOKED_AT: u64 = 50_000;
 const CLUES_KEPT: usize = 4_096;
 
 /// A call whose name holds one of these launches, moves, sets or waits; others say nothing about GPU time.
-const CALLS_READ: [&[u8]; 7] = [b"aunch", b"emcpy", b"emset", b"ynchronize", b"WaitEvent", b"Malloc", b"Free"];
+const CALLS_READ: [&[u8]; 6] = [b"aunch", b"emcpy", b"emset", b"ynchronize", b"Malloc", b"Free"];
 
 /// Builds a trace from the events and members that the splitter cuts out.
 #[derive(Debug)]
@@ -96,6 +96,8 @@ struct Fields<'a> {
     phase: Option<&'a [u8]>,
     class: Option<Class>,
     name: Option<&'a [u8]>,
+    /// A call that says something about GPU time; known once class and name are.
+    is_call_read: Option<bool>,
     pid: Option<Value<'a>>,
     tid: Option<&'a [u8]>,
     start: Option<&'a [u8]>,
@@ -134,6 +136,9 @@ impl<'a> Fields<'a> {
             };
             if key != b"args" || !fields.read_args(&mut cursor)? {
                 fields.take(key, cursor.value()?);
+            }
+            if fields.class == Some(Class::Call) && fields.is_call_read.is_none() {
+                fields.is_call_read = fields.name.map(is_call_read);
             }
             if fields.is_enough(want_clues) {
                 return Some((fields, cursor.at()));
@@ -202,9 +207,9 @@ impl<'a> Fields<'a> {
             (None, _) | (Some(b"X"), None) => false,
             (Some(b"X"), Some(Class::Gpu(kind))) => self.is_whole(kind),
             (Some(b"X"), Some(Class::Annotation { on_gpu: false })) => self.is_whole_span(),
-            (Some(b"X"), Some(Class::Call)) => match self.name {
-                Some(name) if is_call_read(name) => self.is_whole_span() && self.correlation.is_some(),
-                Some(_) => true,
+            (Some(b"X"), Some(Class::Call)) => match self.is_call_read {
+                Some(true) => self.is_whole_span() && self.correlation.is_some(),
+                Some(false) => true,
                 None => false,
             },
             (Some(b"X"), Some(Class::PythonFrame | Class::Annotation { .. })) if want_clues => self.name.is_some(),
@@ -228,9 +233,9 @@ struct Opening {
 
 impl Openings {
     /// More are not worth comparing with.
-    const KEPT: usize = 12;
+    const KEPT: usize = 16;
     /// Longer ones hold ids or names.
-    const LONGEST: usize = 64;
+    const LONGEST: usize = 112;
     const TAIL: usize = 8;
 
     #[inline]
@@ -291,7 +296,7 @@ impl Sink for TorchReader {
         }
         match class {
             Class::Gpu(kind) => return self.gpu_op(&fields, kind, at),
-            Class::Call if fields.name.is_some_and(is_call_read) => self.span(&fields, SpanKind::Call),
+            Class::Call if fields.is_call_read == Some(true) => self.span(&fields, SpanKind::Call),
             Class::Annotation { on_gpu: false } => self.span(&fields, SpanKind::Range),
             Class::PythonFrame if want_clues => keep_clue(&mut clues.python_frames, fields.name),
             Class::Annotation { .. } if want_clues => {}
