@@ -76,6 +76,8 @@ pub struct Choices {
     pub rules: Vec<RuleFile>,
     /// Rows of the table of top kernels.
     pub kernel_limit: Option<usize>,
+    /// Leave the explaining sections out: of a large trace the other results can be shown first.
+    pub without_sections: bool,
     /// The person's own phases, a JSON object of phase and patterns.
     pub phase_map: Option<RuleFile>,
 }
@@ -176,6 +178,7 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
         merge_devices: choices.merge_devices,
         wall: wall(choices.wall_seconds.as_deref())?,
         kernel_limit: choices.kernel_limit.unwrap_or(analysis::Options::KERNEL_LIMIT),
+        without_sections: choices.without_sections,
         phase_map: choices.phase_map.as_ref().map(|map| PhaseMap::parse(&map.file, &map.text)).transpose()?,
     };
     let mut run = analyze(trace, &rules, &options);

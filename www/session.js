@@ -2,6 +2,9 @@
 
 import { ReaderPool } from './reader-pool.js';
 
+/** GPU ops read of a trace, or rows of a database, from which on its first results do not wait for the others. */
+const LARGE = 300_000;
+
 /**
  * An entry is one file: {id, file, kind, status, progress, problem, text, wall, reader, picked, memory}.
  * kind: null until known, then trace | report | rules | phases. status: reading | analysing | open | failed.
@@ -137,17 +140,30 @@ export class Session {
 
   async #analyse(entry) {
     const turn = ++entry.turn;
+    const { ops = 0, rows = 0 } = entry.progress ?? {};
+    const options = this.#options(entry);
     entry.status = 'analysing';
     this.#changed('entries');
     try {
-      const { text, memory } = await entry.reader.analyze(this.#options(entry));
-      if (turn !== entry.turn) return;
-      Object.assign(entry, { text, memory, status: 'open', progress: null, problem: null });
-      this.#changed('entries');
-      this.#changed('reports');
+      // The sections of a large trace take a while: what is known before them is shown before them.
+      if (ops + rows > LARGE && entry.text === null) await this.#report(entry, turn, { ...options, without_sections: true });
+      if (await this.#report(entry, turn, options)) {
+        entry.status = 'open';
+        this.#changed('entries');
+      }
     } catch (problem) {
       if (turn === entry.turn) this.#fail(entry, problem);
     }
+  }
+
+  /** Resolves with whether the report is still wanted. */
+  async #report(entry, turn, options) {
+    const { text, memory } = await entry.reader.analyze(options);
+    if (turn !== entry.turn) return false;
+    Object.assign(entry, { text, memory, progress: null, problem: null });
+    this.#changed('entries');
+    this.#changed('reports');
+    return true;
   }
 
   #options(entry) {

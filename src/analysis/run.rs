@@ -1,6 +1,6 @@
 //! Puts the answers about one trace together.
 
-use super::explain::{Context, explain};
+use super::explain::{Context, Sections, explain};
 use super::notices;
 use super::overlap::{Owned, share_out, union_of_all, unions};
 use super::results::{Attribution, Category, Device, Kernel, Run, Totals, Wall, WallSource};
@@ -20,6 +20,8 @@ pub struct Options {
     pub wall: Option<Ns>,
     /// Rows of the table of top kernels.
     pub kernel_limit: usize,
+    /// No explaining sections.
+    pub without_sections: bool,
     /// The person's own phases.
     pub phase_map: Option<PhaseMap>,
 }
@@ -36,6 +38,7 @@ impl Default for Options {
             merge_devices: false,
             wall: None,
             kernel_limit: Self::KERNEL_LIMIT,
+            without_sections: false,
             phase_map: None,
         }
     }
@@ -74,11 +77,18 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
         devices: devices(trace, &devices_union, wall.wall_ns),
         categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
         notices: notices::of(trace, &wall, options.wall),
-        sections: explain(&Context::new(trace, options.kernel_limit).with_phase_map(options.phase_map.as_ref())),
+        sections: sections(trace, options),
         kernels,
         totals,
         wall,
     }
+}
+
+fn sections(trace: &Trace, options: &Options) -> Sections {
+    if options.without_sections {
+        return Sections::new();
+    }
+    explain(&Context::new(trace, options.kernel_limit).with_phase_map(options.phase_map.as_ref()))
 }
 
 /// Counts and durations of one name.

@@ -103,6 +103,7 @@ fn report(args: &Args) -> Result<Report> {
         wall_seconds: None,
         rules: files::rules(&args.choices.rules)?,
         kernel_limit: None,
+        without_sections: false,
         phase_map: args.choices.phase_map.as_ref().map(|path| files::aid(path)).transpose()?,
     };
     let seconds = &args.choices.seconds;

@@ -117,7 +117,7 @@ fn nsys_export(report: &mut Report, program: &Path, export: &Path) -> Result<()>
     report.fact("`gpuprism report FILE --format json`", &native.times());
     report.fact("rows per second, median", &rows(EXPORT_ROWS / native.median_seconds));
     report.fact("peak memory of the process", &megabytes(native.peak_bytes));
-    report.fact("the page in Chromium, from the picked file to its results on screen, median", &seconds(import));
+    report.fact("the page in Chromium, from the picked file to its first results on screen, median", &seconds(import));
     report.fact("rows per second in the page", &rows(EXPORT_ROWS / import));
     report.at_most(
         "time in the page, against the command line",
@@ -190,7 +190,7 @@ fn in_the_page(report: &mut Report, json: &Path) -> Result<()> {
         megabytes(bytes)
     ));
     report.fact("merely reading the file in a worker, four slices of 8 MiB ahead", &seconds(reading));
-    report.fact("import, from the picked file to its results on screen", &seconds(import));
+    report.fact("import, from the picked file to its first results on screen", &seconds(import));
     report.fact("JSON per second", &rate(bytes / import));
     report.at_most("time, against merely reading", import / reading, TIME_OF_PAGE_READING, times);
     report.fact("WebAssembly memory of the trace's worker", &megabytes(memory));
