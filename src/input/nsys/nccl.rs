@@ -79,6 +79,7 @@ impl<'a> Payloads<'a> {
         let batches = Batches::of(trace, &self);
         let mut moved = batches.kernels(trace);
         moved.order_by_key(|(batch, _)| *batch);
+        trace.collectives.reserve_exact(moved.len());
         for kernels in moved.chunk_by(|a, b| a.0 == b.0) {
             let Some((batch, _)) = kernels.first() else { continue };
             if let Some(message) = batches.message(*batch, kernels.len()) {
