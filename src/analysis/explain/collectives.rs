@@ -31,7 +31,7 @@ const COLUMNS: [&str; 16] = [
 const SKEW_COLUMNS: [&str; 5] = ["op_name", "rank_label", "total_time_ms", "max_duration_ms", "skew_vs_median_pct"];
 const PID_COLUMNS: [&str; 5] = ["pid", "total_nccl_time_ms", "nccl_event_count", "max_duration_ms", "top_nccl_op"];
 const SHOWN: usize = 20;
-const DERIVED_FROM: &str = "communication kernels; ranges of the host are not used";
+const DERIVED_FROM: &str = "communication kernels; times of ranges of the host are not used";
 
 /// How often and how long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -79,6 +79,7 @@ impl<'a> Payloads<'a> {
         let batches = Batches::of(trace, &self);
         let mut moved = batches.kernels(trace);
         moved.order_by_key(|(batch, _)| *batch);
+        trace.collectives.reserve_exact(moved.len());
         for kernels in moved.chunk_by(|a, b| a.0 == b.0) {
             let Some((batch, _)) = kernels.first() else { continue };
             if let Some(message) = batches.message(*batch, kernels.len()) {
@@ -326,27 +327,27 @@ impl Group {
     }
 }
 
+/// A range of NCCL by its place, and the place of its payload.
+type Place = (u32, Option<u32>);
+
 /// The ranges of NCCL's groups and of calls with a message, by thread and start.
-fn of_nccl(trace: &Trace, payloads: &Payloads<'_>) -> Vec<(Span, Call, Option<Message>)> {
+fn of_nccl(trace: &Trace, payloads: &Payloads<'_>) -> impl Iterator<Item = (Span, Call, Option<Message>)> {
     let calls: Vec<Option<Call>> = trace.ranges.names.iter().map(Call::of).collect();
-    let call = |range: Span| calls.get(range.name.0 as usize).copied().flatten();
+    let call = move |range: Span| calls.get(range.name.0 as usize).copied().flatten();
+    let groups = (0..).zip(trace.ranges.iter()).filter(|(_, range)| call(*range).is_some_and(Call::is_of_group));
+    let mut places: Vec<Place> = groups.map(|(range, _)| (range, None)).collect();
+    places.extend((0..).zip(&payloads.of_ranges).map(|(at, (range, _))| (*range, Some(at))));
+    let range = |at: u32| trace.ranges.get(at as usize);
+    places.order_by_key(|(at, _)| range(*at).map(|range| (range.thread, range.start)));
     let ranks = payloads.ranks();
-    let mut found = Vec::new();
-    for range in trace.ranges.iter() {
-        if let Some(call) = call(range).filter(|call| call.is_of_group()) {
-            found.push((range, call, None));
-        }
-    }
-    for (range, payload) in &payloads.of_ranges {
-        let range = trace.ranges.get(*range as usize);
-        let Some((range, call)) = range.and_then(|range| Some((range, call(range)?))) else { continue };
-        let Some(part) = payload.bytes.filter(|_| !call.is_of_group()) else { continue };
+    places.into_iter().filter_map(move |(at, payload)| {
+        let (range, call) = range(at).and_then(|range| Some((range, call(range)?)))?;
+        let Some(payload) = payload else { return Some((range, call, None)) };
+        let (_, payload) = payloads.of_ranges.get(payload as usize)?;
+        let part = payload.bytes.filter(|_| !call.is_of_group())?;
         let ranks = payload.ranks.or_else(|| ranks.get(&payload.communicator?).copied());
         let (bytes_in, bytes_out) = call.bytes(part, ranks);
         let communicator = payload.communicator;
-        let message = Message { call, name: range.name, bytes_in, bytes_out, communicator, ranks };
-        found.push((range, call, Some(message)));
-    }
-    found.order_by_key(|(range, _, _)| (range.thread, range.start));
-    found
+        Some((range, call, Some(Message { call, name: range.name, bytes_in, bytes_out, communicator, ranks })))
+    })
 }
