@@ -341,14 +341,14 @@ fn kernels(sections: &Sections, busy: &Busy) -> (Vec<Kernel>, Vec<Category>) {
         sums.change(REST, rest, |sum| *sum = rest);
     }
     let union = busy.union_ns().min(all);
-    let rules = RuleBook::embedded().select("gpuprism", "default");
+    let rules = RuleBook::own();
     let mut kernels: Vec<Kernel> = sums
         .0
         .iter()
         .map(|&(name, (count, duration_ns, min_us, max_us))| {
             let demangled = names::demangle(name);
             let elapsed_ns = part(union, duration_ns, all);
-            let category = rules.as_ref().map_or("misc", |rules| rules.category(name, &demangled)).to_owned();
+            let category = rules.map_or("misc", |rules| rules.category(name, &demangled)).to_owned();
             Kernel {
                 name: name.to_owned(),
                 short_name: names::short(&demangled),

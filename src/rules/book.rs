@@ -1,6 +1,7 @@
 //! The rule book: all rule files merged, ready to pick one engine's rules for one model.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use super::file::{self, ModelRules, Rule};
 use super::matcher::{Matcher, Name};
@@ -73,6 +74,13 @@ impl fmt::Display for Duplicate {
 }
 
 impl RuleBook {
+    /// gpuprism's own rules; compiled once, as that takes longer than most of an analysis.
+    pub fn own() -> Option<&'static RuleSet> {
+        static OWN: LazyLock<Option<RuleSet>> =
+            LazyLock::new(|| RuleBook::embedded().select("gpuprism", "default").ok());
+        OWN.as_ref()
+    }
+
     /// The rule files of `patterns/`, built in: `gpuprism/default` and those of gputrc2graph.
     pub fn embedded() -> Self {
         let mut book = Self::default();

@@ -105,8 +105,6 @@ pub struct Thresholds {
     pub skew: f64,
     /// This share of a window in communication that hides behind nothing is a finding.
     pub exposed_communication: f64,
-    /// A median launch latency from here on is a finding.
-    pub launch_latency_us: f64,
 }
 
 /// One way to be a launch storm.

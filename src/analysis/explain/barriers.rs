@@ -6,7 +6,7 @@ use super::stats::{Tallies, Tally, key};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
 use crate::rules::signals::CallKind;
-use crate::trace::{NameId, Names, Ns, ProcessId, Span};
+use crate::trace::{Format, NameId, Names, Ns, ProcessId, Span};
 
 const SYNC: [&str; 4] = ["api_name", "call_count", "total_time_ms", "avg_duration_us"];
 const SYNC_BY_PID: [&str; 5] = ["pid", "api_name", "call_count", "total_time_ms", "avg_duration_us"];
@@ -41,11 +41,14 @@ pub(super) fn sync(context: &Context) -> Section {
         }
     }
     let mut section = Section::new(TITLE, "the durations of API calls, by name", &SYNC)
-        .limit("Calls that only sound like waiting (a stream's wait for an event, a query of an event) return at once; they are counted in non_blocking_calls and not in the rows.")
+        .limit("Calls that only sound like waiting (a stream's wait for an event, a query of an event) return at once; they are counted in non_blocking_calls, where the trace's reader keeps them, and not in the rows.")
         .limit("Times are sums over threads; a runtime call and the driver call inside it count once in sync_total_time_ms and once each in the rows.");
     section.figure("sync_total_time_ms", Value::ms(blocked_time));
-    section.figure("non_blocking_calls", others.count);
-    section.figure("non_blocking_time_ms", Value::ms(others.total));
+    // The reader of torch traces passes such calls over: none counted would not mean none made.
+    if trace.format != Format::TorchProfiler {
+        section.figure("non_blocking_calls", others.count);
+        section.figure("non_blocking_time_ms", Value::ms(others.total));
+    }
     let ranked = blocking.by_time(&|tally| trace.calls.names.get(NameId(tally.low())));
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(SYNC_ROWS) {

@@ -2,10 +2,9 @@
 
 use super::attribution::Attributed;
 use crate::rules::signals::{CallKind, Signals};
-use crate::rules::{PhaseMap, RuleBook, RuleSet, names};
+use crate::rules::{PhaseMap, RuleBook, names};
 use crate::trace::{NameId, OpKind, Trace};
 use std::cell::OnceCell;
-use std::sync::LazyLock;
 
 /// The trace under analysis with the meaning of its names.
 #[derive(Debug)]
@@ -71,18 +70,15 @@ impl<'a> Context<'a> {
     }
 }
 
-// Compiling them takes longer than most of an analysis.
-static OWN_RULES: LazyLock<Option<RuleSet>> = LazyLock::new(|| RuleBook::embedded().select("gpuprism", "default").ok());
-
 /// gpuprism's own rules say what communicates, whatever rules the person picked for categories.
 fn name_kinds(trace: &Trace, signals: &Signals) -> Vec<NameKind> {
+    let rules = RuleBook::own();
     let mut kinds: Vec<NameKind> = trace
         .names
         .iter()
         .map(|name| {
             let demangled = names::demangle(name);
-            let communicates =
-                OWN_RULES.as_ref().is_some_and(|rules| rules.category(name, &demangled) == "communication");
+            let communicates = rules.is_some_and(|rules| rules.category(name, &demangled) == "communication");
             if !communicates {
                 return NameKind::Compute;
             }
