@@ -43,6 +43,7 @@ pub enum Imported {
 #[derive(Debug)]
 pub struct Reader {
     label: String,
+    with_code: bool,
     format: FormatReader,
 }
 
@@ -57,7 +58,12 @@ enum FormatReader {
 impl Reader {
     /// `label` is the file's base name: errors and the run carry it.
     pub fn new(label: &str) -> Self {
-        Self { label: label.to_owned(), format: FormatReader::Unknown(Vec::new()) }
+        Self { label: label.to_owned(), with_code: false, format: FormatReader::Unknown(Vec::new()) }
+    }
+
+    /// One that also reads which code launched what, where the format tells: [`crate::trace::Code`].
+    pub fn with_code(label: &str) -> Self {
+        Self { with_code: true, ..Self::new(label) }
     }
 
     /// Takes the next plain bytes.
@@ -123,7 +129,7 @@ impl Reader {
         let Some(guess) = sniff::guess(&self.label, seen, complete)? else { return Ok(()) };
         let seen = std::mem::take(seen);
         self.format = match guess {
-            Guess::Json => FormatReader::Json(Box::new(JsonReader::new(&self.label))),
+            Guess::Json => FormatReader::Json(Box::new(JsonReader::new(&self.label, self.with_code))),
             Guess::Series => FormatReader::Series(Vec::new()),
             Guess::Table => FormatReader::Table(Box::new(GpuTraceReader::new(&self.label))),
         };
@@ -144,8 +150,13 @@ struct JsonReader {
 const DOCUMENT_LIMIT: usize = 256 << 20;
 
 impl JsonReader {
-    fn new(label: &str) -> Self {
-        Self { splitter: Splitter::default(), torch: TorchReader::new(label), text: Vec::new(), too_long: false }
+    fn new(label: &str, with_code: bool) -> Self {
+        Self {
+            splitter: Splitter::default(),
+            torch: TorchReader::new(label, with_code),
+            text: Vec::new(),
+            too_long: false,
+        }
     }
 
     fn feed(&mut self, bytes: &[u8]) {
@@ -216,6 +227,11 @@ impl Importer {
     /// `label` is the file's base name.
     pub fn new(label: &str) -> Self {
         Self { unpacker: Unpacker::default(), reader: Reader::new(label) }
+    }
+
+    /// Like [`Reader::with_code`].
+    pub fn with_code(label: &str) -> Self {
+        Self { unpacker: Unpacker::default(), reader: Reader::with_code(label) }
     }
 
     /// Takes the next bytes of the file.

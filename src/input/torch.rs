@@ -326,7 +326,7 @@ fn keep_clue(kept: &mut Names, name: Option<&[u8]>) {
 }
 
 impl TorchReader {
-    pub(super) fn new(label: &str) -> Self {
+    pub(super) fn new(label: &str, _with_code: bool) -> Self {
         Self {
             builder: TraceBuilder::new(label, Format::TorchProfiler),
             names: HashMap::default(),

@@ -10,6 +10,7 @@ mod file;
 mod json;
 mod matcher;
 pub mod names;
+pub mod needle;
 mod phase_map;
 pub mod phases;
 pub mod signals;

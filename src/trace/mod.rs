@@ -6,6 +6,7 @@
 //! nothing changes them afterwards. Columns cost 24 bytes a GPU op, 20 a call or range.
 
 mod capture;
+mod code;
 mod columns;
 mod details;
 mod launches;
@@ -16,6 +17,7 @@ mod spans;
 mod time;
 
 pub use capture::{Capture, CapturedTable};
+pub use code::{Annotation, Code, NONE, Rank};
 pub use details::{Collective, GraphReplay, HostWait, MetricSeries};
 pub use names::{NameId, Names};
 pub use ops::{DeviceId, GpuOp, GpuOps, OpKind, is_plausible};
@@ -126,6 +128,8 @@ pub struct Trace {
     pub host_waits: Vec<HostWait>,
     /// Sampled hardware counters that an analysis asks for.
     pub metrics: Vec<MetricSeries>,
+    /// Which code launched what, where the reader was asked for it.
+    pub code: Option<Box<Code>>,
     /// Events that were counted and not kept.
     pub events: EventCounts,
     /// Names that tell which serving engine ran: distinct annotations and Python frames, a bounded sample.
@@ -175,6 +179,7 @@ impl TraceBuilder {
                 graph_replays: Vec::new(),
                 host_waits: Vec::new(),
                 metrics: Vec::new(),
+                code: None,
                 events: EventCounts::default(),
                 clues: Clues::default(),
                 problems: Problems::default(),

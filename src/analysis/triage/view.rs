@@ -1,0 +1,106 @@
+//! One trace as the triage sees it: of every GPU op what it is, in which stage it ran, which code launched it.
+
+use super::serving::{Framework, ServerArgs};
+use super::sites::Sites;
+use super::stages::Stage;
+use super::{Options, Request, serving, stages};
+use crate::analysis::explain::Context;
+use crate::rules::{RuleBook, names};
+use crate::trace::{GpuOp, NameId, OpKind, Trace};
+
+/// See the module's head.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// What is triaged.
+    pub trace: &'a Trace,
+    /// What the names of kernels and calls mean.
+    pub meanings: Context<'a>,
+    /// Every distinct op name, by its id.
+    pub names: Vec<KernelName>,
+    /// The stage of every op, in the order of the trace's ops; `None` for ops that are left out (another device than the
+    /// person asked for).
+    pub stages: Vec<Option<Stage>>,
+    /// The code that launched every op.
+    pub sites: Sites,
+    /// True where traces beside this one tell where kernels come from.
+    pub is_pair: bool,
+    /// The serving framework.
+    pub framework: Framework,
+    /// `server_args.json`.
+    pub server: &'a ServerArgs,
+    /// What the person chose.
+    pub options: &'a Options,
+}
+
+/// What is known of an op by its name alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelName {
+    /// Without addresses and, of a `void` kernel, without its arguments; template arguments stay. Rows go by it.
+    pub canonical: String,
+    /// By gpuprism's own rules: `gemm`, `communication`, ...
+    pub category: String,
+}
+
+impl<'a> View<'a> {
+    /// Looks at every op once.
+    pub fn new(request: &Request<'a>) -> Self {
+        let trace = request.trace;
+        let kept = kept(trace, request.options);
+        let framework = serving::framework(request);
+        let stages = stages::of_ops(trace, request.file_stage);
+        let stages = stages.into_iter().zip(kept).map(|(stage, kept)| kept.then_some(stage)).collect();
+        Self {
+            trace,
+            meanings: Context::new(trace, 0),
+            names: kernel_names(trace),
+            stages,
+            sites: Sites::new(trace, request.mapping),
+            is_pair: !request.mapping.is_empty(),
+            framework,
+            server: request.server,
+            options: request.options,
+        }
+    }
+
+    /// The ops that are looked at, with their place in the trace and their stage.
+    pub fn ops(&self) -> impl Iterator<Item = (usize, Stage, GpuOp)> + '_ {
+        let ops = self.trace.gpu_ops.iter().zip(&self.stages).enumerate();
+        ops.filter_map(|(at, (op, stage))| Some((at, (*stage)?, op)))
+    }
+
+    /// What is known of this name.
+    pub fn name(&self, id: NameId) -> Option<&KernelName> {
+        self.names.get(id.0 as usize)
+    }
+
+    /// The stages that have ops, in the order of tables.
+    pub fn stages_present(&self) -> Vec<Stage> {
+        Stage::ALL.into_iter().filter(|stage| self.stages.contains(&Some(*stage))).collect()
+    }
+}
+
+fn kept(trace: &Trace, options: &Options) -> Vec<bool> {
+    let wanted = |op: GpuOp| match &options.pid_substring {
+        None => true,
+        Some(text) => trace.devices.get(op.device.0 as usize).is_some_and(|device| device.id.contains(text)),
+    };
+    trace.gpu_ops.iter().map(wanted).collect()
+}
+
+fn kernel_names(trace: &Trace) -> Vec<KernelName> {
+    let rules = RuleBook::own();
+    let mut kinds = vec![OpKind::Kernel; trace.names.len()];
+    for op in trace.gpu_ops.iter() {
+        if let Some(kind) = kinds.get_mut(op.name.0 as usize) {
+            *kind = op.kind;
+        }
+    }
+    let name = |(raw, kind): (&str, OpKind)| KernelName {
+        canonical: super::frames::canonical(raw),
+        category: match (kind, rules) {
+            (OpKind::Kernel, Some(rules)) => rules.category(raw, &names::demangle(raw)).to_owned(),
+            _ => "memory".to_owned(),
+        },
+    };
+    trace.names.iter().zip(kinds).map(name).collect()
+}
