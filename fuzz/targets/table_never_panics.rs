@@ -2,6 +2,7 @@
 
 #![no_main]
 
+#[allow(dead_code, reason = "other targets use the rest")]
 mod whole_way;
 
 use libfuzzer_sys::fuzz_target;
