@@ -2,7 +2,6 @@
 
 #![no_main]
 
-#[allow(dead_code, reason = "other targets use the rest")]
 mod whole_way;
 
 use libfuzzer_sys::fuzz_target;
