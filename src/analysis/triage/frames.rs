@@ -176,7 +176,8 @@ impl FrameRules {
     pub fn frame_priority(&self, raw: &str, location: &str) -> i32 {
         let rooted = Frame::parse(raw).map(|frame| format!("{}({}", self.from_root(frame.path), frame.line));
         let is_noise = |prefix: &String| {
-            raw.starts_with(prefix.as_str()) || rooted.as_ref().is_some_and(|rooted| rooted.starts_with(prefix.as_str()))
+            raw.starts_with(prefix.as_str())
+                || rooted.as_ref().is_some_and(|rooted| rooted.starts_with(prefix.as_str()))
         };
         let package = || self.other_packages.iter().find(|package| location.starts_with(&package.path));
         if self.noise_prefixes.iter().any(is_noise) {
@@ -265,7 +266,10 @@ mod tests {
             ("at 0xdeadBEEF, 0x1)", "at 0xADDR, 0xADDR)"),
             ("Cijk_MT320x256x64_0x", "Cijk_MT320x256x64_0x"),
             ("void foo<int>(int, int)", "void foo<int>"),
-            ("void (anonymous namespace)::copy_blocks_kernel(int, int)", "void (anonymous namespace)::copy_blocks_kernel"),
+            (
+                "void (anonymous namespace)::copy_blocks_kernel(int, int)",
+                "void (anonymous namespace)::copy_blocks_kernel",
+            ),
             ("  a   b  ", "a b"),
             ("void k(f(int))(g)", "void k(f(int))"),
             ("void broken)", "void broken)"),
