@@ -26,13 +26,9 @@ impl<'a> Stacks<'a> {
     pub(super) fn new(code: &'a Code, threads: usize, rules: &FrameRules, probes: &[Probe]) -> (Self, Vec<u32>) {
         let swept = sweep(&code.frames, threads, probes);
         let priorities = code.frames.names.iter().map(|raw| rules.frame_priority(raw, &rules.location(raw))).collect();
-        let mut callers = swept.enclosing;
-        for (at, (caller, parent)) in callers.iter_mut().zip(&code.frame_parents).enumerate() {
-            // A caller stands before what it calls; anything else is no stack.
-            if (*parent as usize) < at {
-                *caller = *parent;
-            }
-        }
+        let parents = code.frame_parents.iter().copied().chain(std::iter::repeat(NONE));
+        let callers = swept.enclosing.iter().zip(parents).enumerate();
+        let callers: Vec<u32> = callers.map(|(at, (&around, parent))| caller(code, at, around, parent)).collect();
         let unknown = || vec![NONE; callers.len()];
         let (best, telling) = (unknown(), unknown());
         let mut stacks = Self { code, priorities, callers, best, telling };
@@ -40,6 +36,7 @@ impl<'a> Stacks<'a> {
         (stacks, swept.innermost)
     }
 
+    /// Answers for one frame from the answers for its caller.
     fn follow_caller(&mut self, at: usize) {
         let caller = self.callers.get(at).copied().unwrap_or(NONE) as usize;
         let frame = u32::try_from(at).unwrap_or(NONE);
@@ -102,4 +99,19 @@ impl<'a> Stacks<'a> {
     pub(super) fn text(&self, name: u32) -> &'a str {
         self.code.frames.names.get(NameId(name))
     }
+}
+
+/// The frame that called this one: `around` is the innermost that was running when it began, `parent` the one that the
+/// trace names.
+///
+/// Named parents are right where times overlap or threads differ, but traces are known to leave frames out between a
+/// parent and its child; a frame that runs within the parent and around the child is one of those.
+fn caller(code: &Code, at: usize, around: u32, parent: u32) -> u32 {
+    let span = |at: u32| code.frames.get(at as usize);
+    // A caller stands before what it calls; anything else is no stack.
+    let (Some(frame), Some(named)) = (code.frames.get(at), span(parent).filter(|_| (parent as usize) < at)) else {
+        return around;
+    };
+    let is_running = |caller: Span| caller.thread == frame.thread && caller.end() >= frame.end();
+    if is_running(named) && span(around).is_some_and(is_running) { around } else { parent }
 }
