@@ -341,3 +341,119 @@ fn most<'a, T: Copy + PartialEq>(sites: &[(&'a Site, u64, i64)], value: impl Fn(
     let most = counts.iter().map(|(_, count)| *count).max()?;
     counts.into_iter().find(|(_, count)| *count == most).map(|(value, _)| value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::triage::{Options, Request, ServerArgs};
+    use crate::trace::{Format, GpuOp, OpKind, ProcessId, Trace, TraceBuilder};
+
+    /// Kernels by name, device, start and end.
+    fn trace(kernels: &[(&str, &str, i64, i64)]) -> Trace {
+        let mut builder = TraceBuilder::new("small", Format::TorchProfiler);
+        for &(name, device, start, end) in kernels {
+            let (name, device) = (builder.trace.names.intern(name), builder.device(device, ""));
+            let (start, duration) = (Ns(start), Ns(end - start));
+            let op = GpuOp { start, duration, name, device, stream: 7, process: ProcessId(0), kind: OpKind::Kernel };
+            builder.trace.gpu_ops.push(op, None);
+        }
+        builder.finish()
+    }
+
+    fn view<'a>(trace: &'a Trace, server: &'a ServerArgs, options: &'a Options) -> View<'a> {
+        let file_stage = Stage::Decode;
+        View::new(&Request { trace, file_stage, mapping: &[], server, framework: None, options })
+    }
+
+    fn site(location: &str, found: Found, duration_ns: i64) -> RowSite {
+        let (location, cpu_op) = (location.to_owned(), format!("op of {location}"));
+        RowSite { display: location.clone(), location, stack: Vec::new(), cpu_op, found, launches: 1, duration_ns }
+    }
+
+    fn row(sites: Vec<RowSite>) -> KernelRow {
+        let (name, category, duration_ns) = ("k".to_owned(), "gemm".to_owned(), 100);
+        let (stage, ids, launches, share_pct) = (Stage::Decode, Vec::new(), 2, 50.0);
+        let (busy_share_pct, wall_share_pct) = (50.0, 50.0);
+        KernelRow {
+            stage,
+            name,
+            category,
+            ids,
+            duration_ns,
+            launches,
+            share_pct,
+            busy_share_pct,
+            wall_share_pct,
+            sites,
+        }
+    }
+
+    #[test]
+    fn rows_of_all_devices_and_names_are_summed_and_shares_have_the_denominators_they_say() {
+        // Sum 300, busy 100 + 100 (b runs beside a), wall 200 + 100.
+        let trace = trace(&[
+            ("void a(int)", "0", 0, 50),
+            ("b", "0", 0, 50),
+            ("void a(long)", "1", 0, 100),
+            ("b", "0", 150, 200),
+            ("b", "1", 50, 100),
+        ]);
+        let (server, options) = (ServerArgs::default(), Options::default());
+        let rows = rows(&view(&trace, &server, &options));
+        let told: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.duration_ns, row.launches)).collect();
+        assert_eq!(told, [("void a", 150, 2), ("b", 150, 3)], "equal ones in the order of their first ops");
+        let shares = |row: &KernelRow| [row.share_pct, row.busy_share_pct, row.wall_share_pct];
+        assert_eq!(shares(&rows[0]), [50.0, 75.0, 50.0]);
+        assert_eq!(rows[0].ids.len(), 2);
+        assert_eq!(rows[0].sites.len(), 1, "no place is one place");
+    }
+
+    #[test]
+    fn rows_that_are_not_shown_are_counted() {
+        let trace = trace(&[("large", "0", 0, 900), ("middle", "0", 900, 990), ("small", "0", 990, 1_000)]);
+        let server = ServerArgs::default();
+        for (min_share_pct, kernel_table_limit, shown, hidden_pct) in
+            [(0.0, 0, 3, 0.0), (1.0, 0, 3, 0.0), (1.5, 0, 2, 1.0), (0.0, 1, 1, 10.0), (99.0, 2, 0, 100.0)]
+        {
+            let options = Options { min_share_pct, kernel_table_limit, ..Options::default() };
+            let view = view(&trace, &server, &options);
+            let section = section(&view, &rows(&view));
+            let figure = |name: &str| section.summary.get(name).unwrap().number().unwrap();
+            assert_eq!((section.rows.len(), section.rows_in_all), (shown, 3));
+            assert_eq!((figure("hidden_rows"), figure("hidden_share_pct")), ((3 - shown) as f64, hidden_pct));
+        }
+    }
+
+    #[test]
+    fn a_cell_shows_the_two_best_places_and_how_each_was_found() {
+        let rules = FrameRules::embedded();
+        let text = |row: &KernelRow, column: usize| cells(row, &rules)[column].text().unwrap().to_owned();
+        let [vllm, script] = ["vllm/a.py:1 f", "script.py:2 g"];
+        let plain = row(vec![site(script, Found::Exact, 60), site("", Found::Unknown, 40)]);
+        assert_eq!(text(&plain, 8), "script.py:2 g (site share 60%)\nunresolved (site share 40%)");
+        assert_eq!(text(&plain, 10), "exact, unresolved");
+        let framework = row(vec![site(vllm, Found::ByLaunch, 40), site(script, Found::Exact, 60)]);
+        assert_eq!(text(&framework, 8), vllm, "the framework's own place stands alone");
+        assert_eq!(text(&framework, 9), "op of vllm/a.py:1 f");
+        assert_eq!(text(&framework, 10), "by launch");
+    }
+
+    #[test]
+    fn sites_of_one_location_are_one_with_their_most_frequent_stack_and_op() {
+        let site = |display: &str, cpu_op: &str, found| Site {
+            location: "torch/linear.py:1 forward".to_owned(),
+            display: display.to_owned(),
+            stack: vec![display.to_owned()],
+            cpu_op: cpu_op.to_owned(),
+            found,
+        };
+        let [a, b, c] = [
+            site("m.py:1 attention", "aten::addmm", Found::Exact),
+            site("m.py:2 mlp", "aten::mm", Found::Exact),
+            site("m.py:2 mlp", "aten::addmm", Found::ByLaunch),
+        ];
+        let one = row_site(&[(&a, 4, 40), (&b, 3, 30), (&c, 3, 30)]);
+        assert_eq!((one.display.as_str(), one.cpu_op.as_str(), one.found), ("m.py:2 mlp", "aten::addmm", Found::Exact));
+        assert_eq!((one.launches, one.duration_ns), (10, 100));
+    }
+}
