@@ -158,3 +158,28 @@ fn the_golden_pair_and_its_mapping_trace_alone_give_the_originals_rows() {
         assert!(section.rows.iter().all(|row| row.get("found").unwrap().text() == Some(wanted)), "{section:?}");
     }
 }
+
+#[test]
+fn a_captured_graphs_launches_tell_where_its_replays_kernels_come_from() {
+    let Some(traces) = shared("traces/torch") else { return };
+    let capture = import(&traces.join("vllm_mi300_graph_capture.pt.trace.json.gz"));
+    for name in ["vllm_mi300_decode_full_graph", "vllm_mi300_piecewise_graph"] {
+        let formal = import(&traces.join(format!("{name}.trace.json.gz")));
+        let t = std::time::Instant::now();
+        let s = kernel_table(&formal, &[&capture], Stage::Decode, &Options::default());
+        println!("{name} {:?}", t.elapsed());
+        for r in &s.rows {
+            println!(
+                "{:?}",
+                ["kernel_name", "share_pct", "launches", "python_location", "cpu_op", "found"].map(|c| format!(
+                    "{:?}",
+                    r.get(c).unwrap()
+                )
+                .chars()
+                .take(230)
+                .collect::<String>())
+            );
+        }
+        println!("{:?} {:?}", s.summary, s.limits);
+    }
+}

@@ -86,6 +86,10 @@ pub struct FrameRules {
     python_source_priority: i32,
     torch_source_priority: i32,
     unknown_source_priority: i32,
+    /// The call with which a graph's capture begins.
+    pub capture_begins: String,
+    /// The call with which it ends.
+    pub capture_ends: String,
     /// Names that share fewer letters and digits are not called similar.
     pub least_similar_letters: usize,
     /// Kernels that other names stand for in a mapping trace.

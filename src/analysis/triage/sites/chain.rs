@@ -61,9 +61,14 @@ impl Answers {
 }
 
 impl<'a> Chain<'a> {
-    pub(super) fn new(trace: &'a Trace, code: &'a Code, rules: &'a FrameRules, signals: &Signals) -> Self {
+    /// `captured` are the calls that will be asked for beside the ops, in order.
+    pub(super) fn new(
+        trace: &'a Trace,
+        code: &'a Code,
+        (rules, signals): (&'a FrameRules, &Signals),
+        captured: Vec<u32>,
+    ) -> Self {
         let op_of = ops_of_ids(trace, code);
-        let captured = captured(trace, code);
         let launches = trace.gpu_ops.launches().map(|call| call.map_or(NONE, |CallId(call)| call));
         let calls = distinct(launches.chain(captured.iter().copied()));
         let ops = distinct(op_of.iter().copied());
@@ -86,13 +91,6 @@ impl<'a> Chain<'a> {
         let op = self.op_of.get(at).copied().unwrap_or(NONE);
         let call = self.trace.gpu_ops.launch(at).map_or(NONE, |CallId(call)| call);
         self.site(op, call, true)
-    }
-
-    /// Calls that name a kernel and launch nothing that runs, because a graph was captured, with the kernel's name.
-    pub(super) fn captured(&self) -> impl Iterator<Item = (u32, NameId)> + use<'a> {
-        let kernel = |call: &u32| self.code.call_kernels.get(*call as usize).copied();
-        let named: Vec<_> = self.around.places.iter().filter_map(|call| Some((*call, NameId(kernel(call)?)))).collect();
-        named.into_iter()
     }
 
     /// The site of a captured call: of the CPU op around it.
@@ -146,21 +144,6 @@ fn ops_of_ids(trace: &Trace, code: &Code) -> Vec<u32> {
     let op_ids = code.op_ids.iter().copied().chain(std::iter::repeat(NONE));
     let ops = trace.gpu_ops.iter().zip(op_ids);
     ops.map(|(op, id)| if id == NONE { NONE } else { ids.find(id, op.start) }).collect()
-}
-
-/// Calls that name a kernel of which no GPU op is known, in order.
-fn captured(trace: &Trace, code: &Code) -> Vec<u32> {
-    if code.call_kernels.is_empty() {
-        return Vec::new();
-    }
-    let mut launched = vec![false; trace.calls.len()];
-    for CallId(call) in trace.gpu_ops.launches().flatten() {
-        if let Some(launched) = launched.get_mut(call as usize) {
-            *launched = true;
-        }
-    }
-    let calls = code.call_kernels.iter().zip(launched).zip(0..);
-    calls.filter(|((kernel, launched), _)| **kernel != NONE && !launched).map(|(_, call)| call).collect()
 }
 
 /// In order, each once.

@@ -1,7 +1,9 @@
 //! What mapping traces tell: the sites of every kernel name, and which of those names a kernel may borrow from.
 
+use super::captured;
 use super::chain::Chain;
 use super::{Found, Site};
+use crate::analysis::triage::captures::{self, Capture};
 use crate::analysis::triage::frames::{FrameRules, canonical};
 use crate::analysis::triage::stages::{self, Stage};
 use crate::rules::signals::Signals;
@@ -18,6 +20,9 @@ pub(super) struct Mapping {
     kernels: Vec<Kernel>,
     /// Canonical kernel names.
     names: Names,
+    /// The launches of every graph that was captured, and parallel, their sites or [`NONE`].
+    captures: Vec<Capture>,
+    captured_sites: Vec<Vec<u32>>,
 }
 
 /// The launches of one kernel name.
@@ -56,24 +61,58 @@ impl Mapping {
         signals: &Signals,
         known: &mut HashMap<Site, u32, RandomState>,
     ) {
-        let mut chain = Chain::new(trace, code, rules, signals);
-        let names: Vec<u32> = trace.names.iter().map(|name| self.kernel(&canonical(name))).collect();
-        let stages = stages::of_ops(trace, Stage::All);
-        let mut launches = Vec::new();
-        for ((at, op), stage) in trace.gpu_ops.iter().enumerate().zip(stages) {
-            launches.push((op.name, stage, chain.of_op(at)));
-        }
-        for (call, name) in chain.captured() {
-            launches.push((name, Stage::All, chain.of_captured(call)));
-        }
+        let captured = captured::find(trace, code, rules, signals);
+        let calls = captured.iter().map(|captured| captured.call).collect();
+        let mut chain = Chain::new(trace, code, (rules, signals), calls);
+        let ops: Vec<u32> = (0..trace.gpu_ops.len()).map(|at| chain.of_op(at)).collect();
+        let launches: Vec<u32> = captured.iter().map(|captured| chain.of_captured(captured.call)).collect();
         let places: Vec<u32> = chain.sites.into_iter().map(|site| self.place(site, known)).collect();
-        for (name, stage, site) in launches {
-            let place = places.get(site as usize).copied().unwrap_or(NONE);
-            let kernel = names.get(name.0 as usize).and_then(|kernel| self.kernels.get_mut(*kernel as usize));
-            if let (Some(kernel), true) = (kernel, place != NONE) {
-                kernel.launched(stage, place);
-            }
+        let place = |site: u32| places.get(site as usize).copied().unwrap_or(NONE);
+        let names: Vec<u32> = trace.names.iter().map(|name| self.kernel(&canonical(name))).collect();
+        for ((op, stage), site) in trace.gpu_ops.iter().zip(stages::of_ops(trace, Stage::All)).zip(ops) {
+            self.launched(names.get(op.name.0 as usize).copied(), stage, place(site));
         }
+        let names: Vec<u32> = code.kernel_names.iter().map(|name| self.kernel(&canonical(name))).collect();
+        let first_capture = self.captures.len();
+        for (launch, site) in captured.iter().zip(launches) {
+            let kernel = launch.kernel.and_then(|name| names.get(name.0 as usize).copied());
+            self.launched(kernel, Stage::All, place(site));
+            self.captured(first_capture + launch.capture, kernel, place(site));
+        }
+    }
+
+    fn launched(&mut self, kernel: Option<u32>, stage: Stage, place: u32) {
+        if let Some(kernel) = kernel.and_then(|kernel| self.kernels.get_mut(kernel as usize))
+            && place != NONE
+        {
+            kernel.launched(stage, place);
+        }
+    }
+
+    fn captured(&mut self, capture: usize, kernel: Option<u32>, place: u32) {
+        if self.captures.len() <= capture {
+            self.captures.resize(capture + 1, Capture::new());
+            self.captured_sites.resize(capture + 1, Vec::new());
+        }
+        if let (Some(kernels), Some(sites)) = (self.captures.get_mut(capture), self.captured_sites.get_mut(capture)) {
+            kernels.push(kernel);
+            sites.push(place);
+        }
+    }
+
+    /// The id of a canonical kernel name, [`NONE`] for one of no mapping trace.
+    pub(super) fn id(&self, name: &str) -> u32 {
+        let at = self.names.iter().position(|known| known == name);
+        at.and_then(|at| u32::try_from(at).ok()).unwrap_or(NONE)
+    }
+
+    /// The sites of the kernels of a graph replay, [`NONE`] where one is not known, by the order in which the graph was
+    /// captured; `replay` are the kernels' ids.
+    pub(super) fn captured_as(&self, replay: &[u32]) -> Option<Loan> {
+        let (capture, first) = captures::find(&self.captures, replay)?;
+        let is_named = self.captures.get(capture).is_some_and(|capture| capture.iter().any(Option::is_some));
+        let sites = self.captured_sites.get(capture)?.get(first..first.checked_add(replay.len())?)?.to_vec();
+        Some(Loan { sites, found: if is_named { Found::BorrowedExact } else { Found::BorrowedRelaxed } })
     }
 
     /// The id of a canonical kernel name.

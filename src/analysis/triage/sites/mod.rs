@@ -3,6 +3,7 @@
 //!
 //! Every table is swept once, in the order of time, for all ops together; texts are made per distinct site.
 
+mod captured;
 mod chain;
 mod mapping;
 mod stacks;
@@ -14,7 +15,7 @@ use super::frames::FrameRules;
 use super::stages::Stage;
 use super::view::KernelName;
 use crate::rules::signals::Signals;
-use crate::trace::{Code, DeviceId, NONE, Names, Trace};
+use crate::trace::{CallId, Code, DeviceId, NONE, Names, OpKind, Trace};
 use chain::Chain;
 use foldhash::fast::RandomState;
 use mapping::{Loan, Mapping};
@@ -52,7 +53,7 @@ pub enum Found {
     ByLaunch,
     /// From a mapping trace, by the kernel's exact name.
     BorrowedExact,
-    /// From a mapping trace, by a name much like the kernel's.
+    /// From a mapping trace, by a name much like the kernel's, or by the number of launches of its graph alone.
     BorrowedRelaxed,
     /// By the call that replayed its graph: the kernel's own place is not known.
     Replay,
@@ -67,7 +68,7 @@ impl Found {
             Self::Exact => "exact",
             Self::ByLaunch => "by launch",
             Self::BorrowedExact => "borrowed, exact name",
-            Self::BorrowedRelaxed => "borrowed, similar name",
+            Self::BorrowedRelaxed => "borrowed, similar",
             Self::Replay => "graph replay",
             Self::Unknown => "unresolved",
         }
@@ -88,7 +89,7 @@ impl Sites {
     /// is known of the trace's names, `stages` runs parallel to its ops.
     pub fn new(trace: &Trace, names: &[KernelName], stages: &[Option<Stage>], mapping: &[&Trace]) -> Self {
         let (rules, signals, no_code) = (FrameRules::embedded(), Signals::embedded(), Code::default());
-        let mut chain = Chain::new(trace, trace.code.as_deref().unwrap_or(&no_code), &rules, &signals);
+        let mut chain = Chain::new(trace, trace.code.as_deref().unwrap_or(&no_code), (&rules, &signals), Vec::new());
         let of_op = (0..trace.gpu_ops.len()).map(|at| chain.of_op(at)).collect();
         let mut sites = Self { sites: chain.sites, of_op };
         if !mapping.is_empty() {
@@ -128,6 +129,8 @@ impl<'a> Borrowing<'a> {
 
     fn borrow_for(&mut self, sites: &mut Sites, trace: &Trace, stages: &[Option<Stage>]) {
         let mut is_own: Vec<bool> = sites.sites.iter().map(|site| tells(site, self.rules)).collect();
+        self.follow_captures(sites, trace);
+        is_own.resize(sites.sites.len(), true);
         for ((at, op), stage) in trace.gpu_ops.iter().enumerate().zip(stages) {
             let Some(own) = sites.of_op.get(at).copied() else { continue };
             if is_own.get(own as usize) == Some(&true) {
@@ -140,6 +143,27 @@ impl<'a> Borrowing<'a> {
             is_own.resize(sites.sites.len(), true);
             if let Some(slot) = sites.of_op.get_mut(at) {
                 *slot = place;
+            }
+        }
+    }
+
+    /// Gives the kernels of every replay the places of the launches that its graph was captured from.
+    fn follow_captures(&mut self, sites: &mut Sites, trace: &Trace) {
+        let ids: Vec<u32> = self.canonical.iter().map(|name| self.mapping.id(name)).collect();
+        let mut known: HashMap<Vec<u32>, Option<Loan>, RandomState> = HashMap::default();
+        for replay in replays(sites, trace) {
+            let id = |at: &u32| {
+                let kernel = trace.gpu_ops.get(*at as usize).and_then(|op| self.kernels.get(op.name.0 as usize));
+                kernel.and_then(|kernel| ids.get(*kernel as usize)).copied().unwrap_or(NONE)
+            };
+            let kernels: Vec<u32> = replay.iter().map(id).collect();
+            let loan = known.entry(kernels).or_insert_with_key(|kernels| self.mapping.captured_as(kernels)).clone();
+            let Some(loan) = loan else { continue };
+            for (at, site) in replay.iter().zip(loan.sites).filter(|(_, site)| *site != NONE) {
+                let place = self.place(site, loan.found, sites);
+                if let Some(slot) = sites.of_op.get_mut(*at as usize) {
+                    *slot = place;
+                }
             }
         }
     }
@@ -172,4 +196,15 @@ fn tells(site: &Site, rules: &FrameRules) -> bool {
     matches!(site.found, Found::Exact | Found::ByLaunch)
         && (rules.is_framework(&site.display) || site.display.contains(".py:"))
         && !rules.is_low_signal(&site.display)
+}
+
+/// The kernels of every graph replay, on each device in the order in which they ran.
+fn replays(sites: &Sites, trace: &Trace) -> Vec<Vec<u32>> {
+    let is_replayed = |at: &usize| sites.of(*at).is_some_and(|site| site.found == Found::Replay);
+    let ops = trace.gpu_ops.iter().enumerate().filter(|(at, op)| op.kind == OpKind::Kernel && is_replayed(at));
+    let mut kernels: Vec<(Option<CallId>, DeviceId, u32)> =
+        ops.map(|(at, op)| (trace.gpu_ops.launch(at), op.device, u32::try_from(at).unwrap_or(NONE))).collect();
+    kernels.sort_unstable();
+    let replays = kernels.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
+    replays.map(|replay| replay.iter().map(|(.., at)| *at).collect()).collect()
 }

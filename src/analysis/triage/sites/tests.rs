@@ -3,7 +3,7 @@
 use super::super::frames::canonical;
 use super::sweep::{Probe, sweep};
 use super::*;
-use crate::trace::{CallId, Format, GpuOp, NameId, Ns, OpKind, ProcessId, Span, Spans, ThreadId, TraceBuilder};
+use crate::trace::{Format, GpuOp, NameId, Ns, ProcessId, Span, Spans, ThreadId, TraceBuilder};
 
 const MODEL: &str = "/work/vllm/model.py(10): forward";
 const MODEL_SHOWN: &str = "vllm/model.py:10 forward";
@@ -51,8 +51,8 @@ impl Program {
 
     /// A launch while a graph is captured: it names its kernel, which does not run.
     fn captured(mut self, kernel: &str, thread: u32, time: (i64, i64)) -> Self {
-        let name = self.trace.trace.names.intern(kernel).0;
-        self = self.call("hipLaunchKernel", thread, time, 1_000_000 + name);
+        let name = self.code.kernel_names.intern(kernel).0;
+        self = self.call("hipLaunchKernel", thread, time, 1_000_000 + time.0 as u32);
         self.code.call_kernels.pop();
         self.code.call_kernels.push(name);
         self
@@ -302,6 +302,35 @@ fn launches_of_a_graphs_capture_tell_the_place_of_kernels_that_never_ran() {
         ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Found::Replay),
     ];
     assert_eq!(told(&sites(&graph, &[&capture])), wanted);
+}
+
+#[test]
+fn kernels_of_one_name_are_told_apart_by_the_order_in_which_their_graph_was_captured() {
+    let capture = |kernels: [&str; 4]| {
+        let program = Program::new().frame(MODEL, 0, (0, 1_000)).captured(kernels[0], 0, (10, 20));
+        let program = program.call("hipStreamBeginCapture", 0, (21, 22), 900).captured(kernels[1], 0, (30, 40));
+        let program = program.frame(LINEAR, 0, (50, 400)).captured(kernels[2], 0, (60, 70));
+        program.captured(kernels[3], 0, (500, 510)).call("hipStreamEndCapture", 0, (600, 610), 901).finish()
+    };
+    let places = |kernels, replayed: &[&str]| {
+        let sites = sites(&replay(replayed), &[&capture(kernels)]);
+        sites.into_iter().map(|site| site.location).collect::<Vec<_>>()
+    };
+    assert_eq!(places(["a", "a", "a", "b"], &["a", "a", "b"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
+    assert_eq!(places(["x", "b", "a", "a"], &["b", "a", "a"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
+}
+
+#[test]
+fn launches_that_do_not_name_their_kernels_are_matched_by_number_and_marked() {
+    let program = Program::new().frame(MODEL, 0, (0, 1_000)).call("cudaStreamBeginCapture", 0, (21, 22), 900);
+    let program = program.call("cudaLaunchKernel", 0, (30, 40), 901).frame(LINEAR, 0, (50, 400));
+    let program = program.call("cudaLaunchKernelExC_v11060", 0, (60, 70), 902).call("cudaMalloc", 0, (71, 72), 903);
+    let capture = program.call("cudaStreamEndCapture", 0, (600, 610), 904).finish();
+    let wanted = [(MODEL_SHOWN, Found::BorrowedRelaxed), (LINEAR_SHOWN, Found::BorrowedRelaxed)];
+    let replayed = sites(&replay(&["a", "b"]), &[&capture]);
+    assert_eq!(replayed.iter().map(|site| (site.location.as_str(), site.found)).collect::<Vec<_>>(), wanted);
+    let longer = sites(&replay(&["a", "b", "c"]), &[&capture]);
+    assert!(longer.iter().all(|site| site.found == Found::Replay));
 }
 
 #[test]
