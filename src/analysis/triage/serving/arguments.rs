@@ -43,15 +43,15 @@ pub struct ModelShape {
 impl ServerArgs {
     /// The value of an argument, the one that is least nested; `null` counts as none.
     pub(super) fn find(&self, key: &str) -> Option<Value> {
-        self.find_even_null(key).filter(|value| !value.is_null())
+        self.search(key, |value| !value.is_null())
     }
 
-    fn find_even_null(&self, key: &str) -> Option<Value> {
+    fn search(&self, key: &str, is_wanted: fn(&Value) -> bool) -> Option<Value> {
         /// Frameworks nest no deeper.
         const DEPTH: usize = 4;
         let mut level = vec![self.0.clone()];
         for _ in 0..DEPTH {
-            let mut found = level.iter().flatten().filter(|(name, _)| is_key(name, key));
+            let mut found = level.iter().flatten().filter(|(name, value)| is_key(name, key) && is_wanted(value));
             if let Some((_, value)) = found.next() {
                 return Some(value.clone());
             }
@@ -106,11 +106,10 @@ impl ServerArgs {
     /// The arguments that bear on how a trace is read, as `key=value`.
     pub fn telling(&self) -> Vec<String> {
         let data = Data::embedded();
+        let null = |key: &String| self.search(key, Value::is_null).filter(|_| data.meaningful_null.contains(key));
         let shown = |key: &String| {
-            let value = self.find_even_null(key)?;
-            let is_shown = !value.is_null() || data.meaningful_null.contains(key);
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            is_shown.then(|| format!("{key}={text}"))
+            let value = self.find(key).or_else(|| null(key))?;
+            Some(format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
         };
         data.arguments.iter().filter_map(shown).collect()
     }

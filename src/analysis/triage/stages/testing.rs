@@ -79,10 +79,10 @@ pub(in super::super) fn with_view<R>(
     file_stage: Stage,
     server: &ServerArgs,
     options: &Options,
-    look: impl FnOnce(&View) -> R,
+    look: impl FnOnce(&mut View) -> R,
 ) -> R {
     let request = Request { trace, path: "", file_stage, mapping: &[], server, framework: None, options };
-    look(&View::new(&request))
+    look(&mut View::new(&request))
 }
 
 /// Server arguments from JSON.
