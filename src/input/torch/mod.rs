@@ -186,7 +186,8 @@ impl<'a> Fields<'a> {
             match cursor.key() {
                 Step::Key(key) => {
                     let value = cursor.value()?;
-                    if !self.take_arg(key, value) && !(wanted.code && self.code.take(key, value)) {
+                    let taken = self.take_arg(key, value) || (wanted.code && self.code.take(key, value));
+                    if !taken {
                         continue;
                     }
                 }
