@@ -34,6 +34,9 @@ struct Words {
     words: BTreeMap<String, String>,
     names: Vec<String>,
     instants: Vec<String>,
+    /// Sections that make one table a stage, and the stages in their order.
+    by_stage: Vec<String>,
+    stages: Vec<String>,
 }
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
@@ -49,7 +52,42 @@ fn table_id(section: &str) -> &str {
 }
 
 fn section_name(table: &str) -> &str {
+    let (table, _) = split_stage(table);
     if table == RENAMED.1 { RENAMED.0 } else { table }
+}
+
+/// The column whose values make tables of their own, and what parts section and value in such a table's id:
+/// `triage_kernels@decode`.
+const STAGE: (&str, char) = ("stage", '@');
+
+/// The section of a table and the stage that it is of; `None`: of all.
+fn split_stage(table: &str) -> (&str, Option<&str>) {
+    let parts = table.split_once(STAGE.1).filter(|(section, _)| WORDS.by_stage.iter().any(|known| known == section));
+    parts.map_or((table, None), |(section, stage)| (section, Some(stage)))
+}
+
+/// The ids of the tables that show this one: itself, or one a stage.
+fn shown_as(report: &Report, id: &str) -> Vec<String> {
+    let runs: Vec<&Run> = report.runs.iter().collect();
+    let stages = if WORDS.by_stage.iter().any(|known| known == id) { stages(id, &runs) } else { Vec::new() };
+    if stages.is_empty() {
+        return vec![id.to_owned()];
+    }
+    stages.iter().map(|stage| format!("{id}{}{stage}", STAGE.1)).collect()
+}
+
+/// The stages that rows of these runs have in a section.
+fn stages<'a>(section: &str, runs: &[&'a Run]) -> Vec<&'a str> {
+    let rows = runs.iter().filter_map(|run| run.sections.get(section)).flat_map(|section| &section.rows);
+    let mut stages: Vec<&str> = Vec::new();
+    for stage in rows.filter_map(|row| row.get(STAGE.0)?.text()) {
+        if !stages.contains(&stage) {
+            stages.push(stage);
+        }
+    }
+    let place = |stage: &&str| WORDS.stages.iter().position(|known| known == stage).unwrap_or(usize::MAX);
+    stages.order_by_key(place);
+    stages
 }
 
 /// The ids of all tables that a report can have.
@@ -76,9 +114,18 @@ pub fn groups(report: &Report) -> Vec<Group> {
     groups
 }
 
+/// Like [`groups`], with one table a stage where a section has stages.
+pub fn groups_by_stage(report: &Report) -> Vec<Group> {
+    let mut groups = groups(report);
+    for group in &mut groups {
+        group.tables = group.tables.iter().flat_map(|id| shown_as(report, id)).collect();
+    }
+    groups
+}
+
 /// All tables of a report: what costs most, where the time went, then the sections that explain it, group by group.
 pub fn all_tables(report: &Report) -> Vec<Table> {
-    let mut ids: Vec<String> = groups(report).into_iter().flat_map(|group| group.tables).collect();
+    let mut ids: Vec<String> = groups_by_stage(report).into_iter().flat_map(|group| group.tables).collect();
     ids.order_by_key(|id| (id != "critical_path", !is_fixed(id)));
     ids.iter().filter_map(|id| find_table(report, id, None)).collect()
 }
@@ -86,6 +133,7 @@ pub fn all_tables(report: &Report) -> Vec<Table> {
 /// The section of this table in these runs; none of them has it: `None`.
 pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
     let name = section_name(id);
+    let (_, stage) = split_stage(id);
     let having: Vec<(&str, &Section)> =
         runs.iter().filter_map(|(label, run)| Some((*label, run.sections.get(name)?))).collect();
     let (_, first) = having.iter().find(|(_, section)| section.missing.is_none()).or(having.first())?;
@@ -99,7 +147,7 @@ pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
             [Cell::Text((*label).to_owned())].into_iter().chain(cells).collect::<Vec<Cell>>()
         }));
     }
-    Some(Table {
+    let table = Table {
         id: id.to_owned(),
         title: first.title.clone(),
         note: note(&having),
@@ -108,7 +156,23 @@ pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
         columns,
         rows,
         totals: None,
-    })
+    };
+    let runs: Vec<&Run> = runs.iter().map(|(_, run)| *run).collect();
+    match stage {
+        Some(stage) => of_stage(table, stage, stages(name, &runs).first() == Some(&stage)),
+        None => Some(table),
+    }
+}
+
+/// The rows of one stage, if there are any. What is said of all of them is said by the first.
+fn of_stage(mut table: Table, stage: &str, first: bool) -> Option<Table> {
+    table.title = format!("{}: {stage}", table.title);
+    if !first {
+        (table.note, table.figures, table.gaps) = (String::new(), Vec::new(), Vec::new());
+    }
+    let at = table.columns.iter().position(|column| column.key == STAGE.0);
+    table.rows.retain(|row| matches!(at.and_then(|at| row.get(at)), Some(Cell::Text(text)) if text == stage));
+    (!table.rows.is_empty()).then(|| table.without(STAGE.0))
 }
 
 /// The columns of all these sections, without those that say the same in another unit.
@@ -267,7 +331,7 @@ pub(super) fn title(key: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::csv;
-    use crate::report::format::{figure, headings, shown};
+    use crate::report::format::{exact, figure, headings, shown};
     use crate::session::{self, Choices};
     use crate::trace::{Format, TraceBuilder};
 
@@ -393,6 +457,28 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all, "one place each");
+    }
+
+    #[test]
+    fn a_section_of_several_stages_is_a_table_a_stage_with_every_row_once() {
+        let mut section = Section::new("Kernels", "ops", &["stage", "kernel_name", "duration_ns"]).limit("An estimate");
+        for (stage, name, ns) in
+            [("decode", "a", 5_i64), ("extend/prefill", "b", 7), ("decode", "c", 9), ("odd@", "d", 1)]
+        {
+            section.row([stage.into(), name.into(), ns.into()]);
+        }
+        let report = Report::new(vec![run("r", "triage_kernels", section)]);
+        let tables: Vec<Table> =
+            all_tables(&report).into_iter().filter(|table| table.id.starts_with("triage_kernels")).collect();
+        let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
+        assert_eq!(titles, ["Kernels: extend/prefill", "Kernels: decode", "Kernels: odd@"]);
+        let names = |table: &Table| table.rows.iter().map(|row| exact(&row[1])).collect::<Vec<String>>();
+        assert_eq!(tables.iter().map(names).collect::<Vec<_>>(), [vec!["b"], vec!["a", "c"], vec!["d"]]);
+        assert!(tables.iter().all(|table| table.columns.iter().all(|column| column.key != "stage")));
+        let notes: Vec<bool> = tables.iter().map(|table| table.note.contains("An estimate.")).collect();
+        assert_eq!(notes, [true, false, false], "said once");
+        let whole = find_table(&report, "triage_kernels", None).unwrap();
+        assert_eq!((whole.rows.len(), whole.columns[1].key.as_str()), (4, "stage"), "one file for a machine");
     }
 
     #[test]
