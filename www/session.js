@@ -6,8 +6,9 @@ import { ReaderPool } from './reader-pool.js';
 const LARGE = 300_000;
 
 /**
- * An entry is one file: {id, file, kind, status, progress, problem, text, wall, reader, picked, memory}.
- * kind: null until known, then trace | report | rules | phases. status: reading | analysing | open | failed.
+ * An entry is one file: {id, file, kind, torch, status, progress, problem, text, wall, reader, picked, memory}.
+ * kind: null until known, then trace | report | rules | phases | server. torch: a trace that can be triaged.
+ * status: reading | analysing | open | failed.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
  */
 export class Session {
@@ -39,8 +40,17 @@ export class Session {
 
   /** The phase map given last; null where there is none. */
   get #phaseMap() {
-    const entry = this.entries.findLast(({ kind, status }) => kind === 'phases' && status === 'open');
+    const entry = this.#last('phases');
     return entry ? { file: entry.file.name, text: entry.text } : null;
+  }
+
+  /** The text of the server's arguments given last; null where there are none. */
+  get server() {
+    return this.#last('server')?.text ?? null;
+  }
+
+  #last(wanted) {
+    return this.entries.findLast(({ kind, status }) => kind === wanted && status === 'open');
   }
 
   /** The reports at hand, in the order in which the files were given. */
@@ -55,7 +65,7 @@ export class Session {
   open(files) {
     for (const file of files) {
       const entry = {
-        id: this.#nextId++, file, kind: null, status: 'reading', progress: null, problem: null,
+        id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null,
         text: null, wall: '', reader: null, turn: 0, picked: null, memory: 0,
       };
       this.entries.push(entry);
@@ -96,12 +106,12 @@ export class Session {
   /** Changes how to count; every open trace is analysed anew. */
   async count(settings) {
     Object.assign(this.settings, settings);
-    await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.#analyse(entry)));
+    await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.analyse(entry)));
   }
 
   setWall(entry, seconds) {
     entry.wall = seconds.trim();
-    return this.#analyse(entry);
+    return this.analyse(entry);
   }
 
   async #read(entry) {
@@ -112,8 +122,8 @@ export class Session {
       this.#changed('progress');
     });
     try {
-      const { kind, text, memory } = await entry.reader.opened;
-      entry.memory = memory;
+      const { kind, torch, text, memory } = await entry.reader.opened;
+      Object.assign(entry, { memory, torch });
       await this.#take(entry, kind, text);
     } catch (problem) {
       this.#fail(entry, problem);
@@ -123,7 +133,7 @@ export class Session {
   async #take(entry, kind, text) {
     if (kind === 'trace') {
       entry.kind = kind;
-      return this.#analyse(entry);
+      return this.analyse(entry);
     }
     entry.reader.close();
     if (kind === 'rules') await this.#renderer.ruleSets([...this.ruleFiles, { file: entry.file.name, text }]);
@@ -138,7 +148,14 @@ export class Session {
     return this.count({});
   }
 
-  async #analyse(entry) {
+  /** Another reader answers for the trace from now on; the one before it ends. */
+  hand(entry, reader) {
+    entry.reader.close();
+    entry.reader = reader;
+    return this.analyse(entry);
+  }
+
+  async analyse(entry) {
     const turn = ++entry.turn;
     const { ops = 0, rows = 0 } = entry.progress ?? {};
     const options = this.#options(entry);
@@ -193,7 +210,7 @@ export class Session {
 
 /** A file that tells how to count and holds nothing to count. */
 export function isAid({ kind }) {
-  return kind === 'rules' || kind === 'phases';
+  return ['rules', 'phases', 'server'].includes(kind);
 }
 
 function splitOnce(pair) {

@@ -264,6 +264,7 @@ fn kind(key: &str, values: &[&Value]) -> Kind {
         return match key {
             "category" => Kind::Category,
             name if words.iter().any(|word| word == name) => Kind::Kernel,
+            "python_location" | "python_scope" | "source_location" => Kind::Place,
             _ => Kind::Text,
         };
     }
