@@ -3,7 +3,7 @@
 use super::format::{headings, shown, shown_totals};
 use super::table::{Column, Table};
 use super::words::{facts, figure_lines, notice_lines, verdict};
-use super::{Finding, Report, all_tables, findings, groups_by_stage, is_fixed, table as find_table};
+use super::{Finding, Report, all_tables, findings, is_fixed, tables_of};
 
 /// Rows of a section in the whole report; `--table` prints all.
 const SECTION_ROWS: usize = 10;
@@ -36,10 +36,11 @@ pub fn markdown(report: &Report) -> String {
 
 /// The tables of one group, whole, for a chat or an issue.
 pub fn group(report: &Report, id: &str) -> String {
-    let groups = groups_by_stage(report).into_iter().filter(|group| group.id == id);
-    let tables = groups.flat_map(|group| group.tables).filter_map(|id| find_table(report, &id, None));
-    let one_run = report.runs.len() == 1;
-    tables.map(|table| section(&if one_run { table.without_run() } else { table }, usize::MAX)).collect()
+    let mut text = String::new();
+    for table in tables_of(report, id) {
+        text += &section(&if report.runs.len() == 1 { table.without_run() } else { table }, usize::MAX);
+    }
+    text
 }
 
 /// One table, whole.
@@ -84,7 +85,7 @@ fn section(table: &Table, limit: usize) -> String {
         text += &line(row.iter().map(|cell| cell.text.as_str()));
     }
     if let Some(more) = table.rows.len().checked_sub(limit).filter(|more| *more > 0) {
-        text += &format!("\nand {more} more with --table {}\n", escape(table.id.split('@').next().unwrap_or_default()));
+        text += &format!("\nand {more} more with --table {}\n", escape(&table.id));
     }
     text
 }

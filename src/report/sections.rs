@@ -9,6 +9,7 @@ use super::table::{Cell, Column, Figure, Gap, Kind, Table};
 use super::{Report, is_fixed, table as find_table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
+use crate::analysis::triage::Stage;
 use crate::capitalised;
 use crate::ordering::InOrder;
 use crate::rules::names;
@@ -34,9 +35,6 @@ struct Words {
     words: BTreeMap<String, String>,
     names: Vec<String>,
     instants: Vec<String>,
-    /// Sections that make one table a stage, and the stages in their order.
-    by_stage: Vec<String>,
-    stages: Vec<String>,
 }
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
@@ -56,37 +54,33 @@ fn section_name(table: &str) -> &str {
     if table == RENAMED.1 { RENAMED.0 } else { table }
 }
 
-/// The column whose values make tables of their own, and what parts section and value in such a table's id:
-/// `triage_kernels@decode`.
+/// Sections that make one table a stage.
+const BY_STAGE: [&str; 4] = ["triage_kernels", "triage_overlap", "triage_fuse", "triage_catalog"];
+
+/// The column that tells the stage, and what parts section and stage in the id of a stage's table: `triage_kernels@decode`.
 const STAGE: (&str, char) = ("stage", '@');
 
 /// The section of a table and the stage that it is of; `None`: of all.
 fn split_stage(table: &str) -> (&str, Option<&str>) {
-    let parts = table.split_once(STAGE.1).filter(|(section, _)| WORDS.by_stage.iter().any(|known| known == section));
-    parts.map_or((table, None), |(section, stage)| (section, Some(stage)))
-}
-
-/// The ids of the tables that show this one: itself, or one a stage.
-fn shown_as(report: &Report, id: &str) -> Vec<String> {
-    let runs: Vec<&Run> = report.runs.iter().collect();
-    let stages = if WORDS.by_stage.iter().any(|known| known == id) { stages(id, &runs) } else { Vec::new() };
-    if stages.is_empty() {
-        return vec![id.to_owned()];
+    match table.split_once(STAGE.1) {
+        Some((section, stage)) if BY_STAGE.contains(&section) => (section, Some(stage)),
+        _ => (table, None),
     }
-    stages.iter().map(|stage| format!("{id}{}{stage}", STAGE.1)).collect()
 }
 
-/// The stages that rows of these runs have in a section.
-fn stages<'a>(section: &str, runs: &[&'a Run]) -> Vec<&'a str> {
-    let rows = runs.iter().filter_map(|run| run.sections.get(section)).flat_map(|section| &section.rows);
+/// The stages that rows of these runs have in a section, in the order of stages.
+fn stages<'a>(section: &str, runs: impl Iterator<Item = &'a Run>) -> Vec<&'a str> {
     let mut stages: Vec<&str> = Vec::new();
-    for stage in rows.filter_map(|row| row.get(STAGE.0)?.text()) {
-        if !stages.contains(&stage) {
-            stages.push(stage);
+    for run in runs {
+        let Some(section) = run.sections.get(section) else { continue };
+        for row in &section.rows {
+            match row.get(STAGE.0) {
+                Some(Value::Text(stage)) if !stages.contains(&stage.as_str()) => stages.push(stage),
+                _ => {}
+            }
         }
     }
-    let place = |stage: &&str| WORDS.stages.iter().position(|known| known == stage).unwrap_or(usize::MAX);
-    stages.order_by_key(place);
+    stages.order_by_key(|stage| Stage::ALL.iter().position(|known| known.label() == *stage).unwrap_or(usize::MAX));
     stages
 }
 
@@ -118,9 +112,28 @@ pub fn groups(report: &Report) -> Vec<Group> {
 pub fn groups_by_stage(report: &Report) -> Vec<Group> {
     let mut groups = groups(report);
     for group in &mut groups {
-        group.tables = group.tables.iter().flat_map(|id| shown_as(report, id)).collect();
+        for id in std::mem::take(&mut group.tables) {
+            let stages = if BY_STAGE.contains(&id.as_str()) { stages(&id, report.runs.iter()) } else { Vec::new() };
+            for stage in &stages {
+                group.tables.push([&id, "@", stage].concat());
+            }
+            if stages.is_empty() {
+                group.tables.push(id);
+            }
+        }
     }
     groups
+}
+
+/// The tables of one group.
+pub fn tables_of(report: &Report, group: &str) -> Vec<Table> {
+    let mut tables = Vec::new();
+    for group in groups_by_stage(report).iter().filter(|known| known.id == group) {
+        for id in &group.tables {
+            tables.extend(find_table(report, id, None));
+        }
+    }
+    tables
 }
 
 /// All tables of a report: what costs most, where the time went, then the sections that explain it, group by group.
@@ -157,9 +170,11 @@ pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
         rows,
         totals: None,
     };
-    let runs: Vec<&Run> = runs.iter().map(|(_, run)| *run).collect();
     match stage {
-        Some(stage) => of_stage(table, stage, stages(name, &runs).first() == Some(&stage)),
+        Some(stage) => {
+            let first = stages(name, runs.iter().map(|(_, run)| *run)).first() == Some(&stage);
+            of_stage(table, stage, first)
+        }
         None => Some(table),
     }
 }
