@@ -38,9 +38,9 @@ export function showCards(entries, session) {
 }
 
 /** A card for what concerns no file: the page itself could not start, or an export was refused. */
-export function showPageProblem(title, message) {
+export function showPageProblem(title, message, severity = 'error') {
   const node = el('article', { class: 'card error', role: 'alert' },
-    el('h2', {}, severityMark('error'), title), el('p', {}, message));
+    el('h2', {}, severityMark(severity), title), el('p', {}, message));
   node.append(el('p', { class: 'actions' }, el('button', { type: 'button', click: () => node.remove() }, 'Dismiss')));
   byId('cards').append(node);
 }

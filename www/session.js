@@ -40,17 +40,15 @@ export class Session {
 
   /** The phase map given last; null where there is none. */
   get #phaseMap() {
-    const entry = this.#last('phases');
+    const entry = this.entries.findLast(({ kind, status }) => kind === 'phases' && status === 'open');
     return entry ? { file: entry.file.name, text: entry.text } : null;
   }
 
-  /** The text of the server's arguments given last; null where there are none. */
-  get server() {
-    return this.#last('server')?.text ?? null;
-  }
-
-  #last(wanted) {
-    return this.entries.findLast(({ kind, status }) => kind === wanted && status === 'open');
+  /** The arguments of the server that wrote a trace, as text: those in its folder, or in the nearest one above. */
+  server({ file }) {
+    const folder = (name) => name.slice(0, name.lastIndexOf('/') + 1);
+    const above = this.entries.filter((entry) => entry.kind === 'server' && file.name.startsWith(folder(entry.file.name)));
+    return above.findLast((entry) => above.every((other) => folder(other.file.name).length <= folder(entry.file.name).length))?.text ?? null;
   }
 
   /** The reports at hand, in the order in which the files were given. */

@@ -10,7 +10,10 @@ export class Triage {
   #copy;
   #runs = el('div', { class: 'triage-runs' });
   #panel;
-  /** Of each torch trace: {reader, progress, problem, mapping}; mapping is the entry that tells its places in the code. */
+  /**
+   * Of each torch trace: {reader, progress, problem, mapping, chosen}. mapping: the entries that tell its places in the
+   * code; chosen: by the person.
+   */
   #known = new Map();
   /** One trace is read at a time: each takes the memory of a whole trace. */
   #turn = Promise.resolve();
@@ -45,18 +48,40 @@ export class Triage {
       reader?.close();
       this.#known.delete(entry);
     }
-    for (const [entry, { mapping }] of this.#known) if (mapping && gone(mapping)) this.#map(entry, null);
+    for (const [entry, { mapping }] of this.#known) if (mapping.some(gone)) this.#map(entry, mapping.filter((other) => !gone(other)));
   }
 
   #open(entry) {
-    const state = { reader: new CodeReader(this.#session), progress: null, problem: null, mapping: null };
+    const state = { reader: new CodeReader(this.#session, entry), progress: null, problem: null, mapping: [], chosen: false };
     this.#known.set(entry, state);
     return this.#step(state, async (progress) => {
       const start = performance.now();
       await state.reader.open(entry.file, progress);
+      await this.#borrow(entry, progress);
       await this.#session.hand(entry, state.reader);
       performance.measure('gpuprism:triage', { start, end: performance.now(), detail: { wasm_memory_bytes: entry.memory } });
+      if (state.reader.capture) this.#offer();
     });
+  }
+
+  /** Traces of graphs being captured tell the others where their kernels come from. */
+  #captures(entry) {
+    if (this.#known.get(entry).reader.capture) return [];
+    return this.#traces.filter((other) => other !== entry && this.#known.get(other)?.reader.capture);
+  }
+
+  async #borrow(entry, progress) {
+    const state = this.#known.get(entry);
+    state.mapping = this.#captures(entry);
+    if (state.mapping.length > 0) await state.reader.map(state.mapping, progress);
+  }
+
+  /** A capture came after traces that could have used it. */
+  #offer() {
+    for (const entry of this.#traces) {
+      const { chosen, mapping, reader } = this.#known.get(entry) ?? { chosen: true };
+      if (!chosen && reader.opened && this.#captures(entry).some((other) => !mapping.includes(other))) this.#map(entry, this.#captures(entry));
+    }
   }
 
   /** Of a trace that failed, the reading begins anew. */
@@ -70,7 +95,7 @@ export class Triage {
     const state = this.#known.get(entry);
     state.mapping = mapping;
     return this.#step(state, async (progress) => {
-      await state.reader.map(mapping?.file ?? null, progress);
+      await state.reader.map(mapping, progress);
       await this.#session.analyse(entry);
     });
   }
@@ -113,8 +138,13 @@ export class Triage {
       return [el('div', { class: 'triage-run reading' }, name, bar, el('span', { class: 'note figures' }, progressWords(progress, file.size)))];
     }
     if (others.length === 0) return [];
-    const choice = el('select', { change: () => this.#map(entry, others[choice.value] ?? null) },
-      new Option('this trace', ''), ...others.map((other, at) => new Option(other.file.name, String(at), false, other === mapping)));
+    const several = mapping.length > 1 && new Option('the captures of graphs', '', false, true);
+    const choose = () => {
+      this.#known.get(entry).chosen = true;
+      this.#map(entry, others.filter((_, at) => String(at) === choice.value));
+    };
+    const choice = el('select', { change: choose },
+      several, new Option('this trace', 'own', false, mapping.length === 0), ...others.map((other, at) => new Option(other.file.name, String(at), false, !several && mapping.includes(other))));
     return [el('div', { class: 'triage-run' }, name, el('label', {}, 'Places in the code from ', choice))];
   }
 
@@ -134,11 +164,16 @@ class CodeReader {
   closed = false;
   /** The command that does the same in a terminal. */
   command = 'triage --input';
+  opened = false;
+  /** Is it a trace of graphs being captured? */
+  capture = false;
   #session;
+  #entry;
   #link = null;
 
-  constructor(session) {
+  constructor(session, entry) {
     this.#session = session;
+    this.#entry = entry;
   }
 
   async open(file, onProgress) {
@@ -146,18 +181,19 @@ class CodeReader {
     const module = await compiledModule('gpuprism_triage');
     if (this.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
     this.#link = new WorkerLink('triage-worker.js');
-    const { mangled } = await this.#link.request('open', { module, file }, onProgress);
+    const { mangled, capture } = await this.#link.request('open', { module, file }, onProgress);
     if (mangled) await this.#link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
     await this.#link.request('keep', {});
+    Object.assign(this, { opened: true, capture });
   }
 
-  map(file, onProgress) {
-    return this.#link.request('map', { file }, onProgress);
+  map(entries, onProgress) {
+    return this.#link.request('map', { files: entries.map(({ file }) => file) }, onProgress);
   }
 
   /** The report's JSON text under these options, the triage among its sections: {text, memory}. */
   analyze(options) {
-    return this.#link.request('analyze', { options: JSON.stringify(options), beside: JSON.stringify({ server: this.#session.server }) });
+    return this.#link.request('analyze', { options: JSON.stringify(options), beside: JSON.stringify({ server: this.#session.server(this.#entry) }) });
   }
 
   close() {
