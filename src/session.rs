@@ -1,8 +1,10 @@
 //! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
 
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
+use crate::analysis::section::Section;
+use crate::analysis::triage::{self, ServerArgs};
 use crate::analysis::{self, analyze, original};
-use crate::input::{Imported, SERIES_HEAD};
+use crate::input::{Imported, SERIES_HEAD, folder};
 use crate::ordering::InOrder;
 use crate::report::Report;
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phases, looks_like_rules};
@@ -192,6 +194,48 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     run.notices.extend(unused_rules(choices, &rules)?);
     run.notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     Ok(run)
+}
+
+/// Triages one trace: an ordinary run whose sections are the tables of the triage.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn triage(request: &triage::Request, choices: &Choices) -> Result<Run> {
+    let mut run = run(request.trace, &Choices { without_sections: true, ..choices.clone() })?;
+    run.sections.extend(triage::triage(request));
+    if let Some(summary) = run.sections.get_mut("triage_summary") {
+        say_mapping(summary, request.mapping);
+    }
+    Ok(run)
+}
+
+fn say_mapping(summary: &mut Section, mapping: &[&Trace]) {
+    let labels: Vec<&str> = mapping.iter().map(|trace| trace.label.as_str()).collect();
+    if !labels.is_empty() && summary.summary.get("mapping_traces").is_none() {
+        summary.figure("mapping_traces", labels.join("\n"));
+    }
+}
+
+/// Stops where the log of a run says that its work was not done by the framework's own code.
+///
+/// # Errors
+/// A log that tells of a diffusers backend.
+pub fn check_run_log(log: &RuleFile) -> Result<()> {
+    let Some(words) = folder::diffusion(&log.text) else { return Ok(()) };
+    let why = format!(
+        "the log says \"{words}\": a diffusers backend did the work of this run, not the framework's own code, so a \
+         triage would name the wrong kernels; run it again on the native backend"
+    );
+    Err(Error::refused(&log.file, why))
+}
+
+/// Reads `server_args.json`.
+///
+/// # Errors
+/// What is no JSON object.
+pub fn server_args(file: &RuleFile) -> Result<ServerArgs> {
+    let arguments = serde_json::from_str(&file.text);
+    arguments.map(ServerArgs).map_err(|error| Error::refused(&file.file, format!("no arguments of a server: {error}")))
 }
 
 #[cfg(test)]

@@ -26,7 +26,12 @@ pub(super) fn label(path: &Path) -> String {
 /// Reads one file and says what it is.
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let label = label(path);
-    session::open(&label, import(path, &label)?)
+    session::open(&label, import(path, &label, Reader::new(&label))?)
+}
+
+/// Reads one file with the code that launched its work, and says what it is.
+pub(super) fn open_with_code(path: &Path, label: &str) -> Result<Opened> {
+    session::open(label, import(path, label, Reader::with_code(label))?)
 }
 
 /// The samples that nsys-llm-explainer keeps in a file beside its report, where `path` is such a report.
@@ -57,24 +62,24 @@ pub(super) fn aid(path: &Path) -> Result<RuleFile> {
     Ok(RuleFile { file, text })
 }
 
-fn import(path: &Path, label: &str) -> Result<Imported> {
+fn import(path: &Path, label: &str, reader: Reader) -> Result<Imported> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let mut file = File::open(path).map_err(failed)?;
     match database::find(&mut file).map_err(failed)? {
-        Database::None => stream(file, path, label),
+        Database::None => stream(file, path, label, reader),
         Database::Plain => database::read(path, label).map(Imported::Trace),
         Database::Packed => database::unpack_and_read(file, path, label).map(Imported::Trace),
     }
 }
 
-fn stream(file: File, path: &Path, label: &str) -> Result<Imported> {
+fn stream(file: File, path: &Path, label: &str, reader: Reader) -> Result<Imported> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let length = file.metadata().map_err(failed)?.len();
     std::thread::scope(|scope| {
         let (pieces, unpacked) = sync_channel(PIECES_WAITING);
         let (used, empties) = sync_channel(PIECES_WAITING + 2);
         let unpacker = scope.spawn(move || unpack(file, &pieces, &empties, &Progress::new(label, length)));
-        let parsed = parse(label, &unpacked, &used);
+        let parsed = parse(reader, &unpacked, &used);
         // The unpacker stops when nobody takes its pieces any more.
         drop(unpacked);
         let unpacking = unpacker.join().unwrap_or_else(|_| Err(std::io::Error::other("the reading thread failed")));
@@ -82,8 +87,7 @@ fn stream(file: File, path: &Path, label: &str) -> Result<Imported> {
     })
 }
 
-fn parse(label: &str, unpacked: &Receiver<Vec<u8>>, used: &SyncSender<Vec<u8>>) -> Result<Reader> {
-    let mut reader = Reader::new(label);
+fn parse(mut reader: Reader, unpacked: &Receiver<Vec<u8>>, used: &SyncSender<Vec<u8>>) -> Result<Reader> {
     for piece in unpacked {
         reader.feed(&piece)?;
         let _ = used.try_send(piece);
