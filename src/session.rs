@@ -2,7 +2,7 @@
 
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
-use crate::analysis::triage::{self, ServerArgs};
+use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, analyze, original};
 use crate::input::{Imported, SERIES_HEAD, folder};
 use crate::ordering::InOrder;
@@ -214,6 +214,34 @@ fn say_mapping(summary: &mut Section, mapping: &[&Trace]) {
     if !labels.is_empty() && summary.summary.get("mapping_traces").is_none() {
         summary.figure("mapping_traces", labels.join("\n"));
     }
+}
+
+/// The stage that a path tells: the nearest part first, and of a part its last word.
+pub fn file_stage(path: &str) -> Stage {
+    let parts = path.rsplit('/').take(6);
+    let mut words = parts.flat_map(|part| part.rsplit(['-', '_', '.']));
+    let stage = words.find_map(|word| match word.to_ascii_lowercase().as_str() {
+        "extend" | "prefill" => Some(Stage::Prefill),
+        "decode" => Some(Stage::Decode),
+        _ => None,
+    });
+    stage.unwrap_or(Stage::All)
+}
+
+/// A file of a folder, with the stage that its path tells.
+pub fn folder_entry(path: &str, bytes: u64, modified: i64) -> folder::Entry {
+    folder::Entry { path: path.to_owned(), bytes, modified, stage: stage_place(file_stage(path)) }
+}
+
+/// A stage as [`folder::Entry`] has it.
+pub fn stage_place(stage: Stage) -> Option<u8> {
+    let place = Stage::ALL.iter().position(|known| *known == stage && stage != Stage::All);
+    place.and_then(|place| u8::try_from(place).ok())
+}
+
+/// The stage of a [`folder::Entry`].
+pub fn stage_at(place: Option<u8>) -> Stage {
+    place.and_then(|place| Stage::ALL.get(usize::from(place)).copied()).unwrap_or(Stage::All)
 }
 
 /// Stops where the log of a run says that its work was not done by the framework's own code.

@@ -212,7 +212,8 @@ impl<'a> Sorting<'a> {
             let Some(newest) = self.newest(&kept) else { continue };
             let name = self.path(newest).to_owned();
             let older = kept.into_iter().filter(|at| *at != newest);
-            let older = older.map(|entry| Aside { entry, why: format!("older than {name}, of the same stage") });
+            let older =
+                older.map(|entry| Aside { entry, why: format!("not the newest of its stage, which is {name}") });
             let others = others.into_iter().map(|entry| Aside { entry, why: format!("another rank than {name}") });
             self.aside.extend(older.chain(others));
             chosen.push(newest);
@@ -251,9 +252,8 @@ impl<'a> Sorting<'a> {
     fn server_args(&self, trace: usize) -> Option<usize> {
         let mut folder = names::folder(self.path(trace));
         loop {
-            let is_there = |entry: &Entry| {
-                names::base(&entry.path) == "server_args.json" && names::folder(&entry.path) == folder
-            };
+            let is_there =
+                |entry: &Entry| names::base(&entry.path) == "server_args.json" && names::folder(&entry.path) == folder;
             if let Some(found) = self.entries.iter().position(is_there) {
                 return Some(found);
             }

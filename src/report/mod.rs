@@ -18,6 +18,7 @@ pub mod table;
 mod tables;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod terminal;
+pub mod triage;
 mod words;
 
 pub use arrange::{Request, arrange};

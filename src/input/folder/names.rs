@@ -159,7 +159,12 @@ mod tests {
 
     #[test]
     fn ranks_are_read_in_every_spelling_and_all_zeros_are_least() {
-        for zero in ["x-TP-0.trace.json.gz", "x-tp0-EXTEND.json", "dp0_pp0_tp0_dcp0_ep0_rank0.17.pt.trace.json.gz", "worker_0.json"] {
+        for zero in [
+            "x-TP-0.trace.json.gz",
+            "x-tp0-EXTEND.json",
+            "dp0_pp0_tp0_dcp0_ep0_rank0.17.pt.trace.json.gz",
+            "worker_0.json",
+        ] {
             assert_eq!(rank(zero), Some(Vec::new()), "{zero}");
         }
         assert_eq!(rank("1757-TP-1-DP-0-EP-1-DECODE.trace.json.gz"), Some(vec![0, 1, 1]));
@@ -196,7 +201,9 @@ mod tests {
         for path in ["x-TP-0.trace.json.gz", "trace.json", "protonic.json", "a.PT.TRACE.JSON"] {
             assert_eq!(why_aside(path), None, "{path}");
         }
-        assert!(is_merged("merged-17.trace.json.gz") && is_merged("17-merged.trace.json") && is_merged("17-merged.json.gz"));
+        assert!(
+            is_merged("merged-17.trace.json.gz") && is_merged("17-merged.trace.json") && is_merged("17-merged.json.gz")
+        );
         assert!(!is_merged("submerged-TP-0.trace.json"));
         assert!(says_capture("vllm_graph_capture.pt.trace.json.gz") && !says_capture("captured.json"));
         assert!(in_capture_folder("a/graph_capture_profile/x.json") && !in_capture_folder("capture-17/x.json"));

@@ -58,7 +58,10 @@ fn sglang_s_stage_files_of_the_first_rank_are_chosen_in_the_order_of_stages() {
     assert_eq!(chose.traces, ["1757000000-TP-0-EXTEND.trace.json.gz", "1757000000-TP-0-DECODE.trace.json.gz"]);
     assert!(why(&chose, "merged-1757000000.trace.json.gz").contains("merged"));
     assert!(why(&chose, "1757000000-TP-1-DECODE.trace.json.gz").contains("another rank"));
-    assert!(why(&chose, "1756000000-TP-0-EXTEND.trace.json.gz").contains("older than 1757000000-TP-0-EXTEND"));
+    assert!(
+        why(&chose, "1756000000-TP-0-EXTEND.trace.json.gz")
+            .contains("the newest of its stage, which is 1757000000-TP-0-EXTEND")
+    );
     assert!(chose.selection.traces.iter().all(|chosen| chosen.server_args == Some(6)));
 }
 
@@ -134,10 +137,16 @@ fn what_a_file_holds_overrules_its_name_and_the_next_best_takes_its_place() {
     let paths = ["1757000002-TP-0.json", "1757000001-TP-0.json", "my_capture-TP-0.json", "benchmark.json"];
     assert_eq!(chose(&paths).traces, [paths[0]]);
     let host_only = chose_knowing(&paths, &[(0, Content::HostOnly)]);
-    assert_eq!((host_only.traces.as_slice(), host_only.mapping.as_slice()), (&[paths[1].to_owned()][..], &[paths[2].to_owned()][..]));
+    assert_eq!(
+        (host_only.traces.as_slice(), host_only.mapping.as_slice()),
+        (&[paths[1].to_owned()][..], &[paths[2].to_owned()][..])
+    );
     assert!(why(&host_only, paths[0]).contains("no GPU work"));
     let work = chose_knowing(&paths, &[(2, Content::Work), (0, Content::Capture), (1, Content::NoTrace)]);
-    assert_eq!((work.traces.as_slice(), work.mapping.as_slice()), (&[paths[2].to_owned()][..], &[paths[0].to_owned()][..]));
+    assert_eq!(
+        (work.traces.as_slice(), work.mapping.as_slice()),
+        (&[paths[2].to_owned()][..], &[paths[0].to_owned()][..])
+    );
 }
 
 #[test]
