@@ -87,7 +87,6 @@ fn asked(args: &Args) -> Result<Asked> {
             kernel_table_limit: args.kernel_table_limit,
             overlap_table_limit: args.overlap_table_limit,
             pid_substring: args.pid_substring.clone(),
-            ..Options::default()
         },
         server: args.server_args.as_ref().map(|path| server_args(path)).transpose()?,
     })

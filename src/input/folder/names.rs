@@ -46,7 +46,7 @@ pub(super) fn why_aside(path: &str) -> Option<&'static str> {
     if let Some(known) = WORDS.set_aside.iter().find(|known| has_word(&base, &known.word)) {
         return Some(&known.why);
     }
-    if WORDS.settings.iter().any(|name| *name == base) {
+    if WORDS.settings.contains(&base) {
         return Some("settings, no trace");
     }
     (!base.ends_with(".json") && !base.ends_with(".json.gz")).then_some("no torch.profiler JSON by its name")
