@@ -1,8 +1,9 @@
 //! Whether an op could run at another time: what stands close before and behind it on its stream, over all its launches.
 //!
 //! A neighbour is close where the gap is short beside the op. It makes the launch serial where it comes from the same
-//! place in the code or op, or where one of the two is of a kind that produces or consumes for the other. A gap during
-//! which the host had not launched the later op yet, and the device had nothing else, tells nothing.
+//! place in the code or op, or where one of the two is of a kind that produces or consumes for the other. A longer gap
+//! in which the device had nothing else to do tells nothing: the host was late, or launches take their time; only where
+//! other streams work meanwhile did the op stand apart.
 
 use super::rules::{Class, Thresholds};
 use super::sweep::{Piece, Swept};
@@ -17,8 +18,8 @@ pub(super) struct Neighbours {
     pub(super) serial: u64,
     /// A close neighbour of which the trace does not tell.
     pub(super) unclear: u64,
-    /// The device waited for the host, so that the gap tells nothing.
-    pub(super) host_late: u64,
+    /// The device ran dry, so that the gap tells nothing.
+    pub(super) dry: u64,
     /// Nothing close.
     pub(super) loose: u64,
     /// Of all, those with a close neighbour, whatever it is.
@@ -46,7 +47,7 @@ impl Risk {
 impl Neighbours {
     /// By the shares of launches, so that a few of another kind do not decide.
     pub(super) fn risk(&self, thresholds: &Thresholds) -> Risk {
-        let all = (self.serial + self.unclear + self.host_late + self.loose) as f64;
+        let all = (self.serial + self.unclear + self.dry + self.loose) as f64;
         if self.serial as f64 >= thresholds.risk_ratio * all && self.serial > 0 {
             Risk::High
         } else if self.loose as f64 >= thresholds.loose_ratio * all {
@@ -61,7 +62,7 @@ impl Neighbours {
         self.close += u64::from(close);
         match said {
             Side::Loose => self.loose += 1,
-            Side::HostLate => self.host_late += 1,
+            Side::Dry => self.dry += 1,
             Side::Unclear => self.unclear += 1,
             Side::Serial => self.serial += 1,
         }
@@ -72,7 +73,7 @@ impl Neighbours {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Loose,
-    HostLate,
+    Dry,
     Unclear,
     Serial,
 }
@@ -90,9 +91,9 @@ impl Launch {
     }
 }
 
-/// What the neighbours of each row say, in the order of the rows; `host_late` says of every op of the trace whether the
-/// device had run dry when the host launched it.
-pub(super) fn neighbours(view: &View, swept: &Swept, thresholds: &Thresholds, host_late: &[bool]) -> Vec<Neighbours> {
+/// What the neighbours of each row say, in the order of the rows; `dry` says of every op of the trace whether nothing ran
+/// on its device before it.
+pub(super) fn neighbours(view: &View, swept: &Swept, thresholds: &Thresholds, dry: &[bool]) -> Vec<Neighbours> {
     let mut rows = vec![Neighbours::default(); swept.rows.len()];
     let lanes = swept.pieces.iter().map(|piece| piece.lane + 1).max().unwrap_or(0);
     let mut last: Vec<Option<(Piece, Launch)>> = vec![None; lanes];
@@ -105,12 +106,12 @@ pub(super) fn neighbours(view: &View, swept: &Swept, thresholds: &Thresholds, ho
         let Some(last) = last.get_mut(piece.lane) else { continue };
         let mut launch = Launch { said: Side::Loose, close: false };
         if let Some((before, mut launched)) = last.take() {
-            let late = host_late.get(piece.at).copied().unwrap_or(false);
+            let was_dry = dry.get(piece.at).copied().unwrap_or(false);
             let gap = piece.start.since(before.end).max(Ns::ZERO);
             let serial = are_serial(view, swept, &before, piece);
             for (op, launch) in [(&before, &mut launched), (piece, &mut launch)] {
                 let close = gap <= tight(thresholds, op.end.since(op.start));
-                launch.meet(side(close, late, serial), close);
+                launch.meet(side(close, was_dry, serial), close);
             }
             count(before, launched);
         }
@@ -120,12 +121,12 @@ pub(super) fn neighbours(view: &View, swept: &Swept, thresholds: &Thresholds, ho
     rows
 }
 
-fn side(close: bool, host_late: bool, serial: Option<bool>) -> Side {
+fn side(close: bool, was_dry: bool, serial: Option<bool>) -> Side {
     match (close, serial) {
         (true, Some(true)) => Side::Serial,
         (true, None) => Side::Unclear,
         (true, Some(false)) => Side::Loose,
-        (false, _) if host_late => Side::HostLate,
+        (false, _) if was_dry => Side::Dry,
         (false, _) => Side::Loose,
     }
 }

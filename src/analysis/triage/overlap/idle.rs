@@ -25,14 +25,14 @@ impl Idle {
     }
 }
 
-/// The idle time of each stage, by [`Stage::ALL`], and of every op whether the device had run dry when it was launched.
+/// The idle time of each stage, by [`Stage::ALL`], and of every op whether its device ran dry before it.
 pub(super) fn idle(view: &View, rules: &Rules) -> ([Idle; Stage::ALL.len()], Vec<bool>) {
     let mut stages = [Idle::default(); Stage::ALL.len()];
-    let mut host_late = vec![false; view.trace.gpu_ops.len()];
+    let mut dry = vec![false; view.trace.gpu_ops.len()];
     each_gap(&view.meanings, &mut |gap| {
         let cause = Cause::of(&view.meanings, &gap);
-        if let Some(late) = host_late.get_mut(gap.next) {
-            *late = cause == Cause::HostWait;
+        if let Some(dry) = dry.get_mut(gap.next) {
+            *dry = true;
         }
         let (stage, op) = (view.stages.get(gap.next).copied().flatten(), view.trace.gpu_ops.get(gap.next));
         let stage = stage.and_then(|stage| stages.get_mut(stage as usize));
@@ -51,5 +51,5 @@ pub(super) fn idle(view: &View, rules: &Rules) -> ([Idle; Stage::ALL.len()], Vec
             stage.longest = Some((length, op.name));
         }
     });
-    (stages, host_late)
+    (stages, dry)
 }

@@ -50,8 +50,8 @@ const IDLE: &str = "(GPU idle)";
 pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     let rules = Rules::embedded();
     let swept = sweep::sweep(view, &rules);
-    let (idle, host_late) = idle::idle(view, &rules);
-    let neighbours = dependency::neighbours(view, &swept, &rules.thresholds, &host_late);
+    let (idle, dry) = idle::idle(view, &rules);
+    let neighbours = dependency::neighbours(view, &swept, &rules.thresholds, &dry);
     let table = Table { view, kernels: rows, rules, swept, neighbours, idle };
     table.section()
 }

@@ -111,7 +111,9 @@ pub(super) fn sweep(view: &View, rules: &Rules) -> Swept {
     let mut stages = [StageTime::default(); Stage::ALL.len()];
     let mut reach = vec![None; view.trace.devices.len() * Stage::ALL.len()];
     for (at, stage, op) in view.ops() {
-        let Some(row) = table.row(view, rules, stage, op.name, op.kind != crate::trace::OpKind::Kernel) else { continue };
+        let Some(row) = table.row(view, rules, stage, op.name, op.kind != crate::trace::OpKind::Kernel) else {
+            continue;
+        };
         let lane = table.lane(op.device.0, op.process, op.stream);
         let piece = Piece { at, start: op.start, end: op.end(), free: op.start, row, lane };
         let late = table.add(piece);

@@ -18,8 +18,8 @@ impl Table<'_> {
             of_launches(neighbours.close),
             of_launches(neighbours.serial),
         )];
-        if neighbours.host_late > 0 {
-            parts.push(format!("{} launched after the device had run dry", of_launches(neighbours.host_late)));
+        if neighbours.dry > 0 {
+            parts.push(format!("{} beside a gap in which the device ran dry", of_launches(neighbours.dry)));
         }
         if let Some(name) = row.mostly_beside() {
             parts.push(format!("hidden mostly beside {}", self.swept.names.get(name)));

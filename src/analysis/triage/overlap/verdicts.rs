@@ -1,8 +1,8 @@
 //! What a row of the sweep comes to: verdict, priority, recommendation; and which rows are not worth saying.
 //!
 //! A kernel that runs alone is no opportunity by that: in a model most kernels need what the one before them made. With
-//! one trace alone a row is headroom only if its neighbours leave room, or if it has a stream of its own and nothing says
-//! that it must wait. A mapping trace tells places in the code, and then every kernel with headroom is said, as by the
+//! one trace alone a row of small math or copies is headroom only if its neighbours leave room, and any row only if it is
+//! not on the busiest stream and nothing says that it must wait. A mapping trace tells places in the code, and then every kernel with headroom is said, as by the
 //! tool that this replaces; compute never better than `check deps`.
 
 use super::dependency::{Neighbours, Risk};
@@ -123,12 +123,8 @@ impl Judge<'_> {
     }
 
     fn leaves_room(&self, row: &Row, risk: Risk) -> bool {
-        self.is_pair
-            || match risk {
-                Risk::Low => row.class != Class::Other,
-                Risk::Unclear => 2 * row.beside_main_ns >= row.duration_ns,
-                Risk::High => false,
-            }
+        let is_beside_main = 2 * row.beside_main_ns >= row.duration_ns;
+        self.is_pair || (risk != Risk::High && is_beside_main) || (risk == Risk::Low && row.class.is_light())
     }
 }
 
