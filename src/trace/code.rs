@@ -3,7 +3,9 @@
 //! A reader fills this only when asked to (`Reader::with_code`), because most analyses do without and most of a torch
 //! trace is this. Times are on the clock of the GPU ops. About 28 bytes a frame or op.
 
-use super::{DeviceId, NameId, Names, Ns, Spans};
+use super::columns::{index, reorder};
+use super::{CallId, DeviceId, NameId, Names, Ns, Span, Spans};
+use crate::ordering::InOrder;
 
 /// No id, no parent.
 pub const NONE: u32 = u32::MAX;
@@ -27,8 +29,10 @@ pub struct Code {
     /// Texts of the annotations.
     pub annotation_names: Names,
     /// Parallel to the calls of the trace where any of them names the kernel it launches (AMD's do), empty otherwise: that
-    /// name in the trace's names, or [`NONE`]. While a graph is captured such a call launches nothing that runs.
+    /// name in `kernel_names`, or [`NONE`]. While a graph is captured such a call launches nothing that runs.
     pub call_kernels: Vec<u32>,
+    /// Names of kernels as calls tell them.
+    pub kernel_names: Names,
     /// What `distributedInfo` says.
     pub rank: Option<Rank>,
 }
@@ -62,4 +66,92 @@ pub struct Rank {
     pub rank: u32,
     /// How many there are.
     pub world_size: u32,
+}
+
+/// The code of a trace while it is read: what ids link, and rows in any order.
+#[derive(Debug, Default)]
+pub(super) struct CodeBuilder {
+    pub(super) code: Code,
+    /// Parallel to the calls.
+    pub(super) call_ids: Vec<u32>,
+    /// Parallel to the frames: the id of each and of its caller as the trace numbers them.
+    frame_ids: Vec<u32>,
+}
+
+/// A Python frame's ids as the trace numbers them, or [`NONE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameIds {
+    /// Its own.
+    pub id: u32,
+    /// Its caller's.
+    pub parent: u32,
+}
+
+impl CodeBuilder {
+    pub(super) fn frame(&mut self, frame: Span, ids: FrameIds) {
+        self.code.frames.push(frame);
+        self.code.frame_parents.push(ids.parent);
+        self.frame_ids.push(ids.id);
+    }
+
+    /// Sorts the tables and puts places in the place of ids; `launches` gives the call that launched each GPU op.
+    pub(super) fn finish(mut self, launches: impl Iterator<Item = Option<CallId>>) -> Code {
+        for (id, call) in self.code.op_ids.iter_mut().zip(launches).filter(|(id, _)| **id == NONE) {
+            *id = call.and_then(|call| self.call_ids.get(call.0 as usize)).copied().unwrap_or(NONE);
+        }
+        self.call_ids = Vec::new();
+        let code = &mut self.code;
+        if let Some(order) = code.cpu_ops.sort_by_start() {
+            reorder(&mut code.cpu_op_ids, &order);
+        }
+        code.annotations.order_by_key(|annotation| annotation.start);
+        if code.call_kernels.iter().all(|name| *name == NONE) {
+            code.call_kernels = Vec::new();
+        }
+        self.finish_frames();
+        self.code
+    }
+
+    fn finish_frames(&mut self) {
+        let code = &mut self.code;
+        if let Some(order) = code.frames.sort_outer_first() {
+            reorder(&mut code.frame_parents, &order);
+            reorder(&mut self.frame_ids, &order);
+        }
+        let places = Places::new(std::mem::take(&mut self.frame_ids));
+        for parent in code.frame_parents.iter_mut().filter(|parent| **parent != NONE) {
+            *parent = places.of(*parent);
+        }
+    }
+}
+
+/// Where the frame of an id stands. Ids mostly count up in the order of starts, and then need no table of their own.
+struct Places {
+    ids: Vec<u32>,
+    /// Empty where `ids` count up.
+    by_id: Vec<u32>,
+}
+
+impl Places {
+    fn new(ids: Vec<u32>) -> Self {
+        if ids.is_sorted() {
+            return Self { ids, by_id: Vec::new() };
+        }
+        let id = |at: &u32| ids.get(*at as usize).copied().unwrap_or(NONE);
+        let mut by_id: Vec<u32> = (0..index(ids.len())).collect();
+        by_id.sort_unstable_by_key(id);
+        Self { ids, by_id }
+    }
+
+    fn of(&self, id: u32) -> u32 {
+        let id_at = |at: u32| self.ids.get(at as usize).copied().unwrap_or(NONE);
+        let found = if self.by_id.is_empty() {
+            let at = self.ids.partition_point(|known| *known < id);
+            (at < self.ids.len()).then(|| index(at))
+        } else {
+            let at = self.by_id.partition_point(|at| id_at(*at) < id);
+            self.by_id.get(at).copied()
+        };
+        found.filter(|at| id_at(*at) == id).unwrap_or(NONE)
+    }
 }

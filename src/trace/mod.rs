@@ -17,7 +17,7 @@ mod spans;
 mod time;
 
 pub use capture::{Capture, CapturedTable};
-pub use code::{Annotation, Code, NONE, Rank};
+pub use code::{Annotation, Code, FrameIds, NONE, Rank};
 pub use details::{Collective, GraphReplay, HostWait, MetricSeries};
 pub use names::{NameId, Names};
 pub use ops::{DeviceId, GpuOp, GpuOps, OpKind, is_plausible};
@@ -26,6 +26,7 @@ pub use spans::{Span, Spans};
 pub use time::Ns;
 
 use crate::ordering::InOrder;
+use code::CodeBuilder;
 use columns::{index, reorder};
 use foldhash::fast::RandomState;
 use launches::Launches;
@@ -157,6 +158,7 @@ pub struct TraceBuilder {
     thread_ids: HashMap<Thread, ThreadId, RandomState>,
     /// Parallel to the calls.
     correlations: Vec<u32>,
+    code: Option<Box<CodeBuilder>>,
     is_linked: bool,
 }
 
@@ -188,6 +190,7 @@ impl TraceBuilder {
             process_ids: HashMap::default(),
             thread_ids: HashMap::default(),
             correlations: Vec::new(),
+            code: None,
             is_linked: false,
         }
     }
@@ -243,6 +246,51 @@ impl TraceBuilder {
         self.trace.collectives.push((last, collective));
     }
 
+    /// Keeps which code launched what. To be called before the first op and call, of which ids are kept from then on.
+    pub fn keep_code(&mut self) {
+        self.code = Some(Box::default());
+    }
+
+    /// Sets the external id of the GPU op that was pushed last.
+    pub fn code_of_last_op(&mut self, id: u32) {
+        if let Some(code) = &mut self.code {
+            code.code.op_ids.resize(self.trace.gpu_ops.len(), NONE);
+            code.code.op_ids.last_mut().into_iter().for_each(|last| *last = id);
+        }
+    }
+
+    /// Sets the external id of the call that was pushed last, and the kernel it says it launches.
+    pub fn code_of_last_call(&mut self, id: u32, kernel: Option<NameId>) {
+        if let Some(code) = &mut self.code {
+            for (column, value) in
+                [(&mut code.call_ids, id), (&mut code.code.call_kernels, kernel.map_or(NONE, |name| name.0))]
+            {
+                column.resize(self.trace.calls.len(), NONE);
+                column.last_mut().into_iter().for_each(|last| *last = value);
+            }
+        }
+    }
+
+    /// Adds an op of the framework on the host; its name is in the names of [`Code::cpu_ops`].
+    pub fn cpu_op(&mut self, op: Span, id: u32) {
+        if let Some(code) = &mut self.code {
+            code.code.cpu_ops.push(op);
+            code.code.cpu_op_ids.push(id);
+        }
+    }
+
+    /// Adds a Python frame; its name is in the names of [`Code::frames`].
+    pub fn frame(&mut self, frame: Span, ids: FrameIds) {
+        if let Some(code) = &mut self.code {
+            code.frame(frame, ids);
+        }
+    }
+
+    /// The code so far, where it is kept.
+    pub fn code(&mut self) -> Option<&mut Code> {
+        self.code.as_mut().map(|code| &mut code.code)
+    }
+
     /// Joins ops with their launches. To be called once all ops and calls are there: a reader that has much else to read
     /// does it early, because it needs memory and frees some.
     pub fn link(&mut self) {
@@ -250,6 +298,10 @@ impl TraceBuilder {
         let calls = &mut self.trace.calls;
         if let Some(order) = calls.sort_by_start() {
             reorder(&mut self.correlations, &order);
+            if let Some(code) = &mut self.code {
+                reorder(&mut code.call_ids, &order);
+                reorder(&mut code.code.call_kernels, &order);
+            }
         }
         let (threads, processes) = (&self.trace.threads, self.trace.processes.len());
         let launches = Launches::new(&self.trace.calls, &self.correlations, threads, processes);
@@ -263,6 +315,7 @@ impl TraceBuilder {
         if !self.is_linked {
             self.link();
         }
+        self.trace.code = self.code.take().map(|code| Box::new(code.finish(self.trace.gpu_ops.launches())));
         self.sort_devices();
         self.trace.ranges.sort_by_start();
         self.trace.graph_replays.order_by_key(|replay| replay.start);
@@ -272,6 +325,9 @@ impl TraceBuilder {
     /// Sorts the ops once all are there: a reader that has much else to read may do it early, while memory is free.
     pub fn sort_ops(&mut self) {
         let Some(order) = self.trace.gpu_ops.sort_by_start() else { return };
+        if let Some(code) = &mut self.code {
+            reorder(&mut code.code.op_ids, &order);
+        }
         if self.trace.bytes.is_empty() && self.trace.collectives.is_empty() {
             return;
         }
@@ -304,6 +360,8 @@ impl TraceBuilder {
         self.trace.gpu_ops.renumber_devices(&rank);
         self.trace.graph_replays.iter_mut().for_each(|replay| replay.device = renumbered(replay.device));
         self.trace.metrics.iter_mut().for_each(|series| series.device = series.device.map(renumbered));
+        let annotations = self.trace.code.iter_mut().flat_map(|code| &mut code.annotations);
+        annotations.for_each(|annotation| annotation.device = annotation.device.map(renumbered));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Spans of the host as columns: API calls, and ranges that the program or its framework marked.
 
-use super::columns::{Durations, order_by_start, renumber, reorder, reorder_times};
+use super::columns::{Durations, index, order_by_start, renumber, reorder, reorder_times};
 use super::{NameId, Names, Ns, ThreadId};
 
 /// Something that a thread of the host did.
@@ -78,13 +78,29 @@ impl Spans {
         columns.map(|(at, ((&start, &name), &thread))| Span { start, duration: self.duration.get(at), name, thread })
     }
 
+    /// Sorts by start, of equal starts the longer first, and tells the order it took.
+    pub(super) fn sort_outer_first(&mut self) -> Option<Vec<u32>> {
+        let key = |at: usize| (self.start.get(at).copied(), std::cmp::Reverse(self.duration.get(at)));
+        if (1..self.len()).all(|at| key(at - 1) <= key(at)) {
+            return None;
+        }
+        let mut order: Vec<u32> = (0..index(self.len())).collect();
+        order.sort_by_key(|&at| key(at as usize));
+        self.reorder(&order);
+        Some(order)
+    }
+
     /// Sorts by start and tells the order it took.
     pub(super) fn sort_by_start(&mut self) -> Option<Vec<u32>> {
         let order = order_by_start(&self.start)?;
-        reorder_times(&mut self.start, &order);
-        self.duration.reorder(&order);
-        reorder(&mut self.name, &order);
-        reorder(&mut self.thread, &order);
+        self.reorder(&order);
         Some(order)
+    }
+
+    fn reorder(&mut self, order: &[u32]) {
+        reorder_times(&mut self.start, order);
+        self.duration.reorder(order);
+        reorder(&mut self.name, order);
+        reorder(&mut self.thread, order);
     }
 }

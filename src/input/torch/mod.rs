@@ -1,9 +1,14 @@
 //! torch.profiler (Kineto) JSON: which events are GPU ops, and what is read of them.
 //!
 //! Most of a trace are CPU ops, Python frames and flows; their category stands near the front of the event, so they cost
-//! a few bytes each. Read are GPU ops, the calls that launch them or wait for them, and the annotations of the program.
+//! a few bytes each. Read are GPU ops, the calls that launch them or wait for them, and the annotations of the program;
+//! CPU ops and frames only where the trace is to keep its code (`code`).
 //! Dialects: torch 1.x writes `Kernel` for `kernel` and string thread ids; times are numbers or strings; AMD writes the
 //! same categories as NVIDIA. Merged ranks carry pids such as `[TP00] 3`.
+
+mod code;
+#[cfg(test)]
+mod code_tests;
 
 use crate::trace::{
     Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, ThreadId, Trace,
@@ -37,6 +42,7 @@ pub(super) struct TorchReader {
     last_thread: Option<(Place, ThreadId)>,
     properties: Vec<DeviceProperties>,
     openings: Openings,
+    code: Option<code::CodeNames>,
     /// Elements of the list that have a `ph`: without a single one this is no trace.
     events: u64,
 }
@@ -64,6 +70,7 @@ enum Class {
     PythonFrame,
     Annotation { on_gpu: bool },
     Call,
+    CpuOp,
     OtherCpu,
     Other,
 }
@@ -72,7 +79,7 @@ impl Class {
     fn of(category: &[u8]) -> Self {
         match category {
             b"python_function" => Self::PythonFrame,
-            b"cpu_op" | b"Operator" => Self::OtherCpu,
+            b"cpu_op" | b"Operator" => Self::CpuOp,
             b"cuda_runtime" | b"cuda_driver" | b"Runtime" => Self::Call,
             b"kernel" | b"Kernel" => Self::Gpu(OpKind::Kernel),
             b"gpu_memcpy" | b"Memcpy" => Self::Gpu(OpKind::Copy),
@@ -107,6 +114,16 @@ struct Fields<'a> {
     correlation: Option<&'a [u8]>,
     bytes: Option<&'a [u8]>,
     message: Message<'a>,
+    code: code::CodeFields<'a>,
+}
+
+/// What is read of an event beyond what every analysis needs.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    /// Names that tell the serving engine.
+    clues: bool,
+    /// Which code launched what.
+    code: bool,
 }
 
 /// What torch writes beside an NCCL kernel.
@@ -122,7 +139,7 @@ struct Message<'a> {
 
 impl<'a> Fields<'a> {
     /// Reads as much of the event as its class asks for, and tells how far that was; `None` for what is no JSON object.
-    fn read(event: &'a [u8], want_clues: bool) -> Option<(Self, usize)> {
+    fn read(event: &'a [u8], wanted: Wanted) -> Option<(Self, usize)> {
         let mut fields = Self::default();
         let mut cursor = Cursor::new(event);
         if !cursor.enter() {
@@ -134,13 +151,13 @@ impl<'a> Fields<'a> {
                 Step::End => return Some((fields, cursor.at())),
                 Step::Damaged => return None,
             };
-            if key != b"args" || !fields.read_args(&mut cursor)? {
+            if key != b"args" || !fields.read_args(&mut cursor, wanted)? {
                 fields.take(key, cursor.value()?);
             }
             if fields.class == Some(Class::Call) && fields.is_call_read.is_none() {
                 fields.is_call_read = fields.name.map(is_call_read);
             }
-            if fields.is_enough(want_clues) {
+            if fields.is_enough(wanted) {
                 return Some((fields, cursor.at()));
             }
         }
@@ -161,7 +178,7 @@ impl<'a> Fields<'a> {
 
     /// Walks through `args`, to their end or to where nothing more is wanted; false where they are no object and the
     /// value is still to be read.
-    fn read_args(&mut self, cursor: &mut Cursor<'a>) -> Option<bool> {
+    fn read_args(&mut self, cursor: &mut Cursor<'a>, wanted: Wanted) -> Option<bool> {
         if !cursor.enter() {
             return Some(false);
         }
@@ -169,14 +186,15 @@ impl<'a> Fields<'a> {
             match cursor.key() {
                 Step::Key(key) => {
                     let value = cursor.value()?;
-                    if !self.take_arg(key, value) {
+                    let taken = self.take_arg(key, value) || (wanted.code && self.code.take(key, value));
+                    if !taken {
                         continue;
                     }
                 }
                 Step::End => return Some(true),
                 Step::Damaged => return None,
             }
-            if self.is_enough(false) {
+            if self.is_enough(Wanted { clues: false, ..wanted }) {
                 return Some(true);
             }
         }
@@ -202,18 +220,27 @@ impl<'a> Fields<'a> {
     }
 
     /// Only complete events (`X`) have a class that matters.
-    fn is_enough(&self, want_clues: bool) -> bool {
-        match (self.phase, self.class) {
-            (None, _) | (Some(b"X"), None) => false,
-            (Some(b"X"), Some(Class::Gpu(kind))) => self.is_whole(kind),
-            (Some(b"X"), Some(Class::Annotation { on_gpu: false })) => self.is_whole_span(),
-            (Some(b"X"), Some(Class::Call)) => match self.is_call_read {
+    fn is_enough(&self, wanted: Wanted) -> bool {
+        let (phase, class) = match (self.phase, self.class) {
+            (None, _) | (Some(b"X"), None) => return false,
+            (Some(phase), class) => (phase, class.unwrap_or(Class::Other)),
+        };
+        if phase != b"X" {
+            return true;
+        }
+        if wanted.code && !self.is_code_whole(class) {
+            return false;
+        }
+        match class {
+            Class::Gpu(kind) => self.is_whole(kind),
+            Class::Annotation { on_gpu: false } => self.is_whole_span(),
+            Class::Call => match self.is_call_read {
                 Some(true) => self.is_whole_span() && self.correlation.is_some(),
                 Some(false) => true,
                 None => false,
             },
-            (Some(b"X"), Some(Class::PythonFrame | Class::Annotation { .. })) if want_clues => self.name.is_some(),
-            (Some(_), _) => true,
+            Class::PythonFrame | Class::Annotation { .. } if wanted.clues => self.name.is_some(),
+            _ => true,
         }
     }
 }
@@ -286,7 +313,8 @@ impl Sink for TorchReader {
             return self.count(class);
         }
         let want_clues = self.builder.trace.events.python_frames < FRAMES_LOOKED_AT;
-        let Some((fields, read)) = Fields::read(text, want_clues) else { return self.unreadable(at) };
+        let wanted = Wanted { clues: want_clues, code: self.keeps_code() };
+        let Some((fields, read)) = Fields::read(text, wanted) else { return self.unreadable(at) };
         let Some(phase) = fields.phase else { return self.unreadable(at) };
         self.events += 1;
         let class = if phase == b"X" { fields.class.unwrap_or(Class::Other) } else { Class::Other };
@@ -297,9 +325,23 @@ impl Sink for TorchReader {
         match class {
             Class::Gpu(kind) => return self.gpu_op(&fields, kind, at),
             Class::Call if fields.is_call_read == Some(true) => self.span(&fields, SpanKind::Call),
-            Class::Annotation { on_gpu: false } => self.span(&fields, SpanKind::Range),
+            Class::Annotation { on_gpu } => {
+                if wanted.code {
+                    self.annotation(&fields, on_gpu);
+                }
+                if !on_gpu {
+                    self.span(&fields, SpanKind::Range);
+                } else if !want_clues && !wanted.code {
+                    self.openings.learn(text.get(..read).unwrap_or_default(), class);
+                }
+            }
+            Class::PythonFrame | Class::CpuOp if wanted.code => {
+                if let (Class::PythonFrame, true) = (class, want_clues) {
+                    keep_clue(&mut clues.python_frames, fields.name);
+                }
+                self.code_span(&fields, class);
+            }
             Class::PythonFrame if want_clues => keep_clue(&mut clues.python_frames, fields.name),
-            Class::Annotation { .. } if want_clues => {}
             // One a process or thread: they stand in front of a merged trace and would take all places.
             _ if phase == b"M" => {}
             _ => self.openings.learn(text.get(..read).unwrap_or_default(), class),
@@ -308,9 +350,11 @@ impl Sink for TorchReader {
     }
 
     fn member(&mut self, key: &[u8], value: &[u8]) {
-        if key == b"deviceProperties" {
+        match key {
             // Nothing but names of devices hangs on this member: one that is unreadable leaves them empty.
-            self.properties = serde_json::from_slice(value).unwrap_or_default();
+            b"deviceProperties" => self.properties = serde_json::from_slice(value).unwrap_or_default(),
+            b"distributedInfo" if self.keeps_code() => self.rank(value),
+            _ => {}
         }
     }
 
@@ -326,9 +370,14 @@ fn keep_clue(kept: &mut Names, name: Option<&[u8]>) {
 }
 
 impl TorchReader {
-    pub(super) fn new(label: &str, _with_code: bool) -> Self {
+    pub(super) fn new(label: &str, with_code: bool) -> Self {
+        let mut builder = TraceBuilder::new(label, Format::TorchProfiler);
+        let code = (with_code && code::IS_BUILT).then(code::CodeNames::default);
+        if code.is_some() {
+            builder.keep_code();
+        }
         Self {
-            builder: TraceBuilder::new(label, Format::TorchProfiler),
+            builder,
             names: HashMap::default(),
             call_names: HashMap::default(),
             devices: HashMap::default(),
@@ -337,6 +386,7 @@ impl TorchReader {
             last_thread: None,
             properties: Vec::new(),
             openings: Openings::default(),
+            code,
             events: 0,
         }
     }
@@ -376,7 +426,7 @@ impl TorchReader {
                 events.python_frames += 1;
                 events.cpu += 1;
             }
-            Class::Call | Class::OtherCpu | Class::Annotation { on_gpu: false } => events.cpu += 1,
+            Class::Call | Class::CpuOp | Class::OtherCpu | Class::Annotation { on_gpu: false } => events.cpu += 1,
             Class::Gpu(_) | Class::Annotation { on_gpu: true } | Class::Other => events.other += 1,
         }
     }
@@ -394,6 +444,9 @@ impl TorchReader {
         let stream = fields.stream.or(fields.tid).and_then(stream_number).unwrap_or(-1);
         let op = GpuOp { start, duration, name, device, stream, process, kind };
         self.builder.trace.gpu_ops.push(op, fields.correlation.and_then(number));
+        if self.keeps_code() {
+            self.builder.code_of_last_op(fields.code.id());
+        }
         if let Some(bytes) = fields.bytes.and_then(number).filter(|_| kind != OpKind::Kernel) {
             self.builder.bytes_of_last_op(bytes);
         }
@@ -415,6 +468,9 @@ impl TorchReader {
                 let name = known_name(&mut self.call_names, &mut self.builder.trace.calls.names, name);
                 let correlation = fields.correlation.and_then(number);
                 self.builder.call(Span { start, duration, name, thread }, correlation);
+                if self.keeps_code() {
+                    self.code_of_call(fields);
+                }
             }
             SpanKind::Range => {
                 let name = self.builder.trace.ranges.names.intern(&unescape(name));

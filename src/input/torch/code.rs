@@ -1,0 +1,124 @@
+//! What a torch trace tells about the code that launched its GPU ops: CPU ops, Python frames, annotations, external ids.
+//!
+//! Read only where the trace is to keep it; the page's first module is built without.
+
+use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, known_name, number};
+use crate::trace::{Annotation, FrameIds, NONE, Ns, Rank, Span, is_plausible};
+use foldhash::fast::RandomState;
+use gpuprism_scan::json::{Value, unescape};
+use std::collections::HashMap;
+
+/// False in the page's first module, where nothing asks for it.
+pub(super) const IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "triage"));
+
+/// Names as they stand in the file, so that a known one is neither checked nor unescaped again.
+#[derive(Debug, Default)]
+pub(super) struct CodeNames {
+    cpu_ops: HashMap<Box<[u8]>, NameId, RandomState>,
+    frames: HashMap<Box<[u8]>, NameId, RandomState>,
+    kernels: HashMap<Box<[u8]>, NameId, RandomState>,
+}
+
+/// The `args` of an event that lead from one to another.
+#[derive(Debug, Default)]
+pub(super) struct CodeFields<'a> {
+    external_id: Option<&'a [u8]>,
+    python_id: Option<&'a [u8]>,
+    python_parent: Option<&'a [u8]>,
+    kernel: Option<&'a [u8]>,
+}
+
+impl<'a> CodeFields<'a> {
+    /// False for what nobody asks for.
+    pub(super) fn take(&mut self, key: &[u8], value: Value<'a>) -> bool {
+        let slot = match key {
+            b"External id" | b"external id" => &mut self.external_id,
+            b"Python id" => &mut self.python_id,
+            b"Python parent id" => &mut self.python_parent,
+            b"kernel" => &mut self.kernel,
+            _ => return false,
+        };
+        *slot = value.scalar();
+        true
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        id(self.external_id)
+    }
+}
+
+/// Ids count up from somewhere; those beyond 32 bits are folded, so that they still tell ops apart.
+fn id(text: Option<&[u8]>) -> u32 {
+    let Some(id) = text.and_then(number::<u64>) else { return NONE };
+    let folded = (id ^ (id >> 32).wrapping_mul(0x9e37_79b9)) as u32;
+    if folded == NONE { NONE - 1 } else { folded }
+}
+
+impl Fields<'_> {
+    /// Everything that leads from this event to others is there.
+    pub(super) fn is_code_whole(&self, class: Class) -> bool {
+        match class {
+            Class::PythonFrame => {
+                self.is_whole_span() && self.code.python_id.is_some() && self.code.python_parent.is_some()
+            }
+            Class::CpuOp => self.is_whole_span() && self.code.external_id.is_some(),
+            Class::Annotation { .. } => self.is_whole_span() && self.code.external_id.is_some(),
+            Class::Gpu(_) => self.code.external_id.is_some(),
+            Class::Call if self.is_call_read == Some(true) => {
+                self.code.external_id.is_some() && self.code.kernel.is_some()
+            }
+            _ => true,
+        }
+    }
+}
+
+impl TorchReader {
+    pub(super) fn keeps_code(&self) -> bool {
+        IS_BUILT && self.code.is_some()
+    }
+
+    /// A CPU op or a Python frame; one without usable times or a name helps nobody.
+    pub(super) fn code_span(&mut self, fields: &Fields<'_>, class: Class) {
+        let (Some((start, duration)), Some(raw)) = (times(fields), fields.name) else { return };
+        let thread = self.thread(fields);
+        let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
+        if class == Class::PythonFrame {
+            let name = known_name(&mut known.frames, &mut code.frames.names, raw);
+            let ids = FrameIds { id: id(fields.code.python_id), parent: id(fields.code.python_parent) };
+            self.builder.frame(Span { start, duration, name, thread }, ids);
+        } else {
+            let name = known_name(&mut known.cpu_ops, &mut code.cpu_ops.names, raw);
+            self.builder.cpu_op(Span { start, duration, name, thread }, fields.code.id());
+        }
+    }
+
+    pub(super) fn annotation(&mut self, fields: &Fields<'_>, on_gpu: bool) {
+        let (Some((start, duration)), Some(raw)) = (times(fields), fields.name) else { return };
+        let device = on_gpu.then(|| self.device(fields).0);
+        let Some(code) = self.builder.code() else { return };
+        let name = code.annotation_names.intern(&unescape(raw));
+        code.annotations.push(Annotation { start, duration, name, id: fields.code.id(), device });
+    }
+
+    pub(super) fn code_of_call(&mut self, fields: &Fields<'_>) {
+        let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
+        let kernel = fields.code.kernel.map(|raw| known_name(&mut known.kernels, &mut code.kernel_names, raw));
+        self.builder.code_of_last_call(fields.code.id(), kernel);
+    }
+
+    /// `distributedInfo`; an unreadable one tells nothing.
+    pub(super) fn rank(&mut self, text: &[u8]) {
+        let Ok(info) = serde_json::from_slice::<serde_json::Value>(text) else { return };
+        let number = |key: &str| info.get(key)?.as_u64().and_then(|number| u32::try_from(number).ok());
+        if let (Some(rank), Some(world_size), Some(code)) = (number("rank"), number("world_size"), self.builder.code())
+        {
+            code.rank = Some(Rank { rank, world_size });
+        }
+    }
+}
+
+fn times(fields: &Fields<'_>) -> Option<(Ns, Ns)> {
+    let time = |text: Option<&[u8]>| Ns::from_decimal(text?, MICROSECONDS);
+    let times = (time(fields.start)?, time(fields.duration)?);
+    is_plausible(times.0, times.1).then_some(times)
+}

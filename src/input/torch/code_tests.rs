@@ -1,0 +1,95 @@
+//! Promises of what a trace keeps of the code that launched its work.
+
+use crate::input::{Imported, Importer};
+use crate::trace::{Code, GpuOp, NONE, Ns, Rank, Span, Trace};
+use proptest::prelude::*;
+
+fn import(pieces: &[&[u8]], with_code: bool) -> Trace {
+    let mut importer = if with_code { Importer::with_code("t.json") } else { Importer::new("t.json") };
+    pieces.iter().for_each(|piece| importer.feed(piece).unwrap());
+    match importer.finish().unwrap() {
+        Imported::Trace(trace) => *trace,
+        Imported::Document(text) => panic!("no trace: {text}"),
+    }
+}
+
+fn code(text: &str) -> (Trace, Code) {
+    let mut trace = import(&[text.as_bytes()], true);
+    let code = *trace.code.take().unwrap();
+    (trace, code)
+}
+
+/// Two launches of one CPU op each, frames around them, a graph's kernel, annotations; in the order of files.
+const TEXT: &str = r#"{"distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8}, "traceEvents": [
+    {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=2]", "pid": 9, "tid": 9, "ts": 1, "dur": 50, "args": {"External id": 70, "Ev Idx": 0}},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 20, "dur": 9.5, "args": {"External id": 7, "Input Dims": [[2, 2]]}},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 9, "tid": 9, "ts": 10, "dur": 5, "args": {"External id": 6}},
+    {"ph": "X", "cat": "python_function", "name": "a.py(1): inner", "pid": 9, "tid": 9, "ts": 10, "dur": 6, "args": {"Python parent id": 1, "Python id": 2}},
+    {"ph": "X", "cat": "python_function", "name": "a.py(9): outer \"x\"", "pid": 9, "tid": 9, "ts": 10, "dur": 40, "args": {"Python parent id": null, "Python id": 1}},
+    {"ph": "X", "cat": "python_function", "name": "b.py(2): other", "pid": 9, "tid": 8, "ts": 2, "dur": 1, "args": {"Python id": 3, "Python parent id": 77}},
+    {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 90, "dur": 3, "args": {"device": 0, "stream": 7, "correlation": 2}},
+    {"ph": "X", "cat": "kernel", "name": "add", "pid": 0, "tid": 7, "ts": 80, "dur": 3, "args": {"External id": 6, "device": 0, "stream": 7, "correlation": 1}},
+    {"ph": "X", "cat": "kernel", "name": "lost", "pid": 0, "tid": 7, "ts": 95, "dur": 3, "args": {"device": 0, "stream": 7, "correlation": 3}},
+    {"ph": "X", "cat": "gpu_user_annotation", "name": "step[DECODE bs=2]", "pid": 0, "tid": 7, "ts": 80, "dur": 18, "args": {"External id": 70}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "hipLaunchKernel", "pid": 9, "tid": 9, "ts": 25, "dur": 2, "args": {"External id": 7, "kernel": "gemm", "correlation": 2}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "hipLaunchKernel", "pid": 9, "tid": 9, "ts": 12, "dur": 2, "args": {"kernel": "captured", "correlation": 1}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "hipGraphLaunch", "pid": 9, "tid": 9, "ts": 30, "dur": 2, "args": {"correlation": 3}}
+]}"#;
+
+#[test]
+fn ids_lead_from_every_op_to_its_cpu_op_and_from_frames_to_their_callers() {
+    let (trace, code) = code(TEXT);
+    let names: Vec<&str> = trace.gpu_ops.iter().map(|op: GpuOp| trace.names.get(op.name)).collect();
+    assert_eq!((names, &*code.op_ids), (vec!["add", "gemm", "lost"], &[6, 7, NONE][..]), "gemm's is that of its call");
+    let cpu_ops: Vec<(&str, i64, i64)> =
+        code.cpu_ops.iter().map(|op: Span| (code.cpu_ops.names.get(op.name), op.start.0, op.duration.0)).collect();
+    assert_eq!(
+        (cpu_ops, &*code.cpu_op_ids),
+        (vec![("aten::add", 10_000, 5_000), ("aten::mm", 20_000, 9_500)], &[6, 7][..])
+    );
+    let frames: Vec<&str> = code.frames.iter().map(|frame| code.frames.names.get(frame.name)).collect();
+    assert_eq!(frames, ["b.py(2): other", "a.py(9): outer \"x\"", "a.py(1): inner"], "by start, the longer first");
+    assert_eq!(code.frame_parents, [NONE, NONE, 1], "a caller that is not in the trace is none");
+    let threads: Vec<u32> = code.frames.iter().map(|frame| frame.thread.0).collect();
+    assert!(threads[0] != threads[1] && threads[1] == threads[2], "{threads:?}");
+    assert_eq!(code.frames.get(1).unwrap().thread, code.cpu_ops.get(0).unwrap().thread);
+}
+
+#[test]
+fn annotations_of_host_and_device_captured_kernels_and_the_rank_are_kept() {
+    let (trace, code) = code(TEXT);
+    let annotations: Vec<_> = code
+        .annotations
+        .iter()
+        .map(|it| (code.annotation_names.get(it.name), it.start, it.id, it.device.map(|device| device.0)))
+        .collect();
+    assert_eq!(
+        annotations,
+        [("step[DECODE bs=2]", Ns(1_000), 70, None), ("step[DECODE bs=2]", Ns(80_000), 70, Some(0))]
+    );
+    let launched: Vec<&str> =
+        code.call_kernels.iter().map(|name| code.kernel_names.get(crate::trace::NameId(*name))).collect();
+    assert_eq!(launched, ["captured", "gemm", ""], "parallel to the calls, which are sorted by start");
+    assert_eq!(trace.names.len(), 3, "names of ops alone");
+    assert_eq!(code.rank, Some(Rank { rank: 3, world_size: 8 }));
+}
+
+#[test]
+fn gpu_ops_and_counts_are_the_same_whether_code_is_kept_or_not() {
+    let (with, _) = code(TEXT);
+    let without = import(&[TEXT.as_bytes()], false);
+    assert_eq!(without.code, None);
+    let parts = |trace: Trace| (trace.names, trace.gpu_ops, trace.devices, trace.calls, trace.ranges, trace.events);
+    assert_eq!(parts(with), parts(without));
+}
+
+proptest! {
+    #[test]
+    fn any_cut_into_chunks_keeps_the_same_code(cuts in prop::collection::vec(0_usize..4_000, 0..8)) {
+        let bytes = TEXT.as_bytes();
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % bytes.len()).chain([0, bytes.len()]).collect();
+        cuts.sort_unstable();
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
+        prop_assert_eq!(import(&pieces, true), import(&[bytes], true));
+    }
+}
