@@ -20,6 +20,8 @@ pub struct View<'a> {
     /// The stage of every op, in the order of the trace's ops; `None` for ops that are left out (another device than the
     /// person asked for).
     pub stages: Vec<Option<Stage>>,
+    /// The stage that the names of the file and its folders tell.
+    pub file_stage: Stage,
     /// The code that launched every op.
     pub sites: Sites,
     /// True where traces beside this one tell where kernels come from.
@@ -56,6 +58,7 @@ impl<'a> View<'a> {
             meanings: Context::new(trace, 0),
             names,
             stages,
+            file_stage: request.file_stage,
             sites,
             is_pair: !request.mapping.is_empty(),
             framework,
