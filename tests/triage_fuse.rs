@@ -7,12 +7,12 @@ mod common;
 
 use common::shared;
 use gpuprism::analysis::section::Value;
-use gpuprism::analysis::triage::fuse::{self, Fusion, Patterns};
+use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Patterns};
 use gpuprism::analysis::triage::kernels::KernelRow;
 use gpuprism::analysis::triage::sites::{Found, Site, Sites};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, triage};
 use gpuprism::input::{Imported, Importer};
-use gpuprism::trace::{Format, GpuOp, Ns, OpKind, Trace, TraceBuilder};
+use gpuprism::trace::{Code, Format, GpuOp, Names, Ns, OpKind, Trace, TraceBuilder};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -60,6 +60,14 @@ fn seven() -> i64 {
     7
 }
 
+impl SmallOp {
+    /// Work that no pattern knows.
+    fn work() -> Self {
+        let kernel = "void some::other_work<8>()".to_owned();
+        Self { kernel, op: String::new(), function: String::new(), stream: seven() }
+    }
+}
+
 fn cases() -> Vec<Case> {
     serde_json::from_str(CASES).unwrap()
 }
@@ -103,19 +111,26 @@ impl Small {
         Site { display: location.clone(), location, stack, cpu_op: op.op.clone(), found: Found::Exact }
     }
 
-    fn fusions(&self, framework: Framework) -> Vec<Fusion> {
-        let (trace, server, options) = (self.trace(), self.server(), Options::default());
-        let mut view = View::new(&Request {
-            trace: &trace,
-            file_stage: Stage::Decode,
-            mapping: &[],
-            server: &server,
-            framework: Some(framework),
-            options: &options,
-        });
+    fn view<'a>(&self, trace: &'a Trace, server: &'a ServerArgs, options: &'a Options, of: Framework) -> View<'a> {
+        View::new(&Request { trace, file_stage: Stage::Decode, mapping: &[], server, framework: Some(of), options })
+    }
+
+    /// Every op has a place in the code of its own.
+    fn place(&self, view: &mut View) {
         let of_op = (0..).take(self.ops.len()).collect();
         view.sites = Sites { sites: self.ops.iter().map(Self::site).collect(), of_op };
-        fuse::matches(&view, &rows(&view))
+    }
+
+    fn fusions_of(&self, framework: Framework, change: impl Fn(&mut View)) -> Vec<Fusion> {
+        let (trace, server, options) = (self.trace(), self.server(), Options::default());
+        let mut view = self.view(&trace, &server, &options, framework);
+        self.place(&mut view);
+        change(&mut view);
+        fuse::matches(&view, &rows_of(&view))
+    }
+
+    fn fusions(&self, framework: Framework) -> Vec<Fusion> {
+        self.fusions_of(framework, |_| ())
     }
 
     fn status_of(&self, pattern: &str, framework: Framework) -> Option<&'static str> {
@@ -125,7 +140,7 @@ impl Small {
 }
 
 /// A row a name.
-fn rows(view: &View) -> Vec<KernelRow> {
+fn rows_of(view: &View) -> Vec<KernelRow> {
     let mut rows: Vec<KernelRow> = Vec::new();
     for (_, stage, op) in view.ops() {
         let name = view.name(op.name).unwrap();
@@ -222,9 +237,7 @@ fn a_chain_is_one_only_on_one_stream_and_without_work_between_its_parts() {
             unknown.ops.iter_mut().for_each(|op| op.stream = -1);
             assert_eq!(unknown.status_of(&case.pattern, framework), None, "{} without a stream", case.pattern);
             let mut between = small.clone();
-            let work = SmallOp { kernel: "void some::other_work<8>()".to_owned(), ..small.ops[0].clone() };
-            let work = SmallOp { op: String::new(), function: String::new(), ..work };
-            between.ops = small.ops.iter().flat_map(|op| [op.clone(), work.clone()]).collect();
+            between.ops = small.ops.iter().flat_map(|op| [op.clone(), SmallOp::work()]).collect();
             assert_eq!(between.status_of(&case.pattern, framework), None, "{} with work between", case.pattern);
         }
     }
@@ -250,13 +263,11 @@ fn words_in_the_wrong_field_say_nothing() {
 /// Only launches that take part are counted, and one launch may serve several patterns.
 #[test]
 fn time_is_that_of_the_launches_that_take_part() {
-    let case = cases().into_iter().find(|case| case.pattern == "fused-rope-kv-cache-store").unwrap();
-    let mut small = case.fires.into_iter().find(|small| small.status == "split").unwrap();
-    let (rope, store) = (small.ops[0].clone(), small.ops[1].clone());
-    let work = SmallOp { kernel: "void some::other_work<8>()".to_owned(), ..rope.clone() };
+    let (mut small, framework) = rope_and_store();
+    let (rope, store, work) = (small.ops[0].clone(), small.ops[1].clone(), SmallOp::work());
     // Two pairs, a store alone and a rope alone; of eight launches four take part.
     small.ops = [&rope, &store, &work, &store, &work, &rope, &store, &rope].map(Clone::clone).to_vec();
-    let fusions = small.fusions(Framework::Sglang);
+    let fusions = small.fusions(framework);
     assert_eq!(fusions.len(), 1, "{fusions:?}");
     let fusion = &fusions[0];
     assert_eq!((fusion.launches, fusion.duration_ns, fusion.share_pct), (4, 40_000, 50.0));
@@ -267,13 +278,106 @@ fn time_is_that_of_the_launches_that_take_part() {
 /// A fused form and a split one of the same pattern are told apart, with their own counts.
 #[test]
 fn fused_and_split_launches_of_one_pattern_are_two_findings() {
-    let case = cases().into_iter().find(|case| case.pattern == "fused-rope-kv-cache-store").unwrap();
+    let case = case("fused-rope-kv-cache-store");
     let of = |status: &str| case.fires.iter().find(|small| small.status == status).unwrap().clone();
     let mut small = of("active");
     small.ops.extend([of("split").ops, of("split").ops].concat());
     let fusions = small.fusions(Framework::Sglang);
     let found: Vec<_> = fusions.iter().map(|fusion| (fusion.status.label(), fusion.launches)).collect();
     assert_eq!(found, [("split", 4), ("active", 1)]);
+}
+
+/// A chain that ends in another stage than it began is none.
+#[test]
+fn a_chain_lies_in_one_stage() {
+    let (mut small, framework) = rope_and_store();
+    small.ops = [small.ops.clone(), small.ops.clone()].concat();
+    let stages = [Stage::Prefill, Stage::Decode, Stage::Decode, Stage::Decode];
+    let fusions = small.fusions_of(framework, |view| view.stages = stages.map(Some).to_vec());
+    let found: Vec<_> = fusions.iter().map(|fusion| (fusion.stage, fusion.launches)).collect();
+    assert_eq!(found, [(Stage::Decode, 2)]);
+}
+
+/// One beginning of five is not most of them, one of four is enough.
+#[test]
+fn a_split_that_few_launches_show_is_only_possible() {
+    let (mut small, framework) = rope_and_store();
+    let (rope, work) = (small.ops[0].clone(), SmallOp::work());
+    for (more, confidence) in [(3, Confidence::Likely), (1, Confidence::Possible)] {
+        for _ in 0..more {
+            small.ops.extend([rope.clone(), work.clone()]);
+        }
+        let fusions = small.fusions(framework);
+        assert_eq!(fusions.iter().map(|fusion| fusion.confidence).collect::<Vec<_>>(), [confidence]);
+    }
+}
+
+/// What is under the person's bar is counted, not shown.
+#[test]
+fn findings_under_the_bar_are_counted() {
+    let (mut small, framework) = rope_and_store();
+    small.ops.extend(vec![SmallOp::work(); 398]);
+    for (bar, rows, hidden) in [(0.5, 1, 0), (0.6, 0, 1)] {
+        let options = Options { min_share_pct: bar, ..Options::default() };
+        let (trace, server) = (small.trace(), small.server());
+        let mut view = small.view(&trace, &server, &options, framework);
+        small.place(&mut view);
+        let section = fuse::section(&view, &fuse::matches(&view, &rows_of(&view)));
+        assert_eq!((section.rows.len(), section.summary.get("under_the_bar")), (rows, Some(&Value::Int(hidden))));
+    }
+}
+
+/// Without server arguments the model file on the stacks tells the model, and HIP calls tell the hardware.
+#[test]
+fn frames_tell_the_model_and_calls_the_hardware() {
+    let case = case("vllm-origin-gpt-oss-router-gemm");
+    let small = case.fires.iter().find(|small| small.status == "not applicable").unwrap();
+    let silent = Small { model: None, device: String::new(), ..small.clone() };
+    let framework = framework(&case.framework);
+    assert_eq!(silent.status_of(&case.pattern, framework), None, "nothing tells the model");
+    let mut trace = silent.trace();
+    let mut code = Code::default();
+    code.frames.names.intern("vllm/model_executor/models/gpt_oss.py(130): forward");
+    trace.code = Some(Box::new(code));
+    for (call, status) in [("hipLaunchKernel", "not applicable"), ("cudaLaunchKernel", "split")] {
+        trace.calls.names = Names::default();
+        trace.calls.names.intern(call);
+        let (server, options) = (silent.server(), Options::default());
+        let mut view = silent.view(&trace, &server, &options, framework);
+        silent.place(&mut view);
+        let fusions = fuse::matches(&view, &rows_of(&view));
+        let found = fusions.iter().find(|fusion| fusion.pattern == case.pattern).unwrap();
+        assert_eq!(found.status.label(), status, "{call}");
+    }
+}
+
+/// Training, vision and communication: none of it is serving, whatever framework one takes it for.
+#[test]
+fn runs_that_serve_no_model_show_no_pattern() {
+    let Some(traces) = shared("traces/torch") else { return };
+    let names = [
+        "train_a100_rank3of8.trace.json.gz",
+        "resnet50_v100_torch1.9.pt.trace.json.gz",
+        "nccl_metadata_a100.trace.json.gz",
+        "particle_transformer_a100.pt.trace.json.gz",
+        "h100_nvl_small.pt.trace.json.gz",
+    ];
+    for name in names {
+        let trace = import(&traces.join(name));
+        for framework in ["sglang", "vllm", "trtllm", "tokenspeed"] {
+            let found = found(&trace, framework, None, Stage::All);
+            assert!(found.is_empty(), "{name} as {framework}: {found:?}");
+        }
+    }
+}
+
+fn case(pattern: &str) -> Case {
+    cases().into_iter().find(|case| case.pattern == pattern).unwrap()
+}
+
+fn rope_and_store() -> (Small, Framework) {
+    let case = case("fused-rope-kv-cache-store");
+    (case.fires.into_iter().find(|small| small.status == "split").unwrap(), Framework::Sglang)
 }
 
 /// What a person says of a real trace.
@@ -312,7 +416,8 @@ fn real_traces_show_what_a_person_says_of_them() {
     let mut missing = Vec::new();
     for label in &labels {
         let trace = import(&traces.join(&label.trace));
-        let mut found = found(&trace, label);
+        let stage = Stage::ALL.into_iter().find(|stage| stage.label() == label.stage).unwrap();
+        let mut found = found(&trace, &label.framework, label.model.as_deref(), stage);
         for shown in &label.shows {
             assert!(!shown.why.is_empty());
             let place =
@@ -365,11 +470,10 @@ fn import(path: &Path) -> Trace {
 type Row = BTreeMap<String, Value>;
 
 /// Pattern, status and row of everything that the table shows.
-fn found(trace: &Trace, label: &Label) -> Vec<(String, String, Row)> {
+fn found(trace: &Trace, of: &str, model: Option<&str>, file_stage: Stage) -> Vec<(String, String, Row)> {
     let mut server = ServerArgs::default();
-    server.0.extend(label.model.as_ref().map(|model| ("model_path".to_owned(), model.as_str().into())));
-    let file_stage = Stage::ALL.into_iter().find(|stage| stage.label() == label.stage).unwrap();
-    let framework = Some(framework(&label.framework));
+    server.0.extend(model.map(|model| ("model_path".to_owned(), model.into())));
+    let framework = Some(framework(of));
     let options = Options::default();
     let request = Request { trace, file_stage, mapping: &[], server: &server, framework, options: &options };
     let section = triage(&request).remove("triage_fuse").unwrap();
