@@ -54,7 +54,8 @@ impl Small {
 
 fn with_view<R>(trace: &Trace, mapping: &[&Trace], options: &Options, ask: impl FnOnce(View) -> R) -> R {
     let server = ServerArgs::default();
-    let request = Request { trace, file_stage: Stage::All, mapping, server: &server, framework: None, options };
+    let request =
+        Request { trace, path: "", file_stage: Stage::All, mapping, server: &server, framework: None, options };
     ask(View::new(&request))
 }
 
@@ -418,7 +419,11 @@ fn rows_of_the_golden_pair_are_those_of_the_original_but_for_its_defects() {
     let Some(expected) = golden_file("triage_pair.expected.txt") else { return };
     let expected = String::from_utf8(expected).unwrap();
     let mapping = golden_trace("triage_mapping.trace.json").unwrap();
-    let section = golden("triage_formal.trace.json", &[&mapping], |view| section(&view, &[])).unwrap();
+    let section = golden("triage_formal.trace.json", &[&mapping], |view| {
+        let rows = crate::analysis::triage::kernels::rows(&view);
+        section(&view, &rows)
+    });
+    let section = section.unwrap();
     let table =
         expected.split("Overlap Opportunity Table").nth(1).unwrap().split("Fuse Opportunity Table").next().unwrap();
     let (mut stage, mut met) = ("", 0);
@@ -448,6 +453,9 @@ fn rows_of_the_golden_pair_are_those_of_the_original_but_for_its_defects() {
             number(row, "hidden_pct")
         );
         assert_eq!(signal, cells[5], "{name} in {stage}");
+        // `path(line): function` there, as in its kernel table here.
+        let scope = cells[4].replacen('(', ":", 1).replacen("): ", " ", 1);
+        assert_eq!(text(row, "python_scope"), scope, "{name} in {stage}");
         met += 1;
     }
     assert_eq!(met, 8);
