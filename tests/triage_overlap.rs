@@ -1,7 +1,13 @@
 //! The overlap table against traces of real servers and models whose opportunities a person worked out from the events
 //! (`data/triage_labels/overlap.json`): every row that is said must be true, and every true one said.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "helpers of tests"
+)]
 
 mod common;
 
