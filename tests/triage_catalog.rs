@@ -8,10 +8,10 @@ mod common;
 use gpuprism::analysis::section::{Section, Value};
 use gpuprism::analysis::triage::fuse::{Fusion, Status};
 use gpuprism::analysis::triage::kernels::{self, KernelRow, RowSite};
-use gpuprism::analysis::triage::sites::{Found, Site};
+use gpuprism::analysis::triage::sites::{Found, Site, Sites};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, catalog};
 use gpuprism::input::{Imported, Importer};
-use gpuprism::trace::{Format, GpuOp, NONE, Ns, OpKind, Trace, TraceBuilder};
+use gpuprism::trace::{Format, GpuOp, NONE, Ns, OpKind, Span, Trace, TraceBuilder};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -158,6 +158,32 @@ fn grouped(view: &View) -> Vec<KernelRow> {
     rows.sort_by(|a, b| a.stage.cmp(&b.stage).then(b.duration_ns.cmp(&a.duration_ns)));
     rows.iter_mut().for_each(|row| row.share_pct = 100.0 * row.duration_ns as f64 / totals[&row.stage] as f64);
     rows
+}
+
+/// The place of every op, found plainly, so that the labels judge the catalog alone: the CPU op with its external id, and the frames of its thread around it.
+fn plain_sites(trace: &Trace) -> Sites {
+    let code = trace.code.as_ref().unwrap();
+    let mut frames: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    code.frames.iter().for_each(|frame| frames.entry(frame.thread.0).or_default().push(frame));
+    let ops: BTreeMap<u32, Span> =
+        code.cpu_op_ids.iter().copied().zip(code.cpu_ops.iter()).filter(|(id, _)| *id != NONE).collect();
+    let mut sites = Sites::default();
+    for (at, id) in code.op_ids.iter().enumerate() {
+        let span = ops.get(id).copied().or_else(|| trace.calls.get(trace.gpu_ops.launch(at)?.0 as usize));
+        let Some(span) = span else {
+            sites.of_op.push(NONE);
+            continue;
+        };
+        let frames = frames.get(&span.thread.0).map_or(&[][..], Vec::as_slice);
+        let before = &frames[..frames.partition_point(|frame| frame.start <= span.start)];
+        let around = before.iter().filter(|frame| frame.end() >= span.end());
+        let stack: Vec<String> = around.map(|frame| code.frames.names.get(frame.name).to_owned()).collect();
+        let location = stack.iter().rev().find(|frame| frame.contains(".py(")).cloned().unwrap_or_default();
+        let cpu_op = if ops.contains_key(id) { code.cpu_ops.names.get(span.name).to_owned() } else { String::new() };
+        sites.of_op.push(u32::try_from(sites.sites.len()).unwrap());
+        sites.sites.push(Site { display: location.clone(), location, stack, cpu_op, found: Found::Exact });
+    }
+    sites
 }
 
 /// Of every row: family and finding.
@@ -612,4 +638,85 @@ fn at_most_one_note_and_none_where_a_family_explains_the_work() {
         case.kernel(GEMM, 8000).kernel(ALL_REDUCE, 2).placed("void drifted::rms_norm_kernel<2>()", 10, &file, "")
     });
     assert_eq!(level(&small.section()), None, "below one per cent");
+}
+
+// Real traces.
+
+#[derive(serde::Deserialize)]
+struct Label {
+    trace: String,
+    framework: String,
+    stage: String,
+    rows: Vec<LabelledRow>,
+    /// The level of the note on resemblance.
+    note: Option<String>,
+}
+
+/// A row that a person found in the kernels and stacks of the trace, with the share as computed from the trace's file.
+#[derive(serde::Deserialize)]
+struct LabelledRow {
+    family: String,
+    finding: String,
+    share_pct: Option<f64>,
+}
+
+fn of_trace(label: &Label, bytes: &[u8]) -> Section {
+    let mut importer = Importer::with_code(&label.trace);
+    importer.feed(bytes).unwrap();
+    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{} is a trace", label.trace) };
+    let framework = match label.framework.as_str() {
+        "sglang" => Framework::Sglang,
+        "vllm" => Framework::Vllm,
+        _ => Framework::Plain,
+    };
+    let stage = Stage::ALL.into_iter().find(|stage| stage.label() == label.stage).unwrap();
+    let (options, server) = (Options::default(), ServerArgs::default());
+    let request = Request {
+        trace: &trace,
+        file_stage: stage,
+        mapping: &[],
+        server: &server,
+        framework: Some(framework),
+        options: &options,
+    };
+    let mut view = View::new(&request);
+    view.framework = framework;
+    view.stages = vec![Some(stage); trace.gpu_ops.len()];
+    view.sites = plain_sites(&trace);
+    let rows = grouped(&view);
+    catalog::section(&view, &rows, &[])
+}
+
+#[test]
+fn real_traces_show_the_families_that_a_person_found_in_them_and_no_others() {
+    let Some(folder) = common::shared("traces/torch") else { return };
+    let labels: Vec<Label> = serde_json::from_str(LABELS).unwrap();
+    let (mut right, mut wrong) = (0, Vec::new());
+    for label in &labels {
+        let section = of_trace(label, &std::fs::read(folder.join(&label.trace)).unwrap());
+        let mut found = findings(&section);
+        for row in &label.rows {
+            let Some(at) = found.iter().position(|(family, finding)| (family, finding) == (&row.family, &row.finding))
+            else {
+                wrong.push(format!("{}: missing {}, {}", label.trace, row.family, row.finding));
+                continue;
+            };
+            found[at].1.clear();
+            right += 1;
+            let evidence = section.rows[at].get("evidence").unwrap().text().unwrap();
+            let share: f64 = evidence.split(' ').next().unwrap().parse().unwrap();
+            if row.share_pct.is_some_and(|labelled| (labelled - share).abs() > 0.06) {
+                wrong.push(format!("{}: {share} % of {}", label.trace, row.family));
+            }
+        }
+        let unlabelled = found.iter().filter(|(_, finding)| !finding.is_empty());
+        wrong.extend(unlabelled.map(|(family, finding)| format!("{}: unlabelled {family}, {finding}", label.trace)));
+        if level(&section) != label.note {
+            wrong.push(format!("{}: {:?}", label.trace, section.summary));
+        }
+    }
+    let missing = wrong.iter().filter(|line| line.contains(": missing ")).count();
+    let unlabelled = wrong.iter().filter(|line| line.contains(": unlabelled ")).count();
+    println!("{} traces: {right} rows right, {missing} missing, {unlabelled} unlabelled", labels.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -85,12 +85,14 @@ fn signals(run: &Run, seen: &Seen, chain: &Chain, places: &[Place], family: &Fam
     add(op.is_some(), weights.op, false, format!("the CPU op {}", op.map_or("", String::as_str)));
     // Told by communication in the stage it would be no signal of its own beside the chain.
     add(run.is_told_ranks(family), weights.tensor_parallel, false, "tensor parallelism, which it needs".to_owned());
-    add(run.has_model(family) == Some(true), weights.model, false, "its model".to_owned());
+    // A model's own source file tells the model: it is one signal, not two.
+    let is_told = file_alone.is_some_and(|file| file.contains("/models/"));
+    add(!is_told && run.has_model(family) == Some(true), weights.model, false, "its model".to_owned());
     signals
 }
 
 /// Do the chain and what stands around it have the family's categories in a row, at least one of them in the chain?
-fn is_chain(seen: &Seen, chain: &Chain, family: &Family) -> bool {
+pub(super) fn is_chain(seen: &Seen, chain: &Chain, family: &Family) -> bool {
     let rows: Vec<Option<usize>> =
         [chain.around.0].into_iter().chain(chain.rows.iter().copied().map(Some)).chain([chain.around.1]).collect();
     let category = |row: &Option<usize>| seen.rows.get((*row)?).map(|row| row.row.category.as_str());
