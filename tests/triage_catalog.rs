@@ -6,12 +6,13 @@
 mod common;
 
 use gpuprism::analysis::section::{Section, Value};
-use gpuprism::analysis::triage::fuse::{Fusion, Status};
+use gpuprism::analysis::triage::frames;
+use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Status};
 use gpuprism::analysis::triage::kernels::{self, KernelRow, RowSite};
-use gpuprism::analysis::triage::sites::{Found, Site, Sites};
+use gpuprism::analysis::triage::sites::{Found, Site};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, catalog};
 use gpuprism::input::{Imported, Importer};
-use gpuprism::trace::{Format, GpuOp, NONE, Ns, OpKind, Span, Trace, TraceBuilder};
+use gpuprism::trace::{Format, GpuOp, NONE, Ns, OpKind, TraceBuilder};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,6 +96,7 @@ impl Case {
         let trace = self.builder.finish();
         let request = Request {
             trace: &trace,
+            path: "",
             file_stage: Stage::Decode,
             mapping: &[],
             server: &self.server,
@@ -108,10 +110,22 @@ impl Case {
         view.sites.of_op = self.of_op;
         let rows = grouped(&view);
         let fusion = |(pattern, status, kernels): &(&str, Status, Vec<&str>)| {
-            let at = |(at, row): (usize, &KernelRow)| kernels.contains(&row.name.as_str()).then_some(at);
+            let names: Vec<String> = kernels.iter().map(|name| frames::canonical(name)).collect();
+            let at = |(at, row): (usize, &KernelRow)| names.contains(&row.name).then_some(at);
             let at: Vec<usize> = rows.iter().enumerate().filter_map(at).collect();
             let duration_ns = at.iter().map(|at| rows[*at].duration_ns).sum();
-            Fusion { stage: Stage::Decode, pattern: (*pattern).to_owned(), status: *status, rows: at, duration_ns }
+            Fusion {
+                stage: Stage::Decode,
+                pattern: (*pattern).to_owned(),
+                status: *status,
+                confidence: Confidence::Likely,
+                rows: at,
+                launches: 1,
+                duration_ns,
+                share_pct: 0.0,
+                evidence: Vec::new(),
+                locations: Vec::new(),
+            }
         };
         let fusions: Vec<Fusion> = self.fusions.iter().map(fusion).collect();
         catalog::section(&view, &rows, &fusions)
@@ -158,32 +172,6 @@ fn grouped(view: &View) -> Vec<KernelRow> {
     rows.sort_by(|a, b| a.stage.cmp(&b.stage).then(b.duration_ns.cmp(&a.duration_ns)));
     rows.iter_mut().for_each(|row| row.share_pct = 100.0 * row.duration_ns as f64 / totals[&row.stage] as f64);
     rows
-}
-
-/// The place of every op, found plainly, so that the labels judge the catalog alone: the CPU op with its external id, and the frames of its thread around it.
-fn plain_sites(trace: &Trace) -> Sites {
-    let code = trace.code.as_ref().unwrap();
-    let mut frames: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
-    code.frames.iter().for_each(|frame| frames.entry(frame.thread.0).or_default().push(frame));
-    let ops: BTreeMap<u32, Span> =
-        code.cpu_op_ids.iter().copied().zip(code.cpu_ops.iter()).filter(|(id, _)| *id != NONE).collect();
-    let mut sites = Sites::default();
-    for (at, id) in code.op_ids.iter().enumerate() {
-        let span = ops.get(id).copied().or_else(|| trace.calls.get(trace.gpu_ops.launch(at)?.0 as usize));
-        let Some(span) = span else {
-            sites.of_op.push(NONE);
-            continue;
-        };
-        let frames = frames.get(&span.thread.0).map_or(&[][..], Vec::as_slice);
-        let before = &frames[..frames.partition_point(|frame| frame.start <= span.start)];
-        let around = before.iter().filter(|frame| frame.end() >= span.end());
-        let stack: Vec<String> = around.map(|frame| code.frames.names.get(frame.name).to_owned()).collect();
-        let location = stack.iter().rev().find(|frame| frame.contains(".py(")).cloned().unwrap_or_default();
-        let cpu_op = if ops.contains_key(id) { code.cpu_ops.names.get(span.name).to_owned() } else { String::new() };
-        sites.of_op.push(u32::try_from(sites.sites.len()).unwrap());
-        sites.sites.push(Site { display: location.clone(), location, stack, cpu_op, found: Found::Exact });
-    }
-    sites
 }
 
 /// Of every row: family and finding.
@@ -519,10 +507,10 @@ fn work_that_plain_pytorch_does_kernel_by_kernel_is_known_to_the_catalog() {
 
 #[test]
 fn a_chain_or_lonely_communication_that_nothing_explains_is_a_new_opportunity() {
-    let (norm, rope) = ("void my::layer_norm_kernel<1>()", "void my::rotary_embedding_kernel<1>()");
+    let (first, second) = ("void at::native::elementwise_kernel<4, tanh_kernel>()", "void my::reduce_kernel<1>()");
     let case = |times: i64, gemm: i64| {
         (0..times).fold(Case::new(Framework::Sglang, B300), |case, _| {
-            case.kernel(GEMM, gemm).kernel(norm, 10).kernel(rope, 10)
+            case.kernel(GEMM, gemm).kernel(first, 10).kernel(second, 10)
         })
     };
     let section = case(4, 80).section();
@@ -530,6 +518,12 @@ fn a_chain_or_lonely_communication_that_nothing_explains_is_a_new_opportunity() 
     assert_eq!(only(&section, "kind"), "fuse");
     assert_eq!(findings(&case(3, 80).section()), [], "too seldom");
     assert_eq!(findings(&case(4, 500).section()), [], "too little");
+    let known = (0..9).fold(Case::new(Framework::Sglang, B300), |case, _| {
+        case.kernel(GEMM, 80)
+            .kernel("void my::rms_norm_kernel<1>()", 10)
+            .kernel("void my::rotary_embedding_kernel<1>()", 10)
+    });
+    assert_eq!(findings(&known.section()), [], "a family joins norm and rotary embedding: this is not new");
     let nccl = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
     let alone = Case::new(Framework::Plain, B300).kernel(GEMM, 80).op(nccl, 20, 8, None).section();
     assert_eq!((only(&alone, "kind").as_str(), only(&alone, "finding").as_str()), ("overlap", "new opportunity"));
@@ -673,18 +667,17 @@ fn of_trace(label: &Label, bytes: &[u8]) -> Section {
     let (options, server) = (Options::default(), ServerArgs::default());
     let request = Request {
         trace: &trace,
+        path: &label.trace,
         file_stage: stage,
         mapping: &[],
         server: &server,
         framework: Some(framework),
         options: &options,
     };
-    let mut view = View::new(&request);
-    view.framework = framework;
-    view.stages = vec![Some(stage); trace.gpu_ops.len()];
-    view.sites = plain_sites(&trace);
-    let rows = grouped(&view);
-    catalog::section(&view, &rows, &[])
+    let view = View::new(&request);
+    let rows = kernels::rows(&view);
+    let fusions = fuse::matches(&view, &rows);
+    catalog::section(&view, &rows, &fusions)
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod data;
 mod seen;
 mod similarity;
 mod switches;
+mod words;
 
 use data::{Catalog, Family};
 
@@ -171,8 +172,8 @@ fn fits_a_family(run: &Run, seen: &Seen, chain: &Chain) -> bool {
     let fits = |family: &Family| {
         run.has_hardware(family)
             && run.has_ranks(family, seen)
-            && run.has_model(family) != Some(false)
-            && similarity::is_chain(seen, chain, family)
+            && (family.model.is_empty() || run.has_model(family) == Some(true))
+            && similarity::is_inside(seen, chain, family)
     };
     Catalog::embedded().families.iter().filter(is_told).any(fits)
 }

@@ -2,8 +2,9 @@
 //! points stand in `patterns/fuse_overlap_catalog.json`. The name of a kernel is no signal.
 
 use super::chains::Chain;
-use super::data::{Catalog, Family, Level, Relation, Status, Weights, Words};
+use super::data::{Catalog, Family, Level, Relation, Status, Weights};
 use super::seen::{Place, Run, Seen, is_own};
+use super::words::Words;
 use crate::rules::names;
 
 /// At most one a run.
@@ -92,7 +93,7 @@ fn signals(run: &Run, seen: &Seen, chain: &Chain, places: &[Place], family: &Fam
 }
 
 /// Do the chain and what stands around it have the family's categories in a row, at least one of them in the chain?
-pub(super) fn is_chain(seen: &Seen, chain: &Chain, family: &Family) -> bool {
+fn is_chain(seen: &Seen, chain: &Chain, family: &Family) -> bool {
     let rows: Vec<Option<usize>> =
         [chain.around.0].into_iter().chain(chain.rows.iter().copied().map(Some)).chain([chain.around.1]).collect();
     let category = |row: &Option<usize>| seen.rows.get((*row)?).map(|row| row.row.category.as_str());
@@ -103,6 +104,15 @@ pub(super) fn is_chain(seen: &Seen, chain: &Chain, family: &Family) -> bool {
         is_inside && part.iter().zip(&family.chain).all(|(category, wanted)| *category == Some(wanted.as_str()))
     };
     wanted >= 2 && categories.windows(wanted).enumerate().any(fits)
+}
+
+/// Does the chain by itself have the family's categories in a row?
+pub(super) fn is_inside(seen: &Seen, chain: &Chain, family: &Family) -> bool {
+    let category = |row: &usize| seen.rows.get(*row).map(|row| row.row.category.as_str());
+    let categories: Vec<Option<&str>> = chain.rows.iter().map(category).collect();
+    let wanted = family.chain.len();
+    let fits = |part: &[Option<&str>]| part.iter().zip(&family.chain).all(|(is, wanted)| *is == Some(wanted.as_str()));
+    wanted >= 2 && categories.windows(wanted).any(fits)
 }
 
 /// Is the path of a frame this source file, wherever it is installed?
