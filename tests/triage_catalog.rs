@@ -225,7 +225,7 @@ fn the_catalog_has_168_families_each_with_an_id_of_its_own_and_pull_requests_tha
         let numbers = family["prs"].as_array().map_or(&[][..], Vec::as_slice);
         assert!(numbers.iter().all(|number| number.as_u64().is_some_and(|number| number > 0)), "{family}");
         assert!(family["note"].as_str().unwrap().ends_with('.'), "{family}");
-        assert_eq!(family["status"] == "in-flight", family["status"] == "in-flight" && !numbers.is_empty(), "{family}");
+        assert!(family["status"] != "in-flight" || !numbers.is_empty(), "{family}");
     }
     assert_eq!(Case::new(Framework::Plain, "").section().columns, catalog::COLUMNS, "and it loads");
 }
@@ -534,7 +534,6 @@ fn a_chain_or_lonely_communication_that_nothing_explains_is_a_new_opportunity() 
 
 // The note on resemblance.
 
-const STORE: &str = "void drifted_store_kernel<2>()";
 const ROTATE: &str = "void drifted::rotary_embedding_kernel<2>()";
 const WRITE: &str = "void drifted::store_kvcache<2048l>()";
 
