@@ -11,6 +11,9 @@ use crate::trace::{DeviceId, Ns};
 /// A longer run of small kernels is no pattern of its own: it is cut.
 const LONGEST: usize = 12;
 
+/// How often which rows stand before and after a chain.
+type Sides = ByKey<(Option<usize>, Option<usize>), u64>;
+
 /// One op of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Link {
@@ -124,7 +127,7 @@ impl Streams {
             category.is_some_and(|category| new.fusable.contains(category))
                 && !explained.get(link.row).copied().unwrap_or(true)
         };
-        let mut chains: ByKey<Vec<usize>, (Chain, ByKey<(Option<usize>, Option<usize>), u64>)> = ByKey::new();
+        let mut chains: ByKey<Vec<usize>, (Chain, Sides)> = ByKey::new();
         for links in &self.0 {
             for (from, to) in runs(links, &is_open) {
                 let Some(part) = links.get(from..to) else { continue };
@@ -139,7 +142,7 @@ impl Streams {
                 });
             }
         }
-        let with_sides = |(_, (mut chain, sides)): (_, (Chain, ByKey<_, u64>))| {
+        let with_sides = |(_, (mut chain, sides)): (_, (Chain, Sides))| {
             let often = sides.0.iter().rev().max_by_key(|(_, count)| *count);
             chain.around = often.map_or((None, None), |(around, _)| *around);
             chain

@@ -146,6 +146,9 @@ fn split(run: &Run, seen: &Seen, fusions: &[Fusion]) -> Vec<Finding> {
         let Some(family) = families.iter().find(|family| family.pattern() == fusion.pattern) else { continue };
         let Some(verdict) = verdict_of_split(run, family, fusion.status) else { continue };
         let rows = places(seen, &fusion.rows);
+        if verdict != Verdict::Active && !is_apart(family, &rows) {
+            continue;
+        }
         let sign = match verdict {
             Verdict::Active => "its fused kernel runs",
             _ => "its parts run apart, one after the other",
@@ -153,6 +156,11 @@ fn split(run: &Run, seen: &Seen, fusions: &[Fusion]) -> Vec<Finding> {
         findings.push(finding(run, family, verdict, (rows, fusion.duration_ns), sign));
     }
     findings
+}
+
+/// Are there parts to join? One row alone has none, unless the family joins kernels that are alike.
+fn is_apart(family: &Family, rows: &[usize]) -> bool {
+    rows.len() > 1 || family.chain.windows(2).all(|pair| pair.first() == pair.last())
 }
 
 fn verdict_of_split(run: &Run, family: &Family, status: fuse::Status) -> Option<Verdict> {

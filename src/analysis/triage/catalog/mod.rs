@@ -10,6 +10,7 @@ mod data;
 mod seen;
 mod similarity;
 mod switches;
+mod words;
 
 use data::{Catalog, Family};
 
@@ -137,13 +138,13 @@ fn requests(family: &Family) -> String {
 /// Rows for work that no family explains: chains of small kernels, communication that runs alone.
 fn put_new(section: &mut Section, run: &Run, seen: &Seen, consulted: &Consulted, chains: &[Chain]) {
     let new = &Catalog::embedded().new;
-    for chain in chains {
+    for chain in chains.iter().filter(|chain| !fits_a_family(run, seen, chain)) {
         let share = seen.share_pct(chain.duration_ns);
         if share >= new.min_share_pct && chain.launches >= new.min_launches && chain.rows.len() > 1 {
             let head =
                 format!("{share:.1} % of the stage: {} kernels in a row, {} times", chain.rows.len(), chain.launches);
             let evidence = [head, similarity::title(seen, chain)];
-            let advice = "No known family covers these kernels: one that does them at once would be new.";
+            let advice = "No family of the catalog covers these kernels: one kernel for all of them would be new.";
             put_opportunity(section, seen, "fuse", evidence, sources(run, chain), advice);
         }
     }
@@ -157,11 +158,24 @@ fn put_new(section: &mut Section, run: &Run, seen: &Seen, consulted: &Consulted,
             let head = format!("{alone_pct:.1} % of it runs with no other work on its device");
             let evidence = [head, seen.line(row).unwrap_or_default()];
             let sources = seen_row.row.sites.iter().map(|site| site.display.clone()).filter(|site| !site.is_empty());
-            let advice =
-                "No known family hides this communication: work that does not wait for it could run beside it.";
+            let advice = "No family of the catalog hides this communication: look for work that does not wait for it.";
             put_opportunity(section, seen, "overlap", evidence, sources.take(LINES).collect(), advice);
         }
     }
+}
+
+/// Does a family of language models join kernels of these categories here? Then the chain is not new, even where no name
+/// tells that it is that family's.
+fn fits_a_family(run: &Run, seen: &Seen, chain: &Chain) -> bool {
+    let is_told =
+        |family: &&Family| !family.kind.contains('(') && family.chain.iter().any(|part| part != "elementwise");
+    let fits = |family: &Family| {
+        run.has_hardware(family)
+            && run.has_ranks(family, seen)
+            && (family.model.is_empty() || run.has_model(family) == Some(true))
+            && similarity::is_inside(seen, chain, family)
+    };
+    Catalog::embedded().families.iter().filter(is_told).any(fits)
 }
 
 fn put_opportunity(

@@ -1,7 +1,8 @@
 //! One stage of a run as the catalog looks at it: its kernel rows with their names made ready to be searched, the
 //! machine and the model.
 
-use super::data::{Catalog, Family, Hardware, Words};
+use super::data::{Catalog, Family, Hardware};
+use super::words::Words;
 use crate::analysis::triage::kernels::{KernelRow, RowSite};
 use crate::analysis::triage::sites::Found;
 use crate::analysis::triage::{Stage, View};
@@ -85,9 +86,7 @@ pub(super) struct Hit {
 impl<'a> Run<'a> {
     /// Looks at what does not differ between stages.
     pub(super) fn new(view: &'a View<'a>) -> Self {
-        let named = ["tp_size", "tensor_parallel_size", "tp", "attn_tp_size"];
-        let tp_size = named.iter().find_map(|name| view.server.0.get(*name)?.as_u64());
-        Self { view, model: model(view), maker: maker(view), devices: devices(view), tp_size }
+        Self { view, model: model(view), maker: maker(view), devices: devices(view), tp_size: view.server.tp_size() }
     }
 
     /// Can the family run on this machine? What is not known is no.
@@ -218,13 +217,13 @@ fn file(frame: &str) -> Option<&str> {
 
 /// What the server's arguments, source files of models and torch modules call the model.
 fn model(view: &View) -> Vec<Haystack> {
-    let told = ["model_path", "model", "served_model_name"].iter().filter_map(|key| view.server.0.get(*key)?.as_str());
+    let told = view.server.model();
     let frames = view.sites.sites.iter().flat_map(|site| site.stack.iter().chain([&site.location]));
     let in_frame = |frame: &String| match frame.strip_prefix("nn.Module: ") {
         Some(module) => Some(module.to_owned()),
         None => file(frame)?.split_once("/models/").map(|(_, file)| file.trim_end_matches(".py").to_owned()),
     };
-    let mut names: Vec<String> = told.map(str::to_owned).chain(frames.filter_map(in_frame)).collect();
+    let mut names: Vec<String> = told.into_iter().chain(frames.filter_map(in_frame)).collect();
     names.sort_unstable();
     names.dedup();
     names.iter().map(|name| Haystack::new(name)).collect()

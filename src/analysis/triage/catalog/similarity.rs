@@ -2,8 +2,9 @@
 //! points stand in `patterns/fuse_overlap_catalog.json`. The name of a kernel is no signal.
 
 use super::chains::Chain;
-use super::data::{Catalog, Family, Level, Relation, Status, Weights, Words};
+use super::data::{Catalog, Family, Level, Relation, Status, Weights};
 use super::seen::{Place, Run, Seen, is_own};
+use super::words::Words;
 use crate::rules::names;
 
 /// At most one a run.
@@ -85,7 +86,9 @@ fn signals(run: &Run, seen: &Seen, chain: &Chain, places: &[Place], family: &Fam
     add(op.is_some(), weights.op, false, format!("the CPU op {}", op.map_or("", String::as_str)));
     // Told by communication in the stage it would be no signal of its own beside the chain.
     add(run.is_told_ranks(family), weights.tensor_parallel, false, "tensor parallelism, which it needs".to_owned());
-    add(run.has_model(family) == Some(true), weights.model, false, "its model".to_owned());
+    // A model's own source file tells the model: it is one signal, not two.
+    let is_told = file_alone.is_some_and(|file| file.contains("/models/"));
+    add(!is_told && run.has_model(family) == Some(true), weights.model, false, "its model".to_owned());
     signals
 }
 
@@ -101,6 +104,15 @@ fn is_chain(seen: &Seen, chain: &Chain, family: &Family) -> bool {
         is_inside && part.iter().zip(&family.chain).all(|(category, wanted)| *category == Some(wanted.as_str()))
     };
     wanted >= 2 && categories.windows(wanted).enumerate().any(fits)
+}
+
+/// Does the chain by itself have the family's categories in a row?
+pub(super) fn is_inside(seen: &Seen, chain: &Chain, family: &Family) -> bool {
+    let category = |row: &usize| seen.rows.get(*row).map(|row| row.row.category.as_str());
+    let categories: Vec<Option<&str>> = chain.rows.iter().map(category).collect();
+    let wanted = family.chain.len();
+    let fits = |part: &[Option<&str>]| part.iter().zip(&family.chain).all(|(is, wanted)| *is == Some(wanted.as_str()));
+    wanted >= 2 && categories.windows(wanted).any(fits)
 }
 
 /// Is the path of a frame this source file, wherever it is installed?

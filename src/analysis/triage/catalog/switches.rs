@@ -4,9 +4,6 @@ use super::data::{Family, Position, Toggle, Turns};
 use crate::analysis::triage::ServerArgs;
 use serde_json::Value;
 
-/// How deep arguments are looked into: `compilation_config` holds `pass_config`, as objects or as JSON in a text.
-const DEPTH: u8 = 6;
-
 /// Where a switch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
@@ -71,7 +68,7 @@ impl Switch<'_> {
 fn state(toggle: &Toggle, server: &ServerArgs) -> State {
     let own = std::slice::from_ref(&toggle.toggle);
     let keys = toggle.keys.as_deref().unwrap_or(own);
-    let found = keys.iter().find_map(|key| find(&server.0, key, DEPTH));
+    let found = keys.iter().find_map(|key| find(server, key));
     match found {
         Some(value) => position(&value, &toggle.values),
         // What the arguments do not list may still stand in the environment, whose names are capitals.
@@ -82,31 +79,15 @@ fn state(toggle: &Toggle, server: &ServerArgs) -> State {
     }
 }
 
-/// The value of a key, wherever it stands; a name with dots is a path.
-fn find(arguments: &serde_json::Map<String, Value>, key: &str, depth: u8) -> Option<Value> {
-    let depth = depth.checked_sub(1)?;
-    if let Some((_, value)) = arguments.iter().find(|(name, value)| is_key(name, key) && !value.is_null()) {
-        return Some(value.clone());
-    }
-    if let Some((outer, inner)) = key.split_once('.') {
-        let (_, value) = arguments.iter().find(|(name, _)| is_key(name, outer))?;
-        return find(&object(value)?, inner, depth);
-    }
-    arguments.iter().find_map(|(_, value)| find(&object(value)?, key, depth))
-}
-
-fn object(value: &Value) -> Option<serde_json::Map<String, Value>> {
-    match value {
-        Value::Object(object) => Some(object.clone()),
-        Value::String(text) if text.trim_start().starts_with('{') => serde_json::from_str(text).ok(),
-        _ => None,
-    }
-}
-
-/// `--enable-foo` is `enable_foo`.
-fn is_key(name: &str, key: &str) -> bool {
-    let letters = |text: &str| text.trim_start_matches('-').replace('-', "_").to_ascii_lowercase();
-    letters(name) == letters(key)
+/// The value of a key, wherever it stands; a name with a dot is a path.
+fn find(server: &ServerArgs, key: &str) -> Option<Value> {
+    let key = key.to_ascii_lowercase();
+    let nested = || {
+        let (outer, inner) = key.split_once('.')?;
+        let Value::Object(object) = server.find(outer)? else { return None };
+        ServerArgs(object).find(inner)
+    };
+    server.find(&key).or_else(nested)
 }
 
 fn position(value: &Value, words: &[String]) -> State {

@@ -42,7 +42,7 @@ pub struct ModelShape {
 
 impl ServerArgs {
     /// The value of an argument, the one that is least nested; `null` counts as none.
-    pub(super) fn find(&self, key: &str) -> Option<Value> {
+    pub(in crate::analysis::triage) fn find(&self, key: &str) -> Option<Value> {
         self.search(key, |value| !value.is_null())
     }
 
