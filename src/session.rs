@@ -1,8 +1,10 @@
 //! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
 
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
+use crate::analysis::section::Section;
+use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, analyze, original};
-use crate::input::{Imported, SERIES_HEAD};
+use crate::input::{Imported, SERIES_HEAD, folder};
 use crate::ordering::InOrder;
 use crate::report::Report;
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phases, looks_like_rules};
@@ -21,7 +23,12 @@ pub enum Opened {
     Rules(String),
     /// A phase map, as text.
     Phases(String),
+    /// The arguments of the server that wrote the traces beside it, as text.
+    Server(String),
 }
+
+/// What SGLang calls the file of its arguments beside its traces.
+const SERVER_ARGS: &str = "server_args.json";
 
 /// Tells reports, rule files and phase maps apart from other JSON.
 ///
@@ -31,6 +38,7 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(trace) => Ok(Opened::Trace(trace)),
         Imported::Document(text) if Report::is_one(&text) => Report::read(label, &text).map(Opened::Report),
+        Imported::Document(text) if label.ends_with(SERVER_ARGS) => Ok(Opened::Server(text)),
         Imported::Document(text) if looks_like_rules(&text) => Ok(Opened::Rules(text)),
         Imported::Document(text) if looks_like_phases(&text) => {
             PhaseMap::parse(label, &text).map(|_| Opened::Phases(text))
@@ -186,6 +194,76 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     run.notices.extend(unused_rules(choices, &rules)?);
     run.notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     Ok(run)
+}
+
+/// Triages one trace: an ordinary run whose sections are the tables of the triage.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn triage(request: &triage::Request, choices: &Choices) -> Result<Run> {
+    let mut run = run(request.trace, &Choices { without_sections: true, ..choices.clone() })?;
+    run.sections.extend(triage::triage(request));
+    if let Some(summary) = run.sections.get_mut("triage_summary") {
+        say_mapping(summary, request.mapping);
+    }
+    Ok(run)
+}
+
+fn say_mapping(summary: &mut Section, mapping: &[&Trace]) {
+    let labels: Vec<&str> = mapping.iter().map(|trace| trace.label.as_str()).collect();
+    if !labels.is_empty() && summary.summary.get("mapping_traces").is_none() {
+        summary.figure("mapping_traces", labels.join("\n"));
+    }
+}
+
+/// The stage that a path tells: the nearest part first, and of a part its last word.
+pub fn file_stage(path: &str) -> Stage {
+    let parts = path.rsplit('/').take(6);
+    let mut words = parts.flat_map(|part| part.rsplit(['-', '_', '.']));
+    let stage = words.find_map(|word| match word.to_ascii_lowercase().as_str() {
+        "extend" | "prefill" => Some(Stage::Prefill),
+        "decode" => Some(Stage::Decode),
+        _ => None,
+    });
+    stage.unwrap_or(Stage::All)
+}
+
+/// A file of a folder, with the stage that its path tells.
+pub fn folder_entry(path: &str, bytes: u64, modified: i64) -> folder::Entry {
+    folder::Entry { path: path.to_owned(), bytes, modified, stage: stage_place(file_stage(path)) }
+}
+
+/// A stage as [`folder::Entry`] has it.
+pub fn stage_place(stage: Stage) -> Option<u8> {
+    let place = Stage::ALL.iter().position(|known| *known == stage && stage != Stage::All);
+    place.and_then(|place| u8::try_from(place).ok())
+}
+
+/// The stage of a [`folder::Entry`].
+pub fn stage_at(place: Option<u8>) -> Stage {
+    place.and_then(|place| Stage::ALL.get(usize::from(place)).copied()).unwrap_or(Stage::All)
+}
+
+/// Stops where the log of a run says that its work was not done by the framework's own code.
+///
+/// # Errors
+/// A log that tells of a diffusers backend.
+pub fn check_run_log(log: &RuleFile) -> Result<()> {
+    let Some(words) = folder::diffusion(&log.text) else { return Ok(()) };
+    let why = format!(
+        "the log says \"{words}\": a diffusers backend did the work of this run, not the framework's own code, so a \
+         triage would name the wrong kernels; run it again on the native backend"
+    );
+    Err(Error::refused(&log.file, why))
+}
+
+/// Reads `server_args.json`.
+///
+/// # Errors
+/// What is no JSON object.
+pub fn server_args(file: &RuleFile) -> Result<ServerArgs> {
+    let arguments = serde_json::from_str(&file.text);
+    arguments.map(ServerArgs).map_err(|error| Error::refused(&file.file, format!("no arguments of a server: {error}")))
 }
 
 #[cfg(test)]

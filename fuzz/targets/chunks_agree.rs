@@ -48,7 +48,7 @@ fn pieces<'a>(mut file: &'a [u8], lengths: &[u8; 8]) -> impl Iterator<Item = &'a
 }
 
 fn import<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Imported> {
-    let mut importer = Importer::new("fuzz");
+    let mut importer = Importer::with_code("fuzz");
     for piece in pieces {
         importer.feed(piece)?;
     }

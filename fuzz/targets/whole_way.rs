@@ -1,6 +1,6 @@
 //! From bytes to every output, for the targets that share the way; each output must come, and the sums must agree.
 
-use gpuprism::analysis::results::Attribution;
+use gpuprism::analysis::results::{Attribution, Run};
 use gpuprism::analysis::{Options, analyze};
 use gpuprism::input::{Imported, Importer};
 use gpuprism::report::{Report, csv, groups, html_page, markdown, table, terminal::terminal};
@@ -8,7 +8,8 @@ use gpuprism::rules::{RuleBook, RuleSet};
 use gpuprism::trace::Trace;
 use std::sync::LazyLock;
 
-static RULES: LazyLock<RuleSet> = LazyLock::new(|| RuleBook::embedded().select("gpuprism", "default").unwrap());
+/// gpuprism's own.
+pub static RULES: LazyLock<RuleSet> = LazyLock::new(|| RuleBook::embedded().select("gpuprism", "default").unwrap());
 
 /// Reads the pieces as one file and renders what comes of it.
 pub fn report(pieces: &[&[u8]]) {
@@ -31,7 +32,12 @@ pub fn report(pieces: &[&[u8]]) {
         }
         run
     });
-    let report = Report::new(runs.into());
+    render(runs.into());
+}
+
+/// Every output of these runs.
+pub fn render(runs: Vec<Run>) {
+    let report = Report::new(runs);
     let json = report.json();
     assert_eq!(Report::read("fuzz", &json).unwrap().json(), json);
     for id in groups(&report).iter().flat_map(|group| &group.tables) {

@@ -1,7 +1,7 @@
 //! `gpuprism explain`: the files that nsys-llm-explainer writes, of an Nsight Systems export or a torch trace.
 
-use super::{database, files, nsys, print};
-use crate::report::{explain, terminal};
+use super::{database, files, nsys, print, printable};
+use crate::report::explain;
 use crate::session::{self, Choices, Opened};
 use crate::{Error, Result};
 use std::path::PathBuf;
@@ -55,9 +55,4 @@ pub(super) fn run(args: &Args) -> Result<()> {
         files::warn(&format!("{}: {}. {}", run.label, notice.message, notice.advice));
     }
     print(&format!("Wrote report to: {}\n{}", out.display(), printable(&explain::summary(&run))))
-}
-
-/// Names of a trace come along: no line of them commands a terminal.
-fn printable(lines: &str) -> String {
-    lines.lines().map(|line| terminal::clean(line) + "\n").collect()
 }

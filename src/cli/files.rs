@@ -3,14 +3,17 @@
 use super::database::{self, Database};
 use super::say;
 use crate::analysis::results::Run;
+use crate::input::folder::Entry;
 use crate::input::{Imported, Reader, Unpacker};
+use crate::ordering::InOrder;
 use crate::report::terminal::clean;
 use crate::session::{self, Opened, RuleFile};
 use crate::trace::ProblemKind;
 use crate::{Error, Result};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Pieces large enough that handing them over costs nothing.
@@ -26,7 +29,12 @@ pub(super) fn label(path: &Path) -> String {
 /// Reads one file and says what it is.
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let label = label(path);
-    session::open(&label, import(path, &label)?)
+    session::open(&label, import(path, &label, Reader::new(&label))?)
+}
+
+/// Reads one file with the code that launched its work, and says what it is.
+pub(super) fn open_with_code(path: &Path, label: &str) -> Result<Opened> {
+    session::open(label, import(path, label, Reader::with_code(label))?)
 }
 
 /// The samples that nsys-llm-explainer keeps in a file beside its report, where `path` is such a report.
@@ -45,6 +53,50 @@ pub(super) fn series_beside(path: &Path) -> Option<Run> {
     }
 }
 
+/// Every file of a folder and its subfolders, by path.
+pub(super) fn entries(root: &Path) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut seen = BTreeSet::new();
+    walk(root, "", &mut seen, &mut entries)?;
+    entries.order_by(|a, b| a.path.cmp(&b.path));
+    Ok(entries)
+}
+
+/// Adds the files of `folder`, whose path below the root is `path`; a folder that a link leads back to is not entered twice.
+fn walk(folder: &Path, path: &str, seen: &mut BTreeSet<PathBuf>, entries: &mut Vec<Entry>) -> Result<()> {
+    // A profile has hundreds of files; a home folder was not meant.
+    const MOST: usize = 100_000;
+    let failed = |error: std::io::Error| Error::io(folder.display().to_string(), &error);
+    if !seen.insert(folder.canonicalize().map_err(failed)?) {
+        return Ok(());
+    }
+    for file in std::fs::read_dir(folder).map_err(failed)? {
+        let file = file.map_err(failed)?;
+        let name = file.file_name().to_string_lossy().into_owned();
+        let own = if path.is_empty() { name } else { format!("{path}/{name}") };
+        // A link that leads nowhere is no file.
+        let Ok(about) = std::fs::metadata(file.path()) else { continue };
+        if about.is_dir() {
+            walk(&file.path(), &own, seen, entries)?;
+        } else {
+            entries.push(session::folder_entry(&own, about.len(), written_ms(&about)));
+        }
+        if entries.len() > MOST {
+            return Err(Error::refused(
+                folder.display().to_string(),
+                "more than 100,000 files: name the profile's own folder",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// When a file was last written, in milliseconds since 1970; 0 where that is not known.
+fn written_ms(about: &std::fs::Metadata) -> i64 {
+    let since = about.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
+}
+
 /// Rule files, as text.
 pub(super) fn rules(paths: &[std::path::PathBuf]) -> Result<Vec<RuleFile>> {
     paths.iter().map(|path| aid(path)).collect()
@@ -57,24 +109,24 @@ pub(super) fn aid(path: &Path) -> Result<RuleFile> {
     Ok(RuleFile { file, text })
 }
 
-fn import(path: &Path, label: &str) -> Result<Imported> {
+fn import(path: &Path, label: &str, reader: Reader) -> Result<Imported> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let mut file = File::open(path).map_err(failed)?;
     match database::find(&mut file).map_err(failed)? {
-        Database::None => stream(file, path, label),
+        Database::None => stream(file, path, label, reader),
         Database::Plain => database::read(path, label).map(Imported::Trace),
         Database::Packed => database::unpack_and_read(file, path, label).map(Imported::Trace),
     }
 }
 
-fn stream(file: File, path: &Path, label: &str) -> Result<Imported> {
+fn stream(file: File, path: &Path, label: &str, reader: Reader) -> Result<Imported> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let length = file.metadata().map_err(failed)?.len();
     std::thread::scope(|scope| {
         let (pieces, unpacked) = sync_channel(PIECES_WAITING);
         let (used, empties) = sync_channel(PIECES_WAITING + 2);
         let unpacker = scope.spawn(move || unpack(file, &pieces, &empties, &Progress::new(label, length)));
-        let parsed = parse(label, &unpacked, &used);
+        let parsed = parse(reader, &unpacked, &used);
         // The unpacker stops when nobody takes its pieces any more.
         drop(unpacked);
         let unpacking = unpacker.join().unwrap_or_else(|_| Err(std::io::Error::other("the reading thread failed")));
@@ -82,8 +134,7 @@ fn stream(file: File, path: &Path, label: &str) -> Result<Imported> {
     })
 }
 
-fn parse(label: &str, unpacked: &Receiver<Vec<u8>>, used: &SyncSender<Vec<u8>>) -> Result<Reader> {
-    let mut reader = Reader::new(label);
+fn parse(mut reader: Reader, unpacked: &Receiver<Vec<u8>>, used: &SyncSender<Vec<u8>>) -> Result<Reader> {
     for piece in unpacked {
         reader.feed(&piece)?;
         let _ = used.try_send(piece);

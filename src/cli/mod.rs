@@ -1,11 +1,13 @@
 //! The command line: flags, files, exit codes. Status 1 and one sentence for an input that is refused, 2 for wrong usage.
 
+mod bundle;
 mod database;
 mod explain;
 mod files;
 mod graph;
 mod nsys;
 mod report;
+mod triage;
 
 use crate::Error;
 use clap::{Parser, Subcommand};
@@ -25,6 +27,8 @@ enum Command {
     Report(report::Args),
     Graph(graph::Args),
     Explain(explain::Args),
+    Triage(triage::Args),
+    Bundle(bundle::Args),
 }
 
 /// Runs the program on the process's own arguments.
@@ -33,6 +37,8 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Graph(args) => graph::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Triage(args) => triage::run(&args),
+        Command::Bundle(args) => bundle::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,4 +60,9 @@ fn print(text: &str) -> crate::Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &error)),
         _ => Ok(()),
     }
+}
+
+/// Names of a trace come along: no line of them commands a terminal.
+fn printable(lines: &str) -> String {
+    lines.lines().map(|line| crate::report::terminal::clean(line) + "\n").collect()
 }

@@ -8,9 +8,12 @@
 //! - the SQLite export of an Nsight Systems report, which is a file and no stream: `nsys`
 //! - any other JSON object is handed back as a [`Imported::Document`]: a rule file or an earlier report
 //! - everything else is refused by what it is: `sniff`
+//!
+//! Which files of a folder are worth reading, `folder` says.
 
 #[cfg(any(test, all(target_arch = "wasm32", feature = "sqlite")))]
 pub(crate) mod block_vfs;
+pub mod folder;
 mod gpu_trace_csv;
 #[cfg(any(not(target_arch = "wasm32"), feature = "sqlite"))]
 pub mod nsys;

@@ -16,6 +16,8 @@ use crate::{page, project, setup};
 const TRACE: &str = "../shared/traces/torch/train_v100_216k_events.trace.json.gz";
 const SCALE_TOOL: &str = "../shared/tools/scale_trace.py";
 const COPIES: u32 = 20;
+/// Almost nothing but Python frames: the capture of CUDA graphs.
+const FRAMES_TRACE: &str = "../shared/traces/torch/vllm_mi300_graph_capture.pt.trace.json.gz";
 
 /// Kernels of the generated Nsight Systems export; it has as many API calls and NVTX ranges.
 const EXPORT_MILLIONS: u32 = 5;
@@ -25,12 +27,15 @@ const GZIP_RUNS: usize = 9;
 const JSON_RUNS: usize = 7;
 const PAGE_RUNS: usize = 3;
 const EXPORT_RUNS: usize = 3;
+const TRIAGE_RUNS: usize = 5;
 
 // The targets.
 const TIME_OF_GUNZIP: f64 = 1.0;
 const GZIPPED_MEMORY_BYTES: f64 = 100e6;
 const JSON_BYTES_PER_SECOND: f64 = 600e6;
 const MEMORY_OF_JSON: f64 = 0.10;
+const TRIAGE_TIME_OF_REPORT: f64 = 2.0;
+const TRIAGE_MEMORY_OF_JSON: f64 = 0.15;
 const TIME_OF_PAGE_READING: f64 = 2.0;
 const PAGE_MEMORY_OF_JSON: f64 = 0.15;
 const PAGE_TIME_OF_NATIVE: f64 = 3.0;
@@ -39,7 +44,7 @@ const PAGE_MEMORY_OF_EXPORT_BYTES: f64 = 400e6;
 /// Measures everything and writes the report.
 pub fn all() -> Result<()> {
     let root = project::root();
-    for needed in [TRACE, SCALE_TOOL] {
+    for needed in [TRACE, FRAMES_TRACE, SCALE_TOOL] {
         if !root.join(needed).is_file() {
             bail!(
                 "{needed} is missing: the measurements need the traces and tools beside the repository, in ../shared"
@@ -50,11 +55,14 @@ pub fn all() -> Result<()> {
     page::build(None)?;
     Run::new("cargo build --release --bin gpuprism").run()?;
     let program = project::target_dir()?.join("release/gpuprism");
-    let json = scaled_trace()?;
+    let json = scaled_trace(TRACE, "train_v100")?;
+    let frames = scaled_trace(FRAMES_TRACE, "graph_capture")?;
 
     let mut report = Report::new()?;
     gzipped_trace(&mut report, &program)?;
     plain_trace(&mut report, &program, &json)?;
+    triage(&mut report, &program, "kernels and CPU ops", &json)?;
+    triage(&mut report, &program, "Python frames", &frames)?;
     in_the_page(&mut report, &json)?;
     nsys_export(&mut report, &program, &generated_export()?)?;
     first_load(&mut report, page::first_load_gzipped(&project::dist())?);
@@ -66,14 +74,14 @@ pub fn all() -> Result<()> {
 }
 
 /// The trace repeated into plain JSON of about a gigabyte; made once.
-fn scaled_trace() -> Result<PathBuf> {
+fn scaled_trace(trace: &str, name: &str) -> Result<PathBuf> {
     let directory = project::target_dir()?.join("bench");
-    let scaled = directory.join(format!("train_v100_x{COPIES}.json"));
+    let scaled = directory.join(format!("{name}_x{COPIES}.json"));
     if !scaled.is_file() {
         println!("making {}: some minutes, once", scaled.display());
         std::fs::create_dir_all(&directory)?;
         let partial = directory.join("partial.json");
-        Run::new("python3").args([SCALE_TOOL, TRACE, &COPIES.to_string()]).arg(&partial).run()?;
+        Run::new("python3").args([SCALE_TOOL, trace, &COPIES.to_string()]).arg(&partial).run()?;
         std::fs::rename(&partial, &scaled)?;
     }
     Ok(scaled)
@@ -176,6 +184,30 @@ fn plain_trace(report: &mut Report, program: &Path, json: &Path) -> Result<()> {
     report.at_least("JSON per second, median", bytes / ours.median_seconds, JSON_BYTES_PER_SECOND, rate);
     report.fact("peak memory of the process", &megabytes(ours.peak_bytes));
     report.at_most("peak memory, against the JSON", ours.peak_bytes / bytes, MEMORY_OF_JSON, percent);
+    Ok(())
+}
+
+fn triage(report: &mut Report, program: &Path, what: &str, json: &Path) -> Result<()> {
+    let bytes = json.metadata()?.len() as f64;
+    let (mut plain, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..TRIAGE_RUNS {
+        plain.push(measure(&[&text(program), "report", &text(json), "--format", "json"])?);
+        ours.push(measure(&[&text(program), "triage", &text(json), "--format", "json"])?);
+    }
+    let (plain, ours) = (Measured::of(&plain), Measured::of(&ours));
+    report.heading(&format!(
+        "Triage on plain JSON of {what}: {}, {COPIES} copies of a trace; {TRIAGE_RUNS} runs in turns",
+        megabytes(bytes)
+    ));
+    report.fact("`gpuprism report FILE --format json`", &plain.times());
+    report.fact("`gpuprism triage FILE --format json`", &ours.times());
+    report.at_most(
+        "median time, against `report`",
+        ours.median_seconds / plain.median_seconds,
+        TRIAGE_TIME_OF_REPORT,
+        times,
+    );
+    report.at_most("peak memory, against the JSON", ours.peak_bytes / bytes, TRIAGE_MEMORY_OF_JSON, percent);
     Ok(())
 }
 

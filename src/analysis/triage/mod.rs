@@ -6,6 +6,7 @@
 //! who follows whom on a stream. Every table is a [`Section`] with a `stage` column, so that page, terminal and files
 //! show the same numbers. Rules, words and catalogs are in `patterns/`.
 
+mod captures;
 pub mod catalog;
 pub mod frames;
 pub mod fuse;

@@ -50,14 +50,16 @@ impl<'a> View<'a> {
         let kept = kept(trace, request.options);
         let framework = serving::framework(request);
         let stages = stages::of_ops(trace, request.file_stage);
-        let stages = stages.into_iter().zip(kept).map(|(stage, kept)| kept.then_some(stage)).collect();
+        let stages: Vec<_> = stages.into_iter().zip(kept).map(|(stage, kept)| kept.then_some(stage)).collect();
+        let names = kernel_names(trace);
+        let sites = Sites::new(trace, &names, &stages, request.mapping);
         Self {
             trace,
             meanings: Context::new(trace, 0),
-            names: kernel_names(trace),
+            names,
             stages,
             file_stage: request.file_stage,
-            sites: Sites::new(trace, request.mapping),
+            sites,
             is_pair: !request.mapping.is_empty(),
             framework,
             server: request.server,

@@ -1,0 +1,283 @@
+//! The triage as text and as Markdown, from the sections of a report alone.
+//!
+//! Headings, columns and number formats of the three tables are those of the LLM torch-profiler triage that this replaces,
+//! so that people and programs which read its text can read this; columns of our own stand behind them, tables of our own
+//! below. The text has names as they are but for `|` and line ends; Markdown takes the meaning from everything in a name.
+
+mod tables;
+
+use super::format::{figure, headings, shown};
+use super::markdown::escape;
+use super::table::{Figure, Table};
+use super::words::notice_lines;
+use super::{Report, table};
+use crate::analysis::results::Run;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::triage::Stage;
+use tables::{Layout, THREE};
+
+/// As the original prints it.
+pub fn text(report: &Report) -> String {
+    View { report, style: Style::Text }.all()
+}
+
+/// For a chat or an issue.
+pub fn markdown(report: &Report) -> String {
+    View { report, style: Style::Markdown }.all()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Text,
+    Markdown,
+}
+
+impl Style {
+    fn heading(self, words: &str) -> String {
+        match self {
+            Self::Text => format!("\n{words}\n"),
+            Self::Markdown => format!("\n## {}\n\n", escape(words)),
+        }
+    }
+
+    fn stage(self, words: &str) -> String {
+        match self {
+            Self::Text => format!("##### {}\n", self.cell(words)),
+            Self::Markdown => format!("### {}\n\n", self.cell(words)),
+        }
+    }
+
+    fn item(self, words: &str) -> String {
+        format!("- {}\n", self.cell(words))
+    }
+
+    fn fact(self, name: &str, words: &str) -> String {
+        match self {
+            Self::Text => format!("{name}: {}\n", self.cell(words)),
+            Self::Markdown => format!("- {name}: {}\n", self.cell(words)),
+        }
+    }
+
+    /// A text on one line; its lines are apart by `<br>`.
+    fn cell(self, text: &str) -> String {
+        let line = |line: &str| match self {
+            Self::Text => line.replace('|', "\\|"),
+            Self::Markdown => escape(line),
+        };
+        if text.is_empty() {
+            return "-".to_owned();
+        }
+        text.split('\n').map(line).collect::<Vec<String>>().join("<br>")
+    }
+
+    fn row<T: AsRef<str>>(self, cells: &[T]) -> String {
+        let cells: Vec<String> = cells.iter().map(|cell| self.cell(cell.as_ref())).collect();
+        format!("| {} |\n", cells.join(" | "))
+    }
+
+    fn head(self, columns: &[(&str, bool)]) -> String {
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        let lines: Vec<&str> = columns.iter().map(|(_, is_number)| if *is_number { "---:" } else { "---" }).collect();
+        self.row(&names) + &format!("| {} |\n", lines.join(" | "))
+    }
+}
+
+struct View<'a> {
+    report: &'a Report,
+    style: Style,
+}
+
+impl View<'_> {
+    fn all(&self) -> String {
+        let mut text = self.facts();
+        for layout in &THREE {
+            text += &self.style.heading(layout.title);
+            text += &self.stages(layout);
+        }
+        for (id, title) in [("triage_summary", "Summary"), ("triage_steps", ""), ("triage_catalog", "")] {
+            text += &self.more(id, title);
+        }
+        text += &self.notes();
+        text.trim_start().to_owned()
+    }
+
+    fn sections(&self, name: &'static str) -> impl Iterator<Item = &Section> {
+        self.report.runs.iter().filter_map(move |run| run.sections.get(name))
+    }
+
+    /// The different texts of this figure over all runs.
+    fn figure(&self, name: &'static str) -> String {
+        let mut texts: Vec<&str> = Vec::new();
+        let figures = self.sections("triage_summary").filter_map(|summary| summary.summary.get(name));
+        for line in figures.filter_map(Value::text).flat_map(str::lines) {
+            if !texts.contains(&line) {
+                texts.push(line);
+            }
+        }
+        texts.join(", ")
+    }
+
+    /// What was triaged, a line each.
+    fn facts(&self) -> String {
+        let (style, mapping) = (self.style, self.figure("mapping_traces"));
+        let labels = self.report.labels().join(", ");
+        let mut text = style.heading("Triage View");
+        text += &style.fact("Mode", if mapping.is_empty() { "single-trace" } else { "mapping-formal" });
+        text += &style.fact("Framework", &self.figure("framework"));
+        if mapping.is_empty() {
+            text += &style.fact("Input traces", &labels);
+        } else {
+            text += &style.fact("Mapping traces", &mapping);
+            text += &style.fact("Formal traces", &labels);
+        }
+        let model = self.figure("model");
+        if !model.is_empty() {
+            text += &style.fact("Model", &model);
+        }
+        text
+    }
+
+    /// One of the three tables, a table a stage; one without a heading where no stages are told apart.
+    fn stages(&self, layout: &Layout) -> String {
+        let groups = self.groups(layout.section);
+        let has_rows = groups.iter().any(|group| !group.rows.is_empty());
+        if !has_rows {
+            return self.style.head(layout.columns) + &self.style.row(layout.placeholder);
+        }
+        let is_plain = matches!(groups.as_slice(), [only] if only.stage == Stage::All.label());
+        let mut parts = Vec::new();
+        for group in &groups {
+            let heading = if is_plain { String::new() } else { self.style.stage(&group.title(&groups)) };
+            let rows = group.rows.iter().map(|row| self.style.row(&(layout.cells)(row)));
+            let mut rows: String = rows.collect();
+            if rows.is_empty() {
+                rows = self.style.row(layout.placeholder);
+            }
+            parts.push(heading + &self.style.head(layout.columns) + &rows);
+        }
+        parts.join("\n")
+    }
+
+    /// The rows of a section by stage, then by run. A stage that another table of the triage knows is there without rows.
+    fn groups(&self, section: &'static str) -> Vec<Group<'_>> {
+        let mut stages: Vec<&str> = Stage::ALL.iter().map(|stage| stage.label()).collect();
+        // A report that somebody changed may have others.
+        stages.extend(
+            self.sections(section).flat_map(stages_of).filter(|stage| !stages.contains(stage)).collect::<Vec<_>>(),
+        );
+        let labels = self.report.labels();
+        let mut groups: Vec<Group> = Vec::new();
+        for stage in stages {
+            for (run, label) in self.report.runs.iter().zip(&labels) {
+                let own = run.sections.get(section).into_iter().flat_map(|section| &section.rows);
+                let rows: Vec<_> = own.filter(|row| row.get("stage").and_then(Value::text) == Some(stage)).collect();
+                let is_new = !groups.iter().any(|group| group.stage == stage && group.run == *label);
+                if is_new && (!rows.is_empty() || is_known(run, stage)) {
+                    groups.push(Group { stage, run: label.clone(), rows });
+                }
+            }
+        }
+        groups
+    }
+
+    /// A table of our own, with its figures.
+    fn more(&self, id: &str, title: &str) -> String {
+        let Some(mut table) = table(self.report, id, None) else { return String::new() };
+        if self.report.runs.len() == 1 {
+            table = table.without_run();
+        }
+        let mut text = self.style.heading(if title.is_empty() { &table.title } else { title });
+        let before = text.len();
+        for figure in table
+            .figures
+            .iter()
+            .filter(|figure| !["mode", "framework", "model", "mapping_traces"].contains(&figure.key.as_str()))
+        {
+            text += &self.figure_line(figure);
+        }
+        for gap in &table.gaps {
+            text += &self.style.item(&format!("missing: {} {}", gap.why, gap.recapture));
+        }
+        if !table.rows.is_empty() {
+            if text.len() > before {
+                text.push('\n');
+            }
+            text += &self.rows(&table);
+        }
+        if text.len() == before { String::new() } else { text }
+    }
+
+    fn figure_line(&self, shown: &Figure) -> String {
+        let run = if shown.run.is_empty() { String::new() } else { format!("{}: ", shown.run) };
+        self.style.item(&format!("{run}{}: {}", shown.title, figure(&shown.cell).text))
+    }
+
+    fn rows(&self, table: &Table) -> String {
+        let headings = headings(table);
+        let columns: Vec<(&str, bool)> = headings
+            .iter()
+            .map(String::as_str)
+            .zip(table.columns.iter().map(|column| column.kind.is_number()))
+            .collect();
+        let rows = shown(table).into_iter().map(|row| {
+            let cells: Vec<String> = row.into_iter().map(|cell| cell.text).collect();
+            self.style.row(&cells)
+        });
+        self.style.head(&columns) + &rows.collect::<String>()
+    }
+
+    /// What the tables do not say, and what was met while reading.
+    fn notes(&self) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        let mut say = |line: String| {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        };
+        for layout in &THREE {
+            for section in self.sections(layout.section) {
+                section.limits.iter().for_each(|limit| say(format!("{}: {limit}", layout.title)));
+                let missing = section.missing.iter();
+                missing.for_each(|missing| say(format!("{}: {} {}", layout.title, missing.why, missing.recapture)));
+            }
+        }
+        for name in ["triage_summary", "triage_steps", "triage_catalog"] {
+            for section in self.sections(name) {
+                section.limits.iter().for_each(|limit| say(limit.clone()));
+            }
+        }
+        self.report.runs.iter().flat_map(notice_lines).for_each(&mut say);
+        if lines.is_empty() {
+            return String::new();
+        }
+        let items = lines.iter().map(|line| self.style.item(line.trim_end()));
+        self.style.heading("Notes") + &items.collect::<String>()
+    }
+}
+
+/// The rows of one stage of one run.
+struct Group<'a> {
+    stage: &'a str,
+    run: String,
+    rows: Vec<&'a crate::analysis::section::Record>,
+}
+
+impl Group<'_> {
+    /// The stage, and the run where several have it.
+    fn title(&self, all: &[Group]) -> String {
+        let same = all.iter().filter(|group| group.stage == self.stage).count();
+        if same > 1 { format!("{}: {}", self.stage, self.run) } else { self.stage.to_owned() }
+    }
+}
+
+fn stages_of(section: &Section) -> impl Iterator<Item = &str> {
+    section.rows.iter().filter_map(|row| row.get("stage").and_then(Value::text))
+}
+
+fn is_known(run: &Run, stage: &str) -> bool {
+    let tables = THREE.iter().map(|layout| layout.section).chain(["triage_summary"]);
+    tables.filter_map(|name| run.sections.get(name)).any(|section| stages_of(section).any(|known| known == stage))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+use super::*;
+use crate::analysis::triage::{catalog, fuse, kernels, overlap, steps, summary};
+use crate::session::{self, Choices};
+use crate::trace::{Format, TraceBuilder};
+
+const HOSTILE: &str = "void k<a|b>(`x`)\n</table><img src=x>[y](z)";
+
+fn run(label: &str) -> Run {
+    let choices = Choices { without_sections: true, ..Choices::default() };
+    let mut run = session::run(&TraceBuilder::new(label, Format::TorchProfiler).finish(), &choices).unwrap();
+    run.notices.clear();
+    for (name, columns) in [
+        ("triage_kernels", &kernels::COLUMNS[..]),
+        ("triage_overlap", &overlap::COLUMNS[..]),
+        ("triage_fuse", &fuse::COLUMNS[..]),
+        ("triage_catalog", &catalog::COLUMNS[..]),
+        ("triage_steps", &steps::COLUMNS[..]),
+        ("triage_summary", &summary::COLUMNS[..]),
+    ] {
+        run.sections.insert(name.to_owned(), Section::new(name, "", columns));
+    }
+    run
+}
+
+/// A row under the section's own columns; a column that is not named is empty.
+fn put(run: &mut Run, section: &str, values: &[(&str, Value)]) {
+    let section = run.sections.get_mut(section).unwrap();
+    let known = |key: &str| section.columns.iter().any(|column| column == key);
+    assert!(values.iter().all(|(key, _)| known(key)), "{values:?}");
+    let value =
+        |key: &String| values.iter().find(|(name, _)| name == key).map_or(Value::Null, |(_, value)| value.clone());
+    let record = section.columns.iter().map(|key| (key.clone(), value(key))).collect();
+    section.rows.push(crate::analysis::section::Record(record));
+}
+
+fn kernel(run: &mut Run, stage: &str, name: &str) {
+    let row = [
+        ("stage", stage.into()),
+        ("kernel_name", name.into()),
+        ("category", "gemm".into()),
+        ("duration_ns", 12_794_999_i64.into()),
+        ("share_pct", 28.04.into()),
+        ("launches", 241_i64.into()),
+        ("python_location", "a.py:1 f (site share 69%)\nunresolved (site share 31%)".into()),
+        ("cpu_op", "aten::mm".into()),
+        ("found", "exact".into()),
+    ];
+    put(run, "triage_kernels", &row);
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
+}
+
+#[test]
+fn headings_columns_and_numbers_are_those_of_the_original_with_ours_behind() {
+    let mut run = run("t.json");
+    kernel(&mut run, "all", "gemm<a|b>");
+    let overlap = [
+        ("stage", "all".into()),
+        ("priority", "P1".into()),
+        ("verdict", "headroom".into()),
+        ("kernel_name", "k".into()),
+        ("python_scope", "b.py(2): g".into()),
+        ("duration_ns", 400_000_i64.into()),
+        ("share_pct", 50.6.into()),
+        ("exclusive_pct", 100.0.into()),
+        ("hidden_pct", 0.0.into()),
+        ("dep_risk", "low".into()),
+        ("recommendation", "try fusion".into()),
+        ("basis", "single trace".into()),
+    ];
+    put(&mut run, "triage_overlap", &overlap);
+    let fuse = [
+        ("stage", "all".into()),
+        ("pattern", "p".into()),
+        ("status", "split".into()),
+        ("confidence", "Confirmed".into()),
+        ("related_ns", 550_000_i64.into()),
+        ("share_pct", 50.9.into()),
+        ("evidence", "k (23.1%)\nl (27.8%)".into()),
+    ];
+    put(&mut run, "triage_fuse", &fuse);
+    run.sections.get_mut("triage_summary").unwrap().figure("framework", "SGLang");
+    run.sections.get_mut("triage_summary").unwrap().figure("model", "Qwen/Qwen3-30B-A3B");
+    let text = text(&Report::new(vec![run]));
+    let want = [
+        "Triage View",
+        "Mode: single-trace",
+        "Framework: SGLang",
+        "Input traces: t.json",
+        "Model: Qwen/Qwen3-30B-A3B",
+        "",
+        "Kernel Table",
+        "| Kernel | Category | GPU time | Share | Launches | Python location (site share) | CPU op | Found |",
+        "| --- | --- | ---: | ---: | ---: | --- | --- | --- |",
+        r"| gemm<a\|b> | gemm | 12.79 ms | 28.0% | 241 | a.py:1 f (site share 69%)<br>unresolved (site share 31%) | aten::mm | exact |",
+        "",
+        "Overlap Opportunity Table",
+        "| Priority | Verdict | Kernel | Python scope | Formal signal | Dep risk | Recommendation | Basis |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| P1 | headroom | k | b.py(2): g | 400.0 us, share 50.6%, excl 100.0% / hid 0.0% | low | try fusion | single trace |",
+        "",
+        "Fuse Opportunity Table",
+        "| Pattern | Confidence | Related GPU time | Share | Evidence kernels | Current kernel Python location | Candidate fused Python path | Rationale | Status |",
+        "| --- | --- | ---: | ---: | --- | --- | --- | --- | --- |",
+        "| p | Confirmed | 0.55 ms | 50.9% | k (23.1%)<br>l (27.8%) | - | - | - | split |",
+    ];
+    assert_eq!(lines(&text)[..want.len()], want);
+}
+
+#[test]
+fn stages_have_a_heading_each_in_their_order_and_a_stage_without_rows_says_so() {
+    let mut run = run("t.json");
+    kernel(&mut run, "decode", "d");
+    kernel(&mut run, "extend/prefill", "p");
+    put(&mut run, "triage_fuse", &[("stage", "decode".into()), ("pattern", "f".into())]);
+    let text = text(&Report::new(vec![run]));
+    let marks: Vec<&str> = lines(&text)
+        .into_iter()
+        .filter(|line| {
+            line.starts_with('#')
+                || line.ends_with("Table")
+                || line.contains("bar.")
+                || line.contains("pattern matched")
+        })
+        .collect();
+    let want = [
+        "Kernel Table",
+        "##### extend/prefill",
+        "##### decode",
+        "Overlap Opportunity Table",
+        "| - | - | No rows cleared the reporting bar. | - | - | - | - | - |",
+        "Fuse Opportunity Table",
+        "##### extend/prefill",
+        "| No source-backed fusion pattern matched this trace. | - | - | - | - | - | - | - | - |",
+        "##### decode",
+    ];
+    assert_eq!(marks, want);
+    let at = text.find("##### decode").unwrap();
+    assert!(text[..at].ends_with("| exact |\n\n"), "a blank line between the tables of two stages");
+}
+
+#[test]
+fn several_runs_of_one_stage_are_told_apart_and_pairs_name_their_mapping() {
+    let mut runs = vec![run("a.json"), run("b.json")];
+    runs.iter_mut().for_each(|run| kernel(run, "decode", "k"));
+    runs[1].sections.get_mut("triage_summary").unwrap().figure("mapping_traces", "m.json\nn.json");
+    let text = text(&Report::new(runs));
+    assert!(text.contains("##### decode: a.json\n") && text.contains("##### decode: b.json\n"), "{text}");
+    assert!(text.contains("Mode: mapping-formal\n") && text.contains("Mapping traces: m.json, n.json\n"), "{text}");
+    assert!(text.contains("Formal traces: a.json, b.json\n"), "{text}");
+}
+
+#[test]
+fn a_report_without_triage_or_with_a_changed_stage_still_reads() {
+    assert!(text(&Report::new(Vec::new())).starts_with("Triage View\n"));
+    let mut run = run("t.json");
+    kernel(&mut run, "another", "k");
+    assert!(text(&Report::new(vec![run])).contains("##### another\n"));
+}
+
+#[test]
+fn nothing_in_a_name_acts_in_markdown_and_rows_stay_rows_in_both() {
+    let mut run = run(HOSTILE);
+    kernel(&mut run, "decode", HOSTILE);
+    let section = run.sections.get_mut("triage_catalog").unwrap();
+    section.limits.push(HOSTILE.to_owned());
+    section.figure("similarity", HOSTILE);
+    put(&mut run, "triage_steps", &[("stage", "decode".into()), ("example", HOSTILE.into())]);
+    let report = Report::new(vec![run]);
+    let marked = markdown(&report);
+    assert!(!marked.contains("<img") && !marked.contains("[y](z)"), "{marked}");
+    assert!(marked.contains("## Kernel Table\n\n### decode\n\n| Kernel |"), "{marked}");
+    for text in [marked, text(&report)] {
+        let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+        let tables = lines(&text).into_iter().filter(|line| line.starts_with('|')).collect::<Vec<_>>();
+        assert!(tables.iter().any(|line| line.contains("img")));
+        let kernel_rows = tables.iter().skip_while(|line| !line.starts_with("| Kernel |")).take(3);
+        assert!(kernel_rows.clone().count() == 3 && kernel_rows.clone().all(|line| bars(line) == 9), "{text}");
+    }
+}
