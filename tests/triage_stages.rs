@@ -1,6 +1,8 @@
 //! Stages and steps of real traces. What to expect was read from the traces' annotations, calls and ops with a script of
 //! its own that shares no code with the project.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
+
 mod common;
 
 use gpuprism::analysis::section::{Record, Section, Value};
