@@ -61,7 +61,7 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         let wanted = |mark: &&Mark| (mark.info.form == Form::Profiler) == is_profiler;
         let device = nested(device.iter().filter(wanted).copied().collect());
         let host = nested(host.iter().filter(wanted).copied().collect());
-        let on_device = device.iter().filter(|mark| is_step(mark)).map(|mark| mark.step(&device, Basis::Device));
+        let on_device = device.iter().filter(is_step).map(|mark| mark.step(&device, Basis::Device));
         steps.extend(on_device);
         launched(trace, &host, &device, &mut steps);
     }

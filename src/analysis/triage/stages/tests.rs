@@ -76,6 +76,20 @@ fn an_id_of_another_process_does_not_count() {
 }
 
 #[test]
+fn an_id_that_all_annotations_share_tells_nothing_and_costs_nothing() {
+    let mut made = Made::new();
+    for at in 0..50_000 {
+        made.twin("0", if at == 49_999 { DECODE } else { PREFILL }, at * 10, at * 10 + 5, 0);
+        made.op_of("0", "kernel", at * 10 + 1, at * 10 + 4, None, 0);
+    }
+    let trace = made.finish();
+    let began = std::time::Instant::now();
+    let found = of_ops(&trace, Stage::All);
+    assert!(began.elapsed().as_secs() < 20, "not every annotation for every op");
+    assert_eq!((found[0], found[49_998], found[49_999]), (Stage::Prefill, Stage::Prefill, Stage::Decode));
+}
+
+#[test]
 fn against_the_hosts_annotations_the_launch_counts_not_the_op() {
     let mut made = Made::new();
     made.host(PREFILL, 0, 100, 1).host(DECODE, 100, 200, 2);

@@ -1,0 +1,209 @@
+//! Stages and steps of real traces. What to expect was read from the traces' annotations, calls and ops with a script of
+//! its own that shares no code with the project.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+mod common;
+
+use gpuprism::analysis::section::{Record, Section, Value};
+use gpuprism::analysis::triage::{Options, Request, ServerArgs, Stage, stages, triage};
+use gpuprism::input::{Imported, Importer};
+use gpuprism::trace::Trace;
+use std::collections::BTreeMap;
+
+/// What a trace's annotations say of its one step.
+struct Expected {
+    file: &'static str,
+    framework: &'static str,
+    stage: &'static str,
+    batch_size: i64,
+    tokens: i64,
+    /// Of the device's annotation, or from the first to the last op launched within the host's.
+    step_us: f64,
+    busy_pct: f64,
+    /// All of the trace.
+    ops: i64,
+}
+
+const ONE_STEP: [Expected; 7] = [
+    Expected {
+        file: "sglang_qwen3_30b_b300_decode",
+        framework: "SGLang",
+        stage: "decode",
+        batch_size: 16,
+        tokens: 16,
+        step_us: 6878.995,
+        busy_pct: 77.99987,
+        ops: 718,
+    },
+    Expected {
+        file: "sglang_qwen3_30b_mi300_decode",
+        framework: "SGLang",
+        stage: "decode",
+        batch_size: 16,
+        tokens: 16,
+        step_us: 11471.990,
+        busy_pct: 92.01069,
+        ops: 805,
+    },
+    Expected {
+        file: "sglang_qwen3_8b_mi300_decode",
+        framework: "SGLang",
+        stage: "decode",
+        batch_size: 32,
+        tokens: 32,
+        step_us: 10366.887,
+        busy_pct: 93.50939,
+        ops: 558,
+    },
+    Expected {
+        file: "sglang_qwen3_8b_mi300_extend",
+        framework: "SGLang",
+        stage: "extend/prefill",
+        batch_size: 15,
+        tokens: 15360,
+        step_us: 493_529.207,
+        busy_pct: 99.82954,
+        ops: 534,
+    },
+    Expected {
+        file: "vllm_b200_eager_prefill",
+        framework: "vLLM",
+        stage: "extend/prefill",
+        batch_size: 1,
+        tokens: 888,
+        step_us: 84044.109,
+        busy_pct: 13.77197,
+        ops: 929,
+    },
+    Expected {
+        file: "vllm_mi300_decode_full_graph",
+        framework: "vLLM",
+        stage: "decode",
+        batch_size: 32,
+        tokens: 32,
+        step_us: 10743.181,
+        busy_pct: 99.76289,
+        ops: 434,
+    },
+    Expected {
+        file: "vllm_mi300_piecewise_graph",
+        framework: "vLLM",
+        stage: "mixed",
+        batch_size: 46,
+        tokens: 8192,
+        step_us: 156_466.417,
+        busy_pct: 99.75674,
+        ops: 423,
+    },
+];
+
+/// The trace with its code; `None`, and said so, where it is missing.
+fn read(name: &str) -> Option<Trace> {
+    let folder = common::shared("traces/torch")?;
+    let path = [".trace.json.gz", ".pt.trace.json.gz"].map(|end| folder.join(format!("{name}{end}")));
+    let path = path.iter().find(|path| path.exists())?;
+    let mut importer = Importer::with_code(common::file_name(path));
+    importer.feed(&std::fs::read(path).unwrap()).unwrap();
+    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{name} is a trace") };
+    Some(*trace)
+}
+
+fn tables(trace: &Trace, file_stage: Stage, options: &Options) -> BTreeMap<String, Section> {
+    let server = ServerArgs::default();
+    triage(&Request { trace, path: "", file_stage, mapping: &[], server: &server, framework: None, options })
+}
+
+fn only_row(section: &Section) -> &Record {
+    assert_eq!(section.rows.len(), 1, "{section:?}");
+    &section.rows[0]
+}
+
+#[test]
+fn each_trace_is_of_the_stage_that_its_annotations_say_with_their_requests_and_tokens() {
+    for expected in ONE_STEP {
+        let Some(trace) = read(expected.file) else { return };
+        let tables = tables(&trace, Stage::All, &Options::default());
+        let get = |key: &str| only_row(&tables["triage_steps"]).get(key).unwrap().clone();
+        let words = ["stage", "steps", "batch_size", "tokens"].map(get);
+        let want = [expected.stage.into(), Value::Int(1), expected.batch_size.into(), expected.tokens.into()];
+        assert_eq!(words, want, "{}", expected.file);
+        for (key, want, within) in [("median_us", expected.step_us, 0.003), ("gpu_busy_pct", expected.busy_pct, 0.001)]
+        {
+            let found = get(key).number().unwrap();
+            assert!((found - want).abs() < within, "{}: {key} {found}, not {want}", expected.file);
+        }
+        let summary = &tables["triage_summary"];
+        let row = only_row(summary);
+        assert_eq!(row.get("stage"), Some(&expected.stage.into()), "{}", expected.file);
+        assert_eq!(row.get("launches"), Some(&expected.ops.into()), "every op is of the step: {}", expected.file);
+        assert_eq!(summary.summary.get("framework"), Some(&expected.framework.into()), "{}", expected.file);
+    }
+}
+
+#[test]
+fn the_names_of_the_files_agree_with_their_annotations_where_they_tell_a_stage() {
+    let mut told = 0;
+    for expected in ONE_STEP {
+        let Some(trace) = read(expected.file) else { return };
+        let by_name = stages::stage_of_path(&trace.label);
+        if by_name != Stage::All {
+            assert_eq!(by_name.label(), expected.stage, "{}", expected.file);
+            assert_eq!(stages::contradictions(&stages::steps(&trace), by_name), (0, 1), "{}", expected.file);
+            told += 1;
+        }
+    }
+    assert_eq!(told, 6, "all but the one of both stages");
+}
+
+#[test]
+fn a_file_named_against_its_annotations_is_warned_of() {
+    let Some(trace) = read("vllm_mi300_decode_full_graph") else { return };
+    let tables = tables(&trace, Stage::Prefill, &Options::default());
+    let warned = |limit: &String| limit.contains("1 of 1 steps are annotated as another");
+    assert!(tables["triage_summary"].limits.iter().any(warned));
+    assert_eq!(only_row(&tables["triage_summary"]).get("stage"), Some(&"extend/prefill".into()), "the name counts");
+}
+
+#[test]
+fn attention_work_follows_from_the_sums_of_the_annotation() {
+    let Some(trace) = read("vllm_mi300_piecewise_graph") else { return };
+    let model_shape = serde_json::from_str(r#"{"layers": 1, "heads": 1, "head_dim": 1000}"#).unwrap();
+    let tables = tables(&trace, Stage::All, &Options { model_shape, ..Options::default() });
+    let gflop = only_row(&tables["triage_steps"]).get("attention_gflop").unwrap().number().unwrap();
+    // 7671310 pairs less half of 7475785 among new tokens, and 34489 of generation: 3967906.5 pairs of 4000 FLOP.
+    assert!((gflop - 15.871_626).abs() < 1e-9, "{gflop}");
+}
+
+#[test]
+fn traces_without_a_serving_engine_have_the_profiler_s_steps_or_none_and_no_stage() {
+    for (file, steps) in [
+        ("hf_qwen1.5_0.5b_h100", 1),
+        ("hf_qwen1.5_0.5b_mi300", 1),
+        ("train_v100_216k_events", 5),
+        ("nccl_metadata_a100", 3),
+        ("h100_nvl_small", 1),
+        ("particle_transformer_a100", 0),
+        ("vllm_mi300_graph_capture", 0),
+    ] {
+        let Some(trace) = read(file) else { return };
+        assert_eq!(stages::steps(&trace).len(), steps, "{file}");
+        let tables = tables(&trace, Stage::All, &Options::default());
+        assert_eq!(only_row(&tables["triage_summary"]).get("stage"), Some(&"all".into()), "{file}");
+        assert_eq!(tables["triage_steps"].missing.is_some(), steps == 0, "{file}");
+    }
+}
+
+#[test]
+fn the_tensor_parallel_size_of_a_trace_without_arguments_is_that_of_its_world() {
+    for (file, want) in [
+        ("vllm_b200_eager_prefill", Value::Int(8)),
+        ("sglang_qwen3_8b_mi300_decode", Value::Int(1)),
+        ("hf_qwen1.5_0.5b_h100", Value::Null),
+        ("nccl_metadata_a100", Value::Null),
+    ] {
+        let Some(trace) = read(file) else { return };
+        let tables = tables(&trace, Stage::All, &Options::default());
+        assert_eq!(tables["triage_summary"].summary.get("tp_size"), Some(&want), "{file}");
+    }
+}
