@@ -23,7 +23,12 @@ pub enum Opened {
     Rules(String),
     /// A phase map, as text.
     Phases(String),
+    /// The arguments of the server that wrote the traces beside it, as text.
+    Server(String),
 }
+
+/// What SGLang calls the file of its arguments beside its traces.
+const SERVER_ARGS: &str = "server_args.json";
 
 /// Tells reports, rule files and phase maps apart from other JSON.
 ///
@@ -33,6 +38,7 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(trace) => Ok(Opened::Trace(trace)),
         Imported::Document(text) if Report::is_one(&text) => Report::read(label, &text).map(Opened::Report),
+        Imported::Document(text) if label.ends_with(SERVER_ARGS) => Ok(Opened::Server(text)),
         Imported::Document(text) if looks_like_rules(&text) => Ok(Opened::Rules(text)),
         Imported::Document(text) if looks_like_phases(&text) => {
             PhaseMap::parse(label, &text).map(|_| Opened::Phases(text))

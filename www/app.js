@@ -17,6 +17,8 @@ const session = new Session(renderer, changed);
 
 let view = readAddress();
 let overview = null;
+/** A promise of the triage's part of the page, once its tab was opened. */
+let triage = null;
 
 wireTheme();
 wireIntake((files) => session.open(files), showPageProblem);
@@ -59,6 +61,7 @@ async function refreshRuleSets() {
 function changed(what) {
   showCards(session.entries, session);
   if (what === 'progress') return;
+  triage?.then((tab) => tab.forget());
   showChips(session.entries, session);
   showWallRuns(session);
   showState();
@@ -118,7 +121,10 @@ const drawChart = latest(
 const drawTables = latest(
   () => Promise.all(tab().tables.map((id) => renderer.table(tableRequest(id)))),
   // A run that has no such section gives no table.
-  (tables) => showTables(tables.filter(Boolean), sortBy, saveTable),
+  (tables) => {
+    showTables(tables.filter(Boolean), sortBy, saveTable);
+    return showTriage();
+  },
 );
 
 const sortBy = (of, sort, descending) => look({ of, sort, dir: descending ? 'desc' : 'asc' }, { step: true });
@@ -140,8 +146,24 @@ function tableRequest(id) {
   };
 }
 
+/** The tab of the triage is there for every torch trace; its tables are made when it is opened. */
+function tabs() {
+  const { tabs } = overview;
+  const wanted = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === 'triage');
+  return wanted ? tabs.toSpliced(1, 0, { id: 'triage', title: 'Triage', rows: '', tables: [] }) : tabs;
+}
+
+async function showTriage() {
+  const { id, tables } = tab();
+  const isUp = id === 'triage';
+  if (isUp) triage ??= import('./triage.js').then(({ Triage }) => new Triage(session, () => renderer.export('markdown', id), showKernel));
+  (await triage)?.show(isUp, tables.length > 0);
+}
+
+const showKernel = (name) => look({ tab: 'kernels', ...AS_IT_COMES, filter: name }, { step: true });
+
 /** The tab that the address names, by its own name or by that of one of its tables. */
-const tab = () => overview.tabs.find(({ id, tables }) => id === view.tab || tables.includes(view.tab)) ?? overview.tabs[0];
+const tab = () => tabs().find(({ id, tables }) => id === view.tab || tables.includes(view.tab)) ?? overview.tabs[0];
 
 function runIndex() {
   const at = overview.runs.findIndex((_, index) => String(index) === view.run);
@@ -149,7 +171,7 @@ function runIndex() {
 }
 
 function showAll() {
-  showTabs(overview.tabs, tab().id, (id) => look({ tab: id, ...AS_IT_COMES }, { step: true }));
+  showTabs(tabs(), tab().id, (id) => look({ tab: id, ...AS_IT_COMES }, { step: true }));
   showLegend(overview.categories, view.hide, toggle, () => look({ hide: [] }, { step: true }));
   showRunChoice();
   const filter = byId('filter');
@@ -235,7 +257,7 @@ function wireExport() {
 }
 
 function saveTable(table) {
-  attempt('The export failed', async () => save(await renderer.export('csv', table), 'text/csv', `gpuprism-${table}.csv`));
+  attempt('The export failed', async () => save(await renderer.export('csv', table), 'text/csv', `gpuprism-${table.replace(/\W+/g, '-')}.csv`));
 }
 
 function wireKeys() {

@@ -38,9 +38,9 @@ export function showCards(entries, session) {
 }
 
 /** A card for what concerns no file: the page itself could not start, or an export was refused. */
-export function showPageProblem(title, message) {
+export function showPageProblem(title, message, severity = 'error') {
   const node = el('article', { class: 'card error', role: 'alert' },
-    el('h2', {}, severityMark('error'), title), el('p', {}, message));
+    el('h2', {}, severityMark(severity), title), el('p', {}, message));
   node.append(el('p', { class: 'actions' }, el('button', { type: 'button', click: () => node.remove() }, 'Dismiss')));
   byId('cards').append(node);
 }
@@ -60,17 +60,21 @@ function readingCard(entry, session) {
     el('h2', { class: 'file' }, entry.file.name), bar, figures,
     el('button', { type: 'button', click: () => session.remove(entry) }, 'Cancel'));
   const update = () => {
-    const { read = 0, ops = 0, rows, doing = 'analysing', since = null } = entry.progress ?? {};
-    const now = entry.status === 'analysing' ? 'analysing' : doing;
-    bar.value = read;
+    const progress = { ...entry.progress, ...(entry.status === 'analysing' && { doing: 'analysing' }) };
+    bar.value = progress.read ?? 0;
     // Of a database nobody knows how much there is to read.
-    bar.hidden = rows !== undefined;
-    const parts = bar.hidden
-      ? [`${count(rows)} rows of a database of ${bytes(total)}`, rate(rows, since, (n) => `${count(Math.round(n))} rows`)]
-      : [`${bytes(read)} of ${bytes(total)}`, rate(read, since, bytes), `${count(ops)} GPU ops`];
-    figures.textContent = [...parts, DOING[now]].filter(Boolean).join(' · ');
+    bar.hidden = progress.rows !== undefined;
+    figures.textContent = progressWords(progress, total);
   };
   return { node, update };
+}
+
+/** How far the reading of a file of so many bytes is. */
+export function progressWords({ read = 0, ops = 0, rows, doing = 'analysing', since = null }, total) {
+  const parts = rows !== undefined
+    ? [`${count(rows)} rows of a database of ${bytes(total)}`, rate(rows, since, (n) => `${count(Math.round(n))} rows`)]
+    : [`${bytes(read)} of ${bytes(total)}`, rate(read, since, bytes), `${count(ops)} GPU ops`];
+  return [...parts, DOING[doing]].filter(Boolean).join(' · ');
 }
 
 function problemCard(entry, session) {
@@ -81,12 +85,12 @@ function problemCard(entry, session) {
   const dismiss = el('button', { type: 'button', click: () => (lives ? session.dismiss(entry) : session.remove(entry)) }, 'Dismiss');
   const node = el('article', { class: 'card error', role: 'alert' },
     el('h2', { class: 'file' }, severityMark('error'), file.name),
-    el('p', { class: 'message' }, sentence(problem)), ...advice(problem, file),
+    el('p', { class: 'message' }, sentence(problem)), ...advice(problem, entry),
     el('p', { class: 'actions' }, retry, dismiss));
   return { node };
 }
 
-function sentence(problem) {
+export function sentence(problem) {
   if (problem.kind === 'refused') return problem.message;
   if (problem.kind === 'unreadable') return `The browser could not read the file: ${problem.message}`;
   if (problem.kind === 'unloaded') return `The part of the page that reads this kind of file could not be loaded: ${problem.message}`;
@@ -94,19 +98,19 @@ function sentence(problem) {
   return `The reader met a defect and was stopped: ${problem.message}`;
 }
 
-function advice(problem, file) {
+function advice(problem, { file, reader }) {
   if (problem.kind === 'refused' || problem.kind === 'unloaded') return [];
   if (problem.kind === 'unreadable') {
     return [el('p', { class: 'note' }, 'It may have been moved or changed since it was chosen. Of a folder, drop the files in it.')];
   }
-  const command = `gpuprism report ${shellQuoted(file.name)}`;
+  const command = `gpuprism ${reader.command} ${shellQuoted(file.name)}`;
   return [
     el('p', { class: 'note' }, 'The rest of the page keeps working. The command line reads the same file without the limits of a tab:'),
     el('p', { class: 'command' }, el('code', {}, command), copyButton(command)),
   ];
 }
 
-function shellQuoted(name) {
+export function shellQuoted(name) {
   return /^\w[\w.+-]*$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
 }
 

@@ -40,12 +40,12 @@ export function severityMark(severity) {
   return el('span', { class: `severity ${look}` }, icon, grade ?? word);
 }
 
-/** A button that copies a text and says so. */
-export function copyButton(text) {
-  const button = el('button', { type: 'button', class: 'small' }, 'Copy');
+/** A button that copies a text, or what a function resolves with, and says so. */
+export function copyButton(text, label = 'Copy') {
+  const button = el('button', { type: 'button', class: 'small' }, label);
   button.addEventListener('click', async () => {
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(typeof text === 'string' ? text : await text());
       button.textContent = 'Copied';
     } catch {
       button.textContent = 'Copy was refused: select the text instead';

@@ -2,9 +2,9 @@
 
 import { byId } from './dom.js';
 
-/** `onFiles(files)` is called with each batch; `onProblem(title, message)` when the example cannot be had. */
+/** `onFiles(files)` is called with each batch; `onProblem(title, message, severity)` when there is something to say of it. */
 export function wireIntake(onFiles, onProblem) {
-  wireDrop(onFiles);
+  wireDrop(onFiles, onProblem);
   const chooser = byId('files');
   for (const id of ['choose', 'add']) byId(id).addEventListener('click', () => chooser.click());
   chooser.addEventListener('change', () => {
@@ -20,7 +20,7 @@ export function wireIntake(onFiles, onProblem) {
   });
 }
 
-function wireDrop(onFiles) {
+function wireDrop(onFiles, onProblem) {
   // dragenter and dragleave fire for every element on the way, so they are counted.
   let depth = 0;
   const show = () => document.body.classList.toggle('dragging', depth > 0);
@@ -41,8 +41,20 @@ function wireDrop(onFiles) {
     show();
     if (!hasFiles(event)) return;
     event.preventDefault();
-    onFiles([...event.dataTransfer.files]);
+    // The entries are gone once the event is over.
+    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.());
+    if (entries.some((entry) => entry?.isDirectory)) openFolders(entries.filter(Boolean), onFiles, onProblem);
+    else onFiles([...event.dataTransfer.files]);
   });
+}
+
+async function openFolders(entries, onFiles, onProblem) {
+  try {
+    const { filesOf } = await import('./folder.js');
+    onFiles(await filesOf(entries, (message) => onProblem('Of the folder', message, 'info')));
+  } catch (problem) {
+    onProblem('The folder could not be read', problem.message);
+  }
 }
 
 async function fetchExample() {

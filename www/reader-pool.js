@@ -41,6 +41,8 @@ export class ReaderPool {
 class Reader {
   closed = false;
   opened = null;
+  /** The command that does the same in a terminal. */
+  command = 'report';
   #link = null;
 
   start() {

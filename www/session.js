@@ -6,8 +6,9 @@ import { ReaderPool } from './reader-pool.js';
 const LARGE = 300_000;
 
 /**
- * An entry is one file: {id, file, kind, status, progress, problem, text, wall, reader, picked, memory}.
- * kind: null until known, then trace | report | rules | phases. status: reading | analysing | open | failed.
+ * An entry is one file: {id, file, kind, torch, status, progress, problem, text, wall, reader, picked, memory}.
+ * kind: null until known, then trace | report | rules | phases | server. torch: a trace that can be triaged.
+ * status: reading | analysing | open | failed.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
  */
 export class Session {
@@ -43,6 +44,13 @@ export class Session {
     return entry ? { file: entry.file.name, text: entry.text } : null;
   }
 
+  /** The arguments of the server that wrote a trace, as text: those in its folder, or in the nearest one above. */
+  server({ file }) {
+    const folder = (name) => name.slice(0, name.lastIndexOf('/') + 1);
+    const above = this.entries.filter((entry) => entry.kind === 'server' && file.name.startsWith(folder(entry.file.name)));
+    return above.findLast((entry) => above.every((other) => folder(other.file.name).length <= folder(entry.file.name).length))?.text ?? null;
+  }
+
   /** The reports at hand, in the order in which the files were given. */
   get reports() {
     return this.#reported.map((entry) => entry.text);
@@ -55,7 +63,7 @@ export class Session {
   open(files) {
     for (const file of files) {
       const entry = {
-        id: this.#nextId++, file, kind: null, status: 'reading', progress: null, problem: null,
+        id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null,
         text: null, wall: '', reader: null, turn: 0, picked: null, memory: 0,
       };
       this.entries.push(entry);
@@ -96,12 +104,12 @@ export class Session {
   /** Changes how to count; every open trace is analysed anew. */
   async count(settings) {
     Object.assign(this.settings, settings);
-    await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.#analyse(entry)));
+    await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.analyse(entry)));
   }
 
   setWall(entry, seconds) {
     entry.wall = seconds.trim();
-    return this.#analyse(entry);
+    return this.analyse(entry);
   }
 
   async #read(entry) {
@@ -112,8 +120,8 @@ export class Session {
       this.#changed('progress');
     });
     try {
-      const { kind, text, memory } = await entry.reader.opened;
-      entry.memory = memory;
+      const { kind, torch, text, memory } = await entry.reader.opened;
+      Object.assign(entry, { memory, torch });
       await this.#take(entry, kind, text);
     } catch (problem) {
       this.#fail(entry, problem);
@@ -123,7 +131,7 @@ export class Session {
   async #take(entry, kind, text) {
     if (kind === 'trace') {
       entry.kind = kind;
-      return this.#analyse(entry);
+      return this.analyse(entry);
     }
     entry.reader.close();
     if (kind === 'rules') await this.#renderer.ruleSets([...this.ruleFiles, { file: entry.file.name, text }]);
@@ -138,7 +146,14 @@ export class Session {
     return this.count({});
   }
 
-  async #analyse(entry) {
+  /** Another reader answers for the trace from now on; the one before it ends. */
+  hand(entry, reader) {
+    entry.reader.close();
+    entry.reader = reader;
+    return this.analyse(entry);
+  }
+
+  async analyse(entry) {
     const turn = ++entry.turn;
     const { ops = 0, rows = 0 } = entry.progress ?? {};
     const options = this.#options(entry);
@@ -193,7 +208,7 @@ export class Session {
 
 /** A file that tells how to count and holds nothing to count. */
 export function isAid({ kind }) {
-  return kind === 'rules' || kind === 'phases';
+  return ['rules', 'phases', 'server'].includes(kind);
 }
 
 function splitOnce(pair) {

@@ -78,6 +78,7 @@ function row(cells, columns) {
 }
 
 function cell(value, kind) {
+  if (kind === 'place') return placeCell(value);
   if (kind !== 'kernel') return plainCell(value, kind);
   const name = value.title || value.text;
   return el('td', { class: kind, title: name },
@@ -87,6 +88,12 @@ function cell(value, kind) {
 function plainCell({ text, title, class: className }, kind) {
   const swatch = kind === 'category' && className && el('span', { class: `swatch ${className}`, 'aria-hidden': 'true' });
   return el('td', { class: kind, title: title || (kind === 'text' && text) }, swatch, text);
+}
+
+/** Places in the code, one a line. */
+function placeCell({ text }) {
+  const places = text.split('\n').filter(Boolean);
+  return el('td', { class: 'place' }, ...places.map((place) => el('button', { type: 'button', class: 'place', title: `Copy ${place}` }, place)));
 }
 
 /** The kernel's own name between its namespaces and its template arguments, which are dimmed. */

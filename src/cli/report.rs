@@ -138,6 +138,9 @@ fn report(args: &Args) -> Result<Report> {
             Opened::Rules(_) => {
                 return Err(Error::refused(files::label(path), "a rule file, not a trace: give it with `--rules`"));
             }
+            Opened::Server(_) => {
+                return Err(Error::refused(files::label(path), "a server's arguments, not a trace"));
+            }
             Opened::Phases(_) => {
                 return Err(Error::refused(files::label(path), "a phase map, not a trace: give it with `--phase-map`"));
             }

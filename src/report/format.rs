@@ -26,7 +26,9 @@ pub fn headings(table: &Table) -> Vec<String> {
             Kind::Time => format!("{} ({})", column.title, column_unit(table, index).name()),
             Kind::Instant => format!("{} (ms)", column.title),
             Kind::Share => format!("{} (%)", column.title),
-            Kind::Text | Kind::Kernel | Kind::Category | Kind::Count | Kind::Number => column.title.clone(),
+            Kind::Text | Kind::Kernel | Kind::Category | Kind::Place | Kind::Count | Kind::Number => {
+                column.title.clone()
+            }
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 use super::format::{headings, shown, shown_totals};
 use super::table::{Column, Table};
 use super::words::{facts, figure_lines, notice_lines, verdict};
-use super::{Finding, Report, all_tables, findings, is_fixed};
+use super::{Finding, Report, all_tables, findings, is_fixed, tables_of};
 
 /// Rows of a section in the whole report; `--table` prints all.
 const SECTION_ROWS: usize = 10;
@@ -30,6 +30,15 @@ pub fn markdown(report: &Report) -> String {
         }
         let limit = if is_fixed(&table.id) { usize::MAX } else { SECTION_ROWS };
         text += &section(&if one_run { table.without_run() } else { table }, limit);
+    }
+    text
+}
+
+/// The tables of one group, whole, for a chat or an issue.
+pub fn group(report: &Report, id: &str) -> String {
+    let mut text = String::new();
+    for table in tables_of(report, id) {
+        text += &section(&if report.runs.len() == 1 { table.without_run() } else { table }, usize::MAX);
     }
     text
 }

@@ -9,6 +9,7 @@ use super::table::{Cell, Column, Figure, Gap, Kind, Table};
 use super::{Report, is_fixed, table as find_table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
+use crate::analysis::triage::Stage;
 use crate::capitalised;
 use crate::ordering::InOrder;
 use crate::rules::names;
@@ -49,7 +50,38 @@ fn table_id(section: &str) -> &str {
 }
 
 fn section_name(table: &str) -> &str {
+    let (table, _) = split_stage(table);
     if table == RENAMED.1 { RENAMED.0 } else { table }
+}
+
+/// Sections that make one table a stage.
+const BY_STAGE: [&str; 4] = ["triage_kernels", "triage_overlap", "triage_fuse", "triage_catalog"];
+
+/// The column that tells the stage, and what parts section and stage in the id of a stage's table: `triage_kernels@decode`.
+const STAGE: (&str, char) = ("stage", '@');
+
+/// The section of a table and the stage that it is of; `None`: of all.
+fn split_stage(table: &str) -> (&str, Option<&str>) {
+    match table.split_once(STAGE.1) {
+        Some((section, stage)) if BY_STAGE.contains(&section) => (section, Some(stage)),
+        _ => (table, None),
+    }
+}
+
+/// The stages that rows of these runs have in a section, in the order of stages.
+fn stages<'a>(section: &str, runs: impl Iterator<Item = &'a Run>) -> Vec<&'a str> {
+    let mut stages: Vec<&str> = Vec::new();
+    for run in runs {
+        let Some(section) = run.sections.get(section) else { continue };
+        for row in &section.rows {
+            match row.get(STAGE.0) {
+                Some(Value::Text(stage)) if !stages.contains(&stage.as_str()) => stages.push(stage),
+                _ => {}
+            }
+        }
+    }
+    stages.order_by_key(|stage| Stage::ALL.iter().position(|known| known.label() == *stage).unwrap_or(usize::MAX));
+    stages
 }
 
 /// The ids of all tables that a report can have.
@@ -76,9 +108,37 @@ pub fn groups(report: &Report) -> Vec<Group> {
     groups
 }
 
+/// Like [`groups`], with one table a stage where a section has stages.
+pub fn groups_by_stage(report: &Report) -> Vec<Group> {
+    let mut groups = groups(report);
+    for group in &mut groups {
+        for id in std::mem::take(&mut group.tables) {
+            let stages = if BY_STAGE.contains(&id.as_str()) { stages(&id, report.runs.iter()) } else { Vec::new() };
+            for stage in &stages {
+                group.tables.push([&id, "@", stage].concat());
+            }
+            if stages.is_empty() {
+                group.tables.push(id);
+            }
+        }
+    }
+    groups
+}
+
+/// The tables of one group.
+pub fn tables_of(report: &Report, group: &str) -> Vec<Table> {
+    let mut tables = Vec::new();
+    for group in groups_by_stage(report).iter().filter(|known| known.id == group) {
+        for id in &group.tables {
+            tables.extend(find_table(report, id, None));
+        }
+    }
+    tables
+}
+
 /// All tables of a report: what costs most, where the time went, then the sections that explain it, group by group.
 pub fn all_tables(report: &Report) -> Vec<Table> {
-    let mut ids: Vec<String> = groups(report).into_iter().flat_map(|group| group.tables).collect();
+    let mut ids: Vec<String> = groups_by_stage(report).into_iter().flat_map(|group| group.tables).collect();
     ids.order_by_key(|id| (id != "critical_path", !is_fixed(id)));
     ids.iter().filter_map(|id| find_table(report, id, None)).collect()
 }
@@ -86,6 +146,7 @@ pub fn all_tables(report: &Report) -> Vec<Table> {
 /// The section of this table in these runs; none of them has it: `None`.
 pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
     let name = section_name(id);
+    let (_, stage) = split_stage(id);
     let having: Vec<(&str, &Section)> =
         runs.iter().filter_map(|(label, run)| Some((*label, run.sections.get(name)?))).collect();
     let (_, first) = having.iter().find(|(_, section)| section.missing.is_none()).or(having.first())?;
@@ -99,7 +160,7 @@ pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
             [Cell::Text((*label).to_owned())].into_iter().chain(cells).collect::<Vec<Cell>>()
         }));
     }
-    Some(Table {
+    let table = Table {
         id: id.to_owned(),
         title: first.title.clone(),
         note: note(&having),
@@ -108,7 +169,25 @@ pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
         columns,
         rows,
         totals: None,
-    })
+    };
+    match stage {
+        Some(stage) => {
+            let first = stages(name, runs.iter().map(|(_, run)| *run)).first() == Some(&stage);
+            of_stage(table, stage, first)
+        }
+        None => Some(table),
+    }
+}
+
+/// The rows of one stage, if there are any. What is said of all of them is said by the first.
+fn of_stage(mut table: Table, stage: &str, first: bool) -> Option<Table> {
+    table.title = format!("{}: {stage}", table.title);
+    if !first {
+        (table.note, table.figures, table.gaps) = (String::new(), Vec::new(), Vec::new());
+    }
+    let at = table.columns.iter().position(|column| column.key == STAGE.0);
+    table.rows.retain(|row| matches!(at.and_then(|at| row.get(at)), Some(Cell::Text(text)) if text == stage));
+    (!table.rows.is_empty()).then(|| table.without(STAGE.0))
 }
 
 /// The columns of all these sections, without those that say the same in another unit.
@@ -200,6 +279,7 @@ fn kind(key: &str, values: &[&Value]) -> Kind {
         return match key {
             "category" => Kind::Category,
             name if words.iter().any(|word| word == name) => Kind::Kernel,
+            "python_location" | "python_scope" | "source_location" => Kind::Place,
             _ => Kind::Text,
         };
     }
@@ -267,7 +347,7 @@ pub(super) fn title(key: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::csv;
-    use crate::report::format::{figure, headings, shown};
+    use crate::report::format::{exact, figure, headings, shown};
     use crate::session::{self, Choices};
     use crate::trace::{Format, TraceBuilder};
 
@@ -393,6 +473,28 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all, "one place each");
+    }
+
+    #[test]
+    fn a_section_of_several_stages_is_a_table_a_stage_with_every_row_once() {
+        let mut section = Section::new("Kernels", "ops", &["stage", "kernel_name", "duration_ns"]).limit("An estimate");
+        for (stage, name, ns) in
+            [("decode", "a", 5_i64), ("extend/prefill", "b", 7), ("decode", "c", 9), ("odd@", "d", 1)]
+        {
+            section.row([stage.into(), name.into(), ns.into()]);
+        }
+        let report = Report::new(vec![run("r", "triage_kernels", section)]);
+        let tables: Vec<Table> =
+            all_tables(&report).into_iter().filter(|table| table.id.starts_with("triage_kernels")).collect();
+        let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
+        assert_eq!(titles, ["Kernels: extend/prefill", "Kernels: decode", "Kernels: odd@"]);
+        let names = |table: &Table| table.rows.iter().map(|row| exact(&row[1])).collect::<Vec<String>>();
+        assert_eq!(tables.iter().map(names).collect::<Vec<_>>(), [vec!["b"], vec!["a", "c"], vec!["d"]]);
+        assert!(tables.iter().all(|table| table.columns.iter().all(|column| column.key != "stage")));
+        let notes: Vec<bool> = tables.iter().map(|table| table.note.contains("An estimate.")).collect();
+        assert_eq!(notes, [true, false, false], "said once");
+        let whole = find_table(&report, "triage_kernels", None).unwrap();
+        assert_eq!((whole.rows.len(), whole.columns[1].key.as_str()), (4, "stage"), "one file for a machine");
     }
 
     #[test]

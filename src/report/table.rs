@@ -13,6 +13,8 @@ pub enum Kind {
     Kernel,
     /// A category: drawn with its swatch.
     Category,
+    /// Places in the code, one a line.
+    Place,
     /// A whole number.
     Count,
     /// Nanoseconds; people see one of ns, us, ms, s, chosen for the column.
@@ -30,7 +32,7 @@ pub enum Kind {
 impl Kind {
     /// Do its cells hold numbers, to be aligned and sorted as such?
     pub fn is_number(self) -> bool {
-        !matches!(self, Self::Text | Self::Kernel | Self::Category)
+        !matches!(self, Self::Text | Self::Kernel | Self::Category | Self::Place)
     }
 }
 

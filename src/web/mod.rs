@@ -4,6 +4,8 @@
 
 #[cfg(feature = "sqlite")]
 mod database;
+#[cfg(feature = "triage")]
+mod triage;
 mod view;
 
 #[cfg(feature = "sqlite")]
@@ -11,10 +13,11 @@ pub use database::read_database;
 
 use crate::analysis::original;
 use crate::input::Importer;
-use crate::report::{self, Report, Request, bars, chart, csv, legend, markdown, palette};
+use crate::report::{self, Report, Request, bars, chart, csv, legend, markdown, markdown_group, palette};
 #[cfg(not(feature = "sqlite"))]
 use crate::rules::names;
 use crate::session::{self, Choices, Opened, RuleFile};
+use crate::trace::Format;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
@@ -122,13 +125,19 @@ impl Imported {
         names::learn(self.mangled(), readable);
     }
 
-    /// `trace`, `report`, `rules` or `phases`.
+    /// Can the module `gpuprism_triage` say more of this trace? It can of torch.profiler's.
+    pub fn can_triage(&self) -> bool {
+        matches!(&self.opened, Opened::Trace(trace) if trace.format == Format::TorchProfiler)
+    }
+
+    /// `trace`, `report`, `rules`, `phases` or `server`.
     pub fn kind(&self) -> String {
         match &self.opened {
             Opened::Trace(_) => "trace",
             Opened::Report(_) => "report",
             Opened::Rules(_) => "rules",
             Opened::Phases(_) => "phases",
+            Opened::Server(_) => "server",
         }
         .to_owned()
     }
@@ -142,17 +151,16 @@ impl Imported {
         match &self.opened {
             Opened::Trace(trace) => Ok(Report::new(vec![session::run(trace, &choices).map_err(thrown)?]).json()),
             Opened::Report(report) => Ok(report.json()),
-            Opened::Rules(_) => Err(thrown("a rule file holds no trace")),
-            Opened::Phases(_) => Err(thrown("a phase map holds no trace")),
+            Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => Err(thrown("the file holds no trace")),
         }
     }
 
-    /// The text of a rule file or report; empty for a trace.
+    /// The text of a report or of a file that tells how to count; empty for a trace.
     pub fn text(&self) -> String {
         match &self.opened {
             Opened::Trace(_) => String::new(),
             Opened::Report(report) => report.json(),
-            Opened::Rules(text) | Opened::Phases(text) => text.clone(),
+            Opened::Rules(text) | Opened::Phases(text) | Opened::Server(text) => text.clone(),
         }
     }
 }
@@ -215,14 +223,16 @@ impl Reports {
         to_js(&view::table(&self.report, &request))
     }
 
-    /// The text of a file to save: the same bytes that the command line prints.
+    /// The text of a file to save: the same bytes that the command line prints. `table` is the table of a CSV; of Markdown
+    /// it is a group of tables, or empty for the whole report.
     ///
     /// # Errors
     /// An unknown format or table.
     pub fn export(&self, format: &str, table: &str) -> Thrown<String> {
         match format {
             "json" => Ok(self.report.json()),
-            "markdown" => Ok(markdown(&self.report)),
+            "markdown" if table.is_empty() => Ok(markdown(&self.report)),
+            "markdown" => Ok(markdown_group(&self.report, table)),
             "html" => Ok(report::html_page(&self.report, "gpuprism report")),
             "csv" => report::table(&self.report, table, None)
                 .map(|table| csv(&table))

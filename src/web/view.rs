@@ -2,9 +2,9 @@
 
 use crate::report::format::figure;
 use crate::report::format::{Shown, grouped, headings, shown, shown_totals};
-use crate::report::table::{Figure, Gap, Kind, Table};
+use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
-    Finding, Report, Request, arrange, facts, findings, groups, is_fixed, legend, palette, severity,
+    Finding, Report, Request, arrange, facts, findings, groups_by_stage, is_fixed, legend, palette, severity,
     table as find_table, verdict,
 };
 use serde::Serialize;
@@ -69,7 +69,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
             })
             .collect(),
     });
-    let tabs = groups(report).into_iter().map(|group| {
+    let tabs = groups_by_stage(report).into_iter().map(|group| {
         let first = group.tables.first().and_then(|id| find_table(report, id, None));
         let rows = first.filter(|table| table.gaps.is_empty()).map(|table| grouped(table.rows.len() as u64));
         TabView { id: group.id, title: group.title, rows: rows.unwrap_or_default(), tables: group.tables }
@@ -150,6 +150,13 @@ pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
     let cells = |row: Vec<Shown>| {
         row.into_iter().zip(&table.columns).map(|(cell, column)| cell_view(cell, column.kind)).collect()
     };
+    let mut rows: Vec<Vec<CellView>> = shown(&table).into_iter().map(cells).collect();
+    // On the page a list has a line for each item.
+    for (view, cell) in rows.iter_mut().flatten().zip(table.rows.iter().flatten()) {
+        if let Cell::Text(text) = cell {
+            view.text.clone_from(text);
+        }
+    }
     Some(TableView {
         id: table.id.clone(),
         title: table.title.clone(),
@@ -159,7 +166,7 @@ pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
         grid: all > 0 || is_fixed(&table.id),
         shown: shown_rows,
         columns: columns(&table, request),
-        rows: shown(&table).into_iter().map(cells).collect(),
+        rows,
         totals: shown_totals(&table).map(cells),
     })
 }

@@ -32,6 +32,13 @@ pub const MODULES: &[Module] = &[
         reads_bytes: true,
     },
     Module {
+        package: "gpuprism",
+        stem: "gpuprism_triage",
+        features: &["triage"],
+        first_load: false,
+        reads_bytes: true,
+    },
+    Module {
         package: "gpuprism-demangle",
         stem: "gpuprism_demangle",
         features: &["module"],

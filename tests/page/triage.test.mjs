@@ -1,0 +1,262 @@
+// Promises: a torch trace, and no other file, has the tab of the triage; what it takes is fetched when the tab is opened and
+// not before; what it shows is what the command line says; kernels and places act; names stay text.
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let server;
+let browser;
+before(async () => {
+  server = await h.servePage();
+  browser = await h.launch();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+const HOSTILE = '<img src=x onerror=alert(1)>';
+
+/** A torch trace of two steps, a prefill and a decode, whose kernels are launched by ops under Python frames. */
+function coded(name, { kernel = 'void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16>(Params)', file = 'python/sglang/srt/models/qwen3.py' } = {}) {
+  const host = (cat, text, ts, dur, args) => ({ ph: 'X', cat, name: text, pid: 1, tid: 1, ts, dur, args });
+  const launch = (ts, id, text, dur) => [
+    host('cpu_op', 'aten::mm', ts, 8, { 'External id': id }),
+    host('cuda_runtime', 'cudaLaunchKernel', ts + 1, 4, { correlation: id, 'External id': id }),
+    { ph: 'X', cat: 'kernel', name: text, pid: 0, tid: 7, ts: ts + 10, dur, args: { device: 0, stream: 7, correlation: id, 'External id': id } },
+  ];
+  const step = (text, ts, id) => [
+    host('user_annotation', text, ts, 90, {}),
+    host('python_function', `${file}(310): forward`, ts + 1, 60, { 'Python id': id, 'Python parent id': 0 }),
+    ...launch(ts + 2, id, kernel, 20),
+    ...launch(ts + 32, id + 1, 'void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*, int)', 5),
+  ];
+  const traceEvents = [...step('step[EXTEND bs=1 toks=128]', 0, 1), ...step('step[DECODE bs=16]', 100, 3)];
+  return { name, body: Buffer.from(JSON.stringify({ schemaVersion: 1, traceEvents })) };
+}
+
+const fetched = (pattern) => server.requests.filter((path) => pattern.test(path)).length;
+
+async function openTriage(page) {
+  await page.locator('#tab-triage').click();
+  await triaged(page);
+}
+
+const triaged = (page) => page.waitForFunction(() => document.querySelector('.block[data-table^=triage_]')
+  && !document.querySelector('.triage-run.reading') && document.querySelector('#results[aria-busy=false]'), null, { timeout: 60_000 });
+
+const report = async (page) => JSON.parse((await h.exported(page, 'json')).body);
+
+test('the tab is there for a torch trace, second in line, and for no other file', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, coded('run.json'));
+  await h.settled(page);
+  assert.deepEqual((await page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id))).slice(0, 2), ['tab-kernels', 'tab-triage']);
+  await h.clear(page);
+  const csv = 'Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MBps),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n1000,500,1,1,1,1,32,1,1,16,0,0,,,,,NVIDIA H100 (0),1,,7,k\n';
+  await h.drop(page, { name: 'run.csv', body: Buffer.from(csv) });
+  await h.settled(page);
+  assert.equal(await page.locator('#tab-triage').count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the module is fetched when the tab is opened and not before, and nothing else leaves for the network', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  server.requests.length = 0;
+  const asked = [];
+  page.on('request', (request) => asked.push([request.method(), request.url()]));
+  await h.drop(page, coded('run.json'));
+  await h.settled(page);
+  assert.equal(fetched(/triage/), 0);
+  await openTriage(page);
+  assert.deepEqual(server.requests.filter((path) => /triage/.test(path)).sort(), ['/pkg/gpuprism_triage.js', '/pkg/gpuprism_triage_bg.wasm', '/triage-worker.js', '/triage.js']);
+  for (const [method, url] of asked) assert.ok(method === 'GET' && (url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`)), `${method} ${url}`);
+  for (const worker of page.workers()) assert.match(worker.url(), /^blob:/);
+  assert.equal(page.workers().length, 2, 'the reader without code has ended');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+/** What the command line says of a file; null where this build has no such command. */
+async function native(file, ...more) {
+  const { status, stdout, stderr } = await h.commandLine(['triage', '--input', file.name, '--format', 'json'], [file, ...more]);
+  if (status === 2 && stderr.includes('unrecognized subcommand')) return null;
+  assert.equal(status, 0, stderr);
+  return stdout.toString();
+}
+
+/** The page's whole report with the triage is the command line's, and without its sections that of `report`. */
+async function assertSameReport(t, page, file) {
+  const { body } = await h.exported(page, 'json');
+  const wanted = await native(file);
+  if (wanted) assert.equal(body.toString(), wanted);
+  else t.diagnostic('no `gpuprism triage` in this build: compared with `gpuprism report` alone');
+  const mine = JSON.parse(body);
+  const triage = Object.keys(mine.runs[0].sections).filter((name) => name.startsWith('triage_'));
+  assert.deepEqual(triage, ['triage_catalog', 'triage_fuse', 'triage_kernels', 'triage_overlap', 'triage_steps', 'triage_summary']);
+  triage.forEach((name) => delete mine.runs[0].sections[name]);
+  assert.deepEqual(mine, JSON.parse(await h.jsonReport(file)));
+}
+
+test('real and generated traces: the report with the triage is the command line\'s, byte for byte', async (t) => {
+  const names = ['sglang_qwen3_30b_b300_decode.trace.json.gz', 'vllm_mi300_decode_full_graph.trace.json.gz', 'vllm_b200_eager_prefill.trace.json.gz'];
+  const real = names.filter((name) => existsSync(join(h.traces, name)));
+  if (real.length === 0) t.diagnostic(`skipped: no traces in ${h.traces}`);
+  const files = [coded('run.json'), ...await Promise.all(real.map(async (name) => ({ name, body: await readFile(join(h.traces, name)) })))];
+  for (const file of files) {
+    await t.test(file.name, async (t) => {
+      const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
+      await h.drop(page, file);
+      await triaged(page);
+      await assertSameReport(t, page, file);
+      assert.deepEqual(faults, []);
+      await close();
+    });
+  }
+});
+
+test('what is chosen later keeps the triage, and the tab comes back with the address', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, coded('run.json'));
+  await h.settled(page);
+  await openTriage(page);
+  assert.match(page.url(), /tab=triage/);
+  await page.locator('[name=attribution]').selectOption('fair');
+  await h.drop(page, { name: 'mine.json', body: Buffer.from(JSON.stringify({ gpuprism: { default: { rms: 'my_norm' } } })) });
+  await page.locator('#legend button', { hasText: 'my_norm' }).waitFor();
+  await triaged(page);
+  const [run] = (await report(page)).runs;
+  assert.equal(run.attribution, 'fair');
+  assert.ok(run.categories.some(({ category }) => category === 'my_norm'));
+  assert.ok(run.sections.triage_kernels);
+  await page.reload();
+  await page.locator('html[data-simd]').waitFor({ state: 'attached' });
+  await h.drop(page, coded('run.json'));
+  await triaged(page);
+  assert.equal(await page.locator('#tab-triage').getAttribute('aria-selected'), 'true');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('server arguments are an aid: a chip, no run', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
+  await h.drop(page, coded('run.json'), { name: 'server_args.json', body: Buffer.from('{"model_path": "Qwen/Qwen3-8B", "tp_size": 2}') });
+  await page.locator('.chip.rules', { hasText: 'server_args.json' }).waitFor();
+  await triaged(page);
+  assert.equal((await report(page)).runs.length, 1);
+  await h.drop(page, { name: 'server_args.json', body: Buffer.from('[1]') });
+  await page.locator('.card.error .message').waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('of several torch traces one can tell the places in the code of another', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
+  await h.drop(page, coded('graph.json'), coded('eager.json'));
+  await page.waitForFunction(() => document.querySelectorAll('.triage-run select').length === 2);
+  await triaged(page);
+  const choice = page.locator('.triage-run', { hasText: 'graph.json' }).first().locator('select');
+  assert.deepEqual(await choice.locator('option').allTextContents(), ['this trace', 'eager.json']);
+  await choice.selectOption({ label: 'eager.json' });
+  await page.waitForFunction(() => document.querySelectorAll('.triage-run select').length === 2);
+  await triaged(page);
+  assert.equal(await page.locator('.triage-run select').first().locator('option:checked').textContent(), 'eager.json');
+  await page.locator('.chip', { hasText: 'eager.json' }).locator('button').click();
+  await page.waitForFunction(() => document.querySelectorAll('.triage-run').length === 0);
+  await triaged(page);
+  assert.equal((await report(page)).runs.length, 1);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+/** A report of the command line, with a triage put into it by hand. */
+async function byHand(kernel = 'void vllm::rms_norm_kernel<c10::BFloat16>') {
+  const text = JSON.parse(await h.jsonReport(h.kineto('server.json', h.SERVER_OPS)));
+  const section = (title, rows) => ({ title, derived_from: '', limits: [], missing: null, summary: {}, rows_in_all: rows.length, columns: Object.keys(rows[0]), rows });
+  const row = (stage, name, ns) => ({ stage, kernel_name: name, category: 'norm', duration_ns: ns, share_pct: 12.5, python_location: 'python/sglang/srt/models/qwen3.py:310 forward\npython/sglang/srt/layers/norm.py:7 call' });
+  text.runs[0].sections = {
+    triage_summary: section('Triage', [{ stage: 'decode', launches: 2, dominated_by: HOSTILE }]),
+    triage_kernels: section('Kernel table', [row('decode', kernel, 1350), row('extend/prefill', HOSTILE, 9500)]),
+    triage_fuse: section('Fuse patterns', [{ stage: 'decode', pattern: 'p', evidence: `one\ntwo ${HOSTILE}` }]),
+  };
+  return { name: 'triage.json', body: Buffer.from(JSON.stringify(text)) };
+}
+
+async function openByHand() {
+  const opening = await h.openPage(browser, server.origin, '#tab=triage');
+  await opening.page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.origin });
+  await h.drop(opening.page, await byHand());
+  await h.settled(opening.page);
+  await opening.page.locator('#triage').waitFor();
+  return opening;
+}
+
+const clipboard = (page) => page.evaluate(() => navigator.clipboard.readText());
+
+test('a table a stage, in the order of stages, with lists an item a line and hostile names as text', async () => {
+  const { page, faults, close } = await openByHand();
+  assert.deepEqual(await page.locator('.block h2').allTextContents(), ['Triage', 'Kernel table: extend/prefill', 'Kernel table: decode', 'Fuse patterns: decode']);
+  const decode = page.locator('.block[data-table="triage_kernels@decode"]');
+  assert.equal(await decode.locator('tbody tr').count(), 1);
+  assert.deepEqual(await decode.locator('button.place').allTextContents(), ['python/sglang/srt/models/qwen3.py:310 forward', 'python/sglang/srt/layers/norm.py:7 call']);
+  const evidence = page.locator('.block[data-table="triage_fuse@decode"] td').nth(1);
+  assert.deepEqual((await evidence.innerText()).split('\n'), ['one', `two ${HOSTILE}`]);
+  assert.equal(await page.locator('#results img').count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a place in the code is copied as path and line', async () => {
+  const { page, faults, close } = await openByHand();
+  await page.locator('button.place').first().click();
+  await page.waitForFunction(() => document.querySelector('button.place').dataset.said === 'Copied');
+  assert.equal(await clipboard(page), 'python/sglang/srt/models/qwen3.py:310');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a kernel of the triage leads to its row among all kernels, and Back leads back', async () => {
+  const { page, faults, close } = await openByHand();
+  await page.locator('.block[data-table="triage_kernels@decode"] button.kernel').click();
+  await page.waitForFunction(() => document.querySelector('#tab-kernels').getAttribute('aria-selected') === 'true' && document.querySelectorAll('.of-kernels tbody tr').length === 1);
+  assert.match((await h.readTable(page)).rows[0].name, /rms_norm/);
+  await page.goBack();
+  await page.locator('.block[data-table="triage_kernels@decode"]').waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('one click copies the whole triage as Markdown', async () => {
+  const { page, faults, close } = await openByHand();
+  await page.locator('#triage button', { hasText: 'Copy triage as Markdown' }).click();
+  await page.locator('#triage button', { hasText: 'Copied' }).waitFor();
+  const text = await clipboard(page);
+  assert.deepEqual(text.match(/^## .*/gm), ['## Triage', '## Kernel table: extend/prefill', '## Kernel table: decode', '## Fuse patterns: decode']);
+  assert.ok(text.includes('qwen3.py:310') && text.includes('1.35') && !text.includes('<img'), text);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a triage that cannot be loaded says so in its tab and hands over the command; the rest stands', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  await page.route('**/gpuprism_triage_bg.wasm', (route) => route.fulfill({ status: 503 }));
+  await h.drop(page, coded('run.json'));
+  await h.settled(page);
+  await page.locator('#tab-triage').click();
+  const card = page.locator('#triage .card.error');
+  await card.waitFor();
+  assert.match(await card.textContent(), /gpuprism triage --input run\.json/);
+  await page.locator('#tab-kernels').click();
+  await page.locator('.of-kernels').waitFor();
+  await page.unroute('**/gpuprism_triage_bg.wasm');
+  await page.locator('#tab-triage').click();
+  await card.locator('button', { hasText: 'Try again' }).click();
+  await triaged(page);
+  assert.equal(await card.count(), 0);
+  await close();
+});
