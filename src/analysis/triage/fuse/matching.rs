@@ -89,13 +89,15 @@ impl Classes {
         let of_names: Vec<Bits> = (0..view.trace.names.len()).map(|id| name_bits(view, sought, id)).collect();
         let of_sites: Vec<Bits> = view.sites.sites.iter().map(|site| site_bits(Some(site), sought)).collect();
         let nowhere = site_bits(None, sought);
-        let mut found = Self { of_op: Vec::with_capacity(view.trace.gpu_ops.len()), classes: Vec::new(), active: Vec::new() };
+        let mut found =
+            Self { of_op: Vec::with_capacity(view.trace.gpu_ops.len()), classes: Vec::new(), active: Vec::new() };
         let mut known: HashMap<(NameId, u32), u32, RandomState> = HashMap::default();
         for (at, op) in view.trace.gpu_ops.iter().enumerate() {
             let site = view.sites.of_op.get(at).copied().unwrap_or(u32::MAX);
             let class = *known.entry((op.name, site)).or_insert_with(|| {
                 let name = of_names.get(op.name.0 as usize).map_or(&[] as &[u64], Vec::as_slice);
-                let bits: Bits = name.iter().zip(of_sites.get(site as usize).unwrap_or(&nowhere)).map(|(a, b)| a & b).collect();
+                let bits: Bits =
+                    name.iter().zip(of_sites.get(site as usize).unwrap_or(&nowhere)).map(|(a, b)| a & b).collect();
                 found.add(&bits, op.kind, sought)
             });
             found.of_op.push(class);
@@ -367,7 +369,8 @@ impl<'a> Rows<'a> {
         let total = self.totals.get(&finding.stage).copied().unwrap_or(0);
         let share = |part: i64| if total > 0 { 100.0 * part as f64 / total as f64 } else { 0.0 };
         let evidence = parts.iter().take(EVIDENCE);
-        let evidence = evidence.filter_map(|(row, part)| Some(format!("{} ({:.1}%)", self.rows.get(*row)?.name, share(*part))));
+        let evidence =
+            evidence.filter_map(|(row, part)| Some(format!("{} ({:.1}%)", self.rows.get(*row)?.name, share(*part))));
         Some(Fusion {
             stage: finding.stage,
             pattern: patterns.get(finding.pattern)?.id.clone(),

@@ -194,7 +194,8 @@ const FILLER: &str = "filler";
 impl Sought {
     /// Of the patterns, those for which `active` and `split` hold.
     pub(super) fn new(all: &Patterns, active: &dyn Fn(&Pattern) -> bool, split: &dyn Fn(&Pattern) -> bool) -> Self {
-        let mut sought = Self { tests: Vec::new(), kinds: Vec::new(), filler: 0, active: Vec::new(), chains: Vec::new() };
+        let mut sought =
+            Self { tests: Vec::new(), kinds: Vec::new(), filler: 0, active: Vec::new(), chains: Vec::new() };
         for (place, (name, needles)) in all.kinds.iter().enumerate() {
             let first = sought.tests.len();
             sought.tests.extend(needles.iter().map(Test::new));
@@ -242,8 +243,8 @@ mod tests {
 
     /// Words so short or common that they say nothing of a kernel by themselves.
     const RISKY: [&str; 28] = [
-        "ada", "add", "cat", "fmha", "fp4", "fp8", "gate", "gelu", "gemm", "k_pe", "kv", "mla", "moe", "mul", "mxfp", "pack",
-        "rope", "sfc", "silu", "tanh", "top_k", "top_p", "topk", "topp", "v", "wk", "quant", "cache",
+        "ada", "add", "cat", "fmha", "fp4", "fp8", "gate", "gelu", "gemm", "k_pe", "kv", "mla", "moe", "mul", "mxfp",
+        "pack", "rope", "sfc", "silu", "tanh", "top_k", "top_p", "topk", "topp", "v", "wk", "quant", "cache",
     ];
 
     fn patterns() -> Patterns {
