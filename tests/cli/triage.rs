@@ -285,6 +285,8 @@ fn wrong_combinations_are_usage_errors_of_one_sentence() {
         (&["work.json", "--mapping-input", "work.json", "--formal-input", "work.json"], "stand alone"),
         (&["--input", "work.json", "--formal-input", "work.json"], "stand alone"),
         (&["work.json", "--framework", "caffe"], "no such framework"),
+        (&["work.json", "--model-shape", "32,32"], "32,32,128"),
+        (&["work.json", "--model-shape", "32,0,128"], "32,32,128"),
         (&["work.json", "--min-share", "101"], "from 0 to 100"),
         (&["work.json", "--min-share", "NaN"], "from 0 to 100"),
         (&["work.json", "--table", "triage_fuse"], "goes with --format csv"),
