@@ -59,8 +59,15 @@ fn read(path: &Path) -> Trace {
 
 fn table(trace: &Trace) -> Section {
     let (server, options) = (ServerArgs::default(), Options::default());
-    let request =
-        Request { trace, file_stage: Stage::All, mapping: &[], server: &server, framework: None, options: &options };
+    let request = Request {
+        trace,
+        path: "",
+        file_stage: Stage::All,
+        mapping: &[],
+        server: &server,
+        framework: None,
+        options: &options,
+    };
     triage(&request).remove("triage_overlap").unwrap()
 }
 

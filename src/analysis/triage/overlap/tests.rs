@@ -54,7 +54,8 @@ impl Small {
 
 fn with_view<R>(trace: &Trace, mapping: &[&Trace], options: &Options, ask: impl FnOnce(View) -> R) -> R {
     let server = ServerArgs::default();
-    let request = Request { trace, file_stage: Stage::All, mapping, server: &server, framework: None, options };
+    let request =
+        Request { trace, path: "", file_stage: Stage::All, mapping, server: &server, framework: None, options };
     ask(View::new(&request))
 }
 
