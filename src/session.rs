@@ -2,6 +2,7 @@
 
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
+use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, analyze, original};
 use crate::input::{Imported, SERIES_HEAD, folder};
@@ -196,12 +197,12 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     Ok(run)
 }
 
-/// Triages one trace: an ordinary run whose sections are the tables of the triage.
+/// Triages one trace: an ordinary run with the tables of the triage among its sections.
 ///
 /// # Errors
 /// Those of [`run`].
 pub fn triage(request: &triage::Request, choices: &Choices) -> Result<Run> {
-    let mut run = run(request.trace, &Choices { without_sections: true, ..choices.clone() })?;
+    let mut run = run(request.trace, choices)?;
     run.sections.extend(triage::triage(request));
     if let Some(summary) = run.sections.get_mut("triage_summary") {
         say_mapping(summary, request.mapping);
@@ -216,21 +217,9 @@ fn say_mapping(summary: &mut Section, mapping: &[&Trace]) {
     }
 }
 
-/// The stage that a path tells: the nearest part first, and of a part its last word.
-pub fn file_stage(path: &str) -> Stage {
-    let parts = path.rsplit('/').take(6);
-    let mut words = parts.flat_map(|part| part.rsplit(['-', '_', '.']));
-    let stage = words.find_map(|word| match word.to_ascii_lowercase().as_str() {
-        "extend" | "prefill" => Some(Stage::Prefill),
-        "decode" => Some(Stage::Decode),
-        _ => None,
-    });
-    stage.unwrap_or(Stage::All)
-}
-
 /// A file of a folder, with the stage that its path tells.
 pub fn folder_entry(path: &str, bytes: u64, modified: i64) -> folder::Entry {
-    folder::Entry { path: path.to_owned(), bytes, modified, stage: stage_place(file_stage(path)) }
+    folder::Entry { path: path.to_owned(), bytes, modified, stage: stage_place(stage_of_path(path)) }
 }
 
 /// A stage as [`folder::Entry`] has it.

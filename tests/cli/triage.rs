@@ -30,8 +30,8 @@ fn write_work(folder: &Path, name: &str) {
         "/x/sglang/python/sglang/srt/layers/linear.py(10): apply",
         "/x/sglang/python/sglang/srt/layers/norm.py(20): forward",
     ];
-    let mut events = launched(1, 100, "nvjet_tst_64x8", "aten::mm", frames[0], 75);
-    events.extend(launched(2, 200, "rms_norm_kernel", "aten::rms_norm", frames[1], 25));
+    let mut events = launched(1, 100, "nvjet_tst_64x8", "aten::mm", frames[0], 750);
+    events.extend(launched(2, 1000, "rms_norm_kernel", "aten::rms_norm", frames[1], 250));
     std::fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
     write_events(folder, name, &events);
 }
@@ -118,6 +118,17 @@ fn the_text_begins_as_the_original_s_and_has_its_tables_with_its_columns() {
     assert_eq!(lines[..2], ["Triage View", "Mode: single-trace"]);
     assert!(lines[2].starts_with("Framework: ") && lines[3] == "Input traces: work.json", "{text}");
     assert_original_tables(&text);
+    // 750 of 1000 us, and 250.
+    for row in [
+        "| nvjet_tst_64x8 | gemm | 0.75 ms | 75.0% | 1 | python/sglang/srt/layers/linear.py:10 apply | aten::mm | exact |",
+        "| rms_norm_kernel | norm | 0.25 ms | 25.0% | 1 | python/sglang/srt/layers/norm.py:20 forward | aten::rms_norm | exact |",
+    ] {
+        assert!(lines.contains(&row), "{row}: {text}");
+    }
+    let barred = printed(&folder, ["triage", "work.json", "--min-share", "25.1"]);
+    assert!(barred.contains("| nvjet_tst_64x8 |") && !barred.contains("\n| rms_norm_kernel |"), "{barred}");
+    let limited = printed(&folder, ["triage", "work.json", "--kernel-table-limit", "1"]);
+    assert!(limited.contains("| nvjet_tst_64x8 |") && !limited.contains("\n| rms_norm_kernel |"), "{limited}");
     let marked = printed(&folder, ["triage", "--input", "work.json", "--format", "markdown"]);
     assert!(marked.starts_with("## Triage View\n\n- Mode: single-trace\n"), "{marked}");
     assert!(HEADS.iter().all(|(title, _)| marked.contains(&format!("\n## {title}\n"))), "{marked}");
@@ -271,7 +282,12 @@ fn csv_is_the_kernel_table_with_exact_numbers() {
     let csv = printed(&folder, ["triage", "work.json", "--format", "csv"]);
     let rows = csv_rows(&csv);
     assert_eq!(rows[0][..4], ["run", "stage", "kernel_name", "short_kernel_name"]);
-    assert!(rows[0].iter().any(|column| column == "duration_ns"), "{csv}");
+    let column = |name: &str| rows[0].iter().position(|column| column == name).unwrap();
+    assert_eq!(
+        (rows[1][column("kernel_name")].as_str(), rows[1][column("duration_ns")].as_str()),
+        ("nvjet_tst_64x8", "750000")
+    );
+    assert_eq!((rows[1][column("share_pct")].as_str(), rows.len()), ("75", 3));
 }
 
 #[test]
@@ -285,6 +301,8 @@ fn wrong_combinations_are_usage_errors_of_one_sentence() {
         (&["work.json", "--mapping-input", "work.json", "--formal-input", "work.json"], "stand alone"),
         (&["--input", "work.json", "--formal-input", "work.json"], "stand alone"),
         (&["work.json", "--framework", "caffe"], "no such framework"),
+        (&["work.json", "--model-shape", "32,32"], "32,32,128"),
+        (&["work.json", "--model-shape", "32,0,128"], "32,32,128"),
         (&["work.json", "--min-share", "101"], "from 0 to 100"),
         (&["work.json", "--min-share", "NaN"], "from 0 to 100"),
         (&["work.json", "--table", "triage_fuse"], "goes with --format csv"),

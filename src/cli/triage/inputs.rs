@@ -5,6 +5,7 @@
 
 use super::super::files;
 use crate::analysis::results::{Notice, Run, Severity};
+use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{Framework, Options, Request, ServerArgs, Stage};
 use crate::input::folder::{self, Aside, Chosen, Content, Entry, Selection};
 use crate::ordering::ByKey;
@@ -73,7 +74,7 @@ impl Source {
         };
         // The folders around may tell the stage where the names below do not.
         let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let around = session::stage_place(session::file_stage(&full.display().to_string()));
+        let around = session::stage_place(stage_of_path(&full.display().to_string()));
         entries.iter_mut().for_each(|entry| entry.stage = entry.stage.or(around));
         let is_file = !about.is_dir();
         Ok(Self { purpose, root: path.to_owned(), is_file, entries, known: Vec::new(), refused: Vec::new() })
@@ -291,7 +292,7 @@ impl<'a> Batch<'a> {
             framework: self.asked.framework,
             options: &self.asked.options,
         };
-        session::triage(&request, &Choices::default())
+        session::triage(&request, &Choices { without_sections: true, ..Choices::default() })
     }
 
     /// The mapping traces for a stage: its own and those of all stages, else all there are.

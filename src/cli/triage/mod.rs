@@ -4,6 +4,7 @@
 mod inputs;
 
 use super::{files, print, printable};
+use crate::analysis::triage::serving::ModelShape;
 use crate::analysis::triage::{Framework, Options, ServerArgs};
 use crate::report::{self, Report, csv, triage};
 use crate::session;
@@ -43,6 +44,9 @@ pub(super) struct Args {
     /// Rows with a smaller share of their stage are counted, not shown; in per cent.
     #[arg(long = "min-share", default_value_t = Options::default().min_share_pct, value_name = "PCT")]
     min_share: f64,
+    /// The model's layers with attention, query heads and width of a head, for the work of attention per step.
+    #[arg(long = "model-shape", value_name = "LAYERS,HEADS,HEAD_DIM")]
+    model_shape: Option<String>,
     /// What to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -80,14 +84,15 @@ fn asked(args: &Args) -> Result<Asked> {
     if !(0.0..=100.0).contains(&args.min_share) {
         return Err(Error::usage(format!("--min-share {}", args.min_share), "a share is a number from 0 to 100"));
     }
-    let limits = Options {
-        kernel_table_limit: args.kernel_table_limit,
-        overlap_table_limit: args.overlap_table_limit,
-        ..Options::default()
-    };
     Ok(Asked {
         framework: framework(&args.framework)?,
-        options: Options { min_share_pct: args.min_share, pid_substring: args.pid_substring.clone(), ..limits },
+        options: Options {
+            min_share_pct: args.min_share,
+            kernel_table_limit: args.kernel_table_limit,
+            overlap_table_limit: args.overlap_table_limit,
+            pid_substring: args.pid_substring.clone(),
+            model_shape: args.model_shape.as_deref().map(model_shape).transpose()?,
+        },
         server: args.server_args.as_ref().map(|path| server_args(path)).transpose()?,
     })
 }
@@ -97,18 +102,25 @@ fn server_args(path: &std::path::Path) -> Result<ServerArgs> {
 }
 
 fn framework(name: &str) -> Result<Option<Framework>> {
-    Ok(Some(match name.to_ascii_lowercase().replace('_', "-").as_str() {
-        "auto" => return Ok(None),
-        "sglang" | "sgl" => Framework::Sglang,
-        "vllm" => Framework::Vllm,
-        "trtllm" | "trt" | "tllm" | "tensorrt-llm" | "tensorrtllm" => Framework::TrtLlm,
-        "tokenspeed" | "token-speed" | "ts" => Framework::TokenSpeed,
-        "pytorch" | "torch" | "plain" => Framework::Plain,
-        _ => {
-            let why = "no such framework; there are auto, sglang, vllm, trtllm, tokenspeed and pytorch";
-            return Err(Error::usage(format!("--framework {name}"), why));
+    if name.eq_ignore_ascii_case("auto") {
+        return Ok(None);
+    }
+    let why = "no such framework; there are auto, sglang, vllm, trtllm, tokenspeed and pytorch";
+    Framework::parse(name).map(Some).ok_or_else(|| Error::usage(format!("--framework {name}"), why))
+}
+
+/// `LAYERS,HEADS,HEAD_DIM`.
+fn model_shape(text: &str) -> Result<ModelShape> {
+    let numbers: Option<Vec<u32>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
+    match numbers.as_deref() {
+        Some(&[layers, heads, head_dim]) if layers > 0 && heads > 0 && head_dim > 0 => {
+            Ok(ModelShape { layers, heads, head_dim })
         }
-    }))
+        _ => {
+            let why = "three whole numbers are needed, layers, query heads and the width of a head: 32,32,128";
+            Err(Error::usage(format!("--model-shape {text}"), why))
+        }
+    }
 }
 
 /// Traces alone, or a mapping and a formal one.

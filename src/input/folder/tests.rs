@@ -177,3 +177,60 @@ fn the_log_of_a_diffusers_run_is_known_by_its_words() {
     assert_eq!(diffusion(log), Some("Falling back to diffusers backend"));
     assert_eq!(diffusion("INFO Using the native backend, not diffusers\n"), None);
 }
+
+mod any_folder {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name() -> impl Strategy<Value = String> {
+        let part = prop::sample::select(vec![
+            "TP-0",
+            "TP-1",
+            "rank0",
+            "rank3",
+            "EXTEND",
+            "decode",
+            "merged",
+            "capture",
+            "async_llm",
+            "1757000000",
+            "1757000000.25",
+            "capture_traces",
+            "x",
+            "\u{1f600}",
+            "",
+        ]);
+        let end = prop::sample::select(vec![".json", ".trace.json.gz", ".txt", "/server_args.json", "/a.json"]);
+        (prop::collection::vec((part, prop::sample::select(vec!["-", "_", "/", "."])), 0..5), end).prop_map(
+            |(parts, end)| {
+                parts.into_iter().map(|(part, between)| format!("{part}{between}")).collect::<String>() + end
+            },
+        )
+    }
+
+    fn content() -> impl Strategy<Value = Content> {
+        prop::sample::select(vec![Content::Work, Content::Capture, Content::HostOnly, Content::NoTrace])
+    }
+
+    proptest! {
+        /// `chose_knowing` checks that every file is accounted for; here, that what is chosen hangs on names alone.
+        #[test]
+        fn every_file_has_its_place_and_the_order_of_files_does_not_matter(
+            names in prop::collection::btree_set(name(), 0..8),
+            known in prop::collection::vec((0_usize..8, content()), 0..6),
+        ) {
+            let paths: Vec<&str> = names.iter().map(String::as_str).collect();
+            let mut last = Vec::new();
+            for (at, content) in known {
+                if at < paths.len() && !last.iter().any(|(known, _)| *known == at) {
+                    last.push((at, content));
+                }
+            }
+            let forth = chose_knowing(&paths, &last);
+            let reversed: Vec<&str> = paths.iter().rev().copied().collect();
+            let last: Vec<(usize, Content)> = last.into_iter().map(|(at, content)| (paths.len() - 1 - at, content)).collect();
+            let back = chose_knowing(&reversed, &last);
+            prop_assert_eq!((forth.traces, forth.mapping), (back.traces, back.mapping));
+        }
+    }
+}

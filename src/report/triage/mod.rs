@@ -6,9 +6,9 @@
 
 mod tables;
 
-use super::format::{figure, headings, shown};
+use super::format::{Shown, figure, headings, shown};
 use super::markdown::escape;
-use super::table::{Figure, Table};
+use super::table::{Cell, Figure, Table};
 use super::words::notice_lines;
 use super::{Report, table};
 use crate::analysis::results::Run;
@@ -188,11 +188,9 @@ impl View<'_> {
         }
         let mut text = self.style.heading(if title.is_empty() { &table.title } else { title });
         let before = text.len();
-        for figure in table
-            .figures
-            .iter()
-            .filter(|figure| !["mode", "framework", "model", "mapping_traces"].contains(&figure.key.as_str()))
-        {
+        const ABOVE: [&str; 4] = ["mode", "framework", "model", "mapping_traces"];
+        let is_said = |figure: &&Figure| ABOVE.contains(&figure.key.as_str()) || figure.cell == Cell::Empty;
+        for figure in table.figures.iter().filter(|figure| !is_said(figure)) {
             text += &self.figure_line(figure);
         }
         for gap in &table.gaps {
@@ -219,8 +217,13 @@ impl View<'_> {
             .map(String::as_str)
             .zip(table.columns.iter().map(|column| column.kind.is_number()))
             .collect();
-        let rows = shown(table).into_iter().map(|row| {
-            let cells: Vec<String> = row.into_iter().map(|cell| cell.text).collect();
+        let rows = table.rows.iter().zip(shown(table)).map(|(row, shown)| {
+            let cell = |(cell, shown): (&Cell, Shown)| match cell {
+                // A list, an item a line.
+                Cell::Text(text) => text.clone(),
+                _ => shown.text,
+            };
+            let cells: Vec<String> = row.iter().zip(shown).map(cell).collect();
             self.style.row(&cells)
         });
         self.style.head(&columns) + &rows.collect::<String>()

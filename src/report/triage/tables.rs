@@ -80,13 +80,17 @@ fn kernel(row: &Record) -> Vec<String> {
 }
 
 fn overlap(row: &Record) -> Vec<String> {
-    let signal = format!(
-        "{}, share {}, excl {} / hid {}",
-        number(row, "duration_ns").map_or_else(String::new, |ns| format!("{:.1} us", ns / 1e3)),
-        percent(row, "share_pct"),
-        percent(row, "exclusive_pct"),
-        percent(row, "hidden_pct"),
-    );
+    let time = number(row, "duration_ns").map_or_else(String::new, |ns| format!("{:.1} us", ns / 1e3));
+    // Idle time is a part of the wall time alone.
+    let signal = match number(row, "share_pct") {
+        None => format!("{time}, wall share {}", percent(row, "wall_share_pct")),
+        Some(_) => format!(
+            "{time}, share {}, excl {} / hid {}",
+            percent(row, "share_pct"),
+            percent(row, "exclusive_pct"),
+            percent(row, "hidden_pct"),
+        ),
+    };
     vec![
         words(row, "priority"),
         words(row, "verdict"),
