@@ -296,7 +296,7 @@ impl RowSum {
 
     /// Sites of one location as one, the most telling first.
     fn row_sites(&self, view: &View, rules: &FrameRules) -> Vec<RowSite> {
-        let mut locations: Vec<(&str, Vec<(&Site, u64, i64)>)> = Vec::new();
+        let mut locations: Vec<(&str, Vec<SiteTally>)> = Vec::new();
         let unknown = Site::unknown();
         for &(site, launches, duration_ns) in &self.sites {
             let site = view.sites.sites.get(site as usize).unwrap_or(&unknown);
@@ -312,9 +312,12 @@ impl RowSum {
     }
 }
 
+/// A site with its ops and their time.
+type SiteTally<'a> = (&'a Site, u64, i64);
+
 /// What the sites of one location have in common: their most frequent stack, CPU op and way of being found, each counted
 /// for itself.
-fn row_site(sites: &[(&Site, u64, i64)]) -> RowSite {
+fn row_site(sites: &[SiteTally]) -> RowSite {
     let stack = most(sites, |site| (&site.stack, &site.display));
     let (stack, display) = stack.map(|(stack, display)| (stack.clone(), display.clone())).unwrap_or_default();
     RowSite {

@@ -27,8 +27,9 @@ const SLACK: Ns = Ns(1);
 /// Sweeps over all threads at once, in the order of time; each span is put on its thread's stack once and taken off once.
 /// The spans stand in the order of their starts, of equal starts the longer first.
 pub(super) fn sweep(spans: &Spans, threads: usize, probes: &[Probe]) -> Swept {
-    let mut swept =
-        Swept { enclosing: vec![NONE; spans.len()], innermost: vec![NONE; probes.len()], ..Swept::default() };
+    let mut swept = Swept::default();
+    swept.enclosing.resize(spans.len(), NONE);
+    swept.innermost.resize(probes.len(), NONE);
     let mut stacks: Vec<Vec<(u32, Ns)>> = vec![Vec::new(); threads];
     let probes_in_time = in_time(probes);
     let mut next_probes = probes_in_time.iter().copied().peekable();
