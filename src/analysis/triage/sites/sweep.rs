@@ -27,8 +27,8 @@ const SLACK: Ns = Ns(1);
 
 /// Sweeps over all threads at once, in the order of time; each span is put on its thread's stack once and taken off once.
 pub(super) fn sweep(spans: &Spans, threads: usize, probes: &[Probe]) -> Swept {
-    let mut swept =
-        Swept { enclosing: vec![NONE; spans.len()], innermost: vec![NONE; probes.len()], ..Swept::default() };
+    let mut swept = Swept::default();
+    (swept.enclosing, swept.innermost) = (vec![NONE; spans.len()], vec![NONE; probes.len()]);
     let mut stacks: Vec<Vec<(u32, Ns)>> = vec![Vec::new(); threads];
     let probes_in_time = ordered(probes.len(), |at| probes.get(at).map(|probe| (probe.time, Reverse(Ns::ZERO))));
     let mut next_probes = probes_in_time.iter().copied().peekable();
