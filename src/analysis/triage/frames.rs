@@ -133,7 +133,7 @@ impl FrameRules {
     /// The place that a frame names: `python/sglang/srt/models/qwen3.py:310 forward`; the name itself where it is none.
     pub fn location(&self, raw: &str) -> String {
         match Frame::parse(raw) {
-            Some(frame) => format!("{}:{} {}", self.within_package(frame.path), frame.line, frame.function),
+            Some(frame) => format!("{}:{} {}", self.rooted(frame.path), frame.line, frame.function),
             None => raw.split_whitespace().collect::<Vec<_>>().join(" "),
         }
     }
@@ -142,7 +142,7 @@ impl FrameRules {
     ///
     /// An installed package's root is known, and a relative path begins with one. Of a checkout's folders the last that
     /// is named like a package is it: `vllm` in `/home/vllm/work/python/sglang/x.py` is a person.
-    fn within_package(&self, path: &str) -> String {
+    fn rooted(&self, path: &str) -> String {
         let path = path.replace('\\', "/");
         let folders = path.to_ascii_lowercase();
         let end_of = |folder: &String| last_folder(&folders, folder).map(|at| at + folder.len());
@@ -176,25 +176,22 @@ impl FrameRules {
         ends.max_by_key(|(root, end)| (*end, root.path.len()))
     }
 
-    fn is_low_level(&self, location: &str) -> bool {
-        self.low_level_prefixes.iter().any(|prefix| location.starts_with(prefix.as_str()))
-    }
-
     /// How much a frame tells: the highest of those that are active names the site.
     pub fn frame_priority(&self, raw: &str, location: &str) -> i32 {
-        let rooted = Frame::parse(raw).map(|frame| format!("{}({}", self.within_package(frame.path), frame.line));
+        let rooted = Frame::parse(raw).map(|frame| format!("{}({}", self.rooted(frame.path), frame.line));
         let is_noise = |prefix: &String| {
             raw.starts_with(prefix.as_str())
                 || rooted.as_ref().is_some_and(|rooted| rooted.starts_with(prefix.as_str()))
         };
         let package = || self.other_packages.iter().find(|package| location.starts_with(&package.path));
+        let is_low_level = self.low_level_prefixes.iter().any(|prefix| location.starts_with(prefix.as_str()));
         if self.noise_prefixes.iter().any(is_noise) {
             self.noise_priority
         } else if let Some(root) = self.root(location) {
             root.priority - self.penalty(location)
         } else if let Some(package) = package() {
             package.frame_priority - self.penalty(location)
-        } else if !location.contains(".py:") || self.is_low_level(location) {
+        } else if is_low_level || !location.contains(".py:") {
             0
         } else if raw.contains("site-packages") || location.starts_with("torch/") {
             self.installed_frame_priority

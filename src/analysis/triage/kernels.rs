@@ -247,15 +247,17 @@ impl Sums {
         let mut sums = Self { rows: Vec::new() };
         let mut canonical = Names::default();
         let names: Vec<NameId> = view.names.iter().map(|name| canonical.intern(&name.canonical)).collect();
+        let mut rows_of_canonical: HashMap<(Stage, NameId), usize, RandomState> = HashMap::default();
         let mut rows: HashMap<(Stage, NameId), usize, RandomState> = HashMap::default();
         let mut sites: HashMap<(usize, u32), usize, RandomState> = HashMap::default();
         for (at, stage, op) in view.ops() {
             let (Some(name), Some(known)) = (names.get(op.name.0 as usize), view.name(op.name)) else { continue };
-            let row = *rows.entry((stage, *name)).or_insert_with(|| sums.add(stage, known));
+            let row = *rows.entry((stage, op.name)).or_insert_with(|| {
+                let row = *rows_of_canonical.entry((stage, *name)).or_insert_with(|| sums.add(stage, known));
+                sums.rows.get_mut(row).into_iter().for_each(|sum| sum.ids.push(op.name));
+                row
+            });
             let Some(sum) = sums.rows.get_mut(row) else { continue };
-            if !sum.ids.contains(&op.name) {
-                sum.ids.push(op.name);
-            }
             let site = view.sites.of_op.get(at).copied().unwrap_or(NONE);
             let place = *sites.entry((row, site)).or_insert(sum.sites.len());
             if place == sum.sites.len() {
@@ -296,7 +298,7 @@ impl RowSum {
 
     /// Sites of one location as one, the most telling first.
     fn row_sites(&self, view: &View, rules: &FrameRules) -> Vec<RowSite> {
-        let mut locations: Vec<(&str, Vec<SiteTally>)> = Vec::new();
+        let mut locations: Vec<(&str, Vec<Share>)> = Vec::new();
         let unknown = Site::unknown();
         for &(site, launches, duration_ns) in &self.sites {
             let site = view.sites.sites.get(site as usize).unwrap_or(&unknown);
@@ -312,12 +314,12 @@ impl RowSum {
     }
 }
 
-/// A site with its ops and their time.
-type SiteTally<'a> = (&'a Site, u64, i64);
+/// A site with the launches and nanoseconds of a row that come from there.
+type Share<'a> = (&'a Site, u64, i64);
 
 /// What the sites of one location have in common: their most frequent stack, CPU op and way of being found, each counted
 /// for itself.
-fn row_site(sites: &[SiteTally]) -> RowSite {
+fn row_site(sites: &[Share]) -> RowSite {
     let stack = most(sites, |site| (&site.stack, &site.display));
     let (stack, display) = stack.map(|(stack, display)| (stack.clone(), display.clone())).unwrap_or_default();
     RowSite {
@@ -332,7 +334,7 @@ fn row_site(sites: &[SiteTally]) -> RowSite {
 }
 
 /// The value with the most launches, of equals the first.
-fn most<'a, T: Copy + PartialEq>(sites: &[(&'a Site, u64, i64)], value: impl Fn(&'a Site) -> T) -> Option<T> {
+fn most<'a, T: Copy + PartialEq>(sites: &[Share<'a>], value: impl Fn(&'a Site) -> T) -> Option<T> {
     let mut counts: Vec<(T, u64)> = Vec::new();
     for &(site, launches, _) in sites {
         let value = value(site);

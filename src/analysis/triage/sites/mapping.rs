@@ -4,7 +4,7 @@ use super::captured;
 use super::chain::Chain;
 use super::{Found, Site};
 use crate::analysis::triage::captures::{self, Capture};
-use crate::analysis::triage::frames::{FrameRules, canonical};
+use crate::analysis::triage::frames::{Alias, FrameRules, canonical};
 use crate::analysis::triage::stages::{self, Stage};
 use crate::rules::signals::Signals;
 use crate::trace::{Code, NONE, Names, Trace};
@@ -28,6 +28,8 @@ pub(super) struct Mapping {
 /// The launches of one kernel name.
 #[derive(Default)]
 struct Kernel {
+    /// Its name, every number as `#`.
+    without_numbers: String,
     /// The stages it was launched in, and the site of every launch in order.
     stages: Vec<(Stage, Vec<u32>)>,
     /// Those of all stages.
@@ -118,7 +120,9 @@ impl Mapping {
     /// The id of a canonical kernel name.
     fn kernel(&mut self, name: &str) -> u32 {
         let id = self.names.intern(name).0;
-        self.kernels.resize_with(self.names.len(), Kernel::default);
+        if self.kernels.len() < self.names.len() {
+            self.kernels.push(Kernel { without_numbers: without_numbers(name), ..Kernel::default() });
+        }
         id
     }
 
@@ -151,17 +155,32 @@ impl Mapping {
         let known = || self.names.iter().zip(&self.kernels).filter(|(_, kernel)| !kernel.all.is_empty());
         let numbers_apart = without_numbers(name);
         let letters = numbers_apart.bytes().filter(u8::is_ascii_alphabetic).count();
-        let same = |other: &str| letters >= rules.least_similar_letters / 2 && without_numbers(other) == numbers_apart;
-        let inside = |other: &str| holds(name, other, rules) || holds(other, name, rules);
-        let agreed = |is_similar: &dyn Fn(&str) -> bool| {
-            let similar = known().filter(|(other, _)| is_similar(other));
+        let is_long = letters >= rules.least_similar_letters / 2;
+        let same = |_: &str, kernel: &Kernel| is_long && kernel.without_numbers == numbers_apart;
+        let inside = |other: &str, _: &Kernel| holds(name, other, rules) || holds(other, name, rules);
+        let agreed = |is_similar: &dyn Fn(&str, &Kernel) -> bool| {
+            let similar = known().filter(|(other, kernel)| is_similar(other, kernel));
             self.agreed(similar.map(|(_, kernel)| kernel.in_stage(stage)))
         };
-        agreed(&same).or_else(|| agreed(&inside)).or_else(|| {
-            let alias = known().filter_map(|(other, kernel)| Some((self.alias(name, other, kernel, rules)?, kernel)));
-            let longest = alias.max_by_key(|(length, _)| *length);
-            longest.map(|(_, kernel)| kernel.in_stage(stage).to_vec())
-        })
+        agreed(&same).or_else(|| agreed(&inside)).or_else(|| self.aliased(name, stage, rules))
+    }
+
+    /// The sites of the kernel that stands for this one under another name: of several the one by the longest word.
+    fn aliased(&self, name: &str, stage: Stage, rules: &FrameRules) -> Option<Vec<u32>> {
+        let name = compact(name);
+        let aliases: Vec<&Alias> = rules.aliases.iter().filter(|alias| name.contains(&alias.when)).collect();
+        if aliases.is_empty() {
+            return None;
+        }
+        let word = |(other, kernel): (&str, &'_ Kernel)| -> Option<usize> {
+            let site = kernel.all.first().and_then(|site| self.sites.get(*site as usize))?;
+            let about = compact(other) + "\n" + &compact(&site.location) + "\n" + &compact(&site.cpu_op);
+            let words = aliases.iter().flat_map(|alias| &alias.tokens).filter(|word| about.contains(word.as_str()));
+            words.map(String::len).max()
+        };
+        let kernels = self.names.iter().zip(&self.kernels).filter_map(|entry| Some((word(entry)?, entry.1)));
+        let (_, kernel) = kernels.max_by_key(|(length, _)| *length)?;
+        Some(kernel.in_stage(stage).to_vec())
     }
 
     /// The sites of the first kernel, where all sites of all of them show one place.
@@ -171,16 +190,6 @@ impl Mapping {
         let place = first.first().and_then(display)?;
         let is_there = |sites: &[u32]| sites.iter().all(|site| display(site) == Some(place));
         (is_there(first) && similar.all(is_there)).then(|| first.to_vec())
-    }
-
-    /// How long the word is by which the other kernel, or its code, stands for this one.
-    fn alias(&self, name: &str, other: &str, kernel: &Kernel, rules: &FrameRules) -> Option<usize> {
-        let compact_name = compact(name);
-        let site = kernel.all.first().and_then(|site| self.sites.get(*site as usize))?;
-        let about_other = compact(other) + "\n" + &compact(&site.location) + "\n" + &compact(&site.cpu_op);
-        let aliases = rules.aliases.iter().filter(|alias| compact_name.contains(&alias.when));
-        let tokens = aliases.flat_map(|alias| &alias.tokens).filter(|token| about_other.contains(token.as_str()));
-        tokens.map(String::len).max()
     }
 }
 

@@ -273,6 +273,19 @@ fn a_similar_name_borrows_where_all_similar_kernels_agree_and_says_so() {
 }
 
 #[test]
+fn a_kernel_that_goes_by_another_name_in_the_mapping_trace_borrows_by_the_list_of_aliases() {
+    let eager = Program::new()
+        .frame("/w/vllm/fa.py(7): flash_attn_varlen_func", 0, (0, 1_000))
+        .op("_vllm_fa3_C::fwd", 0, (10, 20), 1)
+        .kernel("device_kernel<FlashAttnFwdSm90>", (2_000, 2_010), 1, None)
+        .finish();
+    let graph = replay(&["void flash::FlashAttnFwdCombine<64>(int)", "flash::prepare_varlen"]);
+    let sites = sites(&graph, &[&eager]);
+    assert_eq!(told(&sites)[0], ("vllm/fa.py:7 flash_attn_varlen_func", "_vllm_fa3_C::fwd", Found::BorrowedRelaxed));
+    assert_eq!(sites[1].found, Found::Replay);
+}
+
+#[test]
 fn an_ops_own_place_is_better_than_a_borrowed_one() {
     let own = Program::new()
         .frame("/work/vllm/own.py(1): f", 0, (0, 1_000))
