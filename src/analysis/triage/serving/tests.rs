@@ -26,7 +26,7 @@ fn the_data_parses_and_every_framework_in_it_is_one() {
         assert_eq!(*key, key.to_lowercase().replace('-', "_"), "arguments are looked for in this spelling");
     }
     let words = data.frameworks.iter().flat_map(|known| &known.words);
-    assert!(words.cloned().all(|word| data.named(&word).is_some()), "no word speaks for two");
+    assert!(words.into_iter().all(|word| data.named(word).is_some()), "no word speaks for two");
 }
 
 #[test]
