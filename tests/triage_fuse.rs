@@ -112,7 +112,15 @@ impl Small {
     }
 
     fn view<'a>(&self, trace: &'a Trace, server: &'a ServerArgs, options: &'a Options, of: Framework) -> View<'a> {
-        View::new(&Request { trace, file_stage: Stage::Decode, mapping: &[], server, framework: Some(of), options })
+        View::new(&Request {
+            trace,
+            path: "",
+            file_stage: Stage::Decode,
+            mapping: &[],
+            server,
+            framework: Some(of),
+            options,
+        })
     }
 
     /// Every op has a place in the code of its own.
@@ -475,7 +483,7 @@ fn found(trace: &Trace, of: &str, model: Option<&str>, file_stage: Stage) -> Vec
     server.0.extend(model.map(|model| ("model_path".to_owned(), model.into())));
     let framework = Some(framework(of));
     let options = Options::default();
-    let request = Request { trace, file_stage, mapping: &[], server: &server, framework, options: &options };
+    let request = Request { trace, path: "", file_stage, mapping: &[], server: &server, framework, options: &options };
     let section = triage(&request).remove("triage_fuse").unwrap();
     let patterns = Patterns::embedded().patterns;
     let row = |record: &gpuprism::analysis::section::Record| {

@@ -1,5 +1,6 @@
 //! What is known of a run that decides which patterns are sought: hardware, model, size of the tensor-parallel group.
 
+use super::super::serving;
 use super::super::view::View;
 use super::patterns::Pattern;
 use crate::rules::needle::{Haystack, Needle};
@@ -41,10 +42,6 @@ pub(super) struct Run {
     tp_size: Option<u64>,
 }
 
-/// Server arguments that name the model.
-const MODEL_KEYS: [&str; 5] = ["model_path", "model", "model_name", "served_model_name", "hf_model"];
-/// Server arguments that tell the size of the tensor-parallel group.
-const TP_KEYS: [&str; 3] = ["tp_size", "tensor_parallel_size", "attn_tp_size"];
 /// Folders of frameworks whose files are named after models.
 const MODEL_FOLDERS: [&str; 2] = ["/models/", "/dits/"];
 
@@ -108,10 +105,8 @@ fn vendor(view: &View) -> Option<Vendor> {
 
 /// The model as server arguments name it, else as the model files on the stacks do.
 fn models(view: &View) -> Vec<Haystack> {
-    let arguments = MODEL_KEYS.iter().filter_map(|key| view.server.0.get(*key)?.as_str());
-    let named: Vec<Haystack> = arguments.filter(|text| !text.is_empty()).map(Haystack::new).collect();
-    if !named.is_empty() {
-        return named;
+    if let Some(model) = view.server.model() {
+        return vec![Haystack::new(&model)];
     }
     let Some(code) = &view.trace.code else { return Vec::new() };
     let file = |frame: &str| {
@@ -128,11 +123,8 @@ fn models(view: &View) -> Vec<Haystack> {
     files
 }
 
+/// An estimate from the trace is not enough to leave a pattern out.
 fn tp_size(view: &View) -> Option<u64> {
-    let number = |key: &&str| {
-        let value = view.server.0.get(*key)?;
-        value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
-    };
-    let of_ranks = || Some(u64::from(view.trace.code.as_ref()?.rank?.world_size));
-    TP_KEYS.iter().find_map(number).or_else(of_ranks)
+    let group = serving::tensor_parallel(view.server, view.framework, view.trace)?;
+    group.is_told.then_some(group.size)
 }
