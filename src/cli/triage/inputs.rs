@@ -234,6 +234,7 @@ impl<'a> Batch<'a> {
             Opened::Report(_) => refused("an earlier report; `gpuprism report` shows it"),
             Opened::Rules(_) => refused("a rule file, not a trace"),
             Opened::Phases(_) => refused("a phase map, not a trace"),
+            Opened::Server(_) => refused("a server's arguments, not a trace"),
         }
     }
 
