@@ -71,7 +71,7 @@ pub fn unions(trace: &Trace) -> Vec<i64> {
 }
 
 /// What an op adds to the union of those before it, which reaches up to `reach`.
-fn gain(reach: &mut Option<Ns>, start: Ns, end: Ns) -> Ns {
+pub(super) fn gain(reach: &mut Option<Ns>, start: Ns, end: Ns) -> Ns {
     let from = reach.map_or(start, |reach| reach.max(start));
     *reach = Some(reach.map_or(end, |reach| reach.max(end)));
     end.since(from).max(Ns::ZERO)

@@ -12,3 +12,4 @@ mod hostile;
 mod nsys;
 mod refusals;
 mod report;
+mod triage;

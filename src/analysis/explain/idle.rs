@@ -30,7 +30,7 @@ const BETWEEN_KERNELS: Ns = Ns(30);
 
 /// What a gap was spent waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(in crate::analysis) enum Cause {
     HostWait,
     KernelWait,
     Other,
@@ -39,9 +39,9 @@ pub(super) enum Cause {
 }
 
 impl Cause {
-    const ALL: [Self; 4] = [Self::HostWait, Self::KernelWait, Self::Other, Self::Unknown];
+    pub(in crate::analysis) const ALL: [Self; 4] = [Self::HostWait, Self::KernelWait, Self::Other, Self::Unknown];
 
-    pub(super) fn of(context: &Context, gap: &Gap) -> Self {
+    pub(in crate::analysis) fn of(context: &Context, gap: &Gap) -> Self {
         let trace = context.trace;
         let launch = trace.gpu_ops.launch(gap.next).and_then(|call| trace.calls.get(call.0 as usize));
         match launch {

@@ -212,24 +212,24 @@ impl Lane {
 
 /// Time in which a device ran nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gap {
-    pub(super) device: usize,
-    pub(super) start: Ns,
-    pub(super) end: Ns,
+pub(in crate::analysis) struct Gap {
+    pub(in crate::analysis) device: usize,
+    pub(in crate::analysis) start: Ns,
+    pub(in crate::analysis) end: Ns,
     /// [`Work::at`] of what ended it.
-    pub(super) next: usize,
+    pub(in crate::analysis) next: usize,
 }
 
 /// First start and last end on one device, and the time with work in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Busy {
-    pub(super) first: Ns,
-    pub(super) last: Ns,
-    pub(super) busy: Ns,
+pub(in crate::analysis) struct Busy {
+    pub(in crate::analysis) first: Ns,
+    pub(in crate::analysis) last: Ns,
+    pub(in crate::analysis) busy: Ns,
 }
 
 /// Visits the gaps of all devices and tells how busy each was; `None` for one without work.
-pub(super) fn each_gap(context: &Context, visit: &mut dyn FnMut(Gap)) -> Vec<Option<Busy>> {
+pub(in crate::analysis) fn each_gap(context: &Context, visit: &mut dyn FnMut(Gap)) -> Vec<Option<Busy>> {
     let mut devices = vec![None; context.trace.devices.len()];
     each_work(context, &mut |work| {
         let Some(device) = devices.get_mut(work.device) else { return };

@@ -13,8 +13,8 @@ mod counters;
 mod findings;
 #[cfg(test)]
 mod golden;
-mod idle;
-mod intervals;
+pub(super) mod idle;
+pub(super) mod intervals;
 mod kernels;
 mod labels;
 mod launches;

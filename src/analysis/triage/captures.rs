@@ -6,13 +6,13 @@
 
 /// The launches of one capture, in order: of each the kernel's name as a number, or `None` where the call does not tell
 /// (NVIDIA's).
-pub type Capture = Vec<Option<u32>>;
+pub(super) type Capture = Vec<Option<u32>>;
 
 /// Where in `captures` the kernels of a replay were launched: the capture, and the place of the first.
 ///
 /// Launches that name their kernels must do so in the replay's order, whatever stands before and after them. Those that
 /// do not must be as many as the replay's kernels, and no other capture may be as long.
-pub fn find(captures: &[Capture], replay: &[u32]) -> Option<(usize, usize)> {
+pub(super) fn find(captures: &[Capture], replay: &[u32]) -> Option<(usize, usize)> {
     if replay.is_empty() {
         return None;
     }

@@ -1,10 +1,16 @@
 //! The kernel table: time, launches and code of every kernel name, per stage.
 
-use super::sites::Found;
+use super::frames::FrameRules;
+use super::sites::{Found, Site};
 use super::stages::Stage;
-use super::view::View;
-use crate::analysis::section::Section;
-use crate::trace::NameId;
+use super::view::{KernelName, View};
+use crate::analysis::overlap::gain;
+use crate::analysis::section::{Section, Value};
+use crate::ordering::{ByKey, InOrder};
+use crate::trace::{NONE, NameId, Names, Ns};
+use foldhash::fast::RandomState;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 /// All ops of one canonical name in one stage.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +31,7 @@ pub struct KernelRow {
     pub share_pct: f64,
     /// Of the stage's busy time (the union over its ops, per device); can pass 100 on several streams.
     pub busy_share_pct: f64,
-    /// Of the stage's wall time (first start to last end of its steps).
+    /// Of the stage's wall time (first start to last end of its ops, per device).
     pub wall_share_pct: f64,
     /// Where its ops come from, the most telling first.
     pub sites: Vec<RowSite>,
@@ -51,8 +57,13 @@ pub struct RowSite {
 }
 
 /// All rows of all stages, in the order of stages, then by duration, largest first; nothing is cut.
-pub fn rows(_view: &View) -> Vec<KernelRow> {
-    Vec::new()
+pub fn rows(view: &View) -> Vec<KernelRow> {
+    let spans = StageSpans::all(view);
+    let rules = FrameRules::embedded();
+    let sums = Sums::new(view);
+    let mut rows: Vec<KernelRow> = sums.rows.into_iter().map(|sum| sum.row(view, &spans, &rules)).collect();
+    rows.order_by_key(|row| (row.stage, Reverse(row.duration_ns)));
+    rows
 }
 
 /// The columns of the kernel table.
@@ -72,6 +83,377 @@ pub const COLUMNS: [&str; 11] = [
 
 /// The table: rows under the bar are counted in the summary, not shown. `python_location` and `cpu_op` are lists, an item
 /// a line.
-pub fn section(_view: &View, _rows: &[KernelRow]) -> Section {
-    Section::new("Kernel table", "GPU ops, CPU ops and Python frames", &COLUMNS)
+pub fn section(view: &View, rows: &[KernelRow]) -> Section {
+    let mut section = Section::new("Kernel table", "GPU ops, CPU ops and Python frames", &COLUMNS);
+    let rules = FrameRules::embedded();
+    let all_ns = rows.iter().fold(0_i64, |sum, row| sum.saturating_add(row.duration_ns));
+    let (mut hidden, mut hidden_ns) = (0_usize, 0_i64);
+    for stage in view.stages_present() {
+        let of_stage = || rows.iter().filter(|row| row.stage == stage);
+        let stage_ns = of_stage().fold(0_i64, |sum, row| sum.saturating_add(row.duration_ns));
+        let is_skipped = stage == Stage::All && percent(stage_ns, all_ns) < STRAY_PCT && stage_ns < all_ns;
+        let limit = if view.options.kernel_table_limit == 0 { usize::MAX } else { view.options.kernel_table_limit };
+        for (at, row) in of_stage().enumerate() {
+            if is_skipped || at >= limit || row.share_pct < view.options.min_share_pct {
+                (hidden, hidden_ns) = (hidden + 1, hidden_ns.saturating_add(row.duration_ns));
+            } else {
+                section.row(cells(row, &rules));
+            }
+        }
+    }
+    section.rows_in_all = rows.len() as u64;
+    section.figure("hidden_rows", hidden);
+    section.figure("hidden_share_pct", percent(hidden_ns, all_ns));
+    for limit in limits(view, rows) {
+        section.limits.push(limit);
+    }
+    section
+}
+
+/// Ops outside of every step are not shown where they are a smaller part of a run of known stages, in per cent.
+const STRAY_PCT: f64 = 1.0;
+
+/// So many places of a row are shown.
+const SITES_SHOWN: usize = 2;
+
+fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
+    let sites = row.shown_sites(rules);
+    let location = |(site, share): &(&RowSite, Option<f64>)| {
+        let display = if site.display.is_empty() { Found::Unknown.label() } else { &site.display };
+        share.map_or(display.to_owned(), |share| format!("{display} (site share {share:.0}%)"))
+    };
+    let lines = |lines: Vec<String>| lines.join("\n");
+    let ops = sites.iter().map(|(site, _)| site.cpu_op.clone()).filter(|op| !op.is_empty());
+    let mut found: Vec<&str> = Vec::new();
+    for (site, _) in &sites {
+        let label = site.found.label();
+        if !found.contains(&label) {
+            found.push(label);
+        }
+    }
+    [
+        row.stage.label().into(),
+        row.name.as_str().into(),
+        row.category.as_str().into(),
+        row.duration_ns.into(),
+        row.share_pct.into(),
+        row.busy_share_pct.into(),
+        row.wall_share_pct.into(),
+        row.launches.into(),
+        lines(sites.iter().map(location).collect()).into(),
+        lines(ops.collect()).into(),
+        found.join(", ").into(),
+    ]
+}
+
+impl KernelRow {
+    /// The first places to show; where there are several to choose from, with their part of the row's duration, in per
+    /// cent. Places outside of the serving framework are not shown beside one within.
+    fn shown_sites(&self, rules: &FrameRules) -> Vec<(&RowSite, Option<f64>)> {
+        let preferred = |site: &&RowSite| rules.is_framework(&site.display);
+        let any_preferred = self.sites.iter().any(|site| preferred(&site));
+        let candidates: Vec<&RowSite> = self.sites.iter().filter(|site| !any_preferred || preferred(site)).collect();
+        let share = |site: &RowSite| (candidates.len() > 1).then(|| percent(site.duration_ns, self.duration_ns));
+        candidates.iter().take(SITES_SHOWN).map(|site| (*site, share(site))).collect()
+    }
+}
+
+fn limits(view: &View, rows: &[KernelRow]) -> Vec<String> {
+    let found = |found: Found| rows.iter().flat_map(|row| &row.sites).any(|site| site.found == found);
+    let mut limits = vec![
+        "share_pct is of the sum of durations of the stage's GPU ops, so that what overlaps counts twice; busy_share_pct \
+         is of the time in which at least one of them runs; wall_share_pct is of the time from the first start to the last \
+         end of them, with all that lies between. Both are summed over devices."
+            .to_owned(),
+    ];
+    if view.trace.code.as_ref().is_none_or(|code| code.frames.is_empty()) && !view.is_pair {
+        limits.push("The trace holds no Python frames (with_stack), so no place in the code is known.".to_owned());
+    }
+    if found(Found::Replay) {
+        limits.push(
+            "Of a graph replay the place is that of the call that replays it, not the kernel's own; a mapping trace, \
+             captured without CUDA graphs, tells that."
+                .to_owned(),
+        );
+    }
+    if found(Found::BorrowedExact) || found(Found::BorrowedRelaxed) {
+        limits.push(
+            "Borrowed places are those of the kernel's launches in the mapping trace, dealt out in order; their site \
+             shares are estimates."
+                .to_owned(),
+        );
+    }
+    limits
+}
+
+/// Zero of nothing.
+fn percent(part: i64, whole: i64) -> f64 {
+    if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
+}
+
+/// How long the ops of a stage take together, over all devices.
+#[derive(Debug, Clone, Copy, Default)]
+struct StageSpans {
+    sum_ns: i64,
+    busy_ns: i64,
+    wall_ns: i64,
+}
+
+/// What a sweep knows of a stage on a device.
+#[derive(Debug, Clone, Copy, Default)]
+struct OnDevice {
+    first: Option<Ns>,
+    reach: Option<Ns>,
+}
+
+impl StageSpans {
+    /// By stage.
+    fn all(view: &View) -> ByKey<Stage, Self> {
+        let (mut devices, mut spans) = (ByKey::new(), ByKey::new());
+        for (_, stage, op) in view.ops() {
+            let gained = devices.change((stage, op.device), OnDevice::default(), |device| {
+                device.first.get_or_insert(op.start);
+                gain(&mut device.reach, op.start, op.end())
+            });
+            spans.change(stage, Self::default(), |of: &mut Self| {
+                of.sum_ns = of.sum_ns.saturating_add(op.duration.0);
+                of.busy_ns = of.busy_ns.saturating_add(gained.0);
+            });
+        }
+        for ((stage, _), device) in devices.0 {
+            let wall = device.reach.zip(device.first).map_or(0, |(last, first)| last.since(first).0);
+            spans.change(stage, Self::default(), |of| of.wall_ns = of.wall_ns.saturating_add(wall));
+        }
+        spans
+    }
+}
+
+/// Ops summed up by stage and name, and below that by site.
+struct Sums {
+    rows: Vec<RowSum>,
+}
+
+struct RowSum {
+    stage: Stage,
+    name: String,
+    category: String,
+    ids: Vec<NameId>,
+    /// By place in the view's sites, in the order of their first ops.
+    sites: Vec<(u32, u64, i64)>,
+}
+
+impl Sums {
+    fn new(view: &View) -> Self {
+        let mut sums = Self { rows: Vec::new() };
+        let mut canonical = Names::default();
+        let names: Vec<NameId> = view.names.iter().map(|name| canonical.intern(&name.canonical)).collect();
+        let mut rows: HashMap<(Stage, NameId), usize, RandomState> = HashMap::default();
+        let mut sites: HashMap<(usize, u32), usize, RandomState> = HashMap::default();
+        for (at, stage, op) in view.ops() {
+            let (Some(name), Some(known)) = (names.get(op.name.0 as usize), view.name(op.name)) else { continue };
+            let row = *rows.entry((stage, *name)).or_insert_with(|| sums.add(stage, known));
+            let Some(sum) = sums.rows.get_mut(row) else { continue };
+            if !sum.ids.contains(&op.name) {
+                sum.ids.push(op.name);
+            }
+            let site = view.sites.of_op.get(at).copied().unwrap_or(NONE);
+            let place = *sites.entry((row, site)).or_insert(sum.sites.len());
+            if place == sum.sites.len() {
+                sum.sites.push((site, 0, 0));
+            }
+            if let Some((_, launches, duration_ns)) = sum.sites.get_mut(place) {
+                *launches += 1;
+                *duration_ns = duration_ns.saturating_add(op.duration.0);
+            }
+        }
+        sums
+    }
+
+    fn add(&mut self, stage: Stage, name: &KernelName) -> usize {
+        let (name, category) = (name.canonical.clone(), name.category.clone());
+        self.rows.push(RowSum { stage, name, category, ids: Vec::new(), sites: Vec::new() });
+        self.rows.len() - 1
+    }
+}
+
+impl RowSum {
+    fn row(self, view: &View, spans: &ByKey<Stage, StageSpans>, rules: &FrameRules) -> KernelRow {
+        let of_stage = spans.get(&self.stage).copied().unwrap_or_default();
+        let duration_ns = self.sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.2));
+        KernelRow {
+            launches: self.sites.iter().map(|site| site.1).sum(),
+            duration_ns,
+            share_pct: percent(duration_ns, of_stage.sum_ns),
+            busy_share_pct: percent(duration_ns, of_stage.busy_ns),
+            wall_share_pct: percent(duration_ns, of_stage.wall_ns),
+            sites: self.row_sites(view, rules),
+            stage: self.stage,
+            name: self.name,
+            category: self.category,
+            ids: self.ids,
+        }
+    }
+
+    /// Sites of one location as one, the most telling first.
+    fn row_sites(&self, view: &View, rules: &FrameRules) -> Vec<RowSite> {
+        let mut locations: Vec<(&str, Vec<(&Site, u64, i64)>)> = Vec::new();
+        let unknown = Site::unknown();
+        for &(site, launches, duration_ns) in &self.sites {
+            let site = view.sites.sites.get(site as usize).unwrap_or(&unknown);
+            let entry = (site, launches, duration_ns);
+            match locations.iter_mut().find(|(location, _)| *location == site.location) {
+                Some((_, sites)) => sites.push(entry),
+                None => locations.push((&site.location, vec![entry])),
+            }
+        }
+        let mut sites: Vec<RowSite> = locations.iter().map(|(_, sites)| row_site(sites)).collect();
+        sites.order_by_key(|site| Reverse((rules.source_priority(&site.display), site.duration_ns, site.launches)));
+        sites
+    }
+}
+
+/// What the sites of one location have in common: their most frequent stack, CPU op and way of being found, each counted
+/// for itself.
+fn row_site(sites: &[(&Site, u64, i64)]) -> RowSite {
+    let stack = most(sites, |site| (&site.stack, &site.display));
+    let (stack, display) = stack.map(|(stack, display)| (stack.clone(), display.clone())).unwrap_or_default();
+    RowSite {
+        location: sites.first().map(|(site, ..)| site.location.clone()).unwrap_or_default(),
+        display,
+        stack,
+        cpu_op: most(sites, |site| &site.cpu_op).cloned().unwrap_or_default(),
+        found: most(sites, |site| site.found).unwrap_or(Found::Unknown),
+        launches: sites.iter().map(|(_, launches, _)| launches).sum(),
+        duration_ns: sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.2)),
+    }
+}
+
+/// The value with the most launches, of equals the first.
+fn most<'a, T: Copy + PartialEq>(sites: &[(&'a Site, u64, i64)], value: impl Fn(&'a Site) -> T) -> Option<T> {
+    let mut counts: Vec<(T, u64)> = Vec::new();
+    for &(site, launches, _) in sites {
+        let value = value(site);
+        match counts.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, count)) => *count += launches,
+            None => counts.push((value, launches)),
+        }
+    }
+    let most = counts.iter().map(|(_, count)| *count).max()?;
+    counts.into_iter().find(|(_, count)| *count == most).map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::triage::{Options, Request, ServerArgs};
+    use crate::trace::{Format, GpuOp, OpKind, ProcessId, Trace, TraceBuilder};
+
+    /// Kernels by name, device, start and end.
+    fn trace(kernels: &[(&str, &str, i64, i64)]) -> Trace {
+        let mut builder = TraceBuilder::new("small", Format::TorchProfiler);
+        for &(name, device, start, end) in kernels {
+            let (name, device) = (builder.trace.names.intern(name), builder.device(device, ""));
+            let (start, duration) = (Ns(start), Ns(end - start));
+            let op = GpuOp { start, duration, name, device, stream: 7, process: ProcessId(0), kind: OpKind::Kernel };
+            builder.trace.gpu_ops.push(op, None);
+        }
+        builder.finish()
+    }
+
+    fn view<'a>(trace: &'a Trace, server: &'a ServerArgs, options: &'a Options) -> View<'a> {
+        let file_stage = Stage::Decode;
+        View::new(&Request { trace, file_stage, mapping: &[], server, framework: None, options })
+    }
+
+    fn site(location: &str, found: Found, duration_ns: i64) -> RowSite {
+        let (location, cpu_op) = (location.to_owned(), format!("op of {location}"));
+        RowSite { display: location.clone(), location, stack: Vec::new(), cpu_op, found, launches: 1, duration_ns }
+    }
+
+    fn row(sites: Vec<RowSite>) -> KernelRow {
+        let (name, category, duration_ns) = ("k".to_owned(), "gemm".to_owned(), 100);
+        let (stage, ids, launches, share_pct) = (Stage::Decode, Vec::new(), 2, 50.0);
+        let (busy_share_pct, wall_share_pct) = (50.0, 50.0);
+        KernelRow {
+            stage,
+            name,
+            category,
+            ids,
+            duration_ns,
+            launches,
+            share_pct,
+            busy_share_pct,
+            wall_share_pct,
+            sites,
+        }
+    }
+
+    #[test]
+    fn rows_of_all_devices_and_names_are_summed_and_shares_have_the_denominators_they_say() {
+        // Sum 300, busy 100 + 100 (b runs beside a), wall 200 + 100.
+        let trace = trace(&[
+            ("void a(int)", "0", 0, 50),
+            ("b", "0", 0, 50),
+            ("void a(long)", "1", 0, 100),
+            ("b", "0", 150, 200),
+            ("b", "1", 50, 100),
+        ]);
+        let (server, options) = (ServerArgs::default(), Options::default());
+        let rows = rows(&view(&trace, &server, &options));
+        let told: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.duration_ns, row.launches)).collect();
+        assert_eq!(told, [("void a", 150, 2), ("b", 150, 3)], "equal ones in the order of their first ops");
+        let shares = |row: &KernelRow| [row.share_pct, row.busy_share_pct, row.wall_share_pct];
+        assert_eq!(shares(&rows[0]), [50.0, 75.0, 50.0]);
+        assert_eq!(rows[0].ids.len(), 2);
+        assert_eq!(rows[0].sites.len(), 1, "no place is one place");
+    }
+
+    #[test]
+    fn rows_that_are_not_shown_are_counted() {
+        let trace = trace(&[("large", "0", 0, 900), ("middle", "0", 900, 990), ("small", "0", 990, 1_000)]);
+        let server = ServerArgs::default();
+        for (min_share_pct, kernel_table_limit, shown, hidden_pct) in
+            [(0.0, 0, 3, 0.0), (1.0, 0, 3, 0.0), (1.5, 0, 2, 1.0), (0.0, 1, 1, 10.0), (99.0, 2, 0, 100.0)]
+        {
+            let options = Options { min_share_pct, kernel_table_limit, ..Options::default() };
+            let view = view(&trace, &server, &options);
+            let section = section(&view, &rows(&view));
+            let figure = |name: &str| section.summary.get(name).unwrap().number().unwrap();
+            assert_eq!((section.rows.len(), section.rows_in_all), (shown, 3));
+            assert_eq!((figure("hidden_rows"), figure("hidden_share_pct")), ((3 - shown) as f64, hidden_pct));
+        }
+    }
+
+    #[test]
+    fn a_cell_shows_the_two_best_places_and_how_each_was_found() {
+        let rules = FrameRules::embedded();
+        let text = |row: &KernelRow, column: usize| cells(row, &rules)[column].text().unwrap().to_owned();
+        let [vllm, script] = ["vllm/a.py:1 f", "script.py:2 g"];
+        let plain = row(vec![site(script, Found::Exact, 60), site("", Found::Unknown, 40)]);
+        assert_eq!(text(&plain, 8), "script.py:2 g (site share 60%)\nunresolved (site share 40%)");
+        assert_eq!(text(&plain, 10), "exact, unresolved");
+        let framework = row(vec![site(vllm, Found::ByLaunch, 40), site(script, Found::Exact, 60)]);
+        assert_eq!(text(&framework, 8), vllm, "the framework's own place stands alone");
+        assert_eq!(text(&framework, 9), "op of vllm/a.py:1 f");
+        assert_eq!(text(&framework, 10), "by launch");
+    }
+
+    #[test]
+    fn sites_of_one_location_are_one_with_their_most_frequent_stack_and_op() {
+        let site = |display: &str, cpu_op: &str, found| Site {
+            location: "torch/linear.py:1 forward".to_owned(),
+            display: display.to_owned(),
+            stack: vec![display.to_owned()],
+            cpu_op: cpu_op.to_owned(),
+            found,
+        };
+        let [a, b, c] = [
+            site("m.py:1 attention", "aten::addmm", Found::Exact),
+            site("m.py:2 mlp", "aten::mm", Found::Exact),
+            site("m.py:2 mlp", "aten::addmm", Found::ByLaunch),
+        ];
+        let one = row_site(&[(&a, 4, 40), (&b, 3, 30), (&c, 3, 30)]);
+        assert_eq!((one.display.as_str(), one.cpu_op.as_str(), one.found), ("m.py:2 mlp", "aten::addmm", Found::Exact));
+        assert_eq!((one.launches, one.duration_ns), (10, 100));
+    }
 }

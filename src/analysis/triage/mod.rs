@@ -19,7 +19,7 @@ pub mod steps;
 pub mod summary;
 mod view;
 
-pub use serving::{Framework, ServerArgs};
+pub use serving::{Framework, ModelShape, ServerArgs};
 pub use stages::Stage;
 pub use view::{KernelName, View};
 
@@ -39,11 +39,19 @@ pub struct Options {
     pub overlap_table_limit: usize,
     /// Only devices whose id holds this text.
     pub pid_substring: Option<String>,
+    /// For the work of attention; otherwise the server's arguments may tell.
+    pub model_shape: Option<ModelShape>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { min_share_pct: 1.0, kernel_table_limit: 0, overlap_table_limit: 0, pid_substring: None }
+        Self {
+            min_share_pct: 1.0,
+            kernel_table_limit: 0,
+            overlap_table_limit: 0,
+            pid_substring: None,
+            model_shape: None,
+        }
     }
 }
 
@@ -52,6 +60,8 @@ impl Default for Options {
 pub struct Request<'a> {
     /// Read with its code.
     pub trace: &'a Trace,
+    /// Where the trace was read from, for what its names tell; empty where that is not known.
+    pub path: &'a str,
     /// The stage that the names of the file and its folders tell.
     pub file_stage: Stage,
     /// Traces of the same work that tell where its kernels come from: captured without CUDA graphs, or while graphs

@@ -20,6 +20,8 @@ pub struct View<'a> {
     /// The stage of every op, in the order of the trace's ops; `None` for ops that are left out (another device than the
     /// person asked for).
     pub stages: Vec<Option<Stage>>,
+    /// The stage that the names of the file and its folders tell.
+    pub file_stage: Stage,
     /// The code that launched every op.
     pub sites: Sites,
     /// True where traces beside this one tell where kernels come from.
@@ -48,13 +50,16 @@ impl<'a> View<'a> {
         let kept = kept(trace, request.options);
         let framework = serving::framework(request);
         let stages = stages::of_ops(trace, request.file_stage);
-        let stages = stages.into_iter().zip(kept).map(|(stage, kept)| kept.then_some(stage)).collect();
+        let stages: Vec<_> = stages.into_iter().zip(kept).map(|(stage, kept)| kept.then_some(stage)).collect();
+        let names = kernel_names(trace);
+        let sites = Sites::new(trace, &names, &stages, request.mapping);
         Self {
             trace,
             meanings: Context::new(trace, 0),
-            names: kernel_names(trace),
+            names,
             stages,
-            sites: Sites::new(trace, request.mapping),
+            file_stage: request.file_stage,
+            sites,
             is_pair: !request.mapping.is_empty(),
             framework,
             server: request.server,

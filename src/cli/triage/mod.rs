@@ -80,14 +80,14 @@ fn asked(args: &Args) -> Result<Asked> {
     if !(0.0..=100.0).contains(&args.min_share) {
         return Err(Error::usage(format!("--min-share {}", args.min_share), "a share is a number from 0 to 100"));
     }
+    let limits = Options {
+        kernel_table_limit: args.kernel_table_limit,
+        overlap_table_limit: args.overlap_table_limit,
+        ..Options::default()
+    };
     Ok(Asked {
         framework: framework(&args.framework)?,
-        options: Options {
-            min_share_pct: args.min_share,
-            kernel_table_limit: args.kernel_table_limit,
-            overlap_table_limit: args.overlap_table_limit,
-            pid_substring: args.pid_substring.clone(),
-        },
+        options: Options { min_share_pct: args.min_share, pid_substring: args.pid_substring.clone(), ..limits },
         server: args.server_args.as_ref().map(|path| server_args(path)).transpose()?,
     })
 }

@@ -1,0 +1,255 @@
+//! One stage of a run as the catalog looks at it: its kernel rows with their names made ready to be searched, the
+//! machine and the model.
+
+use super::data::{Catalog, Family, Hardware, Words};
+use crate::analysis::triage::kernels::{KernelRow, RowSite};
+use crate::analysis::triage::sites::Found;
+use crate::analysis::triage::{Stage, View};
+use crate::rules::names;
+use crate::rules::needle::{Haystack, Needle};
+
+/// What is known of the run as a whole.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    /// The run.
+    pub(super) view: &'a View<'a>,
+    /// Words that name the model; empty where nothing tells.
+    model: Vec<Haystack>,
+    maker: Option<Maker>,
+    devices: Vec<Haystack>,
+    /// By the server's arguments.
+    tp_size: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    Amd,
+    Nvidia,
+}
+
+/// The rows of one stage.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    /// Which.
+    pub(super) stage: Stage,
+    /// Its rows.
+    pub(super) rows: Vec<SeenRow<'a>>,
+    /// Sum of their durations.
+    pub(super) total_ns: i64,
+}
+
+/// A kernel row, ready to be searched.
+#[derive(Debug)]
+pub(super) struct SeenRow<'a> {
+    /// The row.
+    pub(super) row: &'a KernelRow,
+    /// Its place among the rows of all stages.
+    pub(super) at: usize,
+    name: Haystack,
+    sites: Vec<(&'a RowSite, Place)>,
+}
+
+/// The names of one place in the code.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    /// The CPU op, and the same to be searched.
+    pub(super) op: (String, Haystack),
+    /// The functions of the stack.
+    pub(super) functions: Vec<String>,
+    /// Source files of the stack.
+    pub(super) files: Vec<String>,
+}
+
+/// What of a row belongs to a family: how that shows, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum By {
+    /// By the kernel's name.
+    Kernel,
+    /// By the CPU op.
+    Op,
+    /// By a function of the stack.
+    Function,
+}
+
+/// A row that a family's words hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hit {
+    /// Where the word stands.
+    pub(super) by: By,
+    /// How long the word is: the longer, the more it says.
+    pub(super) length: usize,
+    /// Duration of what is hit.
+    pub(super) duration_ns: i64,
+}
+
+impl<'a> Run<'a> {
+    /// Looks at what does not differ between stages.
+    pub(super) fn new(view: &'a View<'a>) -> Self {
+        let named = ["tp_size", "tensor_parallel_size", "tp", "attn_tp_size"];
+        let tp_size = named.iter().find_map(|name| view.server.0.get(*name)?.as_u64());
+        Self { view, model: model(view), maker: maker(view), devices: devices(view), tp_size }
+    }
+
+    /// Can the family run on this machine? What is not known is no.
+    pub(super) fn has_hardware(&self, family: &Family) -> bool {
+        let words = &Catalog::embedded().hardware;
+        let names = |words: &[String]| {
+            let needles: Vec<Needle> = words.iter().filter_map(|word| Needle::new(word)).collect();
+            self.devices.iter().any(|device| needles.iter().any(|needle| needle.is_in(device)))
+        };
+        match family.hardware {
+            None => true,
+            Some(Hardware::Cuda) => self.maker == Some(Maker::Nvidia),
+            Some(Hardware::Rocm) => self.maker == Some(Maker::Amd),
+            Some(Hardware::Hopper) => names(&words.hopper),
+            Some(Hardware::Blackwell) => names(&words.blackwell),
+            Some(Hardware::Npu) => false,
+        }
+    }
+
+    /// Is the model one of the family's? `None` where the family is of any model, or the model is not known.
+    pub(super) fn has_model(&self, family: &Family) -> Option<bool> {
+        let asks = !family.model.is_empty() && !self.model.is_empty();
+        asks.then(|| self.model.iter().any(|name| family.model.any_in(name)))
+    }
+
+    /// Do the arguments tell as many ranks of tensor parallelism as the family needs?
+    pub(super) fn is_told_ranks(&self, family: &Family) -> bool {
+        family.tp >= 2 && self.tp_size.is_some_and(|ranks| ranks >= u64::from(family.tp))
+    }
+
+    /// Does the run have as many ranks of tensor parallelism as the family needs? Where the arguments do not tell,
+    /// communication in the stage does.
+    pub(super) fn has_ranks(&self, family: &Family, seen: &Seen) -> bool {
+        let communicates = || seen.rows.iter().any(|seen| seen.row.category == "communication");
+        family.tp < 2 || self.tp_size.map_or_else(communicates, |ranks| ranks >= u64::from(family.tp))
+    }
+}
+
+impl<'a> Seen<'a> {
+    /// The rows of this stage.
+    pub(super) fn new(stage: Stage, rows: &'a [KernelRow]) -> Self {
+        let of_stage = rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
+        let rows: Vec<SeenRow> = of_stage.map(|(at, row)| SeenRow::new(at, row)).collect();
+        let total_ns = rows.iter().fold(0_i64, |sum, seen| sum.saturating_add(seen.row.duration_ns));
+        Self { stage, rows, total_ns }
+    }
+
+    /// Of the stage's sum of durations, a part of a hundred.
+    pub(super) fn share_pct(&self, duration_ns: i64) -> f64 {
+        if self.total_ns == 0 { 0.0 } else { 100.0 * duration_ns as f64 / self.total_ns as f64 }
+    }
+
+    /// A line of evidence on the row at this place of `rows`.
+    pub(super) fn line(&self, at: usize) -> Option<String> {
+        let row = self.rows.get(at)?.row;
+        let name = names::short(&names::demangle(&row.name));
+        Some(format!("{name}: {:.1} %, {} launches", self.share_pct(row.duration_ns), row.launches))
+    }
+}
+
+impl<'a> SeenRow<'a> {
+    fn new(at: usize, row: &'a KernelRow) -> Self {
+        let place = |site: &'a RowSite| (site, Place::new(&site.location, &site.stack, &site.cpu_op));
+        let sites = row.sites.iter().filter(|site| is_own(site.found)).map(place).collect();
+        Self { row, at, name: Haystack::new(&names::demangle(&row.name)), sites }
+    }
+
+    /// Does the kernel's name hold any of these?
+    pub(super) fn is_named(&self, words: &Words) -> bool {
+        words.any_in(&self.name)
+    }
+
+    /// What of the row the family's words hit.
+    pub(super) fn hit(&self, family: &Family) -> Option<Hit> {
+        let in_name = family.names.longest_in(&self.name).max(family.kernels.longest_in(&self.name));
+        if let Some(length) = in_name {
+            return Some(Hit { by: By::Kernel, length, duration_ns: self.row.duration_ns });
+        }
+        let by_op = |place: &Place| family.names.longest_in(&place.op.1);
+        let by_function = |place: &Place| {
+            let longest = |name: &String| family.names.whole(name).max(family.functions.whole(name));
+            place.functions.iter().filter_map(longest).max()
+        };
+        self.at_sites(By::Op, &by_op).or_else(|| self.at_sites(By::Function, &by_function))
+    }
+
+    fn at_sites(&self, by: By, longest: &dyn Fn(&Place) -> Option<usize>) -> Option<Hit> {
+        let mut hit: Option<Hit> = None;
+        for (site, place) in &self.sites {
+            let Some(length) = longest(place) else { continue };
+            let hit = hit.get_or_insert(Hit { by, length, duration_ns: 0 });
+            hit.length = hit.length.max(length);
+            hit.duration_ns = hit.duration_ns.saturating_add(site.duration_ns);
+        }
+        hit
+    }
+}
+
+/// Is the place the kernel's own, and not that of a graph's replay or one borrowed from a kernel of a like name?
+pub(super) fn is_own(found: Found) -> bool {
+    matches!(found, Found::Exact | Found::ByLaunch | Found::BorrowedExact)
+}
+
+impl Place {
+    /// Takes the names apart.
+    pub(super) fn new(location: &str, stack: &[String], cpu_op: &str) -> Self {
+        let frames = || stack.iter().map(String::as_str).chain([location]).filter(|frame| !frame.is_empty());
+        Self {
+            op: (cpu_op.to_owned(), Haystack::new(cpu_op)),
+            functions: frames().map(|frame| function(frame).to_owned()).collect(),
+            files: frames().filter_map(file).map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// The function of `path.py(281): forward` or `path.py:281 forward`.
+fn function(frame: &str) -> &str {
+    frame.rsplit_once(['(', ':', ' ']).map_or(frame, |_| match frame.rsplit_once("): ") {
+        Some((_, function)) => function,
+        None => frame.rsplit_once(' ').map_or("", |(_, function)| function),
+    })
+}
+
+/// The path of either.
+fn file(frame: &str) -> Option<&str> {
+    frame.find(".py").and_then(|at| frame.get(..at + ".py".len()))
+}
+
+/// What the server's arguments, source files of models and torch modules call the model.
+fn model(view: &View) -> Vec<Haystack> {
+    let told = ["model_path", "model", "served_model_name"].iter().filter_map(|key| view.server.0.get(*key)?.as_str());
+    let frames = view.sites.sites.iter().flat_map(|site| site.stack.iter().chain([&site.location]));
+    let in_frame = |frame: &String| match frame.strip_prefix("nn.Module: ") {
+        Some(module) => Some(module.to_owned()),
+        None => file(frame)?.split_once("/models/").map(|(_, file)| file.trim_end_matches(".py").to_owned()),
+    };
+    let mut names: Vec<String> = told.map(str::to_owned).chain(frames.filter_map(in_frame)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.iter().map(|name| Haystack::new(name)).collect()
+}
+
+fn devices(view: &View) -> Vec<Haystack> {
+    view.trace.devices.iter().map(|device| Haystack::new(&device.name)).collect()
+}
+
+/// By the names of devices, else by those of the runtime's calls.
+fn maker(view: &View) -> Option<Maker> {
+    let words: Vec<Needle> = Catalog::embedded().hardware.rocm.iter().filter_map(|word| Needle::new(word)).collect();
+    let named: Vec<Haystack> = view
+        .trace
+        .devices
+        .iter()
+        .filter(|device| !device.name.is_empty())
+        .map(|device| Haystack::new(&device.name))
+        .collect();
+    if !named.is_empty() {
+        let is_amd = named.iter().any(|name| words.iter().any(|word| word.is_in(name)));
+        return Some(if is_amd { Maker::Amd } else { Maker::Nvidia });
+    }
+    let calls = || view.trace.calls.names.iter();
+    let is_amd = calls().any(|name| name.starts_with("hip"));
+    let is_nvidia = calls().any(|name| name.starts_with("cu"));
+    if is_amd { Some(Maker::Amd) } else { is_nvidia.then_some(Maker::Nvidia) }
+}

@@ -1,0 +1,181 @@
+//! The overlap-opportunity table: what runs alone although something could run beside it, what is hidden already, and
+//! when the device waits.
+//!
+//! `sweep` tells how long each op runs alone, `dependency` what its neighbours say, `idle` when nothing runs, `verdicts`
+//! what that comes to; `text` puts it into words. `patterns/overlap.json` has classes, thresholds and words.
+
+mod dependency;
+mod idle;
+mod rules;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod text;
+mod verdicts;
+
+use super::kernels::KernelRow;
+use super::stages::Stage;
+use super::view::View;
+use crate::analysis::explain::idle::Cause;
+use crate::analysis::section::{Section, Value};
+use crate::trace::Ns;
+use dependency::Neighbours;
+use idle::Idle;
+use rules::Rules;
+use sweep::{Row, StageTime, Swept};
+use verdicts::{Judge, Verdict, Verdicts};
+
+/// The columns of the table.
+pub const COLUMNS: [&str; 14] = [
+    "stage",
+    "priority",
+    "verdict",
+    "kernel_name",
+    "python_scope",
+    "duration_ns",
+    "share_pct",
+    "wall_share_pct",
+    "exclusive_pct",
+    "hidden_pct",
+    "hidden_by_compute_pct",
+    "dep_risk",
+    "recommendation",
+    "basis",
+];
+
+/// Stands for the kernel where a device waits.
+const IDLE: &str = "(GPU idle)";
+
+/// The table of all stages.
+pub fn section(view: &View, rows: &[KernelRow]) -> Section {
+    let rules = Rules::embedded();
+    let swept = sweep::sweep(view, &rules);
+    let (idle, dry) = idle::idle(view, &rules);
+    let neighbours = dependency::neighbours(view, &swept, &rules.thresholds, &dry);
+    let table = Table { view, kernels: rows, rules, swept, neighbours, idle };
+    table.section()
+}
+
+/// All that rows are made of.
+struct Table<'a> {
+    view: &'a View<'a>,
+    kernels: &'a [KernelRow],
+    rules: Rules,
+    swept: Swept,
+    /// In the order of the sweep's rows.
+    neighbours: Vec<Neighbours>,
+    /// By [`Stage::ALL`].
+    idle: [Idle; Stage::ALL.len()],
+}
+
+impl Table<'_> {
+    fn section(&self) -> Section {
+        let mut section = Section::new("Overlap opportunities", "a sweep over the streams of each device", &COLUMNS);
+        let (mut serial, mut below_bar, mut cut) = (0, 0, 0_usize);
+        for stage in self.view.stages_present() {
+            let verdicts = self.verdicts(stage);
+            serial += verdicts.serial;
+            below_bar += verdicts.below_bar;
+            let before = section.rows.len();
+            self.idle_row(stage, &mut section);
+            verdicts.said.iter().for_each(|verdict| self.row(*verdict, &mut section));
+            let limit = self.view.options.overlap_table_limit;
+            let said = section.rows.len() - before;
+            if limit > 0 && said > limit {
+                cut += said - limit;
+                section.rows.truncate(before + limit);
+            }
+        }
+        section.rows_in_all = (section.rows.len() + cut) as u64;
+        self.figures(&mut section, serial, below_bar);
+        section.limits = self.limits();
+        section
+    }
+
+    fn verdicts(&self, stage: Stage) -> Verdicts {
+        let rows: Vec<(usize, &Row, &Neighbours)> = (self.swept.rows.iter().zip(&self.neighbours).enumerate())
+            .filter(|(_, (row, _))| row.stage == stage)
+            .map(|(at, (row, neighbours))| (at, row, neighbours))
+            .collect();
+        let judge = Judge { rules: &self.rules, bar_pct: self.view.options.min_share_pct, is_pair: self.view.is_pair };
+        judge.stage(self.swept.time(stage), &rows)
+    }
+
+    fn row(&self, verdict: Verdict, section: &mut Section) {
+        let (Some(row), Some(neighbours)) = (self.swept.rows.get(verdict.row), self.neighbours.get(verdict.row)) else {
+            return;
+        };
+        let (busy, wall) = (self.swept.time(row.stage).busy_ns, self.wall_ns(row.stage));
+        let of_row = |time_ns: i64| Value::pct(Ns(time_ns), Ns(row.duration_ns));
+        let name = self.swept.names.get(row.name);
+        section.row([
+            row.stage.label().into(),
+            format!("P{}", verdict.priority).into(),
+            verdict.verdict.into(),
+            name.into(),
+            self.scope(row.stage, name).into(),
+            row.duration_ns.into(),
+            Value::pct(Ns(row.duration_ns), Ns(busy)),
+            Value::pct(Ns(row.duration_ns), Ns(wall)),
+            of_row(row.exclusive_ns),
+            of_row(row.hidden_ns()),
+            of_row(row.hidden_by_compute_ns),
+            neighbours.risk(&self.rules.thresholds).label().into(),
+            self.rules.recommendation(verdict.recommendation).into(),
+            self.basis(row, neighbours).into(),
+        ]);
+    }
+
+    /// The place that launches most of a row, where one is known.
+    fn scope(&self, stage: Stage, name: &str) -> &str {
+        let row = self.kernels.iter().find(|row| row.stage == stage && row.name == name);
+        let site = row.and_then(|row| row.sites.first()).filter(|site| !site.display.is_empty());
+        site.map_or("unmapped", |site| site.display.as_str())
+    }
+
+    fn idle_row(&self, stage: Stage, section: &mut Section) {
+        let (Some(idle), wall) = (self.idle.get(stage as usize), self.wall_ns(stage)) else { return };
+        if wall == 0 || (idle.idle_ns as f64) < self.rules.thresholds.idle_pct / 100.0 * wall as f64 {
+            return;
+        }
+        let host_late = 2 * idle.of(Cause::HostWait) >= idle.idle_ns;
+        let (priority, verdict, recommendation) =
+            if host_late { ("P1", "launch-bound", "launch") } else { ("P2", "idle gaps", "wait") };
+        section.row([
+            stage.label().into(),
+            priority.into(),
+            verdict.into(),
+            IDLE.into(),
+            Value::Null,
+            idle.idle_ns.into(),
+            Value::Null,
+            Value::pct(Ns(idle.idle_ns), Ns(wall)),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            self.rules.recommendation(recommendation).into(),
+            self.idle_basis(idle).into(),
+        ]);
+    }
+
+    /// Busy time and the gaps that the stage's ops end, without pauses.
+    fn wall_ns(&self, stage: Stage) -> i64 {
+        self.swept.time(stage).busy_ns + self.idle.get(stage as usize).map_or(0, |idle| idle.idle_ns)
+    }
+
+    fn sum(&self, of: &dyn Fn(&StageTime, &Idle) -> i64) -> i64 {
+        self.swept.stages.iter().zip(&self.idle).map(|(time, idle)| of(time, idle)).sum()
+    }
+
+    fn figures(&self, section: &mut Section, serial: usize, below_bar: usize) {
+        section.figure("busy_ns", self.sum(&|time, _| time.busy_ns));
+        section.figure("idle_ns", self.sum(&|_, idle| idle.idle_ns));
+        section.figure("pauses_ns", self.sum(&|_, idle| idle.pauses_ns));
+        section.figure("streams", self.swept.streams);
+        section.figure("overlapped_ns", self.swept.overlapped_ns);
+        section.figure("same_stream_overlap_ns", self.sum(&|time, _| time.same_stream_ns));
+        section.figure("serial_rows", serial);
+        section.figure("rows_below_bar", below_bar);
+    }
+}

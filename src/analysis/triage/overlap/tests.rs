@@ -1,0 +1,451 @@
+//! What the overlap table promises, on traces made by hand, drawn by chance, and the golden pair of the tool it replaces.
+
+use super::dependency::{Neighbours, Risk};
+use super::*;
+use crate::analysis::section::Record;
+use crate::analysis::triage::{Options, Request, ServerArgs};
+use crate::input::{Imported, Importer};
+use crate::trace::{Format, GpuOp, OpKind, Span, Trace, TraceBuilder};
+use proptest::prelude::*;
+use std::path::Path;
+
+const GEMM: &str = "nvjet_tst_64x8_64x16_4x1_v_bz_TNT";
+const NCCL: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+const ADD: &str = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)";
+const COPY: &str = "Memcpy HtoD (Pinned -> Device)";
+const NAMES: [&str; 4] = [GEMM, NCCL, ADD, COPY];
+
+/// Device, stream, name, start and end in microseconds.
+type Op<'a> = (u8, i64, &'a str, i64, i64);
+
+struct Small(TraceBuilder);
+
+impl Small {
+    fn new(ops: &[Op]) -> Self {
+        let mut small = Self(TraceBuilder::new("small", Format::TorchProfiler));
+        ops.iter().for_each(|op| small.op(*op, None));
+        small
+    }
+
+    fn op(&mut self, (device, stream, name, start, end): Op, correlation: Option<u32>) {
+        let op = GpuOp {
+            start: Ns(1_000 * start),
+            duration: Ns(1_000 * (end - start)),
+            name: self.0.trace.names.intern(name),
+            device: self.0.device(&device.to_string(), ""),
+            stream,
+            process: self.0.process(-1, ""),
+            kind: if name.starts_with("Memcpy") { OpKind::Copy } else { OpKind::Kernel },
+        };
+        self.0.trace.gpu_ops.push(op, correlation);
+    }
+
+    fn launch(&mut self, name: &str, start: i64, correlation: u32) {
+        let process = self.0.process(-1, "");
+        let thread = self.0.thread(process, 1);
+        let name = self.0.trace.calls.names.intern(name);
+        self.0.call(Span { start: Ns(1_000 * start), duration: Ns(1_000), name, thread }, Some(correlation));
+    }
+
+    fn section(self) -> Section {
+        table_of(&self.0.finish(), &[], &Options::default())
+    }
+}
+
+fn with_view<R>(trace: &Trace, mapping: &[&Trace], options: &Options, ask: impl FnOnce(View) -> R) -> R {
+    let server = ServerArgs::default();
+    let request = Request { trace, file_stage: Stage::All, mapping, server: &server, framework: None, options };
+    ask(View::new(&request))
+}
+
+fn table_of(trace: &Trace, mapping: &[&Trace], options: &Options) -> Section {
+    with_view(trace, mapping, options, |view| section(&view, &[]))
+}
+
+fn swept(trace: &Trace) -> Swept {
+    with_view(trace, &[], &Options::default(), |view| sweep::sweep(&view, &Rules::embedded()))
+}
+
+/// Exclusive, hidden and hidden by compute, in microseconds.
+fn times(swept: &Swept, name: &str) -> (i64, i64, i64) {
+    let row = swept.rows.iter().find(|row| swept.names.get(row.name) == canonical(name)).unwrap();
+    (row.exclusive_ns / 1_000, row.hidden_ns() / 1_000, row.hidden_by_compute_ns / 1_000)
+}
+
+fn canonical(name: &str) -> String {
+    crate::analysis::triage::frames::canonical(name)
+}
+
+fn row<'a>(section: &'a Section, name: &str) -> Option<&'a Record> {
+    section.rows.iter().find(|row| text(row, "kernel_name") == canonical(name))
+}
+
+fn text<'a>(row: &'a Record, column: &str) -> &'a str {
+    row.get(column).and_then(Value::text).unwrap_or_default()
+}
+
+fn number(row: &Record, column: &str) -> f64 {
+    row.get(column).and_then(Value::number).unwrap()
+}
+
+fn verdict<'a>(section: &'a Section, name: &str) -> [&'a str; 4] {
+    let row = row(section, name);
+    ["priority", "verdict", "dep_risk", "recommendation"].map(|column| row.map_or("", |row| text(row, column)))
+}
+
+#[test]
+fn an_op_is_hidden_while_another_stream_of_its_device_works() {
+    // 0-10 the GEMM alone, 10-14 with NCCL, 14-18 with NCCL and a copy, 18-20 NCCL and the copy, 20-25 NCCL alone.
+    let swept = swept(&Small::new(&[(0, 7, GEMM, 0, 18), (0, 20, NCCL, 10, 25), (0, 21, COPY, 14, 20)]).0.finish());
+    assert_eq!(times(&swept, GEMM), (10, 8, 0));
+    assert_eq!(times(&swept, NCCL), (5, 10, 8));
+    assert_eq!(times(&swept, COPY), (0, 6, 4));
+    assert_eq!((swept.time(Stage::All).busy_ns, swept.overlapped_ns, swept.streams), (25_000, 10_000, 3));
+    let beside = |name: &str| {
+        let row = swept.rows.iter().find(|row| swept.names.get(row.name) == canonical(name)).unwrap();
+        let named = row.hidden_by.0.iter().map(|(name, time)| (swept.names.get(*name).to_owned(), time / 1_000));
+        named.collect::<Vec<_>>()
+    };
+    assert_eq!(beside(COPY), [(canonical(GEMM), 4), (canonical(NCCL), 2)], "the weightiest hides");
+    assert_eq!(beside(GEMM), [(canonical(NCCL), 8)]);
+}
+
+#[test]
+fn devices_never_hide_each_other() {
+    let swept = swept(&Small::new(&[(0, 7, NCCL, 0, 10), (1, 7, GEMM, 0, 10)]).0.finish());
+    assert_eq!((times(&swept, NCCL), times(&swept, GEMM)), ((10, 0, 0), (10, 0, 0)));
+    assert_eq!(swept.time(Stage::All).busy_ns, 20_000);
+}
+
+#[test]
+fn two_kernels_of_one_stream_that_run_at_once_hide_nothing_and_are_no_more_than_the_busy_time() {
+    // A dependent launch begins 4 us before the kernel ahead of it ends; another lies wholly inside.
+    let small = Small::new(&[(0, 7, GEMM, 0, 10), (0, 7, ADD, 6, 20), (0, 7, NCCL, 7, 9)]);
+    let swept = swept(&small.0.finish());
+    assert_eq!((times(&swept, GEMM), times(&swept, ADD), times(&swept, NCCL)), ((10, 0, 0), (14, 0, 0), (2, 0, 0)));
+    let exposed: Vec<i64> = swept.rows.iter().map(|row| row.exposed_ns).collect();
+    assert_eq!(exposed, [10_000, 10_000, 0]);
+    assert_eq!((swept.time(Stage::All).busy_ns, swept.time(Stage::All).same_stream_ns), (20_000, 6_000));
+    assert_eq!(swept.overlapped_ns, 0);
+}
+
+#[test]
+fn kernels_that_began_early_are_mentioned() {
+    let section = Small::new(&[(0, 7, GEMM, 0, 100), (0, 7, ADD, 60, 150)]).section();
+    assert!(section.limits.iter().any(|limit| limit.contains("by 27 % of the busy time")), "{:?}", section.limits);
+}
+
+#[test]
+fn one_launch_out_of_many_does_not_decide_the_risk() {
+    // A copy on a stream of its own, far from its neighbours: once it is long, and a kernel follows at once.
+    let mut ops: Vec<Op> = vec![(0, 7, GEMM, 0, 30_000)];
+    ops.extend((0..20).map(|at| (0, 21, COPY, 1_000 * at + 5, 1_000 * at + 55)));
+    ops.extend([(0, 21, COPY, 29_000, 34_000), (0, 21, ADD, 34_001, 34_011)]);
+    let section = Small::new(&ops).section();
+    assert_eq!(verdict(&section, COPY), ["P1", "headroom", "low", "try overlap"], "20 of 21 launches stand apart");
+    let all = Neighbours { serial: 10, unclear: 0, dry: 0, loose: 10, close: 10 };
+    let thresholds = Rules::embedded().thresholds;
+    assert_eq!(all.risk(&thresholds), Risk::High);
+    assert_eq!(Neighbours { serial: 3, loose: 7, ..all }.risk(&thresholds), Risk::Unclear);
+    assert_eq!(Neighbours { serial: 2, loose: 8, ..all }.risk(&thresholds), Risk::Low);
+}
+
+#[test]
+fn a_gap_in_which_the_device_ran_dry_tells_nothing_about_dependencies() {
+    let risk = |beside: &[Op]| {
+        let mut ops: Vec<Op> = (0..10).map(|at| (0, 7, ADD, 1_000 * at + 500, 1_000 * at + 900)).collect();
+        ops.extend(beside);
+        let trace = Small::new(&ops).0.finish();
+        text(row(&table_of(&trace, &[&trace], &Options::default()), ADD).unwrap(), "dep_risk").to_owned()
+    };
+    let beside: Vec<Op> = (0..10).map(|at| (0, 20, GEMM, 1_000 * at + 950, 1_000 * at + 1_505)).collect();
+    assert_eq!((risk(&[]), risk(&beside)), ("unclear".to_owned(), "low".to_owned()));
+}
+
+#[test]
+fn exposed_communication_is_always_said() {
+    // Hidden for 98 %: its ratio is far below any bar, its exposed time is 2 % of the busy time.
+    let section = Small::new(&[(0, 7, GEMM, 0, 980), (0, 20, NCCL, 0, 1_000)]).section();
+    assert_eq!(verdict(&section, NCCL), ["P1", "exposed communication", "low", "try overlap"]);
+    assert_eq!(number(row(&section, NCCL).unwrap(), "exclusive_pct"), 2.0);
+    // Below the bar the largest is said, with a lower priority; nothing exposed is good news.
+    let section = Small::new(&[(0, 7, GEMM, 0, 995), (0, 20, NCCL, 0, 1_000)]).section();
+    assert_eq!(verdict(&section, NCCL), ["P3", "exposed communication", "low", "check deps"]);
+    let section = Small::new(&[(0, 7, GEMM, 0, 1_000), (0, 20, NCCL, 0, 1_000)]).section();
+    assert_eq!(verdict(&section, NCCL), ["P4", "hidden communication", "low", "skip"]);
+    // A thousandth is not.
+    let section = Small::new(&[(0, 7, GEMM, 0, 9_995), (0, 20, NCCL, 9_990, 10_000)]).section();
+    assert_eq!(row(&section, NCCL), None);
+    assert_eq!(section.summary.get("rows_below_bar"), Some(&Value::Int(1)));
+}
+
+#[test]
+fn many_small_exposures_that_are_large_together_are_said() {
+    let names: Vec<String> = (0..4).map(|at| format!("ncclDevKernel_AllReduce_{at}")).collect();
+    let mut ops: Vec<Op> = vec![(0, 7, GEMM, 0, 10_000)];
+    ops.extend((10_000..).step_by(60).zip(&names).map(|(start, name)| (0, 20, name.as_str(), start, start + 60)));
+    let section = Small::new(&ops).section();
+    let said: Vec<&str> = section.rows.iter().map(|row| text(row, "kernel_name")).collect();
+    // 0.6 % each: after the third, less than the bar is left.
+    assert_eq!(said, &names[..3], "and the GEMM of the busiest stream is no opportunity");
+}
+
+#[test]
+fn with_one_trace_a_decode_step_on_one_stream_has_no_headroom() {
+    let step = |at: i64| [(0, 7, GEMM, at, at + 50), (0, 7, ADD, at + 51, at + 60), (0, 7, COPY, at + 61, at + 70)];
+    let ops: Vec<Op> = (0..50).flat_map(|at| step(71 * at)).collect();
+    let trace = Small::new(&ops).0.finish();
+    let section = table_of(&trace, &[], &Options::default());
+    assert_eq!(section.rows, []);
+    assert_eq!(section.summary.get("serial_rows"), Some(&Value::Int(3)));
+    // With a mapping trace the rows are there, as in the original, and none promises anything.
+    let section = table_of(&trace, &[&trace], &Options::default());
+    let said: Vec<&str> = section.rows.iter().map(|row| text(row, "recommendation")).collect();
+    assert_eq!(said, ["check deps"; 3]);
+}
+
+#[test]
+fn a_copy_on_its_own_stream_has_headroom_and_an_idle_device_is_said_with_its_cause() {
+    let mut small = Small::new(&[]);
+    for at in 0..10_u32 {
+        let start = 1_000 * i64::from(at);
+        small.launch("cudaLaunchKernel", start - 5, 2 * at);
+        small.op((0, 7, GEMM, start, start + 500), Some(2 * at));
+        small.launch("cudaMemcpyAsync", start + 10, 2 * at + 1);
+        small.op((0, 21, COPY, start + 500, start + 700), Some(2 * at + 1));
+    }
+    let section = small.section();
+    assert_eq!(verdict(&section, COPY), ["P1", "headroom", "low", "try overlap"]);
+    assert_eq!(verdict(&section, IDLE), ["P1", "launch-bound", "", "launch ahead or replay a graph"]);
+    let idle = row(&section, IDLE).unwrap();
+    assert_eq!(number(idle, "duration_ns"), 2_700_000.0);
+    // Nine gaps of 300 us beside ten times 700 us of work.
+    assert!((number(idle, "wall_share_pct") - 100.0 * 2_700.0 / 9_700.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_pause_between_pieces_of_work_is_no_idle_time() {
+    let section = Small::new(&[(0, 7, GEMM, 0, 1_000), (0, 7, GEMM, 30_000, 31_000)]).section();
+    assert_eq!(section.rows, []);
+    assert_eq!(section.summary.get("pauses_ns"), Some(&Value::Int(29_000_000)));
+}
+
+#[test]
+fn a_kernel_is_not_hidden_by_a_copy() {
+    let section = Small::new(&[(0, 7, ADD, 0, 1_000), (0, 21, COPY, 0, 1_000)]).section();
+    assert_eq!(verdict(&section, ADD), [""; 4]);
+    assert_eq!(verdict(&section, COPY), ["P4", "low-roi-hidden", "low", "skip"]);
+}
+
+#[test]
+fn a_pair_is_asked_for_only_where_graphs_hide_the_code_and_by_the_flags_of_the_framework() {
+    let graph = |call: &str| {
+        let mut small = Small::new(&[]);
+        small.launch(call, 0, 1);
+        small.op((0, 7, GEMM, 10, 1_000), Some(1));
+        small.section().limits.iter().any(|limit| limit.contains("mapping trace of the same work"))
+    };
+    assert!(graph("cudaGraphLaunch") && graph("hipGraphLaunch") && !graph("cudaLaunchKernel"));
+}
+
+#[test]
+fn rows_beyond_the_limit_are_counted() {
+    let ops: Vec<Op> = vec![(0, 7, GEMM, 0, 100), (0, 7, ADD, 200, 300), (0, 21, COPY, 100, 200)];
+    let trace = Small::new(&ops).0.finish();
+    let all = table_of(&trace, &[&trace], &Options::default());
+    let one = table_of(&trace, &[&trace], &Options { overlap_table_limit: 1, ..Options::default() });
+    assert_eq!((all.rows.len(), one.rows.len(), one.rows_in_all), (3, 1, 3));
+}
+
+/// Device, stream, name, start and length.
+type Drawn = (u8, i64, usize, i64, i64);
+
+fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
+    prop::collection::vec((0_u8..2, 0_i64..3, 0_usize..4, 0_i64..60, 0_i64..30), 1..14)
+}
+
+fn trace_of(drawn: &[Drawn]) -> Trace {
+    let op = |&(device, stream, name, start, length): &Drawn| (device, stream, NAMES[name], start, start + length);
+    Small::new(&drawn.iter().map(op).collect::<Vec<_>>()).0.finish()
+}
+
+/// Microsecond by microsecond: the definition itself. By name: exclusive and hidden by compute; busy and overlapped time.
+fn tick_by_tick(drawn: &[Drawn]) -> ([(i64, i64); 4], i64, i64) {
+    let (mut names, mut busy, mut overlapped) = ([(0, 0); 4], 0, 0);
+    for now in 0..100 {
+        for device in 0..2 {
+            let runs = |op: &&Drawn| op.0 == device && op.3 <= now && now < op.3 + op.4;
+            let running: Vec<&Drawn> = drawn.iter().filter(runs).collect();
+            busy += i64::from(!running.is_empty());
+            overlapped += i64::from(running.iter().any(|op| op.1 != running[0].1));
+            for op in &running {
+                let others: Vec<&&Drawn> = running.iter().filter(|other| other.1 != op.1).collect();
+                names[op.2].0 += i64::from(others.is_empty());
+                names[op.2].1 += i64::from(others.iter().any(|other| NAMES[other.2] == GEMM));
+            }
+        }
+    }
+    (names, busy, overlapped)
+}
+
+proptest! {
+    #[test]
+    fn times_are_what_counting_every_tick_gives(drawn in drawn()) {
+        let swept = swept(&trace_of(&drawn));
+        let (names, busy, overlapped) = tick_by_tick(&drawn);
+        for row in &swept.rows {
+            let at = NAMES.iter().position(|name| canonical(name) == swept.names.get(row.name)).unwrap();
+            prop_assert_eq!((row.exclusive_ns, row.hidden_by_compute_ns), (1_000 * names[at].0, 1_000 * names[at].1));
+            prop_assert!(row.exclusive_ns <= row.duration_ns && row.exposed_ns <= row.exclusive_ns && row.exposed_ns >= 0);
+            prop_assert!(row.hidden_by_compute_ns <= row.hidden_ns());
+            let hidden_by: i64 = row.hidden_by.0.iter().map(|(_, time)| time).sum();
+            prop_assert_eq!(hidden_by, row.hidden_ns());
+        }
+        prop_assert_eq!(swept.time(Stage::All).busy_ns, 1_000 * busy);
+        prop_assert_eq!(swept.overlapped_ns, 1_000 * overlapped);
+        let exposed: i64 = swept.rows.iter().map(|row| row.exposed_ns).sum();
+        prop_assert_eq!(exposed + swept.overlapped_ns, swept.time(Stage::All).busy_ns, "exposed time is no more than busy");
+    }
+
+    #[test]
+    fn numbers_of_streams_do_not_matter(drawn in drawn()) {
+        let renumbered: Vec<Drawn> = drawn.iter().map(|op| (op.0, [40, -1, 7][op.1 as usize], op.2, op.3, op.4)).collect();
+        let (one, other) = (swept(&trace_of(&drawn)), swept(&trace_of(&renumbered)));
+        prop_assert_eq!(one.rows, other.rows);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_streams_at_once_take_no_longer_than_sorting_them() {
+    let ops: Vec<Op> = (0..100_000).map(|at| (0, at, ADD, at, 200_000 + at)).collect();
+    let swept = swept(&Small::new(&ops).0.finish());
+    assert_eq!(swept.time(Stage::All).busy_ns, 299_999_000);
+}
+
+/// The golden trace of this name with the stages that its annotations tell: prefill before 50 ms, decode after.
+fn golden<R>(name: &str, mapping: &[&Trace], ask: impl FnOnce(View) -> R) -> Option<R> {
+    let trace = golden_trace(name)?;
+    let options = Options { pid_substring: Some("0".to_owned()), ..Options::default() };
+    Some(with_view(&trace, mapping, &options, |mut view| {
+        for (op, stage) in trace.gpu_ops.iter().zip(&mut view.stages).filter(|(_, stage)| stage.is_some()) {
+            *stage = Some(if op.start < Ns(50_000_000) { Stage::Prefill } else { Stage::Decode });
+        }
+        ask(view)
+    }))
+}
+
+fn golden_trace(name: &str) -> Option<Trace> {
+    let bytes = golden_file(name)?;
+    let mut importer = Importer::with_code(name);
+    importer.feed(&bytes).unwrap();
+    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{name} is a trace") };
+    Some(*trace)
+}
+
+fn golden_file(name: &str) -> Option<Vec<u8>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/spec/data/golden").join(name);
+    let bytes = std::fs::read(&path).ok();
+    if bytes.is_none() {
+        println!("skipped: there is no {}", path.display());
+    }
+    bytes
+}
+
+/// Names of the trace may keep the argument list that the original's names have lost.
+fn is_named(ours: &str, theirs: &str) -> bool {
+    ours.starts_with(theirs)
+}
+
+#[test]
+fn the_sweep_of_the_golden_pair_is_that_of_the_original() {
+    let Some(expected) = golden_file("triage_formal_overlap.expected.json") else { return };
+    let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
+    let swept = golden("triage_formal.trace.json", &[], |view| sweep::sweep(&view, &Rules::embedded())).unwrap();
+    let us = |time_ns: i64| time_ns as f64 / 1e3;
+    for (stage, key) in [(Stage::Prefill, "extend"), (Stage::Decode, "decode")] {
+        assert_eq!(us(swept.time(stage).busy_ns), expected[key]["overlap_stats"]["total_busy_us"].as_f64().unwrap());
+        let aggregates = expected[key]["aggregates"].as_array().unwrap();
+        assert_eq!(swept.rows.iter().filter(|row| row.stage == stage).count(), aggregates.len());
+        for expected in aggregates {
+            let name = expected["name"].as_str().unwrap();
+            let is_it = |row: &&Row| row.stage == stage && is_named(swept.names.get(row.name), name);
+            let row = swept.rows.iter().find(is_it).unwrap();
+            assert_eq!(row.launches, expected["count"].as_u64().unwrap());
+            for (ours, column) in [
+                (row.duration_ns, "total_us"),
+                (row.exclusive_ns, "exclusive_us"),
+                (row.hidden_ns(), "hidden_us"),
+                (row.hidden_by_compute_ns, "hidden_by_compute_us"),
+            ] {
+                assert_eq!(us(ours), expected[column].as_f64().unwrap(), "{name} {column}");
+            }
+            let beside = expected["overlap_with"].as_object().unwrap();
+            assert_eq!(row.hidden_by.0.len(), beside.len(), "{name}");
+            for (partner, time_ns) in &row.hidden_by.0 {
+                let partner = beside.iter().find(|(theirs, _)| is_named(swept.names.get(*partner), theirs)).unwrap();
+                assert_eq!(us(*time_ns), partner.1.as_f64().unwrap(), "{name}");
+            }
+        }
+    }
+    let overlapped =
+        ["extend", "decode"].map(|key| expected[key]["overlap_stats"]["total_overlap_us"].as_f64().unwrap());
+    assert_eq!(us(swept.overlapped_ns), overlapped[0] + overlapped[1]);
+    assert_eq!(swept.streams, 3);
+}
+
+/// Where rows of the golden pair differ, and why: stage, kernel, what the original says, what we say.
+const DIFFERENCES: [(&str, [&str; 4], [&str; 4]); 2] = [
+    // Defect 11: the original files nvjet under other, so that the norm 1.5 us ahead of it does not count as what it
+    // waits for. And a GEMM that runs alone promises nothing by that.
+    ("nvjet_tst", ["P1", "headroom", "low", "try fusion"], ["P2", "headroom", "high", "check deps"]),
+    // Defect 11: flashinfer's norms are compute there because of "flash", and the GEMM behind it is other.
+    ("void flashinfer::norm", ["P1", "headroom", "low", "try fusion"], ["P2", "headroom", "high", "check deps"]),
+];
+
+#[test]
+fn rows_of_the_golden_pair_are_those_of_the_original_but_for_its_defects() {
+    let Some(expected) = golden_file("triage_pair.expected.txt") else { return };
+    let expected = String::from_utf8(expected).unwrap();
+    let mapping = golden_trace("triage_mapping.trace.json").unwrap();
+    let section = golden("triage_formal.trace.json", &[&mapping], |view| section(&view, &[])).unwrap();
+    let table =
+        expected.split("Overlap Opportunity Table").nth(1).unwrap().split("Fuse Opportunity Table").next().unwrap();
+    let (mut stage, mut met) = ("", 0);
+    for line in table.lines() {
+        if let Some(heading) = line.strip_prefix("##### ") {
+            stage = heading;
+        }
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        if cells.len() < 8 || !cells[1].starts_with('P') || cells[1] == "Priority" {
+            continue;
+        }
+        let (name, theirs) = (cells[3], [cells[1], cells[2], cells[6], cells[7]]);
+        let is_it = |row: &&Record| text(row, "stage") == stage && is_named(text(row, "kernel_name"), name);
+        let row = section.rows.iter().find(is_it).unwrap_or_else(|| panic!("no row for {name} in {stage}"));
+        let ours = ["priority", "verdict", "dep_risk", "recommendation"].map(|column| text(row, column));
+        let known = DIFFERENCES.iter().find(|(begins, ..)| name.starts_with(begins));
+        let expected = known.map_or(theirs, |(_, original, ours)| {
+            assert_eq!(*original, theirs);
+            *ours
+        });
+        assert_eq!(ours, expected, "{name} in {stage}");
+        let signal = format!(
+            "{:.1} us, share {:.1}%, excl {:.1}% / hid {:.1}%",
+            number(row, "duration_ns") / 1e3,
+            number(row, "share_pct"),
+            number(row, "exclusive_pct"),
+            number(row, "hidden_pct")
+        );
+        assert_eq!(signal, cells[5], "{name} in {stage}");
+        met += 1;
+    }
+    assert_eq!(met, 8);
+    // Defect 11 again: what the original never says.
+    let more: Vec<[&str; 4]> = (section.rows.iter())
+        .filter(|row| text(row, "kernel_name").starts_with("nccl") || text(row, "kernel_name") == IDLE)
+        .map(|row| ["stage", "priority", "verdict", "dep_risk"].map(|column| text(row, column)))
+        .collect();
+    let exposed = |stage| [stage, "P1", "exposed communication", "low"];
+    assert_eq!(more, [exposed("extend/prefill"), ["decode", "P1", "launch-bound", ""], exposed("decode")]);
+    assert_eq!(section.rows.len(), 8 + more.len());
+}

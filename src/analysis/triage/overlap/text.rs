@@ -1,0 +1,102 @@
+//! The words of the overlap table: what each row rests on, and what the table does not say.
+
+use super::dependency::Neighbours;
+use super::idle::Idle;
+use super::sweep::Row;
+use super::{Cause, Table};
+use crate::rules::signals::CallKind;
+use crate::trace::Ns;
+
+impl Table<'_> {
+    /// What a row rests on.
+    pub(super) fn basis(&self, row: &Row, neighbours: &Neighbours) -> String {
+        let of_launches = |count: u64| percent(count as f64, row.launches as f64);
+        let mut parts = vec![format!(
+            "{} {}: {} close to a neighbour on the same stream, {} in series with it",
+            row.launches,
+            if row.launches == 1 { "launch" } else { "launches" },
+            of_launches(neighbours.close),
+            of_launches(neighbours.serial),
+        )];
+        if neighbours.dry > 0 {
+            parts.push(format!("{} beside a gap in which the device ran dry", of_launches(neighbours.dry)));
+        }
+        if let Some(name) = row.mostly_beside() {
+            parts.push(format!("hidden mostly beside {}", self.swept.names.get(name)));
+        }
+        parts.push(if self.view.is_pair { "places in the code from the mapping trace" } else { ALONE }.to_owned());
+        parts.join("; ")
+    }
+
+    pub(super) fn idle_basis(&self, idle: &Idle) -> String {
+        let of_idle = |cause| percent(idle.of(cause) as f64, idle.idle_ns as f64);
+        let mut basis = format!(
+            "{} gaps; {} of the time the host launched late, {} the launch was made in time, {} no launch is known",
+            idle.gaps,
+            of_idle(Cause::HostWait),
+            percent((idle.of(Cause::KernelWait) + idle.of(Cause::Other)) as f64, idle.idle_ns as f64),
+            of_idle(Cause::Unknown),
+        );
+        if let Some((length, name)) = idle.longest {
+            let name = self.view.name(name).map_or("", |name| name.canonical.as_str());
+            basis.push_str(&format!("; the longest, {}, before {name}", microseconds(length)));
+        }
+        basis
+    }
+
+    pub(super) fn limits(&self) -> Vec<String> {
+        let thresholds = &self.rules.thresholds;
+        let mut limits = vec![
+            format!(
+                "share_pct is of the stage's busy time (the union of its ops, per device), wall_share_pct of that and \
+                 the gaps that its ops end; gaps of {} ms and more are pauses and count for neither.",
+                thresholds.pause_us / 1e3
+            ),
+            "An op is hidden while another stream of its device works; two kernels of one stream that run at the same \
+             time hide nothing."
+                .to_owned(),
+        ];
+        let busy = self.sum(&|time, _| time.busy_ns);
+        let same_stream = self.sum(&|time, _| time.same_stream_ns);
+        if same_stream as f64 > thresholds.same_stream_overlap_pct / 100.0 * busy as f64 {
+            limits.push(format!(
+                "Kernels began before those ahead of them on their stream had ended, by {} of the busy time \
+                 (programmatic dependent launch): their durations hold waiting, and sum to more than the busy time.",
+                percent(same_stream as f64, busy as f64)
+            ));
+        }
+        if self.view.is_pair {
+            return limits;
+        }
+        limits.push(
+            "One trace alone: a kernel on the busiest stream is said to have headroom only where its neighbours leave \
+             room; dependencies across streams are not in the trace."
+                .to_owned(),
+        );
+        if self.replays_graphs() {
+            limits.push(format!(
+                "Graph replays hide which code launched their kernels. A mapping trace of the same work, captured with \
+                 {}, would settle the dependency risk and name the places.",
+                self.rules.without_graphs(self.view.framework)
+            ));
+        }
+        limits
+    }
+
+    fn replays_graphs(&self) -> bool {
+        let (meanings, trace) = (&self.view.meanings, self.view.trace);
+        let replays = |name| meanings.call_kind(name) == CallKind::GraphLaunch;
+        let mut calls = trace.gpu_ops.launches().flatten().filter_map(|call| trace.calls.get(call.0 as usize));
+        calls.any(|call| replays(call.name))
+    }
+}
+
+const ALONE: &str = "places in the code from this trace alone";
+
+fn percent(part: f64, whole: f64) -> String {
+    format!("{:.0} %", if whole > 0.0 { 100.0 * part / whole } else { 0.0 })
+}
+
+fn microseconds(time: Ns) -> String {
+    format!("{:.1} us", time.0 as f64 / 1e3)
+}

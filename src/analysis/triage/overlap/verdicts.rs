@@ -1,0 +1,134 @@
+//! What a row of the sweep comes to: verdict, priority, recommendation; and which rows are not worth saying.
+//!
+//! A kernel that runs alone is no opportunity by that: in a model most kernels need what the one before them made. With
+//! one trace alone a row of small math or copies is headroom only if its neighbours leave room, and any row only if it is
+//! not on the busiest stream and nothing says that it must wait. A mapping trace tells places in the code, and then every kernel with headroom is said, as by the
+//! tool that this replaces; compute never better than `check deps`.
+
+use super::dependency::{Neighbours, Risk};
+use super::rules::{Class, Rules};
+use super::sweep::{Row, StageTime};
+use crate::ordering::InOrder;
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Verdict {
+    /// Its place among the rows of the sweep.
+    pub(super) row: usize,
+    /// 1 to 4; what the original calls 5 is not said.
+    pub(super) priority: u8,
+    pub(super) verdict: &'static str,
+    /// Key of the sentence in `patterns/overlap.json`.
+    pub(super) recommendation: &'static str,
+}
+
+/// What is judged by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Judge<'a> {
+    pub(super) rules: &'a Rules,
+    /// Rows with a smaller share of the busy time are not said; a part of a hundred.
+    pub(super) bar_pct: f64,
+    /// Does a trace beside this one tell places in the code?
+    pub(super) is_pair: bool,
+}
+
+/// The verdicts on the rows of one stage, and what was left out.
+#[derive(Debug, Default)]
+pub(super) struct Verdicts {
+    pub(super) said: Vec<Verdict>,
+    /// Rows that run alone for longer than the bar, whose neighbours speak against moving them.
+    pub(super) serial: usize,
+    /// Rows below the bar that would have a verdict otherwise.
+    pub(super) below_bar: usize,
+}
+
+impl Judge<'_> {
+    /// Judges the rows of one stage, given by their places.
+    pub(super) fn stage(&self, stage: StageTime, rows: &[(usize, &Row, &Neighbours)]) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        let (communication, others): (Vec<_>, Vec<_>) =
+            rows.iter().copied().partition(|(_, row, _)| row.class == Class::Communication);
+        self.communication(stage, communication, &mut verdicts);
+        for (at, row, neighbours) in others {
+            self.other(stage, at, row, neighbours, &mut verdicts);
+        }
+        let exposed = |at: usize| rows.iter().find(|row| row.0 == at).map_or(0, |row| row.1.exposed_ns);
+        verdicts.said.order_by(|a, b| {
+            a.priority.cmp(&b.priority).then_with(|| exposed(b.row).cmp(&exposed(a.row)).then(a.row.cmp(&b.row)))
+        });
+        verdicts
+    }
+
+    fn risk(&self, neighbours: &Neighbours) -> Risk {
+        neighbours.risk(&self.rules.thresholds)
+    }
+
+    /// Every kernel that is exposed for longer than the bar; smaller ones, largest first, as long as those not yet said are
+    /// together above it; and the largest of all even below the bar. Of the rest, what other streams hide.
+    fn communication(&self, stage: StageTime, mut rows: Vec<(usize, &Row, &Neighbours)>, verdicts: &mut Verdicts) {
+        rows.order_by(|a, b| b.1.exposed_ns.cmp(&a.1.exposed_ns).then(a.0.cmp(&b.0)));
+        let mut left_ns: i64 = rows.iter().map(|(_, row, _)| row.exposed_ns).sum();
+        for (place, (at, row, neighbours)) in rows.into_iter().enumerate() {
+            let reaches = |time_ns: i64, bar_pct: f64| share(time_ns, stage) >= bar_pct && time_ns > 0;
+            let largest = place == 0 && reaches(row.exposed_ns, self.rules.thresholds.largest_exposure_pct);
+            let is_material = reaches(row.exposed_ns, self.bar_pct);
+            let (priority, recommendation) = match self.risk(neighbours) {
+                _ if !is_material => (3, "check"),
+                Risk::Low => (1, "overlap"),
+                Risk::Unclear | Risk::High => (2, "check"),
+            };
+            if is_material || largest || (reaches(left_ns, self.bar_pct) && row.exposed_ns > 0) {
+                let verdict = "exposed communication";
+                verdicts.said.push(Verdict { row: at, priority, verdict, recommendation });
+            } else if reaches(row.hidden_ns(), self.bar_pct) {
+                let verdict = "hidden communication";
+                verdicts.said.push(Verdict { row: at, priority: 4, verdict, recommendation: "skip" });
+            } else {
+                verdicts.below_bar += 1;
+            }
+            left_ns -= row.exposed_ns;
+        }
+    }
+
+    fn other(&self, stage: StageTime, at: usize, row: &Row, neighbours: &Neighbours, verdicts: &mut Verdicts) {
+        let thresholds = &self.rules.thresholds;
+        let part = |time_ns: i64| time_ns as f64 / row.duration_ns.max(1) as f64;
+        let is_exposed = share(row.exposed_ns, stage) >= self.bar_pct;
+        // A copy that mostly hides and still holds the device up is worth more than a note that it hides.
+        let has_headroom = part(row.exclusive_ns) >= thresholds.headroom_ratio || (row.moves_memory && is_exposed);
+        // A copy beside a kernel is hidden by it, not the other way round.
+        let hidden_ns = row.hidden_ns() - if row.moves_memory { 0 } else { row.beside_copies_ns };
+        let hides = row.class.is_light() && part(hidden_ns) >= thresholds.hidden_ratio;
+        if (row.duration_ns as f64) < thresholds.least_total_us * 1e3 || !(has_headroom || hides) {
+            return;
+        }
+        if has_headroom {
+            let risk = self.risk(neighbours);
+            if !is_exposed {
+                verdicts.below_bar += 1;
+            } else if self.leaves_room(row, risk) {
+                let (priority, recommendation) = match risk {
+                    Risk::Low if row.class != Class::Compute => (1, if row.moves_memory { "overlap" } else { "fuse" }),
+                    _ => (2, "check"),
+                };
+                verdicts.said.push(Verdict { row: at, priority, verdict: "headroom", recommendation });
+            } else {
+                verdicts.serial += 1;
+            }
+        } else if share(row.duration_ns, stage) >= self.bar_pct {
+            verdicts.said.push(Verdict { row: at, priority: 4, verdict: "low-roi-hidden", recommendation: "skip" });
+        } else {
+            verdicts.below_bar += 1;
+        }
+    }
+
+    fn leaves_room(&self, row: &Row, risk: Risk) -> bool {
+        let is_beside_main = 2 * row.beside_main_ns >= row.duration_ns;
+        self.is_pair || (risk != Risk::High && is_beside_main) || (risk == Risk::Low && row.class.is_light())
+    }
+}
+
+/// Of the stage's busy time, a part of a hundred.
+pub(super) fn share(time_ns: i64, stage: StageTime) -> f64 {
+    if stage.busy_ns == 0 { 0.0 } else { 100.0 * time_ns as f64 / stage.busy_ns as f64 }
+}

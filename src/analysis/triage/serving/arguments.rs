@@ -1,0 +1,138 @@
+//! What `server_args.json` tells, whatever framework wrote it: keys may stand in nested objects, and lists of them, and
+//! in objects that are written as text.
+
+use super::Data;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// `server_args.json`, whatever it holds; empty where there is none.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ServerArgs(pub Map<String, Value>);
+
+/// What a server of a disaggregated deployment does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Reads prompts and hands their keys and values on.
+    Prefill,
+    /// Writes tokens for prompts that another server read.
+    Decode,
+}
+
+impl Role {
+    /// For people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Prefill => "prefill worker",
+            Self::Decode => "decode worker",
+        }
+    }
+}
+
+/// What the work of attention depends on beside the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelShape {
+    /// Layers with attention.
+    pub layers: u32,
+    /// Query heads of a layer.
+    pub heads: u32,
+    /// Width of a head.
+    pub head_dim: u32,
+}
+
+impl ServerArgs {
+    /// The value of an argument, the one that is least nested; `null` counts as none.
+    pub(super) fn find(&self, key: &str) -> Option<Value> {
+        self.search(key, |value| !value.is_null())
+    }
+
+    fn search(&self, key: &str, is_wanted: fn(&Value) -> bool) -> Option<Value> {
+        /// Frameworks nest no deeper.
+        const DEPTH: usize = 4;
+        let mut level = vec![self.0.clone()];
+        for _ in 0..DEPTH {
+            let mut found = level.iter().flatten().filter(|(name, value)| is_key(name, key) && is_wanted(value));
+            if let Some((_, value)) = found.next() {
+                return Some(value.clone());
+            }
+            level = level.into_iter().flatten().flat_map(|(_, value)| objects(value)).collect();
+        }
+        None
+    }
+
+    fn first(&self, keys: &[String]) -> Option<Value> {
+        keys.iter().find_map(|key| self.find(key))
+    }
+
+    fn number(&self, keys: &[String]) -> Option<u64> {
+        let number = |value: Value| value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
+        keys.iter().find_map(|key| self.find(key).and_then(number))
+    }
+
+    /// Every value that is a text, of the outermost object; a backend's name may be that of another framework.
+    pub(super) fn texts(&self) -> Vec<&str> {
+        self.0.iter().filter(|(key, _)| !key.contains("backend")).filter_map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// The model's path or name.
+    pub fn model(&self) -> Option<String> {
+        let value = self.first(&Data::embedded().model)?;
+        value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    /// How many GPUs share each layer.
+    pub fn tp_size(&self) -> Option<u64> {
+        self.number(&Data::embedded().tensor_parallel).filter(|size| *size > 0)
+    }
+
+    /// The role in a disaggregated deployment; `None` for a server that does both.
+    pub fn role(&self) -> Option<Role> {
+        Data::embedded().roles.into_iter().find_map(|role| {
+            let said = self.find(&role.key)?.as_str()?.to_ascii_lowercase();
+            let is = |words: &[String]| words.contains(&said);
+            if is(&role.prefill) { Some(Role::Prefill) } else { is(&role.decode).then_some(Role::Decode) }
+        })
+    }
+
+    /// The model's shape, where the arguments carry its configuration.
+    pub fn model_shape(&self) -> Option<ModelShape> {
+        let data = Data::embedded();
+        let number = |keys: &[String]| self.number(keys).and_then(|value| u32::try_from(value).ok());
+        let (layers, heads) = (number(&data.layers)?, number(&data.heads)?);
+        let head_dim = number(&data.head_dim).or_else(|| number(&data.hidden)?.checked_div(heads))?;
+        Some(ModelShape { layers, heads, head_dim })
+    }
+
+    /// The arguments that bear on how a trace is read, as `key=value`.
+    pub fn telling(&self) -> Vec<String> {
+        let data = Data::embedded();
+        let null = |key: &String| self.search(key, Value::is_null).filter(|_| data.meaningful_null.contains(key));
+        let shown = |key: &String| {
+            let value = self.find(key).or_else(|| null(key))?;
+            Some(format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+        };
+        data.arguments.iter().filter_map(shown).collect()
+    }
+}
+
+/// `--tp-size` is `tp_size`.
+fn is_key(name: &str, key: &str) -> bool {
+    let name = name.trim_start_matches('-').bytes();
+    name.map(|byte| if byte == b'-' { b'_' } else { byte.to_ascii_lowercase() }).eq(key.bytes())
+}
+
+/// The objects directly in a value.
+fn objects(value: Value) -> Vec<Map<String, Value>> {
+    match value {
+        Value::Object(object) => vec![object],
+        Value::Array(list) => list.into_iter().filter_map(object).collect(),
+        Value::String(text) if text.starts_with('{') => {
+            serde_json::from_str(&text).ok().and_then(object).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn object(value: Value) -> Option<Map<String, Value>> {
+    if let Value::Object(object) = value { Some(object) } else { None }
+}

@@ -1,0 +1,181 @@
+use super::super::stages::testing::{Made, arguments};
+use super::super::{Options, Stage};
+use super::*;
+use crate::trace::{Collective, NONE, Rank};
+
+/// The framework of a trace with this path and these arguments.
+fn told(path: &str, json: &str, trace: &Trace, said: Option<Framework>) -> Framework {
+    let (server, options) = (arguments(json), Options::default());
+    framework(&Request {
+        trace,
+        path,
+        file_stage: Stage::All,
+        mapping: &[],
+        server: &server,
+        framework: said,
+        options: &options,
+    })
+}
+
+#[test]
+fn the_data_parses_and_every_framework_in_it_is_one() {
+    let data: Data = serde_json::from_str(include_str!("../../../../patterns/serving.json")).unwrap();
+    assert!(data.frameworks.iter().all(|known| Framework::of_id(&known.framework).is_some()));
+    let keys = [&data.model, &data.tensor_parallel, &data.arguments, &data.layers, &data.heads, &data.head_dim];
+    for key in keys.into_iter().flatten().chain(data.roles.iter().map(|role| &role.key)) {
+        assert_eq!(*key, key.to_lowercase().replace('-', "_"), "arguments are looked for in this spelling");
+    }
+    let words = data.frameworks.iter().flat_map(|known| &known.words);
+    assert!(words.cloned().all(|word| data.named(&word).is_some()), "no word speaks for two");
+}
+
+#[test]
+fn a_person_may_call_a_framework_by_any_of_its_names() {
+    for (framework, names) in [
+        (Framework::Sglang, &["sglang", "sgl", "SGLang"][..]),
+        (Framework::Vllm, &["vllm", "vLLM"]),
+        (Framework::TrtLlm, &["trtllm", "tllm", "trt", "tensorrt-llm", "tensorrt_llm", "tensorrtllm", "TensorRT-LLM"]),
+        (Framework::TokenSpeed, &["tokenspeed", "token-speed", "token_speed", "ts"]),
+        (Framework::Plain, &["PyTorch", "transformers"]),
+    ] {
+        assert!(names.iter().all(|name| Framework::parse(name) == Some(framework)), "{names:?}");
+        assert_eq!(Framework::parse(framework.label()), Some(framework));
+    }
+    assert_eq!(["auto", "", "llama.cpp"].map(Framework::parse), [None; 3]);
+}
+
+#[test]
+fn the_person_counts_before_arguments_these_before_the_path_and_that_before_the_trace() {
+    let mut made = Made::new();
+    made.0.trace.clues.annotations.intern("execute_context_1(8)_generation_0(0)");
+    let vllm = made.finish();
+    let sglang = r#"{"model_path": "/models/vllm-test", "schedule_policy": "fcfs", "attention_backend": "trtllm_mla"}"#;
+    assert_eq!(told("tensorrt_llm/x.json", sglang, &vllm, Some(Framework::Plain)), Framework::Plain);
+    assert_eq!(told("tensorrt_llm/x.json", sglang, &vllm, None), Framework::Sglang);
+    assert_eq!(told("tensorrt_llm/x.json", "{}", &vllm, None), Framework::TrtLlm);
+    assert_eq!(told("x.json", "{}", &vllm, None), Framework::Vllm);
+    assert_eq!(told("x.json", "{}", &made.finish(), None), Framework::Plain, "no framework is told");
+}
+
+#[test]
+fn arguments_that_one_framework_alone_has_tell_it() {
+    let plain = Made::new().finish();
+    for (json, want) in [
+        (r#"{"moe_tp_size": 2, "disable_cuda_graph": false}"#, Framework::TokenSpeed),
+        (r#"{"cuda_graph_config": {"enable_padding": true}}"#, Framework::TrtLlm),
+        (r#"{"enforce-eager": true}"#, Framework::Vllm),
+        (r#"{"server": {"disable_cuda_graph": false}}"#, Framework::Sglang),
+        (r#"{"entry": "python -m vllm.entrypoints"}"#, Framework::Vllm),
+        (r#"{"attention_backend": "trtllm_mla"}"#, Framework::Plain),
+        (r#"{"tp_size": 4}"#, Framework::Plain),
+    ] {
+        assert_eq!(told("", json, &plain, None), want, "{json}");
+    }
+}
+
+#[test]
+fn the_nearest_name_of_a_path_that_names_one_framework_tells_it() {
+    let plain = Made::new().finish();
+    for (path, want) in [
+        ("vllm/compare/sglang-decode.json", Framework::Sglang),
+        ("traces/sglang/sglang_vs_vllm.json", Framework::Sglang),
+        ("sglang_vs_vllm/x.json", Framework::Plain),
+        ("out\\TRTLLM\\x.json", Framework::TrtLlm),
+        ("tensorrt-llm_decode.json", Framework::TrtLlm),
+        ("token-speed/x.json", Framework::TokenSpeed),
+        ("data/ts/x.json", Framework::Plain),
+        ("vllmbench/x.json", Framework::Plain),
+    ] {
+        assert_eq!(told(path, "{}", &plain, None), want, "{path}");
+    }
+}
+
+#[test]
+fn frames_of_tokenspeed_tell_it() {
+    let mut made = Made::new();
+    made.0.trace.clues.python_frames.intern("/opt/python/tokenspeed/runtime/engine.py(9): step");
+    assert_eq!(told("", "{}", &made.finish(), None), Framework::TokenSpeed);
+}
+
+#[test]
+fn arguments_are_found_in_every_framework_s_spelling_and_nesting() {
+    for (json, tp, role) in [
+        (r#"{"tp_size": 8, "disaggregation_mode": "null"}"#, Some(8), None),
+        (r#"{"tp-size": "4", "disaggregation_mode": "prefill"}"#, Some(4), Some(Role::Prefill)),
+        (r#"{"internal_states": [{"tp_size": 2, "disaggregation_mode": "decode"}]}"#, Some(2), Some(Role::Decode)),
+        (
+            r#"{"parallel_config": {"tensor_parallel_size": 4}, "kv_transfer_config": {"kv_role": "kv_producer"}}"#,
+            Some(4),
+            Some(Role::Prefill),
+        ),
+        (
+            r#"{"--tensor-parallel-size": 2, "kv_transfer_config": "{\"kv_role\": \"kv_consumer\"}"}"#,
+            Some(2),
+            Some(Role::Decode),
+        ),
+        (r#"{"kv_transfer_config": {"kv_role": "kv_both"}}"#, None, None),
+        (r#"{"tensor_parallel": 16, "server_role": "CONTEXT"}"#, Some(16), Some(Role::Prefill)),
+        (r#"{"mapping": {"tp_size": 8}, "server_role": "generation"}"#, Some(8), Some(Role::Decode)),
+        (r#"{"tp_size": 0}"#, None, None),
+        (r#"{"tp_size": null, "nested": {"tp_size": 2}}"#, Some(2), None),
+    ] {
+        let server = arguments(json);
+        assert_eq!((server.tp_size(), server.role()), (tp, role), "{json}");
+    }
+}
+
+#[test]
+fn the_model_its_shape_and_what_bears_on_reading_are_told() {
+    let server = arguments(
+        r#"{"model_path": "Qwen/Qwen3-8B", "disable_cuda_graph": false, "quantization": null, "port": 30000,
+            "attention_backend": "fa3", "cuda_graph_config": null, "hf_config": {"num_hidden_layers": 36,
+            "num_attention_heads": 32, "hidden_size": 4096}}"#,
+    );
+    assert_eq!(server.model().as_deref(), Some("Qwen/Qwen3-8B"));
+    assert_eq!(server.model_shape(), Some(ModelShape { layers: 36, heads: 32, head_dim: 128 }));
+    assert_eq!(server.telling(), ["disable_cuda_graph=false", "cuda_graph_config=null", "attention_backend=fa3"]);
+    let empty = ServerArgs::default();
+    assert_eq!((empty.model(), empty.model_shape(), empty.telling().len(), empty.role()), (None, None, 0, None));
+}
+
+/// Size and source.
+fn parallel(json: &str, trace: &Trace) -> Option<(u64, &'static str, bool)> {
+    let found = tensor_parallel(&arguments(json), Framework::Vllm, trace)?;
+    Some((found.size, found.source, found.is_told))
+}
+
+#[test]
+fn the_tensor_parallel_size_is_told_or_estimated_and_says_from_what() {
+    let mut made = Made::new();
+    let rank = |world_size| Some(Rank { rank: 0, world_size });
+    let collective = |ranks| Collective { ranks: Some(ranks), ..Collective::default() };
+    assert_eq!(parallel("{}", &made.finish()), None);
+
+    made.0.code().unwrap().rank = rank(16);
+    for ranks in [8, 16, 8, 1, 1, 1] {
+        made.op_of("0", "nccl", 0, 10, None, NONE).0.collective_of_last_op(collective(ranks));
+    }
+    let mut trace = made.finish();
+    assert_eq!(parallel(r#"{"tp_size": 4}"#, &trace), Some((4, "server arguments", true)));
+    assert_eq!(parallel("{}", &trace), Some((8, "group size of most collectives", false)));
+    trace.collectives.clear();
+    assert_eq!(parallel("{}", &trace), Some((16, "world size, other parallelism included", false)));
+    assert_eq!(tensor_parallel(&ServerArgs::default(), Framework::Plain, &trace), None, "as likely data-parallel");
+
+    made.0.code().unwrap().rank = rank(1);
+    assert_eq!(parallel("{}", &made.finish()), Some((1, "a world of one rank", true)));
+
+    for (label, want) in [
+        ("dp0_pp0_tp3_dcp0_ep0_rank3.17.pt.trace.json", Some(4)),
+        ("1731-TP-7-DECODE.trace.json.gz", Some(8)),
+        ("1731-TP-0.trace.json.gz", None),
+        ("http-tps-99.json", None),
+    ] {
+        let mut trace = made.finish();
+        trace.label = label.to_owned();
+        assert_eq!(parallel("{}", &trace).map(|(size, _, _)| size), want, "{label}");
+    }
+
+    made.op("[TP00] 0", 0, 10).op("[TP01] 0", 0, 10).op("[TP01] 1", 0, 10);
+    assert_eq!(parallel("{}", &made.finish()), Some((2, "labels of merged ranks", true)));
+}

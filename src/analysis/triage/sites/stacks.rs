@@ -1,0 +1,117 @@
+//! The Python stack above every frame: which of its frames tells most, and its last ones.
+//!
+//! A frame's answer follows from its caller's, so a stack is never walked twice, however deep.
+
+use super::sweep::{Probe, sweep};
+use crate::analysis::triage::frames::FrameRules;
+use crate::trace::{Code, NONE, NameId, Span};
+
+/// A stack is shown by so many of its innermost frames.
+pub(super) const SHOWN: usize = 4;
+
+/// The stacks of a trace, by place of their innermost frame.
+pub(super) struct Stacks<'a> {
+    code: &'a Code,
+    /// By frame name: how much such a frame tells.
+    priorities: Vec<i32>,
+    callers: Vec<u32>,
+    /// The frame that tells most, of the stack that ends here.
+    best: Vec<u32>,
+    /// The innermost frame that tells anything.
+    telling: Vec<u32>,
+}
+
+impl<'a> Stacks<'a> {
+    /// The stacks, and the innermost frame at each probe, or [`NONE`].
+    pub(super) fn new(code: &'a Code, threads: usize, rules: &FrameRules, probes: &[Probe]) -> (Self, Vec<u32>) {
+        let swept = sweep(&code.frames, threads, probes);
+        let priorities = code.frames.names.iter().map(|raw| rules.frame_priority(raw, &rules.location(raw))).collect();
+        let parents = code.frame_parents.iter().copied().chain(std::iter::repeat(NONE));
+        let callers = swept.enclosing.iter().zip(parents).enumerate();
+        let callers: Vec<u32> = callers.map(|(at, (&around, parent))| caller(code, at, around, parent)).collect();
+        let unknown = || vec![NONE; callers.len()];
+        let (best, telling) = (unknown(), unknown());
+        let mut stacks = Self { code, priorities, callers, best, telling };
+        (0..stacks.callers.len()).for_each(|at| stacks.follow_caller(at));
+        (stacks, swept.innermost)
+    }
+
+    /// Answers for one frame from the answers for its caller.
+    fn follow_caller(&mut self, at: usize) {
+        let caller = self.callers.get(at).copied().unwrap_or(NONE) as usize;
+        let frame = u32::try_from(at).unwrap_or(NONE);
+        let of_caller = |answers: &[u32]| answers.get(caller).copied().unwrap_or(NONE);
+        let (best, telling) = (of_caller(&self.best), of_caller(&self.telling));
+        let best = if self.tells_more(frame, best) { frame } else { best };
+        let telling = if self.priority(frame) > 0 { frame } else { telling };
+        for (answers, answer) in [(&mut self.best, best), (&mut self.telling, telling)] {
+            if let Some(slot) = answers.get_mut(at) {
+                *slot = answer;
+            }
+        }
+    }
+
+    /// Of two frames that tell as much the later one counts, of two that began together the shorter.
+    fn tells_more(&self, frame: u32, than: u32) -> bool {
+        let rank =
+            |at: u32| self.span(at).map(|span| (self.priority(at), span.start, std::cmp::Reverse(span.duration)));
+        rank(frame) > rank(than)
+    }
+
+    fn span(&self, at: u32) -> Option<Span> {
+        self.code.frames.get(at as usize)
+    }
+
+    fn priority(&self, at: u32) -> i32 {
+        let name = self.span(at).and_then(|span| self.priorities.get(span.name.0 as usize));
+        name.copied().unwrap_or(i32::MIN)
+    }
+
+    fn name(&self, at: u32) -> u32 {
+        self.span(at).map_or(NONE, |span| span.name.0)
+    }
+
+    /// The name of the frame that tells most of the stack that ends here, or [`NONE`].
+    pub(super) fn best(&self, innermost: u32) -> u32 {
+        self.best.get(innermost as usize).map_or(NONE, |&best| self.name(best))
+    }
+
+    /// The names of the last frames that tell anything, innermost first, then [`NONE`]; the innermost frame where none
+    /// does.
+    pub(super) fn shown(&self, innermost: u32) -> [u32; SHOWN] {
+        let telling = |at: u32| self.telling.get(at as usize).copied().unwrap_or(NONE);
+        let mut shown = [NONE; SHOWN];
+        let mut frame = telling(innermost);
+        if let (NONE, [first, ..]) = (frame, &mut shown) {
+            *first = self.name(innermost);
+        }
+        for slot in &mut shown {
+            if frame == NONE {
+                break;
+            }
+            *slot = self.name(frame);
+            frame = telling(self.callers.get(frame as usize).copied().unwrap_or(NONE));
+        }
+        shown
+    }
+
+    /// A name that one of the above gave.
+    pub(super) fn text(&self, name: u32) -> &'a str {
+        self.code.frames.names.get(NameId(name))
+    }
+}
+
+/// The frame that called this one: `around` is the innermost that was running when it began, `parent` the one that the
+/// trace names.
+///
+/// Named parents are right where times overlap or threads differ, but traces are known to leave frames out between a
+/// parent and its child; a frame that runs within the parent and around the child is one of those.
+fn caller(code: &Code, at: usize, around: u32, parent: u32) -> u32 {
+    let span = |at: u32| code.frames.get(at as usize);
+    // A caller stands before what it calls; anything else is no stack.
+    let (Some(frame), Some(named)) = (code.frames.get(at), span(parent).filter(|_| (parent as usize) < at)) else {
+        return around;
+    };
+    let is_running = |caller: Span| caller.thread == frame.thread && caller.end() >= frame.end();
+    if is_running(named) && span(around).is_some_and(is_running) { around } else { parent }
+}

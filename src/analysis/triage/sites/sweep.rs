@@ -1,0 +1,124 @@
+//! Sweeps over the spans of threads: which is the innermost at a time, and which encloses which.
+
+use crate::trace::{NONE, Ns, Span, Spans, ThreadId};
+use std::cmp::Reverse;
+
+/// A time on a thread at which one asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Probe {
+    pub(super) time: Ns,
+    pub(super) thread: ThreadId,
+}
+
+/// The answers of one sweep.
+#[derive(Debug, Default)]
+pub(super) struct Swept {
+    /// Of every span: the innermost that was running on its thread when it began, or [`NONE`].
+    pub(super) enclosing: Vec<u32>,
+    /// Of every probe: the innermost span that is running, or [`NONE`].
+    pub(super) innermost: Vec<u32>,
+    /// How many times a span was put on a stack or taken off one.
+    #[cfg(test)]
+    pub(super) steps: usize,
+}
+
+/// A span counts as running for so long after its end: profilers cut times at different places.
+const SLACK: Ns = Ns(1);
+
+/// Sweeps over all threads at once, in the order of time; each span is put on its thread's stack once and taken off once.
+pub(super) fn sweep(spans: &Spans, threads: usize, probes: &[Probe]) -> Swept {
+    let mut swept =
+        Swept { enclosing: vec![NONE; spans.len()], innermost: vec![NONE; probes.len()], ..Swept::default() };
+    let mut stacks: Vec<Vec<(u32, Ns)>> = vec![Vec::new(); threads];
+    let probes_in_time = ordered(probes.len(), |at| probes.get(at).map(|probe| (probe.time, Reverse(Ns::ZERO))));
+    let mut next_probes = probes_in_time.iter().copied().peekable();
+    for at in ordered(spans.len(), |at| spans.get(at).map(|span| (span.start, Reverse(span.duration)))) {
+        let Some(span) = spans.get(at as usize) else { continue };
+        let asks_earlier = |probe: &u32| probes.get(*probe as usize).is_some_and(|probe| probe.time < span.start);
+        while let Some(probe) = next_probes.next_if(asks_earlier) {
+            answer(&mut swept, &mut stacks, probes, probe);
+        }
+        let Some(stack) = stacks.get_mut(span.thread.0 as usize) else { continue };
+        let taken_off = unwind(stack, |end| end <= span.start && end < span.end());
+        if let (Some(slot), Some((top, _))) = (swept.enclosing.get_mut(at as usize), stack.last()) {
+            *slot = *top;
+        }
+        stack.push((at, span.end()));
+        count(&mut swept, taken_off + 1);
+    }
+    for probe in next_probes {
+        answer(&mut swept, &mut stacks, probes, probe);
+    }
+    swept
+}
+
+fn answer(swept: &mut Swept, stacks: &mut [Vec<(u32, Ns)>], probes: &[Probe], at: u32) {
+    let Some(probe) = probes.get(at as usize) else { return };
+    let Some(stack) = stacks.get_mut(probe.thread.0 as usize) else { return };
+    let taken_off = unwind(stack, |end| end + SLACK < probe.time);
+    if let (Some(slot), Some((top, _))) = (swept.innermost.get_mut(at as usize), stack.last()) {
+        *slot = *top;
+    }
+    count(swept, taken_off);
+}
+
+/// Takes off what has ended, and tells how many.
+fn unwind(stack: &mut Vec<(u32, Ns)>, has_ended: impl Fn(Ns) -> bool) -> usize {
+    let before = stack.len();
+    while stack.last().is_some_and(|(_, end)| has_ended(*end)) {
+        stack.pop();
+    }
+    before - stack.len()
+}
+
+#[cfg(test)]
+fn count(swept: &mut Swept, steps: usize) {
+    swept.steps += steps;
+}
+
+#[cfg(not(test))]
+fn count(_: &mut Swept, _: usize) {}
+
+/// The places in the order of time, of equal starts the longer first.
+fn ordered(count: usize, key: impl Fn(usize) -> Option<(Ns, Reverse<Ns>)>) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..u32::try_from(count).unwrap_or(u32::MAX)).collect();
+    order.sort_by_key(|&at| key(at as usize));
+    order
+}
+
+/// The CPU ops of each external id.
+pub(super) struct OpsOfIds<'a> {
+    ops: &'a Spans,
+    ids: &'a [u32],
+    /// Places of ops by id, then by start.
+    by_id: Vec<u32>,
+}
+
+/// So many ops before and after a time are looked at where several share an id.
+const BEFORE: usize = 4;
+const AFTER: usize = 2;
+
+impl<'a> OpsOfIds<'a> {
+    pub(super) fn new(ops: &'a Spans, ids: &'a [u32]) -> Self {
+        let mut by_id: Vec<u32> = (0..u32::try_from(ids.len().min(ops.len())).unwrap_or(u32::MAX)).collect();
+        by_id.retain(|&at| ids.get(at as usize).is_some_and(|id| *id != NONE));
+        by_id.sort_by_key(|&at| ids.get(at as usize).copied());
+        Self { ops, ids, by_id }
+    }
+
+    /// The op of this id for work that began at this time on the GPU: of those that had begun the one whose end is
+    /// nearest, else the one that begins soonest.
+    pub(super) fn find(&self, id: u32, time: Ns) -> u32 {
+        let id_of = |at: &u32| self.ids.get(*at as usize).copied().unwrap_or(NONE);
+        let from = self.by_id.partition_point(|at| id_of(at) < id);
+        let of_id = self.by_id.get(from..).unwrap_or_default();
+        let of_id = of_id.get(..of_id.partition_point(|at| id_of(at) == id)).unwrap_or_default();
+        let span = |at: &u32| self.ops.get(*at as usize);
+        let begun = of_id.partition_point(|at| span(at).is_some_and(|op| op.start <= time + SLACK));
+        let ended = |op: Span| Ns(op.end().since(time).0.saturating_abs());
+        let near = |from: usize, to: usize| of_id.get(from..to.min(of_id.len())).unwrap_or_default();
+        let before = near(begun.saturating_sub(BEFORE), begun).iter().min_by_key(|at| span(at).map(ended));
+        let after = || near(begun, begun + AFTER).iter().min_by_key(|at| span(at).map(|op| op.start));
+        before.or_else(after).copied().unwrap_or(NONE)
+    }
+}

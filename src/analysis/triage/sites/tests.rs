@@ -1,0 +1,366 @@
+//! Small programs, written down span by span; times in nanoseconds.
+
+use super::super::frames::canonical;
+use super::sweep::{Probe, sweep};
+use super::*;
+use crate::trace::{Format, GpuOp, NameId, Ns, ProcessId, Span, Spans, ThreadId, TraceBuilder};
+
+const MODEL: &str = "/work/vllm/model.py(10): forward";
+const MODEL_SHOWN: &str = "vllm/model.py:10 forward";
+const LINEAR: &str = "/work/vllm/linear.py(20): apply";
+const LINEAR_SHOWN: &str = "vllm/linear.py:20 apply";
+const RUNNER: &str = "/work/vllm/runner.py(30): replay";
+
+/// Tables of one process are filled in the order of time.
+struct Program {
+    trace: TraceBuilder,
+    code: Code,
+}
+
+impl Program {
+    fn new() -> Self {
+        let mut trace = TraceBuilder::new("program", Format::TorchProfiler);
+        trace.process(1, "");
+        trace.device("0", "");
+        (0..3).for_each(|tid| _ = trace.thread(ProcessId(0), tid));
+        Self { trace, code: Code::default() }
+    }
+
+    fn frame(self, name: &str, thread: u32, time: (i64, i64)) -> Self {
+        self.frame_of(name, thread, time, NONE)
+    }
+
+    fn frame_of(mut self, name: &str, thread: u32, time: (i64, i64), parent: u32) -> Self {
+        push(&mut self.code.frames, name, thread, time);
+        self.code.frame_parents.push(parent);
+        self
+    }
+
+    fn op(mut self, name: &str, thread: u32, time: (i64, i64), id: u32) -> Self {
+        push(&mut self.code.cpu_ops, name, thread, time);
+        self.code.cpu_op_ids.push(id);
+        self
+    }
+
+    fn call(mut self, name: &str, thread: u32, time: (i64, i64), correlation: u32) -> Self {
+        let name = self.trace.trace.calls.names.intern(name);
+        self.trace.call(span(name, thread, time), Some(correlation));
+        self.code.call_kernels.push(NONE);
+        self
+    }
+
+    /// A launch while a graph is captured: it names its kernel, which does not run.
+    fn captured(mut self, kernel: &str, thread: u32, time: (i64, i64)) -> Self {
+        let name = self.code.kernel_names.intern(kernel).0;
+        self = self.call("hipLaunchKernel", thread, time, 1_000_000 + time.0 as u32);
+        self.code.call_kernels.pop();
+        self.code.call_kernels.push(name);
+        self
+    }
+
+    fn kernel(mut self, name: &str, (start, end): (i64, i64), id: u32, correlation: Option<u32>) -> Self {
+        let name = self.trace.trace.names.intern(name);
+        let (start, duration, device) = (Ns(start), Ns(end - start), DeviceId(0));
+        let op = GpuOp { start, duration, name, device, stream: 7, process: ProcessId(0), kind: OpKind::Kernel };
+        self.trace.trace.gpu_ops.push(op, correlation);
+        self.code.op_ids.push(id);
+        self
+    }
+
+    fn finish(self) -> Trace {
+        let code = Some(Box::new(self.code));
+        Trace { code, ..self.trace.finish() }
+    }
+
+    fn sites(self) -> Vec<Site> {
+        sites(&self.finish(), &[])
+    }
+}
+
+fn span(name: NameId, thread: u32, (start, end): (i64, i64)) -> Span {
+    Span { start: Ns(start), duration: Ns(end - start), name, thread: ThreadId(thread) }
+}
+
+fn push(spans: &mut Spans, name: &str, thread: u32, time: (i64, i64)) {
+    let name = spans.names.intern(name);
+    spans.push(span(name, thread, time));
+}
+
+/// The site of every op.
+fn sites(trace: &Trace, mapping: &[&Trace]) -> Vec<Site> {
+    let name = |raw: &str| KernelName { canonical: canonical(raw), category: String::new() };
+    let names: Vec<KernelName> = trace.names.iter().map(name).collect();
+    let stages = vec![Some(Stage::All); trace.gpu_ops.len()];
+    let sites = Sites::new(trace, &names, &stages, mapping);
+    (0..trace.gpu_ops.len()).map(|at| sites.of(at).unwrap().clone()).collect()
+}
+
+fn told(sites: &[Site]) -> Vec<(&str, &str, Found)> {
+    sites.iter().map(|site| (site.location.as_str(), site.cpu_op.as_str(), site.found)).collect()
+}
+
+#[test]
+fn an_op_is_traced_to_the_frames_around_its_cpu_op() {
+    let sites = Program::new()
+        .frame("threading.py(1): run", 0, (0, 1_000))
+        .frame(MODEL, 0, (10, 900))
+        .frame(LINEAR, 0, (20, 800))
+        .frame("/work/vllm/linear.py(21): __call__", 0, (30, 700))
+        .frame("<built-in method mm>", 0, (40, 600))
+        .op("aten::mm", 0, (50, 500), 7)
+        .call("cudaLaunchKernel", 0, (60, 70), 1)
+        .kernel("k", (2_000, 3_000), 7, Some(1))
+        .sites();
+    assert_eq!(told(&sites), [(LINEAR_SHOWN, "aten::mm", Found::Exact)], "the innermost of the best frames");
+    assert_eq!(
+        sites[0].stack,
+        [MODEL_SHOWN, LINEAR_SHOWN, "vllm/linear.py:21 __call__"],
+        "without noise, outermost first"
+    );
+    assert_eq!(sites[0].display, LINEAR_SHOWN);
+}
+
+#[test]
+fn without_a_cpu_op_the_launching_call_tells_and_without_both_nothing() {
+    let sites = Program::new()
+        .frame(MODEL, 0, (0, 1_000))
+        .op("aten::lost", 1, (5, 6), 9)
+        .call("cuLaunchKernelEx", 0, (60, 70), 1)
+        .call("cudaLaunchKernel", 2, (80, 90), 2)
+        .call("cudaLaunchKernel", 0, (100, 110), 3)
+        .kernel("triton", (2_000, 3_000), NONE, Some(1))
+        .kernel("no frames", (3_000, 4_000), NONE, Some(2))
+        .kernel("op without frames", (4_000, 5_000), 9, None)
+        .kernel("op without frames, launch with", (5_000, 6_000), 9, Some(3))
+        .kernel("nothing", (6_000, 7_000), 77, Some(77))
+        .sites();
+    let wanted = [
+        (MODEL_SHOWN, "cuLaunchKernelEx", Found::ByLaunch),
+        ("", "cudaLaunchKernel", Found::ByLaunch),
+        ("", "aten::lost", Found::Exact),
+        (MODEL_SHOWN, "aten::lost", Found::ByLaunch),
+        ("", "", Found::Unknown),
+    ];
+    assert_eq!(told(&sites), wanted);
+}
+
+#[test]
+fn of_several_cpu_ops_of_one_id_the_one_that_ended_nearest_before_the_kernel_counts() {
+    let program = |kernel| {
+        Program::new()
+            .op("first", 0, (100, 200), 7)
+            .op("second", 0, (300, 400), 7)
+            .op("third", 0, (10_000, 10_100), 7)
+            .kernel("k", (kernel, kernel + 10), 7, None)
+            .sites()
+    };
+    for (kernel, wanted) in
+        [(450, "second"), (210, "first"), (299, "first"), (301, "second"), (10, "first"), (10_050, "third")]
+    {
+        assert_eq!(program(kernel)[0].cpu_op, wanted, "a kernel at {kernel}");
+    }
+}
+
+#[test]
+fn frames_of_two_threads_are_never_mixed() {
+    let sites = Program::new()
+        .frame(MODEL, 0, (0, 1_000))
+        .frame(LINEAR, 1, (10, 990))
+        .op("aten::mm", 0, (50, 60), 7)
+        .op("aten::add", 1, (52, 62), 8)
+        .op("aten::mul", 2, (54, 64), 9)
+        .kernel("a", (100, 110), 7, None)
+        .kernel("b", (200, 210), 8, None)
+        .kernel("c", (300, 310), 9, None)
+        .sites();
+    let wanted = [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::add"), ("", "aten::mul")];
+    assert_eq!(told(&sites).iter().map(|site| (site.0, site.1)).collect::<Vec<_>>(), wanted);
+    assert_eq!(sites[0].stack, [MODEL_SHOWN]);
+}
+
+#[test]
+fn named_parents_settle_what_times_leave_open_and_times_fill_what_parents_leave_out() {
+    // The first child's end was recorded late: by time alone it would have called the second.
+    let late = Program::new()
+        .frame_of("/w/vllm/a.py(1): outer", 0, (0, 1_000), NONE)
+        .frame_of("/w/vllm/a.py(2): first", 0, (10, 105), 0)
+        .frame_of("/w/app.py(3): second", 0, (100, 200), 0)
+        .op("aten::mm", 0, (110, 190), 7)
+        .kernel("k", (300, 310), 7, None)
+        .sites();
+    assert_eq!(late[0].stack, ["vllm/a.py:1 outer", "w/app.py:3 second"]);
+    assert_eq!(late[0].location, "vllm/a.py:1 outer");
+    // Real traces name a grandparent now and then.
+    let left_out = Program::new()
+        .frame_of("/w/vllm/a.py(1): outer", 0, (0, 1_000), NONE)
+        .frame_of("/w/vllm/a.py(2): between", 0, (10, 900), 0)
+        .frame_of("<built-in method to>", 0, (20, 800), 0)
+        .op("aten::to", 0, (30, 700), 7)
+        .kernel("k", (2_000, 2_010), 7, None)
+        .sites();
+    assert_eq!(left_out[0].location, "vllm/a.py:2 between");
+    // A parent on another thread, where a worker goes on with its caller's work.
+    let across = Program::new()
+        .frame_of("/w/vllm/a.py(1): outer", 1, (0, 1_000), NONE)
+        .frame_of("w.py(2): inner", 0, (10, 900), 0)
+        .op("aten::to", 0, (30, 700), 7)
+        .kernel("k", (2_000, 2_010), 7, None)
+        .sites();
+    assert_eq!(across[0].location, "vllm/a.py:1 outer");
+    // Nonsense is no stack and no endless loop.
+    let circle = Program::new()
+        .frame_of("/w/vllm/a.py(1): outer", 0, (0, 1_000), 1)
+        .frame_of("/w/vllm/a.py(2): inner", 0, (10, 900), 77)
+        .op("aten::to", 0, (30, 700), 7)
+        .kernel("k", (2_000, 2_010), 7, None)
+        .sites();
+    assert_eq!(circle[0].stack, ["vllm/a.py:1 outer", "vllm/a.py:2 inner"]);
+}
+
+/// A graph of these kernels, replayed once.
+fn replay(kernels: &[&str]) -> Trace {
+    let program = Program::new().frame(RUNNER, 0, (0, 1_000)).call("cudaGraphLaunch_v10000", 0, (60, 70), 1);
+    let run = |program: Program, (at, kernel): (usize, &&str)| {
+        let start = 2_000 + 100 * at as i64;
+        program.kernel(kernel, (start, start + 50), NONE, Some(1))
+    };
+    kernels.iter().enumerate().fold(program, run).finish()
+}
+
+/// The same work without a graph: `add` comes from two places in turn.
+fn eager() -> Trace {
+    let program = Program::new()
+        .frame(MODEL, 0, (0, 1_000))
+        .op("aten::add", 0, (10, 20), 1)
+        .frame(LINEAR, 0, (100, 400))
+        .op("aten::mm", 0, (110, 120), 2)
+        .op("aten::add", 0, (200, 210), 3);
+    program
+        .kernel("void add<float>(int)", (2_000, 2_010), 1, None)
+        .kernel("nvjet_tst_64x8_v_bz_bias_TNT_kernel", (2_100, 2_200), 2, None)
+        .kernel("void add<float>(int)", (2_300, 2_310), 3, None)
+        .finish()
+}
+
+#[test]
+fn a_replayed_kernel_has_the_replays_place_until_a_mapping_trace_tells_its_own() {
+    let graph = replay(&["void add<float>(int)", "void add<float>(int)", "unheard_of"]);
+    let alone = sites(&graph, &[]);
+    assert_eq!(told(&alone)[0], ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Found::Replay));
+    let mapped = sites(&graph, &[&eager()]);
+    let wanted = [
+        (MODEL_SHOWN, "aten::add", Found::BorrowedExact),
+        (LINEAR_SHOWN, "aten::add", Found::BorrowedExact),
+        ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Found::Replay),
+    ];
+    assert_eq!(told(&mapped), wanted, "in the order of launches");
+}
+
+#[test]
+fn a_similar_name_borrows_where_all_similar_kernels_agree_and_says_so() {
+    let graph = replay(&["nvjet_tst_128x16_v_bz_bias_TNT_kernel", "nvjet_tst_64x8_h_bz_bias_TNT_kernel"]);
+    let found = |mapping: &Trace| sites(&graph, &[mapping]).iter().map(|site| site.found).collect::<Vec<_>>();
+    assert_eq!(found(&eager()), [Found::BorrowedRelaxed, Found::Replay], "another letter is another kernel");
+    let disagreeing = Program::new()
+        .frame(MODEL, 0, (0, 1_000))
+        .op("aten::mm", 0, (10, 20), 1)
+        .frame(LINEAR, 0, (100, 400))
+        .op("aten::mm", 0, (110, 120), 2)
+        .kernel("nvjet_tst_64x8_v_bz_bias_TNT_kernel", (2_000, 2_010), 1, None)
+        .kernel("nvjet_tst_64x9_v_bz_bias_TNT_kernel", (2_100, 2_200), 2, None)
+        .finish();
+    assert_eq!(found(&disagreeing), [Found::Replay, Found::Replay], "a wrong place is worse than none");
+}
+
+#[test]
+fn an_ops_own_place_is_better_than_a_borrowed_one() {
+    let own = Program::new()
+        .frame("/work/vllm/own.py(1): f", 0, (0, 1_000))
+        .op("aten::mm", 0, (10, 20), 1)
+        .op("aten::mm", 1, (30, 40), 2)
+        .kernel("void add<float>(int)", (2_000, 2_010), 1, None)
+        .kernel("void add<float>(int)", (2_100, 2_110), 2, None)
+        .finish();
+    let wanted = [("vllm/own.py:1 f", "aten::mm", Found::Exact), (MODEL_SHOWN, "aten::add", Found::BorrowedExact)];
+    assert_eq!(told(&sites(&own, &[&eager()])), wanted, "the second has a CPU op and no place");
+}
+
+#[test]
+fn launches_of_a_graphs_capture_tell_the_place_of_kernels_that_never_ran() {
+    let capture = Program::new()
+        .frame(MODEL, 0, (0, 1_000))
+        .op("aten::linear", 0, (10, 500), 1)
+        .op("aten::mm", 0, (20, 100), 2)
+        .captured("gemm", 0, (30, 40))
+        .captured("bias", 0, (200, 210))
+        .captured("elsewhere", 1, (300, 310))
+        .finish();
+    let graph = replay(&["gemm", "bias", "elsewhere"]);
+    let wanted = [
+        (MODEL_SHOWN, "aten::mm", Found::BorrowedExact),
+        (MODEL_SHOWN, "aten::linear", Found::BorrowedExact),
+        ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Found::Replay),
+    ];
+    assert_eq!(told(&sites(&graph, &[&capture])), wanted);
+}
+
+#[test]
+fn kernels_of_one_name_are_told_apart_by_the_order_in_which_their_graph_was_captured() {
+    let capture = |kernels: [&str; 4]| {
+        let program = Program::new().frame(MODEL, 0, (0, 1_000)).captured(kernels[0], 0, (10, 20));
+        let program = program.call("hipStreamBeginCapture", 0, (21, 22), 900).captured(kernels[1], 0, (30, 40));
+        let program = program.frame(LINEAR, 0, (50, 400)).captured(kernels[2], 0, (60, 70));
+        program.captured(kernels[3], 0, (500, 510)).call("hipStreamEndCapture", 0, (600, 610), 901).finish()
+    };
+    let places = |kernels, replayed: &[&str]| {
+        let sites = sites(&replay(replayed), &[&capture(kernels)]);
+        sites.into_iter().map(|site| site.location).collect::<Vec<_>>()
+    };
+    assert_eq!(places(["a", "a", "a", "b"], &["a", "a", "b"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
+    assert_eq!(places(["x", "b", "a", "a"], &["b", "a", "a"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
+}
+
+#[test]
+fn launches_that_do_not_name_their_kernels_are_matched_by_number_and_marked() {
+    let program = Program::new().frame(MODEL, 0, (0, 1_000)).call("cudaStreamBeginCapture", 0, (21, 22), 900);
+    let program = program.call("cudaLaunchKernel", 0, (30, 40), 901).frame(LINEAR, 0, (50, 400));
+    let program = program.call("cudaLaunchKernelExC_v11060", 0, (60, 70), 902).call("cudaMalloc", 0, (71, 72), 903);
+    let capture = program.call("cudaStreamEndCapture", 0, (600, 610), 904).finish();
+    let wanted = [(MODEL_SHOWN, Found::BorrowedRelaxed), (LINEAR_SHOWN, Found::BorrowedRelaxed)];
+    let replayed = sites(&replay(&["a", "b"]), &[&capture]);
+    assert_eq!(replayed.iter().map(|site| (site.location.as_str(), site.found)).collect::<Vec<_>>(), wanted);
+    let longer = sites(&replay(&["a", "b", "c"]), &[&capture]);
+    assert!(longer.iter().all(|site| site.found == Found::Replay));
+}
+
+#[test]
+fn a_trace_without_code_tells_its_launching_calls() {
+    let trace = Program::new().call("cudaLaunchKernel", 0, (60, 70), 1).kernel("k", (100, 110), NONE, Some(1)).finish();
+    let trace = Trace { code: None, ..trace };
+    assert_eq!(trace.gpu_ops.launch(0), Some(CallId(0)));
+    assert_eq!(told(&sites(&trace, &[])), [("", "cudaLaunchKernel", Found::ByLaunch)]);
+}
+
+#[test]
+fn deep_and_wide_stacks_cost_the_same_a_frame() {
+    const FRAMES: i64 = 100_000;
+    let probe = |time| Probe { time: Ns(time), thread: ThreadId(0) };
+    let steps = |time_of: &dyn Fn(i64) -> (i64, i64)| {
+        let mut frames = Spans::default();
+        (0..FRAMES).for_each(|at| push(&mut frames, MODEL, 0, time_of(at)));
+        let probes: Vec<Probe> = (0..FRAMES).map(|at| probe(time_of(at).0)).collect();
+        let swept = sweep(&frames, 1, &probes);
+        assert!(swept.innermost.iter().zip(0..).all(|(innermost, at)| *innermost == at), "every probe in its frame");
+        swept.steps
+    };
+    let deep = steps(&|at| (at * 10, 10 * FRAMES * 10 - at));
+    let wide = steps(&|at| (at * 10, at * 10 + 5));
+    assert!(deep.max(wide) <= 2 * FRAMES as usize, "deep {deep}, wide {wide}");
+    // Answers for stacks follow from the caller's: resolving every op of the deepest stack takes no walk either.
+    let mut program = Program::new();
+    for at in 0..2_000 {
+        program = program.frame(if at == 0 { LINEAR } else { "x.py(1): f" }, 0, (at, 10_000 - at));
+    }
+    let sites = program.op("aten::mm", 0, (3_000, 3_010), 7).kernel("k", (20_000, 20_001), 7, None).sites();
+    assert_eq!((sites[0].location.as_str(), sites[0].stack.len()), (LINEAR_SHOWN, 4));
+}

@@ -1,0 +1,190 @@
+//! The steps of the engine that a trace holds, each once: the device's twin of an annotation stands for the host's, and of
+//! annotations one inside another the innermost is the step.
+
+use super::windows::Windows;
+use super::{Form, Stage, StepInfo, infos};
+use crate::ordering::InOrder;
+use crate::trace::{Annotation, Code, DeviceId, NONE, NameId, Ns, Trace};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// One step on one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// What its annotation says; what it leaves out is taken from the one around it, where that holds no other step.
+    pub info: StepInfo,
+    /// The text, in [`Code::annotation_names`].
+    pub name: NameId,
+    /// When it began.
+    pub start: Ns,
+    /// When it ended.
+    pub end: Ns,
+    /// The device; `None` where it is not known.
+    pub device: Option<DeviceId>,
+    /// What its times are from.
+    pub basis: Basis,
+}
+
+/// What the times of a step are from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// The device's annotation.
+    Device,
+    /// First start and last end of the GPU ops that the host launched within its annotation.
+    Launches,
+    /// The host's annotation: nothing is known to be launched in it.
+    Host,
+}
+
+/// An annotation of a step, with its place among those that hold it.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    info: StepInfo,
+    name: NameId,
+    id: u32,
+    start: Ns,
+    end: Ns,
+    device: Option<DeviceId>,
+    /// The place of the innermost mark that holds this one.
+    parent: Option<usize>,
+    /// Marks directly inside.
+    children: u32,
+}
+
+/// All steps, those of the devices first, by start.
+pub fn steps(trace: &Trace) -> Vec<Step> {
+    let Some(code) = &trace.code else { return Vec::new() };
+    let infos = infos(code);
+    let mut steps = Vec::new();
+    let (device, host) = marks(code, &infos);
+    for is_profiler in [false, true] {
+        let wanted = |mark: &&Mark| (mark.info.form == Form::Profiler) == is_profiler;
+        let device = nested(device.iter().filter(wanted).copied().collect());
+        let host = nested(host.iter().filter(wanted).copied().collect());
+        let on_device = device.iter().filter(|mark| is_step(mark)).map(|mark| mark.step(&device, Basis::Device));
+        steps.extend(on_device);
+        launched(trace, &host, &device, &mut steps);
+    }
+    steps.order_by_key(|step| (step.basis == Basis::Host, step.start));
+    steps
+}
+
+/// Annotations of steps: the device's with all streams of one device together, and the host's.
+fn marks(code: &Code, infos: &[Option<StepInfo>]) -> (Vec<Mark>, Vec<Mark>) {
+    let mark = |annotation: &Annotation| {
+        let info = (*infos.get(annotation.name.0 as usize)?)?;
+        let &Annotation { start, name, id, device, .. } = annotation;
+        Some(Mark { info, name, id, start, end: annotation.end(), device, parent: None, children: 0 })
+    };
+    let (mut device, host): (Vec<Mark>, Vec<Mark>) =
+        code.annotations.iter().filter_map(mark).partition(|mark| mark.device.is_some());
+    device.order_by_key(|mark| (mark.id, mark.name, mark.device, mark.start));
+    device.dedup_by(|next, kept| {
+        let is_same = kept.id != NONE && (kept.id, kept.name, kept.device) == (next.id, next.name, next.device);
+        kept.end = if is_same { kept.end.max(next.end) } else { kept.end };
+        is_same
+    });
+    (device, host)
+}
+
+/// Marks of all lanes (each device, the host) by lane and start, each with its parent.
+///
+/// One sweep a lane keeps a stack; its ends decrease towards the top, because a newer mark that ends no earlier holds
+/// every later one that an older mark holds.
+fn nested(mut marks: Vec<Mark>) -> Vec<Mark> {
+    marks.order_by_key(|mark| (mark.device, mark.start, Reverse(mark.end), mark.id));
+    let mut open: Vec<(usize, Ns)> = Vec::new();
+    let mut lane = None;
+    for at in 0..marks.len() {
+        let Some((device, end)) = marks.get(at).map(|mark| (mark.device, mark.end)) else { continue };
+        if lane != Some(device) {
+            (lane, open) = (Some(device), Vec::new());
+        }
+        while open.pop_if(|(_, open_end)| *open_end < end).is_some() {}
+        let parent = open.last().map(|(parent, _)| *parent);
+        if let Some(mark) = marks.get_mut(at) {
+            mark.parent = parent;
+        }
+        if let Some(parent) = parent.and_then(|parent| marks.get_mut(parent)) {
+            parent.children += 1;
+        }
+        open.push((at, end));
+    }
+    marks
+}
+
+/// Of an engine's marks the innermost is a step. Of plain words it is the outermost: those inside name its parts.
+fn is_step(mark: &&Mark) -> bool {
+    match mark.info.form {
+        Form::Engine => mark.children == 0,
+        Form::Word | Form::Profiler => mark.parent.is_none(),
+    }
+}
+
+impl Mark {
+    fn step(&self, all: &[Self], basis: Basis) -> Step {
+        let (mut info, mut around) = (self.info, self.parent.and_then(|parent| all.get(parent)));
+        while let Some(outer) = around
+            && (outer.children, outer.info.stage) == (1, info.stage)
+        {
+            info.batch_size = info.batch_size.or(outer.info.batch_size);
+            info.tokens = info.tokens.or(outer.info.tokens);
+            info.context = info.context.or(outer.info.context);
+            info.generation = info.generation.or(outer.info.generation);
+            around = outer.parent.and_then(|parent| all.get(parent));
+        }
+        let &Self { name, start, end, device, .. } = self;
+        Step { info, name, start, end, device, basis }
+    }
+}
+
+/// Steps that only the host's annotations tell: on each device from the first to the last op launched in them.
+fn launched(trace: &Trace, host: &[Mark], device: &[Mark], steps: &mut Vec<Step>) {
+    let mut twins: Vec<(NameId, u32)> = device.iter().map(|mark| (mark.name, mark.id)).collect();
+    twins.order_by_key(|twin| *twin);
+    let has = |twin: (NameId, u32)| twins.get(twins.partition_point(|known| *known < twin)) == Some(&twin);
+    let has_name =
+        |name: NameId| twins.get(twins.partition_point(|known| known.0 < name)).is_some_and(|twin| twin.0 == name);
+    let has_twin =
+        |mark: &&Mark| has((mark.name, mark.id)) || has((mark.name, NONE)) || mark.id == NONE && has_name(mark.name);
+    let alone: Vec<&Mark> = host.iter().filter(is_step).filter(|mark| !has_twin(mark)).collect();
+    let windows = alone.iter().zip(0..).map(|(mark, label)| (mark.start, mark.end, label)).collect();
+    let reach = reach_of_launches(trace, &Windows::new(windows));
+    for (mark, label) in alone.into_iter().zip(0..) {
+        let mut devices = reach.range((label, DeviceId(0))..=(label, DeviceId(u32::MAX))).peekable();
+        // A step inside another that launches nothing is none of its own.
+        if devices.peek().is_none() && mark.parent.is_none() {
+            steps.push(mark.step(host, Basis::Host));
+        }
+        for (&(_, device), &(start, end)) in devices {
+            steps.push(Step { start, end, device: Some(device), ..mark.step(host, Basis::Launches) });
+        }
+    }
+}
+
+/// By window and device the first start and the last end of the ops launched in it.
+fn reach_of_launches(trace: &Trace, windows: &Windows) -> BTreeMap<(u32, DeviceId), (Ns, Ns)> {
+    let mut reach = BTreeMap::new();
+    if windows.is_empty() {
+        return reach;
+    }
+    for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
+        let call = launch.and_then(|call| trace.calls.get(call.0 as usize));
+        let Some(label) = call.and_then(|call| windows.at(call.start)) else { continue };
+        let (_, end) = reach.entry((label, op.device)).or_insert((op.start, op.end()));
+        *end = (*end).max(op.end());
+    }
+    reach
+}
+
+/// How many steps an engine's own annotations tell, and how many of them the stage of the file's name cannot hold.
+pub fn contradictions(steps: &[Step], file_stage: Stage) -> (usize, usize) {
+    let told = || steps.iter().filter(|step| step.info.form == Form::Engine);
+    // A profiler that splits by stage files chunked prefill under prefill and verifying under decode; drafts are in both.
+    let cannot_hold = |step: &&Step| match file_stage {
+        Stage::Prefill => matches!(step.info.stage, Stage::Decode | Stage::Verify),
+        Stage::Decode => matches!(step.info.stage, Stage::Prefill | Stage::Mixed),
+        _ => false,
+    };
+    (told().filter(cannot_hold).count(), told().count())
+}

@@ -1,0 +1,231 @@
+//! Steps of the engine: how many of each stage, with how many requests and tokens, how long, and how much attention work.
+
+use super::serving::ModelShape;
+use super::stages::{Basis, Form, Stage, Step, Sums, steps};
+use super::view::View;
+use crate::analysis::section::{Section, Value};
+use crate::trace::Ns;
+
+/// The columns of the table.
+pub const COLUMNS: [&str; 11] = [
+    "stage",
+    "steps",
+    "batch_size",
+    "tokens",
+    "median_us",
+    "p90_us",
+    "spread_pct",
+    "gpu_busy_pct",
+    "attention_gflop",
+    "attention_tflops",
+    "example",
+];
+
+const TITLE: &str = "Steps";
+
+/// One row a stage.
+pub fn section(view: &View) -> Section {
+    let kept = kept_steps(view);
+    if kept.is_empty() {
+        let why =
+            "The trace holds no annotation of a step: none of SGLang's, vLLM's or TensorRT-LLM's, no ProfilerStep#.";
+        let recapture = "torch.profiler with a schedule and prof.step(), or a serving engine's own profiling endpoint";
+        return Section::missing(TITLE, &COLUMNS, why, recapture);
+    }
+    let shape = view.options.model_shape.or_else(|| view.server.model_shape());
+    let busy = Busy::new(view);
+    let mut section = Section::new(TITLE, "step annotations, the device's before the host's", &COLUMNS);
+    for stage in Stage::ALL {
+        let steps: Vec<&Step> = kept.iter().filter(|step| row_of(view, step) == stage).collect();
+        if !steps.is_empty() {
+            section.row(row(view, stage, &steps, shape, &busy));
+        }
+    }
+    section.figure("steps", kept.len());
+    section.limits = limits(&kept, shape);
+    section
+}
+
+/// Steps on devices that are looked at.
+fn kept_steps(view: &View) -> Vec<Step> {
+    let mut looked_at = vec![false; view.trace.devices.len()];
+    view.ops().for_each(|(_, _, op)| {
+        if let Some(device) = looked_at.get_mut(op.device.0 as usize) {
+            *device = true;
+        }
+    });
+    let is_kept = |step: &Step| step.device.is_none_or(|device| looked_at.get(device.0 as usize) == Some(&true));
+    steps(view.trace).into_iter().filter(is_kept).collect()
+}
+
+/// A step whose annotation names no stage counts for the file's.
+fn row_of(view: &View, step: &Step) -> Stage {
+    if step.info.stage == Stage::All { view.file_stage } else { step.info.stage }
+}
+
+fn row(view: &View, stage: Stage, steps: &[&Step], shape: Option<ModelShape>, busy: &Busy) -> [Value; 11] {
+    let mut durations: Vec<i64> = steps.iter().map(|step| length(step).0).collect();
+    durations.sort_unstable();
+    let us = |percent| percentile(&durations, percent).map(|ns| ns / 1e3);
+    let (p10, median, p90) = (us(10), us(50), us(90));
+    let spread = median.filter(|median| *median > 0.0).zip(p90.zip(p10));
+    let spread = spread.map(|(median, (p90, p10))| 100.0 * (p90 - p10) / median);
+    let (gflop, tflops) = attention(steps, shape);
+    let code = view.trace.code.as_deref();
+    let example = steps.first().zip(code).map(|(step, code)| code.annotation_names.get(step.name));
+    [
+        stage.label().into(),
+        steps.len().into(),
+        range(steps.iter().filter_map(|step| step.info.batch_size)),
+        range(steps.iter().filter_map(|step| step.info.tokens)),
+        median.into(),
+        p90.into(),
+        spread.into(),
+        busy.share_pct(steps).into(),
+        gflop.into(),
+        tflops.into(),
+        example.into(),
+    ]
+}
+
+fn length(step: &Step) -> Ns {
+    step.end.since(step.start)
+}
+
+/// The value that all have, or the smallest and the largest.
+fn range(values: impl Iterator<Item = u64> + Clone) -> Value {
+    match (values.clone().min(), values.max()) {
+        (Some(min), Some(max)) if min == max => min.into(),
+        (Some(min), Some(max)) => format!("{min}-{max}").into(),
+        _ => Value::Null,
+    }
+}
+
+/// By linear interpolation at `percent/100 * (count - 1)` of sorted values.
+fn percentile(sorted: &[i64], percent: usize) -> Option<f64> {
+    let position = percent * sorted.len().checked_sub(1)?;
+    let (below, part) = (*sorted.get(position / 100)?, (position % 100) as f64 / 100.0);
+    let above = sorted.get(position / 100 + 1).copied().unwrap_or(below);
+    Some(below as f64 + (above - below) as f64 * part)
+}
+
+/// GFLOP a step and TFLOP/s over the time of the steps, of the steps that tell their sums.
+fn attention(steps: &[&Step], shape: Option<ModelShape>) -> (Option<f64>, Option<f64>) {
+    let Some(shape) = shape else { return (None, None) };
+    let (mut pairs, mut time, mut count) = (0.0, Ns::ZERO, 0.0);
+    for step in steps {
+        if let Some(of_step) = attended_pairs(step) {
+            pairs += of_step;
+            time += length(step);
+            count += 1.0;
+        }
+    }
+    // Two products, a multiplication and an addition each.
+    let per_pair = 4.0 * f64::from(shape.heads) * f64::from(shape.head_dim) * f64::from(shape.layers);
+    let flop = pairs * per_pair;
+    let gflop = (count > 0.0).then(|| flop / count / 1e9);
+    (gflop, (time > Ns::ZERO).then(|| flop / time.0 as f64 / 1e3))
+}
+
+/// Pairs of a query token and a token that it attends to. Of the new tokens of a prompt each attends to those before it
+/// alone, which leaves out half of the pairs among them: half of all where nothing of the prompt was cached.
+fn attended_pairs(step: &Step) -> Option<f64> {
+    let (context, generation) = (step.info.context, step.info.generation);
+    if context.is_none() && generation.is_none() {
+        return None;
+    }
+    let causal = |sums: Sums| sums.sqsk as f64 - sums.sqsq.min(sums.sqsk) as f64 / 2.0;
+    let pairs = context.map_or(0.0, causal) + generation.map_or(0.0, |sums| sums.sqsk as f64);
+    (pairs > 0.0).then_some(pairs)
+}
+
+fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
+    let mut limits = Vec::new();
+    let has_sums = steps.iter().any(|step| attended_pairs(step).is_some());
+    if has_sums && shape.is_none() {
+        limits.push(
+            "Attention work is not given: it needs the model's layers, heads and width of a head, which can be stated or \
+             be in the server's arguments."
+                .to_owned(),
+        );
+    } else if has_sums {
+        limits.push(
+            "Attention work is that of the two products of the whole model, computed from the sums in the annotations; \
+             its rate is over the whole time of the steps, not over the attention kernels alone."
+                .to_owned(),
+        );
+    }
+    let count = |basis| steps.iter().filter(|step| step.basis == basis).count();
+    let (by_launches, by_host) = (count(Basis::Launches), count(Basis::Host));
+    if by_launches > 0 {
+        limits.push(format!(
+            "{by_launches} of {} steps have no annotation on the device: their time is from the first to the last GPU op \
+             that the host launched in them.",
+            steps.len()
+        ));
+    }
+    if by_host > 0 {
+        limits.push(format!(
+            "{by_host} of {} steps launched nothing that the trace tells: their time is the host's.",
+            steps.len()
+        ));
+    }
+    if steps.iter().any(|step| step.info.form == Form::Word) {
+        limits.push(
+            "Steps are annotations that hold the word prefill, extend or decode; no engine's own form was met."
+                .to_owned(),
+        );
+    }
+    let mut devices: Vec<u32> = steps.iter().filter_map(|step| step.device).map(|device| device.0).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    if devices.len() > 1 {
+        limits.push(format!("A step counts once on each of {} devices.", devices.len()));
+    }
+    limits
+}
+
+/// When each device works.
+struct Busy {
+    /// By device: start and end of times with work, by start, none touching the next, and the work before each.
+    windows: Vec<Vec<(Ns, Ns, Ns)>>,
+}
+
+impl Busy {
+    fn new(view: &View) -> Self {
+        let mut windows: Vec<Vec<(Ns, Ns, Ns)>> = vec![Vec::new(); view.trace.devices.len()];
+        for (_, _, op) in view.ops() {
+            let Some(windows) = windows.get_mut(op.device.0 as usize) else { continue };
+            match windows.last_mut() {
+                Some(last) if op.start <= last.1 => last.1 = last.1.max(op.end()),
+                last => {
+                    let before = last.map_or(Ns::ZERO, |&mut (start, end, before)| before + (end - start));
+                    windows.push((op.start, op.end(), before));
+                }
+            }
+        }
+        Self { windows }
+    }
+
+    /// Work on this device until then.
+    fn until(&self, device: usize, time: Ns) -> Ns {
+        let Some(windows) = self.windows.get(device) else { return Ns::ZERO };
+        let next = windows.partition_point(|window| window.0 < time);
+        let last = next.checked_sub(1).and_then(|at| windows.get(at));
+        last.map_or(Ns::ZERO, |&(start, end, before)| before + (end.min(time) - start))
+    }
+
+    /// Of the time of the steps the part in which their device works; `None` where no step knows its device.
+    fn share_pct(&self, steps: &[&Step]) -> Option<f64> {
+        let (mut busy, mut time) = (Ns::ZERO, Ns::ZERO);
+        for step in steps {
+            let Some(device) = step.device.map(|device| device.0 as usize) else { continue };
+            busy += self.until(device, step.end) - self.until(device, step.start);
+            time += length(step);
+        }
+        (time > Ns::ZERO).then(|| 100.0 * busy.0 as f64 / time.0 as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests;

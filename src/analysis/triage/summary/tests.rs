@@ -1,0 +1,149 @@
+use super::super::sites::Site;
+use super::super::stages::testing::{Made, arguments, with_view};
+use super::super::{Options, ServerArgs};
+use super::*;
+use crate::analysis::section::{Record, Value};
+use crate::trace::{NONE, NameId, Rank, Trace};
+
+fn summary_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, rows: &[KernelRow]) -> Section {
+    with_view(trace, file_stage, server, &Options::default(), |view| section(view, rows))
+}
+
+fn summary(trace: &Trace) -> Section {
+    summary_of(trace, Stage::All, &ServerArgs::default(), &[])
+}
+
+fn kernel_row(stage: Stage, name: &str, category: &str, duration_ns: i64) -> KernelRow {
+    let (name, category) = (name.to_owned(), category.to_owned());
+    let (share_pct, busy_share_pct, wall_share_pct) = (0.0, 0.0, 0.0);
+    let (ids, launches, sites) = (vec![NameId(0)], 1, Vec::new());
+    KernelRow { stage, name, category, ids, duration_ns, launches, share_pct, busy_share_pct, wall_share_pct, sites }
+}
+
+fn warns(section: &Section, words: &str) -> bool {
+    section.limits.iter().any(|limit| limit.contains(words))
+}
+
+fn figure<'a>(section: &'a Section, name: &str) -> &'a Value {
+    section.summary.get(name).unwrap()
+}
+
+#[test]
+fn a_row_a_stage_says_its_times_and_what_dominates_them() {
+    let mut made = Made::new();
+    made.twin("0", "step[EXTEND bs=1 toks=9]", 0, 100, 1).twin("0", "step[DECODE bs=1]", 100, 1000, 2);
+    made.op("0", 0, 60).op("0", 30, 90).op("0", 100, 200).op("0", 700, 800);
+    let rows = [
+        kernel_row(Stage::Prefill, "big", "gemm", 60),
+        kernel_row(Stage::Decode, "attn", "attention", 90),
+        kernel_row(Stage::Decode, "mm_a", "gemm", 60),
+        kernel_row(Stage::Decode, "mm_b", "gemm", 50),
+    ];
+    let section = summary_of(&made.finish(), Stage::All, &ServerArgs::default(), &rows);
+    let row = |stage: &str, values: [i64; 4], text: &str| {
+        let values = values.map(Value::from);
+        let [duration, busy, wall, launches] = values;
+        let cells = [stage.into(), duration, busy, wall, launches, text.into()];
+        Record(COLUMNS.iter().map(|column| (*column).to_owned()).zip(cells).collect())
+    };
+    let want = [
+        row("extend/prefill", [120, 90, 90, 2], "gemm 50.0 %, most of it in big (50.0 %)"),
+        row("decode", [200, 200, 700, 2], "gemm 55.0 %, most of it in mm_a (30.0 %)"),
+    ];
+    assert_eq!(section.rows, want);
+    assert!(warns(&section, "work of other stages in between"));
+    assert_eq!(figure(&section, "mode"), &Value::from("single-trace"));
+}
+
+#[test]
+fn figures_say_what_ran_and_how() {
+    let mut made = Made::new();
+    made.op("0", 0, 60);
+    made.0.code().unwrap().rank = Some(Rank { rank: 0, world_size: 8 });
+    let server =
+        arguments(r#"{"model_path": "M", "disable_cuda_graph": true, "attention_backend": "fa3", "tp_size": 2}"#);
+    let trace = made.finish();
+    let section = summary_of(&trace, Stage::All, &server, &[]);
+    for (name, want) in [
+        ("framework", "SGLang"),
+        ("model", "M"),
+        ("tp_size_from", "server arguments"),
+        ("arguments", "disable_cuda_graph=true\nattention_backend=fa3"),
+        ("devices", "0"),
+    ] {
+        assert_eq!(figure(&section, name), &Value::from(want));
+    }
+    assert_eq!((figure(&section, "tp_size"), figure(&section, "role")), (&Value::Int(2), &Value::Null));
+    assert!(section.limits.is_empty(), "{:?}", section.limits);
+    let server = arguments(r#"{"enforce_eager": true}"#);
+    let estimated = summary_of(&trace, Stage::All, &server, &[]);
+    assert_eq!((figure(&estimated, "tp_size"), estimated.limits.len()), (&Value::Int(8), 1));
+    assert!(warns(&estimated, "8 is an estimate"));
+}
+
+#[test]
+fn a_trace_of_two_workers_is_warned_of() {
+    let mut made = Made::new();
+    made.twin("0", "step[EXTEND bs=1 toks=9]", 0, 100, 1).twin("0", "step[DECODE bs=1]", 100, 200, 2);
+    made.op("0", 0, 75).op("0", 100, 125);
+    let trace = made.finish();
+    let server = arguments(r#"{"disaggregation_mode": "prefill"}"#);
+    assert!(warns(
+        &summary_of(&trace, Stage::All, &server, &[]),
+        "a prefill worker, but 25.0 % of the GPU time is decode"
+    ));
+    assert!(!warns(&summary(&trace), "worker"), "one server may do both");
+    made.twin("0", "step[EXTEND bs=1 toks=9]", 0, 100, 1).twin("1", "step[DECODE bs=1]", 0, 100, 2);
+    made.op("0", 0, 75).op("1", 0, 75);
+    assert!(warns(&summary(&made.finish()), "Device 0 does prefill alone and device 1 decode alone"));
+}
+
+#[test]
+fn merged_ranks_are_named_and_uneven_devices_too() {
+    let mut made = Made::new();
+    made.op("[TP00] 0", 0, 100).op("[TP01] 1", 0, 80);
+    let even = summary(&made.finish());
+    assert!(warns(&even, "2 ranks were merged into this file (TP00, TP01)") && !warns(&even, "Devices differ"));
+    made.op("[TP00] 0", 0, 100).op("[TP01] 1", 0, 79);
+    assert!(warns(&summary(&made.finish()), "Devices differ: [TP00] 0 works"));
+    made.op("[TP00] 0", 0, 100).op("[TP00] 1", 0, 100);
+    assert!(!warns(&summary(&made.finish()), "merged"), "two devices of one rank");
+}
+
+#[test]
+fn annotations_against_the_file_s_name_are_counted() {
+    let mut made = Made::new();
+    made.twin("0", "step[DECODE bs=1]", 0, 100, 1).twin("0", "step[EXTEND bs=1 toks=2]", 100, 200, 2);
+    made.twin("0", "step[DRAFT bs=1]", 200, 300, 3).op("0", 0, 100);
+    let trace = made.finish();
+    let of = |stage| summary_of(&trace, stage, &ServerArgs::default(), &[]);
+    assert!(warns(&of(Stage::Prefill), "of the stage extend/prefill, but 1 of 3 steps"));
+    assert!(warns(&of(Stage::Decode), "of the stage decode, but 1 of 3 steps"));
+    assert!(!warns(&of(Stage::All), "By its name"));
+}
+
+#[test]
+fn ops_behind_graph_replays_are_counted_with_the_way_to_bring_them_to_light() {
+    let mut made = Made::new();
+    made.op("0", 0, 10).op("0", 10, 20).op("0", 20, 30).op("0", 30, 40);
+    let trace = made.finish();
+    let (location, display, stack, cpu_op) = <(String, String, Vec<String>, String)>::default();
+    let site = Site { location, display, stack, cpu_op, found: Found::Replay };
+    for (framework, how) in [
+        (Framework::Sglang, "--disable-cuda-graph --disable-piecewise-cuda-graph"),
+        (Framework::Vllm, "--enforce-eager"),
+        (Framework::TrtLlm, "cuda_graph_config: null"),
+        (Framework::Plain, "without CUDA graphs"),
+    ] {
+        let replayed = with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| {
+            (view.framework, view.sites.sites) = (framework, vec![site.clone()]);
+            view.sites.of_op = vec![0, 0, 0, NONE];
+            section(view, &[])
+        });
+        assert!(
+            warns(&replayed, "Of 75.0 % of the ops only the graph") && warns(&replayed, how),
+            "{:?}",
+            replayed.limits
+        );
+    }
+}

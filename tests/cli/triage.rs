@@ -1,0 +1,380 @@
+//! `gpuprism triage` and `gpuprism bundle`: what is chosen of a folder, the text that programs read, what is refused.
+
+use crate::common::{Said, csv_rows, directory, gpuprism, json_runs, printed, shared};
+use crate::example::{op, write_events};
+use serde_json::Value;
+use std::path::Path;
+
+/// An op with its frame, CPU op and launch; the kernel runs for `us` on stream 7.
+fn launched(id: u32, at_us: u32, kernel: &str, cpu_op: &str, frame: &str, us: u32) -> Vec<String> {
+    let host = |category: &str, name: &str, at: u32, dur: u32, args: String| {
+        format!(
+            r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": 50, "tid": 60, "ts": {at}, "dur": {dur}, "args": {{{args}}}}}"#
+        )
+    };
+    let external = format!(r#""External id": {id}"#);
+    vec![
+        host("python_function", frame, at_us, 30, format!(r#""Python id": {id}"#)),
+        host("cpu_op", cpu_op, at_us + 1, 20, external.clone()),
+        host("cuda_runtime", "cudaLaunchKernel", at_us + 2, 5, format!(r#"{external}, "correlation": {id}"#)),
+        format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "{kernel}", "pid": 0, "tid": 7, "ts": {}, "dur": {us}, "args": {{{external}, "device": 0, "stream": 7, "correlation": {id}}}}}"#,
+            at_us + 10
+        ),
+    ]
+}
+
+/// Three quarters of a GEMM, a quarter of a normalisation.
+fn write_work(folder: &Path, name: &str) {
+    let frames = [
+        "/x/sglang/python/sglang/srt/layers/linear.py(10): apply",
+        "/x/sglang/python/sglang/srt/layers/norm.py(20): forward",
+    ];
+    let mut events = launched(1, 100, "nvjet_tst_64x8", "aten::mm", frames[0], 75);
+    events.extend(launched(2, 200, "rms_norm_kernel", "aten::rms_norm", frames[1], 25));
+    std::fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+    write_events(folder, name, &events);
+}
+
+/// CPU events alone.
+fn write_host_only(folder: &Path, name: &str) {
+    write_events(
+        folder,
+        name,
+        &[r#"{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}"#.to_owned()],
+    );
+}
+
+/// Launches that name kernels, none of which ran: a capture of graphs.
+fn write_capture(folder: &Path, name: &str) {
+    let launch = |id: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "cuda_runtime", "name": "hipLaunchKernel", "pid": 9, "tid": 9, "ts": {id}, "dur": 1, "args": {{"External id": {id}, "kernel": "nvjet_tst_64x8", "correlation": {id}}}}}"#
+        )
+    };
+    std::fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+    write_events(folder, name, &(1..40).map(launch).collect::<Vec<_>>());
+}
+
+/// The runs of a triage as JSON.
+fn runs(folder: &Path, args: &[&str]) -> Vec<Value> {
+    let text = printed(folder, [&["triage", "--format", "json"], args].concat());
+    serde_json::from_str::<Value>(&text).unwrap()["runs"].as_array().unwrap().clone()
+}
+
+fn labels(runs: &[Value]) -> Vec<&str> {
+    runs.iter().map(|run| run["label"].as_str().unwrap()).collect()
+}
+
+/// The mapping traces that the first run was triaged with.
+fn mapping(runs: &[Value]) -> Vec<&str> {
+    let text = runs[0]["sections"]["triage_summary"]["summary"]["mapping_traces"].as_str();
+    text.map_or(Vec::new(), |text| text.lines().collect())
+}
+
+fn set_aside(run: &Value) -> String {
+    let notices = run["notices"].as_array().unwrap().iter().filter(|notice| notice["code"] == "set_aside");
+    notices.map(|notice| notice["message"].as_str().unwrap()).collect::<Vec<_>>().join("; ")
+}
+
+fn assert_refused(said: &Said, status: i32, words: &[&str]) {
+    assert_eq!((said.status, said.stdout.as_str()), (status, ""), "{said:?}");
+    assert_eq!(said.stderr.lines().count(), 1, "one line: {said:?}");
+    for word in words {
+        assert!(said.stderr.contains(word), "{word:?} is not in {}", said.stderr);
+    }
+}
+
+const HEADS: [(&str, &str); 3] = [
+    ("Kernel Table", "| Kernel | Category | GPU time | Share | Launches | Python location (site share) | CPU op |"),
+    (
+        "Overlap Opportunity Table",
+        "| Priority | Verdict | Kernel | Python scope | Formal signal | Dep risk | Recommendation |",
+    ),
+    (
+        "Fuse Opportunity Table",
+        "| Pattern | Confidence | Related GPU time | Share | Evidence kernels | Current kernel Python location | Candidate fused Python path | Rationale |",
+    ),
+];
+
+/// The heads of the tables under each heading, checked to begin with the original's columns.
+fn assert_original_tables(text: &str) {
+    let mut rest = text;
+    for (title, head) in HEADS {
+        let at = rest.find(&format!("\n{title}\n")).unwrap_or_else(|| panic!("{title} is not in its place: {text}"));
+        rest = &rest[at + title.len() + 2..];
+        let first = rest.lines().find(|line| line.starts_with('|')).unwrap();
+        let original = head.trim_end_matches('|').trim_end();
+        assert!(first.starts_with(original), "{title}: {first}");
+    }
+}
+
+#[test]
+fn the_text_begins_as_the_original_s_and_has_its_tables_with_its_columns() {
+    let folder = directory("triage_text");
+    write_work(&folder, "work.json");
+    let text = printed(&folder, ["triage", "work.json"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..2], ["Triage View", "Mode: single-trace"]);
+    assert!(lines[2].starts_with("Framework: ") && lines[3] == "Input traces: work.json", "{text}");
+    assert_original_tables(&text);
+    let marked = printed(&folder, ["triage", "--input", "work.json", "--format", "markdown"]);
+    assert!(marked.starts_with("## Triage View\n\n- Mode: single-trace\n"), "{marked}");
+    assert!(HEADS.iter().all(|(title, _)| marked.contains(&format!("\n## {title}\n"))), "{marked}");
+}
+
+#[test]
+fn the_original_s_outputs_have_the_same_heads() {
+    let Some(oracles) = shared("oracles/triage") else { return };
+    for path in crate::common::files(&oracles, ".txt") {
+        assert_original_tables(&std::fs::read_to_string(path).unwrap());
+    }
+}
+
+#[test]
+fn a_pair_is_named_and_only_the_formal_trace_is_triaged() {
+    let folder = directory("triage_pair");
+    write_work(&folder, "eager.json");
+    write_work(&folder, "formal.json");
+    let pair = ["--mapping-input", "eager.json", "--formal-input", "formal.json"];
+    let text = printed(&folder, [&["triage"], &pair[..]].concat());
+    assert!(text.contains("\nMode: mapping-formal\n"), "{text}");
+    assert!(text.contains("\nMapping traces: eager.json\nFormal traces: formal.json\n"), "{text}");
+    let runs = runs(&folder, &pair);
+    assert_eq!((labels(&runs), mapping(&runs)), (vec!["formal.json"], vec!["eager.json"]));
+}
+
+#[test]
+fn of_a_folder_one_trace_a_stage_is_triaged_and_the_rest_is_accounted_for() {
+    let folder = directory("triage_folder");
+    for name in [
+        "1757000000-TP-0-EXTEND.trace.json",
+        "1757000000-TP-1-EXTEND.trace.json",
+        "1757000000-TP-0-DECODE.trace.json",
+        "1756000000-TP-0-DECODE.trace.json",
+        "merged-1757000000.trace.json",
+    ] {
+        write_work(&folder, name);
+    }
+    write_host_only(&folder, "host.async_llm.1757000000000000000.pt.trace.json");
+    write_capture(&folder, "capture_traces/rank0.1755.pt.trace.json");
+    std::fs::write(folder.join("server.log"), "ready\n").unwrap();
+    let runs = runs(&folder, &["."]);
+    assert_eq!(labels(&runs), ["1757000000-TP-0-EXTEND.trace.json", "1757000000-TP-0-DECODE.trace.json"]);
+    assert_eq!(mapping(&runs), ["capture_traces/rank0.1755.pt.trace.json"]);
+    let aside = set_aside(&runs[0]);
+    for name in ["TP-1-EXTEND", "1756000000-TP-0-DECODE", "merged-", "async_llm", "server.log"] {
+        assert!(aside.contains(name), "{name}: {aside}");
+    }
+}
+
+#[test]
+fn what_files_hold_counts_more_than_their_names() {
+    let folder = directory("triage_content");
+    write_host_only(&folder, "1757000009-TP-0.json");
+    write_work(&folder, "1757000001-TP-0.json");
+    write_capture(&folder, "1757000005-TP-0.json");
+    std::fs::write(folder.join("1757000010-TP-0.json"), r#"{"benchmark": 1}"#).unwrap();
+    let chosen = runs(&folder, &["."]);
+    assert_eq!((labels(&chosen), mapping(&chosen)), (vec!["1757000001-TP-0.json"], vec!["1757000005-TP-0.json"]));
+    let aside = set_aside(&chosen[0]);
+    assert!(aside.contains("1757000009-TP-0.json (no GPU work in it)"), "{aside}");
+    assert!(aside.contains("1757000010-TP-0.json") && aside.contains("no `traceEvents`"), "{aside}");
+    // Files that are named one by one are looked at alike.
+    let files = ["1757000001-TP-0.json", "1757000005-TP-0.json", "1757000009-TP-0.json"];
+    let named = runs(&folder, &files);
+    assert_eq!((labels(&named), mapping(&named)), (vec![files[0]], vec![files[1]]));
+    for alone in [files[1], files[2]] {
+        assert_eq!(labels(&runs(&folder, &[alone])), [alone], "there is nothing else");
+    }
+    let several = runs(&folder, &[files[0], "--input", files[0]]);
+    assert_eq!(labels(&several), [files[0], files[0]]);
+}
+
+#[test]
+fn a_real_capture_maps_the_replays_of_its_run() {
+    let Some(traces) = shared("traces/torch") else { return };
+    let files = ["vllm_mi300_decode_full_graph.trace.json.gz", "vllm_mi300_graph_capture.pt.trace.json.gz"];
+    let runs = runs(&traces, &files);
+    assert_eq!((labels(&runs), mapping(&runs)), (vec![files[0]], vec![files[1]]));
+}
+
+#[test]
+fn the_server_s_arguments_are_found_beside_above_or_where_they_are_named() {
+    let folder = directory("triage_server_args");
+    write_work(&folder, "decode/work.json");
+    let model = |args: &[&str]| {
+        let text = printed(&folder, [&["triage"], args].concat());
+        text.lines().find_map(|line| line.strip_prefix("Model: ")).map(str::to_owned)
+    };
+    let write = |path: &str, model: &str| {
+        std::fs::write(folder.join(path), format!(r#"{{"model_path": "{model}", "tp_size": 2}}"#)).unwrap();
+    };
+    assert_eq!(model(&["decode/work.json"]), None);
+    write("server_args.json", "above");
+    write("named.json", "named");
+    for input in ["decode/work.json", "decode", "."] {
+        assert_eq!(model(&[input]).as_deref(), Some("above"), "{input}");
+    }
+    write("decode/server_args.json", "beside");
+    for input in ["decode/work.json", "decode", "."] {
+        assert_eq!(model(&[input]).as_deref(), Some("beside"), "{input}");
+        assert_eq!(model(&[input, "--server-args", "named.json"]).as_deref(), Some("named"));
+    }
+    std::fs::write(folder.join("decode/server_args.json"), "[not json").unwrap();
+    let said = gpuprism(&folder, ["triage", "decode"]);
+    assert!(
+        said.status == 0 && said.stderr.contains("server_args.json") && said.stderr.contains("without it"),
+        "{said:?}"
+    );
+    let named = gpuprism(&folder, ["triage", "decode", "--server-args", "decode/server_args.json"]);
+    assert_refused(&named, 1, &["decode/server_args.json", "no arguments of a server"]);
+}
+
+#[test]
+fn a_log_of_a_diffusers_run_stops_the_analysis_with_that_reason() {
+    let folder = directory("triage_gate");
+    write_work(&folder, "work.json");
+    std::fs::write(folder.join("good.log"), "INFO ready\n").unwrap();
+    printed(&folder, ["triage", "work.json", "--run-log", "good.log"]);
+    for words in ["Falling back to diffusers backend", "Using diffusers backend", "Loaded diffusers pipeline"] {
+        std::fs::write(folder.join("run.log"), format!("INFO ready\nWARN {words}: X\n")).unwrap();
+        let said = gpuprism(&folder, ["triage", "work.json", "--run-log", "good.log", "--run-log", "run.log"]);
+        assert_refused(&said, 1, &["run.log", words, "diffusers backend did the work"]);
+    }
+    assert_refused(&gpuprism(&folder, ["triage", "work.json", "--run-log", "gone.log"]), 1, &["gone.log"]);
+}
+
+#[test]
+fn the_json_is_a_report_that_opens_again_with_the_same_tables() {
+    let folder = directory("triage_json");
+    write_work(&folder, "work.json");
+    let json = printed(&folder, ["triage", "work.json", "--format", "json"]);
+    std::fs::write(folder.join("triage.json"), &json).unwrap();
+    assert_eq!(printed(&folder, ["report", "triage.json", "--format", "json"]), json);
+    let runs = json_runs(&folder, &["triage.json"]);
+    let names: Vec<&String> = runs[0]["sections"].as_object().unwrap().keys().collect();
+    for table in ["triage_summary", "triage_steps", "triage_kernels", "triage_overlap", "triage_fuse", "triage_catalog"]
+    {
+        assert!(names.iter().any(|name| *name == table), "{names:?}");
+        let csv = printed(&folder, ["report", "triage.json", "--format", "csv", "--table", table]);
+        assert_eq!(csv, printed(&folder, ["triage", "work.json", "--format", "csv", "--table", table]), "{table}");
+    }
+    let html = printed(&folder, ["report", "triage.json", "--format", "html"]);
+    assert!(html.contains("Kernel table") && html.contains("Fuse patterns"));
+}
+
+#[test]
+fn csv_is_the_kernel_table_with_exact_numbers() {
+    let folder = directory("triage_csv");
+    write_work(&folder, "work.json");
+    let csv = printed(&folder, ["triage", "work.json", "--format", "csv"]);
+    let rows = csv_rows(&csv);
+    assert_eq!(rows[0][..4], ["run", "stage", "kernel_name", "short_kernel_name"]);
+    assert!(rows[0].iter().any(|column| column == "duration_ns"), "{csv}");
+}
+
+#[test]
+fn wrong_combinations_are_usage_errors_of_one_sentence() {
+    let folder = directory("triage_usage");
+    write_work(&folder, "work.json");
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "give a trace or a profile folder"),
+        (&["--mapping-input", "work.json"], "goes with --formal-input"),
+        (&["--formal-input", "work.json"], "goes with --mapping-input"),
+        (&["work.json", "--mapping-input", "work.json", "--formal-input", "work.json"], "stand alone"),
+        (&["--input", "work.json", "--formal-input", "work.json"], "stand alone"),
+        (&["work.json", "--framework", "caffe"], "no such framework"),
+        (&["work.json", "--min-share", "101"], "from 0 to 100"),
+        (&["work.json", "--min-share", "NaN"], "from 0 to 100"),
+        (&["work.json", "--table", "triage_fuse"], "goes with --format csv"),
+        (&["work.json", "--format", "csv", "--table", "nonsense"], "triage_kernels, triage_overlap"),
+    ];
+    for (args, words) in cases {
+        assert_refused(&gpuprism(&folder, [&["triage"], *args].concat()), 2, &[words]);
+    }
+    for framework in ["auto", "sglang", "trt", "tensorrt_llm", "token-speed", "vLLM"] {
+        printed(&folder, ["triage", "work.json", "--framework", framework]);
+    }
+}
+
+#[test]
+fn a_folder_or_file_without_a_trace_is_refused_by_what_it_holds() {
+    let folder = directory("triage_refused");
+    let refused = |args: &[&str], words: &[&str]| {
+        assert_refused(&gpuprism(&folder, [&["triage"], args].concat()), 1, words);
+    };
+    std::fs::create_dir(folder.join("empty")).unwrap();
+    refused(&["empty"], &["empty", "no trace to triage"]);
+    std::fs::create_dir(folder.join("notes")).unwrap();
+    std::fs::write(folder.join("notes/a.txt"), "x").unwrap();
+    std::fs::write(folder.join("notes/b.json"), r#"{"n": 1}"#).unwrap();
+    refused(&["notes"], &["notes", "no trace to triage", "a.txt", "1 more"]);
+    refused(&["gone.json"], &["gone.json"]);
+    std::fs::write(folder.join("other.json"), r#"{"n": 1}"#).unwrap();
+    refused(&["other.json"], &["other.json", "no `traceEvents`"]);
+    std::fs::write(folder.join("table.csv"), crate::example::NSYS_CSV).unwrap();
+    refused(&["table.csv"], &["table.csv", "no torch.profiler trace", "gpuprism report"]);
+    write_events(&folder, "work.json", &[op("kernel", "k", 0, 7, 1, 5)]);
+    refused(&["--mapping-input", "empty", "--formal-input", "work.json"], &["empty", "no trace"]);
+    let json = printed(&folder, ["triage", "work.json", "--format", "json"]);
+    std::fs::write(folder.join("earlier.json"), json).unwrap();
+    refused(&["earlier.json"], &["earlier report", "gpuprism report"]);
+}
+
+#[test]
+fn the_same_files_give_the_same_bytes_wherever_they_lie() {
+    let (first, second) = (directory("triage_bytes_a"), directory("triage_bytes_b"));
+    let names = ["1757000000-TP-0.json", "1757000001-TP-0.json", "x-TP-1.json", "sub/y.json"];
+    names.iter().for_each(|name| write_work(&first, name));
+    // Copied in another order, so that times of writing differ.
+    names.iter().rev().for_each(|name| write_work(&second, name));
+    for format in ["text", "markdown", "json", "csv"] {
+        let of = |folder: &Path| printed(folder, ["triage", ".", "--format", format]);
+        assert_eq!(of(&first), of(&second), "{format}");
+    }
+}
+
+#[test]
+fn a_bundle_puts_texts_of_a_folder_and_named_ones_into_one_document() {
+    let folder = directory("triage_bundle");
+    write_work(&folder, "work.json");
+    for model in ["qwen", "llama"] {
+        std::fs::create_dir_all(folder.join("root").join(model)).unwrap();
+    }
+    std::fs::write(folder.join("server_args.json"), r#"{"model_path": "Qwen/Qwen3-30B"}"#).unwrap();
+    let text = printed(&folder, ["triage", "work.json"]);
+    std::fs::write(folder.join("root/qwen/analysis_vllm.txt"), &text).unwrap();
+    let marked = printed(&folder, ["triage", "work.json", "--format", "markdown"]);
+    std::fs::write(folder.join("root/qwen/analysis_sglang.md"), marked).unwrap();
+    std::fs::write(folder.join("root/llama/analysis.txt"), "").unwrap();
+    std::fs::write(folder.join("root/llama/notes.txt"), "not this one").unwrap();
+    let bundle =
+        |more: &[&str]| printed(&folder, [&["bundle", "--analysis-root", "root", "--title", "All"], more].concat());
+    let document = bundle(&[]);
+    let headings: Vec<&str> = document.lines().filter(|line| line.starts_with('#')).collect();
+    let one =
+        ["#### Triage View", "#### Kernel Table", "#### Overlap Opportunity Table", "#### Fuse Opportunity Table"];
+    assert_eq!(headings[..4], ["# All", "## Contents", "## llama", "### Other"]);
+    assert!(document.contains("_Nothing in this file._") && !document.contains("not this one"));
+    let own =
+        |heading: &&&str| !heading.starts_with("#####") && (one.contains(*heading) || heading.starts_with("### "));
+    let qwen: Vec<&&str> = headings[5..].iter().filter(own).collect();
+    let want = [&["### SGLang"][..], &one, &["### vLLM"], &one].concat();
+    assert_eq!(qwen, want.iter().collect::<Vec<_>>(), "{document}");
+    assert!(document.contains("Source: root/qwen/analysis_vllm.txt") && !document.contains("UTC"));
+    assert!(!bundle(&["--no-include-toc"]).contains("Contents") && bundle(&["--include-toc"]) == document);
+    let named = bundle(&["--analysis-file", "mine=root/qwen/analysis_vllm.txt", "--output", "out.md"]);
+    assert_eq!(named, "");
+    let written = std::fs::read_to_string(folder.join("out.md")).unwrap();
+    assert!(written.contains("Model id: mine\n") && written.starts_with("# All\n"), "{written}");
+}
+
+#[test]
+fn a_bundle_of_nothing_is_refused() {
+    let folder = directory("triage_bundle_refused");
+    assert_refused(&gpuprism(&folder, ["bundle"]), 2, &["--analysis-root", "--analysis-file"]);
+    assert_refused(&gpuprism(&folder, ["bundle", "--analysis-root", "."]), 1, &["no analysis*.txt"]);
+    assert_refused(&gpuprism(&folder, ["bundle", "--analysis-root", "gone"]), 1, &["gone"]);
+    assert_refused(&gpuprism(&folder, ["bundle", "--analysis-file", "x=gone.txt"]), 1, &["gone.txt"]);
+}

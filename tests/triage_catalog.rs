@@ -1,0 +1,615 @@
+//! The catalog of known fusions and overlaps: its data, the rule by which it is consulted, the note on resemblance, and
+//! what it says of real traces against labels that a person gave them.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "helpers of tests")]
+
+mod common;
+
+use gpuprism::analysis::section::{Section, Value};
+use gpuprism::analysis::triage::fuse::{Fusion, Status};
+use gpuprism::analysis::triage::kernels::{self, KernelRow, RowSite};
+use gpuprism::analysis::triage::sites::{Found, Site};
+use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, catalog};
+use gpuprism::input::{Imported, Importer};
+use gpuprism::trace::{Format, GpuOp, NONE, Ns, OpKind, Trace, TraceBuilder};
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+const CATALOG: &str = include_str!("../patterns/fuse_overlap_catalog.json");
+const TOGGLES: &str = include_str!("../patterns/toggles.json");
+const LABELS: &str = include_str!("data/triage_labels/catalog.json");
+
+/// A run of a few kernels, one microsecond after the other, and what is known of where they come from.
+struct Case {
+    builder: TraceBuilder,
+    sites: Vec<Site>,
+    of_op: Vec<u32>,
+    now: i64,
+    framework: Framework,
+    device: &'static str,
+    server: ServerArgs,
+    fusions: Vec<(&'static str, Status, Vec<&'static str>)>,
+}
+
+impl Case {
+    fn new(framework: Framework, device: &'static str) -> Self {
+        Self {
+            builder: TraceBuilder::new("t", Format::TorchProfiler),
+            sites: Vec::new(),
+            of_op: Vec::new(),
+            now: 0,
+            framework,
+            device,
+            server: ServerArgs::default(),
+            fusions: Vec::new(),
+        }
+    }
+
+    fn server(mut self, arguments: Json) -> Self {
+        self.server = ServerArgs(arguments.as_object().unwrap().clone());
+        self
+    }
+
+    fn fusion(mut self, pattern: &'static str, status: Status, kernels: &[&'static str]) -> Self {
+        self.fusions.push((pattern, status, kernels.to_vec()));
+        self
+    }
+
+    /// A kernel of so many microseconds on stream 7, without a known place.
+    fn kernel(self, name: &str, duration_us: i64) -> Self {
+        self.op(name, duration_us, 7, None)
+    }
+
+    fn placed(self, name: &str, duration_us: i64, stack: &[&str], cpu_op: &str) -> Self {
+        let stack: Vec<String> = stack.iter().map(|frame| (*frame).to_owned()).collect();
+        let location = stack.last().cloned().unwrap_or_default();
+        let site = Site { display: location.clone(), location, stack, cpu_op: cpu_op.to_owned(), found: Found::Exact };
+        self.op(name, duration_us, 7, Some(site))
+    }
+
+    fn op(mut self, name: &str, duration_us: i64, stream: i64, site: Option<Site>) -> Self {
+        let site = site.map_or(NONE, |site| {
+            self.sites.push(site);
+            u32::try_from(self.sites.len() - 1).unwrap()
+        });
+        self.of_op.push(site);
+        let op = GpuOp {
+            start: Ns(self.now),
+            duration: Ns(1000 * duration_us),
+            name: self.builder.trace.names.intern(name),
+            device: self.builder.device("0", self.device),
+            stream,
+            process: self.builder.process(1, ""),
+            kind: if name.starts_with("Memcpy") { OpKind::Copy } else { OpKind::Kernel },
+        };
+        self.builder.trace.gpu_ops.push(op, None);
+        self.now += 1000 * duration_us + 100;
+        self
+    }
+
+    fn section(self) -> Section {
+        self.section_with(Options::default())
+    }
+
+    fn section_with(self, options: Options) -> Section {
+        let trace = self.builder.finish();
+        let request = Request {
+            trace: &trace,
+            file_stage: Stage::Decode,
+            mapping: &[],
+            server: &self.server,
+            framework: Some(self.framework),
+            options: &options,
+        };
+        let mut view = View::new(&request);
+        view.framework = self.framework;
+        view.stages = vec![Some(Stage::Decode); trace.gpu_ops.len()];
+        view.sites.sites = self.sites;
+        view.sites.of_op = self.of_op;
+        let rows = grouped(&view);
+        let fusion = |(pattern, status, kernels): &(&str, Status, Vec<&str>)| {
+            let at = |(at, row): (usize, &KernelRow)| kernels.contains(&row.name.as_str()).then_some(at);
+            let at: Vec<usize> = rows.iter().enumerate().filter_map(at).collect();
+            let duration_ns = at.iter().map(|at| rows[*at].duration_ns).sum();
+            Fusion { stage: Stage::Decode, pattern: (*pattern).to_owned(), status: *status, rows: at, duration_ns }
+        };
+        let fusions: Vec<Fusion> = self.fusions.iter().map(fusion).collect();
+        catalog::section(&view, &rows, &fusions)
+    }
+}
+
+/// The rows of a view, summed plainly.
+fn grouped(view: &View) -> Vec<KernelRow> {
+    let mut rows: BTreeMap<(Stage, &str), KernelRow> = BTreeMap::new();
+    let mut totals: BTreeMap<Stage, i64> = BTreeMap::new();
+    for (at, stage, op) in view.ops() {
+        let name = view.name(op.name).unwrap();
+        let row = rows.entry((stage, &name.canonical)).or_insert_with(|| KernelRow {
+            stage,
+            name: name.canonical.clone(),
+            category: name.category.clone(),
+            ids: Vec::new(),
+            duration_ns: 0,
+            launches: 0,
+            share_pct: 0.0,
+            busy_share_pct: 0.0,
+            wall_share_pct: 0.0,
+            sites: Vec::new(),
+        });
+        row.duration_ns += op.duration.0;
+        row.launches += 1;
+        *totals.entry(stage).or_default() += op.duration.0;
+        if !row.ids.contains(&op.name) {
+            row.ids.push(op.name);
+        }
+        if let Some(site) = view.sites.of(at) {
+            row.sites.push(RowSite {
+                location: site.location.clone(),
+                display: site.display.clone(),
+                stack: site.stack.clone(),
+                cpu_op: site.cpu_op.clone(),
+                found: site.found,
+                launches: 1,
+                duration_ns: op.duration.0,
+            });
+        }
+    }
+    let mut rows: Vec<KernelRow> = rows.into_values().collect();
+    rows.sort_by(|a, b| a.stage.cmp(&b.stage).then(b.duration_ns.cmp(&a.duration_ns)));
+    rows.iter_mut().for_each(|row| row.share_pct = 100.0 * row.duration_ns as f64 / totals[&row.stage] as f64);
+    rows
+}
+
+/// Of every row: family and finding.
+fn findings(section: &Section) -> Vec<(String, String)> {
+    let cell = |row: &gpuprism::analysis::section::Record, key| row.get(key).unwrap().text().unwrap().to_owned();
+    section.rows.iter().map(|row| (cell(row, "family"), cell(row, "finding"))).collect()
+}
+
+fn only(section: &Section, key: &str) -> String {
+    assert_eq!(section.rows.len(), 1, "{:?}", findings(section));
+    section.rows[0].get(key).and_then(Value::text).unwrap_or_default().to_owned()
+}
+
+fn figure(section: &Section, key: &str) -> Option<String> {
+    Some(section.summary.get(key)?.text()?.to_owned())
+}
+
+const B300: &str = "NVIDIA B300 SXM6 AC";
+const MI300: &str = "AMD Instinct MI300X";
+const GEMM: &str = "nvjet_sm103_tst_32x64_64x16_4x1_v_bz_splitK_TNN";
+const ALL_REDUCE: &str = "void sglang::cross_device_reduce_1stage<__nv_bfloat16, 2>(int)";
+const NORM: &str = "void flashinfer::norm::RMSNormKernel<8u, __nv_bfloat16>(int)";
+const FUSED_NORM: &str = "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(int)";
+const FUSED_ALL_REDUCE: &str =
+    "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<4>(int)";
+const ALL_REDUCE_FAMILY: &str = "FlashInfer unified allreduce_fusion";
+const GATE: [&str; 2] = [
+    "python/sglang/srt/layers/communicator.py:665 prepare_mlp",
+    "python/sglang/srt/layers/layernorm.py:401 forward_with_allreduce_fusion",
+];
+
+fn one(family: &str, finding: &str) -> Vec<(String, String)> {
+    vec![(family.to_owned(), finding.to_owned())]
+}
+
+// The data.
+
+fn families() -> Vec<Json> {
+    serde_json::from_str::<Json>(CATALOG).unwrap()["families"].as_array().unwrap().clone()
+}
+
+fn ids() -> BTreeSet<String> {
+    families().iter().map(|family| family["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_catalog_has_168_families_each_with_an_id_of_its_own_and_pull_requests_that_are_numbers() {
+    let families = families();
+    assert_eq!((families.len(), ids().len()), (168, 168));
+    for family in &families {
+        let numbers = family["prs"].as_array().map_or(&[][..], Vec::as_slice);
+        assert!(numbers.iter().all(|number| number.as_u64().is_some_and(|number| number > 0)), "{family}");
+        assert!(family["note"].as_str().unwrap().ends_with('.'), "{family}");
+        assert_eq!(family["status"] == "in-flight", family["status"] == "in-flight" && !numbers.is_empty(), "{family}");
+    }
+    assert_eq!(Case::new(Framework::Plain, "").section().columns, catalog::COLUMNS, "and it loads");
+}
+
+#[test]
+fn every_switch_bears_on_families_that_exist() {
+    let ids = ids();
+    let toggles = serde_json::from_str::<Json>(TOGGLES).unwrap()["toggles"].as_array().unwrap().clone();
+    for toggle in &toggles {
+        let families = toggle["families"].as_array().unwrap();
+        assert!(!families.is_empty(), "{toggle}");
+        families.iter().for_each(|id| assert!(ids.contains(id.as_str().unwrap()), "{toggle}"));
+    }
+    let names: BTreeSet<&str> = toggles.iter().map(|toggle| toggle["toggle"].as_str().unwrap()).collect();
+    assert_eq!((toggles.len(), names.len()), (44, 44));
+}
+
+#[test]
+fn words_that_show_a_family_are_more_than_one_common_word() {
+    // Of the words of the facts these hit almost any name; none may stand for a family.
+    let common = ["silu", "mul", "add", "norm", "rmsnorm", "rope", "rotary", "topk", "softmax", "cache", "all_reduce"];
+    let more = ["quant", "fp8", "gemm", "moe", "attention", "gate", "router", "combine", "dispatch", "copy", "forward"];
+    for family in families() {
+        for field in ["names", "kernels", "functions", "gates"] {
+            let words = family[field].as_array().map_or(&[][..], Vec::as_slice);
+            for word in words.iter().map(|word| word.as_str().unwrap()) {
+                assert!(word.len() >= 5 && !common.contains(&word) && !more.contains(&word), "{word}: {family}");
+                assert!(!word.contains(".py") && !word.contains('/'), "a path is no name: {family}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_catalog_holds_every_row_of_the_facts_with_origin_status_and_pull_requests() {
+    let Some(folder) = common::shared("spec/data") else { return };
+    let text = std::fs::read_to_string(folder.join("catalog_fuse_overlap.json")).unwrap();
+    let ours: BTreeMap<String, Json> =
+        families().into_iter().map(|family| (family["id"].as_str().unwrap().to_owned(), family)).collect();
+    for fact in serde_json::from_str::<Json>(&text).unwrap()["rows"].as_array().unwrap() {
+        let family = &ours[fact["id"].as_str().unwrap()];
+        assert_eq!((&family["origin"], &family["kind"]), (&fact["origin"], &fact["kind"]), "{family}");
+        let status = match fact["status"].as_str().unwrap() {
+            "in-flight" => "in-flight",
+            status if status.starts_with("closed") => "closed",
+            _ => "mainline",
+        };
+        assert_eq!(family["status"], status, "{family}");
+        let is_elsewhere = fact["status"] == "mainline-elsewhere";
+        assert!(!is_elsewhere || fact["origin"] != "sglang", "its origin tells that it is elsewhere: {family}");
+        let ours: Vec<u64> =
+            family["prs"].as_array().map_or(Vec::new(), |all| all.iter().filter_map(Json::as_u64).collect());
+        for number in fact["prs"].as_array().unwrap() {
+            assert!(ours.contains(&number.as_str().unwrap().parse().unwrap()), "{family}");
+        }
+        let files = family["files"].as_array().map_or(&[][..], Vec::as_slice);
+        for file in fact["source_locations"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()) {
+            let file = file.split("::").next().unwrap();
+            assert!(file.starts_with("torch.") || files.contains(&file.into()), "{file}: {family}");
+        }
+    }
+    let text = std::fs::read_to_string(folder.join("catalog_toggles_and_vllm_passes.json")).unwrap();
+    for fact in serde_json::from_str::<Json>(&text).unwrap()["toggles"].as_array().unwrap() {
+        assert!(TOGGLES.contains(&fact["toggle"].to_string()), "{fact}");
+    }
+}
+
+// How it is consulted.
+
+#[test]
+fn a_family_whose_kernels_run_is_active_and_one_of_the_framework_itself_comes_before_others() {
+    let section = Case::new(Framework::Sglang, B300).kernel(GEMM, 90).kernel(FUSED_NORM, 10).section();
+    assert_eq!(findings(&section), one("Fused residual add + RMSNorm", "active"));
+    assert!(only(&section, "evidence").starts_with("10.0 % of the stage: its kernels run\n"), "{section:?}");
+    let section = Case::new(Framework::TrtLlm, B300).kernel(GEMM, 90).kernel(FUSED_NORM, 10).section();
+    assert_eq!(findings(&section), one("TensorRT-LLM FlashInfer residual add + RMSNorm", "active"));
+}
+
+#[test]
+fn a_family_is_active_by_its_cpu_op_or_function_where_the_kernel_has_another_name() {
+    let by_op =
+        Case::new(Framework::Sglang, B300).kernel(GEMM, 90).placed("kernel_0", 10, &[], "sgl_kernel::silu_and_mul");
+    assert_eq!(findings(&by_op.section()), one("Fused activation-and-mul (SwiGLU / GeGLU)", "active"));
+    let stack =
+        ["python/sglang/srt/layers/layernorm.py:281 forward_aiter", "aiter/ops/rmsnorm.py:76 rmsnorm2d_fwd_with_add"];
+    let by_function = Case::new(Framework::Sglang, MI300).kernel(GEMM, 90).placed("kernel_0", 10, &stack, "");
+    assert_eq!(findings(&by_function.section()), one("Fused residual add + RMSNorm", "active"));
+}
+
+#[test]
+fn a_little_of_a_family_is_not_shown() {
+    let case = || Case::new(Framework::Sglang, B300).kernel(GEMM, 995).kernel(FUSED_NORM, 5);
+    assert_eq!(findings(&case().section()), []);
+    let options = Options { min_share_pct: 0.5, ..Options::default() };
+    assert_eq!(findings(&case().section_with(options)), one("Fused residual add + RMSNorm", "active"));
+}
+
+#[test]
+fn paths_and_parts_of_words_show_no_family() {
+    let stack =
+        ["python/sglang/srt/layers/silu_and_mul/fused_add_rmsnorm.py:1 forward", "x.py:2 not_silu_and_multiply"];
+    let case = Case::new(Framework::Sglang, B300).placed("void prefused_add_rmsnorms<1>()", 50, &stack, "aten::mul");
+    assert_eq!(findings(&case.section()), []);
+}
+
+/// Nine layers of all-reduce and norm apart, launched where SGLang would choose the fused op.
+fn apart(device: &'static str, gate: &[&str]) -> Case {
+    (0..9).fold(Case::new(Framework::Sglang, device), |case, _| {
+        case.kernel(GEMM, 70).placed(ALL_REDUCE, 20, gate, "").placed(NORM, 10, gate, "")
+    })
+}
+
+#[test]
+fn a_path_of_the_framework_whose_parts_run_apart_should_apply() {
+    let section = apart(B300, &GATE).section();
+    assert_eq!(findings(&section), one(ALL_REDUCE_FAMILY, "should apply"));
+    let evidence = only(&section, "evidence");
+    assert!(evidence.starts_with("30.0 % of the stage: communication, norm follow each other 9 times"), "{evidence}");
+    assert!(only(&section, "source_location").contains("python/sglang/srt/layers/flashinfer_comm_fusion.py"));
+    let switches = only(&section, "switches");
+    assert!(switches.starts_with("enable_flashinfer_allreduce_fusion: not known here"), "{switches}");
+}
+
+#[test]
+fn the_same_on_another_makers_device_is_that_makers_family() {
+    assert_eq!(findings(&apart(MI300, &GATE).section()), one("AITER allreduce fusion", "should apply"));
+}
+
+#[test]
+fn parts_that_do_not_follow_each_other_or_that_other_code_launched_say_nothing_of_a_family() {
+    let known = |section: Section| -> Vec<String> {
+        findings(&section)
+            .into_iter()
+            .filter(|(_, finding)| finding != "new opportunity")
+            .map(|(name, _)| name)
+            .collect()
+    };
+    let parted = (0..9).fold(Case::new(Framework::Sglang, B300), |case, _| {
+        case.placed(ALL_REDUCE, 20, &GATE, "").kernel(GEMM, 70).placed(NORM, 10, &GATE, "")
+    });
+    let beside = (0..9).fold(Case::new(Framework::Sglang, B300), |case, _| {
+        let site = |case: Case| case.placed(NORM, 10, &GATE, "");
+        let case = site(case.kernel(GEMM, 70));
+        case.op(ALL_REDUCE, 20, 8, None)
+    });
+    let other = apart(B300, &["python/sglang/srt/layers/layernorm.py:100 forward_cuda"]);
+    let alone = apart(B300, &GATE).server(json!({"tp_size": 1}));
+    for case in [parted, beside, other, alone] {
+        assert_eq!(known(case.section()), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_switch_in_the_arguments_explains_why_a_path_does_not_run() {
+    for arguments in [json!({"tp_size": 2, "enable_flashinfer_allreduce_fusion": false}), json!({"tp_size": 2})] {
+        let section = apart(B300, &GATE).server(arguments.clone()).section();
+        assert_eq!(findings(&section), one(ALL_REDUCE_FAMILY, "seems disabled"), "{arguments}");
+        assert!(only(&section, "advice").contains("enable_flashinfer_allreduce_fusion keeps it off"), "{section:?}");
+    }
+    let section = apart(B300, &GATE).server(json!({"tp_size": 2})).section();
+    assert!(only(&section, "switches").contains("not set, off by default"), "{section:?}");
+    let section = apart(B300, &GATE).server(json!({"--enable-flashinfer-allreduce-fusion": "true"})).section();
+    assert_eq!(findings(&section), one(ALL_REDUCE_FAMILY, "should apply"), "on, and still it does not run");
+    assert!(only(&section, "switches").starts_with("enable_flashinfer_allreduce_fusion: on "), "{section:?}");
+}
+
+#[test]
+fn a_switch_is_found_inside_a_configuration_written_as_text() {
+    let stack = ["vllm/distributed/communication_op.py:12 tensor_model_parallel_all_reduce"];
+    let case = || {
+        (0..9).fold(Case::new(Framework::Vllm, B300), |case, _| {
+            let case = case.kernel(GEMM, 70).placed(
+                "void (anonymous namespace)::multimem_all_reduce_kernel<1>()",
+                15,
+                &stack,
+                "",
+            );
+            case.kernel("Memcpy DtoD (Device -> Device)", 5).kernel("void vllm::rms_norm_kernel<1>()", 10)
+        })
+    };
+    let family = "AllReduce + RMSNorm [+ residual] [+ quant]";
+    let found = findings(&case().section());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].1, "should apply", "{family}");
+    let section =
+        case().server(json!({"compilation_config": "{\"pass_config\": {\"fuse_allreduce_rms\": false}}"})).section();
+    assert_eq!(findings(&section)[0].1, "seems disabled");
+    assert!(only(&section, "switches").starts_with("PassConfig.fuse_allreduce_rms: off "), "{section:?}");
+}
+
+#[test]
+fn a_switch_that_turns_families_off_is_named_when_it_is_on() {
+    let stack = ["python/sglang/srt/models/utils.py:416 apply_qk_norm"];
+    let case = || {
+        (0..9).fold(Case::new(Framework::Sglang, B300), |case, _| {
+            case.kernel(GEMM, 80).placed(NORM, 10, &stack, "").placed(NORM, 10, &stack, "")
+        })
+    };
+    assert_eq!(findings(&case().section()), one("In-place QK RMSNorm", "should apply"));
+    let section = case().server(json!({"enable_deterministic_inference": true})).section();
+    assert_eq!(findings(&section), one("In-place QK RMSNorm", "seems disabled"));
+    assert!(only(&section, "advice").contains("enable_deterministic_inference keeps it off"), "{section:?}");
+}
+
+#[test]
+fn a_family_that_runs_is_not_said_to_be_missing() {
+    let section = apart(B300, &GATE).kernel(FUSED_ALL_REDUCE, 100).section();
+    assert_eq!(findings(&section)[0], (ALL_REDUCE_FAMILY.to_owned(), "active".to_owned()));
+    assert!(findings(&section).iter().all(|(_, finding)| finding != "should apply"), "{section:?}");
+}
+
+#[test]
+fn fuse_patterns_speak_for_the_families_they_share_with_the_catalog() {
+    let rope = "void rotary_embedding_kernel<c10::BFloat16, true>()";
+    let store = "void (anonymous namespace)::store_kvcache<2048l, 4, false, long>()";
+    let case = |framework, status| {
+        let case = Case::new(framework, MI300).kernel(GEMM, 80).kernel(rope, 10).kernel(store, 10);
+        case.fusion("fused-qk-rope-reshape-kv-cache-write", status, &[rope, store])
+    };
+    let family = "Fused QK RoPE reshape + KV cache write";
+    assert_eq!(findings(&case(Framework::Sglang, Status::Split).section()), one(family, "should apply"));
+    assert_eq!(findings(&case(Framework::Sglang, Status::Active).section()), one(family, "active"));
+    assert_eq!(findings(&case(Framework::Vllm, Status::NotApplicable).section()), one(family, "elsewhere"));
+    assert_eq!(findings(&case(Framework::Sglang, Status::NotApplicable).section()), []);
+}
+
+#[test]
+fn a_proposed_family_is_in_flight_with_its_pull_request_and_stands_after_mainline() {
+    let (norm, quant) = ("void vllm::rms_norm_kernel<1>()", "void vllm::per_token_quant_fp8_kernel<1>()");
+    let case =
+        Case::new(Framework::Sglang, B300).kernel(GEMM, 60).kernel(norm, 20).kernel(quant, 10).kernel(FUSED_NORM, 10);
+    let section =
+        case.fusion("pr-22005-fused-add-rmsnorm-per-token-fp8-quant", Status::InFlight, &[norm, quant]).section();
+    let found: Vec<String> = findings(&section).into_iter().map(|(_, finding)| finding).collect();
+    assert_eq!(found, ["active", "in flight"]);
+    let advice = section.rows[1].get("advice").unwrap().text().unwrap();
+    assert!(advice.contains("#22005"), "{advice}");
+}
+
+#[test]
+fn what_only_another_framework_has_is_elsewhere_unless_the_own_covers_it() {
+    let (silu, quant) = ("void silu_kernel()", "void vllm::scaled_fp8_quant_kernel<1>()");
+    let case = || Case::new(Framework::Sglang, B300).kernel(GEMM, 80).kernel(silu, 10).kernel(quant, 10);
+    let elsewhere = case().fusion("vllm-origin-silu-mul-quantization", Status::NotApplicable, &[silu, quant]);
+    let section = elsewhere.section();
+    assert_eq!(findings(&section), one("SiLU+Mul + quant", "elsewhere"));
+    assert!(only(&section, "advice").starts_with("vLLM has it"), "{section:?}");
+    let both = case().fusion("vllm-origin-silu-mul-quantization", Status::NotApplicable, &[silu, quant]).fusion(
+        "fused-moe-activation-quant-re-quant",
+        Status::Split,
+        &[silu, quant],
+    );
+    assert_eq!(findings(&both.section()), one("Fused MoE activation + quant / re-quant", "should apply"));
+}
+
+#[test]
+fn work_that_plain_pytorch_does_kernel_by_kernel_is_known_to_the_catalog() {
+    let names = [
+        "pow_tensor_scalar_kernel_impl<float>",
+        "MeanOps<float>",
+        "CUDAFunctorOnSelf_add<float>",
+        "rsqrt_kernel_cuda",
+        "MulFunctor<float>",
+    ];
+    let kernel = |name: &str| format!("void at::native::vectorized_elementwise_kernel<4, at::native::{name}>()");
+    let case = |framework| {
+        (0..9).fold(Case::new(framework, B300), |case, _| {
+            names.iter().fold(case.kernel(GEMM, 50), |case, name| case.kernel(&kernel(name), 10))
+        })
+    };
+    let of = |framework| findings(&case(framework).section());
+    assert_eq!(of(Framework::Plain), one("FlashInfer norm / residual / quant epilogues", "elsewhere"));
+    assert_eq!(of(Framework::Sglang), one("Fused residual add + RMSNorm", "should apply"));
+    let parted = (0..9).fold(Case::new(Framework::Plain, B300), |case, _| {
+        names.iter().fold(case, |case, name| case.kernel(&kernel(name), 10).kernel(GEMM, 10))
+    });
+    assert_eq!(findings(&parted.section()), [], "the same kernels, each between two GEMMs");
+}
+
+#[test]
+fn a_chain_or_lonely_communication_that_nothing_explains_is_a_new_opportunity() {
+    let (norm, rope) = ("void my::layer_norm_kernel<1>()", "void my::rotary_embedding_kernel<1>()");
+    let case = |times: i64, gemm: i64| {
+        (0..times).fold(Case::new(Framework::Sglang, B300), |case, _| {
+            case.kernel(GEMM, gemm).kernel(norm, 10).kernel(rope, 10)
+        })
+    };
+    let section = case(4, 80).section();
+    assert_eq!(findings(&section), one("none of the catalog", "new opportunity"));
+    assert_eq!(only(&section, "kind"), "fuse");
+    assert_eq!(findings(&case(3, 80).section()), [], "too seldom");
+    assert_eq!(findings(&case(4, 500).section()), [], "too little");
+    let nccl = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+    let alone = Case::new(Framework::Plain, B300).kernel(GEMM, 80).op(nccl, 20, 8, None).section();
+    assert_eq!((only(&alone, "kind").as_str(), only(&alone, "finding").as_str()), ("overlap", "new opportunity"));
+    let mut hidden = Case::new(Framework::Plain, B300).op(nccl, 20, 8, None);
+    hidden.now = 0;
+    assert_eq!(findings(&hidden.kernel(GEMM, 80).section()), []);
+}
+
+// The note on resemblance.
+
+const STORE: &str = "void drifted_store_kernel<2>()";
+const ROTATE: &str = "void drifted::rotary_embedding_kernel<2>()";
+const WRITE: &str = "void drifted::store_kvcache<2048l>()";
+
+/// Rotary embedding and cache write in a row, of DeepSeek's MLA, with more or less of what tells a family.
+fn resembling(stack: &[&str], cpu_op: &str, server: Json) -> Section {
+    let case = (0..3).fold(Case::new(Framework::Vllm, MI300).server(server), |case, _| {
+        case.kernel(GEMM, 80).placed(ROTATE, 10, stack, cpu_op).placed(WRITE, 10, stack, cpu_op)
+    });
+    case.section()
+}
+
+fn level(section: &Section) -> Option<String> {
+    figure(section, "similarity_level")
+}
+
+/// `fused-rope-kv-cache-update`: rope -> kv_cache, its functions and ops are `fused_rope_and_unified_kv_cache_update`,
+/// its file `vllm/_aiter_ops.py`. Words inside another function's name do not show it: it does not run here.
+#[test]
+fn chain_alone_is_no_resemblance_and_chain_with_the_source_file_is_a_low_one() {
+    let none = json!({});
+    assert_eq!(level(&resembling(&[], "", none.clone())), None, "4 points of one kind");
+    let section = resembling(&["/opt/vllm/_aiter_ops.py:900 rotate_then_write"], "", none.clone());
+    assert_eq!(level(&section).as_deref(), Some("low"), "4 + 2 points of two kinds");
+    let why = figure(&section, "similarity_why").unwrap();
+    assert!(why.contains("on one stream rope -> kv_cache") && why.contains("vllm/_aiter_ops.py"), "{why}");
+    assert!(why.ends_with("(6 points of 2 kinds of signals)"), "{why}");
+    assert_eq!(level(&resembling(&["/opt/not_vllm/_aiter_ops.py:9 f"], "", none)), None, "another path");
+}
+
+#[test]
+fn one_kernel_name_is_never_enough() {
+    let near = "void my_fused_rope_and_unified_kv_caches_update_v2<1>()";
+    let section = Case::new(Framework::Vllm, MI300).kernel(GEMM, 50).kernel(near, 50).section();
+    assert_eq!((level(&section), findings(&section)), (None, Vec::new()));
+}
+
+/// The levels by a family with a gate, ranks and a chain: `minimax-allreduce-rms` (communication -> norm; tensor
+/// parallelism; MiniMax).
+fn minimax(server: Json, stack: &[&str]) -> Section {
+    let case = (0..3).fold(Case::new(Framework::Sglang, MI300).server(server), |case, _| {
+        case.kernel(GEMM, 80).kernel(ALL_REDUCE, 2).placed("void drifted::rms_norm_kernel<2>()", 10, stack, "")
+    });
+    case.section()
+}
+
+#[test]
+fn several_signals_make_a_medium_or_high_resemblance() {
+    let file = ["vllm/model_executor/models/minimax_m2.py:77 forward"];
+    // chain 4 + tensor parallelism 1: two kinds.
+    assert_eq!(level(&minimax(json!({"tp_size": 2}), &[])).as_deref(), Some("low"));
+    // chain 4 + tensor parallelism 1 + model 1 = 6 of three kinds: not yet medium.
+    assert_eq!(
+        level(&minimax(json!({"tp_size": 2, "model_path": "MiniMaxAI/MiniMax-M2"}), &[])).as_deref(),
+        Some("low")
+    );
+    // chain 4 + file 2 + tensor parallelism 1 + model 1 = 8 of four kinds.
+    let section = minimax(json!({"tp_size": 2}), &file);
+    assert_eq!(level(&section).as_deref(), Some("medium"));
+    assert!(figure(&section, "similarity").unwrap().contains("vLLM: several signals agree"), "{section:?}");
+}
+
+/// chain 4 + function 3 + CPU op 2 + tensor parallelism 1 = 10 of four kinds; each less takes the level away.
+#[test]
+fn the_chain_with_names_that_drifted_and_ranks_is_a_high_resemblance() {
+    let stack = ["vllm/other.py:9 minimax_qk_norm_fused_v2"];
+    let run = |stack: &[&str], op: &str, chain: bool, ranks: u64| {
+        let case = Case::new(Framework::Sglang, MI300).server(json!({"tp_size": ranks}));
+        let case = (0..3).fold(case, |case, _| {
+            let case = case.kernel(GEMM, 80);
+            let case = if chain { case.kernel(ALL_REDUCE, 2) } else { case };
+            case.placed("void drifted::rms_norm_kernel<2>()", 10, stack, op)
+        });
+        level(&case.section())
+    };
+    let op = "vllm::minimax_qk_norm_fusion_fused";
+    assert_eq!(run(&stack, op, true, 2).as_deref(), Some("high"));
+    assert_eq!(run(&stack, op, true, 1).as_deref(), Some("medium"), "9 points of three kinds");
+    assert_eq!(run(&stack, "", true, 2).as_deref(), Some("medium"), "8 points of three kinds");
+    assert_eq!(run(&stack, op, false, 2).as_deref(), Some("low"), "6 points of three kinds, without the chain");
+    assert_eq!(run(&[], op, true, 1).as_deref(), Some("low"), "6 points of two kinds");
+    assert_eq!(run(&[], op, false, 1), None, "one kind");
+    assert_eq!(run(&stack, "", false, 1), None, "one kind");
+    assert_eq!(run(&["vllm/other.py:9 minimax_norm"], "vllm::fused_qk", false, 2), None, "too few words in common");
+}
+
+#[test]
+fn at_most_one_note_and_none_where_a_family_explains_the_work() {
+    let file = ["vllm/model_executor/models/minimax_m2.py:77 forward"];
+    let section = minimax(json!({"tp_size": 2}), &file);
+    let figures = section.summary.0.iter().filter(|(key, _)| key == "similarity").count();
+    assert_eq!(figures, 1);
+    let explained = apart(B300, &GATE).section();
+    assert_eq!(level(&explained), None, "what a split family explains resembles nothing more");
+    let small = (0..3).fold(Case::new(Framework::Sglang, MI300).server(json!({"tp_size": 2})), |case, _| {
+        case.kernel(GEMM, 8000).kernel(ALL_REDUCE, 2).placed("void drifted::rms_norm_kernel<2>()", 10, &file, "")
+    });
+    assert_eq!(level(&small.section()), None, "below one per cent");
+}
