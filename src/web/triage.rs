@@ -78,6 +78,7 @@ impl Triage {
         let mapping: Vec<&Trace> = self.mapping.iter().map(|trace| &**trace).collect();
         let request = triage::Request {
             trace: &self.trace,
+            path: &self.trace.label,
             file_stage: session::file_stage(&self.trace.label),
             mapping: &mapping,
             server: &server,
