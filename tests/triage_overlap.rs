@@ -1,7 +1,13 @@
 //! The overlap table against traces of real servers and models whose opportunities a person worked out from the events
 //! (`data/triage_labels/overlap.json`): every row that is said must be true, and every true one said.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "helpers of tests"
+)]
 
 mod common;
 
@@ -59,8 +65,15 @@ fn read(path: &Path) -> Trace {
 
 fn table(trace: &Trace) -> Section {
     let (server, options) = (ServerArgs::default(), Options::default());
-    let request =
-        Request { trace, file_stage: Stage::All, mapping: &[], server: &server, framework: None, options: &options };
+    let request = Request {
+        trace,
+        path: "",
+        file_stage: Stage::All,
+        mapping: &[],
+        server: &server,
+        framework: None,
+        options: &options,
+    };
     triage(&request).remove("triage_overlap").unwrap()
 }
 

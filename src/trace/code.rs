@@ -13,7 +13,7 @@ pub const NONE: u32 = u32::MAX;
 /// See the module's head. Tables that are "parallel" have one entry for each entry of the other.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Code {
-    /// Ops of the framework on the host (`aten::mm`), sorted by start.
+    /// Ops of the framework on the host (`aten::mm`), sorted by start, of equal starts the longer first.
     pub cpu_ops: Spans,
     /// Parallel to `cpu_ops`: the external id of each, or [`NONE`].
     pub cpu_op_ids: Vec<u32>,
@@ -101,7 +101,7 @@ impl CodeBuilder {
         }
         self.call_ids = Vec::new();
         let code = &mut self.code;
-        if let Some(order) = code.cpu_ops.sort_by_start() {
+        if let Some(order) = code.cpu_ops.sort_outer_first() {
             reorder(&mut code.cpu_op_ids, &order);
         }
         code.annotations.order_by_key(|annotation| annotation.start);

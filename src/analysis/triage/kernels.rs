@@ -361,8 +361,8 @@ mod tests {
     }
 
     fn view<'a>(trace: &'a Trace, server: &'a ServerArgs, options: &'a Options) -> View<'a> {
-        let file_stage = Stage::Decode;
-        View::new(&Request { trace, file_stage, mapping: &[], server, framework: None, options })
+        let (path, file_stage) = ("", Stage::Decode);
+        View::new(&Request { trace, path, file_stage, mapping: &[], server, framework: None, options })
     }
 
     fn site(location: &str, found: Found, duration_ns: i64) -> RowSite {

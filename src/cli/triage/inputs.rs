@@ -234,7 +234,7 @@ impl<'a> Batch<'a> {
             Opened::Report(_) => refused("an earlier report; `gpuprism report` shows it"),
             Opened::Rules(_) => refused("a rule file, not a trace"),
             Opened::Phases(_) => refused("a phase map, not a trace"),
-            Opened::Server(_) => refused("a server's arguments, not a trace"),
+            Opened::Server(_) => refused("arguments of a server, not a trace: give them with `--server-args`"),
         }
     }
 
@@ -281,8 +281,10 @@ impl<'a> Batch<'a> {
             }
         };
         let mapping = self.mapping_of(place, stage);
+        let path = source.path(place.entry).display().to_string();
         let request = Request {
             trace,
+            path: &path,
             file_stage: stage,
             mapping: &mapping,
             server,

@@ -81,6 +81,13 @@ struct Classes {
     active: Vec<(usize, bool)>,
 }
 
+/// Places by two numbers.
+type Places = HashMap<u64, u32, RandomState>;
+
+fn pair(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
 /// A bit a test.
 type Bits = Vec<u64>;
 
@@ -89,13 +96,15 @@ impl Classes {
         let of_names: Vec<Bits> = (0..view.trace.names.len()).map(|id| name_bits(view, sought, id)).collect();
         let of_sites: Vec<Bits> = view.sites.sites.iter().map(|site| site_bits(Some(site), sought)).collect();
         let nowhere = site_bits(None, sought);
-        let mut found = Self { of_op: Vec::with_capacity(view.trace.gpu_ops.len()), classes: Vec::new(), active: Vec::new() };
-        let mut known: HashMap<(NameId, u32), u32, RandomState> = HashMap::default();
+        let mut found =
+            Self { of_op: Vec::with_capacity(view.trace.gpu_ops.len()), classes: Vec::new(), active: Vec::new() };
+        let mut known = Places::default();
         for (at, op) in view.trace.gpu_ops.iter().enumerate() {
             let site = view.sites.of_op.get(at).copied().unwrap_or(u32::MAX);
-            let class = *known.entry((op.name, site)).or_insert_with(|| {
+            let class = *known.entry(pair(op.name.0, site)).or_insert_with(|| {
                 let name = of_names.get(op.name.0 as usize).map_or(&[] as &[u64], Vec::as_slice);
-                let bits: Bits = name.iter().zip(of_sites.get(site as usize).unwrap_or(&nowhere)).map(|(a, b)| a & b).collect();
+                let bits: Bits =
+                    name.iter().zip(of_sites.get(site as usize).unwrap_or(&nowhere)).map(|(a, b)| a & b).collect();
                 found.add(&bits, op.kind, sought)
             });
             found.of_op.push(class);
@@ -336,15 +345,16 @@ fn shares(a: &Finding, b: &Finding) -> bool {
 struct Rows<'a> {
     view: &'a View<'a>,
     rows: &'a [KernelRow],
-    of_name: HashMap<(Stage, NameId), usize, RandomState>,
+    /// By stage and name.
+    of_name: Places,
     totals: ByKey<Stage, i64>,
 }
 
 impl<'a> Rows<'a> {
     fn new(view: &'a View<'a>, rows: &'a [KernelRow]) -> Self {
-        let mut of_name = HashMap::default();
+        let mut of_name = Places::default();
         for (place, row) in rows.iter().enumerate() {
-            of_name.extend(row.ids.iter().map(|id| ((row.stage, *id), place)));
+            of_name.extend(row.ids.iter().map(|id| (pair(row.stage as u32, id.0), index(place))));
         }
         let mut totals = ByKey::new();
         for (_, stage, op) in view.ops() {
@@ -354,11 +364,11 @@ impl<'a> Rows<'a> {
     }
 
     fn fusion(&self, finding: &Finding, patterns: &[Pattern]) -> Option<Fusion> {
-        let mut parts: ByKey<usize, i64> = ByKey::new();
+        let mut parts: ByKey<u32, i64> = ByKey::new();
         let mut duration_ns = 0;
         for op in finding.ops.iter().filter_map(|op| self.view.trace.gpu_ops.get(*op as usize)) {
             duration_ns += op.duration.0;
-            if let Some(row) = self.of_name.get(&(finding.stage, op.name)) {
+            if let Some(row) = self.of_name.get(&pair(finding.stage as u32, op.name.0)) {
                 parts.change(*row, 0, |sum| *sum += op.duration.0);
             }
         }
@@ -367,7 +377,8 @@ impl<'a> Rows<'a> {
         let total = self.totals.get(&finding.stage).copied().unwrap_or(0);
         let share = |part: i64| if total > 0 { 100.0 * part as f64 / total as f64 } else { 0.0 };
         let evidence = parts.iter().take(EVIDENCE);
-        let evidence = evidence.filter_map(|(row, part)| Some(format!("{} ({:.1}%)", self.rows.get(*row)?.name, share(*part))));
+        let evidence = evidence
+            .filter_map(|(row, part)| Some(format!("{} ({:.1}%)", self.rows.get(*row as usize)?.name, share(*part))));
         Some(Fusion {
             stage: finding.stage,
             pattern: patterns.get(finding.pattern)?.id.clone(),
@@ -378,7 +389,7 @@ impl<'a> Rows<'a> {
             share_pct: share(duration_ns),
             evidence: evidence.collect(),
             locations: self.locations(&finding.ops),
-            rows: parts.into_iter().map(|(row, _)| row).collect(),
+            rows: parts.into_iter().map(|(row, _)| row as usize).collect(),
         })
     }
 

@@ -4,7 +4,6 @@ use super::super::serving::Framework;
 use super::run::Vendor;
 use crate::rules::needle::{Haystack, Needle};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 
 /// The file.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -12,10 +11,20 @@ use std::collections::BTreeMap;
 pub struct Patterns {
     /// What the file is, for people.
     pub about: String,
-    /// Kinds of launches by name; chains are made of them.
-    pub kinds: BTreeMap<String, Vec<FieldedNeedle>>,
+    /// Kinds of launches; chains are made of them.
+    pub kinds: Vec<Kind>,
     /// The patterns in their order.
     pub patterns: Vec<Pattern>,
+}
+
+/// Launches that do the same.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kind {
+    /// As chains call it.
+    pub name: String,
+    /// Any of them tells a launch of this kind.
+    pub needles: Vec<FieldedNeedle>,
 }
 
 /// A known fusion.
@@ -194,12 +203,13 @@ const FILLER: &str = "filler";
 impl Sought {
     /// Of the patterns, those for which `active` and `split` hold.
     pub(super) fn new(all: &Patterns, active: &dyn Fn(&Pattern) -> bool, split: &dyn Fn(&Pattern) -> bool) -> Self {
-        let mut sought = Self { tests: Vec::new(), kinds: Vec::new(), filler: 0, active: Vec::new(), chains: Vec::new() };
-        for (place, (name, needles)) in all.kinds.iter().enumerate() {
+        let mut sought =
+            Self { tests: Vec::new(), kinds: Vec::new(), filler: 0, active: Vec::new(), chains: Vec::new() };
+        for (place, kind) in all.kinds.iter().enumerate() {
             let first = sought.tests.len();
-            sought.tests.extend(needles.iter().map(Test::new));
+            sought.tests.extend(kind.needles.iter().map(Test::new));
             sought.kinds.push((first..sought.tests.len()).collect());
-            if name == FILLER {
+            if kind.name == FILLER {
                 sought.filler = bit(place);
             }
         }
@@ -223,12 +233,12 @@ fn bit(place: usize) -> u64 {
 }
 
 /// `None` where a kind is not known or there is nothing.
-fn links(chain: &[String], kinds: &BTreeMap<String, Vec<FieldedNeedle>>) -> Option<Vec<Link>> {
+fn links(chain: &[String], kinds: &[Kind]) -> Option<Vec<Link>> {
     let link = |text: &String| {
         let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
         let mut mask = 0;
         for name in inner.unwrap_or(text).split('|') {
-            mask |= bit(kinds.keys().position(|kind| kind == name)?);
+            mask |= bit(kinds.iter().position(|kind| kind.name == name)?);
         }
         (mask != 0).then_some(Link { kinds: mask, is_context: inner.is_some() })
     };
@@ -242,8 +252,8 @@ mod tests {
 
     /// Words so short or common that they say nothing of a kernel by themselves.
     const RISKY: [&str; 28] = [
-        "ada", "add", "cat", "fmha", "fp4", "fp8", "gate", "gelu", "gemm", "k_pe", "kv", "mla", "moe", "mul", "mxfp", "pack",
-        "rope", "sfc", "silu", "tanh", "top_k", "top_p", "topk", "topp", "v", "wk", "quant", "cache",
+        "ada", "add", "cat", "fmha", "fp4", "fp8", "gate", "gelu", "gemm", "k_pe", "kv", "mla", "moe", "mul", "mxfp",
+        "pack", "rope", "sfc", "silu", "tanh", "top_k", "top_p", "topk", "topp", "v", "wk", "quant", "cache",
     ];
 
     fn patterns() -> Patterns {
@@ -254,7 +264,7 @@ mod tests {
     fn the_file_holds_47_distinct_patterns_each_with_something_to_look_for() {
         let Patterns { kinds, patterns, .. } = patterns();
         assert_eq!(patterns.len(), 47);
-        assert!(kinds.len() <= 64 && kinds.contains_key(FILLER), "{} kinds", kinds.len());
+        assert!(kinds.len() <= 64 && kinds.iter().any(|kind| kind.name == FILLER), "{} kinds", kinds.len());
         for (at, pattern) in patterns.iter().enumerate() {
             let id = &pattern.id;
             assert!(!patterns[..at].iter().any(|other| other.id == *id || other.name == pattern.name), "{id}");
@@ -278,7 +288,7 @@ mod tests {
         let categories = categories.to_string();
         let Patterns { kinds, patterns, .. } = patterns();
         let of_patterns = patterns.iter().flat_map(|pattern| &pattern.active);
-        for needle in kinds.values().flatten().chain(of_patterns) {
+        for needle in kinds.iter().flat_map(|kind| &kind.needles).chain(of_patterns) {
             let fields = [&needle.kernel, &needle.op, &needle.function];
             let texts = fields.into_iter().flatten().chain(&needle.with).chain(&needle.without);
             assert!(texts.clone().all(|text| Needle::new(text).is_some()), "{needle:?}");

@@ -22,11 +22,15 @@ pub const COLUMNS: [&str; 10] = [
 /// The table. `evidence`, `python_location` and `candidate_path` are lists, an item a line. Findings under the bar are
 /// counted in the figure `under_the_bar`.
 pub fn section(view: &View, fusions: &[Fusion]) -> Section {
-    let mut section =
-        Section::new("Fuse patterns", "kernel names, CPU ops and functions, and what follows what on a stream", &COLUMNS)
-            .limit("A chain of launches shows that work is done apart, not that the data allow to join it.");
+    let mut section = Section::new(
+        "Fuse patterns",
+        "kernel names, CPU ops and functions, and what follows what on a stream",
+        &COLUMNS,
+    )
+    .limit("A chain of launches shows that work is done apart, not that the data allow to join it.");
     if view.trace.gpu_ops.iter().any(|op| op.stream < 0) {
-        section = section.limit("Some ops have no stream, so that their order is not known; no split is sought among them.");
+        section =
+            section.limit("Some ops have no stream, so that their order is not known; no split is sought among them.");
     }
     let patterns = Patterns::embedded().patterns;
     let shown = |fusion: &&Fusion| fusion.share_pct >= view.options.min_share_pct;

@@ -97,7 +97,14 @@ impl Table<'_> {
             .filter(|(_, (row, _))| row.stage == stage)
             .map(|(at, (row, neighbours))| (at, row, neighbours))
             .collect();
-        let judge = Judge { rules: &self.rules, bar_pct: self.view.options.min_share_pct, is_pair: self.view.is_pair };
+        let busy_ns = self.sum(&|time, _| time.busy_ns);
+        let meeting_ns = self.rules.thresholds.streams_meet_pct / 100.0 * busy_ns as f64;
+        let judge = Judge {
+            rules: &self.rules,
+            bar_pct: self.view.options.min_share_pct,
+            is_pair: self.view.is_pair,
+            streams_meet: self.swept.overlapped_ns as f64 > meeting_ns,
+        };
         judge.stage(self.swept.time(stage), &rows)
     }
 

@@ -66,6 +66,8 @@ pub(super) struct Thresholds {
     pub(super) risk_ratio: f64,
     /// Only from this part of launches without any neighbour that could matter on is the risk low.
     pub(super) loose_ratio: f64,
+    /// Streams meet where two or more of a device work for more than this share of the busy time.
+    pub(super) streams_meet_pct: f64,
     /// Kernels of one stream that run into each other are mentioned from this share of the busy time on.
     pub(super) same_stream_overlap_pct: f64,
 }

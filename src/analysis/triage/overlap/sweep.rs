@@ -224,7 +224,13 @@ impl Table {
     }
 
     fn most_streams(&self, devices: usize) -> usize {
-        (0..devices).map(|device| self.lanes.iter().filter(|lane| lane.device == device).count()).max().unwrap_or(0)
+        let mut streams = vec![0; devices];
+        for lane in &self.lanes {
+            if let Some(streams) = streams.get_mut(lane.device) {
+                *streams += 1;
+            }
+        }
+        streams.into_iter().max().unwrap_or(0)
     }
 }
 

@@ -54,7 +54,8 @@ impl Small {
 
 fn with_view<R>(trace: &Trace, mapping: &[&Trace], options: &Options, ask: impl FnOnce(View) -> R) -> R {
     let server = ServerArgs::default();
-    let request = Request { trace, file_stage: Stage::All, mapping, server: &server, framework: None, options };
+    let request =
+        Request { trace, path: "", file_stage: Stage::All, mapping, server: &server, framework: None, options };
     ask(View::new(&request))
 }
 
@@ -156,10 +157,16 @@ fn a_gap_in_which_the_device_ran_dry_tells_nothing_about_dependencies() {
         let mut ops: Vec<Op> = (0..10).map(|at| (0, 7, ADD, 1_000 * at + 500, 1_000 * at + 900)).collect();
         ops.extend(beside);
         let trace = Small::new(&ops).0.finish();
-        text(row(&table_of(&trace, &[&trace], &Options::default()), ADD).unwrap(), "dep_risk").to_owned()
+        let rules = Rules::embedded();
+        with_view(&trace, &[], &Options::default(), |view| {
+            let (swept, (_, dry)) = (sweep::sweep(&view, &rules), idle::idle(&view, &rules));
+            let neighbours = dependency::neighbours(&view, &swept, &rules.thresholds, &dry);
+            let row = swept.rows.iter().position(|row| swept.names.get(row.name) == canonical(ADD)).unwrap();
+            neighbours[row].risk(&rules.thresholds)
+        })
     };
     let beside: Vec<Op> = (0..10).map(|at| (0, 20, GEMM, 1_000 * at + 950, 1_000 * at + 1_505)).collect();
-    assert_eq!((risk(&[]), risk(&beside)), ("unclear".to_owned(), "low".to_owned()));
+    assert_eq!((risk(&[]), risk(&beside)), (Risk::Unclear, Risk::Low));
 }
 
 #[test]
@@ -198,10 +205,14 @@ fn with_one_trace_a_decode_step_on_one_stream_has_no_headroom() {
     let section = table_of(&trace, &[], &Options::default());
     assert_eq!(section.rows, []);
     assert_eq!(section.summary.get("serial_rows"), Some(&Value::Int(3)));
-    // With a mapping trace the rows are there, as in the original, and none promises anything.
+    // A mapping trace settles nothing that order on the only stream has not settled.
+    assert_eq!(table_of(&trace, &[&trace], &Options::default()).rows, []);
+    // Where streams meet the rows are there, as in the original, and none promises anything.
+    let beside: Vec<Op> = ops.iter().copied().chain([(0, 20, NCCL, 0, 500)]).collect();
+    let trace = Small::new(&beside).0.finish();
     let section = table_of(&trace, &[&trace], &Options::default());
-    let said: Vec<&str> = section.rows.iter().map(|row| text(row, "recommendation")).collect();
-    assert_eq!(said, ["check deps"; 3]);
+    let headroom = section.rows.iter().filter(|row| text(row, "verdict") == "headroom");
+    assert_eq!(headroom.map(|row| text(row, "recommendation")).collect::<Vec<_>>(), ["check deps"; 3]);
 }
 
 #[test]
@@ -250,10 +261,11 @@ fn a_pair_is_asked_for_only_where_graphs_hide_the_code_and_by_the_flags_of_the_f
 
 #[test]
 fn rows_beyond_the_limit_are_counted() {
-    let ops: Vec<Op> = vec![(0, 7, GEMM, 0, 100), (0, 7, ADD, 200, 300), (0, 21, COPY, 100, 200)];
+    let ops: Vec<Op> =
+        vec![(0, 7, GEMM, 0, 100), (0, 22, ADD, 200, 300), (0, 21, COPY, 100, 200), (0, 20, NCCL, 300, 400)];
     let trace = Small::new(&ops).0.finish();
-    let all = table_of(&trace, &[&trace], &Options::default());
-    let one = table_of(&trace, &[&trace], &Options { overlap_table_limit: 1, ..Options::default() });
+    let all = table_of(&trace, &[], &Options::default());
+    let one = table_of(&trace, &[], &Options { overlap_table_limit: 1, ..Options::default() });
     assert_eq!((all.rows.len(), one.rows.len(), one.rows_in_all), (3, 1, 3));
 }
 
@@ -407,7 +419,11 @@ fn rows_of_the_golden_pair_are_those_of_the_original_but_for_its_defects() {
     let Some(expected) = golden_file("triage_pair.expected.txt") else { return };
     let expected = String::from_utf8(expected).unwrap();
     let mapping = golden_trace("triage_mapping.trace.json").unwrap();
-    let section = golden("triage_formal.trace.json", &[&mapping], |view| section(&view, &[])).unwrap();
+    let section = golden("triage_formal.trace.json", &[&mapping], |view| {
+        let rows = crate::analysis::triage::kernels::rows(&view);
+        section(&view, &rows)
+    });
+    let section = section.unwrap();
     let table =
         expected.split("Overlap Opportunity Table").nth(1).unwrap().split("Fuse Opportunity Table").next().unwrap();
     let (mut stage, mut met) = ("", 0);
@@ -437,6 +453,9 @@ fn rows_of_the_golden_pair_are_those_of_the_original_but_for_its_defects() {
             number(row, "hidden_pct")
         );
         assert_eq!(signal, cells[5], "{name} in {stage}");
+        // `path(line): function` there, as in its kernel table here.
+        let scope = cells[4].replacen('(', ":", 1).replacen("): ", " ", 1);
+        assert_eq!(text(row, "python_scope"), scope, "{name} in {stage}");
         met += 1;
     }
     assert_eq!(met, 8);

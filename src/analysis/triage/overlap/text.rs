@@ -2,6 +2,7 @@
 
 use super::dependency::Neighbours;
 use super::idle::Idle;
+use super::rules::Class;
 use super::sweep::Row;
 use super::{Cause, Table};
 use crate::rules::signals::CallKind;
@@ -64,6 +65,17 @@ impl Table<'_> {
                  (programmatic dependent launch): their durations hold waiting, and sum to more than the busy time.",
                 percent(same_stream as f64, busy as f64)
             ));
+        }
+        let pauses = self.sum(&|_, idle| idle.pauses_ns);
+        if pauses > 0 {
+            limits.push(format!("The devices paused for {:.0} ms in all.", pauses as f64 / 1e6));
+        }
+        if self.swept.rows.iter().any(|row| row.class == Class::Communication) {
+            limits.push(
+                "Communication lasts as long as it waits for the slowest rank: one rank's trace does not tell how much of \
+                 it is that."
+                    .to_owned(),
+            );
         }
         if self.view.is_pair {
             return limits;

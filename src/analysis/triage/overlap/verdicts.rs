@@ -2,8 +2,9 @@
 //!
 //! A kernel that runs alone is no opportunity by that: in a model most kernels need what the one before them made. With
 //! one trace alone a row of small math or copies is headroom only if its neighbours leave room, and any row only if it is
-//! not on the busiest stream and nothing says that it must wait. A mapping trace tells places in the code, and then every kernel with headroom is said, as by the
-//! tool that this replaces; compute never better than `check deps`.
+//! not on the busiest stream and nothing says that it must wait. A mapping trace tells places in the code: then whatever
+//! has room is said, and where several streams work side by side every kernel that runs alone, as by the tool that this
+//! replaces; compute never better than `check deps`.
 
 use super::dependency::{Neighbours, Risk};
 use super::rules::{Class, Rules};
@@ -20,6 +21,8 @@ pub(super) struct Verdict {
     pub(super) verdict: &'static str,
     /// Key of the sentence in `patterns/overlap.json`.
     pub(super) recommendation: &'static str,
+    /// [`Row::exposed_ns`]: among equal priorities the longest comes first.
+    exposed_ns: i64,
 }
 
 /// What is judged by.
@@ -30,6 +33,8 @@ pub(super) struct Judge<'a> {
     pub(super) bar_pct: f64,
     /// Does a trace beside this one tell places in the code?
     pub(super) is_pair: bool,
+    /// Do streams work side by side for long enough that there is something to overlap with?
+    pub(super) streams_meet: bool,
 }
 
 /// The verdicts on the rows of one stage, and what was left out.
@@ -42,6 +47,12 @@ pub(super) struct Verdicts {
     pub(super) below_bar: usize,
 }
 
+impl Verdicts {
+    fn say(&mut self, at: usize, row: &Row, priority: u8, verdict: &'static str, recommendation: &'static str) {
+        self.said.push(Verdict { row: at, priority, verdict, recommendation, exposed_ns: row.exposed_ns });
+    }
+}
+
 impl Judge<'_> {
     /// Judges the rows of one stage, given by their places.
     pub(super) fn stage(&self, stage: StageTime, rows: &[(usize, &Row, &Neighbours)]) -> Verdicts {
@@ -52,9 +63,8 @@ impl Judge<'_> {
         for (at, row, neighbours) in others {
             self.other(stage, at, row, neighbours, &mut verdicts);
         }
-        let exposed = |at: usize| rows.iter().find(|row| row.0 == at).map_or(0, |row| row.1.exposed_ns);
         verdicts.said.order_by(|a, b| {
-            a.priority.cmp(&b.priority).then_with(|| exposed(b.row).cmp(&exposed(a.row)).then(a.row.cmp(&b.row)))
+            a.priority.cmp(&b.priority).then_with(|| b.exposed_ns.cmp(&a.exposed_ns).then(a.row.cmp(&b.row)))
         });
         verdicts
     }
@@ -78,11 +88,9 @@ impl Judge<'_> {
                 Risk::Unclear | Risk::High => (2, "check"),
             };
             if is_material || largest || (reaches(left_ns, self.bar_pct) && row.exposed_ns > 0) {
-                let verdict = "exposed communication";
-                verdicts.said.push(Verdict { row: at, priority, verdict, recommendation });
+                verdicts.say(at, row, priority, "exposed communication", recommendation);
             } else if reaches(row.hidden_ns(), self.bar_pct) {
-                let verdict = "hidden communication";
-                verdicts.said.push(Verdict { row: at, priority: 4, verdict, recommendation: "skip" });
+                verdicts.say(at, row, 4, "hidden communication", "skip");
             } else {
                 verdicts.below_bar += 1;
             }
@@ -111,12 +119,12 @@ impl Judge<'_> {
                     Risk::Low if row.class != Class::Compute => (1, if row.moves_memory { "overlap" } else { "fuse" }),
                     _ => (2, "check"),
                 };
-                verdicts.said.push(Verdict { row: at, priority, verdict: "headroom", recommendation });
+                verdicts.say(at, row, priority, "headroom", recommendation);
             } else {
                 verdicts.serial += 1;
             }
         } else if share(row.duration_ns, stage) >= self.bar_pct {
-            verdicts.said.push(Verdict { row: at, priority: 4, verdict: "low-roi-hidden", recommendation: "skip" });
+            verdicts.say(at, row, 4, "low-roi-hidden", "skip");
         } else {
             verdicts.below_bar += 1;
         }
@@ -124,7 +132,11 @@ impl Judge<'_> {
 
     fn leaves_room(&self, row: &Row, risk: Risk) -> bool {
         let is_beside_main = 2 * row.beside_main_ns >= row.duration_ns;
-        self.is_pair || (risk != Risk::High && is_beside_main) || (risk == Risk::Low && row.class.is_light())
+        match risk {
+            Risk::Low if self.is_pair || is_beside_main || row.class.is_light() => true,
+            Risk::Unclear if is_beside_main => true,
+            _ => self.is_pair && self.streams_meet,
+        }
     }
 }
 

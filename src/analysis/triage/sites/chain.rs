@@ -140,10 +140,10 @@ impl<'a> Chain<'a> {
 
 /// The CPU op with the external id of each GPU op, or [`NONE`].
 fn ops_of_ids(trace: &Trace, code: &Code) -> Vec<u32> {
-    let ids = OpsOfIds::new(&code.cpu_ops, &code.cpu_op_ids);
+    let ids = OpsOfIds::new(&code.cpu_ops, &code.cpu_op_ids, &trace.threads);
     let op_ids = code.op_ids.iter().copied().chain(std::iter::repeat(NONE));
     let ops = trace.gpu_ops.iter().zip(op_ids);
-    ops.map(|(op, id)| if id == NONE { NONE } else { ids.find(id, op.start) }).collect()
+    ops.map(|(op, id)| if id == NONE { NONE } else { ids.find(op.process, id, op.start) }).collect()
 }
 
 /// In order, each once.

@@ -2,9 +2,11 @@
 //!
 //! A frame's answer follows from its caller's, so a stack is never walked twice, however deep.
 
-use super::sweep::{Probe, sweep};
+use super::sweep::{Probe, Swept, sweep};
 use crate::analysis::triage::frames::FrameRules;
 use crate::trace::{Code, NONE, NameId, Span};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 
 /// A stack is shown by so many of its innermost frames.
 pub(super) const SHOWN: usize = 4;
@@ -14,41 +16,59 @@ pub(super) struct Stacks<'a> {
     code: &'a Code,
     /// By frame name: how much such a frame tells.
     priorities: Vec<i32>,
+    /// Of every frame the one that called it, or [`NONE`].
     callers: Vec<u32>,
-    /// The frame that tells most, of the stack that ends here.
-    best: Vec<u32>,
-    /// The innermost frame that tells anything.
-    telling: Vec<u32>,
+    /// Of the frames that were asked for, and of those above them.
+    known: HashMap<u32, Telling, RandomState>,
 }
+
+/// What a stack tells that ends with some frame.
+#[derive(Debug, Clone, Copy)]
+struct Telling {
+    /// The frame that tells most.
+    best: u32,
+    /// The innermost frame that tells anything.
+    innermost: u32,
+}
+
+const NOTHING: Telling = Telling { best: NONE, innermost: NONE };
 
 impl<'a> Stacks<'a> {
     /// The stacks, and the innermost frame at each probe, or [`NONE`].
     pub(super) fn new(code: &'a Code, threads: usize, rules: &FrameRules, probes: &[Probe]) -> (Self, Vec<u32>) {
-        let swept = sweep(&code.frames, threads, probes);
+        let Swept { enclosing: mut callers, innermost, .. } = sweep(&code.frames, threads, probes);
         let priorities = code.frames.names.iter().map(|raw| rules.frame_priority(raw, &rules.location(raw))).collect();
         let parents = code.frame_parents.iter().copied().chain(std::iter::repeat(NONE));
-        let callers = swept.enclosing.iter().zip(parents).enumerate();
-        let callers: Vec<u32> = callers.map(|(at, (&around, parent))| caller(code, at, around, parent)).collect();
-        let unknown = || vec![NONE; callers.len()];
-        let (best, telling) = (unknown(), unknown());
-        let mut stacks = Self { code, priorities, callers, best, telling };
-        (0..stacks.callers.len()).for_each(|at| stacks.follow_caller(at));
-        (stacks, swept.innermost)
+        for ((at, slot), parent) in callers.iter_mut().enumerate().zip(parents) {
+            *slot = caller(code, at, *slot, parent);
+        }
+        let mut stacks = Self { code, priorities, callers, known: HashMap::default() };
+        innermost.iter().for_each(|frame| stacks.learn(*frame));
+        (stacks, innermost)
     }
 
-    /// Answers for one frame from the answers for its caller.
-    fn follow_caller(&mut self, at: usize) {
-        let caller = self.callers.get(at).copied().unwrap_or(NONE) as usize;
-        let frame = u32::try_from(at).unwrap_or(NONE);
-        let of_caller = |answers: &[u32]| answers.get(caller).copied().unwrap_or(NONE);
-        let (best, telling) = (of_caller(&self.best), of_caller(&self.telling));
-        let best = if self.tells_more(frame, best) { frame } else { best };
-        let telling = if self.priority(frame) > 0 { frame } else { telling };
-        for (answers, answer) in [(&mut self.best, best), (&mut self.telling, telling)] {
-            if let Some(slot) = answers.get_mut(at) {
-                *slot = answer;
-            }
+    /// Answers for a frame, after those above it that have no answer yet; a caller stands before what it calls.
+    fn learn(&mut self, innermost: u32) {
+        let mut unknown = Vec::new();
+        let mut frame = innermost;
+        while frame != NONE && !self.known.contains_key(&frame) {
+            unknown.push(frame);
+            frame = self.caller(frame);
         }
+        for frame in unknown.into_iter().rev() {
+            let above = self.telling(self.caller(frame));
+            let best = if self.tells_more(frame, above.best) { frame } else { above.best };
+            let innermost = if self.priority(frame) > 0 { frame } else { above.innermost };
+            self.known.insert(frame, Telling { best, innermost });
+        }
+    }
+
+    fn telling(&self, frame: u32) -> Telling {
+        self.known.get(&frame).copied().unwrap_or(NOTHING)
+    }
+
+    fn caller(&self, frame: u32) -> u32 {
+        self.callers.get(frame as usize).copied().filter(|caller| *caller < frame).unwrap_or(NONE)
     }
 
     /// Of two frames that tell as much the later one counts, of two that began together the shorter.
@@ -73,15 +93,14 @@ impl<'a> Stacks<'a> {
 
     /// The name of the frame that tells most of the stack that ends here, or [`NONE`].
     pub(super) fn best(&self, innermost: u32) -> u32 {
-        self.best.get(innermost as usize).map_or(NONE, |&best| self.name(best))
+        self.name(self.telling(innermost).best)
     }
 
     /// The names of the last frames that tell anything, innermost first, then [`NONE`]; the innermost frame where none
     /// does.
     pub(super) fn shown(&self, innermost: u32) -> [u32; SHOWN] {
-        let telling = |at: u32| self.telling.get(at as usize).copied().unwrap_or(NONE);
         let mut shown = [NONE; SHOWN];
-        let mut frame = telling(innermost);
+        let mut frame = self.telling(innermost).innermost;
         if let (NONE, [first, ..]) = (frame, &mut shown) {
             *first = self.name(innermost);
         }
@@ -90,7 +109,7 @@ impl<'a> Stacks<'a> {
                 break;
             }
             *slot = self.name(frame);
-            frame = telling(self.callers.get(frame as usize).copied().unwrap_or(NONE));
+            frame = self.telling(self.caller(frame)).innermost;
         }
         shown
     }

@@ -1,7 +1,6 @@
 //! Sweeps over the spans of threads: which is the innermost at a time, and which encloses which.
 
-use crate::trace::{NONE, Ns, Span, Spans, ThreadId};
-use std::cmp::Reverse;
+use crate::trace::{NONE, Ns, ProcessId, Span, Spans, Thread, ThreadId};
 
 /// A time on a thread at which one asks.
 #[derive(Debug, Clone, Copy)]
@@ -26,14 +25,14 @@ pub(super) struct Swept {
 const SLACK: Ns = Ns(1);
 
 /// Sweeps over all threads at once, in the order of time; each span is put on its thread's stack once and taken off once.
+/// The spans stand in the order of their starts, of equal starts the longer first.
 pub(super) fn sweep(spans: &Spans, threads: usize, probes: &[Probe]) -> Swept {
     let mut swept =
         Swept { enclosing: vec![NONE; spans.len()], innermost: vec![NONE; probes.len()], ..Swept::default() };
     let mut stacks: Vec<Vec<(u32, Ns)>> = vec![Vec::new(); threads];
-    let probes_in_time = ordered(probes.len(), |at| probes.get(at).map(|probe| (probe.time, Reverse(Ns::ZERO))));
+    let probes_in_time = in_time(probes);
     let mut next_probes = probes_in_time.iter().copied().peekable();
-    for at in ordered(spans.len(), |at| spans.get(at).map(|span| (span.start, Reverse(span.duration)))) {
-        let Some(span) = spans.get(at as usize) else { continue };
+    for (at, span) in (0..).zip(spans.iter()) {
         let asks_earlier = |probe: &u32| probes.get(*probe as usize).is_some_and(|probe| probe.time < span.start);
         while let Some(probe) = next_probes.next_if(asks_earlier) {
             answer(&mut swept, &mut stacks, probes, probe);
@@ -79,18 +78,19 @@ fn count(swept: &mut Swept, steps: usize) {
 #[cfg(not(test))]
 fn count(_: &mut Swept, _: usize) {}
 
-/// The places in the order of time, of equal starts the longer first.
-fn ordered(count: usize, key: impl Fn(usize) -> Option<(Ns, Reverse<Ns>)>) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..u32::try_from(count).unwrap_or(u32::MAX)).collect();
-    order.sort_by_key(|&at| key(at as usize));
+/// The places of the probes in the order of time.
+fn in_time(probes: &[Probe]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..u32::try_from(probes.len()).unwrap_or(u32::MAX)).collect();
+    order.sort_by_key(|&at| probes.get(at as usize).map(|probe| probe.time));
     order
 }
 
-/// The CPU ops of each external id.
+/// The CPU ops of each external id of each process: ids of two merged ranks collide.
 pub(super) struct OpsOfIds<'a> {
     ops: &'a Spans,
     ids: &'a [u32],
-    /// Places of ops by id, then by start.
+    threads: &'a [Thread],
+    /// Places of ops by process and id, then by start.
     by_id: Vec<u32>,
 }
 
@@ -99,20 +99,28 @@ const BEFORE: usize = 4;
 const AFTER: usize = 2;
 
 impl<'a> OpsOfIds<'a> {
-    pub(super) fn new(ops: &'a Spans, ids: &'a [u32]) -> Self {
+    pub(super) fn new(ops: &'a Spans, ids: &'a [u32], threads: &'a [Thread]) -> Self {
+        let mut found = Self { ops, ids, threads, by_id: Vec::new() };
         let mut by_id: Vec<u32> = (0..u32::try_from(ids.len().min(ops.len())).unwrap_or(u32::MAX)).collect();
         by_id.retain(|&at| ids.get(at as usize).is_some_and(|id| *id != NONE));
-        by_id.sort_by_key(|&at| ids.get(at as usize).copied());
-        Self { ops, ids, by_id }
+        by_id.sort_unstable_by_key(|&at| (found.key(at), at));
+        found.by_id = by_id;
+        found
     }
 
-    /// The op of this id for work that began at this time on the GPU: of those that had begun the one whose end is
-    /// nearest, else the one that begins soonest.
-    pub(super) fn find(&self, id: u32, time: Ns) -> u32 {
-        let id_of = |at: &u32| self.ids.get(*at as usize).copied().unwrap_or(NONE);
-        let from = self.by_id.partition_point(|at| id_of(at) < id);
+    fn key(&self, at: u32) -> (u32, u32) {
+        let thread = self.ops.get(at as usize).and_then(|op| self.threads.get(op.thread.0 as usize));
+        let id = self.ids.get(at as usize).copied().unwrap_or(NONE);
+        (thread.map_or(NONE, |thread| thread.process.0), id)
+    }
+
+    /// The op of this id for work of its process that began at this time on the GPU: of those that had begun the one
+    /// whose end is nearest, else the one that begins soonest.
+    pub(super) fn find(&self, process: ProcessId, id: u32, time: Ns) -> u32 {
+        let key = (process.0, id);
+        let from = self.by_id.partition_point(|at| self.key(*at) < key);
         let of_id = self.by_id.get(from..).unwrap_or_default();
-        let of_id = of_id.get(..of_id.partition_point(|at| id_of(at) == id)).unwrap_or_default();
+        let of_id = of_id.get(..of_id.partition_point(|at| self.key(*at) == key)).unwrap_or_default();
         let span = |at: &u32| self.ops.get(*at as usize);
         let begun = of_id.partition_point(|at| span(at).is_some_and(|op| op.start <= time + SLACK));
         let ended = |op: Span| Ns(op.end().since(time).0.saturating_abs());

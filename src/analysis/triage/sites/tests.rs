@@ -364,3 +364,26 @@ fn deep_and_wide_stacks_cost_the_same_a_frame() {
     let sites = program.op("aten::mm", 0, (3_000, 3_010), 7).kernel("k", (20_000, 20_001), 7, None).sites();
     assert_eq!((sites[0].location.as_str(), sites[0].stack.len()), (LINEAR_SHOWN, 4));
 }
+
+#[test]
+fn an_external_id_leads_to_an_op_of_the_same_rank() {
+    let event = |rank: &str, category: &str, name: &str, thread: u32, ts: u32, args: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": "[{rank}] 0", "tid": {thread}, "ts": {ts}, "dur": 4, "args": {{{args}}}}}"#
+        )
+    };
+    let of_rank = |rank: &str, op: &str, frame: &str| {
+        [
+            event(rank, "python_function", frame, 1, 10, r#""Python id": 1, "Python parent id": null"#),
+            event(rank, "cpu_op", op, 1, 10, r#""External id": 7"#),
+            event(rank, "kernel", "gemm", 9, 20, r#""External id": 7, "device": 0, "stream": 9"#),
+        ]
+    };
+    let events = [of_rank("TP00", "aten::mm", MODEL), of_rank("TP01", "aten::addmm", LINEAR)].concat().join(",");
+    let mut importer = crate::input::Importer::with_code("merged.json");
+    importer.feed(format!("{{\"traceEvents\": [{events}]}}").as_bytes()).unwrap();
+    let crate::input::Imported::Trace(trace) = importer.finish().unwrap() else { panic!("no trace") };
+    let sites = sites(&trace, &[]);
+    let told: Vec<(&str, &str)> = sites.iter().map(|site| (&*site.location, &*site.cpu_op)).collect();
+    assert_eq!(told, [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::addmm")]);
+}
