@@ -213,7 +213,7 @@ async function pick(event, onKernel) {
 }
 
 async function copyPlace(button) {
-  const [place] = button.textContent.match(/^\S+:\d+/) ?? [button.textContent];
+  const [place] = button.textContent.match(/\S+:\d+/) ?? [button.textContent];
   try {
     await navigator.clipboard.writeText(place);
     button.dataset.said = 'Copied';
