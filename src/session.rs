@@ -29,7 +29,7 @@ pub enum Opened {
 }
 
 /// What SGLang calls the file of its arguments beside its traces.
-const SERVER_ARGS: &str = "server_args.json";
+pub const SERVER_ARGS: &str = "server_args.json";
 
 /// Tells reports, rule files and phase maps apart from other JSON.
 ///

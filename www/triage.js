@@ -208,12 +208,14 @@ async function pick(event, onKernel) {
   const button = event.target.closest('button.kernel, button.place');
   if (!button || !table.startsWith('triage_')) return;
   event.stopPropagation();
-  if (button.matches('.kernel')) onKernel(button.parentElement.title);
-  else await copyPlace(button);
+  if (button.matches('.place')) return void await copyPlace(button);
+  // Time without any kernel is a row, too.
+  const name = button.parentElement.title;
+  if (name !== '(GPU idle)') onKernel(name);
 }
 
 async function copyPlace(button) {
-  const [place] = button.textContent.match(/^\S+:\d+/) ?? [button.textContent];
+  const [place] = button.textContent.match(/\S+:\d+/) ?? [button.textContent];
   try {
     await navigator.clipboard.writeText(place);
     button.dataset.said = 'Copied';

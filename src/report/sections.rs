@@ -279,7 +279,7 @@ fn kind(key: &str, values: &[&Value]) -> Kind {
         return match key {
             "category" => Kind::Category,
             name if words.iter().any(|word| word == name) => Kind::Kernel,
-            "python_location" | "python_scope" | "source_location" => Kind::Place,
+            "python_location" | "python_scope" | "source_location" | "candidate_path" => Kind::Place,
             _ => Kind::Text,
         };
     }

@@ -10,6 +10,8 @@ mod view;
 
 #[cfg(feature = "sqlite")]
 pub use database::read_database;
+#[cfg(feature = "triage")]
+pub use triage::{Triage, choose_files, is_capture};
 
 use crate::analysis::original;
 use crate::input::Importer;

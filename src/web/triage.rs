@@ -2,17 +2,18 @@
 //! must be read once more with the code that launched its work.
 
 use super::{Imported, Thrown, TraceReader, thrown};
-use crate::analysis::triage::{self, Options, ServerArgs, Stage};
+use crate::analysis::triage::{self, Options, ServerArgs};
 use crate::input::Importer;
+use crate::input::folder::{self, Content};
 use crate::report::Report;
-use crate::session::{self, Choices, Opened};
+use crate::session::{self, Choices, Opened, RuleFile};
 use crate::trace::Trace;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen]
 impl TraceReader {
-    /// A reader that keeps the code that launched the work, for [`triage`]. `label` is the file's base name.
+    /// A reader that keeps the code that launched the work, for [`Triage`]. `label` is the file's base name.
     pub fn with_code(label: &str) -> Self {
         Self { label: label.to_owned(), importer: Importer::with_code(label), piece: Vec::new() }
     }
@@ -33,7 +34,7 @@ struct Beside {
 #[derive(Debug)]
 pub struct Triage {
     trace: Box<Trace>,
-    mapping: Option<Box<Trace>>,
+    mapping: Vec<Box<Trace>>,
 }
 
 #[wasm_bindgen]
@@ -44,16 +45,20 @@ impl Triage {
     /// Where that is no trace.
     #[wasm_bindgen(constructor)]
     pub fn new(imported: Imported) -> Thrown<Self> {
-        Ok(Self { trace: trace(imported)?, mapping: None })
+        Ok(Self { trace: trace(imported)?, mapping: Vec::new() })
     }
 
-    /// Takes a trace, read with its code too, that tells where the kernels of graph replays come from; none: the trace
-    /// tells for itself.
+    /// From now on the trace alone tells where its kernels come from.
+    pub fn forget_mapping(&mut self) {
+        self.mapping.clear();
+    }
+
+    /// Takes a trace, read with its code too, that tells where the kernels of graph replays come from.
     ///
     /// # Errors
     /// Where it is no trace.
-    pub fn use_mapping(&mut self, imported: Option<Imported>) -> Thrown<()> {
-        self.mapping = imported.map(trace).transpose()?;
+    pub fn add_mapping(&mut self, imported: Imported) -> Thrown<()> {
+        self.mapping.push(trace(imported)?);
         Ok(())
     }
 
@@ -64,22 +69,24 @@ impl Triage {
     pub fn report(&self, beside: &str, choices: &str) -> Thrown<String> {
         let beside: Beside = serde_json::from_str(beside).map_err(thrown)?;
         let choices: Choices = serde_json::from_str(choices).map_err(thrown)?;
-        let mut run = session::run(&self.trace, &choices).map_err(thrown)?;
-        let server = match beside.server.as_deref() {
+        let server = match beside.server {
             Some(text) => {
-                ServerArgs(serde_json::from_str(text).map_err(|why| thrown(format!("server_args.json: {why}")))?)
+                session::server_args(&RuleFile { file: session::SERVER_ARGS.to_owned(), text }).map_err(thrown)?
             }
             None => ServerArgs::default(),
         };
         let mapping: Vec<&Trace> = self.mapping.iter().map(|trace| &**trace).collect();
-        run.sections.extend(triage::triage(&triage::Request {
+        let request = triage::Request {
             trace: &self.trace,
-            file_stage: Stage::All,
+            path: &self.trace.label,
+            file_stage: session::file_stage(&self.trace.label),
             mapping: &mapping,
             server: &server,
             framework: None,
             options: &beside.options,
-        }));
+        };
+        let mut run = session::run(&self.trace, &choices).map_err(thrown)?;
+        run.sections.extend(session::triage(&request, &choices).map_err(thrown)?.sections);
         Ok(Report::new(vec![run]).json())
     }
 }
@@ -89,4 +96,51 @@ fn trace(imported: Imported) -> Thrown<Box<Trace>> {
         Opened::Trace(trace) => Ok(trace),
         _ => Err(thrown("the file holds no trace")),
     }
+}
+
+/// Is this, read with its code, a trace of graphs being captured? Such a one tells where kernels of replays come from.
+#[wasm_bindgen]
+pub fn is_capture(imported: &Imported) -> bool {
+    matches!(&imported.opened, Opened::Trace(trace) if folder::content(trace) == Content::Capture)
+}
+
+/// A file of a folder, as the page knows it.
+#[derive(Debug, Deserialize)]
+struct Listed {
+    path: String,
+    bytes: u64,
+    /// Milliseconds.
+    modified: i64,
+}
+
+/// Which files of a folder to open, by their places in the list, and the others with a reason.
+#[derive(Debug, Serialize)]
+struct Worth {
+    open: Vec<usize>,
+    aside: Vec<String>,
+}
+
+/// Chooses among the files of a folder that was dropped. Both lists and their answers are JSON texts.
+///
+/// # Errors
+/// A list of another shape.
+#[wasm_bindgen]
+pub fn choose_files(listed: &str) -> Thrown<String> {
+    let listed: Vec<Listed> = serde_json::from_str(listed).map_err(thrown)?;
+    let entry = |file: &Listed| session::folder_entry(&file.path, file.bytes, file.modified);
+    let entries: Vec<folder::Entry> = listed.iter().map(entry).collect();
+    let selection = folder::select(&entries, &[]);
+    let mut open: Vec<usize> =
+        selection.traces.iter().flat_map(|trace| [Some(trace.entry), trace.server_args]).flatten().collect();
+    open.extend(selection.mapping);
+    let mut seen = Vec::new();
+    open.retain(|place| {
+        !seen.contains(place) && {
+            seen.push(*place);
+            true
+        }
+    });
+    let told =
+        selection.aside.iter().filter_map(|aside| Some(format!("{} ({})", listed.get(aside.entry)?.path, aside.why)));
+    serde_json::to_string(&Worth { open, aside: told.collect() }).map_err(thrown)
 }

@@ -82,25 +82,32 @@ test('the module is fetched when the tab is opened and not before, and nothing e
   await close();
 });
 
-/** What the command line says of a file; null where this build has no such command. */
-async function native(file, ...more) {
-  const { status, stdout, stderr } = await h.commandLine(['triage', '--input', file.name, '--format', 'json'], [file, ...more]);
-  if (status === 2 && stderr.includes('unrecognized subcommand')) return null;
+/** What the command line says of files, the first of which is triaged. */
+async function native(file, args = [], ...beside) {
+  const { status, stdout, stderr } = await h.commandLine(['triage', '--input', file.name, ...args, '--format', 'json'], [file, ...beside]);
   assert.equal(status, 0, stderr);
   return stdout.toString();
 }
 
-/** The page's whole report with the triage is the command line's, and without its sections that of `report`. */
-async function assertSameReport(t, page, file) {
+/** The sections of the triage are the last of a run's, and its sections the last of a report: their bytes. */
+function triageBytes(text) {
+  const at = text.indexOf('"triage_catalog"');
+  assert.notEqual(at, -1);
+  return text.slice(at);
+}
+
+/** The triage in the page's report is the command line's, and the rest is the report without it. */
+async function assertSameReport(page, file) {
   const { body } = await h.exported(page, 'json');
   const wanted = await native(file);
-  if (wanted) assert.equal(body.toString(), wanted);
-  else t.diagnostic('no `gpuprism triage` in this build: compared with `gpuprism report` alone');
-  const mine = JSON.parse(body);
-  const triage = Object.keys(mine.runs[0].sections).filter((name) => name.startsWith('triage_'));
-  assert.deepEqual(triage, ['triage_catalog', 'triage_fuse', 'triage_kernels', 'triage_overlap', 'triage_steps', 'triage_summary']);
-  triage.forEach((name) => delete mine.runs[0].sections[name]);
+  assert.equal(triageBytes(body.toString()), triageBytes(wanted));
+  const [mine, theirs] = [JSON.parse(body), JSON.parse(wanted)];
+  const names = Object.keys(mine.runs[0].sections).filter((name) => name.startsWith('triage_'));
+  assert.deepEqual(names, ['triage_catalog', 'triage_fuse', 'triage_kernels', 'triage_overlap', 'triage_steps', 'triage_summary']);
+  names.forEach((name) => delete mine.runs[0].sections[name]);
   assert.deepEqual(mine, JSON.parse(await h.jsonReport(file)));
+  theirs.runs[0].sections = mine.runs[0].sections;
+  assert.deepEqual(theirs, mine);
 }
 
 test('real and generated traces: the report with the triage is the command line\'s, byte for byte', async (t) => {
@@ -109,11 +116,11 @@ test('real and generated traces: the report with the triage is the command line\
   if (real.length === 0) t.diagnostic(`skipped: no traces in ${h.traces}`);
   const files = [coded('run.json'), ...await Promise.all(real.map(async (name) => ({ name, body: await readFile(join(h.traces, name)) })))];
   for (const file of files) {
-    await t.test(file.name, async (t) => {
+    await t.test(file.name, async () => {
       const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
       await h.drop(page, file);
       await triaged(page);
-      await assertSameReport(t, page, file);
+      await assertSameReport(page, file);
       assert.deepEqual(faults, []);
       await close();
     });
@@ -151,6 +158,66 @@ test('server arguments are an aid: a chip, no run', async () => {
   assert.equal((await report(page)).runs.length, 1);
   await h.drop(page, { name: 'server_args.json', body: Buffer.from('[1]') });
   await page.locator('.card.error .message').waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('server arguments reach the triage, and a trace of captures is taken for the places in the code, as on the command line', async (t) => {
+  const names = ['vllm_mi300_decode_full_graph.trace.json.gz', 'vllm_mi300_graph_capture.pt.trace.json.gz'];
+  if (!names.every((name) => existsSync(join(h.traces, name)))) return t.skip(`no traces in ${h.traces}`);
+  const [trace, capture] = await Promise.all(names.map(async (name) => ({ name, body: await readFile(join(h.traces, name)) })));
+  const args = { name: 'server_args.json', body: Buffer.from('{"model_path": "Qwen/Qwen3-8B", "tp_size": 2}') };
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
+  await h.drop(page, capture, trace, args);
+  await page.waitForFunction(() => document.querySelectorAll('.triage-run select').length === 2, null, { timeout: 60_000 });
+  await triaged(page);
+  const choice = page.locator('.triage-run', { has: page.locator(`.run-label[title="${trace.name}"]`) }).locator('select option:checked');
+  assert.equal(await choice.textContent(), capture.name);
+  const mine = JSON.parse((await h.exported(page, 'json')).body).runs.find(({ label }) => label === trace.name).sections;
+  const [theirs] = JSON.parse(await native(trace, [capture.name], capture, args)).runs;
+  assert.equal(theirs.label, trace.name);
+  for (const [name, section] of Object.entries(theirs.sections)) assert.deepEqual(mine[name], section, name);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+/** Drops a folder, given as {path: body}; no script can make a real one, so its entries are played. */
+async function dropFolder(page, files) {
+  await page.evaluate((listed) => {
+    const tree = {};
+    for (const [path, text] of listed) {
+      const parts = path.split('/');
+      const base = parts.pop();
+      parts.reduce((at, part) => (at[part] ??= {}), tree)[base] = text;
+    }
+    const entry = (name, what, around) => {
+      const fullPath = `${around}/${name}`;
+      if (typeof what === 'string') return { isFile: true, isDirectory: false, fullPath, file: (done) => done(new File([what], name)) };
+      let rest = Object.entries(what).map(([below, inside]) => entry(below, inside, fullPath));
+      return { isFile: false, isDirectory: true, fullPath, createReader: () => ({ readEntries: (done) => [done(rest.slice(0, 2)), (rest = rest.slice(2))] }) };
+    };
+    const [[name, what]] = Object.entries(tree);
+    DataTransferItem.prototype.webkitGetAsEntry = () => entry(name, what, '');
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([''], name));
+    for (const type of ['dragenter', 'drop']) document.body.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+  }, Object.entries(files));
+}
+
+test('of a profile folder the traces and settings that count are opened, and what is set aside is said', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const trace = coded('x').body.toString();
+  await dropFolder(page, {
+    'profile/prefill/1-TP-0.trace.json': trace, 'profile/prefill/1-TP-1.trace.json': trace, 'profile/decode/1-TP-0.trace.json': trace,
+    'profile/server_args.json': '{"model_path": "m"}', 'profile/notes.txt': 'x',
+  });
+  await page.locator('.chip').nth(2).waitFor();
+  await h.settled(page);
+  const chips = await page.locator('.chip-name').allTextContents();
+  assert.deepEqual(new Set(chips), new Set(['profile/prefill/1-TP-0.trace.json', 'profile/decode/1-TP-0.trace.json', 'profile/server_args.json']));
+  const said = await page.locator('.card').innerText();
+  for (const part of ['notes.txt', '1-TP-1']) assert.ok(said.includes(part), `${part} in ${said}`);
+  await openTriage(page);
   assert.deepEqual(faults, []);
   await close();
 });
