@@ -1,7 +1,7 @@
 //! The catalog of known fusions and overlaps: its data, the rule by which it is consulted, the note on resemblance, and
 //! what it says of real traces against labels that a person gave them.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod common;
 
