@@ -30,7 +30,7 @@ function block(view, onSort, onSave) {
 
 function figureList({ run, figures }) {
   const item = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, text));
-  return el('dl', { class: 'figures', 'aria-label': run || null }, run && el('div', {}, el('dt', {}, 'Run'), el('dd', {}, run)), ...figures.map(item));
+  return el('dl', { class: 'figures', 'aria-label': run || null }, run && el('div', {}, el('dt', {}, 'Run'), el('dd', {}, run)), ...figures.filter(({ text }) => text).map(item));
 }
 
 /** What is missing, and the command that captures it. */

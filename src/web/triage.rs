@@ -34,7 +34,7 @@ struct Beside {
 #[derive(Debug)]
 pub struct Triage {
     trace: Box<Trace>,
-    mapping: Vec<Box<Trace>>,
+    mapping: Vec<Trace>,
 }
 
 #[wasm_bindgen]
@@ -58,7 +58,7 @@ impl Triage {
     /// # Errors
     /// Where it is no trace.
     pub fn add_mapping(&mut self, imported: Imported) -> Thrown<()> {
-        self.mapping.push(trace(imported)?);
+        self.mapping.push(*trace(imported)?);
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl Triage {
             }
             None => ServerArgs::default(),
         };
-        let mapping: Vec<&Trace> = self.mapping.iter().map(|trace| &**trace).collect();
+        let mapping: Vec<&Trace> = self.mapping.iter().collect();
         let request = triage::Request {
             trace: &self.trace,
             path: &self.trace.label,
