@@ -2,6 +2,7 @@
 //! must be read once more with the code that launched its work.
 
 use super::{Imported, Thrown, TraceReader, thrown};
+use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, Options, ServerArgs};
 use crate::input::Importer;
 use crate::input::folder::{self, Content};
@@ -79,14 +80,13 @@ impl Triage {
         let request = triage::Request {
             trace: &self.trace,
             path: &self.trace.label,
-            file_stage: session::file_stage(&self.trace.label),
+            file_stage: stage_of_path(&self.trace.label),
             mapping: &mapping,
             server: &server,
             framework: None,
             options: &beside.options,
         };
-        let mut run = session::run(&self.trace, &choices).map_err(thrown)?;
-        run.sections.extend(session::triage(&request, &choices).map_err(thrown)?.sections);
+        let run = session::triage(&request, &choices).map_err(thrown)?;
         Ok(Report::new(vec![run]).json())
     }
 }
