@@ -55,6 +55,12 @@ fn put_in_order(order: &[usize], swap: &mut dyn FnMut(usize, usize)) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ByKey<K, V>(pub(crate) Vec<(K, V)>);
 
+impl<K: Ord, V> Default for ByKey<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Ord, V> ByKey<K, V> {
     pub(crate) const fn new() -> Self {
         Self(Vec::new())

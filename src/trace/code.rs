@@ -4,7 +4,7 @@
 //! trace is this. Times are on the clock of the GPU ops. About 28 bytes a frame or op.
 
 use super::columns::{index, reorder};
-use super::{CallId, DeviceId, NameId, Names, Ns, Span, Spans};
+use super::{CallId, DeviceId, NameId, Names, Ns, ProcessId, Span, Spans, Thread};
 use crate::ordering::InOrder;
 
 /// No id, no parent.
@@ -50,6 +50,8 @@ pub struct Annotation {
     pub id: u32,
     /// The device for the device's twin of an annotation, `None` for the host's.
     pub device: Option<DeviceId>,
+    /// Whose it is: ids, names and times of two ranks in one file have nothing to do with each other.
+    pub process: ProcessId,
 }
 
 impl Annotation {
@@ -95,7 +97,7 @@ impl CodeBuilder {
     }
 
     /// Sorts the tables and puts places in the place of ids; `launches` gives the call that launched each GPU op.
-    pub(super) fn finish(mut self, launches: impl Iterator<Item = Option<CallId>>) -> Code {
+    pub(super) fn finish(mut self, launches: impl Iterator<Item = Option<CallId>>, threads: &[Thread]) -> Code {
         for (id, call) in self.code.op_ids.iter_mut().zip(launches).filter(|(id, _)| **id == NONE) {
             *id = call.and_then(|call| self.call_ids.get(call.0 as usize)).copied().unwrap_or(NONE);
         }
@@ -108,50 +110,81 @@ impl CodeBuilder {
         if code.call_kernels.iter().all(|name| *name == NONE) {
             code.call_kernels = Vec::new();
         }
-        self.finish_frames();
+        self.finish_frames(threads);
         self.code
     }
 
-    fn finish_frames(&mut self) {
+    fn finish_frames(&mut self, threads: &[Thread]) {
         let code = &mut self.code;
         if let Some(order) = code.frames.sort_outer_first() {
             reorder(&mut code.frame_parents, &order);
             reorder(&mut self.frame_ids, &order);
         }
-        let places = Places::new(std::mem::take(&mut self.frame_ids));
-        for parent in code.frame_parents.iter_mut().filter(|parent| **parent != NONE) {
-            *parent = places.of(*parent);
+        let places = Places::new(&code.frames, std::mem::take(&mut self.frame_ids), threads);
+        for (parent, frame) in code.frame_parents.iter_mut().zip(code.frames.iter()).filter(|(id, _)| **id != NONE) {
+            *parent = places.of(frame, *parent);
         }
     }
 }
 
-/// Where the frame of an id stands. Ids mostly count up in the order of starts, and then need no table of their own.
-struct Places {
+/// Where the frame of an id stands. Each process numbers its own; ids mostly count up in the order of starts, and then
+/// need no table of their own.
+struct Places<'a> {
+    frames: &'a Spans,
     ids: Vec<u32>,
+    /// Empty where all are of one process.
+    threads: &'a [Thread],
     /// Empty where `ids` count up.
     by_id: Vec<u32>,
 }
 
-impl Places {
-    fn new(ids: Vec<u32>) -> Self {
-        if ids.is_sorted() {
-            return Self { ids, by_id: Vec::new() };
+impl<'a> Places<'a> {
+    fn new(frames: &'a Spans, ids: Vec<u32>, threads: &'a [Thread]) -> Self {
+        let is_one_process = threads.windows(2).all(|pair| pair.first().map(process_of) == pair.last().map(process_of));
+        let threads = if is_one_process { &[] } else { threads };
+        let mut places = Self { frames, ids, threads, by_id: Vec::new() };
+        let count = index(places.ids.len());
+        if !(0..count).is_sorted_by_key(|at| places.key(at)) {
+            let mut by_id: Vec<u32> = (0..count).collect();
+            by_id.sort_unstable_by_key(|at| (places.key(*at), *at));
+            places.by_id = by_id;
         }
-        let id = |at: &u32| ids.get(*at as usize).copied().unwrap_or(NONE);
-        let mut by_id: Vec<u32> = (0..index(ids.len())).collect();
-        by_id.sort_unstable_by_key(id);
-        Self { ids, by_id }
+        places
     }
 
-    fn of(&self, id: u32) -> u32 {
-        let id_at = |at: u32| self.ids.get(at as usize).copied().unwrap_or(NONE);
-        let found = if self.by_id.is_empty() {
-            let at = self.ids.partition_point(|known| *known < id);
-            (at < self.ids.len()).then(|| index(at))
-        } else {
-            let at = self.by_id.partition_point(|at| id_at(*at) < id);
-            self.by_id.get(at).copied()
-        };
-        found.filter(|at| id_at(*at) == id).unwrap_or(NONE)
+    /// Process and id of the frame at this place.
+    fn key(&self, at: u32) -> (Option<ProcessId>, u32) {
+        let id = self.ids.get(at as usize).copied().unwrap_or(NONE);
+        if self.threads.is_empty() {
+            return (None, id);
+        }
+        (self.frames.get(at as usize).and_then(|frame| self.process(frame)), id)
     }
+
+    fn process(&self, frame: Span) -> Option<ProcessId> {
+        self.threads.get(frame.thread.0 as usize).map(process_of)
+    }
+
+    /// The place of the caller with this id of a frame, or [`NONE`].
+    fn of(&self, frame: Span, caller: u32) -> u32 {
+        let wanted = (self.process(frame), caller);
+        let place = |rank: u32| {
+            if self.by_id.is_empty() { rank } else { self.by_id.get(rank as usize).copied().unwrap_or(NONE) }
+        };
+        let (mut low, mut high) = (0, index(self.ids.len()));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.key(place(middle)) < wanted {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let found = place(low);
+        if self.key(found) == wanted { found } else { NONE }
+    }
+}
+
+fn process_of(thread: &Thread) -> ProcessId {
+    thread.process
 }

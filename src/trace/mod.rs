@@ -315,7 +315,8 @@ impl TraceBuilder {
         if !self.is_linked {
             self.link();
         }
-        self.trace.code = self.code.take().map(|code| Box::new(code.finish(self.trace.gpu_ops.launches())));
+        self.trace.code =
+            self.code.take().map(|code| Box::new(code.finish(self.trace.gpu_ops.launches(), &self.trace.threads)));
         self.sort_devices();
         self.trace.ranges.sort_by_start();
         self.trace.graph_replays.order_by_key(|replay| replay.start);

@@ -3,14 +3,15 @@
 use super::frames::FrameRules;
 use super::sites::{Found, Site};
 use super::stages::Stage;
+use super::times::percent;
 use super::view::{KernelName, View};
-use crate::analysis::overlap::gain;
 use crate::analysis::section::{Section, Value};
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::InOrder;
 use crate::trace::{NONE, NameId, Names, Ns};
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 /// All ops of one canonical name in one stage.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,10 +59,9 @@ pub struct RowSite {
 
 /// All rows of all stages, in the order of stages, then by duration, largest first; nothing is cut.
 pub fn rows(view: &View) -> Vec<KernelRow> {
-    let spans = StageSpans::all(view);
     let rules = FrameRules::embedded();
     let sums = Sums::new(view);
-    let mut rows: Vec<KernelRow> = sums.rows.into_iter().map(|sum| sum.row(view, &spans, &rules)).collect();
+    let mut rows: Vec<KernelRow> = sums.rows.into_iter().map(|sum| sum.row(view, &rules)).collect();
     rows.order_by_key(|row| (row.stage, Reverse(row.duration_ns)));
     rows
 }
@@ -86,16 +86,15 @@ pub const COLUMNS: [&str; 11] = [
 pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     let mut section = Section::new("Kernel table", "GPU ops, CPU ops and Python frames", &COLUMNS);
     let rules = FrameRules::embedded();
-    let all_ns = rows.iter().fold(0_i64, |sum, row| sum.saturating_add(row.duration_ns));
-    let (mut hidden, mut hidden_ns) = (0_usize, 0_i64);
-    for stage in view.stages_present() {
-        let of_stage = || rows.iter().filter(|row| row.stage == stage);
-        let stage_ns = of_stage().fold(0_i64, |sum, row| sum.saturating_add(row.duration_ns));
-        let is_skipped = stage == Stage::All && percent(stage_ns, all_ns) < STRAY_PCT && stage_ns < all_ns;
+    let all = view.times().duration();
+    let (mut hidden, mut hidden_time) = (0_usize, Ns::ZERO);
+    for stage in view.times().stages() {
+        let stray = view.times().of(stage).duration;
+        let is_skipped = stage == Stage::All && percent(stray, all) < STRAY_PCT && stray < all;
         let limit = if view.options.kernel_table_limit == 0 { usize::MAX } else { view.options.kernel_table_limit };
-        for (at, row) in of_stage().enumerate() {
+        for (at, row) in rows.iter().filter(|row| row.stage == stage).enumerate() {
             if is_skipped || at >= limit || row.share_pct < view.options.min_share_pct {
-                (hidden, hidden_ns) = (hidden + 1, hidden_ns.saturating_add(row.duration_ns));
+                (hidden, hidden_time) = (hidden + 1, hidden_time + Ns(row.duration_ns));
             } else {
                 section.row(cells(row, &rules));
             }
@@ -103,7 +102,7 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     }
     section.rows_in_all = rows.len() as u64;
     section.figure("hidden_rows", hidden);
-    section.figure("hidden_share_pct", percent(hidden_ns, all_ns));
+    section.figure("hidden_share_pct", percent(hidden_time, all));
     for limit in limits(view, rows) {
         section.limits.push(limit);
     }
@@ -153,7 +152,8 @@ impl KernelRow {
         let preferred = |site: &&RowSite| rules.is_framework(&site.display);
         let any_preferred = self.sites.iter().any(|site| preferred(&site));
         let candidates: Vec<&RowSite> = self.sites.iter().filter(|site| !any_preferred || preferred(site)).collect();
-        let share = |site: &RowSite| (candidates.len() > 1).then(|| percent(site.duration_ns, self.duration_ns));
+        let share =
+            |site: &RowSite| (candidates.len() > 1).then(|| percent(Ns(site.duration_ns), Ns(self.duration_ns)));
         candidates.iter().take(SITES_SHOWN).map(|site| (*site, share(site))).collect()
     }
 }
@@ -184,48 +184,6 @@ fn limits(view: &View, rows: &[KernelRow]) -> Vec<String> {
         );
     }
     limits
-}
-
-/// Zero of nothing.
-fn percent(part: i64, whole: i64) -> f64 {
-    if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
-}
-
-/// How long the ops of a stage take together, over all devices.
-#[derive(Debug, Clone, Copy, Default)]
-struct StageSpans {
-    sum_ns: i64,
-    busy_ns: i64,
-    wall_ns: i64,
-}
-
-/// What a sweep knows of a stage on a device.
-#[derive(Debug, Clone, Copy, Default)]
-struct OnDevice {
-    first: Option<Ns>,
-    reach: Option<Ns>,
-}
-
-impl StageSpans {
-    /// By stage.
-    fn all(view: &View) -> ByKey<Stage, Self> {
-        let (mut devices, mut spans) = (ByKey::new(), ByKey::new());
-        for (_, stage, op) in view.ops() {
-            let gained = devices.change((stage, op.device), OnDevice::default(), |device| {
-                device.first.get_or_insert(op.start);
-                gain(&mut device.reach, op.start, op.end())
-            });
-            spans.change(stage, Self::default(), |of: &mut Self| {
-                of.sum_ns = of.sum_ns.saturating_add(op.duration.0);
-                of.busy_ns = of.busy_ns.saturating_add(gained.0);
-            });
-        }
-        for ((stage, _), device) in devices.0 {
-            let wall = device.reach.zip(device.first).map_or(0, |(last, first)| last.since(first).0);
-            spans.change(stage, Self::default(), |of| of.wall_ns = of.wall_ns.saturating_add(wall));
-        }
-        spans
-    }
 }
 
 /// Ops summed up by stage and name, and below that by site.
@@ -279,15 +237,16 @@ impl Sums {
 }
 
 impl RowSum {
-    fn row(self, view: &View, spans: &ByKey<Stage, StageSpans>, rules: &FrameRules) -> KernelRow {
-        let of_stage = spans.get(&self.stage).copied().unwrap_or_default();
+    fn row(self, view: &View, rules: &FrameRules) -> KernelRow {
+        let of_stage = view.times().of(self.stage);
         let duration_ns = self.sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.2));
+        let part_of = |whole: Ns| percent(Ns(duration_ns), whole);
         KernelRow {
             launches: self.sites.iter().map(|site| site.1).sum(),
             duration_ns,
-            share_pct: percent(duration_ns, of_stage.sum_ns),
-            busy_share_pct: percent(duration_ns, of_stage.busy_ns),
-            wall_share_pct: percent(duration_ns, of_stage.wall_ns),
+            share_pct: part_of(of_stage.duration),
+            busy_share_pct: part_of(of_stage.busy),
+            wall_share_pct: part_of(of_stage.wall),
             sites: self.row_sites(view, rules),
             stage: self.stage,
             name: self.name,
@@ -298,17 +257,16 @@ impl RowSum {
 
     /// Sites of one location as one, the most telling first.
     fn row_sites(&self, view: &View, rules: &FrameRules) -> Vec<RowSite> {
-        let mut locations: Vec<(&str, Vec<Share>)> = Vec::new();
+        let mut locations: Vec<Vec<Share>> = Vec::new();
+        let mut places: HashMap<&str, usize, RandomState> = HashMap::default();
         let unknown = Site::unknown();
         for &(site, launches, duration_ns) in &self.sites {
             let site = view.sites.sites.get(site as usize).unwrap_or(&unknown);
-            let entry = (site, launches, duration_ns);
-            match locations.iter_mut().find(|(location, _)| *location == site.location) {
-                Some((_, sites)) => sites.push(entry),
-                None => locations.push((&site.location, vec![entry])),
-            }
+            let place = *places.entry(&site.location).or_insert(locations.len());
+            locations.resize(locations.len().max(place + 1), Vec::new());
+            locations.get_mut(place).into_iter().for_each(|sites| sites.push((site, launches, duration_ns)));
         }
-        let mut sites: Vec<RowSite> = locations.iter().map(|(_, sites)| row_site(sites)).collect();
+        let mut sites: Vec<RowSite> = locations.iter().map(|sites| row_site(sites)).collect();
         sites.order_by_key(|site| Reverse((rules.source_priority(&site.display), site.duration_ns, site.launches)));
         sites
     }
@@ -334,17 +292,31 @@ fn row_site(sites: &[Share]) -> RowSite {
 }
 
 /// The value with the most launches, of equals the first.
-fn most<'a, T: Copy + PartialEq>(sites: &[Share<'a>], value: impl Fn(&'a Site) -> T) -> Option<T> {
-    let mut counts: Vec<(T, u64)> = Vec::new();
-    for &(site, launches, _) in sites {
-        let value = value(site);
-        match counts.iter_mut().find(|(known, _)| *known == value) {
-            Some((_, count)) => *count += launches,
-            None => counts.push((value, launches)),
-        }
+fn most<'a, T: Copy + Eq + Hash>(sites: &[Share<'a>], value: impl Fn(&'a Site) -> T) -> Option<T> {
+    let mut counts: HashMap<T, u64, RandomState> = HashMap::default();
+    sites.iter().for_each(|(site, launches, _)| *counts.entry(value(site)).or_default() += launches);
+    // The first that reaches the highest count, in the order of sites, not of the map.
+    let counted = sites.iter().rev().map(|(site, ..)| value(site));
+    counted.max_by_key(|value| counts.get(value).copied())
+}
+
+/// Where the row of a name in a stage stands among all rows.
+pub(super) struct RowPlaces(HashMap<(Stage, NameId), usize, RandomState>);
+
+impl RowPlaces {
+    /// By stage and by every name that a row stands for.
+    pub(super) fn new(rows: &[KernelRow]) -> Self {
+        let of_row = |(at, row): (usize, &KernelRow)| {
+            let stage = row.stage;
+            row.ids.iter().map(|id| ((stage, *id), at)).collect::<Vec<_>>()
+        };
+        Self(rows.iter().enumerate().flat_map(of_row).collect())
     }
-    let most = counts.iter().map(|(_, count)| *count).max()?;
-    counts.into_iter().find(|(_, count)| *count == most).map(|(value, _)| value)
+
+    /// The place of the row.
+    pub(super) fn of(&self, stage: Stage, name: NameId) -> Option<usize> {
+        self.0.get(&(stage, name)).copied()
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod sites;
 pub mod stages;
 pub mod steps;
 pub mod summary;
+mod times;
 mod view;
 
 pub use serving::{Framework, ModelShape, ServerArgs};

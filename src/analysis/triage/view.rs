@@ -3,10 +3,13 @@
 use super::serving::{Framework, ServerArgs};
 use super::sites::Sites;
 use super::stages::Stage;
+use super::times::Times;
 use super::{Options, Request, serving, stages};
 use crate::analysis::explain::Context;
+use crate::ordering::ByKey;
 use crate::rules::{RuleBook, names};
-use crate::trace::{GpuOp, NameId, OpKind, Trace};
+use crate::trace::{DeviceId, GpuOp, NameId, OpKind, Trace};
+use std::cell::OnceCell;
 
 /// See the module's head.
 #[derive(Debug)]
@@ -32,6 +35,7 @@ pub struct View<'a> {
     pub server: &'a ServerArgs,
     /// What the person chose.
     pub options: &'a Options,
+    times: OnceCell<Times>,
 }
 
 /// What is known of an op by its name alone.
@@ -64,6 +68,7 @@ impl<'a> View<'a> {
             framework,
             server: request.server,
             options: request.options,
+            times: OnceCell::new(),
         }
     }
 
@@ -78,9 +83,20 @@ impl<'a> View<'a> {
         self.names.get(id.0 as usize)
     }
 
-    /// The stages that have ops, in the order of tables.
-    pub fn stages_present(&self) -> Vec<Stage> {
-        Stage::ALL.into_iter().filter(|stage| self.stages.contains(&Some(*stage))).collect()
+    /// How long the stages take.
+    pub(super) fn times(&self) -> &Times {
+        self.times.get_or_init(|| Times::new(self))
+    }
+
+    /// The ops of every stream of every device, in the order in which they began: place in the trace and stage. What has
+    /// no stream has no order.
+    pub(super) fn streams(&self) -> Vec<Vec<(u32, Stage)>> {
+        let mut streams: ByKey<(DeviceId, i64), Vec<(u32, Stage)>> = ByKey::new();
+        for (at, stage, op) in self.ops().filter(|(.., op)| op.stream >= 0) {
+            let op_at = (u32::try_from(at).unwrap_or(u32::MAX), stage);
+            streams.change((op.device, op.stream), Vec::new(), |stream| stream.push(op_at));
+        }
+        streams.0.into_iter().map(|(_, stream)| stream).collect()
     }
 }
 

@@ -94,10 +94,16 @@ impl TorchReader {
 
     pub(super) fn annotation(&mut self, fields: &Fields<'_>, on_gpu: bool) {
         let (Some((start, duration)), Some(raw)) = (times(fields), fields.name) else { return };
-        let device = on_gpu.then(|| self.device(fields).0);
-        let Some(code) = self.builder.code() else { return };
+        let (device, process) = if on_gpu {
+            let (device, process) = self.device(fields);
+            (Some(device), Some(process))
+        } else {
+            let thread = self.thread(fields);
+            (None, self.builder.trace.threads.get(thread.0 as usize).map(|thread| thread.process))
+        };
+        let (Some(code), Some(process)) = (self.builder.code(), process) else { return };
         let name = code.annotation_names.intern(&unescape(raw));
-        code.annotations.push(Annotation { start, duration, name, id: fields.code.id(), device });
+        code.annotations.push(Annotation { start, duration, name, id: fields.code.id(), device, process });
     }
 
     pub(super) fn code_of_call(&mut self, fields: &Fields<'_>) {

@@ -81,9 +81,9 @@ fn kernel(row: &Record) -> Vec<String> {
 
 fn overlap(row: &Record) -> Vec<String> {
     let time = number(row, "duration_ns").map_or_else(String::new, |ns| format!("{:.1} us", ns / 1e3));
-    // Idle time is a part of the wall time alone.
+    // Idle time is no part of the busy time.
     let signal = match number(row, "share_pct") {
-        None => format!("{time}, wall share {}", percent(row, "wall_share_pct")),
+        None => format!("{time}, {} of the time without pauses", percent(row, "unpaused_share_pct")),
         Some(_) => format!(
             "{time}, share {}, excl {} / hid {}",
             percent(row, "share_pct"),

@@ -3,13 +3,19 @@
 
 use super::data::{Family, NewWork};
 use super::seen::{Place, Seen, SeenRow, is_own};
-use crate::analysis::triage::View;
+use crate::analysis::triage::kernels::{KernelRow, RowPlaces};
 use crate::analysis::triage::sites::Site;
+use crate::analysis::triage::times::Busy;
+use crate::analysis::triage::{Stage, View};
 use crate::ordering::{ByKey, InOrder};
-use crate::trace::{DeviceId, Ns};
+use crate::trace::Ns;
 
 /// A longer run of small kernels is no pattern of its own: it is cut.
 const LONGEST: usize = 12;
+/// So many copies may stand between two parts of a chain; more are work of their own.
+const COPIES: usize = 8;
+/// The category of collectives.
+pub(super) const COMMUNICATION: &str = "communication";
 
 /// How often which rows stand before and after a chain.
 type Sides = ByKey<(Option<usize>, Option<usize>), u64>;
@@ -22,7 +28,7 @@ pub(super) struct Link {
     /// The place of its row in the stage.
     pub(super) row: usize,
     /// How long it ran.
-    pub(super) duration_ns: i64,
+    pub(super) duration: Ns,
 }
 
 /// The ops of a stage, a list a stream, in the order in which they began.
@@ -36,7 +42,7 @@ pub(super) struct Launches {
     /// How often.
     pub(super) count: u64,
     /// Sum of their durations.
-    pub(super) duration_ns: i64,
+    pub(super) duration: Ns,
 }
 
 /// Kernels in a row that no family explains.
@@ -51,29 +57,25 @@ pub(super) struct Chain {
     /// How often.
     pub(super) launches: u64,
     /// Sum of their durations.
-    pub(super) duration_ns: i64,
+    pub(super) duration: Ns,
 }
 
 impl Streams {
-    /// The streams of this stage.
-    pub(super) fn new(view: &View, seen: &Seen) -> Self {
-        let mut row_of = vec![None; view.trace.names.len()];
-        for (at, row) in seen.rows.iter().enumerate() {
-            for id in &row.row.ids {
-                if let Some(slot) = row_of.get_mut(id.0 as usize) {
-                    *slot = Some(at);
-                }
-            }
+    /// The streams of every stage, by [`Stage::ALL`]. Where work of another stage lies between, a stream begins anew.
+    pub(super) fn of_stages(view: &View, rows: &[KernelRow]) -> Vec<Self> {
+        let mut stages: Vec<Self> = Stage::ALL.iter().map(|_| Self(Vec::new())).collect();
+        let (places, in_stage) = (RowPlaces::new(rows), places_in_stage(rows));
+        let link = |&(at, stage): &(u32, Stage)| {
+            let op = view.trace.gpu_ops.get(at as usize)?;
+            let row = *in_stage.get(places.of(stage, op.name)?)?;
+            Some(Link { op: at as usize, row, duration: op.duration })
+        };
+        let streams = view.streams();
+        for part in streams.iter().flat_map(|stream| stream.chunk_by(|a, b| a.1 == b.1)) {
+            let stage = part.first().and_then(|(_, stage)| stages.get_mut(*stage as usize));
+            stage.into_iter().for_each(|stage| stage.0.push(part.iter().filter_map(link).collect()));
         }
-        let mut streams: ByKey<(DeviceId, i64), Vec<Link>> = ByKey::new();
-        for (op, stage, gpu_op) in view.ops() {
-            let row = row_of.get(gpu_op.name.0 as usize).copied().flatten();
-            if let (true, Some(row)) = (stage == seen.stage, row) {
-                let link = Link { op, row, duration_ns: gpu_op.duration.0 };
-                streams.change((gpu_op.device, gpu_op.stream), Vec::new(), |links| links.push(link));
-            }
-        }
-        Self(streams.0.into_iter().map(|(_, links)| links).collect())
+        stages
     }
 
     /// Launches of the family's chain that one of its gates launched. Copies between its parts do not part them.
@@ -137,7 +139,7 @@ impl Streams {
                 let rows: Vec<usize> = part.iter().map(|link| link.row).collect();
                 chains.change(rows, empty, |(chain, sides)| {
                     chain.launches += 1;
-                    chain.duration_ns = part.iter().fold(chain.duration_ns, |sum, link| sum + link.duration_ns);
+                    chain.duration = part.iter().fold(chain.duration, |sum, link| sum + link.duration);
                     sides.change(around, 0, |count| *count += 1);
                 });
             }
@@ -148,7 +150,7 @@ impl Streams {
             chain
         };
         let mut chains: Vec<Chain> = chains.0.into_iter().map(with_sides).collect();
-        chains.order_by(|a, b| b.duration_ns.cmp(&a.duration_ns));
+        chains.order_by(|a, b| b.duration.cmp(&a.duration));
         chains
     }
 }
@@ -157,7 +159,7 @@ impl Launches {
     fn add(&mut self, links: &[Link]) {
         self.count += 1;
         for link in links {
-            self.duration_ns = self.duration_ns.saturating_add(link.duration_ns);
+            self.duration += link.duration;
             if !self.rows.contains(&link.row) {
                 self.rows.push(link.row);
             }
@@ -172,14 +174,14 @@ impl Chain {
             around: (None, None),
             ops: part.iter().map(|link| link.op).collect(),
             launches: 0,
-            duration_ns: 0,
+            duration: Ns::ZERO,
         }
     }
 }
 
 /// The first links, if they are these parts in this order; copies in between are passed over.
 fn window(seen: &Seen, links: &[Link], parts: usize, is_part: &dyn Fn(usize, &SeenRow) -> bool) -> Option<Vec<Link>> {
-    let mut found = Vec::new();
+    let (mut found, mut copies) = (Vec::new(), 0);
     for link in links {
         if found.len() == parts {
             break;
@@ -187,8 +189,11 @@ fn window(seen: &Seen, links: &[Link], parts: usize, is_part: &dyn Fn(usize, &Se
         let row = seen.rows.get(link.row)?;
         if is_part(found.len(), row) {
             found.push(*link);
-        } else if found.is_empty() || row.row.category != "memory" {
+            copies = 0;
+        } else if found.is_empty() || row.row.category != "memory" || copies == COPIES {
             return None;
+        } else {
+            copies += 1;
         }
     }
     (!found.is_empty() && found.len() == parts).then_some(found)
@@ -206,39 +211,30 @@ fn runs(links: &[Link], is_open: &dyn Fn(&Link) -> bool) -> Vec<(usize, usize)> 
     runs
 }
 
-/// Of every row of the stage, how long its ops ran with nothing but communication beside them on their device.
-pub(super) fn alone_ns(view: &View, seen: &Seen) -> Vec<(usize, i64)> {
-    let mut category_of = vec![None; view.trace.names.len()];
-    for (at, row) in seen.rows.iter().enumerate().filter(|(_, row)| row.row.category == "communication") {
-        for id in &row.row.ids {
-            if let Some(slot) = category_of.get_mut(id.0 as usize) {
-                *slot = Some(at);
-            }
-        }
-    }
-    let is_communication = |id: u32| view.names.get(id as usize).is_some_and(|name| name.category == "communication");
-    let mut busy: Vec<Vec<(Ns, Ns)>> = vec![Vec::new(); view.trace.devices.len()];
-    for op in view.trace.gpu_ops.iter().filter(|op| !is_communication(op.name.0)) {
-        let Some(spans) = busy.get_mut(op.device.0 as usize) else { continue };
-        match spans.last_mut() {
-            Some((_, end)) if op.start <= *end => *end = (*end).max(op.end()),
-            _ => spans.push((op.start, op.end())),
-        }
-    }
-    let mut alone: ByKey<usize, i64> = ByKey::new();
-    for (_, stage, op) in view.ops() {
-        let row = category_of.get(op.name.0 as usize).copied().flatten();
-        if let (true, Some(row), Some(spans)) = (stage == seen.stage, row, busy.get(op.device.0 as usize)) {
-            let time = op.duration.0 - covered(spans, op.start, op.end());
-            alone.change(row, 0, |sum| *sum += time);
-        }
-    }
-    alone.0
+/// Of every row its place among those of its stage.
+fn places_in_stage(rows: &[KernelRow]) -> Vec<usize> {
+    let mut counts = [0_usize; Stage::ALL.len()];
+    let place = |row: &KernelRow| {
+        let count = counts.get_mut(row.stage as usize)?;
+        *count += 1;
+        Some(*count - 1)
+    };
+    rows.iter().map(place).map(Option::unwrap_or_default).collect()
 }
 
-/// How much of a time the spans cover, which stand in order and apart.
-fn covered(spans: &[(Ns, Ns)], start: Ns, end: Ns) -> i64 {
-    let first = spans.partition_point(|span| span.1 <= start);
-    let later = spans.iter().skip(first).take_while(|span| span.0 < end);
-    later.fold(0, |sum, span| sum + span.1.min(end).since(span.0.max(start)).0)
+/// Of every row of communication, how long its ops ran with nothing but communication beside them on their device; zero
+/// for other rows.
+pub(super) fn alone(view: &View, rows: &[KernelRow]) -> Vec<Ns> {
+    let is_communication = |at: usize| {
+        let name = view.trace.gpu_ops.get(at).and_then(|op| view.name(op.name));
+        name.is_some_and(|name| name.category == COMMUNICATION)
+    };
+    let (others, places) = (Busy::new(view, |at| !is_communication(at)), RowPlaces::new(rows));
+    let mut alone = vec![Ns::ZERO; rows.len()];
+    for (_, stage, op) in view.ops().filter(|(at, ..)| is_communication(*at)) {
+        let row = places.of(stage, op.name).and_then(|row| alone.get_mut(row));
+        let time = op.duration - others.between(op.device, op.start, op.end());
+        row.into_iter().for_each(|sum| *sum += time);
+    }
+    alone
 }

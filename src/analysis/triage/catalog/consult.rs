@@ -7,7 +7,9 @@ use super::seen::{By, Hit, Run, Seen};
 use super::switches::{self, Switch};
 use crate::analysis::triage::fuse::{self, Fusion};
 use crate::ordering::{ByKey, InOrder};
+use crate::trace::Ns;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// What the run says of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +49,7 @@ pub(super) struct Finding {
     /// Places of the rows in the stage that say so, the longest time first.
     pub(super) rows: Vec<usize>,
     /// Duration of what says so.
-    pub(super) duration_ns: i64,
+    pub(super) duration: Ns,
     /// How it shows, a phrase.
     pub(super) sign: String,
     /// Its switches.
@@ -73,7 +75,7 @@ pub(super) fn consult(run: &Run, seen: &Seen, fusions: &[Fusion], streams: &Stre
     found.extend(apart(run, seen, streams));
     for finding in found {
         let is_known = findings.iter().any(|known| known.family.id == finding.family.id);
-        if !is_known && is_material(run, seen, finding.duration_ns) {
+        if !is_known && is_material(run, seen, finding.duration) {
             findings.push(finding);
         }
     }
@@ -85,12 +87,12 @@ pub(super) fn consult(run: &Run, seen: &Seen, fusions: &[Fusion], streams: &Stre
     Consulted { findings, explained }
 }
 
-fn order(finding: &Finding) -> (Verdict, Reverse<i64>) {
-    (finding.verdict, Reverse(finding.duration_ns))
+fn order(finding: &Finding) -> (Verdict, Reverse<Ns>) {
+    (finding.verdict, Reverse(finding.duration))
 }
 
-fn is_material(run: &Run, seen: &Seen, duration_ns: i64) -> bool {
-    duration_ns > 0 && seen.share_pct(duration_ns) >= run.view.options.min_share_pct
+fn is_material(run: &Run, seen: &Seen, duration: Ns) -> bool {
+    duration > Ns::ZERO && seen.share_pct(duration) >= run.view.options.min_share_pct
 }
 
 /// Of every row the family that it belongs to: the framework's own before others, then the one whose word says most.
@@ -107,17 +109,17 @@ fn owners(run: &Run, seen: &Seen) -> Vec<Option<(usize, Hit)>> {
 }
 
 fn active(run: &Run, seen: &Seen, owners: &[Option<(usize, Hit)>]) -> Vec<Finding> {
-    let mut families: ByKey<usize, (Vec<usize>, i64, By)> = ByKey::new();
+    let mut families: ByKey<usize, (Vec<usize>, Ns, By)> = ByKey::new();
     for (row, owner) in owners.iter().enumerate() {
         if let Some((family, hit)) = owner {
-            families.change(*family, (Vec::new(), 0, By::Function), |(rows, sum, by)| {
+            families.change(*family, (Vec::new(), Ns::ZERO, By::Function), |(rows, sum, by)| {
                 rows.push(row);
-                *sum = sum.saturating_add(hit.duration_ns);
+                *sum += hit.duration;
                 *by = hit.by.min(*by);
             });
         }
     }
-    let finding = |(at, (rows, duration_ns, by)): (usize, (Vec<usize>, i64, By))| {
+    let finding = |(at, (rows, duration, by)): (usize, (Vec<usize>, Ns, By))| {
         let family = Catalog::embedded().families.get(at)?;
         let sign = match by {
             By::Kernel => "its kernels run",
@@ -126,11 +128,11 @@ fn active(run: &Run, seen: &Seen, owners: &[Option<(usize, Hit)>]) -> Vec<Findin
         };
         let sign = sign.to_owned();
         let switches = switches::of(family, run.view.server);
-        is_material(run, seen, duration_ns).then_some(Finding {
+        is_material(run, seen, duration).then_some(Finding {
             family,
             verdict: Verdict::Active,
             rows,
-            duration_ns,
+            duration,
             sign,
             switches,
         })
@@ -153,7 +155,7 @@ fn split(run: &Run, seen: &Seen, fusions: &[Fusion]) -> Vec<Finding> {
             Verdict::Active => "its fused kernel runs",
             _ => "its parts run apart, one after the other",
         };
-        findings.push(finding(run, family, verdict, (rows, fusion.duration_ns), sign));
+        findings.push(finding(run, family, verdict, (rows, Ns(fusion.duration_ns)), sign));
     }
     findings
 }
@@ -189,10 +191,10 @@ fn gated(run: &Run, seen: &Seen, streams: &Streams) -> Vec<Finding> {
     };
     let families = Catalog::embedded().families.iter().filter(is_candidate);
     let of = |family: &'static Family| {
-        let Launches { rows, count, duration_ns } = streams.gated(run.view, seen, family);
+        let Launches { rows, count, duration } = streams.gated(run.view, seen, family);
         let verdict = if family.status == Status::Mainline { Verdict::ShouldApply } else { Verdict::InFlight };
         let sign = format!("{} follow each other {count} times; no kernel of the family runs", family.chain.join(", "));
-        (count > 0).then(|| finding(run, family, verdict, (rows, duration_ns), &sign))
+        (count > 0).then(|| finding(run, family, verdict, (rows, duration), &sign))
     };
     families.filter_map(of).collect()
 }
@@ -201,10 +203,10 @@ fn gated(run: &Run, seen: &Seen, streams: &Streams) -> Vec<Finding> {
 fn apart(run: &Run, seen: &Seen, streams: &Streams) -> Vec<Finding> {
     let families = Catalog::embedded().families.iter().filter(|family| !family.apart.is_empty());
     let of = |family: &'static Family| {
-        let Launches { rows, count, duration_ns } = streams.apart(seen, family);
+        let Launches { rows, count, duration } = streams.apart(seen, family);
         let verdict = verdict_of_split(run, family, fuse::Status::Split)?;
         let sign = format!("plain PyTorch runs {} kernels in its place, {count} times", family.apart.len());
-        (count > 0).then(|| finding(run, family, verdict, (rows, duration_ns), &sign))
+        (count > 0).then(|| finding(run, family, verdict, (rows, duration), &sign))
     };
     families.filter_map(of).collect()
 }
@@ -213,18 +215,18 @@ fn finding(
     run: &Run,
     family: &'static Family,
     verdict: Verdict,
-    (rows, duration_ns): (Vec<usize>, i64),
+    (rows, duration): (Vec<usize>, Ns),
     sign: &str,
 ) -> Finding {
     let switches = switches::of(family, run.view.server);
     let is_off = verdict == Verdict::ShouldApply && switches.iter().any(Switch::disables);
     let verdict = if is_off { Verdict::Disabled } else { verdict };
-    Finding { family, verdict, rows, duration_ns, sign: sign.to_owned(), switches }
+    Finding { family, verdict, rows, duration, sign: sign.to_owned(), switches }
 }
 
 /// Where the stage has these rows of the run.
 fn places(seen: &Seen, rows: &[usize]) -> Vec<usize> {
-    rows.iter().filter_map(|at| seen.rows.iter().position(|row| row.at == *at)).collect()
+    rows.iter().filter_map(|at| seen.rows.binary_search_by_key(at, |row| row.at).ok()).collect()
 }
 
 fn rows_of_fusions(seen: &Seen, fusions: &[Fusion]) -> Vec<usize> {
@@ -236,7 +238,7 @@ fn rows_of_fusions(seen: &Seen, fusions: &[Fusion]) -> Vec<usize> {
 fn drop_covered(run: &Run, findings: &mut Vec<Finding>) {
     let is_far = |finding: &Finding| finding.verdict == Verdict::Elsewhere;
     findings.order_by_key(|finding| (is_far(finding), finding.family.origin.to(run.view.framework)));
-    let mut covered: Vec<usize> = Vec::new();
+    let mut covered: BTreeSet<usize> = BTreeSet::new();
     findings.retain(|finding| {
         let is_news = !is_far(finding) || finding.rows.iter().any(|row| !covered.contains(row));
         covered.extend(&finding.rows);

@@ -16,9 +16,11 @@ use data::{Catalog, Family};
 
 use super::fuse::Fusion;
 use super::kernels::KernelRow;
+use super::times::percent;
 use super::view::View;
 use crate::analysis::section::{Section, Value};
-use chains::{Chain, Streams};
+use crate::trace::Ns;
+use chains::{COMMUNICATION, Chain, Streams};
 use consult::{Consulted, Finding, Verdict};
 use seen::{Run, Seen};
 use similarity::Note;
@@ -42,14 +44,15 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
         section = section.limit("Without server arguments the state of switches is not known.");
     }
     let run = Run::new(view);
+    let (streams, alone) = (Streams::of_stages(view, rows), chains::alone(view, rows));
     let mut note = None;
-    for stage in view.stages_present() {
-        let seen = Seen::new(stage, rows);
-        let streams = Streams::new(view, &seen);
-        let consulted = consult::consult(&run, &seen, fusions, &streams);
+    for stage in view.times().stages() {
+        let (seen, Some(streams)) = (Seen::new(view, stage, rows), streams.get(stage as usize)) else { continue };
+        let consulted = consult::consult(&run, &seen, fusions, streams);
         consulted.findings.iter().for_each(|finding| put_finding(&mut section, &run, &seen, finding));
         let chains = streams.unexplained(&seen, &consulted.explained, &Catalog::embedded().new);
-        put_new(&mut section, &run, &seen, &consulted, &chains);
+        put_new(&mut section, &run, &seen, &chains);
+        put_alone(&mut section, &seen, &consulted, &alone);
         note = better(note, note_of_stage(&run, &seen, &consulted, &chains));
     }
     if let Some(note) = note {
@@ -75,15 +78,14 @@ fn note_of_stage(run: &Run, seen: &Seen, consulted: &Consulted, chains: &[Chain]
             && !consulted.findings.iter().any(|finding| finding.family.id == family.id)
     };
     let families = || Catalog::embedded().families.iter().filter(is_open);
-    let is_material =
-        |chain: &&Chain| seen.share_pct(chain.duration_ns) >= Catalog::embedded().similarity.min_share_pct;
+    let is_material = |chain: &&Chain| seen.share_pct(chain.duration) >= Catalog::embedded().similarity.min_share_pct;
     let notes = chains.iter().filter(is_material).filter_map(|chain| similarity::note(run, seen, chain, families()));
     notes.reduce(Note::better)
 }
 
 fn put_finding(section: &mut Section, run: &Run, seen: &Seen, finding: &Finding) {
     let family = finding.family;
-    let share = seen.share_pct(finding.duration_ns);
+    let share = seen.share_pct(finding.duration);
     let mut evidence = vec![format!("{share:.1} % of the stage: {}", finding.sign)];
     evidence.extend(row_lines(seen, &finding.rows));
     let switches: Vec<String> = finding.switches.iter().map(|switch| switch.line()).collect();
@@ -135,11 +137,11 @@ fn requests(family: &Family) -> String {
     if numbers.is_empty() { String::new() } else { format!(" ({} {})", family.origin.label(), numbers.join(", ")) }
 }
 
-/// Rows for work that no family explains: chains of small kernels, communication that runs alone.
-fn put_new(section: &mut Section, run: &Run, seen: &Seen, consulted: &Consulted, chains: &[Chain]) {
+/// Rows for chains of small kernels that no family explains.
+fn put_new(section: &mut Section, run: &Run, seen: &Seen, chains: &[Chain]) {
     let new = &Catalog::embedded().new;
     for chain in chains.iter().filter(|chain| !fits_a_family(run, seen, chain)) {
-        let share = seen.share_pct(chain.duration_ns);
+        let share = seen.share_pct(chain.duration);
         if share >= new.min_share_pct && chain.launches >= new.min_launches && chain.rows.len() > 1 {
             let head =
                 format!("{share:.1} % of the stage: {} kernels in a row, {} times", chain.rows.len(), chain.launches);
@@ -148,11 +150,16 @@ fn put_new(section: &mut Section, run: &Run, seen: &Seen, consulted: &Consulted,
             put_opportunity(section, seen, "fuse", evidence, sources(run, chain), advice);
         }
     }
-    for (row, alone_ns) in chains::alone_ns(run.view, seen) {
-        let Some(seen_row) = seen.rows.get(row) else { continue };
-        let share = seen.share_pct(seen_row.row.duration_ns);
-        let alone_pct =
-            if seen_row.row.duration_ns == 0 { 0.0 } else { 100.0 * alone_ns as f64 / seen_row.row.duration_ns as f64 };
+}
+
+/// Rows for communication that no family explains and that runs alone; `alone` is by place among all rows.
+fn put_alone(section: &mut Section, seen: &Seen, consulted: &Consulted, alone: &[Ns]) {
+    let new = &Catalog::embedded().new;
+    let communication = seen.rows.iter().enumerate().filter(|(_, seen)| seen.row.category == COMMUNICATION);
+    for (row, seen_row) in communication {
+        let duration = Ns(seen_row.row.duration_ns);
+        let share = seen.share_pct(duration);
+        let alone_pct = percent(alone.get(seen_row.at).copied().unwrap_or_default(), duration);
         let is_explained = consulted.explained.get(row).copied().unwrap_or(true);
         if !is_explained && share >= new.min_share_pct && alone_pct >= new.min_alone_pct {
             let head = format!("{alone_pct:.1} % of it runs with no other work on its device");

@@ -5,9 +5,11 @@ use super::data::{Catalog, Family, Hardware};
 use super::words::Words;
 use crate::analysis::triage::kernels::{KernelRow, RowSite};
 use crate::analysis::triage::sites::Found;
+use crate::analysis::triage::times::percent;
 use crate::analysis::triage::{Stage, View};
 use crate::rules::names;
 use crate::rules::needle::{Haystack, Needle};
+use crate::trace::Ns;
 
 /// What is known of the run as a whole.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ pub(super) struct Seen<'a> {
     /// Its rows.
     pub(super) rows: Vec<SeenRow<'a>>,
     /// Sum of their durations.
-    pub(super) total_ns: i64,
+    total: Ns,
 }
 
 /// A kernel row, ready to be searched.
@@ -80,7 +82,7 @@ pub(super) struct Hit {
     /// How long the word is: the longer, the more it says.
     pub(super) length: usize,
     /// Duration of what is hit.
-    pub(super) duration_ns: i64,
+    pub(super) duration: Ns,
 }
 
 impl<'a> Run<'a> {
@@ -127,23 +129,22 @@ impl<'a> Run<'a> {
 
 impl<'a> Seen<'a> {
     /// The rows of this stage.
-    pub(super) fn new(stage: Stage, rows: &'a [KernelRow]) -> Self {
+    pub(super) fn new(view: &View, stage: Stage, rows: &'a [KernelRow]) -> Self {
         let of_stage = rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
         let rows: Vec<SeenRow> = of_stage.map(|(at, row)| SeenRow::new(at, row)).collect();
-        let total_ns = rows.iter().fold(0_i64, |sum, seen| sum.saturating_add(seen.row.duration_ns));
-        Self { stage, rows, total_ns }
+        Self { stage, rows, total: view.times().of(stage).duration }
     }
 
     /// Of the stage's sum of durations, a part of a hundred.
-    pub(super) fn share_pct(&self, duration_ns: i64) -> f64 {
-        if self.total_ns == 0 { 0.0 } else { 100.0 * duration_ns as f64 / self.total_ns as f64 }
+    pub(super) fn share_pct(&self, duration: Ns) -> f64 {
+        percent(duration, self.total)
     }
 
     /// A line of evidence on the row at this place of `rows`.
     pub(super) fn line(&self, at: usize) -> Option<String> {
         let row = self.rows.get(at)?.row;
         let name = names::short(&names::demangle(&row.name));
-        Some(format!("{name}: {:.1} %, {} launches", self.share_pct(row.duration_ns), row.launches))
+        Some(format!("{name}: {:.1} %, {} launches", self.share_pct(Ns(row.duration_ns)), row.launches))
     }
 }
 
@@ -163,7 +164,7 @@ impl<'a> SeenRow<'a> {
     pub(super) fn hit(&self, family: &Family) -> Option<Hit> {
         let in_name = family.names.longest_in(&self.name).max(family.kernels.longest_in(&self.name));
         if let Some(length) = in_name {
-            return Some(Hit { by: By::Kernel, length, duration_ns: self.row.duration_ns });
+            return Some(Hit { by: By::Kernel, length, duration: Ns(self.row.duration_ns) });
         }
         let by_op = |place: &Place| family.names.longest_in(&place.op.1);
         let by_function = |place: &Place| {
@@ -177,9 +178,9 @@ impl<'a> SeenRow<'a> {
         let mut hit: Option<Hit> = None;
         for (site, place) in &self.sites {
             let Some(length) = longest(place) else { continue };
-            let hit = hit.get_or_insert(Hit { by, length, duration_ns: 0 });
+            let hit = hit.get_or_insert(Hit { by, length, duration: Ns::ZERO });
             hit.length = hit.length.max(length);
-            hit.duration_ns = hit.duration_ns.saturating_add(site.duration_ns);
+            hit.duration += Ns(site.duration_ns);
         }
         hit
     }

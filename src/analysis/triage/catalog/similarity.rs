@@ -6,6 +6,7 @@ use super::data::{Catalog, Family, Level, Relation, Status, Weights};
 use super::seen::{Place, Run, Seen, is_own};
 use super::words::Words;
 use crate::rules::names;
+use crate::trace::Ns;
 
 /// At most one a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +21,7 @@ pub(super) struct Note {
 }
 
 /// The better, the larger: level, points, nearness of the family, duration.
-type Rank = (usize, u32, std::cmp::Reverse<(Relation, Status)>, i64);
+type Rank = (usize, u32, std::cmp::Reverse<(Relation, Status)>, Ns);
 
 /// One kind of signal that a chain and a family share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,7 +141,7 @@ fn write(
     let sentence = format!(
         "{} ({:.1} % of {}) resembles {} of {}: {meaning}.",
         title(seen, chain),
-        seen.share_pct(chain.duration_ns),
+        seen.share_pct(chain.duration),
         seen.stage.label(),
         family.name,
         family.origin.label(),
@@ -148,7 +149,7 @@ fn write(
     let whys: Vec<&str> = signals.iter().map(|signal| signal.why.as_str()).collect();
     let why = format!("{} ({points} points of {} kinds of signals)", whys.join("; "), signals.len());
     let nearness = std::cmp::Reverse((family.origin.to(run.view.framework), family.status));
-    let rank = (weights.levels.len() - level, points, nearness, chain.duration_ns);
+    let rank = (weights.levels.len() - level, points, nearness, chain.duration);
     Note { level: level_name, sentence, why, rank }
 }
 

@@ -1,8 +1,9 @@
 //! Which patterns a trace shows: one look at every distinct name and place, then one sweep over the ops of every stream.
 
-use super::super::kernels::KernelRow;
+use super::super::kernels::{KernelRow, RowPlaces};
 use super::super::sites::Site;
 use super::super::stages::Stage;
+use super::super::times::percent;
 use super::super::view::View;
 use super::patterns::{Chain, Origin, Pattern, Patterns, Sought, Test};
 use super::run::Run;
@@ -10,7 +11,7 @@ use super::{Confidence, Fusion, Status};
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::names::demangle;
 use crate::rules::needle::{Haystack, Needle};
-use crate::trace::{DeviceId, NameId, OpKind};
+use crate::trace::{NONE, NameId, Ns, OpKind};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -100,7 +101,7 @@ impl Classes {
             Self { of_op: Vec::with_capacity(view.trace.gpu_ops.len()), classes: Vec::new(), active: Vec::new() };
         let mut known = Places::default();
         for (at, op) in view.trace.gpu_ops.iter().enumerate() {
-            let site = view.sites.of_op.get(at).copied().unwrap_or(u32::MAX);
+            let site = view.sites.of_op.get(at).copied().unwrap_or(NONE);
             let class = *known.entry(pair(op.name.0, site)).or_insert_with(|| {
                 let name = of_names.get(op.name.0 as usize).map_or(&[] as &[u64], Vec::as_slice);
                 let bits: Bits =
@@ -209,7 +210,7 @@ struct Chained {
 
 /// The launches that stand in a chain, by stage and pattern.
 fn split(view: &View, sought: &Sought, classes: &Classes, status: &dyn Fn(usize) -> Status) -> Vec<Finding> {
-    let lanes = lanes(view);
+    let lanes = view.streams();
     let mut findings = Vec::new();
     let patterns = sought.chains.chunk_by(|a, b| a.pattern == b.pattern);
     for chains in patterns {
@@ -231,16 +232,8 @@ fn split(view: &View, sought: &Sought, classes: &Classes, status: &dyn Fn(usize)
     findings
 }
 
-/// The ops of one stream of one device, by start. A stream that the trace does not tell has no order.
-type Lane = Vec<(u32, Stage)>;
-
-fn lanes(view: &View) -> Vec<Lane> {
-    let mut lanes: ByKey<(DeviceId, i64), Lane> = ByKey::new();
-    for (at, stage, op) in view.ops().filter(|(_, _, op)| op.stream >= 0) {
-        lanes.change((op.device, op.stream), Vec::new(), |lane| lane.push((index(at), stage)));
-    }
-    lanes.0.into_iter().map(|(_, lane)| lane).collect()
-}
+/// The ops of one stream of one device, by start.
+type Lane = [(u32, Stage)];
 
 fn sweep(lane: &Lane, chains: &[Chain], sought: &Sought, classes: &Classes, found: &mut ByKey<Stage, Chained>) {
     let first = chains.iter().filter_map(|chain| chain.links.first()).fold(0, |kinds, link| kinds | link.kinds);
@@ -341,66 +334,55 @@ fn shares(a: &Finding, b: &Finding) -> bool {
     a.stage == b.stage && a.ops.iter().any(|op| b.ops.binary_search(op).is_ok())
 }
 
-/// Kernel rows by the names that they stand for, and what the stages add up to.
+/// Kernel rows by the names that they stand for.
 struct Rows<'a> {
     view: &'a View<'a>,
     rows: &'a [KernelRow],
-    /// By stage and name.
-    of_name: Places,
-    totals: ByKey<Stage, i64>,
+    places: RowPlaces,
 }
 
 impl<'a> Rows<'a> {
     fn new(view: &'a View<'a>, rows: &'a [KernelRow]) -> Self {
-        let mut of_name = Places::default();
-        for (place, row) in rows.iter().enumerate() {
-            of_name.extend(row.ids.iter().map(|id| (pair(row.stage as u32, id.0), index(place))));
-        }
-        let mut totals = ByKey::new();
-        for (_, stage, op) in view.ops() {
-            totals.change(stage, 0_i64, |total| *total += op.duration.0);
-        }
-        Self { view, rows, of_name, totals }
+        Self { view, rows, places: RowPlaces::new(rows) }
     }
 
     fn fusion(&self, finding: &Finding, patterns: &[Pattern]) -> Option<Fusion> {
-        let mut parts: ByKey<u32, i64> = ByKey::new();
-        let mut duration_ns = 0;
+        let mut parts: ByKey<usize, Ns> = ByKey::new();
+        let mut duration = Ns::ZERO;
         for op in finding.ops.iter().filter_map(|op| self.view.trace.gpu_ops.get(*op as usize)) {
-            duration_ns += op.duration.0;
-            if let Some(row) = self.of_name.get(&pair(finding.stage as u32, op.name.0)) {
-                parts.change(*row, 0, |sum| *sum += op.duration.0);
+            duration += op.duration;
+            if let Some(row) = self.places.of(finding.stage, op.name) {
+                parts.change(row, Ns::ZERO, |sum| *sum += op.duration);
             }
         }
         let mut parts = parts.0;
         parts.order_by(|a, b| b.1.cmp(&a.1));
-        let total = self.totals.get(&finding.stage).copied().unwrap_or(0);
-        let share = |part: i64| if total > 0 { 100.0 * part as f64 / total as f64 } else { 0.0 };
+        let share = |part: Ns| percent(part, self.view.times().of(finding.stage).duration);
         let evidence = parts.iter().take(EVIDENCE);
-        let evidence = evidence
-            .filter_map(|(row, part)| Some(format!("{} ({:.1}%)", self.rows.get(*row as usize)?.name, share(*part))));
+        let evidence =
+            evidence.filter_map(|(row, part)| Some(format!("{} ({:.1}%)", self.rows.get(*row)?.name, share(*part))));
         Some(Fusion {
             stage: finding.stage,
             pattern: patterns.get(finding.pattern)?.id.clone(),
             status: finding.status,
             confidence: finding.confidence,
             launches: finding.ops.len() as u64,
-            duration_ns,
-            share_pct: share(duration_ns),
+            duration_ns: duration.0,
+            share_pct: share(duration),
             evidence: evidence.collect(),
             locations: self.locations(&finding.ops),
-            rows: parts.into_iter().map(|(row, _)| row as usize).collect(),
+            rows: parts.into_iter().map(|(row, _)| row).collect(),
         })
     }
 
     /// The places that launch these ops, the one with most time first.
     fn locations(&self, ops: &[u32]) -> Vec<String> {
-        let mut times: ByKey<u32, i64> = ByKey::new();
+        let mut times: ByKey<u32, Ns> = ByKey::new();
         for &op in ops {
             let site = self.view.sites.of_op.get(op as usize).copied();
-            let duration = self.view.trace.gpu_ops.get(op as usize).map_or(0, |op| op.duration.0);
+            let duration = self.view.trace.gpu_ops.get(op as usize).map_or(Ns::ZERO, |op| op.duration);
             if let Some(site) = site {
-                times.change(site, 0, |sum| *sum += duration);
+                times.change(site, Ns::ZERO, |sum| *sum += duration);
             }
         }
         times.0.order_by(|a, b| b.1.cmp(&a.1));

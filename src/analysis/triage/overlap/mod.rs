@@ -13,7 +13,7 @@ mod tests;
 mod text;
 mod verdicts;
 
-use super::kernels::KernelRow;
+use super::kernels::{KernelRow, RowPlaces};
 use super::stages::Stage;
 use super::view::View;
 use crate::analysis::explain::idle::Cause;
@@ -22,7 +22,7 @@ use crate::trace::Ns;
 use dependency::Neighbours;
 use idle::Idle;
 use rules::Rules;
-use sweep::{Row, StageTime, Swept};
+use sweep::{Row, Swept};
 use verdicts::{Judge, Verdict, Verdicts};
 
 /// The columns of the table.
@@ -34,7 +34,7 @@ pub const COLUMNS: [&str; 14] = [
     "python_scope",
     "duration_ns",
     "share_pct",
-    "wall_share_pct",
+    "unpaused_share_pct",
     "exclusive_pct",
     "hidden_pct",
     "hidden_by_compute_pct",
@@ -52,7 +52,8 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     let swept = sweep::sweep(view, &rules);
     let (idle, dry) = idle::idle(view, &rules);
     let neighbours = dependency::neighbours(view, &swept, &rules.thresholds, &dry);
-    let table = Table { view, kernels: rows, rules, swept, neighbours, idle };
+    let places = RowPlaces::new(rows);
+    let table = Table { view, kernels: rows, places, rules, swept, neighbours, idle };
     table.section()
 }
 
@@ -60,6 +61,7 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
 struct Table<'a> {
     view: &'a View<'a>,
     kernels: &'a [KernelRow],
+    places: RowPlaces,
     rules: Rules,
     swept: Swept,
     /// In the order of the sweep's rows.
@@ -72,7 +74,7 @@ impl Table<'_> {
     fn section(&self) -> Section {
         let mut section = Section::new("Overlap opportunities", "a sweep over the streams of each device", &COLUMNS);
         let (mut serial, mut below_bar, mut cut) = (0, 0, 0_usize);
-        for stage in self.view.stages_present() {
+        for stage in self.view.times().stages() {
             let verdicts = self.verdicts(stage);
             serial += verdicts.serial;
             below_bar += verdicts.below_bar;
@@ -97,22 +99,21 @@ impl Table<'_> {
             .filter(|(_, (row, _))| row.stage == stage)
             .map(|(at, (row, neighbours))| (at, row, neighbours))
             .collect();
-        let busy_ns = self.sum(&|time, _| time.busy_ns);
-        let meeting_ns = self.rules.thresholds.streams_meet_pct / 100.0 * busy_ns as f64;
+        let meeting_ns = self.rules.thresholds.streams_meet_pct / 100.0 * self.busy_ns() as f64;
         let judge = Judge {
             rules: &self.rules,
             bar_pct: self.view.options.min_share_pct,
             is_pair: self.view.is_pair,
             streams_meet: self.swept.overlapped_ns as f64 > meeting_ns,
         };
-        judge.stage(self.swept.time(stage), &rows)
+        judge.stage(self.swept.busy_ns(stage), &rows)
     }
 
     fn row(&self, verdict: Verdict, section: &mut Section) {
         let (Some(row), Some(neighbours)) = (self.swept.rows.get(verdict.row), self.neighbours.get(verdict.row)) else {
             return;
         };
-        let (busy, wall) = (self.swept.time(row.stage).busy_ns, self.wall_ns(row.stage));
+        let (busy, unpaused) = (self.swept.busy_ns(row.stage), self.unpaused_ns(row.stage));
         let of_row = |time_ns: i64| Value::pct(Ns(time_ns), Ns(row.duration_ns));
         let name = self.swept.names.get(row.name);
         section.row([
@@ -120,10 +121,10 @@ impl Table<'_> {
             format!("P{}", verdict.priority).into(),
             verdict.verdict.into(),
             name.into(),
-            self.scope(row.stage, name).into(),
+            self.scope(verdict.row).into(),
             row.duration_ns.into(),
             Value::pct(Ns(row.duration_ns), Ns(busy)),
-            Value::pct(Ns(row.duration_ns), Ns(wall)),
+            Value::pct(Ns(row.duration_ns), Ns(unpaused)),
             of_row(row.exclusive_ns),
             of_row(row.hidden_ns()),
             of_row(row.hidden_by_compute_ns),
@@ -133,19 +134,20 @@ impl Table<'_> {
         ]);
     }
 
-    /// The place that launches most of a row, where one is known.
-    fn scope(&self, stage: Stage, name: &str) -> &str {
-        let row = self.kernels.iter().find(|row| row.stage == stage && row.name == name);
+    /// The place that launches most of a row of the sweep, where one is known.
+    fn scope(&self, row: usize) -> &str {
+        let row = self.swept.rows.get(row).and_then(|row| self.places.of(row.stage, row.first));
+        let row = row.and_then(|row| self.kernels.get(row));
         let site = row.and_then(|row| row.sites.first()).filter(|site| !site.display.is_empty());
         site.map_or("unmapped", |site| site.display.as_str())
     }
 
     fn idle_row(&self, stage: Stage, section: &mut Section) {
-        let (Some(idle), wall) = (self.idle.get(stage as usize), self.wall_ns(stage)) else { return };
-        if wall == 0 || (idle.idle_ns as f64) < self.rules.thresholds.idle_pct / 100.0 * wall as f64 {
+        let (Some(idle), unpaused) = (self.idle.get(stage as usize), self.unpaused_ns(stage)) else { return };
+        if unpaused == 0 || (idle.idle_ns as f64) < self.rules.thresholds.idle_pct / 100.0 * unpaused as f64 {
             return;
         }
-        let host_late = 2 * idle.of(Cause::HostWait) >= idle.idle_ns;
+        let host_late = idle.of(Cause::HostWait).saturating_mul(2) >= idle.idle_ns;
         let (priority, verdict, recommendation) =
             if host_late { ("P1", "launch-bound", "launch") } else { ("P2", "idle gaps", "wait") };
         section.row([
@@ -156,7 +158,7 @@ impl Table<'_> {
             Value::Null,
             idle.idle_ns.into(),
             Value::Null,
-            Value::pct(Ns(idle.idle_ns), Ns(wall)),
+            Value::pct(Ns(idle.idle_ns), Ns(unpaused)),
             Value::Null,
             Value::Null,
             Value::Null,
@@ -166,22 +168,28 @@ impl Table<'_> {
         ]);
     }
 
-    /// Busy time and the gaps that the stage's ops end, without pauses.
-    fn wall_ns(&self, stage: Stage) -> i64 {
-        self.swept.time(stage).busy_ns + self.idle.get(stage as usize).map_or(0, |idle| idle.idle_ns)
+    /// Busy time and the gaps that the stage's ops end: its wall time without pauses and without other stages.
+    fn unpaused_ns(&self, stage: Stage) -> i64 {
+        let idle = self.idle.get(stage as usize).map_or(0, |idle| idle.idle_ns);
+        self.swept.busy_ns(stage).saturating_add(idle)
     }
 
-    fn sum(&self, of: &dyn Fn(&StageTime, &Idle) -> i64) -> i64 {
-        self.swept.stages.iter().zip(&self.idle).map(|(time, idle)| of(time, idle)).sum()
+    /// Of all stages.
+    fn busy_ns(&self) -> i64 {
+        Stage::ALL.iter().fold(0, |sum, stage| sum.saturating_add(self.swept.busy_ns(*stage)))
+    }
+
+    fn sum(&self, of: fn(&Idle) -> i64) -> i64 {
+        self.idle.iter().fold(0, |sum, idle| sum.saturating_add(of(idle)))
     }
 
     fn figures(&self, section: &mut Section, serial: usize, below_bar: usize) {
-        section.figure("busy_ns", self.sum(&|time, _| time.busy_ns));
-        section.figure("idle_ns", self.sum(&|_, idle| idle.idle_ns));
-        section.figure("pauses_ns", self.sum(&|_, idle| idle.pauses_ns));
+        section.figure("busy_ns", self.busy_ns());
+        section.figure("idle_ns", self.sum(|idle| idle.idle_ns));
+        section.figure("pauses_ns", self.sum(|idle| idle.pauses_ns));
         section.figure("streams", self.swept.streams);
         section.figure("overlapped_ns", self.swept.overlapped_ns);
-        section.figure("same_stream_overlap_ns", self.sum(&|time, _| time.same_stream_ns));
+        section.figure("same_stream_overlap_ns", self.swept.same_stream);
         section.figure("serial_rows", serial);
         section.figure("rows_below_bar", below_bar);
     }

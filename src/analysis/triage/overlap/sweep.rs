@@ -5,7 +5,7 @@
 //! same time (a programmatic dependent launch starts before the kernel ahead of it has ended): neither hides the other.
 
 use super::rules::{Class, Rules};
-use crate::analysis::overlap::gain;
+use crate::analysis::triage::times::Times;
 use crate::analysis::triage::{Stage, View};
 use crate::ordering::ByKey;
 use crate::trace::{NameId, Names, Ns, ProcessId};
@@ -18,6 +18,8 @@ pub(super) struct Row {
     pub(super) stage: Stage,
     /// In [`Swept::names`].
     pub(super) name: NameId,
+    /// In the names of the trace: that of its first op.
+    pub(super) first: NameId,
     pub(super) class: Class,
     /// True where its ops are copies or sets, which need no cores of the GPU.
     pub(super) moves_memory: bool,
@@ -75,15 +77,6 @@ struct Lane {
     alone_computing_ns: i64,
 }
 
-/// How the time of one stage was spent, over all devices.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct StageTime {
-    /// Time with at least one of its ops, per device.
-    pub(super) busy_ns: i64,
-    /// Time by which its kernels began before those ahead of them on their stream had ended.
-    pub(super) same_stream_ns: i64,
-}
-
 /// What the sweep found.
 #[derive(Debug)]
 pub(super) struct Swept {
@@ -91,8 +84,10 @@ pub(super) struct Swept {
     pub(super) rows: Vec<Row>,
     /// Canonical names.
     pub(super) names: Names,
-    /// By [`Stage::ALL`].
-    pub(super) stages: [StageTime; Stage::ALL.len()],
+    /// How long the stages take.
+    pub(super) times: Times,
+    /// Time by which kernels began before those ahead of them on their stream had ended.
+    pub(super) same_stream: Ns,
     /// The most streams of one device.
     pub(super) streams: usize,
     /// Time in which two streams or more of one device work.
@@ -100,33 +95,29 @@ pub(super) struct Swept {
 }
 
 impl Swept {
-    pub(super) fn time(&self, stage: Stage) -> StageTime {
-        self.stages.get(stage as usize).copied().unwrap_or_default()
+    /// Time with at least one op of the stage, per device.
+    pub(super) fn busy_ns(&self, stage: Stage) -> i64 {
+        self.times.of(stage).busy.0
     }
 }
 
 /// Sweeps all ops of the view.
 pub(super) fn sweep(view: &View, rules: &Rules) -> Swept {
     let mut table = Table::default();
-    let mut stages = [StageTime::default(); Stage::ALL.len()];
-    let mut reach = vec![None; view.trace.devices.len() * Stage::ALL.len()];
+    let mut same_stream = Ns::ZERO;
     for (at, stage, op) in view.ops() {
         let Some(row) = table.row(view, rules, stage, op.name, op.kind != crate::trace::OpKind::Kernel) else {
             continue;
         };
         let lane = table.lane(op.device.0, op.process, op.stream);
         let piece = Piece { at, start: op.start, end: op.end(), free: op.start, row, lane };
-        let late = table.add(piece);
-        let reach = reach.get_mut(op.device.0 as usize * Stage::ALL.len() + stage as usize);
-        if let (Some(time), Some(reach)) = (stages.get_mut(stage as usize), reach) {
-            time.busy_ns += gain(reach, op.start, op.end()).0;
-            time.same_stream_ns += late.0;
-        }
+        same_stream += table.add(piece);
     }
     table.count_beside_main(view.trace.devices.len());
     let overlapped_ns = Passing::sweep(&mut table, view.trace.devices.len());
     let streams = table.most_streams(view.trace.devices.len());
-    Swept { pieces: table.pieces, rows: table.rows, names: table.names, stages, streams, overlapped_ns }
+    let (times, Table { pieces, rows, names, .. }) = (view.times().clone(), table);
+    Swept { pieces, rows, names, times, same_stream, streams, overlapped_ns }
 }
 
 /// Rows and streams while they are numbered.
@@ -143,12 +134,6 @@ struct Table {
     lane_of: ByKey<(u32, ProcessId, i64), usize>,
 }
 
-impl Default for ByKey<(u32, ProcessId, i64), usize> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Table {
     fn row(&mut self, view: &View, rules: &Rules, stage: Stage, name: NameId, moves_memory: bool) -> Option<usize> {
         self.canonical.resize(view.names.len(), None);
@@ -162,6 +147,7 @@ impl Table {
             rows.push(Row {
                 stage,
                 name: canonical,
+                first: name,
                 class: rules.class(&known.category),
                 moves_memory,
                 launches: 0,

@@ -101,7 +101,7 @@ fn an_op_is_hidden_while_another_stream_of_its_device_works() {
     assert_eq!(times(&swept, GEMM), (10, 8, 0));
     assert_eq!(times(&swept, NCCL), (5, 10, 8));
     assert_eq!(times(&swept, COPY), (0, 6, 4));
-    assert_eq!((swept.time(Stage::All).busy_ns, swept.overlapped_ns, swept.streams), (25_000, 10_000, 3));
+    assert_eq!((swept.busy_ns(Stage::All), swept.overlapped_ns, swept.streams), (25_000, 10_000, 3));
     let beside = |name: &str| {
         let row = swept.rows.iter().find(|row| swept.names.get(row.name) == canonical(name)).unwrap();
         let named = row.hidden_by.0.iter().map(|(name, time)| (swept.names.get(*name).to_owned(), time / 1_000));
@@ -115,7 +115,7 @@ fn an_op_is_hidden_while_another_stream_of_its_device_works() {
 fn devices_never_hide_each_other() {
     let swept = swept(&Small::new(&[(0, 7, NCCL, 0, 10), (1, 7, GEMM, 0, 10)]).0.finish());
     assert_eq!((times(&swept, NCCL), times(&swept, GEMM)), ((10, 0, 0), (10, 0, 0)));
-    assert_eq!(swept.time(Stage::All).busy_ns, 20_000);
+    assert_eq!(swept.busy_ns(Stage::All), 20_000);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn two_kernels_of_one_stream_that_run_at_once_hide_nothing_and_are_no_more_than_
     assert_eq!((times(&swept, GEMM), times(&swept, ADD), times(&swept, NCCL)), ((10, 0, 0), (14, 0, 0), (2, 0, 0)));
     let exposed: Vec<i64> = swept.rows.iter().map(|row| row.exposed_ns).collect();
     assert_eq!(exposed, [10_000, 10_000, 0]);
-    assert_eq!((swept.time(Stage::All).busy_ns, swept.time(Stage::All).same_stream_ns), (20_000, 6_000));
+    assert_eq!((swept.busy_ns(Stage::All), swept.same_stream), (20_000, Ns(6_000)));
     assert_eq!(swept.overlapped_ns, 0);
 }
 
@@ -231,7 +231,7 @@ fn a_copy_on_its_own_stream_has_headroom_and_an_idle_device_is_said_with_its_cau
     let idle = row(&section, IDLE).unwrap();
     assert_eq!(number(idle, "duration_ns"), 2_700_000.0);
     // Nine gaps of 300 us beside ten times 700 us of work.
-    assert!((number(idle, "wall_share_pct") - 100.0 * 2_700.0 / 9_700.0).abs() < 1e-9);
+    assert!((number(idle, "unpaused_share_pct") - 100.0 * 2_700.0 / 9_700.0).abs() < 1e-9);
 }
 
 #[test]
@@ -313,10 +313,10 @@ proptest! {
             let hidden_by: i64 = row.hidden_by.0.iter().map(|(_, time)| time).sum();
             prop_assert_eq!(hidden_by, row.hidden_ns());
         }
-        prop_assert_eq!(swept.time(Stage::All).busy_ns, 1_000 * busy);
+        prop_assert_eq!(swept.busy_ns(Stage::All), 1_000 * busy);
         prop_assert_eq!(swept.overlapped_ns, 1_000 * overlapped);
         let exposed: i64 = swept.rows.iter().map(|row| row.exposed_ns).sum();
-        prop_assert_eq!(exposed + swept.overlapped_ns, swept.time(Stage::All).busy_ns, "exposed time is no more than busy");
+        prop_assert_eq!(exposed + swept.overlapped_ns, swept.busy_ns(Stage::All), "exposed time is no more than busy");
     }
 
     #[test]
@@ -331,7 +331,7 @@ proptest! {
 fn a_hundred_thousand_streams_at_once_take_no_longer_than_sorting_them() {
     let ops: Vec<Op> = (0..100_000).map(|at| (0, at, ADD, at, 200_000 + at)).collect();
     let swept = swept(&Small::new(&ops).0.finish());
-    assert_eq!(swept.time(Stage::All).busy_ns, 299_999_000);
+    assert_eq!(swept.busy_ns(Stage::All), 299_999_000);
 }
 
 /// The golden trace of this name with the stages that its annotations tell: prefill before 50 ms, decode after.
@@ -375,7 +375,7 @@ fn the_sweep_of_the_golden_pair_is_that_of_the_original() {
     let swept = golden("triage_formal.trace.json", &[], |view| sweep::sweep(&view, &Rules::embedded())).unwrap();
     let us = |time_ns: i64| time_ns as f64 / 1e3;
     for (stage, key) in [(Stage::Prefill, "extend"), (Stage::Decode, "decode")] {
-        assert_eq!(us(swept.time(stage).busy_ns), expected[key]["overlap_stats"]["total_busy_us"].as_f64().unwrap());
+        assert_eq!(us(swept.busy_ns(stage)), expected[key]["overlap_stats"]["total_busy_us"].as_f64().unwrap());
         let aggregates = expected[key]["aggregates"].as_array().unwrap();
         assert_eq!(swept.rows.iter().filter(|row| row.stage == stage).count(), aggregates.len());
         for expected in aggregates {

@@ -49,16 +49,15 @@ impl Table<'_> {
         let thresholds = &self.rules.thresholds;
         let mut limits = vec![
             format!(
-                "share_pct is of the stage's busy time (the union of its ops, per device), wall_share_pct of that and \
-                 the gaps that its ops end; gaps of {} ms and more are pauses and count for neither.",
+                "share_pct is of the stage's busy time (the union of its ops, per device), unpaused_share_pct \
+                 of that and the gaps that its ops end; gaps of {} ms and more are pauses and count for neither.",
                 thresholds.pause_us / 1e3
             ),
             "An op is hidden while another stream of its device works; two kernels of one stream that run at the same \
              time hide nothing."
                 .to_owned(),
         ];
-        let busy = self.sum(&|time, _| time.busy_ns);
-        let same_stream = self.sum(&|time, _| time.same_stream_ns);
+        let (busy, same_stream) = (self.busy_ns(), self.swept.same_stream.0);
         if same_stream as f64 > thresholds.same_stream_overlap_pct / 100.0 * busy as f64 {
             limits.push(format!(
                 "Kernels began before those ahead of them on their stream had ended, by {} of the busy time \
@@ -66,7 +65,7 @@ impl Table<'_> {
                 percent(same_stream as f64, busy as f64)
             ));
         }
-        let pauses = self.sum(&|_, idle| idle.pauses_ns);
+        let pauses = self.sum(|idle| idle.pauses_ns);
         if pauses > 0 {
             limits.push(format!("The devices paused for {:.0} ms in all.", pauses as f64 / 1e6));
         }

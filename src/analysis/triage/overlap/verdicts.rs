@@ -8,8 +8,10 @@
 
 use super::dependency::{Neighbours, Risk};
 use super::rules::{Class, Rules};
-use super::sweep::{Row, StageTime};
+use super::sweep::Row;
+use crate::analysis::triage::times::percent;
 use crate::ordering::InOrder;
+use crate::trace::Ns;
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,14 +56,14 @@ impl Verdicts {
 }
 
 impl Judge<'_> {
-    /// Judges the rows of one stage, given by their places.
-    pub(super) fn stage(&self, stage: StageTime, rows: &[(usize, &Row, &Neighbours)]) -> Verdicts {
+    /// Judges the rows of one stage of so much busy time, given by their places.
+    pub(super) fn stage(&self, busy_ns: i64, rows: &[(usize, &Row, &Neighbours)]) -> Verdicts {
         let mut verdicts = Verdicts::default();
         let (communication, others): (Vec<_>, Vec<_>) =
             rows.iter().copied().partition(|(_, row, _)| row.class == Class::Communication);
-        self.communication(stage, communication, &mut verdicts);
+        self.communication(busy_ns, communication, &mut verdicts);
         for (at, row, neighbours) in others {
-            self.other(stage, at, row, neighbours, &mut verdicts);
+            self.other(busy_ns, at, row, neighbours, &mut verdicts);
         }
         verdicts.said.order_by(|a, b| {
             a.priority.cmp(&b.priority).then_with(|| b.exposed_ns.cmp(&a.exposed_ns).then(a.row.cmp(&b.row)))
@@ -75,11 +77,11 @@ impl Judge<'_> {
 
     /// Every kernel that is exposed for longer than the bar; smaller ones, largest first, as long as those not yet said are
     /// together above it; and the largest of all even below the bar. Of the rest, what other streams hide.
-    fn communication(&self, stage: StageTime, mut rows: Vec<(usize, &Row, &Neighbours)>, verdicts: &mut Verdicts) {
+    fn communication(&self, busy_ns: i64, mut rows: Vec<(usize, &Row, &Neighbours)>, verdicts: &mut Verdicts) {
         rows.order_by(|a, b| b.1.exposed_ns.cmp(&a.1.exposed_ns).then(a.0.cmp(&b.0)));
         let mut left_ns: i64 = rows.iter().map(|(_, row, _)| row.exposed_ns).sum();
         for (place, (at, row, neighbours)) in rows.into_iter().enumerate() {
-            let reaches = |time_ns: i64, bar_pct: f64| share(time_ns, stage) >= bar_pct && time_ns > 0;
+            let reaches = |time_ns: i64, bar_pct: f64| share(time_ns, busy_ns) >= bar_pct && time_ns > 0;
             let largest = place == 0 && reaches(row.exposed_ns, self.rules.thresholds.largest_exposure_pct);
             let is_material = reaches(row.exposed_ns, self.bar_pct);
             let (priority, recommendation) = match self.risk(neighbours) {
@@ -98,10 +100,10 @@ impl Judge<'_> {
         }
     }
 
-    fn other(&self, stage: StageTime, at: usize, row: &Row, neighbours: &Neighbours, verdicts: &mut Verdicts) {
+    fn other(&self, busy_ns: i64, at: usize, row: &Row, neighbours: &Neighbours, verdicts: &mut Verdicts) {
         let thresholds = &self.rules.thresholds;
         let part = |time_ns: i64| time_ns as f64 / row.duration_ns.max(1) as f64;
-        let is_exposed = share(row.exposed_ns, stage) >= self.bar_pct;
+        let is_exposed = share(row.exposed_ns, busy_ns) >= self.bar_pct;
         // A copy that mostly hides and still holds the device up is worth more than a note that it hides.
         let has_headroom = part(row.exclusive_ns) >= thresholds.headroom_ratio || (row.moves_memory && is_exposed);
         // A copy beside a kernel is hidden by it, not the other way round.
@@ -123,7 +125,7 @@ impl Judge<'_> {
             } else {
                 verdicts.serial += 1;
             }
-        } else if share(row.duration_ns, stage) >= self.bar_pct {
+        } else if share(row.duration_ns, busy_ns) >= self.bar_pct {
             verdicts.say(at, row, 4, "low-roi-hidden", "skip");
         } else {
             verdicts.below_bar += 1;
@@ -131,7 +133,7 @@ impl Judge<'_> {
     }
 
     fn leaves_room(&self, row: &Row, risk: Risk) -> bool {
-        let is_beside_main = 2 * row.beside_main_ns >= row.duration_ns;
+        let is_beside_main = row.beside_main_ns.saturating_mul(2) >= row.duration_ns;
         match risk {
             Risk::Low if self.is_pair || is_beside_main || row.class.is_light() => true,
             Risk::Unclear if is_beside_main => true,
@@ -141,6 +143,6 @@ impl Judge<'_> {
 }
 
 /// Of the stage's busy time, a part of a hundred.
-pub(super) fn share(time_ns: i64, stage: StageTime) -> f64 {
-    if stage.busy_ns == 0 { 0.0 } else { 100.0 * time_ns as f64 / stage.busy_ns as f64 }
+fn share(time_ns: i64, busy_ns: i64) -> f64 {
+    percent(Ns(time_ns), Ns(busy_ns))
 }

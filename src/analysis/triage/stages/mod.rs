@@ -9,7 +9,7 @@ pub use step_info::{Form, StepInfo, Sums};
 pub use step_list::{Basis, Step, contradictions, steps};
 
 use crate::ordering::InOrder;
-use crate::trace::{Annotation, Code, GpuOp, NONE, Ns, Trace};
+use crate::trace::{Annotation, Code, DeviceId, GpuOp, NONE, Ns, ProcessId, Trace};
 use windows::Windows;
 
 /// A stage of serving.
@@ -109,11 +109,12 @@ struct Clock<'a> {
     trace: &'a Trace,
     code: &'a Code,
     infos: Vec<Option<StepInfo>>,
-    /// Annotations that name a stage and have an external id, by id.
+    /// Annotations that name a stage and have an external id, by process and id.
     by_id: Vec<Annotation>,
-    /// Of each device; of all devices where it has none of its own.
+    /// Of each device; of all devices of its process where it has none of its own.
     device: Vec<Windows>,
-    host: Windows,
+    /// Of each process.
+    host: Vec<Windows>,
 }
 
 impl<'a> Clock<'a> {
@@ -125,15 +126,15 @@ impl<'a> Clock<'a> {
             let wanted = marks.iter().filter(|mark| wanted(mark));
             Windows::new(wanted.filter_map(|mark| Some((mark.start, mark.end(), stage(mark)? as u32))).collect())
         };
-        let any_device = windows(&|mark| mark.device.is_some());
-        let of_device = |device: usize| {
-            let own = windows(&|mark| mark.device.is_some_and(|of| of.0 as usize == device));
-            if own.is_empty() { any_device.clone() } else { own }
+        let of_device = |(device, owner): (DeviceId, Option<ProcessId>)| {
+            let own = windows(&|mark| mark.device == Some(device));
+            if own.is_empty() { windows(&|mark| mark.device.is_some() && Some(mark.process) == owner) } else { own }
         };
-        let device = (0..trace.devices.len()).map(of_device).collect();
-        let host = windows(&|mark| mark.device.is_none());
+        let device = (0..).map(DeviceId).zip(owners(trace)).map(of_device).collect();
+        let of_process = |process| windows(&|mark| mark.device.is_none() && mark.process == process);
+        let host = (0..).map(ProcessId).take(trace.processes.len()).map(of_process).collect();
         let mut by_id: Vec<Annotation> = marks.iter().copied().filter(|mark| mark.id != NONE).collect();
-        by_id.order_by_key(|mark| mark.id);
+        by_id.order_by_key(|mark| (mark.process, mark.id));
         Self { trace, code, infos, by_id, device, host }
     }
 
@@ -146,7 +147,8 @@ impl<'a> Clock<'a> {
             return stage;
         }
         let device = self.device.get(op.device.0 as usize).and_then(|windows| windows.nearest(op.start));
-        let host = self.host.nearest(launched.unwrap_or(op.start));
+        let host = self.host.get(op.process.0 as usize);
+        let host = host.and_then(|windows| windows.nearest(launched.unwrap_or(op.start)));
         let best = match (device, host) {
             (Some(device), Some(host)) => Some(if host.0 < device.0 { host } else { device }),
             (device, host) => device.or(host),
@@ -155,16 +157,17 @@ impl<'a> Clock<'a> {
         near.and_then(|(_, stage)| Stage::ALL.get(stage as usize).copied()).unwrap_or(Stage::All)
     }
 
-    /// Ids of several processes in one file collide: an annotation counts where the op can be its.
+    /// Ids are told anew while a profiler runs: an annotation counts where the op can be its.
     fn stage_by_id(&self, at: usize, op: GpuOp, launched: Option<Ns>) -> Option<Stage> {
         /// An id that more annotations have tells nothing: some profilers write the same for all.
         const TELLING: usize = 64;
-        let id = *self.code.op_ids.get(at).filter(|id| **id != NONE)?;
-        let first = self.by_id.partition_point(|mark| mark.id < id);
-        if self.by_id.get(first + TELLING).is_some_and(|mark| mark.id == id) {
+        let id = (op.process, *self.code.op_ids.get(at).filter(|id| **id != NONE)?);
+        let id_of = |mark: &Annotation| (mark.process, mark.id);
+        let first = self.by_id.partition_point(|mark| id_of(mark) < id);
+        if self.by_id.get(first + TELLING).is_some_and(|mark| id_of(mark) == id) {
             return None;
         }
-        let marks = self.by_id.iter().skip(first).take_while(|mark| mark.id == id);
+        let marks = self.by_id.iter().skip(first).take_while(|mark| id_of(mark) == id);
         let holds = |mark: &&Annotation| match mark.device {
             Some(device) => device == op.device,
             None => launched.is_none_or(|launched| mark.start <= launched && launched <= mark.end()),
@@ -172,6 +175,17 @@ impl<'a> Clock<'a> {
         let best = marks.filter(holds).max_by_key(|mark| (mark.device.is_some(), mark.duration))?;
         stage_of(&self.infos, best)
     }
+}
+
+/// Whose work each device does.
+fn owners(trace: &Trace) -> Vec<Option<ProcessId>> {
+    let mut owners = vec![None; trace.devices.len()];
+    for op in trace.gpu_ops.iter() {
+        if let Some(owner) = owners.get_mut(op.device.0 as usize) {
+            *owner = Some(op.process);
+        }
+    }
+    owners
 }
 
 /// The stage that an annotation names.

@@ -4,7 +4,7 @@
 use super::windows::Windows;
 use super::{Form, Stage, StepInfo, infos};
 use crate::ordering::InOrder;
-use crate::trace::{Annotation, Code, DeviceId, NONE, NameId, Ns, Trace};
+use crate::trace::{Annotation, Code, DeviceId, NONE, NameId, Ns, ProcessId, Trace};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -45,6 +45,7 @@ struct Mark {
     start: Ns,
     end: Ns,
     device: Option<DeviceId>,
+    process: ProcessId,
     /// The place of the innermost mark that holds this one.
     parent: Option<usize>,
     /// Marks directly inside.
@@ -73,8 +74,8 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
 fn marks(code: &Code, infos: &[Option<StepInfo>]) -> (Vec<Mark>, Vec<Mark>) {
     let mark = |annotation: &Annotation| {
         let info = (*infos.get(annotation.name.0 as usize)?)?;
-        let &Annotation { start, name, id, device, .. } = annotation;
-        Some(Mark { info, name, id, start, end: annotation.end(), device, parent: None, children: 0 })
+        let &Annotation { start, name, id, device, process, .. } = annotation;
+        Some(Mark { info, name, id, start, end: annotation.end(), device, process, parent: None, children: 0 })
     };
     let (mut device, host): (Vec<Mark>, Vec<Mark>) =
         code.annotations.iter().filter_map(mark).partition(|mark| mark.device.is_some());
@@ -87,18 +88,18 @@ fn marks(code: &Code, infos: &[Option<StepInfo>]) -> (Vec<Mark>, Vec<Mark>) {
     (device, host)
 }
 
-/// Marks of all lanes (each device, the host) by lane and start, each with its parent.
+/// Marks of all lanes (each device, the host of each process) by lane and start, each with its parent.
 ///
 /// One sweep a lane keeps a stack; its ends decrease towards the top, because a newer mark that ends no earlier holds
 /// every later one that an older mark holds.
 fn nested(mut marks: Vec<Mark>) -> Vec<Mark> {
-    marks.order_by_key(|mark| (mark.device, mark.start, Reverse(mark.end), mark.id));
+    marks.order_by_key(|mark| (mark.lane(), mark.start, Reverse(mark.end), mark.id));
     let mut open: Vec<(usize, Ns)> = Vec::new();
     let mut lane = None;
     for at in 0..marks.len() {
-        let Some((device, end)) = marks.get(at).map(|mark| (mark.device, mark.end)) else { continue };
-        if lane != Some(device) {
-            (lane, open) = (Some(device), Vec::new());
+        let Some((own, end)) = marks.get(at).map(|mark| (mark.lane(), mark.end)) else { continue };
+        if lane != Some(own) {
+            (lane, open) = (Some(own), Vec::new());
         }
         while open.pop_if(|(_, open_end)| *open_end < end).is_some() {}
         let parent = open.last().map(|(parent, _)| *parent);
@@ -122,6 +123,11 @@ fn is_step(mark: &&Mark) -> bool {
 }
 
 impl Mark {
+    /// Where marks lie inside one another.
+    fn lane(&self) -> (Option<DeviceId>, ProcessId) {
+        (self.device, self.process)
+    }
+
     fn step(&self, all: &[Self], basis: Basis) -> Step {
         let (mut info, mut around) = (self.info, self.parent.and_then(|parent| all.get(parent)));
         while let Some(outer) = around
@@ -140,16 +146,14 @@ impl Mark {
 
 /// Steps that only the host's annotations tell: on each device from the first to the last op launched in them.
 fn launched(trace: &Trace, host: &[Mark], device: &[Mark], steps: &mut Vec<Step>) {
-    let mut twins: Vec<(NameId, u32)> = device.iter().map(|mark| (mark.name, mark.id)).collect();
-    twins.order_by_key(|twin| *twin);
-    let has = |twin: (NameId, u32)| twins.get(twins.partition_point(|known| *known < twin)) == Some(&twin);
-    let has_name =
-        |name: NameId| twins.get(twins.partition_point(|known| known.0 < name)).is_some_and(|twin| twin.0 == name);
-    let has_twin =
-        |mark: &&Mark| has((mark.name, mark.id)) || has((mark.name, NONE)) || mark.id == NONE && has_name(mark.name);
-    let alone: Vec<&Mark> = host.iter().filter(is_step).filter(|mark| !has_twin(mark)).collect();
-    let windows = alone.iter().zip(0..).map(|(mark, label)| (mark.start, mark.end, label)).collect();
-    let reach = reach_of_launches(trace, &Windows::new(windows));
+    let twins = Twins::of(device);
+    let alone: Vec<&Mark> = host.iter().filter(is_step).filter(|mark| !twins.has(mark)).collect();
+    let windows = |process| {
+        let own = alone.iter().zip(0..).filter(|(mark, _)| mark.process == process);
+        Windows::new(own.map(|(mark, label)| (mark.start, mark.end, label)).collect())
+    };
+    let windows: Vec<Windows> = (0..).map(ProcessId).take(trace.processes.len()).map(windows).collect();
+    let reach = reach_of_launches(trace, &windows);
     for (mark, label) in alone.into_iter().zip(0..) {
         let mut devices = reach.range((label, DeviceId(0))..=(label, DeviceId(u32::MAX))).peekable();
         // A step inside another that launches nothing is none of its own.
@@ -162,15 +166,38 @@ fn launched(trace: &Trace, host: &[Mark], device: &[Mark], steps: &mut Vec<Step>
     }
 }
 
-/// By window and device the first start and the last end of the ops launched in it.
-fn reach_of_launches(trace: &Trace, windows: &Windows) -> BTreeMap<(u32, DeviceId), (Ns, Ns)> {
+/// The device's marks by process, name and id.
+struct Twins(Vec<(ProcessId, NameId, u32)>);
+
+impl Twins {
+    fn of(device: &[Mark]) -> Self {
+        let mut twins: Vec<_> = device.iter().map(|mark| (mark.process, mark.name, mark.id)).collect();
+        twins.order_by_key(|twin| *twin);
+        Self(twins)
+    }
+
+    /// Does a device have a mark of the host too? Without an id the name tells.
+    fn has(&self, mark: &Mark) -> bool {
+        let from = |id: u32| {
+            let wanted = (mark.process, mark.name, id);
+            self.0.get(self.0.partition_point(|twin| *twin < wanted))
+        };
+        let is = |id: u32| from(id) == Some(&(mark.process, mark.name, id));
+        let has_name = || from(0).is_some_and(|twin| (twin.0, twin.1) == (mark.process, mark.name));
+        is(mark.id) || is(NONE) || (mark.id == NONE && has_name())
+    }
+}
+
+/// By window and device the first start and the last end of the ops launched in it; `windows` are those of each process.
+fn reach_of_launches(trace: &Trace, windows: &[Windows]) -> BTreeMap<(u32, DeviceId), (Ns, Ns)> {
     let mut reach = BTreeMap::new();
-    if windows.is_empty() {
+    if windows.iter().all(Windows::is_empty) {
         return reach;
     }
     for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
         let call = launch.and_then(|call| trace.calls.get(call.0 as usize));
-        let Some(label) = call.and_then(|call| windows.at(call.start)) else { continue };
+        let own = windows.get(op.process.0 as usize);
+        let Some(label) = call.zip(own).and_then(|(call, own)| own.at(call.start)) else { continue };
         let (_, end) = reach.entry((label, op.device)).or_insert((op.start, op.end()));
         *end = (*end).max(op.end());
     }

@@ -61,9 +61,10 @@ impl Made {
     }
 
     fn annotation(&mut self, text: &str, start: i64, end: i64, id: u32, device: Option<DeviceId>) -> &mut Self {
+        let process = self.1;
         let code = self.0.code().unwrap();
-        let name = code.annotation_names.intern(text);
-        code.annotations.push(Annotation { start: Ns(start), duration: Ns(end - start), name, id, device });
+        let (name, start, duration) = (code.annotation_names.intern(text), Ns(start), Ns(end - start));
+        code.annotations.push(Annotation { start, duration, name, id, device, process });
         self
     }
 

@@ -2,6 +2,7 @@
 
 use super::serving::ModelShape;
 use super::stages::{Basis, Form, Stage, Step, Sums, steps};
+use super::times::{Busy, percent};
 use super::view::View;
 use crate::analysis::section::{Section, Value};
 use crate::trace::Ns;
@@ -33,7 +34,7 @@ pub fn section(view: &View) -> Section {
         return Section::missing(TITLE, &COLUMNS, why, recapture);
     }
     let shape = view.options.model_shape.or_else(|| view.server.model_shape());
-    let busy = Busy::new(view);
+    let busy = Busy::new(view, |_| true);
     let mut section = Section::new(TITLE, "step annotations, the device's before the host's", &COLUMNS);
     for stage in Stage::ALL {
         let steps: Vec<&Step> = kept.iter().filter(|step| row_of(view, step) == stage).collect();
@@ -81,7 +82,7 @@ fn row(view: &View, stage: Stage, steps: &[&Step], shape: Option<ModelShape>, bu
         median.into(),
         p90.into(),
         spread.into(),
-        busy.share_pct(steps).into(),
+        busy_pct(busy, steps).into(),
         gflop.into(),
         tflops.into(),
         example.into(),
@@ -185,46 +186,15 @@ fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
     limits
 }
 
-/// When each device works.
-struct Busy {
-    /// By device: start and end of times with work, by start, none touching the next, and the work before each.
-    windows: Vec<Vec<(Ns, Ns, Ns)>>,
-}
-
-impl Busy {
-    fn new(view: &View) -> Self {
-        let mut windows: Vec<Vec<(Ns, Ns, Ns)>> = vec![Vec::new(); view.trace.devices.len()];
-        for (_, _, op) in view.ops() {
-            let Some(windows) = windows.get_mut(op.device.0 as usize) else { continue };
-            match windows.last_mut() {
-                Some(last) if op.start <= last.1 => last.1 = last.1.max(op.end()),
-                last => {
-                    let before = last.map_or(Ns::ZERO, |&mut (start, end, before)| before + (end - start));
-                    windows.push((op.start, op.end(), before));
-                }
-            }
-        }
-        Self { windows }
+/// Of the time of the steps the part in which their device works; `None` where no step knows its device.
+fn busy_pct(busy: &Busy, steps: &[&Step]) -> Option<f64> {
+    let (mut worked, mut time) = (Ns::ZERO, Ns::ZERO);
+    for step in steps {
+        let Some(device) = step.device else { continue };
+        worked += busy.between(device, step.start, step.end);
+        time += length(step);
     }
-
-    /// Work on this device until then.
-    fn until(&self, device: usize, time: Ns) -> Ns {
-        let Some(windows) = self.windows.get(device) else { return Ns::ZERO };
-        let next = windows.partition_point(|window| window.0 < time);
-        let last = next.checked_sub(1).and_then(|at| windows.get(at));
-        last.map_or(Ns::ZERO, |&(start, end, before)| before + (end.min(time) - start))
-    }
-
-    /// Of the time of the steps the part in which their device works; `None` where no step knows its device.
-    fn share_pct(&self, steps: &[&Step]) -> Option<f64> {
-        let (mut busy, mut time) = (Ns::ZERO, Ns::ZERO);
-        for step in steps {
-            let Some(device) = step.device.map(|device| device.0 as usize) else { continue };
-            busy += self.until(device, step.end) - self.until(device, step.start);
-            time += length(step);
-        }
-        (time > Ns::ZERO).then(|| 100.0 * busy.0 as f64 / time.0 as f64)
-    }
+    (time > Ns::ZERO).then(|| percent(worked, time))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::kernels::KernelRow;
 use super::serving::{Framework, Role, tensor_parallel};
 use super::sites::Found;
 use super::stages::{Stage, contradictions, steps};
+use super::times::{Times, percent};
 use super::view::View;
 use crate::analysis::section::Section;
 use crate::ordering::{ByKey, InOrder};
@@ -19,25 +20,26 @@ pub const COLUMNS: [&str; 6] = ["stage", "duration_ns", "busy_ns", "wall_ns", "l
 pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     let mut section = Section::new("Triage", "all of the tables below", &COLUMNS);
     figures(view, &mut section);
-    let times = times(view);
-    for (stage, time) in &times.stages {
+    let times = view.times();
+    for stage in times.stages() {
+        let time = times.of(stage);
         section.row([
             stage.label().into(),
             time.duration.into(),
             time.busy.into(),
             time.wall.into(),
             time.launches.into(),
-            dominated_by(*stage, time.duration, rows).into(),
+            dominated_by(stage, time.duration, rows).into(),
         ]);
     }
     section.limits = [
-        workers_mixed(view, &times),
+        workers_mixed(view, times),
         merged_ranks(view),
-        uneven_devices(view, &times),
+        uneven_devices(view, times),
         contradicted(view),
         estimated_parallelism(view),
         replayed(view),
-        interleaved(&times),
+        interleaved(times),
     ]
     .into_iter()
     .flatten()
@@ -70,88 +72,28 @@ fn figures(view: &View, section: &mut Section) {
     );
 }
 
-/// The time of a stage; of several devices the sum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Time {
-    /// Sum of durations.
-    duration: Ns,
-    /// With at least one op of the stage.
-    busy: Ns,
-    /// From the first start to the last end.
-    wall: Ns,
-    launches: u64,
-}
-
-#[derive(Debug, Default)]
-struct Times {
-    /// In the order of tables.
-    stages: Vec<(Stage, Time)>,
-    /// Of each device with ops, by device and stage: sum of durations.
-    devices: Vec<((DeviceId, Stage), Ns)>,
-}
-
-impl Times {
-    fn of_device(&self, device: DeviceId, stage: impl Fn(Stage) -> bool) -> Ns {
-        let of_device = self.devices.iter().filter(|((of, in_stage), _)| *of == device && stage(*in_stage));
-        of_device.fold(Ns::ZERO, |sum, (_, time)| sum + *time)
-    }
-
-    fn devices(&self) -> Vec<DeviceId> {
-        let mut devices: Vec<DeviceId> = self.devices.iter().map(|((device, _), _)| *device).collect();
-        devices.dedup();
-        devices
-    }
-}
-
-/// The first start of a stage's ops on a device and how far they reach.
-type Reach = Option<(Ns, Ns)>;
-
-fn times(view: &View) -> Times {
-    let mut stages = [Time::default(); Stage::ALL.len()];
-    let mut devices = ByKey::new();
-    let mut reaches: Vec<[Reach; Stage::ALL.len()]> = vec![[None; Stage::ALL.len()]; view.trace.devices.len()];
-    for (_, stage, op) in view.ops() {
-        let reach = reaches.get_mut(op.device.0 as usize).and_then(|reaches| reaches.get_mut(stage as usize));
-        let (Some(reach), Some(time)) = (reach, stages.get_mut(stage as usize)) else { continue };
-        time.duration += op.duration;
-        time.launches += 1;
-        devices.change((op.device, stage), Ns::ZERO, |sum| *sum += op.duration);
-        let (first, last) = reach.unwrap_or((op.start, op.start));
-        time.busy += op.end().since(last.max(op.start)).max(Ns::ZERO);
-        *reach = Some((first, last.max(op.end())));
-    }
-    for reaches in reaches {
-        for (time, (first, last)) in stages.iter_mut().zip(reaches).filter_map(|(time, reach)| Some((time, reach?))) {
-            time.wall += last.since(first);
-        }
-    }
-    let stages = Stage::ALL.into_iter().zip(stages).filter(|(_, time)| time.launches > 0).collect();
-    Times { stages, devices: devices.0 }
-}
-
 /// `gemm 54.2 %, most of it in nvjet_tst_64x8 (23.1 %)`.
 fn dominated_by(stage: Stage, duration: Ns, rows: &[KernelRow]) -> Option<String> {
     let rows: Vec<&KernelRow> = rows.iter().filter(|row| row.stage == stage).collect();
     let mut categories = ByKey::new();
-    rows.iter().for_each(|row| categories.change(row.category.as_str(), 0_i64, |sum| *sum += row.duration_ns));
+    rows.iter().for_each(|row| {
+        categories.change(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.duration_ns))
+    });
     let (category, of_category) = categories.0.into_iter().max_by_key(|&(name, sum)| (sum, Reverse(name)))?;
     let of_it = rows.iter().filter(|row| row.category == category);
     let top = of_it.max_by_key(|row| (row.duration_ns, Reverse(row.name.as_str())))?;
-    let share = |part: i64| if duration == Ns::ZERO { 0.0 } else { 100.0 * part as f64 / duration.0 as f64 };
-    let (of_category, of_top) = (share(of_category), share(top.duration_ns));
+    let (of_category, of_top) = (percent(Ns(of_category), duration), percent(Ns(top.duration_ns), duration));
     Some(format!("{category} {of_category:.1} %, most of it in {} ({of_top:.1} %)", top.name))
 }
 
 /// A prefill and a decode worker of one deployment do different work: their times do not add up to anything.
 fn workers_mixed(view: &View, times: &Times) -> Option<String> {
     const APART: &str = "Profile prefill and decode workers apart, and triage each by itself.";
-    let of =
-        |stage: Stage| times.stages.iter().find(|(of, _)| *of == stage).map_or(Ns::ZERO, |(_, time)| time.duration);
     if let Some(role) = view.server.role() {
         let other = if role == Role::Prefill { Stage::Decode } else { Stage::Prefill };
-        let (foreign, all) = (of(other), times.stages.iter().fold(Ns::ZERO, |sum, (_, time)| sum + time.duration));
+        let foreign = times.of(other).duration;
         return (foreign > Ns::ZERO).then(|| {
-            let (role, other, share) = (role.label(), other.label(), 100.0 * foreign.0 as f64 / all.0 as f64);
+            let (role, other, share) = (role.label(), other.label(), percent(foreign, times.duration()));
             format!("The arguments are those of a {role}, but {share:.1} % of the GPU time is {other}. {APART}")
         });
     }
@@ -233,7 +175,7 @@ fn replayed(view: &View) -> Option<String> {
 
 /// Stages take turns: the wall time of one holds work of the others.
 fn interleaved(times: &Times) -> Option<String> {
-    (times.stages.len() > 1).then(|| {
+    (times.stages().len() > 1).then(|| {
         "The wall time of a stage is from the first start to the last end of its ops on each device: work of other stages \
          in between is in it."
             .to_owned()
