@@ -386,6 +386,12 @@ fn a_bundle_puts_texts_of_a_folder_and_named_ones_into_one_document() {
     assert_eq!(named, "");
     let written = std::fs::read_to_string(folder.join("out.md")).unwrap();
     assert!(written.contains("Model id: mine\n") && written.starts_with("# All\n"), "{written}");
+    let into_root = || {
+        bundle(&["--output", "root/analysis_all.md"]);
+        std::fs::read_to_string(folder.join("root/analysis_all.md")).unwrap()
+    };
+    let first = into_root();
+    assert_eq!((into_root(), first), (document.clone(), document), "the document is no part of itself");
 }
 
 #[test]

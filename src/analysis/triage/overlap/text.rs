@@ -1,5 +1,6 @@
 //! The words of the overlap table: what each row rests on, and what the table does not say.
 
+use super::super::definitions::{HIDDEN, ONE_TRACE, OVERLAP_SHARES};
 use super::dependency::Neighbours;
 use super::idle::Idle;
 use super::rules::Class;
@@ -47,16 +48,7 @@ impl Table<'_> {
 
     pub(super) fn limits(&self) -> Vec<String> {
         let thresholds = &self.rules.thresholds;
-        let mut limits = vec![
-            format!(
-                "share_pct is of the stage's busy time (the union of its ops, per device), wall_share_pct of that and \
-                 the gaps that its ops end; gaps of {} ms and more are pauses and count for neither.",
-                thresholds.pause_us / 1e3
-            ),
-            "An op is hidden while another stream of its device works; two kernels of one stream that run at the same \
-             time hide nothing."
-                .to_owned(),
-        ];
+        let mut limits = vec![OVERLAP_SHARES.to_owned(), HIDDEN.to_owned()];
         let busy = self.sum(&|time, _| time.busy_ns);
         let same_stream = self.sum(&|time, _| time.same_stream_ns);
         if same_stream as f64 > thresholds.same_stream_overlap_pct / 100.0 * busy as f64 {
@@ -68,7 +60,11 @@ impl Table<'_> {
         }
         let pauses = self.sum(&|_, idle| idle.pauses_ns);
         if pauses > 0 {
-            limits.push(format!("The devices paused for {:.0} ms in all.", pauses as f64 / 1e6));
+            limits.push(format!(
+                "The devices paused for {:.0} ms in all: gaps of {} ms and more are not waiting for a launch.",
+                pauses as f64 / 1e6,
+                thresholds.pause_us / 1e3
+            ));
         }
         if self.swept.rows.iter().any(|row| row.class == Class::Communication) {
             limits.push(
@@ -80,17 +76,13 @@ impl Table<'_> {
         if self.view.is_pair {
             return limits;
         }
-        limits.push(
-            "One trace alone: a kernel on the busiest stream is said to have headroom only where its neighbours leave \
-             room; dependencies across streams are not in the trace."
-                .to_owned(),
-        );
+        limits.push(ONE_TRACE.to_owned());
         if self.replays_graphs() {
-            limits.push(format!(
-                "Graph replays hide which code launched their kernels. A mapping trace of the same work, captured with \
-                 {}, would settle the dependency risk and name the places.",
-                self.rules.without_graphs(self.view.framework)
-            ));
+            limits.push(
+                "Graph replays hide which code launched their kernels; a mapping trace of the same work would settle the \
+                 dependency risk and name the places."
+                    .to_owned(),
+            );
         }
         limits
     }
