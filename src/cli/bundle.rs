@@ -93,6 +93,10 @@ fn below(root: &Path, output: Option<&Path>) -> Result<Vec<Analysis>> {
 fn read(path: &Path, label: Option<&str>) -> Result<Analysis> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let text = String::from_utf8_lossy(&std::fs::read(path).map_err(failed)?).into_owned();
+    if text.trim_start().starts_with('{') {
+        let why = "JSON, not a text: give what `gpuprism triage` prints as text or with `--format markdown`";
+        return Err(Error::refused(path.display().to_string(), why));
+    }
     // `.` has no name of its own.
     let folder = path.canonicalize().ok().and_then(|path| path.parent().map(files::label));
     let label = label.map(str::to_owned).or(folder).unwrap_or_default();

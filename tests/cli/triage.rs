@@ -401,4 +401,6 @@ fn a_bundle_of_nothing_is_refused() {
     assert_refused(&gpuprism(&folder, ["bundle", "--analysis-root", "."]), 1, &["no analysis*.txt"]);
     assert_refused(&gpuprism(&folder, ["bundle", "--analysis-root", "gone"]), 1, &["gone"]);
     assert_refused(&gpuprism(&folder, ["bundle", "--analysis-file", "x=gone.txt"]), 1, &["gone.txt"]);
+    std::fs::write(folder.join("analysis.json"), "{}").unwrap();
+    assert_refused(&gpuprism(&folder, ["bundle", "--analysis-file", "analysis.json"]), 1, &["--format markdown"]);
 }

@@ -2,17 +2,17 @@
 //! person reads them all they stand last, behind what is true of this trace alone.
 
 /// Of the kernel table.
-pub const KERNEL_SHARES: &str = "share_pct is of the sum of durations of the stage's GPU ops (what overlaps counts twice), \
-     busy_share_pct of the time in which at least one of them runs, wall_share_pct of the time from the first start to the \
-     last end; each summed over devices.";
+pub const KERNEL_SHARES: &str = "Share (share_pct) is of the sum of durations of the stage's GPU ops, where what overlaps counts \
+     twice; busy_share_pct is of the time in which at least one of them runs, wall_share_pct of the time from the first \
+     start to the last end, each summed over devices. Csv and json have all three.";
 /// Of the kernel table.
 pub const REPLAYED_PLACES: &str = "`graph replay` gives the place that replays the graph, not the kernel's own.";
 /// Of the kernel table.
 pub const BORROWED_PLACES: &str = "`borrowed` places are those of the kernel's launches in the mapping trace, dealt out in \
      order; their site shares are estimates.";
 /// Of the overlap table.
-pub const OVERLAP_SHARES: &str = "share_pct is of the stage's busy time (the union of its ops, per device), wall_share_pct of \
-     that and the gaps that its ops end, pauses left out.";
+pub const OVERLAP_SHARES: &str = "Share (share_pct) is of the stage's busy time (the union of its ops, per device), wall share \
+     (wall_share_pct) of that and the gaps that its ops end, pauses left out.";
 /// Of the overlap table.
 pub const HIDDEN: &str = "An op is hidden while another stream of its device works; two kernels of one stream that run at the \
      same time hide nothing.";

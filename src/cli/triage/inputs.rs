@@ -245,7 +245,8 @@ impl<'a> Batch<'a> {
         let trace = match self.open(place) {
             Err(error) if is_file => return Err(error),
             Err(error) => {
-                let (why, label) = (error.to_string(), self.source(place).map_or("", |source| source.label(place.entry)));
+                let (why, label) =
+                    (error.to_string(), self.source(place).map_or("", |source| source.label(place.entry)));
                 let why = why.strip_prefix(label).and_then(|why| why.strip_prefix(": ")).unwrap_or(&why).to_owned();
                 self.learn(place, Content::NoTrace, Some(why));
                 return Ok(());

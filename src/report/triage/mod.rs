@@ -211,7 +211,8 @@ impl View<'_> {
         let mut lines: Vec<String> = Vec::new();
         for shown in figures.iter().filter(|figure| REASONS.iter().all(|(_, reason)| *reason != figure.key)) {
             let line = words(shown);
-            let is_of_all = figures.iter().filter(|other| other.key == shown.key && words(other) == line).count() == runs;
+            let is_of_all =
+                figures.iter().filter(|other| other.key == shown.key && words(other) == line).count() == runs;
             let line = if is_of_all || shown.run.is_empty() { line } else { format!("{}: {line}", shown.run) };
             if !lines.contains(&line) {
                 lines.push(line);
@@ -245,9 +246,7 @@ const REASONS: [(&str, &str); 2] = [("tp_size", "tp_size_from"), ("similarity_le
 
 fn with_reason(shown: &Figure, figures: &[Figure]) -> String {
     let text = figure(&shown.cell).text;
-    let of_it = |other: &&Figure| {
-        other.run == shown.run && REASONS.contains(&(shown.key.as_str(), other.key.as_str()))
-    };
+    let of_it = |other: &&Figure| other.run == shown.run && REASONS.contains(&(shown.key.as_str(), other.key.as_str()));
     match figures.iter().find(of_it) {
         Some(reason) => format!("{text} ({})", figure(&reason.cell).text),
         None => text,

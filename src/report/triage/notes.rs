@@ -5,102 +5,100 @@ use super::super::words::notice_lines;
 use super::tables::THREE;
 use super::{Style, View};
 use crate::analysis::results::{Run, Severity};
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::Value;
 use crate::analysis::triage::definitions::is_definition;
 
 /// Tables of our own, the summary's warnings first.
 const OWN: [&str; 3] = ["triage_summary", "triage_steps", "triage_catalog"];
 
-/// Sentences, each once.
+/// Sentences, each once, with the runs that say it.
 #[derive(Default)]
-struct Lines(Vec<String>);
+struct Lines(Vec<(String, Vec<String>)>);
 
 impl Lines {
-    fn say(&mut self, line: String) {
-        if !self.0.contains(&line) {
-            self.0.push(line);
+    fn say(&mut self, run: &str, line: String) {
+        match self.0.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, runs)) if runs.iter().any(|known| known == run) => {}
+            Some((_, runs)) => runs.push(run.to_owned()),
+            None => self.0.push((line, vec![run.to_owned()])),
         }
     }
 
-    fn under(&self, style: Style, heading: &str) -> String {
+    /// A sentence that not all of so many runs say names those that do.
+    fn under(&self, style: Style, heading: &str, runs: usize) -> String {
         if self.0.is_empty() {
             return String::new();
         }
-        let items = self.0.iter().map(|line| style.item(line.trim_end()));
-        style.heading(heading) + &items.collect::<String>()
+        let item = |(line, of): &(String, Vec<String>)| {
+            let line = line.trim_end();
+            if of.len() < runs { style.item(&format!("{}: {line}", of.join(", "))) } else { style.item(line) }
+        };
+        style.heading(heading) + &self.0.iter().map(item).collect::<String>()
     }
 }
 
 impl View<'_> {
     pub(super) fn notes(&self) -> String {
         let (mut notes, mut definitions) = (Lines::default(), Lines::default());
-        self.notices(&mut notes, |severity| severity != Severity::Info);
-        for (of, section) in self.sections_in_order() {
-            for limit in &section.limits {
-                match is_definition(limit) {
-                    false => notes.say(format!("{of}{limit}")),
-                    // Nothing is defined of a table without rows.
-                    true if !section.rows.is_empty() => definitions.say(format!("{of}{limit}")),
-                    true => {}
+        let labels = self.report.labels();
+        let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&self.report.runs).collect();
+        let notices = |notes: &mut Lines, is_wanted: fn(Severity) -> bool| {
+            for (label, run) in &runs {
+                let lines = run.notices.iter().zip(notice_lines(run));
+                lines.filter(|(notice, _)| is_wanted(notice.severity)).for_each(|(_, line)| notes.say(label, line));
+            }
+        };
+        notices(&mut notes, |severity| severity != Severity::Info);
+        for (of, name) in sections_in_order() {
+            for (label, section) in runs.iter().filter_map(|(label, run)| Some((label, run.sections.get(name)?))) {
+                let (same, own): (Vec<&String>, Vec<&String>) =
+                    section.limits.iter().partition(|limit| is_definition(limit));
+                own.into_iter().for_each(|limit| notes.say(label, format!("{of}{limit}")));
+                // Nothing is defined of a table without rows. What is, is so for all runs.
+                let defined = same.into_iter().filter(|_| !section.rows.is_empty());
+                defined.for_each(|limit| definitions.say("", format!("{of}{limit}")));
+                if let Some(missing) = section.missing.as_ref().filter(|_| !of.is_empty()) {
+                    notes.say(label, format!("{of}{} {}", missing.why, missing.recapture));
                 }
             }
         }
-        for layout in &THREE {
-            let missing = self.sections(layout.section).filter_map(|section| section.missing.as_ref());
-            missing.for_each(|missing| notes.say(format!("{}: {} {}", layout.title, missing.why, missing.recapture)));
-        }
-        let labels = self.report.labels();
-        for (run, label) in self.report.runs.iter().zip(&labels) {
-            let label = if labels.len() > 1 { format!("{label}: ") } else { String::new() };
-            hidden(run).into_iter().for_each(|line| notes.say(format!("{label}{line}")));
-        }
-        self.notices(&mut notes, |severity| severity == Severity::Info);
-        notes.under(self.style, "Notes") + &definitions.under(self.style, "Definitions")
-    }
-
-    fn notices(&self, notes: &mut Lines, is_wanted: fn(Severity) -> bool) {
-        for run in &self.report.runs {
-            let lines = run.notices.iter().zip(notice_lines(run));
-            lines.filter(|(notice, _)| is_wanted(notice.severity)).for_each(|(_, line)| notes.say(line));
-        }
-    }
-
-    /// Each section with the words that say whose it is.
-    fn sections_in_order(&self) -> impl Iterator<Item = (String, &Section)> {
-        let three = THREE.iter().map(|layout| (format!("{}: ", layout.title), layout.section));
-        let all = OWN.iter().map(|name| (String::new(), *name)).chain(three);
-        all.flat_map(|(of, name)| self.sections(name).map(move |section| (of.clone(), section)))
+        runs.iter().for_each(|(label, run)| hidden(run).into_iter().for_each(|line| notes.say(label, line)));
+        notices(&mut notes, |severity| severity == Severity::Info);
+        notes.under(self.style, "Notes", runs.len()) + &definitions.under(self.style, "Definitions", 0)
     }
 }
 
-/// Rows that there are and that are not shown.
+/// Each section, before it the words that say whose a sentence is. What our own tables miss stands at their place.
+fn sections_in_order() -> impl Iterator<Item = (String, &'static str)> {
+    let three = THREE.iter().map(|layout| (format!("{}: ", layout.title), layout.section));
+    OWN.iter().map(|name| (String::new(), *name)).chain(three)
+}
+
+/// Rows that there are and that are not shown, in a sentence or two.
 fn hidden(run: &Run) -> Vec<String> {
     let number = |section: &str, figure: &str| {
         let section = run.sections.get(section)?;
         section.summary.get(figure).and_then(Value::number).filter(|number| *number > 0.0)
     };
-    let mut lines = Vec::new();
+    let (mut below, mut lines) = (Vec::new(), Vec::new());
     if let Some(kernels) = number("triage_kernels", "hidden_rows") {
         let all = run.sections.get("triage_kernels").map_or(0, |section| section.rows_in_all);
         let share = number("triage_kernels", "hidden_share_pct").unwrap_or_default();
-        lines.push(format!(
-            "Kernel Table: {kernels} of {all} kernels are not shown, {share:.1} % of the GPU time; --min-share 0 shows \
-             them.",
-        ));
+        below.push(format!("{kernels} of {all} kernels ({share:.1} % of the GPU time)"));
+    }
+    for (section, figure, what) in
+        [("triage_overlap", "rows_below_bar", "overlap rows"), ("triage_fuse", "under_the_bar", "fuse patterns")]
+    {
+        below.extend(number(section, figure).map(|rows| format!("{rows} {what}")));
+    }
+    if !below.is_empty() {
+        lines.push(format!("Below the bar and not shown: {}; --min-share 0 shows them.", below.join(", ")));
     }
     if let Some(serial) = number("triage_overlap", "serial_rows") {
         lines.push(format!(
-            "Overlap Opportunity Table: {serial} kernels that run alone are not listed: what runs before and after \
+            "Not among the overlap opportunities: {serial} kernels that run alone, because what runs before and after \
              them on their stream speaks against moving them.",
         ));
-    }
-    for (title, section, figure) in [
-        ("Overlap Opportunity Table", "triage_overlap", "rows_below_bar"),
-        ("Fuse Opportunity Table", "triage_fuse", "under_the_bar"),
-    ] {
-        if let Some(rows) = number(section, figure) {
-            lines.push(format!("{title}: {rows} rows below the bar are not shown; --min-share 0 shows them."));
-        }
     }
     lines
 }

@@ -36,9 +36,7 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
     let title = "Known fusions and overlaps";
     let catalog =
         format!("the catalog of {} known families of fused kernels and overlaps", Catalog::embedded().families.len());
-    let mut section = Section::new(title, &catalog, &COLUMNS)
-        .limit(CATALOG_DATE)
-        .limit(CATALOG_REACH);
+    let mut section = Section::new(title, &catalog, &COLUMNS).limit(CATALOG_DATE).limit(CATALOG_REACH);
     if view.server.0.is_empty() {
         section = section.limit("Without server arguments the state of switches is not known.");
     }

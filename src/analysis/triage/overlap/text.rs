@@ -6,6 +6,7 @@ use super::idle::Idle;
 use super::rules::Class;
 use super::sweep::Row;
 use super::{Cause, Table};
+use crate::rules::names;
 use crate::rules::signals::CallKind;
 use crate::trace::Ns;
 
@@ -26,21 +27,23 @@ impl Table<'_> {
         if let Some(name) = row.mostly_beside() {
             parts.push(format!("hidden mostly beside {}", self.swept.names.get(name)));
         }
-        parts.push(if self.view.is_pair { "places in the code from the mapping trace" } else { ALONE }.to_owned());
         parts.join("; ")
     }
 
     pub(super) fn idle_basis(&self, idle: &Idle) -> String {
         let of_idle = |cause| percent(idle.of(cause) as f64, idle.idle_ns as f64);
         let mut basis = format!(
-            "{} gaps; {} of the time the host launched late, {} the launch was made in time, {} no launch is known",
+            "{} gaps; {} of the time the host launched late, {} the launch was made in time",
             idle.gaps,
             of_idle(Cause::HostWait),
             percent((idle.of(Cause::KernelWait) + idle.of(Cause::Other)) as f64, idle.idle_ns as f64),
-            of_idle(Cause::Unknown),
         );
+        if idle.of(Cause::Unknown) > 0 {
+            basis.push_str(&format!(", {} no launch is known", of_idle(Cause::Unknown)));
+        }
         if let Some((length, name)) = idle.longest {
-            let name = self.view.name(name).map_or("", |name| name.canonical.as_str());
+            let name =
+                self.view.name(name).map_or_else(String::new, |name| names::short(&names::demangle(&name.canonical)));
             basis.push_str(&format!("; the longest, {}, before {name}", microseconds(length)));
         }
         basis
@@ -61,7 +64,7 @@ impl Table<'_> {
         let pauses = self.sum(&|_, idle| idle.pauses_ns);
         if pauses > 0 {
             limits.push(format!(
-                "The devices paused for {:.0} ms in all: gaps of {} ms and more are not waiting for a launch.",
+                "The devices paused for {:.0} ms in all: gaps of {} ms and more count as wall time alone.",
                 pauses as f64 / 1e6,
                 thresholds.pause_us / 1e3
             ));
@@ -94,8 +97,6 @@ impl Table<'_> {
         calls.any(|call| replays(call.name))
     }
 }
-
-const ALONE: &str = "places in the code from this trace alone";
 
 fn percent(part: f64, whole: f64) -> String {
     format!("{:.0} %", if whole > 0.0 { 100.0 * part / whole } else { 0.0 })

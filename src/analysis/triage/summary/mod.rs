@@ -66,14 +66,13 @@ fn figures(view: &View, section: &mut Section) {
     });
     let devices = devices.collect::<Vec<_>>().join(", ");
     section.figure("devices", (!devices.is_empty()).then_some(devices));
-    section.figure(
-        "overlap_basis",
-        if view.is_pair {
-            "a pair: times and streams are this trace's, the code behind its kernels that of the mapping traces"
-        } else {
-            "one trace: times, streams and the code behind its kernels are its own"
-        },
-    );
+    let basis = if view.is_pair {
+        "a pair: times and streams are this trace's, the code behind its kernels that of the mapping traces"
+    } else {
+        "one trace: times, streams and the code behind its kernels are its own"
+    };
+    let has_work = view.ops().next().is_some();
+    section.figure("overlap_basis", has_work.then_some(basis));
 }
 
 /// The time of a stage; of several devices the sum.

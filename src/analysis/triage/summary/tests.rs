@@ -1,3 +1,4 @@
+use super::super::serving::Framework;
 use super::super::sites::Site;
 use super::super::stages::testing::{Made, arguments, with_view};
 use super::super::{Options, ServerArgs};
@@ -56,8 +57,16 @@ fn a_row_a_stage_says_its_times_and_what_dominates_them() {
         Record(COLUMNS.iter().map(|column| (*column).to_owned()).zip(cells).collect())
     };
     let want = [
-        row("extend/prefill", [120, 90, 90, 2], "GPU idle 86.2 % of the time; of its work gemm 50.0 %; largest kernel big (50.0 %)"),
-        row("decode", [200, 200, 700, 2], "gemm 55.0 %, attention 45.0 %; largest kernel attn (45.0 %); GPU idle 6.5 % of the time"),
+        row(
+            "extend/prefill",
+            [120, 90, 90, 2],
+            "GPU idle 86.2 % of the time; of its work gemm 50.0 %; largest kernel big (50.0 %)",
+        ),
+        row(
+            "decode",
+            [200, 200, 700, 2],
+            "gemm 55.0 %, attention 45.0 %; largest kernel attn (45.0 %); GPU idle 6.5 % of the time",
+        ),
     ];
     assert_eq!(section.rows, want);
     assert!(warns(&section, "work of other stages in between"));
@@ -145,7 +154,7 @@ fn ops_behind_graph_replays_are_counted_with_the_way_to_bring_them_to_light() {
         (Framework::Sglang, "--disable-cuda-graph --disable-piecewise-cuda-graph"),
         (Framework::Vllm, "--enforce-eager"),
         (Framework::TrtLlm, "cuda_graph_config: null"),
-        (Framework::Plain, "without CUDA graphs"),
+        (Framework::Plain, "CUDA graphs turned off"),
     ] {
         let replayed = with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| {
             (view.framework, view.sites.sites) = (framework, vec![site.clone()]);
@@ -158,6 +167,11 @@ fn ops_behind_graph_replays_are_counted_with_the_way_to_bring_them_to_light() {
             replayed.limits
         );
     }
+}
+
+#[test]
+fn without_work_nothing_is_said_of_what_overlap_rests_on() {
+    assert_eq!(figure(&summary(&Made::new().finish()), "overlap_basis"), &Value::Null);
 }
 
 #[test]
