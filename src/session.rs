@@ -252,7 +252,12 @@ pub fn check_run_log(log: &RuleFile) -> Result<()> {
 /// What is no JSON object.
 pub fn server_args(file: &RuleFile) -> Result<ServerArgs> {
     let arguments = serde_json::from_str(&file.text);
-    arguments.map(ServerArgs).map_err(|error| Error::refused(&file.file, format!("no arguments of a server: {error}")))
+    arguments.map(ServerArgs).map_err(|error| {
+        Error::refused(
+            &file.file,
+            format!("no arguments of a server, which are a JSON object as in SGLang's server_args.json: {error}"),
+        )
+    })
 }
 
 #[cfg(test)]

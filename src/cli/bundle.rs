@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     let mut analyses = Vec::new();
     for root in &args.analysis_root {
-        analyses.extend(below(root)?);
+        analyses.extend(below(root, args.output.as_deref())?);
     }
     for argument in &args.analysis_file {
         let (label, path) = labelled(argument);
@@ -72,13 +72,16 @@ fn labelled(argument: &str) -> (Option<&str>, PathBuf) {
     }
 }
 
-fn below(root: &Path) -> Result<Vec<Analysis>> {
+/// The texts in a folder and below; what an earlier call wrote to the same place is none of them.
+fn below(root: &Path, output: Option<&Path>) -> Result<Vec<Analysis>> {
     let is_analysis = |path: &str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         name.starts_with("analysis") && (name.ends_with(".txt") || name.ends_with(".md"))
     };
+    let output = output.and_then(|path| path.canonicalize().ok());
+    let is_output = |path: &str| output.is_some() && root.join(path).canonicalize().ok() == output;
     let entries = files::entries(root)?;
-    let found = entries.iter().filter(|entry| is_analysis(&entry.path));
+    let found = entries.iter().filter(|entry| is_analysis(&entry.path) && !is_output(&entry.path));
     let analyses: Vec<Analysis> = found.map(|entry| read(&root.join(&entry.path), None)).collect::<Result<_>>()?;
     if analyses.is_empty() {
         let why = "no analysis*.txt or analysis*.md in it or below: write some with `gpuprism triage ... > analysis_NAME.txt`";
@@ -90,6 +93,10 @@ fn below(root: &Path) -> Result<Vec<Analysis>> {
 fn read(path: &Path, label: Option<&str>) -> Result<Analysis> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let text = String::from_utf8_lossy(&std::fs::read(path).map_err(failed)?).into_owned();
+    if text.trim_start().starts_with('{') {
+        let why = "JSON, not a text: give what `gpuprism triage` prints as text or with `--format markdown`";
+        return Err(Error::refused(path.display().to_string(), why));
+    }
     // `.` has no name of its own.
     let folder = path.canonicalize().ok().and_then(|path| path.parent().map(files::label));
     let label = label.map(str::to_owned).or(folder).unwrap_or_default();

@@ -235,8 +235,9 @@ fn note(having: &[(&str, &Section)]) -> String {
 }
 
 fn figures(label: &str, section: &Section) -> Vec<Figure> {
+    let known = section.summary.0.iter().filter(|(_, value)| *value != Value::Null);
+    let values = known.map(|(key, value)| (key, value, kind(key, &[value])));
     // A point in time by itself says nothing to a person.
-    let values = section.summary.0.iter().map(|(key, value)| (key, value, kind(key, &[value])));
     values
         .filter(|(.., kind)| *kind != Kind::Instant)
         .map(|(key, value, kind)| Figure {

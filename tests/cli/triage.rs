@@ -386,6 +386,12 @@ fn a_bundle_puts_texts_of_a_folder_and_named_ones_into_one_document() {
     assert_eq!(named, "");
     let written = std::fs::read_to_string(folder.join("out.md")).unwrap();
     assert!(written.contains("Model id: mine\n") && written.starts_with("# All\n"), "{written}");
+    let into_root = || {
+        bundle(&["--output", "root/analysis_all.md"]);
+        std::fs::read_to_string(folder.join("root/analysis_all.md")).unwrap()
+    };
+    let first = into_root();
+    assert_eq!((into_root(), first), (document.clone(), document), "the document is no part of itself");
 }
 
 #[test]
@@ -395,4 +401,6 @@ fn a_bundle_of_nothing_is_refused() {
     assert_refused(&gpuprism(&folder, ["bundle", "--analysis-root", "."]), 1, &["no analysis*.txt"]);
     assert_refused(&gpuprism(&folder, ["bundle", "--analysis-root", "gone"]), 1, &["gone"]);
     assert_refused(&gpuprism(&folder, ["bundle", "--analysis-file", "x=gone.txt"]), 1, &["gone.txt"]);
+    std::fs::write(folder.join("analysis.json"), "{}").unwrap();
+    assert_refused(&gpuprism(&folder, ["bundle", "--analysis-file", "analysis.json"]), 1, &["--format markdown"]);
 }

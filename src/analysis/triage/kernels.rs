@@ -1,5 +1,6 @@
 //! The kernel table: time, launches and code of every kernel name, per stage.
 
+use super::definitions::{BORROWED_PLACES, KERNEL_SHARES, REPLAYED_PLACES};
 use super::frames::FrameRules;
 use super::sites::{Found, Site};
 use super::stages::Stage;
@@ -160,28 +161,15 @@ impl KernelRow {
 
 fn limits(view: &View, rows: &[KernelRow]) -> Vec<String> {
     let found = |found: Found| rows.iter().flat_map(|row| &row.sites).any(|site| site.found == found);
-    let mut limits = vec![
-        "share_pct is of the sum of durations of the stage's GPU ops, so that what overlaps counts twice; busy_share_pct \
-         is of the time in which at least one of them runs; wall_share_pct is of the time from the first start to the last \
-         end of them, with all that lies between. Both are summed over devices."
-            .to_owned(),
-    ];
+    let mut limits = vec![KERNEL_SHARES.to_owned()];
     if view.trace.code.as_ref().is_none_or(|code| code.frames.is_empty()) && !view.is_pair {
         limits.push("The trace holds no Python frames (with_stack), so no place in the code is known.".to_owned());
     }
     if found(Found::Replay) {
-        limits.push(
-            "Of a graph replay the place is that of the call that replays it, not the kernel's own; a mapping trace, \
-             captured without CUDA graphs, tells that."
-                .to_owned(),
-        );
+        limits.push(REPLAYED_PLACES.to_owned());
     }
     if found(Found::BorrowedExact) || found(Found::BorrowedRelaxed) {
-        limits.push(
-            "Borrowed places are those of the kernel's launches in the mapping trace, dealt out in order; their site \
-             shares are estimates."
-                .to_owned(),
-        );
+        limits.push(BORROWED_PLACES.to_owned());
     }
     limits
 }

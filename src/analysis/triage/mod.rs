@@ -8,6 +8,7 @@
 
 mod captures;
 pub mod catalog;
+pub mod definitions;
 pub mod frames;
 pub mod fuse;
 pub mod kernels;
@@ -84,11 +85,12 @@ pub fn triage(request: &Request) -> Sections {
     let mut sections = Sections::new();
     let mut put = |name: &str, section| sections.insert(name.to_owned(), section);
     put("triage_kernels", kernels::section(&view, &rows));
-    put("triage_overlap", overlap::section(&view, &rows));
+    let overlaps = overlap::section(&view, &rows);
+    put("triage_summary", summary::section(&view, &rows, &overlaps));
+    put("triage_overlap", overlaps);
     let fusions = fuse::matches(&view, &rows);
     put("triage_fuse", fuse::section(&view, &fusions));
     put("triage_catalog", catalog::section(&view, &rows, &fusions));
     put("triage_steps", steps::section(&view));
-    put("triage_summary", summary::section(&view, &rows));
     sections
 }

@@ -152,7 +152,7 @@ impl<'a> Batch<'a> {
             runs.push(run);
         }
         if let Some(first) = runs.first_mut() {
-            first.notices.extend(self.notices(&plan));
+            first.notices.extend(self.notice(&plan));
         }
         Ok(runs)
     }
@@ -245,7 +245,10 @@ impl<'a> Batch<'a> {
         let trace = match self.open(place) {
             Err(error) if is_file => return Err(error),
             Err(error) => {
-                self.learn(place, Content::NoTrace, Some(error.to_string()));
+                let (why, label) =
+                    (error.to_string(), self.source(place).map_or("", |source| source.label(place.entry)));
+                let why = why.strip_prefix(label).and_then(|why| why.strip_prefix(": ")).unwrap_or(&why).to_owned();
+                self.learn(place, Content::NoTrace, Some(why));
                 return Ok(());
             }
             Ok(trace) => trace,
@@ -308,27 +311,31 @@ impl<'a> Batch<'a> {
         if fitting.is_empty() { others.into_iter().map(|(_, trace)| trace).collect() } else { fitting }
     }
 
-    /// What was set aside, a notice a reason.
-    fn notices(&self, plan: &Plan) -> Vec<Notice> {
+    /// What was set aside, and the reasons.
+    fn notice(&self, plan: &Plan) -> Option<Notice> {
         let mut reasons: ByKey<&str, Vec<&str>> = ByKey::new();
         for (place, why) in &plan.aside {
             let label = self.source(*place).map_or("", |source| source.label(place.entry));
             reasons.change(why.as_str(), Vec::new(), |labels| labels.push(label));
         }
-        reasons.0.into_iter().map(|(why, labels)| set_aside(why, &labels)).collect()
+        set_aside(&reasons.0)
     }
 }
 
-fn set_aside(why: &str, labels: &[&str]) -> Notice {
+fn set_aside(reasons: &[(&str, Vec<&str>)]) -> Option<Notice> {
     const NAMED: usize = 5;
-    let named: Vec<&str> = labels.iter().take(NAMED).copied().collect();
-    let more = labels.len().saturating_sub(NAMED);
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    Notice {
+    let reason = |(why, labels): &(&str, Vec<&str>)| {
+        let named: Vec<&str> = labels.iter().take(NAMED).copied().collect();
+        let more = labels.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        format!("{}{more} ({why})", named.join(", "))
+    };
+    let said: Vec<String> = reasons.iter().map(reason).collect();
+    (!reasons.is_empty()).then(|| Notice {
         severity: Severity::Info,
         code: "set_aside".to_owned(),
-        message: format!("set aside: {}{more} ({why})", named.join(", ")),
-        count: labels.len() as u64,
+        message: format!("set aside: {}", said.join("; ")),
+        count: reasons.iter().map(|(_, labels)| labels.len() as u64).sum(),
         advice: "Name a file by itself to triage it.".to_owned(),
-    }
+    })
 }

@@ -4,12 +4,12 @@
 //! so that people and programs which read its text can read this; columns of our own stand behind them, tables of our own
 //! below. The text has names as they are but for `|` and line ends; Markdown takes the meaning from everything in a name.
 
+mod notes;
 mod tables;
 
 use super::format::{Shown, figure, headings, shown};
 use super::markdown::escape;
 use super::table::{Cell, Figure, Table};
-use super::words::notice_lines;
 use super::{Report, table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
@@ -189,13 +189,12 @@ impl View<'_> {
         let mut text = self.style.heading(if title.is_empty() { &table.title } else { title });
         let before = text.len();
         const ABOVE: [&str; 4] = ["mode", "framework", "model", "mapping_traces"];
-        let is_said = |figure: &&Figure| ABOVE.contains(&figure.key.as_str()) || figure.cell == Cell::Empty;
-        for figure in table.figures.iter().filter(|figure| !is_said(figure)) {
-            text += &self.figure_line(figure);
-        }
+        table.figures.retain(|figure| !ABOVE.contains(&figure.key.as_str()) && !is_empty(&figure.cell));
+        text += &self.figures(&table.figures);
         for gap in &table.gaps {
             text += &self.style.item(&format!("missing: {} {}", gap.why, gap.recapture));
         }
+        drop_empty_columns(&mut table);
         if !table.rows.is_empty() {
             if text.len() > before {
                 text.push('\n');
@@ -205,9 +204,21 @@ impl View<'_> {
         if text.len() == before { String::new() } else { text }
     }
 
-    fn figure_line(&self, shown: &Figure) -> String {
-        let run = if shown.run.is_empty() { String::new() } else { format!("{}: ", shown.run) };
-        self.style.item(&format!("{run}{}: {}", shown.title, figure(&shown.cell).text))
+    /// A line each; where all runs have the same, one line for all.
+    fn figures(&self, figures: &[Figure]) -> String {
+        let runs = self.report.runs.len();
+        let words = |shown: &Figure| format!("{}: {}", shown.title, with_reason(shown, figures));
+        let mut lines: Vec<String> = Vec::new();
+        for shown in figures.iter().filter(|figure| REASONS.iter().all(|(_, reason)| *reason != figure.key)) {
+            let line = words(shown);
+            let is_of_all =
+                figures.iter().filter(|other| other.key == shown.key && words(other) == line).count() == runs;
+            let line = if is_of_all || shown.run.is_empty() { line } else { format!("{}: {line}", shown.run) };
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines.iter().map(|line| self.style.item(line)).collect()
     }
 
     fn rows(&self, table: &Table) -> String {
@@ -228,34 +239,40 @@ impl View<'_> {
         });
         self.style.head(&columns) + &rows.collect::<String>()
     }
+}
 
-    /// What the tables do not say, and what was met while reading.
-    fn notes(&self) -> String {
-        let mut lines: Vec<String> = Vec::new();
-        let mut say = |line: String| {
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        };
-        for layout in &THREE {
-            for section in self.sections(layout.section) {
-                section.limits.iter().for_each(|limit| say(format!("{}: {limit}", layout.title)));
-                let missing = section.missing.iter();
-                missing.for_each(|missing| say(format!("{}: {} {}", layout.title, missing.why, missing.recapture)));
-            }
-        }
-        for name in ["triage_summary", "triage_steps", "triage_catalog"] {
-            for section in self.sections(name) {
-                section.limits.iter().for_each(|limit| say(limit.clone()));
-            }
-        }
-        self.report.runs.iter().flat_map(notice_lines).for_each(&mut say);
-        if lines.is_empty() {
-            return String::new();
-        }
-        let items = lines.iter().map(|line| self.style.item(line.trim_end()));
-        self.style.heading("Notes") + &items.collect::<String>()
+/// Figures and those that say where they come from.
+const REASONS: [(&str, &str); 2] = [("tp_size", "tp_size_from"), ("similarity_level", "similarity_why")];
+
+fn with_reason(shown: &Figure, figures: &[Figure]) -> String {
+    let text = figure(&shown.cell).text;
+    let of_it = |other: &&Figure| other.run == shown.run && REASONS.contains(&(shown.key.as_str(), other.key.as_str()));
+    match figures.iter().find(of_it) {
+        Some(reason) => format!("{text} ({})", figure(&reason.cell).text),
+        None => text,
     }
+}
+
+fn is_empty(cell: &Cell) -> bool {
+    match cell {
+        Cell::Empty => true,
+        Cell::Text(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+/// Columns in which no row says anything.
+fn drop_empty_columns(table: &mut Table) {
+    let kept: Vec<bool> = (0..table.columns.len())
+        .map(|at| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| !is_empty(cell))))
+        .collect();
+    keep(&mut table.columns, &kept);
+    table.rows.iter_mut().for_each(|row| keep(row, &kept));
+}
+
+fn keep<T>(items: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    items.retain(|_| kept.next().copied().unwrap_or(true));
 }
 
 /// The rows of one stage of one run.

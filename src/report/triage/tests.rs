@@ -1,5 +1,6 @@
 use super::*;
-use crate::analysis::triage::{catalog, fuse, kernels, overlap, steps, summary};
+use crate::analysis::results::{Notice, Severity};
+use crate::analysis::triage::{catalog, definitions, fuse, kernels, overlap, steps, summary};
 use crate::session::{self, Choices};
 use crate::trace::{Format, TraceBuilder};
 
@@ -179,4 +180,85 @@ fn nothing_in_a_name_acts_in_markdown_and_rows_stay_rows_in_both() {
         let kernel_rows = tables.iter().skip_while(|line| !line.starts_with("| Kernel |")).take(3);
         assert!(kernel_rows.clone().count() == 3 && kernel_rows.clone().all(|line| bars(line) == 9), "{text}");
     }
+}
+
+fn after<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
+    text.lines().skip_while(|line| *line != heading).skip(1).take_while(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn notes_go_from_what_is_wrong_to_what_is_always_so_and_each_is_said_once() {
+    let mut run = run("t.json");
+    kernel(&mut run, "decode", "k");
+    let definition = definitions::KERNEL_SHARES;
+    let notice = |severity, message: &str| Notice {
+        severity,
+        code: message.to_owned(),
+        message: message.to_owned(),
+        count: 1,
+        advice: String::new(),
+    };
+    run.notices = vec![notice(Severity::Info, "aside"), notice(Severity::Error, "broken")];
+    let section = |run: &mut Run, name: &str, limits: &[&str]| {
+        run.sections.get_mut(name).unwrap().limits.extend(limits.iter().map(|limit| (*limit).to_owned()));
+    };
+    section(&mut run, "triage_kernels", &[definition, "No places.", "No places."]);
+    section(&mut run, "triage_fuse", &[definitions::CHAINS]);
+    section(&mut run, "triage_summary", &["Two workers."]);
+    let text = text(&Report::new(vec![run]));
+    let want = ["- error: broken.", "- Two workers.", "- Kernel Table: No places.", "- info: aside."];
+    assert_eq!(after(&text, "Notes"), want);
+    let defined = format!("- Kernel Table: {definition}");
+    assert_eq!(after(&text, "Definitions"), [defined.as_str()], "none of a table without rows");
+}
+
+#[test]
+fn rows_that_are_not_shown_are_counted() {
+    let mut run = run("t.json");
+    run.sections.get_mut("triage_kernels").unwrap().rows_in_all = 9;
+    for (section, figure, count) in [
+        ("triage_kernels", "hidden_rows", 3.0),
+        ("triage_kernels", "hidden_share_pct", 4.26),
+        ("triage_overlap", "rows_below_bar", 2.0),
+        ("triage_overlap", "serial_rows", 5.0),
+        ("triage_fuse", "under_the_bar", 0.0),
+    ] {
+        run.sections.get_mut(section).unwrap().figure(figure, count);
+    }
+    let text = text(&Report::new(vec![run]));
+    let notes = after(&text, "Notes");
+    assert_eq!(
+        notes[0],
+        "- Below the bar and not shown: 3 of 9 kernels (4.3 % of the GPU time), 2 overlap rows; --min-share 0 shows them."
+    );
+    assert!(notes[1].starts_with("- Not among the overlap opportunities: 5 kernels that run alone"), "{notes:?}");
+}
+
+#[test]
+fn what_all_runs_share_is_said_once_and_what_one_has_alone_is_said_of_it() {
+    let mut runs = vec![run("a.json"), run("b.json")];
+    for (run, tp) in runs.iter_mut().zip([2_i64, 4]) {
+        let summary = run.sections.get_mut("triage_summary").unwrap();
+        summary.figure("role", "decode worker");
+        summary.figure("tp_size", tp);
+        summary.figure("tp_size_from", "server arguments");
+        summary.figure("arguments", Value::Null);
+        summary.limits.push("Of both.".to_owned());
+    }
+    runs[1].sections.get_mut("triage_summary").unwrap().limits.push("Of one.".to_owned());
+    let text = text(&Report::new(runs));
+    let want =
+        ["- Role: decode worker", "- a.json: TP size: 2 (server arguments)", "- b.json: TP size: 4 (server arguments)"];
+    assert_eq!(after(&text, "Summary"), want);
+    assert_eq!(after(&text, "Notes"), ["- Of both.", "- b.json: Of one."]);
+}
+
+#[test]
+fn columns_of_our_own_tables_in_which_no_row_says_anything_are_left_out() {
+    let mut run = run("t.json");
+    let row = [("stage", "decode".into()), ("steps", 3_i64.into()), ("example", "step[DECODE bs=1]".into())];
+    put(&mut run, "triage_steps", &row);
+    let text = text(&Report::new(vec![run]));
+    let head = text.lines().find(|line| line.starts_with("| Stage | Steps")).unwrap();
+    assert_eq!(head, "| Stage | Steps | Example |");
 }

@@ -14,6 +14,7 @@ mod words;
 
 use data::{Catalog, Family};
 
+use super::definitions::{CATALOG_DATE, CATALOG_REACH};
 use super::fuse::Fusion;
 use super::kernels::KernelRow;
 use super::times::percent;
@@ -37,9 +38,7 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
     let title = "Known fusions and overlaps";
     let catalog =
         format!("the catalog of {} known families of fused kernels and overlaps", Catalog::embedded().families.len());
-    let mut section = Section::new(title, &catalog, &COLUMNS)
-        .limit("The catalog is of June 2026: what was in flight then may be merged now.")
-        .limit("A family without names, functions or a fuse pattern of its own cannot be found.");
+    let mut section = Section::new(title, &catalog, &COLUMNS).limit(CATALOG_DATE).limit(CATALOG_REACH);
     if view.server.0.is_empty() {
         section = section.limit("Without server arguments the state of switches is not known.");
     }

@@ -1,5 +1,6 @@
 //! The table of the fusions.
 
+use super::super::definitions::CHAINS;
 use super::super::view::View;
 use super::patterns::{Pattern, Patterns};
 use super::{Fusion, Status};
@@ -27,7 +28,7 @@ pub fn section(view: &View, fusions: &[Fusion]) -> Section {
         "kernel names, CPU ops and functions, and what follows what on a stream",
         &COLUMNS,
     )
-    .limit("A chain of launches shows that work is done apart, not that the data allow to join it.");
+    .limit(CHAINS);
     if view.trace.gpu_ops.iter().any(|op| op.stream < 0) {
         section =
             section.limit("Some ops have no stream, so that their order is not known; no split is sought among them.");

@@ -14,6 +14,7 @@ mod text;
 mod verdicts;
 
 use super::kernels::{KernelRow, RowPlaces};
+use super::serving::Framework;
 use super::stages::Stage;
 use super::view::View;
 use crate::analysis::explain::idle::Cause;
@@ -44,7 +45,12 @@ pub const COLUMNS: [&str; 14] = [
 ];
 
 /// Stands for the kernel where a device waits.
-const IDLE: &str = "(GPU idle)";
+pub(super) const IDLE: &str = "(GPU idle)";
+
+/// What turns CUDA graphs off, so that a trace tells the place of each kernel.
+pub(super) fn without_graphs(framework: Framework) -> String {
+    Rules::embedded().without_graphs(framework).to_owned()
+}
 
 /// The table of all stages.
 pub fn section(view: &View, rows: &[KernelRow]) -> Section {

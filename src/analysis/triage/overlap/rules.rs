@@ -85,7 +85,7 @@ impl Rules {
         Class::of_word(word(&self.classes, category))
     }
 
-    /// What turns CUDA graphs off, so that a trace tells the place of each kernel.
+    /// See [`super::without_graphs`].
     pub(super) fn without_graphs(&self, framework: Framework) -> &str {
         let key = match framework {
             Framework::Sglang => "sglang",

@@ -249,7 +249,7 @@ fn a_kernel_is_not_hidden_by_a_copy() {
 }
 
 #[test]
-fn a_pair_is_asked_for_only_where_graphs_hide_the_code_and_by_the_flags_of_the_framework() {
+fn a_pair_is_asked_for_only_where_graphs_hide_the_code() {
     let graph = |call: &str| {
         let mut small = Small::new(&[]);
         small.launch(call, 0, 1);

@@ -1,10 +1,12 @@
 //! The words of the overlap table: what each row rests on, and what the table does not say.
 
+use super::super::definitions::{HIDDEN, ONE_TRACE, OVERLAP_SHARES};
 use super::dependency::Neighbours;
 use super::idle::Idle;
 use super::rules::Class;
 use super::sweep::Row;
 use super::{Cause, Table};
+use crate::rules::names;
 use crate::rules::signals::CallKind;
 use crate::trace::Ns;
 
@@ -25,21 +27,23 @@ impl Table<'_> {
         if let Some(name) = row.mostly_beside() {
             parts.push(format!("hidden mostly beside {}", self.swept.names.get(name)));
         }
-        parts.push(if self.view.is_pair { "places in the code from the mapping trace" } else { ALONE }.to_owned());
         parts.join("; ")
     }
 
     pub(super) fn idle_basis(&self, idle: &Idle) -> String {
         let of_idle = |cause| percent(idle.of(cause) as f64, idle.idle_ns as f64);
         let mut basis = format!(
-            "{} gaps; {} of the time the host launched late, {} the launch was made in time, {} no launch is known",
+            "{} gaps; {} of the time the host launched late, {} the launch was made in time",
             idle.gaps,
             of_idle(Cause::HostWait),
             percent((idle.of(Cause::KernelWait) + idle.of(Cause::Other)) as f64, idle.idle_ns as f64),
-            of_idle(Cause::Unknown),
         );
+        if idle.of(Cause::Unknown) > 0 {
+            basis.push_str(&format!(", {} no launch is known", of_idle(Cause::Unknown)));
+        }
         if let Some((length, name)) = idle.longest {
-            let name = self.view.name(name).map_or("", |name| name.canonical.as_str());
+            let name =
+                self.view.name(name).map_or_else(String::new, |name| names::short(&names::demangle(&name.canonical)));
             basis.push_str(&format!("; the longest, {}, before {name}", microseconds(length)));
         }
         basis
@@ -47,16 +51,7 @@ impl Table<'_> {
 
     pub(super) fn limits(&self) -> Vec<String> {
         let thresholds = &self.rules.thresholds;
-        let mut limits = vec![
-            format!(
-                "share_pct is of the stage's busy time (the union of its ops, per device), unpaused_share_pct \
-                 of that and the gaps that its ops end; gaps of {} ms and more are pauses and count for neither.",
-                thresholds.pause_us / 1e3
-            ),
-            "An op is hidden while another stream of its device works; two kernels of one stream that run at the same \
-             time hide nothing."
-                .to_owned(),
-        ];
+        let mut limits = vec![OVERLAP_SHARES.to_owned(), HIDDEN.to_owned()];
         let (busy, same_stream) = (self.busy_ns(), self.swept.same_stream.0);
         if same_stream as f64 > thresholds.same_stream_overlap_pct / 100.0 * busy as f64 {
             limits.push(format!(
@@ -67,7 +62,11 @@ impl Table<'_> {
         }
         let pauses = self.sum(|idle| idle.pauses_ns);
         if pauses > 0 {
-            limits.push(format!("The devices paused for {:.0} ms in all.", pauses as f64 / 1e6));
+            limits.push(format!(
+                "The devices paused for {:.0} ms in all: gaps of {} ms and more count as wall time alone.",
+                pauses as f64 / 1e6,
+                thresholds.pause_us / 1e3
+            ));
         }
         if self.swept.rows.iter().any(|row| row.class == Class::Communication) {
             limits.push(
@@ -79,17 +78,13 @@ impl Table<'_> {
         if self.view.is_pair {
             return limits;
         }
-        limits.push(
-            "One trace alone: a kernel on the busiest stream is said to have headroom only where its neighbours leave \
-             room; dependencies across streams are not in the trace."
-                .to_owned(),
-        );
+        limits.push(ONE_TRACE.to_owned());
         if self.replays_graphs() {
-            limits.push(format!(
-                "Graph replays hide which code launched their kernels. A mapping trace of the same work, captured with \
-                 {}, would settle the dependency risk and name the places.",
-                self.rules.without_graphs(self.view.framework)
-            ));
+            limits.push(
+                "Graph replays hide which code launched their kernels; a mapping trace of the same work would settle the \
+                 dependency risk and name the places."
+                    .to_owned(),
+            );
         }
         limits
     }
@@ -101,8 +96,6 @@ impl Table<'_> {
         calls.any(|call| replays(call.name))
     }
 }
-
-const ALONE: &str = "places in the code from this trace alone";
 
 fn percent(part: f64, whole: f64) -> String {
     format!("{:.0} %", if whole > 0.0 { 100.0 * part / whole } else { 0.0 })

@@ -27,11 +27,14 @@ pub fn tensor_parallel(server: &ServerArgs, framework: Framework, trace: &Trace)
     if by_arguments.is_some() || framework == Framework::Plain {
         return by_arguments;
     }
+    // Each of the merged files may have told of a world of its own.
+    let merged = merged_ranks(trace).len() as u64;
+    if merged > 1 {
+        return Some(told(merged, "labels of merged ranks"));
+    }
     if world == Some(1) {
         return Some(told(1, "a world of one rank"));
     }
-    let merged = merged_ranks(trace).len() as u64;
-    let by_labels = (merged > 1).then(|| told(merged, "labels of merged ranks"));
     let by_collectives = || group_size(trace).map(|size| estimate(size, "group size of most collectives"));
     let by_world = || Some(estimate(world.filter(|size| *size > 1)?, "world size, other parallelism included"));
     let by_name = || {
@@ -40,7 +43,7 @@ pub fn tensor_parallel(server: &ServerArgs, framework: Framework, trace: &Trace)
             "highest rank in the file's name",
         ))
     };
-    by_labels.or_else(by_collectives).or_else(by_world).or_else(by_name)
+    by_collectives().or_else(by_world).or_else(by_name)
 }
 
 /// The tensor-parallel ranks whose labels stand before the devices' ids: `[TP00] 0`.

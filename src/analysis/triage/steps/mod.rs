@@ -1,5 +1,6 @@
 //! Steps of the engine: how many of each stage, with how many requests and tokens, how long, and how much attention work.
 
+use super::definitions::ATTENTION_WORK;
 use super::serving::ModelShape;
 use super::stages::{Basis, Form, Stage, Step, Sums, steps};
 use super::times::{Busy, percent};
@@ -145,30 +146,26 @@ fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
     let has_sums = steps.iter().any(|step| attended_pairs(step).is_some());
     if has_sums && shape.is_none() {
         limits.push(
-            "Attention work is not given: it needs the model's layers, heads and width of a head, which can be stated or \
-             be in the server's arguments."
+            "Attention work per step needs the model's shape: --model-shape LAYERS,HEADS,HEAD_DIM, or the server's \
+             arguments with the model's configuration."
                 .to_owned(),
         );
     } else if has_sums {
-        limits.push(
-            "Attention work is that of the two products of the whole model, computed from the sums in the annotations; \
-             its rate is over the whole time of the steps, not over the attention kernels alone."
-                .to_owned(),
-        );
+        limits.push(ATTENTION_WORK.to_owned());
     }
     let count = |basis| steps.iter().filter(|step| step.basis == basis).count();
     let (by_launches, by_host) = (count(Basis::Launches), count(Basis::Host));
     if by_launches > 0 {
         limits.push(format!(
-            "{by_launches} of {} steps have no annotation on the device: their time is from the first to the last GPU op \
-             that the host launched in them.",
-            steps.len()
+            "{} have no annotation on the device: their time is from the first to the last GPU op that the host launched \
+             in them.",
+            of_steps(by_launches, steps.len())
         ));
     }
     if by_host > 0 {
         limits.push(format!(
-            "{by_host} of {} steps launched nothing that the trace tells: their time is the host's.",
-            steps.len()
+            "{} launched nothing that the trace tells: their time is the host's.",
+            of_steps(by_host, steps.len())
         ));
     }
     if steps.iter().any(|step| step.info.form == Form::Word) {
@@ -184,6 +181,10 @@ fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
         limits.push(format!("A step counts once on each of {} devices.", devices.len()));
     }
     limits
+}
+
+fn of_steps(some: usize, all: usize) -> String {
+    if some == all { "The steps".to_owned() } else { format!("{some} of {all} steps") }
 }
 
 /// Of the time of the steps the part in which their device works; `None` where no step knows its device.

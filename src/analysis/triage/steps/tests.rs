@@ -82,11 +82,11 @@ fn attention_work_follows_from_the_sums() {
     assert!(is(gflop("mixed"), 256.0 * (95_000.0 + 700.0)));
     // 256 x 500 000 in 2 us = 64 T/s.
     assert!(is(number(stage_row(&section, "extend/prefill"), "attention_tflops").unwrap(), 64.0));
-    assert!(section.limits[0].contains("whole model"));
+    assert!(section.limits[0].contains("each as full attention"));
 
     let unknown = table(&trace);
     assert_eq!(stage_row(&unknown, "decode").get("attention_gflop"), Some(&Value::Null));
-    assert!(unknown.limits[0].contains("layers, heads"), "{:?}", unknown.limits);
+    assert!(unknown.limits[0].contains("--model-shape LAYERS,HEADS,HEAD_DIM"), "{:?}", unknown.limits);
     let server = arguments(r#"{"config": {"num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 8}}"#);
     let by_arguments = table_of(&trace, Stage::All, &server, &Options::default());
     assert_eq!(by_arguments.rows, section.rows);

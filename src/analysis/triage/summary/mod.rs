@@ -1,14 +1,17 @@
 //! What dominates the run, in a few figures and sentences: framework, model, arguments that bear on it, and what the
 //! overlap reading rests on.
 
+use super::definitions::STAGE_WALL;
 use super::kernels::KernelRow;
-use super::serving::{Framework, Role, tensor_parallel};
+use super::overlap;
+use super::serving::{Role, tensor_parallel};
 use super::sites::Found;
 use super::stages::{Stage, contradictions, steps};
 use super::times::{Times, percent};
 use super::view::View;
-use crate::analysis::section::Section;
+use crate::analysis::section::{Record, Section, Value};
 use crate::ordering::{ByKey, InOrder};
+use crate::rules::names;
 use crate::trace::{DeviceId, Ns};
 use std::cmp::Reverse;
 
@@ -16,8 +19,8 @@ use std::cmp::Reverse;
 pub const COLUMNS: [&str; 6] = ["stage", "duration_ns", "busy_ns", "wall_ns", "launches", "dominated_by"];
 
 /// Figures: `mode`, `framework`, `model`, `role`, `tp_size`, `tp_size_from`, `arguments`, `devices`, `overlap_basis`;
-/// warnings are limits.
-pub fn section(view: &View, rows: &[KernelRow]) -> Section {
+/// warnings are limits. `overlaps` is the overlap table of the same view.
+pub fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Section {
     let mut section = Section::new("Triage", "all of the tables below", &COLUMNS);
     figures(view, &mut section);
     let times = view.times();
@@ -29,15 +32,15 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
             time.busy.into(),
             time.wall.into(),
             time.launches.into(),
-            dominated_by(stage, time.duration, rows).into(),
+            dominated_by(stage, time.duration, rows, overlaps).into(),
         ]);
     }
     section.limits = [
+        unmatched(view),
         workers_mixed(view, times),
         merged_ranks(view),
         uneven_devices(view, times),
         contradicted(view),
-        estimated_parallelism(view),
         replayed(view),
         interleaved(times),
     ]
@@ -54,36 +57,72 @@ fn figures(view: &View, section: &mut Section) {
     section.figure("role", view.server.role().map(Role::label));
     let parallel = tensor_parallel(view.server, view.framework, view.trace);
     section.figure("tp_size", parallel.map(|parallel| parallel.size));
-    section.figure("tp_size_from", parallel.map(|parallel| parallel.source));
+    let estimate = |is_told| if is_told { "" } else { "an estimate by " };
+    section.figure("tp_size_from", parallel.map(|told| format!("{}{}", estimate(told.is_told), told.source)));
     let arguments = view.server.telling();
     section.figure("arguments", (!arguments.is_empty()).then(|| arguments.join("\n")));
-    let devices = view.trace.devices.iter().map(|device| match device.name.as_str() {
-        "" => device.id.clone(),
+    let devices = view.trace.devices.iter().filter(|device| is_wanted(view, &device.id));
+    let devices = devices.map(|device| match device.name.as_str() {
+        "" => format!("id {}", device.id),
         name => format!("{} ({name})", device.id),
     });
-    section.figure("devices", devices.collect::<Vec<_>>().join(", "));
-    section.figure(
-        "overlap_basis",
-        if view.is_pair {
-            "Times and streams are this trace's; the code behind its kernels is told by other traces of the same work."
-        } else {
-            "Times, streams and the code behind the kernels are all this trace's."
-        },
-    );
+    let devices = devices.collect::<Vec<_>>().join(", ");
+    section.figure("devices", (!devices.is_empty()).then_some(devices));
+    let basis = if view.is_pair {
+        "a pair: times and streams are this trace's, the code behind its kernels that of the mapping traces"
+    } else {
+        "one trace: times, streams and the code behind its kernels are its own"
+    };
+    let has_work = view.ops().next().is_some();
+    section.figure("overlap_basis", has_work.then_some(basis));
 }
 
-/// `gemm 54.2 %, most of it in nvjet_tst_64x8 (23.1 %)`.
-fn dominated_by(stage: Stage, duration: Ns, rows: &[KernelRow]) -> Option<String> {
+/// `gemm 54.2 %, attention 21.7 %; largest kernel nvjet_tst_64x8 (23.1 %); GPU idle 6.5 % of the time`; first the idle time
+/// where it is most of all.
+fn dominated_by(stage: Stage, duration: Ns, rows: &[KernelRow], overlaps: &Section) -> Option<String> {
+    const IDLE_ABOVE_ALL_PCT: f64 = 50.0;
     let rows: Vec<&KernelRow> = rows.iter().filter(|row| row.stage == stage).collect();
-    let mut categories = ByKey::new();
-    rows.iter().for_each(|row| {
-        categories.change(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.duration_ns))
-    });
-    let (category, of_category) = categories.0.into_iter().max_by_key(|&(name, sum)| (sum, Reverse(name)))?;
-    let of_it = rows.iter().filter(|row| row.category == category);
-    let top = of_it.max_by_key(|row| (row.duration_ns, Reverse(row.name.as_str())))?;
-    let (of_category, of_top) = (percent(Ns(of_category), duration), percent(Ns(top.duration_ns), duration));
-    Some(format!("{category} {of_category:.1} %, most of it in {} ({of_top:.1} %)", top.name))
+    let largest = rows.iter().max_by_key(|row| (row.duration_ns, Reverse(row.name.as_str())))?;
+    let (kernel, share) = (names::short(&names::demangle(&largest.name)), percent(Ns(largest.duration_ns), duration));
+    let work = format!("{}; largest kernel {kernel} ({share:.1} %)", largest_categories(&rows, duration));
+    Some(match idle_pct(stage, overlaps) {
+        None => work,
+        Some(idle) if idle < IDLE_ABOVE_ALL_PCT => format!("{work}; GPU idle {idle:.1} % of the time"),
+        Some(idle) => format!("GPU idle {idle:.1} % of the time; of its work {work}"),
+    })
+}
+
+/// The largest category, and others that are not small beside it.
+fn largest_categories(rows: &[&KernelRow], duration: Ns) -> String {
+    const NAMED: usize = 3;
+    const LEAST_PCT: f64 = 10.0;
+    let mut sums = ByKey::new();
+    rows.iter()
+        .for_each(|row| sums.change(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.duration_ns)));
+    let mut sums = sums.0;
+    sums.order_by_key(|(_, sum)| Reverse(*sum));
+    let shares = sums.into_iter().map(|(category, sum)| (category, percent(Ns(sum), duration)));
+    let told = shares.enumerate().filter(|(at, (_, share))| *at == 0 || *share >= LEAST_PCT).take(NAMED);
+    told.map(|(_, (category, share))| format!("{category} {share:.1} %")).collect::<Vec<_>>().join(", ")
+}
+
+/// As the overlap table says it, pauses left out.
+fn idle_pct(stage: Stage, overlaps: &Section) -> Option<f64> {
+    let has = |row: &&Record, key: &str, text: &str| row.get(key).and_then(Value::text) == Some(text);
+    let is_idle = |row: &&Record| has(row, "stage", stage.label()) && has(row, "kernel_name", overlap::IDLE);
+    overlaps.rows.iter().find(is_idle)?.get("unpaused_share_pct")?.number()
+}
+
+fn is_wanted(view: &View, device: &str) -> bool {
+    view.options.pid_substring.as_ref().is_none_or(|text| device.contains(text))
+}
+
+/// The person asked for devices that are not there.
+fn unmatched(view: &View) -> Option<String> {
+    let text = view.options.pid_substring.as_ref()?;
+    let ids: Vec<&str> = view.trace.devices.iter().map(|device| device.id.as_str()).collect();
+    let is_there = ids.iter().any(|id| is_wanted(view, id));
+    (!is_there && !ids.is_empty()).then(|| format!("No device has {text:?} in its id; there are {}.", ids.join(", ")))
 }
 
 /// A prefill and a decode worker of one deployment do different work: their times do not add up to anything.
@@ -149,12 +188,6 @@ fn contradicted(view: &View) -> Option<String> {
     })
 }
 
-fn estimated_parallelism(view: &View) -> Option<String> {
-    let parallel = tensor_parallel(view.server, view.framework, view.trace).filter(|parallel| !parallel.is_told)?;
-    let (size, source) = (parallel.size, parallel.source);
-    Some(format!("The tensor-parallel size {size} is an estimate from: {source}."))
-}
-
 /// Ops whose own code is hidden behind the replay of a graph, and how to bring it to light.
 fn replayed(view: &View) -> Option<String> {
     let (mut replayed, mut all) = (0_u64, 0_u64);
@@ -165,38 +198,18 @@ fn replayed(view: &View) -> Option<String> {
     (replayed > 0).then(|| {
         let share = 100.0 * replayed as f64 / all as f64;
         let how = if view.is_pair {
-            "The traces given as mapping hold no kernels of these names."
+            "The mapping traces hold no kernels of these names.".to_owned()
         } else {
-            without_graphs(view.framework)
+            let flags = overlap::without_graphs(view.framework);
+            format!("Capture the same work once more with {flags}, and give that trace as mapping (--mapping-input).")
         };
-        format!("Of {share:.1} % of the ops only the graph that replays them is known. {how}")
+        format!("{share:.1} % of the ops are graph replays: shown is the place that replays them, not their own. {how}")
     })
 }
 
 /// Stages take turns: the wall time of one holds work of the others.
 fn interleaved(times: &Times) -> Option<String> {
-    (times.stages().len() > 1).then(|| {
-        "The wall time of a stage is from the first start to the last end of its ops on each device: work of other stages \
-         in between is in it."
-            .to_owned()
-    })
-}
-
-fn without_graphs(framework: Framework) -> &'static str {
-    match framework {
-        Framework::Sglang => {
-            "Capture the same work once more with --disable-cuda-graph --disable-piecewise-cuda-graph and give that trace \
-             as mapping."
-        }
-        Framework::Vllm => "Capture the same work once more with --enforce-eager and give that trace as mapping.",
-        Framework::TrtLlm => {
-            "Capture the same work once more with cuda_graph_config: null in the options file and give that trace as \
-             mapping."
-        }
-        Framework::TokenSpeed | Framework::Plain => {
-            "Capture the same work once more without CUDA graphs and give that trace as mapping."
-        }
-    }
+    (times.stages().len() > 1).then(|| STAGE_WALL.to_owned())
 }
 
 #[cfg(test)]

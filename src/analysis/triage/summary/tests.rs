@@ -1,3 +1,4 @@
+use super::super::serving::Framework;
 use super::super::sites::Site;
 use super::super::stages::testing::{Made, arguments, with_view};
 use super::super::{Options, ServerArgs};
@@ -6,7 +7,16 @@ use crate::analysis::section::{Record, Value};
 use crate::trace::{NONE, NameId, Rank, Trace};
 
 fn summary_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, rows: &[KernelRow]) -> Section {
-    with_view(trace, file_stage, server, &Options::default(), |view| section(view, rows))
+    with_view(trace, file_stage, server, &Options::default(), |view| section(view, rows, &overlaps()))
+}
+
+/// An overlap table that says how long the GPU is idle in prefill and in decode.
+fn overlaps() -> Section {
+    let mut section = Section::new("", "", &["stage", "kernel_name", "wall_share_pct"]);
+    section.row([Stage::Prefill.label().into(), "(GPU idle)".into(), 86.2.into()]);
+    section.row([Stage::Decode.label().into(), "other".into(), 99.0.into()]);
+    section.row([Stage::Decode.label().into(), "(GPU idle)".into(), 6.5.into()]);
+    section
 }
 
 fn summary(trace: &Trace) -> Section {
@@ -35,7 +45,7 @@ fn a_row_a_stage_says_its_times_and_what_dominates_them() {
     made.op("0", 0, 60).op("0", 30, 90).op("0", 100, 200).op("0", 700, 800);
     let rows = [
         kernel_row(Stage::Prefill, "big", "gemm", 60),
-        kernel_row(Stage::Decode, "attn", "attention", 90),
+        kernel_row(Stage::Decode, "void ns::attn<int>(float*)", "attention", 90),
         kernel_row(Stage::Decode, "mm_a", "gemm", 60),
         kernel_row(Stage::Decode, "mm_b", "gemm", 50),
     ];
@@ -47,8 +57,16 @@ fn a_row_a_stage_says_its_times_and_what_dominates_them() {
         Record(COLUMNS.iter().map(|column| (*column).to_owned()).zip(cells).collect())
     };
     let want = [
-        row("extend/prefill", [120, 90, 90, 2], "gemm 50.0 %, most of it in big (50.0 %)"),
-        row("decode", [200, 200, 700, 2], "gemm 55.0 %, most of it in mm_a (30.0 %)"),
+        row(
+            "extend/prefill",
+            [120, 90, 90, 2],
+            "GPU idle 86.2 % of the time; of its work gemm 50.0 %; largest kernel big (50.0 %)",
+        ),
+        row(
+            "decode",
+            [200, 200, 700, 2],
+            "gemm 55.0 %, attention 45.0 %; largest kernel attn (45.0 %); GPU idle 6.5 % of the time",
+        ),
     ];
     assert_eq!(section.rows, want);
     assert!(warns(&section, "work of other stages in between"));
@@ -69,7 +87,7 @@ fn figures_say_what_ran_and_how() {
         ("model", "M"),
         ("tp_size_from", "server arguments"),
         ("arguments", "disable_cuda_graph=true\nattention_backend=fa3"),
-        ("devices", "0"),
+        ("devices", "id 0"),
     ] {
         assert_eq!(figure(&section, name), &Value::from(want));
     }
@@ -77,8 +95,11 @@ fn figures_say_what_ran_and_how() {
     assert!(section.limits.is_empty(), "{:?}", section.limits);
     let server = arguments(r#"{"enforce_eager": true}"#);
     let estimated = summary_of(&trace, Stage::All, &server, &[]);
-    assert_eq!((figure(&estimated, "tp_size"), estimated.limits.len()), (&Value::Int(8), 1));
-    assert!(warns(&estimated, "8 is an estimate"));
+    assert_eq!(figure(&estimated, "tp_size"), &Value::Int(8));
+    assert_eq!(
+        figure(&estimated, "tp_size_from").text(),
+        Some("an estimate by world size, other parallelism included")
+    );
 }
 
 #[test]
@@ -133,17 +154,36 @@ fn ops_behind_graph_replays_are_counted_with_the_way_to_bring_them_to_light() {
         (Framework::Sglang, "--disable-cuda-graph --disable-piecewise-cuda-graph"),
         (Framework::Vllm, "--enforce-eager"),
         (Framework::TrtLlm, "cuda_graph_config: null"),
-        (Framework::Plain, "without CUDA graphs"),
+        (Framework::Plain, "CUDA graphs turned off"),
     ] {
         let replayed = with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| {
             (view.framework, view.sites.sites) = (framework, vec![site.clone()]);
             view.sites.of_op = vec![0, 0, 0, NONE];
-            section(view, &[])
+            section(view, &[], &overlaps())
         });
         assert!(
-            warns(&replayed, "Of 75.0 % of the ops only the graph") && warns(&replayed, how),
+            warns(&replayed, "75.0 % of the ops are graph replays") && warns(&replayed, how),
             "{:?}",
             replayed.limits
         );
     }
+}
+
+#[test]
+fn without_work_nothing_is_said_of_what_overlap_rests_on() {
+    assert_eq!(figure(&summary(&Made::new().finish()), "overlap_basis"), &Value::Null);
+}
+
+#[test]
+fn devices_that_were_asked_for_and_are_not_there_are_told_with_those_that_are() {
+    let mut made = Made::new();
+    made.op("[TP00] 0", 0, 100).op("[TP01] 1", 0, 80);
+    let trace = made.finish();
+    let of = |text: &str| {
+        let options = Options { pid_substring: Some(text.to_owned()), ..Options::default() };
+        with_view(&trace, Stage::All, &ServerArgs::default(), &options, |view| section(view, &[], &overlaps()))
+    };
+    assert_eq!(of("TP02").limits[0], r#"No device has "TP02" in its id; there are [TP00] 0, [TP01] 1."#);
+    assert_eq!(figure(&of("TP02"), "devices"), &Value::Null);
+    assert_eq!((figure(&of("TP01"), "devices"), of("TP01").rows.len()), (&Value::from("id [TP01] 1"), 1));
 }
