@@ -12,7 +12,7 @@ use gpuprism::analysis::triage::kernels::{self, KernelRow, RowSite};
 use gpuprism::analysis::triage::sites::{Found, Site};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, catalog};
 use gpuprism::input::{Imported, Importer};
-use gpuprism::trace::{Format, GpuOp, NONE, Ns, OpKind, TraceBuilder};
+use gpuprism::trace::{Annotation, Format, GpuOp, NONE, Ns, OpKind, TraceBuilder};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,6 +85,16 @@ impl Case {
         };
         self.builder.trace.gpu_ops.push(op, None);
         self.now += 1000 * duration_us + 100;
+        self
+    }
+
+    /// An annotation of a step over all that is there.
+    fn step(mut self, text: &str) -> Self {
+        self.builder.keep_code();
+        let duration = Ns(self.now);
+        let code = self.builder.code().unwrap();
+        let name = code.annotation_names.intern(text);
+        code.annotations.push(Annotation { start: Ns(0), duration, name, id: NONE, device: None });
         self
     }
 
@@ -197,6 +207,7 @@ const NORM: &str = "void flashinfer::norm::RMSNormKernel<8u, __nv_bfloat16>(int)
 const FUSED_NORM: &str = "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(int)";
 const FUSED_ALL_REDUCE: &str =
     "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<4>(int)";
+const RESHAPE_AND_CACHE: &str = "void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16>()";
 const ALL_REDUCE_FAMILY: &str = "FlashInfer unified allreduce_fusion";
 const GATE: [&str; 2] = [
     "python/sglang/srt/layers/communicator.py:665 prepare_mlp",
@@ -410,6 +421,13 @@ fn a_switch_is_found_inside_a_configuration_written_as_text() {
     let found = findings(&case().section());
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].1, "should apply", "{family}");
+    let evidence = only(&case().section(), "evidence");
+    assert!(
+        evidence.starts_with(
+            "25.0 % of the stage: communication, norm follow each other 9 times, copies of another 5.0 % "
+        ),
+        "{evidence}"
+    );
     let section =
         case().server(json!({"compilation_config": "{\"pass_config\": {\"fuse_allreduce_rms\": false}}"})).section();
     assert_eq!(findings(&section)[0].1, "seems disabled");
@@ -503,6 +521,70 @@ fn work_that_plain_pytorch_does_kernel_by_kernel_is_known_to_the_catalog() {
         names.iter().fold(case, |case, name| case.kernel(&kernel(name), 10).kernel(GEMM, 10))
     });
     assert_eq!(findings(&parted.section()), [], "the same kernels, each between two GEMMs");
+}
+
+#[test]
+fn casts_and_the_weight_of_a_norm_written_out_count_with_it() {
+    let kernel = |name: &str| format!("void at::native::vectorized_elementwise_kernel<4, at::native::{name}>()");
+    let names = [
+        "direct_copy_kernel_cuda",
+        "pow_tensor_scalar_kernel_impl<float>",
+        "MeanOps<float>",
+        "CUDAFunctorOnSelf_add<float>",
+        "rsqrt_kernel_cuda",
+        "MulFunctor<float>",
+        "bfloat16_copy_kernel_cuda",
+        "MulFunctor<c10::BFloat16>",
+    ];
+    // The copy before is not the norm's: the nearest one is.
+    let section = (0..9).fold(Case::new(Framework::Plain, B300), |case, _| {
+        let case = case.kernel(GEMM, 60).kernel(&kernel("direct_copy_kernel_cuda"), 20);
+        names.iter().fold(case, |case, name| case.kernel(&kernel(name), 5))
+    });
+    let evidence = only(&section.section(), "evidence");
+    assert!(
+        evidence.starts_with("33.3 % of the stage: plain PyTorch runs 8 kernels in its place, 9 times"),
+        "{evidence}"
+    );
+    assert!(!evidence.contains("direct_copy_kernel_cuda"), "most of this kernel's time is elsewhere: {evidence}");
+}
+
+#[test]
+fn parts_that_the_framework_itself_could_join_are_found_without_the_code_that_launched_them() {
+    let (rope, store) = ("void vllm::rotary_embedding_kernel<c10::BFloat16, true>()", RESHAPE_AND_CACHE);
+    let layers = |device| {
+        (0..9).fold(Case::new(Framework::Vllm, device), |case, _| {
+            case.kernel(GEMM, 80).kernel(rope, 10).kernel(store, 10)
+        })
+    };
+    let joined = ("Fused RoPE + KV cache update".to_owned(), "should apply".to_owned());
+    let section = layers(MI300).section();
+    assert_eq!(findings(&section)[0], joined);
+    assert!(section.rows[0].get("evidence").unwrap().text().unwrap().starts_with("20.0 % of the stage: there run 2 "));
+    assert!(!findings(&layers(B300).section()).contains(&joined), "the pass is for ROCm");
+    assert_eq!(findings(&layers(MI300).step("step[DECODE bs=256]").section())[0], joined);
+    let many = layers(MI300).step("step[DECODE bs=257]").section();
+    assert!(!findings(&many).contains(&joined), "the pass takes 256 tokens");
+}
+
+#[test]
+fn a_kernel_that_must_stand_between_parts_takes_no_part() {
+    let (router, pad) =
+        ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT16x16x256", "triton_poi_fused_constant_pad_nd_0");
+    let norm = "void ck_tile::kentry<1, ck_tile::Rmsnorm2dFwd<ck_tile::Rmsnorm2dFwdTraits<(ck_tile::Rmsnorm2dFusedAddEnum)1> > >()";
+    let layers = |between: &str| {
+        (0..9).fold(Case::new(Framework::Vllm, MI300), |case, _| {
+            case.kernel(GEMM, 60).kernel(norm, 10).kernel(between, 20).kernel(pad, 10)
+        })
+    };
+    let of = |between| {
+        let section = layers(between).section();
+        let place = findings(&section).iter().position(|(family, _)| family == "Add + RMSNorm + pad")?;
+        section.rows[place].get("evidence")?.text().map(str::to_owned)
+    };
+    let evidence = of(router).unwrap();
+    assert!(evidence.starts_with("20.0 % of the stage: there run 2 kernels in its place, 9 times"), "{evidence}");
+    assert_eq!(of(RESHAPE_AND_CACHE), None, "the padding is not of the norm");
 }
 
 #[test]

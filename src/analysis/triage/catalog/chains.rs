@@ -3,6 +3,7 @@
 
 use super::data::{Family, NewWork};
 use super::seen::{Place, Seen, SeenRow, is_own};
+use super::words::Part;
 use crate::analysis::triage::kernels::{KernelRow, RowPlaces};
 use crate::analysis::triage::sites::Site;
 use crate::analysis::triage::times::Busy;
@@ -12,8 +13,6 @@ use crate::trace::Ns;
 
 /// A longer run of small kernels is no pattern of its own: it is cut.
 const LONGEST: usize = 12;
-/// So many copies may stand between two parts of a chain; more are work of their own.
-const COPIES: usize = 8;
 /// The category of collectives.
 pub(super) const COMMUNICATION: &str = "communication";
 
@@ -35,14 +34,17 @@ pub(super) struct Link {
 pub(super) struct Streams(Vec<Vec<Link>>);
 
 /// Launches of a family's parts in a row.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Launches {
-    /// Places of their rows in the stage.
-    pub(super) rows: Vec<usize>,
+    /// Of their rows the place in the stage, and how long they ran of it.
+    rows: ByKey<usize, Ns>,
     /// How often.
     pub(super) count: u64,
     /// Sum of their durations.
     pub(super) duration: Ns,
+    /// Sum of the durations of copies that stand between them.
+    pub(super) copies: Ns,
+    /// The most kernels that one of them has.
+    pub(super) longest: usize,
 }
 
 /// Kernels in a row that no family explains.
@@ -88,34 +90,27 @@ impl Streams {
         let is_gated = |link: &Link| {
             view.sites.of_op.get(link.op).and_then(|site| gated.get(*site as usize)).is_some_and(|is| *is)
         };
-        let is_part =
-            |part: usize, row: &SeenRow| family.chain.get(part).is_some_and(|wanted| row.row.category == *wanted);
-        self.launches(seen, family.chain.len(), &is_part, &|links| links.iter().any(is_gated))
+        let parts: Vec<Part> = family.chain.iter().map(|category| Part::of_category(category)).collect();
+        self.launches(seen, &parts, &|links| links.iter().any(is_gated))
     }
 
-    /// Launches of the kernels that plain PyTorch runs in the family's place.
+    /// Launches of the kernels that run in the family's place.
     pub(super) fn apart(&self, seen: &Seen, family: &Family) -> Launches {
-        let is_part = |part: usize, row: &SeenRow| family.apart.get(part).is_some_and(|words| row.is_named(words));
-        self.launches(seen, family.apart.len(), &is_part, &|_| true)
+        self.launches(seen, &family.apart, &|_| true)
     }
 
-    /// Launches of so many parts in a row; none is counted twice.
-    fn launches(
-        &self,
-        seen: &Seen,
-        parts: usize,
-        is_part: &dyn Fn(usize, &SeenRow) -> bool,
-        is_wanted: &dyn Fn(&[Link]) -> bool,
-    ) -> Launches {
-        let mut launches = Launches::default();
+    /// Launches of these parts in a row; none is counted twice.
+    fn launches(&self, seen: &Seen, parts: &[Part], is_wanted: &dyn Fn(&[Link]) -> bool) -> Launches {
+        let (duration, copies) = (Ns::ZERO, Ns::ZERO);
+        let mut launches = Launches { rows: ByKey::new(), count: 0, duration, copies, longest: 0 };
         for links in &self.0 {
             let mut from = 0;
             while let Some(rest) = links.get(from..).filter(|rest| !rest.is_empty()) {
-                let Some(found) = window(seen, rest, parts, is_part).filter(|found| is_wanted(found)) else {
+                let Some(found) = window(seen, rest, parts).filter(|found| is_wanted(&found.links)) else {
                     from += 1;
                     continue;
                 };
-                from += rest.iter().position(|link| Some(link) == found.last()).unwrap_or(0) + 1;
+                from += rest.iter().position(|link| Some(link) == found.links.last()).unwrap_or(0) + 1;
                 launches.add(&found);
             }
         }
@@ -156,14 +151,23 @@ impl Streams {
 }
 
 impl Launches {
-    fn add(&mut self, links: &[Link]) {
+    fn add(&mut self, window: &Window) {
         self.count += 1;
-        for link in links {
+        self.copies += window.copies;
+        self.longest = self.longest.max(window.links.len());
+        for link in &window.links {
             self.duration += link.duration;
-            if !self.rows.contains(&link.row) {
-                self.rows.push(link.row);
-            }
+            self.rows.change(link.row, Ns::ZERO, |sum| *sum += link.duration);
         }
+    }
+
+    /// Places of the rows that they are at least half of. A kernel that mostly runs elsewhere, such as a product, tells
+    /// little of them, and they little of it.
+    pub(super) fn rows(&self, seen: &Seen) -> Vec<usize> {
+        let is_mostly = |(row, part): &&(usize, Ns)| {
+            seen.rows.get(*row).is_some_and(|row| *part + *part >= Ns(row.row.duration_ns))
+        };
+        self.rows.0.iter().filter(is_mostly).map(|(row, _)| *row).collect()
     }
 }
 
@@ -179,24 +183,43 @@ impl Chain {
     }
 }
 
+/// The launches that fill a row of parts.
+#[derive(Default)]
+struct Window {
+    /// Those that would be joined.
+    links: Vec<Link>,
+    copies: Ns,
+}
+
 /// The first links, if they are these parts in this order; copies in between are passed over.
-fn window(seen: &Seen, links: &[Link], parts: usize, is_part: &dyn Fn(usize, &SeenRow) -> bool) -> Option<Vec<Link>> {
-    let (mut found, mut copies) = (Vec::new(), 0);
+fn window(seen: &Seen, links: &[Link], parts: &[Part]) -> Option<Window> {
+    let mut found = Window::default();
+    let (mut rest, mut copies, mut is_after_optional) = (parts, Ns::ZERO, false);
     for link in links {
-        if found.len() == parts {
-            break;
-        }
         let row = seen.rows.get(link.row)?;
-        if is_part(found.len(), row) {
-            found.push(*link);
-            copies = 0;
-        } else if found.is_empty() || row.row.category != "memory" || copies == COPIES {
-            return None;
-        } else {
-            copies += 1;
+        match place(row, rest) {
+            Some((part, after)) => {
+                (rest, is_after_optional) = (after, part.is_optional);
+                found.copies += copies;
+                copies = Ns::ZERO;
+                found.links.extend(part.is_joined.then_some(*link));
+            }
+            // An optional part is itself a copy: the nearest one is meant.
+            None if rest.is_empty() || found.links.is_empty() || is_after_optional => break,
+            None if row.row.category != "memory" => break,
+            None => copies += link.duration,
         }
     }
-    (!found.is_empty() && found.len() == parts).then_some(found)
+    (!found.links.is_empty() && rest.iter().all(|part| part.is_optional)).then_some(found)
+}
+
+/// The first of these parts that the row can be, and the parts after it; only optional ones are left out.
+fn place<'a>(row: &SeenRow, parts: &'a [Part]) -> Option<(&'a Part, &'a [Part])> {
+    let (part, after) = parts.split_first()?;
+    if row.can_be(part) {
+        return Some((part, after));
+    }
+    part.is_optional.then(|| place(row, after)).flatten()
 }
 
 /// From where to where links that are open stand in a row.

@@ -191,22 +191,31 @@ fn gated(run: &Run, seen: &Seen, streams: &Streams) -> Vec<Finding> {
     };
     let families = Catalog::embedded().families.iter().filter(is_candidate);
     let of = |family: &'static Family| {
-        let Launches { rows, count, duration } = streams.gated(run.view, seen, family);
+        let launches = streams.gated(run.view, seen, family);
+        let Launches { count, duration, copies, .. } = launches;
         let verdict = if family.status == Status::Mainline { Verdict::ShouldApply } else { Verdict::InFlight };
-        let sign = format!("{} follow each other {count} times; no kernel of the family runs", family.chain.join(", "));
-        (count > 0).then(|| finding(run, family, verdict, (rows, duration), &sign))
+        let copies = match copies {
+            Ns::ZERO => String::new(),
+            _ => format!(", copies of another {:.1} % between them", seen.share_pct(copies)),
+        };
+        let chain = family.chain.join(", ");
+        let sign = format!("{chain} follow each other {count} times{copies}; no kernel of the family runs");
+        (count > 0).then(|| finding(run, family, verdict, (launches.rows(seen), duration), &sign))
     };
     families.filter_map(of).collect()
 }
 
-/// Families whose work plain PyTorch does, kernel by kernel.
+/// Families whose work is done kernel by kernel, by this framework or by plain PyTorch.
 fn apart(run: &Run, seen: &Seen, streams: &Streams) -> Vec<Finding> {
-    let families = Catalog::embedded().families.iter().filter(|family| !family.apart.is_empty());
+    let is_candidate = |family: &&Family| !family.apart.is_empty() && run.has_few_tokens(family, seen.stage);
+    let families = Catalog::embedded().families.iter().filter(is_candidate);
     let of = |family: &'static Family| {
-        let Launches { rows, count, duration } = streams.apart(seen, family);
+        let launches = streams.apart(seen, family);
+        let Launches { count, duration, longest, .. } = launches;
         let verdict = verdict_of_split(run, family, fuse::Status::Split)?;
-        let sign = format!("plain PyTorch runs {} kernels in its place, {count} times", family.apart.len());
-        (count > 0).then(|| finding(run, family, verdict, (rows, duration), &sign))
+        let who = if verdict == Verdict::Elsewhere { "plain PyTorch runs" } else { "there run" };
+        let sign = format!("{who} {longest} kernels in its place, {count} times");
+        (count > 0).then(|| finding(run, family, verdict, (launches.rows(seen), duration), &sign))
     };
     families.filter_map(of).collect()
 }

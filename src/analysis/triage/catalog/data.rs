@@ -1,6 +1,6 @@
 //! The catalog and its switches as they stand in `patterns/`, with their words made ready to be searched.
 
-use super::words::{Near, Words};
+use super::words::{Near, Part, Words};
 use crate::analysis::triage::Framework;
 use serde::Deserialize;
 use std::sync::LazyLock;
@@ -135,9 +135,11 @@ pub(super) struct Family {
     /// Categories of kernels in a row on one stream that the family would join.
     #[serde(default)]
     pub(super) chain: Vec<String>,
-    /// Words of the kernels that plain PyTorch runs in a row in its place.
+    /// The kernels that run in a row in its place.
     #[serde(default)]
-    pub(super) apart: Vec<Words>,
+    pub(super) apart: Vec<Part>,
+    /// The most tokens of a step that its kernel takes; more run the parts.
+    pub(super) max_tokens: Option<u64>,
     /// Its id among the fuse patterns, where that differs.
     pub(super) pattern: Option<String>,
     /// What it does, a sentence.

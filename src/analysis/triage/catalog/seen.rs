@@ -2,11 +2,13 @@
 //! machine and the model.
 
 use super::data::{Catalog, Family, Hardware};
-use super::words::Words;
+use super::words::{Part, PartIs};
+use crate::analysis::triage::fuse::fewest_tokens;
 use crate::analysis::triage::kernels::{KernelRow, RowSite};
 use crate::analysis::triage::sites::Found;
 use crate::analysis::triage::times::percent;
 use crate::analysis::triage::{Stage, View};
+use crate::ordering::ByKey;
 use crate::rules::names;
 use crate::rules::needle::{Haystack, Needle};
 use crate::trace::Ns;
@@ -22,6 +24,8 @@ pub(super) struct Run<'a> {
     devices: Vec<Haystack>,
     /// By the server's arguments.
     tp_size: Option<u64>,
+    /// Tokens of each stage's smallest step.
+    fewest_tokens: ByKey<Stage, u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +92,20 @@ pub(super) struct Hit {
 impl<'a> Run<'a> {
     /// Looks at what does not differ between stages.
     pub(super) fn new(view: &'a View<'a>) -> Self {
-        Self { view, model: model(view), maker: maker(view), devices: devices(view), tp_size: view.server.tp_size() }
+        Self {
+            view,
+            model: model(view),
+            maker: maker(view),
+            devices: devices(view),
+            tp_size: view.server.tp_size(),
+            fewest_tokens: fewest_tokens(view),
+        }
+    }
+
+    /// Does any step of the stage have as few tokens as the family takes? What is not known is yes.
+    pub(super) fn has_few_tokens(&self, family: &Family, stage: Stage) -> bool {
+        let fewest = self.fewest_tokens.get(&stage);
+        family.max_tokens.zip(fewest).is_none_or(|(most, fewest)| *fewest <= most)
     }
 
     /// Can the family run on this machine? What is not known is no.
@@ -155,9 +172,12 @@ impl<'a> SeenRow<'a> {
         Self { row, at, name: Haystack::new(&names::demangle(&row.name)), sites }
     }
 
-    /// Does the kernel's name hold any of these?
-    pub(super) fn is_named(&self, words: &Words) -> bool {
-        words.any_in(&self.name)
+    /// Can the kernel stand at this place of a row?
+    pub(super) fn can_be(&self, part: &Part) -> bool {
+        match &part.is {
+            PartIs::Named(words) => words.any_in(&self.name),
+            PartIs::OfCategory(category) => self.row.category == *category,
+        }
     }
 
     /// What of the row the family's words hit.

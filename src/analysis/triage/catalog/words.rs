@@ -15,6 +15,46 @@ struct Word {
     parts: Vec<Needle>,
 }
 
+/// One place in a row of kernels.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "OneOrMore")]
+pub(super) struct Part {
+    pub(super) is: PartIs,
+    /// The row may do without it.
+    pub(super) is_optional: bool,
+    /// Does the family join it? What must stand there all the same takes no part.
+    pub(super) is_joined: bool,
+}
+
+/// What stands at a place in a row of kernels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PartIs {
+    Named(Words),
+    OfCategory(String),
+}
+
+impl Part {
+    /// A kernel of this category, which is joined.
+    pub(super) fn of_category(category: &str) -> Self {
+        Self { is: PartIs::OfCategory(category.to_owned()), is_optional: false, is_joined: true }
+    }
+}
+
+/// `(gemm)` is a category that must stand there and is not joined; `word?` may be missing.
+impl From<OneOrMore> for Part {
+    fn from(texts: OneOrMore) -> Self {
+        let named = |texts, is_optional| Self { is: PartIs::Named(Words::from(texts)), is_optional, is_joined: true };
+        let OneOrMore::One(text) = texts else { return named(texts, false) };
+        if let Some(category) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
+            return Self { is_joined: false, ..Self::of_category(category) };
+        }
+        match text.strip_suffix('?') {
+            Some(word) => named(OneOrMore::One(word.to_owned()), true),
+            None => named(OneOrMore::One(text), false),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum OneOrMore {

@@ -39,7 +39,7 @@ pub fn matches(view: &View, rows: &[KernelRow]) -> Vec<Fusion> {
     }
     let classes = Classes::new(view, &sought);
     let mut findings = active(view, &sought, &classes);
-    findings.extend(split(view, &sought, &classes, &|pattern| status_of_split(&all, &run, pattern)));
+    findings.extend(split(view, &sought, &classes, &|pattern, stage| status_of_split(&all, &run, pattern, stage)));
     keep_most_telling(&mut findings, &all.patterns);
     let table = Rows::new(view, rows);
     let mut fusions: Vec<Fusion> = findings.iter().filter_map(|finding| table.fusion(finding, &all.patterns)).collect();
@@ -47,9 +47,11 @@ pub fn matches(view: &View, rows: &[KernelRow]) -> Vec<Fusion> {
     fusions
 }
 
-fn status_of_split(all: &Patterns, run: &Run, pattern: usize) -> Status {
+fn status_of_split(all: &Patterns, run: &Run, pattern: usize, stage: Stage) -> Status {
     match all.patterns.get(pattern) {
-        Some(pattern) if !run.has_hardware_for(pattern) => Status::NotApplicable,
+        Some(pattern) if !run.has_hardware_for(pattern) || run.too_many_tokens(pattern, stage).is_some() => {
+            Status::NotApplicable
+        }
         Some(pattern) if pattern.origin == Origin::InFlight => Status::InFlight,
         _ => Status::Split,
     }
@@ -209,7 +211,7 @@ struct Chained {
 }
 
 /// The launches that stand in a chain, by stage and pattern.
-fn split(view: &View, sought: &Sought, classes: &Classes, status: &dyn Fn(usize) -> Status) -> Vec<Finding> {
+fn split(view: &View, sought: &Sought, classes: &Classes, status: &dyn Fn(usize, Stage) -> Status) -> Vec<Finding> {
     let lanes = view.streams();
     let mut findings = Vec::new();
     let patterns = sought.chains.chunk_by(|a, b| a.pattern == b.pattern);
@@ -225,7 +227,7 @@ fn split(view: &View, sought: &Sought, classes: &Classes, status: &dyn Fn(usize)
             if !chained.ops.is_empty() {
                 let likely = chained.taking_part * 4 >= chained.beginnings;
                 let confidence = if likely { Confidence::Likely } else { Confidence::Possible };
-                findings.push(Finding { stage, pattern, status: status(pattern), confidence, ops: chained.ops });
+                findings.push(Finding { stage, pattern, status: status(pattern, stage), confidence, ops: chained.ops });
             }
         }
     }

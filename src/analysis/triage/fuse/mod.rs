@@ -8,8 +8,8 @@
 //!   (kind `filler`, copies and sets). Only launches that take part are counted, each once. `likely` where at least a
 //!   quarter of the launches that could begin the chain take part in it, otherwise `possible`.
 //! - **in flight**: a split whose fused path is not merged upstream.
-//! - **not applicable**: a split whose fused path exists in this framework, but for other hardware. It is left out where
-//!   one of its launches belongs to a finding that the person can use.
+//! - **not applicable**: a split whose fused path exists in this framework, but for other hardware, or for fewer tokens than
+//!   any step of the stage has. It is left out where one of its launches belongs to a finding that the person can use.
 //!
 //! Patterns of other frameworks, other models and smaller groups are not sought. A model that nothing tells (no server
 //! arguments, no model file among the Python frames) leaves out splits that hold for certain models only; kernels that are
@@ -23,6 +23,7 @@ mod table;
 pub use matching::matches;
 pub use patterns::{Origin, Pattern, Patterns};
 pub use run::Vendor;
+pub(super) use run::fewest_tokens;
 pub use table::{COLUMNS, section};
 
 use super::stages::Stage;
@@ -61,7 +62,7 @@ pub enum Status {
     Split,
     /// Its parts run apart, and the fused path is on its way upstream.
     InFlight,
-    /// Its parts run apart, and the fused path is not for this framework or hardware.
+    /// Its parts run apart, and the fused path is not for this hardware or so many tokens.
     NotApplicable,
 }
 

@@ -51,6 +51,9 @@ pub struct Pattern {
     /// The smallest tensor-parallel group that it is for.
     #[serde(default = "one")]
     pub min_tp_size: u64,
+    /// The most tokens of a step that its kernel takes; more run the parts.
+    #[serde(default)]
+    pub max_tokens: Option<u64>,
     /// Any of them tells that the fused form runs.
     #[serde(default)]
     pub active: Vec<FieldedNeedle>,

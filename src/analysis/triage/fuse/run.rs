@@ -1,8 +1,11 @@
-//! What is known of a run that decides which patterns are sought: hardware, model, size of the tensor-parallel group.
+//! What is known of a run that decides which patterns are sought and which can be used: hardware, model, size of the
+//! tensor-parallel group, tokens of its steps.
 
 use super::super::serving;
+use super::super::stages::{Stage, steps};
 use super::super::view::View;
 use super::patterns::Pattern;
+use crate::ordering::ByKey;
 use crate::rules::needle::{Haystack, Needle};
 use serde::Deserialize;
 
@@ -40,6 +43,8 @@ pub(super) struct Run {
     pub(super) models: Vec<Haystack>,
     /// `None` where nothing tells.
     tp_size: Option<u64>,
+    /// Tokens of each stage's smallest step; of no stage whose steps do not tell.
+    fewest_tokens: ByKey<Stage, u64>,
 }
 
 /// Folders of frameworks whose files are named after models.
@@ -47,12 +52,21 @@ const MODEL_FOLDERS: [&str; 2] = ["/models/", "/dits/"];
 
 impl Run {
     pub(super) fn of(view: &View) -> Self {
-        Self { vendor: vendor(view), models: models(view), tp_size: tp_size(view) }
+        Self { vendor: vendor(view), models: models(view), tp_size: tp_size(view), fewest_tokens: fewest_tokens(view) }
     }
 
     /// Is the hardware one that the pattern is for? Unknown hardware may be.
     pub(super) fn has_hardware_for(&self, pattern: &Pattern) -> bool {
         pattern.hardware.is_empty() || self.vendor.is_none_or(|vendor| pattern.hardware.contains(&vendor))
+    }
+
+    /// Tokens of the stage's smallest step, where that is more than the pattern's kernel takes.
+    pub(super) fn too_many_tokens(&self, pattern: &Pattern, stage: Stage) -> Option<u64> {
+        self.fewest_tokens
+            .get(&stage)
+            .copied()
+            .zip(pattern.max_tokens)
+            .and_then(|(has, most)| (has > most).then_some(has))
     }
 
     /// Is the group large enough? A group of unknown size may be: the chain's own collective shows that there is one.
@@ -127,4 +141,49 @@ fn models(view: &View) -> Vec<Haystack> {
 fn tp_size(view: &View) -> Option<u64> {
     let group = serving::tensor_parallel(view.server, view.framework, view.trace)?;
     group.is_told.then_some(group.size)
+}
+
+/// Tokens of each stage's smallest step; none of a stage whose steps do not tell.
+pub(in super::super) fn fewest_tokens(view: &View) -> ByKey<Stage, u64> {
+    let mut fewest = ByKey::new();
+    for info in steps(view.trace).into_iter().map(|step| step.info) {
+        let stage = if info.stage == Stage::All { view.file_stage } else { info.stage };
+        if let Some(tokens) = info.tokens {
+            fewest.change(stage, tokens, |fewest: &mut u64| *fewest = tokens.min(*fewest));
+        }
+    }
+    fewest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::stages::testing::{Made, with_view};
+    use super::super::super::{Options, ServerArgs};
+    use super::super::patterns::Patterns;
+    use super::*;
+
+    #[test]
+    fn a_kernel_for_few_tokens_is_for_the_smallest_step_of_a_stage_or_for_none() {
+        let mut made = Made::new();
+        for (step, start) in
+            [("step[DECODE bs=32]", 0), ("step[DECODE bs=16]", 100), ("step[EXTEND bs=1 toks=888]", 200)]
+        {
+            made.host(step, start, start + 90, u32::try_from(start).unwrap()).launched(
+                "0",
+                start + 1,
+                start + 2,
+                start + 80,
+            );
+        }
+        let pattern = |most: Option<u64>| Pattern { max_tokens: most, ..Patterns::embedded().patterns.remove(0) };
+        with_view(&made.finish(), Stage::All, &ServerArgs::default(), &Options::default(), |view| {
+            let run = Run::of(view);
+            let too_many = |most, stage| run.too_many_tokens(&pattern(most), stage);
+            assert_eq!(too_many(Some(16), Stage::Decode), None, "one step has no more");
+            assert_eq!(too_many(Some(15), Stage::Decode), Some(16));
+            assert_eq!(too_many(Some(128), Stage::Prefill), Some(888));
+            assert_eq!(too_many(None, Stage::Prefill), None, "no limit");
+            assert_eq!(too_many(Some(1), Stage::Draft), None, "no step tells");
+        });
+    }
 }

@@ -3,6 +3,7 @@
 use super::super::definitions::CHAINS;
 use super::super::view::View;
 use super::patterns::{Pattern, Patterns};
+use super::run::Run;
 use super::{Fusion, Status};
 use crate::analysis::section::Section;
 
@@ -33,11 +34,11 @@ pub fn section(view: &View, fusions: &[Fusion]) -> Section {
         section =
             section.limit("Some ops have no stream, so that their order is not known; no split is sought among them.");
     }
-    let patterns = Patterns::embedded().patterns;
+    let (patterns, run) = (Patterns::embedded().patterns, Run::of(view));
     let shown = |fusion: &&Fusion| fusion.share_pct >= view.options.min_share_pct;
     for fusion in fusions.iter().filter(shown) {
         if let Some(pattern) = patterns.iter().find(|pattern| pattern.id == fusion.pattern) {
-            push(&mut section, fusion, pattern);
+            push(&mut section, fusion, pattern, &run);
         }
     }
     section.figure("patterns_known", patterns.len());
@@ -46,7 +47,7 @@ pub fn section(view: &View, fusions: &[Fusion]) -> Section {
     section
 }
 
-fn push(section: &mut Section, fusion: &Fusion, pattern: &Pattern) {
+fn push(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &Run) {
     section.row([
         fusion.stage.label().into(),
         pattern.name.as_str().into(),
@@ -57,11 +58,11 @@ fn push(section: &mut Section, fusion: &Fusion, pattern: &Pattern) {
         fusion.evidence.join("\n").into(),
         fusion.locations.join("\n").into(),
         pattern.candidate_paths.join("\n").into(),
-        rationale(fusion, pattern).into(),
+        rationale(fusion, pattern, run).into(),
     ]);
 }
 
-fn rationale(fusion: &Fusion, pattern: &Pattern) -> String {
+fn rationale(fusion: &Fusion, pattern: &Pattern, run: &Run) -> String {
     let launches = match fusion.launches {
         1 => "1 launch".to_owned(),
         launches => format!("{launches} launches"),
@@ -70,12 +71,22 @@ fn rationale(fusion: &Fusion, pattern: &Pattern) -> String {
         Status::Active => format!("Already fused: {launches}."),
         Status::Split => format!("Runs apart, one after the other, in {launches}; this framework has a fused path."),
         Status::InFlight => format!("Runs apart in {launches}; the fused path is proposed upstream and not merged."),
-        Status::NotApplicable => {
-            let vendors: Vec<&str> = pattern.hardware.iter().map(|vendor| vendor.label()).collect();
-            format!("Runs apart in {launches}; the fused path is for {} only.", vendors.join(" and "))
-        }
+        Status::NotApplicable => format!("Runs apart in {launches}; the fused path {}.", limit(fusion, pattern, run)),
     };
     let prs: Vec<String> = pattern.prs.iter().map(|pr| format!("#{pr}")).collect();
     let prs = if prs.is_empty() { String::new() } else { format!(" Pull request {}.", prs.join(", ")) };
     format!("{finding} {}{prs}", pattern.note)
+}
+
+/// Why the fused path cannot be taken.
+fn limit(fusion: &Fusion, pattern: &Pattern, run: &Run) -> String {
+    match (pattern.max_tokens, run.too_many_tokens(pattern, fusion.stage)) {
+        (Some(most), Some(tokens)) if run.has_hardware_for(pattern) => {
+            format!("takes at most {most} tokens, and every step here has {tokens} or more")
+        }
+        _ => {
+            let vendors: Vec<&str> = pattern.hardware.iter().map(|vendor| vendor.label()).collect();
+            format!("is for {} only", vendors.join(" and "))
+        }
+    }
 }

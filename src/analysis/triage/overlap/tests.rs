@@ -41,10 +41,15 @@ impl Small {
     }
 
     fn launch(&mut self, name: &str, start: i64, correlation: u32) {
+        self.call(name, start, start + 1, correlation);
+    }
+
+    fn call(&mut self, name: &str, start: i64, end: i64, correlation: u32) {
         let process = self.0.process(-1, "");
         let thread = self.0.thread(process, 1);
         let name = self.0.trace.calls.names.intern(name);
-        self.0.call(Span { start: Ns(1_000 * start), duration: Ns(1_000), name, thread }, Some(correlation));
+        let duration = Ns(1_000 * (end - start));
+        self.0.call(Span { start: Ns(1_000 * start), duration, name, thread }, Some(correlation));
     }
 
     fn section(self) -> Section {
@@ -232,6 +237,20 @@ fn a_copy_on_its_own_stream_has_headroom_and_an_idle_device_is_said_with_its_cau
     assert_eq!(number(idle, "duration_ns"), 2_700_000.0);
     // Nine gaps of 300 us beside ten times 700 us of work.
     assert!((number(idle, "unpaused_share_pct") - 100.0 * 2_700.0 / 9_700.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_gap_inside_a_replay_is_the_hosts_while_it_still_launches_the_graph() {
+    let verdict_of = |name: &str, end: i64| {
+        let mut small = Small::new(&[]);
+        small.call(name, -10, end, 1);
+        small.op((0, 7, GEMM, 0, 500), Some(1));
+        small.op((0, 7, GEMM, 800, 1_300), Some(1));
+        verdict(&small.section(), IDLE)[1].to_owned()
+    };
+    assert_eq!(verdict_of("hipGraphLaunch", 900), "launch-bound");
+    assert_eq!(verdict_of("hipGraphLaunch", 700), "idle gaps", "launched before the gap ended");
+    assert_eq!(verdict_of("hipMemcpyWithStream", 900), "idle gaps", "such a call may wait for the device");
 }
 
 #[test]
