@@ -11,12 +11,12 @@ pub mod catalog;
 pub mod frames;
 pub mod fuse;
 pub mod kernels;
-pub mod overlap;
+pub(crate) mod overlap;
 pub mod serving;
 pub mod sites;
 pub mod stages;
-pub mod steps;
-pub mod summary;
+pub(crate) mod steps;
+pub(crate) mod summary;
 mod times;
 mod view;
 
@@ -92,3 +92,6 @@ pub fn triage(request: &Request) -> Sections {
     put("triage_summary", summary::section(&view, &rows));
     sections
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,7 +35,7 @@ impl Table<'_> {
             "{} gaps; {} of the time the host launched late, {} the launch was made in time, {} no launch is known",
             idle.gaps,
             of_idle(Cause::HostWait),
-            percent((idle.of(Cause::KernelWait) + idle.of(Cause::Other)) as f64, idle.idle_ns as f64),
+            percent(idle.of(Cause::KernelWait) as f64 + idle.of(Cause::Other) as f64, idle.idle_ns as f64),
             of_idle(Cause::Unknown),
         );
         if let Some((length, name)) = idle.longest {
