@@ -68,7 +68,7 @@ impl<'a> Frame<'a> {
 /// The words that frames are judged by.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FrameRules {
+pub(crate) struct FrameRules {
     /// What the file is.
     #[allow(dead_code, reason = "for readers of the file")]
     about: String,
@@ -87,13 +87,13 @@ pub struct FrameRules {
     torch_source_priority: i32,
     unknown_source_priority: i32,
     /// The call with which a graph's capture begins.
-    pub capture_begins: String,
+    pub(crate) capture_begins: String,
     /// The call with which it ends.
-    pub capture_ends: String,
+    pub(crate) capture_ends: String,
     /// Names that share fewer letters and digits are not called similar.
-    pub least_similar_letters: usize,
+    pub(crate) least_similar_letters: usize,
     /// Kernels that other names stand for in a mapping trace.
-    pub aliases: Vec<Alias>,
+    pub(crate) aliases: Vec<Alias>,
 }
 
 /// The package of a serving framework.
@@ -116,22 +116,22 @@ struct Package {
 /// Kernels under another name: letters and digits alone, in lower case.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Alias {
+pub(crate) struct Alias {
     /// The kernel's name holds this.
-    pub when: String,
+    pub(crate) when: String,
     /// The other's name or place holds one of these.
-    pub tokens: Vec<String>,
+    pub(crate) tokens: Vec<String>,
 }
 
 impl FrameRules {
     /// The project's own.
     #[allow(clippy::expect_used, reason = "data of the program; a test reads it")]
-    pub fn embedded() -> Self {
+    pub(crate) fn embedded() -> Self {
         serde_json::from_str(include_str!("../../../patterns/frames.json")).expect("patterns/frames.json parses")
     }
 
     /// The place that a frame names: `python/sglang/srt/models/qwen3.py:310 forward`; the name itself where it is none.
-    pub fn location(&self, raw: &str) -> String {
+    pub(crate) fn location(&self, raw: &str) -> String {
         match Frame::parse(raw) {
             Some(frame) => format!("{}:{} {}", self.rooted(frame.path), frame.line, frame.function),
             None => raw.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -177,7 +177,7 @@ impl FrameRules {
     }
 
     /// How much a frame tells: the highest of those that are active names the site.
-    pub fn frame_priority(&self, raw: &str, location: &str) -> i32 {
+    pub(crate) fn frame_priority(&self, raw: &str, location: &str) -> i32 {
         let rooted = Frame::parse(raw).map(|frame| format!("{}({}", self.rooted(frame.path), frame.line));
         let is_noise = |prefix: &String| {
             raw.starts_with(prefix.as_str())
@@ -201,7 +201,7 @@ impl FrameRules {
     }
 
     /// How well a place explains a kernel to a reader; it ranks sites and the frames of a stack.
-    pub fn source_priority(&self, location: &str) -> i32 {
+    pub(crate) fn source_priority(&self, location: &str) -> i32 {
         if location.is_empty() {
             self.unknown_source_priority
         } else if let Some(root) = self.root(location) {
@@ -218,18 +218,18 @@ impl FrameRules {
     }
 
     /// Is it in the code of a serving framework?
-    pub fn is_framework(&self, location: &str) -> bool {
+    pub(crate) fn is_framework(&self, location: &str) -> bool {
         self.root(location).is_some()
     }
 
     /// Is it a place that everything passes through?
-    pub fn is_low_signal(&self, location: &str) -> bool {
+    pub(crate) fn is_low_signal(&self, location: &str) -> bool {
         let location = location.to_ascii_lowercase();
         self.low_signal.iter().any(|token| location.contains(token.as_str()))
     }
 
     /// The place to show for a site: its own where that is the framework's code, else the best of its stack.
-    pub fn display<'a>(&self, location: &'a str, stack: &[&'a str]) -> &'a str {
+    pub(crate) fn display<'a>(&self, location: &'a str, stack: &[&'a str]) -> &'a str {
         if self.is_framework(location) && !self.is_low_signal(location) {
             return location;
         }

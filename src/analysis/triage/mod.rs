@@ -12,12 +12,12 @@ pub mod definitions;
 pub mod frames;
 pub mod fuse;
 pub mod kernels;
-pub mod overlap;
+pub(crate) mod overlap;
 pub mod serving;
 pub mod sites;
 pub mod stages;
-pub mod steps;
-pub mod summary;
+pub(crate) mod steps;
+pub(crate) mod summary;
 mod times;
 mod view;
 
@@ -94,3 +94,6 @@ pub fn triage(request: &Request) -> Sections {
     put("triage_steps", steps::section(&view));
     sections
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,10 +23,7 @@ pub(super) struct Catalog {
 
 /// Words that tell hardware by the name of a device; whole words, as the product is named.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct DeviceWords {
-    /// AMD's.
-    pub(super) rocm: Vec<String>,
     /// NVIDIA's of compute capability 9.
     pub(super) hopper: Vec<String>,
     /// NVIDIA's of compute capability 10 and 12.

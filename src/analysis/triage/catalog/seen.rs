@@ -5,6 +5,7 @@ use super::data::{Catalog, Family, Hardware};
 use super::words::{Part, PartIs};
 use crate::analysis::triage::fuse::fewest_tokens;
 use crate::analysis::triage::kernels::{KernelRow, RowSite};
+use crate::analysis::triage::serving::{Setting, Vendor};
 use crate::analysis::triage::sites::Found;
 use crate::analysis::triage::times::percent;
 use crate::analysis::triage::{Stage, View};
@@ -18,20 +19,10 @@ use crate::trace::Ns;
 pub(super) struct Run<'a> {
     /// The run.
     pub(super) view: &'a View<'a>,
-    /// Words that name the model; empty where nothing tells.
-    model: Vec<Haystack>,
-    maker: Option<Maker>,
+    setting: Setting,
     devices: Vec<Haystack>,
-    /// By the server's arguments.
-    tp_size: Option<u64>,
     /// Tokens of each stage's smallest step.
     fewest_tokens: ByKey<Stage, u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Maker {
-    Amd,
-    Nvidia,
 }
 
 /// The rows of one stage.
@@ -92,14 +83,7 @@ pub(super) struct Hit {
 impl<'a> Run<'a> {
     /// Looks at what does not differ between stages.
     pub(super) fn new(view: &'a View<'a>) -> Self {
-        Self {
-            view,
-            model: model(view),
-            maker: maker(view),
-            devices: devices(view),
-            tp_size: view.server.tp_size(),
-            fewest_tokens: fewest_tokens(view),
-        }
+        Self { view, setting: Setting::of(view), devices: devices(view), fewest_tokens: fewest_tokens(view) }
     }
 
     /// Does any step of the stage have as few tokens as the family takes? What is not known is yes.
@@ -117,30 +101,30 @@ impl<'a> Run<'a> {
         };
         match family.hardware {
             None => true,
-            Some(Hardware::Cuda) => self.maker == Some(Maker::Nvidia),
-            Some(Hardware::Rocm) => self.maker == Some(Maker::Amd),
+            Some(Hardware::Cuda) => self.setting.vendor == Some(Vendor::Nvidia),
+            Some(Hardware::Rocm) => self.setting.vendor == Some(Vendor::Amd),
             Some(Hardware::Hopper) => names(&words.hopper),
             Some(Hardware::Blackwell) => names(&words.blackwell),
-            Some(Hardware::Npu) => false,
+            Some(Hardware::Npu) => self.setting.vendor == Some(Vendor::Npu),
         }
     }
 
     /// Is the model one of the family's? `None` where the family is of any model, or the model is not known.
     pub(super) fn has_model(&self, family: &Family) -> Option<bool> {
-        let asks = !family.model.is_empty() && !self.model.is_empty();
-        asks.then(|| self.model.iter().any(|name| family.model.any_in(name)))
+        let asks = !family.model.is_empty() && !self.setting.models.is_empty();
+        asks.then(|| self.setting.models.iter().any(|name| family.model.any_in(name)))
     }
 
-    /// Do the arguments tell as many ranks of tensor parallelism as the family needs?
+    /// Is the run told to have as many ranks of tensor parallelism as the family needs?
     pub(super) fn is_told_ranks(&self, family: &Family) -> bool {
-        family.tp >= 2 && self.tp_size.is_some_and(|ranks| ranks >= u64::from(family.tp))
+        family.tp >= 2 && self.setting.tp_size.is_some_and(|ranks| ranks >= u64::from(family.tp))
     }
 
-    /// Does the run have as many ranks of tensor parallelism as the family needs? Where the arguments do not tell,
+    /// Does the run have as many ranks of tensor parallelism as the family needs? Where nothing tells,
     /// communication in the stage does.
     pub(super) fn has_ranks(&self, family: &Family, seen: &Seen) -> bool {
         let communicates = || seen.rows.iter().any(|seen| seen.row.category == "communication");
-        family.tp < 2 || self.tp_size.map_or_else(communicates, |ranks| ranks >= u64::from(family.tp))
+        family.tp < 2 || self.setting.tp_size.map_or_else(communicates, |ranks| ranks >= u64::from(family.tp))
     }
 }
 
@@ -236,40 +220,6 @@ fn file(frame: &str) -> Option<&str> {
     frame.find(".py").and_then(|at| frame.get(..at + ".py".len()))
 }
 
-/// What the server's arguments, source files of models and torch modules call the model.
-fn model(view: &View) -> Vec<Haystack> {
-    let told = view.server.model();
-    let frames = view.sites.sites.iter().flat_map(|site| site.stack.iter().chain([&site.location]));
-    let in_frame = |frame: &String| match frame.strip_prefix("nn.Module: ") {
-        Some(module) => Some(module.to_owned()),
-        None => file(frame)?.split_once("/models/").map(|(_, file)| file.trim_end_matches(".py").to_owned()),
-    };
-    let mut names: Vec<String> = told.into_iter().chain(frames.filter_map(in_frame)).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.iter().map(|name| Haystack::new(name)).collect()
-}
-
 fn devices(view: &View) -> Vec<Haystack> {
     view.trace.devices.iter().map(|device| Haystack::new(&device.name)).collect()
-}
-
-/// By the names of devices, else by those of the runtime's calls.
-fn maker(view: &View) -> Option<Maker> {
-    let words: Vec<Needle> = Catalog::embedded().hardware.rocm.iter().filter_map(|word| Needle::new(word)).collect();
-    let named: Vec<Haystack> = view
-        .trace
-        .devices
-        .iter()
-        .filter(|device| !device.name.is_empty())
-        .map(|device| Haystack::new(&device.name))
-        .collect();
-    if !named.is_empty() {
-        let is_amd = named.iter().any(|name| words.iter().any(|word| word.is_in(name)));
-        return Some(if is_amd { Maker::Amd } else { Maker::Nvidia });
-    }
-    let calls = || view.trace.calls.names.iter();
-    let is_amd = calls().any(|name| name.starts_with("hip"));
-    let is_nvidia = calls().any(|name| name.starts_with("cu"));
-    if is_amd { Some(Maker::Amd) } else { is_nvidia.then_some(Maker::Nvidia) }
 }

@@ -22,7 +22,6 @@ mod table;
 
 pub use matching::matches;
 pub use patterns::{Origin, Pattern, Patterns};
-pub use run::Vendor;
 pub(super) use run::fewest_tokens;
 pub use table::{COLUMNS, section};
 

@@ -1,7 +1,6 @@
 //! The patterns as data: `patterns/fuse_patterns.json`, and its needles made ready to be looked for.
 
-use super::super::serving::Framework;
-use super::run::Vendor;
+use super::super::serving::{Framework, Vendor};
 use crate::rules::needle::{Haystack, Needle};
 use serde::Deserialize;
 

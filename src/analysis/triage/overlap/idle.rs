@@ -40,13 +40,13 @@ pub(super) fn idle(view: &View, rules: &Rules) -> ([Idle; Stage::ALL.len()], Vec
         let (Some(stage), Some(op)) = (stage, op) else { return };
         let length = gap.end.since(gap.start);
         if length.0 as f64 >= rules.thresholds.pause_us * 1e3 {
-            stage.pauses_ns += length.0;
+            stage.pauses_ns = stage.pauses_ns.saturating_add(length.0);
             return;
         }
         stage.gaps += 1;
-        stage.idle_ns += length.0;
+        stage.idle_ns = stage.idle_ns.saturating_add(length.0);
         if let Some(time) = stage.by_cause.get_mut(cause as usize) {
-            *time += length.0;
+            *time = time.saturating_add(length.0);
         }
         if stage.longest.is_none_or(|(longest, _)| length > longest) {
             stage.longest = Some((length, op.name));

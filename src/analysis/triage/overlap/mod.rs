@@ -27,7 +27,7 @@ use sweep::{Row, Swept};
 use verdicts::{Judge, Verdict, Verdicts};
 
 /// The columns of the table.
-pub const COLUMNS: [&str; 14] = [
+pub(crate) const COLUMNS: [&str; 14] = [
     "stage",
     "priority",
     "verdict",
@@ -53,7 +53,7 @@ pub(super) fn without_graphs(framework: Framework) -> String {
 }
 
 /// The table of all stages.
-pub fn section(view: &View, rows: &[KernelRow]) -> Section {
+pub(crate) fn section(view: &View, rows: &[KernelRow]) -> Section {
     let rules = Rules::embedded();
     let swept = sweep::sweep(view, &rules);
     let (idle, dry) = idle::idle(view, &rules);

@@ -41,7 +41,7 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn hidden_ns(&self) -> i64 {
-        self.duration_ns - self.exclusive_ns
+        self.duration_ns.saturating_sub(self.exclusive_ns)
     }
 
     /// The name beside which it is hidden longest.
@@ -183,10 +183,10 @@ impl Table {
         let Some(lane) = self.lanes.get_mut(piece.lane) else { return Ns::ZERO };
         piece.free = lane.reach.map_or(piece.start, |reach| reach.max(piece.start)).min(piece.end);
         lane.reach = lane.reach.max(Some(piece.end));
-        lane.work_ns += duration.0;
+        lane.work_ns = lane.work_ns.saturating_add(duration.0);
         if let Some(row) = self.rows.get_mut(piece.row) {
             row.launches += 1;
-            row.duration_ns += duration.0;
+            row.duration_ns = row.duration_ns.saturating_add(duration.0);
         }
         self.pieces.push(piece);
         piece.free.since(piece.start)
@@ -204,7 +204,7 @@ impl Table {
             let device = self.lanes.get(piece.lane).map_or(0, |lane| lane.device);
             let is_main = main.get(device).is_some_and(|main| main.is_some_and(|(_, at)| at == piece.lane));
             if let Some(row) = self.rows.get_mut(piece.row).filter(|_| !is_main) {
-                row.beside_main_ns += piece.end.since(piece.start).0;
+                row.beside_main_ns = row.beside_main_ns.saturating_add(piece.end.since(piece.start).0);
             }
         }
     }
@@ -250,7 +250,7 @@ impl Passing {
             }
         }
         passing.iter_mut().for_each(|passing| passing.until(table, Ns(i64::MAX)));
-        passing.iter().map(|passing| passing.overlapped_ns).sum()
+        passing.iter().fold(0, |sum, passing| sum.saturating_add(passing.overlapped_ns))
     }
 
     fn start(&mut self, table: &mut Table, at: usize, piece: Piece) {
@@ -297,7 +297,7 @@ impl Passing {
             return;
         }
         if self.working.0 > 1 {
-            self.overlapped_ns += passed;
+            self.overlapped_ns = self.overlapped_ns.saturating_add(passed);
             self.tell_what_hides(table, passed);
         } else if let Some(lane) = table.lanes.get_mut(self.working.1) {
             lane.alone_ns = lane.alone_ns.wrapping_add(passed);
@@ -345,8 +345,9 @@ impl Passing {
         for (_, _, _, lane, row, ..) in running {
             let hides = if lane == first.3 { second } else { Some(first) };
             if let (Some((.., name, is_copy)), Some(row)) = (hides, table.rows.get_mut(row)) {
-                row.hidden_by.change(name, 0, |time| *time += passed);
-                row.beside_copies_ns += if is_copy { passed } else { 0 };
+                row.hidden_by.change(name, 0, |time| *time = time.saturating_add(passed));
+                let beside_copies_ns = if is_copy { passed } else { 0 };
+                row.beside_copies_ns = row.beside_copies_ns.saturating_add(beside_copies_ns);
             }
         }
     }

@@ -36,7 +36,7 @@ impl Table<'_> {
             "{} gaps; {} of the time the host launched late, {} the launch was made in time",
             idle.gaps,
             of_idle(Cause::HostWait),
-            percent((idle.of(Cause::KernelWait) + idle.of(Cause::Other)) as f64, idle.idle_ns as f64),
+            percent(idle.of(Cause::KernelWait) as f64 + idle.of(Cause::Other) as f64, idle.idle_ns as f64),
         );
         if idle.of(Cause::Unknown) > 0 {
             basis.push_str(&format!(", {} no launch is known", of_idle(Cause::Unknown)));

@@ -79,7 +79,7 @@ impl Judge<'_> {
     /// together above it; and the largest of all even below the bar. Of the rest, what other streams hide.
     fn communication(&self, busy_ns: i64, mut rows: Vec<(usize, &Row, &Neighbours)>, verdicts: &mut Verdicts) {
         rows.order_by(|a, b| b.1.exposed_ns.cmp(&a.1.exposed_ns).then(a.0.cmp(&b.0)));
-        let mut left_ns: i64 = rows.iter().map(|(_, row, _)| row.exposed_ns).sum();
+        let mut left_ns = rows.iter().fold(0_i64, |sum, (_, row, _)| sum.saturating_add(row.exposed_ns));
         for (place, (at, row, neighbours)) in rows.into_iter().enumerate() {
             let reaches = |time_ns: i64, bar_pct: f64| share(time_ns, busy_ns) >= bar_pct && time_ns > 0;
             let largest = place == 0 && reaches(row.exposed_ns, self.rules.thresholds.largest_exposure_pct);
@@ -96,7 +96,7 @@ impl Judge<'_> {
             } else {
                 verdicts.below_bar += 1;
             }
-            left_ns -= row.exposed_ns;
+            left_ns = left_ns.saturating_sub(row.exposed_ns);
         }
     }
 
@@ -107,7 +107,7 @@ impl Judge<'_> {
         // A copy that mostly hides and still holds the device up is worth more than a note that it hides.
         let has_headroom = part(row.exclusive_ns) >= thresholds.headroom_ratio || (row.moves_memory && is_exposed);
         // A copy beside a kernel is hidden by it, not the other way round.
-        let hidden_ns = row.hidden_ns() - if row.moves_memory { 0 } else { row.beside_copies_ns };
+        let hidden_ns = row.hidden_ns().saturating_sub(if row.moves_memory { 0 } else { row.beside_copies_ns });
         let hides = row.class.is_light() && part(hidden_ns) >= thresholds.hidden_ratio;
         if (row.duration_ns as f64) < thresholds.least_total_us * 1e3 || !(has_headroom || hides) {
             return;

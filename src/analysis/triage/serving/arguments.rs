@@ -11,7 +11,7 @@ pub struct ServerArgs(pub Map<String, Value>);
 
 /// What a server of a disaggregated deployment does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub(in crate::analysis::triage) enum Role {
     /// Reads prompts and hands their keys and values on.
     Prefill,
     /// Writes tokens for prompts that another server read.
@@ -20,7 +20,7 @@ pub enum Role {
 
 impl Role {
     /// For people.
-    pub fn label(self) -> &'static str {
+    pub(in crate::analysis::triage) fn label(self) -> &'static str {
         match self {
             Self::Prefill => "prefill worker",
             Self::Decode => "decode worker",
@@ -75,18 +75,18 @@ impl ServerArgs {
     }
 
     /// The model's path or name.
-    pub fn model(&self) -> Option<String> {
+    pub(in crate::analysis::triage) fn model(&self) -> Option<String> {
         let value = self.first(&Data::embedded().model)?;
         value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
     /// How many GPUs share each layer.
-    pub fn tp_size(&self) -> Option<u64> {
+    pub(in crate::analysis::triage) fn tp_size(&self) -> Option<u64> {
         self.number(&Data::embedded().tensor_parallel).filter(|size| *size > 0)
     }
 
     /// The role in a disaggregated deployment; `None` for a server that does both.
-    pub fn role(&self) -> Option<Role> {
+    pub(in crate::analysis::triage) fn role(&self) -> Option<Role> {
         Data::embedded().roles.into_iter().find_map(|role| {
             let said = self.find(&role.key)?.as_str()?.to_ascii_lowercase();
             let is = |words: &[String]| words.contains(&said);
@@ -95,7 +95,7 @@ impl ServerArgs {
     }
 
     /// The model's shape, where the arguments carry its configuration.
-    pub fn model_shape(&self) -> Option<ModelShape> {
+    pub(in crate::analysis::triage) fn model_shape(&self) -> Option<ModelShape> {
         let data = Data::embedded();
         let number = |keys: &[String]| self.number(keys).and_then(|value| u32::try_from(value).ok());
         let (layers, heads) = (number(&data.layers)?, number(&data.heads)?);
@@ -104,7 +104,7 @@ impl ServerArgs {
     }
 
     /// The arguments that bear on how a trace is read, as `key=value`.
-    pub fn telling(&self) -> Vec<String> {
+    pub(in crate::analysis::triage) fn telling(&self) -> Vec<String> {
         let data = Data::embedded();
         let null = |key: &String| self.search(key, Value::is_null).filter(|_| data.meaningful_null.contains(key));
         let shown = |key: &String| {

@@ -2,9 +2,13 @@
 
 mod arguments;
 mod parallel;
+mod setting;
 
-pub use arguments::{ModelShape, Role, ServerArgs};
-pub use parallel::{TensorParallel, tensor_parallel};
+pub(super) use arguments::Role;
+pub use arguments::{ModelShape, ServerArgs};
+pub(super) use parallel::{rank_labels, tensor_parallel};
+pub(super) use setting::Setting;
+pub use setting::Vendor;
 
 use super::Request;
 use crate::rules::engines::{Engines, Evidence};
@@ -71,6 +75,7 @@ impl Framework {
 #[serde(deny_unknown_fields)]
 struct Data {
     frameworks: Vec<Known>,
+    vendors: Vec<setting::VendorWords>,
     model: Vec<String>,
     tensor_parallel: Vec<String>,
     layers: Vec<String>,
@@ -121,7 +126,7 @@ impl Data {
 
 /// The framework of a trace: what the person says, else what the server's arguments tell, the names of the file and its
 /// folders, and the trace itself.
-pub fn framework(request: &Request) -> Framework {
+pub(super) fn framework(request: &Request) -> Framework {
     let data = Data::embedded();
     let said = request.framework.or_else(|| of_arguments(&data, request.server));
     said.or_else(|| of_path(&data, request.path)).or_else(|| of_trace(request.trace)).unwrap_or(Framework::Plain)

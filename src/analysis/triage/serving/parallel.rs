@@ -7,19 +7,23 @@ use std::cmp::Reverse;
 
 /// A size of tensor parallelism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TensorParallel {
+pub(in crate::analysis::triage) struct TensorParallel {
     /// How many GPUs share each layer.
-    pub size: u64,
+    pub(in crate::analysis::triage) size: u64,
     /// What says so, in a phrase.
-    pub source: &'static str,
+    pub(in crate::analysis::triage) source: &'static str,
     /// Was it told? Otherwise it is an estimate.
-    pub is_told: bool,
+    pub(in crate::analysis::triage) is_told: bool,
 }
 
 /// By the server's arguments, else by what the trace shows; `None` where nothing tells.
 ///
 /// Of a program without a serving framework only arguments count: its ranks are as likely data-parallel.
-pub fn tensor_parallel(server: &ServerArgs, framework: Framework, trace: &Trace) -> Option<TensorParallel> {
+pub(in crate::analysis::triage) fn tensor_parallel(
+    server: &ServerArgs,
+    framework: Framework,
+    trace: &Trace,
+) -> Option<TensorParallel> {
     let told = |size, source| TensorParallel { size, source, is_told: true };
     let estimate = |size, source| TensorParallel { size, source, is_told: false };
     let world = trace.code.as_ref().and_then(|code| code.rank).map(|rank| u64::from(rank.world_size));
@@ -46,12 +50,22 @@ pub fn tensor_parallel(server: &ServerArgs, framework: Framework, trace: &Trace)
     by_collectives().or_else(by_world).or_else(by_name)
 }
 
-/// The tensor-parallel ranks whose labels stand before the devices' ids: `[TP00] 0`.
-pub(super) fn merged_ranks(trace: &Trace) -> Vec<u64> {
-    let mut ranks = ByKey::new();
-    let labelled = trace.devices.iter().filter(|device| device.id.starts_with('['));
-    labelled.filter_map(|device| rank_in(&device.id)).for_each(|rank| ranks.change(rank, (), |()| ()));
-    ranks.0.into_iter().map(|(rank, ())| rank).collect()
+/// The labels of ranks that were merged into the file, which stand before the devices' ids: `TP00` of `[TP00] 0`.
+pub(in crate::analysis::triage) fn rank_labels(trace: &Trace) -> Vec<&str> {
+    let label = |id: &'_ str| id.strip_prefix('[')?.split_once(']').map(|(label, _)| label.len());
+    let labels = trace.devices.iter().filter_map(|device| device.id.get(1..=label(&device.id)?));
+    let mut labels: Vec<&str> = labels.collect();
+    labels.sort_unstable();
+    labels.dedup();
+    labels
+}
+
+/// The tensor-parallel ranks that labels name.
+fn merged_ranks(trace: &Trace) -> Vec<u64> {
+    let mut ranks: Vec<u64> = rank_labels(trace).into_iter().filter_map(rank_in).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
 }
 
 /// The 3 of `dp0_pp0_tp3_ep0_rank3`, `1731-TP-3-EXTEND` and `[TP03] 0`.

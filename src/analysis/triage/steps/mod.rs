@@ -9,7 +9,7 @@ use crate::analysis::section::{Section, Value};
 use crate::trace::Ns;
 
 /// The columns of the table.
-pub const COLUMNS: [&str; 11] = [
+pub(crate) const COLUMNS: [&str; 11] = [
     "stage",
     "steps",
     "batch_size",
@@ -26,7 +26,7 @@ pub const COLUMNS: [&str; 11] = [
 const TITLE: &str = "Steps";
 
 /// One row a stage.
-pub fn section(view: &View) -> Section {
+pub(crate) fn section(view: &View) -> Section {
     let kept = kept_steps(view);
     if kept.is_empty() {
         let why =

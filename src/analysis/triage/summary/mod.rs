@@ -4,7 +4,7 @@
 use super::definitions::STAGE_WALL;
 use super::kernels::KernelRow;
 use super::overlap;
-use super::serving::{Role, tensor_parallel};
+use super::serving::{Role, rank_labels, tensor_parallel};
 use super::sites::Found;
 use super::stages::{Stage, contradictions, steps};
 use super::times::{Times, percent};
@@ -16,11 +16,11 @@ use crate::trace::{DeviceId, Ns};
 use std::cmp::Reverse;
 
 /// The columns of the table: one row a stage.
-pub const COLUMNS: [&str; 6] = ["stage", "duration_ns", "busy_ns", "wall_ns", "launches", "dominated_by"];
+pub(crate) const COLUMNS: [&str; 6] = ["stage", "duration_ns", "busy_ns", "wall_ns", "launches", "dominated_by"];
 
 /// Figures: `mode`, `framework`, `model`, `role`, `tp_size`, `tp_size_from`, `arguments`, `devices`, `overlap_basis`;
 /// warnings are limits. `overlaps` is the overlap table of the same view.
-pub fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Section {
+pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Section {
     let mut section = Section::new("Triage", "all of the tables below", &COLUMNS);
     figures(view, &mut section);
     let times = view.times();
@@ -155,10 +155,7 @@ fn name_of(view: &View, device: DeviceId) -> String {
 
 /// `[TP00] 0` and `[TP01] 0`: a file that several ranks were merged into.
 fn merged_ranks(view: &View) -> Option<String> {
-    let label = |id: &str| id.strip_prefix('[')?.split_once(']').map(|(label, _)| label.to_owned());
-    let mut labels: Vec<String> = view.trace.devices.iter().filter_map(|device| label(&device.id)).collect();
-    labels.order_by_key(|label| label.clone());
-    labels.dedup();
+    let labels = rank_labels(view.trace);
     (labels.len() > 1).then(|| {
         let (count, labels) = (labels.len(), labels.join(", "));
         format!("{count} ranks were merged into this file ({labels}): times are sums over all of them.")

@@ -1,0 +1,131 @@
+//! What holds for the triage as a whole: ranks in one file do not mix, and no trace is too odd.
+
+use super::*;
+use crate::analysis::section::Value;
+use crate::input::{Imported, Importer};
+use crate::trace::{Annotation, FrameIds, GpuOp, NONE, Ns, OpKind, Span, TraceBuilder};
+use proptest::prelude::*;
+
+fn sections(trace: &Trace, mapping: &[&Trace]) -> Sections {
+    let (server, options) = (ServerArgs::default(), Options { min_share_pct: 0.0, ..Options::default() });
+    let (path, file_stage, framework) = ("", Stage::All, None);
+    triage(&Request { trace, path, file_stage, mapping, server: &server, framework, options: &options })
+}
+
+/// One rank of a merged file. All ranks number their ops, calls and frames alike and work at about the same time.
+fn rank(label: &str, step: &str, file: &str, kernel: &str, at: u32) -> String {
+    let event = |category: &str, name: &str, place: &str, start: u32, length: u32, args: &str| {
+        let start = at + start;
+        format!(
+            r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": "{label} {place}, "ts": {start}, "dur": {length}, "args": {{{args}}}}}"#
+        )
+    };
+    let host = r#"9", "tid": 9"#;
+    let gpu = r#"0", "tid": 7"#;
+    [
+        event("user_annotation", step, host, 0, 90, r#""External id": 70"#),
+        event(
+            "python_function",
+            &format!("/w/sglang/{file}(5): forward"),
+            host,
+            1,
+            80,
+            r#""Python id": 1, "Python parent id": null"#,
+        ),
+        event(
+            "python_function",
+            "/w/torch/nn/linear.py(9): forward",
+            host,
+            2,
+            60,
+            r#""Python id": 2, "Python parent id": 1"#,
+        ),
+        event("cpu_op", &format!("aten::{kernel}"), host, 10, 20, r#""External id": 6"#),
+        event("cuda_runtime", "cudaLaunchKernel", host, 12, 2, r#""External id": 6, "correlation": 3"#),
+        event("kernel", kernel, gpu, 200, 40, r#""External id": 6, "device": 0, "stream": 7, "correlation": 3"#),
+    ]
+    .join(",\n")
+}
+
+#[test]
+fn ranks_that_were_merged_into_one_file_keep_their_own_steps_and_code() {
+    let ranks = [
+        rank("[TP00]", "step[EXTEND bs=1 toks=9]", "reader.py", "reads", 1_000),
+        rank("[TP01]", "step[DECODE bs=1]", "writer.py", "writes", 1_001),
+    ];
+    let text = format!(r#"{{"traceEvents": [{}]}}"#, ranks.join(","));
+    let mut importer = Importer::with_code("merged.json");
+    importer.feed(text.as_bytes()).unwrap();
+    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("no trace") };
+    let callers = &trace.code.as_ref().unwrap().frame_parents;
+    assert_eq!(*callers, [NONE, NONE, 0, 1], "frames of the ranks take turns");
+    let sections = sections(&trace, &[]);
+    let cell = |row: &crate::analysis::section::Record, key| row.get(key).and_then(Value::text).unwrap().to_owned();
+    let told = |row| ["stage", "kernel_name", "python_location", "cpu_op"].map(|key| cell(row, key));
+    let rows: Vec<_> = sections["triage_kernels"].rows.iter().map(told).collect();
+    let [reader, writer] = ["python/sglang/reader.py:5 forward", "python/sglang/writer.py:5 forward"];
+    assert_eq!(
+        rows,
+        [["extend/prefill", "reads", reader, "aten::reads"], ["decode", "writes", writer, "aten::writes"]]
+    );
+    let steps: Vec<_> = sections["triage_steps"].rows.iter().map(|row| cell(row, "stage")).collect();
+    assert_eq!(steps, ["extend/prefill", "decode"]);
+}
+
+/// Times at which sums of a few no longer fit 64 bits, beside common ones.
+fn start() -> impl Strategy<Value = i64> {
+    prop_oneof![0_i64..50, prop::sample::select(vec![-(1_i64 << 60), 1 << 60, (1 << 61) - 1])]
+}
+
+fn length() -> impl Strategy<Value = i64> {
+    prop_oneof![0_i64..20, prop::sample::select(vec![0, 1 << 59, (1 << 61) - 1])]
+}
+
+/// Of an op: name, device, stream, start, duration, the call and CPU op that lead to it.
+type Drawn = (usize, u8, i64, i64, i64, u32);
+
+fn odd_trace(ops: &[Drawn], marks: &[(usize, i64, i64, Option<u8>)]) -> Trace {
+    const NAMES: [&str; 5] = ["nvjet_tst_64x8", "ncclDevKernel_AllReduce(int)", "void add<4>(int)", "Memcpy HtoD", ""];
+    const MARKS: [&str; 4] = ["step[EXTEND bs=1 toks=9]", "step[DECODE bs=1]", "ProfilerStep#3", "decode"];
+    let mut builder = TraceBuilder::new("odd", crate::trace::Format::TorchProfiler);
+    builder.keep_code();
+    let process = builder.process(1, "");
+    let thread = builder.thread(process, 1);
+    for &(name, device, stream, start, duration, id) in ops {
+        let (start, duration) = (Ns(start), Ns(duration));
+        let call = builder.trace.calls.names.intern(if id == 0 { "cudaGraphLaunch" } else { "cudaLaunchKernel" });
+        builder.call(Span { start, duration, name: call, thread }, Some(id));
+        let code = builder.code().unwrap();
+        let (op, frame) = (code.cpu_ops.names.intern("aten::mm"), code.frames.names.intern("/w/vllm/a.py(1): f"));
+        builder.cpu_op(Span { start, duration, name: op, thread }, id);
+        builder.frame(Span { start, duration, name: frame, thread }, FrameIds { id, parent: id / 2 });
+        let kind = if name == 3 { OpKind::Copy } else { OpKind::Kernel };
+        let (name, device) = (builder.trace.names.intern(NAMES[name]), builder.device(&device.to_string(), ""));
+        builder.trace.gpu_ops.push(GpuOp { start, duration, name, device, stream, process, kind }, Some(id));
+        builder.code_of_last_op(id);
+    }
+    for &(name, start, duration, device) in marks {
+        let device = device.map(|device| builder.device(&device.to_string(), ""));
+        let code = builder.code().unwrap();
+        let (name, id) = (code.annotation_names.intern(MARKS[name]), name as u32);
+        code.annotations.push(Annotation { start: Ns(start), duration: Ns(duration), name, id, device, process });
+    }
+    builder.finish()
+}
+
+proptest! {
+    #[test]
+    fn no_trace_is_too_odd_and_every_number_is_one(
+        ops in prop::collection::vec((0..5_usize, 0..2_u8, -1_i64..3, start(), length(), 0..4_u32), 0..12),
+        marks in prop::collection::vec((0..4_usize, start(), length(), prop::option::of(0..2_u8)), 0..4),
+    ) {
+        let trace = odd_trace(&ops, &marks);
+        let told = sections(&trace, &[]);
+        prop_assert_eq!(&told, &sections(&trace, &[]), "the same trace gives the same tables");
+        sections(&trace, &[&trace]);
+        let values = told.values().flat_map(|section| section.rows.iter().flat_map(|row| row.0.iter().map(|cell| &cell.1)));
+        for value in values {
+            prop_assert!(value.number().is_none_or(f64::is_finite), "{:?}", value);
+        }
+    }
+}
