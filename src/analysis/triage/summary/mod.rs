@@ -218,7 +218,8 @@ fn name_of(view: &View, device: DeviceId) -> String {
 /// `[TP00] 0` and `[TP01] 0`: a file that several ranks were merged into.
 fn merged_ranks(view: &View) -> Option<String> {
     let label = |id: &str| id.strip_prefix('[')?.split_once(']').map(|(label, _)| label.to_owned());
-    let mut labels: Vec<String> = view.trace.devices.iter().filter_map(|device| label(&device.id)).collect();
+    let wanted = view.trace.devices.iter().filter(|device| is_wanted(view, &device.id));
+    let mut labels: Vec<String> = wanted.filter_map(|device| label(&device.id)).collect();
     labels.order_by_key(|label| label.clone());
     labels.dedup();
     (labels.len() > 1).then(|| {
