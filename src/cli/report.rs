@@ -3,7 +3,7 @@
 use super::{files, nsys, print};
 use crate::analysis::original;
 use crate::analysis::results::Attribution;
-use crate::report::{self, Report, csv, html_page, known_tables, markdown, terminal};
+use crate::report::{self, Report, csv, html_page, is_known_table, known_tables, markdown, terminal};
 use crate::session::{self, Choices, Opened};
 use crate::{Error, Result};
 use clap::ValueEnum;
@@ -85,7 +85,7 @@ impl From<AttributionArg> for Attribution {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    if let Some(unknown) = args.table.as_deref().filter(|id| !known_tables().any(|known| known == *id)) {
+    if let Some(unknown) = args.table.as_deref().filter(|id| !is_known_table(id)) {
         let known: Vec<&str> = known_tables().collect();
         let why = format!("no such table; there are {}", known.join(", "));
         return Err(Error::usage(format!("--table {unknown}"), why));

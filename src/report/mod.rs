@@ -25,7 +25,7 @@ pub use arrange::{Request, arrange};
 pub use csv::{csv, field as csv_field};
 pub use findings::{Finding, findings};
 pub use markdown::{group as markdown_group, markdown, table as markdown_table};
-pub use sections::{Group, all_tables, groups, groups_by_stage, known_tables, tables_of};
+pub use sections::{Group, all_tables, groups, groups_by_stage, is_known_table, known_tables, tables_of};
 pub use tables::{bars, is_fixed, legend, severity, table};
 pub use words::{facts, verdict};
 

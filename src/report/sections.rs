@@ -89,6 +89,12 @@ pub fn known_tables() -> impl Iterator<Item = &'static str> {
     WORDS.groups.iter().flat_map(|group| &group.tables).map(String::as_str)
 }
 
+/// Can a report have a table of this id? `triage_kernels@decode` is one stage of a table.
+pub fn is_known_table(id: &str) -> bool {
+    let (table, _) = split_stage(id);
+    known_tables().any(|known| known == table)
+}
+
 /// The groups of tables that this report has, in the order in which people want them. A section that has no group stands
 /// in the one of the notices.
 pub fn groups(report: &Report) -> Vec<Group> {

@@ -271,6 +271,11 @@ fn the_json_is_a_report_that_opens_again_with_the_same_tables() {
         let csv = printed(&folder, ["report", "triage.json", "--format", "csv", "--table", table]);
         assert_eq!(csv, printed(&folder, ["triage", "work.json", "--format", "csv", "--table", table]), "{table}");
     }
+    // The id by which the Markdown of a report calls the rows of one stage.
+    let of_stage =
+        |first: &[&str]| printed(&folder, [first, &["--format", "csv", "--table", "triage_kernels@all"]].concat());
+    assert!(of_stage(&["triage", "work.json"]).lines().count() > 1);
+    assert_eq!(of_stage(&["triage", "work.json"]), of_stage(&["report", "triage.json"]));
     let html = printed(&folder, ["report", "triage.json", "--format", "html"]);
     assert!(html.contains("Kernel table") && html.contains("Fuse patterns"));
 }

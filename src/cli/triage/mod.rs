@@ -158,7 +158,7 @@ fn check_table(args: &Args) -> Result<()> {
     if args.format != Format::Csv {
         return Err(Error::usage("--table", "goes with --format csv; the other formats print all tables"));
     }
-    if known().contains(table) {
+    if table.starts_with("triage_") && report::is_known_table(table) {
         return Ok(());
     }
     Err(Error::usage(format!("--table {table}"), format!("no such table; there are {}", known().join(", "))))
@@ -171,7 +171,7 @@ fn render(report: &Report, args: &Args) -> Result<String> {
         Format::Json => report.json(),
         Format::Csv => {
             let id = args.table.as_deref().unwrap_or("triage_kernels");
-            let missing = || Error::usage(format!("--table {id}"), "these runs have no such table");
+            let missing = || Error::usage(format!("--table {id}"), "these runs have no rows there");
             csv(&report::table(report, id, None).ok_or_else(missing)?)
         }
     })

@@ -14,6 +14,7 @@ use super::{Report, table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
+use crate::ordering::InOrder;
 use tables::{Layout, THREE};
 
 /// As the original prints it.
@@ -209,7 +210,10 @@ impl View<'_> {
         let runs = self.report.runs.len();
         let words = |shown: &Figure| format!("{}: {}", shown.title, with_reason(shown, figures));
         let mut lines: Vec<String> = Vec::new();
-        for shown in figures.iter().filter(|figure| REASONS.iter().all(|(_, reason)| *reason != figure.key)) {
+        let mut said: Vec<&Figure> =
+            figures.iter().filter(|figure| REASONS.iter().all(|(_, reason)| *reason != figure.key)).collect();
+        said.order_by_key(|shown| figures.iter().position(|other| other.key == shown.key));
+        for shown in said {
             let line = words(shown);
             let is_of_all =
                 figures.iter().filter(|other| other.key == shown.key && words(other) == line).count() == runs;

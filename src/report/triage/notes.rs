@@ -87,18 +87,23 @@ fn hidden(run: &Run) -> Vec<String> {
         below.push(format!("{kernels} of {all} kernels ({share:.1} % of the GPU time)"));
     }
     for (section, figure, what) in
-        [("triage_overlap", "rows_below_bar", "overlap rows"), ("triage_fuse", "under_the_bar", "fuse patterns")]
+        [("triage_overlap", "rows_below_bar", "overlap row"), ("triage_fuse", "under_the_bar", "fuse pattern")]
     {
-        below.extend(number(section, figure).map(|rows| format!("{rows} {what}")));
+        below.extend(number(section, figure).map(|rows| counted(rows, what)));
     }
     if !below.is_empty() {
         lines.push(format!("Below the bar and not shown: {}; --min-share 0 shows them.", below.join(", ")));
     }
     if let Some(serial) = number("triage_overlap", "serial_rows") {
         lines.push(format!(
-            "Not among the overlap opportunities: {serial} kernels that run alone, because what runs before and after \
-             them on their stream speaks against moving them.",
+            "Not among the overlap opportunities: {} running alone, because what runs before and after on the same stream \
+             speaks against moving it.",
+            counted(serial, "kernel"),
         ));
     }
     lines
+}
+
+fn counted(count: f64, what: &str) -> String {
+    if count == 1.0 { format!("{count} {what}") } else { format!("{count} {what}s") }
 }

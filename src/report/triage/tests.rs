@@ -221,7 +221,7 @@ fn rows_that_are_not_shown_are_counted() {
         ("triage_kernels", "hidden_share_pct", 4.26),
         ("triage_overlap", "rows_below_bar", 2.0),
         ("triage_overlap", "serial_rows", 5.0),
-        ("triage_fuse", "under_the_bar", 0.0),
+        ("triage_fuse", "under_the_bar", 1.0),
     ] {
         run.sections.get_mut(section).unwrap().figure(figure, count);
     }
@@ -229,9 +229,10 @@ fn rows_that_are_not_shown_are_counted() {
     let notes = after(&text, "Notes");
     assert_eq!(
         notes[0],
-        "- Below the bar and not shown: 3 of 9 kernels (4.3 % of the GPU time), 2 overlap rows; --min-share 0 shows them."
+        "- Below the bar and not shown: 3 of 9 kernels (4.3 % of the GPU time), 2 overlap rows, 1 fuse pattern; \
+         --min-share 0 shows them."
     );
-    assert!(notes[1].starts_with("- Not among the overlap opportunities: 5 kernels that run alone"), "{notes:?}");
+    assert!(notes[1].starts_with("- Not among the overlap opportunities: 5 kernels running alone"), "{notes:?}");
 }
 
 #[test]
@@ -239,16 +240,16 @@ fn what_all_runs_share_is_said_once_and_what_one_has_alone_is_said_of_it() {
     let mut runs = vec![run("a.json"), run("b.json")];
     for (run, tp) in runs.iter_mut().zip([2_i64, 4]) {
         let summary = run.sections.get_mut("triage_summary").unwrap();
-        summary.figure("role", "decode worker");
         summary.figure("tp_size", tp);
         summary.figure("tp_size_from", "server arguments");
+        summary.figure("role", "decode worker");
         summary.figure("arguments", Value::Null);
         summary.limits.push("Of both.".to_owned());
     }
     runs[1].sections.get_mut("triage_summary").unwrap().limits.push("Of one.".to_owned());
     let text = text(&Report::new(runs));
     let want =
-        ["- Role: decode worker", "- a.json: TP size: 2 (server arguments)", "- b.json: TP size: 4 (server arguments)"];
+        ["- a.json: TP size: 2 (server arguments)", "- b.json: TP size: 4 (server arguments)", "- Role: decode worker"];
     assert_eq!(after(&text, "Summary"), want);
     assert_eq!(after(&text, "Notes"), ["- Of both.", "- b.json: Of one."]);
 }

@@ -38,8 +38,9 @@ impl Table<'_> {
             of_idle(Cause::HostWait),
             percent(idle.of(Cause::KernelWait) as f64 + idle.of(Cause::Other) as f64, idle.idle_ns as f64),
         );
-        if idle.of(Cause::Unknown) > 0 {
-            basis.push_str(&format!(", {} no launch is known", of_idle(Cause::Unknown)));
+        let unknown = of_idle(Cause::Unknown);
+        if unknown != "0 %" {
+            basis.push_str(&format!(", {unknown} no launch is known"));
         }
         if let Some((length, name)) = idle.longest {
             let name =

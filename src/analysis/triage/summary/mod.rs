@@ -155,7 +155,12 @@ fn name_of(view: &View, device: DeviceId) -> String {
 
 /// `[TP00] 0` and `[TP01] 0`: a file that several ranks were merged into.
 fn merged_ranks(view: &View) -> Option<String> {
-    let labels = rank_labels(view.trace);
+    let wanted = |label: &String| {
+        let mut devices = view.trace.devices.iter().filter(|device| is_wanted(view, &device.id));
+        devices.any(|device| device.id.contains(label.as_str()))
+    };
+    let mut labels = rank_labels(view.trace);
+    labels.retain(wanted);
     (labels.len() > 1).then(|| {
         let (count, labels) = (labels.len(), labels.join(", "));
         format!("{count} ranks were merged into this file ({labels}): times are sums over all of them.")

@@ -186,4 +186,5 @@ fn devices_that_were_asked_for_and_are_not_there_are_told_with_those_that_are() 
     assert_eq!(of("TP02").limits[0], r#"No device has "TP02" in its id; there are [TP00] 0, [TP01] 1."#);
     assert_eq!(figure(&of("TP02"), "devices"), &Value::Null);
     assert_eq!((figure(&of("TP01"), "devices"), of("TP01").rows.len()), (&Value::from("id [TP01] 1"), 1));
+    assert!(!warns(&of("TP01"), "merged"), "one rank is no sum");
 }
