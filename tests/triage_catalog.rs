@@ -12,7 +12,7 @@ use gpuprism::analysis::triage::kernels::{self, KernelRow, RowSite};
 use gpuprism::analysis::triage::sites::{Found, Site};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, catalog};
 use gpuprism::input::{Imported, Importer};
-use gpuprism::trace::{Annotation, Format, GpuOp, NONE, Ns, OpKind, TraceBuilder};
+use gpuprism::trace::{Annotation, Format, GpuOp, NONE, Ns, OpKind, ProcessId, TraceBuilder};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +94,14 @@ impl Case {
         let duration = Ns(self.now);
         let code = self.builder.code().unwrap();
         let name = code.annotation_names.intern(text);
-        code.annotations.push(Annotation { start: Ns(0), duration, name, id: NONE, device: None });
+        code.annotations.push(Annotation {
+            start: Ns(0),
+            duration,
+            name,
+            id: NONE,
+            process: ProcessId(0),
+            device: None,
+        });
         self
     }
 

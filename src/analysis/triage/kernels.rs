@@ -74,12 +74,12 @@ pub const COLUMNS: [&str; 11] = [
     "category",
     "duration_ns",
     "share_pct",
-    "busy_share_pct",
-    "wall_share_pct",
     "launches",
     "python_location",
     "cpu_op",
     "found",
+    "busy_share_pct",
+    "wall_share_pct",
 ];
 
 /// The table: rows under the bar are counted in the summary, not shown. `python_location` and `cpu_op` are lists, an item
@@ -137,12 +137,12 @@ fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
         row.category.as_str().into(),
         row.duration_ns.into(),
         row.share_pct.into(),
-        row.busy_share_pct.into(),
-        row.wall_share_pct.into(),
         row.launches.into(),
         lines(sites.iter().map(location).collect()).into(),
         lines(ops.collect()).into(),
         found.join(", ").into(),
+        row.busy_share_pct.into(),
+        row.wall_share_pct.into(),
     ]
 }
 

@@ -28,7 +28,7 @@ use similarity::Note;
 
 /// The columns of the table.
 pub const COLUMNS: [&str; 8] =
-    ["stage", "family", "kind", "finding", "evidence", "source_location", "switches", "advice"];
+    ["stage", "family", "finding", "advice", "evidence", "source_location", "switches", "kind"];
 
 /// Lines of a cell; what is beyond is counted.
 const LINES: usize = 3;
@@ -91,12 +91,12 @@ fn put_finding(section: &mut Section, run: &Run, seen: &Seen, finding: &Finding)
     section.row([
         seen.stage.label().into(),
         family.name.as_str().into(),
-        family.kind.as_str().into(),
         finding.verdict.label().into(),
+        advice(run, finding).into(),
         lines(evidence),
         lines(first(&family.files)),
         lines(switches),
-        advice(run, finding).into(),
+        family.kind.as_str().into(),
     ]);
 }
 
@@ -195,12 +195,12 @@ fn put_opportunity(
     section.row([
         seen.stage.label().into(),
         "none of the catalog".into(),
-        kind.into(),
         "new opportunity".into(),
+        advice.into(),
         lines(Vec::from(evidence)),
         lines(sources),
         Value::Null,
-        advice.into(),
+        kind.into(),
     ]);
 }
 

@@ -12,13 +12,13 @@ pub const COLUMNS: [&str; 10] = [
     "stage",
     "pattern",
     "status",
-    "confidence",
     "related_ns",
     "share_pct",
+    "rationale",
     "evidence",
     "python_location",
     "candidate_path",
-    "rationale",
+    "confidence",
 ];
 
 /// The table. `evidence`, `python_location` and `candidate_path` are lists, an item a line. Findings under the bar are
@@ -52,13 +52,13 @@ fn push(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &Run) {
         fusion.stage.label().into(),
         pattern.name.as_str().into(),
         fusion.status.label().into(),
-        fusion.confidence.label().into(),
         fusion.duration_ns.into(),
         fusion.share_pct.into(),
+        rationale(fusion, pattern, run).into(),
         fusion.evidence.join("\n").into(),
         fusion.locations.join("\n").into(),
         pattern.candidate_paths.join("\n").into(),
-        rationale(fusion, pattern, run).into(),
+        fusion.confidence.label().into(),
     ]);
 }
 

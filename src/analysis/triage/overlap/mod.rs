@@ -32,16 +32,16 @@ pub(crate) const COLUMNS: [&str; 14] = [
     "priority",
     "verdict",
     "kernel_name",
-    "python_scope",
     "duration_ns",
     "share_pct",
-    "unpaused_share_pct",
     "exclusive_pct",
-    "hidden_pct",
-    "hidden_by_compute_pct",
     "dep_risk",
     "recommendation",
+    "python_scope",
     "basis",
+    "hidden_pct",
+    "hidden_by_compute_pct",
+    "unpaused_share_pct",
 ];
 
 /// Stands for the kernel where a device waits.
@@ -127,16 +127,16 @@ impl Table<'_> {
             format!("P{}", verdict.priority).into(),
             verdict.verdict.into(),
             name.into(),
-            self.scope(verdict.row).into(),
             row.duration_ns.into(),
             Value::pct(Ns(row.duration_ns), Ns(busy)),
-            Value::pct(Ns(row.duration_ns), Ns(unpaused)),
             of_row(row.exclusive_ns),
-            of_row(row.hidden_ns()),
-            of_row(row.hidden_by_compute_ns),
             neighbours.risk(&self.rules.thresholds).label().into(),
             self.rules.recommendation(verdict.recommendation).into(),
+            self.scope(verdict.row).into(),
             self.basis(row, neighbours).into(),
+            of_row(row.hidden_ns()),
+            of_row(row.hidden_by_compute_ns),
+            Value::pct(Ns(row.duration_ns), Ns(unpaused)),
         ]);
     }
 
@@ -161,16 +161,16 @@ impl Table<'_> {
             priority.into(),
             verdict.into(),
             IDLE.into(),
-            Value::Null,
             idle.idle_ns.into(),
-            Value::Null,
-            Value::pct(Ns(idle.idle_ns), Ns(unpaused)),
-            Value::Null,
             Value::Null,
             Value::Null,
             Value::Null,
             self.rules.recommendation(recommendation).into(),
+            Value::Null,
             self.idle_basis(idle).into(),
+            Value::Null,
+            Value::Null,
+            Value::pct(Ns(idle.idle_ns), Ns(unpaused)),
         ]);
     }
 

@@ -155,9 +155,9 @@ fn name_of(view: &View, device: DeviceId) -> String {
 
 /// `[TP00] 0` and `[TP01] 0`: a file that several ranks were merged into.
 fn merged_ranks(view: &View) -> Option<String> {
-    let wanted = |label: &String| {
+    let wanted = |label: &&str| {
         let mut devices = view.trace.devices.iter().filter(|device| is_wanted(view, &device.id));
-        devices.any(|device| device.id.contains(label.as_str()))
+        devices.any(|device| device.id.contains(*label))
     };
     let mut labels = rank_labels(view.trace);
     labels.retain(wanted);
