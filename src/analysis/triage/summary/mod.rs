@@ -8,7 +8,7 @@ use super::stages::{Stage, contradictions, steps};
 use super::times::{Times, percent};
 use super::view::View;
 use crate::analysis::section::Section;
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::ByKey;
 use crate::trace::{DeviceId, Ns};
 use std::cmp::Reverse;
 
