@@ -395,12 +395,12 @@ mod tests {
         let text = |row: &KernelRow, column: usize| cells(row, &rules)[column].text().unwrap().to_owned();
         let [vllm, script] = ["vllm/a.py:1 f", "script.py:2 g"];
         let plain = row(vec![site(script, Found::Exact, 60), site("", Found::Unknown, 40)]);
-        assert_eq!(text(&plain, 8), "script.py:2 g (site share 60%)\nunresolved (site share 40%)");
-        assert_eq!(text(&plain, 10), "exact, unresolved");
+        assert_eq!(text(&plain, 6), "script.py:2 g (site share 60%)\nunresolved (site share 40%)");
+        assert_eq!(text(&plain, 8), "exact, unresolved");
         let framework = row(vec![site(vllm, Found::ByLaunch, 40), site(script, Found::Exact, 60)]);
-        assert_eq!(text(&framework, 8), vllm, "the framework's own place stands alone");
-        assert_eq!(text(&framework, 9), "op of vllm/a.py:1 f");
-        assert_eq!(text(&framework, 10), "by launch");
+        assert_eq!(text(&framework, 6), vllm, "the framework's own place stands alone");
+        assert_eq!(text(&framework, 7), "op of vllm/a.py:1 f");
+        assert_eq!(text(&framework, 8), "by launch");
     }
 
     #[test]

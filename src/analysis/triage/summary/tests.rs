@@ -12,7 +12,7 @@ fn summary_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, rows: &[Ker
 
 /// An overlap table that says how long the GPU is idle in prefill and in decode.
 fn overlaps() -> Section {
-    let mut section = Section::new("", "", &["stage", "kernel_name", "wall_share_pct"]);
+    let mut section = Section::new("", "", &["stage", "kernel_name", "unpaused_share_pct"]);
     section.row([Stage::Prefill.label().into(), "(GPU idle)".into(), 86.2.into()]);
     section.row([Stage::Decode.label().into(), "other".into(), 99.0.into()]);
     section.row([Stage::Decode.label().into(), "(GPU idle)".into(), 6.5.into()]);
