@@ -16,8 +16,8 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Pieces large enough that handing them over costs nothing.
-const PIECE_BYTES: usize = 1 << 20;
+/// Pieces large enough that handing them over costs nothing, and small enough that those in use weigh nothing.
+const PIECE_BYTES: usize = 1 << 18;
 /// Pieces that wait at most; memory stays bounded whichever side is slower.
 const PIECES_WAITING: usize = 4;
 

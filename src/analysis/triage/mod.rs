@@ -3,7 +3,7 @@
 //!
 //! The way of the data: [`View`] says of every GPU op what it is, in which stage it ran and which code launched it
 //! (`sites`, `stages`). `kernels` sums ops into rows. `overlap` sweeps the ops, `fuse` and `catalog` look at rows and at
-//! who follows whom on a stream. Every table is a [`Section`] with a `stage` column, so that page, terminal and files
+//! who follows whom on a stream. Every table is a [`crate::analysis::section::Section`] with a `stage` column, so that page, terminal and files
 //! show the same numbers. Rules, words and catalogs are in `patterns/`.
 
 mod captures;

@@ -2,7 +2,8 @@
 //!
 //! Read only where the trace is to keep it; the page's first module is built without.
 
-use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, known_name, number};
+use super::shapes::Shapes;
+use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, keep_clue, known_name, number};
 use crate::trace::{Annotation, FrameIds, NONE, Ns, Rank, Span, is_plausible};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Value, unescape};
@@ -17,14 +18,15 @@ pub(super) struct CodeNames {
     cpu_ops: HashMap<Box<[u8]>, NameId, RandomState>,
     frames: HashMap<Box<[u8]>, NameId, RandomState>,
     kernels: HashMap<Box<[u8]>, NameId, RandomState>,
+    pub(super) shapes: Shapes,
 }
 
 /// The `args` of an event that lead from one to another.
 #[derive(Debug, Default)]
 pub(super) struct CodeFields<'a> {
-    external_id: Option<&'a [u8]>,
-    python_id: Option<&'a [u8]>,
-    python_parent: Option<&'a [u8]>,
+    pub(super) external_id: Option<&'a [u8]>,
+    pub(super) python_id: Option<&'a [u8]>,
+    pub(super) python_parent: Option<&'a [u8]>,
     kernel: Option<&'a [u8]>,
 }
 
@@ -75,6 +77,16 @@ impl Fields<'_> {
 impl TorchReader {
     pub(super) fn keeps_code(&self) -> bool {
         IS_BUILT && self.code.is_some()
+    }
+
+    /// A CPU op or a Python frame, counted and kept.
+    pub(super) fn code_event(&mut self, fields: &Fields<'_>, want_clues: bool) {
+        let class = fields.class.unwrap_or(Class::Other);
+        if let (Class::PythonFrame, true) = (class, want_clues) {
+            keep_clue(&mut self.builder.trace.clues.python_frames, fields.name);
+        }
+        self.code_span(fields, class);
+        self.count(class);
     }
 
     /// A CPU op or a Python frame; one without usable times or a name helps nobody.

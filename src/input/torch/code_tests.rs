@@ -93,3 +93,55 @@ proptest! {
         prop_assert_eq!(import(&pieces, true), import(&[bytes], true));
     }
 }
+
+/// Frames and ops of one shape, and among them whatever else may stand there.
+fn odd_ones() -> Vec<String> {
+    let frame = |name: &str, ts: &str, parent: &str, id: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "python_function", "name": "{name}", "pid": 9, "tid": 9, "ts": {ts}, "dur": 5, "args": {{"Python parent id": {parent}, "Python id": {id}, "Ev Idx": 3}}}}"#
+        )
+    };
+    let plain = (0..4).map(|at| frame("a.py(1): f", &format!("{at}.25"), "null", &at.to_string()));
+    let odd = [
+        frame(r#"say \"x\", \\ {"#, "10", "1", "4"),
+        frame("é", "1e1", "1", "5"),
+        frame("late", "\"11.5\"", "1", "6"),
+        frame("no time", "NaN", "1", "7"),
+        frame("blanks", " 12 ", " 1", "8 "),
+        frame("deep", "13", "{\"a\": [1, 2]}", "9"),
+        frame("text", "14", "\"2\"", "\"10\""),
+        frame("", "-15", "4294967296", "99999999999"),
+        frame("thread", "16", "1", "11").replace("\"tid\": 9", "\"tid\": \"thread 9 (python)\""),
+        frame("order", "17", "1", "12")
+            .replace("\"ph\": \"X\", ", "")
+            .replace("\"dur\": 5", "\"dur\": 5, \"ph\": \"X\""),
+        frame("missing", "18", "1", "13").replace(", \"dur\": 5", ""),
+        frame("other", "19", "1", "14").replace("python_function", "cpu_op"),
+    ];
+    plain.chain(odd).collect()
+}
+
+#[test]
+fn events_of_one_shape_are_read_as_each_of_them_is_alone() {
+    let frames_of = |events: &[String]| {
+        let (_, code) = code(&format!("{{\"traceEvents\": [{}]}}", events.join(",\n")));
+        let spans = code.frames.iter().chain(code.cpu_ops.iter());
+        let times: Vec<(i64, i64)> = spans.map(|span| (span.start.0, span.duration.0)).collect();
+        let names: Vec<String> = code.frames.names.iter().chain(code.cpu_ops.names.iter()).map(str::to_owned).collect();
+        (times, names)
+    };
+    let (mut alone_times, mut alone_names) = (Vec::new(), Vec::new());
+    for event in odd_ones() {
+        let (times, names) = frames_of(&[event]);
+        alone_times.extend(times);
+        alone_names.extend(names);
+    }
+    let (mut times, mut names) = frames_of(&odd_ones());
+    let sorted = |list: &mut Vec<(i64, i64)>| list.sort_unstable();
+    sorted(&mut times);
+    sorted(&mut alone_times);
+    names.sort();
+    alone_names.sort();
+    alone_names.dedup();
+    assert_eq!((times, names), (alone_times, alone_names));
+}

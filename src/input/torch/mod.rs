@@ -9,6 +9,7 @@
 mod code;
 #[cfg(test)]
 mod code_tests;
+mod shapes;
 
 use crate::trace::{
     Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, ThreadId, Trace,
@@ -314,6 +315,10 @@ impl Sink for TorchReader {
         }
         let want_clues = self.builder.trace.events.python_frames < FRAMES_LOOKED_AT;
         let wanted = Wanted { clues: want_clues, code: self.keeps_code() };
+        if let Some(fields) = self.code.as_ref().filter(|_| wanted.code).and_then(|code| code.shapes.read(text)) {
+            self.events += 1;
+            return self.code_event(&fields, want_clues);
+        }
         let Some((fields, read)) = Fields::read(text, wanted) else { return self.unreadable(at) };
         let Some(phase) = fields.phase else { return self.unreadable(at) };
         self.events += 1;
@@ -336,10 +341,10 @@ impl Sink for TorchReader {
                 }
             }
             Class::PythonFrame | Class::CpuOp if wanted.code => {
-                if let (Class::PythonFrame, true) = (class, want_clues) {
-                    keep_clue(&mut clues.python_frames, fields.name);
+                if let Some(code) = &mut self.code {
+                    code.shapes.learn(text, &fields, class);
                 }
-                self.code_span(&fields, class);
+                return self.code_event(&fields, want_clues);
             }
             Class::PythonFrame if want_clues => keep_clue(&mut clues.python_frames, fields.name),
             // One a process or thread: they stand in front of a merged trace and would take all places.

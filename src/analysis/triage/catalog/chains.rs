@@ -13,6 +13,8 @@ use crate::trace::Ns;
 
 /// A longer run of small kernels is no pattern of its own: it is cut.
 const LONGEST: usize = 12;
+/// So many copies may stand between two parts of a chain; more are work of their own.
+const COPIES: usize = 8;
 /// The category of collectives.
 pub(super) const COMMUNICATION: &str = "communication";
 
@@ -195,19 +197,23 @@ struct Window {
 fn window(seen: &Seen, links: &[Link], parts: &[Part]) -> Option<Window> {
     let mut found = Window::default();
     let (mut rest, mut copies, mut is_after_optional) = (parts, Ns::ZERO, false);
+    let mut copies_in_a_row = 0;
     for link in links {
         let row = seen.rows.get(link.row)?;
         match place(row, rest) {
             Some((part, after)) => {
                 (rest, is_after_optional) = (after, part.is_optional);
                 found.copies += copies;
-                copies = Ns::ZERO;
+                (copies, copies_in_a_row) = (Ns::ZERO, 0);
                 found.links.extend(part.is_joined.then_some(*link));
             }
             // An optional part is itself a copy: the nearest one is meant.
             None if rest.is_empty() || found.links.is_empty() || is_after_optional => break,
-            None if row.row.category != "memory" => break,
-            None => copies += link.duration,
+            None if row.row.category != "memory" || copies_in_a_row == COPIES => break,
+            None => {
+                copies += link.duration;
+                copies_in_a_row += 1;
+            }
         }
     }
     (!found.links.is_empty() && rest.iter().all(|part| part.is_optional)).then_some(found)

@@ -31,6 +31,9 @@ struct Telling {
     innermost: u32,
 }
 
+/// Of a stack, one frame in so many is remembered: all of them would take more than the frames themselves.
+const REMEMBERED: usize = 8;
+
 const NOTHING: Telling = Telling { best: NONE, innermost: NONE };
 
 impl<'a> Stacks<'a> {
@@ -47,24 +50,42 @@ impl<'a> Stacks<'a> {
         (stacks, innermost)
     }
 
-    /// Answers for a frame, after those above it that have no answer yet; a caller stands before what it calls.
+    /// Remembers the answer for a frame and for some of those above it, so that no answer is far.
     fn learn(&mut self, innermost: u32) {
-        let mut unknown = Vec::new();
-        let mut frame = innermost;
-        while frame != NONE && !self.known.contains_key(&frame) {
-            unknown.push(frame);
-            frame = self.caller(frame);
-        }
-        for frame in unknown.into_iter().rev() {
-            let above = self.telling(self.caller(frame));
-            let best = if self.tells_more(frame, above.best) { frame } else { above.best };
-            let innermost = if self.priority(frame) > 0 { frame } else { above.innermost };
-            self.known.insert(frame, Telling { best, innermost });
+        let path = self.unknown_path(innermost);
+        let mut above = path.last().map_or(NOTHING, |top| self.telling(self.caller(*top)));
+        for (below, frame) in path.into_iter().enumerate().rev() {
+            above = self.joined(frame, above);
+            if below % REMEMBERED == 0 {
+                self.known.insert(frame, above);
+            }
         }
     }
 
+    /// What the stack that ends with this frame tells.
     fn telling(&self, frame: u32) -> Telling {
-        self.known.get(&frame).copied().unwrap_or(NOTHING)
+        if let Some(known) = self.known.get(&frame) {
+            return *known;
+        }
+        let path = self.unknown_path(frame);
+        let above = path.last().and_then(|top| self.known.get(&self.caller(*top))).copied().unwrap_or(NOTHING);
+        path.into_iter().rev().fold(above, |above, frame| self.joined(frame, above))
+    }
+
+    /// The frame and those above it, up to one whose answer is known.
+    fn unknown_path(&self, innermost: u32) -> Vec<u32> {
+        let mut path = Vec::new();
+        let mut frame = innermost;
+        while frame != NONE && !self.known.contains_key(&frame) {
+            path.push(frame);
+            frame = self.caller(frame);
+        }
+        path
+    }
+
+    fn joined(&self, frame: u32, above: Telling) -> Telling {
+        let best = if self.tells_more(frame, above.best) { frame } else { above.best };
+        Telling { best, innermost: if self.priority(frame) > 0 { frame } else { above.innermost } }
     }
 
     fn caller(&self, frame: u32) -> u32 {
