@@ -92,7 +92,9 @@ impl Streams {
         let is_gated = |link: &Link| {
             view.sites.of_op.get(link.op).and_then(|site| gated.get(*site as usize)).is_some_and(|is| *is)
         };
-        let parts: Vec<Part> = family.chain.iter().map(|category| Part::of_category(category)).collect();
+        let is_anywhere = gated.contains(&true);
+        let categories = family.chain.iter().filter(|_| is_anywhere);
+        let parts: Vec<Part> = categories.map(|category| Part::of_category(category)).collect();
         self.launches(seen, &parts, &|links| links.iter().any(is_gated))
     }
 
@@ -105,10 +107,17 @@ impl Streams {
     fn launches(&self, seen: &Seen, parts: &[Part], is_wanted: &dyn Fn(&[Link]) -> bool) -> Launches {
         let (duration, copies) = (Ns::ZERO, Ns::ZERO);
         let mut launches = Launches { rows: ByKey::new(), count: 0, duration, copies, longest: 0 };
+        // Names are looked at once a row, not once a launch.
+        let begins: Vec<bool> = seen.rows.iter().map(|row| place(row, parts).is_some()).collect();
+        if !begins.contains(&true) {
+            return launches;
+        }
+        let may_begin = |link: &Link| begins.get(link.row) == Some(&true);
         for links in &self.0 {
             let mut from = 0;
             while let Some(rest) = links.get(from..).filter(|rest| !rest.is_empty()) {
-                let Some(found) = window(seen, rest, parts).filter(|found| is_wanted(&found.links)) else {
+                let found = rest.first().filter(|link| may_begin(link)).and_then(|_| window(seen, rest, parts));
+                let Some(found) = found.filter(|found| is_wanted(&found.links)) else {
                     from += 1;
                     continue;
                 };

@@ -89,10 +89,9 @@ fn in_time(probes: &[Probe]) -> Vec<u32> {
 /// The CPU ops of each external id of each process: ids of two merged ranks collide.
 pub(super) struct OpsOfIds<'a> {
     ops: &'a Spans,
-    ids: &'a [u32],
     threads: &'a [Thread],
-    /// Places of ops by process and id, then by start.
-    by_id: Vec<u32>,
+    /// Ids and the places of their ops, by id, then by process, then by start.
+    by_id: Vec<(u32, u32)>,
 }
 
 /// So many ops before and after a time are looked at where several share an id.
@@ -101,33 +100,36 @@ const AFTER: usize = 2;
 
 impl<'a> OpsOfIds<'a> {
     pub(super) fn new(ops: &'a Spans, ids: &'a [u32], threads: &'a [Thread]) -> Self {
-        let mut found = Self { ops, ids, threads, by_id: Vec::new() };
-        let mut by_id: Vec<u32> = (0..u32::try_from(ids.len().min(ops.len())).unwrap_or(u32::MAX)).collect();
-        by_id.retain(|&at| ids.get(at as usize).is_some_and(|id| *id != NONE));
-        by_id.sort_unstable_by_key(|&at| (found.key(at), at));
+        let mut found = Self { ops, threads, by_id: Vec::new() };
+        let known = ids.iter().zip(0..).take(ops.len()).filter(|(id, _)| **id != NONE);
+        let mut by_id: Vec<(u32, u32)> = known.map(|(id, at)| (*id, at)).collect();
+        by_id.sort_unstable_by(|a, b| {
+            let process = |at: u32| found.process(at);
+            a.0.cmp(&b.0).then_with(|| process(a.1).cmp(&process(b.1))).then(a.1.cmp(&b.1))
+        });
         found.by_id = by_id;
         found
     }
 
-    fn key(&self, at: u32) -> (u32, u32) {
+    fn process(&self, at: u32) -> u32 {
         let thread = self.ops.get(at as usize).and_then(|op| self.threads.get(op.thread.0 as usize));
-        let id = self.ids.get(at as usize).copied().unwrap_or(NONE);
-        (thread.map_or(NONE, |thread| thread.process.0), id)
+        thread.map_or(NONE, |thread| thread.process.0)
     }
 
     /// The op of this id for work of its process that began at this time on the GPU: of those that had begun the one
     /// whose end is nearest, else the one that begins soonest.
     pub(super) fn find(&self, process: ProcessId, id: u32, time: Ns) -> u32 {
-        let key = (process.0, id);
-        let from = self.by_id.partition_point(|at| self.key(*at) < key);
+        let from = self.by_id.partition_point(|(known, _)| *known < id);
         let of_id = self.by_id.get(from..).unwrap_or_default();
-        let of_id = of_id.get(..of_id.partition_point(|at| self.key(*at) == key)).unwrap_or_default();
-        let span = |at: &u32| self.ops.get(*at as usize);
+        let of_id = of_id.get(..of_id.partition_point(|(known, _)| *known == id)).unwrap_or_default();
+        let of_id = of_id.get(of_id.partition_point(|(_, at)| self.process(*at) < process.0)..).unwrap_or_default();
+        let of_id = of_id.get(..of_id.partition_point(|(_, at)| self.process(*at) == process.0)).unwrap_or_default();
+        let span = |(_, at): &(u32, u32)| self.ops.get(*at as usize);
         let begun = of_id.partition_point(|at| span(at).is_some_and(|op| op.start <= time + SLACK));
         let ended = |op: Span| Ns(op.end().since(time).0.saturating_abs());
         let near = |from: usize, to: usize| of_id.get(from..to.min(of_id.len())).unwrap_or_default();
         let before = near(begun.saturating_sub(BEFORE), begun).iter().min_by_key(|at| span(at).map(ended));
         let after = || near(begun, begun + AFTER).iter().min_by_key(|at| span(at).map(|op| op.start));
-        before.or_else(after).copied().unwrap_or(NONE)
+        before.or_else(after).map_or(NONE, |(_, at)| *at)
     }
 }
