@@ -86,6 +86,7 @@ fuzz_target!(|data: &[u8]| {
     for mapping in [&[][..], &[&mapping]] {
         let request = Request {
             trace: &trace,
+            path: "",
             file_stage: Stage::All,
             mapping,
             server: &server,
