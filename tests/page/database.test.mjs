@@ -171,7 +171,7 @@ test('the second module is fetched for a database alone, once, and nothing else 
   await h.settled(page);
   await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 3);
   assert.equal(server.requests.filter((path) => path.endsWith('_sqlite_bg.wasm')).length, 1);
-  const own = /^\/((worker|worker-serve|pkg\/gpuprism|pkg\/gpuprism_sqlite)\.js|pkg\/gpuprism_sqlite_bg\.wasm|favicon\.svg)$/;
+  const own = /^\/((worker|worker-serve|reading|pkg\/gpuprism|pkg\/gpuprism_sqlite)\.js|pkg\/gpuprism_sqlite_bg\.wasm|favicon\.svg)$/;
   for (const path of server.requests) assert.match(path, own);
   for (const url of asked) assert.ok(url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`), url);
   assert.deepEqual(faults, []);
