@@ -141,7 +141,7 @@ impl FrameRules {
     /// The path from the root of its package.
     ///
     /// An installed package's root is known, and a relative path begins with one. Of a checkout's folders the last that
-    /// is named like a package is it: `vllm` in `/home/vllm/work/python/sglang/x.py` is a person.
+    /// is named like a package is it: `vllm` in `/home/vllm/code/python/sglang/x.py` is a person.
     fn rooted(&self, path: &str) -> String {
         let path = path.replace('\\', "/");
         let folders = path.to_ascii_lowercase();
@@ -289,7 +289,7 @@ mod tests {
         let rules = FrameRules::embedded();
         for (raw, wanted) in [
             ("/opt/vllm/site-packages/torch/x.py(1): f", "torch/x.py:1 f"),
-            ("/home/vllm/work/python/sglang/x.py(2): f", "python/sglang/x.py:2 f"),
+            ("/home/vllm/code/python/sglang/x.py(2): f", "python/sglang/x.py:2 f"),
             ("/workspace/vllm/vllm/v1/x.py(3): f", "vllm/v1/x.py:3 f"),
             ("/srv/sglang/lib/python3.12/site-packages/vllm/v1/x.py(4): f", "vllm/v1/x.py:4 f"),
             ("/venv/lib/python3.12/dist-packages/sglang/srt/x.py(5): f", "python/sglang/srt/x.py:5 f"),

@@ -5,11 +5,11 @@ use super::sweep::{Probe, sweep};
 use super::*;
 use crate::trace::{Format, GpuOp, NameId, Ns, ProcessId, Span, Spans, ThreadId, TraceBuilder};
 
-const MODEL: &str = "/work/vllm/model.py(10): forward";
+const MODEL: &str = "/srv/vllm/model.py(10): forward";
 const MODEL_SHOWN: &str = "vllm/model.py:10 forward";
-const LINEAR: &str = "/work/vllm/linear.py(20): apply";
+const LINEAR: &str = "/srv/vllm/linear.py(20): apply";
 const LINEAR_SHOWN: &str = "vllm/linear.py:20 apply";
-const RUNNER: &str = "/work/vllm/runner.py(30): replay";
+const RUNNER: &str = "/srv/vllm/runner.py(30): replay";
 
 /// Tables of one process are filled in the order of time.
 struct Program {
@@ -105,7 +105,7 @@ fn an_op_is_traced_to_the_frames_around_its_cpu_op() {
         .frame("threading.py(1): run", 0, (0, 1_000))
         .frame(MODEL, 0, (10, 900))
         .frame(LINEAR, 0, (20, 800))
-        .frame("/work/vllm/linear.py(21): __call__", 0, (30, 700))
+        .frame("/srv/vllm/linear.py(21): __call__", 0, (30, 700))
         .frame("<built-in method mm>", 0, (40, 600))
         .op("aten::mm", 0, (50, 500), 7)
         .call("cudaLaunchKernel", 0, (60, 70), 1)
@@ -288,7 +288,7 @@ fn a_kernel_that_goes_by_another_name_in_the_mapping_trace_borrows_by_the_list_o
 #[test]
 fn an_ops_own_place_is_better_than_a_borrowed_one() {
     let own = Program::new()
-        .frame("/work/vllm/own.py(1): f", 0, (0, 1_000))
+        .frame("/srv/vllm/own.py(1): f", 0, (0, 1_000))
         .op("aten::mm", 0, (10, 20), 1)
         .op("aten::mm", 1, (30, 40), 2)
         .kernel("void add<float>(int)", (2_000, 2_010), 1, None)
