@@ -121,8 +121,10 @@ impl CodeBuilder {
             reorder(&mut self.frame_ids, &order);
         }
         let places = Places::new(&code.frames, std::mem::take(&mut self.frame_ids), threads);
-        for (parent, frame) in code.frame_parents.iter_mut().zip(code.frames.iter()).filter(|(id, _)| **id != NONE) {
-            *parent = places.of(frame, *parent);
+        for (at, (parent, frame)) in code.frame_parents.iter_mut().zip(code.frames.iter()).enumerate() {
+            if *parent != NONE {
+                *parent = places.near(at, frame, *parent).unwrap_or_else(|| places.of(frame, *parent));
+            }
         }
     }
 }
@@ -163,6 +165,15 @@ impl<'a> Places<'a> {
 
     fn process(&self, frame: Span) -> Option<ProcessId> {
         self.threads.get(frame.thread.0 as usize).map(process_of)
+    }
+
+    /// The place of the caller where all ids between it and this frame are counted without a gap, as most are.
+    fn near(&self, at: usize, frame: Span, caller: u32) -> Option<u32> {
+        let above = self.ids.get(at)?.checked_sub(caller)?;
+        let found = index(at).checked_sub(above).filter(|_| self.by_id.is_empty())?;
+        let wanted = (self.process(frame), caller);
+        let is_first = found.checked_sub(1).is_none_or(|before| self.key(before) < wanted);
+        (is_first && self.key(found) == wanted).then_some(found)
     }
 
     /// The place of the caller with this id of a frame, or [`NONE`].

@@ -31,6 +31,16 @@ impl Ns {
         Some(Self(if negative { -magnitude } else { magnitude }))
     }
 
+    /// Reads the plain number that a text begins with, as [`Self::from_decimal`] does, and gives the text behind it.
+    pub(crate) fn leading_decimal(text: &[u8], digits: u32) -> Option<(Self, &[u8])> {
+        let (negative, text) = match text.split_first()? {
+            (b'-', rest) => (true, rest),
+            _ => (false, text),
+        };
+        let (magnitude, rest) = leading(text, digits)?;
+        Some((Self(if negative { -magnitude } else { magnitude }), rest))
+    }
+
     /// `self - earlier`, held at the largest length that fits instead of overflowing.
     pub fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
@@ -39,28 +49,37 @@ impl Ns {
 
 /// `digits[.digits]`.
 fn plain(text: &[u8], digits: u32) -> Option<i64> {
-    let mut value: i64 = 0;
-    let mut bytes = text.iter();
-    let mut any = false;
-    let mut wanted = digits;
-    for &byte in bytes.by_ref() {
-        match byte {
-            b'0'..=b'9' => value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?,
-            b'.' if any => break,
-            _ => return None,
-        }
-        any = true;
+    let (value, rest) = leading(text, digits)?;
+    rest.is_empty().then_some(value)
+}
+
+/// The `digits[.digits]` that a text begins with, and what stands behind it.
+fn leading(text: &[u8], digits: u32) -> Option<(i64, &[u8])> {
+    let (whole, behind) = digits_of(0, text)?;
+    if behind.len() == text.len() {
+        return None;
     }
-    for &byte in bytes {
-        if !byte.is_ascii_digit() {
-            return None;
-        }
-        if wanted > 0 {
-            value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?;
-            wanted -= 1;
-        }
+    let Some(fraction) = behind.strip_prefix(b".") else {
+        return Some((whole.checked_mul(10_i64.checked_pow(digits)?)?, behind));
+    };
+    let wanted = fraction.get(..digits as usize).unwrap_or(fraction);
+    let (value, unread) = digits_of(whole, wanted)?;
+    let missing = digits.checked_sub(u32::try_from(wanted.len() - unread.len()).ok()?)?;
+    let value = if missing == 0 { value } else { value.checked_mul(10_i64.checked_pow(missing)?)? };
+    let mut behind = fraction.get(wanted.len() - unread.len()..)?;
+    while let Some((b'0'..=b'9', rest)) = behind.split_first() {
+        behind = rest;
     }
-    any.then_some(value)?.checked_mul(10_i64.checked_pow(wanted)?)
+    Some((value, behind))
+}
+
+/// Writes the digits that a text begins with behind those of `value`; gives what stands behind them.
+fn digits_of(mut value: i64, mut text: &[u8]) -> Option<(i64, &[u8])> {
+    while let Some((byte @ b'0'..=b'9', rest)) = text.split_first() {
+        value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?;
+        text = rest;
+    }
+    Some((value, text))
 }
 
 /// `digits[.digits]e[+-]digits`: moves the point and reads the rest as plain text.

@@ -2,7 +2,7 @@
 //!
 //! Read only where the trace is to keep it; the page's first module is built without.
 
-use super::shapes::Shapes;
+use super::shapes::{Owner, Shaped, Shapes};
 use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, keep_clue, known_name, number};
 use crate::trace::{Annotation, FrameIds, NONE, Ns, Rank, Span, is_plausible};
 use foldhash::fast::RandomState;
@@ -51,7 +51,10 @@ impl<'a> CodeFields<'a> {
 
 /// Ids count up from somewhere; those beyond 32 bits are folded, so that they still tell ops apart.
 fn id(text: Option<&[u8]>) -> u32 {
-    let Some(id) = text.and_then(number::<u64>) else { return NONE };
+    text.and_then(number::<u64>).map_or(NONE, folded)
+}
+
+pub(super) fn folded(id: u64) -> u32 {
     let folded = (id ^ (id >> 32).wrapping_mul(0x9e37_79b9)) as u32;
     if folded == NONE { NONE - 1 } else { folded }
 }
@@ -79,6 +82,37 @@ impl TorchReader {
         IS_BUILT && self.code.is_some()
     }
 
+    /// A CPU op or a Python frame of a known shape; false for what has none.
+    pub(super) fn shaped_event(&mut self, text: &[u8]) -> bool {
+        let Some(shaped) = self.code.as_ref().and_then(|code| code.shapes.read(text)) else { return false };
+        self.events += 1;
+        if shaped.class == Class::PythonFrame && self.wants_clues() {
+            keep_clue(&mut self.builder.trace.clues.python_frames, Some(shaped.name));
+        }
+        self.count(shaped.class);
+        if is_plausible(shaped.start, shaped.duration) {
+            self.keep_shaped(&shaped);
+        }
+        true
+    }
+
+    fn keep_shaped(&mut self, shaped: &Shaped<'_>) {
+        let thread = match shaped.owner {
+            Owner::Last(thread) => thread,
+            Owner::Other { pid, tid, .. } => self.thread(pid, tid),
+        };
+        let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
+        known.shapes.remember(shaped.owner, thread);
+        let Shaped { start, duration, id, parent, .. } = *shaped;
+        if shaped.class == Class::PythonFrame {
+            let name = known_name(&mut known.frames, &mut code.frames.names, shaped.name);
+            self.builder.frame(Span { start, duration, name, thread }, FrameIds { id, parent });
+        } else {
+            let name = known_name(&mut known.cpu_ops, &mut code.cpu_ops.names, shaped.name);
+            self.builder.cpu_op(Span { start, duration, name, thread }, id);
+        }
+    }
+
     /// A CPU op or a Python frame, counted and kept.
     pub(super) fn code_event(&mut self, fields: &Fields<'_>, want_clues: bool) {
         let class = fields.class.unwrap_or(Class::Other);
@@ -92,7 +126,7 @@ impl TorchReader {
     /// A CPU op or a Python frame; one without usable times or a name helps nobody.
     pub(super) fn code_span(&mut self, fields: &Fields<'_>, class: Class) {
         let (Some((start, duration)), Some(raw)) = (times(fields), fields.name) else { return };
-        let thread = self.thread(fields);
+        let thread = self.thread_of(fields);
         let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
         if class == Class::PythonFrame {
             let name = known_name(&mut known.frames, &mut code.frames.names, raw);
@@ -110,7 +144,7 @@ impl TorchReader {
             let (device, process) = self.device(fields);
             (Some(device), Some(process))
         } else {
-            let thread = self.thread(fields);
+            let thread = self.thread_of(fields);
             (None, self.builder.trace.threads.get(thread.0 as usize).map(|thread| thread.process))
         };
         let (Some(code), Some(process)) = (self.builder.code(), process) else { return };

@@ -309,16 +309,15 @@ fn is_call_read(name: &[u8]) -> bool {
 
 impl Sink for TorchReader {
     fn event(&mut self, text: &[u8], at: u64) {
+        if self.keeps_code() && self.shaped_event(text) {
+            return;
+        }
         if let Some(class) = self.openings.class_of(text) {
             self.events += 1;
             return self.count(class);
         }
-        let want_clues = self.builder.trace.events.python_frames < FRAMES_LOOKED_AT;
+        let want_clues = self.wants_clues();
         let wanted = Wanted { clues: want_clues, code: self.keeps_code() };
-        if let Some(fields) = self.code.as_ref().filter(|_| wanted.code).and_then(|code| code.shapes.read(text)) {
-            self.events += 1;
-            return self.code_event(&fields, want_clues);
-        }
         let Some((fields, read)) = Fields::read(text, wanted) else { return self.unreadable(at) };
         let Some(phase) = fields.phase else { return self.unreadable(at) };
         self.events += 1;
@@ -424,6 +423,10 @@ impl TorchReader {
         self.builder.finish()
     }
 
+    fn wants_clues(&self) -> bool {
+        self.builder.trace.events.python_frames < FRAMES_LOOKED_AT
+    }
+
     fn count(&mut self, class: Class) {
         let events = &mut self.builder.trace.events;
         match class {
@@ -467,7 +470,7 @@ impl TorchReader {
         if !is_plausible(start, duration) {
             return;
         }
-        let (thread, name) = (self.thread(fields), fields.name.unwrap_or_default());
+        let (thread, name) = (self.thread_of(fields), fields.name.unwrap_or_default());
         match kind {
             SpanKind::Call => {
                 let name = known_name(&mut self.call_names, &mut self.builder.trace.calls.names, name);
@@ -506,9 +509,11 @@ impl TorchReader {
         found
     }
 
-    fn thread(&mut self, fields: &Fields<'_>) -> ThreadId {
-        let pid = fields.pid.and_then(Value::scalar).unwrap_or_default();
-        let tid = fields.tid.unwrap_or_default();
+    fn thread_of(&mut self, fields: &Fields<'_>) -> ThreadId {
+        self.thread(fields.pid.and_then(Value::scalar).unwrap_or_default(), fields.tid.unwrap_or_default())
+    }
+
+    fn thread(&mut self, pid: &[u8], tid: &[u8]) -> ThreadId {
         if let Some((last, found)) = &self.last_thread
             && last.is(pid, tid)
         {

@@ -4,19 +4,54 @@
 //! A shape is learnt from an event that was read member by member. An event that differs from it in one byte outside of
 //! its values, or whose values hold anything unusual, is read member by member as well.
 
-use super::{Class, Fields};
-use gpuprism_scan::json::Value;
+use super::{Class, Fields, MICROSECONDS, code};
+use crate::trace::{NONE, Ns, ThreadId};
 
 /// The shapes of a file.
 #[derive(Debug, Default)]
 pub(super) struct Shapes(Vec<Shape>);
 
+/// What is read of an event of a known shape.
+#[derive(Debug)]
+pub(super) struct Shaped<'a> {
+    pub(super) class: Class,
+    pub(super) name: &'a [u8],
+    pub(super) owner: Owner<'a>,
+    pub(super) start: Ns,
+    pub(super) duration: Ns,
+    /// The external id of a CPU op, a frame's own id.
+    pub(super) id: u32,
+    /// A frame's caller.
+    pub(super) parent: u32,
+}
+
+/// Whose event it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Owner<'a> {
+    /// The same as that of the last event of this shape.
+    Last(ThreadId),
+    /// Another: to be told to [`Shapes::remember`].
+    Other { pid: &'a [u8], tid: &'a [u8], text: &'a [u8], shape: usize },
+}
+
 #[derive(Debug)]
 struct Shape {
     class: Class,
-    /// The text up to the first value, then the text from each value to the next; behind the last one byte.
-    texts: Vec<Box<[u8]>>,
-    values: Vec<Slot>,
+    /// In the order of the file.
+    parts: Vec<Part>,
+    /// Stands behind the last value.
+    end: u8,
+    /// Stands between pid and tid.
+    between: Text,
+    /// A thread's pid, `between`, its tid and the text behind it, which tells `25` from `251`.
+    last: Option<(Box<[u8]>, ThreadId)>,
+}
+
+/// A value and the text in front of it.
+#[derive(Debug)]
+struct Part {
+    before: Text,
+    slot: Slot,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,9 +61,8 @@ enum Slot {
     Tid,
     Start,
     Duration,
-    ExternalId,
-    PythonId,
-    PythonParent,
+    Id,
+    Parent,
 }
 
 impl Shapes {
@@ -36,8 +70,17 @@ impl Shapes {
     const KEPT: usize = 4;
 
     /// The values of an event of a known shape.
-    pub(super) fn read<'a>(&self, event: &'a [u8]) -> Option<Fields<'a>> {
-        self.0.iter().find_map(|shape| shape.read(event))
+    pub(super) fn read<'a>(&self, event: &'a [u8]) -> Option<Shaped<'a>> {
+        self.0.iter().enumerate().find_map(|(at, shape)| shape.read(event, at))
+    }
+
+    /// Remembers whose the last event was.
+    pub(super) fn remember(&mut self, owner: Owner<'_>, thread: ThreadId) {
+        if let Owner::Other { text, shape, .. } = owner
+            && let Some(shape) = self.0.get_mut(shape)
+        {
+            shape.last = Some((text.into(), thread));
+        }
     }
 
     /// Remembers how this event is written.
@@ -55,8 +98,8 @@ impl Shape {
     fn of(event: &[u8], fields: &Fields<'_>, class: Class) -> Option<Self> {
         let code = &fields.code;
         let ids = match class {
-            Class::PythonFrame => vec![(Slot::PythonId, code.python_id?), (Slot::PythonParent, code.python_parent?)],
-            _ => vec![(Slot::ExternalId, code.external_id?)],
+            Class::PythonFrame => vec![(Slot::Id, code.python_id?), (Slot::Parent, code.python_parent?)],
+            _ => vec![(Slot::Id, code.external_id?)],
         };
         let members = [
             (Slot::Name, fields.name?),
@@ -72,48 +115,139 @@ impl Shape {
             values.push((from, from.checked_add(value.len())?, slot));
         }
         values.sort_unstable_by_key(|(from, ..)| *from);
-        let mut texts = Vec::with_capacity(values.len() + 1);
-        let mut at = 0;
-        for (from, to, _) in &values {
-            texts.push(event.get(at..*from).filter(|text| !text.is_empty())?.into());
-            at = *to;
+        let (mut parts, mut between, mut at) = (Vec::with_capacity(values.len()), None, 0);
+        for (from, to, slot) in values {
+            let before = Text::of(event.get(at..from).filter(|text| !text.is_empty())?);
+            let is_behind_pid = parts.last().is_some_and(|part: &Part| part.slot == Slot::Pid);
+            match slot {
+                Slot::Tid if is_behind_pid => between = Some(before),
+                Slot::Tid => return None,
+                _ => parts.push(Part { before, slot }),
+            }
+            at = to;
         }
-        texts.push(event.get(at..at + 1)?.into());
-        Some(Self { class, texts, values: values.into_iter().map(|(.., slot)| slot).collect() })
+        Some(Self { class, parts, end: *event.get(at)?, between: between?, last: None })
     }
 
-    fn read<'a>(&self, event: &'a [u8]) -> Option<Fields<'a>> {
-        let mut texts = self.texts.iter();
-        let mut rest = event.strip_prefix(&**texts.next()?)?;
-        let mut fields = Fields { phase: Some(b"X"), class: Some(self.class), ..Fields::default() };
-        for (slot, text) in self.values.iter().zip(texts) {
-            let is_text = text.first() == Some(&b'"');
-            let length = if is_text { text_length(rest)? } else { bare_length(rest) };
-            let (value, after) = rest.split_at_checked(length)?;
-            rest = after.strip_prefix(&**text)?;
+    fn read<'a>(&self, event: &'a [u8], place: usize) -> Option<Shaped<'a>> {
+        let mut shaped = Shaped {
+            class: self.class,
+            name: &[],
+            owner: Owner::Last(ThreadId(0)),
+            start: Ns::ZERO,
+            duration: Ns::ZERO,
+            id: NONE,
+            parent: NONE,
+        };
+        let mut rest = event;
+        let mut parts = self.parts.iter().peekable();
+        // What stands in front of a value was looked at with the owner, who stands before it.
+        let mut is_seen = false;
+        while let Some(Part { before, slot }) = parts.next() {
+            if !is_seen {
+                rest = before.strip(rest)?;
+            }
+            is_seen = false;
             match slot {
-                Slot::Name => fields.name = Some(value),
-                Slot::Pid => fields.pid = Some(if is_text { Value::Text(value) } else { Value::Bare(value) }),
-                Slot::Tid => fields.tid = Some(value),
-                Slot::Start => fields.start = Some(value),
-                Slot::Duration => fields.duration = Some(value),
-                Slot::ExternalId => fields.code.external_id = Some(value),
-                Slot::PythonId => fields.code.python_id = Some(value),
-                Slot::PythonParent => fields.code.python_parent = Some(value),
+                Slot::Name => (shaped.name, rest) = text(rest)?,
+                Slot::Pid => {
+                    let behind = parts.peek().map(|part| &part.before);
+                    (shaped.owner, rest) = self.owner(rest, behind, place)?;
+                    is_seen = behind.is_some();
+                }
+                Slot::Tid => {}
+                Slot::Start => (shaped.start, rest) = Ns::leading_decimal(rest, MICROSECONDS)?,
+                Slot::Duration => (shaped.duration, rest) = Ns::leading_decimal(rest, MICROSECONDS)?,
+                Slot::Id => (shaped.id, rest) = id(rest)?,
+                Slot::Parent => (shaped.parent, rest) = id(rest)?,
             }
         }
-        Some(fields)
+        (rest.first() == Some(&self.end)).then_some(shaped)
+    }
+
+    /// Reads pid and tid and the text behind them.
+    fn owner<'a>(&self, from: &'a [u8], behind: Option<&Text>, shape: usize) -> Option<(Owner<'a>, &'a [u8])> {
+        if let Some((text, thread)) = &self.last
+            && let Some(rest) = from.strip_prefix(&**text)
+        {
+            return Some((Owner::Last(*thread), rest));
+        }
+        let is_text = self.between.first() == Some(&b'"');
+        let (pid, rest) = if is_text { text(from)? } else { bare(from) };
+        let rest = self.between.strip(rest)?;
+        let is_text = behind.map_or(Some(&self.end), Text::first) == Some(&b'"');
+        let (tid, rest) = if is_text { text(rest)? } else { bare(rest) };
+        let rest = match behind {
+            Some(behind) => behind.strip(rest)?,
+            None => rest.strip_prefix(&[self.end])?,
+        };
+        let text = from.get(..from.len() - rest.len())?;
+        let rest = if behind.is_some() { rest } else { from.get(text.len() - 1..)? };
+        Some((Owner::Other { pid, tid, text, shape }, rest))
     }
 }
 
-/// How long a text is that holds no escape.
-fn text_length(rest: &[u8]) -> Option<usize> {
-    let at = memchr::memchr2(b'"', b'\\', rest)?;
-    (rest.get(at) == Some(&b'"')).then_some(at)
+/// A text that stands at every event of a shape.
+#[derive(Debug)]
+struct Text {
+    bytes: Box<[u8]>,
+    /// Short ones as one number, with ones where they have bits: most are, and cost one comparison.
+    short: Option<(u128, u128)>,
 }
 
-/// How long a number or `null` is.
-fn bare_length(rest: &[u8]) -> usize {
+impl Text {
+    const SHORT: usize = size_of::<u128>();
+
+    fn of(bytes: &[u8]) -> Self {
+        let short = (bytes.len() <= Self::SHORT).then(|| {
+            let (mut text, mut mask) = ([0; Self::SHORT], [0; Self::SHORT]);
+            for ((text, mask), byte) in text.iter_mut().zip(&mut mask).zip(bytes) {
+                (*text, *mask) = (*byte, u8::MAX);
+            }
+            (u128::from_ne_bytes(text), u128::from_ne_bytes(mask))
+        });
+        Self { bytes: bytes.into(), short }
+    }
+
+    fn first(&self) -> Option<&u8> {
+        self.bytes.first()
+    }
+
+    /// What stands behind this text.
+    #[inline]
+    fn strip<'a>(&self, rest: &'a [u8]) -> Option<&'a [u8]> {
+        if let (Some((text, mask)), Some(head)) = (self.short, rest.first_chunk()) {
+            let is_here = (u128::from_ne_bytes(*head) ^ text) & mask == 0;
+            return if is_here { rest.get(self.bytes.len()..) } else { None };
+        }
+        rest.strip_prefix(&*self.bytes)
+    }
+}
+
+/// A text that holds no escape, and what stands behind it.
+fn text(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr2(b'"', b'\\', rest)?;
+    (rest.get(at) == Some(&b'"')).then(|| rest.split_at_checked(at))?
+}
+
+/// A number or `null`, and what stands behind it.
+fn bare(rest: &[u8]) -> (&[u8], &[u8]) {
     let is_bare = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-') || byte.is_ascii_lowercase();
-    rest.iter().take_while(|byte| is_bare(byte)).count()
+    rest.split_at_checked(rest.iter().take_while(|byte| is_bare(byte)).count()).unwrap_or((rest, &[]))
+}
+
+/// An id or `null`, and what stands behind it.
+fn id(rest: &[u8]) -> Option<(u32, &[u8])> {
+    /// So many digits always fit.
+    const DIGITS: usize = 19;
+    let (mut id, mut digits) = (0_u64, 0);
+    while let Some(digit) = rest.get(digits).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
+        id = id.wrapping_mul(10).wrapping_add(u64::from(digit));
+        digits += 1;
+    }
+    match digits {
+        0 => Some((NONE, rest.strip_prefix(b"null")?)),
+        1..=DIGITS => Some((code::folded(id), rest.get(digits..)?)),
+        _ => None,
+    }
 }
