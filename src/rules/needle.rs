@@ -32,8 +32,10 @@ impl Needle {
     /// ```
     pub fn is_in(&self, name: &Haystack) -> bool {
         let needle = self.0.as_slice();
-        memchr::memmem::find_iter(&name.letters, needle)
-            .any(|at| name.begins.get(at) == Some(&true) && name.begins.get(at + needle.len()) == Some(&true))
+        let begins = |at: usize| name.begins.get(at) == Some(&true);
+        let is_at = |at: usize| name.letters.get(at..).is_some_and(|letters| letters.starts_with(needle));
+        // Names have few words, and most do not begin as the needle does.
+        (0..name.letters.len()).any(|at| begins(at) && is_at(at) && begins(at + needle.len()))
     }
 }
 

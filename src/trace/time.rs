@@ -75,11 +75,30 @@ fn leading(text: &[u8], digits: u32) -> Option<(i64, &[u8])> {
 
 /// Writes the digits that a text begins with behind those of `value`; gives what stands behind them.
 fn digits_of(mut value: i64, mut text: &[u8]) -> Option<(i64, &[u8])> {
+    while let Some((eight, rest)) = text.split_first_chunk()
+        && let Some(read) = eight_digits(*eight)
+    {
+        value = value.checked_mul(100_000_000)?.checked_add(read)?;
+        text = rest;
+    }
     while let Some((byte @ b'0'..=b'9', rest)) = text.split_first() {
         value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?;
         text = rest;
     }
     Some((value, text))
+}
+
+/// Eight digits at once: neighbours are joined to pairs, pairs to fours, fours to the whole.
+fn eight_digits(text: [u8; 8]) -> Option<i64> {
+    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    let bytes = u64::from_le_bytes(text);
+    // '0' to '9' are 0x30 to 0x39: the high half is 3, and still 3 with 6 added.
+    let are_digits =
+        bytes & HIGH == 0x3030_3030_3030_3030 && (bytes.wrapping_add(0x0606_0606_0606_0606)) & HIGH == 0x3030_3030_3030_3030;
+    let pairs = (bytes & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(10 * (1 << 8) + 1) >> 8;
+    let fours = (pairs & 0x00ff_00ff_00ff_00ff).wrapping_mul(100 * (1 << 16) + 1) >> 16;
+    let whole = (fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 * (1 << 32) + 1) >> 32;
+    are_digits.then_some(whole as i64)
 }
 
 /// `digits[.digits]e[+-]digits`: moves the point and reads the rest as plain text.
@@ -145,6 +164,13 @@ mod tests {
             ("9223372036854775807", 0, Some(i64::MAX)),
             ("9223372036854775808", 0, None),
             ("9223372036854775807", 3, None),
+            ("12345678", 3, Some(12_345_678_000)),
+            ("1234567:", 0, None),
+            ("1234567/", 0, None),
+            ("1234567?90", 0, None),
+            ("99999999.99999999", 3, Some(99_999_999_999)),
+            ("0.123456789012", 9, Some(123_456_789)),
+            ("4206692863482.654321", 3, Some(4_206_692_863_482_654)),
             ("0.000001", 9, Some(1_000)),
         ] {
             assert_eq!(Ns::from_decimal(text.as_bytes(), digits), want.map(Ns), "{text} in 10^{digits} ns");

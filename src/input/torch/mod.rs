@@ -18,8 +18,10 @@ use crate::trace::{
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
 use gpuprism_scan::split::Sink;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// Kineto's times are microseconds: three digits above a nanosecond.
 const MICROSECONDS: u32 = 3;
@@ -28,7 +30,8 @@ const FRAMES_LOOKED_AT: u64 = 50_000;
 const CLUES_KEPT: usize = 4_096;
 
 /// A call whose name holds one of these launches, moves, sets or waits; others say nothing about GPU time.
-const CALLS_READ: [&[u8]; 6] = [b"aunch", b"emcpy", b"emset", b"ynchronize", b"Malloc", b"Free"];
+static CALLS_READ: LazyLock<[Finder<'static>; 6]> =
+    LazyLock::new(|| ["aunch", "emcpy", "emset", "ynchronize", "Malloc", "Free"].map(Finder::new));
 
 /// Builds a trace from the events and members that the splitter cuts out.
 #[derive(Debug)]
@@ -304,7 +307,7 @@ impl Fields<'_> {
 }
 
 fn is_call_read(name: &[u8]) -> bool {
-    CALLS_READ.iter().any(|word| memchr::memmem::find(name, word).is_some())
+    CALLS_READ.iter().any(|word| word.find(name).is_some())
 }
 
 impl Sink for TorchReader {

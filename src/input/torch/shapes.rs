@@ -44,7 +44,7 @@ struct Shape {
     /// Stands between pid and tid.
     between: Text,
     /// A thread's pid, `between`, its tid and the text behind it, which tells `25` from `251`.
-    last: Option<(Box<[u8]>, ThreadId)>,
+    last: Option<(Text, ThreadId)>,
 }
 
 /// A value and the text in front of it.
@@ -79,7 +79,7 @@ impl Shapes {
         if let Owner::Other { text, shape, .. } = owner
             && let Some(shape) = self.0.get_mut(shape)
         {
-            shape.last = Some((text.into(), thread));
+            shape.last = Some((Text::of(text), thread));
         }
     }
 
@@ -168,7 +168,7 @@ impl Shape {
     /// Reads pid and tid and the text behind them.
     fn owner<'a>(&self, from: &'a [u8], behind: Option<&Text>, shape: usize) -> Option<(Owner<'a>, &'a [u8])> {
         if let Some((text, thread)) = &self.last
-            && let Some(rest) = from.strip_prefix(&**text)
+            && let Some(rest) = text.strip(from)
         {
             return Some((Owner::Last(*thread), rest));
         }
@@ -187,40 +187,48 @@ impl Shape {
     }
 }
 
-/// A text that stands at every event of a shape.
+/// A text that stands at every event of a shape: whole words of sixteen bytes, and what is left of it.
 #[derive(Debug)]
 struct Text {
-    bytes: Box<[u8]>,
-    /// Short ones as one number, with ones where they have bits: most are, and cost one comparison.
-    short: Option<(u128, u128)>,
+    words: Box<[[u8; Text::WORD]]>,
+    left: [u8; Text::WORD],
+    left_length: usize,
 }
 
 impl Text {
-    const SHORT: usize = size_of::<u128>();
+    const WORD: usize = 16;
 
     fn of(bytes: &[u8]) -> Self {
-        let short = (bytes.len() <= Self::SHORT).then(|| {
-            let (mut text, mut mask) = ([0; Self::SHORT], [0; Self::SHORT]);
-            for ((text, mask), byte) in text.iter_mut().zip(&mut mask).zip(bytes) {
-                (*text, *mask) = (*byte, u8::MAX);
-            }
-            (u128::from_ne_bytes(text), u128::from_ne_bytes(mask))
-        });
-        Self { bytes: bytes.into(), short }
+        let (words, rest) = bytes.as_chunks();
+        let mut left = [0; Self::WORD];
+        left.iter_mut().zip(rest).for_each(|(left, byte)| *left = *byte);
+        Self { words: words.into(), left, left_length: rest.len() }
     }
 
     fn first(&self) -> Option<&u8> {
-        self.bytes.first()
+        self.words.first().unwrap_or(&self.left).first()
     }
 
     /// What stands behind this text.
     #[inline]
-    fn strip<'a>(&self, rest: &'a [u8]) -> Option<&'a [u8]> {
-        if let (Some((text, mask)), Some(head)) = (self.short, rest.first_chunk()) {
-            let is_here = (u128::from_ne_bytes(*head) ^ text) & mask == 0;
-            return if is_here { rest.get(self.bytes.len()..) } else { None };
+    fn strip<'a>(&self, mut from: &'a [u8]) -> Option<&'a [u8]> {
+        for word in &self.words {
+            let (here, rest) = from.split_first_chunk()?;
+            if here != word {
+                return None;
+            }
+            from = rest;
         }
-        rest.strip_prefix(&*self.bytes)
+        let is_here = match from.first_chunk() {
+            // One comparison for bytes that are nearly always fewer than the event has left.
+            Some(here) => {
+                let unwanted = u128::BITS - 8 * self.left_length as u32;
+                let differs = u128::from_le_bytes(*here) ^ u128::from_le_bytes(self.left);
+                differs.checked_shl(unwanted).unwrap_or(0) == 0
+            }
+            None => from.get(..self.left_length) == self.left.get(..self.left_length),
+        };
+        if is_here { from.get(self.left_length..) } else { None }
     }
 }
 
