@@ -193,6 +193,8 @@ struct Text {
     words: Box<[[u8; Text::WORD]]>,
     left: [u8; Text::WORD],
     left_length: usize,
+    /// Ones where `left` has bytes.
+    mask: u128,
 }
 
 impl Text {
@@ -201,8 +203,11 @@ impl Text {
     fn of(bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks();
         let mut left = [0; Self::WORD];
-        left.iter_mut().zip(rest).for_each(|(left, byte)| *left = *byte);
-        Self { words: words.into(), left, left_length: rest.len() }
+        let mut mask = [0; Self::WORD];
+        for ((left, mask), byte) in left.iter_mut().zip(&mut mask).zip(rest) {
+            (*left, *mask) = (*byte, u8::MAX);
+        }
+        Self { words: words.into(), left, left_length: rest.len(), mask: u128::from_ne_bytes(mask) }
     }
 
     fn first(&self) -> Option<&u8> {
@@ -221,11 +226,7 @@ impl Text {
         }
         let is_here = match from.first_chunk() {
             // One comparison for bytes that are nearly always fewer than the event has left.
-            Some(here) => {
-                let unwanted = u128::BITS - 8 * self.left_length as u32;
-                let differs = u128::from_le_bytes(*here) ^ u128::from_le_bytes(self.left);
-                differs.checked_shl(unwanted).unwrap_or(0) == 0
-            }
+            Some(here) => (u128::from_ne_bytes(*here) ^ u128::from_ne_bytes(self.left)) & self.mask == 0,
             None => from.get(..self.left_length) == self.left.get(..self.left_length),
         };
         if is_here { from.get(self.left_length..) } else { None }
