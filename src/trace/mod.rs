@@ -24,6 +24,7 @@ pub use ops::{DeviceId, GpuOp, GpuOps, OpKind, is_plausible};
 pub use problems::{Problem, ProblemKind, Problems};
 pub use spans::{Span, Spans};
 pub use time::Ns;
+pub(crate) use time::leading_whole;
 
 use crate::ordering::InOrder;
 use code::CodeBuilder;

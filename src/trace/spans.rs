@@ -81,7 +81,8 @@ impl Spans {
     /// Sorts by start, of equal starts the longer first, and tells the order it took.
     pub(super) fn sort_outer_first(&mut self) -> Option<Vec<u32>> {
         let key = |at: usize| (self.start.get(at).copied(), std::cmp::Reverse(self.duration.get(at)));
-        if (1..self.len()).all(|at| key(at - 1) <= key(at)) {
+        let neighbours = self.start.iter().zip(self.start.iter().skip(1)).enumerate();
+        if neighbours.into_iter().all(|(at, (one, next))| one < next || key(at) <= key(at + 1)) {
             return None;
         }
         let mut order: Vec<u32> = (0..index(self.len())).collect();

@@ -60,26 +60,38 @@ fn leading(text: &[u8], digits: u32) -> Option<(i64, &[u8])> {
         return None;
     }
     let Some(fraction) = behind.strip_prefix(b".") else {
-        return Some((whole.checked_mul(10_i64.checked_pow(digits)?)?, behind));
+        return Some((scaled(whole, digits)?, behind));
     };
+    if let Some((read, count)) = fraction.first_chunk().map(|eight| up_to_eight_digits(*eight))
+        && let Some(missing) = digits.checked_sub(count as u32).filter(|_| count < 8)
+    {
+        let value = whole.checked_mul(*TENS.get(count)?)?.checked_add(read)?;
+        return Some((scaled(value, missing)?, fraction.get(count..)?));
+    }
     let wanted = fraction.get(..digits as usize).unwrap_or(fraction);
     let (value, unread) = digits_of(whole, wanted)?;
-    let missing = digits.checked_sub(u32::try_from(wanted.len() - unread.len()).ok()?)?;
-    let value = if missing == 0 { value } else { value.checked_mul(10_i64.checked_pow(missing)?)? };
-    let mut behind = fraction.get(wanted.len() - unread.len()..)?;
+    let read = wanted.len() - unread.len();
+    let missing = digits.checked_sub(u32::try_from(read).ok()?)?;
+    let mut behind = fraction.get(read..)?;
     while let Some((b'0'..=b'9', rest)) = behind.split_first() {
         behind = rest;
     }
-    Some((value, behind))
+    Some((scaled(value, missing)?, behind))
+}
+
+fn scaled(value: i64, digits: u32) -> Option<i64> {
+    if digits == 0 { Some(value) } else { value.checked_mul(10_i64.checked_pow(digits)?) }
 }
 
 /// Writes the digits that a text begins with behind those of `value`; gives what stands behind them.
 fn digits_of(mut value: i64, mut text: &[u8]) -> Option<(i64, &[u8])> {
-    while let Some((eight, rest)) = text.split_first_chunk()
-        && let Some(read) = eight_digits(*eight)
-    {
-        value = value.checked_mul(100_000_000)?.checked_add(read)?;
-        text = rest;
+    while let Some(eight) = text.first_chunk() {
+        let (read, count) = up_to_eight_digits(*eight);
+        value = value.checked_mul(*TENS.get(count)?)?.checked_add(read)?;
+        text = text.get(count..)?;
+        if count < 8 {
+            return Some((value, text));
+        }
     }
     while let Some((byte @ b'0'..=b'9', rest)) = text.split_first() {
         value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?;
@@ -88,17 +100,28 @@ fn digits_of(mut value: i64, mut text: &[u8]) -> Option<(i64, &[u8])> {
     Some((value, text))
 }
 
-/// Eight digits at once: neighbours are joined to pairs, pairs to fours, fours to the whole.
-fn eight_digits(text: [u8; 8]) -> Option<i64> {
-    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
-    let bytes = u64::from_le_bytes(text);
-    // '0' to '9' are 0x30 to 0x39: the high half is 3, and still 3 with 6 added.
-    let are_digits =
-        bytes & HIGH == 0x3030_3030_3030_3030 && (bytes.wrapping_add(0x0606_0606_0606_0606)) & HIGH == 0x3030_3030_3030_3030;
-    let pairs = (bytes & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(10 * (1 << 8) + 1) >> 8;
+/// The whole number that a text begins with, and what stands behind it; `None` for what begins otherwise or does not fit.
+pub(crate) fn leading_whole(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (value, behind) = digits_of(0, text)?;
+    if behind.len() == text.len() { None } else { Some((u64::try_from(value).ok()?, behind)) }
+}
+
+const TENS: [i64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+/// The number that eight bytes begin with and how many digits it has: neighbours are joined to pairs, pairs to fours, fours
+/// to the whole.
+fn up_to_eight_digits(text: [u8; 8]) -> (i64, usize) {
+    const EVERY: u64 = 0x0101_0101_0101_0101;
+    let digits = u64::from_le_bytes(text) ^ (0x30 * EVERY);
+    // Seven bits and 0x76 make no carry and set the eighth where they are ten or more.
+    let others = ((digits & (0x7f * EVERY)) + 0x76 * EVERY | digits) & (0x80 * EVERY);
+    let count = others.trailing_zeros() / 8;
+    // The last digit goes to the end, zeros before the first.
+    let digits = digits.checked_shl(u64::BITS - 8 * count).unwrap_or(0);
+    let pairs = (digits & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(10 * (1 << 8) + 1) >> 8;
     let fours = (pairs & 0x00ff_00ff_00ff_00ff).wrapping_mul(100 * (1 << 16) + 1) >> 16;
     let whole = (fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 * (1 << 32) + 1) >> 32;
-    are_digits.then_some(whole as i64)
+    (whole as i64, count as usize)
 }
 
 /// `digits[.digits]e[+-]digits`: moves the point and reads the rest as plain text.

@@ -5,7 +5,7 @@
 //! its values, or whose values hold anything unusual, is read member by member as well.
 
 use super::{Class, Fields, MICROSECONDS, code};
-use crate::trace::{NONE, Ns, ThreadId};
+use crate::trace::{NONE, Ns, ThreadId, leading_whole};
 
 /// The shapes of a file.
 #[derive(Debug, Default)]
@@ -247,16 +247,8 @@ fn bare(rest: &[u8]) -> (&[u8], &[u8]) {
 
 /// An id or `null`, and what stands behind it.
 fn id(rest: &[u8]) -> Option<(u32, &[u8])> {
-    /// So many digits always fit.
-    const DIGITS: usize = 19;
-    let (mut id, mut digits) = (0_u64, 0);
-    while let Some(digit) = rest.get(digits).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
-        id = id.wrapping_mul(10).wrapping_add(u64::from(digit));
-        digits += 1;
-    }
-    match digits {
-        0 => Some((NONE, rest.strip_prefix(b"null")?)),
-        1..=DIGITS => Some((code::folded(id), rest.get(digits..)?)),
-        _ => None,
+    match leading_whole(rest) {
+        Some((id, rest)) => Some((code::folded(id), rest)),
+        None => Some((NONE, rest.strip_prefix(b"null")?)),
     }
 }

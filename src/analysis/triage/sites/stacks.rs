@@ -16,8 +16,8 @@ pub(super) struct Stacks<'a> {
     code: &'a Code,
     /// By frame name: how much such a frame tells.
     priorities: Vec<i32>,
-    /// Of every frame the one that called it, or [`NONE`].
-    callers: Vec<u32>,
+    /// Of every frame the innermost that was running when it began, or [`NONE`].
+    around: Vec<u32>,
     /// Of the frames that were asked for, and of those above them.
     known: HashMap<u32, Telling, RandomState>,
 }
@@ -39,13 +39,9 @@ const NOTHING: Telling = Telling { best: NONE, innermost: NONE };
 impl<'a> Stacks<'a> {
     /// The stacks, and the innermost frame at each probe, or [`NONE`].
     pub(super) fn new(code: &'a Code, threads: usize, rules: &FrameRules, probes: &[Probe]) -> (Self, Vec<u32>) {
-        let Swept { enclosing: mut callers, innermost, .. } = sweep(&code.frames, threads, probes);
+        let Swept { enclosing: around, innermost, .. } = sweep(&code.frames, threads, probes);
         let priorities = code.frames.names.iter().map(|raw| rules.frame_priority(raw, &rules.location(raw))).collect();
-        let parents = code.frame_parents.iter().copied().chain(std::iter::repeat(NONE));
-        for ((at, slot), parent) in callers.iter_mut().enumerate().zip(parents) {
-            *slot = caller(code, at, *slot, parent);
-        }
-        let mut stacks = Self { code, priorities, callers, known: HashMap::default() };
+        let mut stacks = Self { code, priorities, around, known: HashMap::default() };
         innermost.iter().for_each(|frame| stacks.learn(*frame));
         (stacks, innermost)
     }
@@ -89,7 +85,11 @@ impl<'a> Stacks<'a> {
     }
 
     fn caller(&self, frame: u32) -> u32 {
-        self.callers.get(frame as usize).copied().filter(|caller| *caller < frame).unwrap_or(NONE)
+        let at = frame as usize;
+        let around = self.around.get(at).copied().unwrap_or(NONE);
+        let parent = self.code.frame_parents.get(at).copied().unwrap_or(NONE);
+        let caller = caller(self.code, at, around, parent);
+        if caller < frame { caller } else { NONE }
     }
 
     /// Of two frames that tell as much the later one counts, of two that began together the shorter.
