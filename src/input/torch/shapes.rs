@@ -41,13 +41,14 @@ struct Shape {
     parts: Vec<Part>,
     /// Stands behind the last value.
     end: u8,
-    /// Stands between pid and tid.
-    between: Text,
-    /// A thread's pid, `between`, its tid and the text behind it, which tells `25` from `251`.
+    /// Stand behind pid and tid.
+    behind_pid: Text,
+    behind_tid: Text,
+    /// Whose the last event was: pid and tid with the texts behind them, which tell `25` from `251`.
     last: Option<(Text, ThreadId)>,
 }
 
-/// A value and the text in front of it.
+/// A value and the text in front of it, if that is not part of the owner's.
 #[derive(Debug)]
 struct Part {
     before: Text,
@@ -57,8 +58,8 @@ struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Name,
-    Pid,
-    Tid,
+    /// Pid and tid.
+    Owner,
     Start,
     Duration,
     Id,
@@ -103,30 +104,35 @@ impl Shape {
         };
         let members = [
             (Slot::Name, fields.name?),
-            (Slot::Pid, fields.pid?.scalar()?),
-            (Slot::Tid, fields.tid?),
+            (Slot::Owner, fields.pid?.scalar()?),
+            (Slot::Owner, fields.tid?),
             (Slot::Start, fields.start?),
             (Slot::Duration, fields.duration?),
         ];
         let place = |value: &[u8]| (value.as_ptr() as usize).checked_sub(event.as_ptr() as usize);
+        if place(fields.tid?)? < place(fields.pid?.scalar()?)? {
+            return None;
+        }
         let mut values = Vec::new();
         for (slot, value) in members.into_iter().chain(ids) {
             let from = place(value)?;
             values.push((from, from.checked_add(value.len())?, slot));
         }
         values.sort_unstable_by_key(|(from, ..)| *from);
-        let (mut parts, mut between, mut at) = (Vec::with_capacity(values.len()), None, 0);
+        let between = |from: usize, to: usize| event.get(from..to).filter(|text| !text.is_empty()).map(Text::of);
+        let pid = values.iter().position(|(.., slot)| *slot == Slot::Owner)?;
+        // Pid and tid are neighbours, and not at the end.
+        let [(_, pid_end, _), (tid, tid_end, Slot::Owner), (next, ..), ..] = *values.get(pid..)? else { return None };
+        let (behind_pid, behind_tid) = (between(pid_end, tid)?, between(tid_end, next)?);
+        values.remove(pid + 1);
+        let (mut parts, mut at, mut is_behind_owner) = (Vec::with_capacity(values.len()), 0, false);
         for (from, to, slot) in values {
-            let before = Text::of(event.get(at..from).filter(|text| !text.is_empty())?);
-            let is_behind_pid = parts.last().is_some_and(|part: &Part| part.slot == Slot::Pid);
-            match slot {
-                Slot::Tid if is_behind_pid => between = Some(before),
-                Slot::Tid => return None,
-                _ => parts.push(Part { before, slot }),
-            }
+            let before = if is_behind_owner { Text::of(&[]) } else { between(at, from)? };
+            is_behind_owner = slot == Slot::Owner;
+            parts.push(Part { before, slot });
             at = to;
         }
-        Some(Self { class, parts, end: *event.get(at)?, between: between?, last: None })
+        Some(Self { class, parts, end: *event.get(at)?, behind_pid, behind_tid, last: None })
     }
 
     fn read<'a>(&self, event: &'a [u8], place: usize) -> Option<Shaped<'a>> {
@@ -140,22 +146,11 @@ impl Shape {
             parent: NONE,
         };
         let mut rest = event;
-        let mut parts = self.parts.iter().peekable();
-        // What stands in front of a value was looked at with the owner, who stands before it.
-        let mut is_seen = false;
-        while let Some(Part { before, slot }) = parts.next() {
-            if !is_seen {
-                rest = before.strip(rest)?;
-            }
-            is_seen = false;
+        for Part { before, slot } in &self.parts {
+            rest = before.strip(rest)?;
             match slot {
                 Slot::Name => (shaped.name, rest) = text(rest)?,
-                Slot::Pid => {
-                    let behind = parts.peek().map(|part| &part.before);
-                    (shaped.owner, rest) = self.owner(rest, behind, place)?;
-                    is_seen = behind.is_some();
-                }
-                Slot::Tid => {}
+                Slot::Owner => (shaped.owner, rest) = self.owner(rest, place)?,
                 Slot::Start => (shaped.start, rest) = Ns::leading_decimal(rest, MICROSECONDS)?,
                 Slot::Duration => (shaped.duration, rest) = Ns::leading_decimal(rest, MICROSECONDS)?,
                 Slot::Id => (shaped.id, rest) = id(rest)?,
@@ -165,24 +160,20 @@ impl Shape {
         (rest.first() == Some(&self.end)).then_some(shaped)
     }
 
-    /// Reads pid and tid and the text behind them.
-    fn owner<'a>(&self, from: &'a [u8], behind: Option<&Text>, shape: usize) -> Option<(Owner<'a>, &'a [u8])> {
+    /// Reads pid and tid and the texts behind them.
+    fn owner<'a>(&self, from: &'a [u8], shape: usize) -> Option<(Owner<'a>, &'a [u8])> {
         if let Some((text, thread)) = &self.last
             && let Some(rest) = text.strip(from)
         {
             return Some((Owner::Last(*thread), rest));
         }
-        let is_text = self.between.first() == Some(&b'"');
-        let (pid, rest) = if is_text { text(from)? } else { bare(from) };
-        let rest = self.between.strip(rest)?;
-        let is_text = behind.map_or(Some(&self.end), Text::first) == Some(&b'"');
-        let (tid, rest) = if is_text { text(rest)? } else { bare(rest) };
-        let rest = match behind {
-            Some(behind) => behind.strip(rest)?,
-            None => rest.strip_prefix(&[self.end])?,
+        let value = |from: &'a [u8], behind: &Text| {
+            let (value, rest) = if behind.is_quote() { text(from)? } else { bare(from) };
+            Some((value, behind.strip(rest)?))
         };
+        let (pid, rest) = value(from, &self.behind_pid)?;
+        let (tid, rest) = value(rest, &self.behind_tid)?;
         let text = from.get(..from.len() - rest.len())?;
-        let rest = if behind.is_some() { rest } else { from.get(text.len() - 1..)? };
         Some((Owner::Other { pid, tid, text, shape }, rest))
     }
 }
@@ -210,8 +201,9 @@ impl Text {
         Self { words: words.into(), left, left_length: rest.len(), mask: u128::from_ne_bytes(mask) }
     }
 
-    fn first(&self) -> Option<&u8> {
-        self.words.first().unwrap_or(&self.left).first()
+    /// Does it end a quoted value?
+    fn is_quote(&self) -> bool {
+        self.words.first().unwrap_or(&self.left).first() == Some(&b'"')
     }
 
     /// What stands behind this text.
