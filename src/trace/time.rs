@@ -114,7 +114,7 @@ fn up_to_eight_digits(text: [u8; 8]) -> (i64, usize) {
     const EVERY: u64 = 0x0101_0101_0101_0101;
     let digits = u64::from_le_bytes(text) ^ (0x30 * EVERY);
     // Seven bits and 0x76 make no carry and set the eighth where they are ten or more.
-    let others = ((digits & (0x7f * EVERY)) + 0x76 * EVERY | digits) & (0x80 * EVERY);
+    let others = (((digits & (0x7f * EVERY)) + 0x76 * EVERY) | digits) & (0x80 * EVERY);
     let count = others.trailing_zeros() / 8;
     // The last digit goes to the end, zeros before the first.
     let digits = digits.checked_shl(u64::BITS - 8 * count).unwrap_or(0);

@@ -78,7 +78,8 @@ fn note_of_stage(run: &Run, seen: &Seen, consulted: &Consulted, chains: &[Chain]
     };
     let open: Vec<&Family> = Catalog::embedded().families.iter().filter(is_open).collect();
     let is_material = |chain: &&Chain| seen.share_pct(chain.duration) >= Catalog::embedded().similarity.min_share_pct;
-    let notes = chains.iter().filter(is_material).filter_map(|chain| similarity::note(run, seen, chain, open.iter().copied()));
+    let notes =
+        chains.iter().filter(is_material).filter_map(|chain| similarity::note(run, seen, chain, open.iter().copied()));
     notes.reduce(Note::better)
 }
 
