@@ -247,6 +247,19 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn events_longer_than_several_chunks_are_read_whole_wherever_the_chunks_end() {
+    let long = |length: usize, ts: usize| kernel(&"n".repeat(length), &ts.to_string(), "1");
+    let lengths = [3, 6_000, 20, 30_000, 5_000, 9, 70_000, 4_000, 1];
+    let events: Vec<String> = lengths.iter().zip(1..).map(|(length, ts)| long(*length, ts)).collect();
+    let text = format!("{{\"a\": \"{}\", \"traceEvents\": [{}], \"b\": 1}}", "x".repeat(9_000), events.join(",\n"));
+    for size in [500, 777, 4_095, 4_096, 4_097, 5_003, 9_001, 20_011, 40_009, 200_000] {
+        let read = trace_of(text.as_bytes().chunks(size).map(<[u8]>::to_vec).collect());
+        let found: Vec<usize> = ops(&read).iter().map(|(name, ..)| name.len()).collect();
+        assert_eq!((found, read.problems.iter().count()), (lengths.to_vec(), 0), "in chunks of {size}");
+    }
+}
+
+#[test]
 fn a_file_cut_anywhere_gives_what_came_before_and_says_so() {
     let events: Vec<String> = (0..6).map(|index| kernel(&format!("k{index}"), &index.to_string(), "1")).collect();
     let text = with_events(&events);
