@@ -15,6 +15,7 @@ mod ops;
 mod problems;
 mod spans;
 mod time;
+mod window;
 
 pub use capture::{Capture, CapturedTable};
 pub use code::{Annotation, Code, FrameIds, NONE, Rank};
@@ -25,6 +26,7 @@ pub use problems::{Problem, ProblemKind, Problems};
 pub use spans::{Span, Spans};
 pub use time::Ns;
 pub(crate) use time::leading_whole;
+pub use window::{Cut, Window};
 
 use crate::ordering::InOrder;
 use code::CodeBuilder;
@@ -138,6 +140,8 @@ pub struct Trace {
     pub clues: Clues,
     /// What the reader met.
     pub problems: Problems,
+    /// Where this is a part of a trace: which.
+    pub cut: Option<Cut>,
 }
 
 /// A bounded sample of names that tell which serving engine ran.
@@ -186,6 +190,7 @@ impl TraceBuilder {
                 events: EventCounts::default(),
                 clues: Clues::default(),
                 problems: Problems::default(),
+                cut: None,
             },
             device_ids: Names::default(),
             process_ids: HashMap::default(),

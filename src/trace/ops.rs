@@ -174,6 +174,19 @@ impl GpuOps {
         renumber(&mut self.name, now);
     }
 
+    /// The ops at these places, in their order, as `change` leaves each and its link. They stay sorted if starts do.
+    pub(super) fn pick(&self, places: &[u32], mut change: impl FnMut(&mut GpuOp, &mut u32)) -> Self {
+        let mut picked = Self::default();
+        picked.reserve(places.len());
+        for at in places.iter().map(|&at| at as usize).filter(|at| *at < self.len()) {
+            let (mut op, mut link) = (self.at(at), self.link.get(at).copied().unwrap_or(UNLINKED));
+            change(&mut op, &mut link);
+            picked.push(op, Some(link));
+        }
+        picked.lane_ids = HashMap::default();
+        picked
+    }
+
     /// Puts the index of the launching call in the place of each op's correlation id.
     pub(super) fn link(&mut self, call_of: impl Fn(ProcessId, u32) -> u32) {
         for (link, lane) in self.link.iter_mut().zip(&self.lane) {
