@@ -8,6 +8,7 @@ mod pivot;
 pub mod results;
 mod run;
 pub mod section;
+pub mod strips;
 pub mod triage;
 
 pub use pivot::{Pivot, PivotRow, pivot};
