@@ -7,10 +7,12 @@ mod axis;
 mod backend;
 mod bars;
 mod glyphs;
+mod strips;
 mod svg;
 
 pub use axis::Unit;
 pub use bars::{Bar, Segment, stacked_bars};
+pub use strips::{overview, strip_columns};
 pub use svg::escape;
 
 use serde::Serialize;
