@@ -4,7 +4,7 @@
 use super::windows::Windows;
 use super::{Form, Stage, StepInfo, infos};
 use crate::ordering::InOrder;
-use crate::trace::{Annotation, Code, DeviceId, NONE, NameId, Ns, ProcessId, Trace};
+use crate::trace::{Annotation, Code, DeviceId, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct Step {
     /// What its annotation says; what it leaves out is taken from the one around it, where that holds no other step.
     pub info: StepInfo,
-    /// The text, in [`Code::annotation_names`].
+    /// The text, in [`Code::annotation_names`], or in the names of the ranges.
     pub name: NameId,
     /// When it began.
     pub start: Ns,
@@ -55,7 +55,7 @@ struct Mark {
 /// All steps, those of the devices first, by start.
 pub fn steps(trace: &Trace) -> Vec<Step> {
     let Some(code) = &trace.code else { return Vec::new() };
-    let infos = infos(code);
+    let infos = infos(&code.annotation_names);
     let mut steps = Vec::new();
     let (device, host) = marks(code, &infos);
     for is_profiler in [false, true] {
@@ -67,6 +67,25 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         launched(trace, &host, &device, &mut steps);
     }
     steps.order_by_key(|step| (step.basis == Basis::Host, step.start));
+    steps
+}
+
+/// The steps that ranges of the host tell, which every trace keeps, by start; [`Step::name`] is a name of the ranges. They
+/// are of the most exact form alone that the trace holds: a profiler's step around those of the engine is no second one.
+pub fn steps_of_ranges(trace: &Trace) -> Vec<Step> {
+    let infos = infos(&trace.ranges.names);
+    let has = |form: &Form| infos.iter().flatten().any(|info| info.form == *form);
+    let Some(form) = [Form::Engine, Form::Profiler, Form::Word].into_iter().find(has) else { return Vec::new() };
+    let mark = |range: Span| {
+        let info = (*infos.get(range.name.0 as usize)?).filter(|info| info.form == form)?;
+        let (name, start, end) = (range.name, range.start, range.end());
+        let process = trace.threads.get(range.thread.0 as usize)?.process;
+        Some(Mark { info, name, id: NONE, start, end, device: None, process, parent: None, children: 0 })
+    };
+    let host = nested(trace.ranges.iter().filter_map(mark).collect());
+    let mut steps = Vec::new();
+    launched(trace, &host, &[], &mut steps);
+    steps.order_by_key(|step| step.start);
     steps
 }
 
