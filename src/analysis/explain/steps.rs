@@ -53,7 +53,16 @@ pub(super) fn steps(context: &Context) -> Section {
         }
     }
     section.figure("steps", steps.len());
+    section.figure("devices", devices(&steps));
     section
+}
+
+/// On how many devices steps are known.
+fn devices(steps: &[Step]) -> usize {
+    let mut devices: Vec<DeviceId> = steps.iter().filter_map(|step| step.device).collect();
+    devices.order_by(|a, b| a.cmp(b));
+    devices.dedup();
+    devices.len()
 }
 
 /// Parallel to the steps, which are in order of start.
