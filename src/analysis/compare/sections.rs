@@ -29,7 +29,7 @@ const CATEGORIES: [&str; 10] = [
     "compared_ns",
     "delta_ns",
     "ratio",
-    "part_of_delta_pct",
+    "share_of_change_pct",
     "matched_delta_ns",
     "new_delta_ns",
     "gone_delta_ns",
@@ -49,7 +49,7 @@ const KERNELS: [&str; 16] = [
     "compared_ns",
     "delta_ns",
     "ratio",
-    "part_of_delta_pct",
+    "share_of_change_pct",
     "launches_delta_ns",
     "length_delta_ns",
 ];

@@ -152,7 +152,11 @@ fn more_launches_slower_launches_new_and_gone_kernels_are_told_apart() {
         .collect();
     assert_eq!(
         rows,
-        [(GEMM, "more launches", 1_100), ("void rms_norm_kernel<8>", "new", 800), ("void rms_norm_kernel<4>", "gone", -500)]
+        [
+            (GEMM, "more launches", 1_100),
+            ("void rms_norm_kernel<8>", "new", 800),
+            ("void rms_norm_kernel<4>", "gone", -500)
+        ]
     );
     assert_eq!(int(kernels, 0, "launches_delta_ns"), 1_000, "one more of 1,000 ns a step");
     assert_eq!(int(kernels, 0, "length_delta_ns"), 100);
