@@ -20,20 +20,21 @@ fn verdict_of(comparison: &Comparison, run: &Compared) -> String {
     };
     let per = if comparison.basis == Basis::Step { " per step" } else { "" };
     let times = format!("{} instead of {}", duration(change.time_ns), duration(change.baseline_ns));
-    let (label, noise) = (&run.label, noise(change));
-    let word = match run.outcome {
-        Outcome::Slower => "slower",
-        Outcome::Faster => "faster",
+    let label = &run.label;
+    let noise = change.noise_ns.map(|noise| format!("\u{b1}{}", duration(noise.round() as i64)));
+    let word = match (run.outcome, &noise) {
+        (Outcome::Slower, _) => "slower",
+        (Outcome::Faster, _) => "faster",
         _ if change.delta_ns() == 0 => {
             return format!("{label} takes exactly as long as {baseline}{per}: {}.", duration(change.time_ns));
         }
-        Outcome::WithinNoise => {
-            return format!("{label} takes as long as {baseline}{per}: {times} is within noise{noise}.");
+        (Outcome::WithinNoise, Some(noise)) => {
+            return format!("{label} takes as long as {baseline}{per}: {times} is within noise ({noise}).");
         }
         _ => return format!("{label} takes about as long as {baseline}{per}: {times}."),
     };
-    let size = change.part().map_or(String::new(), |part| format!("{} ", size(part)));
-    let noise = if noise.is_empty() { noise } else { format!(", noise{noise}") };
+    let size = change.pct().map_or(String::new(), |pct| format!("{} ", size(pct)));
+    let noise = noise.map_or(String::new(), |noise| format!(" (noise {noise})"));
     format!(
         "{label} is {size}{word} than {baseline}{per}: {times}{noise}; {}.{}",
         largest_categories(change),
@@ -42,16 +43,12 @@ fn verdict_of(comparison: &Comparison, run: &Compared) -> String {
 }
 
 /// `7.0 %`, whatever the direction.
-fn size(part: f64) -> String {
-    match 100.0 * part.abs() {
+fn size(pct: f64) -> String {
+    match pct.abs() {
         pct if pct < 0.1 => "less than 0.1 %".to_owned(),
-        pct if pct < 10.0 => format!("{pct:.1} %"),
-        _ => percent(part.abs()),
+        pct if pct < 9.95 => format!("{pct:.1} %"),
+        pct => percent(pct / 100.0),
     }
-}
-
-fn noise(change: &Change) -> String {
-    change.noise_ns.map_or(String::new(), |noise| format!(" (\u{b1}{})", duration(noise.round() as i64)))
 }
 
 /// `+12.0 ms in attention, -5.00 ms in gemm`.
@@ -74,7 +71,7 @@ fn largest_kernel(comparison: &Comparison, run: &str) -> String {
         Some((names::short(&names::demangle(row.get("kernel_name")?.text()?)), *delta, cause))
     });
     told.map_or(String::new(), |(name, delta, cause)| {
-        format!(" Most of one kernel: {} in {name} ({cause}).", change(delta))
+        format!(" Largest change of a kernel: {} in {name} ({cause}).", change(delta))
     })
 }
 
@@ -105,7 +102,7 @@ mod files {
         for (run, note) in notes(comparison) {
             text += &wrapped("  ", "    ", &format!("{run}{note}"));
         }
-        for (run, change) in changes(comparison) {
+        for (run, change) in changes(comparison).into_iter().filter(|(_, change)| change.worth_a_word > 0) {
             text += &format!("\n{}\n{}", clean(&format!("Changes{run}")), bars(change));
         }
         for (table, left_out) in tables(comparison) {
@@ -157,7 +154,7 @@ mod files {
                     "baseline_ns": change.map(|change| change.baseline_ns),
                     "compared_ns": change.map(|change| change.time_ns),
                     "delta_ns": change.map(|change| change.delta_ns()),
-                    "delta_pct": change.and_then(|change| change.part()).map(|part| 100.0 * part),
+                    "delta_pct": change.and_then(|change| change.pct()),
                     "noise_ns": change.and_then(|change| change.noise_ns),
                 })
             })
@@ -191,7 +188,7 @@ mod files {
     fn bars(of: &Change) -> String {
         const HALF: usize = 24;
         let largest = of.categories.first().map_or(1, |first| first.delta_ns().unsigned_abs()).max(1);
-        let told = of.categories.iter().take(of.worth_a_word.max(1));
+        let told = of.categories.iter().take(of.worth_a_word);
         let rows: Vec<(String, String, i64)> =
             told.map(|part| (clean(&part.category), change(part.delta_ns()), part.delta_ns())).collect();
         let wide = rows.iter().map(|row| row.0.width()).max().unwrap_or(0);
@@ -213,7 +210,7 @@ mod files {
         for (id, left_out) in [
             ("compare_summary", &["remarks", "elapsed_ns"] as &[&str]),
             ("compare_categories", &[]),
-            ("compare_kernels", &["found", "launches_delta_ns", "length_delta_ns"]),
+            ("compare_kernels", &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"]),
         ] {
             let Some(own) = comparison.sections.get(id) else { continue };
             let mut table = section_table(id, own);
@@ -225,10 +222,18 @@ mod files {
                     continue;
                 }
             }
-            let table = left_out.iter().fold(table, |table, key| table.without(key));
+            let table = left_out.iter().fold(without_empty(table), |table, key| table.without(key));
             tables.push(shortened(table, if id == "compare_kernels" { KERNELS } else { usize::MAX }));
         }
         tables
+    }
+
+    /// Without the columns that say nothing, such as changes where nothing could be compared.
+    fn without_empty(table: Table) -> Table {
+        let is_empty = |at: usize| table.rows.iter().all(|row| matches!(row.get(at), None | Some(Cell::Empty)));
+        let columns = table.columns.iter().enumerate().filter(|(at, _)| is_empty(*at));
+        let empty: Vec<String> = columns.map(|(_, column)| column.key.clone()).collect();
+        empty.iter().fold(table, |table, key| table.without(key))
     }
 
     fn shortened(mut table: Table, rows: usize) -> (Table, usize) {

@@ -56,10 +56,7 @@ pub(super) fn reasons(rules: &Rules, first: &Subject, other: &Subject) -> Vec<St
     } else if on_a != on_b && on_a.min(on_b) > 0 {
         said.reason("device_count", &[("a", &on_a.to_string()), ("b", &on_b.to_string())]);
     }
-    let (gpus_a, gpus_b) = (gpus(a), gpus(b));
-    if !gpus_a.is_empty() && !gpus_b.is_empty() && !same_gpus(&gpus_a, &gpus_b) {
-        said.reason("gpu", &[("a", &gpus_a.join(" and ")), ("b", &gpus_b.join(" and "))]);
-    }
+    other_gpu(&mut said, a, b);
     if has_notice(a, HIDDEN) != has_notice(b, HIDDEN) {
         said.reason("graphs_hidden", &[]);
     }
@@ -81,6 +78,8 @@ pub(super) fn reasons_of_work(rules: &Rules, basis: Basis, first: &Subject, othe
             if let Some(effect) = mix_effect(a, b).filter(|effect| effect.abs() > rules.thresholds.mix_effect) {
                 let pct = format!("{:+.0}", 100.0 * effect);
                 said.reason("mix", &[("a", &a.mix()), ("b", &b.mix()), ("pct", &pct)]);
+            } else if let Some((what, of_a, of_b)) = work_of_a_step(a, b, rules.thresholds.other_work_of_a_step_ratio) {
+                said.reason("work_of_a_step", &[("what", what), ("a", &of_a), ("b", &of_b)]);
             }
         }
         _ => {
@@ -105,7 +104,7 @@ pub(super) fn warnings(
 ) -> Vec<String> {
     let (a, b) = (first.run, other.run);
     let mut said = Said::of(rules, first, other);
-    about_work(&mut said, basis, first, other, is_noise_known);
+    about_work(&mut said, basis, first, other);
     if gpus(a).is_empty() || gpus(b).is_empty() {
         said.warning("gpu_unknown", &[]);
     }
@@ -132,33 +131,38 @@ pub(super) fn warnings(
     if matched < rules.thresholds.least_matched_part {
         said.warning("few_matched", &[("pct", &format!("{:.0}", 100.0 * matched))]);
     }
+    match basis {
+        Basis::Step if is_noise_known => {}
+        Basis::Step => {
+            said.warning("noise_one", &[("least", &rules.thresholds.least_steps_for_noise.to_string())]);
+        }
+        Basis::Total => said.warning("noise_none", &[]),
+    }
     said.sentences
 }
 
-fn about_work(said: &mut Said, basis: Basis, first: &Subject, other: &Subject, is_noise_known: bool) {
+fn about_work(said: &mut Said, basis: Basis, first: &Subject, other: &Subject) {
     let thresholds = said.rules.thresholds;
     let (Basis::Step, Some(a), Some(b)) = (basis, &first.steps, &other.steps) else {
         said.warning("same_work", &[]);
-        said.warning("noise_none", &[]);
         return;
     };
-    let per_step: [(&str, fn(&StageSteps) -> Option<f64>); 2] =
-        [("tokens", |stage| stage.tokens), ("requests", |stage| stage.batch_size)];
-    for (what, of) in per_step {
-        let (Some(of_a), Some(of_b)) = (a.mean(of), b.mean(of)) else { continue };
-        if of_a.max(of_b) > of_a.min(of_b) * thresholds.work_of_a_step_ratio {
-            let (of_a, of_b) = (format!("{of_a:.0}"), format!("{of_b:.0}"));
-            said.warning("work_of_a_step", &[("what", what), ("a", &of_a), ("b", &of_b)]);
-            break;
-        }
+    if let Some((what, of_a, of_b)) = work_of_a_step(a, b, thresholds.work_of_a_step_ratio) {
+        said.warning("work_of_a_step", &[("what", what), ("a", &of_a), ("b", &of_b)]);
     }
-    let coverage = a.coverage(first.run).min(b.coverage(other.run));
-    if coverage < thresholds.mostly_steps_coverage {
-        said.warning("outside_steps", &[("pct", &format!("{:.0}", 100.0 * (1.0 - coverage)))]);
+    let outside = a.work_outside.max(b.work_outside);
+    if outside > thresholds.work_outside_worth_a_word {
+        said.warning("outside_steps", &[("pct", &format!("{:.0}", 100.0 * outside))]);
     }
-    if !is_noise_known {
-        said.warning("noise_one", &[("least", &thresholds.least_steps_for_noise.to_string())]);
-    }
+}
+
+/// Tokens or requests of a step on average, where they differ by more than this factor.
+fn work_of_a_step(a: &Steps, b: &Steps, ratio: f64) -> Option<(&'static str, String, String)> {
+    let differ = |what, of: fn(&StageSteps) -> Option<f64>| {
+        let (of_a, of_b) = (a.mean(of)?, b.mean(of)?);
+        (of_a.max(of_b) > of_a.min(of_b) * ratio).then(|| (what, format!("{of_a:.0}"), format!("{of_b:.0}")))
+    };
+    differ("tokens", |stage| stage.tokens).or_else(|| differ("requests", |stage| stage.batch_size))
 }
 
 /// The notice that CUDA graphs were traced as a whole.
@@ -188,6 +192,26 @@ fn gpus(run: &Run) -> Vec<String> {
     names.order_by(|a, b| a.cmp(b));
     names.dedup();
     if names.iter().any(String::is_empty) { Vec::new() } else { names }
+}
+
+/// By the names of the products, or by their makers where not both are named.
+fn other_gpu(said: &mut Said, a: &Run, b: &Run) {
+    let (gpus_a, gpus_b) = (gpus(a), gpus(b));
+    let both_named = !gpus_a.is_empty() && !gpus_b.is_empty();
+    let makers = (said.rules.maker(a), said.rules.maker(b));
+    let is_other = match makers {
+        _ if both_named => !same_gpus(&gpus_a, &gpus_b),
+        (Some(a), Some(b)) => a != b,
+        _ => false,
+    };
+    let words = |gpus: &[String], maker: Option<&str>| match maker {
+        Some(maker) if gpus.is_empty() => format!("a GPU of {maker}, by its kernels"),
+        _ => gpus.join(" and "),
+    };
+    if is_other {
+        let (a, b) = (words(&gpus_a, makers.0), words(&gpus_b, makers.1));
+        said.reason("gpu", &[("a", &a), ("b", &b)]);
+    }
 }
 
 fn same_gpus(a: &[String], b: &[String]) -> bool {
@@ -244,7 +268,7 @@ fn mix_effect(baseline: &Steps, other: &Steps) -> Option<f64> {
 
 /// How many times as often the other run launches the kernels that both have: the median, by their time in the baseline.
 fn launch_ratio(baseline: &Run, other: &Run) -> Option<f64> {
-    let (a, b) = (super::Parts::of(baseline, 1), super::Parts::of(other, 1));
+    let (a, b) = (super::Parts::of(baseline, 1, 0), super::Parts::of(other, 1, 0));
     let pairs = super::matched(&a, &b);
     let mut ratios: Vec<(f64, i64)> = Vec::new();
     for pair in &pairs {

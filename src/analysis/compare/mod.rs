@@ -3,7 +3,7 @@
 //!
 //! What is compared is the run's bar, wall time over its devices, because it falls into exact parts: kernels, what several
 //! ops share, what nothing fills. Where all runs tell the steps of their engine it is divided by them, so that a longer
-//! capture is no slower one; otherwise totals are compared, and it is said that this takes the work for the same. Noise is
+//! capture is no slower one, and idle time before the first and behind the last step is left out; otherwise totals are compared, and it is said that this takes the work for the same. Noise is
 //! two standard errors of the difference, from the spread of the steps of each stage; without it nothing is called noise.
 
 mod honesty;
@@ -85,7 +85,7 @@ impl Comparison {
     pub fn has_regressed(&self, pct: f64) -> bool {
         self.runs.iter().any(|run| {
             let change = run.change.as_ref().filter(|_| run.outcome == Outcome::Slower);
-            change.is_some_and(|change| change.delta_ns() as f64 * 100.0 > pct * change.baseline_ns as f64)
+            change.and_then(Change::pct).is_some_and(|changed| changed > pct)
         })
     }
 }
@@ -126,9 +126,9 @@ impl Change {
         self.time_ns.saturating_sub(self.baseline_ns)
     }
 
-    /// The same as a part of the baseline; `None` where that is nothing.
-    pub fn part(&self) -> Option<f64> {
-        (self.baseline_ns != 0).then(|| self.delta_ns() as f64 / self.baseline_ns as f64)
+    /// The same as a part of a hundred of the baseline; `None` where that is nothing.
+    pub fn pct(&self) -> Option<f64> {
+        (self.baseline_ns != 0).then(|| 100.0 * self.delta_ns() as f64 / self.baseline_ns as f64)
     }
 }
 
@@ -193,7 +193,10 @@ fn basis(subjects: &[Subject], found: &[Compared]) -> Basis {
 
 fn parts_of(subject: &Subject, basis: Basis) -> Parts {
     let steps = subject.steps.as_ref().filter(|_| basis == Basis::Step);
-    Parts::of(subject.run, steps.map_or(1, |steps| steps.in_bar(subject.run)))
+    steps.map_or_else(
+        || Parts::of(subject.run, 1, 0),
+        |steps| Parts::of(subject.run, steps.in_bar(subject.run), steps.idle_outside_ns(subject.run)),
+    )
 }
 
 fn change(

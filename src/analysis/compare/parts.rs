@@ -33,13 +33,14 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Divided by `steps`, which is 1 for totals.
-    pub(super) fn of(run: &Run, steps: u64) -> Self {
+    /// Divided by `steps`, which is 1 for totals; so much of the idle time is left out.
+    pub(super) fn of(run: &Run, steps: u64, idle_left_out_ns: i64) -> Self {
         let mut parts = kernels(run);
+        let idle_ns = run.wall.cpu_ns.saturating_sub(idle_left_out_ns);
         let owned = parts.iter().fold(0, |sum: i64, part| sum.saturating_add(part.time_ns));
         let rest = run.wall.bar_ns.saturating_sub(owned).saturating_sub(run.wall.shared_ns);
         for (name, time_ns) in
-            [(REST, rest.saturating_sub(run.wall.cpu_ns)), (SHARED, run.wall.shared_ns), (CPU, run.wall.cpu_ns)]
+            [(REST, rest.saturating_sub(run.wall.cpu_ns)), (SHARED, run.wall.shared_ns), (CPU, idle_ns)]
         {
             if time_ns != 0 {
                 parts.push(Part { name: name.to_owned(), category: name.to_owned(), launches: 0, time_ns });

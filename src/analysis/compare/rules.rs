@@ -1,5 +1,6 @@
 //! Thresholds and sentences of comparisons (`patterns/compare.json`).
 
+use crate::analysis::results::Run;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
@@ -8,6 +9,8 @@ use std::sync::LazyLock;
 #[derive(Debug, Deserialize)]
 pub(super) struct Rules {
     pub(super) thresholds: Thresholds,
+    /// Words in names of devices and kernels that tell who made the GPU.
+    makers: Map<String, Value>,
     reasons: Map<String, Value>,
     warnings: Map<String, Value>,
 }
@@ -20,10 +23,10 @@ pub(super) struct Thresholds {
     pub(super) least_steps_for_noise: u64,
     /// So many standard errors of the difference are noise: 2 hold 95 % of what chance does.
     pub(super) noise_errors: f64,
-    /// Steps that fill less of the time than this are not what to divide by.
-    pub(super) least_step_coverage: f64,
-    /// Time outside the steps is said where they fill less than this.
-    pub(super) mostly_steps_coverage: f64,
+    /// Steps that leave a larger part of the work outside are not what to divide by.
+    pub(super) most_work_outside: f64,
+    /// Work outside the steps is said from this part on.
+    pub(super) work_outside_worth_a_word: f64,
     /// Steps of a stage that the other run lacks may be this part of all.
     pub(super) foreign_steps_part: f64,
     /// Another mix of stages may change the time per step by this part.
@@ -32,6 +35,8 @@ pub(super) struct Thresholds {
     pub(super) same_work_ratio: f64,
     /// Steps are of the same work where their tokens and requests differ by less than this factor.
     pub(super) work_of_a_step_ratio: f64,
+    /// Beyond this factor it is other work.
+    pub(super) other_work_of_a_step_ratio: f64,
     /// Kernels of the same name make up at least this part of the time of two runs of one program.
     pub(super) least_matched_part: f64,
     /// Where noise is not known, a smaller change is called none.
@@ -49,6 +54,22 @@ impl Rules {
     /// The file of this crate.
     pub(super) fn embedded() -> &'static Self {
         &RULES
+    }
+
+    /// Who made the GPU: by the names of the devices, or by the kernels that run for most of the time that tells.
+    pub(super) fn maker(&self, run: &Run) -> Option<&str> {
+        let makers = || self.makers.iter().map(|(maker, words)| (maker.as_str(), words));
+        let named = |maker: &str| run.devices.iter().any(|device| device.name.contains(maker));
+        if let Some((maker, _)) = makers().find(|(maker, _)| named(maker)) {
+            return Some(maker);
+        }
+        let time = |words: &Value| {
+            let words: Vec<&str> = words.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let own = run.kernels.iter().filter(|kernel| words.iter().any(|word| kernel.name.contains(word)));
+            own.fold(0, |sum: i64, kernel| sum.saturating_add(kernel.duration_ns))
+        };
+        let times = makers().map(|(maker, words)| (time(words), maker)).filter(|(time, _)| *time > 0);
+        times.max_by_key(|(time, _)| *time).map(|(_, maker)| maker)
     }
 
     /// Why two runs do not compare, with the remedy; `{key}` stands for a value.

@@ -110,7 +110,7 @@ fn summary(basis: Basis, subjects: &[Subject], found: &[Compared], parts: &[Part
             found.outcome.word().into(),
             if found.outcome == Outcome::NotComparable { Value::Null } else { parts.total_ns.into() },
             change.map(|change| change.delta_ns()).into(),
-            change.and_then(|change| change.part()).map(|part| 100.0 * part).into(),
+            change.and_then(|change| change.pct()).into(),
             change.and_then(|change| ratio(change.baseline_ns, change.time_ns)).into(),
             change.and_then(|change| change.noise_ns).into(),
             run.wall.wall_ns.into(),

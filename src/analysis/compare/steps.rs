@@ -1,7 +1,7 @@
 //! The steps that a run tells in its section of that name: how many of each stage, how long, how steadily.
 
 use super::rules::Thresholds;
-use crate::analysis::results::Run;
+use crate::analysis::results::{Run, WallSource};
 use crate::analysis::section::{Record, Value};
 use crate::analysis::triage::Stage;
 use crate::analysis::triage::stages::stage_of_path;
@@ -12,6 +12,10 @@ pub(super) struct Steps {
     pub(super) stages: Vec<StageSteps>,
     /// A step counts once on each of so many devices.
     devices: u64,
+    /// Of the durations of ops the part that lies before the first step or behind the last.
+    pub(super) work_outside: f64,
+    /// The idle time there.
+    idle_outside_ns: i64,
 }
 
 /// The steps of one stage.
@@ -28,13 +32,21 @@ pub(super) struct StageSteps {
 }
 
 impl Steps {
-    /// `None` where the run tells none, or where they fill too little of the run to divide it by them.
+    /// `None` where the run tells none, or where too little of the work is in them to divide it by them.
     pub(super) fn of(run: &Run, thresholds: &Thresholds) -> Option<Self> {
         let section = run.sections.get("steps")?;
         let stages: Vec<StageSteps> = section.rows.iter().filter_map(|row| StageSteps::read(row, run)).collect();
-        let devices = section.summary.get("devices").and_then(count).unwrap_or(1).max(1);
-        let steps = Self { stages, devices };
-        (steps.count() > 0 && steps.coverage(run) >= thresholds.least_step_coverage).then_some(steps)
+        let figure = |key: &str| section.summary.get(key);
+        let steps = Self {
+            stages,
+            devices: figure("devices").and_then(count).unwrap_or(1).max(1),
+            work_outside: figure("work_outside_pct").and_then(Value::number).unwrap_or(0.0) / 100.0,
+            idle_outside_ns: figure("idle_outside_ns")
+                .and_then(count)
+                .and_then(|ns| i64::try_from(ns).ok())
+                .unwrap_or(0),
+        };
+        (steps.count() > 0 && steps.work_outside <= thresholds.most_work_outside).then_some(steps)
     }
 
     /// Over all devices.
@@ -47,11 +59,11 @@ impl Steps {
         if run.devices_merged { (self.count() / self.devices).max(1) } else { self.count() }
     }
 
-    /// The part of the time that steps fill.
-    pub(super) fn coverage(&self, run: &Run) -> f64 {
-        let filled = self.stages.iter().fold(0.0, |sum, stage| sum + stage.interval_ns * stage.count as f64);
-        let devices = if run.devices_merged { self.devices as f64 } else { 1.0 };
-        if run.wall.bar_ns > 0 { filled / devices / run.wall.bar_ns as f64 } else { 0.0 }
+    /// The idle time of the run's bar before the first step and behind the last: of what the profiler waited for, not of
+    /// steps. A wall time that a person gave has no such ends, and devices that are merged idle together alone.
+    pub(super) fn idle_outside_ns(&self, run: &Run) -> i64 {
+        let is_known = run.wall.source == WallSource::Window && (!run.devices_merged || run.devices.len() == 1);
+        if is_known { self.idle_outside_ns.clamp(0, run.wall.cpu_ns.max(0)) } else { 0 }
     }
 
     /// The part of all steps that is of this stage.

@@ -242,18 +242,57 @@ fn without_steps_totals_are_compared_and_it_is_said() {
 }
 
 #[test]
-fn steps_of_other_batches_are_said_to_be_other_work() {
+fn steps_of_other_batches_are_other_work() {
     let step = |label: &str, name: &str| {
         let mut small = Small::new(label);
         small.step(name, 0, 0, &[(GEMM, 100)]);
         small.run()
     };
-    let comparison = compared(&[&step("A", "step[DECODE bs=16]"), &step("B", "step[DECODE bs=64]")]);
+    let a = step("A", "step[DECODE bs=16]");
+    let comparison = compared(&[&a, &step("B", "step[DECODE bs=20]")]);
     let warnings = comparison.runs[1].warnings.join(" ");
-    assert!(
-        warnings.contains("64 tokens") && warnings.contains("at least") || warnings.contains("needs 5"),
-        "{warnings}"
-    );
+    assert!(warnings.contains("20 tokens") && warnings.contains("needs 5 steps"), "{warnings}");
+    assert_refused(&a, &step("B", "step[DECODE bs=64]"), &["64 tokens", "16", "same load"]);
+}
+
+#[test]
+fn waiting_before_the_first_step_and_behind_the_last_is_no_part_of_a_step() {
+    let waited = |label: &str, until: i64| {
+        let mut small = Small::new(label);
+        small.kernel("warm up", 0, "NVIDIA H100", (0, 10));
+        let at = small.step("step[DECODE bs=1]", until, 0, &[(GEMM, 100)]);
+        small.step("step[DECODE bs=1]", at + 40, 0, &[(GEMM, 100)]);
+        small.run()
+    };
+    let comparison = compared(&[&waited("A", 1_000), &waited("B", 90_000)]);
+    let change = comparison.runs[1].change.as_ref().unwrap();
+    assert_eq!((change.baseline_ns, change.delta_ns()), (125, 0), "two steps, 40 ns between them, 10 ns of warming up");
+}
+
+#[test]
+fn another_maker_s_gpu_is_told_by_its_kernels_where_no_name_tells() {
+    let on = |label: &str, name: &str| {
+        let mut small = Small::new(label);
+        small.kernel(name, 0, "", (0, 100));
+        small.run()
+    };
+    let a = on("A", "nvjet_tst_64x8");
+    assert_refused(&a, &on("B", "Cijk_Alik_Bljk_BBS"), &["a GPU of AMD", "a GPU of NVIDIA"]);
+    assert!(compared(&[&a, &on("B", "triton_red_fused_1")]).is_possible());
+}
+
+#[test]
+fn of_several_runs_those_that_compare_are_compared() {
+    let a = decoding("A", 6, &[(GEMM, 1_000)]);
+    let runs = [&a, &without_steps("other GPU", "NVIDIA B200", 6), &decoding("C", 6, &[(GEMM, 1_200)])];
+    let comparison = compared(&runs);
+    let outcomes: Vec<Outcome> = comparison.runs.iter().map(|run| run.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Baseline, Outcome::NotComparable, Outcome::Slower]);
+    assert_eq!(comparison.basis, Basis::Step, "what does not compare does not decide how the others do");
+    let labelled: Vec<(&str, &Run)> = runs.iter().map(|run| (run.label.as_str(), *run)).collect();
+    let back = compare(&labelled, 2);
+    assert_eq!(back.runs[0].outcome, Outcome::Faster);
+    assert_eq!(back.runs[0].change.as_ref().unwrap().delta_ns(), -200);
 }
 
 proptest! {

@@ -7,7 +7,7 @@ use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
 use crate::analysis::triage::stages::{Basis, Form, Step, steps_of_ranges};
 use crate::ordering::InOrder;
-use crate::trace::{DeviceId, Trace};
+use crate::trace::{DeviceId, Ns, Trace};
 
 const TITLE: &str = "Steps of the engine";
 const COLUMNS: [&str; 9] = [
@@ -26,7 +26,11 @@ const COLUMNS: [&str; 9] = [
 /// its own length: intervals add up to the time that the steps fill.
 pub(super) fn steps(context: &Context) -> Section {
     let trace = context.trace;
-    let steps = steps_of_ranges(trace);
+    let mut steps = steps_of_ranges(trace);
+    // Beside steps that launched work, one without is a profiler's last, cut short.
+    if steps.iter().any(|step| step.basis != Basis::Host) {
+        steps.retain(|step| step.basis != Basis::Host);
+    }
     let Some(first) = steps.first() else {
         return if trace.ranges.is_empty() {
             phases::no_ranges(trace, TITLE, &COLUMNS)
@@ -38,8 +42,8 @@ pub(super) fn steps(context: &Context) -> Section {
     let mut section = Section::new(TITLE, "ranges that mark steps, and the GPU ops launched in them", &COLUMNS)
         .limit("A step lasts from its first to its last GPU op, and counts once on each device.")
         .limit("To the next: from the start of a step to that of the next one on its device.");
-    if steps.iter().any(|step| step.basis == Basis::Host) {
-        section = section.limit("Steps that launched nothing that the trace tells last as long as on the host.");
+    if first.basis == Basis::Host {
+        section = section.limit("The trace does not tell what steps launched: they last as long as on the host.");
     }
     if first.info.form == Form::Word {
         section = section.limit("Steps are ranges that hold the word prefill, extend or decode.");
@@ -54,7 +58,61 @@ pub(super) fn steps(context: &Context) -> Section {
     }
     section.figure("steps", steps.len());
     section.figure("devices", devices(&steps));
+    let outside = outside(&steps, trace);
+    section.figure("work_outside_pct", Value::pct(outside.work, outside.all_work));
+    section.figure("idle_outside_ns", outside.idle);
     section
+}
+
+/// What lies before the first step of a device and behind its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Outside {
+    /// Durations of ops that begin there.
+    work: Ns,
+    /// Durations of all ops.
+    all_work: Ns,
+    /// Time without work, within the trace's window.
+    idle: Ns,
+}
+
+/// One device on the way through its ops.
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    /// Where its first step begins and its last one ends.
+    filled: (Ns, Ns),
+    /// How far its work reaches so far.
+    reach: Ns,
+}
+
+fn outside(steps: &[Step], trace: &Trace) -> Outside {
+    let mut outside = Outside::default();
+    let ends = trace.gpu_ops.iter().map(|op| (op.start, op.end()));
+    let Some((begin, end)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else { return outside };
+    let lane = |device: DeviceId| {
+        let own = steps.iter().filter(|step| step.device == Some(device)).map(|step| (step.start, step.end));
+        // A device without steps is outside as a whole.
+        Lane { filled: own.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((end, end)), reach: begin }
+    };
+    let mut lanes: Vec<Lane> = (0..trace.devices.len()).map(|id| lane(DeviceId(id as u32))).collect();
+    for op in trace.gpu_ops.iter() {
+        let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
+        outside.idle += lane.idle_until(op.start);
+        lane.reach = lane.reach.max(op.end());
+        outside.all_work += op.duration;
+        let is_outside = op.start < lane.filled.0 || op.start > lane.filled.1;
+        outside.work += if is_outside { op.duration } else { Ns::ZERO };
+    }
+    lanes.iter().for_each(|lane| outside.idle += lane.idle_until(end));
+    outside
+}
+
+impl Lane {
+    /// The part of the gap up to there that lies before the first step or behind the last.
+    fn idle_until(&self, end: Ns) -> Ns {
+        let before = end.min(self.filled.0).since(self.reach);
+        let behind = end.since(self.reach.max(self.filled.1));
+        before.max(Ns::ZERO) + behind.max(Ns::ZERO)
+    }
 }
 
 /// On how many devices steps are known.
@@ -115,7 +173,7 @@ fn deviation(values: &[f64], mean: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::explain;
-    use super::super::test_traces::{Small, rows};
+    use super::super::test_traces::{Small, figure, rows};
     use super::*;
 
     const THREAD: (i64, i64) = (1, 1);
@@ -134,6 +192,7 @@ mod tests {
         step(&mut small, "step[DECODE bs=2]", 2, (100, 5, 20));
         step(&mut small, "step[DECODE bs=4]", 3, (130, 5, 30));
         small.range("ProfilerStep#1", THREAD, (0, 200)).range("decode attention", THREAD, (101, 103));
+        small.range("step[DECODE bs=4]", THREAD, (190, 195));
         let trace = small.finish();
         let sections = explain(&Context::new(&trace, 30));
         // Starts on the device: 5, 105, 135; the last lasts 30.
@@ -141,6 +200,20 @@ mod tests {
             rows(&sections, "steps", &COLUMNS),
             ["extend/prefill 1 2 30 50 50 50 100 -", "decode 2 3 3 25 21 29 30 0"]
         );
+        assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
+    }
+
+    #[test]
+    fn what_lies_before_the_first_step_and_behind_the_last_is_told() {
+        let mut small = Small::new();
+        small.kernel("warm up", 1, (0, 40), None);
+        step(&mut small, "step[DECODE bs=2]", 1, (100, 0, 50));
+        step(&mut small, "step[DECODE bs=2]", 2, (200, 0, 50));
+        small.kernel("flush", 1, (400, 460), None);
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(figure(&sections, "steps", "idle_outside_ns"), 210.0, "40 to 100 and 250 to 400");
+        assert_eq!(figure(&sections, "steps", "work_outside_pct"), 50.0, "100 of 200 ns");
     }
 
     #[test]
