@@ -7,7 +7,7 @@ use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
 use crate::analysis::triage::stages::{Basis, Form, Step, steps_of_ranges};
 use crate::ordering::InOrder;
-use crate::trace::{DeviceId, Ns, Trace};
+use crate::trace::{Ns, Trace};
 
 const TITLE: &str = "Steps of the engine";
 const COLUMNS: [&str; 9] = [
@@ -48,26 +48,99 @@ pub(super) fn steps(context: &Context) -> Section {
     if first.info.form == Form::Word {
         section = section.limit("Steps are ranges that hold the word prefill, extend or decode.");
     }
-    let intervals = intervals(&steps, trace);
-    for stage in Stage::ALL {
-        let own: Vec<(&Step, i64)> =
-            steps.iter().zip(&intervals).filter(|(step, _)| step.info.stage == stage).map(|(a, b)| (a, *b)).collect();
-        if !own.is_empty() {
-            section.row(row(stage, &own));
+    let mut rows: Vec<Row> = Stage::ALL.map(|stage| Row { stage, ..Row::default() }).into();
+    // From the last step to the first, so that the start of the next one on the device is known.
+    let mut next = vec![None; trace.devices.len() + 1];
+    for step in steps.iter().rev() {
+        let lane = step.device.map_or(trace.devices.len(), |device| device.0 as usize);
+        let (Some(next), Some(row)) = (next.get_mut(lane), rows.get_mut(step.info.stage as usize)) else { continue };
+        row.lengths.push(step.end.since(step.start).0);
+        row.intervals.add(next.unwrap_or(step.end).since(step.start).0 as u64);
+        step.info.batch_size.into_iter().for_each(|count| row.batch_size.add(count));
+        step.info.tokens.into_iter().for_each(|count| row.tokens.add(count));
+        *next = Some(step.start);
+    }
+    for row in &mut rows {
+        if !row.lengths.is_empty() {
+            section.row(row.values());
         }
     }
     section.figure("steps", steps.len());
-    section.figure("devices", devices(&steps));
-    let outside = outside(&steps, trace);
+    let outside = Outside::of(&steps, trace);
+    section.figure("devices", outside.devices);
     section.figure("work_outside_pct", Value::pct(outside.work, outside.all_work));
     section.figure("idle_outside_ns", outside.idle);
     section
 }
 
+/// The steps of one stage.
+#[derive(Debug)]
+struct Row {
+    stage: Stage,
+    lengths: Vec<i64>,
+    intervals: Mean,
+    batch_size: Mean,
+    tokens: Mean,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        let none = Mean::default();
+        Self { stage: Stage::All, lengths: Vec::new(), intervals: none, batch_size: none, tokens: none }
+    }
+}
+
+impl Row {
+    fn values(&mut self) -> [Value; 9] {
+        self.lengths.order_by(|a, b| a.cmp(b));
+        let length =
+            |percent| Value::from(interpolate(self.lengths.len(), percent, &|at| self.lengths.get(at).copied()));
+        [
+            self.stage.label().into(),
+            self.lengths.len().into(),
+            self.batch_size.value(),
+            self.tokens.value(),
+            length(50),
+            length(10),
+            length(90),
+            self.intervals.value(),
+            self.intervals.deviation(),
+        ]
+    }
+}
+
+/// A mean and what it takes to tell the deviation from it, value by value (Welford).
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: u64) {
+        self.count += 1.0;
+        let from_mean = value as f64 - self.mean;
+        self.mean += from_mean / self.count;
+        self.squares += from_mean * (value as f64 - self.mean);
+    }
+
+    fn value(&self) -> Value {
+        if self.count > 0.0 { Value::Float(self.mean) } else { Value::Null }
+    }
+
+    /// The standard deviation of a sample; one value has none.
+    fn deviation(&self) -> Value {
+        if self.count > 1.0 { Value::Float((self.squares / (self.count - 1.0)).sqrt()) } else { Value::Null }
+    }
+}
+
 /// What lies before the first step of a device and behind its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Outside {
-    /// Durations of ops that begin there.
+    /// Devices with steps.
+    devices: u64,
+    /// Durations of ops that begin outside.
     work: Ns,
     /// Durations of all ops.
     all_work: Ns,
@@ -78,96 +151,49 @@ struct Outside {
 /// One device on the way through its ops.
 #[derive(Debug, Clone, Copy)]
 struct Lane {
-    /// Where its first step begins and its last one ends.
-    filled: (Ns, Ns),
+    /// Where its first step begins and its last one ends; a device without steps is outside as a whole.
+    filled: Option<(Ns, Ns)>,
     /// How far its work reaches so far.
     reach: Ns,
 }
 
-fn outside(steps: &[Step], trace: &Trace) -> Outside {
-    let mut outside = Outside::default();
-    let ends = trace.gpu_ops.iter().map(|op| (op.start, op.end()));
-    let Some((begin, end)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else { return outside };
-    let lane = |device: DeviceId| {
-        let own = steps.iter().filter(|step| step.device == Some(device)).map(|step| (step.start, step.end));
-        // A device without steps is outside as a whole.
-        Lane { filled: own.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((end, end)), reach: begin }
-    };
-    let mut lanes: Vec<Lane> = (0..trace.devices.len()).map(|id| lane(DeviceId(id as u32))).collect();
-    for op in trace.gpu_ops.iter() {
-        let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
-        outside.idle += lane.idle_until(op.start);
-        lane.reach = lane.reach.max(op.end());
-        outside.all_work += op.duration;
-        let is_outside = op.start < lane.filled.0 || op.start > lane.filled.1;
-        outside.work += if is_outside { op.duration } else { Ns::ZERO };
+impl Outside {
+    fn of(steps: &[Step], trace: &Trace) -> Self {
+        let mut outside = Self::default();
+        let begin = trace.gpu_ops.iter().next().map_or(Ns::ZERO, |op| op.start);
+        let mut end = begin;
+        let mut lanes = vec![Lane { filled: None, reach: begin }; trace.devices.len()];
+        for step in steps {
+            let Some(lane) = step.device.and_then(|device| lanes.get_mut(device.0 as usize)) else { continue };
+            outside.devices += u64::from(lane.filled.is_none());
+            let (first, last) = lane.filled.unwrap_or((step.start, step.end));
+            lane.filled = Some((first.min(step.start), last.max(step.end)));
+        }
+        for op in trace.gpu_ops.iter() {
+            let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
+            outside.idle += lane.idle_until(op.start);
+            lane.reach = lane.reach.max(op.end());
+            end = end.max(op.end());
+            outside.all_work += op.duration;
+            if lane.filled.is_none_or(|(first, last)| op.start < first || op.start > last) {
+                outside.work += op.duration;
+            }
+        }
+        for lane in &lanes {
+            outside.idle += lane.idle_until(end);
+        }
+        outside
     }
-    lanes.iter().for_each(|lane| outside.idle += lane.idle_until(end));
-    outside
 }
 
 impl Lane {
     /// The part of the gap up to there that lies before the first step or behind the last.
     fn idle_until(&self, end: Ns) -> Ns {
-        let before = end.min(self.filled.0).since(self.reach);
-        let behind = end.since(self.reach.max(self.filled.1));
+        let (first, last) = self.filled.unwrap_or((end, end));
+        let before = end.min(first).since(self.reach);
+        let behind = end.since(self.reach.max(last));
         before.max(Ns::ZERO) + behind.max(Ns::ZERO)
     }
-}
-
-/// On how many devices steps are known.
-fn devices(steps: &[Step]) -> usize {
-    let mut devices: Vec<DeviceId> = steps.iter().filter_map(|step| step.device).collect();
-    devices.order_by(|a, b| a.cmp(b));
-    devices.dedup();
-    devices.len()
-}
-
-/// Parallel to the steps, which are in order of start.
-fn intervals(steps: &[Step], trace: &Trace) -> Vec<i64> {
-    let mut intervals: Vec<i64> = steps.iter().map(|step| step.end.since(step.start).0).collect();
-    for device in (0..trace.devices.len()).map(|id| Some(DeviceId(id as u32))).chain([None]) {
-        let own = || steps.iter().enumerate().filter(|(_, step)| step.device == device);
-        for ((at, step), (_, next)) in own().zip(own().skip(1)) {
-            if let Some(interval) = intervals.get_mut(at) {
-                *interval = next.start.since(step.start).0;
-            }
-        }
-    }
-    intervals
-}
-
-fn row(stage: Stage, steps: &[(&Step, i64)]) -> [Value; 9] {
-    let mut lengths: Vec<i64> = steps.iter().map(|(step, _)| step.end.since(step.start).0).collect();
-    lengths.order_by(|a, b| a.cmp(b));
-    let length = |percent| Value::from(interpolate(lengths.len(), percent, &|at| lengths.get(at).copied()));
-    let intervals: Vec<f64> = steps.iter().map(|(_, interval)| *interval as f64).collect();
-    let interval = mean(&intervals);
-    [
-        stage.label().into(),
-        steps.len().into(),
-        mean(&told(steps, |step| step.info.batch_size)).into(),
-        mean(&told(steps, |step| step.info.tokens)).into(),
-        length(50),
-        length(10),
-        length(90),
-        interval.into(),
-        interval.and_then(|mean| deviation(&intervals, mean)).into(),
-    ]
-}
-
-fn told(steps: &[(&Step, i64)], what: fn(&Step) -> Option<u64>) -> Vec<f64> {
-    steps.iter().filter_map(|(step, _)| what(step)).map(|count| count as f64).collect()
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().fold(0.0, |sum, value| sum + value) / values.len() as f64)
-}
-
-/// The standard deviation of a sample; one value has none.
-fn deviation(values: &[f64], mean: f64) -> Option<f64> {
-    let squares = values.iter().fold(0.0, |sum, value| sum + (value - mean) * (value - mean));
-    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
 }
 
 #[cfg(test)]

@@ -99,9 +99,12 @@ pub fn of_ops(trace: &Trace, file_stage: Stage) -> Vec<Stage> {
 /// What each distinct text of the annotations says. Plain words count only where no annotation has an engine's form:
 /// inside an engine's step they name a part of it (`decode attention` of a mixed batch).
 fn infos(texts: &Names) -> Vec<Option<StepInfo>> {
-    let said: Vec<Option<StepInfo>> = texts.iter().map(StepInfo::parse).collect();
-    let is_exact = said.iter().flatten().any(|step| step.form == Form::Engine);
-    said.into_iter().map(|step| step.filter(|step| !is_exact || step.form != Form::Word)).collect()
+    let mut said: Vec<Option<StepInfo>> = texts.iter().map(StepInfo::parse).collect();
+    if said.iter().flatten().any(|step| step.form == Form::Engine) {
+        let is_word = |step: &&mut Option<StepInfo>| step.is_some_and(|step| step.form == Form::Word);
+        said.iter_mut().filter(is_word).for_each(|step| *step = None);
+    }
+    said
 }
 
 /// Tells the stage at a moment.

@@ -6,7 +6,6 @@ use super::{Form, Stage, StepInfo, infos};
 use crate::ordering::InOrder;
 use crate::trace::{Annotation, Code, DeviceId, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// One step on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,13 +173,15 @@ fn launched(trace: &Trace, host: &[Mark], device: &[Mark], steps: &mut Vec<Step>
     let windows: Vec<Windows> = (0..).map(ProcessId).take(trace.processes.len()).map(windows).collect();
     let reach = reach_of_launches(trace, &windows);
     for (mark, label) in alone.into_iter().zip(0..) {
-        let mut devices = reach.range((label, DeviceId(0))..=(label, DeviceId(u32::MAX))).peekable();
-        // A step inside another that launches nothing is none of its own.
-        if devices.peek().is_none() && mark.parent.is_none() {
-            steps.push(mark.step(host, Basis::Host));
-        }
-        for (&(_, device), &(start, end)) in devices {
+        let first = reach.partition_point(|reach| reach.window < label);
+        let before = steps.len();
+        for reach in reach.iter().skip(first).take_while(|reach| reach.window == label) {
+            let &Reach { start, end, device, .. } = reach;
             steps.push(Step { start, end, device: Some(device), ..mark.step(host, Basis::Launches) });
+        }
+        // A step inside another that launches nothing is none of its own.
+        if steps.len() == before && mark.parent.is_none() {
+            steps.push(mark.step(host, Basis::Host));
         }
     }
 }
@@ -207,20 +208,45 @@ impl Twins {
     }
 }
 
-/// By window and device the first start and the last end of the ops launched in it; `windows` are those of each process.
-fn reach_of_launches(trace: &Trace, windows: &[Windows]) -> BTreeMap<(u32, DeviceId), (Ns, Ns)> {
-    let mut reach = BTreeMap::new();
+/// The ops that one device ran of what was launched in one window.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    window: u32,
+    device: DeviceId,
+    start: Ns,
+    end: Ns,
+}
+
+/// First start and last end of the ops launched in each window, by window and device; `windows` are those of each process.
+fn reach_of_launches(trace: &Trace, windows: &[Windows]) -> Vec<Reach> {
+    let mut found: Vec<Reach> = Vec::new();
     if windows.iter().all(Windows::is_empty) {
-        return reach;
+        return found;
     }
+    // Of each device the place of the window whose ops it runs: ops of one window come in a row, or nearly.
+    let mut running = vec![usize::MAX; trace.devices.len()];
     for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
         let call = launch.and_then(|call| trace.calls.get(call.0 as usize));
         let own = windows.get(op.process.0 as usize);
-        let Some(label) = call.zip(own).and_then(|(call, own)| own.at(call.start)) else { continue };
-        let (_, end) = reach.entry((label, op.device)).or_insert((op.start, op.end()));
-        *end = (*end).max(op.end());
+        let Some(window) = call.zip(own).and_then(|(call, own)| own.at(call.start)) else { continue };
+        let Some(running) = running.get_mut(op.device.0 as usize) else { continue };
+        match found.get_mut(*running) {
+            Some(reach) if reach.window == window => reach.end = reach.end.max(op.end()),
+            _ => {
+                *running = found.len();
+                found.push(Reach { window, device: op.device, start: op.start, end: op.end() });
+            }
+        }
     }
-    reach
+    found.order_by_key(|reach| (reach.window, reach.device));
+    found.dedup_by(|next, kept| {
+        let is_same = (kept.window, kept.device) == (next.window, next.device);
+        if is_same {
+            (kept.start, kept.end) = (kept.start.min(next.start), kept.end.max(next.end));
+        }
+        is_same
+    });
+    found
 }
 
 /// How many steps an engine's own annotations tell, and how many of them the stage of the file's name cannot hold.
