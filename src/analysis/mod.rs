@@ -1,5 +1,6 @@
 //! Pure functions from a trace to typed results, a file per question.
 
+pub mod compare;
 pub mod explain;
 mod notices;
 pub mod original;

@@ -1,7 +1,9 @@
-//! The command line: flags, files, exit codes. Status 1 and one sentence for an input that is refused, 2 for wrong usage.
+//! The command line: flags, files, exit codes. Status 1 and one sentence for an input that is refused, 2 for wrong usage;
+//! 3 and 4 are `diff`'s.
 
 mod bundle;
 mod database;
+mod diff;
 mod explain;
 mod files;
 mod graph;
@@ -28,20 +30,23 @@ enum Command {
     Graph(graph::Args),
     Explain(explain::Args),
     Triage(triage::Args),
+    Diff(diff::Args),
     Bundle(bundle::Args),
 }
 
 /// Runs the program on the process's own arguments.
 pub fn main() -> ExitCode {
+    let done = |()| ExitCode::SUCCESS;
     let result = match Cli::parse().command {
-        Command::Report(args) => report::run(&args),
-        Command::Graph(args) => graph::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Triage(args) => triage::run(&args),
-        Command::Bundle(args) => bundle::run(&args),
+        Command::Report(args) => report::run(&args).map(done),
+        Command::Graph(args) => graph::run(&args).map(done),
+        Command::Explain(args) => explain::run(&args).map(done),
+        Command::Triage(args) => triage::run(&args).map(done),
+        Command::Diff(args) => diff::run(&args),
+        Command::Bundle(args) => bundle::run(&args).map(done),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             say(&format!("gpuprism: {error}"));
             ExitCode::from(if error.is_usage() { 2 } else { 1 })

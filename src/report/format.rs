@@ -72,10 +72,27 @@ pub(super) fn ns(cell: &Cell) -> Option<f64> {
 fn shown_row(row: &[Cell], table: &Table, units: &[Unit]) -> Vec<Shown> {
     let cells = row.iter().zip(&table.columns).zip(units);
     cells
-        .map(
-            |((cell, column), unit)| if column.kind == Kind::Instant { instant(cell) } else { shown_cell(cell, *unit) },
-        )
+        .map(|((cell, column), unit)| match column.kind {
+            Kind::Instant => instant(cell),
+            _ if column.is_change() => signed(cell, *unit),
+            _ => shown_cell(cell, *unit),
+        })
         .collect()
+}
+
+/// A change: what grew has a plus before it.
+fn signed(cell: &Cell, unit: Unit) -> Shown {
+    let mut shown = shown_cell(cell, unit);
+    let grew = match cell {
+        Cell::Percent(value) | Cell::Number(value) => *value > 0.0,
+        Cell::Count(count) => *count > 0,
+        Cell::Int(value) => *value > 0,
+        _ => ns(cell).is_some_and(|ns| ns > 0.0),
+    };
+    if grew {
+        shown.text.insert(0, '+');
+    }
+    shown
 }
 
 /// A point in time, to the microsecond.
@@ -153,6 +170,21 @@ pub fn exact(cell: &Cell) -> String {
 pub fn duration(ns: i64) -> String {
     let unit = unit(ns as f64);
     format!("{} {}", digits(ns as f64 / unit.ns() as f64), unit.name())
+}
+
+/// A change of a length of time: `+31.9 ms`.
+///
+/// ```
+/// use gpuprism::report::format::change;
+/// assert_eq!((change(12_000_000), change(-500), change(0)), ("+12.0 ms".into(), "-500 ns".into(), "0 ns".into()));
+/// ```
+pub fn change(ns: i64) -> String {
+    let sign = match ns {
+        ..0 => "-",
+        0 => "",
+        1.. => "+",
+    };
+    format!("{sign}{}", duration(ns.saturating_abs()))
 }
 
 /// A part of one as per cent: `61.2 %`.

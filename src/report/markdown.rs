@@ -62,7 +62,7 @@ fn item(finding: &Finding) -> String {
     text
 }
 
-fn section(table: &Table, limit: usize) -> String {
+pub(super) fn section(table: &Table, limit: usize) -> String {
     let mut text = format!("\n## {}\n", escape(&table.title));
     if !table.note.is_empty() {
         text += &format!("\n{}\n", escape(&table.note));

@@ -5,6 +5,7 @@
 
 mod arrange;
 pub mod chart;
+pub mod compare;
 mod csv;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod explain;
@@ -25,7 +26,9 @@ pub use arrange::{Request, arrange};
 pub use csv::{csv, field as csv_field};
 pub use findings::{Finding, findings};
 pub use markdown::{group as markdown_group, markdown, table as markdown_table};
-pub use sections::{Group, all_tables, groups, groups_by_stage, is_known_table, known_tables, tables_of};
+pub use sections::{
+    Group, all_tables, groups, groups_by_stage, is_known_table, known_tables, section_table, tables_of,
+};
 pub use tables::{bars, is_fixed, legend, severity, table};
 pub use words::{facts, verdict};
 

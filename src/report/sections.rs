@@ -156,32 +156,42 @@ pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
     let having: Vec<(&str, &Section)> =
         runs.iter().filter_map(|(label, run)| Some((*label, run.sections.get(name)?))).collect();
     let (_, first) = having.iter().find(|(_, section)| section.missing.is_none()).or(having.first())?;
-    let keys = keys(&having);
-    let mut columns = vec![Column { key: "run".to_owned(), title: "Run".to_owned(), kind: Kind::Text }];
-    columns.extend(keys.iter().map(|key| column(key, &having)));
-    let mut rows = Vec::new();
-    for (label, section) in &having {
-        rows.extend(section.rows.iter().map(|record| {
-            let cells = columns.iter().skip(1).map(|column| cell(&column.key, column.kind, record.get(&column.key)));
-            [Cell::Text((*label).to_owned())].into_iter().chain(cells).collect::<Vec<Cell>>()
-        }));
-    }
-    let table = Table {
-        id: id.to_owned(),
-        title: first.title.clone(),
-        note: note(&having),
-        figures: having.iter().flat_map(|(label, section)| figures(label, section)).collect(),
-        gaps: gaps(&having),
-        columns,
-        rows,
-        totals: None,
-    };
+    let table = table_of(id, &having, first);
     match stage {
         Some(stage) => {
             let first = stages(name, runs.iter().map(|(_, run)| *run)).first() == Some(&stage);
             of_stage(table, stage, first)
         }
         None => Some(table),
+    }
+}
+
+/// A section by itself as a table: one that speaks of several runs has a column of its own for them.
+pub fn section_table(id: &str, section: &Section) -> Table {
+    table_of(id, &[("", section)], section).without("run")
+}
+
+/// All rows of these sections, which `first` gives its title, behind the names of their runs.
+fn table_of(id: &str, having: &[(&str, &Section)], first: &Section) -> Table {
+    let keys = keys(having);
+    let mut columns = vec![Column { key: "run".to_owned(), title: "Run".to_owned(), kind: Kind::Text }];
+    columns.extend(keys.iter().map(|key| column(key, having)));
+    let mut rows = Vec::new();
+    for (label, section) in having {
+        rows.extend(section.rows.iter().map(|record| {
+            let cells = columns.iter().skip(1).map(|column| cell(&column.key, column.kind, record.get(&column.key)));
+            [Cell::Text((*label).to_owned())].into_iter().chain(cells).collect::<Vec<Cell>>()
+        }));
+    }
+    Table {
+        id: id.to_owned(),
+        title: first.title.clone(),
+        note: note(having),
+        figures: having.iter().flat_map(|(label, section)| figures(label, section)).collect(),
+        gaps: gaps(having),
+        columns,
+        rows,
+        totals: None,
     }
 }
 

@@ -47,6 +47,13 @@ pub struct Column {
     pub kind: Kind,
 }
 
+impl Column {
+    /// Do its cells say how much something changed, so that they show their sign?
+    pub(super) fn is_change(&self) -> bool {
+        self.key.split('_').any(|word| word == "delta")
+    }
+}
+
 /// One value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {

@@ -62,7 +62,7 @@ fn paragraph(finding: &Finding) -> String {
 }
 
 /// The sentence in lines of bearable length, the first behind `head`, the others behind `indent`.
-fn wrapped(head: &str, indent: &str, sentence: &str) -> String {
+pub(super) fn wrapped(head: &str, indent: &str, sentence: &str) -> String {
     let (mut text, mut line) = (String::new(), head.to_owned());
     for word in clean(sentence).split(' ') {
         let begins = line == head || line == indent;
@@ -77,7 +77,7 @@ fn wrapped(head: &str, indent: &str, sentence: &str) -> String {
     format!("{text}{}\n", line.trim_end())
 }
 
-fn section(table: &Table, limit: usize) -> String {
+pub(super) fn section(table: &Table, limit: usize) -> String {
     let left_out = if limit == 0 { 0 } else { table.rows.len().saturating_sub(limit) };
     let mut rows: Vec<Vec<String>> = vec![headings(table)];
     let shown = shown(table);

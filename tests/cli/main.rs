@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod diff;
 mod example;
 mod explain;
 mod fixture;

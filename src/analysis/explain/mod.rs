@@ -22,6 +22,7 @@ mod phases;
 mod ranges;
 mod recapture;
 mod stats;
+mod steps;
 mod streams;
 #[cfg(test)]
 mod test_traces;
@@ -41,7 +42,7 @@ type Answer = fn(&Context) -> Section;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: [(&str, Answer); 24] = [
+    let answers: [(&str, Answer); 25] = [
         ("kernels", kernels::kernels),
         ("kernels_by_pid", kernels::kernels_by_pid),
         ("launch_storm", kernels::launch_storm),
@@ -53,6 +54,7 @@ pub fn explain(context: &Context) -> Sections {
         ("nvtx_kernel_time", ranges::nvtx_kernel_time),
         ("nvtx_by_pid", ranges::nvtx_by_pid),
         ("phase_split", phases::phase_split),
+        ("steps", steps::steps),
         ("nccl_ops", collectives::nccl_ops),
         ("nccl_rank_skew", collectives::nccl_rank_skew),
         ("nccl_by_pid", collectives::nccl_by_pid),

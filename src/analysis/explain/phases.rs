@@ -73,7 +73,7 @@ impl<'a> Split<'a> {
     }
 }
 
-fn no_ranges(trace: &Trace, title: &str, columns: &[&str]) -> Section {
+pub(super) fn no_ranges(trace: &Trace, title: &str, columns: &[&str]) -> Section {
     let recapture = recapture::command(trace.format, Lacks::Ranges);
     Section::missing(title, columns, "The trace holds no ranges: no NVTX range, no user annotation.", &recapture)
 }

@@ -6,10 +6,10 @@ mod step_list;
 mod windows;
 
 pub use step_info::{Form, StepInfo, Sums};
-pub use step_list::{Basis, Step, contradictions, steps};
+pub use step_list::{Basis, Step, contradictions, steps, steps_of_ranges};
 
 use crate::ordering::InOrder;
-use crate::trace::{Annotation, Code, DeviceId, GpuOp, NONE, Ns, ProcessId, Trace};
+use crate::trace::{Annotation, Code, DeviceId, GpuOp, NONE, Names, Ns, ProcessId, Trace};
 use windows::Windows;
 
 /// A stage of serving.
@@ -98,10 +98,13 @@ pub fn of_ops(trace: &Trace, file_stage: Stage) -> Vec<Stage> {
 
 /// What each distinct text of the annotations says. Plain words count only where no annotation has an engine's form:
 /// inside an engine's step they name a part of it (`decode attention` of a mixed batch).
-fn infos(code: &Code) -> Vec<Option<StepInfo>> {
-    let said: Vec<Option<StepInfo>> = code.annotation_names.iter().map(StepInfo::parse).collect();
-    let is_exact = said.iter().flatten().any(|step| step.form == Form::Engine);
-    said.into_iter().map(|step| step.filter(|step| !is_exact || step.form != Form::Word)).collect()
+fn infos(texts: &Names) -> Vec<Option<StepInfo>> {
+    let mut said: Vec<Option<StepInfo>> = texts.iter().map(StepInfo::parse).collect();
+    if said.iter().flatten().any(|step| step.form == Form::Engine) {
+        let is_word = |step: &&mut Option<StepInfo>| step.is_some_and(|step| step.form == Form::Word);
+        said.iter_mut().filter(is_word).for_each(|step| *step = None);
+    }
+    said
 }
 
 /// Tells the stage at a moment.
@@ -119,7 +122,7 @@ struct Clock<'a> {
 
 impl<'a> Clock<'a> {
     fn new(trace: &'a Trace, code: &'a Code) -> Self {
-        let infos = infos(code);
+        let infos = infos(&code.annotation_names);
         let stage = |mark: &Annotation| stage_of(&infos, mark);
         let marks: Vec<Annotation> = code.annotations.iter().copied().filter(|mark| stage(mark).is_some()).collect();
         let windows = |wanted: &dyn Fn(&Annotation) -> bool| {

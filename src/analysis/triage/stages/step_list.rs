@@ -4,16 +4,15 @@
 use super::windows::Windows;
 use super::{Form, Stage, StepInfo, infos};
 use crate::ordering::InOrder;
-use crate::trace::{Annotation, Code, DeviceId, NONE, NameId, Ns, ProcessId, Trace};
+use crate::trace::{Annotation, Code, DeviceId, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// One step on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// What its annotation says; what it leaves out is taken from the one around it, where that holds no other step.
     pub info: StepInfo,
-    /// The text, in [`Code::annotation_names`].
+    /// The text, in [`Code::annotation_names`], or in the names of the ranges.
     pub name: NameId,
     /// When it began.
     pub start: Ns,
@@ -55,7 +54,7 @@ struct Mark {
 /// All steps, those of the devices first, by start.
 pub fn steps(trace: &Trace) -> Vec<Step> {
     let Some(code) = &trace.code else { return Vec::new() };
-    let infos = infos(code);
+    let infos = infos(&code.annotation_names);
     let mut steps = Vec::new();
     let (device, host) = marks(code, &infos);
     for is_profiler in [false, true] {
@@ -67,6 +66,25 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         launched(trace, &host, &device, &mut steps);
     }
     steps.order_by_key(|step| (step.basis == Basis::Host, step.start));
+    steps
+}
+
+/// The steps that ranges of the host tell, which every trace keeps, by start; [`Step::name`] is a name of the ranges. They
+/// are of the most exact form alone that the trace holds: a profiler's step around those of the engine is no second one.
+pub fn steps_of_ranges(trace: &Trace) -> Vec<Step> {
+    let infos = infos(&trace.ranges.names);
+    let has = |form: &Form| infos.iter().flatten().any(|info| info.form == *form);
+    let Some(form) = [Form::Engine, Form::Profiler, Form::Word].into_iter().find(has) else { return Vec::new() };
+    let mark = |range: Span| {
+        let info = (*infos.get(range.name.0 as usize)?).filter(|info| info.form == form)?;
+        let (name, start, end) = (range.name, range.start, range.end());
+        let process = trace.threads.get(range.thread.0 as usize)?.process;
+        Some(Mark { info, name, id: NONE, start, end, device: None, process, parent: None, children: 0 })
+    };
+    let host = nested(trace.ranges.iter().filter_map(mark).collect());
+    let mut steps = Vec::new();
+    launched(trace, &host, &[], &mut steps);
+    steps.order_by_key(|step| step.start);
     steps
 }
 
@@ -155,13 +173,15 @@ fn launched(trace: &Trace, host: &[Mark], device: &[Mark], steps: &mut Vec<Step>
     let windows: Vec<Windows> = (0..).map(ProcessId).take(trace.processes.len()).map(windows).collect();
     let reach = reach_of_launches(trace, &windows);
     for (mark, label) in alone.into_iter().zip(0..) {
-        let mut devices = reach.range((label, DeviceId(0))..=(label, DeviceId(u32::MAX))).peekable();
-        // A step inside another that launches nothing is none of its own.
-        if devices.peek().is_none() && mark.parent.is_none() {
-            steps.push(mark.step(host, Basis::Host));
-        }
-        for (&(_, device), &(start, end)) in devices {
+        let first = reach.partition_point(|reach| reach.window < label);
+        let before = steps.len();
+        for reach in reach.iter().skip(first).take_while(|reach| reach.window == label) {
+            let &Reach { start, end, device, .. } = reach;
             steps.push(Step { start, end, device: Some(device), ..mark.step(host, Basis::Launches) });
+        }
+        // A step inside another that launches nothing is none of its own.
+        if steps.len() == before && mark.parent.is_none() {
+            steps.push(mark.step(host, Basis::Host));
         }
     }
 }
@@ -188,20 +208,45 @@ impl Twins {
     }
 }
 
-/// By window and device the first start and the last end of the ops launched in it; `windows` are those of each process.
-fn reach_of_launches(trace: &Trace, windows: &[Windows]) -> BTreeMap<(u32, DeviceId), (Ns, Ns)> {
-    let mut reach = BTreeMap::new();
+/// The ops that one device ran of what was launched in one window.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    window: u32,
+    device: DeviceId,
+    start: Ns,
+    end: Ns,
+}
+
+/// First start and last end of the ops launched in each window, by window and device; `windows` are those of each process.
+fn reach_of_launches(trace: &Trace, windows: &[Windows]) -> Vec<Reach> {
+    let mut found: Vec<Reach> = Vec::new();
     if windows.iter().all(Windows::is_empty) {
-        return reach;
+        return found;
     }
+    // Of each device the place of the window whose ops it runs: ops of one window come in a row, or nearly.
+    let mut running = vec![usize::MAX; trace.devices.len()];
     for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
         let call = launch.and_then(|call| trace.calls.get(call.0 as usize));
         let own = windows.get(op.process.0 as usize);
-        let Some(label) = call.zip(own).and_then(|(call, own)| own.at(call.start)) else { continue };
-        let (_, end) = reach.entry((label, op.device)).or_insert((op.start, op.end()));
-        *end = (*end).max(op.end());
+        let Some(window) = call.zip(own).and_then(|(call, own)| own.at(call.start)) else { continue };
+        let Some(running) = running.get_mut(op.device.0 as usize) else { continue };
+        match found.get_mut(*running) {
+            Some(reach) if reach.window == window => reach.end = reach.end.max(op.end()),
+            _ => {
+                *running = found.len();
+                found.push(Reach { window, device: op.device, start: op.start, end: op.end() });
+            }
+        }
     }
-    reach
+    found.order_by_key(|reach| (reach.window, reach.device));
+    found.dedup_by(|next, kept| {
+        let is_same = (kept.window, kept.device) == (next.window, next.device);
+        if is_same {
+            (kept.start, kept.end) = (kept.start.min(next.start), kept.end.max(next.end));
+        }
+        is_same
+    });
+    found
 }
 
 /// How many steps an engine's own annotations tell, and how many of them the stage of the file's name cannot hold.

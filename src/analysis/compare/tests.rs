@@ -1,0 +1,344 @@
+//! Comparisons worked out by hand, and what holds of all.
+
+use super::*;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::{Options, analyze};
+use crate::rules::RuleBook;
+use crate::trace::{Format, GpuOp, Ns, OpKind, Span, Trace, TraceBuilder};
+use proptest::prelude::*;
+
+const GEMM: &str = "nvjet_tst_64x8";
+const NCCL: &str = "ncclDevKernel_AllReduce";
+const FLASH: &str = "flash_fwd_kernel";
+
+/// A trace that is written down op by op; times in nanoseconds.
+struct Small(TraceBuilder, u32);
+
+impl Small {
+    fn new(label: &str) -> Self {
+        Self(TraceBuilder::new(label, Format::TorchProfiler), 0)
+    }
+
+    fn kernel(&mut self, name: &str, device: u32, gpu: &str, (start, end): (i64, i64)) -> &mut Self {
+        let (device, process) = (self.0.device(&device.to_string(), gpu), self.0.process(1, ""));
+        let name = self.0.trace.names.intern(name);
+        self.1 += 1;
+        let duration = Ns(end - start);
+        let op = GpuOp { start: Ns(start), duration, name, device, stream: 7, process, kind: OpKind::Kernel };
+        self.0.trace.gpu_ops.push(op, Some(self.1));
+        self
+    }
+
+    /// A step that launches these kernels one after the other, `idle` behind each.
+    fn step(&mut self, name: &str, at: i64, idle: i64, kernels: &[(&str, i64)]) -> i64 {
+        let process = self.0.process(1, "");
+        let thread = self.0.thread(process, 1);
+        let (range, call) =
+            (self.0.trace.ranges.names.intern(name), self.0.trace.calls.names.intern("cudaLaunchKernel"));
+        let length: i64 = kernels.iter().map(|(_, duration)| duration + idle).sum();
+        self.0.trace.ranges.push(Span { start: Ns(at), duration: Ns(length), name: range, thread });
+        let mut at = at;
+        for (kernel, duration) in kernels {
+            self.kernel(kernel, 0, "NVIDIA H100", (at, at + duration));
+            self.0.call(Span { start: Ns(at), duration: Ns(1), name: call, thread }, Some(self.1));
+            at += duration + idle;
+        }
+        at
+    }
+
+    fn run(self) -> Run {
+        run(&self.0.finish())
+    }
+}
+
+fn run(trace: &Trace) -> Run {
+    analyze(trace, &RuleBook::embedded().select("gpuprism", "default").unwrap(), &Options::default())
+}
+
+fn compared(runs: &[&Run]) -> Comparison {
+    let labelled: Vec<(&str, &Run)> = runs.iter().map(|run| (run.label.as_str(), *run)).collect();
+    compare(&labelled, 0)
+}
+
+/// So many decode steps of these kernels, each step a little longer or shorter than the one before.
+fn decoding(label: &str, steps: i64, kernels: &[(&str, i64)]) -> Run {
+    let mut small = Small::new(label);
+    let mut at = 1_000;
+    for step in 0..steps {
+        let jitter = if step % 2 == 0 { 10 } else { -10 };
+        let kernels: Vec<(&str, i64)> = kernels.iter().map(|(name, ns)| (*name, ns + jitter)).collect();
+        at = small.step("step[DECODE bs=16]", at, 0, &kernels);
+    }
+    small.run()
+}
+
+fn int(section: &Section, row: usize, key: &str) -> i64 {
+    match section.rows[row].get(key).unwrap() {
+        Value::Int(value) => *value,
+        other => panic!("{key} is {other:?}"),
+    }
+}
+
+fn text<'a>(section: &'a Section, row: usize, key: &str) -> &'a str {
+    section.rows[row].get(key).unwrap().text().unwrap()
+}
+
+#[test]
+fn a_step_that_takes_longer_is_told_by_category_however_many_steps_there_are() {
+    let a = decoding("A", 10, &[(FLASH, 40_000), (GEMM, 50_000), (NCCL, 10_000)]);
+    let b = decoding("B", 30, &[(FLASH, 52_000), (GEMM, 45_000), (NCCL, 10_000)]);
+    let comparison = compared(&[&a, &b]);
+    assert_eq!(comparison.basis, Basis::Step);
+    assert_eq!(comparison.runs[1].reasons, [""; 0]);
+    assert_eq!(comparison.runs[1].outcome, Outcome::Slower);
+    let change = comparison.runs[1].change.as_ref().unwrap();
+    assert_eq!((change.baseline_ns, change.time_ns, change.delta_ns()), (100_000, 107_000, 7_000));
+    let told: Vec<_> =
+        change.categories.iter().take(change.worth_a_word).map(|c| (c.category.as_str(), c.delta_ns())).collect();
+    assert_eq!(told, [("attention", 12_000), ("gemm", -5_000)]);
+    // Intervals of 100,030 and 99,970 ns by turns; the last of a run is as long as its own step.
+    let deviation = |count: f64| (count * 30.0 * 30.0 / (count - 1.0)).sqrt();
+    let noise = 2.0 * (deviation(10.0).powi(2) / 10.0 + deviation(30.0).powi(2) / 30.0).sqrt();
+    assert!((change.noise_ns.unwrap() - noise).abs() < 1e-6, "{:?} is not {noise}", change.noise_ns);
+    assert!(comparison.has_regressed(6.9) && !comparison.has_regressed(7.0));
+    let kernels = &comparison.sections["compare_kernels"];
+    assert_eq!((text(kernels, 0, "kernel_name"), text(kernels, 0, "cause")), (FLASH, "longer launches"));
+    assert_eq!((int(kernels, 0, "launches_delta_ns"), int(kernels, 0, "length_delta_ns")), (0, 12_000));
+}
+
+#[test]
+fn a_run_beside_itself_differs_in_nothing() {
+    let a = decoding("A", 7, &[(FLASH, 40_000), (GEMM, 50_001)]);
+    let comparison = compared(&[&a, &a]);
+    assert_eq!(comparison.runs[1].outcome, Outcome::Same);
+    assert!(!comparison.has_regressed(0.0));
+    for section in ["compare_categories", "compare_kernels"] {
+        let section = &comparison.sections[section];
+        assert!((0..section.rows.len()).all(|row| int(section, row, "delta_ns") == 0));
+    }
+}
+
+#[test]
+fn a_change_within_the_spread_of_steps_is_noise() {
+    let steps = |label: &str, first: i64| {
+        let mut small = Small::new(label);
+        let mut at = 0;
+        for step in 0..8 {
+            let long = if step % 2 == 0 { first } else { 200_000 - first };
+            at = small.step("step[DECODE bs=1]", at, 0, &[(GEMM, long + if label == "B" { 1_000 } else { 0 })]);
+        }
+        small.run()
+    };
+    let (a, b) = (steps("A", 80_000), steps("B", 80_000));
+    let comparison = compared(&[&a, &b]);
+    assert_eq!(comparison.runs[1].change.as_ref().unwrap().delta_ns(), 1_000);
+    assert_eq!(comparison.runs[1].outcome, Outcome::WithinNoise);
+    assert!(!comparison.has_regressed(0.0), "noise is no regression");
+}
+
+#[test]
+fn more_launches_slower_launches_new_and_gone_kernels_are_told_apart() {
+    let a = decoding("A", 6, &[(GEMM, 1_000), (GEMM, 1_000), (FLASH, 9_000), ("void rms_norm_kernel<4>(int)", 500)]);
+    let b = decoding(
+        "B",
+        6,
+        &[(GEMM, 1_000), (GEMM, 1_000), (GEMM, 1_100), (FLASH, 9_000), ("void rms_norm_kernel<8>(int)", 800)],
+    );
+    let comparison = compared(&[&a, &b]);
+    let kernels = &comparison.sections["compare_kernels"];
+    let rows: Vec<_> = (0..kernels.rows.len())
+        .map(|row| (text(kernels, row, "kernel_name"), text(kernels, row, "cause"), int(kernels, row, "delta_ns")))
+        .filter(|row| row.2 != 0)
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (GEMM, "more launches", 1_100),
+            ("void rms_norm_kernel<8>", "new", 800),
+            ("void rms_norm_kernel<4>", "gone", -500)
+        ]
+    );
+    assert_eq!(int(kernels, 0, "launches_delta_ns"), 1_000, "one more of 1,000 ns a step");
+    assert_eq!(int(kernels, 0, "length_delta_ns"), 100);
+    let categories = &comparison.sections["compare_categories"];
+    let norm = (0..categories.rows.len()).find(|row| text(categories, *row, "category") == "norm").unwrap();
+    let of = |key: &str| int(categories, norm, key);
+    assert_eq!((of("delta_ns"), of("matched_delta_ns"), of("new_delta_ns"), of("gone_delta_ns")), (300, 0, 800, -500));
+}
+
+fn without_steps(label: &str, gpu: &str, times: i64) -> Run {
+    let mut small = Small::new(label);
+    for at in 0..times {
+        small.kernel(GEMM, 0, gpu, (at * 100, at * 100 + 60)).kernel(FLASH, 0, gpu, (at * 100 + 60, at * 100 + 90));
+    }
+    small.run()
+}
+
+fn assert_refused(a: &Run, b: &Run, words: &[&str]) {
+    let comparison = compared(&[a, b]);
+    assert!(!comparison.is_possible() && comparison.runs[1].outcome == Outcome::NotComparable);
+    let why = comparison.runs[1].reasons.join(" ");
+    assert!(words.iter().all(|word| why.contains(word)), "{words:?} are not in {why:?}");
+    assert!(comparison.sections["compare_kernels"].rows.is_empty());
+}
+
+#[test]
+fn what_cannot_be_compared_honestly_is_refused_with_the_remedy() {
+    let a = without_steps("A", "NVIDIA H100", 10);
+    assert_refused(&a, &without_steps("B", "NVIDIA B200", 10), &["B200", "H100", "one kind of GPU"]);
+    assert_refused(&a, &without_steps("B", "NVIDIA H100", 20), &["2.00 times", "same number of steps"]);
+    assert_refused(&a, &Small::new("B").run(), &["B has no GPU op"]);
+    assert_refused(&Small::new("A").run(), &a, &["A has no GPU op"]);
+    let b = without_steps("B", "NVIDIA H100", 10);
+    assert!(compared(&[&a, &b]).is_possible());
+    assert_refused(
+        &a,
+        &Run { attribution: crate::analysis::results::Attribution::Fair, ..b.clone() },
+        &["fair and first-come"],
+    );
+    assert_refused(&a, &Run { rules: "vllm/llama".to_owned(), ..b.clone() }, &["vllm/llama"]);
+    let mut two = Small::new("two");
+    two.kernel(GEMM, 0, "NVIDIA H100", (0, 10)).kernel(GEMM, 1, "NVIDIA H100", (0, 10));
+    assert_refused(&a, &two.run(), &["2 devices", "one rank of each"]);
+    let (extend, decode) = (without_steps("x-EXTEND.json", "", 3), without_steps("x-DECODE.json", "", 3));
+    assert_refused(&extend, &decode, &["extend/prefill", "decode", "profile_by_stage"]);
+    let mut hidden = b.clone();
+    hidden.notices.push(crate::analysis::results::Notice {
+        severity: crate::analysis::results::Severity::Warning,
+        code: "graphs_traced_whole".to_owned(),
+        message: String::new(),
+        count: 1,
+        advice: String::new(),
+    });
+    assert_refused(&a, &hidden, &["--cuda-graph-trace=node"]);
+}
+
+#[test]
+fn another_mix_of_stages_is_no_change_of_the_program() {
+    let mixed = |label: &str, steps: &[(&str, i64)]| {
+        let mut small = Small::new(label);
+        let mut at = 0;
+        for (name, ns) in steps {
+            at = small.step(name, at, 0, &[(GEMM, *ns)]);
+        }
+        small.run()
+    };
+    const EXTEND: (&str, i64) = ("step[EXTEND bs=1 toks=10]", 1_000);
+    const DECODE: (&str, i64) = ("step[DECODE bs=1]", 100);
+    let a = mixed("A", &[EXTEND, DECODE, DECODE, DECODE]);
+    // 325 ns a step against 400 ns, had B's steps been as long as A's.
+    let b = mixed("B", &[EXTEND, DECODE, DECODE]);
+    assert_refused(&a, &b, &["+23 %", "one stage"]);
+    assert_refused(&a, &mixed("B", &[DECODE, DECODE]), &["B is decode", "25 % extend/prefill"]);
+    assert!(compared(&[&a, &mixed("B", &[EXTEND, DECODE, DECODE, ("step[DECODE bs=1]", 150)])]).is_possible());
+}
+
+#[test]
+fn without_steps_totals_are_compared_and_it_is_said() {
+    let comparison = compared(&[&without_steps("A", "g", 10), &without_steps("B", "g", 11)]);
+    assert_eq!(comparison.basis, Basis::Total);
+    let warnings = comparison.runs[1].warnings.join(" ");
+    assert!(warnings.contains("assumes that both did the same work") && warnings.contains("not known"), "{warnings}");
+}
+
+#[test]
+fn steps_of_other_batches_are_other_work() {
+    let step = |label: &str, name: &str| {
+        let mut small = Small::new(label);
+        small.step(name, 0, 0, &[(GEMM, 100)]);
+        small.run()
+    };
+    let a = step("A", "step[DECODE bs=16]");
+    let comparison = compared(&[&a, &step("B", "step[DECODE bs=20]")]);
+    let warnings = comparison.runs[1].warnings.join(" ");
+    assert!(warnings.contains("20 tokens") && warnings.contains("needs 5 steps"), "{warnings}");
+    assert_refused(&a, &step("B", "step[DECODE bs=64]"), &["64 tokens", "16", "same load"]);
+}
+
+#[test]
+fn waiting_before_the_first_step_and_behind_the_last_is_no_part_of_a_step() {
+    let waited = |label: &str, until: i64| {
+        let mut small = Small::new(label);
+        small.kernel("warm up", 0, "NVIDIA H100", (0, 10));
+        let at = small.step("step[DECODE bs=1]", until, 0, &[(GEMM, 100)]);
+        small.step("step[DECODE bs=1]", at + 40, 0, &[(GEMM, 100)]);
+        small.run()
+    };
+    let comparison = compared(&[&waited("A", 1_000), &waited("B", 90_000)]);
+    let change = comparison.runs[1].change.as_ref().unwrap();
+    assert_eq!((change.baseline_ns, change.delta_ns()), (125, 0), "two steps, 40 ns between them, 10 ns of warming up");
+}
+
+#[test]
+fn another_maker_s_gpu_is_told_by_its_kernels_where_no_name_tells() {
+    let on = |label: &str, name: &str| {
+        let mut small = Small::new(label);
+        small.kernel(name, 0, "", (0, 100));
+        small.run()
+    };
+    let a = on("A", "nvjet_tst_64x8");
+    assert_refused(&a, &on("B", "Cijk_Alik_Bljk_BBS"), &["a GPU of AMD", "a GPU of NVIDIA"]);
+    assert!(compared(&[&a, &on("B", "triton_red_fused_1")]).is_possible());
+}
+
+#[test]
+fn of_several_runs_those_that_compare_are_compared() {
+    let a = decoding("A", 6, &[(GEMM, 1_000)]);
+    let runs = [&a, &without_steps("other GPU", "NVIDIA B200", 6), &decoding("C", 6, &[(GEMM, 1_200)])];
+    let comparison = compared(&runs);
+    let outcomes: Vec<Outcome> = comparison.runs.iter().map(|run| run.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Baseline, Outcome::NotComparable, Outcome::Slower]);
+    assert_eq!(comparison.basis, Basis::Step, "what does not compare does not decide how the others do");
+    let labelled: Vec<(&str, &Run)> = runs.iter().map(|run| (run.label.as_str(), *run)).collect();
+    let back = compare(&labelled, 2);
+    assert_eq!(back.runs[0].outcome, Outcome::Faster);
+    assert_eq!(back.runs[0].change.as_ref().unwrap().delta_ns(), -200);
+}
+
+proptest! {
+    /// Nothing is lost, whatever runs are compared: changes by category and by kernel add up to the whole change.
+    #[test]
+    fn changes_add_up_to_the_whole_change(
+        a in prop::collection::vec((0_usize..6, 1_i64..5_000, 0_i64..300), 1..60),
+        b in prop::collection::vec((0_usize..6, 1_i64..5_000, 0_i64..300), 1..60),
+        with_steps: bool,
+    ) {
+        const NAMES: [&str; 6] = [GEMM, NCCL, FLASH, "void a<1>(int)", "void a<1>(long)", "b"];
+        let build = |label: &str, ops: &[(usize, i64, i64)]| {
+            let (mut small, mut at) = (Small::new(label), 0);
+            for &(name, ns, idle) in ops {
+                if with_steps {
+                    at = small.step("step[DECODE bs=1]", at, idle, &[(NAMES[name], ns)]);
+                } else {
+                    small.kernel(NAMES[name], 0, "g", (at, at + ns));
+                    at += ns + idle - 100;
+                }
+            }
+            small.run()
+        };
+        let (a, b) = (build("A", &a), build("B", &b));
+        let comparison = compared(&[&a, &b]);
+        prop_assert_eq!(with_steps && !comparison.is_possible(), false);
+        if let Some(change) = &comparison.runs[1].change {
+            for section in ["compare_categories", "compare_kernels"] {
+                let section = &comparison.sections[section];
+                let rows = 0..section.rows.len();
+                for (key, whole) in [("delta_ns", change.delta_ns()), ("baseline_ns", change.baseline_ns), ("compared_ns", change.time_ns)] {
+                    prop_assert_eq!(rows.clone().map(|row| int(section, row, key)).sum::<i64>(), whole);
+                }
+                let sizes: Vec<i64> = rows.map(|row| int(section, row, "delta_ns").abs()).collect();
+                prop_assert!(sizes.is_sorted_by(|a, b| a >= b));
+            }
+            let steps = if with_steps { 1 } else { 0 };
+            prop_assert_eq!(steps == 1, comparison.basis == Basis::Step);
+            if !with_steps {
+                prop_assert_eq!(change.delta_ns(), b.wall.bar_ns - a.wall.bar_ns);
+            }
+        }
+        let categories = &comparison.sections["compare_categories"];
+        for row in 0..categories.rows.len() {
+            let of = |key: &str| int(categories, row, key);
+            prop_assert_eq!(of("delta_ns"), of("matched_delta_ns") + of("new_delta_ns") + of("gone_delta_ns"));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Steps of the engine, as ranges of the host tell them: how many of each stage, how long, and how steadily they come.
+
+use super::intervals::interpolate;
+use super::recapture::{self, Lacks};
+use super::{Context, phases};
+use crate::analysis::section::{Section, Value};
+use crate::analysis::triage::Stage;
+use crate::analysis::triage::stages::{Basis, Form, Step, steps_of_ranges};
+use crate::ordering::InOrder;
+use crate::trace::{Ns, Trace};
+
+const TITLE: &str = "Steps of the engine";
+const COLUMNS: [&str; 9] = [
+    "stage",
+    "steps",
+    "mean_batch_size",
+    "mean_tokens",
+    "median_ns",
+    "p10_ns",
+    "p90_ns",
+    "mean_interval_ns",
+    "stdev_interval_ns",
+];
+
+/// A row a stage. The interval of a step is the time from its start to that of the next one on its device, of the last
+/// its own length: intervals add up to the time that the steps fill.
+pub(super) fn steps(context: &Context) -> Section {
+    let trace = context.trace;
+    let mut steps = steps_of_ranges(trace);
+    // Beside steps that launched work, one without is a profiler's last, cut short.
+    if steps.iter().any(|step| step.basis != Basis::Host) {
+        steps.retain(|step| step.basis != Basis::Host);
+    }
+    let Some(first) = steps.first() else {
+        return if trace.ranges.is_empty() {
+            phases::no_ranges(trace, TITLE, &COLUMNS)
+        } else {
+            let why = "No range has the form of a step: none of SGLang's, vLLM's or TensorRT-LLM's, no ProfilerStep#.";
+            Section::missing(TITLE, &COLUMNS, why, &recapture::command(trace.format, Lacks::Ranges))
+        };
+    };
+    let mut section = Section::new(TITLE, "ranges that mark steps, and the GPU ops launched in them", &COLUMNS)
+        .limit("A step lasts from its first to its last GPU op, and counts once on each device.")
+        .limit("To the next: from the start of a step to that of the next one on its device.");
+    if first.basis == Basis::Host {
+        section = section.limit("The trace does not tell what steps launched: they last as long as on the host.");
+    }
+    if first.info.form == Form::Word {
+        section = section.limit("Steps are ranges that hold the word prefill, extend or decode.");
+    }
+    let mut rows: Vec<Row> = Stage::ALL.map(|stage| Row { stage, ..Row::default() }).into();
+    // From the last step to the first, so that the start of the next one on the device is known.
+    let mut next = vec![None; trace.devices.len() + 1];
+    for step in steps.iter().rev() {
+        let lane = step.device.map_or(trace.devices.len(), |device| device.0 as usize);
+        let (Some(next), Some(row)) = (next.get_mut(lane), rows.get_mut(step.info.stage as usize)) else { continue };
+        row.lengths.push(step.end.since(step.start).0);
+        row.intervals.add(next.unwrap_or(step.end).since(step.start).0 as u64);
+        step.info.batch_size.into_iter().for_each(|count| row.batch_size.add(count));
+        step.info.tokens.into_iter().for_each(|count| row.tokens.add(count));
+        *next = Some(step.start);
+    }
+    for row in &mut rows {
+        if !row.lengths.is_empty() {
+            section.row(row.values());
+        }
+    }
+    section.figure("steps", steps.len());
+    let outside = Outside::of(&steps, trace);
+    section.figure("devices", outside.devices);
+    section.figure("work_outside_pct", Value::pct(outside.work, outside.all_work));
+    section.figure("idle_outside_ns", outside.idle);
+    section
+}
+
+/// The steps of one stage.
+#[derive(Debug)]
+struct Row {
+    stage: Stage,
+    lengths: Vec<i64>,
+    intervals: Mean,
+    batch_size: Mean,
+    tokens: Mean,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        let none = Mean::default();
+        Self { stage: Stage::All, lengths: Vec::new(), intervals: none, batch_size: none, tokens: none }
+    }
+}
+
+impl Row {
+    fn values(&mut self) -> [Value; 9] {
+        self.lengths.order_by(|a, b| a.cmp(b));
+        let length =
+            |percent| Value::from(interpolate(self.lengths.len(), percent, &|at| self.lengths.get(at).copied()));
+        [
+            self.stage.label().into(),
+            self.lengths.len().into(),
+            self.batch_size.value(),
+            self.tokens.value(),
+            length(50),
+            length(10),
+            length(90),
+            self.intervals.value(),
+            self.intervals.deviation(),
+        ]
+    }
+}
+
+/// A mean and what it takes to tell the deviation from it, value by value (Welford).
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: u64) {
+        self.count += 1.0;
+        let from_mean = value as f64 - self.mean;
+        self.mean += from_mean / self.count;
+        self.squares += from_mean * (value as f64 - self.mean);
+    }
+
+    fn value(&self) -> Value {
+        if self.count > 0.0 { Value::Float(self.mean) } else { Value::Null }
+    }
+
+    /// The standard deviation of a sample; one value has none.
+    fn deviation(&self) -> Value {
+        if self.count > 1.0 { Value::Float((self.squares / (self.count - 1.0)).sqrt()) } else { Value::Null }
+    }
+}
+
+/// What lies before the first step of a device and behind its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Outside {
+    /// Devices with steps.
+    devices: u64,
+    /// Durations of ops that begin outside.
+    work: Ns,
+    /// Durations of all ops.
+    all_work: Ns,
+    /// Time without work, within the trace's window.
+    idle: Ns,
+}
+
+/// One device on the way through its ops.
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    /// Where its first step begins and its last one ends; a device without steps is outside as a whole.
+    filled: Option<(Ns, Ns)>,
+    /// How far its work reaches so far.
+    reach: Ns,
+}
+
+impl Outside {
+    fn of(steps: &[Step], trace: &Trace) -> Self {
+        let mut outside = Self::default();
+        let begin = trace.gpu_ops.iter().next().map_or(Ns::ZERO, |op| op.start);
+        let mut end = begin;
+        let mut lanes = vec![Lane { filled: None, reach: begin }; trace.devices.len()];
+        for step in steps {
+            let Some(lane) = step.device.and_then(|device| lanes.get_mut(device.0 as usize)) else { continue };
+            outside.devices += u64::from(lane.filled.is_none());
+            let (first, last) = lane.filled.unwrap_or((step.start, step.end));
+            lane.filled = Some((first.min(step.start), last.max(step.end)));
+        }
+        for op in trace.gpu_ops.iter() {
+            let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
+            outside.idle += lane.idle_until(op.start);
+            lane.reach = lane.reach.max(op.end());
+            end = end.max(op.end());
+            outside.all_work += op.duration;
+            if lane.filled.is_none_or(|(first, last)| op.start < first || op.start > last) {
+                outside.work += op.duration;
+            }
+        }
+        for lane in &lanes {
+            outside.idle += lane.idle_until(end);
+        }
+        outside
+    }
+}
+
+impl Lane {
+    /// The part of the gap up to there that lies before the first step or behind the last.
+    fn idle_until(&self, end: Ns) -> Ns {
+        let (first, last) = self.filled.unwrap_or((end, end));
+        let before = end.min(first).since(self.reach);
+        let behind = end.since(self.reach.max(last));
+        before.max(Ns::ZERO) + behind.max(Ns::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain;
+    use super::super::test_traces::{Small, figure, rows};
+    use super::*;
+
+    const THREAD: (i64, i64) = (1, 1);
+
+    /// A step of the host at `at` that launches one kernel `late` later, with this duration.
+    fn step(small: &mut Small, name: &str, id: u32, (at, late, duration): (i64, i64, i64)) {
+        small.range(name, THREAD, (at, at + 10));
+        small.call("cudaLaunchKernel", THREAD, (at + 1, at + 2), Some(id));
+        small.kernel("k", 1, (at + late, at + late + duration), Some(id));
+    }
+
+    #[test]
+    fn steps_last_as_long_as_their_kernels_and_fill_the_time_to_the_next() {
+        let mut small = Small::new();
+        step(&mut small, "step[EXTEND bs=2 toks=30]", 1, (0, 5, 50));
+        step(&mut small, "step[DECODE bs=2]", 2, (100, 5, 20));
+        step(&mut small, "step[DECODE bs=4]", 3, (130, 5, 30));
+        small.range("ProfilerStep#1", THREAD, (0, 200)).range("decode attention", THREAD, (101, 103));
+        small.range("step[DECODE bs=4]", THREAD, (190, 195));
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        // Starts on the device: 5, 105, 135; the last lasts 30.
+        assert_eq!(
+            rows(&sections, "steps", &COLUMNS),
+            ["extend/prefill 1 2 30 50 50 50 100 -", "decode 2 3 3 25 21 29 30 0"]
+        );
+        assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
+    }
+
+    #[test]
+    fn what_lies_before_the_first_step_and_behind_the_last_is_told() {
+        let mut small = Small::new();
+        small.kernel("warm up", 1, (0, 40), None);
+        step(&mut small, "step[DECODE bs=2]", 1, (100, 0, 50));
+        step(&mut small, "step[DECODE bs=2]", 2, (200, 0, 50));
+        small.kernel("flush", 1, (400, 460), None);
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(figure(&sections, "steps", "idle_outside_ns"), 210.0, "40 to 100 and 250 to 400");
+        assert_eq!(figure(&sections, "steps", "work_outside_pct"), 50.0, "100 of 200 ns");
+    }
+
+    #[test]
+    fn without_an_engine_s_form_the_profiler_s_steps_count_and_without_those_plain_words() {
+        let of = |names: &[&str]| {
+            let mut small = Small::new();
+            names.iter().zip(0..).for_each(|(name, at)| step(&mut small, name, at, (i64::from(at) * 100, 5, 10)));
+            let trace = small.finish();
+            rows(&explain(&Context::new(&trace, 30)), "steps", &["stage", "steps"])
+        };
+        assert_eq!(of(&["ProfilerStep#1", "ProfilerStep#2", "decode"]), ["all 2"]);
+        assert_eq!(of(&["decode", "prefill", "decode", "layer"]), ["extend/prefill 1", "decode 2"]);
+        assert_eq!(of(&["layer"]), [""; 0]);
+    }
+}

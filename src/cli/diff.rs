@@ -1,0 +1,116 @@
+//! `gpuprism diff`: runs beside a baseline on a terminal or in CI, with an exit status that tells a regression.
+
+use super::{files, nsys, print, printable};
+use crate::analysis::compare::{Comparison, compare};
+use crate::analysis::results::Run;
+use crate::report::{Report, compare as words, csv};
+use crate::session::{self, Choices, Opened};
+use crate::{Error, Result};
+use clap::ValueEnum;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Compare runs with a baseline: how much slower or faster per step, in which categories and kernels.
+///
+/// Exit status: 0 done, 1 a file that cannot be read or is refused, 2 wrong usage, 3 a regression (with
+/// --exit-on-regression), 4 no comparison could be made: another GPU, another stage, other work.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct Args {
+    /// Traces, exports or earlier reports; the first run is the baseline unless --baseline says otherwise.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The run that the others are compared with: its number, from 1, or its label.
+    #[arg(long, default_value = "1", value_name = "N|LABEL")]
+    baseline: String,
+    /// Exit with 3 where a run is slower than the baseline, beyond noise, by more than so many per cent.
+    #[arg(long = "exit-on-regression", value_name = "PCT")]
+    exit_on_regression: Option<f64>,
+    /// What to print; csv is the table of all kernels.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write it to this file instead of standard output.
+    #[arg(short, long = "out", value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Markdown,
+    Json,
+    Csv,
+}
+
+/// A run is slower than was allowed.
+const REGRESSED: u8 = 3;
+/// No run could be compared.
+const NOT_COMPARABLE: u8 = 4;
+
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(pct) = args.exit_on_regression.filter(|pct| !(pct.is_finite() && *pct >= 0.0)) {
+        return Err(Error::usage(format!("--exit-on-regression {pct}"), "per cent are a number from 0 on"));
+    }
+    let mut runs = Vec::new();
+    for path in &args.files {
+        runs.extend(read(path)?);
+    }
+    let report = Report::new(runs);
+    let labels = report.labels();
+    if labels.len() < 2 {
+        return Err(Error::usage("diff", "needs two runs or more: a baseline, and what to compare with it"));
+    }
+    let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
+    let comparison = compare(&runs, baseline(&args.baseline, &labels)?);
+    let text = render(&comparison, args.format);
+    match &args.out {
+        Some(path) => files::write(path, &text)?,
+        None => print(&text)?,
+    }
+    Ok(status(&comparison, args))
+}
+
+fn read(path: &Path) -> Result<Vec<Run>> {
+    let path = &nsys::exported(path, "nsys")?;
+    match files::open(path)? {
+        Opened::Trace(trace) => Ok(vec![session::run(&trace, &Choices::default())?]),
+        Opened::Report(report) => Ok(report.runs),
+        Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
+            Err(Error::refused(files::label(path), "neither a trace nor a report of one"))
+        }
+    }
+}
+
+/// The place of the baseline: a label counts before a number.
+fn baseline(asked: &str, labels: &[String]) -> Result<usize> {
+    let by_number = || asked.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < labels.len());
+    labels.iter().position(|label| label == asked).or_else(by_number).ok_or_else(|| {
+        let why = format!("no such run; there are 1 to {}: {}", labels.len(), labels.join(", "));
+        Error::usage(format!("--baseline {asked}"), why)
+    })
+}
+
+fn render(comparison: &Comparison, format: Format) -> String {
+    match format {
+        Format::Text => printable(&words::text(comparison)),
+        Format::Markdown => words::markdown(comparison),
+        Format::Json => words::json(comparison),
+        Format::Csv => csv(&words::kernels(comparison)),
+    }
+}
+
+fn status(comparison: &Comparison, args: &Args) -> ExitCode {
+    for run in &comparison.runs {
+        run.reasons.iter().for_each(|reason| files::warn(reason));
+    }
+    if !comparison.is_possible() {
+        return ExitCode::from(NOT_COMPARABLE);
+    }
+    match args.exit_on_regression {
+        Some(pct) if comparison.has_regressed(pct) => {
+            files::warn(&format!("a regression of more than {pct} %"));
+            ExitCode::from(REGRESSED)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}

@@ -1,0 +1,244 @@
+//! A comparison in words: the verdict of each run, and what the terminal, Markdown and JSON say of it.
+
+use super::format::{change, duration, percent};
+use crate::analysis::compare::{Basis, Change, Compared, Comparison, Outcome};
+use crate::analysis::section::Value;
+use crate::rules::names;
+
+/// One sentence or two a run beside the baseline, in the order of the runs.
+///
+/// `B is 7.0 % slower than A per step: 107 ms instead of 100 ms; +12.0 ms in attention, -5.00 ms in gemm.`
+pub fn verdict(comparison: &Comparison) -> Vec<String> {
+    let others = comparison.runs.iter().filter(|run| run.outcome != Outcome::Baseline);
+    others.map(|run| verdict_of(comparison, run)).collect()
+}
+
+fn verdict_of(comparison: &Comparison, run: &Compared) -> String {
+    let baseline = comparison.runs.get(comparison.baseline).map_or("", |baseline| baseline.label.as_str());
+    let Some(change) = &run.change else {
+        return format!("{} cannot be compared with {baseline}. {}", run.label, run.reasons.join(" "));
+    };
+    let per = if comparison.basis == Basis::Step { " per step" } else { "" };
+    let times = format!("{} instead of {}", duration(change.time_ns), duration(change.baseline_ns));
+    let label = &run.label;
+    let noise = change.noise_ns.map(|noise| format!("\u{b1}{}", duration(noise.round() as i64)));
+    let word = match (run.outcome, &noise) {
+        (Outcome::Slower, _) => "slower",
+        (Outcome::Faster, _) => "faster",
+        _ if change.delta_ns() == 0 => {
+            return format!("{label} takes exactly as long as {baseline}{per}: {}.", duration(change.time_ns));
+        }
+        (Outcome::WithinNoise, Some(noise)) => {
+            return format!("{label} takes as long as {baseline}{per}: {times} is within noise ({noise}).");
+        }
+        _ => return format!("{label} takes about as long as {baseline}{per}: {times}."),
+    };
+    let size = change.pct().map_or(String::new(), |pct| format!("{} ", size(pct)));
+    let noise = noise.map_or(String::new(), |noise| format!(" (noise {noise})"));
+    format!(
+        "{label} is {size}{word} than {baseline}{per}: {times}{noise}; {}.{}",
+        largest_categories(change),
+        largest_kernel(comparison, label)
+    )
+}
+
+/// `7.0 %`, whatever the direction.
+fn size(pct: f64) -> String {
+    match pct.abs() {
+        pct if pct < 0.1 => "less than 0.1 %".to_owned(),
+        pct if pct < 9.95 => format!("{pct:.1} %"),
+        pct => percent(pct / 100.0),
+    }
+}
+
+/// `+12.0 ms in attention, -5.00 ms in gemm`.
+fn largest_categories(of: &Change) -> String {
+    /// A sentence names no more.
+    const NAMED: usize = 4;
+    let named = of.categories.iter().take(of.worth_a_word.min(NAMED));
+    named.map(|part| format!("{} in {}", change(part.delta_ns()), part.category)).collect::<Vec<_>>().join(", ")
+}
+
+fn largest_kernel(comparison: &Comparison, run: &str) -> String {
+    let Some(section) = comparison.sections.get("compare_kernels") else { return String::new() };
+    let row = section.rows.iter().find(|row| {
+        let text = |key: &str| row.get(key).and_then(Value::text);
+        text("run") == Some(run) && text("cause").is_some_and(|cause| !cause.is_empty())
+    });
+    let told = row.and_then(|row| {
+        let Some(Value::Int(delta)) = row.get("delta_ns") else { return None };
+        let cause = row.get("cause")?.text()?;
+        Some((names::short(&names::demangle(row.get("kernel_name")?.text()?)), *delta, cause))
+    });
+    told.map_or(String::new(), |(name, delta, cause)| {
+        format!(" Largest change of a kernel: {} in {name} ({cause}).", change(delta))
+    })
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use files::{json, kernels, markdown, text};
+
+/// What the command line prints.
+#[cfg(not(target_arch = "wasm32"))]
+mod files {
+    use super::{Change, Comparison, change, verdict};
+    use crate::analysis::compare::Basis;
+    use crate::report::markdown::{escape, section as markdown_section};
+    use crate::report::section_table;
+    use crate::report::table::{Cell, Table};
+    use crate::report::terminal::{clean, section, wrapped};
+    use serde_json::json;
+    use unicode_width::UnicodeWidthStr;
+
+    /// The version of the JSON shape.
+    const SCHEMA: &str = "gpuprism-comparison/1";
+    /// Kernels that a person reads; CSV and JSON have all.
+    const KERNELS: usize = 20;
+
+    /// Verdict, notes, changes as bars, tables.
+    pub fn text(comparison: &Comparison) -> String {
+        let mut text = String::new();
+        verdict(comparison).iter().for_each(|sentence| text += &wrapped("", "  ", sentence));
+        for (run, note) in notes(comparison) {
+            text += &wrapped("  ", "    ", &format!("{run}{note}"));
+        }
+        for (run, change) in changes(comparison).into_iter().filter(|(_, change)| change.worth_a_word > 0) {
+            text += &format!("\n{}\n{}", clean(&format!("Changes{run}")), bars(change));
+        }
+        for (table, left_out) in tables(comparison) {
+            text += &section(&table, 0);
+            if left_out > 0 {
+                text += &format!("  and {left_out} more: `--format csv` prints all\n");
+            }
+        }
+        text
+    }
+
+    /// The same as Markdown.
+    pub fn markdown(comparison: &Comparison) -> String {
+        let mut text = "# Comparison\n\n".to_owned();
+        verdict(comparison).iter().for_each(|sentence| text += &format!("- **{}**\n", escape(sentence)));
+        for (run, note) in notes(comparison) {
+            text += &format!("- {}\n", escape(&format!("{run}{note}")));
+        }
+        for (table, left_out) in tables(comparison) {
+            text += &markdown_section(&table, usize::MAX);
+            if left_out > 0 {
+                text += &format!("\nand {left_out} more with --format csv\n");
+            }
+        }
+        text
+    }
+
+    /// The table of all kernels.
+    pub fn kernels(comparison: &Comparison) -> Table {
+        comparison.sections.get("compare_kernels").map_or_else(Table::default, |s| section_table("compare_kernels", s))
+    }
+
+    /// One stable shape for scripts; DESIGN.md tells it.
+    pub fn json(comparison: &Comparison) -> String {
+        let mut sentences = verdict(comparison).into_iter();
+        let runs: Vec<serde_json::Value> = comparison
+            .runs
+            .iter()
+            .enumerate()
+            .map(|(at, run)| {
+                let change = run.change.as_ref();
+                let said = if at == comparison.baseline { None } else { sentences.next() };
+                json!({
+                    "label": run.label,
+                    "outcome": run.outcome.word(),
+                    "verdict": said,
+                    "reasons": run.reasons,
+                    "warnings": run.warnings,
+                    "baseline_ns": change.map(|change| change.baseline_ns),
+                    "compared_ns": change.map(|change| change.time_ns),
+                    "delta_ns": change.map(|change| change.delta_ns()),
+                    "delta_pct": change.and_then(|change| change.pct()),
+                    "noise_ns": change.and_then(|change| change.noise_ns),
+                })
+            })
+            .collect();
+        let whole = json!({
+            "schema": SCHEMA,
+            "baseline": comparison.runs.get(comparison.baseline).map(|run| &run.label),
+            "basis": if comparison.basis == Basis::Step { "step" } else { "total" },
+            "comparable": comparison.is_possible(),
+            "runs": runs,
+            "sections": comparison.sections,
+        });
+        serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+    }
+
+    /// The warnings of each run, which is named where there are several.
+    fn notes(comparison: &Comparison) -> Vec<(String, &str)> {
+        let several = comparison.runs.len() > 2;
+        let named = |label: &str| if several { format!("{label}: ") } else { String::new() };
+        let runs = comparison.runs.iter();
+        runs.flat_map(|run| run.warnings.iter().map(move |note| (named(&run.label), note.as_str()))).collect()
+    }
+
+    fn changes(comparison: &Comparison) -> Vec<(String, &Change)> {
+        let several = comparison.runs.len() > 2;
+        let named = |label: &str| if several { format!(": {label}") } else { String::new() };
+        comparison.runs.iter().filter_map(|run| Some((named(&run.label), run.change.as_ref()?))).collect()
+    }
+
+    /// A line a category that changed: what shrank to the left, what grew to the right.
+    fn bars(of: &Change) -> String {
+        const HALF: usize = 24;
+        let largest = of.categories.first().map_or(1, |first| first.delta_ns().unsigned_abs()).max(1);
+        let told = of.categories.iter().take(of.worth_a_word);
+        let rows: Vec<(String, String, i64)> =
+            told.map(|part| (clean(&part.category), change(part.delta_ns()), part.delta_ns())).collect();
+        let wide = rows.iter().map(|row| row.0.width()).max().unwrap_or(0);
+        let mut text = String::new();
+        for (category, shown, delta) in rows {
+            let length = (delta.unsigned_abs() as f64 / largest as f64 * HALF as f64).round() as usize;
+            let (left, right) = if delta < 0 { (length, 0) } else { (0, length) };
+            let blanks = " ".repeat(wide.saturating_sub(category.width()));
+            let line = format!("  {category}{blanks}  {shown:>9}  {:>HALF$}|{}", "#".repeat(left), "#".repeat(right));
+            text += &format!("{}\n", line.trim_end());
+        }
+        text
+    }
+
+    /// Tables for people, each with the number of rows that it leaves out: without what did not change.
+    fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
+        let several = comparison.runs.iter().filter(|run| run.change.is_some()).count() > 1;
+        let mut tables = Vec::new();
+        for (id, left_out) in [
+            ("compare_summary", &["remarks", "elapsed_ns"] as &[&str]),
+            ("compare_categories", &[]),
+            ("compare_kernels", &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"]),
+        ] {
+            let Some(own) = comparison.sections.get(id) else { continue };
+            let mut table = section_table(id, own);
+            let delta = table.columns.iter().position(|column| column.key == "delta_ns");
+            if id != "compare_summary" {
+                table.rows.retain(|row| delta.and_then(|at| row.get(at)) != Some(&Cell::Ns(0)));
+                table = if several { table } else { table.without("run") };
+                if table.rows.is_empty() {
+                    continue;
+                }
+            }
+            let table = left_out.iter().fold(without_empty(table), |table, key| table.without(key));
+            tables.push(shortened(table, if id == "compare_kernels" { KERNELS } else { usize::MAX }));
+        }
+        tables
+    }
+
+    /// Without the columns that say nothing, such as changes where nothing could be compared.
+    fn without_empty(table: Table) -> Table {
+        let is_empty = |at: usize| table.rows.iter().all(|row| matches!(row.get(at), None | Some(Cell::Empty)));
+        let columns = table.columns.iter().enumerate().filter(|(at, _)| is_empty(*at));
+        let empty: Vec<String> = columns.map(|(_, column)| column.key.clone()).collect();
+        empty.iter().fold(table, |table, key| table.without(key))
+    }
+
+    fn shortened(mut table: Table, rows: usize) -> (Table, usize) {
+        let left_out = table.rows.len().saturating_sub(rows);
+        table.rows.truncate(rows);
+        (table, left_out)
+    }
+}
