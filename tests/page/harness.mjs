@@ -49,7 +49,7 @@ export async function serveForeign() {
   return { ...(await listen(server)), requests };
 }
 
-async function listen(server) {
+export async function listen(server) {
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
   const close = () => new Promise((done) => {
     server.close(done);
