@@ -67,10 +67,10 @@ export async function listen(server, port = 0) {
   return { origin: `http://127.0.0.1:${server.address().port}`, close };
 }
 
-export function launch() {
+export function launch(...more) {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', ...more],
   });
 }
 
