@@ -40,8 +40,12 @@ function ask(files) {
   show(el('article', { class: 'card', 'aria-label': 'Load from another host' },
     el('h2', {}, `This link opens ${many} from ${hosts}`), ...files.map(row),
     el('p', { class: 'note' }, 'Nothing has been asked of that host yet. If you load it, the host sees your network address, as with any download; no cookies and no referrer are sent. The file is then analysed in this tab by a page that has no access to other hosts.'),
-    el('p', { class: 'actions' }, yes, el('a', { class: 'button', href: './' }, 'Not now'))));
+    el('p', { class: 'actions' }, yes, leaveButton('Not now'))));
   yes.focus();
+}
+
+function leaveButton(label) {
+  return el('button', { type: 'button', click: () => location.assign('./') }, label);
 }
 
 function row({ url }) {
@@ -118,7 +122,7 @@ function showProblem(title, message, files) {
   ];
   const actions = files
     ? [el('button', { type: 'button', click: () => loadAll(files) }, 'Try again')]
-    : [el('a', { class: 'button', href: './' }, 'Open gpuprism')];
+    : [leaveButton('Open gpuprism')];
   show(el('article', { class: 'card error', role: 'alert' },
     el('h2', { class: 'file' }, severityMark('error'), title), el('p', { class: 'message' }, message),
     ...(remedies ?? []), el('p', { class: 'actions' }, ...actions)));
