@@ -60,6 +60,7 @@ async function loadAll(files) {
   try {
     const loaded = [];
     for (; at < files.length; at += 1) loaded.push(await load(files[at], stop.signal, cards[at].update));
+    cards.at(-1).keeping();
     await handOver(loaded);
   } catch (problem) {
     if (stop.signal.aborted) return ask(files);
@@ -86,10 +87,13 @@ async function load({ url, name }, signal, update) {
     },
   }));
   const blob = await new Response(counted).blob().catch((error) => {
-    throw signal.aborted ? error : new Refused(`The connection ended after ${bytes(read)}${total > read ? ` of ${bytes(total)}` : ''}: ${error.message}`);
+    throw signal.aborted ? error : new Refused(cut(bytes(read), total > read ? ` of ${bytes(total)}` : ''));
   });
   return new File([blob], name);
 }
+
+/** The browser's own error does not tell the network from its store. */
+const cut = (read, total) => `It ended after ${read}${total}. The connection broke, or the browser has no room for more: a private window keeps files in memory.`;
 
 async function handOver(files) {
   const id = await leave(files, `open.html${location.search}`).catch((error) => {
@@ -112,7 +116,10 @@ function progressCard({ url, name }, cancel) {
     else bar.removeAttribute('value');
     figures.textContent = `${bytes(read)}${known ? ` of ${bytes(total)}` : ''} from ${url.host}`;
   };
-  return { node, update };
+  const keeping = () => {
+    figures.textContent = 'handing it to the analysing page';
+  };
+  return { node, update, keeping };
 }
 
 function showProblem(title, message, files) {
