@@ -36,12 +36,12 @@ function show(...cards) {
 function ask(files) {
   const hosts = [...new Set(files.map(({ url }) => url.host))].join(' and ');
   const many = files.length > 1 ? `${files.length} files` : 'a file';
+  // It gets no focus: a key that was pressed for the link must not agree.
   const yes = el('button', { type: 'button', class: 'primary', click: () => loadAll(files) }, 'Load and open');
   show(el('article', { class: 'card', 'aria-label': 'Load from another host' },
     el('h2', {}, `This link opens ${many} from ${hosts}`), ...files.map(row),
     el('p', { class: 'note' }, 'Nothing has been asked of that host yet. If you load it, the host sees your network address, as with any download; no cookies and no referrer are sent. The file is then analysed in this tab by a page that has no access to other hosts.'),
     el('p', { class: 'actions' }, yes, leaveButton('Not now'))));
-  yes.focus();
 }
 
 function leaveButton(label) {

@@ -2,8 +2,11 @@
 // asked about first, refused ones stay out, and the sender is told what became of its file.
 
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
 let server;
@@ -203,6 +206,25 @@ test('"Open in gpuprism" shows the same files in a window of their own, without 
   assert.deepEqual(await chips(whole), ['mine']);
   assert.equal(await whole.evaluate(() => document.documentElement.dataset.embed), undefined);
   assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the example page of docs/embedding.md works as it stands', async () => {
+  const text = await readFile(join(h.root, 'docs/embedding.md'), 'utf8');
+  const example = /```html\n([\s\S]*?)```/.exec(text)[1].replaceAll('https://HOST', server.origin);
+  const site = createServer(({ url }, response) => {
+    const trace = url === '/traces/latest.json.gz';
+    response.writeHead(200, { 'content-type': trace ? 'application/gzip' : 'text/html' }).end(trace ? gzipSync(h.kineto('x', h.SERVER_OPS).body) : example);
+  });
+  const { origin, close } = await h.listen(site);
+  const context = await browser.newContext({ serviceWorkers: 'block' });
+  context.setDefaultTimeout(15_000);
+  const page = await context.newPage();
+  await page.goto(origin);
+  await page.locator('#show').click();
+  await page.frameLocator('#gpuprism').getByRole('button', { name: 'Show', exact: true }).click();
+  await page.locator('#state', { hasText: 'loaded: last night' }).waitFor();
+  await context.close();
   await close();
 });
 
