@@ -3,7 +3,7 @@
 import { readAddress, writeAddress } from './address.js';
 import { showCards, showChips, showPageProblem } from './cards.js';
 import { showChart, showLegend } from './chart.js';
-import { byId, save } from './dom.js';
+import { byId, save, shutFrames } from './dom.js';
 import { wireIntake } from './intake.js';
 import { showOverview } from './overview.js';
 import { Renderer } from './renderer-client.js';
@@ -21,13 +21,30 @@ let overview = null;
 let triage = null;
 
 wireTheme();
-wireIntake((files) => session.open(files), showPageProblem);
+wireIntake(openFiles, showPageProblem);
 wireSettings(count);
 wireTable();
 wireExport();
 wireKeys();
 addEventListener('popstate', restore);
 start();
+takeFromElsewhere();
+
+/** Resolves with the entries when they are read. */
+function openFiles(files) {
+  shutFrames();
+  return session.open(files);
+}
+
+/** Files that open.html left, or another window hands over; the code for that is fetched if there can be any. */
+function takeFromElsewhere() {
+  const asked = new URLSearchParams(location.search);
+  const embedded = asked.has('embed');
+  if (embedded || window.opener || parent !== window) {
+    attempt('The page around this one was not heard', async () => (await import('./embed.js')).hear({ session, openFiles, embedded }));
+  }
+  if (asked.has('opened')) attempt('The file could not be taken over', async () => (await import('./handover.js')).receive(asked.get('opened'), openFiles));
+}
 
 async function start() {
   try {
@@ -39,9 +56,17 @@ async function start() {
     document.documentElement.dataset.simd = String(build.simd);
     count(settingsOf(view), { step: false });
     await refreshRuleSets();
+    whenIdle(keepForOffline);
   } catch (problem) {
     showPageProblem('gpuprism could not start', `${problem.message}. It needs a browser of 2023 or later with WebAssembly SIMD.`);
   }
+}
+
+const whenIdle = self.requestIdleCallback ?? setTimeout;
+
+async function keepForOffline() {
+  const { stayForOffline } = await import('./offline.js').catch(() => ({}));
+  stayForOffline?.(() => byId('build').append(' · works offline'));
 }
 
 const settingsOf = ({ rules, attribution, devices }) => ({ rules, attribution, devices });

@@ -116,7 +116,7 @@ export function shellQuoted(name) {
 
 const count = (n) => n.toLocaleString('en');
 
-function bytes(n) {
+export function bytes(n) {
   const units = ['B', 'KB', 'MB', 'GB'];
   const step = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(n, 1)) / 3));
   return `${(n / 1000 ** step).toFixed(step > 1 ? 1 : 0)} ${units[step]}`;

@@ -60,3 +60,15 @@ export function save(text, type, name) {
   el('a', { href, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(href), 60_000);
 }
+
+/**
+ * From now on the page opens no frame. A frame of any same-origin file without a policy of its own, a style sheet say,
+ * is a window that may fetch from anywhere; the one that registers the service worker is over before a file is read.
+ */
+export function shutFrames() {
+  byId('offline')?.remove();
+  if (framesAreShut()) return;
+  document.head.append(el('meta', { 'http-equiv': 'Content-Security-Policy', content: "frame-src 'none'" }));
+}
+
+export const framesAreShut = () => document.querySelector('meta[content="frame-src \'none\'"]') !== null;

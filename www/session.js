@@ -60,16 +60,17 @@ export class Session {
     return this.entries.filter((entry) => !isAid(entry) && entry.text !== null);
   }
 
-  open(files) {
-    for (const file of files) {
-      const entry = {
-        id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null,
-        text: null, wall: '', reader: null, turn: 0, picked: null, memory: 0,
-      };
-      this.entries.push(entry);
-      this.#read(entry);
-    }
+  /** Resolves with the new entries when each has been read, or not. */
+  async open(files) {
+    const opened = files.map((file) => ({
+      id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null,
+      text: null, wall: '', reader: null, turn: 0, picked: null, memory: 0,
+    }));
+    this.entries.push(...opened);
+    const read = opened.map((entry) => this.#read(entry));
     this.#changed('entries');
+    await Promise.all(read);
+    return opened;
   }
 
   retry(entry) {

@@ -20,22 +20,31 @@ const MIME = {
   '.svg': 'image/svg+xml', '.wasm': 'application/wasm', '.gz': 'application/gzip', '.json': 'application/json',
 };
 
-/** Serves the built page as a static host would; `requests` lists the paths asked for. */
-export async function servePage() {
-  if (!existsSync(join(dist, 'index.html'))) throw new Error(`no page in ${dist}: build it, or name it in GPUPRISM_DIST`);
+/**
+ * Serves the built page as a static host would, at the root or under a path; `requests` lists the paths asked for, and
+ * `sent` what else of each request says something: method, query, body.
+ */
+export async function servePage({ under = '', folder = dist, port = 0 } = {}) {
+  if (!existsSync(join(folder, 'index.html'))) throw new Error(`no page in ${folder}: build it, or name it in GPUPRISM_DIST`);
   const requests = [];
-  const server = createServer(async ({ url }, response) => {
-    const path = normalize(decodeURIComponent(new URL(url, 'http://host').pathname)).replace(/\/$/, '/index.html');
+  const sent = [];
+  const server = createServer(async (request, response) => {
+    const { pathname, search } = new URL(request.url, 'http://host');
+    const path = normalize(decodeURIComponent(pathname)).replace(/\/$/, '/index.html');
     requests.push(path);
+    const heard = { path, method: request.method, search, body: 0 };
+    sent.push(heard);
+    request.on('data', (chunk) => void (heard.body += chunk.length));
     try {
-      const body = await readFile(join(dist, path));
+      if (!path.startsWith(under)) throw new Error('elsewhere');
+      const body = await readFile(join(folder, path.slice(under.length)));
       response.writeHead(200, { 'content-type': MIME[extname(path)] ?? 'application/octet-stream' });
       response.end(body);
     } catch {
       response.writeHead(404).end();
     }
   });
-  return { ...(await listen(server)), requests };
+  return { ...(await listen(server, port)), requests, sent };
 }
 
 /** Another origin that would answer anybody, and counts who came. */
@@ -49,8 +58,8 @@ export async function serveForeign() {
   return { ...(await listen(server)), requests };
 }
 
-async function listen(server) {
-  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+export async function listen(server, port = 0) {
+  await new Promise((done) => server.listen(port, '127.0.0.1', done));
   const close = () => new Promise((done) => {
     server.close(done);
     server.closeAllConnections();
@@ -58,16 +67,16 @@ async function listen(server) {
   return { origin: `http://127.0.0.1:${server.address().port}`, close };
 }
 
-export function launch() {
+export function launch(...more) {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', ...more],
   });
 }
 
 /** A page in a context of its own, ready for files; `faults` collects what went wrong in it unseen. */
 export async function openPage(browser, origin, fragment = '') {
-  const context = await browser.newContext({ acceptDownloads: true, viewport: { width: 1280, height: 900 } });
+  const context = await browser.newContext({ acceptDownloads: true, serviceWorkers: 'block', viewport: { width: 1280, height: 900 } });
   const page = await context.newPage();
   const faults = [];
   page.on('pageerror', (error) => faults.push(String(error)));
@@ -77,6 +86,8 @@ export async function openPage(browser, origin, fragment = '') {
   });
   await page.goto(`${origin}/${fragment}`);
   await page.locator('html[data-simd]').waitFor({ state: 'attached' });
+  // The hidden frame that would register a service worker has come and gone.
+  await page.locator('meta[content="frame-src \'none\'"]').waitFor({ state: 'attached' });
   return { page, faults, close: () => context.close() };
 }
 

@@ -1,5 +1,5 @@
 // Promises: names from a trace are text wherever they appear; neither the page nor its workers can reach another
-// origin; nothing is asked of the network after a drop but the page's own static files; the module uses SIMD.
+// origin, nor open a frame that could; nothing is asked of the network after a drop but the page's own static files; the module uses SIMD.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -79,9 +79,31 @@ test('the exported HTML report runs nothing that a name brought along', async ()
 
 /** What code that got into the page or a worker would try. */
 async function reachOut(origin) {
-  const tries = { fetch: () => fetch(`${origin}/fetch`), import: () => import(`${origin}/import.js`) };
+  const opened = (channel) => new Promise((done, failed) => Object.assign(channel, { onopen: done, onerror: failed }));
+  const tries = {
+    fetch: () => fetch(`${origin}/fetch`),
+    blind: () => fetch(`${origin}/blind`, { method: 'POST', mode: 'no-cors', body: 'x' }),
+    import: () => import(`${origin}/import.js`),
+    request: () => new Promise((done, failed) => {
+      const request = new XMLHttpRequest();
+      request.onload = done;
+      request.onerror = failed;
+      request.open('GET', `${origin}/request`);
+      request.send();
+    }),
+    events: () => opened(new EventSource(`${origin}/events`)),
+    socket: () => opened(new WebSocket(`${origin.replace('http', 'ws')}/socket`)),
+    worker: () => new Promise((done, failed) => {
+      const worker = new Worker(`${origin}/worker.js`);
+      worker.onmessage = done;
+      worker.onerror = failed;
+    }),
+  };
   const reached = [];
-  for (const [way, attempt] of Object.entries(tries)) await attempt().then(() => reached.push(way), () => {});
+  const within = (attempt) => Promise.race([attempt(), new Promise((_, failed) => setTimeout(failed, 500))]);
+  for (const [way, attempt] of Object.entries(tries)) {
+    await (async () => within(attempt))().then(() => reached.push(way), () => {});
+  }
   return reached;
 }
 
@@ -94,7 +116,14 @@ test('no fetch or import reaches another origin, from the page or from any of it
   await page.evaluate((origin) => {
     navigator.sendBeacon(`${origin}/beacon`, 'x');
     new Image().src = `${origin}/image`;
-    document.body.append(Object.assign(document.createElement('script'), { src: `${origin}/script` }));
+    const add = (tag, props) => document.body.appendChild(Object.assign(document.createElement(tag), props));
+    add('script', { src: `${origin}/script` });
+    add('iframe', { src: `${origin}/frame` });
+    add('object', { data: `${origin}/object` });
+    add('video', { src: `${origin}/video` });
+    add('link', { rel: 'stylesheet', href: `${origin}/style` });
+    add('link', { rel: 'prefetch', href: `${origin}/prefetch` });
+    add('form', { action: `${origin}/form`, method: 'post' }).submit();
   }, foreign.origin);
   assert.equal(page.workers().length, 2, 'one worker for the trace, one that renders');
   for (const worker of page.workers()) {
@@ -123,11 +152,37 @@ test('no fetch or import reaches another origin, from the page or from any of it
   await close();
 });
 
+test('once a file is there, no frame opens: one without a policy of its own could fetch from anywhere', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+  await h.settled(page);
+  server.requests.length = 0;
+  foreign.requests.length = 0;
+  for (const file of ['style.css', 'favicon.svg', 'open.html', 'offline.html', 'about:blank', 'blob']) {
+    const reached = await page.evaluate(async ([file, origin]) => {
+      const src = file === 'blob' ? URL.createObjectURL(new Blob(['<p>'], { type: 'text/html' })) : file;
+      const frame = document.body.appendChild(Object.assign(document.createElement('iframe'), { src }));
+      await new Promise((done) => setTimeout(done, 300));
+      try {
+        await frame.contentWindow.fetch(`${origin}/from-frame`);
+        return true;
+      } catch {
+        return false;
+      }
+    }, [file, foreign.origin]);
+    assert.equal(reached, false, file);
+  }
+  assert.deepEqual(server.requests, []);
+  assert.deepEqual(foreign.requests, []);
+  await close();
+});
+
 test('after a drop only static files of the page are asked for', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const asked = [];
   page.context().on('request', (request) => asked.push(request.url()));
   server.requests.length = 0;
+  server.sent.length = 0;
   foreign.requests.length = 0;
   await h.drop(page, h.kineto('secret-run.json', h.SERVER_OPS), { name: 'bad.json', body: Buffer.from('bad') });
   await h.settled(page);
@@ -137,6 +192,7 @@ test('after a drop only static files of the page are asked for', async () => {
   await page.waitForTimeout(300);
   for (const url of asked) assert.ok(url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`), url);
   for (const path of server.requests) assert.match(path, /^\/((worker|worker-serve|reading|render-worker|triage|triage-worker|pkg\/gpuprism(_triage)?)\.js|pkg\/gpuprism_triage_bg\.wasm|favicon\.svg)$/, path);
+  for (const { path, method, search, body } of server.sent) assert.deepEqual({ method, search, body }, { method: 'GET', search: '', body: 0 }, path);
   assert.deepEqual(foreign.requests, []);
   assert.deepEqual(faults, []);
   await close();
@@ -151,7 +207,7 @@ test('the page carries no inline style or script, and its policy names no other 
     policy: document.querySelector('meta[http-equiv=Content-Security-Policy]').content,
   }));
   assert.equal(found.inline, 0);
-  assert.equal(found.policy, "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'");
+  assert.equal(found.policy, "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'");
   await close();
 });
 

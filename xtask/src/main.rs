@@ -4,10 +4,12 @@ mod bench;
 mod check;
 mod command;
 mod fuzz;
+mod offline;
 mod page;
 mod project;
 mod serve;
 mod setup;
+mod space;
 mod wasm;
 
 use std::path::PathBuf;
@@ -23,6 +25,7 @@ usage: cargo xtask COMMAND
   setup [page|test|all]   install what a build of the page, or the tests, still miss
   wasm [--out DIR]        compile the page's modules and bind them into DIR (dist/pkg)
   build [--out DIR]       make the whole page in DIR (dist) and weigh its first load
+  space [--out DIR]       make the page as a static Space for Hugging Face in DIR (target/space)
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
   test                    every check: format, lints, tests, docs, fuzzing, the page in a browser
   fuzz [--seconds N]      hunt with every fuzz target for N seconds each (60)
@@ -54,6 +57,7 @@ fn run() -> Result<()> {
             wasm::build(&out)
         }
         ["build"] => page::build(arguments.out.as_deref()),
+        ["space"] => space::build(arguments.out.as_deref()),
         ["serve"] => serve::serve(arguments.port),
         ["test"] => check::all(),
         ["fuzz"] => fuzz::all(fuzz::Effort::Hunt { seconds: arguments.seconds }),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use flate2::{Compression, write::GzEncoder};
 
 use crate::command::Run;
-use crate::{project, setup, wasm};
+use crate::{offline, project, setup, wasm};
 
 /// What a first visit may transfer, gzipped.
 pub const FIRST_LOAD_BUDGET_BYTES: u64 = 500_000;
@@ -31,6 +31,7 @@ pub fn build(out: Option<&Path>) -> Result<()> {
     wasm::build(&dist.join("pkg"))?;
     copy_directory(&root.join("www"), &dist)?;
     Run::new("cargo run --quiet --example serving_trace --").arg(dist.join(EXAMPLE)).run()?;
+    list_for_offline(&dist)?;
     weigh(&dist)
 }
 
@@ -43,7 +44,15 @@ fn fresh_dist() -> Result<PathBuf> {
     Ok(dist)
 }
 
-fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+/// Tells the page's service worker which files it answers for.
+fn list_for_offline(dist: &Path) -> Result<()> {
+    let names = |files: Vec<(String, u64, u64)>| files.into_iter().map(|(name, ..)| name);
+    let first: Vec<_> = names(first_load(dist)?).chain([OFFLINE_SCRIPT.to_owned()]).collect();
+    let later: Vec<_> = names(on_demand(dist)?).filter(|name| !OFFLINE_FILES.contains(&name.as_str())).collect();
+    offline::list_files(dist, &first, &later)
+}
+
+pub fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     for file in files_under(from)? {
         let target = to.join(file.strip_prefix(from)?);
         if let Some(directory) = target.parent() {
@@ -122,13 +131,32 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
     Ok(weights)
 }
 
-/// The page's scripts that wait until a person opens the triage, or drops a folder.
-const LATER_SCRIPTS: [&str; 3] = ["folder.js", "triage.js", "triage-worker.js"];
+/// The page's files that wait until a person opens the triage, drops a folder or opens an address, or another page embeds
+/// this one.
+const LATER_SCRIPTS: [&str; 10] = [
+    "folder.js",
+    "triage.js",
+    "triage-worker.js",
+    "open.html",
+    "open.js",
+    "remote.js",
+    "handover.js",
+    "embed.js",
+    "trust.js",
+    "embed.css",
+];
+
+/// The idle page's script that sees to the next visits; the service worker keeps it like a file of the first load.
+const OFFLINE_SCRIPT: &str = "offline.js";
+
+/// What an idle page fetches so that it works offline.
+const OFFLINE_FILES: [&str; 4] = [OFFLINE_SCRIPT, "offline.html", "offline-frame.js", offline::SERVICE_WORKER];
 
 fn is_on_demand(name: &str) -> bool {
     let mut later = wasm::MODULES.iter().filter(|module| !module.first_load);
     name == EXAMPLE
         || LATER_SCRIPTS.contains(&name)
+        || OFFLINE_FILES.contains(&name)
         || later
             .any(|module| name == format!("pkg/{}", module.wasm_name()) || name == format!("pkg/{}.js", module.stem))
 }

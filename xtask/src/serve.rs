@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::{page, project};
+use crate::{offline, page, project};
 
 /// Builds the page and serves it until the process is stopped.
 pub fn serve(port: u16) -> Result<()> {
@@ -104,6 +104,10 @@ fn reply_to(request: &str, directory: &Path) -> Reply {
     };
     if method != "GET" && method != "HEAD" {
         return Reply::empty("405 Method Not Allowed");
+    }
+    // A page that is being worked on must come from the disk, not from what a browser kept of an earlier build.
+    if target.ends_with(offline::SERVICE_WORKER) {
+        return Reply::empty("404 Not Found");
     }
     let Some((path, file, length)) = open(target, directory) else {
         return Reply::empty("404 Not Found");

@@ -1,0 +1,212 @@
+// Promises: after one visit the page opens and reads traces without its server; its service worker answers for files of
+// the build alone, keeps what is used, and gives way to a new build; where there are no service workers nothing is missed.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let browser;
+let folder;
+const ends = [];
+before(async () => {
+  browser = await h.launch();
+  folder = await mkdtemp(join(tmpdir(), 'gpuprism-offline-'));
+});
+after(async () => {
+  await browser?.close();
+  await Promise.all(ends.map((end) => end()));
+  if (folder) await rm(folder, { recursive: true });
+});
+
+/** Serves the page until it is closed, or the tests are over. */
+async function serve(options) {
+  const server = await h.servePage(options);
+  ends.push(server.close);
+  return server;
+}
+
+/** A browser profile with service workers, and the pages opened in it. */
+async function visitor(from = browser) {
+  const context = await from.newContext();
+  context.setDefaultTimeout(15_000);
+  const visit = async (address) => {
+    const page = await context.newPage();
+    await page.goto(address);
+    await page.locator('html[data-simd]').waitFor({ state: 'attached' });
+    return page;
+  };
+  return { context, visit, close: () => context.close() };
+}
+
+const keptForOffline = (page) => page.locator('#build', { hasText: 'works offline' }).waitFor();
+
+const cachedFiles = (page) => page.evaluate(async () => {
+  const kept = [];
+  for (const name of await caches.keys()) for (const { url } of await (await caches.open(name)).keys()) kept.push(new URL(url).pathname);
+  return kept.sort();
+});
+
+const listOf = async (from) => JSON.parse(/const BUILD = (\{[^;]*\});/.exec(await readFile(join(from, 'service-worker.js'), 'utf8'))[1]);
+
+test('after one visit the page opens, reads and exports without its server, under a path, too', async () => {
+  for (const under of ['', '/tools/gpuprism']) {
+    const server = await serve({ under });
+    const { visit, close } = await visitor();
+    const first = await visit(`${server.origin}${under}/`);
+    await keptForOffline(first);
+    await first.close();
+    await server.close();
+    await assert.rejects(fetch(server.origin), 'the server is gone');
+    for (const address of ['/', '/index.html', '/?embed#tab=pivot']) {
+      const page = await visit(server.origin + under + address);
+      await keptForOffline(page);
+      await h.drop(page, h.kineto('offline.json', h.SERVER_OPS));
+      await h.settled(page);
+      await page.close();
+    }
+    await close();
+  }
+});
+
+test('only files of the first load are kept at once; a module is kept when it was used', async () => {
+  const server = await serve();
+  const { visit, close } = await visitor();
+  const page = await visit(`${server.origin}/`);
+  await keptForOffline(page);
+  const { first } = await listOf(h.dist);
+  const atOnce = Object.keys(first).map((name) => (name === 'index.html' ? '/' : `/${name}`)).sort();
+  assert.deepEqual(await cachedFiles(page), atOnce);
+  assert.ok(!atOnce.some((path) => /triage|sqlite|demangle|example/.test(path)), atOnce.join());
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+  await h.settled(page);
+  await page.locator('#tab-triage').click();
+  await page.waitForFunction(() => document.querySelector('[class^="of-triage_"], .of-triage_kernels'));
+  await page.close();
+  await server.close();
+  const offline = await visit(`${server.origin}/`);
+  await h.drop(offline, h.kineto('b.json', h.SERVER_OPS));
+  await h.settled(offline);
+  await offline.locator('#tab-triage').click();
+  await offline.waitForFunction(() => document.querySelector('[class^="of-triage_"]'));
+  await close();
+});
+
+test('the service worker answers for GETs of listed files, and for nothing else', async () => {
+  const server = await serve();
+  const foreign = await h.serveForeign();
+  const { visit, close } = await visitor();
+  const page = await visit(`${server.origin}/`);
+  await keptForOffline(page);
+  server.sent.length = 0;
+  const asked = await page.evaluate(async () => {
+    const ask = (address, options) => fetch(address, options).then(({ status }) => status, () => 'refused');
+    return {
+      listed: await ask('app.js'),
+      query: await ask('app.js?trace=secret'),
+      post: await ask('app.js', { method: 'POST', body: 'x' }),
+      part: await ask('app.js', { headers: { range: 'bytes=0-1' } }),
+      unlisted: await ask('nothing.txt'),
+      above: await ask('../elsewhere/app.js'),
+    };
+  });
+  assert.deepEqual(asked, { listed: 200, query: 200, post: 200, part: 200, unlisted: 404, above: 404 });
+  assert.deepEqual(server.sent.map(({ method, path, search }) => `${method} ${path}${search}`), [
+    'GET /app.js?trace=secret', 'POST /app.js', 'GET /app.js', 'GET /nothing.txt', 'GET /elsewhere/app.js',
+  ], 'all but the first went to the server');
+  const before = await cachedFiles(page);
+  await page.evaluate((origin) => fetch(`${origin}/app.js`).catch(() => {}), foreign.origin);
+  assert.deepEqual(await cachedFiles(page), before, 'and nothing of it was kept');
+  assert.deepEqual(foreign.requests, []);
+  await close();
+  await server.close();
+  await foreign.close();
+});
+
+/** A copy of the page with another style sheet, whose service worker knows of it, or not. */
+async function otherBuild(name, { listed }) {
+  const copy = join(folder, name);
+  await cp(h.dist, copy, { recursive: true });
+  const style = `${await readFile(join(copy, 'style.css'), 'utf8')}\n#build { --build: ${name}; }\n`;
+  await writeFile(join(copy, 'style.css'), style);
+  if (!listed) return copy;
+  const build = await listOf(copy);
+  build.first['style.css'] = `sha256-${createHash('sha256').update(style).digest('base64')}`;
+  build.version = name;
+  const script = await readFile(join(copy, 'service-worker.js'), 'utf8');
+  await writeFile(join(copy, 'service-worker.js'), script.replace(/const BUILD = \{[^;]*\};/, `const BUILD = ${JSON.stringify(build)};`));
+  return copy;
+}
+
+const buildOf = (page) => page.evaluate(() => getComputedStyle(document.querySelector('#build')).getPropertyValue('--build'));
+
+test('a new build is taken at the next visit, whole, and the old one is thrown away', async () => {
+  let server = await serve();
+  const { port } = new URL(server.origin);
+  const { visit, close } = await visitor();
+  const first = await visit(`${server.origin}/`);
+  await keptForOffline(first);
+  await server.close();
+  server = await serve({ folder: await otherBuild('newer', { listed: true }), port });
+  const second = await visit(`${server.origin}/`);
+  assert.equal(await buildOf(second), '', 'a build is never mixed with another');
+  await second.evaluate(async () => {
+    const registration = await navigator.serviceWorker.getRegistration();
+    while (!registration.waiting) await new Promise((done) => setTimeout(done, 50));
+  });
+  await first.close();
+  await second.close();
+  // What is closed in the browser is closed for the service worker a moment later.
+  await new Promise((done) => setTimeout(done, 500));
+  const third = await visit(`${server.origin}/`);
+  assert.equal(await buildOf(third), 'newer');
+  await keptForOffline(third);
+  const caches = await third.evaluate(() => caches.keys());
+  assert.deepEqual(caches, ['gpuprism / newer']);
+  await close();
+  await server.close();
+});
+
+test('a build that is only half there is not kept, and the page works as without a service worker', async () => {
+  const server = await serve({ folder: await otherBuild('half', { listed: false }) });
+  const { visit, close } = await visitor();
+  const page = await visit(`${server.origin}/`);
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+  await h.settled(page);
+  await page.waitForTimeout(500);
+  assert.doesNotMatch(await page.locator('#build').textContent(), /offline/);
+  assert.equal(await page.evaluate(async () => (await navigator.serviceWorker.getRegistration())?.active ?? null), null);
+  await close();
+  await server.close();
+});
+
+test('without TLS there is no service worker, and nothing is missed', async () => {
+  const server = await serve();
+  const other = await h.launch('--host-resolver-rules=MAP gpuprism.test 127.0.0.1');
+  const { visit, close } = await visitor(other);
+  const page = await visit(server.origin.replace('127.0.0.1', 'gpuprism.test'));
+  assert.equal(await page.evaluate(() => isSecureContext), false);
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+  await h.settled(page);
+  assert.equal(await page.locator('.card').count(), 0);
+  assert.ok(!server.requests.includes('/offline.html'));
+  await close();
+  await other.close();
+  await server.close();
+});
+
+test('the page itself can register no service worker, and its hidden frame is gone before a file is read', async () => {
+  const server = await serve();
+  const { visit, close } = await visitor();
+  const page = await visit(`${server.origin}/`);
+  const own = await page.evaluate(() => navigator.serviceWorker.register('service-worker.js', { scope: './pkg/' }).then(() => 'registered', ({ name }) => name));
+  assert.equal(own, 'SecurityError');
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+  assert.equal(await page.locator('iframe').count(), 0);
+  await h.settled(page);
+  await close();
+  await server.close();
+});

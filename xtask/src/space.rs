@@ -1,0 +1,20 @@
+//! A static Space for Hugging Face: the built page with the card and attributes of `space/`, ready to be uploaded.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::{page, project};
+
+/// Builds the page into `out`, or into a fresh `target/space`, as a folder that works as it stands.
+pub fn build(out: Option<&Path>) -> Result<()> {
+    let own = project::target_dir()?.join("space");
+    if out.is_none() && own.exists() {
+        std::fs::remove_dir_all(&own).with_context(|| format!("cannot empty {}", own.display()))?;
+    }
+    let folder = out.unwrap_or(&own);
+    page::build(Some(folder))?;
+    page::copy_directory(&project::root().join("space"), folder)?;
+    println!("upload it with: hf upload USER/SPACE {} --repo-type space", folder.display());
+    Ok(())
+}
