@@ -4,18 +4,22 @@
 
 #[cfg(feature = "sqlite")]
 mod database;
-#[cfg(feature = "triage")]
+#[cfg(feature = "desk")]
+mod desk;
+#[cfg(feature = "desk")]
 mod triage;
 mod view;
 
 #[cfg(feature = "sqlite")]
 pub use database::read_database;
-#[cfg(feature = "triage")]
+#[cfg(feature = "desk")]
+pub use desk::Desk;
+#[cfg(feature = "desk")]
 pub use triage::{Triage, choose_files, is_capture};
 
 use crate::analysis::original;
 use crate::input::Importer;
-use crate::report::{self, Report, Request, bars, chart, csv, legend, markdown, markdown_group, palette};
+use crate::report::{Report, Request, bars, chart, legend, palette};
 #[cfg(not(feature = "sqlite"))]
 use crate::rules::names;
 use crate::session::{self, Choices, Opened, RuleFile};
@@ -127,7 +131,7 @@ impl Imported {
         names::learn(self.mangled(), readable);
     }
 
-    /// Can the module `gpuprism_triage` say more of this trace? It can of torch.profiler's.
+    /// Can the module `gpuprism_desk` say more of this trace? It can of torch.profiler's.
     pub fn can_triage(&self) -> bool {
         matches!(&self.opened, Opened::Trace(trace) if trace.format == Format::TorchProfiler)
     }
@@ -167,6 +171,16 @@ impl Imported {
     }
 }
 
+/// One report of the report texts of all open files.
+fn merged(texts: &[String]) -> Thrown<Report> {
+    let mut runs = Vec::new();
+    for text in texts {
+        runs.extend(Report::read("report", text).map_err(thrown)?.runs);
+    }
+    original::join_series(&mut runs);
+    Ok(Report::new(runs))
+}
+
 /// The runs of all open files, merged and laid out for the page. Holds no trace.
 #[wasm_bindgen]
 #[derive(Debug)]
@@ -188,12 +202,7 @@ impl Reports {
     /// # Errors
     /// A text that is no report.
     pub fn set(&mut self, texts: Vec<String>) -> Thrown<()> {
-        let mut runs = Vec::new();
-        for text in &texts {
-            runs.extend(Report::read("report", text).map_err(thrown)?.runs);
-        }
-        original::join_series(&mut runs);
-        self.report = Report::new(runs);
+        self.report = merged(&texts)?;
         Ok(())
     }
 
@@ -223,24 +232,6 @@ impl Reports {
     pub fn table(&self, request: JsValue) -> Thrown<JsValue> {
         let request: Request = serde_wasm_bindgen::from_value(request).map_err(thrown)?;
         to_js(&view::table(&self.report, &request))
-    }
-
-    /// The text of a file to save: the same bytes that the command line prints. `table` is the table of a CSV; of Markdown
-    /// it is a group of tables, or empty for the whole report.
-    ///
-    /// # Errors
-    /// An unknown format or table.
-    pub fn export(&self, format: &str, table: &str) -> Thrown<String> {
-        match format {
-            "json" => Ok(self.report.json()),
-            "markdown" if table.is_empty() => Ok(markdown(&self.report)),
-            "markdown" => Ok(markdown_group(&self.report, table)),
-            "html" => Ok(report::html_page(&self.report, "gpuprism report")),
-            "csv" => report::table(&self.report, table, None)
-                .map(|table| csv(&table))
-                .ok_or_else(|| thrown(format!("no table `{table}`"))),
-            other => Err(thrown(format!("no format `{other}`"))),
-        }
     }
 }
 

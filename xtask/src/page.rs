@@ -122,8 +122,8 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
     Ok(weights)
 }
 
-/// The page's scripts that wait until a person opens the triage, or drops a folder.
-const LATER_SCRIPTS: [&str; 3] = ["folder.js", "triage.js", "triage-worker.js"];
+/// The page's scripts that wait until a person saves results, opens the triage, or drops a folder.
+const LATER_SCRIPTS: [&str; 5] = ["desk.js", "desk-worker.js", "folder.js", "triage.js", "triage-worker.js"];
 
 fn is_on_demand(name: &str) -> bool {
     let mut later = wasm::MODULES.iter().filter(|module| !module.first_load);
