@@ -6,12 +6,12 @@ use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, analyze, original};
 use crate::input::{Imported, SERIES_HEAD, folder};
+use crate::json::from_json;
 use crate::ordering::InOrder;
 use crate::report::Report;
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phases, looks_like_rules};
 use crate::trace::{Ns, Trace};
 use crate::{Error, Result};
-use serde::Deserialize;
 
 /// What a file turned out to be.
 #[derive(Debug)]
@@ -59,17 +59,17 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
 }
 
 /// A rule file or a phase map that the person adds.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleFile {
     /// What to call it in errors.
     pub file: String,
     /// Its text.
     pub text: String,
 }
+from_json!(RuleFile { file, text });
 
 /// Everything a person can choose about an analysis.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choices {
     /// What `elapsed_ns` means.
     pub attribution: Attribution,
@@ -90,6 +90,9 @@ pub struct Choices {
     /// The person's own phases, a JSON object of phase and patterns.
     pub phase_map: Option<RuleFile>,
 }
+from_json!(strict Choices {
+    ; attribution, merge_devices, engine, model, wall_seconds, rules, kernel_limit, without_sections, phase_map
+});
 
 /// The built-in rule files and the person's.
 ///

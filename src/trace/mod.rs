@@ -25,17 +25,18 @@ pub use problems::{Problem, ProblemKind, Problems};
 pub use spans::{Span, Spans};
 pub use time::Ns;
 
+use crate::json::from_json;
 use crate::ordering::InOrder;
 use code::CodeBuilder;
 use columns::{index, reorder};
 use foldhash::fast::RandomState;
 use launches::Launches;
 use ops::UNLINKED;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::HashMap;
 
 /// The formats a trace can come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// torch.profiler (Kineto) JSON.
@@ -47,6 +48,12 @@ pub enum Format {
     /// The report of nsys-llm-explainer: tables without a trace.
     NsysLlmExplainer,
 }
+from_json!(Format =
+    "torch_profiler" => TorchProfiler,
+    "nsys_gpu_trace_csv" => NsysGpuTraceCsv,
+    "nsys_sqlite" => NsysSqlite,
+    "nsys_llm_explainer" => NsysLlmExplainer
+);
 
 /// The index of a process in a trace. A trace that does not tell processes apart has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

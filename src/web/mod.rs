@@ -19,6 +19,7 @@ pub use triage::{Triage, choose_files, is_capture};
 
 use crate::analysis::original;
 use crate::input::Importer;
+use crate::json;
 use crate::report::{Report, Request, bars, chart, legend, palette};
 #[cfg(not(feature = "sqlite"))]
 use crate::rules::names;
@@ -35,7 +36,7 @@ fn thrown(error: impl std::fmt::Display) -> JsValue {
 }
 
 fn to_js(value: &impl Serialize) -> Thrown<JsValue> {
-    value.serialize(&serde_wasm_bindgen::Serializer::json_compatible()).map_err(thrown)
+    js_sys::JSON::parse(&serde_json::to_string(value).map_err(thrown)?)
 }
 
 /// Sends panics to the console before the module dies: the worker's `onerror` alone says `unreachable`.
@@ -153,10 +154,10 @@ impl Imported {
     /// # Errors
     /// A rule file that cannot be used, an unknown engine or model, a wall time that is no number.
     pub fn analyze(&self, choices: &str) -> Thrown<String> {
-        let choices: Choices = serde_json::from_str(choices).map_err(thrown)?;
+        let choices: Choices = json::read(choices).map_err(thrown)?;
         match &self.opened {
-            Opened::Trace(trace) => Ok(Report::new(vec![session::run(trace, &choices).map_err(thrown)?]).json()),
-            Opened::Report(report) => Ok(report.json()),
+            Opened::Trace(trace) => Ok(Report::new(vec![session::run(trace, &choices).map_err(thrown)?]).compact()),
+            Opened::Report(report) => Ok(report.compact()),
             Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => Err(thrown("the file holds no trace")),
         }
     }
@@ -165,7 +166,7 @@ impl Imported {
     pub fn text(&self) -> String {
         match &self.opened {
             Opened::Trace(_) => String::new(),
-            Opened::Report(report) => report.json(),
+            Opened::Report(report) => report.compact(),
             Opened::Rules(text) | Opened::Phases(text) | Opened::Server(text) => text.clone(),
         }
     }
@@ -229,8 +230,8 @@ impl Reports {
     ///
     /// # Errors
     /// A request of another shape.
-    pub fn table(&self, request: JsValue) -> Thrown<JsValue> {
-        let request: Request = serde_wasm_bindgen::from_value(request).map_err(thrown)?;
+    pub fn table(&self, request: &JsValue) -> Thrown<JsValue> {
+        let request: Request = json::read(&String::from(js_sys::JSON::stringify(request)?)).map_err(thrown)?;
         to_js(&view::table(&self.report, &request))
     }
 }
@@ -248,7 +249,7 @@ struct Engine {
 /// A rule file that cannot be used, named by file, engine, model and rule.
 #[wasm_bindgen]
 pub fn rule_sets(files: &str) -> Thrown<JsValue> {
-    let files: Vec<RuleFile> = serde_json::from_str(files).map_err(thrown)?;
+    let files: Vec<RuleFile> = json::read(files).map_err(thrown)?;
     let (book, _) = session::rule_book(&files).map_err(thrown)?;
     let mut engines: Vec<Engine> = Vec::new();
     for (engine, model) in book.sets() {
