@@ -4,9 +4,11 @@
 //! of the page's first load. Here the text is read by one reader, and a type says in a line what its members are. The
 //! value keeps what a map forgets: the order of keys and the keys given twice.
 
+use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::ser::{Formatter, Serializer};
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
+use std::{fmt, io};
 
 /// Any JSON value.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,10 +141,15 @@ impl Misfit {
         Self { place: String::new(), why: why.into() }
     }
 
+    fn missing() -> Self {
+        Self::new("it is missing")
+    }
+
     pub(crate) fn expected(what: &str, found: &Json) -> Self {
         Self::new(format!("expected {what}, found {}", found.kind()))
     }
 
+    #[inline(never)]
     fn within(self, place: &str) -> Self {
         let place = if self.place.is_empty() { place.to_owned() } else { format!("{place} / {}", self.place) };
         Self { place, ..self }
@@ -200,26 +207,40 @@ impl Members {
     pub(crate) fn take<T: FromJson>(&mut self, key: &str) -> Fit<T> {
         let read = match self.find(key) {
             Some(json) => T::from_json(json),
-            None => T::absent().ok_or_else(|| Misfit::new("it is missing")),
+            None => T::absent().ok_or_else(Misfit::missing),
         };
         read.map_err(|misfit| misfit.within(key))
     }
 
-    /// All of them, in the order of the text.
-    pub(crate) fn all<T: FromJson>(self) -> Fit<Vec<(String, T)>> {
-        let mut all = Vec::with_capacity(self.0.len());
+    /// Shows all of them, in the order of the text.
+    pub(crate) fn each(self, take: &mut dyn FnMut(String, Json) -> Fit<()>) -> Fit<()> {
         for (key, value) in self.0 {
-            match T::from_json(value) {
-                Ok(value) => all.push((key, value)),
-                Err(misfit) => return Err(misfit.within(&key)),
-            }
+            let place = key.clone();
+            take(key, value).map_err(|misfit| misfit.within(&place))?;
         }
-        Ok(all)
+        Ok(())
     }
 
     /// The default of its type where it is not there.
     pub(crate) fn take_or_default<T: FromJson + Default>(&mut self, key: &str) -> Fit<T> {
         self.find(key).map_or_else(|| Ok(T::default()), T::from_json).map_err(|misfit| misfit.within(key))
+    }
+}
+
+/// JSON without line breaks. Its floats read back as the same numbers, but may be spelt otherwise than in a file.
+pub(crate) fn write(value: &impl Serialize) -> String {
+    let mut bytes = Vec::new();
+    let written = value.serialize(&mut Serializer::with_formatter(&mut bytes, Compact));
+    // Strings, numbers and lists under string keys always serialise.
+    written.ok().and_then(|()| String::from_utf8(bytes).ok()).unwrap_or_default()
+}
+
+/// serde_json's own way with floats has a table of ten kilobytes that hardly compresses.
+struct Compact;
+
+impl Formatter for Compact {
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        write!(writer, "{value:?}")
     }
 }
 
@@ -313,13 +334,22 @@ impl<T: FromJson> FromJson for Option<T> {
 
 impl<T: FromJson> FromJson for Vec<T> {
     fn from_json(json: Json) -> Fit<Self> {
-        let Json::Array(elements) = json else { return Err(Misfit::expected("an array", &json)) };
-        let mut list = Self::with_capacity(elements.len());
-        for (at, element) in elements.into_iter().enumerate() {
-            list.push(T::from_json(element).map_err(|misfit| misfit.within(&at.to_string()))?);
-        }
+        let mut list = Self::with_capacity(json.elements().len());
+        each(json, &mut |element| {
+            list.push(T::from_json(element)?);
+            Ok(())
+        })?;
         Ok(list)
     }
+}
+
+/// Shows every element of an array. Not generic, so that the page's module holds it once.
+fn each(json: Json, take: &mut dyn FnMut(Json) -> Fit<()>) -> Fit<()> {
+    let Json::Array(elements) = json else { return Err(Misfit::expected("an array", &json)) };
+    for (at, element) in elements.into_iter().enumerate() {
+        take(element).map_err(|misfit| misfit.within(&at.to_string()))?;
+    }
+    Ok(())
 }
 
 impl FromJson for HashSet<String> {
@@ -330,13 +360,20 @@ impl FromJson for HashSet<String> {
 
 impl<T: FromJson> FromJson for BTreeMap<String, T> {
     fn from_json(json: Json) -> Fit<Self> {
-        Ok(Members::of(json)?.all()?.into_iter().collect())
+        let mut map = Self::new();
+        // One by one: collecting would sort them first, by a sort of its own.
+        Members::of(json)?.each(&mut |key, value| {
+            map.insert(key, T::from_json(value)?);
+            Ok(())
+        })?;
+        Ok(map)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[derive(Debug, PartialEq)]
     struct Ship {
@@ -366,6 +403,16 @@ mod tests {
             (r#"{"name": "#, "EOF while parsing a value at line 1 column 9"),
         ] {
             assert_eq!(read::<Ship>(text).unwrap_err().to_string(), told, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_float_that_was_written_reads_back_to_the_last_bit(bits in any::<u64>(), small in -1e-3..1e-3_f64) {
+            for number in [f64::from_bits(bits), small, small * 1e9] {
+                let wanted = if number.is_finite() { Json::Float(number) } else { Json::Null };
+                prop_assert_eq!(Json::parse(&write(&number)).unwrap(), wanted);
+            }
         }
     }
 

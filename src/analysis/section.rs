@@ -236,7 +236,12 @@ impl FromJson for Value {
 
 impl FromJson for Record {
     fn from_json(json: Json) -> Fit<Self> {
-        Members::of(json)?.all().map(Self)
+        let mut record = Self::default();
+        Members::of(json)?.each(&mut |key, value| {
+            record.0.push((key, Value::from_json(value)?));
+            Ok(())
+        })?;
+        Ok(record)
     }
 }
 

@@ -30,7 +30,7 @@ pub use tables::{bars, is_fixed, legend, severity, table};
 pub use words::{facts, verdict};
 
 use crate::analysis::results::Run;
-use crate::json::{FromJson, Json, from_json};
+use crate::json::{self, FromJson, Json, from_json};
 use crate::{Error, Result};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -89,7 +89,7 @@ impl Report {
 
     /// The same without line breaks, to be handed between the page's workers and read back.
     pub fn compact(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+        json::write(self)
     }
 
     /// What to call each run: its label, numbered where several share one.

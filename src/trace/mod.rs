@@ -35,6 +35,9 @@ use ops::UNLINKED;
 use serde::Serialize;
 use std::collections::HashMap;
 
+/// Whether this build can keep the code that launched the work: the page's first module cannot.
+pub(crate) const CODE_IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "desk"));
+
 /// The formats a trace can come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -322,8 +325,11 @@ impl TraceBuilder {
         if !self.is_linked {
             self.link();
         }
-        self.trace.code =
-            self.code.take().map(|code| Box::new(code.finish(self.trace.gpu_ops.launches(), &self.trace.threads)));
+        self.trace.code = self
+            .code
+            .take()
+            .filter(|_| CODE_IS_BUILT)
+            .map(|code| Box::new(code.finish(self.trace.gpu_ops.launches(), &self.trace.threads)));
         self.sort_devices();
         self.trace.ranges.sort_by_start();
         self.trace.graph_replays.order_by_key(|replay| replay.start);

@@ -36,7 +36,7 @@ fn thrown(error: impl std::fmt::Display) -> JsValue {
 }
 
 fn to_js(value: &impl Serialize) -> Thrown<JsValue> {
-    js_sys::JSON::parse(&serde_json::to_string(value).map_err(thrown)?)
+    js_sys::JSON::parse(&json::write(value))
 }
 
 /// Sends panics to the console before the module dies: the worker's `onerror` alone says `unreachable`.
