@@ -20,6 +20,9 @@ pub enum Opened {
     Trace(Box<Trace>),
     /// An earlier report, to look at again.
     Report(Report),
+    /// A file of another tool, as text: in the page the desk alone can [`translate`] it.
+    #[cfg(target_arch = "wasm32")]
+    Foreign(String),
     /// A rule file, as text.
     Rules(String),
     /// A phase map, as text.
@@ -44,18 +47,34 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         Imported::Document(text) if looks_like_phases(&text) => {
             PhaseMap::parse(label, &text).map(|_| Opened::Phases(text))
         }
-        Imported::Document(text) if text.starts_with(SERIES_HEAD) => {
-            original::read_series(label, &text).map(|run| Opened::Report(Report::new(vec![run])))
-        }
-        Imported::Document(text) if original::is_one(&text) => {
-            original::read(label, &text).map(|run| Opened::Report(Report::new(vec![run])))
-        }
+        Imported::Document(text) if text.starts_with(SERIES_HEAD) || original::is_one(&text) => foreign(label, text),
         Imported::Document(_) => Err(Error::refused(
             label,
             "JSON, but no trace: it has no `traceEvents`, and it is neither a report of gpuprism or nsys-llm-explainer, nor a rule \
              file, nor a phase map",
         )),
     }
+}
+
+#[cfg(target_arch = "wasm32")]
+#[allow(clippy::unnecessary_wraps, reason = "natively it is read, which may fail")]
+fn foreign(_: &str, text: String) -> Result<Opened> {
+    Ok(Opened::Foreign(text))
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+#[allow(clippy::needless_pass_by_value, reason = "the page keeps the text")]
+fn foreign(label: &str, text: String) -> Result<Opened> {
+    translate(label, &text).map(Opened::Report)
+}
+
+/// The report that a file of nsys-llm-explainer makes: its report.json, or its series of samples.
+///
+/// # Errors
+/// Where the text is neither.
+pub fn translate(label: &str, text: &str) -> Result<Report> {
+    let read = if text.starts_with(SERIES_HEAD) { original::read_series } else { original::read };
+    Ok(Report::new(vec![read(label, text)?]))
 }
 
 /// A rule file or a phase map that the person adds.

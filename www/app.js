@@ -13,7 +13,7 @@ import { showTables, showTabs } from './table.js';
 import { compiledModule } from './worker-link.js';
 
 const renderer = new Renderer(compiledModule('gpuprism'));
-const session = new Session(renderer, changed);
+const session = new Session(renderer, changed, async (...file) => (await openDesk()).translate(...file));
 
 let view = readAddress();
 let overview = null;
@@ -249,14 +249,16 @@ const EXPORTS = {
   html: ['text/html', 'gpuprism-report.html'],
 };
 
-/** The text of a file to save. */
-async function exported(format, table) {
+function openDesk() {
   desk ??= import('./desk.js').then(({ Desk }) => new Desk(() => session.reports), (problem) => {
     desk = null;
     throw problem;
   });
-  return (await desk).export(format, table);
+  return desk;
 }
+
+/** The text of a file to save. */
+const exported = async (format, table) => (await openDesk()).export(format, table);
 
 function wireExport() {
   byId('export').addEventListener('click', ({ target }) => {

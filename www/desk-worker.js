@@ -13,5 +13,6 @@ serve({
     desk = new Desk();
   },
   set: ({ texts }) => desk.set(texts),
+  translate: ({ label, text }) => desk.translate(label, text),
   export: ({ format, table }) => desk.export(format, table),
 }, () => wasm?.memory.buffer.byteLength ?? 0);

@@ -16,13 +16,14 @@ export class Desk {
   }
 
   /** The text of a file to save. */
-  export = (format, table) => this.#ask('export', { format, table });
+  export = (format, table) => this.#ask((link) => this.#keepInStep(link).then(() => link.request('export', { format, table })));
+  /** The report text of a file of another tool. */
+  translate = (label, text) => this.#ask((link) => link.request('translate', { label, text }));
 
-  async #ask(op, args) {
+  async #ask(question) {
     const link = await (this.#link ??= this.#start());
     try {
-      await this.#keepInStep(link);
-      return await link.request(op, args);
+      return await question(link);
     } catch (problem) {
       if (problem.kind === 'fault') this.#link = null;
       throw problem;

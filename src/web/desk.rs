@@ -3,6 +3,7 @@
 
 use super::{Thrown, merged, thrown};
 use crate::report::{self, Report};
+use crate::session;
 use wasm_bindgen::prelude::*;
 
 /// The runs of all open files, merged, for everything but the first look at them. Holds no trace.
@@ -28,6 +29,14 @@ impl Desk {
     pub fn set(&mut self, texts: Vec<String>) -> Thrown<()> {
         self.report = merged(&texts)?;
         Ok(())
+    }
+
+    /// The report text of a file of another tool.
+    ///
+    /// # Errors
+    /// The sentence of a refused input.
+    pub fn translate(&self, label: &str, text: &str) -> Thrown<String> {
+        Ok(session::translate(label, text).map_err(thrown)?.compact())
     }
 
     /// The text of a file to save: the same bytes that the command line prints. `table` is the table of a CSV; of Markdown

@@ -137,11 +137,12 @@ impl Imported {
         matches!(&self.opened, Opened::Trace(trace) if trace.format == Format::TorchProfiler)
     }
 
-    /// `trace`, `report`, `rules`, `phases` or `server`.
+    /// `trace`, `report`, `rules`, `phases` or `server`; `foreign`, which the module `gpuprism_desk` can translate.
     pub fn kind(&self) -> String {
         match &self.opened {
             Opened::Trace(_) => "trace",
             Opened::Report(_) => "report",
+            Opened::Foreign(_) => "foreign",
             Opened::Rules(_) => "rules",
             Opened::Phases(_) => "phases",
             Opened::Server(_) => "server",
@@ -158,16 +159,18 @@ impl Imported {
         match &self.opened {
             Opened::Trace(trace) => Ok(Report::new(vec![session::run(trace, &choices).map_err(thrown)?]).compact()),
             Opened::Report(report) => Ok(report.compact()),
-            Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => Err(thrown("the file holds no trace")),
+            Opened::Foreign(_) | Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
+                Err(thrown("the file holds no trace"))
+            }
         }
     }
 
-    /// The text of a report or of a file that tells how to count; empty for a trace.
+    /// The text of a report, of another tool's file or of a file that tells how to count; empty for a trace.
     pub fn text(&self) -> String {
         match &self.opened {
             Opened::Trace(_) => String::new(),
             Opened::Report(report) => report.compact(),
-            Opened::Rules(text) | Opened::Phases(text) | Opened::Server(text) => text.clone(),
+            Opened::Foreign(text) | Opened::Rules(text) | Opened::Phases(text) | Opened::Server(text) => text.clone(),
         }
     }
 }
