@@ -13,6 +13,7 @@
 pub mod analysis;
 pub mod error;
 pub mod input;
+mod json;
 mod ordering;
 pub mod report;
 pub mod rules;

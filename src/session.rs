@@ -6,12 +6,12 @@ use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, analyze, original};
 use crate::input::{Imported, SERIES_HEAD, folder};
+use crate::json::from_json;
 use crate::ordering::InOrder;
 use crate::report::Report;
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phases, looks_like_rules};
 use crate::trace::{Ns, Trace};
 use crate::{Error, Result};
-use serde::Deserialize;
 
 /// What a file turned out to be.
 #[derive(Debug)]
@@ -20,6 +20,9 @@ pub enum Opened {
     Trace(Box<Trace>),
     /// An earlier report, to look at again.
     Report(Report),
+    /// A file of another tool, as text: in the page the desk alone can [`translate`] it.
+    #[cfg(target_arch = "wasm32")]
+    Foreign(String),
     /// A rule file, as text.
     Rules(String),
     /// A phase map, as text.
@@ -44,12 +47,7 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         Imported::Document(text) if looks_like_phases(&text) => {
             PhaseMap::parse(label, &text).map(|_| Opened::Phases(text))
         }
-        Imported::Document(text) if text.starts_with(SERIES_HEAD) => {
-            original::read_series(label, &text).map(|run| Opened::Report(Report::new(vec![run])))
-        }
-        Imported::Document(text) if original::is_one(&text) => {
-            original::read(label, &text).map(|run| Opened::Report(Report::new(vec![run])))
-        }
+        Imported::Document(text) if text.starts_with(SERIES_HEAD) || original::is_one(&text) => foreign(label, text),
         Imported::Document(_) => Err(Error::refused(
             label,
             "JSON, but no trace: it has no `traceEvents`, and it is neither a report of gpuprism or nsys-llm-explainer, nor a rule \
@@ -58,18 +56,39 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     }
 }
 
+#[cfg(target_arch = "wasm32")]
+#[allow(clippy::unnecessary_wraps, reason = "natively it is read, which may fail")]
+fn foreign(_: &str, text: String) -> Result<Opened> {
+    Ok(Opened::Foreign(text))
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+#[allow(clippy::needless_pass_by_value, reason = "the page keeps the text")]
+fn foreign(label: &str, text: String) -> Result<Opened> {
+    translate(label, &text).map(Opened::Report)
+}
+
+/// The report that a file of nsys-llm-explainer makes: its report.json, or its series of samples.
+///
+/// # Errors
+/// Where the text is neither.
+pub fn translate(label: &str, text: &str) -> Result<Report> {
+    let read = if text.starts_with(SERIES_HEAD) { original::read_series } else { original::read };
+    Ok(Report::new(vec![read(label, text)?]))
+}
+
 /// A rule file or a phase map that the person adds.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleFile {
     /// What to call it in errors.
     pub file: String,
     /// Its text.
     pub text: String,
 }
+from_json!(RuleFile { file, text });
 
 /// Everything a person can choose about an analysis.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choices {
     /// What `elapsed_ns` means.
     pub attribution: Attribution,
@@ -90,6 +109,9 @@ pub struct Choices {
     /// The person's own phases, a JSON object of phase and patterns.
     pub phase_map: Option<RuleFile>,
 }
+from_json!(strict Choices {
+    ; attribution, merge_devices, engine, model, wall_seconds, rules, kernel_limit, without_sections, phase_map
+});
 
 /// The built-in rule files and the person's.
 ///

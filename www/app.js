@@ -13,12 +13,14 @@ import { showTables, showTabs } from './table.js';
 import { compiledModule } from './worker-link.js';
 
 const renderer = new Renderer(compiledModule('gpuprism'));
-const session = new Session(renderer, changed);
+const session = new Session(renderer, changed, async (...file) => (await openDesk()).translate(...file));
 
 let view = readAddress();
 let overview = null;
 /** A promise of the triage's part of the page, once its tab was opened. */
 let triage = null;
+/** A promise of the desk, once something asked for it. */
+let desk = null;
 
 wireTheme();
 wireIntake(openFiles, showPageProblem);
@@ -181,7 +183,7 @@ function tabs() {
 async function showTriage() {
   const { id, tables } = tab();
   const isUp = id === 'triage';
-  if (isUp) triage ??= import('./triage.js').then(({ Triage }) => new Triage(session, () => renderer.export('markdown', id), showKernel));
+  if (isUp) triage ??= import('./triage.js').then(({ Triage }) => new Triage(session, () => exported('markdown', id), showKernel));
   (await triage)?.show(isUp, tables.length > 0);
 }
 
@@ -272,17 +274,28 @@ const EXPORTS = {
   html: ['text/html', 'gpuprism-report.html'],
 };
 
+function openDesk() {
+  desk ??= import('./desk.js').then(({ Desk }) => new Desk(() => session.reports), (problem) => {
+    desk = null;
+    throw problem;
+  });
+  return desk;
+}
+
+/** The text of a file to save. */
+const exported = async (format, table) => (await openDesk()).export(format, table);
+
 function wireExport() {
   byId('export').addEventListener('click', ({ target }) => {
     const { format } = target.dataset;
     if (!format) return;
     byId('export').open = false;
-    attempt('The export failed', async () => save(await renderer.export(format, ''), ...EXPORTS[format]));
+    attempt('The export failed', async () => save(await exported(format, ''), ...EXPORTS[format]));
   });
 }
 
 function saveTable(table) {
-  attempt('The export failed', async () => save(await renderer.export('csv', table), 'text/csv', `gpuprism-${table.replace(/\W+/g, '-')}.csv`));
+  attempt('The export failed', async () => save(await exported('csv', table), 'text/csv', `gpuprism-${table.replace(/\W+/g, '-')}.csv`));
 }
 
 function wireKeys() {

@@ -18,6 +18,5 @@ serve({
   },
   chart: ({ width, hidden }) => reports.chart(width, hidden),
   table: ({ request }) => reports.table(request),
-  export: ({ format, table }) => reports.export(format, table),
   ruleSets: ({ rules }) => rule_sets(JSON.stringify(rules)),
 }, () => wasm?.memory.buffer.byteLength ?? 0);

@@ -29,7 +29,6 @@ export class Renderer {
 
   chart = (width, hidden) => this.#ask('chart', { width, hidden });
   table = (request) => this.#ask('table', { request });
-  export = (format, table) => this.#ask('export', { format, table });
   ruleSets = (rules) => this.#ask('ruleSets', { rules });
 
   /** A request that met a fault is asked once more of a fresh worker: the fault may have been another request's. */

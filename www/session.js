@@ -19,13 +19,18 @@ export class Session {
   #pool;
   #renderer;
   #changed;
+  #translate;
   #nextId = 1;
 
-  /** `changed(what)` is called after each change: 'progress', 'entries', 'reports' or 'rules'. */
-  constructor(renderer, changed) {
+  /**
+   * `changed(what)` is called after each change: 'progress', 'entries', 'reports' or 'rules'. `translate(name, text)` resolves
+   * with the report text of another tool's file.
+   */
+  constructor(renderer, changed, translate) {
     this.#pool = new ReaderPool();
     this.#renderer = renderer;
     this.#changed = changed;
+    this.#translate = translate;
   }
 
   get traces() {
@@ -135,6 +140,7 @@ export class Session {
       return this.analyse(entry);
     }
     entry.reader.close();
+    if (kind === 'foreign') return this.#take(entry, 'report', await this.#translate(entry.file.name, text));
     if (kind === 'rules') await this.#renderer.ruleSets([...this.ruleFiles, { file: entry.file.name, text }]);
     Object.assign(entry, { kind, text, status: 'open', progress: null });
     this.#changed('entries');

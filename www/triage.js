@@ -178,7 +178,7 @@ class CodeReader {
 
   async open(file, onProgress) {
     onProgress({ doing: 'reading' });
-    const module = await compiledModule('gpuprism_triage');
+    const module = await compiledModule('gpuprism_desk');
     if (this.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
     this.#link = new WorkerLink('triage-worker.js');
     const { mangled, capture } = await this.#link.request('open', { module, file }, onProgress);

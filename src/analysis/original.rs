@@ -5,15 +5,14 @@
 use super::explain::Sections;
 use super::results::{Attribution, Category, Device, Format, Kernel, Notice, Run, Severity, Totals, Wall, WallSource};
 use super::section::{Record, Section, Value};
+use crate::json::{self, Json, from_json};
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::{RuleBook, names};
 use crate::{Error, Result, capitalised};
-use serde::Deserialize;
-use serde_json::Value as Json;
 use std::sync::LazyLock;
 
 /// One table of the original and the section that is the same here.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// The section's name, which is also the file's: `kernels` is `tables/kernels.csv`.
     pub section: String,
@@ -26,11 +25,12 @@ pub struct Table {
     /// The original's columns.
     pub columns: Vec<String>,
 }
+from_json!(Table { section, metric, list, file, columns });
 
 /// All tables of the original that have a section.
 pub static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
     #[allow(clippy::expect_used, reason = "a file of this crate, read by the tests below")]
-    serde_json::from_str(include_str!("../../patterns/explain_tables.json")).expect("patterns/explain_tables.json")
+    json::read(include_str!("../../patterns/explain_tables.json")).expect("patterns/explain_tables.json")
 });
 
 /// The section of samples that the original keeps in a file of its own.
@@ -40,10 +40,10 @@ const REST: &str = "(kernels beyond the list)";
 
 /// Is this JSON text a report of nsys-llm-explainer? Its tool says so, or it has the list of kernels.
 pub fn is_one(text: &str) -> bool {
-    let named = |json: &Json| json.pointer("/tool/name").and_then(Json::as_str) == Some("nsys-llm-explainer");
-    let shaped = |json: &Json| json.pointer("/metrics/top_kernels/kernels").is_some_and(Json::is_array);
+    let named = |json: &Json| json.at(&["tool", "name"]).and_then(Json::text) == Some("nsys-llm-explainer");
+    let shaped = |json: &Json| matches!(json.at(&["metrics", "top_kernels", "kernels"]), Some(Json::Array(_)));
     // A text of another kind is not parsed as a whole.
-    text.contains("\"top_kernels\"") && serde_json::from_str(text).is_ok_and(|json| named(&json) || shaped(&json))
+    text.contains("\"top_kernels\"") && Json::parse(text).is_ok_and(|json| named(&json) || shaped(&json))
 }
 
 /// A run of what the report says.
@@ -51,7 +51,7 @@ pub fn is_one(text: &str) -> bool {
 /// # Errors
 /// Where the text is no JSON object.
 pub fn read(label: &str, text: &str) -> Result<Run> {
-    let json: Json = serde_json::from_str(text)
+    let json = Json::parse(text)
         .map_err(|error| Error::refused(label, format!("a report of nsys-llm-explainer that is damaged: {error}")))?;
     let sections = sections(&json);
     let busy = Busy::of(&json, &sections);
@@ -151,14 +151,14 @@ pub fn read_series(label: &str, text: &str) -> Result<Run> {
 /// A cell of a CSV as what it looks like.
 fn plain(cell: &str) -> Value {
     match cell {
-        "" => Value::Null,
+        "" | "nan" => Value::Null,
         "True" => Value::Bool(true),
         "False" => Value::Bool(false),
-        text => text
-            .parse::<i64>()
-            .map(Value::from)
-            .or_else(|_| text.parse::<f64>().map(Value::from))
-            .unwrap_or_else(|_| text.into()),
+        // By JSON's reader of numbers: the standard library's has a table of ten kilobytes that hardly compresses.
+        text => match Json::parse(text) {
+            Ok(number @ (Json::Int(_) | Json::Large(_) | Json::Float(_))) => value(&number),
+            _ => text.into(),
+        },
     }
 }
 
@@ -194,21 +194,23 @@ fn new_section(name: &str) -> Section {
 fn sections(json: &Json) -> Sections {
     let mut sections = Sections::new();
     for table in TABLES.iter() {
-        let Some(metric) = json.pointer(&format!("/metrics/{}", table.metric)).filter(|metric| metric.is_object())
-        else {
-            continue;
-        };
-        let rows = metric.get(&table.list).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+        let path: Vec<&str> = ["metrics"].into_iter().chain(table.metric.split('/')).collect();
+        let Some(metric @ Json::Object(_)) = json.at(&path) else { continue };
+        let rows = metric.at(&[&table.list]).map_or(&[][..], Json::elements);
         let mut section = new_section(&table.section);
-        section.rows = rows.iter().filter_map(Json::as_object).map(|row| record(row, &mut section.columns)).collect();
+        section.rows = rows
+            .iter()
+            .filter(|row| matches!(row, Json::Object(_)))
+            .map(|row| record(row, &mut section.columns))
+            .collect();
         section.rows_in_all = section.rows.len() as u64;
-        section.limits = strings(metric.get("notes"));
+        section.limits = strings(metric.at(&["notes"]));
         // The figures of a metric stand with its first table.
         if TABLES.iter().find(|first| first.metric == table.metric) == Some(table) {
             section.summary = figures(metric);
         }
-        if rows.is_empty() && metric.get("missing_counters").and_then(Json::as_bool) == Some(true) {
-            let recapture = strings(metric.get("capture_instructions")).join(" ");
+        if rows.is_empty() && metric.at(&["missing_counters"]) == Some(&Json::Bool(true)) {
+            let recapture = strings(metric.at(&["capture_instructions"])).join(" ");
             section.missing =
                 Some(super::section::Missing { why: "The capture has no such counters.".to_owned(), recapture });
         }
@@ -221,20 +223,21 @@ fn sections(json: &Json) -> Sections {
 }
 
 /// A row in the original's order of columns; what else it has comes after.
-fn record(row: &serde_json::Map<String, Json>, columns: &mut Vec<String>) -> Record {
-    for key in row.keys() {
-        if !columns.contains(key) {
-            columns.push(key.clone());
+fn record(row: &Json, columns: &mut Vec<String>) -> Record {
+    for (key, _) in row.members() {
+        if !columns.iter().any(|known| known == key) {
+            columns.push(key.to_owned());
         }
     }
-    Record(columns.iter().filter_map(|key| Some((key.clone(), value(row.get(key)?)))).collect())
+    Record(columns.iter().filter_map(|key| Some((key.clone(), value(row.at(&[key])?)))).collect())
 }
 
 fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(value) => (*value).into(),
-        Json::Number(number) => number.as_i64().map_or_else(|| number.as_f64().into(), Value::from),
+        Json::Int(number) => (*number).into(),
+        Json::Large(_) | Json::Float(_) => json.number().into(),
         Json::String(text) => text.as_str().into(),
         Json::Array(_) | Json::Object(_) => strings(Some(json)).join(", ").into(),
     }
@@ -243,11 +246,11 @@ fn value(json: &Json) -> Value {
 /// The plain values of a metric, those of its `summary` and `pairwise` with them.
 fn figures(metric: &Json) -> Record {
     let mut figures = Vec::new();
-    for place in [Some(metric), metric.get("summary"), metric.get("pairwise")] {
-        for (key, json) in place.and_then(Json::as_object).into_iter().flatten() {
-            let told = matches!(json, Json::Number(_)) || key == "source" || key == "is_launch_storm";
-            if told && !json.is_null() && key != "t0_ns" {
-                figures.push((key.clone(), value(json)));
+    for place in [Some(metric), metric.at(&["summary"]), metric.at(&["pairwise"])].into_iter().flatten() {
+        for (key, json) in place.members() {
+            let told = json.number().is_some() || key == "source" || key == "is_launch_storm";
+            if told && *json != Json::Null && key != "t0_ns" {
+                figures.push((key.to_owned(), value(json)));
             }
         }
     }
@@ -257,21 +260,20 @@ fn figures(metric: &Json) -> Record {
 fn findings(json: &Json) -> Section {
     let columns = ["severity", "title", "cost_ms", "evidence", "recommendation"];
     let mut section = Section::new("Findings", "the report of nsys-llm-explainer, as it stands there", &columns);
-    for finding in json.get("findings").and_then(Json::as_array).into_iter().flatten() {
-        let text = |key: &str| Value::from(finding.get(key).and_then(Json::as_str).unwrap_or_default());
-        let lines = |key: &str| Value::from(strings(finding.get(key)).join("\n"));
+    for finding in json.at(&["findings"]).map_or(&[][..], Json::elements) {
+        let text = |key: &str| Value::from(finding.at(&[key]).and_then(Json::text).unwrap_or_default());
+        let lines = |key: &str| Value::from(strings(finding.at(&[key])).join("\n"));
         section.row([text("severity"), text("title"), Value::Null, lines("evidence"), lines("recommendation")]);
     }
     section
 }
 
 fn strings(json: Option<&Json>) -> Vec<String> {
-    let list = json.and_then(Json::as_array).into_iter().flatten();
-    list.filter_map(Json::as_str).map(str::to_owned).collect()
+    json.map_or(&[][..], Json::elements).iter().filter_map(Json::text).map(str::to_owned).collect()
 }
 
 fn figure(json: &Json, metric: &str, key: &str) -> Option<f64> {
-    json.pointer(&format!("/metrics/{metric}/{key}")).and_then(Json::as_f64).filter(|value| *value >= 0.0)
+    json.at(&["metrics", metric, key]).and_then(Json::number).filter(|value| *value >= 0.0)
 }
 
 /// What the report says of busy and idle time.
@@ -365,7 +367,7 @@ fn kernels(sections: &Sections, busy: &Busy) -> (Vec<Kernel>, Vec<Category>) {
             }
         })
         .collect();
-    kernels.sort_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
+    kernels.order_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
     let categories = categories(&kernels, busy);
     (kernels, categories)
 }
@@ -396,9 +398,7 @@ fn categories(kernels: &[Kernel], busy: &Busy) -> Vec<Category> {
 }
 
 fn notices(json: &Json) -> Vec<Notice> {
-    let tool = |key: &str, other: &str| {
-        json.pointer(&format!("/tool/{key}")).and_then(Json::as_str).unwrap_or(other).to_owned()
-    };
+    let tool = |key: &str, other: &str| json.at(&["tool", key]).and_then(Json::text).unwrap_or(other).to_owned();
     let name = format!("{} {}", tool("name", "nsys-llm-explainer"), tool("version", ""));
     let own = Notice {
         severity: Severity::Info,
@@ -411,7 +411,7 @@ fn notices(json: &Json) -> Vec<Notice> {
         count: 1,
         advice: "Open the SQLite export itself for numbers that gpuprism worked out.".to_owned(),
     };
-    let warned = strings(json.get("warnings")).into_iter().map(|message| Notice {
+    let warned = strings(json.at(&["warnings"])).into_iter().map(|message| Notice {
         severity: Severity::Warning,
         code: "its_warning".to_owned(),
         message: message.trim_end_matches('.').to_owned(),

@@ -3,11 +3,12 @@
 //! All times are integer nanoseconds (`_ns`). Sums and shares are computed here and nowhere later.
 
 pub use super::explain::Sections;
+use crate::json::from_json;
 pub use crate::trace::Format;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Which op owns the time at an instant when several GPU ops run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attribution {
     /// The op that started first owns the overlap, as gputrc2graph counts; equal starts in file order.
@@ -18,9 +19,10 @@ pub enum Attribution {
     /// Only time in which no other op runs is owned at all.
     Exclusive,
 }
+from_json!(Attribution = "first_come" => FirstCome, "fair" => Fair, "exclusive" => Exclusive);
 
 /// Everything gpuprism says about one trace.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
     /// What the run is called in charts and tables: the file's base name unless the person gave another.
     pub label: String,
@@ -47,12 +49,15 @@ pub struct Run {
     /// What the reader should know before believing the numbers, most severe first.
     pub notices: Vec<Notice>,
     /// What limits the run, by the name of the section.
-    #[serde(default)]
     pub sections: Sections,
 }
+from_json!(Run {
+    label, format, engine, rules, attribution, devices_merged, totals, wall, devices, categories, kernels,
+    notices; sections
+});
 
 /// Sums over a run.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Totals {
     /// Kernels, memory copies and memory sets.
     pub gpu_ops: u64,
@@ -73,9 +78,20 @@ pub struct Totals {
     /// Sum of `elapsed_ns` over all names: the union, except under [`Attribution::Exclusive`].
     pub elapsed_ns: i64,
 }
+from_json!(Totals {
+    gpu_ops,
+    kernels,
+    distinct_names,
+    duration_ns,
+    kernel_duration_ns,
+    union_ns,
+    union_all_ns,
+    window_ns,
+    elapsed_ns
+});
 
 /// Wall time of a run, and the slice of it that is not GPU work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Wall {
     /// Wall time of one device.
     pub wall_ns: i64,
@@ -94,9 +110,10 @@ pub struct Wall {
     /// `shared_ns` over `bar_ns`.
     pub shared_share: f64,
 }
+from_json!(Wall { wall_ns, source, bar_ns, cpu_ns, cpu_share, busy_share, shared_ns, shared_share });
 
 /// Where the wall time comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WallSource {
     /// The trace's window: first start to last end.
@@ -106,9 +123,10 @@ pub enum WallSource {
     /// The person gave less than the GPU was busy; the busy time stands in for it.
     RaisedToBusy,
 }
+from_json!(WallSource = "window" => Window, "given" => Given, "raised_to_busy" => RaisedToBusy);
 
 /// One device of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Device {
     /// As the trace numbers it, as text: `0`, or `[TP00] 0` in a file of merged ranks.
     pub id: String,
@@ -127,9 +145,10 @@ pub struct Device {
     /// Union over wall time.
     pub busy_share: f64,
 }
+from_json!(Device { id, name, gpu_ops, duration_ns, union_ns, window_ns, idle_ns, busy_share });
 
 /// One category of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Category {
     /// Its name, as the rule set says.
     pub category: String,
@@ -148,9 +167,10 @@ pub struct Category {
     /// `elapsed_ns` over the run's whole bar, [`Wall::bar_ns`].
     pub bar_share: f64,
 }
+from_json!(Category { category, count, duration_ns, elapsed_ns, exclusive_ns, fair_ns, elapsed_share, bar_share });
 
 /// One distinct GPU op name of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Kernel {
     /// As in the file.
     pub name: String,
@@ -177,9 +197,23 @@ pub struct Kernel {
     /// Longest duration.
     pub max_ns: i64,
 }
+from_json!(Kernel {
+    name,
+    short_name,
+    category,
+    count,
+    duration_ns,
+    elapsed_ns,
+    exclusive_ns,
+    fair_ns,
+    elapsed_share,
+    mean_ns,
+    min_ns,
+    max_ns
+});
 
 /// How much a notice matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Good to know.
@@ -189,9 +223,10 @@ pub enum Severity {
     /// The main numbers are missing or wrong.
     Error,
 }
+from_json!(Severity = "info" => Info, "warning" => Warning, "error" => Error);
 
 /// Something the import or the analysis met that the reader should know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
     /// How much it matters.
     pub severity: Severity,
@@ -204,3 +239,4 @@ pub struct Notice {
     /// What to do.
     pub advice: String,
 }
+from_json!(Notice { severity, code, message, count, advice });

@@ -3,14 +3,13 @@
 //! Columns are named as in the tables of nsys-llm-explainer and carry their unit at the end: `_ns`, `_us`, `_ms`, `_s`,
 //! `_pct` (0 to 100), `_fraction` (0 to 1). A section that a trace cannot fill says what is missing and how to capture it.
 
+use crate::json::{Fit, FromJson, Json, Members, Misfit, from_json};
 use crate::trace::Ns;
-use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
+use serde::{Serialize, Serializer};
 
 /// See the module's head.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Section {
     /// Heading for people.
     pub title: String,
@@ -29,15 +28,17 @@ pub struct Section {
     /// One record a row.
     pub rows: Vec<Record>,
 }
+from_json!(Section { title, derived_from, limits, missing, summary, rows_in_all, columns, rows });
 
 /// What a trace would need for a section.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
     /// What is not there, a sentence.
     pub why: String,
     /// The command that captures it; empty where none would.
     pub recapture: String,
 }
+from_json!(Missing { why, recapture });
 
 /// One value of a row or figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -219,67 +220,28 @@ impl Serialize for Record {
     }
 }
 
-struct AnyValue;
-
-impl Visitor<'_> for AnyValue {
-    type Value = Value;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        formatter.write_str("a number, a text, true, false or null")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
+impl FromJson for Value {
+    fn from_json(json: Json) -> Fit<Self> {
+        Ok(match json {
+            Json::Null => Self::Null,
+            Json::Bool(value) => Self::Bool(value),
+            Json::Int(value) => Self::Int(value),
+            Json::Large(value) => value.into(),
+            Json::Float(value) => value.into(),
+            Json::String(text) => Self::Text(text),
+            Json::Array(_) | Json::Object(_) => return Err(Misfit::expected("a plain value", &json)),
+        })
     }
 }
 
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue)
-    }
-}
-
-struct AnyRecord;
-
-impl<'de> Visitor<'de> for AnyRecord {
-    type Value = Record;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        formatter.write_str("an object of plain values")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
-        let mut record = Record::default();
-        while let Some(entry) = map.next_entry()? {
-            record.0.push(entry);
-        }
+impl FromJson for Record {
+    fn from_json(json: Json) -> Fit<Self> {
+        let mut record = Self::default();
+        Members::of(json)?.each(&mut |key, value| {
+            record.0.push((key, Value::from_json(value)?));
+            Ok(())
+        })?;
         Ok(record)
-    }
-}
-
-impl<'de> Deserialize<'de> for Record {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(AnyRecord)
     }
 }
 
@@ -295,7 +257,7 @@ mod tests {
         section.figure("coverage_pct", 12.5);
         section.truncate(1);
         let text = serde_json::to_string(&section).unwrap();
-        assert_eq!(serde_json::from_str::<Section>(&text).unwrap(), section);
+        assert_eq!(crate::json::read::<Section>(&text).unwrap(), section);
         assert!(text.contains(r#""rows_in_all":2"#), "{text}");
         assert_eq!(Value::from(f64::NAN), Value::Null, "JSON has no NaN");
     }

@@ -2,13 +2,12 @@
 
 use super::format::{exact, ns};
 use super::table::{Cell, Kind, Table};
+use crate::json::from_json;
 use crate::ordering::InOrder;
-use serde::Deserialize;
 use std::cmp::Ordering;
 
 /// What to show of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
     /// The table's id.
     pub id: String,
@@ -23,6 +22,7 @@ pub struct Request {
     /// Categories whose rows are left out.
     pub hidden_categories: Vec<String>,
 }
+from_json!(Request { ; id, run, sort, descending, filter, hidden_categories });
 
 /// Applies a request. Sums are dropped where rows were, as they are sums of all rows.
 pub fn arrange(mut table: Table, request: &Request) -> Table {

@@ -33,21 +33,26 @@ pub use tables::{bars, is_fixed, legend, severity, table};
 pub use words::{facts, verdict};
 
 use crate::analysis::results::Run;
+use crate::json::{self, FromJson, Json, from_json};
 use crate::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::HashMap;
+use std::fmt;
 
 /// The version of the report's JSON shape; an older gpuprism refuses a newer one by name.
 pub const SCHEMA: &str = "gpuprism-report/1";
+/// How it begins in every version.
+const KIND: &str = "gpuprism-report/";
 
 /// All results of all runs, in the order the person gave the files.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
     /// One a trace.
     pub runs: Vec<Run>,
 }
+from_json!(Report { schema, runs });
 
 impl Report {
     /// A report of these runs.
@@ -57,7 +62,8 @@ impl Report {
 
     /// Is this JSON text a report, of whatever version?
     pub fn is_one(text: &str) -> bool {
-        schema(text).is_some_and(|schema| schema.starts_with("gpuprism-report/"))
+        // A text of another kind is not parsed as a whole.
+        text.contains(KIND) && Json::parse(text).is_ok_and(|json| version(&json).starts_with(KIND))
     }
 
     /// Reads a report back.
@@ -65,21 +71,28 @@ impl Report {
     /// # Errors
     /// Another version, or a report that somebody changed into another shape.
     pub fn read(label: &str, text: &str) -> Result<Self> {
-        let version = schema(text).unwrap_or_default();
+        let damaged =
+            |why: &dyn fmt::Display| Error::refused(label, format!("a gpuprism report that is damaged: {why}"));
+        let json = Json::parse(text).map_err(|error| damaged(&error))?;
+        let version = version(&json);
         if version != SCHEMA {
             let why = format!(
                 "a report of the version `{version}`; this gpuprism reads `{SCHEMA}`: make it again from the trace"
             );
             return Err(Error::refused(label, why));
         }
-        serde_json::from_str(text)
-            .map_err(|error| Error::refused(label, format!("a gpuprism report that is damaged: {error}")))
+        Self::from_json(json).map_err(|misfit| damaged(&misfit))
     }
 
     /// The one text of this report: the same bytes natively and in the browser.
     pub fn json(&self) -> String {
         // Strings, numbers and lists under string keys always serialise.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// The same without line breaks, to be handed between the page's workers and read back.
+    pub fn compact(&self) -> String {
+        json::write(self)
     }
 
     /// What to call each run: its label, numbered where several share one.
@@ -109,12 +122,8 @@ pub fn html_page(report: &Report, title: &str) -> String {
 /// The width of a chart in a file, in pixels.
 const PAGE_WIDTH: u32 = 1216;
 
-fn schema(text: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Head {
-        schema: String,
-    }
-    serde_json::from_str(text).ok().map(|Head { schema }| schema)
+fn version(json: &Json) -> &str {
+    json.at(&["schema"]).and_then(Json::text).unwrap_or_default()
 }
 
 #[cfg(test)]

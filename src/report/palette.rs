@@ -2,39 +2,59 @@
 //!
 //! The colours are data, `patterns/palette.json`. A chart, a table or an export never says a colour, only a class.
 
+use crate::json::{self, Fit, FromJson, Json, Members, from_json};
 use crate::ordering::InOrder;
-use serde::Deserialize;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 const DATA: &str = include_str!("../../patterns/palette.json");
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 struct Palette {
     background: Pair<String>,
     categories: Vec<Category>,
     spares: Vec<Pair<Colour>>,
     aliases: BTreeMap<String, String>,
 }
+from_json!(Palette { background, categories, spares, aliases });
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 struct Pair<T> {
     light: T,
     dark: T,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 struct Colour {
     fill: String,
     ink: String,
 }
+from_json!(Colour { fill, ink });
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 struct Category {
     category: String,
-    #[serde(flatten)]
     colours: Pair<Colour>,
+}
+
+impl<T: FromJson> Pair<T> {
+    fn of(members: &mut Members) -> Fit<Self> {
+        Ok(Self { light: members.take("light")?, dark: members.take("dark")? })
+    }
+}
+
+impl<T: FromJson> FromJson for Pair<T> {
+    fn from_json(json: Json) -> Fit<Self> {
+        Self::of(&mut Members::of(json)?)
+    }
+}
+
+impl FromJson for Category {
+    fn from_json(json: Json) -> Fit<Self> {
+        let mut members = Members::of(json)?;
+        Ok(Self { category: members.take("category")?, colours: Pair::of(&mut members)? })
+    }
 }
 
 /// The CSS class of a category: `cat-gemm` for `gemm`.
@@ -113,7 +133,7 @@ fn entries() -> impl Iterator<Item = (String, &'static Pair<Colour>)> {
 fn palette() -> &'static Palette {
     static PALETTE: OnceLock<Palette> = OnceLock::new();
     // A test proves that the embedded text parses; an empty palette would only be a colourless one.
-    PALETTE.get_or_init(|| serde_json::from_str(DATA).unwrap_or_default())
+    PALETTE.get_or_init(|| json::read(DATA).unwrap_or_default())
 }
 
 fn known(category: &str) -> Option<&'static Category> {
@@ -213,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_embedded_palette_parses_and_covers_the_default_categories() {
-        let parsed: Palette = serde_json::from_str(DATA).unwrap();
+        let parsed: Palette = json::read(DATA).unwrap();
         assert_eq!(parsed.categories.len(), 18);
         assert_eq!(parsed.categories.last().unwrap().category, "CPU (non-GPU)");
     }

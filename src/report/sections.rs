@@ -11,14 +11,14 @@ use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
 use crate::capitalised;
+use crate::json::{self, from_json};
 use crate::ordering::InOrder;
 use crate::rules::names;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Tables that stand one below the other.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Stable name.
     pub id: String,
@@ -27,8 +27,8 @@ pub struct Group {
     /// Ids of its tables.
     pub tables: Vec<String>,
 }
+from_json!(Group { id, title, tables });
 
-#[derive(Deserialize)]
 struct Words {
     groups: Vec<Group>,
     columns: BTreeMap<String, String>,
@@ -36,10 +36,11 @@ struct Words {
     names: Vec<String>,
     instants: Vec<String>,
 }
+from_json!(Words { groups, columns, words, names, instants });
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
     #[allow(clippy::expect_used, reason = "a file of this crate, read by the test below")]
-    serde_json::from_str(include_str!("../../patterns/sections.json")).expect("patterns/sections.json")
+    json::read(include_str!("../../patterns/sections.json")).expect("patterns/sections.json")
 });
 
 /// The section of this name has a table of another id: `kernels` is the table of all op names.

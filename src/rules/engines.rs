@@ -1,7 +1,7 @@
 //! Which serving engine a trace seems to come from, by words in its names (`patterns/engines.json`).
 
+use crate::json::{self, from_json};
 use memchr::memmem::Finder;
-use serde::Deserialize;
 
 /// Where a name was met, weakest first: kernels are shared between engines, source files are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,19 +28,19 @@ struct Engine {
     kernels: Vec<Finder<'static>>,
 }
 
-#[derive(Deserialize)]
 struct Words {
     label: String,
     python_function: Vec<String>,
     annotation: Vec<String>,
     kernel: Vec<String>,
 }
+from_json!(Words { label, python_function, annotation, kernel });
 
 impl Engines {
     /// The list of `patterns/engines.json`.
     pub fn embedded() -> Self {
         // A test holds that the list parses.
-        let words: Vec<Words> = serde_json::from_str(include_str!("../../patterns/engines.json")).unwrap_or_default();
+        let words: Vec<Words> = json::read(include_str!("../../patterns/engines.json")).unwrap_or_default();
         Self { engines: words.into_iter().map(Engine::new).collect() }
     }
 

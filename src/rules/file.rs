@@ -1,7 +1,7 @@
 //! One rule file, from its text to lists of rules: both shapes of gputrc2graph, errors by place.
 
-use super::json::Json;
 use super::matcher::Matcher;
+use crate::json::Json;
 use crate::{Error, Result};
 
 /// The engine that a rule file without an engine level is filed under.
@@ -95,7 +95,7 @@ pub(super) fn compile(place: &str, rule: &Rule) -> Result<Matcher> {
 pub(super) fn read_json(file: &str, text: &str) -> Result<Json> {
     // Editors on Windows put a byte order mark in front.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    serde_json::from_str(text).map_err(|error| {
+    Json::parse(text).map_err(|error| {
         Error::rules(
             file,
             format!("not valid JSON: {error} (keys and strings stand in double quotes, no comma after the last entry)"),
@@ -161,7 +161,7 @@ fn holds_a_string(value: &Json) -> bool {
     match value {
         Json::Object(entries) => entries.iter().any(|(_, value)| holds_a_string(value)),
         Json::String(_) => true,
-        Json::Array(_) | Json::Other(_) => false,
+        _ => false,
     }
 }
 

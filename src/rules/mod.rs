@@ -7,7 +7,6 @@
 mod book;
 pub mod engines;
 mod file;
-mod json;
 mod matcher;
 pub mod names;
 pub mod needle;

@@ -15,7 +15,7 @@ mod learned;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use crate::json::{self, from_json};
 
 /// How wide a kernel column may get, in characters.
 const MAX_SHORT_CHARS: usize = 72;
@@ -59,7 +59,7 @@ pub fn short(demangled: &str) -> String {
 }
 
 /// The data of `patterns/short_names.json`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default)]
 struct Words {
     /// Kernels whose own name says nothing: the functor among their template arguments does.
     wrappers: HashSet<String>,
@@ -68,10 +68,11 @@ struct Words {
     /// Identifiers in template arguments that are no functor.
     not_informative: HashSet<String>,
 }
+from_json!(Words { wrappers, needs_scope, not_informative });
 
 // A test holds that the list parses.
 static WORDS: LazyLock<Words> =
-    LazyLock::new(|| serde_json::from_str(include_str!("../../patterns/short_names.json")).unwrap_or_default());
+    LazyLock::new(|| json::read(include_str!("../../patterns/short_names.json")).unwrap_or_default());
 
 /// The last path component of a nested name that could not be demangled: `_ZN3foo3barI...` has its path in plain text.
 fn mangled_path(name: &str) -> Option<&str> {

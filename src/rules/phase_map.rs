@@ -4,8 +4,8 @@
 //! `Z` in either case. The first phase of the file that has a pattern in a name is the name's phase.
 
 use super::file::{MAX_FILE_BYTES, MAX_RULES, read_json};
-use super::json::Json;
 use super::matcher::{Matcher, Name};
+use crate::json::Json;
 use crate::{Error, Result};
 
 /// See the module's head.

@@ -1,10 +1,9 @@
 //! What names of calls, kernels, ranges and counters say, and the thresholds of findings (`patterns/signals.json`).
 
-use serde::Deserialize;
+use crate::json::{self, from_json};
 
 /// What a call of the CUDA or HIP API does to the GPU and to the thread that makes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// Launches a kernel.
     Launch,
@@ -25,10 +24,20 @@ pub enum CallKind {
     /// Says nothing about GPU time.
     Other,
 }
+from_json!(CallKind =
+    "launch" => Launch,
+    "graph_launch" => GraphLaunch,
+    "copy_async" => CopyAsync,
+    "copy_blocking" => CopyBlocking,
+    "set" => Set,
+    "synchronize" => Synchronize,
+    "does_not_block" => DoesNotBlock,
+    "allocation" => Allocation,
+    "other" => Other
+);
 
 /// See the module's head.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct Signals {
     calls: Vec<CallRule>,
     host_waits: Vec<String>,
@@ -46,24 +55,26 @@ pub struct Signals {
     /// From where on something is a finding.
     pub thresholds: Thresholds,
 }
+from_json!(strict Signals {
+    calls, host_waits, collectives, phases, nvlink, flops, dram_bytes, memory_kernels, thresholds
+});
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 struct CallRule {
     kind: CallKind,
     has: Vec<String>,
 }
+from_json!(strict CallRule { kind, has });
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 struct Collective {
     operation: String,
     words: Vec<String>,
 }
+from_json!(strict Collective { operation, words });
 
 /// The words of one phase of serving.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct Phase {
     /// `prefill`, `decode` or `sampling`.
     pub phase: String,
@@ -72,10 +83,10 @@ pub struct Phase {
     /// Words too common to mean it unless no range of the trace has a better one.
     pub weak_words: Vec<String>,
 }
+from_json!(strict Phase { phase, words, weak_words });
 
 /// From where on something is a finding; shares are parts of one.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct Thresholds {
     /// Either is a storm: at least so many launches a second of kernels with at most this median duration.
     pub launch_storm: Vec<LaunchStorm>,
@@ -106,16 +117,21 @@ pub struct Thresholds {
     /// This share of a window in communication that hides behind nothing is a finding.
     pub exposed_communication: f64,
 }
+from_json!(strict Thresholds {
+    launch_storm, launch_storm_least, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage,
+    top_kernel_high, top_kernel_medium, synchronize_medium_ms, idle_medium, idle_high, phase_dominates, skew,
+    exposed_communication
+});
 
 /// One way to be a launch storm.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct LaunchStorm {
     /// At least so many launches a second.
     pub launches_per_s: f64,
     /// A median kernel duration of at most this.
     pub median_us: f64,
 }
+from_json!(strict LaunchStorm { launches_per_s, median_us });
 
 impl Signals {
     /// The list of `patterns/signals.json`.
@@ -124,7 +140,7 @@ impl Signals {
     /// Never: the file is part of the program, and a test holds that it parses.
     #[allow(clippy::expect_used, reason = "the file is part of the program, and a test holds that it parses")]
     pub fn embedded() -> Self {
-        serde_json::from_str(include_str!("../../patterns/signals.json")).expect("patterns/signals.json parses")
+        json::read(include_str!("../../patterns/signals.json")).expect("patterns/signals.json parses")
     }
 
     /// What the call of this name does.

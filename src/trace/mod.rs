@@ -28,17 +28,21 @@ pub use time::Ns;
 pub(crate) use time::leading_whole;
 pub use window::{Cut, Window};
 
+use crate::json::from_json;
 use crate::ordering::InOrder;
 use code::CodeBuilder;
 use columns::{index, reorder};
 use foldhash::fast::RandomState;
 use launches::Launches;
 use ops::UNLINKED;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::HashMap;
 
+/// Whether this build can keep the code that launched the work: the page's first module cannot.
+pub(crate) const CODE_IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "desk"));
+
 /// The formats a trace can come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// torch.profiler (Kineto) JSON.
@@ -50,6 +54,12 @@ pub enum Format {
     /// The report of nsys-llm-explainer: tables without a trace.
     NsysLlmExplainer,
 }
+from_json!(Format =
+    "torch_profiler" => TorchProfiler,
+    "nsys_gpu_trace_csv" => NsysGpuTraceCsv,
+    "nsys_sqlite" => NsysSqlite,
+    "nsys_llm_explainer" => NsysLlmExplainer
+);
 
 /// The index of a process in a trace. A trace that does not tell processes apart has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -321,8 +331,11 @@ impl TraceBuilder {
         if !self.is_linked {
             self.link();
         }
-        self.trace.code =
-            self.code.take().map(|code| Box::new(code.finish(self.trace.gpu_ops.launches(), &self.trace.threads)));
+        self.trace.code = self
+            .code
+            .take()
+            .filter(|_| CODE_IS_BUILT)
+            .map(|code| Box::new(code.finish(self.trace.gpu_ops.launches(), &self.trace.threads)));
         self.sort_devices();
         self.trace.ranges.sort_by_start();
         self.trace.graph_replays.order_by_key(|replay| replay.start);

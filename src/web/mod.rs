@@ -4,18 +4,23 @@
 
 #[cfg(feature = "sqlite")]
 mod database;
-#[cfg(feature = "triage")]
+#[cfg(feature = "desk")]
+mod desk;
+#[cfg(feature = "desk")]
 mod triage;
 mod view;
 
 #[cfg(feature = "sqlite")]
 pub use database::read_database;
-#[cfg(feature = "triage")]
+#[cfg(feature = "desk")]
+pub use desk::Desk;
+#[cfg(feature = "desk")]
 pub use triage::{Triage, choose_files, is_capture};
 
 use crate::analysis::original;
 use crate::input::Importer;
-use crate::report::{self, Report, Request, bars, chart, csv, legend, markdown, markdown_group, palette};
+use crate::json;
+use crate::report::{Report, Request, bars, chart, legend, palette};
 #[cfg(not(feature = "sqlite"))]
 use crate::rules::names;
 use crate::session::{self, Choices, Opened, RuleFile};
@@ -127,16 +132,17 @@ impl Imported {
         names::learn(self.mangled(), readable);
     }
 
-    /// Can the module `gpuprism_triage` say more of this trace? It can of torch.profiler's.
+    /// Can the module `gpuprism_desk` say more of this trace? It can of torch.profiler's.
     pub fn can_triage(&self) -> bool {
         matches!(&self.opened, Opened::Trace(trace) if trace.format == Format::TorchProfiler)
     }
 
-    /// `trace`, `report`, `rules`, `phases` or `server`.
+    /// `trace`, `report`, `rules`, `phases` or `server`; `foreign`, which the module `gpuprism_desk` can translate.
     pub fn kind(&self) -> String {
         match &self.opened {
             Opened::Trace(_) => "trace",
             Opened::Report(_) => "report",
+            Opened::Foreign(_) => "foreign",
             Opened::Rules(_) => "rules",
             Opened::Phases(_) => "phases",
             Opened::Server(_) => "server",
@@ -149,22 +155,34 @@ impl Imported {
     /// # Errors
     /// A rule file that cannot be used, an unknown engine or model, a wall time that is no number.
     pub fn analyze(&self, choices: &str) -> Thrown<String> {
-        let choices: Choices = serde_json::from_str(choices).map_err(thrown)?;
+        let choices: Choices = json::read(choices).map_err(thrown)?;
         match &self.opened {
-            Opened::Trace(trace) => Ok(Report::new(vec![session::run(trace, &choices).map_err(thrown)?]).json()),
-            Opened::Report(report) => Ok(report.json()),
-            Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => Err(thrown("the file holds no trace")),
+            Opened::Trace(trace) => Ok(Report::new(vec![session::run(trace, &choices).map_err(thrown)?]).compact()),
+            Opened::Report(report) => Ok(report.compact()),
+            Opened::Foreign(_) | Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
+                Err(thrown("the file holds no trace"))
+            }
         }
     }
 
-    /// The text of a report or of a file that tells how to count; empty for a trace.
+    /// The text of a report, of another tool's file or of a file that tells how to count; empty for a trace.
     pub fn text(&self) -> String {
         match &self.opened {
             Opened::Trace(_) => String::new(),
-            Opened::Report(report) => report.json(),
-            Opened::Rules(text) | Opened::Phases(text) | Opened::Server(text) => text.clone(),
+            Opened::Report(report) => report.compact(),
+            Opened::Foreign(text) | Opened::Rules(text) | Opened::Phases(text) | Opened::Server(text) => text.clone(),
         }
     }
+}
+
+/// One report of the report texts of all open files.
+fn merged(texts: &[String]) -> Thrown<Report> {
+    let mut runs = Vec::new();
+    for text in texts {
+        runs.extend(Report::read("report", text).map_err(thrown)?.runs);
+    }
+    original::join_series(&mut runs);
+    Ok(Report::new(runs))
 }
 
 /// The runs of all open files, merged and laid out for the page. Holds no trace.
@@ -188,12 +206,7 @@ impl Reports {
     /// # Errors
     /// A text that is no report.
     pub fn set(&mut self, texts: Vec<String>) -> Thrown<()> {
-        let mut runs = Vec::new();
-        for text in &texts {
-            runs.extend(Report::read("report", text).map_err(thrown)?.runs);
-        }
-        original::join_series(&mut runs);
-        self.report = Report::new(runs);
+        self.report = merged(&texts)?;
         Ok(())
     }
 
@@ -220,27 +233,9 @@ impl Reports {
     ///
     /// # Errors
     /// A request of another shape.
-    pub fn table(&self, request: JsValue) -> Thrown<JsValue> {
-        let request: Request = serde_wasm_bindgen::from_value(request).map_err(thrown)?;
+    pub fn table(&self, request: &JsValue) -> Thrown<JsValue> {
+        let request: Request = json::read(&String::from(js_sys::JSON::stringify(request)?)).map_err(thrown)?;
         to_js(&view::table(&self.report, &request))
-    }
-
-    /// The text of a file to save: the same bytes that the command line prints. `table` is the table of a CSV; of Markdown
-    /// it is a group of tables, or empty for the whole report.
-    ///
-    /// # Errors
-    /// An unknown format or table.
-    pub fn export(&self, format: &str, table: &str) -> Thrown<String> {
-        match format {
-            "json" => Ok(self.report.json()),
-            "markdown" if table.is_empty() => Ok(markdown(&self.report)),
-            "markdown" => Ok(markdown_group(&self.report, table)),
-            "html" => Ok(report::html_page(&self.report, "gpuprism report")),
-            "csv" => report::table(&self.report, table, None)
-                .map(|table| csv(&table))
-                .ok_or_else(|| thrown(format!("no table `{table}`"))),
-            other => Err(thrown(format!("no format `{other}`"))),
-        }
     }
 }
 
@@ -257,7 +252,7 @@ struct Engine {
 /// A rule file that cannot be used, named by file, engine, model and rule.
 #[wasm_bindgen]
 pub fn rule_sets(files: &str) -> Thrown<JsValue> {
-    let files: Vec<RuleFile> = serde_json::from_str(files).map_err(thrown)?;
+    let files: Vec<RuleFile> = json::read(files).map_err(thrown)?;
     let (book, _) = session::rule_book(&files).map_err(thrown)?;
     let mut engines: Vec<Engine> = Vec::new();
     for (engine, model) in book.sets() {

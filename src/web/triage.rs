@@ -1,4 +1,4 @@
-//! The triage of a torch trace, in the page. Only the module `gpuprism_triage` has it: most visits do without, and a trace
+//! The triage of a torch trace, in the page. Only the module `gpuprism_desk` has it: most visits do without, and a trace
 //! must be read once more with the code that launched its work.
 
 use super::{Imported, Thrown, TraceReader, thrown};
@@ -6,6 +6,7 @@ use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, Options, ServerArgs};
 use crate::input::Importer;
 use crate::input::folder::{self, Content};
+use crate::json;
 use crate::report::Report;
 use crate::session::{self, Choices, Opened, RuleFile};
 use crate::trace::Trace;
@@ -69,7 +70,7 @@ impl Triage {
     /// Those of `Imported.analyze`; server arguments that are no JSON object.
     pub fn report(&self, beside: &str, choices: &str) -> Thrown<String> {
         let beside: Beside = serde_json::from_str(beside).map_err(thrown)?;
-        let choices: Choices = serde_json::from_str(choices).map_err(thrown)?;
+        let choices: Choices = json::read(choices).map_err(thrown)?;
         let server = match beside.server {
             Some(text) => {
                 session::server_args(&RuleFile { file: session::SERVER_ARGS.to_owned(), text }).map_err(thrown)?
@@ -87,7 +88,7 @@ impl Triage {
             options: &beside.options,
         };
         let run = session::triage(&request, &choices).map_err(thrown)?;
-        Ok(Report::new(vec![run]).json())
+        Ok(Report::new(vec![run]).compact())
     }
 }
 

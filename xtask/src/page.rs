@@ -30,6 +30,7 @@ pub fn build(out: Option<&Path>) -> Result<()> {
     };
     wasm::build(&dist.join("pkg"))?;
     copy_directory(&root.join("www"), &dist)?;
+    leave_comments_behind(&dist)?;
     Run::new("cargo run --quiet --example serving_trace --").arg(dist.join(EXAMPLE)).run()?;
     list_for_offline(&dist)?;
     weigh(&dist)
@@ -61,6 +62,32 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<()> {
         fs::copy(&file, &target).with_context(|| format!("cannot copy {} to {}", file.display(), target.display()))?;
     }
     Ok(())
+}
+
+/// The scripts run as they stand in `www/`; a visit need not fetch what they say to those who change them.
+fn leave_comments_behind(dist: &Path) -> Result<()> {
+    for path in files_under(dist)? {
+        if path.extension().is_some_and(|extension| extension == "js") {
+            fs::write(&path, without_comments(&fs::read_to_string(&path)?))?;
+        }
+    }
+    Ok(())
+}
+
+/// The script without the lines that are comments and nothing else.
+fn without_comments(script: &str) -> String {
+    let mut inside = false;
+    let mut kept = String::new();
+    for line in script.lines() {
+        let words = line.trim();
+        let opens = words.starts_with("/*");
+        if !inside && !opens && !words.starts_with("//") {
+            kept += line;
+            kept.push('\n');
+        }
+        inside = (inside || opens) && !words.ends_with("*/");
+    }
+    kept
 }
 
 /// Every file under a directory, in order of its path.
@@ -131,9 +158,11 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
     Ok(weights)
 }
 
-/// The page's files that wait until a person opens the triage, drops a folder or opens an address, or another page embeds
-/// this one.
-const LATER_SCRIPTS: [&str; 10] = [
+/// The page's files that wait until a person saves results, opens the triage, drops a folder or opens an address, or another
+/// page embeds this one.
+const LATER_SCRIPTS: [&str; 12] = [
+    "desk.js",
+    "desk-worker.js",
     "folder.js",
     "triage.js",
     "triage-worker.js",
@@ -166,4 +195,15 @@ fn gzipped(bytes: &[u8]) -> Result<u64> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;
     Ok(encoder.finish()?.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_comments;
+
+    #[test]
+    fn only_lines_that_are_comments_are_left_behind() {
+        let script = "// Head.\n\n/** One. */\nlet a = 1; // kept\n/**\n * Two.\n */\n  const url = 'http://x'; /* kept */\n/* c\n d */\nb(a / 2);";
+        assert_eq!(without_comments(script), "\nlet a = 1; // kept\n  const url = 'http://x'; /* kept */\nb(a / 2);\n");
+    }
 }

@@ -31,13 +31,7 @@ pub const MODULES: &[Module] = &[
         first_load: false,
         reads_bytes: true,
     },
-    Module {
-        package: "gpuprism",
-        stem: "gpuprism_triage",
-        features: &["triage"],
-        first_load: false,
-        reads_bytes: true,
-    },
+    Module { package: "gpuprism", stem: "gpuprism_desk", features: &["desk"], first_load: false, reads_bytes: true },
     Module {
         package: "gpuprism-demangle",
         stem: "gpuprism_demangle",

@@ -341,7 +341,7 @@ fn each_share(
 fn last_spacing(series: &MetricSeries) -> Option<Ns> {
     let times = series.samples.iter().map(|sample| sample.0);
     let mut spacing: Vec<i64> = times.clone().zip(times.skip(1)).map(|(this, next)| next.since(this).0).collect();
-    spacing.sort_unstable();
+    spacing.order_by_key(|&spacing| spacing);
     spacing.get(spacing.len() / 2).map(|&spacing| Ns(spacing))
 }
 

@@ -4,6 +4,7 @@ use super::intervals::{Longest, interpolate};
 use super::recapture::{self, Lacks};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
+use crate::ordering::InOrder;
 use crate::rules::signals::CallKind;
 use crate::trace::{GpuOp, Ns, OpKind, Span};
 
@@ -105,7 +106,7 @@ impl Latencies {
     /// Once sorted, whatever is long comes after whatever is short.
     fn sort(&mut self) {
         self.short.sort_unstable();
-        self.long.sort_unstable();
+        self.long.order_by_key(|&long| long);
     }
 
     fn percentile_us(&self, percent: u64) -> Value {

@@ -10,7 +10,7 @@ use gpuprism_scan::json::{Value, unescape};
 use std::collections::HashMap;
 
 /// False in the page's first module, where nothing asks for it.
-pub(super) const IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "triage"));
+pub(super) const IS_BUILT: bool = crate::trace::CODE_IS_BUILT;
 
 /// Names as they stand in the file, so that a known one is neither checked nor unescaped again.
 #[derive(Debug, Default)]

@@ -1,0 +1,73 @@
+// Promises: what a person wants after the first results is fetched when first asked for, once, and works on the reports of
+// that moment; where it cannot be had, the page says so and asks again.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let browser;
+let server;
+
+before(async () => {
+  [browser, server] = await Promise.all([h.launch(), h.servePage()]);
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+const asked = () => server.requests.filter((path) => /desk/.test(path)).sort();
+const labels = async (page) => JSON.parse((await h.exported(page, 'json')).body).runs.map(({ label }) => label);
+
+test('the desk is fetched by the first export, not by results, sorting, filtering or tabs, and once', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  server.requests.length = 0;
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+  await h.settled(page);
+  await page.locator('.block:first-child thead button').nth(1).click();
+  await page.locator('#filter').fill('nccl');
+  await page.locator('#filter').fill('');
+  await page.locator('#tab-findings').click();
+  await page.locator('#tab-kernels').click();
+  await page.waitForTimeout(300);
+  assert.deepEqual(asked(), []);
+  assert.deepEqual(await labels(page), ['a.json']);
+  await h.exported(page, 'csv');
+  await h.exported(page, 'html');
+  assert.deepEqual(asked(), ['/desk-worker.js', '/desk.js', '/pkg/gpuprism_desk.js', '/pkg/gpuprism_desk_bg.wasm']);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('an export is of the files open at that moment and of how they are counted then', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+  await h.settled(page);
+  assert.deepEqual(await labels(page), ['a.json']);
+  await h.drop(page, h.kineto('b.json', h.SERVER_OPS.slice(2)));
+  await page.locator('#chips .chip', { hasText: 'b.json' }).waitFor();
+  await h.settled(page);
+  assert.deepEqual(await labels(page), ['a.json', 'b.json']);
+  await page.locator('#chips button[aria-label="Close a.json"]').click();
+  await h.settled(page);
+  assert.deepEqual(await labels(page), ['b.json']);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a desk that cannot be loaded is a card that says so; the results stand, and the next export asks again', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  await page.route('**/gpuprism_desk_bg.wasm', (route) => route.fulfill({ status: 503 }));
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+  await h.settled(page);
+  await page.locator('#export summary').click();
+  await page.locator('#export [data-format=json]').click();
+  const card = page.locator('.card.error');
+  await card.waitFor();
+  assert.match(await card.textContent(), /The export failed.*503/);
+  assert.ok(await page.locator('.block:first-child table').isVisible());
+  await page.unroute('**/gpuprism_desk_bg.wasm');
+  assert.deepEqual(await labels(page), ['a.json']);
+  await close();
+});
