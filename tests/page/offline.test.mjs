@@ -153,10 +153,12 @@ test('a new build is taken at the next visit, whole, and the old one is thrown a
   server = await serve({ folder: await otherBuild('newer', { listed: true }), port });
   const second = await visit(`${server.origin}/`);
   assert.equal(await buildOf(second), '', 'a build is never mixed with another');
-  await second.evaluate(async () => {
+  const waits = await second.evaluate(async () => {
     const registration = await navigator.serviceWorker.getRegistration();
-    while (!registration.waiting) await new Promise((done) => setTimeout(done, 50));
+    for (let turn = 0; turn < 200 && !registration.waiting; turn += 1) await new Promise((done) => setTimeout(done, 50));
+    return registration.waiting !== null;
   });
+  assert.ok(waits, 'the new build is there, and waits while a page of the old one is open');
   await first.close();
   await second.close();
   // What is closed in the browser is closed for the service worker a moment later.
