@@ -10,6 +10,7 @@ const LARGE = 300_000;
  * kind: null until known, then trace | report | rules | phases | server. torch: a trace that can be triaged.
  * status: reading | analysing | open | failed.
  * window: the part of the trace to look at, from-to in seconds; '' for all of it.
+ * large: its first results do not wait for the others.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
  */
 export class Session {
@@ -70,7 +71,7 @@ export class Session {
   async open(files) {
     const opened = files.map((file) => ({
       id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null,
-      text: null, wall: '', window: '', reader: null, turn: 0, picked: null, memory: 0,
+      text: null, wall: '', window: '', reader: null, turn: 0, large: false, picked: null, memory: 0,
     }));
     this.entries.push(...opened);
     const read = opened.map((entry) => this.#read(entry));
@@ -170,12 +171,13 @@ export class Session {
   async analyse(entry, { anew = false } = {}) {
     const turn = ++entry.turn;
     const { ops = 0, rows = 0 } = entry.progress ?? {};
+    entry.large ||= ops + rows > LARGE;
     const options = this.options(entry);
     entry.status = 'analysing';
     this.#changed('entries');
     try {
       // The sections of a large trace take a while: what is known before them is shown before them.
-      if (ops + rows > LARGE && (anew || entry.text === null)) await this.#report(entry, turn, { ...options, without_sections: true });
+      if (entry.large && (anew || entry.text === null)) await this.#report(entry, turn, { ...options, without_sections: true });
       if (await this.#report(entry, turn, options)) {
         entry.status = 'open';
         this.#changed('entries');
