@@ -1,7 +1,9 @@
 //! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
 
+mod slice;
 mod window;
 
+pub use slice::chrome_trace;
 pub use window::{Mark, marks, strips, window, window_text};
 
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
@@ -218,6 +220,14 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
 fn part(trace: &Trace, choices: &Choices) -> Result<Option<Trace>> {
     let picked = choices.window.as_deref().map(|text| window(trace, text)).transpose()?.flatten();
     Ok(picked.map(|picked| trace.within(picked)))
+}
+
+/// The chosen window of a trace, as [`chrome_trace`] writes it.
+///
+/// # Errors
+/// Those of [`window`] and [`chrome_trace`].
+pub fn slice(trace: &Trace, choices: &Choices) -> Result<String> {
+    chrome_trace(part(trace, choices)?.as_ref().unwrap_or(trace))
 }
 
 fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {

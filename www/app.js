@@ -150,7 +150,12 @@ const drawChart = latest(
 const strips = new Strips((entry, window) => {
   session.setWindow(entry, window);
   look({ window: windows() }, { step: true });
-});
+}, (entry) => attempt('Perfetto could not be opened', async () => {
+  const { openInPerfetto } = await perfetto();
+  await openInPerfetto(entry.reader.slice(session.options(entry)), entry.file.name);
+}));
+
+const perfetto = () => import('./perfetto.js');
 
 const drawStrips = latest(
   () => strips.show(session.traces.filter(({ text, reader, status }) => text !== null && !reader.closed && status !== 'failed'), (entry) => session.options(entry)),

@@ -18,6 +18,7 @@ export const looks = (holder) => ({
   strips: ({ options, width }) => holder().strips(options, width),
   window: ({ from, to }) => holder().window(from, to),
   marks: () => holder().marks(),
+  slice: ({ options }) => holder().slice(options),
 });
 
 /** Feeds the whole file to the reader and resolves with what it is; null for a database, which is not read. */

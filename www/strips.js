@@ -8,11 +8,16 @@ const DRAG = 4;
 
 export class Strips {
   #pick;
+  #handOver;
   #figures = new Map();
 
-  /** `pick(entry, window)` is called with the text of a window, or '' for the whole trace. */
-  constructor(pick) {
+  /**
+   * `pick(entry, window)` is called with the text of a window, or '' for the whole trace; `handOver(entry)` when Perfetto
+   * is to show what is picked.
+   */
+  constructor(pick, handOver) {
     this.#pick = pick;
+    this.#handOver = handOver;
   }
 
   /** Draws the strips of these entries, each of which has a reader that holds its trace. */
@@ -50,12 +55,13 @@ export class Strips {
         steps: el('select', { 'aria-label': `Step ${label}`, change: ({ target }) => pick(target.value) }),
         window: el('input', { type: 'text', size: 22, placeholder: 'from-to', 'aria-label': `Window ${label}, from-to in seconds`, autocomplete: 'off', spellcheck: 'false', change: ({ target }) => pick(target.value.trim()) }),
         all: el('button', { type: 'button', class: 'small', click: () => pick('') }, 'Whole trace'),
+        perfetto: el('button', { type: 'button', class: 'small', title: 'Hands the window to ui.perfetto.dev in a new tab, which reads it in your browser', click: () => this.#handOver(entry) }, 'Open in Perfetto'),
         drawing: el('div', { class: 'strip-drawing' }),
       };
       figure.stepsLabel = el('label', { hidden: true }, 'Step ', figure.steps);
       figure.node = el('figure', {},
         el('figcaption', {}, 'Over time ', figure.name,
-          el('span', { class: 'strip-tools' }, figure.stepsLabel, el('label', {}, 'Window (s) ', figure.window), figure.all)),
+          el('span', { class: 'strip-tools' }, figure.stepsLabel, el('label', {}, 'Window (s) ', figure.window), figure.all, figure.perfetto)),
         figure.drawing);
       byId('strips').append(figure.node);
       this.#figures.set(entry, figure);

@@ -115,6 +115,11 @@ export class TraceHolder {
     return this.link.request('marks', {});
   }
 
+  /** The chosen window as the bytes of a file that Perfetto opens. */
+  slice(options) {
+    return this.link.request('slice', { options: JSON.stringify(options) });
+  }
+
   close() {
     this.closed = true;
     this.link?.close();

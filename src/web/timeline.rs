@@ -45,7 +45,12 @@ impl Overview {
     }
 }
 
-pub(super) fn marks(trace: &Trace) -> Thrown<JsValue> {
+fn slice(trace: &Trace, choices: &str) -> Thrown<Vec<u8>> {
+    let choices: Choices = json::read(choices).map_err(thrown)?;
+    session::slice(trace, &choices).map(String::into_bytes).map_err(thrown)
+}
+
+fn marks(trace: &Trace) -> Thrown<JsValue> {
     let (marks, more) = session::marks(trace);
     to_js(&Marks { marks, more: if more > 0 { more.to_string() } else { String::new() } })
 }
@@ -60,6 +65,17 @@ impl Imported {
         match &self.opened {
             Opened::Trace(trace) => self.overview.draw(trace, choices, width),
             _ => Ok(JsValue::NULL),
+        }
+    }
+
+    /// The window chosen of a trace, as the text that Perfetto opens; empty for anything else.
+    ///
+    /// # Errors
+    /// A window that cannot be used, and one of too many events.
+    pub fn slice(&self, choices: &str) -> Thrown<Vec<u8>> {
+        match &self.opened {
+            Opened::Trace(trace) => slice(trace, choices),
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -92,6 +108,14 @@ impl Triage {
     /// Those of `Imported.strips`.
     pub fn strips(&self, choices: &str, width: u32) -> Thrown<JsValue> {
         self.overview.draw(&self.trace, choices, width)
+    }
+
+    /// As `Imported.slice`.
+    ///
+    /// # Errors
+    /// Those of `Imported.slice`.
+    pub fn slice(&self, choices: &str) -> Thrown<Vec<u8>> {
+        slice(&self.trace, choices)
     }
 
     /// As `Imported.window`.

@@ -123,3 +123,28 @@ test('each of several runs has strips and a window of its own', async () => {
   assert.deepEqual(faults, []);
   await close();
 });
+
+test('Perfetto is handed the window as a file that reads back, and only its own page is', async () => {
+  const file = stepped('steps.json');
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#window=0%400.00004-0.00005');
+  // Stands in for Perfetto's page, which answers a PING and takes the file.
+  await page.context().route('https://ui.perfetto.dev/**', (route) => route.fulfill({
+    contentType: 'text/html',
+    body: `<script>onmessage = ({ data, source, origin }) => {
+      if (data === 'PING') source.postMessage('PONG', origin);
+      else window.taken = { title: data.perfetto.title, text: new TextDecoder().decode(data.perfetto.buffer) };
+    }</script>`,
+  }));
+  await h.drop(page, file);
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 1);
+  const [tab] = await Promise.all([page.waitForEvent('popup'), page.getByRole('button', { name: 'Open in Perfetto' }).click()]);
+  await tab.waitForFunction(() => window.taken);
+  const taken = await tab.evaluate(() => window.taken);
+  const slice = JSON.parse(taken.text);
+  assert.equal(taken.title, 'steps.json');
+  const named = (cat) => slice.traceEvents.filter((event) => event.cat === cat).map(({ name, dur }) => [name, dur]);
+  assert.deepEqual(named('kernel'), [['ampere_gemm', 10]]);
+  assert.deepEqual(named('cuda_runtime'), [['cudaLaunchKernel', 2]]);
+  assert.deepEqual(faults, []);
+  await close();
+});
