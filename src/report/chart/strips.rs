@@ -75,8 +75,10 @@ fn row(strips: &Strips, strip: &Strip, place: &Place, nodes: &mut Vec<Node>) {
     let busy = format!("{name}: busy {} of {}", share_of(strip, strips), duration(strips.whole.length().0));
     nodes.push(Node { class: "strip-idle".to_owned(), title: busy, ..place.rect() });
     let class = if strip.stream.is_some() { "chart-note" } else { "chart-label" };
-    let label = if strip.stream.is_some() { name } else { format!("{name} {}", share_of(strip, strips)) };
     let room = (place.left - 8) * 100;
+    let with_share = format!("{name} {}", share_of(strip, strips));
+    let is_whole = strip.stream.is_none() && glyphs::width(&with_share, TEXT * 112) <= room;
+    let label = if is_whole { with_share } else { name };
     let baseline = place.top + place.height / 2 + 4;
     nodes.push(word(&glyphs::shorten(&label, TEXT * 100, room), class, "start", 0, baseline));
     for category in palette::order(strips.categories.iter().map(String::as_str)) {
