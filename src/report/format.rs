@@ -35,8 +35,13 @@ pub fn headings(table: &Table) -> Vec<String> {
 
 /// All rows as people see them.
 pub fn shown(table: &Table) -> Vec<Vec<Shown>> {
+    shown_part(table, &table.rows)
+}
+
+/// Some of the table's rows as people see them: in the units of the whole table.
+pub fn shown_part(table: &Table, rows: &[Vec<Cell>]) -> Vec<Vec<Shown>> {
     let units = units(table);
-    table.rows.iter().map(|row| shown_row(row, table, &units)).collect()
+    rows.iter().map(|row| shown_row(row, table, &units)).collect()
 }
 
 /// The row of sums, if there is one.
