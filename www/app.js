@@ -10,8 +10,7 @@ import { showOverview } from './overview.js';
 import { Renderer } from './renderer-client.js';
 import { Session, isAid } from './session.js';
 import { showRuleSets, showSettings, showWallRuns, wireSettings } from './settings.js';
-import { showTables, showTabs } from './table.js';
-import { PIECE_ROWS } from './virtual.js';
+import { PIECE_ROWS, showTables, showTabs } from './table.js';
 import { compiledModule } from './worker-link.js';
 
 const renderer = new Renderer(compiledModule('gpuprism'));
@@ -309,4 +308,6 @@ function saveTable(table) {
 }
 
 /** The panel of keys and kinds of files; its code is fetched when it is first asked for. */
-const help = () => attempt('The help could not be shown', async () => (await import('./help.js')).toggleHelp());
+function help() {
+  attempt('The help could not be shown', async () => (await import('./help.js')).toggleHelp());
+}

@@ -2,9 +2,10 @@
 // only the rows on screen are drawn; above each its single figures, its limits and what is missing.
 
 import { byId, copyButton, el } from './dom.js';
-import { PIECE_ROWS, VirtualRows } from './virtual.js';
 
 const ROWS_AT_ONCE = 200;
+/** Rows that are asked for at once; printing cannot wait for more. */
+export const PIECE_ROWS = 500;
 /** Tables with cells of several lines, whose rows have no height in common. */
 const TALL = /^(triage_.*|notices|findings|critical_path)$/;
 const NUMERIC = new Set(['count', 'time', 'share']);
@@ -78,11 +79,16 @@ function shortBody({ columns, rows, row_count: count }, body, moreRows) {
 }
 
 /** The rows on screen, and what a browser cannot find by itself then. */
-function longBody({ columns, rows, row_count: count }, frame, body, moreRows) {
+function longBody(view, frame, body, moreRows) {
+  const { columns, rows, row_count: count } = view;
   const heads = [...frame.querySelectorAll('thead th:not(.kernel)')];
-  const virtual = new VirtualRows({
-    frame, body, count, first: rows, ask: moreRows, draw: (cells, index) => longRow(cells, index, columns, (make) => virtual.toggle(index, make)), onDrawn: () => keepWidths(heads),
-  });
+  let virtual = null;
+  import('./virtual.js').then(({ VirtualRows }) => {
+    virtual = new VirtualRows({
+      frame, body, count, first: rows, ask: moreRows, draw: (cells, index) => longRow(cells, index, columns, (make) => virtual.toggle(index, make)), onDrawn: () => keepWidths(heads),
+    });
+    unrolling.push(virtual);
+  }, () => shortBody(view, body, moreRows).forEach((button) => frame.after(button)));
   let width = 0;
   new ResizeObserver(() => {
     if (frame.clientWidth === width) return;
@@ -90,7 +96,6 @@ function longBody({ columns, rows, row_count: count }, frame, body, moreRows) {
     for (const th of heads) th.style.minWidth = '';
     keepWidths(heads);
   }).observe(frame);
-  unrolling.push(virtual);
   return [el('p', { class: 'note on-screen' }, 'The browser’s own search sees the rows on screen alone; the filter above searches all rows, and the CSV holds them.')];
 }
 

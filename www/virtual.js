@@ -1,9 +1,10 @@
-// The rows of a long table: those on screen and a margin are in the page, the others come when they are scrolled to.
+// The rows of a long table: those on screen and a margin are in the page, the others come when they are scrolled to. It is
+// fetched with the first long table.
+
+import { PIECE_ROWS } from './table.js';
 
 const ROW_PX = 28;
 const MARGIN_ROWS = 12;
-/** Rows that are asked for at once; the first so many are kept, because printing cannot wait for rows. */
-export const PIECE_ROWS = 500;
 const PIECES_KEPT = 12;
 
 /**

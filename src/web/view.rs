@@ -1,7 +1,8 @@
 //! What the page shows, as strings ready for `textContent`.
 
 use crate::report::format::figure;
-use crate::report::format::{Shown, grouped, headings, shown_part, shown_totals};
+use crate::report::chart::Unit;
+use crate::report::format::{Shown, grouped, headings_in, shown_in, units};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
     Finding, Report, Request, arrange, facts, findings, groups_by_stage, is_fixed, legend, palette, severity,
@@ -143,6 +144,7 @@ pub(super) struct Arranged {
     /// Rows before the filter.
     all: usize,
     table: Table,
+    units: Vec<Unit>,
 }
 
 impl Arranged {
@@ -154,7 +156,7 @@ impl Arranged {
         if request.run.is_some() || report.runs.len() == 1 {
             table = table.without_run();
         }
-        Some(Self { request: request.clone(), all, table })
+        Some(Self { request: request.clone(), all, units: units(&table), table })
     }
 
     pub(super) fn answers(&self, request: &Request) -> bool {
@@ -163,14 +165,14 @@ impl Arranged {
 
     /// The rows asked for, and all that stands around them.
     pub(super) fn view(&self, request: &Request) -> TableView {
-        let Self { table, all, .. } = self;
+        let Self { table, all, units, .. } = self;
         let cells = |row: Vec<Shown>| {
             row.into_iter().zip(&table.columns).map(|(cell, column)| cell_view(cell, column.kind)).collect()
         };
         let wanted = request.count.unwrap_or(usize::MAX);
         let part = table.rows.get(request.from..).unwrap_or_default();
         let part = part.get(..wanted).unwrap_or(part);
-        let mut rows: Vec<Vec<CellView>> = shown_part(table, part).into_iter().map(cells).collect();
+        let mut rows: Vec<Vec<CellView>> = shown_in(table, units, part).into_iter().map(cells).collect();
         // On the page a list has a line for each item.
         for (view, cell) in rows.iter_mut().flatten().zip(part.iter().flatten()) {
             if let Cell::Text(text) = cell {
@@ -186,9 +188,9 @@ impl Arranged {
             grid: *all > 0 || is_fixed(&table.id),
             shown: rows_of(table.rows.len(), *all),
             row_count: table.rows.len(),
-            columns: columns(table, request),
+            columns: columns(table, units, request),
             rows,
-            totals: shown_totals(table).map(cells),
+            totals: shown_in(table, units, table.totals.as_slice()).pop().map(cells),
         }
     }
 }
@@ -210,13 +212,13 @@ fn figures(figures: &[Figure]) -> FiguresView {
     FiguresView { run, figures: figures.iter().map(view).collect() }
 }
 
-fn columns(table: &Table, request: &Request) -> Vec<ColumnView> {
+fn columns(table: &Table, units: &[Unit], request: &Request) -> Vec<ColumnView> {
     let sort = |key: &str| match (request.sort.as_deref() == Some(key), request.descending) {
         (false, _) => "none",
         (true, false) => "ascending",
         (true, true) => "descending",
     };
-    let columns = headings(table).into_iter().zip(&table.columns);
+    let columns = headings_in(table, units).into_iter().zip(&table.columns);
     columns
         .map(|(title, column)| ColumnView {
             key: column.key.clone(),
