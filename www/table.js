@@ -57,8 +57,8 @@ function grid(view, onSort, moreRows) {
 
 /** What to do before printing and after it, for each table that is there. */
 let unrolling = [];
-addEventListener('beforeprint', () => unrolling.forEach(({ unroll }) => unroll()));
-addEventListener('afterprint', () => unrolling.forEach(({ roll }) => roll?.()));
+addEventListener('beforeprint', () => unrolling.forEach((table) => table.unroll()));
+addEventListener('afterprint', () => unrolling.forEach((table) => table.roll?.()));
 
 /** The first rows, and a button for more. */
 function shortBody({ columns, rows, row_count: count }, body, moreRows) {

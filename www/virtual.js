@@ -168,8 +168,18 @@ export class VirtualRows {
       return;
     }
     this.#forgetOld(start);
-    for (const [index, row] of this.#shown) if (row.waits) this.#remove(index, row);
-    if (this.#body.isConnected && !this.#printing) this.#update();
+    this.#redrawWaiting();
+  }
+
+  /** Row by row: were all taken out first, the browser would see a shorter table and scroll up. */
+  #redrawWaiting() {
+    for (const [index, row] of [...this.#shown]) {
+      if (!row.waits || !this.#cells(index)) continue;
+      const before = row.node.previousElementSibling;
+      this.#remove(index, row);
+      this.#insert(index, before);
+    }
+    this.#onDrawn();
   }
 
   #forgetOld(newest) {

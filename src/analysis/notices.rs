@@ -160,7 +160,10 @@ fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Noti
             Severity::Warning,
             "left_out",
             count,
-            format!("GPU events alone were read: {} left out", counted(count, "call or range is", "calls and ranges are")),
+            format!(
+                "GPU events alone were read: {} left out",
+                counted(count, "call or range is", "calls and ranges are")
+            ),
             "GPU times are whole; what needs the host, such as launches, synchronization and ranges, is missing.",
         ),
         ProblemKind::TrailingData => notice(

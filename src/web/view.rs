@@ -1,7 +1,7 @@
 //! What the page shows, as strings ready for `textContent`.
 
-use crate::report::format::figure;
 use crate::report::chart::Unit;
+use crate::report::format::figure;
 use crate::report::format::{Shown, grouped, headings_in, shown_in, units};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{

@@ -34,6 +34,7 @@ async function opened() {
   const opening = await h.openPage(browser, server.origin);
   await opening.page.locator('#files').setInputFiles(report);
   await h.settled(opening.page);
+  await opening.page.locator('.long tbody tr').first().waitFor();
   return opening;
 }
 
