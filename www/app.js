@@ -274,6 +274,9 @@ function wireTheme() {
     at = (at + 1) % themes.length;
     apply();
   });
+  // Paper is white, whatever the screen is.
+  addEventListener('beforeprint', () => void (document.documentElement.dataset.theme = 'light'));
+  addEventListener('afterprint', apply);
   apply();
 }
 

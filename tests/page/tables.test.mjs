@@ -110,8 +110,9 @@ test('printed are the first five hundred rows, and how many there are; afterward
   const { page, faults, close } = await opened();
   await scrollTo(page, 50_000 * ROW_PX);
   await waitForTop(page, 'kernel_50000');
-  await page.emulateMedia({ media: 'print' });
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
   await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(255, 255, 255)', 'paper is white');
   const names = await page.locator('.long tbody tr button.kernel').allTextContents();
   assert.deepEqual(names, Array.from({ length: 500 }, (_, at) => `kernel_${at}`));
   assert.match(await page.locator('.on-paper').first().innerText(), /100,000 rows.*first 500.*CSV/);
