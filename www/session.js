@@ -6,10 +6,12 @@ import { ReaderPool } from './reader-pool.js';
 const LARGE = 300_000;
 
 /**
- * An entry is one file: {id, file, kind, torch, status, progress, problem, text, wall, reader, picked, memory,
+ * An entry is one file: {id, file, kind, torch, status, progress, problem, text, wall, window, reader, picked, memory,
  * gpuOnly}.
  * kind: null until known, then trace | report | rules | phases | server. torch: a trace that can be triaged.
  * status: reading | analysing | open | failed.
+ * window: the part of the trace to look at, from-to in seconds; '' for all of it.
+ * large: its first results do not wait for the others.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
  * gpuOnly: its calls and ranges are to be left out, because memory is short.
  */
@@ -71,7 +73,7 @@ export class Session {
   async open(files) {
     const opened = files.map((file) => ({
       id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null,
-      text: null, wall: '', reader: null, turn: 0, picked: null, memory: 0, gpuOnly: false,
+      text: null, wall: '', window: '', reader: null, turn: 0, large: false, picked: null, memory: 0, gpuOnly: false,
     }));
     this.entries.push(...opened);
     const read = opened.map((entry) => this.#read(entry));
@@ -120,6 +122,12 @@ export class Session {
     return this.analyse(entry);
   }
 
+  /** Looks at a part of the trace; what is quickly known of it is shown first. */
+  setWindow(entry, window) {
+    entry.window = window;
+    return this.analyse(entry, { anew: true });
+  }
+
   async #read(entry) {
     entry.picked = performance.now();
     entry.progress = { read: 0, ops: 0, doing: 'waiting', since: null };
@@ -162,15 +170,16 @@ export class Session {
     return this.analyse(entry);
   }
 
-  async analyse(entry) {
+  async analyse(entry, { anew = false } = {}) {
     const turn = ++entry.turn;
     const { ops = 0, rows = 0 } = entry.progress ?? {};
-    const options = this.#options(entry);
+    entry.large ||= ops + rows > LARGE;
+    const options = this.options(entry);
     entry.status = 'analysing';
     this.#changed('entries');
     try {
       // The sections of a large trace take a while: what is known before them is shown before them.
-      if (ops + rows > LARGE && entry.text === null) await this.#report(entry, turn, { ...options, without_sections: true });
+      if (entry.large && (anew || entry.text === null)) await this.#report(entry, turn, { ...options, without_sections: true });
       if (await this.#report(entry, turn, options)) {
         entry.status = 'open';
         this.#changed('entries');
@@ -190,7 +199,8 @@ export class Session {
     return true;
   }
 
-  #options(entry) {
+  /** What is chosen about a file's analysis. */
+  options(entry) {
     const [engine, model] = this.settings.rules ? splitOnce(this.settings.rules) : [null, null];
     return {
       attribution: this.settings.attribution,
@@ -198,6 +208,7 @@ export class Session {
       engine,
       model,
       wall_seconds: entry.wall || null,
+      window: entry.window || null,
       rules: this.ruleFiles,
       phase_map: this.#phaseMap,
     };
