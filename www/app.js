@@ -5,12 +5,13 @@ import { showCards, showChips, showPageProblem } from './cards.js';
 import { showChart, showLegend } from './chart.js';
 import { byId, save, shutFrames } from './dom.js';
 import { wireIntake } from './intake.js';
+import { wireKeys } from './keys.js';
 import { showOverview } from './overview.js';
 import { Renderer } from './renderer-client.js';
 import { Session, isAid } from './session.js';
 import { showRuleSets, showSettings, showWallRuns, wireSettings } from './settings.js';
 import { Strips } from './strips.js';
-import { showTables, showTabs } from './table.js';
+import { PIECE_ROWS, showTables, showTabs } from './table.js';
 import { compiledModule } from './worker-link.js';
 
 const renderer = new Renderer(compiledModule('gpuprism'));
@@ -28,7 +29,7 @@ wireIntake(openFiles, showPageProblem);
 wireSettings(count);
 wireTable();
 wireExport();
-wireKeys();
+wireKeys(help);
 addEventListener('popstate', restore);
 start();
 takeFromElsewhere();
@@ -187,10 +188,16 @@ const drawTables = latest(
   () => Promise.all(tab().tables.map((id) => renderer.table(tableRequest(id)))),
   // A run that has no such section gives no table.
   (tables) => {
-    showTables(tables.filter(Boolean), sortBy, saveTable);
+    showTables(tables.filter(Boolean), sortBy, saveTable, moreRows());
     return showTriage();
   },
 );
+
+/** Further rows of the tables as they are arranged now, whatever is arranged later. */
+function moreRows() {
+  const requests = new Map(tab().tables.map((id) => [id, tableRequest(id)]));
+  return async (id, from) => (await renderer.table({ ...requests.get(id), from })).rows;
+}
 
 const sortBy = (of, sort, descending) => look({ of, sort, dir: descending ? 'desc' : 'asc' }, { step: true });
 
@@ -208,6 +215,8 @@ function tableRequest(id) {
     descending: view.dir === 'desc',
     filter: view.filter,
     hidden_categories: view.hide,
+    from: 0,
+    count: PIECE_ROWS,
   };
 }
 
@@ -304,6 +313,9 @@ function wireTheme() {
     at = (at + 1) % themes.length;
     apply();
   });
+  // Paper is white, whatever the screen is.
+  addEventListener('beforeprint', () => void (document.documentElement.dataset.theme = 'light'));
+  addEventListener('afterprint', apply);
   apply();
 }
 
@@ -337,29 +349,7 @@ function saveTable(table) {
   attempt('The export failed', async () => save(await exported('csv', table), 'text/csv', `gpuprism-${table.replace(/\W+/g, '-')}.csv`));
 }
 
-function wireKeys() {
-  addEventListener('keydown', (event) => {
-    const typing = event.target instanceof Element && event.target.matches('input, select, textarea');
-    if (event.key === '/' && !typing && !byId('results').hidden && !event.ctrlKey && !event.metaKey && !event.altKey) {
-      event.preventDefault();
-      byId('filter').focus();
-      byId('filter').select();
-    }
-    if (event.key === 'Escape') leave();
-  });
-  addEventListener('pointerdown', ({ target }) => {
-    for (const menu of openMenus()) if (!menu.contains(target)) menu.open = false;
-  });
-}
-
-const openMenus = () => document.querySelectorAll('details.menu[open]');
-
-/** Escape closes a menu and gives the focus back to what opened it, or leaves the field. */
-function leave() {
-  const menus = openMenus();
-  for (const menu of menus) {
-    menu.open = false;
-    menu.querySelector('summary').focus();
-  }
-  if (menus.length === 0 && document.activeElement instanceof HTMLElement) document.activeElement.blur();
+/** The panel of keys and kinds of files; its code is fetched when it is first asked for. */
+function help() {
+  attempt('The help could not be shown', async () => (await import('./help.js')).toggleHelp());
 }

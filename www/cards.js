@@ -81,12 +81,14 @@ function problemCard(entry, session) {
   const { problem, file } = entry;
   const retry = problem.kind !== 'refused'
     && el('button', { type: 'button', click: () => session.retry(entry) }, 'Try again');
+  const less = offersLess(problem, entry)
+    && el('button', { type: 'button', class: 'primary', click: () => session.retry(entry, { gpuOnly: true }) }, 'GPU events only');
   const lives = entry.status === 'open';
   const dismiss = el('button', { type: 'button', click: () => (lives ? session.dismiss(entry) : session.remove(entry)) }, 'Dismiss');
   const node = el('article', { class: 'card error', role: 'alert' },
     el('h2', { class: 'file' }, severityMark('error'), file.name),
     el('p', { class: 'message' }, sentence(problem)), ...advice(problem, entry),
-    el('p', { class: 'actions' }, retry, dismiss));
+    el('p', { class: 'actions' }, less, retry, dismiss));
   return { node };
 }
 
@@ -94,17 +96,31 @@ export function sentence(problem) {
   if (problem.kind === 'refused') return problem.message;
   if (problem.kind === 'unreadable') return `The browser could not read the file: ${problem.message}`;
   if (problem.kind === 'unloaded') return `The part of the page that reads this kind of file could not be loaded: ${problem.message}`;
-  if (problem.memory > 2 ** 31) return 'The trace needs more memory than a browser tab can give.';
+  if (isOutOfMemory(problem)) return 'The trace needs more memory than a browser tab can give.';
   return `The reader met a defect and was stopped: ${problem.message}`;
 }
 
-function advice(problem, { file, reader }) {
+/**
+ * Did memory run out? The wasm module traps without a word then: whatever else goes wrong in it is a panic, which says
+ * where and why.
+ */
+export function isOutOfMemory({ kind, message, memory }) {
+  if (kind !== 'fault') return false;
+  return memory > 2 ** 31 || (message === 'unreachable' && memory > 2 ** 28) || /allocation failed|could not allocate|out of memory/i.test(message);
+}
+
+/** Of a database the reading cannot leave anything out yet. */
+const offersLess = (problem, { gpuOnly, reader }) => isOutOfMemory(problem) && !gpuOnly && !reader.isDatabase;
+
+function advice(problem, entry) {
+  const { file, reader } = entry;
   if (problem.kind === 'refused' || problem.kind === 'unloaded') return [];
   if (problem.kind === 'unreadable') {
     return [el('p', { class: 'note' }, 'It may have been moved or changed since it was chosen. Of a folder, drop the files in it.')];
   }
   const command = `gpuprism ${reader.command} ${shellQuoted(file.name)}`;
   return [
+    offersLess(problem, entry) && el('p', { class: 'note' }, '“GPU events only” reads it again without the calls and ranges of the host: GPU times stay whole, what needs the host is missing.'),
     el('p', { class: 'note' }, 'The rest of the page keeps working. The command line reads the same file without the limits of a tab:'),
     el('p', { class: 'command' }, el('code', {}, command), copyButton(command)),
   ];

@@ -8,10 +8,10 @@ export class ReaderPool {
   #waiting = [];
   #running = 0;
 
-  /** A reader of the file. Its `opened` promise resolves with {kind, text, memory} when the whole file is read. */
-  open(file, onProgress) {
+  /** A reader of the file, or of its GPU events alone. Its `opened` promise resolves with {kind, text, memory} when the whole file is read. */
+  open(file, gpuOnly, onProgress) {
     const reader = new Reader();
-    reader.opened = this.#turn(reader).then(() => this.#read(reader, file, onProgress));
+    reader.opened = this.#turn(reader).then(() => this.#read(reader, file, gpuOnly, onProgress));
     return reader;
   }
 
@@ -21,11 +21,11 @@ export class ReaderPool {
     if (reader.closed) this.#leave();
   }
 
-  async #read(reader, file, onProgress) {
+  async #read(reader, file, gpuOnly, onProgress) {
     if (reader.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
     try {
       const module = await compiledModule('gpuprism');
-      return await reader.start().open(module, file, onProgress);
+      return await reader.start().open(module, file, gpuOnly, onProgress);
     } finally {
       this.#leave();
     }
@@ -39,6 +39,7 @@ export class ReaderPool {
 
 /** One file's worker. */
 class Reader extends TraceHolder {
+  isDatabase = false;
   opened = null;
   /** The command that does the same in a terminal. */
   command = 'report';
@@ -50,9 +51,10 @@ class Reader extends TraceHolder {
   }
 
   /** A database and mangled names each take a module of their own, which nothing else ever fetches. */
-  async open(module, file, onProgress) {
-    const opened = await this.link.request('open', { module, file }, onProgress);
+  async open(module, file, gpuOnly, onProgress) {
+    const opened = await this.link.request('open', { module, file, gpuOnly }, onProgress);
     if (opened.kind === 'database') {
+      this.isDatabase = true;
       return this.link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file }, onProgress);
     }
     if (opened.mangled) await this.link.request('demangle', { module: await compiledModule('gpuprism_demangle') });

@@ -6,12 +6,14 @@ import { ReaderPool } from './reader-pool.js';
 const LARGE = 300_000;
 
 /**
- * An entry is one file: {id, file, kind, torch, status, progress, problem, text, wall, window, reader, picked, memory}.
+ * An entry is one file: {id, file, kind, torch, status, progress, problem, text, wall, window, reader, picked, memory,
+ * gpuOnly}.
  * kind: null until known, then trace | report | rules | phases | server. torch: a trace that can be triaged.
  * status: reading | analysing | open | failed.
  * window: the part of the trace to look at, from-to in seconds; '' for all of it.
  * large: its first results do not wait for the others.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
+ * gpuOnly: its calls and ranges are to be left out, because memory is short.
  */
 export class Session {
   entries = [];
@@ -71,7 +73,7 @@ export class Session {
   async open(files) {
     const opened = files.map((file) => ({
       id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null,
-      text: null, wall: '', window: '', reader: null, turn: 0, large: false, picked: null, memory: 0,
+      text: null, wall: '', window: '', reader: null, turn: 0, large: false, picked: null, memory: 0, gpuOnly: false,
     }));
     this.entries.push(...opened);
     const read = opened.map((entry) => this.#read(entry));
@@ -80,8 +82,8 @@ export class Session {
     return opened;
   }
 
-  retry(entry) {
-    Object.assign(entry, { problem: null, status: 'reading', kind: null });
+  retry(entry, { gpuOnly = entry.gpuOnly } = {}) {
+    Object.assign(entry, { gpuOnly, problem: null, status: 'reading', kind: null });
     this.#read(entry);
     this.#changed('entries');
   }
@@ -129,7 +131,7 @@ export class Session {
   async #read(entry) {
     entry.picked = performance.now();
     entry.progress = { read: 0, ops: 0, doing: 'waiting', since: null };
-    entry.reader = this.#pool.open(entry.file, (progress) => {
+    entry.reader = this.#pool.open(entry.file, entry.gpuOnly, (progress) => {
       entry.progress = { ...progress, since: entry.progress.since ?? performance.now() };
       this.#changed('progress');
     });

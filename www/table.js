@@ -1,31 +1,36 @@
-// The tabs and the tables of ready strings below them: sortable headings, kernel names that unfold, the first rows now
-// and more on demand; above each its single figures, its limits and what is missing.
+// The tabs and the tables of ready strings below them: sortable headings, kernel names that unfold, long tables of which
+// only the rows on screen are drawn; above each its single figures, its limits and what is missing.
 
 import { byId, copyButton, el } from './dom.js';
 
 const ROWS_AT_ONCE = 200;
+/** Rows that are asked for at once; printing cannot wait for more. */
+export const PIECE_ROWS = 500;
+/** Tables with cells of several lines, whose rows have no height in common. */
+const TALL = /^(triage_.*|notices|findings|critical_path)$/;
 const NUMERIC = new Set(['count', 'time', 'share']);
 
 /**
  * Replaces the tables, one below the other. `onSort(table id, column key, descending)` is called when a heading is
- * pressed, `onSave(table id)` when one is wanted as CSV.
+ * pressed, `onSave(table id)` when one is wanted as CSV; `moreRows(table id, from)` resolves with the cells of further rows.
  */
-export function showTables(views, onSort, onSave) {
+export function showTables(views, onSort, onSave, moreRows) {
   const focused = byId('blocks').querySelector('thead :focus');
   const [table, key] = [focused?.closest('.block').dataset.table, focused?.dataset.key];
-  byId('blocks').replaceChildren(...views.map((view) => block(view, onSort, onSave)));
+  unrolling = [];
+  byId('blocks').replaceChildren(...views.map((view) => block(view, onSort, onSave, moreRows)));
   if (!focused) return;
   const heads = [...byId('blocks').querySelectorAll('thead button')];
   heads.find((button) => button.dataset.key === key && button.closest('.block').dataset.table === table)?.focus();
 }
 
-function block(view, onSort, onSave) {
+function block(view, onSort, onSave, moreRows) {
   const { id, title, note, shown, figures, gaps } = view;
   return el('section', { class: 'block', 'data-table': id, 'aria-labelledby': `title-${id}` },
     el('header', {}, el('h2', { id: `title-${id}` }, title), view.grid && el('span', { class: 'note shown', role: 'status' }, shown),
       el('button', { type: 'button', class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV`, click: () => onSave(id) }, 'CSV')),
     note && el('p', { class: 'note' }, note), ...figures.map(figureList), ...gaps.map(gapLine),
-    ...(view.grid ? grid(view, (...by) => onSort(id, ...by)) : []));
+    ...(view.grid ? grid(view, (...by) => onSort(id, ...by), (from) => moreRows(id, from)) : []));
 }
 
 function figureList({ run, figures }) {
@@ -39,22 +44,75 @@ function gapLine({ run, why, recapture }) {
     recapture && el('p', { class: 'command' }, el('code', {}, recapture), copyButton(recapture)));
 }
 
-function grid({ id, title, columns, rows, totals }, onSort) {
+function grid(view, onSort, moreRows) {
+  const { id, title, columns, row_count: count, totals, shown } = view;
+  const isLong = count > ROWS_AT_ONCE && !TALL.test(id);
   const body = el('tbody');
-  const table = el('table', { class: `of-${id}` }, el('caption', { class: 'unseen' }, title), head(columns, onSort), body, foot({ totals, columns }));
-  const more = el('button', { type: 'button', class: 'more', click: drawMore }, 'Show more rows');
-  let drawn = 0;
-  function drawMore() {
-    body.append(...rows.slice(drawn, drawn + ROWS_AT_ONCE).map((cells) => row(cells, columns)));
-    drawn += ROWS_AT_ONCE;
-    more.hidden = drawn >= rows.length;
-  }
-  drawMore();
-  return [el('div', { class: 'scroll', role: 'region', tabindex: '0', 'aria-label': title }, table), more];
+  const table = el('table', { class: `of-${id}`, 'aria-rowcount': isLong && String(count + (totals ? 2 : 1)) },
+    el('caption', { class: 'unseen' }, title), head(columns, onSort, isLong), body, foot({ totals, columns }));
+  const frame = el('div', { class: isLong ? 'scroll long' : 'scroll', role: 'region', tabindex: '0', 'aria-label': title }, table);
+  const rest = count > PIECE_ROWS && el('p', { class: 'note on-paper' }, `Of these ${shown} the first ${PIECE_ROWS} are printed; the CSV holds all.`);
+  return [frame, ...(isLong ? longBody(view, frame, body, moreRows) : shortBody(view, body, moreRows)), rest].filter(Boolean);
 }
 
-function head(columns, onSort) {
-  return el('thead', {}, el('tr', {}, ...columns.map((column) => heading(column, onSort))));
+/** What to do before printing and after it, for each table that is there. */
+let unrolling = [];
+addEventListener('beforeprint', () => unrolling.forEach((table) => table.unroll()));
+addEventListener('afterprint', () => unrolling.forEach((table) => table.roll?.()));
+
+/** The first rows, and a button for more. */
+function shortBody({ columns, rows, row_count: count }, body, moreRows) {
+  const more = el('button', { type: 'button', class: 'more', click: drawMore }, 'Show more rows');
+  let drawn = 0;
+  async function drawMore() {
+    const to = Math.min(drawn + ROWS_AT_ONCE, count);
+    if (rows.length < to) rows.push(...await moreRows(rows.length).catch(() => []));
+    body.append(...rows.slice(drawn, to).map((cells) => row(cells, columns)));
+    drawn = Math.min(to, rows.length);
+    more.hidden = drawn >= count;
+  }
+  drawMore();
+  unrolling.push({ unroll: () => {
+    while (drawn < Math.min(rows.length, PIECE_ROWS)) drawMore();
+  } });
+  return [more];
+}
+
+/** The rows on screen, and what a browser cannot find by itself then. */
+function longBody(view, frame, body, moreRows) {
+  const { columns, rows, row_count: count } = view;
+  const heads = [...frame.querySelectorAll('thead th:not(.kernel)')];
+  let virtual = null;
+  import('./virtual.js').then(({ VirtualRows }) => {
+    virtual = new VirtualRows({
+      frame, body, count, first: rows, ask: moreRows, draw: (cells, index) => longRow(cells, index, columns, (make) => virtual.toggle(index, make)), onDrawn: () => keepWidths(heads),
+    });
+    unrolling.push(virtual);
+  }, () => shortBody(view, body, moreRows).forEach((button) => frame.after(button)));
+  let width = 0;
+  new ResizeObserver(() => {
+    if (frame.clientWidth === width) return;
+    width = frame.clientWidth;
+    for (const th of heads) th.style.minWidth = '';
+    keepWidths(heads);
+  }).observe(frame);
+  return [el('p', { class: 'note on-screen' }, 'The browser’s own search sees the rows on screen alone; the filter above searches all rows, and the CSV holds them.')];
+}
+
+/** Columns grow with the rows that come by and never shrink, or they would jump. */
+function keepWidths(heads) {
+  const widths = heads.map((th) => th.offsetWidth);
+  heads.forEach((th, at) => void (th.style.minWidth = `${widths[at]}px`));
+}
+
+function longRow(cells, index, columns, unfold) {
+  const line = cells ? row(cells, columns, unfold) : el('tr', { 'aria-busy': 'true' }, el('td', { colspan: columns.length }, '…'));
+  line.setAttribute('aria-rowindex', String(index + 2));
+  return line;
+}
+
+function head(columns, onSort, isLong) {
+  return el('thead', {}, el('tr', { 'aria-rowindex': isLong && '1' }, ...columns.map((column) => heading(column, onSort))));
 }
 
 /** Pressing a heading sorts by it, numbers from the largest; pressing again turns the order round. */
@@ -70,12 +128,23 @@ function foot({ totals, columns }) {
   return totals && el('tfoot', {}, el('tr', {}, ...totals.map((value, i) => plainCell({ ...value, class: '' }, columns[i].kind))));
 }
 
-function row(cells, columns) {
+/** `unfold(make)` shows what is made below the row, or takes it away, and says whether it is there now. */
+function row(cells, columns, unfold) {
   const line = el('tr', {}, ...cells.map((value, i) => cell(value, columns[i].kind)));
   const opener = line.querySelector('button.kernel');
-  opener?.addEventListener('click', () => toggleFullName(line, opener, columns.length));
+  opener?.addEventListener('click', () => {
+    const make = () => fullName(opener.parentElement.title, columns.length);
+    opener.setAttribute('aria-expanded', String((unfold ?? below(line))(make)));
+  });
   return line;
 }
+
+const below = (line) => (make) => {
+  const isOpen = line.nextElementSibling?.matches('.full') ?? false;
+  if (isOpen) line.nextElementSibling.remove();
+  else line.after(make());
+  return !isOpen;
+};
 
 function cell(value, kind) {
   if (kind === 'place') return placeCell(value);
@@ -106,13 +175,9 @@ function nameParts(name) {
   return [dim(name.slice(0, family)), el('span', {}, head.slice(family)), dim(name.slice(head.length))];
 }
 
-function toggleFullName(line, opener, columns) {
-  const open = opener.getAttribute('aria-expanded') === 'true';
-  opener.setAttribute('aria-expanded', String(!open));
-  if (open) return void line.nextElementSibling.remove();
-  const name = opener.parentElement.title;
-  line.after(el('tr', { class: 'full' }, el('td', { colspan: columns },
-    el('div', { class: 'full-name' }, el('code', {}, name), copyButton(name)))));
+function fullName(name, columns) {
+  return el('tr', { class: 'full' }, el('td', { colspan: columns },
+    el('div', { class: 'full-name' }, el('code', {}, name), copyButton(name))));
 }
 
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };

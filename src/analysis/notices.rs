@@ -168,6 +168,16 @@ fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Noti
             format!("the file does not hold the text of {}", counted(count, "name", "names")),
             "They count under a number in place of their name. Export again with `nsys export --type sqlite --lazy=false`.",
         ),
+        ProblemKind::LeftOut => notice(
+            Severity::Warning,
+            "left_out",
+            count,
+            format!(
+                "GPU events alone were read: {} left out",
+                counted(count, "call or range is", "calls and ranges are")
+            ),
+            "GPU times are whole; what needs the host, such as launches, synchronization and ranges, is missing.",
+        ),
         ProblemKind::TrailingData => notice(
             Severity::Warning,
             "trailing_data",

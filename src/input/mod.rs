@@ -46,8 +46,19 @@ pub enum Imported {
 #[derive(Debug)]
 pub struct Reader {
     label: String,
-    with_code: bool,
+    detail: Detail,
     format: FormatReader,
+}
+
+/// How much of a torch trace is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// GPU ops alone.
+    GpuOps,
+    /// The calls and ranges on the host, too.
+    Host,
+    /// And the code that launched the work.
+    Code,
 }
 
 #[derive(Debug)]
@@ -61,12 +72,17 @@ enum FormatReader {
 impl Reader {
     /// `label` is the file's base name: errors and the run carry it.
     pub fn new(label: &str) -> Self {
-        Self { label: label.to_owned(), with_code: false, format: FormatReader::Unknown(Vec::new()) }
+        Self { label: label.to_owned(), detail: Detail::Host, format: FormatReader::Unknown(Vec::new()) }
     }
 
     /// One that also reads which code launched what, where the format tells: [`crate::trace::Code`].
     pub fn with_code(label: &str) -> Self {
-        Self { with_code: true, ..Self::new(label) }
+        Self { detail: Detail::Code, ..Self::new(label) }
+    }
+
+    /// One that leaves calls and ranges of a torch trace out and counts them, where memory is short.
+    pub fn gpu_ops_only(label: &str) -> Self {
+        Self { detail: Detail::GpuOps, ..Self::new(label) }
     }
 
     /// Takes the next plain bytes.
@@ -132,7 +148,7 @@ impl Reader {
         let Some(guess) = sniff::guess(&self.label, seen, complete)? else { return Ok(()) };
         let seen = std::mem::take(seen);
         self.format = match guess {
-            Guess::Json => FormatReader::Json(Box::new(JsonReader::new(&self.label, self.with_code))),
+            Guess::Json => FormatReader::Json(Box::new(JsonReader::new(&self.label, self.detail))),
             Guess::Series => FormatReader::Series(Vec::new()),
             Guess::Table => FormatReader::Table(Box::new(GpuTraceReader::new(&self.label))),
         };
@@ -153,10 +169,10 @@ struct JsonReader {
 const DOCUMENT_LIMIT: usize = 256 << 20;
 
 impl JsonReader {
-    fn new(label: &str, with_code: bool) -> Self {
+    fn new(label: &str, detail: Detail) -> Self {
         Self {
             splitter: Splitter::default(),
-            torch: TorchReader::new(label, with_code),
+            torch: TorchReader::new(label, detail),
             text: Vec::new(),
             too_long: false,
         }
@@ -235,6 +251,11 @@ impl Importer {
     /// Like [`Reader::with_code`].
     pub fn with_code(label: &str) -> Self {
         Self { unpacker: Unpacker::default(), reader: Reader::with_code(label) }
+    }
+
+    /// Like [`Reader::gpu_ops_only`].
+    pub fn gpu_ops_only(label: &str) -> Self {
+        Self { unpacker: Unpacker::default(), reader: Reader::gpu_ops_only(label) }
     }
 
     /// Takes the next bytes of the file.

@@ -442,3 +442,24 @@ fn a_row_that_lost_a_quote_or_its_end_is_said() {
     let cut = trace(&format!("{HEADER}{}", ROWS.trim_end()));
     assert!(cut.problems.has(ProblemKind::OpenLastRow));
 }
+
+#[test]
+fn gpu_events_alone_give_the_same_gpu_ops_and_say_what_was_left_out() {
+    let span = |cat: &str, name: &str, at: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": 9, "tid": 9, "ts": {at}, "dur": 1, "args": {{"correlation": 5}}}}"#
+        )
+    };
+    let call = span("cuda_runtime", "cudaLaunchKernel", 1);
+    let range = span("user_annotation", "step", 0);
+    let text = with_events(&[range, call, kernel("k", "10.5", "2.25")]);
+    let mut importer = Importer::gpu_ops_only("t.json");
+    importer.feed(text.as_bytes()).unwrap();
+    let Ok(Imported::Trace(alone)) = importer.finish() else { panic!("no trace") };
+    let whole = trace(&text);
+    assert_eq!(ops(&alone), ops(&whole));
+    assert_eq!((whole.calls.len(), whole.ranges.len()), (1, 1));
+    assert_eq!((alone.calls.len(), alone.ranges.len()), (0, 0));
+    let left_out = alone.problems.iter().find(|problem| problem.kind == ProblemKind::LeftOut);
+    assert_eq!(left_out.map(|problem| problem.count), Some(2));
+}

@@ -21,8 +21,20 @@ pub struct Request {
     pub filter: String,
     /// Categories whose rows are left out.
     pub hidden_categories: Vec<String>,
+    /// The first row to show, counted from 0 once all of the above is done.
+    pub from: usize,
+    /// How many rows to show from there; none: all.
+    pub count: Option<usize>,
 }
-from_json!(Request { ; id, run, sort, descending, filter, hidden_categories });
+from_json!(Request { ; id, run, sort, descending, filter, hidden_categories, from, count });
+
+impl Request {
+    /// Do both ask for rows of the same table in the same order?
+    pub fn asks_for_the_same_table(&self, other: &Self) -> bool {
+        let whole = |request: &Self| Self { from: 0, count: None, ..request.clone() };
+        whole(self) == whole(other)
+    }
+}
 
 /// Applies a request. Sums are dropped where rows were, as they are sums of all rows.
 pub fn arrange(mut table: Table, request: &Request) -> Table {

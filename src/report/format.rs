@@ -20,10 +20,15 @@ fn unit(ns: f64) -> Unit {
 
 /// The headings of a table, with units: `Elapsed (ms)`, `Share (%)`.
 pub fn headings(table: &Table) -> Vec<String> {
-    let columns = table.columns.iter().enumerate();
+    headings_in(table, &units(table))
+}
+
+/// [`headings`], where the table's [`units`] are known.
+pub fn headings_in(table: &Table, units: &[Unit]) -> Vec<String> {
+    let columns = table.columns.iter().zip(units);
     columns
-        .map(|(index, column)| match column.kind {
-            Kind::Time => format!("{} ({})", column.title, column_unit(table, index).name()),
+        .map(|(column, unit)| match column.kind {
+            Kind::Time => format!("{} ({})", column.title, unit.name()),
             Kind::Instant => format!("{} (ms)", column.title),
             Kind::Share => format!("{} (%)", column.title),
             Kind::Text | Kind::Kernel | Kind::Category | Kind::Place | Kind::Count | Kind::Number => {
@@ -35,8 +40,12 @@ pub fn headings(table: &Table) -> Vec<String> {
 
 /// All rows as people see them.
 pub fn shown(table: &Table) -> Vec<Vec<Shown>> {
-    let units = units(table);
-    table.rows.iter().map(|row| shown_row(row, table, &units)).collect()
+    shown_in(table, &units(table), &table.rows)
+}
+
+/// Some of the table's rows as people see them, in the [`units`] of the whole table.
+pub fn shown_in(table: &Table, units: &[Unit], rows: &[Vec<Cell>]) -> Vec<Vec<Shown>> {
+    rows.iter().map(|row| shown_row(row, table, units)).collect()
 }
 
 /// The row of sums, if there is one.
@@ -45,7 +54,8 @@ pub fn shown_totals(table: &Table) -> Option<Vec<Shown>> {
     table.totals.as_ref().map(|row| shown_row(row, table, &units))
 }
 
-fn units(table: &Table) -> Vec<Unit> {
+/// The unit of each column, which hangs on all its rows.
+pub fn units(table: &Table) -> Vec<Unit> {
     (0..table.columns.len()).map(|index| column_unit(table, index)).collect()
 }
 

@@ -29,6 +29,8 @@ pub enum ProblemKind {
     MissingName,
     /// Bytes after the end of the trace.
     TrailingData,
+    /// A call or range of a trace of which GPU events alone were to be read.
+    LeftOut,
 }
 
 /// How often a kind was met, and where first.

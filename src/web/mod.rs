@@ -66,6 +66,11 @@ impl TraceReader {
         Self { label: label.to_owned(), importer: Importer::new(label), piece: Vec::new() }
     }
 
+    /// One that reads GPU events alone, where memory is short: calls and ranges are counted and left out.
+    pub fn gpu_ops_only(label: &str) -> Self {
+        Self { label: label.to_owned(), importer: Importer::gpu_ops_only(label), piece: Vec::new() }
+    }
+
     /// Takes the next bytes of the file.
     ///
     /// # Errors
@@ -198,6 +203,7 @@ fn merged(texts: &[String]) -> Thrown<Report> {
 #[derive(Debug)]
 pub struct Reports {
     report: Report,
+    arranged: Option<view::Arranged>,
 }
 
 #[wasm_bindgen]
@@ -206,7 +212,7 @@ impl Reports {
     #[wasm_bindgen(constructor)]
     #[allow(clippy::new_without_default, reason = "JavaScript has no Default")]
     pub fn new() -> Self {
-        Self { report: Report::new(Vec::new()) }
+        Self { report: Report::new(Vec::new()), arranged: None }
     }
 
     /// Takes the report texts of all open files, in the order of the files.
@@ -214,6 +220,7 @@ impl Reports {
     /// # Errors
     /// A text that is no report.
     pub fn set(&mut self, texts: Vec<String>) -> Thrown<()> {
+        self.arranged = None;
         self.report = merged(&texts)?;
         Ok(())
     }
@@ -237,13 +244,16 @@ impl Reports {
         to_js(&chart::stacked_bars(&bars(&self.report), &legend, &hidden, width))
     }
 
-    /// A table, sorted and filtered as asked, cell by cell as text; null where the runs asked for have none of this id.
+    /// A table, sorted and filtered as asked, the rows asked for cell by cell as text; null where the runs asked for have
+    /// none of this id.
     ///
     /// # Errors
     /// A request of another shape.
-    pub fn table(&self, request: &JsValue) -> Thrown<JsValue> {
+    pub fn table(&mut self, request: &JsValue) -> Thrown<JsValue> {
         let request: Request = json::read(&String::from(js_sys::JSON::stringify(request)?)).map_err(thrown)?;
-        to_js(&view::table(&self.report, &request))
+        let kept = self.arranged.take().filter(|kept| kept.answers(&request));
+        self.arranged = kept.or_else(|| view::Arranged::of(&self.report, &request));
+        to_js(&self.arranged.as_ref().map(|arranged| arranged.view(&request)))
     }
 }
 

@@ -1,7 +1,8 @@
 //! What the page shows, as strings ready for `textContent`.
 
+use crate::report::chart::Unit;
 use crate::report::format::figure;
-use crate::report::format::{Shown, grouped, headings, shown, shown_totals};
+use crate::report::format::{Shown, grouped, headings_in, shown_in, units};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
     Finding, Report, Request, arrange, facts, findings, groups_by_stage, is_fixed, legend, palette, severity,
@@ -97,6 +98,8 @@ pub(super) struct TableView {
     /// False for a section without rows: what it has to say stands above them.
     grid: bool,
     shown: String,
+    /// How many rows can be asked for.
+    row_count: usize,
     columns: Vec<ColumnView>,
     rows: Vec<Vec<CellView>>,
     totals: Option<Vec<CellView>>,
@@ -131,44 +134,73 @@ struct CellView {
     class: String,
 }
 
-/// Nobody reads more rows on a screen, and each costs memory there; the CSV has all.
-const MOST_ROWS: usize = 5_000;
+/// A screen cannot be taller than some 17 million pixels; the CSV has all rows.
+const MOST_ROWS: usize = 500_000;
 
-pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
-    let whole = find_table(report, &request.id, request.run)?;
-    let all = whole.rows.len();
-    let mut table = arrange(whole, request);
-    table.rows.truncate(MOST_ROWS);
-    if request.run.is_some() || report.runs.len() == 1 {
-        table = table.without_run();
+/// A table in the order asked for. It is kept, because the page asks for the rows of a long one piece by piece.
+#[derive(Debug)]
+pub(super) struct Arranged {
+    request: Request,
+    /// Rows before the filter.
+    all: usize,
+    table: Table,
+    units: Vec<Unit>,
+}
+
+impl Arranged {
+    pub(super) fn of(report: &Report, request: &Request) -> Option<Self> {
+        let whole = find_table(report, &request.id, request.run)?;
+        let all = whole.rows.len();
+        let mut table = arrange(whole, request);
+        table.rows.truncate(MOST_ROWS);
+        if request.run.is_some() || report.runs.len() == 1 {
+            table = table.without_run();
+        }
+        Some(Self { request: request.clone(), all, units: units(&table), table })
     }
-    let shown_rows = match table.rows.len() {
+
+    pub(super) fn answers(&self, request: &Request) -> bool {
+        self.request.asks_for_the_same_table(request)
+    }
+
+    /// The rows asked for, and all that stands around them.
+    pub(super) fn view(&self, request: &Request) -> TableView {
+        let Self { table, all, units, .. } = self;
+        let cells = |row: Vec<Shown>| {
+            row.into_iter().zip(&table.columns).map(|(cell, column)| cell_view(cell, column.kind)).collect()
+        };
+        let wanted = request.count.unwrap_or(usize::MAX);
+        let part = table.rows.get(request.from..).unwrap_or_default();
+        let part = part.get(..wanted).unwrap_or(part);
+        let mut rows: Vec<Vec<CellView>> = shown_in(table, units, part).into_iter().map(cells).collect();
+        // On the page a list has a line for each item.
+        for (view, cell) in rows.iter_mut().flatten().zip(part.iter().flatten()) {
+            if let Cell::Text(text) = cell {
+                view.text.clone_from(text);
+            }
+        }
+        TableView {
+            id: table.id.clone(),
+            title: table.title.clone(),
+            note: table.note.clone(),
+            figures: table.figures_by_run().map(figures).collect(),
+            gaps: table.gaps.clone(),
+            grid: *all > 0 || is_fixed(&table.id),
+            shown: rows_of(table.rows.len(), *all),
+            row_count: table.rows.len(),
+            columns: columns(table, units, request),
+            rows,
+            totals: shown_in(table, units, table.totals.as_slice()).pop().map(cells),
+        }
+    }
+}
+
+fn rows_of(kept: usize, all: usize) -> String {
+    match kept {
         1 if all == 1 => "1 row".to_owned(),
         kept if kept == all => format!("{} rows", grouped(all as u64)),
         kept => format!("{} of {} rows", grouped(kept as u64), grouped(all as u64)),
-    };
-    let cells = |row: Vec<Shown>| {
-        row.into_iter().zip(&table.columns).map(|(cell, column)| cell_view(cell, column.kind)).collect()
-    };
-    let mut rows: Vec<Vec<CellView>> = shown(&table).into_iter().map(cells).collect();
-    // On the page a list has a line for each item.
-    for (view, cell) in rows.iter_mut().flatten().zip(table.rows.iter().flatten()) {
-        if let Cell::Text(text) = cell {
-            view.text.clone_from(text);
-        }
     }
-    Some(TableView {
-        id: table.id.clone(),
-        title: table.title.clone(),
-        note: table.note.clone(),
-        figures: table.figures_by_run().map(figures).collect(),
-        gaps: table.gaps.clone(),
-        grid: all > 0 || is_fixed(&table.id),
-        shown: shown_rows,
-        columns: columns(&table, request),
-        rows,
-        totals: shown_totals(&table).map(cells),
-    })
 }
 
 fn figures(figures: &[Figure]) -> FiguresView {
@@ -180,13 +212,13 @@ fn figures(figures: &[Figure]) -> FiguresView {
     FiguresView { run, figures: figures.iter().map(view).collect() }
 }
 
-fn columns(table: &Table, request: &Request) -> Vec<ColumnView> {
+fn columns(table: &Table, units: &[Unit], request: &Request) -> Vec<ColumnView> {
     let sort = |key: &str| match (request.sort.as_deref() == Some(key), request.descending) {
         (false, _) => "none",
         (true, false) => "ascending",
         (true, true) => "descending",
     };
-    let columns = headings(table).into_iter().zip(&table.columns);
+    let columns = headings_in(table, units).into_iter().zip(&table.columns);
     columns
         .map(|(title, column)| ColumnView {
             key: column.key.clone(),

@@ -157,17 +157,6 @@ test('several runs: one bar and one line each, and the table can show one of the
   await close();
 });
 
-test('a table of thousands of rows draws the first and more on demand', async () => {
-  const { page, faults, close } = await h.openPage(browser, server.origin);
-  await h.drop(page, h.kineto('wide.json', Array.from({ length: 3_000 }, (_, at) => [`kernel_${at}`, at * 1_000, 900])));
-  await h.settled(page);
-  assert.equal(await page.locator('.block:first-child tbody tr').count(), 200);
-  await page.locator('.block:first-child .more').click();
-  assert.equal(await page.locator('.block:first-child tbody tr').count(), 400);
-  assert.deepEqual(faults, []);
-  await close();
-});
-
 /** Presses Tab until the focus matches; the way there is returned. */
 async function tabTo(page, selector) {
   const way = [];

@@ -160,11 +160,13 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
 
 /// The page's files that wait until a person saves results, opens the triage, drops a folder or opens an address, or another
 /// page embeds this one.
-const LATER_SCRIPTS: [&str; 13] = [
+const LATER_SCRIPTS: [&str; 15] = [
     "perfetto.js",
     "desk.js",
     "desk-worker.js",
     "folder.js",
+    "help.js",
+    "virtual.js",
     "triage.js",
     "triage-worker.js",
     "open.html",

@@ -11,6 +11,7 @@ mod code;
 mod code_tests;
 mod shapes;
 
+use super::Detail;
 use crate::trace::{
     Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, ThreadId, Trace,
     TraceBuilder, is_plausible,
@@ -47,6 +48,7 @@ pub(super) struct TorchReader {
     properties: Vec<DeviceProperties>,
     openings: Openings,
     code: Option<code::CodeNames>,
+    gpu_ops_only: bool,
     /// Elements of the list that have a `ph`: without a single one this is no trace.
     events: u64,
 }
@@ -331,13 +333,13 @@ impl Sink for TorchReader {
         }
         match class {
             Class::Gpu(kind) => return self.gpu_op(&fields, kind, at),
-            Class::Call if fields.is_call_read == Some(true) => self.span(&fields, SpanKind::Call),
+            Class::Call if fields.is_call_read == Some(true) => self.span(&fields, SpanKind::Call, at),
             Class::Annotation { on_gpu } => {
                 if wanted.code {
                     self.annotation(&fields, on_gpu);
                 }
                 if !on_gpu {
-                    self.span(&fields, SpanKind::Range);
+                    self.span(&fields, SpanKind::Range, at);
                 } else if !want_clues && !wanted.code {
                     self.openings.learn(text.get(..read).unwrap_or_default(), class);
                 }
@@ -377,9 +379,9 @@ fn keep_clue(kept: &mut Names, name: Option<&[u8]>) {
 }
 
 impl TorchReader {
-    pub(super) fn new(label: &str, with_code: bool) -> Self {
+    pub(super) fn new(label: &str, detail: Detail) -> Self {
         let mut builder = TraceBuilder::new(label, Format::TorchProfiler);
-        let code = (with_code && code::IS_BUILT).then(code::CodeNames::default);
+        let code = (detail == Detail::Code && code::IS_BUILT).then(code::CodeNames::default);
         if code.is_some() {
             builder.keep_code();
         }
@@ -394,6 +396,7 @@ impl TorchReader {
             properties: Vec::new(),
             openings: Openings::default(),
             code,
+            gpu_ops_only: detail == Detail::GpuOps,
             events: 0,
         }
     }
@@ -467,11 +470,14 @@ impl TorchReader {
     }
 
     /// A call or an annotation: what has no usable times or thread is counted among the others and helps nobody.
-    fn span(&mut self, fields: &Fields<'_>, kind: SpanKind) {
+    fn span(&mut self, fields: &Fields<'_>, kind: SpanKind, at: u64) {
         let time = |text: Option<&[u8]>| Ns::from_decimal(text?, MICROSECONDS);
         let (Some(start), Some(duration)) = (time(fields.start), time(fields.duration)) else { return };
         if !is_plausible(start, duration) {
             return;
+        }
+        if self.gpu_ops_only {
+            return self.problem(ProblemKind::LeftOut, 1, at);
         }
         let (thread, name) = (self.thread_of(fields), fields.name.unwrap_or_default());
         match kind {

@@ -1,0 +1,205 @@
+// Promises: axe-core finds nothing serious in any state of the page, light or dark, wide or narrow; nothing is wider than a
+// small phone; targets are large enough for fingers; and where memory runs out, the page says what still can be done.
+
+import assert from 'node:assert/strict';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+const AXE = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+let server;
+let browser;
+before(async () => {
+  server = await h.servePage();
+  browser = await h.launch();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+const LOOKS = [['light', 1280], ['dark', 1280], ['light', 400], ['dark', 400]];
+
+/** The rules of axe-core that a frame breaks and that are serious, with the first nodes that break them. */
+async function broken(frame) {
+  // The debugger's way in is not bound by the page's policy.
+  if (!await frame.evaluate(() => 'axe' in window)) await frame.evaluate(AXE);
+  return frame.evaluate(async () => {
+    const { violations } = await axe.run(document, { resultTypes: ['violations'], elementRef: false });
+    return violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
+      .map(({ id, nodes }) => `${id}: ${nodes.slice(0, 4).map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary}`).join(' | ')}`);
+  });
+}
+
+async function assertSound(page, state, frame = page, looks = LOOKS) {
+  for (const [theme, width] of looks) {
+    await page.emulateMedia({ colorScheme: theme });
+    await page.setViewportSize({ width, height: 900 });
+    await frame.waitForFunction(() => [...document.querySelectorAll('#chart svg')].every((chart) => chart.clientWidth <= chart.parentElement.clientWidth));
+    assert.deepEqual(await broken(frame), [], `${state}, ${theme}, ${width} px wide`);
+  }
+}
+
+/** Kernels of every category, on two streams, launched by calls within steps. */
+function everything(name) {
+  const kernels = ['nvjet_gemm', 'ncclDevKernel_AllReduce_Sum_bf16_RING_LL', 'flash_fwd_splitkv_kernel', 'fused_moe_kernel', 'rms_norm_kernel', 'rotary_embedding_kernel',
+    'softmax_warp_forward', 'act_and_mul_kernel', 'per_token_quant_int8', 'reduce_kernel', 'vectorized_elementwise_kernel', 'topk_sampling', 'reshape_and_cache', 'nothing_known', 'cudnn_conv2d'];
+  const host = (cat, text, ts, dur, args) => ({ ph: 'X', cat, name: text, pid: 1, tid: 1, ts, dur, args });
+  const launch = (text, at) => [
+    host('cpu_op', 'aten::mm', at * 20, 8, { 'External id': at + 1 }),
+    host('cuda_runtime', 'cudaLaunchKernel', at * 20 + 1, 4, { correlation: at + 1, 'External id': at + 1 }),
+    { ph: 'X', cat: 'kernel', name: text, pid: 0, tid: 7 + (at % 2), ts: at * 20 + 9, dur: 18, args: { device: 0, stream: 7 + (at % 2), correlation: at + 1, 'External id': at + 1 } },
+  ];
+  const steps = [host('user_annotation', 'step[EXTEND bs=1 toks=128]', 0, 140, {}), host('user_annotation', 'step[DECODE bs=16]', 145, 400, {}),
+    host('python_function', 'python/sglang/srt/models/qwen3.py(310): forward', 1, 130, { 'Python id': 1, 'Python parent id': 0 })];
+  return { name, body: Buffer.from(JSON.stringify({ schemaVersion: 1, deviceProperties: [{ id: 0, name: 'NVIDIA H100' }], traceEvents: [...steps, ...kernels.flatMap(launch)] })) };
+}
+
+const choose = async (page, id) => {
+  await page.locator(`#tab-${id}`).click();
+  await page.waitForFunction((id) => document.querySelector(`#tab-${id}`)?.getAttribute('aria-selected') === 'true', id);
+  if (id === 'triage') await page.waitForFunction(() => document.querySelector('.block[data-table^=triage_]') && !document.querySelector('.triage-run.reading'), null, { timeout: 60_000 });
+  await page.locator('#results[aria-busy=false] .block').first().waitFor();
+};
+
+test('the empty page and the help', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  await page.locator('details.help').evaluateAll((all) => all.forEach((details) => void (details.open = true)));
+  await assertSound(page, 'empty');
+  await page.keyboard.press('?');
+  await page.getByRole('dialog').waitFor();
+  await assertSound(page, 'help');
+  await close();
+});
+
+test('a file being read, and cards of problems', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  await page.evaluate(() => {
+    // A file that never comes to its end.
+    File.prototype.stream = () => new ReadableStream({ pull: () => new Promise(() => {}) });
+  });
+  await h.drop(page, { name: 'slow.json', body: Buffer.alloc(1000, ' ') }, { name: 'other.json', body: Buffer.from('{}') });
+  await page.locator('.card.reading').first().waitFor();
+  await assertSound(page, 'reading');
+  await close();
+  const second = await h.openPage(browser, server.origin);
+  await h.drop(second.page, { name: 'picture.png', body: Buffer.from('\x89PNG\r\n\x1a\n') }, { name: 'broken.json', body: Buffer.from('{"traceEvents"') });
+  await second.page.locator('.card.error').nth(1).waitFor();
+  await assertSound(second.page, 'problems');
+  await second.close();
+});
+
+test('results: every tab, and menus', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, everything('all.json'), h.kineto('second.json', h.SERVER_OPS));
+  await h.settled(page);
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 2);
+  const tabs = await page.locator('[role=tab]').evaluateAll((all) => all.map(({ id }) => id.slice('tab-'.length)));
+  assert.ok(tabs.includes('triage') && tabs.length > 5, String(tabs));
+  for (const id of tabs) {
+    await page.setViewportSize({ width: 1280, height: 900 });
+    await choose(page, id);
+    await assertSound(page, `tab ${id}`, page, id === tabs[0] ? LOOKS : [LOOKS[0], LOOKS[3]]);
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await choose(page, tabs[0]);
+  await page.locator('button.kernel').first().click();
+  await page.locator('#legend button').first().click();
+  await page.locator('#wall summary').click();
+  await page.keyboard.press('e');
+  await assertSound(page, 'menus');
+  await close();
+});
+
+test('a long table', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('wide.json', Array.from({ length: 3_000 }, (_, at) => [`kernel_${at}`, at * 1_000, 900])));
+  await h.settled(page);
+  await page.locator('.scroll.long').evaluate((frame) => void (frame.scrollTop = 20_000));
+  await assertSound(page, 'long table', page, [LOOKS[0], LOOKS[3]]);
+  await close();
+});
+
+test('the page that loads from elsewhere', async () => {
+  const context = await browser.newContext({ serviceWorkers: 'block' });
+  const page = await context.newPage();
+  for (const query of ['', '?url=https://example.com/run.json.gz']) {
+    await page.goto(`${server.origin}/open.html${query}`);
+    await page.locator('#cards > *').first().waitFor();
+    await assertSound(page, `open.html${query}`);
+  }
+  await context.close();
+});
+
+test('the page inside another', async () => {
+  const { page, close } = await h.openPage(browser, server.origin, '?embed=1');
+  await assertSound(page, 'embedded and empty');
+  await h.drop(page, everything('all.json'));
+  await h.settled(page);
+  await assertSound(page, 'embedded');
+  await close();
+});
+
+test('nothing is wider than a small phone, and what a finger presses is large enough', async () => {
+  const context = await browser.newContext({ serviceWorkers: 'block', viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
+  const page = await context.newPage();
+  await page.goto(server.origin);
+  await page.locator('html[data-simd]').waitFor({ state: 'attached' });
+  const width = () => page.evaluate(() => document.documentElement.scrollWidth);
+  assert.equal(await width(), 360, 'empty');
+  await h.drop(page, everything(`${'a-long-name-of-a-trace-'.repeat(6)}.json`), h.kineto('second.json', h.SERVER_OPS));
+  await h.settled(page);
+  for (const id of await page.locator('[role=tab]').evaluateAll((all) => all.map(({ id }) => id.slice('tab-'.length)))) {
+    await choose(page, id);
+    assert.equal(await width(), 360, id);
+  }
+  // The least that WCAG 2.2 asks for (2.5.8).
+  const small = await page.evaluate(() => [...document.querySelectorAll('button, summary, select, input:not([hidden])')]
+    .filter((node) => node.checkVisibility() && Math.min(node.offsetHeight, node.offsetWidth) < 24).map((node) => node.outerHTML.slice(0, 100)));
+  assert.deepEqual(small, []);
+  await page.keyboard.press('?');
+  await page.getByRole('dialog').waitFor();
+  assert.equal(await width(), 360, 'help');
+  await context.close();
+});
+
+/** The page with a reader that runs out of memory unless it reads GPU events alone. */
+async function serveShortOfMemory() {
+  const folder = await mkdtemp(join(tmpdir(), 'gpuprism-memory-'));
+  await cp(h.dist, folder, { recursive: true });
+  const worker = await readFile(join(folder, 'worker.js'), 'utf8');
+  const short = worker.replace('  await start(gpuprism, module);', "  await start(gpuprism, module);\n  if (!gpuOnly) throw new RangeError('Array buffer allocation failed');");
+  assert.notEqual(short, worker);
+  await writeFile(join(folder, 'worker.js'), short);
+  const server = await h.servePage({ folder });
+  return { ...server, close: async () => {
+    await server.close();
+    await rm(folder, { recursive: true });
+  } };
+}
+
+test('out of memory: GPU events alone can be read, and the command is there to copy', async () => {
+  const short = await serveShortOfMemory();
+  const { page, close } = await h.openPage(browser, short.origin);
+  await h.drop(page, { ...everything('x'), name: "it's all.json" });
+  const card = page.locator('.card.error');
+  await card.waitFor();
+  const words = await card.innerText();
+  assert.match(words, /needs more memory than a browser tab can give/);
+  assert.ok(words.includes("gpuprism report 'it'\\''s all.json'"), words);
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await card.getByRole('button', { name: 'Copy' }).click();
+  await page.getByText('Copied').waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "gpuprism report 'it'\\''s all.json'");
+  await assertSound(page, 'out of memory');
+  await card.getByRole('button', { name: 'GPU events only' }).click();
+  await h.settled(page);
+  assert.match(await page.locator('#notices').textContent(), /GPU events alone were read: 17 calls and ranges are left out/);
+  assert.equal(await card.count(), 0);
+  await close();
+  await short.close();
+});

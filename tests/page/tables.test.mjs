@@ -1,0 +1,156 @@
+// Promises: a table of a hundred thousand rows keeps few of them in the page, shows the right one at every position in
+// every order, says to a screen reader how many there are, unfolds names, keeps the focus, and prints its first rows whole.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let server;
+let browser;
+let report;
+before(async () => {
+  server = await h.servePage();
+  browser = await h.launch();
+  report = await longReport();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+const ROWS = 100_000;
+const ROW_PX = 28;
+
+/** Kernel `kernel_N` ran N + 1 times and stands at position N. */
+async function longReport() {
+  const short = JSON.parse(await h.jsonReport(h.kineto('long.json', [['k', 0, 1_000]])));
+  const [kernel] = short.runs[0].kernels;
+  short.runs[0].sections = {};
+  short.runs[0].kernels = Array.from({ length: ROWS }, (_, at) => ({ ...kernel, name: `kernel_${at}(void*)`, short_name: `kernel_${at}`, count: at + 1 }));
+  return { name: 'long.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(short)) };
+}
+
+async function opened() {
+  const opening = await h.openPage(browser, server.origin);
+  await opening.page.locator('#files').setInputFiles(report);
+  await h.settled(opening.page);
+  await opening.page.locator('.long tbody tr').first().waitFor();
+  return opening;
+}
+
+const scrollTo = (page, top) => page.locator('.scroll.long').evaluate((frame, top) => void (frame.scrollTop = top), top);
+
+/** Waits until a kernel's row covers the point just below the table's head. */
+const waitForTop = (page, name) => page.waitForFunction((name) => {
+  const frame = document.querySelector('.scroll.long');
+  frame?.scrollIntoView();
+  const head = frame?.querySelector('thead th').getBoundingClientRect();
+  return head && document.elementFromPoint(head.left + 40, head.bottom + 2)?.closest('tr')?.querySelector('button.kernel')?.textContent === name;
+}, name);
+
+const rowsInPage = (page) => page.locator('.long tbody tr').count();
+
+test('of a hundred thousand rows a few are in the page, and the right one is at every position', async () => {
+  const { page, faults, close } = await opened();
+  assert.equal(await page.locator('.long table').getAttribute('aria-rowcount'), String(ROWS + 2), 'with the head and the sums');
+  for (const at of [0, 1, 250, 499, 500, 40_000, 99_000, 12_345, 3]) {
+    await scrollTo(page, at * ROW_PX);
+    await waitForTop(page, `kernel_${at}`);
+    assert.ok(await rowsInPage(page) < 100, `${await rowsInPage(page)} rows at ${at}`);
+    const index = await page.evaluate((name) => [...document.querySelectorAll('.long tbody tr')].find((tr) => tr.querySelector('button.kernel')?.textContent === name).ariaRowIndex ?? null, `kernel_${at}`);
+    if (index !== null) assert.equal(index, String(at + 2));
+  }
+  await scrollTo(page, 1e9);
+  await page.getByRole('button', { name: `kernel_${ROWS - 1}`, exact: true }).waitFor();
+  await page.locator('.long thead [data-key=count]').click();
+  await waitForTop(page, `kernel_${ROWS - 1}`);
+  await scrollTo(page, 70_000 * ROW_PX);
+  await waitForTop(page, `kernel_${ROWS - 1 - 70_000}`);
+  await page.locator('#filter').fill('kernel_777');
+  await page.waitForFunction(() => document.querySelector('.shown').textContent.startsWith('111 of 100,000'));
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('rows stay one height; an unfolded one moves those below it by its own', async () => {
+  const { page, faults, close } = await opened();
+  const heights = await page.locator('.long tbody tr').evaluateAll((rows) => rows.map((tr) => tr.offsetHeight));
+  assert.deepEqual([...new Set(heights)], [ROW_PX]);
+  await page.getByRole('button', { name: 'kernel_2', exact: true }).click();
+  assert.equal(await page.locator('tr.full code').textContent(), 'kernel_2(void*)');
+  const more = await page.locator('tr.full').evaluate((tr) => tr.offsetHeight);
+  await scrollTo(page, 5_000 * ROW_PX + more);
+  await waitForTop(page, 'kernel_5000');
+  assert.equal(await page.locator('tr.full').count(), 0);
+  await scrollTo(page, 0);
+  await waitForTop(page, 'kernel_0');
+  assert.equal(await page.locator('tr.full').count(), 1, 'it is unfolded still');
+  await page.getByRole('button', { name: 'kernel_2', exact: true }).click();
+  await scrollTo(page, 5_000 * ROW_PX);
+  await waitForTop(page, 'kernel_5000');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the keys scroll, also when the row that had the focus is gone', async () => {
+  const { page, faults, close } = await opened();
+  await page.getByRole('button', { name: 'kernel_1', exact: true }).focus();
+  await scrollTo(page, 60_000 * ROW_PX);
+  await waitForTop(page, 'kernel_60000');
+  await page.waitForFunction(() => document.activeElement.matches('.scroll.long'));
+  await page.keyboard.press('Home');
+  await waitForTop(page, 'kernel_0');
+  await page.keyboard.press('End');
+  await page.getByRole('button', { name: `kernel_${ROWS - 1}`, exact: true }).waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('printed are the first five hundred rows, and how many there are; afterwards the table is as before', async () => {
+  const { page, faults, close } = await opened();
+  await scrollTo(page, 50_000 * ROW_PX);
+  await waitForTop(page, 'kernel_50000');
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+  await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(255, 255, 255)', 'paper is white');
+  const names = await page.locator('.long tbody tr button.kernel').allTextContents();
+  assert.deepEqual(names, Array.from({ length: 500 }, (_, at) => `kernel_${at}`));
+  assert.match(await page.locator('.on-paper').first().innerText(), /100,000 rows.*first 500.*CSV/);
+  const cut = await page.evaluate(() => [...document.querySelectorAll('.block :is(td, th, .scroll, table)')].filter((node) => node.scrollWidth > node.clientWidth + 1).length);
+  assert.equal(cut, 0, 'nothing is cut on paper');
+  await page.emulateMedia({ media: 'screen' });
+  await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+  assert.ok(await rowsInPage(page) < 100);
+  assert.ok((await page.pdf()).length > 10_000);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('what is selected in the rows on screen can be copied', async () => {
+  const { page, close } = await opened();
+  const text = await page.evaluate(() => {
+    const rows = document.querySelectorAll('.long tbody tr');
+    getSelection().setBaseAndExtent(rows[0], 0, rows[3], 0);
+    return getSelection().toString();
+  });
+  for (const at of [0, 1, 2]) assert.ok(text.includes(`kernel_${at}`), text);
+  await close();
+});
+
+test('a table whose rows have no height in common shows its first rows and more on demand', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=findings');
+  const long = JSON.parse(await h.jsonReport(h.kineto('t.json', [['k', 0, 1_000]])));
+  const rows = Array.from({ length: 700 }, (_, at) => ({ severity: 'low', title: `finding ${at}`, cost_ms: 1, evidence: 'a\nb', recommendation: 'c' }));
+  long.runs[0].sections = { findings: { title: 'Findings', derived_from: '', limits: [], missing: null, summary: {}, rows_in_all: 700, columns: Object.keys(rows[0]), rows } };
+  await h.drop(page, { name: 'findings.json', body: Buffer.from(JSON.stringify(long)) });
+  await h.settled(page);
+  const drawn = page.locator('.of-findings tbody tr');
+  for (const count of [200, 400, 600, 700]) {
+    await page.waitForFunction((count) => document.querySelectorAll('.of-findings tbody tr').length === count, count);
+    if (count < 700) await page.locator('.block .more').first().click();
+  }
+  assert.match(await drawn.last().innerText(), /finding 699/);
+  assert.equal(await page.locator('.block .more').first().isVisible(), false);
+  assert.deepEqual(faults, []);
+  await close();
+});
