@@ -21,6 +21,8 @@ let overview = null;
 let triage = null;
 /** A promise of the desk, once something asked for it. */
 let desk = null;
+/** A promise of the comparison's part of the page, once two runs were open. */
+let comparison = null;
 
 wireTheme();
 wireIntake(openFiles, showPageProblem);
@@ -146,13 +148,36 @@ const drawChart = latest(
 );
 
 const drawTables = latest(
-  () => Promise.all(tab().tables.map((id) => renderer.table(tableRequest(id)))),
+  () => Promise.all(tab().tables.map((id) => tableOf(tableRequest(id)))),
   // A run that has no such section gives no table.
   (tables) => {
     showTables(tables.filter(Boolean), sortBy, saveTable);
     return showTriage();
   },
 );
+
+const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
+
+/** The tables of the comparison are the desk's. */
+async function tableOf(request) {
+  if (!COMPARE.tables.includes(request.id)) return renderer.table(request);
+  return (await openDesk()).table(baseline(), request);
+}
+
+/** What changed is said once all that is open has been read. */
+async function showComparison() {
+  const isReady = overview.runs.length > 1 && session.entries.every(({ status }) => status === 'open' || status === 'failed');
+  if (!isReady) return (await comparison)?.hide();
+  comparison ??= import('./compare.js').then(({ Comparison }) => new Comparison(openDesk, {
+    baseline: (base) => look({ base }, { step: true }),
+    open: () => look({ tab: COMPARE.id, ...AS_IT_COMES }, { step: true }),
+    pick: pickOnly,
+  }));
+  return (await comparison).draw(baseline(), tab() === COMPARE, view.hide);
+}
+
+/** The place of the run that others are compared with. */
+const baseline = () => Math.max(0, overview.runs.findIndex((_, index) => String(index) === view.base));
 
 const sortBy = (of, sort, descending) => look({ of, sort, dir: descending ? 'desc' : 'asc' }, { step: true });
 
@@ -177,7 +202,8 @@ function tableRequest(id) {
 function tabs() {
   const { tabs } = overview;
   const wanted = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === 'triage');
-  return wanted ? tabs.toSpliced(1, 0, { id: 'triage', title: 'Triage', rows: '', tables: [] }) : tabs;
+  const more = [overview.runs.length > 1 && COMPARE, wanted && { id: 'triage', title: 'Triage', rows: '', tables: [] }];
+  return tabs.toSpliced(1, 0, ...more.filter(Boolean));
 }
 
 async function showTriage() {
@@ -203,6 +229,7 @@ function showAll() {
   showRunChoice();
   const filter = byId('filter');
   if (filter.value !== view.filter) filter.value = view.filter;
+  attempt('The runs could not be compared', showComparison);
   return Promise.all([drawChart(), drawTables()]);
 }
 
@@ -283,7 +310,7 @@ function openDesk() {
 }
 
 /** The text of a file to save. */
-const exported = async (format, table) => (await openDesk()).export(format, table);
+const exported = async (format, table) => (await openDesk()).export(format, table, baseline());
 
 function wireExport() {
   byId('export').addEventListener('click', ({ target }) => {

@@ -136,10 +136,16 @@ const MOST_ROWS: usize = 5_000;
 
 pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
     let whole = find_table(report, &request.id, request.run)?;
+    let one_run = request.run.is_some() || report.runs.len() == 1;
+    Some(table_view(whole, request, one_run))
+}
+
+/// The whole table as it was asked for. Where it is of one run, that is not named in it.
+pub(super) fn table_view(whole: Table, request: &Request, one_run: bool) -> TableView {
     let all = whole.rows.len();
     let mut table = arrange(whole, request);
     table.rows.truncate(MOST_ROWS);
-    if request.run.is_some() || report.runs.len() == 1 {
+    if one_run {
         table = table.without_run();
     }
     let shown_rows = match table.rows.len() {
@@ -157,7 +163,7 @@ pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
             view.text.clone_from(text);
         }
     }
-    Some(TableView {
+    TableView {
         id: table.id.clone(),
         title: table.title.clone(),
         note: table.note.clone(),
@@ -168,7 +174,7 @@ pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
         columns: columns(&table, request),
         rows,
         totals: shown_totals(&table).map(cells),
-    })
+    }
 }
 
 fn figures(figures: &[Figure]) -> FiguresView {

@@ -158,12 +158,14 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
     Ok(weights)
 }
 
-/// The page's files that wait until a person saves results, opens the triage, drops a folder or opens an address, or another
-/// page embeds this one.
-const LATER_SCRIPTS: [&str; 12] = [
+/// The page's files that wait until a person saves results, opens a second run or the triage, drops a folder or opens an
+/// address, or another page embeds this one.
+const LATER_SCRIPTS: [&str; 14] = [
+    "compare.js",
     "desk.js",
     "desk-worker.js",
     "folder.js",
+    "picture.js",
     "triage.js",
     "triage-worker.js",
     "open.html",
