@@ -35,7 +35,7 @@ export class Comparison {
     this.#panel = el('section', { id: 'compare', 'aria-label': 'Comparison', hidden: true },
       el('label', {}, 'Compared with ', this.#baseline), this.#said, this.#figure);
     byId('verdict').after(this.#line);
-    byId('blocks').before(this.#panel);
+    byId('panel').prepend(this.#panel);
     new ResizeObserver(() => {
       if (this.#chart.firstChild && this.#chart.clientWidth !== this.#width) this.draw(...this.#shown);
     }).observe(this.#chart);
@@ -55,19 +55,18 @@ export class Comparison {
       const chart = isUp && isPossible ? await desk.chart(baseline, width, hidden) : null;
       if (mine !== this.#turn) return;
       this.#width = width;
-      this.#say(runs, words.baseline, isUp);
+      this.#say(runs, words.baseline);
       this.#chart.replaceChildren(...(chart ? [drawing(chart, this.#on.pick)] : []));
     } catch (problem) {
       if (mine === this.#turn) this.#fail(problem);
     }
   }
 
-  #say(runs, baseline, isUp) {
+  #say(runs, baseline) {
     const others = runs.filter(({ verdict }) => verdict);
-    const line = others.slice(0, isUp ? 0 : RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, mark(outcome), verdict));
+    const line = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, mark(outcome), verdict));
     const more = others.length > RUNS_IN_LINE ? `All ${runs.length} runs compared` : 'Comparison in full';
-    const link = !isUp && el('button', { type: 'button', class: 'small', click: this.#on.open }, more);
-    this.#line.replaceChildren(...[...line, link].filter(Boolean));
+    this.#line.replaceChildren(...line, el('button', { type: 'button', class: 'small', click: this.#on.open }, more));
     this.#baseline.replaceChildren(...runs.map(({ label }, at) => new Option(label, String(at), at === baseline, at === baseline)));
     this.#said.replaceChildren(...others.flatMap((run) => sentences(run, others.length > 1)));
     [...byId('runs').children].forEach((item, at) => markRun(item, runs[at]));
@@ -99,5 +98,5 @@ function sentences({ label, outcome, verdict, warnings }, several) {
 
 function markRun(item, run) {
   item.querySelector('.run-change')?.remove();
-  if (run) item.append(el('span', { class: 'run-change' }, mark(run.outcome), run.in_short));
+  if (run) item.firstChild.after(el('span', { class: 'run-change' }, mark(run.outcome), run.in_short));
 }

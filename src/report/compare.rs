@@ -105,19 +105,34 @@ pub fn whole_table(comparison: &Comparison, id: &str) -> Option<Table> {
     comparison.sections.get(id).map(|section| section_table(id, section))
 }
 
-/// One of the [`TABLES`] for people: of the run at `run` alone where it was compared; without the columns that say nothing, such as changes
-/// where nothing could be compared, and without the run where it is always the same.
+/// One of the [`TABLES`] for people: of the run at `run` alone where it was compared, what changed before what it was, and
+/// without columns that say nothing; `None` where nothing could be compared. Verdicts and warnings say what `remarks` does.
 pub fn table(comparison: &Comparison, id: &str, run: Option<usize>) -> Option<Table> {
     let mut table = whole_table(comparison, id)?;
     if id == "compare_summary" {
-        return Some(without_empty(table));
+        return Some(without_empty(table.without("remarks")));
     }
+    let compared = comparison.runs.iter().filter(|run| run.change.is_some()).count();
     let chosen = run.and_then(|at| comparison.runs.get(at)).filter(|run| run.change.is_some());
     if let (Some(run), Some(at)) = (chosen, table.columns.iter().position(|column| column.key == "run")) {
         table.rows.retain(|row| row.get(at) == Some(&Cell::Text(run.label.clone())));
     }
-    let is_of_one = chosen.is_some() || comparison.runs.iter().filter(|run| run.change.is_some()).count() < 2;
-    Some(if is_of_one { table.without("run") } else { table })
+    let table = if chosen.is_some() || compared == 1 { table.without("run") } else { table };
+    (compared > 0).then(|| change_first(without_empty(table)))
+}
+
+/// The columns that say what changed right behind the names.
+fn change_first(mut table: Table) -> Table {
+    for key in ["cause", "share_of_change_pct", "ratio", "delta_ns"] {
+        let place = |key: &str| table.columns.iter().position(|column| column.key == key);
+        let (Some(from), Some(category)) = (place(key), place("category")) else { continue };
+        let to = category + 1;
+        if from > to {
+            table.columns.get_mut(to..=from).into_iter().for_each(|columns| columns.rotate_right(1));
+            table.rows.iter_mut().filter_map(|row| row.get_mut(to..=from)).for_each(|cells| cells.rotate_right(1));
+        }
+    }
+    table
 }
 
 /// Without the columns that say nothing.

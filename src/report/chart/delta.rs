@@ -68,25 +68,17 @@ pub fn diverging_bars(groups: &[Deltas], what: &str, hidden: &[&str], width: u32
     let rows: Vec<Vec<&Delta>> = groups.iter().map(|group| group.parts.iter().filter(is_shown).collect()).collect();
     let layout = Layout::new(&rows, width);
     let mut nodes = Vec::new();
-    let heights: Vec<i32> = rows.iter().map(|rows| layout.group_height(rows.len())).collect();
-    let bottom = heights.iter().fold(TOP, |sum, height| sum.saturating_add(*height));
-    let has_bars = rows.iter().any(|rows| !rows.is_empty());
-    if has_bars {
-        layout.axis(what, bottom, &mut nodes);
-    }
     let mut top = TOP;
-    for (at, ((group, rows), height)) in groups.iter().zip(&rows).zip(&heights).enumerate() {
-        layout.heading(group, rows.is_empty(), top, &mut nodes);
-        let first = top + layout.heading_height();
-        for (row, part) in (0_i32..).zip(rows) {
-            layout.row(part, at, first.saturating_add(row.saturating_mul(layout.row)), &mut nodes);
-        }
-        top = top.saturating_add(*height);
+    for (at, (group, rows)) in groups.iter().zip(&rows).enumerate() {
+        top = layout.group(group, rows, at, top, &mut nodes);
     }
-    let height = if has_bars { bottom.saturating_add(AXIS) } else { bottom };
+    if rows.iter().any(|rows| !rows.is_empty()) {
+        layout.axis(what, top - GROUP_GAP, &mut nodes);
+        top += AXIS;
+    }
     Chart {
         width: layout.width.unsigned_abs() / UNIT.unsigned_abs(),
-        height: height.unsigned_abs() / UNIT.unsigned_abs(),
+        height: top.unsigned_abs() / UNIT.unsigned_abs(),
         summary: summary(groups, &rows, what),
         nodes,
     }
@@ -125,13 +117,21 @@ impl Layout {
         }
     }
 
-    fn heading_height(&self) -> i32 {
-        if self.narrow { 40 * UNIT } else { 26 * UNIT }
-    }
-
-    fn group_height(&self, rows: usize) -> i32 {
-        let rows = i32::try_from(rows.min(10_000)).unwrap_or(0);
-        self.heading_height() + rows * self.row + GROUP_GAP
+    /// The heading and the bars of one run; gives where the next begins.
+    fn group(&self, group: &Deltas, rows: &[&Delta], at: usize, top: i32, nodes: &mut Vec<Node>) -> i32 {
+        self.heading(group, rows.is_empty(), top, nodes);
+        let first = top.saturating_add(if self.narrow { 40 * UNIT } else { 26 * UNIT });
+        let count = i32::try_from(rows.len()).unwrap_or(0);
+        let bottom = first.saturating_add(count.saturating_mul(self.row));
+        if !rows.is_empty() {
+            let time = self.time();
+            let line = |tick: i64| if tick == 0 { "chart-zero" } else { "chart-grid" };
+            nodes.extend(self.ticks(&time).into_iter().map(|tick| upright(line(tick), self.x(tick), (first, bottom))));
+        }
+        for (row, part) in (0_i32..).zip(rows) {
+            self.row(part, at, first.saturating_add(row.saturating_mul(self.row)), nodes);
+        }
+        bottom.saturating_add(GROUP_GAP)
     }
 
     /// Where a change ends.
@@ -142,18 +142,31 @@ impl Layout {
         i32::try_from(i128::from(from) + (along * 2 + span) / (span * 2)).unwrap_or(to)
     }
 
-    fn axis(&self, what: &str, bottom: i32, nodes: &mut Vec<Node>) {
+    /// An axis as long as the plot, from whose ticks those of the plot follow.
+    fn time(&self) -> TimeAxis {
         let (low, high) = self.range_ns;
-        let (left, right) = self.plot;
-        let most = i64::from((right - left) / (80 * UNIT)).clamp(2, 8);
-        let time = TimeAxis::new(high.saturating_sub(low), most);
-        for tick in ticks(&time, self.range_ns) {
-            let x = self.x(tick);
-            nodes.push(upright(if tick == 0 { "chart-zero" } else { "chart-grid" }, x, bottom));
-            let sign = if tick > 0 { "+" } else { "" };
+        let most = i64::from((self.plot.1 - self.plot.0) / (80 * UNIT)).clamp(2, 8);
+        TimeAxis::new(high.saturating_sub(low), most)
+    }
+
+    /// Round times from zero to either side.
+    fn ticks(&self, time: &TimeAxis) -> Vec<i64> {
+        let ((low, high), sizes) = (self.range_ns, time.ticks());
+        let below = sizes.iter().skip(1).rev().map(|tick| tick.saturating_neg()).filter(|tick| *tick >= low);
+        below.chain(sizes.iter().copied().filter(|tick| *tick <= high)).collect()
+    }
+
+    fn axis(&self, what: &str, bottom: i32, nodes: &mut Vec<Node>) {
+        let ((low, high), (left, right)) = (self.range_ns, self.plot);
+        let time = self.time();
+        for tick in self.ticks(&time) {
             let size = time.format_ext(&tick.saturating_abs());
-            let sign = if tick < 0 { "-" } else { sign };
-            nodes.push(word(&format!("{sign}{size}"), "chart-tick", (x, bottom + 14 * UNIT), SMALL, "middle"));
+            let told = match tick {
+                ..0 => format!("-{size}"),
+                0 => "0".to_owned(),
+                1.. => format!("+{size}"),
+            };
+            nodes.push(word(&told, "chart-tick", (self.x(tick), bottom + 14 * UNIT), SMALL, "middle"));
         }
         let baseline = bottom + 32 * UNIT;
         let name = format!("{what} ({})", time.unit().name());
@@ -220,17 +233,10 @@ fn word(text: &str, class: &str, at: (i32, i32), size: i32, aligned: &str) -> No
     Node { class: class.to_owned(), ..words(text, at, size, aligned) }
 }
 
-fn upright(class: &str, x: i32, bottom: i32) -> Node {
-    let attrs = [("x1", x), ("y1", TOP), ("x2", x), ("y2", bottom)];
+fn upright(class: &str, x: i32, (top, bottom): (i32, i32)) -> Node {
+    let attrs = [("x1", x), ("y1", top), ("x2", x), ("y2", bottom)];
     let attrs = attrs.map(|(name, value)| (name, pixels(value))).to_vec();
     Node { tag: "line", attrs, class: class.to_owned(), ..Node::default() }
-}
-
-/// The ticks of an axis of so much time, laid from zero to either side.
-fn ticks(time: &TimeAxis, (low, high): (i64, i64)) -> Vec<i64> {
-    let sizes = time.ticks();
-    let below = sizes.iter().skip(1).rev().map(|tick| tick.saturating_neg()).filter(|tick| *tick >= low);
-    below.chain(sizes.iter().copied().filter(|tick| *tick <= high)).collect()
 }
 
 fn tooltip(part: &Delta) -> String {
