@@ -4,10 +4,14 @@
 import { showPageProblem } from './cards.js';
 import { save, svg } from './dom.js';
 
-/** What a mark's look is made of; each is a presentation attribute, which needs neither style sheet nor theme. */
-const LOOK = [
-  'fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-linejoin', 'paint-order', 'opacity', 'font-weight', 'shape-rendering',
-];
+/**
+ * What a mark's look is made of, each with what goes without saying. They are presentation attributes, which need neither
+ * style sheet nor theme.
+ */
+const LOOK = {
+  fill: '', 'fill-opacity': '1', stroke: 'none', 'stroke-width': '1px', 'stroke-opacity': '1', 'stroke-linejoin': 'miter',
+  'paint-order': 'normal', opacity: '1', 'font-weight': '400', 'shape-rendering': 'auto',
+};
 
 /** Pixels of a PNG for each pixel of the chart. */
 const SCALE = 2;
@@ -27,6 +31,7 @@ function standalone(chart) {
   const copy = chart.cloneNode(true);
   const { fontFamily } = getComputedStyle(chart);
   copy.setAttribute('font-family', fontFamily);
+  copy.removeAttribute('class');
   [...chart.children].forEach((mark, at) => dress(copy.children[at], getComputedStyle(mark)));
   const { width, height } = chart.viewBox.baseVal;
   const background = getComputedStyle(document.body).backgroundColor;
@@ -35,9 +40,9 @@ function standalone(chart) {
 }
 
 function dress(mark, look) {
-  for (const name of LOOK) {
+  for (const [name, unsaid] of Object.entries(LOOK)) {
     const value = look.getPropertyValue(name);
-    if (value) mark.setAttribute(name, value);
+    if (value !== unsaid) mark.setAttribute(name, value);
   }
   mark.removeAttribute('class');
 }

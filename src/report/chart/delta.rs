@@ -166,7 +166,9 @@ impl Layout {
                 0 => "0".to_owned(),
                 1.. => format!("+{size}"),
             };
-            nodes.push(word(&told, "chart-tick", (self.x(tick), bottom + 14 * UNIT), SMALL, "middle"));
+            let half = i32::try_from(glyphs::width(&told, i64::from(SMALL)) / 2).unwrap_or(0);
+            let x = self.x(tick).clamp(half.min(self.width / 2), (self.width - half).max(self.width / 2));
+            nodes.push(word(&told, "chart-tick", (x, bottom + 14 * UNIT), SMALL, "middle"));
         }
         let baseline = bottom + 32 * UNIT;
         let name = format!("{what} ({})", time.unit().name());
