@@ -16,7 +16,7 @@ export function showChart(chart, onPick) {
 export function drawing({ width, height, summary, nodes }, onPick) {
   const whole = svg('svg', [
     ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
-  ], ...nodes.filter((node) => TAGS.has(node.tag)).map(shape));
+  ], ...shapes(nodes));
   whole.addEventListener('click', ({ target }) => {
     const { key } = target.dataset;
     if (key) onPick(key);
@@ -34,6 +34,8 @@ export function saveMenu(chart, name) {
   const menu = el('details', { class: 'menu picture' }, el('summary', { class: 'button' }, 'Save chart'), el('div', { class: 'menu-items' }, item('SVG'), item('PNG')));
   return menu;
 }
+
+export const shapes = (nodes) => nodes.filter((node) => TAGS.has(node.tag)).map(shape);
 
 function shape({ tag, attrs, class: className, title, key, text }) {
   const node = svg(tag, attrs);
