@@ -98,6 +98,7 @@ function changed(what) {
   if (what === 'rules') attempt('The rule sets could not be listed', refreshRuleSets);
   if (what === 'reports') applyWindows({ all: false });
   if (what === 'reports') attempt('The results could not be shown', refreshReports);
+  else attempt('The runs could not be compared', showComparison);
 }
 
 function showState() {
@@ -197,10 +198,10 @@ async function tableOf(request) {
   return (await openDesk()).table(baseline(), request);
 }
 
-/** What changed is said once all that is open has been read. */
+/** What changed is said once all that is open has been read; until then what was said stays. */
 async function showComparison() {
-  const isReady = overview.runs.length > 1 && session.entries.every(({ status }) => status === 'open' || status === 'failed');
-  if (!isReady) return (await comparison)?.hide();
+  if (!(overview?.runs.length > 1)) return (await comparison)?.hide();
+  if (session.entries.some(({ status }) => status !== 'open' && status !== 'failed')) return;
   comparison ??= import('./compare.js').then(({ Comparison }) => new Comparison(openDesk, {
     baseline: (base) => look({ base }, { step: true }),
     open: () => look({ tab: COMPARE.id, ...AS_IT_COMES }, { step: true }),

@@ -280,3 +280,11 @@ function colours(page, body) {
     return new Set(new Uint32Array(canvas.getContext('2d').getImageData(0, 0, image.width, image.height).data.buffer)).size;
   }, body.toString('base64'));
 }
+
+test('a third file that is refused does not keep the others from being compared', async () => {
+  const broken = { name: 'broken.json', body: Buffer.from('{"traceEvents": 7') };
+  const { page, close } = await opened('', stepped('a.json'), stepped('b.json', { gemm: 800 }), broken);
+  assert.match(await page.locator('#comparison p').innerText(), /b\.json is .* slower than a\.json/);
+  await page.locator('.card.error').waitFor();
+  await close();
+});
