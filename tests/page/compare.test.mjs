@@ -246,7 +246,7 @@ async function picture(page, place, type) {
 }
 
 test('a chart is saved as an SVG that needs no style sheet, and as a PNG of twice its size', async () => {
-  const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped('b.json', { gemm: 800 }));
+  const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped('b.json', { gemm: 800, attention: 230 }));
   for (const [place, name] of [['#compare', 'gpuprism-changes'], ['.first', 'gpuprism-bars']]) {
     await page.locator(`${place} svg.chart`).waitFor();
     const vector = await picture(page, place, 'SVG');
@@ -254,7 +254,7 @@ test('a chart is saved as an SVG that needs no style sheet, and as a PNG of twic
     const look = await page.evaluate((text) => {
       const picture = new DOMParser().parseFromString(text, 'image/svg+xml');
       const mark = picture.querySelector('[data-key=gemm]');
-      return { root: picture.documentElement.localName, fill: mark.getAttribute('fill'), words: picture.documentElement.getAttribute('aria-label') };
+      return { root: picture.documentElement.localName, fill: mark.getAttribute('fill'), words: picture.documentElement.getAttribute('aria-label'), names: [...picture.querySelectorAll('text')].map((text) => text.firstChild.data) };
     }, vector.body.toString());
     const shown = await page.locator(`${place} svg [data-key=gemm]`).first().evaluate((mark) => getComputedStyle(mark).fill);
     assert.deepEqual([look.root, look.fill], ['svg', shown]);
@@ -262,8 +262,9 @@ test('a chart is saved as an SVG that needs no style sheet, and as a PNG of twic
     assert.doesNotMatch(vector.body.toString(), /var\(|url\(|href|class=/);
     const raster = await picture(page, place, 'PNG');
     assert.equal(raster.name, `${name}.png`);
-    const { width, height } = await page.locator(`${place} svg.chart`).evaluate(({ viewBox }) => ({ width: viewBox.baseVal.width, height: viewBox.baseVal.height }));
+    const [, width, height] = vector.body.toString().match(/ viewBox="\S+ \S+ (\d+) (\d+)"/).map(Number);
     assert.deepEqual([raster.body.readUInt32BE(16), raster.body.readUInt32BE(20)], [2 * width, 2 * height]);
+    assert.ok(look.names.includes('gemm') && look.names.includes('attention'), `${look.names} tell what the colours mean`);
     assert.ok(await colours(page, raster.body) > 3, 'it is drawn, not blank');
   }
   assert.equal(await page.locator('.card.error').count(), 0);
