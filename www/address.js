@@ -2,7 +2,7 @@
 // so that Back, reload and a pasted link (with the same files opened again) show the same thing.
 
 const DEFAULTS = {
-  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', hide: [], rules: '', attribution: 'first_come', devices: 'each', window: [],
+  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: [], rules: '', attribution: 'first_come', devices: 'each', window: [],
 };
 
 /** The view that the address names; anything it does not name has its default. */

@@ -23,6 +23,8 @@ let overview = null;
 let triage = null;
 /** A promise of the desk, once something asked for it. */
 let desk = null;
+/** A promise of the comparison's part of the page, once two runs were open. */
+let comparison = null;
 
 wireTheme();
 wireIntake(openFiles, showPageProblem);
@@ -97,6 +99,7 @@ function changed(what) {
   if (what === 'rules') attempt('The rule sets could not be listed', refreshRuleSets);
   if (what === 'reports') applyWindows({ all: false });
   if (what === 'reports') attempt('The results could not be shown', refreshReports);
+  else attempt('The runs could not be compared', showComparison);
 }
 
 function showState() {
@@ -185,7 +188,7 @@ function applyWindows({ all }) {
 }
 
 const drawTables = latest(
-  () => Promise.all(tab().tables.map((id) => renderer.table(tableRequest(id)))),
+  () => Promise.all(tab().tables.map((id) => tableOf(tableRequest(id)))),
   // A run that has no such section gives no table.
   (tables) => {
     showTables(tables.filter(Boolean), sortBy, saveTable, moreRows());
@@ -196,8 +199,31 @@ const drawTables = latest(
 /** Further rows of the tables as they are arranged now, whatever is arranged later. */
 function moreRows() {
   const requests = new Map(tab().tables.map((id) => [id, tableRequest(id)]));
-  return async (id, from) => (await renderer.table({ ...requests.get(id), from })).rows;
+  return async (id, from) => (await tableOf({ ...requests.get(id), from })).rows;
 }
+
+const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
+
+/** The tables of the comparison are the desk's. */
+async function tableOf(request) {
+  if (!COMPARE.tables.includes(request.id)) return renderer.table(request);
+  return (await openDesk()).table(baseline(), request);
+}
+
+/** What changed is said once all that is open has been read; until then what was said stays. */
+async function showComparison() {
+  if (!(overview?.runs.length > 1)) return (await comparison)?.hide();
+  if (session.entries.some(({ status }) => status !== 'open' && status !== 'failed')) return;
+  comparison ??= import('./compare.js').then(({ Comparison }) => new Comparison(openDesk, {
+    baseline: (base) => look({ base }, { step: true }),
+    open: () => look({ tab: COMPARE.id, ...AS_IT_COMES }, { step: true }),
+    pick: pickOnly,
+  }));
+  return (await comparison).draw(baseline(), tab() === COMPARE, view.hide);
+}
+
+/** The place of the run that others are compared with. */
+const baseline = () => Math.max(0, overview.runs.findIndex((_, index) => String(index) === view.base));
 
 const sortBy = (of, sort, descending) => look({ of, sort, dir: descending ? 'desc' : 'asc' }, { step: true });
 
@@ -224,7 +250,8 @@ function tableRequest(id) {
 function tabs() {
   const { tabs } = overview;
   const wanted = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === 'triage');
-  return wanted ? tabs.toSpliced(1, 0, { id: 'triage', title: 'Triage', rows: '', tables: [] }) : tabs;
+  const more = [overview.runs.length > 1 && COMPARE, wanted && { id: 'triage', title: 'Triage', rows: '', tables: [] }];
+  return tabs.toSpliced(1, 0, ...more.filter(Boolean));
 }
 
 async function showTriage() {
@@ -250,6 +277,7 @@ function showAll() {
   showRunChoice();
   const filter = byId('filter');
   if (filter.value !== view.filter) filter.value = view.filter;
+  attempt('The runs could not be compared', showComparison);
   return Promise.all([drawStrips(), drawChart(), drawTables()]);
 }
 
@@ -334,7 +362,7 @@ function openDesk() {
 }
 
 /** The text of a file to save. */
-const exported = async (format, table) => (await openDesk()).export(format, table);
+const exported = async (format, table) => (await openDesk()).export(format, table, baseline());
 
 function wireExport() {
   byId('export').addEventListener('click', ({ target }) => {

@@ -1,19 +1,38 @@
-// The stacked bars, built node by node from what the renderer laid out, and the legend that is also the category filter.
+// Charts, built node by node from what was laid out for them, a menu that saves one as a picture, and the legend of the
+// stacked bars, which is also the category filter.
 
 import { byId, el, svg } from './dom.js';
 
 const TAGS = new Set(['rect', 'text', 'line', 'path', 'polyline']);
 
-/** Draws the chart; `onPick(category)` is called when a segment is clicked. */
-export function showChart({ width, height, summary, nodes }, onPick) {
-  const drawing = svg('svg', [
+/** Draws the stacked bars; `onPick(category)` is called when a segment is clicked. */
+export function showChart(chart, onPick) {
+  const place = byId('chart');
+  if (!place.firstChild) place.before(saveMenu(() => place.firstChild, 'gpuprism-bars'));
+  place.replaceChildren(drawing(chart, onPick));
+}
+
+/** The chart as an SVG element; `onPick(category)` is called when a mark of a category is clicked. */
+export function drawing({ width, height, summary, nodes }, onPick) {
+  const whole = svg('svg', [
     ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
   ], ...shapes(nodes));
-  drawing.addEventListener('click', ({ target }) => {
+  whole.addEventListener('click', ({ target }) => {
     const { key } = target.dataset;
     if (key) onPick(key);
   });
-  byId('chart').replaceChildren(drawing);
+  return whole;
+}
+
+/** A menu that saves the chart which `chart()` gives, as it is on screen, under this name. */
+export function saveMenu(chart, name) {
+  const item = (type) => el('button', { type: 'button', click: async () => {
+    menu.open = false;
+    const { savePicture } = await import('./picture.js');
+    await savePicture(chart(), type, name);
+  } }, `Save as ${type}`);
+  const menu = el('details', { class: 'menu picture' }, el('summary', { class: 'button' }, 'Save chart'), el('div', { class: 'menu-items' }, item('SVG'), item('PNG')));
+  return menu;
 }
 
 export const shapes = (nodes) => nodes.filter((node) => TAGS.has(node.tag)).map(shape);

@@ -1,5 +1,5 @@
-// The desk worker: holds the runs' reports, never a trace, and writes the files that a person saves. It is fetched when a
-// person first wants one.
+// The desk worker: holds the runs' reports, never a trace, writes the files that a person saves and compares the runs. It is
+// fetched when a person first wants a file, or opens a second run.
 
 import init, { Desk } from './pkg/gpuprism_desk.js';
 import { serve } from './worker-serve.js';
@@ -12,7 +12,20 @@ serve({
     wasm = await init({ module_or_path: module });
     desk = new Desk();
   },
-  set: ({ texts }) => desk.set(texts),
+  /** Resolves with whether there are names that the demangler has to read. */
+  set({ texts }) {
+    desk.set(texts);
+    return desk.mangled().length > 0;
+  },
+  async demangle({ module }) {
+    const demangler = await import('./pkg/gpuprism_demangle.js');
+    await demangler.default({ module_or_path: module });
+    const mangled = desk.mangled();
+    desk.learn(mangled, demangler.demangle(mangled));
+  },
   translate: ({ label, text }) => desk.translate(label, text),
-  export: ({ format, table }) => desk.export(format, table),
+  export: ({ format, table, baseline }) => desk.export(format, table, baseline),
+  compare: ({ baseline }) => desk.compare(baseline),
+  chart: ({ baseline, width, hidden }) => desk.chart(baseline, width, hidden),
+  table: ({ baseline, request }) => desk.table(baseline, request),
 }, () => wasm?.memory.buffer.byteLength ?? 0);

@@ -7,18 +7,33 @@ export class Desk {
   #reports;
   /** A promise of the worker, once it was asked for. */
   #link = null;
-  /** The texts that the worker holds. */
+  /** The texts that the worker holds, or was given last. */
   #texts = [];
+  /** A promise that it has taken them. */
+  #inStep = Promise.resolve();
 
   /** `reports()` gives the session's report texts of now. */
   constructor(reports) {
     this.#reports = reports;
   }
 
-  /** The text of a file to save. */
-  export = (format, table) => this.#ask((link) => this.#keepInStep(link).then(() => link.request('export', { format, table })));
+  /** The text of a file to save; `baseline` is the place of the run that tables of a comparison are against. */
+  export = (format, table, baseline = 0) => this.#askOfRuns('export', { format, table, baseline });
+  /** How the runs stand to a baseline: {baseline, runs}. */
+  compare = (baseline) => this.#askOfRuns('compare', { baseline });
+  /** What changed, as a chart. */
+  chart = (baseline, width, hidden) => this.#askOfRuns('chart', { baseline, width, hidden });
+  /** A table of the comparison. */
+  table = (baseline, request) => this.#askOfRuns('table', { baseline, request });
   /** The report text of a file of another tool. */
   translate = (label, text) => this.#ask((link) => link.request('translate', { label, text }));
+
+  #askOfRuns(op, args) {
+    return this.#ask(async (link) => {
+      await this.#keepInStep(link);
+      return link.request(op, args);
+    });
+  }
 
   async #ask(question) {
     const link = await (this.#link ??= this.#start());
@@ -43,12 +58,21 @@ export class Desk {
     }
   }
 
-  /** The worker takes requests in their order, so whoever asks meanwhile is answered from the new texts. */
-  async #keepInStep(link) {
+  /** Whoever asks meanwhile waits for the same texts, and is answered from them. */
+  #keepInStep(link) {
     const texts = this.#reports();
     const known = this.#texts;
-    if (texts.length === known.length && texts.every((text, at) => text === known[at])) return;
-    await link.request('set', { texts });
+    if (texts.length === known.length && texts.every((text, at) => text === known[at])) return this.#inStep;
     this.#texts = texts;
+    this.#inStep = give(link, texts);
+    this.#inStep.catch(() => {
+      if (this.#texts === texts) this.#texts = [];
+    });
+    return this.#inStep;
   }
+}
+
+async function give(link, texts) {
+  const isMangled = await link.request('set', { texts });
+  if (isMangled) await link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
 }

@@ -1,7 +1,10 @@
 //! A comparison in words: the verdict of each run, and what the terminal, Markdown and JSON say of it.
 
+use super::chart::{Delta, Deltas};
 use super::format::{change, duration, percent};
-use crate::analysis::compare::{Basis, Change, Compared, Comparison, Outcome};
+use super::section_table;
+use super::table::{Cell, Table};
+use crate::analysis::compare::{Basis, CategoryChange, Change, Compared, Comparison, Outcome};
 use crate::analysis::section::Value;
 use crate::rules::names;
 
@@ -18,7 +21,7 @@ fn verdict_of(comparison: &Comparison, run: &Compared) -> String {
     let Some(change) = &run.change else {
         return format!("{} cannot be compared with {baseline}. {}", run.label, run.reasons.join(" "));
     };
-    let per = if comparison.basis == Basis::Step { " per step" } else { "" };
+    let per = per(comparison);
     let times = format!("{} instead of {}", duration(change.time_ns), duration(change.baseline_ns));
     let label = &run.label;
     let noise = change.noise_ns.map(|noise| format!("\u{b1}{}", duration(noise.round() as i64)));
@@ -51,6 +54,99 @@ fn size(pct: f64) -> String {
     }
 }
 
+/// A few words on how each run stands to the baseline, in the order of the runs: `+7.0 % per step against A`.
+pub fn in_short(comparison: &Comparison) -> Vec<String> {
+    let baseline = comparison.runs.get(comparison.baseline).map_or("", |baseline| baseline.label.as_str());
+    comparison.runs.iter().map(|run| short_of(comparison, run, baseline)).collect()
+}
+
+fn short_of(comparison: &Comparison, run: &Compared, baseline: &str) -> String {
+    let per = per(comparison);
+    match (run.outcome, &run.change) {
+        (Outcome::Baseline, _) => "baseline".to_owned(),
+        (Outcome::NotComparable, _) | (_, None) => format!("not comparable with {baseline}"),
+        (Outcome::WithinNoise, Some(_)) => format!("within noise of {baseline}{per}"),
+        (_, Some(of)) if of.delta_ns() == 0 => format!("same time as {baseline}{per}"),
+        (_, Some(of)) => format!("{}{per} against {baseline}", signed(of)),
+    }
+}
+
+fn per(comparison: &Comparison) -> &'static str {
+    if comparison.basis == Basis::Step { " per step" } else { "" }
+}
+
+/// `+7.0 %`; the change itself where the baseline took no time.
+fn signed(of: &Change) -> String {
+    let sign = if of.delta_ns() < 0 { "-" } else { "+" };
+    of.pct().map_or_else(|| change(of.delta_ns()), |pct| format!("{sign}{}", size(pct).replace("less than", "<")))
+}
+
+/// What changed in each run that could be compared, for the chart, and what its axis shows.
+pub fn deltas(comparison: &Comparison) -> (Vec<Deltas>, String) {
+    let per = per(comparison);
+    let of = |run: &Compared| {
+        let of = run.change.as_ref()?;
+        let part = |part: &CategoryChange| Delta {
+            category: part.category.clone(),
+            baseline_ns: part.baseline_ns,
+            time_ns: part.time_ns,
+        };
+        let note = format!("{}{per} ({})", change(of.delta_ns()), signed(of));
+        Some(Deltas { label: run.label.clone(), note, parts: of.categories.iter().map(part).collect() })
+    };
+    (comparison.runs.iter().filter_map(of).collect(), format!("Change{per}"))
+}
+
+/// The tables of a comparison.
+pub const TABLES: [&str; 3] = ["compare_summary", "compare_categories", "compare_kernels"];
+
+/// One of the [`TABLES`] with all rows and columns, for files.
+pub fn whole_table(comparison: &Comparison, id: &str) -> Option<Table> {
+    comparison.sections.get(id).map(|section| section_table(id, section))
+}
+
+/// One of the [`TABLES`] for people: of the run at `run` alone where it was compared, what changed before what it was, and
+/// without columns that say nothing; `None` where nothing could be compared. Verdicts and warnings say what `remarks` does.
+pub fn table(comparison: &Comparison, id: &str, run: Option<usize>) -> Option<Table> {
+    let mut table = whole_table(comparison, id)?;
+    if id == "compare_summary" {
+        return Some(without_empty(table.without("remarks")));
+    }
+    let compared = comparison.runs.iter().filter(|run| run.change.is_some()).count();
+    let chosen = run.and_then(|at| comparison.runs.get(at)).filter(|run| run.change.is_some());
+    if let (Some(run), Some(at)) = (chosen, table.columns.iter().position(|column| column.key == "run")) {
+        table.rows.retain(|row| row.get(at) == Some(&Cell::Text(run.label.clone())));
+    }
+    let table = if chosen.is_some() || compared == 1 { table.without("run") } else { table };
+    (compared > 0).then(|| change_first(without_empty(table)))
+}
+
+/// The columns that say what changed right behind the names.
+fn change_first(mut table: Table) -> Table {
+    for key in ["cause", "share_of_change_pct", "ratio", "delta_ns"] {
+        let place = |key: &str| table.columns.iter().position(|column| column.key == key);
+        let (Some(from), Some(category)) = (place(key), place("category")) else { continue };
+        let to = category + 1;
+        if from > to {
+            table.columns.get_mut(to..=from).into_iter().for_each(|columns| columns.rotate_right(1));
+            table.rows.iter_mut().filter_map(|row| row.get_mut(to..=from)).for_each(|cells| cells.rotate_right(1));
+        }
+    }
+    table
+}
+
+/// Without the columns that say nothing.
+fn without_empty(table: Table) -> Table {
+    let says_nothing = |cell: Option<&Cell>| match cell {
+        Some(Cell::Text(text)) => text.is_empty(),
+        other => matches!(other, None | Some(Cell::Empty)),
+    };
+    let is_empty = |at: usize| table.rows.iter().all(|row| says_nothing(row.get(at)));
+    let columns = table.columns.iter().enumerate().filter(|(at, _)| is_empty(*at));
+    let empty: Vec<String> = columns.map(|(_, column)| column.key.clone()).collect();
+    empty.iter().fold(table, |table, key| table.without(key))
+}
+
 /// `+12.0 ms in attention, -5.00 ms in gemm`.
 fn largest_categories(of: &Change) -> String {
     /// A sentence names no more.
@@ -81,10 +177,9 @@ pub use files::{json, kernels, markdown, text};
 /// What the command line prints.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Change, Comparison, change, verdict};
+    use super::{Change, Comparison, TABLES, change, verdict, whole_table, without_empty};
     use crate::analysis::compare::Basis;
     use crate::report::markdown::{escape, section as markdown_section};
-    use crate::report::section_table;
     use crate::report::table::{Cell, Table};
     use crate::report::terminal::{clean, section, wrapped};
     use serde_json::json;
@@ -132,7 +227,7 @@ mod files {
 
     /// The table of all kernels.
     pub fn kernels(comparison: &Comparison) -> Table {
-        comparison.sections.get("compare_kernels").map_or_else(Table::default, |s| section_table("compare_kernels", s))
+        whole_table(comparison, "compare_kernels").unwrap_or_default()
     }
 
     /// One stable shape for scripts; DESIGN.md tells it.
@@ -207,13 +302,13 @@ mod files {
     fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
         let several = comparison.runs.iter().filter(|run| run.change.is_some()).count() > 1;
         let mut tables = Vec::new();
-        for (id, left_out) in [
-            ("compare_summary", &["remarks", "elapsed_ns"] as &[&str]),
-            ("compare_categories", &[]),
-            ("compare_kernels", &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"]),
-        ] {
-            let Some(own) = comparison.sections.get(id) else { continue };
-            let mut table = section_table(id, own);
+        let left_out: [&[&str]; 3] = [
+            &["remarks", "elapsed_ns"],
+            &[],
+            &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"],
+        ];
+        for (id, left_out) in TABLES.into_iter().zip(left_out) {
+            let Some(mut table) = whole_table(comparison, id) else { continue };
             let delta = table.columns.iter().position(|column| column.key == "delta_ns");
             if id != "compare_summary" {
                 table.rows.retain(|row| delta.and_then(|at| row.get(at)) != Some(&Cell::Ns(0)));
@@ -226,14 +321,6 @@ mod files {
             tables.push(shortened(table, if id == "compare_kernels" { KERNELS } else { usize::MAX }));
         }
         tables
-    }
-
-    /// Without the columns that say nothing, such as changes where nothing could be compared.
-    fn without_empty(table: Table) -> Table {
-        let is_empty = |at: usize| table.rows.iter().all(|row| matches!(row.get(at), None | Some(Cell::Empty)));
-        let columns = table.columns.iter().enumerate().filter(|(at, _)| is_empty(*at));
-        let empty: Vec<String> = columns.map(|(_, column)| column.key.clone()).collect();
-        empty.iter().fold(table, |table, key| table.without(key))
     }
 
     fn shortened(mut table: Table, rows: usize) -> (Table, usize) {

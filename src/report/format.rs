@@ -59,14 +59,23 @@ pub fn units(table: &Table) -> Vec<Unit> {
     (0..table.columns.len()).map(|index| column_unit(table, index)).collect()
 }
 
-/// The columns of a pivot are compared with each other, so they share the unit of the largest run; sums do not count.
+/// The columns of a pivot are compared with each other, so they share the unit of the largest run; sums do not count. So
+/// are a baseline's times with the run's.
 fn column_unit(table: &Table, index: usize) -> Unit {
     let sums = if table.columns.len() > 2 { table.columns.len() - 1 } else { usize::MAX };
-    let compared = |other: usize| if table.id == "pivot" { other != sums } else { other == index };
+    let measure = |at: usize| table.columns.get(at).map(|column| without_side(&column.key));
+    let own = measure(index);
+    let compared =
+        |other: usize| if table.id == "pivot" { other != sums } else { other == index || measure(other) == own };
     let columns = table.columns.iter().enumerate().filter(|(other, _)| compared(*other));
     let cells = columns.flat_map(|(other, _)| table.rows.iter().filter_map(move |row| row.get(other)));
     let largest = cells.filter_map(ns).fold(0.0_f64, |largest, ns| largest.max(ns.abs()));
     unit(largest)
+}
+
+/// What a column measures, whichever side of a comparison it is of.
+fn without_side(key: &str) -> &str {
+    key.strip_prefix("baseline_").or_else(|| key.strip_prefix("compared_")).unwrap_or(key)
 }
 
 /// A time, in nanoseconds.

@@ -150,13 +150,18 @@ pub(super) struct Arranged {
 impl Arranged {
     pub(super) fn of(report: &Report, request: &Request) -> Option<Self> {
         let whole = find_table(report, &request.id, request.run)?;
+        Some(Self::table(whole, request, request.run.is_some() || report.runs.len() == 1))
+    }
+
+    /// The whole table as it was asked for. Where it is of one run, that is not named in it.
+    pub(super) fn table(whole: Table, request: &Request, one_run: bool) -> Self {
         let all = whole.rows.len();
         let mut table = arrange(whole, request);
         table.rows.truncate(MOST_ROWS);
-        if request.run.is_some() || report.runs.len() == 1 {
+        if one_run {
             table = table.without_run();
         }
-        Some(Self { request: request.clone(), all, units: units(&table), table })
+        Self { request: request.clone(), all, units: units(&table), table }
     }
 
     pub(super) fn answers(&self, request: &Request) -> bool {

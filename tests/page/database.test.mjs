@@ -159,7 +159,7 @@ test('an .nsys-rep is answered with the command that exports it', async () => {
 
 const isDatabaseModule = (path) => path.startsWith('/pkg/gpuprism_sqlite');
 
-test('the second module is fetched for a database alone, once, and nothing else is asked for', async () => {
+test('the second module is fetched for a database alone, once, and beside it nothing but the comparison of the runs', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const asked = [];
   page.context().on('request', (request) => asked.push(request.url()));
@@ -171,7 +171,7 @@ test('the second module is fetched for a database alone, once, and nothing else 
   await h.settled(page);
   await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 3);
   assert.equal(server.requests.filter((path) => path.endsWith('_sqlite_bg.wasm')).length, 1);
-  const own = /^\/((worker|worker-serve|reading|pkg\/gpuprism|pkg\/gpuprism_sqlite)\.js|pkg\/gpuprism_sqlite_bg\.wasm|favicon\.svg)$/;
+  const own = /^\/((worker|worker-serve|reading|compare|desk|desk-worker|pkg\/gpuprism|pkg\/gpuprism_(sqlite|desk))\.js|pkg\/gpuprism_(sqlite|desk)_bg\.wasm|favicon\.svg)$/;
   for (const path of server.requests) assert.match(path, own);
   for (const url of asked) assert.ok(url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`), url);
   assert.deepEqual(faults, []);

@@ -131,19 +131,19 @@ export async function exported(page, format) {
   return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
 }
 
-/** The table on screen: column keys, and for each row the full kernel name, if any, and its cells' texts and titles. */
-export function readTable(page) {
-  return page.evaluate(() => {
+/** A table on screen, the first unless another block is named: column keys, and for each row the full kernel name, if any, and its cells' texts and titles. */
+export function readTable(page, block = '.block:first-child') {
+  return page.evaluate((place) => {
     const cells = (row) => [...row.cells].map((td) => ({ text: td.textContent, title: td.title }));
     const line = (row) => ({ name: row.querySelector('td.kernel')?.title, cells: cells(row) });
-    const table = document.querySelector('.block:first-child table');
+    const table = document.querySelector(`${place} table`);
     return {
       keys: [...table.querySelectorAll('thead button')].map((button) => button.dataset.key),
       sorts: [...table.querySelectorAll('thead th')].map((th) => th.getAttribute('aria-sort')),
       rows: [...table.tBodies[0].rows].filter((row) => !row.classList.contains('full')).map(line),
       totals: table.tFoot ? cells(table.tFoot.rows[0]) : null,
     };
-  });
+  }, block);
 }
 
 const program = process.env.GPUPRISM_BIN

@@ -108,7 +108,7 @@ fn stack<'a>(bar: &'a Bar, legend: &[&str], hidden: &[&str]) -> Vec<&'a Segment>
     row
 }
 
-fn is_cpu(category: &str) -> bool {
+pub(super) fn is_cpu(category: &str) -> bool {
     palette::class(category) == CPU_CLASS
 }
 
@@ -334,7 +334,7 @@ impl Drawable<Recorder<'_>> for Mark<'_> {
 }
 
 /// Rising strokes across a rectangle, cut at its edges by construction: no pattern, no clip path, one flat node.
-fn hatch((left, top): BackendCoord, (right, bottom): BackendCoord) -> String {
+pub(super) fn hatch((left, top): BackendCoord, (right, bottom): BackendCoord) -> String {
     let tall = bottom - top;
     let mut strokes = Vec::new();
     let mut foot = left - tall + HATCH;

@@ -6,12 +6,14 @@
 mod axis;
 mod backend;
 mod bars;
+mod delta;
 mod glyphs;
 mod strips;
 mod svg;
 
 pub use axis::Unit;
 pub use bars::{Bar, Segment, stacked_bars};
+pub use delta::{Delta, Deltas, diverging_bars};
 pub use strips::{overview, strip_columns};
 pub use svg::escape;
 

@@ -1,0 +1,291 @@
+// Promises: runs that are open together are compared by themselves, in the words and numbers of the command line; what cannot be
+// compared is refused with the remedy; the baseline is chosen and kept in the address; a chart can be saved as a picture that
+// needs nothing beside it; names stay text.
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let server;
+let browser;
+before(async () => {
+  server = await h.servePage();
+  browser = await h.launch();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+const GEMM = 'void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_tn_align8>(Params)';
+const ATTENTION = 'void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4>>(flash::Flash_fwd_params)';
+const NORM = 'void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*, int)';
+const HOSTILE = '<img src=x onerror=alert(1)>';
+
+/** A trace of eight steps, one right behind the other; each launches a gemm, attention and what else is given, for so many microseconds. */
+function stepped(name, { gemm = 400, attention = 200, more = [], gpu = 'NVIDIA H100', stage = 'DECODE bs=16' } = {}) {
+  const traceEvents = [];
+  let correlation = 0;
+  let at = 100;
+  for (let step = 0; step < 8; step++) {
+    const start = at;
+    for (const [kernel, dur] of [[GEMM, gemm + step % 3], [ATTENTION, attention + step % 2], ...more]) {
+      const args = { correlation: ++correlation };
+      traceEvents.push({ ph: 'X', cat: 'cuda_runtime', name: 'cudaLaunchKernel', pid: 1, tid: 1, ts: at - 3, dur: 2, args });
+      traceEvents.push({ ph: 'X', cat: 'kernel', name: kernel, pid: 0, tid: 7, ts: at, dur, args: { ...args, device: 0, stream: 7 } });
+      at += dur + 5;
+    }
+    traceEvents.push({ ph: 'X', cat: 'user_annotation', name: `step[${stage}]`, pid: 1, tid: 1, ts: start - 4, dur: at - start - 5 });
+  }
+  return { name, body: Buffer.from(JSON.stringify({ schemaVersion: 1, deviceProperties: [{ id: 0, name: gpu }], traceEvents })) };
+}
+
+const TABLES = ['compare_summary', 'compare_categories', 'compare_kernels'];
+
+async function opened(fragment, ...files) {
+  const opened = await h.openPage(browser, server.origin, fragment);
+  await h.drop(opened.page, ...files);
+  await compared(opened.page);
+  return opened;
+}
+
+/** Waits until every run has its word. */
+const compared = (page) => page.waitForFunction(() => {
+  const runs = [...document.querySelectorAll('#runs li')];
+  return runs.length > 1 && runs.every((run) => run.querySelector('.run-change')) && document.querySelector('#results[aria-busy=false]');
+}, null, { timeout: 60_000 });
+
+const opensTab = async (page) => {
+  await page.locator('#tab-compare').click();
+  await page.locator('#compare').waitFor();
+  await page.locator('.block[data-table=compare_summary]').waitFor();
+};
+
+/** What the command line says of the files. */
+async function native(files, args = []) {
+  const { stdout, stderr } = await h.commandLine(['diff', ...files.map(({ name }) => name), ...args, '--format', 'json'], files);
+  assert.notEqual(stdout.length, 0, stderr);
+  return JSON.parse(stdout);
+}
+
+/** The exact value of a cell, as the JSON has it. */
+function value({ text, title }, wanted) {
+  if (typeof wanted !== 'number') return title && wanted !== text ? title : text;
+  return Number((title || text).replace(/ (ns|%)$/, ''));
+}
+
+/** Every cell of the tables on screen is the command line's value; so are the sentences. */
+async function assertSame(page, files, args) {
+  const wanted = await native(files, args);
+  const said = wanted.runs.map(({ verdict }) => verdict).filter(Boolean);
+  assert.deepEqual(await page.locator('#comparison p').evaluateAll((lines) => lines.map((line) => line.lastChild.textContent)), said);
+  for (const id of TABLES) {
+    const { rows } = wanted.sections[id];
+    if (rows.length === 0) continue;
+    const table = await h.readTable(page, `.block[data-table=${id}]`);
+    assert.equal(table.rows.length, rows.length, id);
+    assert.ok(id === 'compare_summary' || table.keys.includes('delta_ns'), `${id} tells changes`);
+    table.rows.forEach(({ cells }, at) => table.keys.forEach((key, column) => {
+      const exact = rows[at][key] ?? '';
+      assert.equal(value(cells[column], exact), exact, `${key} of row ${at} in ${id}`);
+    }));
+  }
+}
+
+test('the tab, the sentences and the tables of generated runs are the command line\'s, to the nanosecond', async () => {
+  const files = [
+    stepped('a.json'), stepped('b.json', { attention: 260, gemm: 390, more: [[NORM, 30]] }), stepped('c.json', { gemm: 500 }),
+  ];
+  const { page, faults, close } = await opened('', ...files);
+  assert.deepEqual((await page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id))).slice(0, 2), ['tab-kernels', 'tab-compare']);
+  const words = await page.locator('.run-change').allTextContents();
+  assert.equal(words[0], 'baseline');
+  assert.match(words[2], /^▲\+\d+\.\d % per step against a\.json$/);
+  await opensTab(page);
+  await assertSame(page, files);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('runs without steps, which are compared by their totals, are the command line\'s too', async () => {
+  const longer = h.SERVER_OPS.map(([name, start, duration, ...where]) => [name, start, duration + (name.includes('flash') ? 900 : 0), ...where]);
+  const files = [h.kineto('a.json', h.SERVER_OPS), h.kineto('b.json', longer)];
+  const { page, faults, close } = await opened('#tab=compare', ...files);
+  await page.locator('.block[data-table=compare_kernels]').waitFor();
+  await assertSame(page, files);
+  assert.match(await page.locator('#compare').innerText(), /this assumes that both did the same work/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('real runs of eight ranks: the command line\'s numbers, mangled names or not', async (t) => {
+  const folder = join(h.traces, 'dlrm_v100_8ranks');
+  if (!existsSync(folder)) return t.skip(`no traces in ${folder}`);
+  const names = ['rank0.pt.trace.json.gz', 'rank3.pt.trace.json.gz'];
+  const files = await Promise.all(names.map(async (name) => ({ name, body: await readFile(join(folder, name)) })));
+  const { page, faults, close } = await opened('#tab=compare', ...files);
+  await page.locator('.block[data-table=compare_kernels]').waitFor();
+  await assertSame(page, files);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('names that only the demangler reads are matched and written as on the command line', async () => {
+  const more = [['_Z6vecAddPfS_i.kd', 20]];
+  const files = [stepped('a.json', { more }), stepped('b.json', { more: [['_Z6vecAddPfS_i.kd', 60]] })];
+  const { page, close } = await opened('#tab=compare', ...files);
+  await page.locator('.block[data-table=compare_kernels]').waitFor();
+  await assertSame(page, files);
+  assert.match(await page.locator('#comparison').innerText(), /vecAdd \(longer launches\)/);
+  await close();
+});
+
+test('what cannot be compared is refused with the remedy, and no change is shown', async () => {
+  const files = [stepped('a.json'), stepped('b.json', { gpu: 'AMD Instinct MI300X' })];
+  const { page, faults, close } = await opened('#tab=compare', ...files);
+  const [run] = (await native(files)).runs.slice(1);
+  assert.equal(run.outcome, 'not comparable');
+  for (const place of ['#comparison', '#compare']) assert.ok((await page.locator(place).innerText()).includes(run.verdict), `${run.verdict} in ${place}`);
+  assert.match(run.verdict, /Compare runs of one kind of GPU/);
+  assert.equal(await page.locator('#runs li:nth-child(2) .run-change').innerText(), 'not comparable with a.json');
+  assert.equal(await page.locator('#compare svg.chart').count(), 0);
+  assert.deepEqual(await page.locator('.block').evaluateAll((blocks) => blocks.map(({ dataset }) => dataset.table)), ['compare_summary']);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('another baseline turns the signs round; it stands in the address, and Back returns', async () => {
+  const files = [stepped('a.json'), stepped('b.json', { attention: 300 })];
+  const { page, faults, close } = await opened('', ...files);
+  await opensTab(page);
+  const change = () => page.locator('#compare svg .delta-change').first().textContent();
+  assert.equal(await change(), '+100 us');
+  await page.locator('#compare select').selectOption('1');
+  await page.waitForFunction(() => document.querySelector('#compare svg .delta-change')?.textContent === '-100 us');
+  assert.match(page.url(), /base=1/);
+  assert.equal(await page.locator('#runs li:nth-child(2) .run-change').innerText(), 'baseline');
+  await page.waitForFunction(() => document.querySelector('.block[data-table=compare_summary] tbody tr:last-child')?.textContent.includes('baseline'));
+  await assertSame(page, files, ['--baseline', '2']);
+  const address = new URL(page.url()).hash;
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelector('#compare svg .delta-change')?.textContent === '+100 us');
+  assert.equal(await page.locator('#compare select').inputValue(), '0');
+  await close();
+  const again = await opened(address, ...files);
+  await again.page.waitForFunction(() => document.querySelector('#compare svg .delta-change')?.textContent === '-100 us');
+  assert.deepEqual([...faults, ...again.faults], []);
+  await again.close();
+});
+
+test('the tables sort, filter and save like any other; the saved kernels are the command line\'s bytes', async () => {
+  const files = [stepped('a.json'), stepped('b.json', { attention: 300, more: [[NORM, 30]] })];
+  const { page, faults, close } = await opened('#tab=compare&base=1', ...files);
+  const kernels = page.locator('.block[data-table=compare_kernels]');
+  await kernels.locator('[data-key=delta_ns]').click();
+  await kernels.locator('th[aria-sort=descending] [data-key=delta_ns]').waitFor();
+  const { rows } = await h.readTable(page, '.block[data-table=compare_kernels]');
+  assert.match(rows.at(-1).name, /flash_fwd_splitkv/, 'what shrank most stands last');
+  await page.locator('#filter').fill('rms_norm');
+  await page.waitForFunction(() => document.querySelectorAll('.block[data-table=compare_kernels] tbody tr').length === 1);
+  const [download] = await Promise.all([page.waitForEvent('download'), kernels.locator('[data-format=csv]').click()]);
+  assert.equal(download.suggestedFilename(), 'gpuprism-compare_kernels.csv');
+  const { stdout } = await h.commandLine(['diff', 'a.json', 'b.json', '--baseline', '2', '--format', 'csv'], files);
+  assert.equal((await readFile(await download.path())).toString(), stdout.toString());
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('one run alone is not compared, and a run that is closed is forgotten', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  server.requests.length = 0;
+  await h.drop(page, stepped('a.json'));
+  await h.settled(page);
+  assert.equal(await page.locator('#tab-compare').count(), 0);
+  assert.equal(server.requests.filter((path) => /desk|compare/.test(path)).length, 0);
+  await h.drop(page, stepped('b.json', { gemm: 800 }));
+  await compared(page);
+  await page.locator('#chips button[aria-label="Close b.json"]').click();
+  await page.waitForFunction(() => document.querySelectorAll('#runs li').length === 1 && !document.querySelector('#tab-compare'));
+  await page.waitForFunction(() => document.querySelector('#comparison').childElementCount === 0);
+  assert.equal(await page.locator('.run-change').count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a desk that cannot be loaded is said in the line, the results stand, and the tab asks again', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  await page.route('**/gpuprism_desk_bg.wasm', (route) => route.fulfill({ status: 503 }));
+  await h.drop(page, stepped('a.json'), stepped('b.json'));
+  await page.locator('#comparison p').waitFor();
+  assert.match(await page.locator('#comparison').innerText(), /were not compared.*503/);
+  assert.ok(await page.locator('.block:first-child table').isVisible());
+  await page.unroute('**/gpuprism_desk_bg.wasm');
+  await opensTab(page);
+  await compared(page);
+  await close();
+});
+
+test('a hostile name of a run is text in the sentences, the chart and its picture', async () => {
+  const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped(`${HOSTILE}.json`, { gemm: 800 }));
+  await page.locator('#compare svg.chart').waitFor();
+  assert.ok((await page.locator('#comparison').innerText()).includes(HOSTILE));
+  assert.equal(await page.locator('#results img').count(), 0);
+  const { body } = await picture(page, '#compare', 'SVG');
+  assert.ok(!body.toString().includes('<img') && body.toString().includes('&lt;img'));
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+async function picture(page, place, type) {
+  await page.locator(`${place} .picture summary`).click();
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator(`${place} .picture button`, { hasText: type }).click()]);
+  return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
+}
+
+test('a chart is saved as an SVG that needs no style sheet, and as a PNG of twice its size', async () => {
+  const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped('b.json', { gemm: 800, attention: 230 }));
+  for (const [place, name] of [['#compare', 'gpuprism-changes'], ['.first', 'gpuprism-bars']]) {
+    await page.locator(`${place} svg.chart`).waitFor();
+    const vector = await picture(page, place, 'SVG');
+    assert.equal(vector.name, `${name}.svg`);
+    const look = await page.evaluate((text) => {
+      const picture = new DOMParser().parseFromString(text, 'image/svg+xml');
+      const mark = picture.querySelector('[data-key=gemm]');
+      return { root: picture.documentElement.localName, fill: mark.getAttribute('fill'), words: picture.documentElement.getAttribute('aria-label'), names: [...picture.querySelectorAll('text')].map((text) => text.firstChild.data) };
+    }, vector.body.toString());
+    const shown = await page.locator(`${place} svg [data-key=gemm]`).first().evaluate((mark) => getComputedStyle(mark).fill);
+    assert.deepEqual([look.root, look.fill], ['svg', shown]);
+    assert.match(look.words, /gemm/);
+    assert.doesNotMatch(vector.body.toString(), /var\(|url\(|href|class=/);
+    const raster = await picture(page, place, 'PNG');
+    assert.equal(raster.name, `${name}.png`);
+    const [, width, height] = vector.body.toString().match(/ viewBox="\S+ \S+ (\d+) (\d+)"/).map(Number);
+    assert.deepEqual([raster.body.readUInt32BE(16), raster.body.readUInt32BE(20)], [2 * width, 2 * height]);
+    assert.ok(look.names.includes('gemm') && look.names.includes('attention'), `${look.names} tell what the colours mean`);
+    assert.ok(await colours(page, raster.body) > 3, 'it is drawn, not blank');
+  }
+  assert.equal(await page.locator('.card.error').count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+/** How many colours a picture has. */
+function colours(page, body) {
+  return page.evaluate(async (base64) => {
+    const image = await createImageBitmap(new Blob([Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))]));
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    canvas.getContext('2d').drawImage(image, 0, 0);
+    return new Set(new Uint32Array(canvas.getContext('2d').getImageData(0, 0, image.width, image.height).data.buffer)).size;
+  }, body.toString('base64'));
+}
+
+test('a third file that is refused does not keep the others from being compared', async () => {
+  const broken = { name: 'broken.json', body: Buffer.from('{"traceEvents": 7') };
+  const { page, close } = await opened('', stepped('a.json'), stepped('b.json', { gemm: 800 }), broken);
+  assert.match(await page.locator('#comparison p').innerText(), /b\.json is .* slower than a\.json/);
+  await page.locator('.card.error').waitFor();
+  await close();
+});

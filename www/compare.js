@@ -1,0 +1,102 @@
+// The comparison of runs: a line under the verdict, a word at each run, and the tab with its chart; its tables are drawn like
+// all others. It is fetched when a second run is open.
+
+import { drawing, saveMenu } from './chart.js';
+import { byId, el, severityMark } from './dom.js';
+
+/** Runs that the line under the verdict speaks of; the tab speaks of all. */
+const RUNS_IN_LINE = 3;
+
+/** A change in one glance; the words beside it say the same. */
+const ARROWS = { slower: '▲', faster: '▼' };
+
+export class Comparison {
+  #openDesk;
+  #on;
+  #line = el('div', { id: 'comparison', class: 'comparison', role: 'status' });
+  #baseline = el('select');
+  #said = el('ul', { class: 'notices' });
+  #chart = el('div');
+  #figure;
+  #panel;
+  /** Counts what was asked for: only the last of several answers is shown. */
+  #turn = 0;
+  /** What is shown: the place of the baseline, whether the tab is up, the categories left out, and how wide the chart is. */
+  #shown = [];
+  #width = 0;
+
+  /** `openDesk()` resolves with the desk; `on` has what is chosen: baseline(index), open() the tab, pick(category). */
+  constructor(openDesk, on) {
+    this.#openDesk = openDesk;
+    this.#on = on;
+    this.#baseline.addEventListener('change', ({ target }) => on.baseline(target.value));
+    this.#figure = el('figure', {}, el('figcaption', {}, 'What changed'),
+      saveMenu(() => this.#chart.firstChild, 'gpuprism-changes'), this.#chart);
+    this.#panel = el('section', { id: 'compare', 'aria-label': 'Comparison', hidden: true },
+      el('label', {}, 'Compared with ', this.#baseline), this.#said, this.#figure);
+    byId('verdict').after(this.#line);
+    byId('panel').prepend(this.#panel);
+    new ResizeObserver(() => {
+      if (this.#chart.firstChild && this.#chart.clientWidth !== this.#width) this.draw(...this.#shown);
+    }).observe(this.#chart);
+  }
+
+  /** Shows how the runs stand to the one at `baseline`: in a line, and with a chart where the tab is up. */
+  async draw(...shown) {
+    const [baseline, isUp, hidden] = this.#shown = shown;
+    const mine = ++this.#turn;
+    this.#panel.hidden = !isUp;
+    try {
+      const desk = await this.#openDesk();
+      const { runs, ...words } = await desk.compare(baseline);
+      const isPossible = runs.some(({ outcome }) => !['baseline', 'not comparable'].includes(outcome));
+      if (mine === this.#turn) this.#figure.hidden = !isPossible;
+      const width = this.#chart.clientWidth;
+      const chart = isUp && isPossible ? await desk.chart(baseline, width, hidden) : null;
+      if (mine !== this.#turn) return;
+      this.#width = width;
+      this.#say(runs, words.baseline);
+      this.#chart.replaceChildren(...(chart ? [drawing(chart, this.#on.pick)] : []));
+    } catch (problem) {
+      if (mine === this.#turn) this.#fail(problem);
+    }
+  }
+
+  #say(runs, baseline) {
+    const others = runs.filter(({ verdict }) => verdict);
+    const line = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, mark(outcome), verdict));
+    const more = others.length > RUNS_IN_LINE ? `All ${runs.length} runs compared` : 'Comparison in full';
+    this.#line.replaceChildren(...line, el('button', { type: 'button', class: 'small', click: this.#on.open }, more));
+    this.#baseline.replaceChildren(...runs.map(({ label }, at) => new Option(label, String(at), at === baseline, at === baseline)));
+    this.#said.replaceChildren(...others.flatMap((run) => sentences(run, others.length > 1)));
+    [...byId('runs').children].forEach((item, at) => markRun(item, runs[at]));
+  }
+
+  /** The runs cannot be compared now: nothing stays that was said before. */
+  #fail({ message }) {
+    this.hide();
+    this.#line.replaceChildren(el('p', { class: 'note' }, `The runs were not compared: ${message}`));
+  }
+
+  /** There is nothing to compare, or not yet. */
+  hide() {
+    this.#turn++;
+    this.#line.replaceChildren();
+    this.#panel.hidden = true;
+    byId('runs').querySelectorAll('.run-change').forEach((word) => word.remove());
+  }
+}
+
+const mark = (outcome) => ARROWS[outcome] && el('span', { class: `change ${outcome}`, 'aria-hidden': 'true' }, ARROWS[outcome]);
+
+function sentences({ label, outcome, verdict, warnings }, several) {
+  const item = (severity, text, run) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, run && el('span', { class: 'run-label' }, run), text));
+  const refused = outcome === 'not comparable';
+  const first = refused ? item('warning', verdict) : el('li', { class: 'compared' }, mark(outcome), verdict);
+  return [first, ...warnings.map((text) => item('info', text, several && label))];
+}
+
+function markRun(item, run) {
+  item.querySelector('.run-change')?.remove();
+  if (run) item.firstChild.after(el('span', { class: 'run-change' }, mark(run.outcome), run.in_short));
+}
