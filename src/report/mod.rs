@@ -12,8 +12,10 @@ pub mod explain;
 mod findings;
 pub mod format;
 pub mod html;
+pub mod link;
 mod markdown;
 pub mod palette;
+pub mod redact;
 mod sections;
 pub mod table;
 mod tables;
@@ -21,6 +23,7 @@ mod tables;
 pub mod terminal;
 pub mod triage;
 mod words;
+pub mod zip;
 
 pub use arrange::{Request, arrange};
 pub use csv::{csv, field as csv_field};
@@ -124,6 +127,30 @@ const PAGE_WIDTH: u32 = 1216;
 
 fn version(json: &Json) -> &str {
     json.at(&["schema"]).and_then(Json::text).unwrap_or_default()
+}
+
+/// A report with kernels, sections and notices, for the tests of what is done with whole reports.
+#[cfg(test)]
+mod tests_support {
+    use super::Report;
+    use crate::input::{Imported, Importer};
+    use crate::session::{self, Choices};
+
+    pub(super) fn sample() -> Report {
+        let events: Vec<String> = (0..40)
+            .map(|at| {
+                let (kernel, start) = (format!("kernel_{at}<float, {at}>(int)"), at * 10);
+                format!(
+                    r#"{{"ph": "X", "cat": "kernel", "name": "{kernel}", "pid": 0, "tid": 7, "ts": {start}, "dur": 7.5,
+                    "args": {{"device": 0, "stream": 7, "correlation": {at}}}}}"#
+                )
+            })
+            .collect();
+        let mut importer = Importer::new("sample.json");
+        importer.feed(format!(r#"{{"traceEvents": [{}]}}"#, events.join(",")).as_bytes()).unwrap();
+        let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
+        Report::new(vec![session::run(&trace, &Choices::default()).unwrap()])
+    }
 }
 
 #[cfg(test)]

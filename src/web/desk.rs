@@ -10,7 +10,7 @@ use wasm_bindgen::prelude::*;
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Desk {
-    report: Report,
+    pub(super) report: Report,
 }
 
 #[wasm_bindgen]

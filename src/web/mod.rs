@@ -7,6 +7,8 @@ mod database;
 #[cfg(feature = "desk")]
 mod desk;
 #[cfg(feature = "desk")]
+mod share;
+#[cfg(feature = "desk")]
 mod triage;
 mod view;
 
