@@ -14,5 +14,7 @@ serve({
   },
   set: ({ texts }) => desk.set(texts),
   translate: ({ label, text }) => desk.translate(label, text),
+  share: ({ what, wish }) => desk[`share_${what}`](JSON.stringify(wish)),
+  openLink: ({ text }) => desk.open_link(text),
   export: ({ format, table }) => desk.export(format, table),
 }, () => wasm?.memory.buffer.byteLength ?? 0);

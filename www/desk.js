@@ -17,6 +17,10 @@ export class Desk {
 
   /** The text of a file to save. */
   export = (format, table) => this.#ask((link) => this.#keepInStep(link).then(() => link.request('export', { format, table })));
+  /** What a person shares, by `preview`, `file`, `link` or `redactions`, under a wish {format, redact, slim}. */
+  share = (what, wish) => this.#ask((link) => this.#keepInStep(link).then(() => link.request('share', { what, wish })));
+  /** The report text that a link carries. */
+  openLink = (text) => this.#ask((link) => link.request('openLink', { text }));
   /** The report text of a file of another tool. */
   translate = (label, text) => this.#ask((link) => link.request('translate', { label, text }));
 

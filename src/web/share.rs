@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::{Thrown, thrown, to_js};
 use crate::json::{self, from_json};
-use crate::report::redact::{Redacted, Redactions, redact};
+use crate::report::redact::{Redacted, Redaction, Redactions, redact};
 use crate::report::{self, Report, link, zip};
 use crate::{capitalised, report::format::grouped};
 use serde::Serialize;
@@ -62,6 +62,11 @@ impl Desk {
         let unit = if wish.format == "link" { "characters" } else { "bytes" };
         let file = format!("{name}, {} {unit}", grouped(size as u64));
         to_js(&Preview { redactions: kinds(&found), file, holds: holds(&report, &wish.format), fits, length })
+    }
+
+    /// The ids of all that can be replaced.
+    pub fn share_redactions(&self) -> Vec<String> {
+        Redaction::ALL.iter().map(|redaction| redaction.id().to_owned()).collect()
     }
 
     /// The bytes of the file to save.

@@ -128,7 +128,7 @@ pub fn redact(report: &Report, what: &Redactions) -> (Report, Redacted) {
     let mut redacted = Report::from_json(json).unwrap_or_else(|_| Report::new(Vec::new()));
     for (run, original) in redacted.runs.iter_mut().zip(&report.runs) {
         for (kernel, original) in run.kernels.iter_mut().zip(&original.kernels) {
-            if kernel.name != original.name && is_placeholder(&kernel.name) {
+            if kernel.name != original.name {
                 kernel.short_name.clone_from(&kernel.name);
             }
         }
@@ -206,10 +206,14 @@ impl Redactor {
             return;
         }
         for kernel in report.runs.iter().flat_map(|run| &run.kernels) {
-            if !is_public(&kernel.name) && !is_placeholder(&kernel.name) {
-                let placeholder = self.scanner.names.give(Noun::Kernel, &kernel.name);
-                if kernel.short_name != kernel.name && !is_public(&kernel.short_name) {
-                    self.scanner.names.alias(Noun::Kernel, &kernel.short_name, &placeholder);
+            let (name, short) = (&kernel.name, &kernel.short_name);
+            if is_public(name) {
+                // Its short form may be cut in the middle of a word.
+                self.scanner.names.alias(Noun::Kernel, short, short);
+            } else if !is_placeholder(name) {
+                let placeholder = self.scanner.names.give(Noun::Kernel, name);
+                if short != name && !is_public(short) {
+                    self.scanner.names.alias(Noun::Kernel, short, &placeholder);
                 }
             }
         }

@@ -76,7 +76,7 @@ impl Scanner {
         if !self.what.has(Redaction::Names) || !text.contains(['_', ':']) {
             return text.to_owned();
         }
-        let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+        let is_part = |letter: char| letter.is_alphanumeric() || ['_', ':', '\u{2026}'].contains(&letter);
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find(is_part) {
@@ -85,9 +85,10 @@ impl Scanner {
             let name = token.trim_matches(':');
             let is_code = name.contains('_') || name.contains("::");
             out += before;
-            match is_code && !is_public(name) && !is_listed(name) {
-                true => out += &token.replace(name, &self.names.give(Noun::Name, name)),
-                false => out += token,
+            if is_code && !is_public(name) && !is_listed(name) && self.names.known(Noun::Kernel, name).is_none() {
+                out += &token.replace(name, &self.names.give(Noun::Name, name));
+            } else {
+                out += token;
             }
             rest = after;
         }
