@@ -1,5 +1,9 @@
 //! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
 
+mod window;
+
+pub use window::{Mark, marks, strips, window, window_text};
+
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
@@ -108,9 +112,11 @@ pub struct Choices {
     pub without_sections: bool,
     /// The person's own phases, a JSON object of phase and patterns.
     pub phase_map: Option<RuleFile>,
+    /// The part of the trace to look at, as [`window`] reads it; none: all of it.
+    pub window: Option<String>,
 }
 from_json!(strict Choices {
-    ; attribution, merge_devices, engine, model, wall_seconds, rules, kernel_limit, without_sections, phase_map
+    ; attribution, merge_devices, engine, model, wall_seconds, rules, kernel_limit, without_sections, phase_map, window
 });
 
 /// The built-in rule files and the person's.
@@ -200,14 +206,28 @@ pub fn wall(seconds: Option<&str>) -> Result<Option<Ns>> {
 /// Analyses one trace as chosen.
 ///
 /// # Errors
-/// Those of [`rule_book`], [`pick_rules`], [`PhaseMap::parse`] and [`wall`].
+/// Those of [`rule_book`], [`pick_rules`], [`PhaseMap::parse`], [`wall`] and [`window`].
 pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
+    match part(trace, choices)? {
+        Some(part) => run_all(&part, choices),
+        None => run_all(trace, choices),
+    }
+}
+
+/// The part of the trace that lies in the chosen window.
+fn part(trace: &Trace, choices: &Choices) -> Result<Option<Trace>> {
+    let picked = choices.window.as_deref().map(|text| window(trace, text)).transpose()?.flatten();
+    Ok(picked.map(|picked| trace.within(picked)))
+}
+
+fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {
     let (book, duplicates) = rule_book(&choices.rules)?;
     let rules = pick_rules(&book, choices)?;
     let options = analysis::Options {
         attribution: choices.attribution,
         merge_devices: choices.merge_devices,
-        wall: wall(choices.wall_seconds.as_deref())?,
+        // A wall time is one of the whole run.
+        wall: wall(choices.wall_seconds.as_deref())?.filter(|_| trace.cut.is_none()),
         kernel_limit: choices.kernel_limit.unwrap_or(analysis::Options::KERNEL_LIMIT),
         without_sections: choices.without_sections,
         phase_map: choices.phase_map.as_ref().map(|map| PhaseMap::parse(&map.file, &map.text)).transpose()?,
@@ -224,7 +244,14 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
 /// # Errors
 /// Those of [`run`].
 pub fn triage(request: &triage::Request, choices: &Choices) -> Result<Run> {
-    let mut run = run(request.trace, choices)?;
+    match part(request.trace, choices)? {
+        Some(part) => triage_all(&triage::Request { trace: &part, ..*request }, choices),
+        None => triage_all(request, choices),
+    }
+}
+
+fn triage_all(request: &triage::Request, choices: &Choices) -> Result<Run> {
+    let mut run = run_all(request.trace, choices)?;
     run.sections.extend(triage::triage(request));
     if let Some(summary) = run.sections.get_mut("triage_summary") {
         say_mapping(summary, request.mapping);

@@ -3,7 +3,7 @@
 // besides (`report=`): it stays there behind the view for as long as it is open. Browsers send no fragment to a server.
 
 const DEFAULTS = {
-  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', hide: [], rules: '', attribution: 'first_come', devices: 'each',
+  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', hide: [], rules: '', attribution: 'first_come', devices: 'each', window: [],
 };
 
 /** The report that the address carries, as the desk wrote it; '' where it carries none. */

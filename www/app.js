@@ -9,6 +9,7 @@ import { showOverview } from './overview.js';
 import { Renderer } from './renderer-client.js';
 import { Session, isAid } from './session.js';
 import { showRuleSets, showSettings, showWallRuns, wireSettings } from './settings.js';
+import { Strips } from './strips.js';
 import { showTables, showTabs } from './table.js';
 import { compiledModule } from './worker-link.js';
 
@@ -106,6 +107,7 @@ function changed(what) {
   showWallRuns(session);
   showState();
   if (what === 'rules') attempt('The rule sets could not be listed', refreshRuleSets);
+  if (what === 'reports') applyWindows({ all: false });
   if (what === 'reports') attempt('The results could not be shown', refreshReports);
 }
 
@@ -157,6 +159,37 @@ const drawChart = latest(
   () => renderer.chart(chartWidth(), view.hide),
   (chart) => showChart(chart, pickOnly),
 );
+
+const strips = new Strips((entry, window) => {
+  session.setWindow(entry, window);
+  look({ window: windows() }, { step: true });
+});
+
+const drawStrips = latest(
+  () => strips.show(session.traces.filter(({ text, reader, status }) => text !== null && !reader.closed && status !== 'failed'), (entry) => session.options(entry)),
+  () => {},
+);
+
+/** Of each trace whose window was picked its place and the window. */
+const windows = () => session.traces.flatMap(({ window }, at) => (window ? [`${at}@${window}`] : []));
+
+/** The traces that have the window that the address names for them. */
+let placed = [];
+
+/** Brings traces in line with the address: those that were just read, or, where it changed, all of them. */
+function applyWindows({ all }) {
+  const { traces } = session;
+  if (placed.some((entry) => !traces.includes(entry))) {
+    view.window = windows();
+    writeAddress(view, { step: false });
+  }
+  const wanted = new Map(view.window.map((item) => [Number.parseInt(item, 10), item.slice(item.indexOf('@') + 1)]));
+  traces.forEach((entry, at) => {
+    const window = wanted.get(at) ?? '';
+    if (entry.text !== null && entry.window !== window && (all || !placed.includes(entry))) session.setWindow(entry, window);
+  });
+  placed = traces.filter(({ text }) => text !== null);
+}
 
 const drawTables = latest(
   () => Promise.all(tab().tables.map((id) => renderer.table(tableRequest(id)))),
@@ -216,7 +249,7 @@ function showAll() {
   showRunChoice();
   const filter = byId('filter');
   if (filter.value !== view.filter) filter.value = view.filter;
-  return Promise.all([drawChart(), drawTables()]);
+  return Promise.all([drawStrips(), drawChart(), drawTables()]);
 }
 
 function showRunChoice() {
@@ -253,6 +286,7 @@ function restore() {
     session.count(wanted);
     showSettings(session.settings);
   }
+  applyWindows({ all: true });
   if (overview) attempt('The view could not be drawn', showAll);
 }
 
@@ -263,7 +297,7 @@ function wireTable() {
   new ResizeObserver(() => {
     if (!overview || chartWidth() === width) return;
     width = chartWidth();
-    attempt('The chart could not be drawn', drawChart);
+    attempt('The chart could not be drawn', () => Promise.all([drawStrips(), drawChart()]));
   }).observe(byId('chart'));
 }
 

@@ -8,13 +8,15 @@ const TAGS = new Set(['rect', 'text', 'line', 'path', 'polyline']);
 export function showChart({ width, height, summary, nodes }, onPick) {
   const drawing = svg('svg', [
     ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
-  ], ...nodes.filter((node) => TAGS.has(node.tag)).map(shape));
+  ], ...shapes(nodes));
   drawing.addEventListener('click', ({ target }) => {
     const { key } = target.dataset;
     if (key) onPick(key);
   });
   byId('chart').replaceChildren(drawing);
 }
+
+export const shapes = (nodes) => nodes.filter((node) => TAGS.has(node.tag)).map(shape);
 
 function shape({ tag, attrs, class: className, title, key, text }) {
   const node = svg(tag, attrs);

@@ -1,6 +1,6 @@
 // Opens files in disposable workers, one worker a file, a few files at a time; the others wait their turn.
 
-import { WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
+import { TraceHolder, WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
 
 const READERS_AT_ONCE = 2;
 
@@ -37,37 +37,30 @@ export class ReaderPool {
   }
 }
 
-/** One file's worker. Closing it frees all that the file took. */
-class Reader {
-  closed = false;
+/** One file's worker. */
+class Reader extends TraceHolder {
   opened = null;
   /** The command that does the same in a terminal. */
   command = 'report';
-  #link = null;
 
   start() {
-    this.#link = new WorkerLink('worker.js');
-    if (this.closed) this.#link.close();
+    this.link = new WorkerLink('worker.js');
+    if (this.closed) this.link.close();
     return this;
   }
 
   /** A database and mangled names each take a module of their own, which nothing else ever fetches. */
   async open(module, file, onProgress) {
-    const opened = await this.#link.request('open', { module, file }, onProgress);
+    const opened = await this.link.request('open', { module, file }, onProgress);
     if (opened.kind === 'database') {
-      return this.#link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file }, onProgress);
+      return this.link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file }, onProgress);
     }
-    if (opened.mangled) await this.#link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
+    if (opened.mangled) await this.link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
     return opened;
   }
 
   /** The report's JSON text under these options, and what memory the worker holds: {text, memory}. */
   analyze(options) {
-    return this.#link.request('analyze', { options: JSON.stringify(options) });
-  }
-
-  close() {
-    this.closed = true;
-    this.#link?.close();
+    return this.link.request('analyze', { options: JSON.stringify(options) });
   }
 }

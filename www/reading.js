@@ -13,6 +13,13 @@ export function memoryBytes() {
   return instances.reduce((bytes, { memory }) => bytes + memory.buffer.byteLength, 0);
 }
 
+/** What can be asked of whoever holds a trace, beside its analysis: its overview strips and the windows to pick. */
+export const looks = (holder) => ({
+  strips: ({ options, width }) => holder().strips(options, width),
+  window: ({ from, to }) => holder().window(from, to),
+  marks: () => holder().marks(),
+});
+
 /** Feeds the whole file to the reader and resolves with what it is; null for a database, which is not read. */
 export async function readWhole(reader, file, progress) {
   let read = 0;

@@ -6,9 +6,11 @@ import { ReaderPool } from './reader-pool.js';
 const LARGE = 300_000;
 
 /**
- * An entry is one file: {id, file, kind, torch, status, progress, problem, text, wall, reader, picked, memory}.
+ * An entry is one file: {id, file, kind, torch, status, progress, problem, text, wall, window, reader, picked, memory}.
  * kind: null until known, then trace | report | rules | phases | server. torch: a trace that can be triaged.
  * status: reading | analysing | open | failed.
+ * window: the part of the trace to look at, from-to in seconds; '' for all of it.
+ * large: its first results do not wait for the others.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
  */
 export class Session {
@@ -69,7 +71,7 @@ export class Session {
   async open(files) {
     const opened = files.map((file) => ({
       id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null,
-      text: null, wall: '', reader: null, turn: 0, picked: null, memory: 0,
+      text: null, wall: '', window: '', reader: null, turn: 0, large: false, picked: null, memory: 0,
     }));
     this.entries.push(...opened);
     const read = opened.map((entry) => this.#read(entry));
@@ -118,6 +120,12 @@ export class Session {
     return this.analyse(entry);
   }
 
+  /** Looks at a part of the trace; what is quickly known of it is shown first. */
+  setWindow(entry, window) {
+    entry.window = window;
+    return this.analyse(entry, { anew: true });
+  }
+
   async #read(entry) {
     entry.picked = performance.now();
     entry.progress = { read: 0, ops: 0, doing: 'waiting', since: null };
@@ -160,15 +168,16 @@ export class Session {
     return this.analyse(entry);
   }
 
-  async analyse(entry) {
+  async analyse(entry, { anew = false } = {}) {
     const turn = ++entry.turn;
     const { ops = 0, rows = 0 } = entry.progress ?? {};
-    const options = this.#options(entry);
+    entry.large ||= ops + rows > LARGE;
+    const options = this.options(entry);
     entry.status = 'analysing';
     this.#changed('entries');
     try {
       // The sections of a large trace take a while: what is known before them is shown before them.
-      if (ops + rows > LARGE && entry.text === null) await this.#report(entry, turn, { ...options, without_sections: true });
+      if (entry.large && (anew || entry.text === null)) await this.#report(entry, turn, { ...options, without_sections: true });
       if (await this.#report(entry, turn, options)) {
         entry.status = 'open';
         this.#changed('entries');
@@ -188,7 +197,8 @@ export class Session {
     return true;
   }
 
-  #options(entry) {
+  /** What is chosen about a file's analysis. */
+  options(entry) {
     const [engine, model] = this.settings.rules ? splitOnce(this.settings.rules) : [null, null];
     return {
       attribution: this.settings.attribution,
@@ -196,6 +206,7 @@ export class Session {
       engine,
       model,
       wall_seconds: entry.wall || null,
+      window: entry.window || null,
       rules: this.ruleFiles,
       phase_map: this.#phaseMap,
     };

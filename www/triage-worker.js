@@ -2,13 +2,13 @@
 // analysis. It also says which files of a folder are worth opening. It is fetched when a person first opens the triage.
 
 import * as gpuprism from './pkg/gpuprism_desk.js';
-import { demangle, memoryBytes, readWhole, start } from './reading.js';
+import { demangle, looks, memoryBytes, readWhole, start } from './reading.js';
 import { serve } from './worker-serve.js';
 
 let imported;
 let triage;
 
-serve({ open, demangle: ({ module }) => demangle(imported, module), keep, map, analyze, choose }, memoryBytes);
+serve({ open, demangle: ({ module }) => demangle(imported, module), keep, map, analyze, choose, ...looks(() => triage) }, memoryBytes);
 
 async function open({ module, file }, progress) {
   await start(gpuprism, module);

@@ -3,7 +3,7 @@
 
 import { progressWords, sentence, shellQuoted } from './cards.js';
 import { byId, copyButton, el, severityMark } from './dom.js';
-import { WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
+import { TraceHolder, WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
 
 export class Triage {
   #session;
@@ -160,8 +160,7 @@ export class Triage {
 }
 
 /** One trace's worker that keeps its code; the session uses it like the reader that it replaces. */
-class CodeReader {
-  closed = false;
+class CodeReader extends TraceHolder {
   /** The command that does the same in a terminal. */
   command = 'triage --input';
   opened = false;
@@ -169,7 +168,6 @@ class CodeReader {
   capture = false;
   #session;
   #entry;
-  #link = null;
 
   constructor(session, entry) {
     this.#session = session;
@@ -180,25 +178,20 @@ class CodeReader {
     onProgress({ doing: 'reading' });
     const module = await compiledModule('gpuprism_desk');
     if (this.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
-    this.#link = new WorkerLink('triage-worker.js');
-    const { mangled, capture } = await this.#link.request('open', { module, file }, onProgress);
-    if (mangled) await this.#link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
-    await this.#link.request('keep', {});
+    this.link = new WorkerLink('triage-worker.js');
+    const { mangled, capture } = await this.link.request('open', { module, file }, onProgress);
+    if (mangled) await this.link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
+    await this.link.request('keep', {});
     Object.assign(this, { opened: true, capture });
   }
 
   map(entries, onProgress) {
-    return this.#link.request('map', { files: entries.map(({ file }) => file) }, onProgress);
+    return this.link.request('map', { files: entries.map(({ file }) => file) }, onProgress);
   }
 
   /** The report's JSON text under these options, the triage among its sections: {text, memory}. */
   analyze(options) {
-    return this.#link.request('analyze', { options: JSON.stringify(options), beside: JSON.stringify({ server: this.#session.server(this.#entry) }) });
-  }
-
-  close() {
-    this.closed = true;
-    this.#link?.close();
+    return this.link.request('analyze', { options: JSON.stringify(options), beside: JSON.stringify({ server: this.#session.server(this.#entry) }) });
   }
 }
 

@@ -95,6 +95,32 @@ export class WorkerLink {
   }
 }
 
+/** Whoever's worker holds a trace: what can be asked of it beside its analysis. Closing it frees all that the file took. */
+export class TraceHolder {
+  closed = false;
+  link = null;
+
+  /** The overview strips as a list of SVG nodes; null where there is nothing to draw. */
+  strips(options, width) {
+    return this.link.request('strips', { options: JSON.stringify(options), width });
+  }
+
+  /** The text of the window between two places in the strips, of which 0 is the beginning and 1 the end. */
+  window(from, to) {
+    return this.link.request('window', { from, to });
+  }
+
+  /** The steps that can be picked: {marks: {title, window}[], more}. */
+  marks() {
+    return this.link.request('marks', {});
+  }
+
+  close() {
+    this.closed = true;
+    this.link?.close();
+  }
+}
+
 const modules = new Map();
 
 /**

@@ -1,12 +1,12 @@
 // The trace worker: reads one file through a wasm reader and keeps what it imported for every later analysis.
 
 import * as gpuprism from './pkg/gpuprism.js';
-import { demangle, memoryBytes, readWhole, start } from './reading.js';
+import { demangle, looks, memoryBytes, readWhole, start } from './reading.js';
 import { serve } from './worker-serve.js';
 
 let imported;
 
-serve({ open, openDatabase, demangle: ({ module }) => demangle(imported, module), analyze }, memoryBytes);
+serve({ open, openDatabase, demangle: ({ module }) => demangle(imported, module), analyze, ...looks(() => imported) }, memoryBytes);
 
 /** Resolves with what the file is; a `database` is not read yet. */
 async function open({ module, file }, progress) {

@@ -2,7 +2,7 @@
 
 use super::results::{Notice, Severity, Wall, WallSource};
 use crate::ordering::InOrder;
-use crate::trace::{DeviceId, Format, Ns, Problem, ProblemKind, ProcessId, Trace};
+use crate::trace::{Cut, DeviceId, Format, Ns, Problem, ProblemKind, ProcessId, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -10,6 +10,7 @@ use std::collections::HashMap;
 pub(super) fn of(trace: &Trace, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
     let mut notices = Vec::new();
     notices.extend(no_gpu_events(trace));
+    notices.extend(trace.cut.map(|cut| window(trace, cut)));
     notices.extend(whole_graphs(trace));
     notices.extend(trace.problems.iter().map(|problem| of_problem(trace, problem)));
     notices.extend(wall_raised(wall, given));
@@ -40,6 +41,17 @@ fn no_gpu_events(trace: &Trace) -> Option<Notice> {
         let message = format!("no GPU events; {} CPU events", trace.events.cpu);
         notice(Severity::Error, "no_gpu_events", trace.events.cpu, message, advice)
     })
+}
+
+/// Every number is one of the window.
+fn window(trace: &Trace, cut: Cut) -> Notice {
+    let kept = trace.gpu_ops.len() as u64;
+    let mut message =
+        format!("a window of the trace: {kept} of {} GPU ops, {} of them cut at its ends", cut.of_ops, cut.cut_ops);
+    if cut.host_waits > 0 {
+        message += "; waits in the operating system have no times and are left out";
+    }
+    notice(Severity::Info, "window", kept, message, "Clear the window to count all of the trace.")
 }
 
 /// Kernels inside such graphs are in no number.

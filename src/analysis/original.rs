@@ -68,6 +68,7 @@ pub fn read(label: &str, text: &str) -> Result<Run> {
         rules: "gpuprism/default".to_owned(),
         attribution: Attribution::FirstCome,
         devices_merged: false,
+        window: None,
         totals: Totals {
             gpu_ops: launches,
             kernels: launches,

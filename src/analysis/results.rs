@@ -36,6 +36,8 @@ pub struct Run {
     pub attribution: Attribution,
     /// True where all devices were analysed as one, as gputrc2graph does.
     pub devices_merged: bool,
+    /// The part of the trace that was looked at, where it was not all of it.
+    pub window: Option<Picked>,
     /// Sums over the whole run.
     pub totals: Totals,
     /// The wall time and the part of it in which no GPU op ran.
@@ -52,9 +54,21 @@ pub struct Run {
     pub sections: Sections,
 }
 from_json!(Run {
-    label, format, engine, rules, attribution, devices_merged, totals, wall, devices, categories, kernels,
-    notices; sections
+    label, format, engine, rules, attribution, devices_merged, window, totals, wall, devices, categories,
+    kernels, notices; sections
 });
+
+/// A window of a trace, in time from its first GPU op.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Picked {
+    /// Where it begins.
+    pub start_ns: i64,
+    /// Where it ends.
+    pub end_ns: i64,
+    /// First start to last end of all GPU ops of the trace.
+    pub whole_ns: i64,
+}
+from_json!(Picked { start_ns, end_ns, whole_ns });
 
 /// Sums over a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

@@ -3,11 +3,11 @@
 use super::explain::{Context, Sections, explain};
 use super::notices;
 use super::overlap::{Owned, share_out, union_of_all, unions};
-use super::results::{Attribution, Category, Device, Kernel, Run, Totals, Wall, WallSource};
+use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Wall, WallSource};
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{PhaseMap, RuleSet, names};
-use crate::trace::{Ns, OpKind, Trace};
+use crate::trace::{Cut, Ns, OpKind, Trace};
 
 /// What the person chose for a run.
 #[derive(Debug, Clone)]
@@ -49,7 +49,10 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     let owned = share_out(trace, options.merge_devices);
     let counted = count(trace);
     let mut kernels = kernels(trace, rules, options, &owned, &counted);
-    let window_ns = window(trace.gpu_ops.iter().map(|op| (op.start, op.end())));
+    let window_ns = match &trace.cut {
+        Some(cut) => cut.window.length().0,
+        None => window(trace.gpu_ops.iter().map(|op| (op.start, op.end()))),
+    };
     let devices_union: Vec<i64> = if options.merge_devices { unions(trace) } else { owned.union_ns.clone() };
     let totals = Totals {
         gpu_ops: trace.gpu_ops.len() as u64,
@@ -74,6 +77,7 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
         rules: rules.label().to_owned(),
         attribution: options.attribution,
         devices_merged: options.merge_devices,
+        window: trace.cut.map(picked),
         devices: devices(trace, &devices_union, wall.wall_ns),
         categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
         notices: notices::of(trace, &wall, options.wall),
@@ -224,6 +228,11 @@ fn wall(options: &Options, window_ns: i64, timelines: &[i64], elapsed_ns: i64) -
         shared_ns,
         shared_share: share(shared_ns, bar_ns),
     }
+}
+
+fn picked(Cut { window, whole, .. }: Cut) -> Picked {
+    let from = |time: Ns| time.since(whole.start).0;
+    Picked { start_ns: from(window.start), end_ns: from(window.end), whole_ns: whole.length().0 }
 }
 
 fn window(mut spans: impl Iterator<Item = (Ns, Ns)>) -> i64 {

@@ -53,6 +53,9 @@ struct ChoiceArgs {
     /// Count all devices as one, as gputrc2graph does.
     #[arg(long)]
     merge_devices: bool,
+    /// Look at a window alone: FROM-TO in seconds from the first GPU op, as 1.25-1.75; either may be left out.
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
+    window: Option<String>,
     /// Wall time of the same work without a profiler, in seconds; once for all files or once for each.
     #[arg(long = "seconds", value_name = "SECONDS")]
     seconds: Vec<String>,
@@ -104,6 +107,7 @@ fn report(args: &Args) -> Result<Report> {
         engine: args.choices.engine.clone(),
         model: args.choices.model.clone(),
         wall_seconds: None,
+        window: args.choices.window.clone(),
         rules: files::rules(&args.choices.rules)?,
         kernel_limit: None,
         without_sections: false,

@@ -295,6 +295,7 @@ mod tests {
             rules: label.into(),
             attribution: Attribution::FirstCome,
             devices_merged: false,
+            window: None,
             totals: Totals::default(),
             wall,
             devices: Vec::new(),

@@ -186,6 +186,7 @@ mod tests {
             rules: "gpuprism/default".into(),
             attribution: Attribution::FirstCome,
             devices_merged: false,
+            window: None,
             totals: Totals::default(),
             wall,
             devices: Vec::new(),

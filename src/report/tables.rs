@@ -299,6 +299,7 @@ fn segment(category: &str, elapsed_ns: i64, share: f64) -> Segment {
 
 fn bar_note(run: &Run) -> String {
     let wall = match run.wall.source {
+        WallSource::Window if run.window.is_some() => "window picked",
         WallSource::Window => "trace window",
         WallSource::Given => "wall time given",
         WallSource::RaisedToBusy => "busy time",

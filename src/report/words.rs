@@ -28,7 +28,8 @@ pub fn verdict(report: &Report) -> String {
 
 fn run_verdict(run: &Run) -> String {
     if run.totals.gpu_ops == 0 {
-        return "no GPU work in this trace.".to_owned();
+        let place = if run.window.is_some() { "window" } else { "trace" };
+        return format!("no GPU work in this {place}.");
     }
     let busy = format!("the GPU is busy {} of the {}", percent(run.wall.busy_share), wall_word(run));
     let top = top_categories(run);
@@ -61,6 +62,7 @@ fn owned_word(run: &Run) -> &'static str {
 
 fn wall_word(run: &Run) -> &'static str {
     match run.wall.source {
+        WallSource::Window if run.window.is_some() => "window picked",
         WallSource::Window => "trace's window",
         WallSource::Given => "wall time given",
         WallSource::RaisedToBusy => "busy time, which stands in for the wall time",
@@ -75,8 +77,12 @@ pub fn facts(run: &Run) -> String {
     };
     let format = format_name(run.format);
     let source = run.engine.as_ref().map_or(format.to_owned(), |engine| format!("{format}, {engine}"));
+    let part = run.window.map_or(String::new(), |window| {
+        let [from, to, whole] = [window.start_ns, window.end_ns, window.whole_ns].map(duration);
+        format!("{from} to {to} of {whole}: ")
+    });
     format!(
-        "{} GPU ops of {} names on {devices}; busy {} of the {} ({}); {source}; rules {}",
+        "{part}{} GPU ops of {} names on {devices}; busy {} of the {} ({}); {source}; rules {}",
         grouped(run.totals.gpu_ops),
         grouped(run.totals.distinct_names),
         percent(run.wall.busy_share),

@@ -1,6 +1,7 @@
 //! What the columnar tables share: compact durations and sorting by an order.
 
-use super::{NameId, Ns};
+use super::{NameId, Ns, Window};
+use std::ops::Range;
 
 /// Durations at four bytes each; the few of more than four seconds stand in a list beside them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,6 +44,12 @@ impl Durations {
         found.ok().and_then(|place| self.long.get(place)).map_or(Ns::ZERO, |(_, duration)| *duration)
     }
 
+    /// The longest of all.
+    pub(super) fn longest(&self) -> Ns {
+        let short = self.short.iter().filter(|short| **short != LONG).max().copied().unwrap_or(0);
+        self.long.iter().map(|(_, long)| *long).max().unwrap_or(Ns(i64::from(short)))
+    }
+
     pub(super) fn reorder(&mut self, order: &[u32]) {
         reorder(&mut self.short, order);
         let places = self.short.iter().zip(order).enumerate().filter(|(_, (short, _))| **short == LONG);
@@ -54,6 +61,12 @@ impl Durations {
 /// Row numbers are 32 bits wide: more rows do not fit a browser tab's memory.
 pub(super) fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+/// The rows that can lie in a window, of columns sorted by start of which no row is longer than `longest`.
+pub(super) fn near(start: &[Ns], longest: Ns, window: Window) -> Range<usize> {
+    let from = Ns(window.start.0.saturating_sub(longest.0));
+    start.partition_point(|time| *time < from)..start.partition_point(|time| *time < window.end)
 }
 
 /// The order that sorts rows by start, equal starts by their place in the file; `None` where they are sorted.

@@ -2,8 +2,8 @@
 //!
 //! 24 bytes an op: what many ops share (device, stream, process, kind) is one number, a [`Lane`]'s.
 
-use super::columns::{Durations, index, order_by_start, renumber, reorder, reorder_times};
-use super::{CallId, NameId, Ns, ProcessId};
+use super::columns::{Durations, index, near, order_by_start, renumber, reorder, reorder_times};
+use super::{CallId, NameId, Ns, ProcessId, Window};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -172,6 +172,13 @@ impl GpuOps {
     /// Gives every op the name that stands at its name's place in `now`.
     pub fn rename(&mut self, now: &[NameId]) {
         renumber(&mut self.name, now);
+    }
+
+    /// The places of those of which something lies in the window.
+    pub(super) fn places_in(&self, window: Window) -> Vec<u32> {
+        let places = near(&self.start, self.duration.longest(), window);
+        let is_in = |at: &usize| self.get(*at).is_some_and(|op| window.meets(op.start, op.end()));
+        places.filter(is_in).map(index).collect()
     }
 
     /// The ops at these places, in their order, as `change` leaves each and its link. They stay sorted if starts do.

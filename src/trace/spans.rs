@@ -1,7 +1,8 @@
 //! Spans of the host as columns: API calls, and ranges that the program or its framework marked.
 
-use super::columns::{Durations, index, order_by_start, renumber, reorder, reorder_times};
-use super::{NameId, Names, Ns, ThreadId};
+use super::columns::{Durations, index, near, order_by_start, renumber, reorder, reorder_times};
+use super::{NameId, Names, Ns, ThreadId, Window};
+use std::ops::Range;
 
 /// Something that a thread of the host did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +77,11 @@ impl Spans {
     pub fn iter(&self) -> impl Iterator<Item = Span> + Clone {
         let columns = self.start.iter().zip(&self.name).zip(&self.thread).enumerate();
         columns.map(|(at, ((&start, &name), &thread))| Span { start, duration: self.duration.get(at), name, thread })
+    }
+
+    /// The places of those that can lie in the window.
+    pub(super) fn near(&self, window: Window) -> Range<usize> {
+        near(&self.start, self.duration.longest(), window)
     }
 
     /// Sorts by start, of equal starts the longer first, and tells the order it took.

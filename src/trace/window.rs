@@ -34,12 +34,12 @@ impl Window {
     }
 
     /// Does any of this time lie in the window? What takes no time does where it begins.
-    fn meets(&self, start: Ns, end: Ns) -> bool {
+    pub(super) fn meets(self, start: Ns, end: Ns) -> bool {
         start < self.end && (end > self.start || start >= self.start)
     }
 
     /// The part of this time that lies in the window: its start and its length.
-    fn part(&self, start: Ns, end: Ns) -> (Ns, Ns) {
+    fn part(self, start: Ns, end: Ns) -> (Ns, Ns) {
         let from = start.max(self.start);
         (from, end.min(self.end).since(from))
     }
@@ -59,15 +59,16 @@ impl Trace {
     /// them stay whole wherever they are, as do ranges, CPU ops and frames around them: where an op comes from does not
     /// change with the window. Counts of what is not kept (`events`, `problems`) are those of the whole trace.
     pub fn within(&self, window: Window) -> Self {
-        let kept: Vec<u32> =
-            self.gpu_ops.iter().zip(0..).filter(|(op, _)| window.meets(op.start, op.end())).map(|(_, at)| at).collect();
+        let kept = self.gpu_ops.places_in(window);
         let launches = || kept.iter().filter_map(|&at| self.gpu_ops.launch(at as usize));
         let mut is_launch = vec![false; self.calls.len()];
         launches().for_each(|call| is_launch.get_mut(call.0 as usize).into_iter().for_each(|slot| *slot = true));
-        let first_launch = launches().filter_map(|call| self.calls.get(call.0 as usize)).map(|call| call.start).min();
+        let starts = || launches().filter_map(|call| self.calls.get(call.0 as usize)).map(|call| call.start);
         // Hosts run ahead of devices: what leads to the first op began before it.
-        let hosts = Window { start: first_launch.unwrap_or(window.start).min(window.start), end: window.end };
-        let (mut calls, mut now_calls) = self.calls.pick(|at, call| {
+        let hosts = Window { start: starts().min().unwrap_or(window.start).min(window.start), end: window.end };
+        // Clocks differ: a launch may seem to come after its op.
+        let calls = Window { end: starts().max().map_or(window.end, |last| window.end.max(last + Ns(1))), ..hosts };
+        let (mut calls, mut now_calls) = self.calls.pick(calls, |at, call| {
             let launches = is_launch.get(at) == Some(&true);
             (launches || window.meets(call.start, call.end())).then(|| if launches { call } else { cut(call, window) })
         });
@@ -76,18 +77,16 @@ impl Trace {
             reorder_places(&mut now_calls, &order);
         }
         let around = |_, span: Span| hosts.meets(span.start, span.end()).then_some(span);
-        let mut names = Names::default();
+        let (mut names, mut cut_ops) = (Names::default(), 0);
         let mut now_names = vec![NONE; self.names.len()];
         let gpu_ops = self.gpu_ops.pick(&kept, |op, link| {
-            (op.start, op.duration) = window.part(op.start, op.end());
+            let part = window.part(op.start, op.end());
+            cut_ops += u64::from(part != (op.start, op.duration));
+            (op.start, op.duration) = part;
             *link = now_calls.get(*link as usize).copied().unwrap_or(*link);
             op.name = renamed(op.name, &self.names, &mut names, &mut now_names);
         });
         let place = |old: &u32| kept.binary_search(old).ok().map(index);
-        let cut_ops = self.gpu_ops.iter().filter(|op| window.meets(op.start, op.end())).filter(|op| {
-            let (start, length) = window.part(op.start, op.end());
-            (start, length) != (op.start, op.duration)
-        });
         Self {
             names,
             bytes: self.bytes.iter().filter_map(|(at, bytes)| Some((place(at)?, *bytes))).collect(),
@@ -110,12 +109,12 @@ impl Trace {
                 })
                 .collect(),
             code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &now_calls, hosts, window))),
-            ranges: self.ranges.pick(around).0,
+            ranges: self.ranges.pick(hosts, around).0,
             cut: Some(Cut {
                 window,
                 whole: self.span().unwrap_or(window),
                 of_ops: self.gpu_ops.len() as u64,
-                cut_ops: cut_ops.count() as u64,
+                cut_ops,
                 host_waits: self.host_waits.len() as u64,
             }),
             host_waits: Vec::new(),
@@ -154,8 +153,8 @@ fn renamed(old: NameId, all: &Names, names: &mut Names, now: &mut [u32]) -> Name
 impl Code {
     fn within(&self, kept_ops: &[u32], now_calls: &[u32], hosts: Window, window: Window) -> Self {
         let around = |_, span: Span| hosts.meets(span.start, span.end()).then_some(span);
-        let (cpu_ops, now_cpu_ops) = self.cpu_ops.pick(around);
-        let (frames, now_frames) = self.frames.pick(around);
+        let (cpu_ops, now_cpu_ops) = self.cpu_ops.pick(hosts, around);
+        let (frames, now_frames) = self.frames.pick(hosts, around);
         let now_frame = |parent: &u32| now_frames.get(*parent as usize).copied().unwrap_or(NONE);
         Self {
             cpu_op_ids: kept(&self.cpu_op_ids, &now_cpu_ops),
@@ -206,13 +205,15 @@ fn kept(column: &[u32], now: &[u32]) -> Vec<u32> {
 }
 
 impl Spans {
-    /// Those for which `pick` has an answer, and of every old place the new one or [`NONE`].
-    fn pick(&self, pick: impl Fn(usize, Span) -> Option<Span>) -> (Self, Vec<u32>) {
+    /// Those near the window for which `pick` has an answer, and of every old place the new one or [`NONE`].
+    fn pick(&self, window: Window, pick: impl Fn(usize, Span) -> Option<Span>) -> (Self, Vec<u32>) {
         let mut picked = Self::default();
         let mut now_names = vec![NONE; self.names.len()];
         let mut now = vec![NONE; self.len()];
-        for ((at, span), slot) in self.iter().enumerate().zip(&mut now) {
-            let Some(span) = pick(at, span) else { continue };
+        for at in self.near(window) {
+            let (Some(span), Some(slot)) = (self.get(at).and_then(|span| pick(at, span)), now.get_mut(at)) else {
+                continue;
+            };
             *slot = index(picked.len());
             let name = renamed(span.name, &self.names, &mut picked.names, &mut now_names);
             picked.push(Span { name, ..span });

@@ -44,7 +44,7 @@ pub fn read_database(file: Blob, label: &str, on_progress: &Function) -> Thrown<
     {
         trace.problems.add(kind, 1, at);
     }
-    Ok(Imported { opened: Opened::Trace(Box::new(trace)) })
+    Ok(Imported::of(Opened::Trace(Box::new(trace))))
 }
 
 /// The browser's own kind of error, which the page tells from a refusal.

@@ -6,6 +6,7 @@
 mod database;
 #[cfg(feature = "desk")]
 mod desk;
+mod timeline;
 #[cfg(feature = "desk")]
 mod share;
 #[cfg(feature = "desk")]
@@ -104,7 +105,7 @@ impl TraceReader {
     pub fn finish(self) -> Thrown<Imported> {
         let imported = self.importer.finish().map_err(thrown)?;
         let opened = session::open(&self.label, imported).map_err(thrown)?;
-        Ok(Imported { opened })
+        Ok(Imported::of(opened))
     }
 }
 
@@ -113,6 +114,13 @@ impl TraceReader {
 #[derive(Debug)]
 pub struct Imported {
     opened: Opened,
+    overview: timeline::Overview,
+}
+
+impl Imported {
+    fn of(opened: Opened) -> Self {
+        Self { opened, overview: timeline::Overview::default() }
+    }
 }
 
 #[wasm_bindgen]

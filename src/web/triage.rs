@@ -1,6 +1,7 @@
 //! The triage of a torch trace, in the page. Only the module `gpuprism_desk` has it: most visits do without, and a trace
 //! must be read once more with the code that launched its work.
 
+use super::timeline::Overview;
 use super::{Imported, Thrown, TraceReader, thrown};
 use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, Options, ServerArgs};
@@ -35,7 +36,8 @@ struct Beside {
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Triage {
-    trace: Box<Trace>,
+    pub(super) trace: Box<Trace>,
+    pub(super) overview: Overview,
     mapping: Vec<Trace>,
 }
 
@@ -47,7 +49,7 @@ impl Triage {
     /// Where that is no trace.
     #[wasm_bindgen(constructor)]
     pub fn new(imported: Imported) -> Thrown<Self> {
-        Ok(Self { trace: trace(imported)?, mapping: Vec::new() })
+        Ok(Self { trace: trace(imported)?, overview: Overview::default(), mapping: Vec::new() })
     }
 
     /// From now on the trace alone tells where its kernels come from.

@@ -19,6 +19,7 @@ pub(super) struct Asked {
     pub(super) framework: Option<Framework>,
     pub(super) options: Options,
     pub(super) server: Option<ServerArgs>,
+    pub(super) window: Option<String>,
 }
 
 /// What the traces of an argument are for.
@@ -295,7 +296,10 @@ impl<'a> Batch<'a> {
             framework: self.asked.framework,
             options: &self.asked.options,
         };
-        session::triage(&request, &Choices { without_sections: true, ..Choices::default() })
+        session::triage(
+            &request,
+            &Choices { without_sections: true, window: self.asked.window.clone(), ..Choices::default() },
+        )
     }
 
     /// The mapping traces for a stage: its own and those of all stages, else all there are.

@@ -44,6 +44,9 @@ pub(super) struct Args {
     /// Rows with a smaller share of their stage are counted, not shown; in per cent.
     #[arg(long = "min-share", default_value_t = Options::default().min_share_pct, value_name = "PCT")]
     min_share: f64,
+    /// Look at a window alone: FROM-TO in seconds from the first GPU op, as 1.25-1.75; either may be left out.
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
+    window: Option<String>,
     /// The model's layers with attention, query heads and width of a head, for the work of attention per step.
     #[arg(long = "model-shape", value_name = "LAYERS,HEADS,HEAD_DIM")]
     model_shape: Option<String>,
@@ -97,6 +100,7 @@ fn asked(args: &Args) -> Result<Asked> {
             model_shape: args.model_shape.as_deref().map(model_shape).transpose()?,
         },
         server: args.server_args.as_ref().map(|path| server_args(path)).transpose()?,
+        window: args.window.clone(),
     })
 }
 

@@ -1,0 +1,187 @@
+//! The window of time that a person looks at: how it is written, what can be picked, and the strips to pick it from.
+
+use super::{Choices, pick_rules, rule_book};
+use crate::analysis::strips::{Strips, strips as cut_strips};
+use crate::analysis::triage::stages::{Step, steps_of_ranges};
+use crate::report::format::duration;
+use crate::trace::{Ns, Trace, Window};
+use crate::{Error, Result};
+use serde::Serialize;
+
+/// Nine digits of a second are its nanoseconds.
+const SECONDS: u32 = 9;
+
+/// Something that can be looked at alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mark {
+    /// What it is: `3: decode, batch 16, 3.21 ms`.
+    pub title: String,
+    /// Its window, as [`window`] reads it.
+    pub window: String,
+}
+
+/// A list of any more is no help.
+const MARKS: usize = 500;
+
+/// Reads `FROM-TO`, in seconds from the first GPU op: `1.25-1.75`. An end that is left out is the trace's own. `None` for
+/// an empty text, and for a trace without GPU ops, in which there is nothing to cut.
+///
+/// # Errors
+/// What is no such text, and a window in which nothing of the trace lies.
+pub fn window(trace: &Trace, text: &str) -> Result<Option<Window>> {
+    let refused = |why: &str| Error::usage(format!("window `{text}`"), why);
+    let (Some(whole), false) = (trace.span(), text.trim().is_empty()) else { return Ok(None) };
+    let (from, to) = text
+        .trim()
+        .split_once('-')
+        .ok_or_else(|| refused("write two times in seconds from the first GPU op, for example 1.25-1.75"))?;
+    let time = |text: &str, own: Ns| match text.trim() {
+        "" => Ok(own),
+        text => Ns::from_decimal(text.as_bytes(), SECONDS)
+            .map(|time| whole.start + time)
+            .ok_or_else(|| refused("not two times in seconds: write for example 1.25-1.75")),
+    };
+    let (start, end) = (time(from, whole.start)?, time(to, whole.end)?.min(whole.end));
+    if start >= end {
+        let length = duration(whole.length().0);
+        return Err(refused(&format!(
+            "nothing lies in it: the GPU ops of this trace take {length} from first to last"
+        )));
+    }
+    Ok(Some(Window { start, end }))
+}
+
+/// The text of a window between two places in the whole trace, of which 0 is the beginning and 1 the end; empty where that
+/// is all of it or nothing.
+pub fn window_text(trace: &Trace, from: f64, to: f64) -> String {
+    let Some(whole) = trace.span() else { return String::new() };
+    let length = whole.length().0;
+    let at = |place: f64| Ns((place.clamp(0.0, 1.0) * length as f64) as i64);
+    let (start, end) = (at(from.min(to)), at(from.max(to)));
+    if start >= end || (start == Ns::ZERO && end.0 >= length) { String::new() } else { text(start, end) }
+}
+
+fn text(start: Ns, end: Ns) -> String {
+    format!("{}-{}", seconds(start), seconds(end))
+}
+
+/// Exact decimal seconds: `0.25`.
+fn seconds(time: Ns) -> String {
+    const SECOND: i64 = 1_000_000_000;
+    let digits = format!("{}.{:09}", time.0 / SECOND, time.0 % SECOND);
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The engine's steps of one device, in order, and how many more there are.
+pub fn marks(trace: &Trace) -> (Vec<Mark>, usize) {
+    let Some(whole) = trace.span() else { return (Vec::new(), 0) };
+    let steps = steps_of_ranges(trace);
+    let device = steps.iter().map(|step| step.device).min();
+    let mut marks: Vec<Mark> = Vec::new();
+    let mut more = 0;
+    for (step, number) in steps.iter().filter(|step| Some(step.device) == device).zip(1..) {
+        let (start, end) = (step.start.since(whole.start), step.end.min(whole.end).since(whole.start));
+        if start < Ns::ZERO || start >= end {
+            continue;
+        }
+        if marks.len() < MARKS {
+            marks.push(Mark { title: title(step, number), window: text(start, end) });
+        } else {
+            more += 1;
+        }
+    }
+    (marks, more)
+}
+
+fn title(step: &Step, number: usize) -> String {
+    let mut title = format!("{number}: {}", step.info.stage.label());
+    if let Some(batch) = step.info.batch_size {
+        title += &format!(", batch {batch}");
+    }
+    if let Some(tokens) = step.info.tokens {
+        title += &format!(", {tokens} tokens");
+    }
+    title + &format!(", {}", duration(step.end.since(step.start).0))
+}
+
+/// Strips of the whole trace, whatever window is chosen; `None` where it has no GPU op.
+///
+/// # Errors
+/// Those of [`rule_book`] and [`pick_rules`].
+pub fn strips(trace: &Trace, choices: &Choices, columns: usize) -> Result<Option<Strips>> {
+    let rules = pick_rules(&rule_book(&choices.rules)?.0, choices)?;
+    Ok(cut_strips(trace, &rules, columns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::run;
+    use crate::trace::{DeviceId, Format, GpuOp, OpKind, ProcessId, Span, TraceBuilder};
+
+    /// Three ops of a tenth of a second, at 5.0, 5.2 and 5.9 s, each launched in a step.
+    fn trace() -> Trace {
+        let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
+        builder.device("0", "");
+        let process = builder.process(1, "");
+        let thread = builder.thread(process, 1);
+        let launch = builder.trace.calls.names.intern("cudaLaunchKernel");
+        let step = builder.trace.ranges.names.intern("step[DECODE bs=4]");
+        for (start, id) in [5_000_000_000, 5_200_000_000, 5_900_000_000].map(Ns).into_iter().zip(0..) {
+            let name = builder.trace.names.intern("gemm");
+            let (device, duration) = (DeviceId(0), Ns(100_000_000));
+            let op = GpuOp { start, duration, name, device, stream: 7, process: ProcessId(0), kind: OpKind::Kernel };
+            builder.trace.gpu_ops.push(op, Some(id));
+            builder.call(Span { start: start - Ns(50), duration: Ns(5), name: launch, thread }, Some(id));
+            builder.trace.ranges.push(Span { start: start - Ns(80), duration: Ns(60), name: step, thread });
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn a_window_is_seconds_from_the_first_op_and_an_open_end_is_the_traces() {
+        let read = |text: &str| window(&trace(), text).map(|found| found.map(|it| (it.start.0, it.end.0)));
+        assert_eq!(read("0.2-0.5"), Ok(Some((5_200_000_000, 5_500_000_000))));
+        assert_eq!(read(" 0.2 - "), Ok(Some((5_200_000_000, 6_000_000_000))));
+        assert_eq!(read("-0.000000001"), Ok(Some((5_000_000_000, 5_000_000_001))));
+        assert_eq!(read("0.5-99"), Ok(Some((5_500_000_000, 6_000_000_000))));
+        assert_eq!(read(""), Ok(None));
+        for bad in ["1", "a-b", "0.5-0.5", "0.6-0.2", "7-8", "1e400-2"] {
+            let error = read(bad).unwrap_err();
+            assert!(error.is_usage() && error.to_string().contains(bad), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_was_picked_reads_back_to_the_nanosecond() {
+        let trace = trace();
+        assert_eq!(window_text(&trace, 0.25, 0.75), "0.25-0.75");
+        assert_eq!(window_text(&trace, 0.75, 0.25), "0.25-0.75");
+        assert_eq!((window_text(&trace, 0.0, 1.0), window_text(&trace, 0.3, 0.3)), (String::new(), String::new()));
+        let text = window_text(&trace, 0.123_456_789_012, f64::INFINITY);
+        assert_eq!(text, "0.123456789-1");
+        assert_eq!(window(&trace, &text).unwrap().unwrap().start, Ns(5_123_456_789));
+    }
+
+    #[test]
+    fn a_run_of_a_window_counts_what_lies_in_it_and_says_which() {
+        let choices = Choices { window: Some("0.25-0.95".to_owned()), ..Choices::default() };
+        let run = run(&trace(), &choices).unwrap();
+        assert_eq!((run.totals.gpu_ops, run.totals.union_ns, run.wall.wall_ns), (2, 100_000_000, 700_000_000));
+        let picked = run.window.as_ref().unwrap();
+        assert_eq!((picked.start_ns, picked.end_ns, picked.whole_ns), (250_000_000, 950_000_000, 1_000_000_000));
+        let notice = run.notices.iter().find(|notice| notice.code == "window").unwrap();
+        assert!(
+            notice.message.contains("2 of 3 GPU ops") && notice.message.contains("2 of them"),
+            "{}",
+            notice.message
+        );
+    }
+
+    #[test]
+    fn steps_can_be_picked_one_by_one() {
+        let (marks, more) = marks(&trace());
+        assert_eq!((marks.len(), more), (3, 0));
+        assert_eq!(marks[1], Mark { title: "2: decode, batch 4, 4 tokens, 100 ms".into(), window: "0.2-0.3".into() });
+    }
+}

@@ -1,0 +1,109 @@
+//! The overview of a trace on the page: its strips, and the windows that can be picked from them.
+
+#[cfg(feature = "desk")]
+use super::triage::Triage;
+use super::{Imported, Thrown, thrown, to_js};
+use crate::analysis::strips::Strips;
+use crate::json;
+use crate::report::chart;
+use crate::session::{self, Choices, Opened};
+use crate::trace::Trace;
+use serde::Serialize;
+use std::cell::RefCell;
+use wasm_bindgen::prelude::*;
+
+/// The strips that were drawn last: another window in the same strips is another frame over them.
+#[derive(Debug, Default)]
+pub(super) struct Overview(RefCell<Option<(Choices, usize, Option<Strips>)>>);
+
+/// What of a trace can be picked by name.
+#[derive(Debug, Serialize)]
+struct Marks {
+    marks: Vec<session::Mark>,
+    /// How many more there are, as text; empty where these are all.
+    more: String,
+}
+
+impl Overview {
+    /// The strips as a list of SVG nodes; null for a trace without GPU ops.
+    pub(super) fn draw(&self, trace: &Trace, choices: &str, width: u32) -> Thrown<JsValue> {
+        let choices: Choices = json::read(choices).map_err(thrown)?;
+        // The analysis refuses a wrong window in words; the strips are there to pick a better one.
+        let picked = session::window(trace, choices.window.as_deref().unwrap_or_default()).ok().flatten();
+        // What they are drawn from does not change with the window.
+        let choices = Choices { window: None, ..choices };
+        let columns = chart::strip_columns(width);
+        let mut last = self.0.borrow_mut();
+        if !matches!(&*last, Some((known, count, _)) if (known, *count) == (&choices, columns)) {
+            let strips = session::strips(trace, &choices, columns).map_err(thrown)?;
+            *last = Some((choices, columns, strips));
+        }
+        match &*last {
+            Some((_, _, Some(strips))) => to_js(&chart::overview(strips, picked, width)),
+            _ => Ok(JsValue::NULL),
+        }
+    }
+}
+
+pub(super) fn marks(trace: &Trace) -> Thrown<JsValue> {
+    let (marks, more) = session::marks(trace);
+    to_js(&Marks { marks, more: if more > 0 { more.to_string() } else { String::new() } })
+}
+
+#[wasm_bindgen]
+impl Imported {
+    /// The overview strips of a trace, in this width and under these choices, as a list of SVG nodes; null for anything else.
+    ///
+    /// # Errors
+    /// Those of `analyze`.
+    pub fn strips(&self, choices: &str, width: u32) -> Thrown<JsValue> {
+        match &self.opened {
+            Opened::Trace(trace) => self.overview.draw(trace, choices, width),
+            _ => Ok(JsValue::NULL),
+        }
+    }
+
+    /// The text of the window between two places in the strips, of which 0 is the beginning and 1 the end.
+    pub fn window(&self, from: f64, to: f64) -> String {
+        match &self.opened {
+            Opened::Trace(trace) => session::window_text(trace, from, to),
+            _ => String::new(),
+        }
+    }
+
+    /// The steps that can be picked: `{marks: {title, window}[], more}`.
+    ///
+    /// # Errors
+    /// Never in practice.
+    pub fn marks(&self) -> Thrown<JsValue> {
+        match &self.opened {
+            Opened::Trace(trace) => marks(trace),
+            _ => Ok(JsValue::NULL),
+        }
+    }
+}
+
+#[cfg(feature = "desk")]
+#[wasm_bindgen]
+impl Triage {
+    /// As `Imported.strips`.
+    ///
+    /// # Errors
+    /// Those of `Imported.strips`.
+    pub fn strips(&self, choices: &str, width: u32) -> Thrown<JsValue> {
+        self.overview.draw(&self.trace, choices, width)
+    }
+
+    /// As `Imported.window`.
+    pub fn window(&self, from: f64, to: f64) -> String {
+        session::window_text(&self.trace, from, to)
+    }
+
+    /// As `Imported.marks`.
+    ///
+    /// # Errors
+    /// Those of `Imported.marks`.
+    pub fn marks(&self) -> Thrown<JsValue> {
+        marks(&self.trace)
+    }
+}

@@ -1,0 +1,125 @@
+// Promise: a window that is dragged, picked or written restricts everything on the page to it, with the numbers that the
+// command line gives for the same window, and has an address.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let server;
+let browser;
+before(async () => {
+  server = await h.servePage();
+  browser = await h.launch();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+/** Two steps of 10 us each, 40 us apart, with a range around each launch. */
+function stepped(name) {
+  const event = (cat, text, ts, dur, args, tid) => ({ ph: 'X', cat, name: text, pid: cat === 'kernel' ? 0 : 9, tid, ts, dur, args });
+  const step = (at, stage) => [
+    event('user_annotation', `step[${stage} bs=2]`, 100 + at, 8, {}, 9),
+    event('cuda_runtime', 'cudaLaunchKernel', 101 + at, 2, { correlation: at + 1 }, 9),
+    event('kernel', stage === 'DECODE' ? 'ampere_gemm' : 'flash_fwd_kernel', 110 + at, 10, { device: 0, stream: 7, correlation: at + 1 }, 7),
+  ];
+  return { name, body: Buffer.from(JSON.stringify({ traceEvents: [...step(0, 'EXTEND'), ...step(40, 'DECODE')] })) };
+}
+
+const drawn = (page, index = 0) => page.locator('#strips figure').nth(index).locator('[data-key=plot]');
+const facts = (page) => page.locator('.run-facts').first().innerText();
+
+async function dragOver(page, from, to, index = 0) {
+  await drawn(page, index).scrollIntoViewIfNeeded();
+  const { x, y, width } = await drawn(page, index).boundingBox();
+  await page.mouse.move(x + width * from, y + 8);
+  await page.mouse.down();
+  await page.mouse.move(x + width * to, y + 12, { steps: 4 });
+  await page.mouse.up();
+}
+
+/** The report on screen, as the page exports it, and the command line's of the window that the address names. */
+async function assertSameAsCommandLine(page, file) {
+  const [, window] = new URLSearchParams(new URL(page.url()).hash.slice(1)).get('window').split('@');
+  const { stdout } = await h.commandLine(['report', file.name, '--window', window, '--format', 'json'], [file]);
+  const { body } = await h.exported(page, 'json');
+  assert.equal(body.toString(), stdout.toString());
+  return JSON.parse(body).runs[0];
+}
+
+test('a drag over the strips restricts the whole report to that window', async () => {
+  const file = h.kineto('server.json', h.SERVER_OPS);
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, file);
+  await h.settled(page);
+  const whole = await facts(page);
+  await dragOver(page, 0.3, 0.7);
+  await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, whole);
+  await h.settled(page);
+  const run = await assertSameAsCommandLine(page, file);
+  assert.ok(run.totals.gpu_ops > 0 && run.totals.gpu_ops < h.SERVER_OPS.length);
+  assert.ok(run.window.end_ns - run.window.start_ns === run.wall.wall_ns);
+  const { rows } = await h.readTable(page);
+  assert.equal(rows.length, run.kernels.length);
+  await page.goBack();
+  await page.waitForFunction((before) => document.querySelector('.run-facts').textContent === before, whole);
+  await page.goForward();
+  await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, whole);
+  // A click gives the whole trace back.
+  const { x, y, width } = await drawn(page).boundingBox();
+  await page.mouse.click(x + width / 2, y + 5);
+  await page.waitForFunction((before) => document.querySelector('.run-facts').textContent === before, whole);
+  assert.equal(new URL(page.url()).hash.includes('window'), false);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a step is picked by name, and its window holds its work alone', async () => {
+  const file = stepped('steps.json');
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, file);
+  await h.settled(page);
+  const steps = page.getByLabel('Step of steps.json');
+  assert.deepEqual(await steps.locator('option').allInnerTexts(), ['all', '1: extend/prefill, batch 2, 10.0 us', '2: decode, batch 2, 2 tokens, 10.0 us']);
+  await steps.selectOption({ index: 2 });
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 1);
+  const run = await assertSameAsCommandLine(page, file);
+  assert.deepEqual(run.kernels.map(({ name, duration_ns }) => [name, duration_ns]), [['ampere_gemm', 10_000]]);
+  assert.deepEqual(run.window, { start_ns: 40_000, end_ns: 50_000, whole_ns: 50_000 });
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a window can be written, a wrong one is refused in words, and a link with one shows it', async () => {
+  const file = stepped('steps.json');
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#window=0%400.00004-0.00005');
+  await h.drop(page, file);
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 1);
+  const written = page.getByLabel('Window of steps.json');
+  assert.equal(await written.inputValue(), '0.00004-0.00005');
+  await written.fill('7-8');
+  await written.press('Enter');
+  await page.getByText('nothing lies in it').waitFor();
+  await page.getByRole('button', { name: 'Whole trace' }).click();
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 2);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('each of several runs has strips and a window of its own', async () => {
+  const files = [h.kineto('a.json', h.SERVER_OPS), stepped('b.json')];
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, ...files);
+  await h.settled(page);
+  await page.locator('#strips figure').nth(1).waitFor();
+  const before = await page.locator('.run-facts').allInnerTexts();
+  await dragOver(page, 0.5, 1, 1);
+  await page.waitForFunction((whole) => document.querySelectorAll('.run-facts')[1].textContent !== whole, before[1]);
+  assert.equal((await page.locator('.run-facts').allInnerTexts())[0], before[0]);
+  await page.getByRole('button', { name: 'Close b.json' }).click();
+  await page.waitForFunction(() => !location.hash.includes('window'));
+  assert.equal(await page.locator('#strips figure').count(), 1);
+  assert.deepEqual(faults, []);
+  await close();
+});

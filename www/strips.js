@@ -1,0 +1,117 @@
+// The overview strips: what each device and stream of a trace did over time, and the window of it that all else shows.
+
+import { shapes } from './chart.js';
+import { byId, el, svg } from './dom.js';
+
+/** A drag of fewer pixels is a click. */
+const DRAG = 4;
+
+export class Strips {
+  #pick;
+  #figures = new Map();
+
+  /** `pick(entry, window)` is called with the text of a window, or '' for the whole trace. */
+  constructor(pick) {
+    this.#pick = pick;
+  }
+
+  /** Draws the strips of these entries, each of which has a reader that holds its trace. */
+  async show(entries, options) {
+    for (const [entry, figure] of this.#figures) {
+      if (entries.includes(entry)) continue;
+      figure.node.remove();
+      this.#figures.delete(entry);
+    }
+    byId('strips').hidden = entries.length === 0;
+    await Promise.all(entries.map((entry) => this.#draw(entry, options(entry), entries.length > 1)));
+  }
+
+  async #draw(entry, options, isNamed) {
+    const figure = this.#figure(entry);
+    const width = Math.max(240, Math.floor(byId('strips').clientWidth));
+    const [drawing, marks] = await Promise.all([entry.reader.strips(options, width), this.#marks(entry, figure)]);
+    if (this.#figures.get(entry) !== figure) return;
+    figure.node.hidden = drawing === null;
+    if (drawing === null) return;
+    figure.name.textContent = isNamed ? entry.file.name : '';
+    if (document.activeElement !== figure.window) figure.window.value = entry.window;
+    figure.steps.value = marks.marks.some(({ window }) => window === entry.window) ? entry.window : '';
+    figure.all.hidden = entry.window === '';
+    figure.drawing.replaceChildren(this.#svg(entry, drawing));
+  }
+
+  #figure(entry) {
+    if (!this.#figures.has(entry)) {
+      const pick = (window) => this.#pick(entry, window);
+      const label = `of ${entry.file.name}`;
+      const figure = {
+        reader: null,
+        name: el('span', { class: 'run-label' }),
+        steps: el('select', { 'aria-label': `Step ${label}`, change: ({ target }) => pick(target.value) }),
+        window: el('input', { type: 'text', size: 22, placeholder: 'from-to', 'aria-label': `Window ${label}, from-to in seconds`, autocomplete: 'off', spellcheck: 'false', change: ({ target }) => pick(target.value.trim()) }),
+        all: el('button', { type: 'button', class: 'small', click: () => pick('') }, 'Whole trace'),
+        drawing: el('div', { class: 'strip-drawing' }),
+      };
+      figure.stepsLabel = el('label', { hidden: true }, 'Step ', figure.steps);
+      figure.node = el('figure', {},
+        el('figcaption', {}, 'Over time ', figure.name,
+          el('span', { class: 'strip-tools' }, figure.stepsLabel, el('label', {}, 'Window (s) ', figure.window), figure.all)),
+        figure.drawing);
+      byId('strips').append(figure.node);
+      this.#figures.set(entry, figure);
+    }
+    return this.#figures.get(entry);
+  }
+
+  /** The steps do not change while one reader holds the trace. */
+  async #marks(entry, figure) {
+    if (figure.reader !== entry.reader) {
+      figure.reader = entry.reader;
+      figure.marks = entry.reader.marks();
+      const { marks, more } = await figure.marks;
+      figure.steps.replaceChildren(new Option('all', ''), ...marks.map(({ title, window }) => new Option(title, window)),
+        ...(more ? [Object.assign(new Option(`${more} more: drag over the strips`, '-'), { disabled: true })] : []));
+      figure.stepsLabel.hidden = marks.length === 0;
+    }
+    return figure.marks;
+  }
+
+  #svg(entry, { width, height, summary, nodes }) {
+    const drawing = svg('svg', [
+      ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
+    ], ...shapes(nodes));
+    const plot = drawing.querySelector('[data-key=plot]');
+    plot?.addEventListener('pointerdown', (event) => this.#drag(entry, plot, event));
+    return drawing;
+  }
+
+  /** Follows the pointer with a frame; where it is let go, the window is asked of the reader. */
+  #drag(entry, plot, { pointerId, button, clientX }) {
+    if (button !== 0) return;
+    const { left, width } = plot.getBoundingClientRect();
+    const place = (x) => Math.min(Math.max(x - left, 0), width);
+    const start = place(clientX);
+    const frame = svg('rect', [['class', 'strip-window'], ['y', plot.getAttribute('y')], ['height', plot.getAttribute('height')]]);
+    plot.before(frame);
+    plot.setPointerCapture(pointerId);
+    const move = (event) => {
+      const [from, to] = [start, place(event.clientX)].sort((a, b) => a - b);
+      frame.setAttribute('x', Number(plot.getAttribute('x')) + from);
+      frame.setAttribute('width', to - from);
+    };
+    const end = async (event) => {
+      plot.removeEventListener('pointermove', move);
+      frame.remove();
+      const stop = place(event.clientX);
+      if (event.type === 'pointercancel') return;
+      if (Math.abs(stop - start) < DRAG) {
+        if (entry.window) this.#pick(entry, '');
+        return;
+      }
+      this.#pick(entry, await entry.reader.window(start / width, stop / width));
+    };
+    plot.addEventListener('pointermove', move);
+    plot.addEventListener('pointerup', end, { once: true });
+    plot.addEventListener('pointercancel', end, { once: true });
+  }
+}
