@@ -6,9 +6,9 @@
 mod database;
 #[cfg(feature = "desk")]
 mod desk;
-mod timeline;
 #[cfg(feature = "desk")]
 mod share;
+mod timeline;
 #[cfg(feature = "desk")]
 mod triage;
 mod view;
