@@ -12,7 +12,7 @@ const FORMATS = [
 ];
 
 export class SharePanel {
-  node = el('form', { class: 'share', 'aria-label': 'Share', submit: (event) => event.preventDefault() });
+  node = el('form', { class: 'share-panel', 'aria-label': 'Share', submit: (event) => event.preventDefault() });
 
   #desk;
   #problem;

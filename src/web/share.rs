@@ -51,7 +51,7 @@ impl Desk {
     pub fn share_preview(&self, wish: &str) -> Thrown<JsValue> {
         let wish: Wish = json::read(wish).map_err(thrown)?;
         let report = self.shared(&wish)?;
-        let (_, found) = redact(&self.report, &Redactions::all());
+        let found = self.found()?;
         let (name, _) = file(&wish.format);
         let (size, fits, length) = if wish.format == "link" {
             let characters = link::encode(&report).len();
@@ -98,6 +98,20 @@ impl Desk {
 }
 
 impl Desk {
+    /// What each kind would replace. Secrets are counted by themselves: where all is replaced, names go whole, with the secrets
+    /// in them.
+    fn found(&self) -> Thrown<Redacted> {
+        let (_, mut found) = redact(&self.report, &Redactions::all());
+        let alone = Redactions::of([Redaction::Secrets.id()]).map_err(thrown)?;
+        let (_, secrets) = redact(&self.report, &alone);
+        for kind in &mut found.0 {
+            if let Some(alone) = secrets.0.iter().find(|alone| alone.redaction == kind.redaction && alone.count > 0) {
+                kind.clone_from(alone);
+            }
+        }
+        Ok(found)
+    }
+
     fn shared(&self, wish: &Wish) -> Thrown<Report> {
         let what = Redactions::of(wish.redact.iter().map(String::as_str))
             .map_err(|unknown| thrown(format!("no redaction `{unknown}`")))?;

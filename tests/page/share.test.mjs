@@ -38,23 +38,23 @@ async function panel(page, format) {
 
 /** Picks a format; resolves when the preview is of it. */
 async function choose(page, format) {
-  await page.locator(`.share [name=format][value=${format}]`).check();
+  await page.locator(`.share-panel [name=format][value=${format}]`).check();
   const said = { link: /^Link,/, zip: /tables\.zip,/, json: /\.json,/, html: /\.html,/, markdown: /\.md,/ }[format];
   await page.locator('.share-preview h2', { hasText: said }).waitFor();
 }
 
 async function replace(page, ...ids) {
-  for (const box of await page.locator('.share [name=redact]').all()) {
+  for (const box of await page.locator('.share-panel [name=redact]').all()) {
     const id = await box.getAttribute('value');
     if (await box.isChecked() !== ids.includes(id)) {
-      await page.locator(`.share [name=redact][value=${id}]`).setChecked(ids.includes(id));
+      await page.locator(`.share-panel [name=redact][value=${id}]`).setChecked(ids.includes(id));
       await page.waitForTimeout(300);
     }
   }
 }
 
 async function saved(page) {
-  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('.share .primary').click()]);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('.share-panel .primary').click()]);
   return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
 }
 
@@ -74,9 +74,9 @@ const ALL = ['secrets', 'files', 'machines', 'processes', 'models', 'kernels', '
 
 test('the panel is fetched when asked for, counts what could be replaced with an example, and says what the file holds', async () => {
   const { page, faults, close } = await open();
-  assert.equal(server.requests.some((path) => /share|link\.js/.test(path)), false);
+  assert.equal(server.requests.some((path) => /\/(share|link)\.js/.test(path)), false);
   await panel(page, 'json');
-  const words = await page.locator('.share').innerText();
+  const words = await page.locator('.share-panel').innerText();
   for (const part of ['Private kernel names', 'zorblax', 'hf_zorblaxzorblax1', FILE, '1 run: ', 'notice', 'none found']) {
     assert.ok(words.includes(part), `${part} in ${words}`);
   }
@@ -108,8 +108,6 @@ test('a saved file has secrets replaced and keeps the rest, unless more is asked
     if (format === 'zip') assert.deepEqual(unzip(body)['kernels.csv'].split('\n').length, SECRET_OPS.length - 1 + 2);
     if (format === 'html') assert.equal(/(src|href)=|https?:(?!\/\/www\.w3\.org)/.test(texts[0].replaceAll('xmlns="http://www.w3.org/2000/svg"', '')), false);
   }
-  // The same files as the command line's.
-  await h.drop(page, { name: 'x.json', body: Buffer.from(redacted) });
   assert.deepEqual(faults, []);
   await close();
 });
@@ -127,20 +125,19 @@ test('the redacted report is the command line\'s, byte for byte', async () => {
 
 async function link(page) {
   await panel(page, 'link');
-  if (await page.locator('.share .primary').isDisabled()) {
-    await page.locator('.share [name=slim]').check();
-    await page.locator('.share .primary:enabled').waitFor();
+  if (await page.locator('.share-panel .primary').isDisabled()) {
+    await page.locator('.share-panel [name=slim]').check();
+    await page.locator('.share-panel .primary:enabled').waitFor();
   }
-  await page.locator('.share .primary').click();
-  await page.locator('.share input[readonly]:visible').waitFor();
-  return page.locator('.share input[readonly]').inputValue();
+  await page.locator('.share-panel .primary').click();
+  await page.locator('.share-panel input[readonly]:visible').waitFor();
+  return page.locator('.share-panel input[readonly]').inputValue();
 }
 
 test('a link opens in a fresh page with the same numbers, everything private replaced, and no request holds it', async () => {
   const { page, close } = await open();
-  const address = await link(page);
-  const [fragment] = address.match(/#report=.*/);
   const plain = JSON.parse((await h.exported(page, 'json')).body);
+  const [fragment] = (await link(page)).match(/#report=.*/);
   await close();
   server.requests.length = 0;
   const fresh = await h.openPage(browser, server.origin, fragment);
@@ -188,9 +185,9 @@ test('a report too long for a link is told with sizes and what to do, and fits w
   const words = await page.locator('.share-preview').innerText();
   assert.match(words, /needs [\d,]+ characters and a link takes 32,000/);
   assert.match(words, /Leave out the long tables/);
-  assert.ok(await page.locator('.share .primary').isDisabled());
-  await page.locator('.share [name=slim]').check();
-  await page.locator('.share .primary:enabled').waitFor();
+  assert.ok(await page.locator('.share-panel .primary').isDisabled());
+  await page.locator('.share-panel [name=slim]').check();
+  await page.locator('.share-panel .primary:enabled').waitFor();
   assert.match(await page.locator('.share-preview').innerText(), /[\d,]+ of at most 32,000 characters/);
   assert.deepEqual(faults, []);
   await close();
