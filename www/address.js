@@ -1,13 +1,26 @@
 // The address of what is on screen: the URL fragment holds tab, sort, filter, run, hidden categories and how to count,
-// so that Back, reload and a pasted link (with the same files opened again) show the same thing.
+// so that Back, reload and a pasted link (with the same files opened again) show the same thing. A link may carry a report
+// besides (`report=`): it stays there behind the view for as long as it is open. Browsers send no fragment to a server.
 
 const DEFAULTS = {
   tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: [], rules: '', attribution: 'first_come', devices: 'each', window: [],
 };
 
+/** The report that the address carries, as the desk wrote it; '' where it carries none. */
+let carried = '';
+
+export const reportInAddress = () => carried;
+
+/** Leaves the report out of the address from now on. */
+export function forgetReport(view) {
+  carried = '';
+  writeAddress(view, { step: false });
+}
+
 /** The view that the address names; anything it does not name has its default. */
 export function readAddress() {
   const params = new URLSearchParams(location.hash.slice(1));
+  carried = params.get('report') ?? '';
   const view = {};
   for (const [name, fallback] of Object.entries(DEFAULTS)) {
     view[name] = Array.isArray(fallback) ? params.getAll(name) : params.get(name) ?? fallback;
@@ -22,6 +35,7 @@ export function writeAddress(view, { step }) {
     if (Array.isArray(fallback)) view[name].forEach((item) => params.append(name, item));
     else if (view[name] !== fallback || (name === 'dir' && view.sort)) params.set(name, view[name]);
   }
+  if (carried) params.set('report', carried);
   const text = params.toString();
   const address = text ? `#${text}` : location.pathname + location.search;
   if (text === location.hash.slice(1)) return;

@@ -1,6 +1,6 @@
 // The page's head: binds session, renderer, address and views. It moves strings about and computes none.
 
-import { readAddress, writeAddress } from './address.js';
+import { forgetReport, readAddress, reportInAddress, writeAddress } from './address.js';
 import { showCards, showChips, showPageProblem } from './cards.js';
 import { showChart, showLegend } from './chart.js';
 import { byId, save, shutFrames } from './dom.js';
@@ -25,6 +25,8 @@ let triage = null;
 let desk = null;
 /** A promise of the comparison's part of the page, once two runs were open. */
 let comparison = null;
+/** A promise of what holds the report of the address, once an address carried one. */
+let carried = null;
 
 wireTheme();
 wireIntake(openFiles, showPageProblem);
@@ -32,9 +34,11 @@ wireSettings(count);
 wireTable();
 wireExport();
 wireKeys(help);
+wireShare();
 addEventListener('popstate', restore);
 start();
 takeFromElsewhere();
+takeCarried();
 
 /** Resolves with the entries when they are read. */
 function openFiles(files) {
@@ -50,6 +54,14 @@ function takeFromElsewhere() {
     attempt('The page around this one was not heard', async () => (await import('./embed.js')).hear({ session, openFiles, embedded }));
   }
   if (asked.has('opened')) attempt('The file could not be taken over', async () => (await import('./handover.js')).receive(asked.get('opened'), openFiles));
+}
+
+/** A report that the address itself carries. */
+function takeCarried() {
+  const text = reportInAddress();
+  if (!text && !carried) return;
+  carried ??= import('./link.js').then(({ Carried }) => new Carried({ desk: openDesk, session, openFiles, forget: () => forgetReport(view) }));
+  attempt('The link could not be opened', async () => (await carried).take(text));
 }
 
 async function start() {
@@ -93,6 +105,7 @@ function changed(what) {
   showCards(session.entries, session);
   if (what === 'progress') return;
   triage?.then((tab) => tab.forget());
+  carried?.then((report) => report.check());
   showChips(session.entries, session);
   showWallRuns(session);
   showState();
@@ -309,6 +322,7 @@ function pickOnly(category) {
 
 function restore() {
   view = readAddress();
+  takeCarried();
   const wanted = settingsOf(view);
   if (Object.entries(wanted).some(([name, value]) => session.settings[name] !== value)) {
     session.count(wanted);
@@ -370,6 +384,22 @@ function wireExport() {
     if (!format) return;
     byId('export').open = false;
     attempt('The export failed', async () => save(await exported(format, ''), ...EXPORTS[format]));
+  });
+}
+
+/** The panel for sharing unfolds under the menu's buttons. */
+function wireShare() {
+  let panel = null;
+  byId('share').addEventListener('click', () => attempt('The report could not be prepared', async () => {
+    const { SharePanel } = await import('./share.js');
+    panel ??= new SharePanel(openDesk, (message) => showPageProblem('The report could not be shared', message));
+    byId('share').setAttribute('aria-expanded', 'true');
+    byId('share').after(panel.node);
+    await panel.show();
+  }));
+  byId('export').addEventListener('toggle', () => {
+    panel?.node.remove();
+    byId('share').setAttribute('aria-expanded', 'false');
   });
 }
 

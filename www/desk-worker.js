@@ -28,4 +28,6 @@ serve({
   compare: ({ baseline }) => desk.compare(baseline),
   chart: ({ baseline, width, hidden }) => desk.chart(baseline, width, hidden),
   table: ({ baseline, request }) => desk.table(baseline, request),
+  share: ({ what, wish }) => desk[`share_${what}`](JSON.stringify(wish)),
+  openLink: ({ text }) => desk.open_link(text),
 }, () => wasm?.memory.buffer.byteLength ?? 0);

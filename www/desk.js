@@ -25,6 +25,10 @@ export class Desk {
   chart = (baseline, width, hidden) => this.#askOfRuns('chart', { baseline, width, hidden });
   /** A table of the comparison. */
   table = (baseline, request) => this.#askOfRuns('table', { baseline, request });
+  /** What a person shares, by `preview`, `file`, `link` or `redactions`, under a wish {format, redact, slim}. */
+  share = (what, wish) => this.#askOfRuns('share', { what, wish });
+  /** The report text that a link carries. */
+  openLink = (text) => this.#ask((link) => link.request('openLink', { text }));
   /** The report text of a file of another tool. */
   translate = (label, text) => this.#ask((link) => link.request('translate', { label, text }));
 

@@ -1,8 +1,9 @@
 //! `gpuprism explain`: the files that nsys-llm-explainer writes, of an Nsight Systems export or a torch trace.
 
-use super::{database, files, nsys, print, printable};
-use crate::report::explain;
+use super::{database, files, nsys, print, printable, redacted};
+use crate::report::{Report, explain};
 use crate::session::{self, Choices, Opened};
+use crate::trace::Capture;
 use crate::{Error, Result};
 use std::path::PathBuf;
 
@@ -27,6 +28,9 @@ pub(super) struct Args {
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
+    /// Replace what tells who and where by placeholders: paths, hosts, models, private kernels and annotations, secrets.
+    #[arg(long)]
+    redact: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -43,7 +47,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let Opened::Trace(trace) = files::open(&path)? else {
         return Err(Error::refused(files::label(&path), "no trace; `gpuprism report` shows earlier reports"));
     };
-    let run = session::run(&trace, &choices)?;
+    let report = redacted(Report::new(vec![session::run(&trace, &choices)?]), args.redact);
+    let Some(run) = report.runs.into_iter().next() else { return Ok(()) };
+    // Tables of a database may be anyone's; the report does without them.
+    let capture = if args.redact { Capture::default() } else { capture };
     let tables = out.join("tables");
     std::fs::create_dir_all(&tables).map_err(|error| Error::io(tables.display().to_string(), &error))?;
     files::write(&out.join("report.md"), &explain::markdown(&run))?;

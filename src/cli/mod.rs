@@ -54,6 +54,12 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The report as it is printed: with `--redact`, ready to be shown to others.
+fn redacted(report: crate::report::Report, wanted: bool) -> crate::report::Report {
+    use crate::report::redact::{Redactions, redact};
+    if wanted { redact(&report, &Redactions::all()).0 } else { report }
+}
+
 /// A line on standard error, one whatever a file is called; a closed one is nobody's loss.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", crate::report::terminal::clean(line));

@@ -1,6 +1,6 @@
 //! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown, HTML.
 
-use super::{files, nsys, print};
+use super::{files, nsys, print, redacted};
 use crate::analysis::original;
 use crate::analysis::results::Attribution;
 use crate::report::{self, Report, csv, html_page, is_known_table, known_tables, markdown, terminal};
@@ -28,6 +28,9 @@ pub(super) struct Args {
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
+    /// Replace what tells who and where by placeholders: paths, hosts, models, private kernels and annotations, secrets.
+    #[arg(long)]
+    redact: bool,
     #[command(flatten)]
     choices: ChoiceArgs,
 }
@@ -93,7 +96,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let why = format!("no such table; there are {}", known.join(", "));
         return Err(Error::usage(format!("--table {unknown}"), why));
     }
-    let report = report(args)?;
+    let report = redacted(report(args)?, args.redact);
     print(&render(&report, args)?)
 }
 

@@ -12,8 +12,10 @@ pub mod explain;
 mod findings;
 pub mod format;
 pub mod html;
+pub mod link;
 mod markdown;
 pub mod palette;
+pub mod redact;
 mod sections;
 pub mod table;
 mod tables;
@@ -21,6 +23,7 @@ mod tables;
 pub mod terminal;
 pub mod triage;
 mod words;
+pub mod zip;
 
 pub use arrange::{Request, arrange};
 pub use csv::{csv, field as csv_field};
@@ -32,7 +35,9 @@ pub use sections::{
 pub use tables::{bars, is_fixed, legend, severity, table};
 pub use words::{facts, verdict};
 
+use crate::analysis::compare::compare as compare_runs;
 use crate::analysis::results::Run;
+use crate::analysis::section::Section;
 use crate::json::{self, FromJson, Json, from_json};
 use crate::{Error, Result};
 use serde::Serialize;
@@ -115,8 +120,28 @@ pub fn html_page(report: &Report, title: &str) -> String {
     let chart = chart::stacked_bars(&bars(report), &legend, &[], PAGE_WIDTH);
     let one_run = report.runs.len() == 1;
     let tables = all_tables(report).into_iter();
-    let tables: Vec<table::Table> = tables.map(|table| if one_run { table.without_run() } else { table }).collect();
+    let mut tables: Vec<table::Table> = tables.map(|table| if one_run { table.without_run() } else { table }).collect();
+    if !one_run && !report.runs.is_empty() {
+        tables.splice(0..0, comparison(report));
+    }
     html::html(report, &tables, &[chart], title)
+}
+
+/// The runs beside the first, as `gpuprism diff` compares them; why, where it refuses.
+fn comparison(report: &Report) -> Vec<table::Table> {
+    let labels = report.labels();
+    let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
+    let mut comparison = compare_runs(&runs, 0);
+    let ids = ["compare_summary", "compare_categories", "compare_kernels"];
+    let sections = ids.iter().filter_map(|id| Some((*id, comparison.sections.remove(*id)?)));
+    let sections: Vec<(&str, Section)> = sections.collect();
+    let mut tables: Vec<table::Table> = sections.iter().map(|(id, section)| section_table(id, section)).collect();
+    // Refused comparisons have a sentence, and no rows by category or kernel.
+    tables.retain(|table| table.id == "compare_summary" || !table.rows.is_empty());
+    if let Some(first) = tables.first_mut() {
+        first.note = [compare::verdict(&comparison).join(" "), std::mem::take(&mut first.note)].join(" ");
+    }
+    tables
 }
 
 /// The width of a chart in a file, in pixels.
@@ -124,6 +149,30 @@ const PAGE_WIDTH: u32 = 1216;
 
 fn version(json: &Json) -> &str {
     json.at(&["schema"]).and_then(Json::text).unwrap_or_default()
+}
+
+/// A report with kernels, sections and notices, for the tests of what is done with whole reports.
+#[cfg(test)]
+mod tests_support {
+    use super::Report;
+    use crate::input::{Imported, Importer};
+    use crate::session::{self, Choices};
+
+    pub(super) fn sample() -> Report {
+        let events: Vec<String> = (0..40)
+            .map(|at| {
+                let (kernel, start) = (format!("kernel_{at}<float, {at}>(int)"), at * 10);
+                format!(
+                    r#"{{"ph": "X", "cat": "kernel", "name": "{kernel}", "pid": 0, "tid": 7, "ts": {start}, "dur": 7.5,
+                    "args": {{"device": 0, "stream": 7, "correlation": {at}}}}}"#
+                )
+            })
+            .collect();
+        let mut importer = Importer::new("sample.json");
+        importer.feed(format!(r#"{{"traceEvents": [{}]}}"#, events.join(",")).as_bytes()).unwrap();
+        let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
+        Report::new(vec![session::run(&trace, &Choices::default()).unwrap()])
+    }
 }
 
 #[cfg(test)]
@@ -185,6 +234,17 @@ mod tests {
         let error = Report::read("r.json", &text).unwrap_err().to_string();
         assert!(error.contains("gpuprism-report/7") && error.contains(SCHEMA), "{error}");
         assert!(!Report::is_one(r#"{"schema": "other/1"}"#) && !Report::is_one("{}") && !Report::is_one("nonsense"));
+    }
+
+    #[test]
+    fn a_page_of_several_runs_compares_them_with_the_first() {
+        let sample = tests_support::sample();
+        let mut other = sample.runs[0].clone();
+        other.label = "other.json".into();
+        let both = html_page(&Report::new(vec![sample.runs[0].clone(), other]), "t");
+        assert!(both.contains("other.json takes exactly as long as sample.json"), "the verdict");
+        assert!(both.contains("id=\"compare_summary\""), "its table");
+        assert!(!html_page(&sample, "t").contains("compare_summary"), "one run has nothing beside it");
     }
 
     #[test]

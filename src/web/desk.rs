@@ -15,7 +15,7 @@ use wasm_bindgen::prelude::*;
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Desk {
-    report: Report,
+    pub(super) report: Report,
     /// The last comparison of these runs.
     compared: Option<Comparison>,
 }

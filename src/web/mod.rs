@@ -6,6 +6,8 @@
 mod database;
 #[cfg(feature = "desk")]
 mod desk;
+#[cfg(feature = "desk")]
+mod share;
 mod timeline;
 #[cfg(feature = "desk")]
 mod triage;

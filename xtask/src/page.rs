@@ -158,14 +158,16 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
     Ok(weights)
 }
 
-/// The page's files that wait until a person saves results, opens a second run or the triage, drops a folder or opens an
-/// address, or another page embeds this one.
-const LATER_SCRIPTS: [&str; 17] = [
+/// The page's files that wait until a person saves or shares results, opens a second run or the triage, drops a folder or opens
+/// an address, or another page embeds this one.
+const LATER_SCRIPTS: [&str; 19] = [
     "compare.js",
     "perfetto.js",
     "picture.js",
     "desk.js",
     "desk-worker.js",
+    "share.js",
+    "link.js",
     "folder.js",
     "help.js",
     "virtual.js",

@@ -3,7 +3,7 @@
 
 mod inputs;
 
-use super::{files, print, printable};
+use super::{files, print, printable, redacted};
 use crate::analysis::triage::serving::ModelShape;
 use crate::analysis::triage::{Framework, Options, ServerArgs};
 use crate::report::{self, Report, csv, triage};
@@ -62,6 +62,9 @@ pub(super) struct Args {
     /// A log of the run: where it says that a diffusers backend did the work, nothing is triaged.
     #[arg(long = "run-log", value_name = "FILE")]
     run_log: Vec<PathBuf>,
+    /// Replace what tells who and where by placeholders: paths, hosts, models, private kernels and annotations, secrets.
+    #[arg(long)]
+    redact: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,7 +82,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     for path in &args.run_log {
         session::check_run_log(&files::aid(path)?)?;
     }
-    let report = Report::new(Batch::new(&asked, &sources)?.runs()?);
+    let report = redacted(Report::new(Batch::new(&asked, &sources)?.runs()?), args.redact);
     print(&render(&report, args)?)
 }
 

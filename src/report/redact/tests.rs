@@ -1,0 +1,239 @@
+use super::*;
+use crate::analysis::results::{Category, Device, Kernel, Notice};
+use crate::analysis::results::{Run, Severity};
+use crate::analysis::section::{Missing, Section, Value};
+use crate::report;
+use crate::session::{self, Choices};
+use crate::trace::{Format, TraceBuilder};
+use proptest::prelude::*;
+
+/// A run with a text in every field that can hold one.
+fn run(text: &dyn Fn(&str) -> String) -> Run {
+    let mut run = session::run(&TraceBuilder::new("t", Format::TorchProfiler).finish(), &Choices::default()).unwrap();
+    let kernel = |name: &str, at: i64| Kernel {
+        name: text(name),
+        short_name: text(name),
+        category: "gemm".into(),
+        count: 3,
+        duration_ns: 7_000 + at,
+        elapsed_ns: 5_000 + at,
+        exclusive_ns: 1,
+        fair_ns: 2,
+        elapsed_share: 0.25,
+        mean_ns: 1.5,
+        min_ns: 1,
+        max_ns: 9,
+    };
+    let category = Category {
+        category: "gemm".into(),
+        count: 1,
+        duration_ns: 1,
+        elapsed_ns: 2,
+        exclusive_ns: 0,
+        fair_ns: 0,
+        elapsed_share: 0.125,
+        bar_share: 0.5,
+    };
+    run.label = text("label.json");
+    run.engine = Some(text("engine"));
+    run.rules = text("rules");
+    run.kernels = vec![kernel("kernel one", 1), kernel("kernel two", 2)];
+    run.categories = vec![category];
+    run.devices = vec![Device {
+        id: "0".into(),
+        name: text("device"),
+        gpu_ops: 4,
+        duration_ns: 1,
+        union_ns: 1,
+        window_ns: 1,
+        idle_ns: 0,
+        busy_share: 0.5,
+    }];
+    let notice = Notice {
+        severity: Severity::Info,
+        code: "code".into(),
+        message: text("message"),
+        count: 3,
+        advice: text("advice"),
+    };
+    run.notices = vec![notice];
+    let columns = ["kernel_name", "python_location", "anything_new", "title", "evidence", "call_count", "pid"];
+    let mut section = Section::new(&text("title"), &text("derived"), &columns).limit(text("limit"));
+    section.row([
+        text("kernel_name").into(),
+        text("python_location").into(),
+        text("anything_new").into(),
+        text("title").into(),
+        text("evidence").into(),
+        12_345_i64.into(),
+        424_242_i64.into(),
+    ]);
+    section.missing = Some(Missing { why: text("why"), recapture: text("recapture") });
+    section.figure("model", text("model"));
+    section.figure("arguments", format!("tp_size=4\nmodel_path={}", text("argument")));
+    section.figure("unlisted", text("unlisted"));
+    run.sections = [("nccl_ops".to_owned(), section.clone()), ("unheard_of".to_owned(), section)].into();
+    run
+}
+
+fn outputs(report: &Report) -> Vec<String> {
+    let mut all = vec![report.json(), report.compact(), report::markdown(report), report::html_page(report, "t")];
+    all.extend(report::all_tables(report).iter().map(report::csv));
+    all
+}
+
+/// Every number with its path, and every category, but process numbers.
+fn figures(report: &Report) -> Vec<String> {
+    fn collect(value: &serde_json::Value, path: &str, into: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Number(number) if !path.ends_with("pid") => into.push(format!("{path} {number}")),
+            serde_json::Value::String(text) if path.ends_with("category") => into.push(format!("{path} {text}")),
+            serde_json::Value::Array(list) => list.iter().for_each(|value| collect(value, path, into)),
+            serde_json::Value::Object(members) => {
+                members.iter().for_each(|(key, value)| collect(value, &format!("{path}/{key}"), into));
+            }
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    collect(&serde_json::from_str(&report.json()).unwrap(), "", &mut all);
+    all
+}
+
+fn all(report: &Report) -> Report {
+    redact(report, &Redactions::all()).0
+}
+
+/// What is recognised wherever it stands, behind and before any words.
+const PLANTS: [&str; 14] = [
+    "/home/zorblax/run_7/trace.py",
+    "C:\\Users\\zorblax\\trace.py",
+    "\\\\zorblax\\share\\x",
+    "~/zorblax",
+    "zorblax.json.gz",
+    "https://zorblax.example/x?token=1",
+    "anna@zorblax.internal",
+    "zorblax.corp",
+    "hf_zorblaxzorblax1",
+    "sk-zorblaxzorblax",
+    "api_key=zorblax12",
+    "Authorization: Bearer zorblax12",
+    "/mnt/zorblax/site-packages/zorblax/x.py",
+    "zorblax_attention_kernel",
+];
+
+proptest! {
+    #[test]
+    fn nothing_planted_in_any_text_of_a_report_survives_in_any_output(
+        plant in prop::sample::select(PLANTS.to_vec()),
+        before in "(|see |[(]|\"|a, )",
+        after in "(| now|[)]|,|\")",
+    ) {
+        let report = Report::new(vec![run(&|field| format!("{field} {before}{plant}{after}"))]);
+        let redacted = all(&report);
+        for output in outputs(&redacted) {
+            prop_assert!(!output.contains("zorblax"), "{plant:?} in {output}");
+        }
+        prop_assert!(figures(&redacted) == figures(&report));
+    }
+
+    #[test]
+    fn redacting_again_changes_nothing(plant in prop::sample::select(PLANTS.to_vec())) {
+        let once = all(&Report::new(vec![run(&|field| format!("{field} {plant}")), run(&|field| format!("b {field}"))]));
+        prop_assert_eq!(all(&once).json(), once.json());
+    }
+
+    #[test]
+    fn any_text_at_all_is_redacted_without_a_panic(text in any::<String>()) {
+        let report = Report::new(vec![run(&|_| text.clone())]);
+        prop_assert!(figures(&all(&report)) == figures(&report));
+    }
+}
+
+#[test]
+fn private_words_stay_in_no_column_that_names_things_nor_in_sentences_that_quote_them() {
+    let mut secret = run(&|field| format!("public {field}"));
+    secret.kernels[0].name = "void zorblax::fast(int)".into();
+    secret.kernels[0].short_name = "zorblax".into();
+    secret.notices[0].message = "`zorblax` and void zorblax::fast(int) take long; see Zorblax-70B".into();
+    for section in secret.sections.values_mut() {
+        section.rows[0].0[2].1 = Value::Text("zorblax weekly".into());
+        section.summary.0[0].1 = Value::Text("Zorblax-70B".into());
+    }
+    let report = all(&Report::new(vec![secret]));
+    for output in outputs(&report) {
+        assert!(!output.to_lowercase().contains("zorblax"), "{output}");
+    }
+    let message = &report.runs[0].notices[0].message;
+    assert_eq!(message, "`private kernel 1` and private kernel 1 take long; see model 1");
+    assert_eq!(report.runs[0].kernels[0].short_name, "private kernel 1");
+}
+
+#[test]
+fn what_everybody_knows_stays() {
+    let kept = [
+        "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int> >(int)",
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "python/sglang/srt/layers/layernorm.py:12 forward",
+    ];
+    let mut section = Section::new("Title", "kernels", &["kernel_name", "python_location", "range_name", "pid"]);
+    let path = "/home/anna/env/lib/python3.12/site-packages/vllm/zorblax/core.py:99 execute";
+    section.row([kept[0].into(), kept[2].into(), "step[DECODE bs=16]".into(), 99_i64.into()]);
+    section.row([kept[1].into(), path.into(), "decode for zorblax".into(), 77_i64.into()]);
+    let mut run = run(&|_| String::new());
+    run.label = "anna-run-TP-3-DECODE.trace.json.gz".into();
+    run.sections = [("nvtx_ranges".to_owned(), section)].into();
+    let report = all(&Report::new(vec![run]));
+    let rows = &report.runs[0].sections["nvtx_ranges"].rows;
+    let texts: Vec<&str> = rows.iter().flat_map(|row| &row.0).filter_map(|(_, value)| value.text()).collect();
+    let inside = "vllm/zorblax/core.py:99 execute";
+    assert_eq!(texts, [kept[0], kept[2], "step[DECODE bs=16]", kept[1], inside, "name 1"]);
+    assert_eq!(
+        rows.iter().map(|row| row.get("pid").and_then(Value::number)).collect::<Vec<_>>(),
+        [Some(1.0), Some(2.0)]
+    );
+    assert_eq!(report.runs[0].label, "run 1 TP3 DECODE");
+}
+
+#[test]
+fn what_is_not_asked_for_stays_and_what_is_found_is_counted() {
+    let mut run = run(&|_| String::new());
+    run.label = "a.json".into();
+    run.notices[0].message = "read /home/anna/x.json with hf_abcdefgh12 and hf_abcdefgh12, twice".into();
+    let report = Report::new(vec![run]);
+    let (redacted, found) = redact(&report, &Redactions::of(["secrets"]).unwrap());
+    let message = &redacted.runs[0].notices[0].message;
+    assert_eq!(message, "read /home/anna/x.json with secret 1 and secret 1, twice");
+    assert_eq!((found.0[0].count, found.0[0].example.as_str()), (1, "hf_abcdefgh12"));
+    assert_eq!(redacted.runs[0].label, "a.json");
+    let (_, found) = redact(&report, &Redactions::all());
+    let counts: Vec<usize> = found.0.iter().map(|replaced| replaced.count).collect();
+    assert_eq!(counts.iter().take(3).collect::<Vec<_>>(), [&1, &2, &1], "secret; label and path; user");
+    assert_eq!(Redactions::of(["secrets", "x"]), Err("x".to_owned()));
+}
+
+/// gpuprism's own sentences hold nothing private: a redaction must leave them readable.
+#[test]
+fn the_sentences_of_real_reports_stay() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/torch");
+    let Ok(bytes) = std::fs::read(folder.join("vllm_b200_eager_prefill.trace.json.gz")) else {
+        eprintln!("skipped: no traces beside the project");
+        return;
+    };
+    let mut importer = crate::input::Importer::new("trace.json");
+    importer.feed(&bytes).unwrap();
+    let crate::input::Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
+    let report = Report::new(vec![session::run(&trace, &Choices::default()).unwrap()]);
+    let redacted = all(&report);
+    assert!(figures(&redacted) == figures(&report));
+    for (name, section) in &report.runs[0].sections {
+        let after = &redacted.runs[0].sections[name];
+        assert_eq!((&section.title, &section.derived_from), (&after.title, &after.derived_from));
+        assert_eq!(
+            (&section.limits, &section.missing, &section.columns),
+            (&after.limits, &after.missing, &after.columns)
+        );
+    }
+    let private = redacted.runs[0].kernels.iter().filter(|kernel| kernel.name.starts_with("private")).count();
+    assert_eq!(private, 0, "all of this trace's kernels are public ones");
+}

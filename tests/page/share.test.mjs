@@ -1,0 +1,217 @@
+// Promises: before anything is shared the page shows what it holds; what is redacted is in no byte of it; a link opens in a
+// fresh page with the same numbers and reaches no server; links that are too long, damaged or bombs are told in a sentence.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import * as h from './harness.mjs';
+
+let browser;
+let server;
+
+before(async () => {
+  [browser, server] = await Promise.all([h.launch(), h.servePage()]);
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+const SECRET_OPS = [...h.SERVER_OPS, ['void zorblax::attention<float>(float*)', 40_000, 5_000], ['hf_zorblaxzorblax1', 46_000, 1_000]];
+const FILE = 'zorblax-TP-1-DECODE.json';
+
+async function open(ops = SECRET_OPS) {
+  const opened = await h.openPage(browser, server.origin);
+  await h.drop(opened.page, h.kineto(FILE, ops));
+  await h.settled(opened.page);
+  return opened;
+}
+
+async function panel(page, format) {
+  await page.locator('#export summary').click();
+  await page.locator('#share').click();
+  await page.locator('.share-preview h2').waitFor();
+  await choose(page, format);
+}
+
+/** Picks a format; resolves when the preview is of it. */
+async function choose(page, format) {
+  await page.locator(`.share-panel [name=format][value=${format}]`).check();
+  const said = { link: /^Link,/, zip: /tables\.zip,/, json: /\.json,/, html: /\.html,/, markdown: /\.md,/ }[format];
+  await page.locator('.share-preview h2', { hasText: said }).waitFor();
+}
+
+async function replace(page, ...ids) {
+  for (const box of await page.locator('.share-panel [name=redact]').all()) {
+    const id = await box.getAttribute('value');
+    if (await box.isChecked() !== ids.includes(id)) {
+      await page.locator(`.share-panel [name=redact][value=${id}]`).setChecked(ids.includes(id));
+      await page.waitForTimeout(300);
+    }
+  }
+}
+
+async function saved(page) {
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('.share-panel .primary').click()]);
+  return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
+}
+
+/** The files of a zip, read here. */
+function unzip(bytes) {
+  const files = {};
+  for (let at = 0; bytes.readUInt32LE(at) === 0x04034b50;) {
+    const [packed, name] = [bytes.readUInt32LE(at + 18), bytes.readUInt16LE(at + 26)];
+    const from = at + 30 + name;
+    files[bytes.toString('utf8', at + 30, from)] = inflateRawSync(bytes.subarray(from, from + packed)).toString();
+    at = from + packed;
+  }
+  return files;
+}
+
+const ALL = ['secrets', 'files', 'machines', 'processes', 'models', 'kernels', 'names'];
+
+test('the panel is fetched when asked for, counts what could be replaced with an example, and says what the file holds', async () => {
+  const { page, faults, close } = await open();
+  assert.equal(server.requests.some((path) => /\/(share|link)\.js/.test(path)), false);
+  await panel(page, 'json');
+  const words = await page.locator('.share-panel').innerText();
+  for (const part of ['Private kernel names', 'zorblax', 'hf_zorblaxzorblax1', FILE, '1 run: ', 'notice', 'none found']) {
+    assert.ok(words.includes(part), `${part} in ${words}`);
+  }
+  const told = await page.locator('.share-preview h2').textContent();
+  const { body } = await saved(page);
+  assert.equal(told, `gpuprism-report.json, ${body.length.toLocaleString('en')} bytes`);
+  assert.match(words, /\d+ tables with \d+ rows/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a saved file has secrets replaced and keeps the rest, unless more is asked for; then no byte of any format has it', async () => {
+  const { page, faults, close } = await open();
+  const plain = JSON.parse((await h.exported(page, 'json')).body);
+  await panel(page, 'json');
+  const kept = (await saved(page)).body.toString();
+  assert.ok(kept.includes('void zorblax::attention') && !kept.includes('hf_zorblax') && kept.includes('secret 1'));
+  await replace(page, ...ALL);
+  const redacted = (await saved(page)).body.toString();
+  assert.ok(!redacted.includes('zorblax'));
+  const numbers = ({ runs }) => runs.map(({ totals, categories, wall }) => ({ totals, categories, wall }));
+  assert.deepEqual(numbers(JSON.parse(redacted)), numbers(plain));
+  assert.equal(JSON.parse(redacted).runs[0].label, 'run 1 TP1 DECODE');
+  for (const format of ['html', 'markdown', 'zip']) {
+    await choose(page, format);
+    const { body, name } = await saved(page);
+    const texts = format === 'zip' ? Object.values(unzip(body)) : [body.toString()];
+    for (const text of texts) assert.ok(!text.includes('zorblax'), name);
+    if (format === 'zip') assert.deepEqual(unzip(body)['kernels.csv'].split('\n').length, SECRET_OPS.length - 1 + 2);
+    if (format === 'html') assert.equal(/(src|href)=|https?:(?!\/\/www\.w3\.org)/.test(texts[0].replaceAll('xmlns="http://www.w3.org/2000/svg"', '')), false);
+  }
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the redacted report is the command line\'s, byte for byte', async () => {
+  const { page, close } = await open();
+  await panel(page, 'json');
+  await replace(page, ...ALL);
+  const { body } = await saved(page);
+  const { name, body: trace } = h.kineto(FILE, SECRET_OPS);
+  const { stdout } = await h.commandLine(['report', name, '--format', 'json', '--redact'], [{ name, body: trace }]);
+  assert.equal(body.toString(), stdout.toString());
+  await close();
+});
+
+async function link(page) {
+  await panel(page, 'link');
+  if (await page.locator('.share-panel .primary').isDisabled()) {
+    await page.locator('.share-panel [name=slim]').check();
+    await page.locator('.share-panel .primary:enabled').waitFor();
+  }
+  await page.locator('.share-panel .primary').click();
+  await page.locator('.share-panel input[readonly]:visible').waitFor();
+  return page.locator('.share-panel input[readonly]').inputValue();
+}
+
+test('a link opens in a fresh page with the same numbers, everything private replaced, and no request holds it', async () => {
+  const { page, close } = await open();
+  const plain = JSON.parse((await h.exported(page, 'json')).body);
+  const [fragment] = (await link(page)).match(/#report=.*/);
+  await close();
+  server.requests.length = 0;
+  const fresh = await h.openPage(browser, server.origin, fragment);
+  const asked = [];
+  fresh.page.on('request', (request) => asked.push(`${request.url().split('#')[0]} ${JSON.stringify(request.headers())} ${request.postData() ?? ''}`));
+  await h.settled(fresh.page);
+  assert.equal(await fresh.page.locator('#chips .chip').innerText().then((text) => text.split('\n')[0]), 'Report from the link');
+  const body = (await h.exported(fresh.page, 'json')).body.toString();
+  assert.ok(!body.includes('zorblax'));
+  assert.deepEqual(JSON.parse(body).runs[0].totals, plain.runs[0].totals);
+  const piece = fragment.slice(40, 80);
+  assert.ok([...server.requests, ...asked].every((request) => !request.includes(piece)), 'no request holds the report');
+  // The view lives beside it: it is changed, kept on reload, and Back works.
+  await fresh.page.locator('#tab-findings').click();
+  await fresh.page.waitForFunction(() => location.hash.includes('tab=findings') && location.hash.includes('report='));
+  await fresh.page.reload();
+  await h.settled(fresh.page).catch(() => {});
+  await fresh.page.locator('#tab-findings[aria-selected=true]').waitFor();
+  await fresh.page.goBack();
+  await fresh.page.locator('#tab-kernels[aria-selected=true]').waitFor();
+  assert.equal(await fresh.page.locator('#chips .chip').count(), 1, 'opened once');
+  // Closed, it is gone from the address.
+  await fresh.page.locator('#chips .chip button').click();
+  await fresh.page.waitForFunction(() => !location.hash.includes('report='));
+  assert.deepEqual(fresh.faults, []);
+  await fresh.close();
+});
+
+test('a link that is opened in a page with files stands beside them, and goes when the address goes back', async () => {
+  const { page, faults, close } = await open();
+  const address = await link(page);
+  await page.evaluate((fragment) => { location.hash = fragment; }, address.slice(address.indexOf('#')));
+  await page.locator('#chips .chip', { hasText: 'Report from the link' }).waitFor();
+  assert.equal(await page.locator('#chips .chip').count(), 2);
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelectorAll('#chips .chip').length === 1);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a report too long for a link is told with sizes and what to do, and fits without its long tables', async () => {
+  const many = Array.from({ length: 3_000 }, (_, at) => [`void kernel_${at * 7919 % 100_003}<float, ${at * 104_729 % 99_991}>(int)`, at * 1_000, 300 + (at * 7) % 500]);
+  const { page, faults, close } = await open(many);
+  await panel(page, 'link');
+  const words = await page.locator('.share-preview').innerText();
+  assert.match(words, /needs [\d,]+ characters and a link takes 32,000/);
+  assert.match(words, /Leave out the long tables/);
+  assert.ok(await page.locator('.share-panel .primary').isDisabled());
+  await page.locator('.share-panel [name=slim]').check();
+  await page.locator('.share-panel .primary:enabled').waitFor();
+  assert.match(await page.locator('.share-preview').innerText(), /[\d,]+ of at most 32,000 characters/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('links that are damaged, bombs or of another kind are a sentence; the page works on', async () => {
+  const coded = (bytes) => `1.${deflateRawSync(bytes).toString('base64url')}`;
+  const cases = [
+    ['1.AAAA', /damaged/],
+    ['%00<script>', /damaged/],
+    ['7.AAAA', /later gpuprism/],
+    [coded(Buffer.alloc(64 << 20, 32)), /more than 4 MiB/],
+    [coded(Buffer.from('{"schema": "gpuprism-report/9"}')), /gpuprism-report\/9/],
+  ];
+  for (const [text, told] of cases) {
+    const { page, faults, close } = await h.openPage(browser, server.origin, `#tab=findings&report=${text}`);
+    const card = page.locator('.card.error');
+    await card.waitFor();
+    assert.match(await card.innerText(), told);
+    await page.waitForFunction(() => location.hash === '#tab=findings');
+    await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
+    await h.settled(page).catch(() => {});
+    await page.locator('#results:not([hidden])').waitFor();
+    assert.deepEqual(faults, []);
+    await close();
+  }
+});
