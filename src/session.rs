@@ -1,5 +1,6 @@
 //! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
 
+use crate::analysis::cube::{self, Axis, Cube};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
@@ -217,6 +218,11 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     run.notices.extend(unused_rules(choices, &rules)?);
     run.notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     Ok(run)
+}
+
+/// The cube of one trace for a pivot with these axes, counted as chosen.
+pub fn cube(trace: &Trace, choices: &Choices, axes: &[Axis]) -> Cube {
+    cube::cube(trace, choices.attribution, choices.merge_devices, axes)
 }
 
 /// Triages one trace: an ordinary run with the tables of the triage among its sections.

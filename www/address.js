@@ -1,8 +1,8 @@
-// The address of what is on screen: the URL fragment holds tab, sort, filter, run, hidden categories and how to count,
+// The address of what is on screen: the URL fragment holds tab, sort, filter, run, hidden categories, pivot and how to count,
 // so that Back, reload and a pasted link (with the same files opened again) show the same thing.
 
 const DEFAULTS = {
-  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', hide: [], rules: '', attribution: 'first_come', devices: 'each',
+  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', hide: [], rules: '', attribution: 'first_come', devices: 'each', pivot: [],
 };
 
 /** The view that the address names; anything it does not name has its default. */

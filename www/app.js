@@ -19,6 +19,8 @@ let view = readAddress();
 let overview = null;
 /** A promise of the triage's part of the page, once its tab was opened. */
 let triage = null;
+/** A promise of the pivot's part of the page, once its tab was opened. */
+let pivot = null;
 /** A promise of the desk, once something asked for it. */
 let desk = null;
 
@@ -146,11 +148,11 @@ const drawChart = latest(
 );
 
 const drawTables = latest(
-  () => Promise.all(tab().tables.map((id) => renderer.table(tableRequest(id)))),
+  () => Promise.all(tab().tables.map(askTable)),
   // A run that has no such section gives no table.
   (tables) => {
     showTables(tables.filter(Boolean), sortBy, saveTable);
-    return showTriage();
+    return Promise.all([showTriage(), showPivot()]);
   },
 );
 
@@ -185,6 +187,27 @@ async function showTriage() {
   const isUp = id === 'triage';
   if (isUp) triage ??= import('./triage.js').then(({ Triage }) => new Triage(session, () => exported('markdown', id), showKernel));
   (await triage)?.show(isUp, tables.length > 0);
+}
+
+/** The plain pivot is the report's own table; any other shape is made of cubes. */
+const isShaped = (id) => id === 'pivot' && view.pivot.length === 5;
+
+async function askTable(id) {
+  return isShaped(id) ? (await openPivot()).table(view.pivot, tableRequest(id)) : renderer.table(tableRequest(id));
+}
+
+function openPivot() {
+  pivot ??= import('./pivot.js').then(({ Pivot }) => new Pivot(session, (chosen) => look({ pivot: chosen, of: '', sort: '' }, { step: true })), (problem) => {
+    pivot = null;
+    throw problem;
+  });
+  return pivot;
+}
+
+async function showPivot() {
+  const isUp = tab().id === 'pivot';
+  const shaper = await (isUp ? openPivot() : pivot);
+  shaper?.show(isUp, isShaped('pivot') ? view.pivot : shaper.plain);
 }
 
 const showKernel = (name) => look({ tab: 'kernels', ...AS_IT_COMES, filter: name }, { step: true });
@@ -295,7 +318,8 @@ function wireExport() {
 }
 
 function saveTable(table) {
-  attempt('The export failed', async () => save(await exported('csv', table), 'text/csv', `gpuprism-${table.replace(/\W+/g, '-')}.csv`));
+  const text = async () => (isShaped(table) ? (await openPivot()).csv(view.pivot, tableRequest(table)) : exported('csv', table));
+  attempt('The export failed', async () => save(await text(), 'text/csv', `gpuprism-${table.replace(/\W+/g, '-')}.csv`));
 }
 
 function wireKeys() {

@@ -66,6 +66,11 @@ class Reader {
     return this.#link.request('analyze', { options: JSON.stringify(options) });
   }
 
+  /** What the trace tells on these axes of a pivot, as JSON text. */
+  cube(options, axes) {
+    return this.#link.request('cube', { options: JSON.stringify(options), axes: JSON.stringify(axes) });
+  }
+
   close() {
     this.closed = true;
     this.#link?.close();

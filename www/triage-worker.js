@@ -8,7 +8,7 @@ import { serve } from './worker-serve.js';
 let imported;
 let triage;
 
-serve({ open, demangle: ({ module }) => demangle(imported, module), keep, map, analyze, choose }, memoryBytes);
+serve({ open, demangle: ({ module }) => demangle(imported, module), keep, map, analyze, choose, cube: ({ options, axes }) => triage.cube(options, axes) }, memoryBytes);
 
 async function open({ module, file }, progress) {
   await start(gpuprism, module);

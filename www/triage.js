@@ -196,6 +196,10 @@ class CodeReader {
     return this.#link.request('analyze', { options: JSON.stringify(options), beside: JSON.stringify({ server: this.#session.server(this.#entry) }) });
   }
 
+  cube(options, axes) {
+    return this.#link.request('cube', { options: JSON.stringify(options), axes: JSON.stringify(axes) });
+  }
+
   close() {
     this.closed = true;
     this.#link?.close();

@@ -51,6 +51,10 @@ export class WorkerLink {
     });
   }
 
+  get alive() {
+    return this.#worker !== null;
+  }
+
   /** Ends the worker, which frees its memory; what was under way is rejected with the reason. */
   close(reason = { kind: 'cancelled', message: 'cancelled' }) {
     this.#worker?.terminate();

@@ -6,7 +6,7 @@ import { serve } from './worker-serve.js';
 
 let imported;
 
-serve({ open, openDatabase, demangle: ({ module }) => demangle(imported, module), analyze }, memoryBytes);
+serve({ open, openDatabase, demangle: ({ module }) => demangle(imported, module), analyze, cube: ({ options, axes }) => imported.cube(options, axes) }, memoryBytes);
 
 /** Resolves with what the file is; a `database` is not read yet. */
 async function open({ module, file }, progress) {

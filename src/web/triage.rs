@@ -92,6 +92,12 @@ impl Triage {
     }
 }
 
+impl Triage {
+    pub(super) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+}
+
 fn trace(imported: Imported) -> Thrown<Box<Trace>> {
     match imported.opened {
         Opened::Trace(trace) => Ok(trace),

@@ -136,10 +136,15 @@ const MOST_ROWS: usize = 5_000;
 
 pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
     let whole = find_table(report, &request.id, request.run)?;
+    Some(of_table(whole, request, report.runs.len() > 1))
+}
+
+/// A table that is no part of a report, too.
+pub(super) fn of_table(whole: Table, request: &Request, several_runs: bool) -> TableView {
     let all = whole.rows.len();
     let mut table = arrange(whole, request);
     table.rows.truncate(MOST_ROWS);
-    if request.run.is_some() || report.runs.len() == 1 {
+    if request.run.is_some() || !several_runs {
         table = table.without_run();
     }
     let shown_rows = match table.rows.len() {
@@ -157,7 +162,7 @@ pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
             view.text.clone_from(text);
         }
     }
-    Some(TableView {
+    TableView {
         id: table.id.clone(),
         title: table.title.clone(),
         note: table.note.clone(),
@@ -168,7 +173,7 @@ pub(super) fn table(report: &Report, request: &Request) -> Option<TableView> {
         columns: columns(&table, request),
         rows,
         totals: shown_totals(&table).map(cells),
-    })
+    }
 }
 
 fn figures(figures: &[Figure]) -> FiguresView {

@@ -158,14 +158,16 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
     Ok(weights)
 }
 
-/// The page's files that wait until a person saves results, opens the triage, drops a folder or opens an address, or another
+/// The page's files that wait until a person saves results, opens the triage or the pivot, drops a folder or opens an address, or another
 /// page embeds this one.
-const LATER_SCRIPTS: [&str; 12] = [
+const LATER_SCRIPTS: [&str; 14] = [
     "desk.js",
     "desk-worker.js",
     "folder.js",
     "triage.js",
     "triage-worker.js",
+    "pivot.js",
+    "pivot-worker.js",
     "open.html",
     "open.js",
     "remote.js",
