@@ -152,7 +152,7 @@ const drawTables = latest(
   // A run that has no such section gives no table.
   (tables) => {
     showTables(tables.filter(Boolean), sortBy, saveTable);
-    return Promise.all([showTriage(), showPivot()]);
+    return showTriage();
   },
 );
 
@@ -226,7 +226,7 @@ function showAll() {
   showRunChoice();
   const filter = byId('filter');
   if (filter.value !== view.filter) filter.value = view.filter;
-  return Promise.all([drawChart(), drawTables()]);
+  return Promise.all([drawChart(), drawTables(), showPivot()]);
 }
 
 function showRunChoice() {
