@@ -198,16 +198,9 @@ fn place(members: &mut Vec<String>, label: String) -> u32 {
 
 /// The smallest of 1, 2, 5, 10, 20, ... that makes few enough groups of steps; 0 for no step.
 fn together(steps: u32) -> u32 {
-    let mut decade = 1_u32;
-    while steps > 0 {
-        for size in [decade, decade.saturating_mul(2), decade.saturating_mul(5)] {
-            if steps.div_ceil(size) <= STEPS {
-                return size;
-            }
-        }
-        decade = decade.saturating_mul(10);
-    }
-    0
+    let sizes = (0..10).flat_map(|decade| [1_u32, 2, 5].map(|size| size.saturating_mul(10_u32.saturating_pow(decade))));
+    let mut enough = sizes.filter(|size| steps.div_ceil(*size) <= STEPS);
+    if steps == 0 { 0 } else { enough.next().unwrap_or(steps) }
 }
 
 fn step_label(step: HostStep, together: u32) -> String {
