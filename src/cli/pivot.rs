@@ -123,7 +123,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let sources: Vec<Source> = sources.map(|((label, run), cube)| Source { label, run, cube: cube.as_ref() }).collect();
     let table = shaped_table(&sources, shape)?;
     print(&match args.format {
-        Format::Text => printable(&terminal::one_table(&report, table, 0)),
+        Format::Text => {
+            let note = terminal::wrapped("  ", "  ", &table.note);
+            printable(&(terminal::one_table(&report, table, 0) + "\n" + &note))
+        }
         Format::Csv => csv(&with_totals(table)),
         Format::Json => shaped_json(&table),
         Format::Markdown => markdown_table(&table),
