@@ -6,6 +6,7 @@ mod window;
 pub use slice::chrome_trace;
 pub use window::{Mark, marks, strips, window, window_text};
 
+use crate::analysis::cube::{self, Axis, Cube};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
@@ -247,6 +248,15 @@ fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {
     run.notices.extend(unused_rules(choices, &rules)?);
     run.notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     Ok(run)
+}
+
+/// The cube of one trace for a pivot with these axes, counted as chosen.
+///
+/// # Errors
+/// Those of [`window`].
+pub fn cube(trace: &Trace, choices: &Choices, axes: &[Axis]) -> Result<Cube> {
+    let part = part(trace, choices)?;
+    Ok(cube::cube(part.as_ref().unwrap_or(trace), choices.attribution, choices.merge_devices, axes))
 }
 
 /// Triages one trace: an ordinary run with the tables of the triage among its sections.

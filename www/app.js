@@ -21,6 +21,8 @@ let view = readAddress();
 let overview = null;
 /** A promise of the triage's part of the page, once its tab was opened. */
 let triage = null;
+/** A promise of the pivot's part of the page, once its tab was opened. */
+let pivot = null;
 /** A promise of the desk, once something asked for it. */
 let desk = null;
 /** A promise of the comparison's part of the page, once two runs were open. */
@@ -217,8 +219,9 @@ function moreRows() {
 
 const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
 
-/** The tables of the comparison are the desk's. */
+/** The tables of the comparison are the desk's, those of a pivot are the pivot's. */
 async function tableOf(request) {
+  if (isShaped(request.id)) return (await openPivot()).table(view.pivot, request);
   if (!COMPARE.tables.includes(request.id)) return renderer.table(request);
   return (await openDesk()).table(baseline(), request);
 }
@@ -274,6 +277,23 @@ async function showTriage() {
   (await triage)?.show(isUp, tables.length > 0);
 }
 
+/** The plain pivot is the report's own table; any other shape is made of cubes. */
+const isShaped = (id) => id === 'pivot' && view.pivot.length === 5;
+
+function openPivot() {
+  pivot ??= import('./pivot.js').then(({ Pivot }) => new Pivot(session, (chosen) => look({ pivot: chosen, of: '', sort: '' }, { step: true })), (problem) => {
+    pivot = null;
+    throw problem;
+  });
+  return pivot;
+}
+
+async function showPivot() {
+  const isUp = tab().id === 'pivot';
+  const shaper = await (isUp ? openPivot() : pivot);
+  shaper?.show(isUp, isShaped('pivot') ? view.pivot : shaper.plain);
+}
+
 const showKernel = (name) => look({ tab: 'kernels', ...AS_IT_COMES, filter: name }, { step: true });
 
 /** The tab that the address names, by its own name or by that of one of its tables. */
@@ -291,7 +311,7 @@ function showAll() {
   const filter = byId('filter');
   if (filter.value !== view.filter) filter.value = view.filter;
   attempt('The runs could not be compared', showComparison);
-  return Promise.all([drawStrips(), drawChart(), drawTables()]);
+  return Promise.all([drawStrips(), drawChart(), drawTables(), showPivot()]);
 }
 
 function showRunChoice() {
@@ -404,7 +424,8 @@ function wireShare() {
 }
 
 function saveTable(table) {
-  attempt('The export failed', async () => save(await exported('csv', table), 'text/csv', `gpuprism-${table.replace(/\W+/g, '-')}.csv`));
+  const text = async () => (isShaped(table) ? (await openPivot()).csv(view.pivot, tableRequest(table)) : exported('csv', table));
+  attempt('The export failed', async () => save(await text(), 'text/csv', `gpuprism-${table.replace(/\W+/g, '-')}.csv`));
 }
 
 /** The panel of keys and kinds of files; its code is fetched when it is first asked for. */

@@ -19,6 +19,7 @@ export const looks = (holder) => ({
   window: ({ from, to }) => holder().window(from, to),
   marks: () => holder().marks(),
   slice: ({ options }) => holder().slice(options),
+  cube: ({ options, axes }) => holder().cube(options, axes),
 });
 
 /** Feeds the whole file to the reader and resolves with what it is; null for a database, which is not read. */

@@ -69,6 +69,12 @@ export class Session {
     return this.entries.filter((entry) => !isAid(entry) && entry.text !== null);
   }
 
+  /** Beside each of the reports what its trace tells on these axes of a pivot, as text; empty where no trace is held. */
+  cubes(axes) {
+    const held = (entry) => axes.length > 0 && entry.kind === 'trace' && !entry.reader.closed;
+    return Promise.all(this.#reported.map((entry) => (held(entry) ? entry.reader.cube(this.options(entry), axes) : '')));
+  }
+
   /** Resolves with the new entries when each has been read, or not. */
   async open(files) {
     const opened = files.map((file) => ({

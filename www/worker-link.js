@@ -51,6 +51,10 @@ export class WorkerLink {
     });
   }
 
+  get alive() {
+    return this.#worker !== null;
+  }
+
   /** Ends the worker, which frees its memory; what was under way is rejected with the reason. */
   close(reason = { kind: 'cancelled', message: 'cancelled' }) {
     this.#worker?.terminate();
@@ -113,6 +117,11 @@ export class TraceHolder {
   /** The steps that can be picked: {marks: {title, window}[], more}. */
   marks() {
     return this.link.request('marks', {});
+  }
+
+  /** What the trace tells on these axes of a pivot, as JSON text. */
+  cube(options, axes) {
+    return this.link.request('cube', { options: JSON.stringify(options), axes: JSON.stringify(axes) });
   }
 
   /** The chosen window as the bytes of a file that Perfetto opens. */

@@ -1,6 +1,7 @@
 //! Pure functions from a trace to typed results, a file per question.
 
 pub mod compare;
+pub mod cube;
 pub mod explain;
 mod notices;
 pub mod original;
@@ -9,6 +10,7 @@ mod pivot;
 pub mod results;
 mod run;
 pub mod section;
+pub mod shape;
 pub mod strips;
 pub mod triage;
 

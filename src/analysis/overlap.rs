@@ -9,7 +9,7 @@
 //! or all of them when they are merged; timelines never share time with each other.
 
 use crate::ordering::InOrder;
-use crate::trace::{Ns, Trace};
+use crate::trace::{GpuOp, Ns, Trace};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -28,27 +28,58 @@ pub struct Owned {
 
 /// Shares out the time of a trace, with a timeline per device, or one for all devices.
 pub fn share_out(trace: &Trace, merge_devices: bool) -> Owned {
+    let swept = sweep(trace, merge_devices, trace.names.len(), &|_, op| op.name.0 as usize);
+    let names: Vec<&str> = trace.names.iter().collect();
+    let fair_ns = swept.split.fair_ns(swept.union(), &names);
+    let Swept { first_come_ns, union_ns, split } = swept;
+    Owned { first_come_ns, fair_ns, exclusive_ns: split.exclusive_ns, union_ns }
+}
+
+/// Shares out the same time among cells, each a part of one name's ops: what the cells of a name own adds up to what
+/// [`share_out`] gives the name, to the nanosecond. `cell_of_op` has a cell for each op, `name_of_cell` its name's id.
+pub fn share_out_to_cells(trace: &Trace, merge_devices: bool, cell_of_op: &[u32], name_of_cell: &[u32]) -> Owned {
+    let cell = |at: usize, _: &GpuOp| cell_of_op.get(at).map_or(usize::MAX, |cell| *cell as usize);
+    let swept = sweep(trace, merge_devices, name_of_cell.len(), &cell);
+    let names: Vec<&str> = trace.names.iter().collect();
+    let of_names = swept.split.sums(names.len(), name_of_cell).fair_ns(swept.union(), &names);
+    let fair_ns = swept.split.fair_within(&of_names, name_of_cell);
+    let Swept { first_come_ns, union_ns, split } = swept;
+    Owned { first_come_ns, fair_ns, exclusive_ns: split.exclusive_ns, union_ns }
+}
+
+/// What one pass over a trace finds, by owner.
+struct Swept {
+    first_come_ns: Vec<i64>,
+    /// A value per timeline.
+    union_ns: Vec<i64>,
+    split: Split,
+}
+
+impl Swept {
+    fn union(&self) -> i64 {
+        self.union_ns.iter().fold(0, |sum, union| sum.saturating_add(*union))
+    }
+}
+
+fn sweep(trace: &Trace, merge_devices: bool, owners: usize, owner_of: &dyn Fn(usize, &GpuOp) -> usize) -> Swept {
     let timelines = if merge_devices { 1 } else { trace.devices.len() };
-    let mut first_come_ns = vec![0; trace.names.len()];
+    let mut first_come_ns = vec![0; owners];
     let mut union_ns = vec![0; timelines];
     let mut reach = vec![None; timelines];
     let mut running: Vec<Running> = vec![Running::default(); timelines];
-    let mut split = Split::new(trace.names.len());
-    for op in trace.gpu_ops.iter() {
-        let (name, timeline) = (op.name.0 as usize, if merge_devices { 0 } else { op.device.0 as usize });
+    let mut split = Split::new(owners);
+    for (at, op) in trace.gpu_ops.iter().enumerate() {
+        let (owner, timeline) = (owner_of(at, &op), if merge_devices { 0 } else { op.device.0 as usize });
         let (Some(reach), Some(running)) = (reach.get_mut(timeline), running.get_mut(timeline)) else { continue };
         let gained = gain(reach, op.start, op.end());
-        add(&mut first_come_ns, name, gained);
+        add(&mut first_come_ns, owner, gained);
         add(&mut union_ns, timeline, gained);
         if op.duration > Ns::ZERO {
-            running.start(op.start, op.end(), name, &mut split);
+            running.start(op.start, op.end(), owner, &mut split);
         }
     }
     running.iter_mut().for_each(|running| running.end_all(&mut split));
-    let total = union_ns.iter().fold(0_i64, |sum, union| sum.saturating_add(*union));
-    let names: Vec<&str> = trace.names.iter().collect();
-    let fair_ns = split.fair_ns(total, &names);
-    Owned { first_come_ns, fair_ns, exclusive_ns: split.exclusive_ns, union_ns }
+    Swept { first_come_ns, union_ns, split }
 }
 
 /// Time in which at least one op runs on any device.
@@ -152,10 +183,41 @@ impl Split {
         }
     }
 
+    /// Whole nanoseconds of one owner.
+    fn whole((sole, shared): (&i64, &i128)) -> i64 {
+        sole.saturating_add(i64::try_from(shared >> PLACES).unwrap_or(i64::MAX))
+    }
+
+    /// The same by name.
+    fn sums(&self, names: usize, name_of_owner: &[u32]) -> Self {
+        let mut sums = Self::new(names);
+        for ((sole, shared), name) in self.exclusive_ns.iter().zip(&self.shared).zip(name_of_owner) {
+            sums.credit(*name as usize, *sole, *shared);
+        }
+        sums
+    }
+
+    /// Fair parts that add up to those of the names.
+    fn fair_within(&self, of_names: &[i64], name_of_owner: &[u32]) -> Vec<i64> {
+        let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(Self::whole).collect();
+        let mut left = of_names.to_vec();
+        let mut by_remainder: Vec<(u64, usize, usize)> = Vec::with_capacity(fair.len());
+        for (at, ((part, shared), name)) in fair.iter().zip(&self.shared).zip(name_of_owner).enumerate() {
+            add(&mut left, *name as usize, Ns(-part));
+            by_remainder.push((*shared as u64, *name as usize, at));
+        }
+        by_remainder.order_by_key(|(remainder, ..)| Reverse(*remainder));
+        for (_, name, at) in by_remainder {
+            if left.get(name).is_some_and(|left| *left > 0) {
+                add(&mut left, name, Ns(-1));
+                add(&mut fair, at, Ns(1));
+            }
+        }
+        fair
+    }
+
     fn fair_ns(&self, union_ns: i64, names: &[&str]) -> Vec<i64> {
-        let whole =
-            |(sole, shared): (&i64, &i128)| sole.saturating_add(i64::try_from(shared >> PLACES).unwrap_or(i64::MAX));
-        let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(whole).collect();
+        let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(Self::whole).collect();
         let handed_out = fair.iter().fold(0_i64, |sum, part| sum.saturating_add(*part));
         let left = usize::try_from(union_ns.saturating_sub(handed_out)).unwrap_or(0);
         let mut by_remainder: Vec<(u64, &str, usize)> = self
@@ -284,6 +346,21 @@ mod tests {
             if merge {
                 prop_assert_eq!(union_of_all(&trace), union);
             }
+        }
+
+        #[test]
+        fn cells_of_a_name_own_what_the_name_owns(ops in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..4, 0_u8..3), 0..60), parts in 1_usize..7, merge in any::<bool>()) {
+            let trace = trace(&ops);
+            let owned = share_out(&trace, merge);
+            let cell_of_op: Vec<u32> = trace.gpu_ops.iter().enumerate().map(|(at, op)| op.name.0 * parts as u32 + (at % parts) as u32).collect();
+            let name_of_cell: Vec<u32> = (0..trace.names.len() * parts).map(|cell| (cell / parts) as u32).collect();
+            let cells = share_out_to_cells(&trace, merge, &cell_of_op, &name_of_cell);
+            let sums = |of: &[i64]| of.chunks(parts).map(|cells| cells.iter().sum()).collect::<Vec<i64>>();
+            prop_assert_eq!(sums(&cells.first_come_ns), owned.first_come_ns);
+            prop_assert_eq!(sums(&cells.fair_ns), owned.fair_ns);
+            prop_assert_eq!(sums(&cells.exclusive_ns), owned.exclusive_ns);
+            prop_assert!(cells.fair_ns.iter().zip(&cells.exclusive_ns).all(|(fair, exclusive)| fair >= exclusive));
+            prop_assert_eq!(cells.union_ns, owned.union_ns);
         }
 
         #[test]

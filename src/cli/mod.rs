@@ -8,6 +8,7 @@ mod explain;
 mod files;
 mod graph;
 mod nsys;
+mod pivot;
 mod report;
 mod triage;
 
@@ -31,6 +32,7 @@ enum Command {
     Explain(explain::Args),
     Triage(triage::Args),
     Diff(diff::Args),
+    Pivot(pivot::Args),
     Bundle(bundle::Args),
 }
 
@@ -43,6 +45,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args).map(done),
         Command::Triage(args) => triage::run(&args).map(done),
         Command::Diff(args) => diff::run(&args),
+        Command::Pivot(args) => pivot::run(&args).map(done),
         Command::Bundle(args) => bundle::run(&args).map(done),
     };
     match result {

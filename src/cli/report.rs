@@ -46,7 +46,7 @@ enum Format {
 
 /// How to count.
 #[derive(Debug, clap::Args)]
-struct ChoiceArgs {
+pub(super) struct ChoiceArgs {
     /// Who owns the time when ops overlap: first-come, fair, exclusive.
     #[arg(long, value_enum, default_value_t = AttributionArg::FirstCome)]
     attribution: AttributionArg,
@@ -100,19 +100,32 @@ pub(super) fn run(args: &Args) -> Result<()> {
     print(&render(&report, args)?)
 }
 
-fn report(args: &Args) -> Result<Report> {
+/// What the flags choose, but for wall times; rules are checked before gigabytes are read.
+pub(super) fn choices(args: &ChoiceArgs) -> Result<Choices> {
     let choices = Choices {
-        attribution: args.choices.attribution.into(),
-        merge_devices: args.choices.merge_devices,
-        engine: args.choices.engine.clone(),
-        model: args.choices.model.clone(),
+        attribution: args.attribution.into(),
+        merge_devices: args.merge_devices,
+        engine: args.engine.clone(),
+        model: args.model.clone(),
         wall_seconds: None,
-        window: args.choices.window.clone(),
-        rules: files::rules(&args.choices.rules)?,
+        window: args.window.clone(),
+        rules: files::rules(&args.rules)?,
         kernel_limit: None,
         without_sections: false,
-        phase_map: args.choices.phase_map.as_ref().map(|path| files::aid(path)).transpose()?,
+        phase_map: args.phase_map.as_ref().map(|path| files::aid(path)).transpose()?,
     };
+    let (book, _) = session::rule_book(&choices.rules)?;
+    session::pick_rules(&book, &choices)?;
+    Ok(choices)
+}
+
+/// The wall time given for the file at this place.
+pub(super) fn seconds(args: &ChoiceArgs, at: usize) -> Option<String> {
+    args.seconds.get(at).or(args.seconds.first()).cloned()
+}
+
+fn report(args: &Args) -> Result<Report> {
+    let choices = choices(&args.choices)?;
     let seconds = &args.choices.seconds;
     if seconds.len() > 1 && seconds.len() != args.files.len() {
         let why = format!(
@@ -122,13 +135,10 @@ fn report(args: &Args) -> Result<Report> {
         );
         return Err(Error::usage("--seconds", why));
     }
-    // Rules and wall times are checked before gigabytes are read.
-    let (book, _) = session::rule_book(&choices.rules)?;
-    session::pick_rules(&book, &choices)?;
     seconds.iter().try_for_each(|seconds| session::wall(Some(seconds)).map(|_| ()))?;
     let mut runs = Vec::new();
     for (index, path) in args.files.iter().enumerate() {
-        let wall_seconds = seconds.get(index).or(seconds.first()).cloned();
+        let wall_seconds = self::seconds(&args.choices, index);
         let path = &nsys::exported(path, &args.nsys_cmd)?;
         match files::open(path)? {
             Opened::Trace(trace) => runs.push(session::run(&trace, &Choices { wall_seconds, ..choices.clone() })?),

@@ -17,6 +17,7 @@ mod markdown;
 pub mod palette;
 pub mod redact;
 mod sections;
+mod shaped;
 pub mod table;
 mod tables;
 #[cfg(not(target_arch = "wasm32"))]
@@ -32,6 +33,9 @@ pub use markdown::{group as markdown_group, markdown, table as markdown_table};
 pub use sections::{
     Group, all_tables, groups, groups_by_stage, is_known_table, known_tables, section_table, tables_of,
 };
+#[cfg(not(target_arch = "wasm32"))]
+pub use shaped::shaped_json;
+pub use shaped::{axis_word, shaped_table, with_totals};
 pub use tables::{bars, is_fixed, legend, severity, table};
 pub use words::{facts, verdict};
 

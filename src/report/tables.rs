@@ -50,7 +50,7 @@ fn text(text: &str) -> Cell {
 }
 
 /// What elapsed means, for the line under a heading.
-fn attribution_note(runs: &[(&str, &Run)]) -> String {
+pub(super) fn attribution_note(runs: &[(&str, &Run)]) -> String {
     let mut ways = runs.iter().map(|(_, run)| run.attribution);
     let first = ways.next();
     if ways.any(|way| Some(way) != first) {

@@ -62,7 +62,7 @@ fn paragraph(finding: &Finding) -> String {
 }
 
 /// The sentence in lines of bearable length, the first behind `head`, the others behind `indent`.
-pub(super) fn wrapped(head: &str, indent: &str, sentence: &str) -> String {
+pub fn wrapped(head: &str, indent: &str, sentence: &str) -> String {
     let (mut text, mut line) = (String::new(), head.to_owned());
     for word in clean(sentence).split(' ') {
         let begins = line == head || line == indent;

@@ -6,6 +6,7 @@
 mod database;
 #[cfg(feature = "desk")]
 mod desk;
+mod pivot;
 #[cfg(feature = "desk")]
 mod share;
 mod timeline;
@@ -17,6 +18,8 @@ mod view;
 pub use database::read_database;
 #[cfg(feature = "desk")]
 pub use desk::Desk;
+#[cfg(feature = "desk")]
+pub use pivot::Pivot;
 #[cfg(feature = "desk")]
 pub use triage::{Triage, choose_files, is_capture};
 

@@ -11,6 +11,7 @@ mod fixture;
 mod graph;
 mod hostile;
 mod nsys;
+mod pivot;
 mod redact;
 mod refusals;
 mod report;

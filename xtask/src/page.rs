@@ -158,9 +158,9 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
     Ok(weights)
 }
 
-/// The page's files that wait until a person saves or shares results, opens a second run or the triage, drops a folder or opens
-/// an address, or another page embeds this one.
-const LATER_SCRIPTS: [&str; 19] = [
+/// The page's files that wait until a person saves or shares results, opens a second run, the pivot or the triage, drops a
+/// folder or opens an address, or another page embeds this one.
+const LATER_SCRIPTS: [&str; 21] = [
     "compare.js",
     "perfetto.js",
     "picture.js",
@@ -173,6 +173,8 @@ const LATER_SCRIPTS: [&str; 19] = [
     "virtual.js",
     "triage.js",
     "triage-worker.js",
+    "pivot.js",
+    "pivot-worker.js",
     "open.html",
     "open.js",
     "remote.js",

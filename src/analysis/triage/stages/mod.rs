@@ -6,7 +6,7 @@ mod step_list;
 mod windows;
 
 pub use step_info::{Form, StepInfo, Sums};
-pub use step_list::{Basis, Step, contradictions, steps, steps_of_ranges};
+pub use step_list::{Basis, HostStep, Step, contradictions, steps, steps_of_ops, steps_of_ranges};
 
 use crate::ordering::InOrder;
 use crate::trace::{Annotation, Code, DeviceId, GpuOp, NONE, Names, Ns, ProcessId, Trace};

@@ -4,7 +4,7 @@
 use super::windows::Windows;
 use super::{Form, Stage, StepInfo, infos};
 use crate::ordering::InOrder;
-use crate::trace::{Annotation, Code, DeviceId, NONE, NameId, Ns, ProcessId, Span, Trace};
+use crate::trace::{Annotation, CallId, Code, DeviceId, GpuOp, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
 
 /// One step on one device.
@@ -72,6 +72,50 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
 /// The steps that ranges of the host tell, which every trace keeps, by start; [`Step::name`] is a name of the ranges. They
 /// are of the most exact form alone that the trace holds: a profiler's step around those of the engine is no second one.
 pub fn steps_of_ranges(trace: &Trace) -> Vec<Step> {
+    let host = host_marks(trace);
+    let mut steps = Vec::new();
+    launched(trace, &host, &[], &mut steps);
+    steps.order_by_key(|step| step.start);
+    steps
+}
+
+/// A step of the host, as [`steps_of_ops`] numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostStep {
+    /// Its number in its process, from 1 on: ranks of one run number the same steps alike.
+    pub number: u32,
+    /// What its range says.
+    pub stage: Stage,
+}
+
+/// The steps that launched GPU ops, as [`steps_of_ranges`] knows them, and for each op the place of its step: the one whose
+/// range holds the op's launch; [`NONE`] where there is no such step.
+pub fn steps_of_ops(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
+    let host = host_marks(trace);
+    let alone: Vec<&Mark> = host.iter().filter(is_step).collect();
+    let windows = windows_of(trace, &alone);
+    let ops = trace.gpu_ops.iter().zip(trace.gpu_ops.launches());
+    let mut of_ops: Vec<u32> = ops.map(|(op, launch)| window_of(trace, &windows, op, launch).unwrap_or(NONE)).collect();
+    let mut place = vec![NONE; alone.len()];
+    for window in &of_ops {
+        place.get_mut(*window as usize).into_iter().for_each(|place| *place = 0);
+    }
+    let (mut steps, mut process, mut number): (Vec<HostStep>, _, _) = (Vec::new(), None, 0);
+    // Marks come process by process, by start.
+    for (mark, place) in alone.iter().zip(&mut place).filter(|(_, place)| **place != NONE) {
+        number = if process == Some(mark.process) { number + 1 } else { 1 };
+        process = Some(mark.process);
+        *place = u32::try_from(steps.len()).unwrap_or(NONE);
+        steps.push(HostStep { number, stage: mark.info.stage });
+    }
+    for window in &mut of_ops {
+        *window = place.get(*window as usize).copied().unwrap_or(NONE);
+    }
+    (steps, of_ops)
+}
+
+/// Ranges of the most exact form of step that the trace holds.
+fn host_marks(trace: &Trace) -> Vec<Mark> {
     let infos = infos(&trace.ranges.names);
     let has = |form: &Form| infos.iter().flatten().any(|info| info.form == *form);
     let Some(form) = [Form::Engine, Form::Profiler, Form::Word].into_iter().find(has) else { return Vec::new() };
@@ -81,11 +125,7 @@ pub fn steps_of_ranges(trace: &Trace) -> Vec<Step> {
         let process = trace.threads.get(range.thread.0 as usize)?.process;
         Some(Mark { info, name, id: NONE, start, end, device: None, process, parent: None, children: 0 })
     };
-    let host = nested(trace.ranges.iter().filter_map(mark).collect());
-    let mut steps = Vec::new();
-    launched(trace, &host, &[], &mut steps);
-    steps.order_by_key(|step| step.start);
-    steps
+    nested(trace.ranges.iter().filter_map(mark).collect())
 }
 
 /// Annotations of steps: the device's with all streams of one device together, and the host's.
@@ -166,11 +206,7 @@ impl Mark {
 fn launched(trace: &Trace, host: &[Mark], device: &[Mark], steps: &mut Vec<Step>) {
     let twins = Twins::of(device);
     let alone: Vec<&Mark> = host.iter().filter(is_step).filter(|mark| !twins.has(mark)).collect();
-    let windows = |process| {
-        let own = alone.iter().zip(0..).filter(|(mark, _)| mark.process == process);
-        Windows::new(own.map(|(mark, label)| (mark.start, mark.end, label)).collect())
-    };
-    let windows: Vec<Windows> = (0..).map(ProcessId).take(trace.processes.len()).map(windows).collect();
+    let windows = windows_of(trace, &alone);
     let reach = reach_of_launches(trace, &windows);
     for (mark, label) in alone.into_iter().zip(0..) {
         let first = reach.partition_point(|reach| reach.window < label);
@@ -184,6 +220,21 @@ fn launched(trace: &Trace, host: &[Mark], device: &[Mark], steps: &mut Vec<Step>
             steps.push(mark.step(host, Basis::Host));
         }
     }
+}
+
+/// When each of these steps is the innermost, by process.
+fn windows_of(trace: &Trace, steps: &[&Mark]) -> Vec<Windows> {
+    let windows = |process| {
+        let own = steps.iter().zip(0..).filter(|(mark, _)| mark.process == process);
+        Windows::new(own.map(|(mark, label)| (mark.start, mark.end, label)).collect())
+    };
+    (0..).map(ProcessId).take(trace.processes.len()).map(windows).collect()
+}
+
+/// The window that holds the launch of an op.
+fn window_of(trace: &Trace, windows: &[Windows], op: GpuOp, launch: Option<CallId>) -> Option<u32> {
+    let call = launch.and_then(|call| trace.calls.get(call.0 as usize))?;
+    windows.get(op.process.0 as usize)?.at(call.start)
 }
 
 /// The device's marks by process, name and id.
@@ -226,9 +277,7 @@ fn reach_of_launches(trace: &Trace, windows: &[Windows]) -> Vec<Reach> {
     // Of each device the place of the window whose ops it runs: ops of one window come in a row, or nearly.
     let mut running = vec![usize::MAX; trace.devices.len()];
     for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
-        let call = launch.and_then(|call| trace.calls.get(call.0 as usize));
-        let own = windows.get(op.process.0 as usize);
-        let Some(window) = call.zip(own).and_then(|(call, own)| own.at(call.start)) else { continue };
+        let Some(window) = window_of(trace, windows, op, launch) else { continue };
         let Some(running) = running.get_mut(op.device.0 as usize) else { continue };
         match found.get_mut(*running) {
             Some(reach) if reach.window == window => reach.end = reach.end.max(op.end()),

@@ -1,0 +1,230 @@
+//! A shaped pivot as a table and as JSON.
+
+use super::table::{Cell, Column, Gap, Kind, Table};
+use super::tables::attribution_note;
+use crate::analysis::cube::Axis;
+use crate::analysis::results::Run;
+use crate::analysis::shape::{Amount, COLUMNS, Measure, Member, Shape, Shaped, Source, Whole, shape};
+use crate::{Result, capitalised, rules::names};
+use std::collections::HashMap;
+
+/// Lays the runs out as asked.
+///
+/// # Errors
+/// A shape without meaning.
+pub fn shaped_table(sources: &[Source], asked: Shape) -> Result<Table> {
+    let shaped = shape(sources, asked)?;
+    let names = Names::of(sources);
+    let kind = match (asked.percent, asked.values) {
+        (Some(_), _) => Kind::Share,
+        (None, Measure::Count) => Kind::Count,
+        (None, _) => Kind::Time,
+    };
+    let first = match asked.rows {
+        Axis::Category => Kind::Category,
+        Axis::Kernel => Kind::Kernel,
+        _ => Kind::Text,
+    };
+    let mut columns = vec![Column {
+        key: if asked.rows == Axis::Kernel { "name".to_owned() } else { axis_word(asked.rows).to_owned() },
+        title: capitalised(axis_word(asked.rows).to_owned()),
+        kind: first,
+    }];
+    columns.extend(shaped.columns.iter().map(|member| {
+        let title = match member {
+            Member::Named(name) if asked.columns == Some(Axis::Kernel) => names.short(name),
+            _ => label(member),
+        };
+        Column { key: label(member), title, kind }
+    }));
+    let several = shaped.columns.len() > 1;
+    // A single column is its own sum.
+    let width = if several || shaped.columns.is_empty() { usize::MAX } else { 1 };
+    if width > 1 {
+        columns.push(Column { key: "total".to_owned(), title: sum_title(&asked), kind });
+    }
+    let cells = |cells: &[Option<Amount>]| cells.iter().take(width).map(amount).collect::<Vec<_>>();
+    let row = |member: &Member, values: &[Option<Amount>]| {
+        let head = match member {
+            Member::Named(name) if asked.rows == Axis::Kernel => {
+                Cell::Kernel { short: names.short(name), full: name.clone() }
+            }
+            _ => Cell::Text(label(member)),
+        };
+        [vec![head], cells(values)].concat()
+    };
+    let totals = [vec![Cell::Text("total".to_owned())], cells(&shaped.totals)].concat();
+    Ok(Table {
+        id: "pivot".to_owned(),
+        title: title(&asked),
+        note: note(sources, &shaped),
+        gaps: gaps(&shaped),
+        columns,
+        rows: shaped.rows.iter().map(|shown| row(&shown.member, &shown.cells)).collect(),
+        totals: Some(totals),
+        ..Table::default()
+    })
+}
+
+/// The table with its sums as a last row, for a CSV of what is shown.
+pub fn with_totals(mut table: Table) -> Table {
+    if let Some(mut totals) = table.totals.take() {
+        let kernel = table.columns.first().is_some_and(|column| column.kind == Kind::Kernel);
+        if let (true, Some(Cell::Text(text))) = (kernel, totals.first().cloned()) {
+            totals.splice(..1, [Cell::Kernel { short: text.clone(), full: text }]);
+        }
+        table.rows.push(totals);
+    }
+    table
+}
+
+/// As the page's form, the command line and column headings call it.
+pub fn axis_word(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Category => "category",
+        Axis::Kernel => "kernel",
+        Axis::Stage => "stage",
+        Axis::Device => "device",
+        Axis::Stream => "stream",
+        Axis::Process => "process",
+        Axis::Run => "run",
+        Axis::Step => "step",
+    }
+}
+
+/// Short forms of kernel names.
+struct Names<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Names<'a> {
+    fn of(sources: &[Source<'a>]) -> Self {
+        let kernels = sources.iter().flat_map(|source| &source.run.kernels);
+        Self(kernels.map(|kernel| (kernel.name.as_str(), kernel.short_name.as_str())).collect())
+    }
+
+    fn short(&self, name: &str) -> String {
+        self.0.get(name).map_or_else(|| names::short(name), |short| (*short).to_owned())
+    }
+}
+
+fn label(member: &Member) -> String {
+    match member {
+        Member::Named(name) => name.clone(),
+        Member::Others(count) => format!("({count} others)"),
+    }
+}
+
+fn amount(amount: &Option<Amount>) -> Cell {
+    match *amount {
+        None => Cell::Empty,
+        Some(Amount::Ns(ns)) => Cell::Ns(ns),
+        Some(Amount::MeanNs(ns)) => Cell::MeanNs(ns),
+        Some(Amount::Count(count)) => Cell::Count(count),
+        Some(Amount::Share(share)) => Cell::Share(share),
+    }
+}
+
+fn sum_title(shape: &Shape) -> String {
+    match (shape.columns, shape.values) {
+        (Some(Axis::Run), _) => "All runs".to_owned(),
+        (Some(_), _) => "All".to_owned(),
+        (None, values) => capitalised(measure_word(values).to_owned()),
+    }
+}
+
+fn measure_word(values: Measure) -> &'static str {
+    match values {
+        Measure::Elapsed => "elapsed time",
+        Measure::Duration => "duration",
+        Measure::Exclusive => "exclusive time",
+        Measure::Count => "count",
+        Measure::Mean => "mean duration",
+    }
+}
+
+fn title(shape: &Shape) -> String {
+    let by = shape.columns.map_or(String::new(), |columns| format!(" and {}", axis_word(columns)));
+    capitalised(format!("{} by {}{by}", measure_word(shape.values), axis_word(shape.rows)))
+}
+
+fn note(sources: &[Source], shaped: &Shaped) -> String {
+    let shape = &shaped.shape;
+    let axes = shape.axes();
+    let mut sentences = vec![match shape.values {
+        Measure::Elapsed => {
+            let runs: Vec<(&str, &Run)> = sources.iter().map(|source| (source.label, source.run)).collect();
+            attribution_note(&runs).replace(" Shares are of elapsed time.", "")
+        }
+        Measure::Duration => "Durations of GPU ops, overlaps counted for each.".to_owned(),
+        Measure::Exclusive => "Time in which the op is the only one running.".to_owned(),
+        Measure::Count => "GPU ops.".to_owned(),
+        Measure::Mean => "Mean duration of a GPU op, rows by the sum of durations.".to_owned(),
+    }];
+    sentences.extend(shape.percent.map(|whole| match whole {
+        Whole::Row => "Per cent of the row.".to_owned(),
+        Whole::Column => "Per cent of the column.".to_owned(),
+        Whole::All => "Per cent of the whole table.".to_owned(),
+    }));
+    if axes.iter().any(|axis| matches!(axis, Axis::Step | Axis::Stage)) {
+        sentences.push("An op belongs to the step whose range holds its launch.".to_owned());
+    }
+    for (run, size) in &shaped.grouped {
+        sentences.push(format!("{run} has too many steps for a table: {size} steps stand together."));
+    }
+    if let (false, true) =
+        (shaped.without_steps.is_empty(), axes.iter().any(|axis| *axis == Axis::Step || *axis == Axis::Stage))
+    {
+        let stage =
+            if axes.contains(&Axis::Stage) { "; a stage is told by the file's name, or not at all" } else { "" };
+        sentences.push(format!("No range marks steps in {}{stage}.", shaped.without_steps.join(", ")));
+    }
+    if let Some(Member::Others(count)) = shaped.columns.last() {
+        sentences.push(format!("The {COLUMNS} largest columns are shown; the other {count} are summed in one."));
+    }
+    if let Some(Member::Others(count)) = shaped.rows.last().map(|row| &row.member) {
+        sentences.push(format!("The {} largest rows are shown; the other {count} are summed in one.", shape.top));
+    }
+    sentences.join(" ")
+}
+
+fn gaps(shaped: &Shaped) -> Vec<Gap> {
+    let why = "A report holds runs, categories and kernels: open the trace itself for stages, steps, devices, streams and processes.";
+    shaped.gaps.iter().map(|run| Gap { run: run.clone(), why: why.to_owned(), recapture: String::new() }).collect()
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use native::json as shaped_json;
+
+#[cfg(not(target_arch = "wasm32"))]
+mod native {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// The version of the JSON shape.
+    const SCHEMA: &str = "gpuprism-pivot/1";
+
+    /// Exact values: integer nanoseconds, parts of one, null where no op is.
+    pub fn json(table: &Table) -> String {
+        let row = |cells: &Vec<Cell>| cells.iter().map(value).collect::<Vec<Value>>();
+        let columns: Vec<&str> = table.columns.iter().map(|column| column.key.as_str()).collect();
+        let whole = json!({
+            "schema": SCHEMA,
+            "title": table.title,
+            "note": table.note,
+            "lacking": table.gaps.iter().map(|gap| &gap.run).collect::<Vec<_>>(),
+            "columns": columns,
+            "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
+            "totals": table.totals.as_ref().map(row),
+        });
+        serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+    }
+
+    fn value(cell: &Cell) -> Value {
+        match cell {
+            Cell::Text(text) | Cell::Kernel { full: text, .. } => text.as_str().into(),
+            Cell::Ns(ns) => (*ns).into(),
+            Cell::Count(count) => (*count).into(),
+            Cell::MeanNs(value) | Cell::Share(value) => (*value).into(),
+            _ => Value::Null,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `gpuprism pivot`: shapes, formats, refusals, and that real traces add up to their reports.
+
+use crate::common::{directory, gpuprism, printed, shared};
+use crate::example::write_events;
+use serde_json::Value;
+use std::path::Path;
+
+/// A step of SGLang at `at` us that launches one gemm, and a norm on another stream half way through it.
+fn step(events: &mut Vec<String>, name: &str, at: u32, us: u32) {
+    events.push(format!(
+        r#"{{"ph": "X", "cat": "user_annotation", "name": "{name}", "pid": 9, "tid": 9, "ts": {at}, "dur": 50, "args": {{}}}}"#
+    ));
+    for (kernel, stream, start, dur) in [("nvjet_tst_64x8", 7, at, us), ("rms_norm_kernel", 9, at + us / 2, us)] {
+        let id = events.len();
+        events.push(format!(
+            r#"{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": {at}, "dur": 1, "args": {{"correlation": {id}}}}}"#
+        ));
+        events.push(format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "{kernel}", "pid": 0, "tid": {stream}, "ts": {start}, "dur": {dur}, "args": {{"device": 0, "stream": {stream}, "correlation": {id}}}}}"#
+        ));
+    }
+}
+
+fn example(test: &str) -> std::path::PathBuf {
+    let folder = directory(test);
+    let mut events = Vec::new();
+    step(&mut events, "step[EXTEND bs=1 toks=8]", 1_000, 40);
+    step(&mut events, "step[DECODE bs=1]", 2_000, 20);
+    write_events(&folder, "a.json", &events);
+    folder
+}
+
+#[test]
+fn a_csv_has_exact_values_and_the_sums_at_both_ends() {
+    let folder = example("pivot_csv");
+    let csv = |args: &[&str]| printed(&folder, [&["pivot", "a.json", "--format", "csv"], args].concat());
+    assert_eq!(
+        csv(&["--columns", "stage"]),
+        "category,extend/prefill,decode,total\ngemm,40000,20000,60000\nnorm,20000,10000,30000\ntotal,60000,30000,90000\n"
+    );
+    assert_eq!(
+        csv(&["--rows", "step", "--values", "mean"]),
+        "step,total\nstep 1 extend/prefill,40000\nstep 2 decode,20000\ntotal,30000\n"
+    );
+    assert_eq!(
+        csv(&["--rows", "stream", "--columns", "stage", "--values", "exclusive", "--percent", "row"]),
+        "stream,extend/prefill,decode,total\nstream 7,0.6666666666666666,0.3333333333333333,1\n\
+         stream 9,0.6666666666666666,0.3333333333333333,1\ntotal,0.6666666666666666,0.3333333333333333,1\n"
+    );
+}
+
+#[test]
+fn json_markdown_and_text_say_what_is_counted() {
+    let folder = example("pivot_formats");
+    let say = |format: &str| printed(&folder, ["pivot", "a.json", "--columns", "stage", "--format", format]);
+    let json: Value = serde_json::from_str(&say("json")).unwrap();
+    assert_eq!((&json["schema"], &json["totals"][3]), (&"gpuprism-pivot/1".into(), &90_000.into()));
+    assert_eq!(json["rows"][0], serde_json::json!(["gemm", 40_000, 20_000, 60_000]));
+    for text in [say("text"), say("markdown")] {
+        let text = text.replace("\n  ", " ");
+        assert!(text.contains("Elapsed time by category and stage"), "{text}");
+        assert!(text.contains("An op belongs to the step whose range holds its launch."), "{text}");
+    }
+}
+
+#[test]
+fn a_saved_report_says_what_it_does_not_hold() {
+    let folder = example("pivot_report");
+    std::fs::write(folder.join("r.json"), printed(&folder, ["report", "a.json", "--format", "json"])).unwrap();
+    let json = |columns: &str| -> Value {
+        let said = printed(&folder, ["pivot", "r.json", "--rows", "kernel", "--columns", columns, "--format", "json"]);
+        serde_json::from_str(&said).unwrap()
+    };
+    assert_eq!(json("stream")["lacking"], serde_json::json!(["a.json"]));
+    assert_eq!(json("run")["lacking"], serde_json::json!([]));
+}
+
+#[test]
+fn what_has_no_meaning_is_wrong_usage() {
+    let folder = example("pivot_usage");
+    for args in [["--columns", "category"].as_slice(), &["--values", "mean", "--percent", "all"], &["--rows", "colour"]]
+    {
+        let said = gpuprism(&folder, [&["pivot", "a.json"], args].concat());
+        assert_eq!(said.status, 2, "{args:?}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn real_traces_add_up_to_their_reports_on_every_axis() {
+    let Some(traces) = shared("traces/torch") else { return };
+    for name in ["sglang_qwen3_8b_mi300_extend", "vllm_mi300_piecewise_graph", "h100_nvl_small.pt"] {
+        let path = traces.join(format!("{name}.trace.json.gz"));
+        let file = path.to_str().unwrap();
+        let json = |args: &[&str]| -> Value { serde_json::from_str(&printed(Path::new("."), args)).unwrap() };
+        for attribution in ["first-come", "fair", "exclusive"] {
+            let report = json(&["report", file, "--format", "json", "--attribution", attribution]);
+            let want = &report["runs"][0]["totals"]["elapsed_ns"];
+            for rows in ["kernel", "stage", "step", "device", "stream", "process"] {
+                let pivot = json(&["pivot", file, "--format", "json", "--attribution", attribution, "--rows", rows]);
+                assert_eq!(pivot["totals"][1], *want, "{name}, {attribution}, {rows}");
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+// The pivot worker: holds the runs' reports and the cubes of their traces, never a trace, and lays them out as asked.
+
+import init, { Pivot } from './pkg/gpuprism_desk.js';
+import { serve } from './worker-serve.js';
+
+let wasm;
+let pivot;
+
+serve({
+  async start({ module }) {
+    wasm = await init({ module_or_path: module });
+  },
+  hold({ texts, cubes }) {
+    pivot?.free();
+    pivot = null;
+    pivot = new Pivot(texts, cubes);
+  },
+  table: ({ shape, request }) => pivot.table(shape, request),
+  csv: ({ shape, request }) => pivot.csv(shape, request),
+}, () => wasm?.memory.buffer.byteLength ?? 0);
