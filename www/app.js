@@ -311,7 +311,9 @@ function showAll() {
   const filter = byId('filter');
   if (filter.value !== view.filter) filter.value = view.filter;
   attempt('The runs could not be compared', showComparison);
-  return Promise.all([drawStrips(), drawChart(), drawTables(), showPivot()]);
+  // The worker that holds a large trace is still at its sections: nothing else waits for its strips.
+  attempt('The strips could not be drawn', drawStrips);
+  return Promise.all([drawChart(), drawTables(), showPivot()]);
 }
 
 function showRunChoice() {
