@@ -8,7 +8,7 @@ mod common;
 use gpuprism::analysis::section::{Section, Value};
 use gpuprism::analysis::triage::frames;
 use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Status};
-use gpuprism::analysis::triage::kernels::{self, KernelRow, RowSite};
+use gpuprism::analysis::triage::kernels::{self, KernelRow};
 use gpuprism::analysis::triage::sites::{Found, Site};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, catalog};
 use gpuprism::input::{Imported, Importer};
@@ -125,7 +125,7 @@ impl Case {
         view.stages = vec![Some(Stage::Decode); trace.gpu_ops.len()];
         view.sites.sites = self.sites;
         view.sites.of_op = self.of_op;
-        let rows = grouped(&view);
+        let rows = kernels::rows(&view);
         let fusion = |(pattern, status, kernels): &(&str, Status, Vec<&str>)| {
             let names: Vec<String> = kernels.iter().map(|name| frames::canonical(name)).collect();
             let at = |(at, row): (usize, &KernelRow)| names.contains(&row.name).then_some(at);
@@ -147,48 +147,6 @@ impl Case {
         let fusions: Vec<Fusion> = self.fusions.iter().map(fusion).collect();
         catalog::section(&view, &rows, &fusions)
     }
-}
-
-/// The rows of a view, summed plainly.
-fn grouped(view: &View) -> Vec<KernelRow> {
-    let mut rows: BTreeMap<(Stage, &str), KernelRow> = BTreeMap::new();
-    let mut totals: BTreeMap<Stage, i64> = BTreeMap::new();
-    for (at, stage, op) in view.ops() {
-        let name = view.name(op.name).unwrap();
-        let row = rows.entry((stage, &name.canonical)).or_insert_with(|| KernelRow {
-            stage,
-            name: name.canonical.clone(),
-            category: name.category.clone(),
-            ids: Vec::new(),
-            duration_ns: 0,
-            launches: 0,
-            share_pct: 0.0,
-            busy_share_pct: 0.0,
-            wall_share_pct: 0.0,
-            sites: Vec::new(),
-        });
-        row.duration_ns += op.duration.0;
-        row.launches += 1;
-        *totals.entry(stage).or_default() += op.duration.0;
-        if !row.ids.contains(&op.name) {
-            row.ids.push(op.name);
-        }
-        if let Some(site) = view.sites.of(at) {
-            row.sites.push(RowSite {
-                location: site.location.clone(),
-                display: site.display.clone(),
-                stack: site.stack.clone(),
-                cpu_op: site.cpu_op.clone(),
-                found: site.found,
-                launches: 1,
-                duration_ns: op.duration.0,
-            });
-        }
-    }
-    let mut rows: Vec<KernelRow> = rows.into_values().collect();
-    rows.sort_by(|a, b| a.stage.cmp(&b.stage).then(b.duration_ns.cmp(&a.duration_ns)));
-    rows.iter_mut().for_each(|row| row.share_pct = 100.0 * row.duration_ns as f64 / totals[&row.stage] as f64);
-    rows
 }
 
 /// Of every row: family and finding.

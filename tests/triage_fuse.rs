@@ -8,7 +8,7 @@ mod common;
 use common::shared;
 use gpuprism::analysis::section::Value;
 use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Patterns};
-use gpuprism::analysis::triage::kernels::KernelRow;
+use gpuprism::analysis::triage::kernels;
 use gpuprism::analysis::triage::sites::{Found, Site, Sites};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, triage};
 use gpuprism::input::{Imported, Importer};
@@ -134,7 +134,7 @@ impl Small {
         let mut view = self.view(&trace, &server, &options, framework);
         self.place(&mut view);
         change(&mut view);
-        fuse::matches(&view, &rows_of(&view))
+        fuse::matches(&view, &kernels::rows(&view))
     }
 
     fn fusions(&self, framework: Framework) -> Vec<Fusion> {
@@ -145,37 +145,6 @@ impl Small {
         let fusions = self.fusions(framework);
         fusions.iter().find(|fusion| fusion.pattern == pattern).map(|fusion| fusion.status.label())
     }
-}
-
-/// A row a name.
-fn rows_of(view: &View) -> Vec<KernelRow> {
-    let mut rows: Vec<KernelRow> = Vec::new();
-    for (_, stage, op) in view.ops() {
-        let name = view.name(op.name).unwrap();
-        let place = rows.iter().position(|row| row.stage == stage && row.name == name.canonical);
-        let place = place.unwrap_or_else(|| {
-            rows.push(KernelRow {
-                stage,
-                name: name.canonical.clone(),
-                category: name.category.clone(),
-                ids: Vec::new(),
-                duration_ns: 0,
-                launches: 0,
-                share_pct: 0.0,
-                busy_share_pct: 0.0,
-                wall_share_pct: 0.0,
-                sites: Vec::new(),
-            });
-            rows.len() - 1
-        });
-        let row = &mut rows[place];
-        if !row.ids.contains(&op.name) {
-            row.ids.push(op.name);
-        }
-        row.duration_ns += op.duration.0;
-        row.launches += 1;
-    }
-    rows
 }
 
 #[test]
@@ -330,7 +299,7 @@ fn findings_under_the_bar_are_counted() {
         let (trace, server) = (small.trace(), small.server());
         let mut view = small.view(&trace, &server, &options, framework);
         small.place(&mut view);
-        let section = fuse::section(&view, &fuse::matches(&view, &rows_of(&view)));
+        let section = fuse::section(&view, &fuse::matches(&view, &kernels::rows(&view)));
         assert_eq!((section.rows.len(), section.summary.get("under_the_bar")), (rows, Some(&Value::Int(hidden))));
     }
 }
@@ -353,7 +322,7 @@ fn frames_tell_the_model_and_calls_the_hardware() {
         let (server, options) = (silent.server(), Options::default());
         let mut view = silent.view(&trace, &server, &options, framework);
         silent.place(&mut view);
-        let fusions = fuse::matches(&view, &rows_of(&view));
+        let fusions = fuse::matches(&view, &kernels::rows(&view));
         let found = fusions.iter().find(|fusion| fusion.pattern == case.pattern).unwrap();
         assert_eq!(found.status.label(), status, "{call}");
     }
