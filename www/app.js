@@ -304,7 +304,7 @@ function openKernel(kernel) {
 }
 
 async function showDetail() {
-  if (view.kernel) kernelPanel ??= import('./kernel.js').then(({ KernelPanel }) => new KernelPanel(kernels, () => openKernel('')));
+  if (view.kernel) kernelPanel ??= import('./kernel.js').then(({ KernelPanel }) => new KernelPanel(kernels, openKernel));
   return (await kernelPanel)?.show(view.kernel);
 }
 

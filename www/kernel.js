@@ -12,15 +12,23 @@ export class KernelPanel {
   #panel;
   #title = el('h2', { id: 'kernel-title', tabindex: '-1' });
   #copy = el('span');
-  #runs = el('div', { class: 'blocks' });
+  #runs;
   /** Counts what was asked for: only the last of several answers is shown. */
   #turn = 0;
   #name = '';
   #width = 0;
 
-  /** `ask(name, width)` resolves with each run's {label, kernel}, where kernel is null for a run without a trace; `close()` leads back. */
-  constructor(ask, close) {
+  /**
+   * `ask(name, width)` resolves with each run's {label, kernel}, where kernel is null for a run without a trace; `open(name)`
+   * leads to another kernel, '' to none.
+   */
+  constructor(ask, open) {
     this.#ask = ask;
+    const close = () => open('');
+    this.#runs = el('div', { class: 'blocks', click: ({ target }) => {
+      const neighbour = target.closest('button.kernel')?.parentElement.title;
+      if (neighbour) open(neighbour);
+    } });
     this.#panel = el('section', { id: 'kernel', 'aria-labelledby': 'kernel-title', hidden: true },
       el('header', {}, this.#title, this.#copy, el('button', { type: 'button', class: 'small', title: 'Close (Esc)', click: close }, 'Close')),
       this.#runs);

@@ -9,7 +9,7 @@ use super::recapture::{self, Lacks};
 use crate::analysis::section::{Section, Value};
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::{RuleSet, names};
-use crate::trace::{DeviceId, GpuOp, NameId, Ns, ProcessId, Spans, Trace, Window};
+use crate::trace::{DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
 use std::cmp::Reverse;
 
 /// See the module's head.
@@ -167,7 +167,7 @@ fn extreme_us(duration: Option<&i64>) -> Value {
 }
 
 fn detail(trace: &Trace, wanted: &Wanted, ops: &[(usize, GpuOp)], durations: &[i64], category: &str) -> Section {
-    const TITLE: &str = "By device and stream";
+    const TITLE: &str = "Launches";
     if ops.is_empty() {
         let place = if trace.cut.is_some() { "the chosen window of this trace" } else { "this trace" };
         return Section::missing(TITLE, &DETAIL, &format!("No GPU op in {place} has this name."), "");
@@ -188,15 +188,15 @@ fn detail(trace: &Trace, wanted: &Wanted, ops: &[(usize, GpuOp)], durations: &[i
     }
     section.figure("max_duration_us", extreme_us(durations.last()));
     section.figure("category", category);
-    let mut lanes: ByKey<(DeviceId, i64), Vec<Ns>> = ByKey::new();
+    let mut lanes = Grouped::new();
     for (_, op) in ops {
-        lanes.change((op.device, op.stream), Vec::new(), |durations| durations.push(op.duration));
+        add(&mut lanes, lane(op, 0), op.duration.0);
     }
-    for ((device, stream), durations) in lanes.0 {
-        let durations = sorted(durations.into_iter());
+    for (lane, mut durations) in lanes.0 {
+        durations.sort_unstable();
         section.row([
-            labels::device(trace, device),
-            Value::from((stream >= 0).then_some(stream)),
+            labels::device(trace, DeviceId(lane[0])),
+            Value::from(Some(stream(lane)).filter(|stream| *stream >= 0)),
             durations.len().into(),
             sum(&durations).into(),
             mean_us(&durations),
@@ -208,6 +208,15 @@ fn detail(trace: &Trace, wanted: &Wanted, ops: &[(usize, GpuOp)], durations: &[i
         ]);
     }
     section
+}
+
+/// Device and stream as a key; `process` tells streams of one number apart.
+fn lane(op: &GpuOp, process: u32) -> Caller {
+    [op.device.0, (op.stream >> 32) as u32, op.stream as u32, process]
+}
+
+fn stream([_, high, low, _]: Caller) -> i64 {
+    (i64::from(high) << 32) | i64::from(low)
 }
 
 /// The time that the kernel owns where the op that began first owns it, and the busy time of the devices it runs on.
@@ -230,8 +239,20 @@ fn owned_and_busy(trace: &Trace, wanted: &Wanted) -> (Ns, Ns) {
     used.fold((Ns::ZERO, Ns::ZERO), |(owned, busy), device| (owned + device.1, busy + device.2))
 }
 
+/// Durations or gaps in nanoseconds under up to four numbers: one type, so that the page's module holds its code once.
+type Grouped = ByKey<Caller, Vec<i64>>;
+
 /// What the code around a launch is called; [`NONE`] where there is nothing.
 type Caller = [u32; 4];
+
+fn add(groups: &mut Grouped, key: Caller, ns: i64) {
+    groups.change(key, Vec::new(), |group| group.push(ns));
+}
+
+/// The largest group first.
+fn rank(groups: &mut Grouped) {
+    groups.0.order_by_key(|(_, group)| Reverse(group.len()));
+}
 
 fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
     const TITLE: &str = "Called from";
@@ -251,20 +272,18 @@ fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
     }
     let ranges = around_calls(trace, &trace.ranges, &|_| true);
     let (cpu_ops, frames) = in_code(trace);
-    let mut found: ByKey<Caller, (u64, Ns)> = ByKey::new();
+    let mut found = Grouped::new();
     for (at, op) in ops {
         let Some(call) = trace.gpu_ops.launch(*at) else { continue };
         let place = call.0 as usize;
         let of = |names: &[u32]| names.get(place).copied().unwrap_or(NONE);
         let name = trace.calls.get(place).map_or(NONE, |call| call.name.0);
-        found.change([name, of(&ranges), of(&cpu_ops), of(&frames)], (0, Ns::ZERO), |(count, total)| {
-            *count += 1;
-            *total += op.duration;
-        });
+        add(&mut found, [name, of(&ranges), of(&cpu_ops), of(&frames)], op.duration.0);
     }
-    found.0.order_by_key(|(_, (count, total))| Reverse((*count, *total)));
-    for (caller, (count, total)) in found.0 {
-        add_caller(trace, &mut section, caller, [count.into(), pct(count, ops.len()), total.into()]);
+    rank(&mut found);
+    for (caller, durations) in found.0 {
+        let numbers = [durations.len().into(), pct(durations.len(), ops.len()), sum(&durations).into()];
+        add_caller(trace, &mut section, caller, numbers);
     }
     section.truncate(TOP);
     section
@@ -294,37 +313,32 @@ fn name_in(spans: &Spans, name: u32) -> Value {
     if name == NONE { Value::Null } else { spans.names.get(NameId(name)).into() }
 }
 
-fn pct(part: u64, whole: usize) -> Value {
+fn pct(part: usize, whole: usize) -> Value {
     Value::from(100.0 * part as f64 / whole.max(1) as f64)
 }
 
-/// The gaps in nanoseconds to the ops of each name on one side; none: there is no op there.
-type Side = ByKey<Option<NameId>, Vec<i64>>;
-
 fn neighbours(trace: &Trace, wanted: &Wanted, launches: usize) -> Section {
     let mut section = Section::new("Neighbours", "the ops beside each launch on its stream", &NEIGHBOURS)
-        .limit("A gap below zero: both ran at the same time.");
-    let (mut before, mut after) = (Side::new(), Side::new());
-    let mut last: ByKey<(DeviceId, i64, ProcessId), GpuOp> = ByKey::new();
+        .limit("A gap below zero: both ran at the same time. Without a name: nothing ran there.");
+    // Gaps under the neighbour's name; NONE: there is none.
+    let (mut before, mut after) = (Grouped::new(), Grouped::new());
+    let mut last: ByKey<Caller, GpuOp> = ByKey::new();
     for op in trace.gpu_ops.iter() {
-        let previous = last.change((op.device, op.stream, op.process), op, |last| {
-            let previous = *last;
-            *last = op;
-            previous
-        });
-        // The first op of a stream is its own predecessor.
-        let is_first = previous == op;
+        let lane = lane(&op, op.process.0);
+        // Two ops can be equal in all: only the place tells the first one.
+        let is_first = last.get(&lane).is_none();
+        let previous = last.change(lane, op, |last| std::mem::replace(last, op));
         let gap = op.start.since(previous.end()).0;
         if wanted.has(op.name) {
-            let name = (!is_first).then_some(previous.name);
-            before.change(name, Vec::new(), |gaps| gaps.push(gap));
+            let name = if is_first { NONE } else { previous.name.0 };
+            add(&mut before, [name, 0, 0, 0], gap);
         }
         if !is_first && wanted.has(previous.name) {
-            after.change(Some(op.name), Vec::new(), |gaps| gaps.push(gap));
+            add(&mut after, [op.name.0, 0, 0, 0], gap);
         }
     }
     for (_, op) in last.0.iter().filter(|(_, op)| wanted.has(op.name)) {
-        after.change(None, Vec::new(), |gaps| gaps.push(op.duration.0));
+        add(&mut after, [NONE, 0, 0, 0], op.duration.0);
     }
     let rows = before.0.len() + after.0.len();
     add_side(trace, &mut section, "before", before, launches);
@@ -333,13 +347,14 @@ fn neighbours(trace: &Trace, wanted: &Wanted, launches: usize) -> Section {
     section
 }
 
-fn add_side(trace: &Trace, section: &mut Section, side: &str, mut found: Side, launches: usize) {
-    found.0.order_by_key(|(_, gaps)| Reverse(gaps.len()));
-    for (name, mut gaps) in found.0.into_iter().take(TOP) {
+fn add_side(trace: &Trace, section: &mut Section, side: &str, mut found: Grouped, launches: usize) {
+    rank(&mut found);
+    for ([name, ..], mut gaps) in found.0.into_iter().take(TOP) {
         gaps.sort_unstable();
+        let name = (name != NONE).then_some(NameId(name));
         let gap = name.and(percentile(&gaps, 50)).map(|gap| gap as i64);
-        let name = name.map_or_else(|| "(nothing)".into(), |name| labels::kernel(trace, name));
-        section.row([side.into(), name, gaps.len().into(), pct(gaps.len() as u64, launches), gap.into()]);
+        let name = name.map_or(Value::Null, |name| labels::kernel(trace, name));
+        section.row([side.into(), name, gaps.len().into(), pct(gaps.len(), launches), gap.into()]);
     }
 }
 
@@ -406,4 +421,128 @@ fn over_time(trace: &Trace, ops: &[(usize, GpuOp)], columns: usize) -> OverTime 
         }
     }
     OverTime { window, is_part: trace.cut.is_some(), columns: found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Small;
+    use super::*;
+    use crate::rules::RuleBook;
+    use crate::session::{self, Choices};
+    use proptest::prelude::*;
+
+    fn find(trace: &Trace, name: &str) -> OneKernel {
+        one_kernel(trace, RuleBook::own().unwrap(), name, 10)
+    }
+
+    fn figure<'a>(section: &'a Section, name: &str) -> &'a Value {
+        section.summary.get(name).unwrap()
+    }
+
+    fn rows<'a>(section: &'a Section, keys: &[&str]) -> Vec<Vec<&'a Value>> {
+        section.rows.iter().map(|row| keys.iter().map(|key| row.get(key).unwrap()).collect()).collect()
+    }
+
+    /// k runs 0..10 and 20..50 between two ops named other, launched in the ranges `one` and `two`.
+    fn worked() -> Trace {
+        let mut small = Small::new();
+        small.range("one", (1, 1), (0, 5)).range("two", (1, 1), (6, 9));
+        for (id, at) in [(1, 1), (2, 3), (3, 7), (4, 8)] {
+            small.call("cudaLaunchKernel", (1, 1), (at, at + 1), Some(id));
+        }
+        small.kernel("k", 1, (0, 10), Some(1)).kernel("other", 1, (12, 20), Some(2));
+        small.kernel("k", 1, (20, 50), Some(3)).kernel("other", 1, (56, 60), Some(4));
+        small.finish()
+    }
+
+    #[test]
+    fn figures_callers_and_neighbours_of_a_hand_worked_trace() {
+        let found = find(&worked(), "k");
+        assert_eq!(figure(&found.detail, "launches"), &Value::Int(2));
+        assert_eq!(figure(&found.detail, "total_time_ns"), &Value::Int(40));
+        // 40 of the 52 busy nanoseconds.
+        assert_eq!(figure(&found.detail, "busy_share_pct"), &Value::Float(4_000.0 / 52.0));
+        assert_eq!(figure(&found.detail, "p50_duration_us"), &Value::Float(0.02));
+        assert_eq!(figure(&found.detail, "p90_duration_us"), &Value::Float(0.028));
+        let callers = rows(&found.callers, &["api_name", "range_name", "call_count", "total_time_ns"]);
+        let launch = Value::from("cudaLaunchKernel");
+        let (one, two, ten, thirty) = (Value::from("one"), Value::from("two"), Value::Int(10), Value::Int(30));
+        assert_eq!(callers, [[&launch, &one, &Value::Int(1), &ten], [&launch, &two, &Value::Int(1), &thirty]]);
+        let beside = rows(&found.neighbours, &["side", "kernel_name", "call_count", "median_gap_ns"]);
+        let (before, after, other, none) =
+            (Value::from("before"), Value::from("after"), Value::from("other"), Value::Null);
+        let once = Value::Int(1);
+        assert_eq!(
+            beside,
+            [
+                [&before, &other, &once, &Value::Int(0)],
+                [&before, &none, &once, &none],
+                // After 10 comes 12, after 50 comes 56.
+                [&after, &other, &Value::Int(2), &Value::Int(4)],
+            ]
+        );
+        let counts: Vec<u64> = found.over_time.columns.iter().map(|column| column.count).collect();
+        assert_eq!(counts, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0], "20 of 60 is the fourth of ten columns");
+        assert_eq!(found.over_time.columns[3].longest, Ns(30));
+    }
+
+    #[test]
+    fn a_name_that_no_op_has_is_said_to_have_no_launches() {
+        let found = find(&worked(), "nobody");
+        assert_eq!(found.raw, None);
+        assert_eq!(found.detail.missing.unwrap().why, "No GPU op in this trace has this name.");
+        assert!(found.histogram.bins.is_empty());
+    }
+
+    #[test]
+    fn a_window_holds_its_own_launches_and_the_rule_is_told() {
+        let choices = Choices { window: Some("0.000000015-0.00000006".to_owned()), ..Choices::default() };
+        let found = session::one_kernel(&worked(), &choices, "k", 9).unwrap();
+        assert_eq!(figure(&found.detail, "launches"), &Value::Int(1));
+        assert_eq!(figure(&found.detail, "rules"), &Value::from("gpuprism/default, built in"));
+        let rules = session::RuleFile {
+            file: "mine.json".to_owned(),
+            text: r#"{"gpuprism": {"default": {"^k$": "mine"}}}"#.to_owned(),
+        };
+        let found =
+            session::one_kernel(&worked(), &Choices { rules: vec![rules], ..Choices::default() }, "k", 9).unwrap();
+        assert_eq!(found.category, "mine");
+        assert_eq!(figure(&found.detail, "category_rule"), &Value::from("^k$"));
+        assert_eq!(figure(&found.detail, "rules"), &Value::from("gpuprism/default, mine.json"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_launch_is_in_one_bin_and_one_column_whatever_it_takes(
+            durations in proptest::collection::vec(
+                prop_oneof![0_i64..9, 0_i64..5_000, 0_i64..9_000_000_000_000, Just(i64::MAX / 16)], 1..60),
+            columns in 0_usize..300,
+        ) {
+            let mut small = Small::new();
+            for (at, duration) in (0..).zip(&durations) {
+                small.kernel("k", 1, (at, at + duration), None);
+            }
+            let found = one_kernel(&small.finish(), RuleBook::own().unwrap(), "k", columns);
+            for bin in &found.histogram.bins {
+                let inside = durations.iter().filter(|duration| (bin.from.0..bin.to.0).contains(duration)).count();
+                prop_assert_eq!(bin.count, inside as u64);
+            }
+            let all = durations.len() as u64;
+            prop_assert_eq!(found.histogram.bins.iter().map(|bin| bin.count).sum::<u64>(), all);
+            prop_assert_eq!(found.over_time.columns.iter().map(|column| column.count).sum::<u64>(), all);
+            let mut sorted = durations.clone();
+            sorted.sort_unstable();
+            for (percent, ns) in &found.histogram.percentiles {
+                let place = *percent as f64 * (sorted.len() - 1) as f64 / 100.0;
+                let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+                let naive = low as f64 + (high - low) as f64 * place.fract();
+                prop_assert!((ns - naive).abs() <= 1e-9 * naive.max(1.0) + 1e-3, "p{}: {} {}", percent, ns, naive);
+            }
+            for width in [240, 960] {
+                let chart = crate::report::chart::durations(&found, width);
+                prop_assert_eq!(chart.nodes.iter().filter(|node| node.tag == "rect").count(),
+                    found.histogram.bins.iter().filter(|bin| bin.count > 0).count());
+            }
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::report::palette;
 use plotters::coord::ranged1d::ValueFormatter;
 
 const LEFT: i64 = 64;
-const RIGHT: i64 = 28;
+const RIGHT: i64 = 36;
 const PLOT: i64 = 120;
 const ROW: i64 = 56;
 const AXIS: i64 = 40;
