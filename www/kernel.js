@@ -51,7 +51,10 @@ export class KernelPanel {
     const before = this.#name;
     this.#name = name;
     this.#panel.hidden = !name;
-    if (!name) return void (before && this.#back(before));
+    if (!name) {
+      this.#runs.replaceChildren();
+      return void (before && this.#back(before));
+    }
     if (name !== before) this.#open(name);
     this.#width = this.#wide();
     const runs = await this.#ask(name, this.#width);

@@ -380,30 +380,20 @@ fn even_edges(shortest: i64, longest: i64) -> Vec<i64> {
 
 /// Edges around both durations; the first is zero where a duration is.
 fn log_edges(shortest: i64, longest: i64) -> Vec<i64> {
-    let mut edges = Vec::new();
+    let mut edges = vec![0];
     let mut power: i64 = 1;
-    loop {
-        for edge in EDGES.map(|edge| edge.saturating_mul(power) / 100) {
-            if edges.last().is_none_or(|last| *last < edge) {
+    while edges.last().is_some_and(|last| *last <= longest) {
+        // Beyond centuries there is one last edge.
+        let last = power > i64::MAX / 1_000;
+        let decade = EDGES.map(|edge| if last { i64::MAX } else { edge * power / 100 });
+        for edge in decade {
+            if edges.last().is_some_and(|last| *last <= longest && *last < edge) {
                 edges.push(edge);
             }
-            if edge > longest {
-                let first = edges.partition_point(|edge| *edge <= shortest).saturating_sub(1);
-                let mut edges = edges.split_off(first);
-                if shortest < 1 {
-                    edges.insert(0, 0);
-                }
-                return edges;
-            }
         }
-        match power.checked_mul(10) {
-            Some(more) if more < i64::MAX / 1_000 => power = more,
-            _ => {
-                edges.push(i64::MAX);
-                return edges;
-            }
-        }
+        power = power.saturating_mul(10);
     }
+    edges.split_off(edges.partition_point(|edge| *edge <= shortest).saturating_sub(1))
 }
 
 fn over_time(trace: &Trace, ops: &[(usize, GpuOp)], columns: usize) -> OverTime {
@@ -425,11 +415,46 @@ fn over_time(trace: &Trace, ops: &[(usize, GpuOp)], columns: usize) -> OverTime 
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Small;
     use super::*;
     use crate::rules::RuleBook;
     use crate::session::{self, Choices};
+    use crate::trace::{Format, OpKind, ProcessId, Span, ThreadId, TraceBuilder};
     use proptest::prelude::*;
+
+    /// One thread, one stream.
+    struct Small(TraceBuilder, ProcessId, ThreadId);
+
+    impl Small {
+        fn new() -> Self {
+            let mut builder = TraceBuilder::new("small", Format::NsysSqlite);
+            let process = builder.process(1, "");
+            let thread = builder.thread(process, 1);
+            Self(builder, process, thread)
+        }
+
+        fn span(&mut self, name: NameId, (start, end): (i64, i64)) -> Span {
+            Span { start: Ns(start), duration: Ns(end - start), name, thread: self.2 }
+        }
+
+        fn range(&mut self, name: &str, times: (i64, i64)) {
+            let name = self.0.trace.ranges.names.intern(name);
+            let span = self.span(name, times);
+            self.0.trace.ranges.push(span);
+        }
+
+        fn call(&mut self, name: &str, times: (i64, i64), id: u32) {
+            let name = self.0.trace.calls.names.intern(name);
+            let span = self.span(name, times);
+            self.0.call(span, Some(id));
+        }
+
+        fn kernel(&mut self, name: &str, (start, end): (i64, i64), id: Option<u32>) {
+            let (device, name) = (self.0.device("0", ""), self.0.trace.names.intern(name));
+            let (start, duration) = (Ns(start), Ns(end - start));
+            let op = GpuOp { start, duration, name, device, stream: 7, process: self.1, kind: OpKind::Kernel };
+            self.0.trace.gpu_ops.push(op, id);
+        }
+    }
 
     fn find(trace: &Trace, name: &str) -> OneKernel {
         one_kernel(trace, RuleBook::own().unwrap(), name, 10)
@@ -446,13 +471,16 @@ mod tests {
     /// k runs 0..10 and 20..50 between two ops named other, launched in the ranges `one` and `two`.
     fn worked() -> Trace {
         let mut small = Small::new();
-        small.range("one", (1, 1), (0, 5)).range("two", (1, 1), (6, 9));
+        small.range("one", (0, 5));
+        small.range("two", (6, 9));
         for (id, at) in [(1, 1), (2, 3), (3, 7), (4, 8)] {
-            small.call("cudaLaunchKernel", (1, 1), (at, at + 1), Some(id));
+            small.call("cudaLaunchKernel", (at, at + 1), id);
         }
-        small.kernel("k", 1, (0, 10), Some(1)).kernel("other", 1, (12, 20), Some(2));
-        small.kernel("k", 1, (20, 50), Some(3)).kernel("other", 1, (56, 60), Some(4));
-        small.finish()
+        small.kernel("k", (0, 10), Some(1));
+        small.kernel("other", (12, 20), Some(2));
+        small.kernel("k", (20, 50), Some(3));
+        small.kernel("other", (56, 60), Some(4));
+        small.0.finish()
     }
 
     #[test]
@@ -520,9 +548,9 @@ mod tests {
         ) {
             let mut small = Small::new();
             for (at, duration) in (0..).zip(&durations) {
-                small.kernel("k", 1, (at, at + duration), None);
+                small.kernel("k", (at, at + duration), None);
             }
-            let found = one_kernel(&small.finish(), RuleBook::own().unwrap(), "k", columns);
+            let found = one_kernel(&small.0.finish(), RuleBook::own().unwrap(), "k", columns);
             for bin in &found.histogram.bins {
                 let inside = durations.iter().filter(|duration| (bin.from.0..bin.to.0).contains(duration)).count();
                 prop_assert_eq!(bin.count, inside as u64);
