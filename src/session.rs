@@ -7,6 +7,7 @@ pub use slice::chrome_trace;
 pub use window::{Mark, marks, strips, window, window_text};
 
 use crate::analysis::cube::{self, Axis, Cube};
+use crate::analysis::explain::{self, OneKernel};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
@@ -257,6 +258,35 @@ fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {
 pub fn cube(trace: &Trace, choices: &Choices, axes: &[Axis]) -> Result<Cube> {
     let part = part(trace, choices)?;
     Ok(cube::cube(part.as_ref().unwrap_or(trace), choices.attribution, choices.merge_devices, axes))
+}
+
+/// One kernel in detail, in the chosen window and under the chosen rules.
+///
+/// # Errors
+/// Those of [`rule_book`], [`pick_rules`] and [`window`].
+pub fn one_kernel(trace: &Trace, choices: &Choices, name: &str, columns: usize) -> Result<OneKernel> {
+    let part = part(trace, choices)?;
+    let (book, _) = rule_book(&choices.rules)?;
+    let rules = pick_rules(&book, choices)?;
+    let mut found = explain::one_kernel(part.as_ref().unwrap_or(trace), &rules, name, columns);
+    if let Some(raw) = &found.raw {
+        let rule = book.rule_of(&rules, raw, &found.name);
+        let (rule, from) =
+            rule.map_or(("no rule fits", ""), |rule| (rule, origin(&choices.rules, rules.label(), rule)));
+        let from = if from.is_empty() { rules.label().to_owned() } else { format!("{}, {from}", rules.label()) };
+        found.detail.figure("category_rule", rule);
+        found.detail.figure("rules", from);
+    }
+    Ok(found)
+}
+
+/// The file that a rule is from: the last of the person's that has it, or what is built in.
+fn origin<'a>(files: &'a [RuleFile], label: &str, regex: &str) -> &'a str {
+    let has = |file: &&RuleFile| {
+        let mut book = RuleBook::default();
+        book.add(&file.file, &file.text).is_ok() && book.has_rule(label, regex)
+    };
+    files.iter().rev().find(has).map_or("built in", |file| &file.file)
 }
 
 /// Triages one trace: an ordinary run with the tables of the triage among its sections.

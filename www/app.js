@@ -23,6 +23,8 @@ let overview = null;
 let triage = null;
 /** A promise of the pivot's part of the page, once its tab was opened. */
 let pivot = null;
+/** A promise of the panel of one kernel, once a name was pressed. */
+let kernelPanel = null;
 /** A promise of the desk, once something asked for it. */
 let desk = null;
 /** A promise of the comparison's part of the page, once two runs were open. */
@@ -206,7 +208,7 @@ const drawTables = latest(
   () => Promise.all(tab().tables.map((id) => tableOf(tableRequest(id)))),
   // A run that has no such section gives no table.
   (tables) => {
-    showTables(tables.filter(Boolean), sortBy, saveTable, moreRows());
+    showTables(tables.filter(Boolean), sortBy, saveTable, moreRows(), openKernel);
     return showTriage();
   },
 );
@@ -246,7 +248,7 @@ const sortBy = (of, sort, descending) => look({ of, sort, dir: descending ? 'des
 const chartWidth = () => Math.max(280, Math.floor(byId('chart').clientWidth));
 
 /** How a tab looks that was just chosen. */
-const AS_IT_COMES = { of: '', sort: '', dir: 'desc', filter: '' };
+const AS_IT_COMES = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
 function tableRequest(id) {
   const sorted = id === (view.of || tab().tables[0]);
@@ -294,6 +296,26 @@ async function showPivot() {
   shaper?.show(isUp, isShaped('pivot') ? view.pivot : shaper.plain);
 }
 
+/** The tables stay as they are beside one kernel in detail. */
+function openKernel(kernel) {
+  Object.assign(view, { kernel });
+  writeAddress(view, { step: true });
+  attempt('The kernel could not be shown', showDetail);
+}
+
+async function showDetail() {
+  if (view.kernel) kernelPanel ??= import('./kernel.js').then(({ KernelPanel }) => new KernelPanel(kernels, openKernel));
+  return (await kernelPanel)?.show(view.kernel);
+}
+
+/** One kernel in the run that is chosen, or in all of them. */
+async function kernels(name, width) {
+  const at = runIndex();
+  const found = await session.kernels(name, width, at);
+  const labels = overview.runs.map(({ label }) => label);
+  return found.map((kernel, place) => ({ label: labels[at ?? place], kernel }));
+}
+
 const showKernel = (name) => look({ tab: 'kernels', ...AS_IT_COMES, filter: name }, { step: true });
 
 /** The tab that the address names, by its own name or by that of one of its tables. */
@@ -305,6 +327,7 @@ function runIndex() {
 }
 
 function showAll() {
+  attempt('The kernel could not be shown', showDetail);
   showTabs(tabs(), tab().id, (id) => look({ tab: id, ...AS_IT_COMES }, { step: true }));
   showLegend(overview.categories, view.hide, toggle, () => look({ hide: [] }, { step: true }));
   showRunChoice();

@@ -19,6 +19,7 @@ export const looks = (holder) => ({
   window: ({ from, to }) => holder().window(from, to),
   marks: () => holder().marks(),
   slice: ({ options }) => holder().slice(options),
+  kernel: ({ options, name, width }) => holder().kernel(options, name, width),
   cube: ({ options, axes }) => holder().cube(options, axes),
 });
 

@@ -75,6 +75,13 @@ export class Session {
     return Promise.all(this.#reported.map((entry) => (held(entry) ? entry.reader.cube(this.options(entry), axes) : '')));
   }
 
+  /** Of each report, or of the one at this place, one kernel in detail; null where no trace is held. */
+  kernels(name, width, place) {
+    const held = (entry) => entry.kind === 'trace' && !entry.reader.closed;
+    const chosen = this.#reported.filter((_, at) => place === null || at === place);
+    return Promise.all(chosen.map((entry) => (held(entry) ? entry.reader.kernel(this.options(entry), name, width) : null)));
+  }
+
   /** Resolves with the new entries when each has been read, or not. */
   async open(files) {
     const opened = files.map((file) => ({

@@ -1,5 +1,5 @@
-// The tabs and the tables of ready strings below them: sortable headings, kernel names that unfold, long tables of which
-// only the rows on screen are drawn; above each its single figures, its limits and what is missing.
+// The tabs and the tables of ready strings below them: sortable headings, kernel names that lead to the kernel in detail,
+// long tables of which only the rows on screen are drawn; above each its single figures, its limits and what is missing.
 
 import { byId, copyButton, el } from './dom.js';
 
@@ -12,25 +12,31 @@ const NUMERIC = new Set(['count', 'time', 'share']);
 
 /**
  * Replaces the tables, one below the other. `onSort(table id, column key, descending)` is called when a heading is
- * pressed, `onSave(table id)` when one is wanted as CSV; `moreRows(table id, from)` resolves with the cells of further rows.
+ * pressed, `onSave(table id)` when one is wanted as CSV; `moreRows(table id, from)` resolves with the cells of further rows;
+ * `onKernel(name)` is called when a kernel's name is pressed.
  */
-export function showTables(views, onSort, onSave, moreRows) {
+export function showTables(views, onSort, onSave, moreRows, onKernel) {
   const focused = byId('blocks').querySelector('thead :focus');
   const [table, key] = [focused?.closest('.block').dataset.table, focused?.dataset.key];
   unrolling = [];
   byId('blocks').replaceChildren(...views.map((view) => block(view, onSort, onSave, moreRows)));
+  byId('blocks').onclick = ({ target }) => {
+    const name = target.closest('button.kernel')?.parentElement.title;
+    if (name) onKernel(name);
+  };
   if (!focused) return;
   const heads = [...byId('blocks').querySelectorAll('thead button')];
   heads.find((button) => button.dataset.key === key && button.closest('.block').dataset.table === table)?.focus();
 }
 
-function block(view, onSort, onSave, moreRows) {
+/** A table with all that stands around it; one without `onSort` and `onSave` is short and stays as it comes. */
+export function block(view, onSort, onSave, moreRows) {
   const { id, title, note, shown, figures, gaps } = view;
   return el('section', { class: 'block', 'data-table': id, 'aria-labelledby': `title-${id}` },
     el('header', {}, el('h2', { id: `title-${id}` }, title), view.grid && el('span', { class: 'note shown', role: 'status' }, shown),
-      el('button', { type: 'button', class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV`, click: () => onSave(id) }, 'CSV')),
+      onSave && el('button', { type: 'button', class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV`, click: () => onSave(id) }, 'CSV')),
     note && el('p', { class: 'note' }, note), ...figures.map(figureList), ...gaps.map(gapLine),
-    ...(view.grid ? grid(view, (...by) => onSort(id, ...by), (from) => moreRows(id, from)) : []));
+    ...(view.grid ? grid(view, onSort && ((...by) => onSort(id, ...by)), (from) => moreRows(id, from)) : []));
 }
 
 function figureList({ run, figures }) {
@@ -85,7 +91,7 @@ function longBody(view, frame, body, moreRows) {
   let virtual = null;
   import('./virtual.js').then(({ VirtualRows }) => {
     virtual = new VirtualRows({
-      frame, body, count, first: rows, ask: moreRows, draw: (cells, index) => longRow(cells, index, columns, (make) => virtual.toggle(index, make)), onDrawn: () => keepWidths(heads),
+      frame, body, count, first: rows, ask: moreRows, draw: (cells, index) => longRow(cells, index, columns), onDrawn: () => keepWidths(heads),
     });
     unrolling.push(virtual);
   }, () => shortBody(view, body, moreRows).forEach((button) => frame.after(button)));
@@ -105,8 +111,8 @@ function keepWidths(heads) {
   heads.forEach((th, at) => void (th.style.minWidth = `${widths[at]}px`));
 }
 
-function longRow(cells, index, columns, unfold) {
-  const line = cells ? row(cells, columns, unfold) : el('tr', { 'aria-busy': 'true' }, el('td', { colspan: columns.length }, '…'));
+function longRow(cells, index, columns) {
+  const line = cells ? row(cells, columns) : el('tr', { 'aria-busy': 'true' }, el('td', { colspan: columns.length }, '…'));
   line.setAttribute('aria-rowindex', String(index + 2));
   return line;
 }
@@ -119,6 +125,7 @@ function head(columns, onSort, isLong) {
 function heading({ key, title, kind, sort }, onSort) {
   const descending = sort === 'none' ? NUMERIC.has(kind) : sort === 'ascending';
   const arrow = { ascending: '↑', descending: '↓' }[sort];
+  if (!onSort) return el('th', { scope: 'col', class: kind }, title);
   return el('th', { scope: 'col', class: kind, 'aria-sort': sort },
     el('button', { type: 'button', 'data-key': key, click: () => onSort(key, descending) }, title,
       arrow && el('span', { class: 'arrow', 'aria-hidden': 'true' }, arrow)));
@@ -128,30 +135,16 @@ function foot({ totals, columns }) {
   return totals && el('tfoot', {}, el('tr', {}, ...totals.map((value, i) => plainCell({ ...value, class: '' }, columns[i].kind))));
 }
 
-/** `unfold(make)` shows what is made below the row, or takes it away, and says whether it is there now. */
-function row(cells, columns, unfold) {
-  const line = el('tr', {}, ...cells.map((value, i) => cell(value, columns[i].kind)));
-  const opener = line.querySelector('button.kernel');
-  opener?.addEventListener('click', () => {
-    const make = () => fullName(opener.parentElement.title, columns.length);
-    opener.setAttribute('aria-expanded', String((unfold ?? below(line))(make)));
-  });
-  return line;
+function row(cells, columns) {
+  return el('tr', {}, ...cells.map((value, i) => cell(value, columns[i].kind)));
 }
-
-const below = (line) => (make) => {
-  const isOpen = line.nextElementSibling?.matches('.full') ?? false;
-  if (isOpen) line.nextElementSibling.remove();
-  else line.after(make());
-  return !isOpen;
-};
 
 function cell(value, kind) {
   if (kind === 'place') return placeCell(value);
   if (kind !== 'kernel') return plainCell(value, kind);
   const name = value.title || value.text;
   return el('td', { class: kind, title: name },
-    el('button', { type: 'button', class: 'kernel', 'aria-expanded': 'false' }, ...nameParts(value.text)));
+    el('button', { type: 'button', class: 'kernel' }, ...nameParts(value.text)));
 }
 
 function plainCell({ text, title, class: className }, kind) {
@@ -173,11 +166,6 @@ function nameParts(name) {
   const family = start > 0 ? start + 1 : 0;
   const dim = (text) => text && el('span', { class: 'dim' }, text);
   return [dim(name.slice(0, family)), el('span', {}, head.slice(family)), dim(name.slice(head.length))];
-}
-
-function fullName(name, columns) {
-  return el('tr', { class: 'full' }, el('td', { colspan: columns },
-    el('div', { class: 'full-name' }, el('code', {}, name), copyButton(name))));
 }
 
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };

@@ -21,10 +21,8 @@ export class VirtualRows {
   #onDrawn;
   /** Cells of rows by the index of the first, the oldest first; a promise where they are on their way. */
   #pieces;
-  /** Rows in the page: {node, full}, by index. */
+  /** Rows in the page: {node, waits}, by index. */
   #shown = new Map();
-  /** Heights of rows that were unfolded, by index. */
-  #unfolded = new Map();
   from = 0;
   to = 0;
   #pending = false;
@@ -36,23 +34,6 @@ export class VirtualRows {
     frame.addEventListener('scroll', () => this.#soon(), { passive: true });
     new ResizeObserver(() => this.#soon()).observe(frame);
     this.#fill(0, Math.min(count, 40));
-  }
-
-  /** Unfolds the row of an index with the node made by `make`, or folds it again; says whether it is open now. */
-  toggle(index, make) {
-    const row = this.#shown.get(index);
-    if (!row) return false;
-    if (row.full) {
-      row.full.remove();
-      row.full = null;
-      this.#unfolded.delete(index);
-    } else {
-      row.full = make();
-      row.node.after(row.full);
-      this.#unfolded.set(index, { px: row.full.offsetHeight, make });
-    }
-    this.#space();
-    return row.full !== null;
   }
 
   /** Before printing: the first rows stand one below the other. Returns how many. */
@@ -81,25 +62,9 @@ export class VirtualRows {
 
   #update() {
     const { scrollTop, clientHeight } = this.#frame;
-    const from = Math.max(0, this.#at(scrollTop) - MARGIN_ROWS);
-    const to = Math.min(this.#count, this.#at(scrollTop + clientHeight) + 1 + MARGIN_ROWS);
+    const from = Math.max(0, Math.floor(scrollTop / ROW_PX) - MARGIN_ROWS);
+    const to = Math.min(this.#count, Math.floor((scrollTop + clientHeight) / ROW_PX) + 1 + MARGIN_ROWS);
     this.#fill(from, to);
-  }
-
-  /** The index of the row at a height. */
-  #at(px) {
-    let above = 0;
-    for (const [index, { px: more }] of [...this.#unfolded].sort(([a], [b]) => a - b)) {
-      if ((index + 1) * ROW_PX + above > px) break;
-      above += Math.min(more, Math.max(0, px - above - (index + 1) * ROW_PX));
-    }
-    return Math.floor((px - above) / ROW_PX);
-  }
-
-  /** The height of all rows before an index. */
-  #above(end) {
-    const unfolded = [...this.#unfolded].filter(([index]) => index < end);
-    return end * ROW_PX + unfolded.reduce((sum, [, { px }]) => sum + px, 0);
   }
 
   #fill(from, to) {
@@ -109,7 +74,7 @@ export class VirtualRows {
     let before = null;
     for (let index = from; index < to; index += 1) {
       const row = this.#shown.get(index) ?? this.#insert(index, before);
-      before = row.full ?? row.node;
+      before = row.node;
     }
     [this.from, this.to] = [from, to];
     this.#space();
@@ -118,37 +83,30 @@ export class VirtualRows {
 
   #insert(index, before) {
     const cells = this.#cells(index);
-    const row = { node: this.#draw(cells, index), full: null, waits: cells === null };
+    const row = { node: this.#draw(cells, index), waits: cells === null };
     if (before) before.after(row.node);
     else this.#body.prepend(row.node);
-    const unfolded = cells && this.#unfolded.get(index);
-    if (unfolded) {
-      row.full = unfolded.make();
-      row.node.after(row.full);
-      row.node.querySelector('[aria-expanded]')?.setAttribute('aria-expanded', 'true');
-    }
     this.#shown.set(index, row);
     return row;
   }
 
-  #remove(index, { node, full }) {
+  #remove(index, { node }) {
     node.remove();
-    full?.remove();
     this.#shown.delete(index);
   }
 
   /** A focus inside a row that goes is kept by the table, so that the keys go on scrolling. */
   #keepFocus(from, to) {
-    for (const [index, { node, full }] of this.#shown) {
+    for (const [index, { node }] of this.#shown) {
       if (index >= from && index < to) continue;
-      if ([node, full].some((part) => part?.contains(document.activeElement))) this.#frame.focus({ preventScroll: true });
+      if (node.contains(document.activeElement)) this.#frame.focus({ preventScroll: true });
     }
   }
 
   /** What is not in the page is empty height above and below what is. */
   #space() {
-    this.#body.style.setProperty('--above', `${this.#above(this.from)}px`);
-    this.#body.style.setProperty('--below', `${this.#above(this.#count) - this.#above(this.to)}px`);
+    this.#body.style.setProperty('--above', `${this.from * ROW_PX}px`);
+    this.#body.style.setProperty('--below', `${(this.#count - this.to) * ROW_PX}px`);
   }
 
   #cells(index) {

@@ -124,6 +124,11 @@ export class TraceHolder {
     return this.link.request('cube', { options: JSON.stringify(options), axes: JSON.stringify(axes) });
   }
 
+  /** One kernel in detail: {name, found, charts, tables}. */
+  kernel(options, name, width) {
+    return this.link.request('kernel', { options: JSON.stringify(options), name, width });
+  }
+
   /** The chosen window as the bytes of a file that Perfetto opens. */
   slice(options) {
     return this.link.request('slice', { options: JSON.stringify(options) });

@@ -138,6 +138,21 @@ impl RuleBook {
         })
     }
 
+    /// The regex of the rule that gives a kernel its category under a set that this book selected; `None` where no rule does.
+    pub fn rule_of(&self, rules: &RuleSet, raw: &str, demangled: &str) -> Option<&str> {
+        let set = self.set(&rules.label)?;
+        set.rules.get(rules.hit(raw, demangled)?).map(|rule| rule.regex.as_str())
+    }
+
+    /// Has the set `engine/model` a rule of this regex?
+    pub fn has_rule(&self, label: &str, regex: &str) -> bool {
+        self.set(label).is_some_and(|set| set.rules.iter().any(|rule| rule.regex == regex))
+    }
+
+    fn set(&self, label: &str) -> Option<&BookSet> {
+        self.sets.iter().find(|set| label.strip_prefix(set.engine.as_str()) == Some(&format!("/{}", set.model)))
+    }
+
     fn known(&self) -> String {
         let mut engines: Vec<(&str, Vec<&str>)> = Vec::new();
         for (engine, model) in self.sets() {
@@ -218,9 +233,14 @@ impl RuleSet {
     ///
     /// Costs a search per rule: ask once for each distinct name.
     pub fn category(&self, raw: &str, demangled: &str) -> &str {
+        let rule = self.hit(raw, demangled).and_then(|place| self.rules.get(place));
+        rule.map_or(MISC, |(_, category)| category)
+    }
+
+    /// The place of the first rule that is found in the name.
+    fn hit(&self, raw: &str, demangled: &str) -> Option<usize> {
         let name = Name::new(if self.demangled { demangled } else { raw });
-        let hit = self.rules.iter().find(|(rule, _)| rule.is_match(&name));
-        hit.map_or(MISC, |(_, category)| category)
+        self.rules.iter().position(|(rule, _)| rule.is_match(&name))
     }
 
     /// `engine/model`, for example `gpuprism/default`.

@@ -6,6 +6,7 @@
 mod database;
 #[cfg(feature = "desk")]
 mod desk;
+mod kernel;
 mod pivot;
 #[cfg(feature = "desk")]
 mod share;

@@ -108,6 +108,7 @@ test('results: every tab, and menus', async () => {
   await page.setViewportSize({ width: 1280, height: 900 });
   await choose(page, tabs[0]);
   await page.locator('button.kernel').first().click();
+  await page.locator('#kernel svg.chart').first().waitFor();
   await page.locator('#legend button').first().click();
   await page.locator('#wall summary').click();
   await page.keyboard.press('e');

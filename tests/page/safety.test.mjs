@@ -43,10 +43,17 @@ test('hostile names, categories and file names are shown as text', async () => {
   await page.locator('.swatch').first().waitFor();
   const { rows } = await h.readTable(page);
   assert.deepEqual(new Set(rows.map(({ name }) => name)), new Set(NAMES), 'every name is there in full');
-  const openers = page.locator('button.kernel');
-  for (let at = 0; at < await openers.count(); at += 1) await openers.nth(at).click();
-  const unfolded = await page.locator('tr.full code').allTextContents();
-  assert.deepEqual(new Set(unfolded), new Set(NAMES), 'unfolded rows show the full names');
+  const openers = page.locator('#blocks button.kernel');
+  const opened = [];
+  for (let at = 0; at < await openers.count(); at += 1) {
+    const name = await openers.nth(at).evaluate((button) => button.parentElement.title);
+    await openers.nth(at).click();
+    await page.waitForFunction((name) => document.querySelector('#kernel-title')?.textContent === name, name);
+    await page.locator('#kernel .block').first().waitFor();
+    opened.push(await page.locator('#kernel-title').textContent());
+    await page.keyboard.press('Escape');
+  }
+  assert.deepEqual(new Set(opened), new Set(NAMES), 'the panel shows the full names');
   assert.equal(await elements(), before, 'no element came from a name');
   for (const tab of await page.locator('[role=tab]').all()) {
     await tab.click();

@@ -24,7 +24,7 @@ pub(super) struct Attributed {
 }
 
 /// No range holds the call.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 impl Attributed {
     /// Only ranges whose name is kept count.
@@ -60,8 +60,13 @@ impl Attributed {
 
 /// The name of the innermost kept range around each call, or [`NONE`].
 fn ranges_of_calls(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
+    around_calls(trace, &trace.ranges, is_kept)
+}
+
+/// The name of the innermost kept span of these (ranges, CPU ops, Python frames) around each call, or [`NONE`].
+pub(super) fn around_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
     let mut open = OpenRanges::of(trace);
-    let mut ranges = OuterFirst::of(&trace.ranges, is_kept).peekable();
+    let mut ranges = OuterFirst::of(spans, is_kept).peekable();
     let mut names = Vec::with_capacity(trace.calls.len());
     for call in trace.calls.iter() {
         while let Some(range) = ranges.next_if(|range| range.start <= call.start) {

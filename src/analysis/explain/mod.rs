@@ -18,6 +18,7 @@ pub(super) mod intervals;
 mod kernels;
 mod labels;
 mod launches;
+mod one_kernel;
 mod phases;
 mod ranges;
 mod recapture;
@@ -31,6 +32,7 @@ mod testing;
 mod timeline;
 
 pub use context::{Context, NameKind};
+pub use one_kernel::{Bin, Column, Histogram, OneKernel, OverTime, one_kernel};
 
 use super::section::Section;
 use std::collections::BTreeMap;

@@ -8,12 +8,14 @@ mod backend;
 mod bars;
 mod delta;
 mod glyphs;
+mod kernel;
 mod strips;
 mod svg;
 
 pub use axis::Unit;
 pub use bars::{Bar, Segment, stacked_bars};
 pub use delta::{Delta, Deltas, diverging_bars};
+pub use kernel::{durations, launch_columns, launches};
 pub use strips::{overview, strip_columns};
 pub use svg::escape;
 

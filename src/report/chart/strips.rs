@@ -24,7 +24,7 @@ pub fn strip_columns(width: u32) -> usize {
     usize::try_from(i64::from(wide(width)) - left(width) - RIGHT).unwrap_or(1)
 }
 
-fn wide(width: u32) -> u32 {
+pub(super) fn wide(width: u32) -> u32 {
     width.clamp(240, 4_000)
 }
 
@@ -55,15 +55,15 @@ pub fn overview(strips: &Strips, picked: Option<Window>, width: u32) -> Chart {
 }
 
 /// A rectangle, in pixels.
-struct Place {
-    left: i64,
-    top: i64,
-    width: i64,
-    height: i64,
+pub(super) struct Place {
+    pub(super) left: i64,
+    pub(super) top: i64,
+    pub(super) width: i64,
+    pub(super) height: i64,
 }
 
 impl Place {
-    fn rect(&self) -> Node {
+    pub(super) fn rect(&self) -> Node {
         let Self { left, top, width, height } = self;
         let sizes = [("x", left), ("y", top), ("width", width), ("height", height)];
         Node { tag: "rect", attrs: sizes.map(|(name, size)| (name, size.to_string())).to_vec(), ..Node::default() }
@@ -171,7 +171,7 @@ fn dimmed(strips: &Strips, window: Window, plot: &Place) -> Vec<Node> {
     sides.chain([frame]).collect()
 }
 
-fn word(text: &str, class: &str, anchor: &str, x: i64, y: i64) -> Node {
+pub(super) fn word(text: &str, class: &str, anchor: &str, x: i64, y: i64) -> Node {
     let attrs = vec![
         ("x", x.to_string()),
         ("y", y.to_string()),

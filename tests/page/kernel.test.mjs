@@ -1,0 +1,101 @@
+// Promises: a pressed kernel name opens that kernel in detail, with the numbers of the trace; the address holds it, Back and
+// Escape lead back; the window restricts it; a report opened again says why it has no detail; its code comes on demand.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let browser;
+let server;
+
+before(async () => {
+  [browser, server] = await Promise.all([h.launch(), h.servePage()]);
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+/** Ten launches of `mine`, 1 to 10 us long, one a millisecond, each behind a launch of `other` and with 5 us between. */
+function trace(name) {
+  const event = (cat, of, ts, dur, more) => ({ ph: 'X', cat, name: of, pid: 9, tid: 9, ts, dur, args: {}, ...more });
+  const traceEvents = [event('user_annotation', 'the range', 0, 20_000)];
+  const launch = (of, ts, dur, correlation) => traceEvents.push(
+    event('cuda_runtime', 'cudaLaunchKernel', ts, 1, { args: { correlation } }),
+    event('kernel', of, ts + 100, dur, { pid: 0, tid: 7, args: { device: 0, stream: 7, correlation } }));
+  for (let at = 0; at < 10; at += 1) {
+    launch('other', at * 1000, 10, at * 2 + 1);
+    launch('mine', at * 1000 + 15, at + 1, at * 2 + 2);
+  }
+  return { name, body: Buffer.from(JSON.stringify({ schemaVersion: 1, traceEvents })) };
+}
+
+const opener = (page) => page.locator('.block[data-table=kernels] td.kernel[title=mine] button');
+
+const figures = (page) => page.locator('#kernel .block[data-table=kernel_lanes] .figures').evaluate(
+  (list) => Object.fromEntries([...list.children].map((one) => [one.querySelector('dt').textContent, one.querySelector('dd').textContent])));
+
+const cells = (page, table) => page.locator(`#kernel .block[data-table=${table}] tbody`).evaluate(
+  (body) => [...body.rows].map((row) => [...row.cells].map((cell) => cell.textContent)));
+
+const launches = (page, count) => page.waitForFunction(
+  (count) => document.querySelector('#kernel .figures dd')?.textContent === count, count);
+
+test('a pressed name opens the kernel with its numbers; Escape and Back lead back', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, trace('a.json'));
+  await h.settled(page);
+  assert.ok(!server.requests.includes('/kernel.js'), 'nothing of it is fetched before');
+  await opener(page).click();
+  await launches(page, '10');
+  const told = await figures(page);
+  // 1 to 10 us: 55 together, the median between 5 and 6; 55 of the 155 us that the device is busy.
+  assert.deepEqual([told.Total, told.Mean, told.Min, told.p50, told.p90, told.p99, told.Max], ['55.0 us', '5.50 us', '1.00 us', '5.50 us', '9.10 us', '9.91 us', '10.0 us']);
+  assert.equal(told['Of busy time'], '35.5 %');
+  assert.match(told.Rules, /^gpuprism\/default, built in$/);
+  assert.deepEqual((await cells(page, 'kernel_callers')).map((row) => row.slice(0, 3)), [['cudaLaunchKernel', 'the range', '10']]);
+  const beside = (await cells(page, 'kernel_neighbours')).map((row) => row.slice(0, 3));
+  assert.deepEqual(beside, [['before', 'other', '10'], ['after', 'other', '9'], ['after', '', '1']]);
+  const [durations, time] = await page.locator('#kernel svg.chart').evaluateAll((charts) => charts.map((chart) => chart.getAttribute('aria-label')));
+  assert.match(durations, /^Durations of 10 launches: p50 5\.50 us, p90 9\.10 us, p99 9\.91 us\.$/);
+  assert.match(time, /^10 launches over 9\.\d+ ms: at most 1 in .* the longest 10\.0 us\.$/);
+  assert.match(page.url(), /kernel=mine/);
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'kernel-title');
+  await page.keyboard.press('Escape');
+  await page.locator('#kernel').waitFor({ state: 'hidden' });
+  assert.doesNotMatch(page.url(), /kernel=/);
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'mine', 'the focus is where it was');
+  await page.goBack();
+  await launches(page, '10');
+  await page.locator('#kernel td.kernel[title=other] button').first().click();
+  await page.locator('#kernel-title', { hasText: /^other$/ }).waitFor();
+  await page.goBack();
+  await page.locator('#kernel-title', { hasText: /^mine$/ }).waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('it is of the window that is picked', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#kernel=mine');
+  await h.drop(page, trace('a.json'));
+  await launches(page, '10');
+  // From the first op on: the launches of 1, 2 and 3 us.
+  await page.locator('#strips input[type=text]').fill('0-0.0025');
+  await page.keyboard.press('Enter');
+  await launches(page, '3');
+  assert.equal((await figures(page)).Max, '3.00 us');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a report opened again says why it has no detail', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, { name: 'report.json', body: await h.jsonReport(trace('a.json')) });
+  await h.settled(page);
+  await opener(page).click();
+  await page.locator('#kernel .gap').waitFor();
+  assert.match(await page.locator('#kernel .gap').textContent(), /report opened again, which holds sums and no launches/);
+  assert.deepEqual(faults, []);
+  await close();
+});
