@@ -8,6 +8,8 @@ mod database;
 mod desk;
 mod pivot;
 #[cfg(feature = "desk")]
+mod rules;
+#[cfg(feature = "desk")]
 mod share;
 mod timeline;
 #[cfg(feature = "desk")]
