@@ -189,3 +189,93 @@ fn counted_otherwise(rules: &RuleSet, runs: &[&Run]) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::RuleBook;
+    use crate::session::{self, Choices, Opened, RuleFile};
+
+    const RULES: &str = r#"{"e": {"m": {"gemm": "gemm", "fused_gemm": "moe", "norm": "norm", ".*": "misc"}}}"#;
+
+    /// Three names: 2 x 100 ns, 50 ns, 30 ns, one after the other.
+    fn run() -> Run {
+        let event = |name: &str, ts: u32, dur: u32| {
+            format!(
+                r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":7}}}}"#
+            )
+        };
+        let events = [
+            event("fused_gemm_a", 0, 100),
+            event("fused_gemm_a", 200, 100),
+            event("gemm_b", 400, 50),
+            event("scan", 500, 30),
+        ];
+        let text = format!(r#"{{"schemaVersion":1,"traceEvents":[{}]}}"#, events.join(","));
+        let mut importer = crate::input::Importer::new("t.json");
+        importer.feed(text.as_bytes()).unwrap();
+        let Opened::Trace(trace) = session::open("t.json", importer.finish().unwrap()).unwrap() else {
+            panic!("a trace")
+        };
+        let rules = vec![RuleFile { file: "r.json".to_owned(), text: RULES.to_owned() }];
+        session::run(&trace, &Choices { rules, ..Choices::default() }).unwrap()
+    }
+
+    fn rules() -> RuleSet {
+        let mut book = RuleBook::default();
+        book.add("r.json", RULES).unwrap();
+        book.select("e", "m").unwrap()
+    }
+
+    fn number(row: &super::super::section::Record, key: &str) -> f64 {
+        row.get(key).and_then(Value::number).unwrap()
+    }
+
+    #[test]
+    fn each_rule_says_what_it_takes_and_what_it_loses_to_which() {
+        let run = run();
+        let sections = rule_use(&rules(), &[&run]);
+        let rows = &sections["rules_in_force"].rows;
+        let states: Vec<&str> = rows.iter().map(|row| row.get("rule_state").and_then(Value::text).unwrap()).collect();
+        assert_eq!(states, ["in use", "shadowed", "never hit", "in use"]);
+        let [gemm, fused, _, rest] = &rows[..] else { panic!("four rules") };
+        let taken = |row| ["rule_names", "launches", "elapsed_ns"].map(|key| number(row, key));
+        assert_eq!((taken(gemm), taken(fused), taken(rest)), ([2.0, 3.0, 250_000.0], [0.0; 3], [1.0, 1.0, 30_000.0]));
+        assert_eq!((number(fused, "shadowed_names"), number(fused, "shadowed_ns")), (1.0, 200_000.0));
+        assert_eq!(fused.get("shadowed_by").and_then(Value::text), Some("rule 1 (gemm): 1 name"));
+        assert_eq!(number(rest, "shadowed_names"), 0.0, "what a closing rule does not get says nothing");
+        let misc = &sections["rules_misc"];
+        assert_eq!(misc.rows.len(), 1);
+        assert_eq!(misc.rows[0].get("kernel_name").and_then(Value::text), Some("scan"));
+        assert_eq!(misc.rows[0].get("taken_by").and_then(Value::text), Some("rule 4: .*"));
+    }
+
+    #[test]
+    fn what_rules_take_and_what_none_takes_is_all_there_is() {
+        let run = run();
+        let own = RuleBook::embedded().select("gpuprism", "default").unwrap();
+        let none = {
+            let mut book = RuleBook::default();
+            book.add("r", r#"{"e": {"m": {"zzz": "z"}}}"#).unwrap();
+            book.select("e", "m").unwrap()
+        };
+        for rules in [rules(), own, none] {
+            let sections = rule_use(&rules, &[&run, &run]);
+            let matched = &sections["rules_in_force"].rows;
+            let unmatched = sections["rules_misc"].rows.iter().filter(|row| row.get("taken_by") == Some(&Value::Null));
+            let sum = |key| matched.iter().chain(unmatched.clone()).map(|row| number(row, key)).sum::<f64>();
+            assert_eq!(sum("elapsed_ns"), 2.0 * run.totals.elapsed_ns as f64);
+            assert_eq!(sum("launches"), 2.0 * run.totals.gpu_ops as f64);
+        }
+    }
+
+    #[test]
+    fn a_report_counted_by_other_rules_is_told() {
+        let run = run();
+        let said = |sections: &BTreeMap<String, Section>| {
+            sections["rules_misc"].limits.iter().any(|limit| limit.contains("t.json"))
+        };
+        assert!(!said(&rule_use(&rules(), &[&run])));
+        assert!(said(&rule_use(&RuleBook::embedded().select("gpuprism", "default").unwrap(), &[&run])));
+    }
+}

@@ -52,6 +52,12 @@ impl RuleSet {
         stable_part(self.side(raw, demangled), demangled)
     }
 
+    /// What gputrc2graph wants a file of this set to be called.
+    pub fn file_name(&self) -> String {
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
+        format!("{}_engine_model.json", self.label().chars().map(plain).collect::<String>())
+    }
+
     /// The set as a rule file of gputrc2graph's shape, in the order in which its rules are tried.
     pub fn to_json(&self) -> String {
         let (engine, model) = self.label().split_once('/').unwrap_or((self.label(), ""));
@@ -107,4 +113,99 @@ fn escaped(text: &str) -> String {
         regex.push(letter);
     }
     regex
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn embedded() -> RuleSet {
+        RuleBook::embedded().select("gpuprism", "default").unwrap()
+    }
+
+    #[test]
+    fn a_rule_for_a_kernel_takes_its_own_name_and_the_siblings_of_other_sizes() {
+        let own = embedded();
+        for (kernel, regex) in [
+            ("void vllm::rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, int)", "rms_norm_kernel"),
+            ("my_scan_kernel_128x64_warp4", "my_scan_kernel"),
+            ("Memcpy HtoD (Pinned -> Device)", "Memcpy HtoD"),
+            ("a.b+c", r"a\.b\+c"),
+        ] {
+            assert_eq!(own.stable_part(kernel, kernel), regex);
+        }
+        let raw = RuleBook::embedded()
+            .sets()
+            .find(|(engine, _)| *engine != "gpuprism")
+            .map(|(e, m)| (e.to_owned(), m.to_owned()));
+        let (engine, model) = raw.unwrap();
+        let raw = RuleBook::embedded().select(&engine, &model).unwrap();
+        let mangled = "_ZN4vllm15rms_norm_kernelIN3c108BFloat16EEEvPT_i";
+        assert_eq!(raw.stable_part(mangled, &names::demangle(mangled)), "rms_norm_kernel");
+    }
+
+    #[test]
+    fn a_draft_stands_in_front_of_its_set_and_keeps_the_others() {
+        let rules = embedded();
+        let first = draft("a.json", "", &rules, "my\\.gemm", "").unwrap();
+        assert_eq!(first, "{\n  \"gpuprism\": {\n    \"default\": {\n      \"my\\\\.gemm\": \"\"\n    }\n  }\n}\n");
+        let said = check_own("a.json", &first).unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "a.json: gpuprism / default / my\\.gemm: the category is empty: fill it in between the quotes"
+        );
+        let text = r#"{"vllm": {"llama": {"x": "y"}}, "gpuprism": {"default": {"a": "b"}}}"#;
+        let second = draft("a.json", text, &rules, "new", "cat").unwrap();
+        let sets = file::parse("a.json", &second).unwrap();
+        let listed: Vec<(&str, Vec<&str>)> = sets
+            .iter()
+            .map(|set| (set.model.as_str(), set.rules.iter().map(|rule| rule.regex.as_str()).collect()))
+            .collect();
+        assert_eq!(listed, [("llama", vec!["x"]), ("default", vec!["new", "a"])]);
+        assert_eq!(
+            draft("a.json", &second, &rules, "a", "other").unwrap(),
+            second,
+            "a rule that is there stays as it is"
+        );
+        assert!(draft("a.json", "{", &rules, "a", "b").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_file_engine_model_and_rule() {
+        let said = check_own("own.json", r#"{"e": {"m": {"ge(mm": "x"}}}"#).unwrap_err().to_string();
+        assert!(said.starts_with("own.json: e / m / ge(mm: not a regex that can be used: "), "{said}");
+    }
+
+    proptest! {
+        #[test]
+        fn an_exported_set_read_back_gives_every_name_the_same_category(
+            regexes in prop::collection::vec("[ab\"\\u{e9}]{1,3}|a.b|\\\\.", 1..6),
+            names in prop::collection::vec("[ab\".]{0,4}", 0..8),
+        ) {
+            let text = regexes.iter().fold("{\"e\":{\"m\":{".to_owned(), |text, regex| {
+                format!("{text}{}{}:\"c{}\"", if text.ends_with('{') { "" } else { "," }, quoted(regex), text.len())
+            }) + "}}}";
+            let mut book = RuleBook::default();
+            prop_assume!(book.add("a.json", &text).is_ok());
+            let rules = book.select("e", "m").unwrap();
+            let mut again = RuleBook::default();
+            again.add("b.json", &rules.to_json()).unwrap();
+            let again = again.select("e", "m").unwrap();
+            for name in &names {
+                prop_assert_eq!(rules.category(name, name), again.category(name, name));
+            }
+        }
+
+        #[test]
+        fn the_regex_for_a_kernel_always_takes_that_kernel(name in "\\PC{1,40}|[a-z_0-9:<>(]{1,40}") {
+            let rules = embedded();
+            let regex = rules.stable_part(&name, &name);
+            let text = draft("a.json", "", &rules, &regex, "mine").unwrap();
+            let mut book = RuleBook::embedded();
+            book.add("a.json", &text).unwrap();
+            prop_assert_eq!(book.select("gpuprism", "default").unwrap().category(&name, &name), "mine", "{}", regex);
+        }
+    }
 }

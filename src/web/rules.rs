@@ -30,12 +30,13 @@ impl Desk {
         Ok(self.rule_table(choices, &request)?.map(|table| report::csv(&table)).unwrap_or_default())
     }
 
-    /// The rule set in force as a rule file of gputrc2graph's shape.
+    /// The rule set in force as a rule file of gputrc2graph's shape: what to call it, where that tool looks for it, and its text.
     ///
     /// # Errors
     /// Rules that cannot be used.
-    pub fn rules_json(&self, choices: &str) -> Thrown<String> {
-        Ok(in_force(choices)?.to_json())
+    pub fn rules_json(&self, choices: &str) -> Thrown<Vec<String>> {
+        let rules = in_force(choices)?;
+        Ok(vec![rules.file_name(), rules.to_json()])
     }
 
     /// What is wrong with a rule file that is being written; empty where nothing is.
