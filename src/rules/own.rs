@@ -205,7 +205,8 @@ mod tests {
             let text = draft("a.json", "", &rules, &regex, "mine").unwrap();
             let mut book = RuleBook::embedded();
             book.add("a.json", &text).unwrap();
-            prop_assert_eq!(book.select("gpuprism", "default").unwrap().category(&name, &name), "mine", "{}", regex);
+            let changed = book.select("gpuprism", "default").unwrap();
+            prop_assert_eq!(changed.category(&name, &name), "mine", "{}", regex);
         }
     }
 }

@@ -18,8 +18,8 @@ after(async () => {
   await server?.close();
 });
 
-const ODD = 'zorblax_scan_kernel_64x8';
-const trace = () => h.kineto('a.json', [...h.SERVER_OPS, [ODD, 40_000, 9_000], ['zorblax_scan_kernel_128x8', 50_000, 1_000]]);
+const ODD = 'zorblax_frob_kernel_64x8';
+const trace = () => h.kineto('a.json', [...h.SERVER_OPS, [ODD, 40_000, 9_000], ['zorblax_frob_kernel_128x8', 50_000, 1_000]]);
 
 async function open(fragment = '#tab=rules') {
   const opened = await h.openPage(browser, server.origin, fragment);
@@ -62,7 +62,7 @@ test('every name is taken by one rule, and what no rule names is listed by time'
   assert.equal(sum('rule_names'), 8, 'SERVER_OPS have six names');
   assert.equal(sum('launches'), 9);
   const misc = await h.readTable(page, '.block[data-table=rules_misc]');
-  assert.deepEqual(misc.rows.map(({ name }) => name), [ODD, 'zorblax_scan_kernel_128x8']);
+  assert.deepEqual(misc.rows.map(({ name }) => name), [ODD, 'zorblax_frob_kernel_128x8']);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -70,30 +70,30 @@ test('every name is taken by one rule, and what no rule names is listed by time'
 test('a rule made of a kernel in misc re-colours it at once, is kept over a reload, and is forgotten with its chip', async () => {
   const { page, faults, close } = await open();
   await page.locator('.block[data-table=rules_misc] button[data-rule]').first().click();
-  await said(page, 'gpuprism / default / zorblax_scan_kernel: the category is empty');
+  await said(page, 'gpuprism / default / zorblax_frob_kernel: the category is empty');
   assert.equal(await page.locator('#rules button', { hasText: 'Apply' }).isDisabled(), true);
-  await page.keyboard.type('my scans');
+  await page.keyboard.type('my frobs');
   await said(page, 'Nothing is wrong');
   await apply(page);
   await said(page, 'kept in this browser');
   assert.equal(await page.locator('.chip.rules').count(), 1);
-  await categoryIs(page, 'my scans');
-  assert.match(await page.locator('#legend').textContent(), /my scans/);
-  assert.equal((await categories(page))['zorblax_scan_kernel_128x8'], 'my scans', 'the sizes behind the name do not matter');
+  await categoryIs(page, 'my frobs');
+  assert.match(await page.locator('#legend').textContent(), /my frobs/);
+  assert.equal((await categories(page))['zorblax_frob_kernel_128x8'], 'my frobs', 'the sizes behind the name do not matter');
 
   await page.reload();
   await page.locator('.chip.rules').waitFor();
   assert.equal(await page.locator('#drop').isVisible(), true, 'rules alone are nothing to look at');
   await h.drop(page, trace());
   await h.settled(page);
-  await categoryIs(page, 'my scans');
+  await categoryIs(page, 'my frobs');
   assert.match(await page.locator('.chip.rules button').getAttribute('title'), /forgets them/);
   await page.locator('.chip.rules button').click();
   await page.locator('#rules-forgotten').waitFor();
   await categoryIs(page, 'misc');
   assert.equal(await page.evaluate(() => localStorage.length), 0);
   await page.locator('#rules-forgotten button', { hasText: 'Put them back' }).click();
-  await categoryIs(page, 'my scans');
+  await categoryIs(page, 'my frobs');
   assert.deepEqual(faults, []);
   await close();
 });
