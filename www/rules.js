@@ -39,14 +39,13 @@ export class Rules {
     this.#file.addEventListener('change', () => this.#run(() => this.#import()));
     const button = (words, click) => el('button', { type: 'button', click }, words);
     this.#panel = el('details', { id: 'rules', class: 'own-rules' },
-      el('summary', { class: 'button' }, 'Own rules'),
-      el('p', { class: 'note' }, 'Your rules stand before all others of their engine and model; of your own, the first that is found in a kernel’s name counts. Applied, they stay in this browser until you forget them.'),
+      el('summary', { class: 'button' }, 'Own rules'), el('div', { class: 'own-rules-body' }, el('p', { class: 'note' }, 'Your rules stand before all others of their engine and model; of your own, the first that is found in a kernel’s name counts. Applied, they stay in this browser until you forget them.'),
       this.#text, this.#said,
       el('p', { class: 'actions' }, this.#apply, button('Import', () => this.#file.click()),
         button('Export own rules', () => save(this.#text.value, 'application/json', 'own-rules.json')), this.#forget),
-      this.#file);
-    this.#all = el('p', { class: 'actions rules-all' }, el('button', { type: 'button', id: 'export-rules', click: () => this.#run(() => this.#export()) }, 'Export the rules in force'),
-      el('span', { class: 'note' }, 'As JSON that gputrc2graph loads, too'));
+      this.#file));
+    this.#all = el('div', { class: 'actions rules-all' }, el('button', { type: 'button', id: 'export-rules', click: () => this.#run(() => this.#export()) }, 'Export the rules in force'),
+      el('span', { class: 'note' }, 'JSON that gputrc2graph loads. It looks at names as they stand in the trace; rules of the engine gpuprism look at readable ones.'));
     byId('blocks').before(this.#panel, this.#all);
     byId('blocks').addEventListener('click', ({ target }) => {
       const { rule, of } = target.closest('button[data-rule]')?.dataset ?? {};

@@ -16,7 +16,7 @@ pub mod strips;
 pub mod triage;
 
 pub use pivot::{Pivot, PivotRow, pivot};
-pub use rule_use::{TABLES as RULE_TABLES, rule_use};
+pub use rule_use::rule_use;
 pub use run::{Options, analyze};
 
 /// The part of a bar in which a device runs nothing, as gputrc2graph calls it.

@@ -8,7 +8,7 @@ use crate::trace::Ns;
 use std::collections::BTreeMap;
 
 /// The ids of the two tables.
-pub const TABLES: [&str; 2] = ["rules_in_force", "rules_misc"];
+const TABLES: [&str; 2] = ["rules_in_force", "rules_misc"];
 
 /// Rules that are named as those that took another rule's kernels.
 const MOST_TAKERS: usize = 3;
@@ -58,7 +58,7 @@ fn sums(works: &[Work], places: impl Iterator<Item = usize>) -> (u64, i64) {
 }
 
 fn in_force(rules: &RuleSet, works: &[Work], usage: &Usage) -> Section {
-    const COLUMNS: [&str; 11] = [
+    const COLUMNS: [&str; 12] = [
         "rule_place",
         "regex",
         "category",
@@ -70,6 +70,7 @@ fn in_force(rules: &RuleSet, works: &[Work], usage: &Usage) -> Section {
         "shadowed_names",
         "shadowed_ns",
         "shadowed_by",
+        "rule_file",
     ];
     let derived = format!(
         "the rules {} and the kernel names of the runs shown, in the order in which rules are tried",
@@ -106,6 +107,7 @@ fn in_force(rules: &RuleSet, works: &[Work], usage: &Usage) -> Section {
             lost.len().into(),
             shadowed.into(),
             takers(lost, usage).into(),
+            rule.file.into(),
         ]);
     }
     for (name, count) in ["rules_in_use", "rules_shadowed", "rules_never_hit"].iter().zip(states) {
@@ -147,7 +149,7 @@ fn takers(lost: &[(usize, usize)], usage: &Usage) -> String {
 
 fn misc(works: &[Work], usage: &Usage) -> Section {
     const COLUMNS: [&str; 5] = ["kernel_name", "launches", "elapsed_ns", "share_pct", "taken_by"];
-    let mut section = Section::new("What no rule names", "the kernel names of the runs shown", &COLUMNS)
+    let mut section = Section::new("What is in misc", "the kernel names of the runs shown", &COLUMNS)
         .limit("Names that no rule matches, that only the closing rule .* takes, or that a rule puts into misc");
     let caught = usage.rules.iter().enumerate().filter(|(_, rule)| rule.is_catch_all() || rule.category == MISC);
     let caught = caught.flat_map(|(place, rule)| rule.taken.iter().map(move |at| (*at, Some((place, rule.regex)))));

@@ -162,6 +162,7 @@ impl RuleBook {
             }
         };
         let mut rules = unique(rules, &mut report);
+        rules.iter_mut().for_each(|rule| file.clone_into(&mut rule.file));
         match self.sets.iter_mut().find(|set| set.engine == engine && set.model == model) {
             Some(set) => put_before(&mut set.rules, rules, &mut report),
             None => {

@@ -13,6 +13,8 @@ pub struct RuleUse<'a> {
     pub regex: &'a str,
     /// What it makes of a name.
     pub category: &'a str,
+    /// The file that brought it last.
+    pub file: &'a str,
     /// Names that it takes.
     pub taken: Vec<usize>,
     /// Names that it matches and an earlier rule takes, with that rule's place.
@@ -45,6 +47,7 @@ impl RuleSet {
         let rules = self.compiled().map(|(rule, _)| RuleUse {
             regex: &rule.regex,
             category: &rule.category,
+            file: &rule.file,
             taken: Vec::new(),
             lost: Vec::new(),
         });
