@@ -75,8 +75,8 @@ export class Rules {
     const action = (cell) => ({ text: words, title: cell.title || cell.text, class: request.id });
     return {
       ...view,
-      columns: [...view.columns, { key: 'action', title: words, kind: 'action', sort: 'none' }],
-      rows: view.rows.map((cells) => [...cells, action(cells[at])]),
+      columns: view.columns.toSpliced(at + 1, 0, { key: 'action', title: words, kind: 'action', sort: 'none' }),
+      rows: view.rows.map((cells) => cells.toSpliced(at + 1, 0, action(cells[at]))),
     };
   }
 

@@ -370,7 +370,7 @@ mod tests {
             for set in sets {
                 assert_eq!(
                     set.rules.last().unwrap(),
-                    &Rule { regex: CATCH_ALL.into(), category: MISC.into() },
+                    &Rule { regex: CATCH_ALL.into(), category: MISC.into(), file: String::new() },
                     "{file}: {}",
                     set.model
                 );
