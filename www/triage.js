@@ -170,6 +170,7 @@ class CodeReader extends TraceHolder {
   #entry;
 
   constructor(session, entry) {
+    super();
     this.#session = session;
     this.#entry = entry;
   }
