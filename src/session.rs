@@ -131,15 +131,30 @@ pub fn rule_book(files: &[RuleFile]) -> Result<(RuleBook, Vec<Notice>)> {
     let mut book = RuleBook::embedded();
     let mut notices = Vec::new();
     for RuleFile { file, text } in files {
-        notices.extend(book.add(file, text)?.into_iter().map(|duplicate| Notice {
-            severity: Severity::Info,
-            code: "duplicate_rule".to_owned(),
-            message: duplicate.to_string(),
-            count: 1,
-            advice: "The file added last wins.".to_owned(),
-        }));
+        let (mut same, mut changed): (Vec<_>, Vec<_>) =
+            book.add(file, text)?.into_iter().partition(|duplicate| duplicate.was == duplicate.now);
+        if same.len() > MOST_REPEATED {
+            let message = format!("{file}: {} rules given again with the same category", same.len());
+            notices.push(duplicate_rule(message, same.len() as u64));
+        } else {
+            changed.append(&mut same);
+        }
+        notices.extend(changed.iter().map(|duplicate| duplicate_rule(duplicate.to_string(), 1)));
     }
     Ok((book, notices))
+}
+
+/// Rules of one file that change nothing and are still named one by one. A whole set that was exported changes no rule.
+const MOST_REPEATED: usize = 3;
+
+fn duplicate_rule(message: String, count: u64) -> Notice {
+    Notice {
+        severity: Severity::Info,
+        code: "duplicate_rule".to_owned(),
+        message,
+        count,
+        advice: "The file added last wins.".to_owned(),
+    }
 }
 
 /// The rule set to use: the one picked, or the only one that the person's files bring, or gpuprism's own.

@@ -25,6 +25,8 @@ let triage = null;
 let pivot = null;
 /** A promise of the panel of one kernel, once a name was pressed. */
 let kernelPanel = null;
+/** A promise of the rule workbench, once its tab was opened or rules were kept. */
+let rules = null;
 /** A promise of the desk, once something asked for it. */
 let desk = null;
 /** A promise of the comparison's part of the page, once two runs were open. */
@@ -68,6 +70,20 @@ function takeCarried() {
   attempt('The link could not be opened', async () => (await carried).take(text));
 }
 
+/** Rules that were kept at an earlier visit; a page around this one wants its own look. */
+function takeOwnRules() {
+  if (new URLSearchParams(location.search).has('embed') || !hasOwnRules()) return;
+  attempt('Your own rules could not be used', async () => (await openRules()).restore());
+}
+
+function hasOwnRules() {
+  try {
+    return localStorage.getItem('gpuprism:own-rules') !== null;
+  } catch {
+    return false;
+  }
+}
+
 async function start() {
   try {
     const { palette, build } = await renderer.start();
@@ -77,6 +93,7 @@ async function start() {
     byId('build').textContent = `gpuprism ${build.version}`;
     document.documentElement.dataset.simd = String(build.simd);
     count(settingsOf(view), { step: false });
+    takeOwnRules();
     await refreshRuleSets();
     whenIdle(keepForOffline);
   } catch (problem) {
@@ -110,6 +127,7 @@ function changed(what) {
   if (what === 'progress') return;
   triage?.then((tab) => tab.forget());
   carried?.then((report) => report.check());
+  rules?.then((workbench) => workbench.check(), () => {});
   showChips(session.entries, session);
   showWallRuns(session);
   showState();
@@ -122,7 +140,7 @@ function changed(what) {
 function showState() {
   const entries = session.entries;
   const hasResults = session.reports.length > 0;
-  byId('empty').hidden = entries.some((entry) => entry.status !== 'failed');
+  byId('empty').hidden = entries.some((entry) => entry.status !== 'failed' && !entry.own);
   byId('results').hidden = !hasResults;
   byId('export').hidden = !hasResults;
   byId('add').hidden = entries.length === 0;
@@ -221,9 +239,12 @@ function moreRows() {
 
 const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
 
+const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
+
 /** The tables of the comparison are the desk's, those of a pivot are the pivot's. */
 async function tableOf(request) {
   if (isShaped(request.id)) return (await openPivot()).table(view.pivot, request);
+  if (RULES.tables.includes(request.id)) return (await openRules()).table(request);
   if (!COMPARE.tables.includes(request.id)) return renderer.table(request);
   return (await openDesk()).table(baseline(), request);
 }
@@ -269,7 +290,7 @@ function tabs() {
   const { tabs } = overview;
   const wanted = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === 'triage');
   const more = [overview.runs.length > 1 && COMPARE, wanted && { id: 'triage', title: 'Triage', rows: '', tables: [] }];
-  return tabs.toSpliced(1, 0, ...more.filter(Boolean));
+  return [...tabs.toSpliced(1, 0, ...more.filter(Boolean)), RULES];
 }
 
 async function showTriage() {
@@ -316,6 +337,19 @@ async function kernels(name, width) {
   return found.map((kernel, place) => ({ label: labels[at ?? place], kernel }));
 }
 
+function openRules() {
+  rules ??= import('./rules.js').then(({ Rules }) => new Rules(session, openDesk, () => overview && attempt('The rules could not be shown', drawTables)), (problem) => {
+    rules = null;
+    throw problem;
+  });
+  return rules;
+}
+
+async function showRules() {
+  const isUp = tab() === RULES;
+  (await (isUp ? openRules() : rules))?.show(isUp);
+}
+
 const showKernel = (name) => look({ tab: 'kernels', ...AS_IT_COMES, filter: name }, { step: true });
 
 /** The tab that the address names, by its own name or by that of one of its tables. */
@@ -336,7 +370,7 @@ function showAll() {
   attempt('The runs could not be compared', showComparison);
   // The worker that holds a large trace is still at its sections: nothing else waits for its strips.
   attempt('The strips could not be drawn', drawStrips);
-  return Promise.all([drawChart(), drawTables(), showPivot()]);
+  return Promise.all([drawChart(), drawTables(), showPivot(), showRules()]);
 }
 
 function showRunChoice() {
@@ -449,7 +483,10 @@ function wireShare() {
 }
 
 function saveTable(table) {
-  const text = async () => (isShaped(table) ? (await openPivot()).csv(view.pivot, tableRequest(table)) : exported('csv', table));
+  const text = async () => {
+    if (isShaped(table)) return (await openPivot()).csv(view.pivot, tableRequest(table));
+    return RULES.tables.includes(table) ? (await openRules()).csv(tableRequest(table)) : exported('csv', table);
+  };
   attempt('The export failed', async () => save(await text(), 'text/csv', `gpuprism-${table.replace(/\W+/g, '-')}.csv`));
 }
 

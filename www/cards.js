@@ -13,7 +13,7 @@ function chip(entry, session) {
   return el('li', { class: isAid(entry) ? 'chip rules' : 'chip', title: name },
     isAid(entry) && el('span', { class: 'chip-kind' }, entry.kind),
     el('span', { class: 'chip-name' }, name),
-    el('button', { type: 'button', 'aria-label': `Close ${name}`, click: () => session.remove(entry) }, '×'));
+    el('button', { type: 'button', 'aria-label': `Close ${name}`, title: entry.own && 'Takes your own rules away and forgets them in this browser', click: () => session.remove(entry) }, '×'));
 }
 
 const cards = new Map();

@@ -29,5 +29,14 @@ serve({
   chart: ({ baseline, width, hidden }) => desk.chart(baseline, width, hidden),
   table: ({ baseline, request }) => desk.table(baseline, request),
   share: ({ what, wish }) => desk[`share_${what}`](JSON.stringify(wish)),
+  workbench: ({ choices, request }) => desk.workbench(JSON.stringify(choices), JSON.stringify(request)),
+  workbenchCsv: ({ choices, request }) => desk.workbench_csv(JSON.stringify(choices), JSON.stringify(request)),
+  rulesJson({ choices }) {
+    const [name, text] = desk.rules_json(JSON.stringify(choices));
+    return { name, text };
+  },
+  checkRules: ({ file, text }) => desk.check_rules(file, text),
+  ruleForKernel: ({ choices, file, text, kernel }) => desk.rule_for_kernel(JSON.stringify(choices), file, text, kernel),
+  ruleToEdit: ({ choices, file, text, regex }) => desk.rule_to_edit(JSON.stringify(choices), file, text, regex),
   openLink: ({ text }) => desk.open_link(text),
 }, () => wasm?.memory.buffer.byteLength ?? 0);

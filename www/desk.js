@@ -27,6 +27,16 @@ export class Desk {
   table = (baseline, request) => this.#askOfRuns('table', { baseline, request });
   /** What a person shares, by `preview`, `file`, `link` or `redactions`, under a wish {format, redact, slim}. */
   share = (what, wish) => this.#askOfRuns('share', { what, wish });
+  /** A table of the rule workbench under these choices, or all of it as CSV. */
+  workbench = (choices, request) => this.#askOfRuns('workbench', { choices, request });
+  workbenchCsv = (choices, request) => this.#askOfRuns('workbenchCsv', { choices, request });
+  /** The rules in force as a file: {name, text}. */
+  rulesJson = (choices) => this.#ask((link) => link.request('rulesJson', { choices }));
+  /** What is wrong with the text of a rule file; '' where nothing is. */
+  checkRules = (file, text) => this.#ask((link) => link.request('checkRules', { file, text }));
+  /** The text with a rule for a kernel in it, or with one that is in force, and the regex as it stands there. */
+  ruleForKernel = (choices, file, text, kernel) => this.#askOfRuns('ruleForKernel', { choices, file, text, kernel });
+  ruleToEdit = (choices, file, text, regex) => this.#ask((link) => link.request('ruleToEdit', { choices, file, text, regex }));
   /** The report text that a link carries. */
   openLink = (text) => this.#ask((link) => link.request('openLink', { text }));
   /** The report text of a file of another tool. */

@@ -5,6 +5,9 @@ import { ReaderPool } from './reader-pool.js';
 /** GPU ops read of a trace, or rows of a database, from which on its first results do not wait for the others. */
 const LARGE = 300_000;
 
+/** What the person's own rules are called, which the page keeps from visit to visit. */
+export const OWN_RULES = 'own rules.json';
+
 /**
  * An entry is one file: {id, file, kind, torch, status, progress, problem, text, wall, window, reader, picked, memory,
  * gpuOnly}.
@@ -13,6 +16,7 @@ const LARGE = 300_000;
  * window: the part of the trace to look at, from-to in seconds; '' for all of it.
  * large: its first results do not wait for the others.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
+ * own: the rules that the page keeps.
  * gpuOnly: its calls and ranges are to be left out, because memory is short.
  */
 export class Session {
@@ -44,6 +48,8 @@ export class Session {
   get ruleFiles() {
     return this.entries
       .filter((entry) => entry.kind === 'rules' && entry.status === 'open')
+      // The person's own stand before all others, which is at the end.
+      .toSorted((a, b) => Number(a.own) - Number(b.own))
       .map((entry) => ({ file: entry.file.name, text: entry.text }));
   }
 
@@ -84,15 +90,33 @@ export class Session {
 
   /** Resolves with the new entries when each has been read, or not. */
   async open(files) {
-    const opened = files.map((file) => ({
-      id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null,
-      text: null, wall: '', window: '', reader: null, turn: 0, large: false, picked: null, memory: 0, gpuOnly: false,
-    }));
+    const opened = files.map((file) => this.#entry(file));
     this.entries.push(...opened);
     const read = opened.map((entry) => this.#read(entry));
     this.#changed('entries');
     await Promise.all(read);
     return opened;
+  }
+
+  #entry(file) {
+    return {
+      id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null, own: false,
+      text: null, wall: '', window: '', reader: null, turn: 0, large: false, picked: null, memory: 0, gpuOnly: false,
+    };
+  }
+
+  get ownRules() {
+    return this.entries.find(({ own }) => own);
+  }
+
+  /** Takes the person's own rules, in place of those before, and begins to count anew. Rejects with what is wrong. */
+  async keepRules(text) {
+    const others = this.ruleFiles.filter(({ file }) => file !== OWN_RULES);
+    await this.#renderer.ruleSets([...others, { file: OWN_RULES, text }]);
+    if (!this.ownRules) this.entries.push({ ...this.#entry(new File([text], OWN_RULES)), kind: 'rules', status: 'open', own: true });
+    this.ownRules.text = text;
+    this.#changed('entries');
+    this.#aidChanged();
   }
 
   retry(entry, { gpuOnly = entry.gpuOnly } = {}) {

@@ -123,6 +123,7 @@ function head(columns, onSort, isLong) {
 
 /** Pressing a heading sorts by it, numbers from the largest; pressing again turns the order round. */
 function heading({ key, title, kind, sort }, onSort) {
+  if (kind === 'action') return el('th', { scope: 'col' }, el('span', { class: 'unseen' }, title));
   const descending = sort === 'none' ? NUMERIC.has(kind) : sort === 'ascending';
   const arrow = { ascending: '↑', descending: '↓' }[sort];
   if (!onSort) return el('th', { scope: 'col', class: kind }, title);
@@ -141,6 +142,7 @@ function row(cells, columns) {
 
 function cell(value, kind) {
   if (kind === 'place') return placeCell(value);
+  if (kind === 'action') return el('td', { class: kind }, el('button', { type: 'button', class: 'small', 'data-rule': value.title, 'data-of': value.class }, value.text));
   if (kind !== 'kernel') return plainCell(value, kind);
   const name = value.title || value.text;
   return el('td', { class: kind, title: name },

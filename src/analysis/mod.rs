@@ -8,6 +8,7 @@ pub mod original;
 pub mod overlap;
 mod pivot;
 pub mod results;
+mod rule_use;
 mod run;
 pub mod section;
 pub mod shape;
@@ -15,6 +16,7 @@ pub mod strips;
 pub mod triage;
 
 pub use pivot::{Pivot, PivotRow, pivot};
+pub use rule_use::rule_use;
 pub use run::{Options, analyze};
 
 /// The part of a bar in which a device runs nothing, as gputrc2graph calls it.

@@ -10,6 +10,7 @@ mod graph;
 mod nsys;
 mod pivot;
 mod report;
+mod rules;
 mod triage;
 
 use crate::Error;
@@ -33,6 +34,7 @@ enum Command {
     Triage(triage::Args),
     Diff(diff::Args),
     Pivot(pivot::Args),
+    Rules(rules::Args),
     Bundle(bundle::Args),
 }
 
@@ -46,6 +48,7 @@ pub fn main() -> ExitCode {
         Command::Triage(args) => triage::run(&args).map(done),
         Command::Diff(args) => diff::run(&args),
         Command::Pivot(args) => pivot::run(&args).map(done),
+        Command::Rules(args) => rules::run(&args).map(done),
         Command::Bundle(args) => bundle::run(&args).map(done),
     };
     match result {

@@ -11,10 +11,10 @@ use crate::{Error, Result};
 const OWN_ENGINE: &str = "gpuprism";
 
 /// By convention the last rule of every list, so that each name finds a category.
-const CATCH_ALL: &str = ".*";
+pub(super) const CATCH_ALL: &str = ".*";
 
 /// What a name is called that no rule hits.
-const MISC: &str = "misc";
+pub(crate) const MISC: &str = "misc";
 
 const EMBEDDED: [(&str, &str); 3] = [
     ("gpuprism_engine_model.json", include_str!("../../patterns/gpuprism_engine_model.json")),
@@ -130,7 +130,7 @@ impl RuleBook {
             ));
         };
         let place = format!("{engine} / {model}");
-        let compiled = |rule: &Rule| Ok((file::compile(&place, rule)?, rule.category.clone()));
+        let compiled = |rule: &Rule| Ok((rule.clone(), file::compile(&place, rule)?));
         Ok(RuleSet {
             label: format!("{engine}/{model}"),
             demangled: engine == OWN_ENGINE,
@@ -177,6 +177,7 @@ impl RuleBook {
             }
         };
         let mut rules = unique(rules, &mut report);
+        rules.iter_mut().for_each(|rule| file.clone_into(&mut rule.file));
         match self.sets.iter_mut().find(|set| set.engine == engine && set.model == model) {
             Some(set) => put_before(&mut set.rules, rules, &mut report),
             None => {
@@ -224,7 +225,7 @@ fn put_before(old: &mut Vec<Rule>, mut new: Vec<Rule>, report: &mut impl FnMut(&
 pub struct RuleSet {
     label: String,
     demangled: bool,
-    rules: Vec<(Matcher, String)>,
+    rules: Vec<(Rule, Matcher)>,
 }
 
 impl RuleSet {
@@ -234,13 +235,23 @@ impl RuleSet {
     /// Costs a search per rule: ask once for each distinct name.
     pub fn category(&self, raw: &str, demangled: &str) -> &str {
         let rule = self.hit(raw, demangled).and_then(|place| self.rules.get(place));
-        rule.map_or(MISC, |(_, category)| category)
+        rule.map_or(MISC, |(rule, _)| &rule.category)
     }
 
     /// The place of the first rule that is found in the name.
     fn hit(&self, raw: &str, demangled: &str) -> Option<usize> {
-        let name = Name::new(if self.demangled { demangled } else { raw });
-        self.rules.iter().position(|(rule, _)| rule.is_match(&name))
+        let name = Name::new(self.side(raw, demangled));
+        self.rules.iter().position(|(_, matcher)| matcher.is_match(&name))
+    }
+
+    /// The form of a name that these rules look at.
+    pub(super) fn side<'a>(&self, raw: &'a str, demangled: &'a str) -> &'a str {
+        if self.demangled { demangled } else { raw }
+    }
+
+    /// Every rule in the order in which they are tried.
+    pub(super) fn compiled(&self) -> impl Iterator<Item = &(Rule, Matcher)> {
+        self.rules.iter()
     }
 
     /// `engine/model`, for example `gpuprism/default`.
@@ -379,7 +390,7 @@ mod tests {
             for set in sets {
                 assert_eq!(
                     set.rules.last().unwrap(),
-                    &Rule { regex: CATCH_ALL.into(), category: MISC.into() },
+                    &Rule { regex: CATCH_ALL.into(), category: MISC.into(), file: String::new() },
                     "{file}: {}",
                     set.model
                 );

@@ -24,6 +24,8 @@ pub(super) struct ModelRules {
 pub(super) struct Rule {
     pub(super) regex: String,
     pub(super) category: String,
+    /// The file that brought it, once it is in a book.
+    pub(super) file: String,
 }
 
 /// Reads the text of a rule file; the regexes are not compiled yet.
@@ -126,7 +128,7 @@ fn rules_of(place: &str, model: Vec<(String, Json)>) -> Result<Vec<Rule>> {
     let mut rules = Vec::with_capacity(entries.len());
     for (regex, value) in entries {
         match value {
-            Json::String(category) => rules.push(Rule { regex, category }),
+            Json::String(category) => rules.push(Rule { regex, category, file: String::new() }),
             other => {
                 let why = format!("the category must be a string, found {}", other.kind());
                 return Err(Error::rules(format!("{place} / {regex}"), why));

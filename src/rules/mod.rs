@@ -10,10 +10,15 @@ mod file;
 mod matcher;
 pub mod names;
 pub mod needle;
+mod own;
 mod phase_map;
 pub mod phases;
 pub mod signals;
+mod usage;
 
+pub(crate) use book::MISC;
 pub use book::{Duplicate, RuleBook, RuleSet};
 pub use file::{looks_like_phases, looks_like_rules};
+pub use own::{check_own, draft};
 pub use phase_map::PhaseMap;
+pub use usage::{RuleUse, Usage};

@@ -9,6 +9,8 @@ mod desk;
 mod kernel;
 mod pivot;
 #[cfg(feature = "desk")]
+mod rules;
+#[cfg(feature = "desk")]
 mod share;
 mod timeline;
 #[cfg(feature = "desk")]

@@ -15,4 +15,5 @@ mod pivot;
 mod redact;
 mod refusals;
 mod report;
+mod rules;
 mod triage;

@@ -1,0 +1,64 @@
+//! `gpuprism rules`: what each rule in force takes and loses, and what is left in misc.
+
+use super::report::{ChoiceArgs, choices};
+use super::{files, nsys, print, printable};
+use crate::analysis::results::Run;
+use crate::analysis::rule_use;
+use crate::json;
+use crate::report::{Report, markdown_table, section_table, terminal};
+use crate::session::{self, Choices, Opened};
+use crate::{Error, Result};
+use clap::ValueEnum;
+use std::path::{Path, PathBuf};
+
+/// Which rules are in force, what they take, which are shadowed or never hit, and what is in misc.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Traces, exports and earlier reports.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    choices: ChoiceArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Markdown,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let choices = Choices { without_sections: true, ..choices(&args.choices)? };
+    let (book, _) = session::rule_book(&choices.rules)?;
+    let rules = session::pick_rules(&book, &choices)?;
+    let mut runs = Vec::new();
+    for path in &args.files {
+        runs.extend(read(path, &choices)?);
+    }
+    let report = Report::new(runs);
+    let sections = rule_use(&rules, &report.runs.iter().collect::<Vec<&Run>>());
+    let tables = sections.iter().map(|(id, section)| section_table(id, section));
+    print(&match args.format {
+        Format::Text => {
+            let text = |table| printable(&terminal::one_table(&report, table, 0));
+            tables.map(text).collect::<Vec<_>>().join("\n")
+        }
+        Format::Json => json::write(&sections) + "\n",
+        Format::Markdown => tables.map(|table| markdown_table(&table)).collect::<Vec<_>>().join("\n"),
+    })
+}
+
+fn read(path: &Path, choices: &Choices) -> Result<Vec<Run>> {
+    let path = &nsys::exported(path, "nsys")?;
+    match files::open(path)? {
+        Opened::Trace(trace) => Ok(vec![session::run(&trace, choices)?]),
+        Opened::Report(report) => Ok(report.runs),
+        Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
+            Err(Error::refused(files::label(path), "neither a trace nor a report of one"))
+        }
+    }
+}
