@@ -102,7 +102,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_name_is_taken_by_exactly_one_rule_or_by_none(
-            regexes in prop::collection::vec("[ab]{1,2}|a.b|\\^b|\\.\\*", 1..6),
+            regexes in prop::collection::vec("[ab]{1,2}|a\\.b|\\^b|\\.\\*", 1..6),
             names in prop::collection::vec("[abc]{0,4}", 0..12),
         ) {
             let object: Vec<String> = regexes.iter().enumerate()

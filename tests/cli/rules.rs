@@ -54,7 +54,7 @@ fn a_broken_rule_is_named_by_file_engine_model_and_rule() {
     let folder = example("rules_broken");
     std::fs::write(folder.join("bad.json"), r#"{"e": {"m": {"ge(mm": "x"}}}"#).unwrap();
     let said = gpuprism(&folder, ["rules", "a.json", "--rules", "bad.json"]);
-    assert!(String::from_utf8_lossy(&said.stderr).contains("bad.json: e / m / ge(mm: not a regex"), "{said:?}");
+    assert!(said.stderr.contains("bad.json: e / m / ge(mm: not a regex"), "{}", said.stderr);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn of_real_traces_every_op_is_taken_by_one_rule_or_by_none() {
         let folder = directory("rules_real");
         let file = path.to_str().unwrap();
         let report = serde_json::from_str::<Value>(&printed(&folder, ["report", file, "--format", "json"])).unwrap();
-        for set in [&[][..], &["--engine", "sglang", "--model", "llama"]] {
+        for set in [&[][..], &["--engine", "sglang", "--model", "llama"][..]] {
             let said = json(&folder, &[&[file], set].concat());
             let unmatched =
                 said["rules_misc"]["rows"].as_array().unwrap().iter().filter(|row| row["taken_by"].is_null());

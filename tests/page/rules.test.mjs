@@ -57,7 +57,7 @@ test('every name is taken by one rule, and what no rule names is listed by time'
   const { page, faults, close } = await open();
   await page.locator('.block[data-table=rules_misc] table').waitFor();
   const { keys, rows } = await h.readTable(page, '.block[data-table=rules_in_force]');
-  const column = (key) => rows.map(({ cells }) => cells[keys.indexOf(key)]);
+  const column = (key) => rows.map(({ cells }) => cells.filter(({ text }) => text !== 'Edit')[keys.indexOf(key)]);
   const sum = (key) => column(key).reduce((all, { text }) => all + Number(text.replaceAll(',', '')), 0);
   assert.equal(sum('rule_names'), 8, 'SERVER_OPS have six names');
   assert.equal(sum('launches'), 9);
