@@ -33,10 +33,12 @@ export class KernelPanel {
       el('header', {}, this.#title, this.#copy, el('button', { type: 'button', class: 'small', title: 'Close (Esc)', click: close }, 'Close')),
       this.#runs);
     byId('tabs').before(this.#panel);
-    // Before the page's own Escape, which closes what is open in front.
-    addEventListener('keydown', ({ key, target }) => {
-      const isElsewhere = document.querySelector('dialog[open], details.menu[open]') || target.closest?.('input, select, textarea');
-      if (key === 'Escape' && this.#name && !isElsewhere) close();
+    // Before the page's own Escape, which would take the focus from what it is given back to.
+    addEventListener('keydown', (event) => {
+      const isElsewhere = document.querySelector('dialog[open], details.menu[open]') || event.target.closest?.('input, select, textarea');
+      if (event.key !== 'Escape' || !this.#name || isElsewhere) return;
+      event.stopPropagation();
+      close();
     }, { capture: true });
     new ResizeObserver(() => {
       if (this.#name && this.#wide() !== this.#width) this.show(this.#name);
