@@ -11,6 +11,8 @@
 //!
 //! Which files of a folder are worth reading, `folder` says.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod apart;
 #[cfg(any(test, all(target_arch = "wasm32", feature = "sqlite")))]
 pub(crate) mod block_vfs;
 pub mod folder;
@@ -29,7 +31,7 @@ pub use unpack::Unpacker;
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use gpu_trace_csv::GpuTraceReader;
-use gpuprism_scan::split::{End, Splitter};
+use gpuprism_scan::split::{End, Sink, Splitter};
 use sniff::Guess;
 use torch::TorchReader;
 
@@ -160,9 +162,55 @@ impl Reader {
 #[derive(Debug)]
 struct JsonReader {
     splitter: Splitter,
-    torch: TorchReader,
+    torch: Torch,
     text: Vec<u8>,
     too_long: bool,
+}
+
+/// What reads the events, on this thread or on one of its own.
+#[derive(Debug)]
+enum Torch {
+    Here(TorchReader),
+    #[cfg(not(target_arch = "wasm32"))]
+    Apart(apart::Apart),
+}
+
+impl Torch {
+    fn new(label: &str, detail: Detail) -> Self {
+        #[cfg(not(target_arch = "wasm32"))]
+        if detail == Detail::Code
+            && let Ok(apart) = apart::Apart::start(label, detail)
+        {
+            return Self::Apart(apart);
+        }
+        Self::Here(TorchReader::new(label, detail))
+    }
+
+    fn sink(&mut self) -> &mut dyn Sink {
+        match self {
+            Self::Here(torch) => torch,
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Apart(apart) => apart,
+        }
+    }
+
+    /// So far; a thread of its own does not tell before its end.
+    fn gpu_ops(&self) -> usize {
+        match self {
+            Self::Here(torch) => torch.gpu_ops(),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Apart(_) => 0,
+        }
+    }
+
+    /// The reader, once it has read everything; `None` where its thread failed.
+    fn join(self) -> Option<TorchReader> {
+        match self {
+            Self::Here(torch) => Some(torch),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Apart(apart) => apart.join(),
+        }
+    }
 }
 
 /// A rule file or report is smaller than this; beyond it the text is not kept.
@@ -170,16 +218,11 @@ const DOCUMENT_LIMIT: usize = 256 << 20;
 
 impl JsonReader {
     fn new(label: &str, detail: Detail) -> Self {
-        Self {
-            splitter: Splitter::default(),
-            torch: TorchReader::new(label, detail),
-            text: Vec::new(),
-            too_long: false,
-        }
+        Self { splitter: Splitter::default(), torch: Torch::new(label, detail), text: Vec::new(), too_long: false }
     }
 
     fn feed(&mut self, bytes: &[u8]) {
-        self.splitter.feed(bytes, &mut self.torch);
+        self.splitter.feed(bytes, self.torch.sink());
         self.too_long |= self.text.len() > DOCUMENT_LIMIT;
         if self.splitter.found_events() || self.too_long {
             self.text = Vec::new();
@@ -189,7 +232,7 @@ impl JsonReader {
     }
 
     fn finish(mut self, label: &str, unpacking: Option<(ProblemKind, u64)>) -> Result<Imported> {
-        let end = self.splitter.finish(&mut self.torch);
+        let end = self.splitter.finish(self.torch.sink());
         if !self.splitter.found_events() {
             return match end {
                 _ if self.too_long => {
@@ -206,14 +249,17 @@ impl JsonReader {
                 )),
             };
         }
+        let Some(mut torch) = self.torch.join() else {
+            return Err(Error::refused(label, "the thread that reads its events failed"));
+        };
         match end {
             End::Complete { trailing: 0 } => {}
-            End::Complete { trailing } => self.torch.problem(ProblemKind::TrailingData, trailing, 0),
-            End::Unclosed { at } => self.torch.problem(ProblemKind::Unclosed, 1, at),
-            End::CutShort { at } => self.torch.problem(ProblemKind::Truncated, 1, at),
+            End::Complete { trailing } => torch.problem(ProblemKind::TrailingData, trailing, 0),
+            End::Unclosed { at } => torch.problem(ProblemKind::Unclosed, 1, at),
+            End::CutShort { at } => torch.problem(ProblemKind::Truncated, 1, at),
         }
-        let (events, complete) = (self.torch.events(), matches!(end, End::Complete { .. }));
-        let mut trace = self.torch.finish();
+        let (events, complete) = (torch.events(), matches!(end, End::Complete { .. }));
+        let mut trace = torch.finish();
         if let Some((kind, at)) = unpacking
             && !trace.problems.has(kind)
         {
