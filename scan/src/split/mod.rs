@@ -52,8 +52,6 @@ const EVENT_LIMIT: usize = 64 << 20;
 const FIRST_CHECK: usize = 16 << 10;
 /// The same after an event was lost, until a sound one came: damage often comes in numbers.
 const WARY_CHECK: usize = 256;
-/// So much of a chunk is joined to what the last one left: mostly that ends the item which began there.
-const SEAM: usize = 4 << 10;
 /// Shorter elements are not searched for a second `"ph"`: no two events fit of which one is a GPU op.
 const TWO_EVENTS: usize = 144;
 
@@ -142,40 +140,17 @@ impl Splitter {
         self.nested
     }
 
-    /// Takes the next bytes of the text. They are looked at where they lie; only what an item needs that began in an
-    /// earlier chunk is joined to it, and what has not ended is kept.
+    /// Takes the next bytes of the text.
     pub fn feed(&mut self, chunk: &[u8], sink: &mut dyn Sink) {
-        let mut fed = 0;
-        while !self.buffer.is_empty() {
-            let seam = chunk.get(fed..).unwrap_or_default();
-            let seam = seam.get(..SEAM.max(self.buffer.len())).unwrap_or(seam);
-            self.buffer.extend_from_slice(seam);
-            fed += seam.len();
-            self.run_buffer(false, sink);
-            if self.buffer.len() <= fed {
-                fed -= self.buffer.len();
-                self.buffer.clear();
-            } else if fed == chunk.len() {
-                return;
-            }
-        }
-        let chunk = chunk.get(fed..).unwrap_or_default();
-        self.run(chunk, false, sink);
-        let kept = self.forget_consumed();
-        self.buffer.extend_from_slice(chunk.get(kept..).unwrap_or_default());
-    }
-
-    fn run_buffer(&mut self, last: bool, sink: &mut dyn Sink) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        self.run(&buffer, last, sink);
-        buffer.drain(..self.forget_consumed());
-        self.buffer = buffer;
+        self.forget_consumed();
+        self.buffer.extend_from_slice(chunk);
+        self.run(false, sink);
     }
 
     /// Takes the end of the text.
     pub fn finish(&mut self, sink: &mut dyn Sink) -> End {
         loop {
-            self.run_buffer(true, sink);
+            self.run(true, sink);
             let rest = self.buffer.get(self.begin..).unwrap_or_default();
             match (self.place, self.depth) {
                 (Place::Events, 0) if !is_separator(rest) => self.lose_gap(sink),
@@ -191,30 +166,31 @@ impl Splitter {
         }
     }
 
-    /// Counts from the first byte that is still needed, and tells how many stand before it.
-    fn forget_consumed(&mut self) -> usize {
-        let consumed = match self.place {
+    fn forget_consumed(&mut self) {
+        let keep = match self.place {
             Place::Members if self.depth > 0 && self.scanned - self.begin > MEMBER_LIMIT => self.scanned,
             _ => self.begin,
         };
-        self.base += consumed as u64;
-        self.scanned -= consumed;
+        self.buffer.drain(..keep);
+        self.base += keep as u64;
+        self.scanned -= keep;
         self.begin = 0;
-        consumed
     }
 
-    fn run(&mut self, buffer: &[u8], last: bool, sink: &mut dyn Sink) {
+    fn run(&mut self, last: bool, sink: &mut dyn Sink) {
+        let buffer = std::mem::take(&mut self.buffer);
         loop {
             let pause = match self.place {
-                Place::Start => self.start(buffer),
-                Place::Members | Place::Events => self.scan(buffer, last, sink),
-                Place::Lost => self.search(buffer),
-                Place::After => self.count_trailing(buffer),
+                Place::Start => self.start(&buffer),
+                Place::Members | Place::Events => self.scan(&buffer, last, sink),
+                Place::Lost => self.search(&buffer),
+                Place::After => self.count_trailing(&buffer),
             };
             if matches!(pause, Pause::NeedMore) {
                 break;
             }
         }
+        self.buffer = buffer;
     }
 
     fn start(&mut self, buffer: &[u8]) -> Pause {
