@@ -170,7 +170,7 @@ struct JsonReader {
 /// What reads the events, on this thread or on one of its own.
 #[derive(Debug)]
 enum Torch {
-    Here(TorchReader),
+    Here(Box<TorchReader>),
     #[cfg(not(target_arch = "wasm32"))]
     Apart(apart::Apart),
 }
@@ -183,12 +183,12 @@ impl Torch {
         {
             return Self::Apart(apart);
         }
-        Self::Here(TorchReader::new(label, detail))
+        Self::Here(Box::new(TorchReader::new(label, detail)))
     }
 
     fn sink(&mut self) -> &mut dyn Sink {
         match self {
-            Self::Here(torch) => torch,
+            Self::Here(torch) => torch.as_mut(),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(apart) => apart,
         }
@@ -206,7 +206,7 @@ impl Torch {
     /// The reader, once it has read everything; `None` where its thread failed.
     fn join(self) -> Option<TorchReader> {
         match self {
-            Self::Here(torch) => Some(torch),
+            Self::Here(torch) => Some(*torch),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Apart(apart) => apart.join(),
         }
