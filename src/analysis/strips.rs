@@ -8,11 +8,11 @@ use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, Ns, Trace, Window};
 
 /// All strips of a trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Strips {
     /// First start to last end of the GPU ops.
     pub whole: Window,
-    /// The categories that columns count, in no order that means anything.
+    /// The categories that columns count.
     pub categories: Vec<String>,
     /// Each device, and behind it its busiest streams by number.
     pub strips: Vec<Strip>,
@@ -21,7 +21,7 @@ pub struct Strips {
 }
 
 /// One device or stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Strip {
     /// As the trace numbers it.
     pub device: String,
@@ -29,6 +29,10 @@ pub struct Strip {
     pub stream: Option<i64>,
     /// Time with at least one op running.
     pub busy: Ns,
+    /// That over the whole trace's length.
+    pub busy_share: f64,
+    /// By category: time.
+    pub times: Vec<Ns>,
     /// By column, then by category: time.
     pub columns: Vec<Vec<Ns>>,
 }
@@ -73,6 +77,8 @@ pub fn strips(trace: &Trace, rules: &RuleSet, columns: usize) -> Option<Strips> 
         device: trace.devices.get(device.0 as usize).map(|device| device.id.clone()).unwrap_or_default(),
         stream: *stream,
         busy: filling.busy,
+        busy_share: filling.busy.0 as f64 / scale.length() as f64,
+        times: (0..width).map(|category| filling.time_of(category, width)).collect(),
         columns: filling.times.chunks(width).map(<[Ns]>::to_vec).collect(),
     });
     let strips = strips.collect();
@@ -150,6 +156,10 @@ impl Scale {
 impl Filling {
     fn new(whole: Window, cells: usize) -> Self {
         Self { reach: whole.start, busy: Ns::ZERO, times: vec![Ns::ZERO; cells] }
+    }
+
+    fn time_of(&self, category: usize, categories: usize) -> Ns {
+        self.times.iter().skip(category).step_by(categories).fold(Ns::ZERO, |sum, time| sum + *time)
     }
 
     fn add(&mut self, start: Ns, end: Ns, category: usize, scale: &Scale) {
@@ -245,6 +255,8 @@ mod tests {
                 prop_assert_eq!(strip.columns.len(), columns);
                 let sum: i64 = sums(strip).into_iter().flatten().sum();
                 prop_assert_eq!((sum, strip.busy.0), (device.union_ns, device.union_ns));
+                prop_assert_eq!(strip.times.iter().map(|time| time.0).sum::<i64>(), sum);
+                prop_assert!(strip.busy_share == device.busy_share || run.totals.window_ns == 0);
             }
         }
     }

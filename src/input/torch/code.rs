@@ -45,12 +45,12 @@ impl<'a> CodeFields<'a> {
     }
 
     pub(super) fn id(&self) -> u32 {
-        id(self.external_id)
+        id_of(self.external_id)
     }
 }
 
 /// Ids count up from somewhere; those beyond 32 bits are folded, so that they still tell ops apart.
-fn id(text: Option<&[u8]>) -> u32 {
+fn id_of(text: Option<&[u8]>) -> u32 {
     text.and_then(number::<u64>).map_or(NONE, folded)
 }
 
@@ -86,55 +86,49 @@ impl TorchReader {
     pub(super) fn shaped_event(&mut self, text: &[u8]) -> bool {
         let Some(shaped) = self.code.as_ref().and_then(|code| code.shapes.read(text)) else { return false };
         self.events += 1;
-        if shaped.class == Class::PythonFrame && self.wants_clues() {
-            keep_clue(&mut self.builder.trace.clues.python_frames, Some(shaped.name));
-        }
-        self.count(shaped.class);
-        if is_plausible(shaped.start, shaped.duration) {
-            self.keep_shaped(&shaped);
-        }
+        self.count_code(shaped.class, Some(shaped.name));
+        self.keep(&shaped);
         true
     }
 
-    fn keep_shaped(&mut self, shaped: &Shaped<'_>) {
-        let thread = match shaped.owner {
-            Owner::Last(thread) => thread,
-            Owner::Other { pid, tid, .. } => self.thread(pid, tid),
+    /// A CPU op or a Python frame that was read member by member; one without usable times or a name is counted alone.
+    pub(super) fn code_event(&mut self, fields: &Fields<'_>) {
+        let class = fields.class.unwrap_or(Class::Other);
+        self.count_code(class, fields.name);
+        let (Some((start, duration)), Some(name)) = (times(fields), fields.name) else { return };
+        let owner = Owner::Unshaped {
+            pid: fields.pid.and_then(Value::scalar).unwrap_or_default(),
+            tid: fields.tid.unwrap_or_default(),
         };
-        let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
-        known.shapes.remember(shaped.owner, thread);
-        let Shaped { start, duration, id, parent, .. } = *shaped;
-        if shaped.class == Class::PythonFrame {
-            let name = known_name(&mut known.frames, &mut code.frames.names, shaped.name);
-            self.builder.frame(Span { start, duration, name, thread }, FrameIds { id, parent });
-        } else {
-            let name = known_name(&mut known.cpu_ops, &mut code.cpu_ops.names, shaped.name);
-            self.builder.cpu_op(Span { start, duration, name, thread }, id);
-        }
+        let id = if class == Class::PythonFrame { fields.code.python_id } else { fields.code.external_id };
+        let (id, parent) = (id_of(id), id_of(fields.code.python_parent));
+        self.keep(&Shaped { class, name, owner, start, duration, id, parent });
     }
 
-    /// A CPU op or a Python frame, counted and kept.
-    pub(super) fn code_event(&mut self, fields: &Fields<'_>, want_clues: bool) {
-        let class = fields.class.unwrap_or(Class::Other);
-        if let (Class::PythonFrame, true) = (class, want_clues) {
-            keep_clue(&mut self.builder.trace.clues.python_frames, fields.name);
+    fn count_code(&mut self, class: Class, name: Option<&[u8]>) {
+        if class == Class::PythonFrame && self.wants_clues() {
+            keep_clue(&mut self.builder.trace.clues.python_frames, name);
         }
-        self.code_span(fields, class);
         self.count(class);
     }
 
-    /// A CPU op or a Python frame; one without usable times or a name helps nobody.
-    pub(super) fn code_span(&mut self, fields: &Fields<'_>, class: Class) {
-        let (Some((start, duration)), Some(raw)) = (times(fields), fields.name) else { return };
-        let thread = self.thread_of(fields);
+    fn keep(&mut self, event: &Shaped<'_>) {
+        let Shaped { start, duration, id, parent, .. } = *event;
+        if !is_plausible(start, duration) {
+            return;
+        }
+        let thread = match event.owner {
+            Owner::Last(thread) => thread,
+            Owner::Other { pid, tid, .. } | Owner::Unshaped { pid, tid } => self.thread(pid, tid),
+        };
         let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
-        if class == Class::PythonFrame {
-            let name = known_name(&mut known.frames, &mut code.frames.names, raw);
-            let ids = FrameIds { id: id(fields.code.python_id), parent: id(fields.code.python_parent) };
-            self.builder.frame(Span { start, duration, name, thread }, ids);
+        known.shapes.remember(event.owner, thread);
+        if event.class == Class::PythonFrame {
+            let name = known_name(&mut known.frames, &mut code.frames.names, event.name);
+            self.builder.frame(Span { start, duration, name, thread }, FrameIds { id, parent });
         } else {
-            let name = known_name(&mut known.cpu_ops, &mut code.cpu_ops.names, raw);
-            self.builder.cpu_op(Span { start, duration, name, thread }, fields.code.id());
+            let name = known_name(&mut known.cpu_ops, &mut code.cpu_ops.names, event.name);
+            self.builder.cpu_op(Span { start, duration, name, thread }, id);
         }
     }
 

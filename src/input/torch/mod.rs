@@ -348,7 +348,7 @@ impl Sink for TorchReader {
                 if let Some(code) = &mut self.code {
                     code.shapes.learn(text, &fields, class);
                 }
-                return self.code_event(&fields, want_clues);
+                return self.code_event(&fields);
             }
             Class::PythonFrame if want_clues => keep_clue(&mut clues.python_frames, fields.name),
             // One a process or thread: they stand in front of a merged trace and would take all places.

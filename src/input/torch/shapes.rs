@@ -11,7 +11,7 @@ use crate::trace::{NONE, Ns, ThreadId, leading_whole};
 #[derive(Debug, Default)]
 pub(super) struct Shapes(Vec<Shape>);
 
-/// What is read of an event of a known shape.
+/// What is kept of a CPU op or a Python frame.
 #[derive(Debug)]
 pub(super) struct Shaped<'a> {
     pub(super) class: Class,
@@ -32,6 +32,8 @@ pub(super) enum Owner<'a> {
     Last(ThreadId),
     /// Another: to be told to [`Shapes::remember`].
     Other { pid: &'a [u8], tid: &'a [u8], text: &'a [u8], shape: usize },
+    /// That of an event which was read member by member.
+    Unshaped { pid: &'a [u8], tid: &'a [u8] },
 }
 
 #[derive(Debug)]

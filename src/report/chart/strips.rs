@@ -39,14 +39,20 @@ pub fn overview(strips: &Strips, picked: Option<Window>, width: u32) -> Chart {
     let (left, columns) = (left(width), strip_columns(width) as i64);
     let mut nodes = Vec::new();
     let mut top = TOP;
+    let order = places(strips);
     for strip in &strips.strips {
         let height = if strip.stream.is_some() { STREAM } else { DEVICE };
         let place = Place { left, top, width: columns, height };
-        row(strips, strip, &place, &mut nodes);
+        row(strips, strip, &order, &place, &mut nodes);
         top += height + GAP;
     }
-    axis(strips, &Place { left, top, width: columns, height: AXIS }, &mut nodes);
     let plot = Place { left, top: TOP, width: columns, height: top - TOP - GAP };
+    axis(strips, &Place { left, top, width: columns, height: AXIS }, &mut nodes);
+    if strips.streams_left_out > 0 {
+        let more = format!("{} more streams, in their device's strip alone", strips.streams_left_out);
+        top += AXIS;
+        nodes.push(word(&more, "chart-note", "start", left, top + 12));
+    }
     if let Some(window) = picked {
         nodes.extend(dimmed(strips, window, &plot));
     }
@@ -70,42 +76,42 @@ impl Place {
     }
 }
 
-fn row(strips: &Strips, strip: &Strip, place: &Place, nodes: &mut Vec<Node>) {
+/// The places of the categories in the order in which they are stacked.
+fn places(strips: &Strips) -> Vec<usize> {
+    let order = palette::order(strips.categories.iter().map(String::as_str));
+    order.iter().filter_map(|name| strips.categories.iter().position(|known| known == name)).collect()
+}
+
+fn row(strips: &Strips, strip: &Strip, order: &[usize], place: &Place, nodes: &mut Vec<Node>) {
     let name = name_of(strip);
-    let busy = format!("{name}: busy {} of {}", share_of(strip, strips), duration(strips.whole.length().0));
+    let share = percent(strip.busy_share);
+    let busy = format!("{name}: busy {share} of {}", duration(strips.whole.length().0));
     nodes.push(Node { class: "strip-idle".to_owned(), title: busy, ..place.rect() });
     let class = if strip.stream.is_some() { "chart-note" } else { "chart-label" };
     let room = (place.left - 8) * 100;
-    let with_share = format!("{name} {}", share_of(strip, strips));
+    let with_share = format!("{name} {share}");
     let is_whole = strip.stream.is_none() && glyphs::width(&with_share, TEXT * 112) <= room;
     let label = if is_whole { with_share } else { name };
     let baseline = place.top + place.height / 2 + 4;
     nodes.push(word(&glyphs::shorten(&label, TEXT * 100, room), class, "start", 0, baseline));
-    for category in palette::order(strips.categories.iter().map(String::as_str)) {
-        let Some(at) = strips.categories.iter().position(|known| known == category) else { continue };
-        let path = outline(strips, strip, place, at);
+    for (above, &at) in order.iter().enumerate() {
+        let (Some(category), Some(time)) = (strips.categories.get(at), strip.times.get(at)) else { continue };
+        let path = outline(strips, strip, place, (order.get(..above).unwrap_or_default(), at));
         if !path.is_empty() {
-            let time = strip.columns.iter().filter_map(|column| column.get(at)).fold(Ns::ZERO, |sum, time| sum + *time);
             nodes.push(Node {
                 tag: "path",
                 attrs: vec![("d", path)],
                 class: format!("strip {}", palette::class(category)),
                 title: format!("{category}: {}", duration(time.0)),
-                key: category.to_owned(),
+                key: category.clone(),
                 text: String::new(),
             });
         }
     }
 }
 
-/// The boxes of one category, neighbours of one height as one.
-fn outline(strips: &Strips, strip: &Strip, place: &Place, category: usize) -> String {
-    let order = palette::order(strips.categories.iter().map(String::as_str));
-    let below: Vec<usize> = order
-        .iter()
-        .filter_map(|name| strips.categories.iter().position(|known| known == name))
-        .take_while(|at| *at != category)
-        .collect();
+/// The boxes of one category, which stand on those below it; neighbours of one height are one.
+fn outline(strips: &Strips, strip: &Strip, place: &Place, (below, category): (&[usize], usize)) -> String {
     let height_of = |time: i64| pixels(time, strips, place);
     let mut path = String::new();
     let mut open: Option<(i64, i64, i64)> = None;
@@ -188,14 +194,10 @@ fn name_of(strip: &Strip) -> String {
     }
 }
 
-fn share_of(strip: &Strip, strips: &Strips) -> String {
-    percent(strip.busy.0 as f64 / strips.whole.length().0.max(1) as f64)
-}
-
 fn summary(strips: &Strips) -> String {
     let devices = strips.strips.iter().filter(|strip| strip.stream.is_none());
     let busy: Vec<String> =
-        devices.map(|strip| format!("{} busy {}", name_of(strip), share_of(strip, strips))).collect();
+        devices.map(|strip| format!("{} busy {}", name_of(strip), percent(strip.busy_share))).collect();
     format!("Work over {}: {}.", duration(strips.whole.length().0), busy.join(", "))
 }
 
@@ -210,6 +212,8 @@ mod tests {
             device: "0".to_owned(),
             stream,
             busy: Ns(10 * columns as i64),
+            busy_share: 1.0,
+            times: vec![Ns(5 * (columns / 2) as i64), Ns(7 * columns as i64)],
             columns: (0..columns).map(half).collect(),
         };
         Strips {
