@@ -120,6 +120,7 @@ test('a rule in force is edited, and the rules in force that are exported give t
   const { page, faults, close } = await open();
   const first = page.locator('.block[data-table=rules_in_force] tbody tr', { hasText: 'norm' }).filter({ hasText: 'in use' }).first();
   await first.locator('button[data-rule]').click();
+  await page.locator('#own-rules:focus').waitFor();
   await page.keyboard.type('my norms');
   await said(page, 'Nothing is wrong');
   await apply(page);

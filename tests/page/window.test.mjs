@@ -30,8 +30,15 @@ function stepped(name) {
 const drawn = (page, index = 0) => page.locator('#strips figure').nth(index).locator('[data-key=plot]');
 const facts = (page) => page.locator('.run-facts').first().innerText();
 
+/** What comes in above the strips, as the words of a comparison do, moves them: waits until they stay where they are. */
+async function atRest(page, index) {
+  const place = async () => JSON.stringify(await drawn(page, index).boundingBox());
+  for (let before = '', now = await place(); before !== now; [before, now] = [now, await place()]) await page.waitForTimeout(200);
+}
+
 async function dragOver(page, from, to, index = 0) {
   await drawn(page, index).scrollIntoViewIfNeeded();
+  await atRest(page, index);
   const { x, y, width } = await drawn(page, index).boundingBox();
   await page.mouse.move(x + width * from, y + 8);
   await page.mouse.down();
@@ -113,6 +120,7 @@ test('each of several runs has strips and a window of its own', async () => {
   await h.drop(page, ...files);
   await h.settled(page);
   await page.locator('#strips figure').nth(1).waitFor();
+  await page.locator('.comparison:not(:empty)').waitFor();
   const before = await page.locator('.run-facts').allInnerTexts();
   await dragOver(page, 0.5, 1, 1);
   await page.waitForFunction((whole) => document.querySelectorAll('.run-facts')[1].textContent !== whole, before[1]);
