@@ -1,19 +1,10 @@
 // Promises: each key does what the help says, none of them while a person types, and the focus comes back.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-let server;
-let browser;
-before(async () => {
-  server = await h.servePage();
-  browser = await h.launch();
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 async function opened() {
   const opening = await h.openPage(browser, server.origin);
