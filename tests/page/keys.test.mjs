@@ -66,6 +66,8 @@ test('numbers and brackets choose tabs, and Back goes back through them', async 
 
 test('/ goes to the filter, e to the exports, o to the files, t to the next theme', async () => {
   const { page, faults, close } = await opened();
+  // Asked for before the keys: a chooser that opens before the browser knows that it is awaited is lost.
+  const chooser = page.waitForEvent('filechooser');
   await page.keyboard.press('/');
   assert.equal(await focused(page), 'filter');
   await page.keyboard.press('Escape');
@@ -76,8 +78,8 @@ test('/ goes to the filter, e to the exports, o to the files, t to the next them
   assert.equal(await page.evaluate(() => document.activeElement.matches('#export summary')), true);
   await page.keyboard.press('t');
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'light');
-  const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.keyboard.press('o')]);
-  assert.ok(chooser.isMultiple());
+  await page.keyboard.press('o');
+  assert.ok((await chooser).isMultiple());
   assert.deepEqual(faults, []);
   await close();
 });
