@@ -32,6 +32,7 @@ export class Tabs {
       baseline: (base) => look({ base }),
       open: () => this.open(COMPARE.id),
       pick: page.pickOnly,
+      markdown: () => page.exported('markdown', COMPARE.id),
     }));
     this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
