@@ -34,7 +34,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let logs = logs(&found)?;
     let logs: Vec<&RankLog> = logs.iter().collect();
     let ranks = ranks::ranks(&logs);
-    words::aside(&ranks).iter().for_each(|sentence| files::warn(sentence));
+    if ranks.jobs.is_empty() || args.format == Format::Csv {
+        words::aside(&ranks).iter().for_each(|sentence| files::warn(sentence));
+    }
     if ranks.jobs.is_empty() {
         return Err(Error::usage("ranks", "no two ranks of one job are among these files"));
     }

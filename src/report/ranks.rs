@@ -10,7 +10,21 @@ use crate::analysis::ranks::{Aside, Job, Ranks};
 pub const TABLES: [&str; 4] = ["ranks", "rank_collectives", "rank_waits", "rank_files"];
 
 /// Columns that say nothing where all of their cells are zero.
-const ONLY_IF_ANY: [&str; 3] = ["unmatched_ns", "outside_ns", "calls_unmatched"];
+const ONLY_IF_ANY: [&str; 13] = [
+    "communication_ns",
+    "wait_ns",
+    "transfer_ns",
+    "unmatched_ns",
+    "exposed_ns",
+    "compute_overlap_ns",
+    "outside_ns",
+    "collectives",
+    "times_last",
+    "waited_for_ns",
+    "waited_for_pct",
+    "straggler",
+    "calls_unmatched",
+];
 
 /// A sentence or two a job, in their order.
 ///
@@ -53,7 +67,8 @@ fn compute(job: &Job) -> String {
     let longest = job.ranks.iter().max_by(|a, b| a.skew_pct.total_cmp(&b.skew_pct));
     match longest.filter(|rank| rank.skew_pct >= 1.0) {
         Some(rank) => {
-            format!("{} computes {} longer than the median rank.", rank.label, percent(rank.skew_pct / 100.0))
+            let label = crate::capitalised(rank.label.clone());
+            format!("{label} computes {} longer than the median rank.", percent(rank.skew_pct / 100.0))
         }
         None => "All ranks compute about as long.".to_owned(),
     }
@@ -72,13 +87,23 @@ pub fn whole_table(ranks: &Ranks, id: &str) -> Option<Table> {
 /// One of the [`TABLES`] for people, without columns that say nothing; `None` where it has no row.
 pub fn table(ranks: &Ranks, id: &str) -> Option<Table> {
     let table = without_empty(whole_table(ranks, id)?);
-    let says_nothing = |key: &&&str| {
+    let is_empty = |key: &&&str| {
         let at = table.columns.iter().position(|column| column.key == **key);
-        at.is_some_and(|at| table.rows.iter().all(|row| matches!(row.get(at), Some(Cell::Ns(0) | Cell::Count(0)))))
+        at.is_some_and(|at| table.rows.iter().all(|row| row.get(at).is_none_or(says_nothing)))
     };
-    let empty: Vec<&&str> = ONLY_IF_ANY.iter().filter(says_nothing).collect();
+    let empty: Vec<&&str> = ONLY_IF_ANY.iter().filter(is_empty).collect();
     let table = empty.iter().fold(table.clone(), |table, key| table.without(key));
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// Zero, or that something is not so.
+fn says_nothing(cell: &Cell) -> bool {
+    match cell {
+        Cell::Ns(0) | Cell::Count(0) => true,
+        Cell::Percent(value) => *value == 0.0,
+        Cell::Text(text) => text == "no",
+        _ => false,
+    }
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -114,7 +139,9 @@ mod files {
             text += &wrapped("  ", "  ", &legend.join(", "));
         }
         for table in TABLES.iter().filter_map(|id| table(ranks, id)) {
-            text += &section(&table.without("device_id"), 0);
+            // A terminal is narrow.
+            let left_out = ["device_id", "exposed_ns", "compute_overlap_ns", "outside_ns", "waited_for_ns"];
+            text += &section(&left_out.iter().fold(table, |table, key| table.without(key)), 0);
         }
         text
     }

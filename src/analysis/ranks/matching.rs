@@ -20,6 +20,9 @@ pub(super) struct Call {
     pub(super) exposed_ns: i64,
 }
 
+/// By the place of a rank in its job: its calls in order.
+pub(super) type CallsOfRanks = Vec<(usize, Vec<Call>)>;
+
 /// The calls of one operation in one process group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stream {
@@ -28,8 +31,7 @@ pub(super) struct Stream {
     pub(super) group: String,
     /// How many ranks the group has, where the traces tell.
     pub(super) size: Option<usize>,
-    /// By the place of the rank in its job: its calls in order.
-    pub(super) calls: Vec<(usize, Vec<Call>)>,
+    pub(super) calls: CallsOfRanks,
     /// Of each rank the call that is the first collective that all saw, and how many all saw; or why none is matched.
     pub(super) matched: Result<(Vec<usize>, usize), Unmatched>,
 }
@@ -62,7 +64,7 @@ impl Unmatched {
 
 /// All calls of a job's ranks, matched where that can be told; by operation, then by group.
 pub(super) fn streams(group: &Group, logs: &[&RankLog], rules: &Rules) -> Vec<Stream> {
-    let mut streams: BTreeMap<(String, String, String), Vec<(usize, Vec<Call>)>> = BTreeMap::new();
+    let mut streams: BTreeMap<(String, String, String), CallsOfRanks> = BTreeMap::new();
     for (rank, member) in group.members.iter().enumerate() {
         let Some(log) = logs.get(member.log) else { continue };
         let text = |texts: &[String], at: i64| {

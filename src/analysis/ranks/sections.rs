@@ -67,13 +67,15 @@ const BY_DURATION: &str = "Of a collective the shortest duration is transfer, wh
 
 pub(super) fn sections(jobs: &[Job], streams: &[Vec<Stream>], aside: &[Aside]) -> Sections {
     let mut ranks = Section::new("Ranks", "GPU ops of each rank, and collectives matched across ranks", &RANKS)
-        .limit(BY_DURATION)
         .limit("From median is of compute time. Whole traces are compared, whatever window is chosen.");
     let mut collectives =
         Section::new("Collectives across ranks", "collectives matched across ranks", &COLLECTIVES).limit(BY_DURATION);
     let mut waits = Section::new("Waiting by rank", "collectives matched across ranks", &WAITS)
         .limit("A rank that arrives last waits least: the shortest total may be the cause of the longest.");
     let mut files = Section::new("Files and ranks", "what files and their names tell", &FILES);
+    if jobs.iter().any(|job| job.matched > 0) {
+        ranks = ranks.limit(BY_DURATION);
+    }
     for (job, streams) in jobs.iter().zip(streams) {
         let several = jobs.len() > 1;
         let named = |limit: &String| if several { format!("{}: {limit}", job.title) } else { limit.clone() };

@@ -66,3 +66,67 @@ fn summary(job: &Job) -> String {
     let more = if ranks.len() > NAMED { format!("; and {} more ranks", ranks.len() - NAMED) } else { String::new() };
     format!("Time of {} ranks in {}: {}{more}.", ranks.len(), duration(job.window_ns), words.join("; "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::ranks::{Parts, Source};
+    use crate::report::palette;
+
+    fn rank(label: &str, parts: Parts) -> Rank {
+        Rank {
+            label: label.into(),
+            file: "f".into(),
+            device: "0".into(),
+            source: Source::FileName,
+            wall_ns: 0,
+            busy_ns: 0,
+            compute_ns: parts.compute_ns,
+            parts,
+            communication_ns: 0,
+            wait_ns: 0,
+            transfer_ns: 0,
+            collectives: 0,
+            times_last: 0,
+            waited_for_ns: 0,
+            waited_for_pct: 0.0,
+            skew_pct: 0.0,
+            is_straggler: false,
+        }
+    }
+
+    #[test]
+    fn every_bar_is_as_long_as_the_window_and_parts_differ_in_colour() {
+        let waits = Parts { compute_ns: 30, wait_ns: 50, idle_ns: 20, ..Parts::default() };
+        let computes = Parts { compute_ns: 60, hidden_ns: 10, outside_ns: 30, ..Parts::default() };
+        let job = Job {
+            title: "j".into(),
+            world_size: None,
+            window_ns: 100,
+            ranks: vec![rank("rank 0", waits), rank("rank 1", computes)],
+            matched: 0,
+            unmatched: 0,
+            limits: Vec::new(),
+        };
+        let chart = rank_bars(&[job], &[], 900);
+        for row in ["0", "1"] {
+            let spans = chart.nodes.iter().filter(|node| {
+                node.tag == "rect" && node.attrs.iter().any(|(name, value)| *name == "data-row" && value == row)
+            });
+            let pixels: f64 = spans
+                .flat_map(|node| &node.attrs)
+                .filter(|(name, _)| *name == "data-span")
+                .map(|(_, value)| value.parse::<f64>().unwrap())
+                .sum();
+            let plot = chart.nodes.iter().filter(|node| node.tag == "rect").count();
+            assert!(plot > 0 && pixels > 700.0, "{pixels}");
+        }
+        assert!(chart.summary.starts_with("Time of 2 ranks in 100 ns: rank 0 waits 50.0 %"), "{}", chart.summary);
+        // Idle time is hatched whether it is the rank's own or not; all others have colours of their own.
+        let mut classes: Vec<String> = PARTS.iter().map(|part| palette::class(part)).collect();
+        classes.dedup();
+        classes.sort();
+        classes.dedup();
+        assert_eq!(classes.len(), PARTS.len() - 1, "{classes:?}");
+    }
+}
