@@ -3,9 +3,10 @@
 use super::files::{self, Readable};
 use super::{Format, print, printable};
 use crate::analysis::ranks::{self, RankLog};
+use crate::input::folder;
 use crate::report::{csv, ranks as words};
 use crate::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
@@ -55,6 +56,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// A file, and whether the person named it: what lies in a folder may be something else.
 struct Found {
     path: PathBuf,
+    /// What to call it: below a folder its whole path, which may tell the rank.
+    name: String,
     is_named: bool,
 }
 
@@ -63,9 +66,11 @@ fn paths(asked: &[PathBuf]) -> Result<Vec<Found>> {
     for path in asked {
         if path.is_dir() {
             let entries = files::entries(path)?;
-            found.extend(entries.iter().map(|entry| Found { path: path.join(&entry.path), is_named: false }));
+            let below =
+                |entry: folder::Entry| Found { path: path.join(&entry.path), name: entry.path, is_named: false };
+            found.extend(entries.into_iter().map(below));
         } else {
-            found.push(Found { path: path.clone(), is_named: true });
+            found.push(Found { path: path.clone(), name: files::label(path), is_named: true });
         }
     }
     Ok(found)
@@ -82,7 +87,7 @@ fn logs(found: &[Found]) -> Result<Vec<RankLog>> {
                 while let Some((at, file)) =
                     Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, found.get(at)?)))
                 {
-                    let _ = made.send((at, log(&file.path)));
+                    let _ = made.send((at, log(file)));
                 }
             });
         }
@@ -103,11 +108,11 @@ fn logs(found: &[Found]) -> Result<Vec<RankLog>> {
     Ok(logs)
 }
 
-fn log(path: &Path) -> Result<RankLog> {
-    match files::read(path)? {
-        Readable::Trace(trace) => Ok(ranks::log(&trace)),
+fn log(file: &Found) -> Result<RankLog> {
+    match files::read(&file.path)? {
+        Readable::Trace(trace) => Ok(RankLog { file: file.name.clone(), ..ranks::log(&trace) }),
         Readable::Report(_) => {
-            Err(Error::refused(files::label(path), "a report, which no longer holds single calls: give the trace"))
+            Err(Error::refused(&file.name, "a report, which no longer holds single calls: give the trace"))
         }
     }
 }
