@@ -9,7 +9,7 @@ export class Ranks {
   #session;
   #said = el('ul', { class: 'notices' });
   #chart = el('div');
-  #legend = el('ul', { class: 'legend key', 'aria-label': 'Parts of a bar' });
+  #legend = el('ul', { class: 'legend', 'aria-label': 'Parts of a bar' });
   #figure;
   #panel;
   #width = 0;
@@ -53,7 +53,7 @@ export class Ranks {
   #say({ verdict, aside, has_jobs: hasJobs, parts }) {
     const item = (severity, text) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, text));
     const none = !hasJobs && item('info', 'No two ranks of one job are open.');
-    this.#said.replaceChildren(...verdict.map((text) => el('li', { class: 'verdict-of-job' }, text)), ...[none].filter(Boolean), ...aside.map((text) => item('info', text)));
+    this.#said.replaceChildren(...verdict.map((text) => el('li', { class: 'compared' }, text)), ...[none].filter(Boolean), ...aside.map((text) => item('info', text)));
     this.#figure.hidden = !hasJobs;
     const swatch = ({ name, class: className }) => el('li', {}, el('span', { class: `swatch ${className}`, 'aria-hidden': 'true' }), name);
     this.#legend.replaceChildren(...parts.map(swatch));
