@@ -26,7 +26,7 @@ export class Ranks {
     this.#panel = el('section', { id: 'ranks', 'aria-label': 'Ranks', hidden: true }, this.#said, this.#figure);
     byId('blocks').before(this.#panel);
     new ResizeObserver(() => {
-      if (this.#chart.firstChild && this.#chart.clientWidth !== this.#width) this.show(true);
+      if (this.#chart.firstChild && !this.#panel.hidden && this.#chart.clientWidth !== this.#width) this.show(true).catch(() => {});
     }).observe(this.#chart);
   }
 
