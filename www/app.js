@@ -148,7 +148,7 @@ const refreshReports = latest(
   async (answer) => {
     overview = answer;
     if (!overview) return;
-    showOverview(overview, () => tabs.open('findings'));
+    showOverview(overview, (table) => tabs.open(table));
     await showAll();
     session.shown();
   },

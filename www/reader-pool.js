@@ -44,7 +44,6 @@ export class ReaderPool {
 
 /** One file's worker. */
 class Reader extends TraceHolder {
-  isDatabase = false;
   opened = null;
   /** The command that does the same in a terminal. */
   command = 'report';
@@ -59,8 +58,7 @@ class Reader extends TraceHolder {
   async open(module, file, gpuOnly, onProgress) {
     const opened = await this.link.request('open', { module, file, gpuOnly }, onProgress);
     if (opened.kind === 'database') {
-      this.isDatabase = true;
-      return this.link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file }, onProgress);
+      return this.link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file, gpuOnly }, onProgress);
     }
     if (opened.mangled) await this.link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
     return opened;

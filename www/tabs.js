@@ -23,6 +23,8 @@ export class Tabs {
   #triage;
   #pivot;
   #rules;
+  /** A table that was asked for by name: it is brought on screen once it is drawn. */
+  #sought = '';
 
   /** `page` is what app.js lends its parts. */
   constructor(page) {
@@ -39,8 +41,9 @@ export class Tabs {
     this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(session, openDesk, () => page.overview && page.attempt('The rules could not be shown', this.draw)));
   }
 
-  /** Brings up a tab as it comes, but for `more`. */
+  /** Brings up a tab, by its own name or by that of one of its tables, as it comes, but for `more`. */
   open(id, more = {}) {
+    this.#sought = id;
     this.#page.look({ tab: id, ...AS_IT_COMES, ...more });
   }
 
@@ -71,9 +74,16 @@ export class Tabs {
     (tables) => {
       const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
       showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
+      this.#bringUp();
       return this.#showTriage(this.#chosen);
     },
   );
+
+  #bringUp() {
+    const id = this.#sought;
+    this.#sought = '';
+    if (id) document.querySelector(`.block[data-table="${CSS.escape(id)}"]`)?.scrollIntoView({ block: 'nearest' });
+  }
 
   /** The files changed. */
   filesChanged() {

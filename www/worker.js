@@ -17,11 +17,11 @@ async function open({ module, file, gpuOnly }, progress) {
 }
 
 /** Reads a file by offset, through the module that has SQLite; what it imports is used like any other. */
-async function openDatabase({ module, file }, progress) {
+async function openDatabase({ module, file, gpuOnly }, progress) {
   const sqlite = await import('./pkg/gpuprism_sqlite.js');
   await start(sqlite, module);
   progress({ rows: 0, doing: 'reading' });
-  return opened(sqlite.read_database(file, file.name, (rows) => progress({ rows, doing: 'reading' })));
+  return opened(sqlite.read_database(file, file.name, gpuOnly, (rows) => progress({ rows, doing: 'reading' })));
 }
 
 function opened(what) {

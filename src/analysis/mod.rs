@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod cube;
 pub mod explain;
+mod key_figures;
 mod notices;
 pub mod original;
 pub mod overlap;

@@ -38,7 +38,7 @@ pub use sections::{
 pub use shaped::shaped_json;
 pub use shaped::{axis_word, shaped_table, with_totals};
 pub use tables::{bars, is_fixed, legend, severity, table};
-pub use words::{facts, verdict};
+pub use words::{Clause, clauses, facts, verdict};
 
 use crate::analysis::compare::compare as compare_runs;
 use crate::analysis::results::Run;

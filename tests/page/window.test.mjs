@@ -2,19 +2,10 @@
 // command line gives for the same window, and has an address.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-let server;
-let browser;
-before(async () => {
-  server = await h.servePage();
-  browser = await h.launch();
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 /** Two steps of 10 us each, 40 us apart, with a range around each launch. */
 function stepped(name) {
