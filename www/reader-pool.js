@@ -2,7 +2,12 @@
 
 import { TraceHolder, WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
 
-const READERS_AT_ONCE = 2;
+/**
+ * Reading is work for one core, so that the ranks of a job are read on as many cores as there are. Of eight workers no more
+ * are at it at once: while a trace is read it takes up to twice the memory that it keeps, and a device that says it has
+ * little of it (browsers say so in gigabytes up to 8) reads two at a time.
+ */
+const READERS_AT_ONCE = navigator.deviceMemory < 8 ? 2 : Math.min(Math.max(navigator.hardwareConcurrency || 2, 2), 8);
 
 export class ReaderPool {
   #waiting = [];

@@ -1,5 +1,5 @@
 // The tabs and their tables. Most tabs are tables of the report; the others have a part of the page of their own, which is
-// fetched when one is first opened: comparison, triage, pivot, rules.
+// fetched when one is first opened: comparison, ranks, triage, pivot, rules.
 
 import { byId, latest, onDemand, save } from './dom.js';
 import { PIECE_ROWS, showTables, showTabs } from './table.js';
@@ -8,6 +8,7 @@ import { PIECE_ROWS, showTables, showTabs } from './table.js';
 export const AS_IT_COMES = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
 const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
+const RANKS = { id: 'ranks', title: 'Ranks', rows: '', tables: ['ranks', 'rank_collectives', 'rank_waits', 'rank_files'] };
 const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
 const TRIAGE = { id: 'triage', title: 'Triage', rows: '', tables: [] };
 
@@ -18,6 +19,7 @@ const SHAPE_WORDS = 5;
 export class Tabs {
   #page;
   #comparison;
+  #ranks;
   #triage;
   #pivot;
   #rules;
@@ -34,6 +36,7 @@ export class Tabs {
       pick: page.pickOnly,
       markdown: () => page.exported('markdown', COMPARE.id),
     }));
+    this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
     this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
     this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(session, openDesk, () => page.overview && page.attempt('The rules could not be shown', this.draw)));
@@ -49,7 +52,7 @@ export class Tabs {
   get #all() {
     const { tabs, runs } = this.#page.overview;
     const wantsTriage = this.#page.session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
-    const more = [runs.length > 1 && COMPARE, wantsTriage && TRIAGE].filter(Boolean);
+    const more = [runs.length > 1 && COMPARE, this.#page.session.hasRanks && RANKS, wantsTriage && TRIAGE].filter(Boolean);
     return [...tabs.toSpliced(1, 0, ...more), RULES];
   }
 
@@ -63,7 +66,7 @@ export class Tabs {
   show() {
     const { id } = this.#chosen;
     showTabs(this.#all, id, (chosen) => this.open(chosen));
-    return Promise.all([this.draw(), this.#showPivot(id === PIVOT), this.#showRules(id === RULES.id)]);
+    return Promise.all([this.draw(), this.#showPivot(id === PIVOT), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id)]);
   }
 
   /** Draws the tables of the chosen tab. A run that has no such section gives no table. */
@@ -110,6 +113,10 @@ export class Tabs {
     shaper?.show(isUp, this.#isShaped(PIVOT) ? this.#page.view.pivot : shaper.plain);
   }
 
+  async #showRanks(isUp) {
+    await (await (isUp ? this.#ranks() : this.#ranks.begun()))?.show(isUp);
+  }
+
   async #showRules(isUp) {
     (await (isUp ? this.#rules() : this.#rules.begun()))?.show(isUp);
   }
@@ -119,6 +126,7 @@ export class Tabs {
   async #table(request) {
     const { view, renderer, openDesk, baseline } = this.#page;
     if (this.#isShaped(request.id)) return (await this.#pivot()).table(view.pivot, request);
+    if (RANKS.tables.includes(request.id)) return (await this.#ranks()).table(request);
     if (RULES.tables.includes(request.id)) return (await this.#rules()).table(request);
     if (COMPARE.tables.includes(request.id)) return (await openDesk()).table(baseline(), request);
     return renderer.table(request);
@@ -126,6 +134,7 @@ export class Tabs {
 
   async #csv(id) {
     if (this.#isShaped(id)) return (await this.#pivot()).csv(this.#page.view.pivot, this.#request(id));
+    if (RANKS.tables.includes(id)) return (await this.#ranks()).csv(this.#request(id));
     if (RULES.tables.includes(id)) return (await this.#rules()).csv(this.#request(id));
     return this.#page.exported('csv', id);
   }

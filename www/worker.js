@@ -28,7 +28,7 @@ function opened(what) {
   imported = what;
   const kind = imported.kind();
   const mangled = imported.mangled().length > 0;
-  return { kind, mangled, torch: imported.can_triage(), text: kind === 'trace' ? null : imported.text(), memory: memoryBytes() };
+  return { kind, mangled, torch: imported.can_triage(), ranks: imported.ranks(), text: kind === 'trace' ? null : imported.text(), memory: memoryBytes() };
 }
 
 function analyze({ options }) {

@@ -8,6 +8,7 @@ mod notices;
 pub mod original;
 pub mod overlap;
 mod pivot;
+pub mod ranks;
 pub mod results;
 mod rule_use;
 mod run;

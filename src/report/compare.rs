@@ -137,7 +137,7 @@ fn change_first(mut table: Table) -> Table {
 }
 
 /// Without the columns that say nothing.
-fn without_empty(table: Table) -> Table {
+pub(super) fn without_empty(table: Table) -> Table {
     let says_nothing = |cell: Option<&Cell>| match cell {
         Some(Cell::Text(text)) => text.is_empty(),
         other => matches!(other, None | Some(Cell::Empty)),

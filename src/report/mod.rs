@@ -15,6 +15,7 @@ pub mod html;
 pub mod link;
 mod markdown;
 pub mod palette;
+pub mod ranks;
 pub mod redact;
 mod sections;
 mod shaped;

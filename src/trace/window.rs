@@ -109,6 +109,7 @@ impl Trace {
                 })
                 .collect(),
             code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &now_calls, hosts, window))),
+            job: self.job.clone(),
             ranges: self.ranges.pick(hosts, around).0,
             cut: Some(Cut {
                 window,
@@ -169,7 +170,6 @@ impl Code {
             annotation_names: self.annotation_names.clone(),
             call_kernels: kernels_of_calls(&self.call_kernels, now_calls),
             kernel_names: self.kernel_names.clone(),
-            rank: self.rank,
             cpu_ops,
             frames,
         }

@@ -8,6 +8,7 @@ mod database;
 mod desk;
 mod kernel;
 mod pivot;
+mod ranks;
 #[cfg(feature = "desk")]
 mod rules;
 #[cfg(feature = "desk")]
@@ -23,6 +24,8 @@ pub use database::read_database;
 pub use desk::Desk;
 #[cfg(feature = "desk")]
 pub use pivot::Pivot;
+#[cfg(feature = "desk")]
+pub use ranks::Ranks;
 #[cfg(feature = "desk")]
 pub use triage::{Triage, choose_files, is_capture};
 

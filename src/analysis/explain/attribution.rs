@@ -24,7 +24,7 @@ pub(super) struct Attributed {
 }
 
 /// No range holds the call.
-pub(super) const NONE: u32 = u32::MAX;
+pub(in crate::analysis) const NONE: u32 = u32::MAX;
 
 impl Attributed {
     /// Only ranges whose name is kept count.
@@ -64,7 +64,7 @@ fn ranges_of_calls(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> 
 }
 
 /// The name of the innermost kept span of these (ranges, CPU ops, Python frames) around each call, or [`NONE`].
-pub(super) fn around_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
+pub(in crate::analysis) fn around_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
     let mut open = OpenRanges::of(trace);
     let mut ranges = OuterFirst::of(spans, is_kept).peekable();
     let mut names = Vec::with_capacity(trace.calls.len());
