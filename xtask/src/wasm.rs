@@ -25,7 +25,14 @@ pub struct Module {
 }
 
 pub const MODULES: &[Module] = &[
-    Module { package: "gpuprism", stem: "gpuprism", features: &[], first_load: true, reads_bytes: true, is_fast: false },
+    Module {
+        package: "gpuprism",
+        stem: "gpuprism",
+        features: &[],
+        first_load: true,
+        reads_bytes: true,
+        is_fast: false,
+    },
     Module {
         package: "gpuprism",
         stem: "gpuprism_sqlite",
@@ -58,8 +65,7 @@ impl Module {
     }
 
     fn flags(&self) -> Vec<String> {
-        let mut flags =
-            vec![format!("--package={}", self.package), format!("--features={}", self.features.join(","))];
+        let mut flags = vec![format!("--package={}", self.package), format!("--features={}", self.features.join(","))];
         if self.is_fast {
             flags.push(format!("--config=profile.wasm.package.{}.opt-level=3", self.package));
         }
