@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod cube;
 pub mod explain;
+pub mod launched;
 mod notices;
 pub mod original;
 pub mod overlap;

@@ -16,7 +16,7 @@ after(async () => {
   await server?.close();
 });
 
-/** Two steps of 10 us each, 40 us apart, with a range around each launch. */
+/** Two steps of 10 us each, 40 us apart, with a range around each launch, one around both and one around the second alone. */
 function stepped(name) {
   const event = (cat, text, ts, dur, args, tid) => ({ ph: 'X', cat, name: text, pid: cat === 'kernel' ? 0 : 9, tid, ts, dur, args });
   const step = (at, stage) => [
@@ -24,7 +24,7 @@ function stepped(name) {
     event('cuda_runtime', 'cudaLaunchKernel', 101 + at, 2, { correlation: at + 1 }, 9),
     event('kernel', stage === 'DECODE' ? 'ampere_gemm' : 'flash_fwd_kernel', 110 + at, 10, { device: 0, stream: 7, correlation: at + 1 }, 7),
   ];
-  return { name, body: Buffer.from(JSON.stringify({ traceEvents: [...step(0, 'EXTEND'), ...step(40, 'DECODE')] })) };
+  return { name, body: Buffer.from(JSON.stringify({ traceEvents: [...step(0, 'EXTEND'), ...step(40, 'DECODE'), event('user_annotation', 'answer', 99, 60, {}, 9), event('user_annotation', 'answer', 139, 15, {}, 9)] })) };
 }
 
 const drawn = (page, index = 0) => page.locator('#strips figure').nth(index).locator('[data-key=plot]');
@@ -82,18 +82,30 @@ test('a drag over the strips restricts the whole report to that window', async (
   await close();
 });
 
-test('a step is picked by name, and its window holds its work alone', async () => {
+test('a step, a stage and a range are picked by name, and their windows hold their work alone', async () => {
   const file = stepped('steps.json');
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, file);
   await h.settled(page);
-  const steps = page.getByLabel('Step of steps.json');
-  assert.deepEqual(await steps.locator('option').allInnerTexts(), ['all', '1: extend/prefill, batch 2, 10.0 us', '2: decode, batch 2, 2 tokens, 10.0 us']);
-  await steps.selectOption({ index: 2 });
+  const parts = page.getByLabel('Part of steps.json');
+  const group = (label) => parts.locator(`optgroup[label="${label}"] option`).allInnerTexts();
+  assert.deepEqual(await group('Steps'), ['1: extend/prefill, batch 2, 10.0 us', '2: decode, batch 2, 2 tokens, 10.0 us']);
+  assert.deepEqual(await group('Stages'), ['extend/prefill 1: 1 step, 10.0 us', 'decode 1: 1 step, 10.0 us']);
+  assert.deepEqual(await group('Range answer'), ['1: 50.0 us', '2: 10.0 us']);
+  await parts.selectOption({ index: 2 });
   await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 1);
   const run = await assertSameAsCommandLine(page, file);
   assert.deepEqual(run.kernels.map(({ name, duration_ns }) => [name, duration_ns]), [['ampere_gemm', 10_000]]);
   assert.deepEqual(run.window, { start_ns: 40_000, end_ns: 50_000, whole_ns: 50_000 });
+  // A stage, then a range of the program: the work that was launched in it.
+  await parts.selectOption({ label: 'extend/prefill 1: 1 step, 10.0 us' });
+  await page.waitForFunction(() => document.querySelector('.block:first-child tbody').textContent.includes('flash_fwd'));
+  assert.deepEqual((await assertSameAsCommandLine(page, file)).kernels.map(({ name }) => name), ['flash_fwd_kernel']);
+  await parts.selectOption({ label: '1: 50.0 us' });
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 2);
+  await parts.selectOption({ label: '2: 10.0 us' });
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 1);
+  assert.deepEqual((await assertSameAsCommandLine(page, file)).kernels.map(({ name }) => name), ['ampere_gemm']);
   assert.deepEqual(faults, []);
   await close();
 });
