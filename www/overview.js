@@ -4,13 +4,19 @@ import { byId, el, severityMark } from './dom.js';
 
 const FINDINGS_SHOWN = 3;
 
-/** `onAll()` is called when all findings are asked for. */
-export function showOverview({ verdict, runs, findings }, onAll) {
+/** `isPartial`: findings are still being computed. `onAll()` is called when all findings are asked for. */
+export function showOverview({ verdict, runs, findings }, isPartial, onAll) {
   byId('verdict').textContent = verdict;
   byId('verdict').classList.toggle('long', verdict.length > 180);
   byId('runs').replaceChildren(...runs.map(runLine));
-  showFindings(findings, onAll);
+  if (isPartial) awaitFindings();
+  else showFindings(findings, onAll);
   showNotices(runs);
+}
+
+/** Findings of before are no findings of what is shown now; their place is kept. */
+function awaitFindings() {
+  byId('todo').replaceChildren(el('h2', {}, 'What to do'), el('p', { class: 'note' }, 'Being computed'));
 }
 
 function showFindings(findings, onAll) {

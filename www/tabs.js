@@ -1,7 +1,7 @@
 // The tabs and their tables. Most tabs are tables of the report; the others have a part of the page of their own, which is
 // fetched when one is first opened: comparison, triage, pivot, rules.
 
-import { byId, latest, onDemand, save } from './dom.js';
+import { byId, el, latest, onDemand, save } from './dom.js';
 import { PIECE_ROWS, showTables, showTabs } from './table.js';
 
 /** How a tab looks that was just chosen. */
@@ -21,6 +21,8 @@ export class Tabs {
   #triage;
   #pivot;
   #rules;
+  /** The report's tabs when it was last complete. */
+  #whole = [];
 
   /** `page` is what app.js lends its parts. */
   constructor(page) {
@@ -43,10 +45,22 @@ export class Tabs {
 
   /** Of a report those of its tables; the triage has one for every torch trace, its tables are made when it is opened. */
   get #all() {
-    const { tabs, runs } = this.#page.overview;
-    const wantsTriage = this.#page.session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
+    const { overview: { runs }, session } = this.#page;
+    const tabs = this.#ofReport;
+    const wantsTriage = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
     const more = [runs.length > 1 && COMPARE, wantsTriage && TRIAGE].filter(Boolean);
     return [...tabs.toSpliced(1, 0, ...more), RULES];
+  }
+
+  /** While sections are being computed their tabs stay, and say so. */
+  get #ofReport() {
+    const { overview: { tabs }, session } = this.#page;
+    if (!session.isPartial) {
+      this.#whole = tabs;
+      return tabs;
+    }
+    const known = this.#whole.map((tab) => tabs.find(({ id }) => id === tab.id) ?? { ...tab, rows: '', isAwaited: true });
+    return [...known, ...tabs.filter(({ id }) => !known.some((tab) => tab.id === id))];
   }
 
   /** The tab that the address names, by its own name or by that of one of its tables. */
@@ -68,6 +82,7 @@ export class Tabs {
     (tables) => {
       const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
       showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
+      if (this.#chosen.isAwaited) byId('blocks').replaceChildren(el('p', { class: 'note' }, 'Being computed'));
       return this.#showTriage(this.#chosen);
     },
   );

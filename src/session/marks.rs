@@ -3,7 +3,7 @@
 use super::window::text;
 use crate::analysis::launched::launched_in;
 use crate::analysis::triage::stages::{Stage, Step, steps_of_ranges};
-use crate::ordering::{ByKey, InOrder, order};
+use crate::ordering::{ByKey, order};
 use crate::report::format::duration;
 use crate::trace::{NameId, Ns, Span, Trace, Window};
 use serde::Serialize;

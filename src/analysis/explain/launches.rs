@@ -2,7 +2,7 @@
 
 use super::intervals::{Longest, interpolate};
 use super::recapture::{self, Lacks};
-use super::{Context, labels};
+use super::{Context, labels, radix};
 use crate::analysis::section::{Section, Value};
 use crate::ordering::InOrder;
 use crate::rules::signals::CallKind;
@@ -105,7 +105,7 @@ impl Latencies {
 
     /// Once sorted, whatever is long comes after whatever is short.
     fn sort(&mut self) {
-        self.short.sort_unstable();
+        radix::sort(&mut self.short);
         self.long.order_by_key(|&long| long);
     }
 
