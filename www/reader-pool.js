@@ -4,6 +4,11 @@ import { TraceHolder, WorkerLink, WorkerProblem, compiledModule } from './worker
 
 const READERS_AT_ONCE = 2;
 
+/** Bytes of a file, plain or packed, from which on the module that is built for speed is worth its download. */
+const LARGE = 128 * 1024 * 1024;
+const LARGE_PACKED = 10 * 1024 * 1024;
+const isLarge = ({ name, size }) => size >= (name.endsWith('.gz') ? LARGE_PACKED : LARGE);
+
 export class ReaderPool {
   #waiting = [];
   #running = 0;
@@ -24,8 +29,8 @@ export class ReaderPool {
   async #read(reader, file, gpuOnly, onProgress) {
     if (reader.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
     try {
-      const module = await compiledModule('gpuprism');
-      return await reader.start().open(module, file, gpuOnly, onProgress);
+      const fast = isLarge(file) ? await compiledModule('gpuprism_sqlite').catch(() => null) : null;
+      return await reader.start().open({ module: fast ?? await compiledModule('gpuprism'), file, gpuOnly, isFast: fast !== null }, onProgress);
     } finally {
       this.#leave();
     }
@@ -51,8 +56,9 @@ class Reader extends TraceHolder {
   }
 
   /** A database and mangled names each take a module of their own, which nothing else ever fetches. */
-  async open(module, file, gpuOnly, onProgress) {
-    const opened = await this.link.request('open', { module, file, gpuOnly }, onProgress);
+  async open(request, onProgress) {
+    const { file } = request;
+    const opened = await this.link.request('open', request, onProgress);
     if (opened.kind === 'database') {
       this.isDatabase = true;
       return this.link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file }, onProgress);

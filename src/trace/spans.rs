@@ -73,6 +73,11 @@ impl Spans {
         Some(Span { start, duration: self.duration.get(at), name, thread })
     }
 
+    /// When the span at this place began.
+    pub fn start(&self, at: usize) -> Option<Ns> {
+        self.start.get(at).copied()
+    }
+
     /// All spans in order.
     pub fn iter(&self) -> impl Iterator<Item = Span> + Clone {
         let columns = self.start.iter().zip(&self.name).zip(&self.thread).enumerate();
