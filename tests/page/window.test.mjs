@@ -2,6 +2,9 @@
 // command line gives for the same window, and has an address.
 
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import * as h from './harness.mjs';
 
@@ -167,4 +170,50 @@ test('Perfetto is handed the window as a file that reads back, and only its own 
   assert.deepEqual(named('cuda_runtime'), [['cudaLaunchKernel', 2]]);
   assert.deepEqual(faults, []);
   await close();
+});
+
+/** Decode steps of two kernels each, as one file on disk: more ops than the page waits for the sections of. */
+async function largeTrace() {
+  const kernel = (at) => `{"ph":"X","cat":"kernel","name":"kernel_${at % 3}","pid":0,"tid":7,"ts":${10 * at},"dur":${4 + (at % 5)},"args":{"device":0,"stream":7}}`;
+  const folder = await mkdtemp(join(tmpdir(), 'gpuprism-window-'));
+  const path = join(folder, 'large.json');
+  await writeFile(path, `{"traceEvents":[${Array.from({ length: 310_000 }, (_, at) => kernel(at)).join(',')}]}`);
+  return { path, remove: () => rm(folder, { recursive: true }) };
+}
+
+test('of a large trace the first results of a window are shown at once, and what is still computed says so', async () => {
+  const trace = await largeTrace();
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=findings');
+  await page.setInputFiles('#files', trace.path);
+  await h.settled(page);
+  const whole = await facts(page);
+  assert.match(whole, /^310,000 GPU ops/);
+  const blocks = () => page.locator('#blocks').innerText();
+  const [tab, findings] = [await page.locator('[role=tab][aria-selected=true]').innerText(), await blocks()];
+  assert.match(findings, /Findings/);
+  // The whole analysis of the window waits until it is let go.
+  await page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    Worker.prototype.postMessage = function hold(message, ...more) {
+      const isWhole = message.op === 'analyze' && !JSON.parse(message.args.options).without_sections;
+      if (isWhole) window.letGo = () => postMessage.call(this, message, ...more);
+      else postMessage.call(this, message, ...more);
+    };
+  });
+  await dragOver(page, 0.25, 0.5);
+  await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, whole);
+  await page.waitForFunction(() => document.querySelector('#blocks').textContent === 'Being computed');
+  assert.equal(await page.locator('#results').getAttribute('aria-busy'), 'true');
+  assert.match(await facts(page), /7[67],\d{3} GPU ops/);
+  assert.equal(await page.locator('#todo').isVisible() && !/Being computed/.test(await page.locator('#todo').innerText()), false);
+  const names = async () => (await page.locator('[role=tab]').allInnerTexts()).map((text) => text.replace(/[\s\d,.]+$/, ''));
+  const before = await names();
+  await page.evaluate(() => window.letGo());
+  await h.settled(page);
+  await page.waitForFunction(() => document.querySelector('#blocks').textContent !== 'Being computed');
+  assert.deepEqual(await names(), before, 'tabs stay where they are');
+  assert.equal((await page.locator('[role=tab][aria-selected=true]').innerText()).split('\n')[0], tab.split('\n')[0]);
+  assert.deepEqual(faults, []);
+  await close();
+  await trace.remove();
 });
