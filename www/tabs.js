@@ -1,7 +1,7 @@
 // The tabs and their tables. Most tabs are tables of the report; the others have a part of the page of their own, which is
 // fetched when one is first opened: comparison, ranks, triage, pivot, rules.
 
-import { byId, latest, onDemand, save } from './dom.js';
+import { byId, el, latest, onDemand, save } from './dom.js';
 import { PIECE_ROWS, showTables, showTabs } from './table.js';
 
 /** How a tab looks that was just chosen. */
@@ -25,6 +25,8 @@ export class Tabs {
   #rules;
   /** A table that was asked for by name: it is brought on screen once it is drawn. */
   #sought = '';
+  /** The report's tabs when it was last complete. */
+  #whole = [];
 
   /** `page` is what app.js lends its parts. */
   constructor(page) {
@@ -50,16 +52,31 @@ export class Tabs {
 
   /** Of a report those of its tables; the triage has one for every torch trace, its tables are made when it is opened. */
   get #all() {
-    const { tabs, runs } = this.#page.overview;
-    const wantsTriage = this.#page.session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
-    const more = [runs.length > 1 && COMPARE, this.#page.session.hasRanks && RANKS, wantsTriage && TRIAGE].filter(Boolean);
+    const { overview: { runs }, session } = this.#page;
+    const tabs = this.#ofReport;
+    const wantsTriage = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
+    const more = [runs.length > 1 && COMPARE, session.hasRanks && RANKS, wantsTriage && TRIAGE].filter(Boolean);
     return [...tabs.toSpliced(1, 0, ...more), RULES];
+  }
+
+  /** While sections are being computed their tabs stay, and say so. */
+  get #ofReport() {
+    const { overview: { tabs }, session } = this.#page;
+    if (!session.isPartial) {
+      this.#whole = tabs;
+      return tabs;
+    }
+    const known = this.#whole.map((tab) => {
+      const now = tabs.find(({ id }) => id === tab.id);
+      return now ? { ...now, named: tab.tables } : { ...tab, rows: '', isAwaited: true };
+    });
+    return [...known, ...tabs.filter(({ id }) => !known.some((tab) => tab.id === id))];
   }
 
   /** The tab that the address names, by its own name or by that of one of its tables. */
   get #chosen() {
     const { tab } = this.#page.view;
-    return this.#all.find(({ id, tables }) => id === tab || tables.includes(tab)) ?? this.#page.overview.tabs[0];
+    return this.#all.find(({ id, tables, named = tables }) => id === tab || named.includes(tab)) ?? this.#page.overview.tabs[0];
   }
 
   /** Draws the row of tabs, and the chosen one with its tables. */
@@ -76,6 +93,7 @@ export class Tabs {
       const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
       showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
       this.#bringUp();
+      if (this.#chosen.isAwaited) byId('blocks').replaceChildren(el('p', { class: 'note' }, 'Being computed'));
       return this.#showTriage(this.#chosen);
     },
   );

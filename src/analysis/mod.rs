@@ -4,6 +4,7 @@ pub mod compare;
 pub mod cube;
 pub mod explain;
 mod key_figures;
+pub mod launched;
 mod notices;
 pub mod original;
 pub mod overlap;

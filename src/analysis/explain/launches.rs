@@ -2,7 +2,7 @@
 
 use super::intervals::{Longest, interpolate};
 use super::recapture::{self, Lacks};
-use super::{Context, labels};
+use super::{Context, labels, radix};
 use crate::analysis::section::{Section, Value};
 use crate::ordering::InOrder;
 use crate::rules::signals::CallKind;
@@ -103,9 +103,14 @@ impl Latencies {
         self.short.iter().map(|&short| i64::from(short)).chain(self.long.iter().copied())
     }
 
+    /// Of sorted ones the last.
+    fn longest(&self) -> Option<i64> {
+        self.long.last().copied().or_else(|| self.short.last().copied().map(i64::from))
+    }
+
     /// Once sorted, whatever is long comes after whatever is short.
     fn sort(&mut self) {
-        self.short.sort_unstable();
+        radix::sort(&mut self.short);
         self.long.order_by_key(|&long| long);
     }
 
@@ -118,36 +123,56 @@ impl Latencies {
     }
 }
 
+/// What both sections tell of, measured in one pass.
+#[derive(Debug)]
+pub(super) struct Measured {
+    longest: Longest,
+    /// In order.
+    latencies: Latencies,
+    left_out: LeftOut,
+    /// Began before their launch returned.
+    early: u64,
+    sum: i128,
+}
+
+impl Measured {
+    pub(super) fn of(context: &Context) -> Self {
+        let (mut longest, mut latencies, mut early, mut sum) =
+            (Longest::new(SHOWN), Latencies::default(), 0_u64, 0_i128);
+        latencies.short.reserve_exact(launched_at_most(context));
+        let left_out = each_launched(context, &mut |launched| {
+            let latency = launched.latency();
+            longest.offer(latency, launched.kernel.start, 0, launched.at);
+            latencies.push(latency);
+            early += u64::from(launched.wait() < Ns::ZERO);
+            sum += i128::from(latency.0);
+        });
+        latencies.sort();
+        Self { longest, latencies, left_out, early, sum }
+    }
+}
+
 /// The kernels that waited longest, and how long kernels wait.
 pub(super) fn launch_latency_rows(context: &Context) -> Section {
     const TITLE: &str = "Launch latency";
     let trace = context.trace;
-    let (mut longest, mut latencies, mut early, mut sum) = (Longest::new(SHOWN), Latencies::default(), 0_u64, 0_i128);
-    latencies.short.reserve_exact(launched_at_most(context));
-    let left_out = each_launched(context, &mut |launched| {
-        let latency = launched.latency();
-        longest.offer(latency, launched.kernel.start, 0, launched.at);
-        latencies.push(latency);
-        early += u64::from(launched.wait() < Ns::ZERO);
-        sum += i128::from(latency.0);
-    });
+    let Measured { longest, latencies, left_out, early, sum } = context.launched();
     if latencies.len() == 0 {
         return missing(context, TITLE, &COLUMNS);
     }
-    latencies.sort();
-    let mut section = section(TITLE, &COLUMNS, latencies.len(), left_out);
-    if early > 0 {
+    let mut section = section(TITLE, &COLUMNS, latencies.len(), *left_out);
+    if *early > 0 {
         section.limits.push(format!(
             "{early} of {} measured kernels began before their launch call returned and count as zero.",
             latencies.len()
         ));
     }
     section.figure("count", latencies.len());
-    section.figure("mean_us", sum as f64 / latencies.len() as f64 / 1e3);
+    section.figure("mean_us", *sum as f64 / latencies.len() as f64 / 1e3);
     for (name, percent) in [("p50_us", 50), ("p95_us", 95), ("p99_us", 99), ("max_us", 100)] {
         section.figure(name, latencies.percentile_us(percent));
     }
-    for long in longest.ranked() {
+    for long in longest.clone().ranked() {
         let call = trace.gpu_ops.launch(long.at()).and_then(|call| trace.calls.get(call.0 as usize));
         let (Some(kernel), Some(call)) = (trace.gpu_ops.get(long.at()), call) else { continue };
         section.row([
@@ -169,10 +194,8 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
 /// How many kernels waited how long.
 pub(super) fn launch_latency_histogram(context: &Context) -> Section {
     const TITLE: &str = "Launch latency, histogram";
-    let mut latencies = Latencies::default();
-    latencies.short.reserve_exact(launched_at_most(context));
-    let left_out = each_launched(context, &mut |launched| latencies.push(launched.latency()));
-    let Some(longest) = latencies.iter().max() else { return missing(context, TITLE, &HISTOGRAM_COLUMNS) };
+    let Measured { latencies, left_out, .. } = context.launched();
+    let Some(longest) = latencies.longest() else { return missing(context, TITLE, &HISTOGRAM_COLUMNS) };
     let bins = latencies.len().isqrt().clamp(MIN_BINS, MAX_BINS);
     let width_us = (longest as f64 / 1e3 / bins as f64).max(1e-6);
     let mut counts = vec![0_u64; bins];
@@ -180,7 +203,7 @@ pub(super) fn launch_latency_histogram(context: &Context) -> Section {
         let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
         counts.get_mut(bin).into_iter().for_each(|count| *count += 1);
     }
-    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, latencies.len(), left_out);
+    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, latencies.len(), *left_out);
     for (bin, count) in counts.into_iter().enumerate() {
         section.row([(bin as f64 * width_us).into(), ((bin + 1) as f64 * width_us).into(), count.into()]);
     }
