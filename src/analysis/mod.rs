@@ -2,7 +2,6 @@
 
 pub mod compare;
 pub mod cube;
-#[cfg(any(not(target_arch = "wasm32"), feature = "desk"))]
 pub mod dashboard;
 pub mod explain;
 mod notices;
