@@ -19,7 +19,7 @@ const COLUMNS: [&str; 9] = [
     "kernel_end_ns",
     "latency_us",
 ];
-const HISTOGRAM_COLUMNS: [&str; 3] = ["bin_start_us", "bin_end_us", "count"];
+const HISTOGRAM_COLUMNS: [&str; 4] = ["bin_start_us", "bin_end_us", "count", "without_communication"];
 const SHOWN: usize = 100;
 const MAX_BINS: usize = 30;
 const MIN_BINS: usize = 8;
@@ -103,6 +103,11 @@ impl Latencies {
         self.short.iter().map(|&short| i64::from(short)).chain(self.long.iter().copied())
     }
 
+    fn append(&mut self, mut more: Self) {
+        self.short.append(&mut more.short);
+        self.long.append(&mut more.long);
+    }
+
     /// Once sorted, whatever is long comes after whatever is short.
     fn sort(&mut self) {
         self.short.sort_unstable();
@@ -169,22 +174,47 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
 /// How many kernels waited how long.
 pub(super) fn launch_latency_histogram(context: &Context) -> Section {
     const TITLE: &str = "Launch latency, histogram";
-    let mut latencies = Latencies::default();
+    let (mut latencies, mut messages) = (Latencies::default(), Latencies::default());
     latencies.short.reserve_exact(launched_at_most(context));
-    let left_out = each_launched(context, &mut |launched| latencies.push(launched.latency()));
-    let Some(longest) = latencies.iter().max() else { return missing(context, TITLE, &HISTOGRAM_COLUMNS) };
-    let bins = latencies.len().isqrt().clamp(MIN_BINS, MAX_BINS);
+    let left_out = each_launched(context, &mut |launched| {
+        let of_kind = if context.is_communication(launched.kernel.name) { &mut messages } else { &mut latencies };
+        of_kind.push(launched.latency());
+    });
+    let measured = latencies.len() + messages.len();
+    let all = || latencies.iter().map(|latency| (latency, true)).chain(messages.iter().map(|latency| (latency, false)));
+    let Some(longest) = all().map(|(latency, _)| latency).max() else {
+        return missing(context, TITLE, &HISTOGRAM_COLUMNS);
+    };
+    let bins = measured.isqrt().clamp(MIN_BINS, MAX_BINS);
     let width_us = (longest as f64 / 1e3 / bins as f64).max(1e-6);
-    let mut counts = vec![0_u64; bins];
-    for latency in latencies.iter() {
+    let mut counts = vec![(0_u64, 0_u64); bins];
+    for (latency, computes) in all() {
         let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
-        counts.get_mut(bin).into_iter().for_each(|count| *count += 1);
+        counts.get_mut(bin).into_iter().for_each(|(count, without)| {
+            *count += 1;
+            *without += u64::from(computes);
+        });
     }
-    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, latencies.len(), left_out);
-    for (bin, count) in counts.into_iter().enumerate() {
-        section.row([(bin as f64 * width_us).into(), ((bin + 1) as f64 * width_us).into(), count.into()]);
+    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, measured, left_out);
+    for (bin, (count, without)) in counts.into_iter().enumerate() {
+        let (from, to) = (bin as f64 * width_us, (bin + 1) as f64 * width_us);
+        section.row([from.into(), to.into(), count.into(), without.into()]);
     }
+    let has_messages = messages.len() > 0;
+    if has_messages && latencies.len() > 0 {
+        percentiles(&mut latencies, "without_communication_", &mut section);
+    }
+    latencies.append(messages);
+    percentiles(&mut latencies, "", &mut section);
     section
+}
+
+/// The percentiles that people know a latency by, under names that begin so.
+fn percentiles(latencies: &mut Latencies, head: &str, section: &mut Section) {
+    latencies.sort();
+    for percent in [50, 95, 99] {
+        section.figure(&format!("{head}p{percent}_us"), latencies.percentile_us(percent));
+    }
 }
 
 /// So that the latencies of millions of kernels never move to a larger place.
@@ -288,6 +318,22 @@ mod tests {
         small.op(0, "k", 0, 10);
         let missing = small.section(launch_latency_rows).missing.unwrap();
         assert!(missing.why.contains("no API calls") && missing.recapture.contains("nsys profile"), "{missing:?}");
+    }
+
+    #[test]
+    fn messages_are_counted_apart_in_bins_and_percentiles() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        for (id, (name, wait)) in (0..).zip([("k", 10_000), ("k", 20_000), (KINDS[ALLREDUCE], 80_000), ("k", 30_000)]) {
+            small.call(process, "cudaLaunchKernel", 0, 10, Some(id));
+            small.op_of(process, 0, 7, name, 10 + wait, 20 + wait, Some(id));
+        }
+        let section = small.section(launch_latency_histogram);
+        let sum = |column: &str| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
+        assert_eq!((sum("count"), sum("without_communication")), (4.0, 3.0));
+        assert_eq!(number(&section.rows[7], "without_communication"), 0.0, "the message is the longest");
+        let figure = |name| number(&section.summary, name);
+        assert_eq!((figure("p50_us"), figure("without_communication_p50_us")), (25.0, 20.0));
     }
 
     proptest! {

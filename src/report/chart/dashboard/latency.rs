@@ -123,9 +123,9 @@ fn upright(plot: &Plot, line: i32, name: &str, at: &Time, class: &str) -> [Mark;
     let title = format!("{name}: {}", at.exact);
     let node = Node { class: class.to_owned(), title, ..Node::default() };
     let words = Node { class: "delta-name".to_owned(), text, ..Node::default() };
-    let up = -(plot.top - 24 * UNIT - line * LINE) + 4 * UNIT;
+    let up = plot.top - 28 * UNIT - line * LINE;
     [
-        Mark { at: vec![(at.ns, 0.0), (at.ns, top)], shape: Shape::Path, node },
-        Mark { at: vec![(at.ns, top)], shape: Shape::Words { by: (by, up), size: SMALL, aligned }, node: words },
+        Mark { at: vec![(at.ns, 0.0), (at.ns, top)], shape: Shape::Upright(up + 8 * UNIT), node },
+        Mark { at: vec![(at.ns, top)], shape: Shape::Words { by: (by, -up), size: SMALL, aligned }, node: words },
     ]
 }

@@ -176,10 +176,10 @@ fn time(row: &Record, key: &str) -> Option<Time> {
 fn exact(row: &Record, key: &str) -> String {
     match row.get(key) {
         Some(Value::Int(value)) => value.to_string(),
-        Some(Value::Float(value)) => value.to_string(),
+        Some(Value::Float(value)) if value.is_finite() => value.to_string(),
         Some(Value::Text(text)) => text.clone(),
         Some(Value::Bool(value)) => value.to_string(),
-        Some(Value::Null) | None => String::new(),
+        Some(Value::Float(_) | Value::Null) | None => String::new(),
     }
 }
 

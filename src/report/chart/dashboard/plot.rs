@@ -248,6 +248,8 @@ pub(super) enum Shape {
     Box,
     /// A line through all places.
     Path,
+    /// A line between two places, and so far on above the upper one.
+    Upright(i32),
     /// A circle of so large a radius.
     Dot(i32),
     /// Words beside a place, so far away, of a size, aligned.
@@ -297,6 +299,10 @@ impl Shape {
                 let points: Vec<String> =
                     points.iter().map(|(x, y)| format!("{},{}", pixels(*x), pixels(*y))).collect();
                 ("polyline", vec![("points", points.join(" ")), ("fill", "none".to_owned())])
+            }
+            Self::Upright(above) => {
+                let (top, bottom) = (first.1.min(last.1).saturating_sub(above), first.1.max(last.1));
+                ("line", layout::line("", (left, top), (left, bottom)).attrs)
             }
             Self::Dot(radius) => {
                 let (r, across) = (pixels(radius), pixels(2 * radius));

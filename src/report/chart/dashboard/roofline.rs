@@ -2,13 +2,14 @@
 
 use super::super::backend::UNIT;
 use super::super::layout::{self, SMALL};
-use super::super::{Chart, Node};
+use super::super::{Chart, Node, glyphs};
 use super::plot::{AXIS, Mark, Plot, Scale, Shape, wide};
 use super::{Drawn, View, ceilings, exact, first_few, short};
 use crate::analysis::dashboard::{Limit, Point, Preset, points, preset, text};
 use crate::report::format::measure;
 use crate::report::palette;
 use crate::rules::names;
+use plotters::coord::ranged1d::Ranged;
 
 const HEIGHT: i32 = 340 * UNIT;
 const RADIUS: i32 = 5 * UNIT;
@@ -57,9 +58,11 @@ fn plot(points: &[Point], preset: Option<&Preset>, width: u32) -> Plot {
         all.fold((f64::MAX, f64::MIN_POSITIVE), |(low, high), value| (low.min(value), high.max(value)))
     };
     let (left, right) = ends(&|place| place.0, preset.map(Preset::ridge_flop_per_byte));
-    let (bottom, top) = ends(&|place| place.1, preset.map(|preset| preset.peak_tflops));
     let x = Scale::log(left, right * 2.0);
-    let y = Scale::log(bottom, top * 1.2);
+    let (bottom, top) = ends(&|place| place.1, preset.map(|preset| preset.peak_tflops));
+    let lowest = preset.map_or(bottom, |preset| preset.roof_tflops(x.range().start));
+    let bottom = bottom.min(lowest);
+    let y = Scale::log(bottom, top);
     Plot {
         width: layout::width(width),
         height: HEIGHT,
@@ -88,41 +91,43 @@ fn marks(points: &[Point], preset: Option<&Preset>, plot: &Plot) -> Vec<Mark> {
         }));
     }
     // The longest kernels lie on top.
-    for (place, point) in points.iter().enumerate().rev() {
+    for point in points.iter().rev() {
         let attrs = vec![("data-kernel", text(point.row, "kernel_name").to_owned())];
         let class = format!("dash-dot {}", palette::class(point.category));
         let node = Node { class, title: tooltip(point), attrs, ..Node::default() };
-        let at = vec![(point.flop_per_byte, point.tflops)];
-        marks.push(Mark { at: at.clone(), shape: Shape::Dot(RADIUS), node });
-        if place < NAMED {
-            marks.push(named(at, &name(point), plot));
-        }
+        marks.push(Mark { at: vec![(point.flop_per_byte, point.tflops)], shape: Shape::Dot(RADIUS), node });
     }
+    let mut heights = Vec::new();
+    marks.extend(points.iter().take(NAMED).filter_map(|point| named(point, plot, &mut heights)));
     marks
 }
 
-fn named(at: Vec<(f64, f64)>, name: &str, plot: &Plot) -> Mark {
-    let room = plot.inner_width() / 3;
-    let text = super::super::glyphs::shorten(name, i64::from(SMALL), i64::from(room));
-    let place =
-        plotters::coord::ranged1d::Ranged::map(&plot.x, &at.first().map_or(0.0, |at| at.0), (0, plot.inner_width()));
-    let fits = place + 10 * UNIT + wide(&text, SMALL) < plot.inner_width();
+/// The name beside a point, where none stands at that height already.
+fn named(point: &Point, plot: &Plot, heights: &mut Vec<i32>) -> Option<Mark> {
+    let inner = plot.inner_width();
+    let text = glyphs::shorten(&name(point), i64::from(SMALL), i64::from(inner / 3));
+    let across = plot.x.map(&point.flop_per_byte, (0, inner));
+    let height = plot.y.map(&point.tflops, (plot.height, 0));
+    if heights.iter().any(|other| (other - height).abs() < 14 * UNIT) {
+        return None;
+    }
+    heights.push(height);
+    let fits = across + 10 * UNIT + wide(&text, SMALL) < inner;
     let (by, aligned) = if fits { (8 * UNIT, "start") } else { (-8 * UNIT, "end") };
     let shape = Shape::Words { by: (by, 4 * UNIT), size: SMALL, aligned };
-    Mark { at, shape, node: Node { class: "chart-note".to_owned(), text, ..Node::default() } }
+    let at = vec![(point.flop_per_byte, point.tflops)];
+    Some(Mark { at, shape, node: Node { class: "delta-name".to_owned(), text, ..Node::default() } })
 }
 
 /// Both ceilings as one line, with its words.
 fn roof(preset: &Preset, plot: &Plot) -> Vec<Mark> {
-    let range = plotters::coord::ranged1d::Ranged::range(&plot.x);
-    let floor = plotters::coord::ranged1d::Ranged::range(&plot.y).start;
-    // Not below the plot: where memory allows as little as its lowest line.
-    let from = range.start.max(floor / preset.memory_tb_per_s);
-    let ridge = preset.ridge_flop_per_byte();
-    let at = vec![(from, preset.roof_tflops(from)), (ridge, preset.peak_tflops), (range.end, preset.peak_tflops)];
+    let range = plot.x.range();
+    let (ridge, peak) = (preset.ridge_flop_per_byte(), preset.peak_tflops);
+    let at = vec![(range.start, preset.roof_tflops(range.start)), (ridge, peak), (range.end, peak)];
+    let halfway = (range.start * ridge).sqrt();
     let title = format!(
-        "{}: {} TB/s up to {ridge} FLOP per byte, then {} TFLOP/s {}",
-        preset.title, preset.memory_tb_per_s, preset.peak_tflops, preset.precision
+        "{}: {} TB/s up to {ridge} FLOP per byte, then {peak} TFLOP/s {}",
+        preset.title, preset.memory_tb_per_s, preset.precision
     );
     let node = Node { class: "dash-roof".to_owned(), title, ..Node::default() };
     let words = |text: String, at: (f64, f64), by: (i32, i32), aligned: &'static str| Mark {
@@ -130,15 +135,11 @@ fn roof(preset: &Preset, plot: &Plot) -> Vec<Mark> {
         shape: Shape::Words { by, size: SMALL, aligned },
         node: Node { class: "chart-note".to_owned(), text, ..Node::default() },
     };
+    let memory = format!("{} TB/s", preset.memory_tb_per_s);
     vec![
         Mark { at, shape: Shape::Path, node },
-        words(format!("{} TFLOP/s", preset.peak_tflops), (range.end, preset.peak_tflops), (0, -5 * UNIT), "end"),
-        words(
-            format!("{} TB/s", preset.memory_tb_per_s),
-            (from, preset.roof_tflops(from)),
-            (8 * UNIT, -10 * UNIT),
-            "start",
-        ),
+        words(format!("{peak} TFLOP/s"), (range.end, peak), (0, -8 * UNIT), "end"),
+        words(memory, (halfway, preset.roof_tflops(halfway)), (10 * UNIT, 12 * UNIT), "start"),
     ]
 }
 
