@@ -72,9 +72,7 @@ pub fn has_ranks(section: &Section) -> bool {
 /// How all ranks come into one trace.
 pub fn capture_ranks(format: Format) -> &'static str {
     match format {
-        Format::TorchProfiler => {
-            "torch.profiler on every rank, and one file of all ranks, such as SGLang's profiler merges with --profile-merge"
-        }
+        Format::TorchProfiler => "torch.profiler on every rank, and their traces merged into one file",
         Format::NsysSqlite | Format::NsysGpuTraceCsv | Format::NsysLlmExplainer => {
             "nsys profile --trace=cuda,nvtx --cuda-trace-scope=process-tree -o trace torchrun --nproc-per-node=N CMD"
         }

@@ -32,13 +32,27 @@ pub(super) fn draw(view: &View) -> Drawn {
         "No threshold: kernels however short.".to_owned()
     };
     let left_out = if left_out.is_empty() { String::new() } else { format!(" Left out: {}.", left_out.join(", ")) };
-    let note = format!("{threshold}{left_out}{}", view.outlined());
+    let note = format!("{threshold}{left_out}{}", outlined(view, &rows));
     if rows.is_empty() {
         return Err((format!("No kernel has a bar. {note}"), String::new()));
     }
     let told: Vec<String> = rows.iter().map(|row| format!("{} {}", short(&row.label), row.told)).collect();
     let summary = format!("Kernels with the most time: {}.", first_few(&told));
     Ok((note, rows::chart(&rows, Measure::Time, "Time in all launches", summary, options.width)))
+}
+
+/// What stands behind the bars, and behind how many of them.
+fn outlined(view: &View, rows: &[Row]) -> String {
+    let outlined = view.outlined();
+    if outlined.is_empty() {
+        return outlined;
+    }
+    let both = rows.iter().filter(|row| row.baseline.is_some()).count();
+    format!(
+        "{outlined} Of {} kernels {both} have a row there. Both are totals of their traces; the tab Compare divides by \
+         steps where there are some.",
+        rows.len()
+    )
 }
 
 fn row(bar: &KernelBar, several_devices: bool) -> Option<Row> {

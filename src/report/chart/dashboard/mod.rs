@@ -147,10 +147,7 @@ impl<'a> View<'a> {
     /// The sentence on what stands behind the bars.
     fn outlined(&self) -> String {
         let Some(baseline) = self.baseline else { return String::new() };
-        format!(
-            " Outlined: {}. Both are totals of their traces; the tab Compare divides by steps where there are some.",
-            baseline.label
-        )
+        format!(" Outlined: {}.", baseline.label)
     }
 }
 

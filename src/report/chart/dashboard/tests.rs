@@ -346,12 +346,12 @@ fn sections_of_any_content_are_no_trouble() {
         Value::Float(f64::NAN),
         Value::Float(f64::INFINITY),
         Value::Float(-1.0),
-        Value::Text(HOSTILE.repeat(50)),
+        Value::Text(HOSTILE.repeat(8)),
         Value::Text(String::new()),
     ];
     for (first, step) in (0..values.len()).flat_map(|first| [(first, 0), (first, 1), (first, 5)]) {
         let mut section = Section::new(HOSTILE, HOSTILE, &columns);
-        for at in 0..300 {
+        for at in 0..40 {
             let of = |column: usize| values[(first + step * (column + at)) % values.len()].clone();
             section.rows.push(Record(keys.iter().enumerate().map(|(at, key)| (key.clone(), of(at))).collect()));
         }
