@@ -72,3 +72,23 @@ export function shutFrames() {
 }
 
 export const framesAreShut = () => document.querySelector('meta[content="frame-src \'none\'"]') !== null;
+
+/** Only the last of several answers to the same question is shown. */
+export function latest(ask, show) {
+  let turn = 0;
+  return async (...args) => {
+    const mine = ++turn;
+    const answer = await ask(...args);
+    if (mine === turn) await show(answer);
+  };
+}
+
+/** What is loaded when it is first asked for, and tried again after it failed; `begun()` is its promise, if there is one. */
+export function onDemand(load) {
+  let promise = null;
+  const ask = () => (promise ??= load().catch((problem) => {
+    promise = null;
+    throw problem;
+  }));
+  return Object.assign(ask, { begun: () => promise });
+}

@@ -8,20 +8,16 @@ import { serve } from './worker-serve.js';
 let imported;
 let triage;
 
-serve({ open, demangle: ({ module }) => demangle(imported, module), keep, map, analyze, choose, ...looks(() => triage) }, memoryBytes);
+serve({ open, demangle: ({ module }) => demangle(imported, module), map, analyze, choose, ...looks(() => imported) }, memoryBytes);
 
 async function open({ module, file }, progress) {
   await start(gpuprism, module);
   imported = await read(file, progress);
+  triage = new gpuprism.Triage();
   return { mangled: imported.mangled().length > 0, capture: gpuprism.is_capture(imported) };
 }
 
 const read = (file, progress) => readWhole(gpuprism.TraceReader.with_code(file.name), file, progress);
-
-/** The names are readable: from now on the trace belongs to the triage. */
-function keep() {
-  triage = new gpuprism.Triage(imported);
-}
 
 /** Takes the traces that tell where the kernels of graph replays come from; none: the trace tells for itself. */
 async function map({ files }, progress) {
@@ -31,7 +27,7 @@ async function map({ files }, progress) {
 }
 
 function analyze({ options, beside }) {
-  return { text: triage.report(beside, options), memory: memoryBytes() };
+  return { text: triage.report(imported, beside, options), memory: memoryBytes() };
 }
 
 async function choose({ module, entries }) {

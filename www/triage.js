@@ -182,7 +182,6 @@ class CodeReader extends TraceHolder {
     this.link = new WorkerLink('triage-worker.js');
     const { mangled, capture } = await this.link.request('open', { module, file }, onProgress);
     if (mangled) await this.link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
-    await this.link.request('keep', {});
     Object.assign(this, { opened: true, capture });
   }
 

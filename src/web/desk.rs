@@ -139,14 +139,21 @@ impl Desk {
             "csv" if words::TABLES.contains(&table) => Ok(words::whole_table(self.comparison(baseline), table)
                 .map(|table| report::csv(&table))
                 .unwrap_or_default()),
-            "json" => Ok(self.report.json()),
-            "markdown" if table.is_empty() => Ok(report::markdown(&self.report)),
-            "markdown" => Ok(report::markdown_group(&self.report, table)),
-            "html" => Ok(report::html_page(&self.report, "gpuprism report")),
+            "markdown" if !table.is_empty() => Ok(report::markdown_group(&self.report, table)),
             "csv" => report::table(&self.report, table, None)
                 .map(|table| report::csv(&table))
                 .ok_or_else(|| thrown(format!("no table `{table}`"))),
-            other => Err(thrown(format!("no format `{other}`"))),
+            _ => text(&self.report, format),
         }
+    }
+}
+
+/// The whole report as a text in this format.
+pub(super) fn text(report: &Report, format: &str) -> Thrown<String> {
+    match format {
+        "html" => Ok(report::html_page(report, "gpuprism report")),
+        "json" => Ok(report.json()),
+        "markdown" => Ok(report::markdown(report)),
+        other => Err(thrown(format!("no format `{other}`"))),
     }
 }

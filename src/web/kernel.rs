@@ -1,7 +1,5 @@
 //! One kernel in detail, in the page: its figures and tables as strings, its charts as nodes.
 
-#[cfg(feature = "desk")]
-use super::triage::Triage;
 use super::view::{Arranged, TableView};
 use super::{Imported, Thrown, thrown, to_js};
 use crate::analysis::section::Section;
@@ -56,17 +54,5 @@ impl Imported {
             Opened::Trace(trace) => kernel(trace, choices, name, width),
             _ => Ok(JsValue::NULL),
         }
-    }
-}
-
-#[cfg(feature = "desk")]
-#[wasm_bindgen]
-impl Triage {
-    /// As `Imported.kernel`.
-    ///
-    /// # Errors
-    /// Those of `Imported.kernel`.
-    pub fn kernel(&self, choices: &str, name: &str, width: u32) -> Thrown<JsValue> {
-        kernel(&self.trace, choices, name, width)
     }
 }

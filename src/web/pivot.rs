@@ -28,28 +28,14 @@ pub use desk::Pivot;
 
 #[cfg(feature = "desk")]
 mod desk {
-    use super::super::{Thrown, Triage, thrown, to_js, view};
+    use super::super::{Thrown, thrown, to_js, view};
     use crate::analysis::cube::Cube;
     use crate::analysis::results::{Run, Sections};
     use crate::analysis::shape::{Shape, Source};
     use crate::json;
     use crate::report::table::Table;
     use crate::report::{Report, Request, arrange, csv, shaped_table, with_totals};
-    use crate::session::{self, Choices};
     use wasm_bindgen::prelude::*;
-
-    #[wasm_bindgen]
-    impl Triage {
-        /// As `Imported.cube`.
-        ///
-        /// # Errors
-        /// Choices or axes of another shape.
-        pub fn cube(&self, choices: &str, axes: &str) -> Thrown<String> {
-            let choices: Choices = json::read(choices).map_err(thrown)?;
-            let axes: Vec<_> = json::read(axes).map_err(thrown)?;
-            Ok(json::write(&session::cube(&self.trace, &choices, &axes).map_err(thrown)?))
-        }
-    }
 
     /// The runs of all open files with the cubes of their traces.
     #[wasm_bindgen]

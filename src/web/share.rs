@@ -1,6 +1,6 @@
 //! Sharing a report without a server: the preview of what would leave, the file to save, the link that carries the report.
 
-use super::desk::Desk;
+use super::desk::{Desk, text};
 use super::{Thrown, thrown, to_js};
 use crate::json::{self, from_json};
 use crate::report::redact::{Redacted, Redaction, Redactions, redact};
@@ -121,13 +121,7 @@ impl Desk {
 }
 
 fn bytes(report: &Report, format: &str) -> Thrown<Vec<u8>> {
-    match format {
-        "html" => Ok(report::html_page(report, "gpuprism report").into_bytes()),
-        "json" => Ok(report.json().into_bytes()),
-        "markdown" => Ok(report::markdown(report).into_bytes()),
-        "zip" => Ok(zip::zip(&zip::tables(report))),
-        other => Err(thrown(format!("no format `{other}`"))),
-    }
+    if format == "zip" { Ok(zip::zip(&zip::tables(report))) } else { Ok(text(report, format)?.into_bytes()) }
 }
 
 /// Name of the file, and what it is for.

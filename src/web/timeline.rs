@@ -1,7 +1,5 @@
 //! The overview of a trace on the page: its strips, and the windows that can be picked from them.
 
-#[cfg(feature = "desk")]
-use super::triage::Triage;
 use super::{Imported, Thrown, thrown, to_js};
 use crate::analysis::strips::Strips;
 use crate::json;
@@ -45,16 +43,6 @@ impl Overview {
     }
 }
 
-fn slice(trace: &Trace, choices: &str) -> Thrown<Vec<u8>> {
-    let choices: Choices = json::read(choices).map_err(thrown)?;
-    session::slice(trace, &choices).map(String::into_bytes).map_err(thrown)
-}
-
-fn marks(trace: &Trace) -> Thrown<JsValue> {
-    let (marks, more) = session::marks(trace);
-    to_js(&Marks { marks, more: if more > 0 { more.to_string() } else { String::new() } })
-}
-
 #[wasm_bindgen]
 impl Imported {
     /// The overview strips of a trace, in this width and under these choices, as a list of SVG nodes; null for anything else.
@@ -74,7 +62,10 @@ impl Imported {
     /// A window that cannot be used, and one of too many events.
     pub fn slice(&self, choices: &str) -> Thrown<Vec<u8>> {
         match &self.opened {
-            Opened::Trace(trace) => slice(trace, choices),
+            Opened::Trace(trace) => {
+                let choices: Choices = json::read(choices).map_err(thrown)?;
+                session::slice(trace, &choices).map(String::into_bytes).map_err(thrown)
+            }
             _ => Ok(Vec::new()),
         }
     }
@@ -93,41 +84,11 @@ impl Imported {
     /// Never in practice.
     pub fn marks(&self) -> Thrown<JsValue> {
         match &self.opened {
-            Opened::Trace(trace) => marks(trace),
+            Opened::Trace(trace) => {
+                let (marks, more) = session::marks(trace);
+                to_js(&Marks { marks, more: if more > 0 { more.to_string() } else { String::new() } })
+            }
             _ => Ok(JsValue::NULL),
         }
-    }
-}
-
-#[cfg(feature = "desk")]
-#[wasm_bindgen]
-impl Triage {
-    /// As `Imported.strips`.
-    ///
-    /// # Errors
-    /// Those of `Imported.strips`.
-    pub fn strips(&self, choices: &str, width: u32) -> Thrown<JsValue> {
-        self.overview.draw(&self.trace, choices, width)
-    }
-
-    /// As `Imported.slice`.
-    ///
-    /// # Errors
-    /// Those of `Imported.slice`.
-    pub fn slice(&self, choices: &str) -> Thrown<Vec<u8>> {
-        slice(&self.trace, choices)
-    }
-
-    /// As `Imported.window`.
-    pub fn window(&self, from: f64, to: f64) -> String {
-        session::window_text(&self.trace, from, to)
-    }
-
-    /// As `Imported.marks`.
-    ///
-    /// # Errors
-    /// Those of `Imported.marks`.
-    pub fn marks(&self) -> Thrown<JsValue> {
-        marks(&self.trace)
     }
 }

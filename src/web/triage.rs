@@ -1,7 +1,6 @@
 //! The triage of a torch trace, in the page. Only the module `gpuprism_desk` has it: most visits do without, and a trace
 //! must be read once more with the code that launched its work.
 
-use super::timeline::Overview;
 use super::{Imported, Thrown, TraceReader, thrown};
 use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, Options, ServerArgs};
@@ -32,24 +31,19 @@ struct Beside {
     server: Option<String>,
 }
 
-/// A trace that was read with its code, ready to be triaged again and again.
+/// The triage of a trace that was read with its code, which its reader's [`Imported`] goes on holding.
 #[wasm_bindgen]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Triage {
-    pub(super) trace: Box<Trace>,
-    pub(super) overview: Overview,
-    mapping: Vec<Trace>,
+    mapping: Vec<Imported>,
 }
 
 #[wasm_bindgen]
 impl Triage {
-    /// Takes what [`TraceReader::with_code`] read.
-    ///
-    /// # Errors
-    /// Where that is no trace.
+    /// Without other traces: the one that is triaged tells where its kernels come from.
     #[wasm_bindgen(constructor)]
-    pub fn new(imported: Imported) -> Thrown<Self> {
-        Ok(Self { trace: trace(imported)?, overview: Overview::default(), mapping: Vec::new() })
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// From now on the trace alone tells where its kernels come from.
@@ -62,15 +56,17 @@ impl Triage {
     /// # Errors
     /// Where it is no trace.
     pub fn add_mapping(&mut self, imported: Imported) -> Thrown<()> {
-        self.mapping.push(*trace(imported)?);
+        trace(&imported)?;
+        self.mapping.push(imported);
         Ok(())
     }
 
     /// The report's JSON text under these choices, as `Imported.analyze` gives it, with the triage among its sections.
     ///
     /// # Errors
-    /// Those of `Imported.analyze`; server arguments that are no JSON object.
-    pub fn report(&self, beside: &str, choices: &str) -> Thrown<String> {
+    /// Those of `Imported.analyze`; server arguments that are no JSON object; what is no trace.
+    pub fn report(&self, imported: &Imported, beside: &str, choices: &str) -> Thrown<String> {
+        let triaged = trace(imported)?;
         let beside: Beside = serde_json::from_str(beside).map_err(thrown)?;
         let choices: Choices = json::read(choices).map_err(thrown)?;
         let server = match beside.server {
@@ -79,11 +75,11 @@ impl Triage {
             }
             None => ServerArgs::default(),
         };
-        let mapping: Vec<&Trace> = self.mapping.iter().collect();
+        let mapping = self.mapping.iter().map(trace).collect::<Thrown<Vec<&Trace>>>()?;
         let request = triage::Request {
-            trace: &self.trace,
-            path: &self.trace.label,
-            file_stage: stage_of_path(&self.trace.label),
+            trace: triaged,
+            path: &triaged.label,
+            file_stage: stage_of_path(&triaged.label),
             mapping: &mapping,
             server: &server,
             framework: None,
@@ -94,8 +90,8 @@ impl Triage {
     }
 }
 
-fn trace(imported: Imported) -> Thrown<Box<Trace>> {
-    match imported.opened {
+fn trace(imported: &Imported) -> Thrown<&Trace> {
+    match &imported.opened {
         Opened::Trace(trace) => Ok(trace),
         _ => Err(thrown("the file holds no trace")),
     }

@@ -82,6 +82,8 @@ pub(super) fn reasons_of_work(rules: &Rules, basis: Basis, first: &Subject, othe
                 said.reason("work_of_a_step", &[("what", what), ("a", &of_a), ("b", &of_b)]);
             }
         }
+        // A step is a step in any window; a part and the whole differ by what the part leaves out.
+        _ if first.run.window.is_some() != other.run.window.is_some() => said.reason("window", &[]),
         _ => {
             let ratio = launch_ratio(first.run, other.run).unwrap_or(1.0);
             let limit = rules.thresholds.same_work_ratio;

@@ -202,6 +202,11 @@ fn what_cannot_be_compared_honestly_is_refused_with_the_remedy() {
     assert_refused(&a, &two.run(), &["2 devices", "one rank of each"]);
     let (extend, decode) = (without_steps("x-EXTEND.json", "", 3), without_steps("x-DECODE.json", "", 3));
     assert_refused(&extend, &decode, &["extend/prefill", "decode", "profile_by_stage"]);
+    let window = crate::analysis::results::Picked { start_ns: 0, end_ns: 1_000, whole_ns: 2_000 };
+    let cut = Run { window: Some(window), ..b.clone() };
+    assert_refused(&a, &cut, &["one is cut to a window", "Pick a window in both"]);
+    assert_refused(&cut, &a, &["one is cut to a window"]);
+    assert!(compared(&[&cut, &cut]).is_possible());
     let mut hidden = b.clone();
     hidden.notices.push(crate::analysis::results::Notice {
         severity: crate::analysis::results::Severity::Warning,

@@ -1,0 +1,153 @@
+// The tabs and their tables. Most tabs are tables of the report; the others have a part of the page of their own, which is
+// fetched when one is first opened: comparison, triage, pivot, rules.
+
+import { byId, latest, onDemand, save } from './dom.js';
+import { PIECE_ROWS, showTables, showTabs } from './table.js';
+
+/** How a tab looks that was just chosen. */
+export const AS_IT_COMES = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
+
+const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
+const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
+const TRIAGE = { id: 'triage', title: 'Triage', rows: '', tables: [] };
+
+/** The plain pivot is the report's own table; any other shape is made of cubes. */
+const PIVOT = 'pivot';
+const SHAPE_WORDS = 5;
+
+export class Tabs {
+  #page;
+  #comparison;
+  #triage;
+  #pivot;
+  #rules;
+
+  /** `page` is what app.js lends its parts. */
+  constructor(page) {
+    this.#page = page;
+    const { session, openDesk, look } = page;
+    this.#comparison = onDemand(async () => new (await import('./compare.js')).Comparison(openDesk, {
+      baseline: (base) => look({ base }),
+      open: () => this.open(COMPARE.id),
+      pick: page.pickOnly,
+    }));
+    this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
+    this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
+    this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(session, openDesk, () => page.overview && page.attempt('The rules could not be shown', this.draw)));
+  }
+
+  /** Brings up a tab as it comes, but for `more`. */
+  open(id, more = {}) {
+    this.#page.look({ tab: id, ...AS_IT_COMES, ...more });
+  }
+
+  /** Of a report those of its tables; the triage has one for every torch trace, its tables are made when it is opened. */
+  get #all() {
+    const { tabs, runs } = this.#page.overview;
+    const wantsTriage = this.#page.session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
+    const more = [runs.length > 1 && COMPARE, wantsTriage && TRIAGE].filter(Boolean);
+    return [...tabs.toSpliced(1, 0, ...more), RULES];
+  }
+
+  /** The tab that the address names, by its own name or by that of one of its tables. */
+  get #chosen() {
+    const { tab } = this.#page.view;
+    return this.#all.find(({ id, tables }) => id === tab || tables.includes(tab)) ?? this.#page.overview.tabs[0];
+  }
+
+  /** Draws the row of tabs, and the chosen one with its tables. */
+  show() {
+    const { id } = this.#chosen;
+    showTabs(this.#all, id, (chosen) => this.open(chosen));
+    return Promise.all([this.draw(), this.#showPivot(id === PIVOT), this.#showRules(id === RULES.id)]);
+  }
+
+  /** Draws the tables of the chosen tab. A run that has no such section gives no table. */
+  draw = latest(
+    () => Promise.all(this.#chosen.tables.map((id) => this.#table(this.#request(id)))),
+    (tables) => {
+      const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
+      showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
+      return this.#showTriage(this.#chosen);
+    },
+  );
+
+  /** The files changed. */
+  filesChanged() {
+    this.#triage.begun()?.then((tab) => tab.forget(), () => {});
+    this.#rules.begun()?.then((workbench) => workbench.check(), () => {});
+  }
+
+  /** Rules that were kept at an earlier visit. */
+  restoreRules = async () => (await this.#rules()).restore();
+
+  /** What changed is said once all that is open has been read; until then what was said stays. */
+  async showComparison() {
+    const { overview, session, view } = this.#page;
+    if (!(overview?.runs.length > 1)) return (await this.#comparison.begun())?.hide();
+    if (session.entries.some(({ status }) => status !== 'open' && status !== 'failed')) return;
+    return (await this.#comparison()).draw(this.#page.baseline(), this.#chosen === COMPARE, view.hide);
+  }
+
+  async #showTriage({ id, tables }) {
+    const isUp = id === TRIAGE.id;
+    (await (isUp ? this.#triage() : this.#triage.begun()))?.show(isUp, tables.length > 0);
+  }
+
+  async #showPivot(isUp) {
+    const shaper = await (isUp ? this.#pivot() : this.#pivot.begun());
+    shaper?.show(isUp, this.#isShaped(PIVOT) ? this.#page.view.pivot : shaper.plain);
+  }
+
+  async #showRules(isUp) {
+    (await (isUp ? this.#rules() : this.#rules.begun()))?.show(isUp);
+  }
+
+  #isShaped = (id) => id === PIVOT && this.#page.view.pivot.length === SHAPE_WORDS;
+
+  async #table(request) {
+    const { view, renderer, openDesk, baseline } = this.#page;
+    if (this.#isShaped(request.id)) return (await this.#pivot()).table(view.pivot, request);
+    if (RULES.tables.includes(request.id)) return (await this.#rules()).table(request);
+    if (COMPARE.tables.includes(request.id)) return (await openDesk()).table(baseline(), request);
+    return renderer.table(request);
+  }
+
+  async #csv(id) {
+    if (this.#isShaped(id)) return (await this.#pivot()).csv(this.#page.view.pivot, this.#request(id));
+    if (RULES.tables.includes(id)) return (await this.#rules()).csv(this.#request(id));
+    return this.#page.exported('csv', id);
+  }
+
+  #save(id) {
+    this.#page.attempt('The export failed', async () => save(await this.#csv(id), 'text/csv', `gpuprism-${id.replace(/\W+/g, '-')}.csv`));
+  }
+
+  #request(id) {
+    const { view, runIndex } = this.#page;
+    const isSorted = id === (view.of || this.#chosen.tables[0]);
+    return {
+      id,
+      run: runIndex(),
+      sort: (isSorted && view.sort) || null,
+      descending: view.dir === 'desc',
+      filter: view.filter,
+      hidden_categories: view.hide,
+      from: 0,
+      count: PIECE_ROWS,
+    };
+  }
+
+  /** Further rows of the tables as they are arranged now, whatever is arranged later. */
+  #moreRows() {
+    const requests = new Map(this.#chosen.tables.map((id) => [id, this.#request(id)]));
+    return async (id, from) => (await this.#table({ ...requests.get(id), from })).rows;
+  }
+}
+
+/** Which run the tables are of, where there are several. */
+export function showRunChoice(labels, at) {
+  byId('run').replaceChildren(new Option('all runs', ''), ...labels.map((label, index) => new Option(label, String(index))));
+  byId('run').value = at === null ? '' : String(at);
+  byId('run-label').hidden = labels.length < 2;
+}

@@ -1,0 +1,52 @@
+// The windows of the traces: the overview strips that they are picked from, and their place in the address.
+
+import { latest } from './dom.js';
+import { Strips } from './strips.js';
+
+export class Windows {
+  #page;
+  #strips;
+  /** The traces that have the window that the address names for them. */
+  #placed = [];
+
+  /** `page` is what app.js lends its parts. */
+  constructor(page) {
+    this.#page = page;
+    const picked = (entry, window) => {
+      page.session.setWindow(entry, window);
+      page.look({ window: this.#inAddress });
+    };
+    this.#strips = new Strips(picked, (entry) => page.attempt('Perfetto could not be opened', async () => {
+      const { openInPerfetto } = await import('./perfetto.js');
+      await openInPerfetto(entry.reader.slice(page.session.options(entry)), entry.file.name);
+    }));
+  }
+
+  /** Draws the strips of all traces that are held. */
+  draw = latest(
+    () => {
+      const { session } = this.#page;
+      const held = session.traces.filter(({ text, reader, status }) => text !== null && !reader.closed && status !== 'failed');
+      return this.#strips.show(held, (entry) => session.options(entry));
+    },
+    () => {},
+  );
+
+  /** Brings traces in line with the address: those that were just read, or, where it changed, all of them. */
+  apply({ all }) {
+    const { session, view, amend } = this.#page;
+    const { traces } = session;
+    if (this.#placed.some((entry) => !traces.includes(entry))) amend({ window: this.#inAddress });
+    const wanted = new Map(view.window.map((item) => [Number.parseInt(item, 10), item.slice(item.indexOf('@') + 1)]));
+    traces.forEach((entry, at) => {
+      const window = wanted.get(at) ?? '';
+      if (entry.text !== null && entry.window !== window && (all || !this.#placed.includes(entry))) session.setWindow(entry, window);
+    });
+    this.#placed = traces.filter(({ text }) => text !== null);
+  }
+
+  /** Of each trace whose window was picked its place and the window. */
+  get #inAddress() {
+    return this.#page.session.traces.flatMap(({ window }, at) => (window ? [`${at}@${window}`] : []));
+  }
+}
