@@ -1,5 +1,5 @@
 // The tabs and their tables. Most tabs are tables of the report; the others have a part of the page of their own, which is
-// fetched when one is first opened: comparison, triage, pivot, rules.
+// fetched when one is first opened: dashboard, comparison, triage, pivot, rules.
 
 import { byId, latest, onDemand, save } from './dom.js';
 import { PIECE_ROWS, showTables, showTabs } from './table.js';
@@ -8,6 +8,7 @@ import { PIECE_ROWS, showTables, showTabs } from './table.js';
 export const AS_IT_COMES = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
 const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
+const DASHBOARD = { id: 'dashboard', title: 'Dashboard', rows: '', tables: [] };
 const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
 const TRIAGE = { id: 'triage', title: 'Triage', rows: '', tables: [] };
 
@@ -18,6 +19,9 @@ const SHAPE_WORDS = 5;
 export class Tabs {
   #page;
   #comparison;
+  #dashboard;
+  /** The table that was asked for among those of its tab. */
+  #sought = null;
   #triage;
   #pivot;
   #rules;
@@ -30,6 +34,10 @@ export class Tabs {
       baseline: (base) => look({ base }),
       open: () => this.open(COMPARE.id),
       pick: page.pickOnly,
+    }));
+    this.#dashboard = onDemand(async () => new (await import('./dashboard.js')).Dashboard(page, (table) => {
+      this.#sought = table;
+      this.open(table);
     }));
     this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
@@ -45,7 +53,7 @@ export class Tabs {
   get #all() {
     const { tabs, runs } = this.#page.overview;
     const wantsTriage = this.#page.session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
-    const more = [runs.length > 1 && COMPARE, wantsTriage && TRIAGE].filter(Boolean);
+    const more = [DASHBOARD, runs.length > 1 && COMPARE, wantsTriage && TRIAGE].filter(Boolean);
     return [...tabs.toSpliced(1, 0, ...more), RULES];
   }
 
@@ -59,7 +67,7 @@ export class Tabs {
   show() {
     const { id } = this.#chosen;
     showTabs(this.#all, id, (chosen) => this.open(chosen));
-    return Promise.all([this.draw(), this.#showPivot(id === PIVOT), this.#showRules(id === RULES.id)]);
+    return Promise.all([this.draw(), this.#showPivot(id === PIVOT), this.#showRules(id === RULES.id), this.#showDashboard(id === DASHBOARD.id)]);
   }
 
   /** Draws the tables of the chosen tab. A run that has no such section gives no table. */
@@ -68,6 +76,7 @@ export class Tabs {
     (tables) => {
       const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
       showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
+      this.#seek();
       return this.#showTriage(this.#chosen);
     },
   );
@@ -97,6 +106,16 @@ export class Tabs {
   async #showPivot(isUp) {
     const shaper = await (isUp ? this.#pivot() : this.#pivot.begun());
     shaper?.show(isUp, this.#isShaped(PIVOT) ? this.#page.view.pivot : shaper.plain);
+  }
+
+  async #showDashboard(isUp) {
+    await (await (isUp ? this.#dashboard() : this.#dashboard.begun()))?.show(isUp);
+  }
+
+  #seek() {
+    const block = this.#sought && document.querySelector(`.block[data-table="${CSS.escape(this.#sought)}"]`);
+    this.#sought = null;
+    block?.scrollIntoView({ block: 'nearest' });
   }
 
   async #showRules(isUp) {

@@ -55,8 +55,10 @@ fn panel(panel: &Panel) -> String {
     let drawn = panel.chart.as_ref().map(Chart::to_svg).unwrap_or_default();
     let gap = panel.gap.as_ref().map(|(why, recapture)| format!("{} <code>{}</code>", escape(why), escape(recapture)));
     let (title, note) = (escape(panel.title), gap.unwrap_or_else(|| escape(&panel.note)));
+    let class = if panel.is_wide { " class=\"wide\"" } else { "" };
     format!(
-        "<figure>\n<figcaption><strong>{title}</strong> <span class=\"note\">{note}</span></figcaption>\n{drawn}</figure>\n"
+        "<figure{class}>\n<figcaption><strong>{title}</strong> <span class=\"note\">{note}</span></figcaption>\n\
+         {drawn}</figure>\n"
     )
 }
 

@@ -133,7 +133,11 @@ pub fn html_page(report: &Report, title: &str) -> String {
 
 /// The panels of a single run; of several those of the second beside the first.
 fn dashboard(report: &Report) -> html::Dashboard {
-    let options = chart::dashboard::Options { width: PAGE_WIDTH, ..chart::dashboard::Options::default() };
+    let options = chart::dashboard::Options {
+        width: PAGE_WIDTH,
+        column_width: PAGE_COLUMN_WIDTH,
+        ..chart::dashboard::Options::default()
+    };
     let (run, baseline) = if report.runs.len() > 1 { (1, Some(0)) } else { (0, None) };
     let labels = report.labels();
     let heading = match (labels.as_slice(), baseline) {
@@ -160,8 +164,9 @@ fn comparison(report: &Report) -> Vec<table::Table> {
     tables
 }
 
-/// The width of a chart in a file, in pixels.
+/// The width of a chart in a file, in pixels, and of one of two side by side.
 const PAGE_WIDTH: u32 = 1216;
+const PAGE_COLUMN_WIDTH: u32 = 594;
 
 fn version(json: &Json) -> &str {
     json.at(&["schema"]).and_then(Json::text).unwrap_or_default()

@@ -36,8 +36,10 @@ pub struct Options {
     pub threshold_ms: f64,
     /// False: without messages between GPUs, in all panels.
     pub communication: bool,
-    /// In pixels.
+    /// Of panels that need all of it, in pixels.
     pub width: u32,
+    /// Of all other panels, in pixels.
+    pub column_width: u32,
 }
 
 impl Options {
@@ -48,7 +50,7 @@ impl Options {
 impl Default for Options {
     /// No threshold: that of the original, a millisecond, leaves short traces empty, and 20 bars are no crowd.
     fn default() -> Self {
-        Self { hardware: None, threshold_ms: 0.0, communication: true, width: 960 }
+        Self { hardware: None, threshold_ms: 0.0, communication: true, width: 960, column_width: 960 }
     }
 }
 
@@ -67,6 +69,8 @@ pub struct Panel {
     pub gap: Option<(String, String)>,
     /// The table of the same numbers.
     pub table: &'static str,
+    /// Is it drawn in the whole width?
+    pub is_wide: bool,
 }
 
 /// What a panel is made from.
@@ -86,7 +90,8 @@ type Made = (&'static str, &'static str, &'static str, fn(&View) -> Drawn);
 pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: &Options) -> Vec<Panel> {
     let Some(shown) = report.runs.get(run) else { return Vec::new() };
     let baseline = baseline.filter(|baseline| *baseline != run).and_then(|baseline| report.runs.get(baseline));
-    let view = View { run: shown, baseline, options };
+    let column = Options { width: options.column_width, ..options.clone() };
+    let view = |is_wide: bool| View { run: shown, baseline, options: if is_wide { options } else { &column } };
     let panels: [Made; 9] = [
         ("kernels", "Kernels with the most time", "top_kernels", kernels::draw),
         ("roofline", "Roofline", "roofline", roofline::draw),
@@ -99,11 +104,12 @@ pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: 
         ("skew", "Ranks beside the median rank", "nccl_rank_skew", skew::draw),
     ];
     let panel = |(id, title, table, draw): Made| {
-        let (note, chart, gap) = match draw(&view) {
+        let is_wide = WIDE.contains(&id);
+        let (note, chart, gap) = match draw(&view(is_wide)) {
             Ok((note, chart)) => (note, Some(chart), None),
             Err(gap) => (String::new(), None, Some(gap)),
         };
-        Panel { id, title, note, chart, gap, table }
+        Panel { id, title, note, chart, gap, table, is_wide }
     };
     panels.into_iter().map(panel).collect()
 }
@@ -199,6 +205,9 @@ fn first_few(parts: &[String]) -> String {
 fn short(name: &str) -> String {
     glyphs::shorten(name, 1_000, 40_000)
 }
+
+/// Panels whose names and lanes need all the width there is.
+const WIDE: [&str; 2] = ["kernels", "timeline"];
 
 /// The look of what belongs to no category.
 const WORK: &str = "seg dash-work";

@@ -138,7 +138,7 @@ const IDS: [&str; 9] =
 #[test]
 fn all_nine_panels_stand_in_order_and_name_a_table_that_there_is() {
     for width in [0, 240, 400, 960, u32::MAX] {
-        let panels = alone(&Options { width, ..Options::default() });
+        let panels = alone(&Options { width, column_width: width, ..Options::default() });
         assert_eq!(panels.iter().map(|panel| panel.id).collect::<Vec<_>>(), IDS);
         for panel in &panels {
             assert!(crate::report::is_known_table(panel.table), "{}", panel.table);
@@ -362,8 +362,13 @@ fn sections_of_any_content_are_no_trouble() {
         let report = Report::new(vec![hostile, run(1.0)]);
         for (run, baseline) in [(0, None), (0, Some(1)), (1, Some(0))] {
             for communication in [true, false] {
-                let options =
-                    Options { communication, threshold_ms: f64::NAN, width: 1, hardware: Some(HOSTILE.into()) };
+                let options = Options {
+                    communication,
+                    threshold_ms: f64::NAN,
+                    width: 1,
+                    column_width: 1,
+                    hardware: Some(HOSTILE.into()),
+                };
                 for panel in dashboard(&report, run, baseline, &options) {
                     let svg = panel.chart.map(|chart| chart.to_svg()).unwrap_or_default();
                     assert!(!svg.contains("<script") && !svg.contains('\u{1}') && !svg.contains("NaN"), "{}", panel.id);
