@@ -122,7 +122,7 @@ fn upright(plot: &Plot, line: i32, name: &str, at: &Time, class: &str) -> [Mark;
     let (by, aligned) = if fits { (4 * UNIT, "start") } else { (-4 * UNIT, "end") };
     let title = format!("{name}: {}", at.exact);
     let node = Node { class: class.to_owned(), title, ..Node::default() };
-    let words = Node { class: "delta-name".to_owned(), text, ..Node::default() };
+    let words = Node { class: "delta-name dash-halo".to_owned(), text, ..Node::default() };
     let up = plot.top - 28 * UNIT - line * LINE;
     [
         Mark { at: vec![(at.ns, 0.0), (at.ns, top)], shape: Shape::Upright(up + 8 * UNIT), node },

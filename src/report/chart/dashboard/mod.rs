@@ -94,10 +94,10 @@ pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: 
     let view = |is_wide: bool| View { run: shown, baseline, options: if is_wide { options } else { &column } };
     let panels: [Made; 9] = [
         ("kernels", "Kernels with the most time", "top_kernels", kernels::draw),
-        ("roofline", "Roofline", "roofline", roofline::draw),
         ("timeline", "Longest events over time", "timeline_events", timeline::draw),
-        ("collectives", "Collectives", "nccl_ops", collectives::draw),
+        ("roofline", "Roofline", "roofline", roofline::draw),
         ("nvlink", "NVLink over time", "nvlink_timeseries", nvlink::draw),
+        ("collectives", "Collectives", "nccl_ops", collectives::draw),
         ("streams", "Work at the same time", "stream_overlap", streams::draw),
         ("latency", "Launch latency", "launch_latency_histogram", latency::draw),
         ("phases", "Phases", "phase_split", phases::draw),

@@ -72,7 +72,7 @@ fn plot(points: &[Point], preset: Option<&Preset>, width: u32) -> Plot {
         bottom: AXIS,
         x,
         y,
-        x_name: "Operations per byte of device memory (FLOP per byte, logarithmic)".to_owned(),
+        x_name: "FLOP per byte of device memory (logarithmic)".to_owned(),
         y_name: "TFLOP/s (logarithmic)".to_owned(),
     }
 }

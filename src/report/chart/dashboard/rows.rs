@@ -47,6 +47,8 @@ struct Layout {
     names: i32,
     before: i32,
     after: i32,
+    /// The most room that words at a bar get.
+    most: i32,
     row: i32,
     narrow: bool,
 }
@@ -57,14 +59,17 @@ impl Layout {
         let narrow = width < NARROW;
         let longest = |words: &mut dyn Iterator<Item = &String>| words.map(|text| wide(text, TEXT)).max().unwrap_or(0);
         if narrow {
-            return Self { width, names: 0, before: EDGE, after: EDGE, row: NARROW_ROW, narrow };
+            return Self { width, names: 0, before: EDGE, after: EDGE, most: width, row: NARROW_ROW, narrow };
         }
         let names = longest(&mut rows.iter().map(|row| &row.label)).min(width * 34 / 100);
+        // Bars keep at least some two fifths of what labels leave.
+        let has_both = rows.iter().any(|row| row.value < 0.0) && rows.iter().any(|row| row.value >= 0.0);
+        let most = (width - names - 3 * EDGE) * if has_both { 29 } else { 58 } / 100;
         let room = |below: bool| {
             let told = longest(&mut rows.iter().filter(|row| (row.value < 0.0) == below).map(|row| &row.told));
-            if told > 0 { told.min(width * 30 / 100) + GAP } else { 0 }
+            if told > 0 { told.min(most) + GAP } else { 0 }
         };
-        Self { width, names, before: names + 2 * EDGE + room(true), after: EDGE + room(false), row: ROW, narrow }
+        Self { width, names, before: names + 2 * EDGE + room(true), after: EDGE + room(false), most, row: ROW, narrow }
     }
 
     fn bar_top(&self, row: usize) -> i32 {
@@ -107,8 +112,12 @@ pub(super) fn chart(rows: &[Row], measure: Measure, x_name: &str, summary: Strin
 }
 
 fn marks(rows: &[Row], layout: &Layout, height: i32) -> Vec<Mark> {
-    let zero = Node { class: "chart-zero".to_owned(), ..Node::default() };
-    let mut marks = vec![Mark { at: vec![(0.0, 0.0), (0.0, f64::from(height))], shape: Shape::Path, node: zero }];
+    let mut marks = Vec::new();
+    // Labels that stand above their bars would be crossed by it.
+    if !layout.narrow {
+        let node = Node { class: "chart-zero".to_owned(), ..Node::default() };
+        marks.push(Mark { at: vec![(0.0, 0.0), (0.0, f64::from(height))], shape: Shape::Upright(0), node });
+    }
     for (at, row) in rows.iter().enumerate() {
         let top = layout.bar_top(at);
         let bar = |to: f64, top: i32| vec![(0.0, f64::from(top)), (to, f64::from(top))];
@@ -129,20 +138,21 @@ fn marks(rows: &[Row], layout: &Layout, height: i32) -> Vec<Mark> {
             marks.push(Mark { at: bar(part, top), shape: Shape::Hatch(BAR), node });
         }
         if !layout.narrow {
-            marks.push(told(row, top));
+            marks.push(told(row, top, layout.most));
         }
     }
     marks
 }
 
 /// The words at the end of a bar, or of the longer one of both.
-fn told(row: &Row, top: i32) -> Mark {
+fn told(row: &Row, top: i32, room: i32) -> Mark {
     let below = row.value < 0.0;
     let base = row.baseline.as_ref().map_or(0.0, |(value, _)| *value);
     let end = if below { row.value.min(base) } else { row.value.max(base) };
     let (by, aligned) = if below { (-GAP, "end") } else { (GAP, "start") };
     let shape = Shape::Words { by: (by, baseline(BAR / 2, TEXT)), size: TEXT, aligned };
-    let node = Node { class: "delta-change".to_owned(), text: row.told.clone(), ..Node::default() };
+    let text = glyphs::shorten(&row.told, i64::from(TEXT), i64::from(room));
+    let node = Node { class: "delta-change".to_owned(), title: row.title.clone(), text, ..Node::default() };
     Mark { at: vec![(end, f64::from(top))], shape, node }
 }
 

@@ -46,7 +46,7 @@ fn bar(row: &Record, other: Option<&Record>) -> Option<Row> {
         class,
         value: total.ns,
         part: Some(total.ns * share / 100.0),
-        told: format!("{}, {} beside other work", total.told, percent(row, "overlap_pct").unwrap_or_default()),
+        told: format!("{}, {} overlapped", total.told, percent(row, "overlap_pct").unwrap_or_default()),
         title: format!("{label}: {}, {} % of it beside other work{beside}", total.exact, exact(row, "overlap_pct")),
         baseline: base.map(|base| (base.ns, format!("Baseline: {label}: {}", base.exact))),
         kernel: None,

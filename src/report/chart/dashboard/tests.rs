@@ -133,7 +133,7 @@ fn titles(panels: &[Panel], id: &str) -> String {
 }
 
 const IDS: [&str; 9] =
-    ["kernels", "roofline", "timeline", "collectives", "nvlink", "streams", "latency", "phases", "skew"];
+    ["kernels", "timeline", "roofline", "nvlink", "collectives", "streams", "latency", "phases", "skew"];
 
 #[test]
 fn all_nine_panels_stand_in_order_and_name_a_table_that_there_is() {
