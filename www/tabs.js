@@ -1,5 +1,5 @@
 // The tabs and their tables. Most tabs are tables of the report; the others have a part of the page of their own, which is
-// fetched when one is first opened: comparison, ranks, triage, pivot, rules.
+// fetched when one is first opened: dashboard, comparison, ranks, triage, pivot, rules.
 
 import { byId, el, latest, onDemand, save } from './dom.js';
 import { PIECE_ROWS, showTables, showTabs } from './table.js';
@@ -8,6 +8,7 @@ import { PIECE_ROWS, showTables, showTabs } from './table.js';
 export const AS_IT_COMES = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
 const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
+const DASHBOARD = { id: 'dashboard', title: 'Dashboard', rows: '', tables: [] };
 const RANKS = { id: 'ranks', title: 'Ranks', rows: '', tables: ['ranks', 'rank_collectives', 'rank_waits', 'rank_files'] };
 const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
 const TRIAGE = { id: 'triage', title: 'Triage', rows: '', tables: [] };
@@ -19,6 +20,7 @@ const SHAPE_WORDS = 5;
 export class Tabs {
   #page;
   #comparison;
+  #dashboard;
   #ranks;
   #triage;
   #pivot;
@@ -38,6 +40,7 @@ export class Tabs {
       pick: page.pickOnly,
       markdown: () => page.exported('markdown', COMPARE.id),
     }));
+    this.#dashboard = onDemand(async () => new (await import('./dashboard.js')).Dashboard(page, (table) => this.open(table)));
     this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
     this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
@@ -55,7 +58,7 @@ export class Tabs {
     const { overview: { runs }, session } = this.#page;
     const tabs = this.#ofReport;
     const wantsTriage = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
-    const more = [runs.length > 1 && COMPARE, session.hasRanks && RANKS, wantsTriage && TRIAGE].filter(Boolean);
+    const more = [DASHBOARD, runs.length > 1 && COMPARE, session.hasRanks && RANKS, wantsTriage && TRIAGE].filter(Boolean);
     return [...tabs.toSpliced(1, 0, ...more), RULES];
   }
 
@@ -83,7 +86,9 @@ export class Tabs {
   show() {
     const { id } = this.#chosen;
     showTabs(this.#all, id, (chosen) => this.open(chosen));
-    return Promise.all([this.draw(), this.#showPivot(id === PIVOT), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id)]);
+    return Promise.all([
+      this.draw(), this.#showPivot(id === PIVOT), this.#showDashboard(id === DASHBOARD.id), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id),
+    ]);
   }
 
   /** Draws the tables of the chosen tab. A run that has no such section gives no table. */
@@ -129,6 +134,10 @@ export class Tabs {
   async #showPivot(isUp) {
     const shaper = await (isUp ? this.#pivot() : this.#pivot.begun());
     shaper?.show(isUp, this.#isShaped(PIVOT) ? this.#page.view.pivot : shaper.plain);
+  }
+
+  async #showDashboard(isUp) {
+    await (await (isUp ? this.#dashboard() : this.#dashboard.begun()))?.show(isUp);
   }
 
   async #showRanks(isUp) {

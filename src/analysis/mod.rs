@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod cube;
+pub mod dashboard;
 pub mod explain;
 mod key_figures;
 pub mod launched;
