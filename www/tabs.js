@@ -53,7 +53,7 @@ export class Tabs {
   get #all() {
     const { tabs, runs } = this.#page.overview;
     const wantsTriage = this.#page.session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
-    const more = [DASHBOARD, runs.length > 1 && COMPARE, wantsTriage && TRIAGE].filter(Boolean);
+    const more = [runs.length > 1 && COMPARE, wantsTriage && TRIAGE, DASHBOARD].filter(Boolean);
     return [...tabs.toSpliced(1, 0, ...more), RULES];
   }
 

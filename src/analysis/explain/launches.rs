@@ -127,18 +127,29 @@ impl Latencies {
 pub(super) fn launch_latency_rows(context: &Context) -> Section {
     const TITLE: &str = "Launch latency";
     let trace = context.trace;
-    let (mut longest, mut latencies, mut early, mut sum) = (Longest::new(SHOWN), Latencies::default(), 0_u64, 0_i128);
+    let (mut longest, mut early, mut sum) = (Longest::new(SHOWN), 0_u64, 0_i128);
+    let (mut latencies, mut messages) = (Latencies::default(), Latencies::default());
     latencies.short.reserve_exact(launched_at_most(context));
     let left_out = each_launched(context, &mut |launched| {
         let latency = launched.latency();
         longest.offer(latency, launched.kernel.start, 0, launched.at);
-        latencies.push(latency);
+        let computes = !context.is_communication(launched.kernel.name);
+        if computes { &mut latencies } else { &mut messages }.push(latency);
         early += u64::from(launched.wait() < Ns::ZERO);
         sum += i128::from(latency.0);
     });
-    if latencies.len() == 0 {
+    if latencies.len() + messages.len() == 0 {
         return missing(context, TITLE, &COLUMNS);
     }
+    let mut without_messages = Vec::new();
+    if messages.len() > 0 {
+        latencies.sort();
+        for percent in [50, 95, 99] {
+            let name = format!("without_communication_p{percent}_us");
+            without_messages.push((name, latencies.percentile_us(percent)));
+        }
+    }
+    latencies.append(messages);
     latencies.sort();
     let mut section = section(TITLE, &COLUMNS, latencies.len(), left_out);
     if early > 0 {
@@ -152,6 +163,7 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
     for (name, percent) in [("p50_us", 50), ("p95_us", 95), ("p99_us", 99), ("max_us", 100)] {
         section.figure(name, latencies.percentile_us(percent));
     }
+    section.summary.0.extend(without_messages);
     for long in longest.ranked() {
         let call = trace.gpu_ops.launch(long.at()).and_then(|call| trace.calls.get(call.0 as usize));
         let (Some(kernel), Some(call)) = (trace.gpu_ops.get(long.at()), call) else { continue };
@@ -200,21 +212,7 @@ pub(super) fn launch_latency_histogram(context: &Context) -> Section {
         let (from, to) = (bin as f64 * width_us, (bin + 1) as f64 * width_us);
         section.row([from.into(), to.into(), count.into(), without.into()]);
     }
-    let has_messages = messages.len() > 0;
-    if has_messages && latencies.len() > 0 {
-        percentiles(&mut latencies, "without_communication_", &mut section);
-    }
-    latencies.append(messages);
-    percentiles(&mut latencies, "", &mut section);
     section
-}
-
-/// The percentiles that people know a latency by, under names that begin so.
-fn percentiles(latencies: &mut Latencies, head: &str, section: &mut Section) {
-    latencies.sort();
-    for percent in [50, 95, 99] {
-        section.figure(&format!("{head}p{percent}_us"), latencies.percentile_us(percent));
-    }
 }
 
 /// So that the latencies of millions of kernels never move to a larger place.
@@ -328,11 +326,13 @@ mod tests {
             small.call(process, "cudaLaunchKernel", 0, 10, Some(id));
             small.op_of(process, 0, 7, name, 10 + wait, 20 + wait, Some(id));
         }
-        let section = small.section(launch_latency_histogram);
+        let trace = small.0.finish();
+        let context = Context::new(&trace, 30);
+        let (rows, section) = (launch_latency_rows(&context), launch_latency_histogram(&context));
         let sum = |column: &str| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
         assert_eq!((sum("count"), sum("without_communication")), (4.0, 3.0));
         assert_eq!(number(&section.rows[7], "without_communication"), 0.0, "the message is the longest");
-        let figure = |name| number(&section.summary, name);
+        let figure = |name| number(&rows.summary, name);
         assert_eq!((figure("p50_us"), figure("without_communication_p50_us")), (25.0, 20.0));
     }
 
