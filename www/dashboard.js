@@ -16,7 +16,7 @@ export class Dashboard {
   #said = el('p', { class: 'note', role: 'status' });
   #panels = el('div', { class: 'panels' });
   #hardware = el('select', { name: 'gpu' });
-  #threshold = el('input', { type: 'range', name: 'above', min: '0', max: '50', step: '0.5' });
+  #threshold = el('input', { type: 'range', name: 'above', min: '0', step: '0.5' });
   #thresholdSaid = el('output');
   #communication = el('input', { type: 'checkbox', name: 'comm' });
   #baseline = el('select', { name: 'base' });
@@ -91,12 +91,13 @@ export class Dashboard {
   }
   #sheet = null;
 
-  #showChoices({ label, baseline, hardware, by_name, threshold, labels, view, at }) {
+  #showChoices({ label, baseline, hardware, by_name, threshold, threshold_ms, highest_threshold_ms, labels, view, at }) {
     const own = by_name ? `by its name: ${by_name}` : 'not known by its name';
     const known = hardware.map(({ id, title }) => new Option(title, id));
     this.#hardware.replaceChildren(new Option(own, ''), ...known);
     this.#hardware.value = hardware.some(({ id }) => id === view.gpu) ? view.gpu : '';
-    this.#threshold.value = view.above || '0';
+    this.#threshold.max = highest_threshold_ms;
+    this.#threshold.value = threshold_ms;
     this.#threshold.setAttribute('aria-valuetext', threshold);
     this.#thresholdSaid.value = threshold;
     this.#communication.checked = view.comm !== 'off';

@@ -58,7 +58,7 @@ export class Tabs {
     const { overview: { runs }, session } = this.#page;
     const tabs = this.#ofReport;
     const wantsTriage = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
-    const more = [DASHBOARD, runs.length > 1 && COMPARE, session.hasRanks && RANKS, wantsTriage && TRIAGE].filter(Boolean);
+    const more = [runs.length > 1 && COMPARE, session.hasRanks && RANKS, wantsTriage && TRIAGE, DASHBOARD].filter(Boolean);
     return [...tabs.toSpliced(1, 0, ...more), RULES];
   }
 

@@ -29,7 +29,9 @@ struct DashboardView {
     hardware: Vec<PresetView>,
     /// What the device's name says the hardware is; empty where it says nothing.
     by_name: &'static str,
+    /// For people.
     threshold: String,
+    threshold_ms: f64,
     highest_threshold_ms: f64,
 }
 
@@ -71,6 +73,7 @@ impl Desk {
             hardware: presets().iter().map(known).collect(),
             by_name: of_device.map_or("", |preset| &preset.title),
             threshold: format!("{} ms", options.threshold_ms),
+            threshold_ms: options.threshold_ms,
             highest_threshold_ms: Options::HIGHEST_THRESHOLD_MS,
         })
     }

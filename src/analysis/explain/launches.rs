@@ -191,6 +191,12 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
     for (name, percent) in [("p50_us", 50), ("p95_us", 95), ("p99_us", 99), ("max_us", 100)] {
         section.figure(name, latencies.percentile_us(percent));
     }
+    if measured.together.is_some() {
+        for percent in [50, 95, 99] {
+            let name = format!("without_communication_p{percent}_us");
+            section.figure(&name, measured.computing.percentile_us(percent));
+        }
+    }
     for long in longest.clone().ranked() {
         let call = trace.gpu_ops.launch(long.at()).and_then(|call| trace.calls.get(call.0 as usize));
         let (Some(kernel), Some(call)) = (trace.gpu_ops.get(long.at()), call) else { continue };
@@ -231,18 +237,7 @@ pub(super) fn launch_latency_histogram(context: &Context) -> Section {
         let (from, to) = (bin as f64 * width_us, (bin + 1) as f64 * width_us);
         section.row([from.into(), to.into(), count.into(), without.into()]);
     }
-    if measured.together.is_some() && computing.len() > 0 {
-        percentiles(computing, "without_communication_", &mut section);
-    }
-    percentiles(latencies, "", &mut section);
     section
-}
-
-/// The percentiles that people know a latency by, under names that begin so.
-fn percentiles(latencies: &Latencies, head: &str, section: &mut Section) {
-    for percent in [50, 95, 99] {
-        section.figure(&format!("{head}p{percent}_us"), latencies.percentile_us(percent));
-    }
 }
 
 /// So that the latencies of millions of kernels never move to a larger place.
@@ -356,11 +351,13 @@ mod tests {
             small.call(process, "cudaLaunchKernel", 0, 10, Some(id));
             small.op_of(process, 0, 7, name, 10 + wait, 20 + wait, Some(id));
         }
-        let section = small.section(launch_latency_histogram);
+        let trace = small.0.finish();
+        let context = Context::new(&trace, 30);
+        let (rows, section) = (launch_latency_rows(&context), launch_latency_histogram(&context));
         let sum = |column: &str| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
         assert_eq!((sum("count"), sum("without_communication")), (4.0, 3.0));
         assert_eq!(number(&section.rows[7], "without_communication"), 0.0, "the message is the longest");
-        let figure = |name| number(&section.summary, name);
+        let figure = |name| number(&rows.summary, name);
         assert_eq!((figure("p50_us"), figure("without_communication_p50_us")), (25.0, 20.0));
     }
 

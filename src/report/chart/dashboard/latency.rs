@@ -6,7 +6,8 @@ use super::super::{Chart, Node};
 use super::plot::{AXIS, Mark, Plot, Scale, Shape, wide};
 use super::{Drawn, Time, View, WORK, exact, time};
 use crate::analysis::dashboard::number;
-use crate::analysis::section::{Record, Section};
+use crate::analysis::results::Run;
+use crate::analysis::section::Record;
 use crate::report::format::grouped;
 use plotters::coord::ranged1d::Ranged;
 
@@ -25,10 +26,8 @@ pub(super) fn draw(view: &View) -> Drawn {
     if bins.iter().all(|bin| bin.count <= 0.0) {
         return Err(("No launch is left to show.".to_owned(), String::new()));
     }
-    let percentiles = percentiles(view, section, without);
-    let base = view.of_baseline("launch_latency_histogram");
-    let base = base
-        .map(|section| self::percentiles(&View { run: view.baseline.unwrap_or(view.run), ..*view }, section, without));
+    let percentiles = percentiles_of(view.run, without);
+    let base = view.baseline.map(|run| percentiles_of(run, without));
     let plot = plot(&bins, base.as_deref().unwrap_or_default(), view.options.width);
     let mut marks = columns(&bins);
     for (line, (name, at)) in (0..).zip(&percentiles) {
@@ -40,10 +39,11 @@ pub(super) fn draw(view: &View) -> Drawn {
     let nodes = plot.draw(marks);
     let told: Vec<String> = percentiles.iter().map(|(name, at)| format!("{name} {}", at.told)).collect();
     let launches = bins.iter().fold(0.0_f64, |sum, bin| sum + bin.count);
-    let summary = format!("Launch latency of {} kernels: {}.", grouped(launches as u64), told.join(", "));
+    let told = if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) };
+    let summary = format!("Launch latency of {} kernels{told}.", grouped(launches as u64));
     let off = if without { " Communication is switched off." } else { "" };
     let baseline = match (view.baseline, &base) {
-        (Some(run), Some(_)) => format!(" Dotted: percentiles of {}.", run.label),
+        (Some(run), Some(base)) if !base.is_empty() => format!(" Dotted: percentiles of {}.", run.label),
         _ => String::new(),
     };
     let note = format!(
@@ -68,13 +68,12 @@ impl Bin {
     }
 }
 
-/// The percentiles of a run; reports of earlier days have them in the table of rows alone.
-fn percentiles(view: &View, section: &Section, without: bool) -> Vec<(&'static str, Time)> {
-    let rows = view.run.sections.get("launch_latency_rows");
+/// The percentiles of a run, which stand with its longest latencies.
+fn percentiles_of(run: &Run, without: bool) -> Vec<(&'static str, Time)> {
+    let rows = run.sections.get("launch_latency_rows");
     let of = |(name, all, some): &(&'static str, &'static str, &'static str)| {
-        let key = if without && section.summary.get(some).is_some() { some } else { all };
-        let at = time(&section.summary, key).or_else(|| time(&rows?.summary, key))?;
-        Some((*name, at))
+        let some = if without { time(&rows?.summary, some) } else { None };
+        Some((*name, some.or_else(|| time(&rows?.summary, all))?))
     };
     PERCENTILES.iter().filter_map(of).collect()
 }
