@@ -1,10 +1,12 @@
 //! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
 
+mod marks;
 mod slice;
 mod window;
 
+pub use marks::{Mark, Marks, marks};
 pub use slice::chrome_trace;
-pub use window::{Mark, marks, strips, window, window_text};
+pub use window::{strips, window, window_text};
 
 use crate::analysis::cube::{self, Axis, Cube};
 use crate::analysis::explain::{self, OneKernel};

@@ -6,14 +6,20 @@ const FINDINGS_SHOWN = 3;
 /** Of more runs the figures are in the tables alone. */
 const RUNS_WITH_FIGURES = 3;
 
-/** `onTable(id)` is called when the table is asked for that proves a clause or a finding. */
-export function showOverview({ verdict, runs, findings }, onTable) {
+/** `isPartial`: findings are still being computed. `onTable(id)` is called when the table is asked for that proves a clause or a finding. */
+export function showOverview({ verdict, runs, findings }, isPartial, onTable) {
   const text = verdict.map((clause) => clause.text).join('');
   byId('verdict').replaceChildren(...verdict.map(({ text: words, table }) => (table ? proved(words, table, onTable) : words)));
   byId('verdict').classList.toggle('long', text.length > 180);
   byId('runs').replaceChildren(...runs.map((run) => runLine(run, runs.length <= RUNS_WITH_FIGURES)));
-  showFindings(findings, onTable);
+  if (isPartial) awaitFindings();
+  else showFindings(findings, onTable);
   showNotices(runs);
+}
+
+/** Findings of before are no findings of what is shown now; their place is kept. */
+function awaitFindings() {
+  byId('todo').replaceChildren(el('h2', {}, 'What to do'), el('p', { class: 'note' }, 'Being computed'));
 }
 
 /** Words that lead to the table that proves them; a link, because a button does not break with the line. */

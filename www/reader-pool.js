@@ -9,6 +9,11 @@ import { TraceHolder, WorkerLink, WorkerProblem, compiledModule } from './worker
  */
 const READERS_AT_ONCE = navigator.deviceMemory < 8 ? 2 : Math.min(Math.max(navigator.hardwareConcurrency || 2, 2), 8);
 
+/** Bytes of a file, plain or packed, from which on the module that is built for speed is worth its download. */
+const LARGE = 128 * 1024 * 1024;
+const LARGE_PACKED = 10 * 1024 * 1024;
+const isLarge = ({ name, size }) => size >= (name.endsWith('.gz') ? LARGE_PACKED : LARGE);
+
 export class ReaderPool {
   #waiting = [];
   #running = 0;
@@ -29,8 +34,8 @@ export class ReaderPool {
   async #read(reader, file, gpuOnly, onProgress) {
     if (reader.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
     try {
-      const module = await compiledModule('gpuprism');
-      return await reader.start().open(module, file, gpuOnly, onProgress);
+      const fast = isLarge(file) ? await compiledModule('gpuprism_sqlite').catch(() => null) : null;
+      return await reader.start().open({ module: fast ?? await compiledModule('gpuprism'), file, gpuOnly, isFast: fast !== null }, onProgress);
     } finally {
       this.#leave();
     }
@@ -55,8 +60,9 @@ class Reader extends TraceHolder {
   }
 
   /** A database and mangled names each take a module of their own, which nothing else ever fetches. */
-  async open(module, file, gpuOnly, onProgress) {
-    const opened = await this.link.request('open', { module, file, gpuOnly }, onProgress);
+  async open(request, onProgress) {
+    const { file } = request;
+    const opened = await this.link.request('open', request, onProgress);
     if (opened.kind === 'database') {
       return this.link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file, gpuOnly }, onProgress);
     }

@@ -2,15 +2,15 @@
 
 const PROGRESS_EVERY_BYTES = 8 * 1024 * 1024;
 
-const instances = [];
+const instances = new Set();
 
 /** Starts a wasm package of `pkg/`: {default} is its start. */
 export async function start({ default: init }, module) {
-  instances.push(await init({ module_or_path: module }));
+  instances.add(await init({ module_or_path: module }));
 }
 
 export function memoryBytes() {
-  return instances.reduce((bytes, { memory }) => bytes + memory.buffer.byteLength, 0);
+  return [...instances].reduce((bytes, { memory }) => bytes + memory.buffer.byteLength, 0);
 }
 
 /** What can be asked of whoever holds a trace, beside its analysis: its overview strips and the windows to pick. */

@@ -15,7 +15,7 @@ export const OWN_RULES = 'own rules.json';
  * ranks: ranks of a job that the file says it holds.
  * status: reading | analysing | open | failed.
  * window: the part of the trace to look at, from-to in seconds; '' for all of it.
- * large: its first results do not wait for the others.
+ * large: its first results do not wait for the others. partial: the others are still being computed.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
  * own: the rules that the page keeps.
  * gpuOnly: its calls and ranges are to be left out, because memory is short.
@@ -114,7 +114,7 @@ export class Session {
   #entry(file) {
     return {
       id: this.#nextId++, file, kind: null, torch: false, ranks: 0, status: 'reading', progress: null, problem: null, own: false,
-      text: null, wall: '', window: '', reader: null, turn: 0, large: false, picked: null, memory: 0, gpuOnly: false,
+      text: null, wall: '', window: '', reader: null, turn: 0, large: false, partial: false, picked: null, memory: 0, gpuOnly: false,
     };
   }
 
@@ -243,10 +243,15 @@ export class Session {
   async #report(entry, turn, options) {
     const { text, memory } = await entry.reader.analyze(options);
     if (turn !== entry.turn) return false;
-    Object.assign(entry, { text, memory, progress: null, problem: null });
+    Object.assign(entry, { text, memory, partial: Boolean(options.without_sections), progress: null, problem: null });
     this.#changed('entries');
     this.#changed('reports');
     return true;
+  }
+
+  /** Are there first results of which the others are still being computed? */
+  get isPartial() {
+    return this.entries.some(({ partial, status }) => partial && status === 'analysing');
   }
 
   /** What is chosen about a file's analysis. */

@@ -34,13 +34,14 @@ export class Strips {
   async #draw(entry, options, isNamed) {
     const figure = this.#figure(entry);
     const width = Math.max(240, Math.floor(byId('strips').clientWidth));
-    const [drawing, marks] = await Promise.all([entry.reader.strips(options, width), this.#marks(entry, figure)]);
+    const [drawing] = await Promise.all([entry.reader.strips(options, width), this.#marks(entry, figure)]);
     if (this.#figures.get(entry) !== figure) return;
     figure.node.hidden = drawing === null;
     if (drawing === null) return;
     figure.name.textContent = isNamed ? entry.file.name : '';
     if (document.activeElement !== figure.window) figure.window.value = entry.window;
-    figure.steps.value = marks.marks.some(({ window }) => window === entry.window) ? entry.window : '';
+    figure.parts.value = entry.window;
+    if (figure.parts.selectedIndex < 0) figure.parts.value = '';
     figure.all.hidden = entry.window === '';
     figure.drawing.replaceChildren(this.#svg(entry, drawing));
   }
@@ -52,16 +53,16 @@ export class Strips {
       const figure = {
         reader: null,
         name: el('span', { class: 'run-label' }),
-        steps: el('select', { 'aria-label': `Step ${label}`, change: ({ target }) => pick(target.value) }),
+        parts: el('select', { 'aria-label': `Part ${label}`, change: ({ target }) => pick(target.value) }),
         window: el('input', { type: 'text', size: 22, placeholder: 'from-to', 'aria-label': `Window ${label}, from-to in seconds`, autocomplete: 'off', spellcheck: 'false', change: ({ target }) => pick(target.value.trim()) }),
         all: el('button', { type: 'button', class: 'small', click: () => pick('') }, 'Whole trace'),
         perfetto: el('button', { type: 'button', class: 'small', title: 'Hands the window to ui.perfetto.dev in a new tab, which reads it in your browser', click: () => this.#handOver(entry) }, 'Open in Perfetto'),
         drawing: el('div', { class: 'strip-drawing' }),
       };
-      figure.stepsLabel = el('label', { hidden: true }, 'Step ', figure.steps);
+      figure.partsLabel = el('label', { hidden: true }, 'Part ', figure.parts);
       figure.node = el('figure', {},
         el('figcaption', {}, 'Over time ', figure.name,
-          el('span', { class: 'strip-tools' }, figure.stepsLabel, el('label', {}, 'Window (s) ', figure.window), figure.all, figure.perfetto)),
+          el('span', { class: 'strip-tools' }, figure.partsLabel, el('label', {}, 'Window (s) ', figure.window), figure.all, figure.perfetto)),
         figure.drawing);
       byId('strips').append(figure.node);
       this.#figures.set(entry, figure);
@@ -69,17 +70,13 @@ export class Strips {
     return this.#figures.get(entry);
   }
 
-  /** The steps do not change while one reader holds the trace. */
+  /** What can be picked by name does not change while one reader holds the trace. */
   async #marks(entry, figure) {
-    if (figure.reader !== entry.reader) {
-      figure.reader = entry.reader;
-      figure.marks = entry.reader.marks();
-      const { marks, more } = await figure.marks;
-      figure.steps.replaceChildren(new Option('all', ''), ...marks.map(({ title, window }) => new Option(title, window)),
-        ...(more ? [Object.assign(new Option(`${more} more: drag over the strips`, '-'), { disabled: true })] : []));
-      figure.stepsLabel.hidden = marks.length === 0;
-    }
-    return figure.marks;
+    if (figure.reader === entry.reader) return;
+    figure.reader = entry.reader;
+    const groups = await entry.reader.marks();
+    figure.parts.replaceChildren(new Option('all', ''), ...groups.map(optionsOf));
+    figure.partsLabel.hidden = groups.length === 0;
   }
 
   #svg(entry, { width, height, summary, nodes }) {
@@ -120,4 +117,10 @@ export class Strips {
     plot.addEventListener('pointerup', end, { once: true });
     plot.addEventListener('pointercancel', end, { once: true });
   }
+}
+
+/** Steps, stages or ranges of one name. */
+function optionsOf({ title, marks, more }) {
+  return el('optgroup', { label: title }, ...marks.map((mark) => new Option(mark.title, mark.window)),
+    more && Object.assign(new Option(`${more} more: drag over the strips`, '-'), { disabled: true }));
 }

@@ -1,13 +1,14 @@
 // The tabs and their tables. Most tabs are tables of the report; the others have a part of the page of their own, which is
-// fetched when one is first opened: comparison, ranks, triage, pivot, rules.
+// fetched when one is first opened: dashboard, comparison, ranks, triage, pivot, rules.
 
-import { byId, latest, onDemand, save } from './dom.js';
+import { byId, el, latest, onDemand, save } from './dom.js';
 import { PIECE_ROWS, showTables, showTabs } from './table.js';
 
 /** How a tab looks that was just chosen. */
 export const AS_IT_COMES = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
 const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
+const DASHBOARD = { id: 'dashboard', title: 'Dashboard', rows: '', tables: [] };
 const RANKS = { id: 'ranks', title: 'Ranks', rows: '', tables: ['ranks', 'rank_collectives', 'rank_waits', 'rank_files'] };
 const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
 const TRIAGE = { id: 'triage', title: 'Triage', rows: '', tables: [] };
@@ -19,12 +20,15 @@ const SHAPE_WORDS = 5;
 export class Tabs {
   #page;
   #comparison;
+  #dashboard;
   #ranks;
   #triage;
   #pivot;
   #rules;
   /** A table that was asked for by name: it is brought on screen once it is drawn. */
   #sought = '';
+  /** The report's tabs when it was last complete. */
+  #whole = [];
 
   /** `page` is what app.js lends its parts. */
   constructor(page) {
@@ -34,7 +38,9 @@ export class Tabs {
       baseline: (base) => look({ base }),
       open: () => this.open(COMPARE.id),
       pick: page.pickOnly,
+      markdown: () => page.exported('markdown', COMPARE.id),
     }));
+    this.#dashboard = onDemand(async () => new (await import('./dashboard.js')).Dashboard(page, (table) => this.open(table)));
     this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
     this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
@@ -49,23 +55,40 @@ export class Tabs {
 
   /** Of a report those of its tables; the triage has one for every torch trace, its tables are made when it is opened. */
   get #all() {
-    const { tabs, runs } = this.#page.overview;
-    const wantsTriage = this.#page.session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
-    const more = [runs.length > 1 && COMPARE, this.#page.session.hasRanks && RANKS, wantsTriage && TRIAGE].filter(Boolean);
+    const { overview: { runs }, session } = this.#page;
+    const tabs = this.#ofReport;
+    const wantsTriage = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
+    const more = [runs.length > 1 && COMPARE, session.hasRanks && RANKS, wantsTriage && TRIAGE, DASHBOARD].filter(Boolean);
     return [...tabs.toSpliced(1, 0, ...more), RULES];
+  }
+
+  /** While sections are being computed their tabs stay, and say so. */
+  get #ofReport() {
+    const { overview: { tabs }, session } = this.#page;
+    if (!session.isPartial) {
+      this.#whole = tabs;
+      return tabs;
+    }
+    const known = this.#whole.map((tab) => {
+      const now = tabs.find(({ id }) => id === tab.id);
+      return now ? { ...now, named: tab.tables } : { ...tab, rows: '', isAwaited: true };
+    });
+    return [...known, ...tabs.filter(({ id }) => !known.some((tab) => tab.id === id))];
   }
 
   /** The tab that the address names, by its own name or by that of one of its tables. */
   get #chosen() {
     const { tab } = this.#page.view;
-    return this.#all.find(({ id, tables }) => id === tab || tables.includes(tab)) ?? this.#page.overview.tabs[0];
+    return this.#all.find(({ id, tables, named = tables }) => id === tab || named.includes(tab)) ?? this.#page.overview.tabs[0];
   }
 
   /** Draws the row of tabs, and the chosen one with its tables. */
   show() {
     const { id } = this.#chosen;
     showTabs(this.#all, id, (chosen) => this.open(chosen));
-    return Promise.all([this.draw(), this.#showPivot(id === PIVOT), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id)]);
+    return Promise.all([
+      this.draw(), this.#showPivot(id === PIVOT), this.#showDashboard(id === DASHBOARD.id), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id),
+    ]);
   }
 
   /** Draws the tables of the chosen tab. A run that has no such section gives no table. */
@@ -75,6 +98,7 @@ export class Tabs {
       const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
       showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
       this.#bringUp();
+      if (this.#chosen.isAwaited) byId('blocks').replaceChildren(el('p', { class: 'note' }, 'Being computed'));
       return this.#showTriage(this.#chosen);
     },
   );
@@ -110,6 +134,10 @@ export class Tabs {
   async #showPivot(isUp) {
     const shaper = await (isUp ? this.#pivot() : this.#pivot.begun());
     shaper?.show(isUp, this.#isShaped(PIVOT) ? this.#page.view.pivot : shaper.plain);
+  }
+
+  async #showDashboard(isUp) {
+    await (await (isUp ? this.#dashboard() : this.#dashboard.begun()))?.show(isUp);
   }
 
   async #showRanks(isUp) {

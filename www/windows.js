@@ -14,7 +14,9 @@ export class Windows {
     this.#page = page;
     const picked = (entry, window) => {
       page.session.setWindow(entry, window);
-      page.look({ window: this.#inAddress });
+      page.amend({ window: this.#inAddress }, { step: true });
+      // The frame in the strips comes with the first results, everything else when they are there.
+      page.attempt('The strips could not be drawn', this.draw);
     };
     this.#strips = new Strips(picked, (entry) => page.attempt('Perfetto could not be opened', async () => {
       const { openInPerfetto } = await import('./perfetto.js');

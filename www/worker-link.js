@@ -114,7 +114,7 @@ export class TraceHolder {
     return this.link.request('window', { from, to });
   }
 
-  /** The steps that can be picked: {marks: {title, window}[], more}. */
+  /** Steps, stages and ranges that can be picked: {title, marks: {title, window}[], more}[]. */
   marks() {
     return this.link.request('marks', {});
   }

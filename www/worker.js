@@ -9,9 +9,10 @@ let imported;
 serve({ open, openDatabase, demangle: ({ module }) => demangle(imported, module), analyze, ...looks(() => imported) }, memoryBytes);
 
 /** Resolves with what the file is; a `database` is not read yet. */
-async function open({ module, file, gpuOnly }, progress) {
-  await start(gpuprism, module);
-  const reader = gpuOnly ? gpuprism.TraceReader.gpu_ops_only(file.name) : new gpuprism.TraceReader(file.name);
+async function open({ module, isFast, file, gpuOnly }, progress) {
+  const built = isFast ? await import('./pkg/gpuprism_sqlite.js') : gpuprism;
+  await start(built, module);
+  const reader = gpuOnly ? built.TraceReader.gpu_ops_only(file.name) : new built.TraceReader(file.name);
   const what = await readWhole(reader, file, progress);
   return what ? opened(what) : { kind: 'database' };
 }

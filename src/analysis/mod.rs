@@ -2,8 +2,10 @@
 
 pub mod compare;
 pub mod cube;
+pub mod dashboard;
 pub mod explain;
 mod key_figures;
+pub mod launched;
 mod notices;
 pub mod original;
 pub mod overlap;

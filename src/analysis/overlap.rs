@@ -159,10 +159,22 @@ impl Running {
         match self.ends.len() as i128 {
             0 => {}
             1 => self.sole = self.sole.wrapping_add(passed),
-            several => self.each = self.each.wrapping_add((i128::from(passed) << PLACES) / several),
+            several => self.each = self.each.wrapping_add(part_of(passed, several)),
         }
         self.now = time;
     }
+}
+
+/// `(time << 64) / several`, rounded down. Divided by halves where the divisor allows it: processors and WebAssembly have no
+/// division of 128 bits.
+fn part_of(time: i64, several: i128) -> i128 {
+    const HALF: u32 = PLACES / 2;
+    let (Ok(time), Ok(by)) = (u64::try_from(time), u32::try_from(several).map(u64::from)) else {
+        return (i128::from(time) << PLACES) / several;
+    };
+    let (whole, rest) = (time / by, (time % by) << HALF);
+    let (high, rest) = (rest / by, (rest % by) << HALF);
+    (i128::from(whole) << PLACES) | i128::from((high << HALF) | (rest / by))
 }
 
 /// Sums per name.
@@ -312,6 +324,14 @@ mod tests {
 
     fn some_ops() -> impl Strategy<Value = Vec<Op>> {
         prop::collection::vec((0_i64..100, 0_i64..60, 0_u8..4, 0_u8..3), 1..7)
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_of_a_time_is_the_exact_quotient_rounded_down(time in 0_i64.., several in 2_i128..1 << 40) {
+            prop_assert_eq!(part_of(time, several), (i128::from(time) << PLACES) / several);
+            prop_assert_eq!(part_of(time, several % 1_000 + 2), (i128::from(time) << PLACES) / (several % 1_000 + 2));
+        }
     }
 
     proptest! {

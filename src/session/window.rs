@@ -2,26 +2,12 @@
 
 use super::{Choices, pick_rules, rule_book};
 use crate::analysis::strips::{Strips, strips as cut_strips};
-use crate::analysis::triage::stages::{Step, steps_of_ranges};
 use crate::report::format::duration;
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
-use serde::Serialize;
 
 /// Nine digits of a second are its nanoseconds.
 const SECONDS: u32 = 9;
-
-/// Something that can be looked at alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Mark {
-    /// What it is: `3: decode, batch 16, 3.21 ms`.
-    pub title: String,
-    /// Its window, as [`window`] reads it.
-    pub window: String,
-}
-
-/// A list of any more is no help.
-const MARKS: usize = 500;
 
 /// Reads `FROM-TO`, in seconds from the first GPU op: `1.25-1.75`. An end that is left out is the trace's own. `None` for
 /// an empty text, and for a trace without GPU ops, in which there is nothing to cut.
@@ -61,7 +47,7 @@ pub fn window_text(trace: &Trace, from: f64, to: f64) -> String {
     if start >= end || (start == Ns::ZERO && end.0 >= length) { String::new() } else { text(start, end) }
 }
 
-fn text(start: Ns, end: Ns) -> String {
+pub(super) fn text(start: Ns, end: Ns) -> String {
     format!("{}-{}", seconds(start), seconds(end))
 }
 
@@ -70,38 +56,6 @@ fn seconds(time: Ns) -> String {
     const SECOND: i64 = 1_000_000_000;
     let digits = format!("{}.{:09}", time.0 / SECOND, time.0 % SECOND);
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// The engine's steps of one device, in order, and how many more there are.
-pub fn marks(trace: &Trace) -> (Vec<Mark>, usize) {
-    let Some(whole) = trace.span() else { return (Vec::new(), 0) };
-    let steps = steps_of_ranges(trace);
-    let device = steps.iter().map(|step| step.device).min();
-    let mut marks: Vec<Mark> = Vec::new();
-    let mut more = 0;
-    for (step, number) in steps.iter().filter(|step| Some(step.device) == device).zip(1..) {
-        let (start, end) = (step.start.since(whole.start), step.end.min(whole.end).since(whole.start));
-        if start < Ns::ZERO || start >= end {
-            continue;
-        }
-        if marks.len() < MARKS {
-            marks.push(Mark { title: title(step, number), window: text(start, end) });
-        } else {
-            more += 1;
-        }
-    }
-    (marks, more)
-}
-
-fn title(step: &Step, number: usize) -> String {
-    let mut title = format!("{number}: {}", step.info.stage.label());
-    if let Some(batch) = step.info.batch_size {
-        title += &format!(", batch {batch}");
-    }
-    if let Some(tokens) = step.info.tokens {
-        title += &format!(", {tokens} tokens");
-    }
-    title + &format!(", {}", duration(step.end.since(step.start).0))
 }
 
 /// Strips of the whole trace, whatever window is chosen; `None` where it has no GPU op.
@@ -176,12 +130,5 @@ mod tests {
             "{}",
             notice.message
         );
-    }
-
-    #[test]
-    fn steps_can_be_picked_one_by_one() {
-        let (marks, more) = marks(&trace());
-        assert_eq!((marks.len(), more), (3, 0));
-        assert_eq!(marks[1], Mark { title: "2: decode, batch 4, 4 tokens, 100 ms".into(), window: "0.2-0.3".into() });
     }
 }

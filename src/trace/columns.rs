@@ -1,6 +1,7 @@
 //! What the columnar tables share: compact durations and sorting by an order.
 
 use super::{NameId, Ns, Window};
+use crate::ordering::InOrder;
 use std::ops::Range;
 
 /// Durations at four bytes each; the few of more than four seconds stand in a list beside them.
@@ -9,6 +10,8 @@ pub(super) struct Durations {
     short: Vec<u32>,
     /// Index and duration, by index.
     long: Vec<(u32, Ns)>,
+    /// None is longer.
+    longest: Ns,
 }
 
 /// Stands in `Durations::short` where the duration is in the other list.
@@ -20,6 +23,7 @@ impl Durations {
     }
 
     pub(super) fn push(&mut self, duration: Ns) {
+        self.longest = self.longest.max(duration);
         match u32::try_from(duration.0) {
             Ok(short) if short != LONG => self.short.push(short),
             _ => {
@@ -44,10 +48,31 @@ impl Durations {
         found.ok().and_then(|place| self.long.get(place)).map_or(Ns::ZERO, |(_, duration)| *duration)
     }
 
-    /// The longest of all.
+    /// None is longer; after [`Durations::shorten`] all may be shorter.
     pub(super) fn longest(&self) -> Ns {
-        let short = self.short.iter().filter(|short| **short != LONG).max().copied().unwrap_or(0);
-        self.long.iter().map(|(_, long)| *long).max().unwrap_or(Ns(i64::from(short)))
+        self.longest
+    }
+
+    pub(super) fn shorten(&mut self, at: usize, to: Ns) {
+        let long = self.long.binary_search_by_key(&index(at), |(index, _)| *index);
+        match u32::try_from(to.0) {
+            Ok(short) if short != LONG => {
+                self.short.get_mut(at).into_iter().for_each(|slot| *slot = short);
+                if let Ok(place) = long {
+                    self.long.remove(place);
+                }
+            }
+            _ => long.into_iter().for_each(|place| self.long.get_mut(place).into_iter().for_each(|it| it.1 = to)),
+        }
+    }
+
+    /// Those of these rows, in their order.
+    pub(super) fn take(&self, rows: &Rows) -> Self {
+        let long = self.long.iter().filter_map(|(at, long)| Some((rows.place(*at)?, *long)));
+        let mut taken = Self { short: rows.take(&self.short), long: long.collect(), longest: self.longest };
+        // Rows that are kept whole stand before those that are cut.
+        taken.long.order_by_key(|(at, _)| *at);
+        taken
     }
 
     pub(super) fn reorder(&mut self, order: &[u32]) {
@@ -67,6 +92,96 @@ pub(super) fn index(at: usize) -> u32 {
 pub(super) fn near(start: &[Ns], longest: Ns, window: Window) -> Range<usize> {
     let from = Ns(window.start.0.saturating_sub(longest.0));
     start.partition_point(|time| *time < from)..start.partition_point(|time| *time < window.end)
+}
+
+/// Rows of a table sorted by start that are kept of a window, in the order in which they stand there: most lie in one piece.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// Began before the window and are kept whole.
+    pub(super) before: Vec<u32>,
+    /// Began before the window and are cut where it begins.
+    pub(super) cut: Vec<u32>,
+    /// Begin in the window.
+    pub(super) within: Range<u32>,
+    /// Begin behind the window and are kept whole.
+    pub(super) after: Vec<u32>,
+}
+
+impl Rows {
+    /// Those of which something lies in the window; what began before it is kept whole.
+    pub(super) fn meeting(window: Window, start: &[Ns], duration: &Durations) -> Self {
+        let near = near(start, duration.longest(), window);
+        let first = start.partition_point(|time| *time < window.start).min(near.end);
+        let meets = |at: &usize| start.get(*at).is_some_and(|from| *from + duration.get(*at) > window.start);
+        let before = (near.start..first).filter(meets).map(index).collect();
+        Self { before, within: index(first)..index(near.end), ..Self::default() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.before.len() + self.cut.len() + self.within.len() + self.after.len()
+    }
+
+    /// Where in the window's table those begin that begin in the window.
+    pub(super) fn base(&self) -> usize {
+        self.before.len() + self.cut.len()
+    }
+
+    /// The old places in their new order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
+        let early = self.before.iter().chain(&self.cut).copied();
+        early.chain(self.within.clone()).chain(self.after.iter().copied())
+    }
+
+    /// The new place of an old one.
+    pub(super) fn place(&self, old: u32) -> Option<u32> {
+        let base = index(self.base());
+        if self.within.contains(&old) {
+            return Some(base + (old - self.within.start));
+        }
+        let found = |rows: &[u32], from: u32| rows.binary_search(&old).ok().map(|at| from + index(at));
+        if old < self.within.start {
+            return found(&self.before, 0).or_else(|| found(&self.cut, index(self.before.len())));
+        }
+        found(&self.after, base + index(self.within.len()))
+    }
+
+    /// Of a column the entries of these rows.
+    pub(super) fn take<T: Copy>(&self, column: &[T]) -> Vec<T> {
+        let mut taken = Vec::with_capacity(self.len());
+        let one = |at: &u32| column.get(*at as usize).copied();
+        taken.extend(self.before.iter().chain(&self.cut).filter_map(one));
+        taken.extend_from_slice(column.get(self.within.start as usize..self.within.end as usize).unwrap_or_default());
+        taken.extend(self.after.iter().filter_map(one));
+        taken
+    }
+
+    /// Cuts the times that were taken of these rows at the window's ends, but for rows that are kept whole, and tells how
+    /// many it cut.
+    pub(super) fn cut_times(
+        &self,
+        start: &mut [Ns],
+        duration: &mut Durations,
+        window: Window,
+        is_whole: &dyn Fn(u32) -> bool,
+    ) -> u64 {
+        for at in self.before.len()..self.base() {
+            let Some(from) = start.get_mut(at) else { break };
+            let end = (*from + duration.get(at)).min(window.end);
+            *from = window.start;
+            duration.shorten(at, end.since(window.start));
+        }
+        let reach = Ns(window.end.0.saturating_sub(duration.longest().0));
+        let first = start.partition_point(|from| *from < reach).max(self.base());
+        let mut cut = self.cut.len() as u64;
+        for (at, from) in start.iter().enumerate().take(self.base() + self.within.len()).skip(first) {
+            let old = self.within.start + index(at - self.base());
+            if *from + duration.get(at) > window.end && !is_whole(old) {
+                duration.shorten(at, window.end.since(*from));
+                cut += 1;
+            }
+        }
+        cut
+    }
 }
 
 /// The order that sorts rows by start, equal starts by their place in the file; `None` where they are sorted.

@@ -54,3 +54,30 @@ impl Names {
         self.texts.iter().map(|text| &**text)
     }
 }
+
+/// Names as they are met in a part of a table, numbered anew in that order.
+pub(super) struct Renaming<'a> {
+    all: &'a Names,
+    pub(super) names: Names,
+    now: Vec<Option<NameId>>,
+}
+
+impl<'a> Renaming<'a> {
+    pub(super) fn of(all: &'a Names) -> Self {
+        Self { all, names: Names::default(), now: vec![None; all.len()] }
+    }
+
+    /// Numbers a name if it is new.
+    pub(super) fn see(&mut self, old: NameId) {
+        self.now(old);
+    }
+
+    /// The new id of an old one.
+    pub(super) fn now(&mut self, old: NameId) -> NameId {
+        match self.now.get_mut(old.0 as usize) {
+            Some(Some(now)) => *now,
+            Some(slot) => *slot.insert(self.names.intern(self.all.get(old))),
+            None => self.names.intern(self.all.get(old)),
+        }
+    }
+}

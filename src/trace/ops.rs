@@ -2,7 +2,7 @@
 //!
 //! 24 bytes an op: what many ops share (device, stream, process, kind) is one number, a [`Lane`]'s.
 
-use super::columns::{Durations, index, near, order_by_start, renumber, reorder, reorder_times};
+use super::columns::{Durations, Rows, index, order_by_start, renumber, reorder, reorder_times};
 use super::{CallId, NameId, Ns, ProcessId, Window};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -174,24 +174,45 @@ impl GpuOps {
         renumber(&mut self.name, now);
     }
 
-    /// The places of those of which something lies in the window.
-    pub(super) fn places_in(&self, window: Window) -> Vec<u32> {
-        let places = near(&self.start, self.duration.longest(), window);
-        let is_in = |at: &usize| self.get(*at).is_some_and(|op| window.meets(op.start, op.end()));
-        places.filter(is_in).map(index).collect()
+    /// When the last op ends; `None` where there is none.
+    pub(super) fn last_end(&self) -> Option<Ns> {
+        let reach = Ns(self.start.last()?.0.saturating_sub(self.duration.longest().0));
+        let first = self.start.partition_point(|start| *start < reach);
+        self.start.iter().enumerate().skip(first).map(|(at, start)| *start + self.duration.get(at)).max()
     }
 
-    /// The ops at these places, in their order, as `change` leaves each and its link. They stay sorted if starts do.
-    pub(super) fn pick(&self, places: &[u32], mut change: impl FnMut(&mut GpuOp, &mut u32)) -> Self {
-        let mut picked = Self::default();
-        picked.reserve(places.len());
-        for at in places.iter().map(|&at| at as usize).filter(|at| *at < self.len()) {
-            let (mut op, mut link) = (self.at(at), self.link.get(at).copied().unwrap_or(UNLINKED));
-            change(&mut op, &mut link);
-            picked.push(op, Some(link));
-        }
-        picked.lane_ids = HashMap::default();
-        picked
+    /// Those of which something lies in the window; what began before it is to be cut.
+    pub(super) fn rows_in(&self, window: Window) -> Rows {
+        let mut rows = Rows::meeting(window, &self.start, &self.duration);
+        std::mem::swap(&mut rows.before, &mut rows.cut);
+        rows
+    }
+
+    /// The ops of these rows, cut at the window's ends, and how many were.
+    pub(super) fn part(&self, rows: &Rows, window: Window) -> (Self, u64) {
+        let mut part = Self {
+            start: rows.take(&self.start),
+            duration: self.duration.take(rows),
+            name: rows.take(&self.name),
+            lane: rows.take(&self.lane),
+            link: rows.take(&self.link),
+            lanes: self.lanes.clone(),
+            lane_ids: HashMap::default(),
+        };
+        let cut = rows.cut_times(&mut part.start, &mut part.duration, window, &|_| false);
+        (part, cut)
+    }
+
+    /// Names and links to calls, to be changed.
+    pub(super) fn names_and_links(&mut self) -> (&mut [NameId], &mut [u32]) {
+        (&mut self.name, &mut self.link)
+    }
+
+    /// The places of the calls that launched ops of these rows, those without one left out.
+    pub(super) fn links_of(&self, rows: &Rows) -> Vec<u32> {
+        let mut links = rows.take(&self.link);
+        links.retain(|link| *link != UNLINKED);
+        links
     }
 
     /// Puts the index of the launching call in the place of each op's correlation id.

@@ -1,8 +1,8 @@
 //! Spans of the host as columns: API calls, and ranges that the program or its framework marked.
 
-use super::columns::{Durations, index, near, order_by_start, renumber, reorder, reorder_times};
+use super::columns::{Durations, Rows, index, order_by_start, renumber, reorder, reorder_times};
+use super::names::Renaming;
 use super::{NameId, Names, Ns, ThreadId, Window};
-use std::ops::Range;
 
 /// Something that a thread of the host did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,15 +73,47 @@ impl Spans {
         Some(Span { start, duration: self.duration.get(at), name, thread })
     }
 
+    /// When the span at this place began.
+    pub fn start(&self, at: usize) -> Option<Ns> {
+        self.start.get(at).copied()
+    }
+
     /// All spans in order.
     pub fn iter(&self) -> impl Iterator<Item = Span> + Clone {
         let columns = self.start.iter().zip(&self.name).zip(&self.thread).enumerate();
         columns.map(|(at, ((&start, &name), &thread))| Span { start, duration: self.duration.get(at), name, thread })
     }
 
-    /// The places of those that can lie in the window.
-    pub(super) fn near(&self, window: Window) -> Range<usize> {
-        near(&self.start, self.duration.longest(), window)
+    /// Those of which something lies in the window, kept whole.
+    pub(super) fn rows_around(&self, window: Window) -> Rows {
+        Rows::meeting(window, &self.start, &self.duration)
+    }
+
+    /// The spans of these rows.
+    pub(super) fn whole_part(&self, rows: &Rows) -> Self {
+        self.named_part(rows, &[])
+    }
+
+    /// The spans of these rows, cut at the window's ends where they do not have to stay whole. Names are numbered in the
+    /// order in which the rows `first` and then all have them.
+    pub(super) fn part(&self, rows: &Rows, window: Window, first: &[u32], is_whole: &dyn Fn(u32) -> bool) -> Self {
+        let mut part = self.named_part(rows, first);
+        rows.cut_times(&mut part.start, &mut part.duration, window, is_whole);
+        part
+    }
+
+    fn named_part(&self, rows: &Rows, first: &[u32]) -> Self {
+        let mut renaming = Renaming::of(&self.names);
+        first.iter().filter_map(|&at| self.name.get(at as usize)).for_each(|name| renaming.see(*name));
+        let mut name = rows.take(&self.name);
+        name.iter_mut().for_each(|name| *name = renaming.now(*name));
+        Self {
+            names: renaming.names,
+            start: rows.take(&self.start),
+            duration: self.duration.take(rows),
+            thread: rows.take(&self.thread),
+            name,
+        }
     }
 
     /// Sorts by start, of equal starts the longer first, and tells the order it took.

@@ -1,7 +1,10 @@
 //! A window of time, and the part of a trace that lies in it.
 
-use super::columns::index;
-use super::{Code, GraphReplay, MetricSeries, NONE, NameId, Names, Ns, Span, Spans, Trace};
+use super::columns::{Rows, index};
+use super::names::Renaming;
+use super::{Code, GraphReplay, MetricSeries, NONE, Ns, Spans, Trace};
+use crate::ordering::InOrder;
+use std::ops::Range;
 
 /// A length of time on a trace's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +52,7 @@ impl Trace {
     /// First start to last end of all GPU ops; `None` where there are none.
     pub fn span(&self) -> Option<Window> {
         let start = self.gpu_ops.iter().next()?.start;
-        let end = self.gpu_ops.iter().map(|op| op.end()).max()?;
+        let end = self.gpu_ops.last_end()?;
         Some(Window { start, end })
     }
 
@@ -59,38 +62,19 @@ impl Trace {
     /// them stay whole wherever they are, as do ranges, CPU ops and frames around them: where an op comes from does not
     /// change with the window. Counts of what is not kept (`events`, `problems`) are those of the whole trace.
     pub fn within(&self, window: Window) -> Self {
-        let kept = self.gpu_ops.places_in(window);
-        let launches = || kept.iter().filter_map(|&at| self.gpu_ops.launch(at as usize));
-        let mut is_launch = vec![false; self.calls.len()];
-        launches().for_each(|call| is_launch.get_mut(call.0 as usize).into_iter().for_each(|slot| *slot = true));
-        let starts = || launches().filter_map(|call| self.calls.get(call.0 as usize)).map(|call| call.start);
-        // Hosts run ahead of devices: what leads to the first op began before it.
-        let hosts = Window { start: starts().min().unwrap_or(window.start).min(window.start), end: window.end };
-        // Clocks differ: a launch may seem to come after its op.
-        let calls = Window { end: starts().max().map_or(window.end, |last| window.end.max(last + Ns(1))), ..hosts };
-        let (mut calls, mut now_calls) = self.calls.pick(calls, |at, call| {
-            let launches = is_launch.get(at) == Some(&true);
-            (launches || window.meets(call.start, call.end())).then(|| if launches { call } else { cut(call, window) })
-        });
-        // A call that was cut begins later than it did.
-        if let Some(order) = calls.sort_by_start() {
-            reorder_places(&mut now_calls, &order);
-        }
-        let around = |_, span: Span| hosts.meets(span.start, span.end()).then_some(span);
-        let (mut names, mut cut_ops) = (Names::default(), 0);
-        let mut now_names = vec![NONE; self.names.len()];
-        let gpu_ops = self.gpu_ops.pick(&kept, |op, link| {
-            let part = window.part(op.start, op.end());
-            cut_ops += u64::from(part != (op.start, op.duration));
-            (op.start, op.duration) = part;
-            *link = now_calls.get(*link as usize).copied().unwrap_or(*link);
-            op.name = renamed(op.name, &self.names, &mut names, &mut now_names);
-        });
-        let place = |old: &u32| kept.binary_search(old).ok().map(index);
+        let kept = self.gpu_ops.rows_in(window);
+        let launches = Launching::of(self, &kept, window);
+        let calls = launches.rows(&self.calls, window);
+        let hosts = launches.hosts;
+        let (mut gpu_ops, cut_ops) = self.gpu_ops.part(&kept, window);
+        let mut renaming = Renaming::of(&self.names);
+        let (op_names, op_links) = gpu_ops.names_and_links();
+        op_names.iter_mut().for_each(|name| *name = renaming.now(*name));
+        op_links.iter_mut().for_each(|link| *link = calls.place(*link).unwrap_or(*link));
         Self {
-            names,
-            bytes: self.bytes.iter().filter_map(|(at, bytes)| Some((place(at)?, *bytes))).collect(),
-            collectives: self.collectives.iter().filter_map(|(at, it)| Some((place(at)?, it.clone()))).collect(),
+            names: renaming.names,
+            bytes: self.bytes.iter().filter_map(|(at, bytes)| Some((kept.place(*at)?, *bytes))).collect(),
+            collectives: self.collectives.iter().filter_map(|(at, it)| Some((kept.place(*at)?, it.clone()))).collect(),
             graph_replays: self
                 .graph_replays
                 .iter()
@@ -108,9 +92,9 @@ impl Trace {
                     MetricSeries { samples: samples.copied().collect(), ..series.clone() }
                 })
                 .collect(),
-            code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &now_calls, hosts, window))),
+            code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &calls, hosts, window))),
             job: self.job.clone(),
-            ranges: self.ranges.pick(hosts, around).0,
+            ranges: self.ranges.whole_part(&self.ranges.rows_around(hosts)),
             cut: Some(Cut {
                 window,
                 whole: self.span().unwrap_or(window),
@@ -127,40 +111,68 @@ impl Trace {
             events: self.events,
             clues: self.clues.clone(),
             problems: self.problems.clone(),
+            calls: self.calls.part(&calls, window, &launches.early(&calls), &|at| launches.is_launch(at)),
             gpu_ops,
-            calls,
         }
     }
 }
 
-fn cut(span: Span, window: Window) -> Span {
-    let (start, duration) = window.part(span.start, span.end());
-    Span { start, duration, ..span }
+/// Which calls launched the ops of a window.
+struct Launching {
+    /// By place of the call.
+    is_launch: Vec<bool>,
+    /// From the first such call to the last.
+    places: Range<u32>,
+    /// Hosts run ahead of devices: what leads to the first op began before it.
+    hosts: Window,
 }
 
-/// The id that a name has among those of the window.
-fn renamed(old: NameId, all: &Names, names: &mut Names, now: &mut [u32]) -> NameId {
-    match now.get_mut(old.0 as usize) {
-        Some(slot) if *slot == NONE => {
-            let new = names.intern(all.get(old));
-            *slot = new.0;
-            new
+impl Launching {
+    fn of(trace: &Trace, ops: &Rows, window: Window) -> Self {
+        let links = trace.gpu_ops.links_of(ops);
+        let mut is_launch = vec![false; trace.calls.len()];
+        let (mut first, mut last) = (index(is_launch.len()), 0);
+        for link in links {
+            let Some(slot) = is_launch.get_mut(link as usize) else { continue };
+            *slot = true;
+            (first, last) = (first.min(link), last.max(link + 1));
         }
-        Some(slot) => NameId(*slot),
-        None => names.intern(all.get(old)),
+        let start = trace.calls.get(first as usize).map_or(window.start, |call| call.start.min(window.start));
+        Self { is_launch, places: first..last, hosts: Window { start, ..window } }
+    }
+
+    fn is_launch(&self, at: u32) -> bool {
+        self.is_launch.get(at as usize) == Some(&true)
+    }
+
+    /// The calls that are kept: launches whole, the others in as far as they lie in the window.
+    fn rows(&self, calls: &Spans, window: Window) -> Rows {
+        let mut rows = calls.rows_around(window);
+        rows.cut = std::mem::take(&mut rows.before);
+        rows.cut.retain(|at| !self.is_launch(*at));
+        let launches = |from: u32, to: u32| (from..to).filter(|at| self.is_launch(*at)).collect();
+        rows.before = launches(self.places.start, self.places.end.min(rows.within.start));
+        // Clocks differ: a launch may seem to come after its op.
+        rows.after = launches(self.places.start.max(rows.within.end), self.places.end);
+        rows
+    }
+
+    /// The calls that began before the window, as they stood.
+    fn early(&self, calls: &Rows) -> Vec<u32> {
+        let mut early = [calls.before.as_slice(), &calls.cut].concat();
+        early.order_by_key(|at| *at);
+        early
     }
 }
 
 impl Code {
-    fn within(&self, kept_ops: &[u32], now_calls: &[u32], hosts: Window, window: Window) -> Self {
-        let around = |_, span: Span| hosts.meets(span.start, span.end()).then_some(span);
-        let (cpu_ops, now_cpu_ops) = self.cpu_ops.pick(hosts, around);
-        let (frames, now_frames) = self.frames.pick(hosts, around);
-        let now_frame = |parent: &u32| now_frames.get(*parent as usize).copied().unwrap_or(NONE);
+    fn within(&self, ops: &Rows, calls: &Rows, hosts: Window, window: Window) -> Self {
+        let (cpu_ops, frames) = (self.cpu_ops.rows_around(hosts), self.frames.rows_around(hosts));
+        let parents = kept(&self.frame_parents, &frames);
         Self {
-            cpu_op_ids: kept(&self.cpu_op_ids, &now_cpu_ops),
-            frame_parents: kept(&self.frame_parents, &now_frames).iter().map(now_frame).collect(),
-            op_ids: kept_ops.iter().map(|&at| self.op_ids.get(at as usize).copied().unwrap_or(NONE)).collect(),
+            cpu_op_ids: kept(&self.cpu_op_ids, &cpu_ops),
+            frame_parents: parents.iter().map(|parent| frames.place(*parent).unwrap_or(NONE)).collect(),
+            op_ids: kept(&self.op_ids, ops),
             annotations: self
                 .annotations
                 .iter()
@@ -168,58 +180,17 @@ impl Code {
                 .copied()
                 .collect(),
             annotation_names: self.annotation_names.clone(),
-            call_kernels: kernels_of_calls(&self.call_kernels, now_calls),
+            call_kernels: if self.call_kernels.is_empty() { Vec::new() } else { kept(&self.call_kernels, calls) },
             kernel_names: self.kernel_names.clone(),
-            cpu_ops,
-            frames,
+            cpu_ops: self.cpu_ops.whole_part(&cpu_ops),
+            frames: self.frames.whole_part(&frames),
         }
     }
 }
 
-/// [`Code::call_kernels`] in the order of the calls that are left.
-fn kernels_of_calls(kernels: &[u32], now_calls: &[u32]) -> Vec<u32> {
-    if kernels.is_empty() {
-        return Vec::new();
-    }
-    let mut now = vec![NONE; now_calls.iter().filter(|place| **place != NONE).count()];
-    for (kernel, place) in kernels.iter().zip(now_calls) {
-        now.get_mut(*place as usize).into_iter().for_each(|slot| *slot = *kernel);
-    }
-    now
-}
-
-/// Leads to the places that things have in a new order.
-fn reorder_places(places: &mut [u32], order: &[u32]) {
-    let mut now = vec![NONE; order.len()];
-    for (new, &old) in (0..).zip(order) {
-        now.get_mut(old as usize).into_iter().for_each(|slot| *slot = new);
-    }
-    for place in places.iter_mut().filter(|place| **place != NONE) {
-        *place = now.get(*place as usize).copied().unwrap_or(NONE);
-    }
-}
-
-/// Of a column the entries whose rows have a new place.
-fn kept(column: &[u32], now: &[u32]) -> Vec<u32> {
-    column.iter().zip(now).filter(|(_, now)| **now != NONE).map(|(entry, _)| *entry).collect()
-}
-
-impl Spans {
-    /// Those near the window for which `pick` has an answer, and of every old place the new one or [`NONE`].
-    fn pick(&self, window: Window, pick: impl Fn(usize, Span) -> Option<Span>) -> (Self, Vec<u32>) {
-        let mut picked = Self::default();
-        let mut now_names = vec![NONE; self.names.len()];
-        let mut now = vec![NONE; self.len()];
-        for at in self.near(window) {
-            let (Some(span), Some(slot)) = (self.get(at).and_then(|span| pick(at, span)), now.get_mut(at)) else {
-                continue;
-            };
-            *slot = index(picked.len());
-            let name = renamed(span.name, &self.names, &mut picked.names, &mut now_names);
-            picked.push(Span { name, ..span });
-        }
-        (picked, now)
-    }
+/// Of a column the entries of these rows.
+fn kept(column: &[u32], rows: &Rows) -> Vec<u32> {
+    rows.iter().map(|at| column.get(at as usize).copied().unwrap_or(NONE)).collect()
 }
 
 #[cfg(test)]
@@ -227,7 +198,7 @@ mod tests {
     use super::*;
     use crate::analysis::{Options, analyze};
     use crate::rules::RuleBook;
-    use crate::trace::{Format, GpuOp, OpKind, ProcessId, TraceBuilder};
+    use crate::trace::{Format, GpuOp, OpKind, ProcessId, Span, TraceBuilder};
     use proptest::prelude::*;
 
     /// An op a number: start, duration, device; a call launches each a little earlier, and one call waits all along.

@@ -2,6 +2,8 @@
 //!
 //! Text crosses the border as strings that are ready to show; 64-bit nanoseconds never become a JS number.
 
+#[cfg(feature = "desk")]
+mod dashboard;
 #[cfg(feature = "sqlite")]
 mod database;
 #[cfg(feature = "desk")]

@@ -4,6 +4,7 @@ use super::{Imported, Thrown, thrown, to_js};
 use crate::analysis::strips::Strips;
 use crate::json;
 use crate::report::chart;
+use crate::report::format::grouped;
 use crate::session::{self, Choices, Opened};
 use crate::trace::Trace;
 use serde::Serialize;
@@ -14,9 +15,10 @@ use wasm_bindgen::prelude::*;
 #[derive(Debug, Default)]
 pub(super) struct Overview(RefCell<Option<(Choices, usize, Option<Strips>)>>);
 
-/// What of a trace can be picked by name.
+/// What of one kind can be picked by name.
 #[derive(Debug, Serialize)]
 struct Marks {
+    title: String,
     marks: Vec<session::Mark>,
     /// How many more there are, as text; empty where these are all.
     more: String,
@@ -78,15 +80,19 @@ impl Imported {
         }
     }
 
-    /// The steps that can be picked: `{marks: {title, window}[], more}`.
+    /// Steps, stages and ranges that can be picked: `{title, marks: {title, window}[], more}[]`.
     ///
     /// # Errors
     /// Never in practice.
     pub fn marks(&self) -> Thrown<JsValue> {
         match &self.opened {
             Opened::Trace(trace) => {
-                let (marks, more) = session::marks(trace);
-                to_js(&Marks { marks, more: if more > 0 { more.to_string() } else { String::new() } })
+                let groups = session::marks(trace).into_iter();
+                let groups = groups.map(|session::Marks { title, marks, more }| {
+                    let more = if more > 0 { grouped(more as u64) } else { String::new() };
+                    Marks { title, marks, more }
+                });
+                to_js(&groups.collect::<Vec<_>>())
             }
             _ => Ok(JsValue::NULL),
         }

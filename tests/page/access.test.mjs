@@ -54,7 +54,8 @@ const choose = async (page, id) => {
   await page.locator(`#tab-${id}`).click();
   await page.waitForFunction((id) => document.querySelector(`#tab-${id}`)?.getAttribute('aria-selected') === 'true', id);
   if (id === 'triage') await page.waitForFunction(() => document.querySelector('.block[data-table^=triage_]') && !document.querySelector('.triage-run.reading'), null, { timeout: 60_000 });
-  await page.locator('#results[aria-busy=false] .block').first().waitFor();
+  // The dashboard has charts instead of tables.
+  await page.locator(id === 'dashboard' ? '#dashboard figure[data-panel=skew]' : '#results[aria-busy=false] .block').first().waitFor();
 };
 
 test('the empty page and the help', async () => {

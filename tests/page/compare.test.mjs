@@ -236,6 +236,18 @@ async function picture(page, place, type) {
   return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
 }
 
+test('one click copies the comparison as the Markdown that the command line prints', async () => {
+  const files = [stepped('a.json'), stepped('b.json', { gemm: 800 })];
+  const { page, close } = await opened('#tab=compare', ...files);
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByRole('button', { name: 'Copy comparison as Markdown' }).click();
+  await page.getByText('Copied').waitFor();
+  const text = await page.evaluate(() => navigator.clipboard.readText());
+  const { stdout } = await h.commandLine(['diff', 'a.json', 'b.json', '--format', 'markdown'], files);
+  assert.equal(text, stdout.toString());
+  await close();
+});
+
 test('a chart is saved as an SVG that needs no style sheet, and as a PNG of twice its size', async () => {
   const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped('b.json', { gemm: 800, attention: 230 }));
   for (const [place, name] of [['#compare', 'gpuprism-changes'], ['.first', 'gpuprism-bars']]) {

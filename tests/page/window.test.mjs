@@ -2,12 +2,15 @@
 // command line gives for the same window, and has an address.
 
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
 
-/** Two steps of 10 us each, 40 us apart, with a range around each launch. */
+/** Two steps of 10 us each, 40 us apart, with a range around each launch, one around both and one around the second alone. */
 function stepped(name) {
   const event = (cat, text, ts, dur, args, tid) => ({ ph: 'X', cat, name: text, pid: cat === 'kernel' ? 0 : 9, tid, ts, dur, args });
   const step = (at, stage) => [
@@ -15,7 +18,7 @@ function stepped(name) {
     event('cuda_runtime', 'cudaLaunchKernel', 101 + at, 2, { correlation: at + 1 }, 9),
     event('kernel', stage === 'DECODE' ? 'ampere_gemm' : 'flash_fwd_kernel', 110 + at, 10, { device: 0, stream: 7, correlation: at + 1 }, 7),
   ];
-  return { name, body: Buffer.from(JSON.stringify({ traceEvents: [...step(0, 'EXTEND'), ...step(40, 'DECODE')] })) };
+  return { name, body: Buffer.from(JSON.stringify({ traceEvents: [...step(0, 'EXTEND'), ...step(40, 'DECODE'), event('user_annotation', 'answer', 99, 60, {}, 9), event('user_annotation', 'answer', 139, 15, {}, 9)] })) };
 }
 
 const drawn = (page, index = 0) => page.locator('#strips figure').nth(index).locator('[data-key=plot]');
@@ -73,18 +76,30 @@ test('a drag over the strips restricts the whole report to that window', async (
   await close();
 });
 
-test('a step is picked by name, and its window holds its work alone', async () => {
+test('a step, a stage and a range are picked by name, and their windows hold their work alone', async () => {
   const file = stepped('steps.json');
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, file);
   await h.settled(page);
-  const steps = page.getByLabel('Step of steps.json');
-  assert.deepEqual(await steps.locator('option').allInnerTexts(), ['all', '1: extend/prefill, batch 2, 10.0 us', '2: decode, batch 2, 2 tokens, 10.0 us']);
-  await steps.selectOption({ index: 2 });
+  const parts = page.getByLabel('Part of steps.json');
+  const group = (label) => parts.locator(`optgroup[label="${label}"] option`).allInnerTexts();
+  assert.deepEqual(await group('Steps'), ['1: extend/prefill, batch 2, 10.0 us', '2: decode, batch 2, 2 tokens, 10.0 us']);
+  assert.deepEqual(await group('Stages'), ['extend/prefill 1: 1 step, 10.0 us', 'decode 1: 1 step, 10.0 us']);
+  assert.deepEqual(await group('Range answer'), ['1: 50.0 us', '2: 10.0 us']);
+  await parts.selectOption({ index: 2 });
   await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 1);
   const run = await assertSameAsCommandLine(page, file);
   assert.deepEqual(run.kernels.map(({ name, duration_ns }) => [name, duration_ns]), [['ampere_gemm', 10_000]]);
   assert.deepEqual(run.window, { start_ns: 40_000, end_ns: 50_000, whole_ns: 50_000 });
+  // A stage, then a range of the program: the work that was launched in it.
+  await parts.selectOption({ label: 'extend/prefill 1: 1 step, 10.0 us' });
+  await page.waitForFunction(() => document.querySelector('.block:first-child tbody').textContent.includes('flash_fwd'));
+  assert.deepEqual((await assertSameAsCommandLine(page, file)).kernels.map(({ name }) => name), ['flash_fwd_kernel']);
+  await parts.selectOption({ label: '1: 50.0 us' });
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 2);
+  await parts.selectOption({ label: '2: 10.0 us' });
+  await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 1);
+  assert.deepEqual((await assertSameAsCommandLine(page, file)).kernels.map(({ name }) => name), ['ampere_gemm']);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -146,4 +161,50 @@ test('Perfetto is handed the window as a file that reads back, and only its own 
   assert.deepEqual(named('cuda_runtime'), [['cudaLaunchKernel', 2]]);
   assert.deepEqual(faults, []);
   await close();
+});
+
+/** Decode steps of two kernels each, as one file on disk: more ops than the page waits for the sections of. */
+async function largeTrace() {
+  const kernel = (at) => `{"ph":"X","cat":"kernel","name":"kernel_${at % 3}","pid":0,"tid":7,"ts":${10 * at},"dur":${4 + (at % 5)},"args":{"device":0,"stream":7}}`;
+  const folder = await mkdtemp(join(tmpdir(), 'gpuprism-window-'));
+  const path = join(folder, 'large.json');
+  await writeFile(path, `{"traceEvents":[${Array.from({ length: 310_000 }, (_, at) => kernel(at)).join(',')}]}`);
+  return { path, remove: () => rm(folder, { recursive: true }) };
+}
+
+test('of a large trace the first results of a window are shown at once, and what is still computed says so', async () => {
+  const trace = await largeTrace();
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=findings');
+  await page.setInputFiles('#files', trace.path);
+  await h.settled(page);
+  const whole = await facts(page);
+  assert.match(whole, /^310,000 GPU ops/);
+  const blocks = () => page.locator('#blocks').innerText();
+  const [tab, findings] = [await page.locator('[role=tab][aria-selected=true]').innerText(), await blocks()];
+  assert.match(findings, /Findings/);
+  // The whole analysis of the window waits until it is let go.
+  await page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    Worker.prototype.postMessage = function hold(message, ...more) {
+      const isWhole = message.op === 'analyze' && !JSON.parse(message.args.options).without_sections;
+      if (isWhole) window.letGo = () => postMessage.call(this, message, ...more);
+      else postMessage.call(this, message, ...more);
+    };
+  });
+  await dragOver(page, 0.25, 0.5);
+  await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, whole);
+  await page.waitForFunction(() => document.querySelector('#blocks').textContent === 'Being computed');
+  assert.equal(await page.locator('#results').getAttribute('aria-busy'), 'true');
+  assert.match(await facts(page), /7[67],\d{3} GPU ops/);
+  assert.equal(await page.locator('#todo').isVisible() && !/Being computed/.test(await page.locator('#todo').innerText()), false);
+  const names = async () => (await page.locator('[role=tab]').allInnerTexts()).map((text) => text.replace(/[\s\d,.]+$/, ''));
+  const before = await names();
+  await page.evaluate(() => window.letGo());
+  await h.settled(page);
+  await page.waitForFunction(() => document.querySelector('#blocks').textContent !== 'Being computed');
+  assert.deepEqual(await names(), before, 'tabs stay where they are');
+  assert.equal((await page.locator('[role=tab][aria-selected=true]').innerText()).split('\n')[0], tab.split('\n')[0]);
+  assert.deepEqual(faults, []);
+  await close();
+  await trace.remove();
 });

@@ -162,6 +162,8 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
 /// folder or opens an address, or another page embeds this one.
 const LATER_SCRIPTS: [&str; 24] = [
     "compare.js",
+    "dashboard.js",
+    "dashboard.css",
     "perfetto.js",
     "picture.js",
     "desk.js",

@@ -20,24 +20,42 @@ pub struct Module {
     pub first_load: bool,
     /// Whether a trace's bytes go through it, which takes SIMD.
     pub reads_bytes: bool,
+    /// Whether it holds traces of a million ops and need not be small: built for speed, a window takes half the time.
+    pub is_fast: bool,
 }
 
 pub const MODULES: &[Module] = &[
-    Module { package: "gpuprism", stem: "gpuprism", features: &[], first_load: true, reads_bytes: true },
+    Module {
+        package: "gpuprism",
+        stem: "gpuprism",
+        features: &[],
+        first_load: true,
+        reads_bytes: true,
+        is_fast: false,
+    },
     Module {
         package: "gpuprism",
         stem: "gpuprism_sqlite",
         features: &["sqlite"],
         first_load: false,
         reads_bytes: true,
+        is_fast: true,
     },
-    Module { package: "gpuprism", stem: "gpuprism_desk", features: &["desk"], first_load: false, reads_bytes: true },
+    Module {
+        package: "gpuprism",
+        stem: "gpuprism_desk",
+        features: &["desk"],
+        first_load: false,
+        reads_bytes: true,
+        is_fast: false,
+    },
     Module {
         package: "gpuprism-demangle",
         stem: "gpuprism_demangle",
         features: &["module"],
         first_load: false,
         reads_bytes: false,
+        is_fast: false,
     },
 ];
 
@@ -46,8 +64,12 @@ impl Module {
         format!("{}_bg.wasm", self.stem)
     }
 
-    fn flags(&self) -> [String; 2] {
-        [format!("--package={}", self.package), format!("--features={}", self.features.join(","))]
+    fn flags(&self) -> Vec<String> {
+        let mut flags = vec![format!("--package={}", self.package), format!("--features={}", self.features.join(","))];
+        if self.is_fast {
+            flags.push(format!("--config=profile.wasm.package.{}.opt-level=3", self.package));
+        }
+        flags
     }
 }
 

@@ -1,6 +1,8 @@
 //! What every section needs to know: what names mean, and what the person chose.
 
 use super::attribution::Attributed;
+use super::kernels::Pace;
+use super::launches::Measured;
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, names};
 use crate::trace::{NameId, OpKind, Trace};
@@ -18,6 +20,8 @@ pub struct Context<'a> {
     /// The person's own phases.
     pub phase_map: Option<&'a PhaseMap>,
     attributed: OnceCell<Attributed>,
+    launched: OnceCell<Measured>,
+    paces: OnceCell<Vec<Pace>>,
     names: Vec<NameKind>,
     calls: Vec<CallKind>,
 }
@@ -41,7 +45,17 @@ impl<'a> Context<'a> {
         let signals = Signals::embedded();
         let calls = trace.calls.names.iter().map(|name| signals.call(name)).collect();
         let names = name_kinds(trace, &signals);
-        Self { trace, signals, kernel_limit, phase_map: None, attributed: OnceCell::new(), names, calls }
+        Self {
+            trace,
+            signals,
+            kernel_limit,
+            phase_map: None,
+            attributed: OnceCell::new(),
+            launched: OnceCell::new(),
+            paces: OnceCell::new(),
+            names,
+            calls,
+        }
     }
 
     /// Adds the person's own phases.
@@ -51,7 +65,17 @@ impl<'a> Context<'a> {
 
     /// Kernel time by the innermost range around its launch; swept once, on first use.
     pub(super) fn attributed(&self) -> &Attributed {
-        self.attributed.get_or_init(|| Attributed::of(self.trace, &|_| true))
+        self.attributed.get_or_init(|| Attributed::of(self, &|_| true))
+    }
+
+    /// How long kernels waited after their launch; measured once, on first use.
+    pub(super) fn launched(&self) -> &Measured {
+        self.launched.get_or_init(|| Measured::of(self))
+    }
+
+    /// How fast each process launches; counted once, on first use.
+    pub(super) fn paces(&self) -> &[Pace] {
+        self.paces.get_or_init(|| Pace::of_processes(self))
     }
 
     /// What the ops of this name are.

@@ -291,7 +291,7 @@ impl Long {
 }
 
 /// Keeps the longest of many things.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Longest {
     keep: usize,
     kept: BinaryHeap<Reverse<Long>>,

@@ -151,7 +151,7 @@ pub(super) fn kernels_by_pid(context: &Context) -> Section {
 
 /// How many kernels a group of processes launched in which time.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pace {
+pub(super) struct Pace {
     kernels: u64,
     window: Option<(Ns, Ns)>,
     /// Shorter than each of [`UNDER_NS`].
@@ -163,11 +163,11 @@ struct Pace {
 
 impl Pace {
     /// The pace of every group of processes.
-    fn of(context: &Context, groups: usize, group: &dyn Fn(ProcessId) -> usize) -> Vec<Self> {
+    pub(super) fn of_processes(context: &Context) -> Vec<Self> {
         let trace = context.trace;
-        let mut paces = vec![Self::default(); groups];
+        let mut paces = vec![Self::default(); trace.processes.len()];
         for op in kernel_ops(trace) {
-            let Some(pace) = paces.get_mut(group(op.process)) else { continue };
+            let Some(pace) = paces.get_mut(op.process.0 as usize) else { continue };
             pace.kernels += 1;
             let (start, end) = pace.window.unwrap_or((op.start, op.end()));
             pace.window = Some((start.min(op.start), end.max(op.end())));
@@ -178,11 +178,29 @@ impl Pace {
         for call in trace.calls.iter() {
             let kind = context.call_kind(call.name);
             let thread = trace.threads.get(call.thread.0 as usize);
-            let Some(pace) = thread.and_then(|thread| paces.get_mut(group(thread.process))) else { continue };
+            let Some(pace) = thread.and_then(|thread| paces.get_mut(thread.process.0 as usize)) else { continue };
             pace.host_launches += u64::from(matches!(kind, CallKind::Launch | CallKind::GraphLaunch));
             pace.graph_launches += u64::from(kind == CallKind::GraphLaunch);
         }
         paces
+    }
+
+    /// Of all processes together.
+    fn of_all(context: &Context) -> Self {
+        let mut all = Self::default();
+        for pace in context.paces() {
+            all.kernels += pace.kernels;
+            all.host_launches += pace.host_launches;
+            all.graph_launches += pace.graph_launches;
+            for (sum, under) in all.under.iter_mut().zip(pace.under) {
+                *sum += under;
+            }
+            if let Some((start, end)) = pace.window {
+                let (first, last) = all.window.unwrap_or((start, end));
+                all.window = Some((first.min(start), last.max(end)));
+            }
+        }
+        all
     }
 
     /// One nanosecond at least.
@@ -209,9 +227,10 @@ impl Pace {
 pub(super) fn launch_storm(context: &Context) -> Section {
     const TITLE: &str = "Launch storm";
     let trace = context.trace;
-    let Some(pace) = Pace::of(context, 1, &|_| 0).pop().filter(|pace| pace.kernels > 0) else {
+    let pace = Pace::of_all(context);
+    if pace.kernels == 0 {
         return no_kernels(trace, TITLE, &TINY_KERNELS);
-    };
+    }
     let durations = Durations::of_kernels(trace, 1, &|_| Some(0));
     let storms: Vec<String> = context
         .signals
@@ -264,7 +283,7 @@ fn add_tiny_kernels(context: &Context, section: &mut Section) {
 pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Launch storm by process";
     let trace = context.trace;
-    let paces = Pace::of(context, trace.processes.len(), &|process| process.0 as usize);
+    let paces = context.paces();
     let durations = Durations::of_kernels(trace, paces.len(), &|op| Some(op.process.0));
     let kernels = |process: usize| paces.get(process).map_or(0, |pace| pace.kernels);
     let mut launching = order(paces.len(), &|a, b| kernels(b).cmp(&kernels(a)));

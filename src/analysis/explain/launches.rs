@@ -2,7 +2,7 @@
 
 use super::intervals::{Longest, interpolate};
 use super::recapture::{self, Lacks};
-use super::{Context, labels};
+use super::{Context, labels, radix};
 use crate::analysis::section::{Section, Value};
 use crate::ordering::InOrder;
 use crate::rules::signals::CallKind;
@@ -19,7 +19,7 @@ const COLUMNS: [&str; 9] = [
     "kernel_end_ns",
     "latency_us",
 ];
-const HISTOGRAM_COLUMNS: [&str; 3] = ["bin_start_us", "bin_end_us", "count"];
+const HISTOGRAM_COLUMNS: [&str; 4] = ["bin_start_us", "bin_end_us", "count", "without_communication"];
 const SHOWN: usize = 100;
 const MAX_BINS: usize = 30;
 const MIN_BINS: usize = 8;
@@ -103,9 +103,19 @@ impl Latencies {
         self.short.iter().map(|&short| i64::from(short)).chain(self.long.iter().copied())
     }
 
+    /// Of sorted ones the last.
+    fn longest(&self) -> Option<i64> {
+        self.long.last().copied().or_else(|| self.short.last().copied().map(i64::from))
+    }
+
+    fn append(&mut self, more: &Self) {
+        self.short.extend_from_slice(&more.short);
+        self.long.extend_from_slice(&more.long);
+    }
+
     /// Once sorted, whatever is long comes after whatever is short.
     fn sort(&mut self) {
-        self.short.sort_unstable();
+        radix::sort(&mut self.short);
         self.long.order_by_key(|&long| long);
     }
 
@@ -118,36 +128,76 @@ impl Latencies {
     }
 }
 
+/// What both sections tell of, measured in one pass.
+#[derive(Debug)]
+pub(super) struct Measured {
+    longest: Longest,
+    /// Of kernels that do not communicate, in order.
+    computing: Latencies,
+    /// Those of all kernels, in order, where some communicate.
+    together: Option<Latencies>,
+    left_out: LeftOut,
+    /// Began before their launch returned.
+    early: u64,
+    sum: i128,
+}
+
+impl Measured {
+    pub(super) fn of(context: &Context) -> Self {
+        let (mut longest, mut early, mut sum) = (Longest::new(SHOWN), 0_u64, 0_i128);
+        let (mut computing, mut messages) = (Latencies::default(), Latencies::default());
+        computing.short.reserve_exact(launched_at_most(context));
+        let left_out = each_launched(context, &mut |launched| {
+            let latency = launched.latency();
+            longest.offer(latency, launched.kernel.start, 0, launched.at);
+            let of_kind = if context.is_communication(launched.kernel.name) { &mut messages } else { &mut computing };
+            of_kind.push(latency);
+            early += u64::from(launched.wait() < Ns::ZERO);
+            sum += i128::from(latency.0);
+        });
+        computing.sort();
+        let together = (messages.len() > 0).then(|| {
+            messages.append(&computing);
+            messages.sort();
+            messages
+        });
+        Self { longest, computing, together, left_out, early, sum }
+    }
+
+    /// Of all kernels, in order.
+    fn latencies(&self) -> &Latencies {
+        self.together.as_ref().unwrap_or(&self.computing)
+    }
+}
+
 /// The kernels that waited longest, and how long kernels wait.
 pub(super) fn launch_latency_rows(context: &Context) -> Section {
     const TITLE: &str = "Launch latency";
     let trace = context.trace;
-    let (mut longest, mut latencies, mut early, mut sum) = (Longest::new(SHOWN), Latencies::default(), 0_u64, 0_i128);
-    latencies.short.reserve_exact(launched_at_most(context));
-    let left_out = each_launched(context, &mut |launched| {
-        let latency = launched.latency();
-        longest.offer(latency, launched.kernel.start, 0, launched.at);
-        latencies.push(latency);
-        early += u64::from(launched.wait() < Ns::ZERO);
-        sum += i128::from(latency.0);
-    });
+    let measured = context.launched();
+    let (Measured { longest, left_out, early, sum, .. }, latencies) = (measured, measured.latencies());
     if latencies.len() == 0 {
         return missing(context, TITLE, &COLUMNS);
     }
-    latencies.sort();
-    let mut section = section(TITLE, &COLUMNS, latencies.len(), left_out);
-    if early > 0 {
+    let mut section = section(TITLE, &COLUMNS, latencies.len(), *left_out);
+    if *early > 0 {
         section.limits.push(format!(
             "{early} of {} measured kernels began before their launch call returned and count as zero.",
             latencies.len()
         ));
     }
     section.figure("count", latencies.len());
-    section.figure("mean_us", sum as f64 / latencies.len() as f64 / 1e3);
+    section.figure("mean_us", *sum as f64 / latencies.len() as f64 / 1e3);
     for (name, percent) in [("p50_us", 50), ("p95_us", 95), ("p99_us", 99), ("max_us", 100)] {
         section.figure(name, latencies.percentile_us(percent));
     }
-    for long in longest.ranked() {
+    if measured.together.is_some() {
+        for percent in [50, 95, 99] {
+            let name = format!("without_communication_p{percent}_us");
+            section.figure(&name, measured.computing.percentile_us(percent));
+        }
+    }
+    for long in longest.clone().ranked() {
         let call = trace.gpu_ops.launch(long.at()).and_then(|call| trace.calls.get(call.0 as usize));
         let (Some(kernel), Some(call)) = (trace.gpu_ops.get(long.at()), call) else { continue };
         section.row([
@@ -169,20 +219,23 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
 /// How many kernels waited how long.
 pub(super) fn launch_latency_histogram(context: &Context) -> Section {
     const TITLE: &str = "Launch latency, histogram";
-    let mut latencies = Latencies::default();
-    latencies.short.reserve_exact(launched_at_most(context));
-    let left_out = each_launched(context, &mut |launched| latencies.push(launched.latency()));
-    let Some(longest) = latencies.iter().max() else { return missing(context, TITLE, &HISTOGRAM_COLUMNS) };
+    let measured = context.launched();
+    let (latencies, computing) = (measured.latencies(), &measured.computing);
+    let Some(longest) = latencies.longest() else { return missing(context, TITLE, &HISTOGRAM_COLUMNS) };
     let bins = latencies.len().isqrt().clamp(MIN_BINS, MAX_BINS);
     let width_us = (longest as f64 / 1e3 / bins as f64).max(1e-6);
-    let mut counts = vec![0_u64; bins];
-    for latency in latencies.iter() {
-        let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
-        counts.get_mut(bin).into_iter().for_each(|count| *count += 1);
-    }
-    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, latencies.len(), left_out);
-    for (bin, count) in counts.into_iter().enumerate() {
-        section.row([(bin as f64 * width_us).into(), ((bin + 1) as f64 * width_us).into(), count.into()]);
+    let count = |latencies: &Latencies| {
+        let mut counts = vec![0_u64; bins];
+        for latency in latencies.iter() {
+            let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
+            counts.get_mut(bin).into_iter().for_each(|count| *count += 1);
+        }
+        counts
+    };
+    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, latencies.len(), measured.left_out);
+    for (bin, (count, without)) in count(latencies).into_iter().zip(count(computing)).enumerate() {
+        let (from, to) = (bin as f64 * width_us, (bin + 1) as f64 * width_us);
+        section.row([from.into(), to.into(), count.into(), without.into()]);
     }
     section
 }
@@ -288,6 +341,24 @@ mod tests {
         small.op(0, "k", 0, 10);
         let missing = small.section(launch_latency_rows).missing.unwrap();
         assert!(missing.why.contains("no API calls") && missing.recapture.contains("nsys profile"), "{missing:?}");
+    }
+
+    #[test]
+    fn messages_are_counted_apart_in_bins_and_percentiles() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        for (id, (name, wait)) in (0..).zip([("k", 10_000), ("k", 20_000), (KINDS[ALLREDUCE], 80_000), ("k", 30_000)]) {
+            small.call(process, "cudaLaunchKernel", 0, 10, Some(id));
+            small.op_of(process, 0, 7, name, 10 + wait, 20 + wait, Some(id));
+        }
+        let trace = small.0.finish();
+        let context = Context::new(&trace, 30);
+        let (rows, section) = (launch_latency_rows(&context), launch_latency_histogram(&context));
+        let sum = |column: &str| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
+        assert_eq!((sum("count"), sum("without_communication")), (4.0, 3.0));
+        assert_eq!(number(&section.rows[7], "without_communication"), 0.0, "the message is the longest");
+        let figure = |name| number(&rows.summary, name);
+        assert_eq!((figure("p50_us"), figure("without_communication_p50_us")), (25.0, 20.0));
     }
 
     proptest! {

@@ -20,6 +20,7 @@ mod labels;
 mod launches;
 mod one_kernel;
 mod phases;
+mod radix;
 mod ranges;
 mod recapture;
 mod stats;

@@ -1,6 +1,7 @@
 //! What the sections count with: sums per key in one pass, exact percentiles, and time that spans cover together.
 
 use super::intervals::interpolate;
+use super::radix;
 use crate::analysis::section::Value;
 use crate::ordering::{InOrder, order};
 use crate::trace::{GpuOp, Ns, OpKind, Trace};
@@ -190,7 +191,7 @@ impl Durations {
         let (mut rest, mut start) = (self.short.as_mut_slice(), 0);
         for &end in &self.ends {
             let Some((group, others)) = rest.split_at_mut_checked((end - start) as usize) else { break };
-            group.sort_unstable();
+            radix::sort(group);
             (rest, start) = (others, end);
         }
         self.long.order_by(|a, b| a.cmp(b));

@@ -216,3 +216,9 @@ fn correlation(cells: &Cells<'_>, column: usize) -> Option<u32> {
 mod fixture;
 #[cfg(test)]
 mod tests;
+
+/// The golden fixture with its counters, read.
+#[cfg(test)]
+pub(crate) fn golden_trace() -> crate::trace::Trace {
+    tests::trace(&fixture::golden(true))
+}

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 use std::path::PathBuf;
 
-fn trace(connection: &Connection) -> Trace {
+pub(super) fn trace(connection: &Connection) -> Trace {
     read(connection, "x.sqlite", &mut |_| {}).unwrap()
 }
 

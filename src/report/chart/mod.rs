@@ -6,9 +6,11 @@
 mod axis;
 mod backend;
 mod bars;
+pub mod dashboard;
 mod delta;
 mod glyphs;
 mod kernel;
+mod layout;
 mod ranks;
 mod strips;
 mod svg;

@@ -276,8 +276,17 @@ fn reach_of_launches(trace: &Trace, windows: &[Windows]) -> Vec<Reach> {
     }
     // Of each device the place of the window whose ops it runs: ops of one window come in a row, or nearly.
     let mut running = vec![usize::MAX; trace.devices.len()];
+    // Of each process the piece of the launch before: the next one is mostly in it too.
+    let mut last = vec![(Ns::ZERO, Ns::ZERO, 0); windows.len()];
     for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
-        let Some(window) = window_of(trace, windows, op, launch) else { continue };
+        let call = launch.and_then(|call| trace.calls.start(call.0 as usize));
+        let (Some(time), Some(windows)) = (call, windows.get(op.process.0 as usize)) else { continue };
+        let Some(last) = last.get_mut(op.process.0 as usize) else { continue };
+        if !(last.0..last.1).contains(&time) {
+            *last = windows.piece(time).unwrap_or_default();
+        }
+        let is_in_it = (last.0..last.1).contains(&time);
+        let Some(window) = (if is_in_it { Some(last.2) } else { windows.at(time) }) else { continue };
         let Some(running) = running.get_mut(op.device.0 as usize) else { continue };
         match found.get_mut(*running) {
             Some(reach) if reach.window == window => reach.end = reach.end.max(op.end()),

@@ -70,6 +70,12 @@ impl Windows {
         }
     }
 
+    /// The piece that holds this moment before its end, from its start to its end, and its label.
+    pub(super) fn piece(&self, time: Ns) -> Option<(Ns, Ns, u32)> {
+        let next = self.pieces.partition_point(|piece| piece.0 <= time);
+        self.pieces.get(next.checked_sub(1)?).filter(|piece| time < piece.1).copied()
+    }
+
     /// The label at this moment.
     pub(super) fn at(&self, time: Ns) -> Option<u32> {
         self.nearest(time).filter(|(distance, _)| *distance == Ns::ZERO).map(|(_, label)| label)
