@@ -146,6 +146,31 @@ fn a_collective_carries_its_message() {
 }
 
 #[test]
+fn the_job_of_a_rank_is_read_and_nonsense_is_none() {
+    let job = |info: &str| {
+        let events = kernel("a", "1", "2");
+        trace(&format!(r#"{{"distributedInfo": {info}, "traceEvents": [{events}]}}"#)).job
+    };
+    let group = r#"{"pg_name": "1", "pg_desc": "tp", "ranks": [2, 3, -1, "x"]}"#;
+    let told =
+        job(&format!(r#"{{"backend": "nccl", "rank": 3, "world_size": 8, "pg_config": [{group}, 7]}}"#)).unwrap();
+    assert_eq!((told.rank, told.world_size, told.backend.as_str()), (3, 8, "nccl"));
+    let groups: Vec<(&str, &[u32])> = told.groups.iter().map(|group| (&*group.name, &*group.ranks)).collect();
+    assert_eq!(groups, [("1", &[2, 3][..]), ("", &[][..])]);
+    for nonsense in [
+        "{}",
+        "7",
+        "[]",
+        r#"{"rank": 1}"#,
+        r#"{"rank": -1, "world_size": 8}"#,
+        r#"{"rank": 1, "world_size": 1e30}"#,
+        r#"{"rank": "1", "world_size": 99999999999}"#,
+    ] {
+        assert_eq!(job(nonsense), None, "{nonsense}");
+    }
+}
+
+#[test]
 fn devices_have_their_names_and_sort_by_number() {
     let event = |device: u32| {
         format!(

@@ -98,7 +98,7 @@ mod desk {
         /// # Errors
         /// Never in practice: the nodes are strings.
         pub fn chart(&self, width: u32) -> Thrown<JsValue> {
-            to_js(&chart::rank_bars(&self.found.jobs, &[], width))
+            to_js(&chart::rank_bars(&self.found.jobs, width))
         }
 
         /// A table as `Reports.table` gives those of the runs; null where it would have no row.

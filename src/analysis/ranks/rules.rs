@@ -12,10 +12,12 @@ pub(super) struct Rules {
     pub(super) counts: Vec<String>,
     /// Operations in which every rank puts in as much.
     pub(super) same_size: Vec<String>,
+    /// Operations that a rank may leave before the others have what it sends.
+    pub(super) one_way: Vec<String>,
     /// A rank that the others wait for in this part of their time in collectives holds them up.
     pub(super) held_up_share: f64,
 }
-from_json!(Rules { kinds, counts, same_size, held_up_share });
+from_json!(Rules { kinds, counts, same_size, one_way, held_up_share });
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
     #[allow(clippy::expect_used, reason = "a file of this crate, read by the tests of names")]

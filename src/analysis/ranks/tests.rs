@@ -134,6 +134,16 @@ fn a_rank_that_is_always_late_holds_the_others_up() {
 }
 
 #[test]
+fn of_a_broadcast_it_is_said_that_the_sender_may_only_seem_late() {
+    let broadcast = |rank: u32, duration| {
+        log_of(&format!("rank{rank}.json"), Some((rank, 2)), &[("ncclDevKernel_Broadcast_RING", 0, duration, None)])
+    };
+    let found = grouped(&[broadcast(0, 10), broadcast(1, 30)]);
+    assert_eq!(found.jobs[0].matched, 1);
+    assert!(found.jobs[0].limits.iter().any(|limit| limit.contains("seems to be late")), "{:?}", found.jobs[0].limits);
+}
+
+#[test]
 fn sizes_tell_which_calls_belong_together_where_counts_differ_and_else_nothing_is_matched() {
     let rank = |rank: u32, sizes: &[u64]| {
         let ops: Vec<Op> = (0..).zip(sizes).map(|(at, size)| (ALL_REDUCE, at * 100, 50, Some(*size))).collect();

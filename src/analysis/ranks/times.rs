@@ -37,7 +37,7 @@ pub(super) fn job(group: &Group, logs: &[&RankLog], streams: &[Stream], rules: &
         title: group.title.clone(),
         world_size: group.world_size,
         window_ns,
-        limits: limits(group, logs, streams),
+        limits: limits(group, logs, streams, rules),
         ranks,
         matched,
         unmatched,
@@ -160,7 +160,7 @@ pub(super) fn median(mut values: Vec<i64>) -> f64 {
 }
 
 /// What cannot be said of this job, and from what the rest is estimated.
-fn limits(group: &Group, logs: &[&RankLog], streams: &[Stream]) -> Vec<String> {
+fn limits(group: &Group, logs: &[&RankLog], streams: &[Stream], rules: &Rules) -> Vec<String> {
     let mut limits = Vec::new();
     let open = group.members.len();
     if let Some(world) = group.world_size.filter(|world| *world as usize > open) {
@@ -174,7 +174,13 @@ fn limits(group: &Group, logs: &[&RankLog], streams: &[Stream]) -> Vec<String> {
             logs.get(member.log).map_or("", |log| log.file.as_str())
         ));
     }
-    let by_order = streams.iter().any(|stream| stream.meetings() > 0 && stream.group.is_empty());
+    let matched = || streams.iter().filter(|stream| stream.meetings() > 0);
+    if matched().any(|stream| rules.one_way.contains(&stream.operation)) {
+        limits.push(
+            "Of a broadcast or a reduce a rank may leave early that only sends; it then seems to be late.".to_owned(),
+        );
+    }
+    let by_order = matched().any(|stream| stream.group.is_empty());
     if by_order {
         limits.push(
             "The traces do not tell process groups: calls of one operation are matched over all ranks by their order."

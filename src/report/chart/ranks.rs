@@ -32,10 +32,8 @@ pub fn rank_parts(rank: &Rank) -> [i64; PARTS.len()] {
     ]
 }
 
-/// A bar a rank, of every job, on one time axis.
-///
-/// Parts in `hidden` are left out and the rest moves up. `width` is in pixels, at least 240.
-pub fn rank_bars(jobs: &[Job], hidden: &[&str], width: u32) -> Chart {
+/// A bar a rank, of every job, on one time axis. `width` is in pixels, at least 240.
+pub fn rank_bars(jobs: &[Job], width: u32) -> Chart {
     let several = jobs.len() > 1;
     let bar = |job: &Job, rank: &Rank| {
         let segments = PARTS.iter().zip(rank_parts(rank)).map(|(part, ns)| Segment {
@@ -50,7 +48,7 @@ pub fn rank_bars(jobs: &[Job], hidden: &[&str], width: u32) -> Chart {
     };
     let bars: Vec<Bar> = jobs.iter().flat_map(|job| job.ranks.iter().map(move |rank| bar(job, rank))).collect();
     let summaries: Vec<String> = jobs.iter().map(summary).collect();
-    Chart { summary: summaries.join(" "), ..stacked_bars(&bars, &PARTS, hidden, width) }
+    Chart { summary: summaries.join(" "), ..stacked_bars(&bars, &PARTS, &[], width) }
 }
 
 /// Who computes most and who waits most: more than eight bars in words is no help.
@@ -108,7 +106,7 @@ mod tests {
             unmatched: 0,
             limits: Vec::new(),
         };
-        let chart = rank_bars(&[job], &[], 900);
+        let chart = rank_bars(&[job], 900);
         for row in ["0", "1"] {
             let spans = chart.nodes.iter().filter(|node| {
                 node.tag == "rect" && node.attrs.iter().any(|(name, value)| *name == "data-row" && value == row)
