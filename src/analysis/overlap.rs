@@ -174,7 +174,7 @@ fn part_of(time: i64, several: i128) -> i128 {
     };
     let (whole, rest) = (time / by, (time % by) << HALF);
     let (high, rest) = (rest / by, (rest % by) << HALF);
-    i128::from(whole) << PLACES | i128::from(high << HALF | rest / by)
+    (i128::from(whole) << PLACES) | i128::from((high << HALF) | (rest / by))
 }
 
 /// Sums per name.
