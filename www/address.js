@@ -1,9 +1,11 @@
-// The address of what is on screen: the URL fragment holds tab, sort, filter, run, hidden categories, pivot, kernel and how to count,
+// The address of what is on screen: the URL fragment holds tab, sort, filter, run, hidden categories, pivot, kernel, the
+// dashboard and how to count,
 // so that Back, reload and a pasted link (with the same files opened again) show the same thing. A link may carry a report
 // besides (`report=`): it stays there behind the view for as long as it is open. Browsers send no fragment to a server.
 
 const DEFAULTS = {
   tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: [], rules: '', attribution: 'first_come', devices: 'each', window: [], pivot: [], kernel: '',
+  gpu: '', above: '', comm: '',
 };
 
 /** The report that the address carries, as the desk wrote it; '' where it carries none. */

@@ -148,7 +148,7 @@ const refreshReports = latest(
   async (answer) => {
     overview = answer;
     if (!overview) return;
-    showOverview(overview, session.isPartial, () => tabs.open('findings'));
+    showOverview(overview, session.isPartial, (table) => tabs.open(table));
     await showAll();
     session.shown();
   },

@@ -110,7 +110,7 @@ export function isOutOfMemory({ kind, message, memory }) {
 }
 
 /** Of a database the reading cannot leave anything out yet. */
-const offersLess = (problem, { gpuOnly, reader }) => isOutOfMemory(problem) && !gpuOnly && !reader.isDatabase;
+const offersLess = (problem, { gpuOnly }) => isOutOfMemory(problem) && !gpuOnly;
 
 function advice(problem, entry) {
   const { file, reader } = entry;

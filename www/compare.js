@@ -2,7 +2,7 @@
 // all others. It is fetched when a second run is open.
 
 import { drawing, saveMenu } from './chart.js';
-import { byId, el, severityMark } from './dom.js';
+import { byId, copyButton, el, severityMark } from './dom.js';
 
 /** Runs that the line under the verdict speaks of; the tab speaks of all. */
 const RUNS_IN_LINE = 3;
@@ -13,7 +13,7 @@ const ARROWS = { slower: '▲', faster: '▼' };
 export class Comparison {
   #openDesk;
   #on;
-  #line = el('div', { id: 'comparison', class: 'comparison', role: 'status' });
+  #line = byId('comparison');
   #baseline = el('select');
   #said = el('ul', { class: 'notices' });
   #chart = el('div');
@@ -25,7 +25,7 @@ export class Comparison {
   #shown = [];
   #width = 0;
 
-  /** `openDesk()` resolves with the desk; `on` has what is chosen: baseline(index), open() the tab, pick(category). */
+  /** `openDesk()` resolves with the desk; `on` has what is chosen: baseline(index), open() the tab, pick(category); `markdown()` resolves with the text to copy. */
   constructor(openDesk, on) {
     this.#openDesk = openDesk;
     this.#on = on;
@@ -33,8 +33,7 @@ export class Comparison {
     this.#figure = el('figure', {}, el('figcaption', {}, 'What changed'),
       saveMenu(() => this.#chart.firstChild, 'gpuprism-changes'), this.#chart);
     this.#panel = el('section', { id: 'compare', 'aria-label': 'Comparison', hidden: true },
-      el('label', {}, 'Compared with ', this.#baseline), this.#said, this.#figure);
-    byId('verdict').after(this.#line);
+      el('label', {}, 'Compared with ', this.#baseline), copyButton(on.markdown, 'Copy comparison as Markdown'), this.#said, this.#figure);
     byId('panel').prepend(this.#panel);
     new ResizeObserver(() => {
       if (this.#chart.firstChild && this.#chart.clientWidth !== this.#width) this.draw(...this.#shown);

@@ -28,6 +28,8 @@ serve({
   compare: ({ baseline }) => desk.compare(baseline),
   chart: ({ baseline, width, hidden }) => desk.chart(baseline, width, hidden),
   table: ({ baseline, request }) => desk.table(baseline, request),
+  dashboard: ({ wish }) => desk.dashboard(JSON.stringify(wish)),
+  dashboardCss: () => Desk.dashboard_css(),
   share: ({ what, wish }) => desk[`share_${what}`](JSON.stringify(wish)),
   workbench: ({ choices, request }) => desk.workbench(JSON.stringify(choices), JSON.stringify(request)),
   workbenchCsv: ({ choices, request }) => desk.workbench_csv(JSON.stringify(choices), JSON.stringify(request)),

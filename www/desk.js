@@ -25,6 +25,9 @@ export class Desk {
   chart = (baseline, width, hidden) => this.#askOfRuns('chart', { baseline, width, hidden });
   /** A table of the comparison. */
   table = (baseline, request) => this.#askOfRuns('table', { baseline, request });
+  /** The panels of the dashboard, and the style sheet of their charts. */
+  dashboard = (wish) => this.#askOfRuns('dashboard', { wish });
+  dashboardCss = () => this.#ask((link) => link.request('dashboardCss', {}));
   /** What a person shares, by `preview`, `file`, `link` or `redactions`, under a wish {format, redact, slim}. */
   share = (what, wish) => this.#askOfRuns('share', { what, wish });
   /** A table of the rule workbench under these choices, or all of it as CSV. */

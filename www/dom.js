@@ -73,6 +73,9 @@ export function shutFrames() {
 
 export const framesAreShut = () => document.querySelector('meta[content="frame-src \'none\'"]') !== null;
 
+/** One figure of a list of figures; its exact value is the tooltip. */
+export const figureItem = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, text));
+
 /** Only the last of several answers to the same question is shown. */
 export function latest(ask, show) {
   let turn = 0;

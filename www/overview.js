@@ -1,16 +1,19 @@
 // The first read: the verdict, one line of facts a run, what to do, and the notices.
 
-import { byId, el, severityMark } from './dom.js';
+import { byId, el, figureItem, severityMark } from './dom.js';
 
 const FINDINGS_SHOWN = 3;
+/** Of more runs the figures are in the tables alone. */
+const RUNS_WITH_FIGURES = 3;
 
-/** `isPartial`: findings are still being computed. `onAll()` is called when all findings are asked for. */
-export function showOverview({ verdict, runs, findings }, isPartial, onAll) {
-  byId('verdict').textContent = verdict;
-  byId('verdict').classList.toggle('long', verdict.length > 180);
-  byId('runs').replaceChildren(...runs.map(runLine));
+/** `isPartial`: findings are still being computed. `onTable(id)` is called when the table is asked for that proves a clause or a finding. */
+export function showOverview({ verdict, runs, findings }, isPartial, onTable) {
+  const text = verdict.map((clause) => clause.text).join('');
+  byId('verdict').replaceChildren(...verdict.map(({ text: words, table }) => (table ? proved(words, table, onTable) : words)));
+  byId('verdict').classList.toggle('long', text.length > 180);
+  byId('runs').replaceChildren(...runs.map((run) => runLine(run, runs.length <= RUNS_WITH_FIGURES)));
   if (isPartial) awaitFindings();
-  else showFindings(findings, onAll);
+  else showFindings(findings, onTable);
   showNotices(runs);
 }
 
@@ -19,22 +22,32 @@ function awaitFindings() {
   byId('todo').replaceChildren(el('h2', {}, 'What to do'), el('p', { class: 'note' }, 'Being computed'));
 }
 
-function showFindings(findings, onAll) {
-  byId('todo').hidden = findings.length === 0;
-  byId('todo').replaceChildren(el('h2', {}, 'What to do'),
-    el('ol', { class: 'findings' }, ...findings.slice(0, FINDINGS_SHOWN).map(findingItem)),
-    el('button', { type: 'button', class: 'small', click: onAll }, findings.length > FINDINGS_SHOWN ? `All ${findings.length} findings` : 'Findings as a table'));
+/** Words that lead to the table that proves them; a link, because a button does not break with the line. */
+function proved(words, table, onTable) {
+  const open = (event) => {
+    event.preventDefault();
+    onTable(table);
+  };
+  return el('a', { href: `#tab=${table}`, class: 'proof', click: open }, words);
 }
 
-function findingItem({ run, severity, title, cost, evidence, recommendation }) {
-  return el('li', {}, el('h3', {}, severityMark(severity), title, cost && el('span', { class: 'cost' }, cost)),
+function showFindings(findings, onTable) {
+  byId('todo').hidden = findings.length === 0;
+  byId('todo').replaceChildren(el('h2', {}, 'What to do'),
+    el('ol', { class: 'findings' }, ...findings.slice(0, FINDINGS_SHOWN).map((finding) => findingItem(finding, onTable))),
+    el('button', { type: 'button', class: 'small', click: () => onTable('findings') }, findings.length > FINDINGS_SHOWN ? `All ${findings.length} findings` : 'Findings as a table'));
+}
+
+function findingItem({ run, severity, title, cost, evidence, recommendation, table }, onTable) {
+  return el('li', {}, el('h3', {}, severityMark(severity), table ? proved(title, table, onTable) : title, cost && el('span', { class: 'cost' }, cost)),
     run && el('p', { class: 'note' }, run),
     el('ul', { class: 'note' }, ...evidence.map((line) => el('li', {}, line))),
     ...recommendation.map((line) => el('p', {}, line)));
 }
 
-function runLine({ label, facts }) {
-  return el('li', {}, el('span', { class: 'run-label', title: label }, label), el('span', { class: 'run-facts' }, facts));
+function runLine({ label, facts, figures }, inFull) {
+  return el('li', {}, el('span', { class: 'run-label', title: label }, label), el('span', { class: 'run-facts' }, facts),
+    inFull && figures.length > 0 && el('dl', { class: 'figures' }, ...figures.filter(({ text }) => text).map(figureItem)));
 }
 
 /** What weakens the numbers stands open, the worst first; what is merely good to know is folded. */

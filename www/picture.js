@@ -9,7 +9,7 @@ import { save, svg } from './dom.js';
  * style sheet nor theme.
  */
 const LOOK = {
-  fill: '', 'fill-opacity': '1', stroke: 'none', 'stroke-width': '1px', 'stroke-opacity': '1', 'stroke-linejoin': 'miter',
+  fill: '', 'fill-opacity': '1', stroke: 'none', 'stroke-width': '1px', 'stroke-opacity': '1', 'stroke-dasharray': 'none', 'stroke-linejoin': 'miter',
   'paint-order': 'normal', opacity: '1', 'font-weight': '400', 'shape-rendering': 'auto',
 };
 

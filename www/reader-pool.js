@@ -2,7 +2,12 @@
 
 import { TraceHolder, WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
 
-const READERS_AT_ONCE = 2;
+/**
+ * Reading is work for one core, so that the ranks of a job are read on as many cores as there are. Of eight workers no more
+ * are at it at once: while a trace is read it takes up to twice the memory that it keeps, and a device that says it has
+ * little of it (browsers say so in gigabytes up to 8) reads two at a time.
+ */
+const READERS_AT_ONCE = navigator.deviceMemory < 8 ? 2 : Math.min(Math.max(navigator.hardwareConcurrency || 2, 2), 8);
 
 /** Bytes of a file, plain or packed, from which on the module that is built for speed is worth its download. */
 const LARGE = 128 * 1024 * 1024;
@@ -44,7 +49,6 @@ export class ReaderPool {
 
 /** One file's worker. */
 class Reader extends TraceHolder {
-  isDatabase = false;
   opened = null;
   /** The command that does the same in a terminal. */
   command = 'report';
@@ -60,8 +64,7 @@ class Reader extends TraceHolder {
     const { file } = request;
     const opened = await this.link.request('open', request, onProgress);
     if (opened.kind === 'database') {
-      this.isDatabase = true;
-      return this.link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file }, onProgress);
+      return this.link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file, gpuOnly }, onProgress);
     }
     if (opened.mangled) await this.link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
     return opened;

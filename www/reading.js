@@ -21,6 +21,7 @@ export const looks = (holder) => ({
   slice: ({ options }) => holder().slice(options),
   kernel: ({ options, name, width }) => holder().kernel(options, name, width),
   cube: ({ options, axes }) => holder().cube(options, axes),
+  ranksLog: () => holder().ranks_log(),
 });
 
 /** Feeds the whole file to the reader and resolves with what it is; null for a database, which is not read. */

@@ -9,9 +9,10 @@ const LARGE = 300_000;
 export const OWN_RULES = 'own rules.json';
 
 /**
- * An entry is one file: {id, file, kind, torch, status, progress, problem, text, wall, window, reader, picked, memory,
+ * An entry is one file: {id, file, kind, torch, ranks, status, progress, problem, text, wall, window, reader, picked, memory,
  * gpuOnly}.
  * kind: null until known, then trace | report | rules | phases | server. torch: a trace that can be triaged.
+ * ranks: ranks of a job that the file says it holds.
  * status: reading | analysing | open | failed.
  * window: the part of the trace to look at, from-to in seconds; '' for all of it.
  * large: its first results do not wait for the others. partial: the others are still being computed.
@@ -88,6 +89,18 @@ export class Session {
     return Promise.all(chosen.map((entry) => (held(entry) ? entry.reader.kernel(this.options(entry), name, width) : null)));
   }
 
+  /** Those who hold traces, whose ranks may be of one job. */
+  get rankReaders() {
+    return this.traces.filter(({ reader, text }) => text !== null && !reader.closed).map(({ reader }) => reader);
+  }
+
+  /** Files of several ranks are open: they say so, or their names differ in numbers alone. */
+  get hasRanks() {
+    const shown = this.traces.filter(({ text }) => text !== null);
+    const alike = shown.map(({ file }) => file.name.replace(/\d+/g, '#'));
+    return shown.some(({ ranks }) => ranks > 1) || shown.filter(({ ranks }) => ranks > 0).length > 1 || new Set(alike).size < alike.length;
+  }
+
   /** Resolves with the new entries when each has been read, or not. */
   async open(files) {
     const opened = files.map((file) => this.#entry(file));
@@ -100,7 +113,7 @@ export class Session {
 
   #entry(file) {
     return {
-      id: this.#nextId++, file, kind: null, torch: false, status: 'reading', progress: null, problem: null, own: false,
+      id: this.#nextId++, file, kind: null, torch: false, ranks: 0, status: 'reading', progress: null, problem: null, own: false,
       text: null, wall: '', window: '', reader: null, turn: 0, large: false, partial: false, picked: null, memory: 0, gpuOnly: false,
     };
   }
@@ -173,8 +186,8 @@ export class Session {
       this.#changed('progress');
     });
     try {
-      const { kind, torch, text, memory } = await entry.reader.opened;
-      Object.assign(entry, { memory, torch });
+      const { kind, torch, ranks, text, memory } = await entry.reader.opened;
+      Object.assign(entry, { memory, torch, ranks });
       await this.#take(entry, kind, text);
     } catch (problem) {
       this.#fail(entry, problem);

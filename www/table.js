@@ -1,7 +1,7 @@
 // The tabs and the tables of ready strings below them: sortable headings, kernel names that lead to the kernel in detail,
 // long tables of which only the rows on screen are drawn; above each its single figures, its limits and what is missing.
 
-import { byId, copyButton, el } from './dom.js';
+import { byId, copyButton, el, figureItem } from './dom.js';
 
 const ROWS_AT_ONCE = 200;
 /** Rows that are asked for at once; printing cannot wait for more. */
@@ -40,8 +40,7 @@ export function block(view, onSort, onSave, moreRows) {
 }
 
 function figureList({ run, figures }) {
-  const item = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, text));
-  return el('dl', { class: 'figures', 'aria-label': run || null }, run && el('div', {}, el('dt', {}, 'Run'), el('dd', {}, run)), ...figures.filter(({ text }) => text).map(item));
+  return el('dl', { class: 'figures', 'aria-label': run || null }, run && el('div', {}, el('dt', {}, 'Run'), el('dd', {}, run)), ...figures.filter(({ text }) => text).map(figureItem));
 }
 
 /** What is missing, and the command that captures it. */

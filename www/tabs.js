@@ -1,5 +1,5 @@
 // The tabs and their tables. Most tabs are tables of the report; the others have a part of the page of their own, which is
-// fetched when one is first opened: comparison, triage, pivot, rules.
+// fetched when one is first opened: dashboard, comparison, ranks, triage, pivot, rules.
 
 import { byId, el, latest, onDemand, save } from './dom.js';
 import { PIECE_ROWS, showTables, showTabs } from './table.js';
@@ -8,6 +8,8 @@ import { PIECE_ROWS, showTables, showTabs } from './table.js';
 export const AS_IT_COMES = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
 const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
+const DASHBOARD = { id: 'dashboard', title: 'Dashboard', rows: '', tables: [] };
+const RANKS = { id: 'ranks', title: 'Ranks', rows: '', tables: ['ranks', 'rank_collectives', 'rank_waits', 'rank_files'] };
 const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
 const TRIAGE = { id: 'triage', title: 'Triage', rows: '', tables: [] };
 
@@ -18,9 +20,13 @@ const SHAPE_WORDS = 5;
 export class Tabs {
   #page;
   #comparison;
+  #dashboard;
+  #ranks;
   #triage;
   #pivot;
   #rules;
+  /** A table that was asked for by name: it is brought on screen once it is drawn. */
+  #sought = '';
   /** The report's tabs when it was last complete. */
   #whole = [];
 
@@ -32,14 +38,18 @@ export class Tabs {
       baseline: (base) => look({ base }),
       open: () => this.open(COMPARE.id),
       pick: page.pickOnly,
+      markdown: () => page.exported('markdown', COMPARE.id),
     }));
+    this.#dashboard = onDemand(async () => new (await import('./dashboard.js')).Dashboard(page, (table) => this.open(table)));
+    this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
     this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
     this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(session, openDesk, () => page.overview && page.attempt('The rules could not be shown', this.draw)));
   }
 
-  /** Brings up a tab as it comes, but for `more`. */
+  /** Brings up a tab, by its own name or by that of one of its tables, as it comes, but for `more`. */
   open(id, more = {}) {
+    this.#sought = id;
     this.#page.look({ tab: id, ...AS_IT_COMES, ...more });
   }
 
@@ -48,7 +58,7 @@ export class Tabs {
     const { overview: { runs }, session } = this.#page;
     const tabs = this.#ofReport;
     const wantsTriage = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
-    const more = [runs.length > 1 && COMPARE, wantsTriage && TRIAGE].filter(Boolean);
+    const more = [DASHBOARD, runs.length > 1 && COMPARE, session.hasRanks && RANKS, wantsTriage && TRIAGE].filter(Boolean);
     return [...tabs.toSpliced(1, 0, ...more), RULES];
   }
 
@@ -59,21 +69,26 @@ export class Tabs {
       this.#whole = tabs;
       return tabs;
     }
-    const known = this.#whole.map((tab) => tabs.find(({ id }) => id === tab.id) ?? { ...tab, rows: '', isAwaited: true });
+    const known = this.#whole.map((tab) => {
+      const now = tabs.find(({ id }) => id === tab.id);
+      return now ? { ...now, named: tab.tables } : { ...tab, rows: '', isAwaited: true };
+    });
     return [...known, ...tabs.filter(({ id }) => !known.some((tab) => tab.id === id))];
   }
 
   /** The tab that the address names, by its own name or by that of one of its tables. */
   get #chosen() {
     const { tab } = this.#page.view;
-    return this.#all.find(({ id, tables }) => id === tab || tables.includes(tab)) ?? this.#page.overview.tabs[0];
+    return this.#all.find(({ id, tables, named = tables }) => id === tab || named.includes(tab)) ?? this.#page.overview.tabs[0];
   }
 
   /** Draws the row of tabs, and the chosen one with its tables. */
   show() {
     const { id } = this.#chosen;
     showTabs(this.#all, id, (chosen) => this.open(chosen));
-    return Promise.all([this.draw(), this.#showPivot(id === PIVOT), this.#showRules(id === RULES.id)]);
+    return Promise.all([
+      this.draw(), this.#showPivot(id === PIVOT), this.#showDashboard(id === DASHBOARD.id), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id),
+    ]);
   }
 
   /** Draws the tables of the chosen tab. A run that has no such section gives no table. */
@@ -82,10 +97,17 @@ export class Tabs {
     (tables) => {
       const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
       showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
+      this.#bringUp();
       if (this.#chosen.isAwaited) byId('blocks').replaceChildren(el('p', { class: 'note' }, 'Being computed'));
       return this.#showTriage(this.#chosen);
     },
   );
+
+  #bringUp() {
+    const id = this.#sought;
+    this.#sought = '';
+    if (id) document.querySelector(`.block[data-table="${CSS.escape(id)}"]`)?.scrollIntoView({ block: 'nearest' });
+  }
 
   /** The files changed. */
   filesChanged() {
@@ -114,6 +136,14 @@ export class Tabs {
     shaper?.show(isUp, this.#isShaped(PIVOT) ? this.#page.view.pivot : shaper.plain);
   }
 
+  async #showDashboard(isUp) {
+    await (await (isUp ? this.#dashboard() : this.#dashboard.begun()))?.show(isUp);
+  }
+
+  async #showRanks(isUp) {
+    await (await (isUp ? this.#ranks() : this.#ranks.begun()))?.show(isUp);
+  }
+
   async #showRules(isUp) {
     (await (isUp ? this.#rules() : this.#rules.begun()))?.show(isUp);
   }
@@ -123,6 +153,7 @@ export class Tabs {
   async #table(request) {
     const { view, renderer, openDesk, baseline } = this.#page;
     if (this.#isShaped(request.id)) return (await this.#pivot()).table(view.pivot, request);
+    if (RANKS.tables.includes(request.id)) return (await this.#ranks()).table(request);
     if (RULES.tables.includes(request.id)) return (await this.#rules()).table(request);
     if (COMPARE.tables.includes(request.id)) return (await openDesk()).table(baseline(), request);
     return renderer.table(request);
@@ -130,6 +161,7 @@ export class Tabs {
 
   async #csv(id) {
     if (this.#isShaped(id)) return (await this.#pivot()).csv(this.#page.view.pivot, this.#request(id));
+    if (RANKS.tables.includes(id)) return (await this.#ranks()).csv(this.#request(id));
     if (RULES.tables.includes(id)) return (await this.#rules()).csv(this.#request(id));
     return this.#page.exported('csv', id);
   }

@@ -124,6 +124,11 @@ export class TraceHolder {
     return this.link.request('cube', { options: JSON.stringify(options), axes: JSON.stringify(axes) });
   }
 
+  /** What the trace tells of the ranks in it, as JSON text. */
+  ranksLog() {
+    return this.link.request('ranksLog', {});
+  }
+
   /** One kernel in detail: {name, found, charts, tables}. */
   kernel(options, name, width) {
     return this.link.request('kernel', { options: JSON.stringify(options), name, width });

@@ -18,18 +18,18 @@ async function open({ module, isFast, file, gpuOnly }, progress) {
 }
 
 /** Reads a file by offset, through the module that has SQLite; what it imports is used like any other. */
-async function openDatabase({ module, file }, progress) {
+async function openDatabase({ module, file, gpuOnly }, progress) {
   const sqlite = await import('./pkg/gpuprism_sqlite.js');
   await start(sqlite, module);
   progress({ rows: 0, doing: 'reading' });
-  return opened(sqlite.read_database(file, file.name, (rows) => progress({ rows, doing: 'reading' })));
+  return opened(sqlite.read_database(file, file.name, gpuOnly, (rows) => progress({ rows, doing: 'reading' })));
 }
 
 function opened(what) {
   imported = what;
   const kind = imported.kind();
   const mangled = imported.mangled().length > 0;
-  return { kind, mangled, torch: imported.can_triage(), text: kind === 'trace' ? null : imported.text(), memory: memoryBytes() };
+  return { kind, mangled, torch: imported.can_triage(), ranks: imported.ranks(), text: kind === 'trace' ? null : imported.text(), memory: memoryBytes() };
 }
 
 function analyze({ options }) {

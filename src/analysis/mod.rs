@@ -2,12 +2,15 @@
 
 pub mod compare;
 pub mod cube;
+pub mod dashboard;
 pub mod explain;
+mod key_figures;
 pub mod launched;
 mod notices;
 pub mod original;
 pub mod overlap;
 mod pivot;
+pub mod ranks;
 pub mod results;
 mod rule_use;
 mod run;

@@ -174,7 +174,7 @@ fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Noti
             count,
             format!(
                 "GPU events alone were read: {} left out",
-                counted(count, "call or range is", "calls and ranges are")
+                counted(count, "event of the host is", "events of the host are")
             ),
             "GPU times are whole; what needs the host, such as launches, synchronization and ranges, is missing.",
         ),

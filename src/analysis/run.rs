@@ -1,9 +1,9 @@
 //! Puts the answers about one trace together.
 
 use super::explain::{Context, Sections, explain};
-use super::notices;
 use super::overlap::{Owned, share_out, union_of_all, unions};
 use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Wall, WallSource};
+use super::{key_figures, notices};
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{PhaseMap, RuleSet, names};
@@ -70,7 +70,7 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     }
     kernels.order_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
     let wall = wall(options, window_ns, &owned.union_ns, totals.elapsed_ns);
-    Run {
+    let mut run = Run {
         label: trace.label.clone(),
         format: trace.format,
         engine: engine(trace),
@@ -85,7 +85,10 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
         kernels,
         totals,
         wall,
-    }
+    };
+    let key_figures = key_figures::key_figures(&run);
+    run.sections.insert(key_figures::NAME.to_owned(), key_figures);
+    run
 }
 
 fn sections(trace: &Trace, options: &Options) -> Sections {

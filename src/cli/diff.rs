@@ -1,12 +1,12 @@
 //! `gpuprism diff`: runs beside a baseline on a terminal or in CI, with an exit status that tells a regression.
 
-use super::{files, nsys, print, printable};
+use super::files::{self, Readable};
+use super::{Format, print, printable};
 use crate::analysis::compare::{Comparison, compare};
 use crate::analysis::results::Run;
 use crate::report::{Report, compare as words, csv};
-use crate::session::{self, Choices, Opened};
+use crate::session::{self, Choices};
 use crate::{Error, Result};
-use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,14 +32,6 @@ pub(super) struct Args {
     /// Write it to this file instead of standard output.
     #[arg(short, long = "out", value_name = "FILE")]
     out: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Markdown,
-    Json,
-    Csv,
 }
 
 /// A run is slower than was allowed.
@@ -71,13 +63,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn read(path: &Path) -> Result<Vec<Run>> {
-    let path = &nsys::exported(path, "nsys")?;
-    match files::open(path)? {
-        Opened::Trace(trace) => Ok(vec![session::run(&trace, &Choices::default())?]),
-        Opened::Report(report) => Ok(report.runs),
-        Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
-            Err(Error::refused(files::label(path), "neither a trace nor a report of one"))
-        }
+    match files::read(path)? {
+        Readable::Trace(trace) => Ok(vec![session::run(&trace, &Choices::default())?]),
+        Readable::Report(report) => Ok(report.runs),
     }
 }
 

@@ -1,14 +1,15 @@
 //! Reads a file: a database where it lies, anything else on two cores, one reading and unpacking, the other parsing.
 
 use super::database::{self, Database};
-use super::say;
+use super::{nsys, say};
 use crate::analysis::results::Run;
 use crate::input::folder::Entry;
 use crate::input::{Imported, Reader, Unpacker};
 use crate::ordering::InOrder;
+use crate::report::Report;
 use crate::report::terminal::clean;
 use crate::session::{self, Opened, RuleFile};
-use crate::trace::ProblemKind;
+use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -30,6 +31,26 @@ pub(super) fn label(path: &Path) -> String {
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let label = label(path);
     session::open(&label, import(path, &label, Reader::new(&label))?)
+}
+
+/// What runs can be had from.
+pub(super) enum Readable {
+    /// A trace, to be analysed.
+    Trace(Box<Trace>),
+    /// An earlier report.
+    Report(Report),
+}
+
+/// Reads one file, which is exported first where it is an `.nsys-rep`, and refuses what holds no run.
+pub(super) fn read(path: &Path) -> Result<Readable> {
+    let path = &nsys::exported(path, "nsys")?;
+    match open(path)? {
+        Opened::Trace(trace) => Ok(Readable::Trace(trace)),
+        Opened::Report(report) => Ok(Readable::Report(report)),
+        Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
+            Err(Error::refused(label(path), "neither a trace nor a report of one"))
+        }
+    }
 }
 
 /// Reads one file with the code that launched its work, and says what it is.

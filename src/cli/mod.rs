@@ -9,6 +9,7 @@ mod files;
 mod graph;
 mod nsys;
 mod pivot;
+mod ranks;
 mod report;
 mod rules;
 mod triage;
@@ -34,8 +35,18 @@ enum Command {
     Triage(triage::Args),
     Diff(diff::Args),
     Pivot(pivot::Args),
+    Ranks(ranks::Args),
     Rules(rules::Args),
     Bundle(bundle::Args),
+}
+
+/// What commands of one table or a few print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Csv,
+    Json,
+    Markdown,
 }
 
 /// Runs the program on the process's own arguments.
@@ -48,6 +59,7 @@ pub fn main() -> ExitCode {
         Command::Triage(args) => triage::run(&args).map(done),
         Command::Diff(args) => diff::run(&args),
         Command::Pivot(args) => pivot::run(&args).map(done),
+        Command::Ranks(args) => ranks::run(&args).map(done),
         Command::Rules(args) => rules::run(&args).map(done),
         Command::Bundle(args) => bundle::run(&args).map(done),
     };

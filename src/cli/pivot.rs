@@ -1,13 +1,14 @@
 //! `gpuprism pivot`: runs laid out by any two of category, kernel, stage, device, stream, process, run and step.
 
+use super::files::{self, Readable};
 use super::report::{ChoiceArgs, choices, seconds};
-use super::{files, nsys, print, printable};
+use super::{Format, print, printable};
+use crate::Result;
 use crate::analysis::cube::{Axis, Cube};
 use crate::analysis::results::Run;
 use crate::analysis::shape::{Measure, Shape, Source, Whole};
 use crate::report::{Report, axis_word, csv, markdown_table, shaped_json, shaped_table, terminal, with_totals};
-use crate::session::{self, Choices, Opened};
-use crate::{Error, Result};
+use crate::session::{self, Choices};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
@@ -37,14 +38,6 @@ pub(super) struct Args {
     format: Format,
     #[command(flatten)]
     choices: ChoiceArgs,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Csv,
-    Json,
-    Markdown,
 }
 
 /// An axis as a flag's value.
@@ -134,15 +127,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn read(path: &Path, choices: &Choices, shape: &Shape) -> Result<Vec<(Run, Option<Cube>)>> {
-    let path = &nsys::exported(path, "nsys")?;
-    match files::open(path)? {
-        Opened::Trace(trace) => {
+    match files::read(path)? {
+        Readable::Trace(trace) => {
             let cube = session::cube(&trace, choices, &shape.axes())?;
             Ok(vec![(session::run(&trace, choices)?, Some(cube))])
         }
-        Opened::Report(report) => Ok(report.runs.into_iter().map(|run| (run, None)).collect()),
-        Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
-            Err(Error::refused(files::label(path), "neither a trace nor a report of one"))
-        }
+        Readable::Report(report) => Ok(report.runs.into_iter().map(|run| (run, None)).collect()),
     }
 }

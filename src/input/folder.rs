@@ -65,6 +65,8 @@ pub struct Aside {
     pub entry: usize,
     /// A phrase.
     pub why: String,
+    /// It is the newest trace of another rank than this one, which was chosen.
+    pub rank_beside: Option<usize>,
 }
 
 /// What a trace holds, by what it was read with: [`crate::trace::Code`] tells a capture of graphs.
@@ -119,7 +121,7 @@ impl<'a> Sorting<'a> {
     }
 
     fn put_aside(&mut self, entry: usize, why: impl Into<String>) {
-        self.aside.push(Aside { entry, why: why.into() });
+        self.aside.push(Aside { entry, why: why.into(), rank_beside: None });
     }
 
     /// Traces and captures of graphs, as far as names and what is known tell.
@@ -211,11 +213,17 @@ impl<'a> Sorting<'a> {
             let (kept, others) = self.first_rank(&of_stage);
             let Some(newest) = self.newest(&kept) else { continue };
             let name = self.path(newest).to_owned();
-            let older = kept.into_iter().filter(|at| *at != newest);
-            let older =
-                older.map(|entry| Aside { entry, why: format!("not the newest of its stage, which is {name}") });
-            let others = others.into_iter().map(|entry| Aside { entry, why: format!("another rank than {name}") });
-            self.aside.extend(older.chain(others));
+            for entry in kept.into_iter().filter(|at| *at != newest) {
+                self.put_aside(entry, format!("not the newest of its stage, which is {name}"));
+            }
+            for &entry in &others {
+                let rank = names::rank(self.path(entry));
+                let of_rank: Vec<usize> =
+                    others.iter().copied().filter(|at| names::rank(self.path(*at)) == rank).collect();
+                let is_newest = rank.is_some() && self.newest(&of_rank) == Some(entry);
+                let why = format!("another rank than {name}");
+                self.aside.push(Aside { entry, why, rank_beside: is_newest.then_some(newest) });
+            }
             chosen.push(newest);
         }
         chosen

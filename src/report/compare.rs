@@ -2,6 +2,7 @@
 
 use super::chart::{Delta, Deltas};
 use super::format::{change, duration, percent};
+use super::markdown::{escape, section as markdown_section};
 use super::section_table;
 use super::table::{Cell, Table};
 use crate::analysis::compare::{Basis, CategoryChange, Change, Compared, Comparison, Outcome};
@@ -136,7 +137,7 @@ fn change_first(mut table: Table) -> Table {
 }
 
 /// Without the columns that say nothing.
-fn without_empty(table: Table) -> Table {
+pub(super) fn without_empty(table: Table) -> Table {
     let says_nothing = |cell: Option<&Cell>| match cell {
         Some(Cell::Text(text)) => text.is_empty(),
         other => matches!(other, None | Some(Cell::Empty)),
@@ -171,24 +172,79 @@ fn largest_kernel(comparison: &Comparison, run: &str) -> String {
     })
 }
 
+/// Verdict, notes and tables as Markdown.
+pub fn markdown(comparison: &Comparison) -> String {
+    let mut text = "# Comparison\n\n".to_owned();
+    verdict(comparison).iter().for_each(|sentence| text += &format!("- **{}**\n", escape(sentence)));
+    for (run, note) in notes(comparison) {
+        text += &format!("- {}\n", escape(&format!("{run}{note}")));
+    }
+    for (table, left_out) in tables(comparison) {
+        text += &markdown_section(&table, usize::MAX);
+        if left_out > 0 {
+            text += &format!("\nand {left_out} more rows in the CSV\n");
+        }
+    }
+    text
+}
+
+/// The warnings of each run, which is named where there are several.
+fn notes(comparison: &Comparison) -> Vec<(String, &str)> {
+    let several = comparison.runs.len() > 2;
+    let named = |label: &str| if several { format!("{label}: ") } else { String::new() };
+    let runs = comparison.runs.iter();
+    runs.flat_map(|run| run.warnings.iter().map(move |note| (named(&run.label), note.as_str()))).collect()
+}
+
+/// Kernels that a person reads; CSV and JSON have all.
+const KERNELS: usize = 20;
+
+/// Tables for people, each with the number of rows that it leaves out: without what did not change.
+fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
+    let several = comparison.runs.iter().filter(|run| run.change.is_some()).count() > 1;
+    let mut tables = Vec::new();
+    let left_out: [&[&str]; 3] = [
+        &["remarks", "elapsed_ns"],
+        &[],
+        &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"],
+    ];
+    for (id, left_out) in TABLES.into_iter().zip(left_out) {
+        let Some(mut table) = whole_table(comparison, id) else { continue };
+        let delta = table.columns.iter().position(|column| column.key == "delta_ns");
+        if id != "compare_summary" {
+            table.rows.retain(|row| delta.and_then(|at| row.get(at)) != Some(&Cell::Ns(0)));
+            table = if several { table } else { table.without("run") };
+            if table.rows.is_empty() {
+                continue;
+            }
+        }
+        let table = left_out.iter().fold(without_empty(table), |table, key| table.without(key));
+        tables.push(shortened(table, if id == "compare_kernels" { KERNELS } else { usize::MAX }));
+    }
+    tables
+}
+
+fn shortened(mut table: Table, rows: usize) -> (Table, usize) {
+    let left_out = table.rows.len().saturating_sub(rows);
+    table.rows.truncate(rows);
+    (table, left_out)
+}
+
 #[cfg(not(target_arch = "wasm32"))]
-pub use files::{json, kernels, markdown, text};
+pub use files::{json, kernels, text};
 
 /// What the command line prints.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Change, Comparison, TABLES, change, verdict, whole_table, without_empty};
+    use super::{Change, Comparison, change, notes, tables, verdict, whole_table};
     use crate::analysis::compare::Basis;
-    use crate::report::markdown::{escape, section as markdown_section};
-    use crate::report::table::{Cell, Table};
+    use crate::report::table::Table;
     use crate::report::terminal::{clean, section, wrapped};
     use serde_json::json;
     use unicode_width::UnicodeWidthStr;
 
     /// The version of the JSON shape.
     const SCHEMA: &str = "gpuprism-comparison/1";
-    /// Kernels that a person reads; CSV and JSON have all.
-    const KERNELS: usize = 20;
 
     /// Verdict, notes, changes as bars, tables.
     pub fn text(comparison: &Comparison) -> String {
@@ -204,22 +260,6 @@ mod files {
             text += &section(&table, 0);
             if left_out > 0 {
                 text += &format!("  and {left_out} more: `--format csv` prints all\n");
-            }
-        }
-        text
-    }
-
-    /// The same as Markdown.
-    pub fn markdown(comparison: &Comparison) -> String {
-        let mut text = "# Comparison\n\n".to_owned();
-        verdict(comparison).iter().for_each(|sentence| text += &format!("- **{}**\n", escape(sentence)));
-        for (run, note) in notes(comparison) {
-            text += &format!("- {}\n", escape(&format!("{run}{note}")));
-        }
-        for (table, left_out) in tables(comparison) {
-            text += &markdown_section(&table, usize::MAX);
-            if left_out > 0 {
-                text += &format!("\nand {left_out} more with --format csv\n");
             }
         }
         text
@@ -265,14 +305,6 @@ mod files {
         serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
     }
 
-    /// The warnings of each run, which is named where there are several.
-    fn notes(comparison: &Comparison) -> Vec<(String, &str)> {
-        let several = comparison.runs.len() > 2;
-        let named = |label: &str| if several { format!("{label}: ") } else { String::new() };
-        let runs = comparison.runs.iter();
-        runs.flat_map(|run| run.warnings.iter().map(move |note| (named(&run.label), note.as_str()))).collect()
-    }
-
     fn changes(comparison: &Comparison) -> Vec<(String, &Change)> {
         let several = comparison.runs.len() > 2;
         let named = |label: &str| if several { format!(": {label}") } else { String::new() };
@@ -296,36 +328,5 @@ mod files {
             text += &format!("{}\n", line.trim_end());
         }
         text
-    }
-
-    /// Tables for people, each with the number of rows that it leaves out: without what did not change.
-    fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
-        let several = comparison.runs.iter().filter(|run| run.change.is_some()).count() > 1;
-        let mut tables = Vec::new();
-        let left_out: [&[&str]; 3] = [
-            &["remarks", "elapsed_ns"],
-            &[],
-            &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"],
-        ];
-        for (id, left_out) in TABLES.into_iter().zip(left_out) {
-            let Some(mut table) = whole_table(comparison, id) else { continue };
-            let delta = table.columns.iter().position(|column| column.key == "delta_ns");
-            if id != "compare_summary" {
-                table.rows.retain(|row| delta.and_then(|at| row.get(at)) != Some(&Cell::Ns(0)));
-                table = if several { table } else { table.without("run") };
-                if table.rows.is_empty() {
-                    continue;
-                }
-            }
-            let table = left_out.iter().fold(without_empty(table), |table, key| table.without(key));
-            tables.push(shortened(table, if id == "compare_kernels" { KERNELS } else { usize::MAX }));
-        }
-        tables
-    }
-
-    fn shortened(mut table: Table, rows: usize) -> (Table, usize) {
-        let left_out = table.rows.len().saturating_sub(rows);
-        table.rows.truncate(rows);
-        (table, left_out)
     }
 }

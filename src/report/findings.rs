@@ -3,6 +3,7 @@
 use super::Report;
 use super::chart::Unit;
 use super::format::figure;
+use super::sections::table_id;
 use super::table::Cell;
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Value};
@@ -24,6 +25,8 @@ pub struct Finding<'a> {
     pub evidence: Vec<&'a str>,
     /// What to do.
     pub recommendation: Vec<&'a str>,
+    /// Stable name of the table whose rows prove it; empty where none is named.
+    pub table: &'a str,
 }
 
 /// All findings, those of several runs by what they cost.
@@ -64,6 +67,7 @@ fn finding(row: &Record) -> Finding<'_> {
         cost: cost.map(|(_, ms)| figure(&Cell::Time(cost_ms(row), ms)).text).unwrap_or_default(),
         evidence: lines(text("evidence")),
         recommendation: lines(text("recommendation")),
+        table: table_id(text("section")),
     }
 }
 

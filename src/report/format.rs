@@ -229,7 +229,7 @@ fn digits(value: f64) -> String {
 }
 
 /// Three digits, thousands apart where there are some.
-fn measure(value: f64) -> String {
+pub(in crate::report) fn measure(value: f64) -> String {
     let size = value.abs();
     if size < 999.5 {
         return digits(value);

@@ -2,6 +2,7 @@
 //!
 //! Everything that may come from a trace passes [`escape`]; the script of the file only moves what Rust wrote.
 
+use super::chart::dashboard::Panel;
 use super::chart::{Chart, escape};
 use super::table::{Cell, Column, Kind, Table};
 use super::words::{figure_lines, format_name};
@@ -17,12 +18,13 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 ///
 /// The table of notices is not repeated, because the notices stand on top. Without a script the file still reads: only
 /// sorting, filtering and the legend's switches need it.
-pub fn html(report: &Report, tables: &[Table], charts: &[Chart], title: &str) -> String {
+pub fn html(report: &Report, tables: &[Table], charts: &[Chart], dashboard: &Dashboard, title: &str) -> String {
     let mut page = head(title);
     page += &runs(report);
     page += &notices(report);
     page += &figures(charts);
     page += &to_do(report);
+    page += &panels(dashboard);
     for table in tables.iter().filter(|table| !["notices", "findings"].contains(&table.id.as_str())) {
         page += &section(table);
     }
@@ -30,6 +32,34 @@ pub fn html(report: &Report, tables: &[Table], charts: &[Chart], title: &str) ->
     let _ = write!(page, "</main>\n<footer>Written by gpuprism {version}. Times are exact in tooltips.</footer>\n");
     let _ = write!(page, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
     page
+}
+
+/// The panels of one run.
+#[derive(Debug, Default)]
+pub struct Dashboard {
+    /// Which run, where there are several.
+    pub heading: String,
+    /// All of them, drawn or not.
+    pub panels: Vec<Panel>,
+}
+
+fn panels(dashboard: &Dashboard) -> String {
+    if dashboard.panels.is_empty() {
+        return String::new();
+    }
+    let panels: String = dashboard.panels.iter().map(panel).collect();
+    format!("<section class=\"dashboard\">\n<h2>{}</h2>\n{panels}</section>\n", escape(&dashboard.heading))
+}
+
+fn panel(panel: &Panel) -> String {
+    let drawn = panel.chart.as_ref().map(Chart::to_svg).unwrap_or_default();
+    let gap = panel.gap.as_ref().map(|(why, recapture)| format!("{} <code>{}</code>", escape(why), escape(recapture)));
+    let (title, note) = (escape(panel.title), gap.unwrap_or_else(|| escape(&panel.note)));
+    let class = if panel.is_wide { " class=\"wide\"" } else { "" };
+    format!(
+        "<figure{class}>\n<figcaption><strong>{title}</strong> <span class=\"note\">{note}</span></figcaption>\n\
+         {drawn}</figure>\n"
+    )
 }
 
 fn head(title: &str) -> String {
@@ -40,7 +70,7 @@ fn head(title: &str) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
          <style>\n{}{}{STYLE}</style>\n</head>\n<body>\n<header><h1>{title}</h1></header>\n<main>\n",
         palette::css(),
-        chart::CSS,
+        [chart::CSS, chart::dashboard::CSS].concat(),
     )
 }
 
@@ -341,7 +371,8 @@ mod tests {
     fn names_from_a_trace_never_stand_in_the_file_unescaped() {
         let long = HOSTILE.repeat(100);
         for name in [HOSTILE, &long] {
-            let page = html(&report(name), &[table(name)], &[chart(name, &[name, "gemm"])], name);
+            let page =
+                html(&report(name), &[table(name)], &[chart(name, &[name, "gemm"])], &Dashboard::default(), name);
             assert!(!page.contains("<img") && !page.contains("onerror=\"") && !page.contains('\u{1}'));
             assert_eq!(page.matches("</script>").count(), 1);
             assert_eq!(page.matches("</style>").count(), 1);
@@ -350,7 +381,7 @@ mod tests {
 
     #[test]
     fn the_file_refers_to_nothing_outside_itself() {
-        let page = html(&report("run"), &[table("name")], &[chart("run", &["gemm"])], "title");
+        let page = html(&report("run"), &[table("name")], &[chart("run", &["gemm"])], &Dashboard::default(), "title");
         let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for reference in ["http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "style=\""] {
             assert!(!page.contains(reference), "{reference}");
@@ -360,7 +391,13 @@ mod tests {
 
     #[test]
     fn the_legend_lists_exactly_the_categories_shown() {
-        let page = html(&report("run"), &[table("norm")], &[chart("run", &["CPU (non-GPU)", "mine", "gemm"])], "title");
+        let page = html(
+            &report("run"),
+            &[table("norm")],
+            &[chart("run", &["CPU (non-GPU)", "mine", "gemm"])],
+            &Dashboard::default(),
+            "title",
+        );
         let legend = page.split("class=\"legend\"").nth(1).and_then(|rest| rest.split("</div>").next()).unwrap();
         let keys: Vec<&str> = legend.split("data-key=\"").skip(1).filter_map(|part| part.split('"').next()).collect();
         assert_eq!(keys, ["gemm", "mine", "CPU (non-GPU)"]);
@@ -368,7 +405,7 @@ mod tests {
 
     #[test]
     fn numbers_carry_their_exact_value_for_sorting() {
-        let page = html(&report("run"), &[table("name")], &[], "title");
+        let page = html(&report("run"), &[table("name")], &[], &Dashboard::default(), "title");
         assert!(page.contains("data-value=\"1234567\" title=\"1234567 ns\">1.23</td>"), "{page}");
     }
 }

@@ -15,6 +15,7 @@ pub mod html;
 pub mod link;
 mod markdown;
 pub mod palette;
+pub mod ranks;
 pub mod redact;
 mod sections;
 mod shaped;
@@ -37,7 +38,7 @@ pub use sections::{
 pub use shaped::shaped_json;
 pub use shaped::{axis_word, shaped_table, with_totals};
 pub use tables::{bars, is_fixed, legend, severity, table};
-pub use words::{facts, verdict};
+pub use words::{Clause, clauses, facts, verdict};
 
 use crate::analysis::compare::compare as compare_runs;
 use crate::analysis::results::Run;
@@ -128,7 +129,23 @@ pub fn html_page(report: &Report, title: &str) -> String {
     if !one_run && !report.runs.is_empty() {
         tables.splice(0..0, comparison(report));
     }
-    html::html(report, &tables, &[chart], title)
+    html::html(report, &tables, &[chart], &dashboard(report), title)
+}
+
+/// The panels of a single run; of several those of the second beside the first.
+fn dashboard(report: &Report) -> html::Dashboard {
+    let options = chart::dashboard::Options {
+        width: PAGE_WIDTH,
+        column_width: PAGE_COLUMN_WIDTH,
+        ..chart::dashboard::Options::default()
+    };
+    let (run, baseline) = if report.runs.len() > 1 { (1, Some(0)) } else { (0, None) };
+    let labels = report.labels();
+    let heading = match (labels.as_slice(), baseline) {
+        ([first, second, ..], Some(_)) => format!("Dashboard of {second}, beside {first}"),
+        _ => "Dashboard".to_owned(),
+    };
+    html::Dashboard { heading, panels: chart::dashboard::dashboard(report, run, baseline, &options) }
 }
 
 /// The runs beside the first, as `gpuprism diff` compares them; why, where it refuses.
@@ -148,8 +165,9 @@ fn comparison(report: &Report) -> Vec<table::Table> {
     tables
 }
 
-/// The width of a chart in a file, in pixels.
+/// The width of a chart in a file, in pixels, and of one of two side by side.
 const PAGE_WIDTH: u32 = 1216;
+const PAGE_COLUMN_WIDTH: u32 = 594;
 
 fn version(json: &Json) -> &str {
     json.at(&["schema"]).and_then(Json::text).unwrap_or_default()

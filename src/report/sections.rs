@@ -46,7 +46,7 @@ static WORDS: LazyLock<Words> = LazyLock::new(|| {
 /// The section of this name has a table of another id: `kernels` is the table of all op names.
 const RENAMED: (&str, &str) = ("kernels", "top_kernels");
 
-fn table_id(section: &str) -> &str {
+pub(super) fn table_id(section: &str) -> &str {
     if section == RENAMED.0 { RENAMED.1 } else { section }
 }
 

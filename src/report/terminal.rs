@@ -18,6 +18,9 @@ pub fn terminal(report: &Report, limit: usize) -> String {
     let mut text = format!("{}\n", clean(&verdict(report)));
     for (index, (label, run)) in report.labels().iter().zip(&report.runs).enumerate() {
         text += &format!("\n{}\n  {}\n", clean(label), clean(&facts(run)));
+        if let Some(banner) = table(report, "key_figures", Some(index)) {
+            figure_lines(&banner).for_each(|(_, line)| text += &wrapped("  ", "  ", &line));
+        }
         for line in notice_lines(run) {
             text += &wrapped("  ", "    ", &line);
         }

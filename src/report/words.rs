@@ -5,43 +5,88 @@ use super::format::{self, duration, grouped, percent};
 use super::table::Table;
 use super::tables::severity;
 use crate::analysis::results::{Attribution, Format, Run, WallSource};
-use crate::capitalised;
+use serde::Serialize;
 
 /// So many runs are told apart in a sentence each; beyond that the chart is the better verdict.
 const RUNS_IN_WORDS: usize = 3;
 /// The categories that a sentence names.
 const CATEGORIES_IN_WORDS: usize = 3;
 
-/// Where the time went, in plain words.
-pub fn verdict(report: &Report) -> String {
-    let several = report.runs.len() > 1;
-    let sentences = report.labels().into_iter().zip(&report.runs).take(RUNS_IN_WORDS).map(|(label, run)| {
-        if several { format!("{label}: {}", short_verdict(run)) } else { capitalised(run_verdict(run)) }
-    });
-    let mut sentences: Vec<String> = sentences.collect();
-    match report.runs.len().checked_sub(RUNS_IN_WORDS) {
-        None | Some(0) => {}
-        Some(more) => sentences.push(format!("The other {more} stand in the chart.")),
-    }
-    sentences.join(" ")
+/// A part of the verdict, and the table that proves it; empty for words between.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Clause {
+    /// Joined as they stand, the texts of all clauses are the verdict.
+    pub text: String,
+    /// Stable name of the table.
+    pub table: &'static str,
 }
 
-fn run_verdict(run: &Run) -> String {
+/// Where the time went, in plain words.
+pub fn verdict(report: &Report) -> String {
+    clauses(report).into_iter().map(|clause| clause.text).collect()
+}
+
+/// The parts of the verdict.
+pub fn clauses(report: &Report) -> Vec<Clause> {
+    let several = report.runs.len() > 1;
+    let mut clauses = Vec::new();
+    for (label, run) in report.labels().iter().zip(&report.runs).take(RUNS_IN_WORDS) {
+        if several {
+            clauses.push(plain(format!("{}{label}: ", if clauses.is_empty() { "" } else { " " })));
+        }
+        clauses.extend(if several { short_verdict(run) } else { run_verdict(run) });
+    }
+    match report.runs.len().checked_sub(RUNS_IN_WORDS) {
+        None | Some(0) => {}
+        Some(more) => clauses.push(plain(format!(" The other {more} stand in the chart."))),
+    }
+    clauses
+}
+
+fn plain(text: impl Into<String>) -> Clause {
+    Clause { text: text.into(), table: "" }
+}
+
+/// From this share of the wall time on, that the GPU is idle comes before what it does.
+const IDLE_FIRST: f64 = 0.1;
+
+fn run_verdict(run: &Run) -> Vec<Clause> {
     if run.totals.gpu_ops == 0 {
         let place = if run.window.is_some() { "window" } else { "trace" };
-        return format!("no GPU work in this {place}.");
+        return vec![plain(format!("No GPU work in this {place}."))];
     }
-    let busy = format!("the GPU is busy {} of the {}", percent(run.wall.busy_share), wall_word(run));
-    let top = top_categories(run);
-    if top.is_empty() { format!("{busy}.") } else { format!("{busy}; of {}, {top}.", owned_word(run)) }
+    let first = if run.wall.cpu_share >= IDLE_FIRST {
+        let cause = idle_cause(run).map(|cause| format!(", mostly {cause}")).unwrap_or_default();
+        let text = format!("The GPU is idle for {} of the {}{cause}", percent(run.wall.cpu_share), wall_word(run));
+        Clause { text, table: if run.sections.contains_key("gpu_idle") { "gpu_idle" } else { "devices" } }
+    } else {
+        let text = format!("The GPU is busy {} of the {}", percent(run.wall.busy_share), wall_word(run));
+        Clause { text, table: "devices" }
+    };
+    match top_categories(run) {
+        top if top.is_empty() => vec![first, plain(".")],
+        top => vec![
+            first,
+            plain("; of "),
+            Clause { text: format!("{}, {top}", owned_word(run)), table: "categories" },
+            plain("."),
+        ],
+    }
+}
+
+fn idle_cause(run: &Run) -> Option<&str> {
+    run.sections.get("key_figures")?.summary.get("idle_cause")?.text()
 }
 
 /// For a reader who compares: fewer words.
-fn short_verdict(run: &Run) -> String {
+fn short_verdict(run: &Run) -> Vec<Clause> {
+    if run.totals.gpu_ops == 0 {
+        return vec![plain("no GPU work.")];
+    }
+    let busy = Clause { text: format!("busy {}", percent(run.wall.busy_share)), table: "devices" };
     match top_categories(run) {
-        _ if run.totals.gpu_ops == 0 => "no GPU work.".to_owned(),
-        top if top.is_empty() => format!("busy {}.", percent(run.wall.busy_share)),
-        top => format!("busy {}; {top}.", percent(run.wall.busy_share)),
+        top if top.is_empty() => vec![busy, plain(".")],
+        top => vec![busy, plain("; "), Clause { text: top, table: "categories" }, plain(".")],
     }
 }
 

@@ -104,6 +104,10 @@ pub struct Thresholds {
     pub top_kernel_high: f64,
     /// The same of medium severity.
     pub top_kernel_medium: f64,
+    /// Copies in one direction with this share of busy time are a finding of high severity.
+    pub copies_high: f64,
+    /// The same of medium severity.
+    pub copies_medium: f64,
     /// So much time in synchronising calls is of medium severity.
     pub synchronize_medium_ms: f64,
     /// This share of a device's window idle is of medium severity.
@@ -119,7 +123,7 @@ pub struct Thresholds {
 }
 from_json!(strict Thresholds {
     launch_storm, launch_storm_least, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage,
-    top_kernel_high, top_kernel_medium, synchronize_medium_ms, idle_medium, idle_high, phase_dominates, skew,
+    top_kernel_high, top_kernel_medium, copies_high, copies_medium, synchronize_medium_ms, idle_medium, idle_high, phase_dominates, skew,
     exposed_communication
 });
 

@@ -33,8 +33,6 @@ pub struct Code {
     pub call_kernels: Vec<u32>,
     /// Names of kernels as calls tell them.
     pub kernel_names: Names,
-    /// What `distributedInfo` says.
-    pub rank: Option<Rank>,
 }
 
 /// What a program or its framework marked: `step[DECODE bs=16]`.
@@ -59,15 +57,6 @@ impl Annotation {
     pub fn end(&self) -> Ns {
         self.start + self.duration
     }
-}
-
-/// Which process of a distributed job wrote the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rank {
-    /// Its number.
-    pub rank: u32,
-    /// How many there are.
-    pub world_size: u32,
 }
 
 /// The code of a trace while it is read: what ids link, and rows in any order.

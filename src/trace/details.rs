@@ -2,6 +2,28 @@
 
 use super::{DeviceId, Ns, ProcessId};
 
+/// What a trace tells of the distributed job of which one rank wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Job {
+    /// The rank's number.
+    pub rank: u32,
+    /// How many ranks there are.
+    pub world_size: u32,
+    /// What moves messages: `nccl`; empty where the trace does not tell.
+    pub backend: String,
+    /// The process groups of the rank, where the trace tells them.
+    pub groups: Vec<ProcessGroup>,
+}
+
+/// Ranks that exchange messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessGroup {
+    /// As collectives name it in [`Collective::communicator`].
+    pub name: String,
+    /// The numbers of its ranks; empty where the trace does not tell.
+    pub ranks: Vec<u32>,
+}
+
 /// The message of a collective.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Collective {

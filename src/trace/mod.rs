@@ -18,8 +18,8 @@ mod time;
 mod window;
 
 pub use capture::{Capture, CapturedTable};
-pub use code::{Annotation, Code, FrameIds, NONE, Rank};
-pub use details::{Collective, GraphReplay, HostWait, MetricSeries};
+pub use code::{Annotation, Code, FrameIds, NONE};
+pub use details::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
 pub use names::{NameId, Names};
 pub use ops::{DeviceId, GpuOp, GpuOps, OpKind, is_plausible};
 pub use problems::{Problem, ProblemKind, Problems};
@@ -142,6 +142,8 @@ pub struct Trace {
     pub host_waits: Vec<HostWait>,
     /// Sampled hardware counters that an analysis asks for.
     pub metrics: Vec<MetricSeries>,
+    /// Which rank of which job wrote it, where it tells.
+    pub job: Option<Box<Job>>,
     /// Which code launched what, where the reader was asked for it.
     pub code: Option<Box<Code>>,
     /// Events that were counted and not kept.
@@ -196,6 +198,7 @@ impl TraceBuilder {
                 graph_replays: Vec::new(),
                 host_waits: Vec::new(),
                 metrics: Vec::new(),
+                job: None,
                 code: None,
                 events: EventCounts::default(),
                 clues: Clues::default(),

@@ -93,6 +93,7 @@ impl Trace {
                 })
                 .collect(),
             code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &calls, hosts, window))),
+            job: self.job.clone(),
             ranges: self.ranges.whole_part(&self.ranges.rows_around(hosts)),
             cut: Some(Cut {
                 window,
@@ -181,7 +182,6 @@ impl Code {
             annotation_names: self.annotation_names.clone(),
             call_kernels: if self.call_kernels.is_empty() { Vec::new() } else { kept(&self.call_kernels, calls) },
             kernel_names: self.kernel_names.clone(),
-            rank: self.rank,
             cpu_ops: self.cpu_ops.whole_part(&cpu_ops),
             frames: self.frames.whole_part(&frames),
         }

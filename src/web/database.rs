@@ -16,11 +16,12 @@ const UNPACKED_BYTES: u64 = 512 << 20;
 const PIECE_BYTES: usize = 4 << 20;
 
 /// Reads the export that `file` holds, plain or gzipped; `on_progress` hears how many rows were read so far.
+/// `gpu_ops_only` is [`TraceReader::gpu_ops_only`](super::TraceReader::gpu_ops_only) for a database.
 ///
 /// # Errors
 /// The sentence of a refused input; a `DOMException` where the browser cannot read the file.
 #[wasm_bindgen]
-pub fn read_database(file: Blob, label: &str, on_progress: &Function) -> Thrown<Imported> {
+pub fn read_database(file: Blob, label: &str, gpu_ops_only: bool, on_progress: &Function) -> Thrown<Imported> {
     let file = BrowserFile::new(file)?;
     let mut damage = None;
     let source: Box<dyn Source> = if file.is_gzipped().map_err(|why| unreadable(&why))? {
@@ -31,10 +32,10 @@ pub fn read_database(file: Blob, label: &str, on_progress: &Function) -> Thrown<
         Box::new(file)
     };
     let database = Database::open(source).map_err(|why| thrown(format!("{label}: {why}")))?;
-    let read = nsys::read(database.connection(), label, &mut |rows| {
-        // A listener that fails is no reason to stop.
-        let _ = on_progress.call1(&JsValue::NULL, &JsValue::from_f64(rows as f64));
-    });
+    // A listener that fails is no reason to stop.
+    let mut progress = |rows: u64| drop(on_progress.call1(&JsValue::NULL, &JsValue::from_f64(rows as f64)));
+    let read = if gpu_ops_only { nsys::read_gpu_ops } else { nsys::read };
+    let read = read(database.connection(), label, &mut progress);
     if let Some(why) = database.unreadable() {
         return Err(unreadable(&why));
     }

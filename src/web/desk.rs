@@ -130,7 +130,7 @@ impl Desk {
     }
 
     /// The text of a file to save: the same bytes that the command line prints. `table` is the table of a CSV; of Markdown
-    /// it is a group of tables, or empty for the whole report. `baseline` is that of the tables of a comparison.
+    /// it is a group of tables, `compare`, or empty for the whole report. `baseline` is that of the tables of a comparison.
     ///
     /// # Errors
     /// An unknown format or table.
@@ -139,6 +139,7 @@ impl Desk {
             "csv" if words::TABLES.contains(&table) => Ok(words::whole_table(self.comparison(baseline), table)
                 .map(|table| report::csv(&table))
                 .unwrap_or_default()),
+            "markdown" if table == "compare" => Ok(words::markdown(self.comparison(baseline))),
             "markdown" if !table.is_empty() => Ok(report::markdown_group(&self.report, table)),
             "csv" => report::table(&self.report, table, None)
                 .map(|table| report::csv(&table))

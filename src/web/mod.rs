@@ -2,12 +2,15 @@
 //!
 //! Text crosses the border as strings that are ready to show; 64-bit nanoseconds never become a JS number.
 
+#[cfg(feature = "desk")]
+mod dashboard;
 #[cfg(feature = "sqlite")]
 mod database;
 #[cfg(feature = "desk")]
 mod desk;
 mod kernel;
 mod pivot;
+mod ranks;
 #[cfg(feature = "desk")]
 mod rules;
 #[cfg(feature = "desk")]
@@ -23,6 +26,8 @@ pub use database::read_database;
 pub use desk::Desk;
 #[cfg(feature = "desk")]
 pub use pivot::Pivot;
+#[cfg(feature = "desk")]
+pub use ranks::Ranks;
 #[cfg(feature = "desk")]
 pub use triage::{Triage, choose_files, is_capture};
 

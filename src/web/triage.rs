@@ -119,6 +119,16 @@ struct Worth {
     aside: Vec<String>,
 }
 
+/// The files of other ranks that are opened beside the chosen ones: all, unless they are more than a tab may hold. Every
+/// open trace keeps its worker with it, so their number and their bytes are bounded, together over all stages.
+fn ranks_beside(aside: &[folder::Aside], listed: &[Listed]) -> Vec<usize> {
+    const MOST: usize = 31;
+    const MOST_BYTES: u64 = 1 << 30;
+    let ranks: Vec<usize> = aside.iter().filter(|aside| aside.rank_beside.is_some()).map(|aside| aside.entry).collect();
+    let bytes = ranks.iter().filter_map(|at| listed.get(*at)).fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
+    if ranks.len() <= MOST && bytes <= MOST_BYTES { ranks } else { Vec::new() }
+}
+
 /// Chooses among the files of a folder that was dropped. Both lists and their answers are JSON texts.
 ///
 /// # Errors
@@ -132,6 +142,8 @@ pub fn choose_files(listed: &str) -> Thrown<String> {
     let mut open: Vec<usize> =
         selection.traces.iter().flat_map(|trace| [Some(trace.entry), trace.server_args]).flatten().collect();
     open.extend(selection.mapping);
+    let beside = ranks_beside(&selection.aside, &listed);
+    open.extend(beside.iter().copied());
     let mut seen = Vec::new();
     open.retain(|place| {
         !seen.contains(place) && {
@@ -139,7 +151,7 @@ pub fn choose_files(listed: &str) -> Thrown<String> {
             true
         }
     });
-    let told =
-        selection.aside.iter().filter_map(|aside| Some(format!("{} ({})", listed.get(aside.entry)?.path, aside.why)));
+    let aside = selection.aside.iter().filter(|aside| !beside.contains(&aside.entry));
+    let told = aside.filter_map(|aside| Some(format!("{} ({})", listed.get(aside.entry)?.path, aside.why)));
     serde_json::to_string(&Worth { open, aside: told.collect() }).map_err(thrown)
 }

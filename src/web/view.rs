@@ -5,15 +5,15 @@ use crate::report::format::figure;
 use crate::report::format::{Shown, grouped, headings_in, shown_in, units};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
-    Finding, Report, Request, arrange, facts, findings, groups_by_stage, is_fixed, legend, palette, severity,
-    table as find_table, verdict,
+    Clause, Finding, Report, Request, arrange, clauses, facts, findings, groups_by_stage, is_fixed, legend, palette,
+    severity, table as find_table,
 };
 use serde::Serialize;
 
 /// See `Overview` in DESIGN.md.
 #[derive(Debug, Serialize)]
 pub(super) struct Overview<'a> {
-    verdict: String,
+    verdict: Vec<Clause>,
     runs: Vec<RunView>,
     findings: Vec<Finding<'a>>,
     categories: Vec<CategoryView>,
@@ -26,6 +26,8 @@ struct RunView {
     rules: String,
     engine: Option<String>,
     facts: String,
+    /// The banner; empty for reports without one.
+    figures: Vec<FigureView>,
     notices: Vec<NoticeView>,
 }
 
@@ -53,8 +55,9 @@ struct TabView {
 }
 
 pub(super) fn overview(report: &Report) -> Overview<'_> {
-    let runs = report.labels().into_iter().zip(&report.runs).map(|(label, run)| RunView {
+    let runs = report.labels().into_iter().zip(&report.runs).enumerate().map(|(at, (label, run))| RunView {
         label,
+        figures: banner(report, at),
         rules: run.rules.clone(),
         engine: run.engine.clone(),
         facts: facts(run),
@@ -76,7 +79,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
         TabView { id: group.id, title: group.title, rows: rows.unwrap_or_default(), tables: group.tables }
     });
     Overview {
-        verdict: verdict(report),
+        verdict: clauses(report),
         runs: runs.collect(),
         findings: findings(report),
         categories: legend(report)
@@ -85,6 +88,11 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
             .collect(),
         tabs: tabs.collect(),
     }
+}
+
+fn banner(report: &Report, run: usize) -> Vec<FigureView> {
+    let figures = find_table(report, "key_figures", Some(run)).map(|table| table.figures).unwrap_or_default();
+    self::figures(&figures).figures
 }
 
 /// See `TableView` in DESIGN.md.

@@ -12,6 +12,7 @@ mod graph;
 mod hostile;
 mod nsys;
 mod pivot;
+mod ranks;
 mod redact;
 mod refusals;
 mod report;

@@ -6,21 +6,12 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
 const AXE = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-let server;
-let browser;
-before(async () => {
-  server = await h.servePage();
-  browser = await h.launch();
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 const LOOKS = [['light', 1280], ['dark', 1280], ['light', 400], ['dark', 400]];
 
@@ -199,7 +190,7 @@ test('out of memory: GPU events alone can be read, and the command is there to c
   await assertSound(page, 'out of memory');
   await card.getByRole('button', { name: 'GPU events only' }).click();
   await h.settled(page);
-  assert.match(await page.locator('#notices').textContent(), /GPU events alone were read: 17 calls and ranges are left out/);
+  assert.match(await page.locator('#notices').textContent(), /GPU events alone were read: 17 events of the host are left out/);
   assert.equal(await card.count(), 0);
   await close();
   await short.close();

@@ -6,19 +6,10 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-let server;
-let browser;
-before(async () => {
-  server = await h.servePage();
-  browser = await h.launch();
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 const GEMM = 'void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_tn_align8>(Params)';
 const ATTENTION = 'void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4>>(flash::Flash_fwd_params)';
@@ -244,6 +235,18 @@ async function picture(page, place, type) {
   const [download] = await Promise.all([page.waitForEvent('download'), page.locator(`${place} .picture button`, { hasText: type }).click()]);
   return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
 }
+
+test('one click copies the comparison as the Markdown that the command line prints', async () => {
+  const files = [stepped('a.json'), stepped('b.json', { gemm: 800 })];
+  const { page, close } = await opened('#tab=compare', ...files);
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByRole('button', { name: 'Copy comparison as Markdown' }).click();
+  await page.getByText('Copied').waitFor();
+  const text = await page.evaluate(() => navigator.clipboard.readText());
+  const { stdout } = await h.commandLine(['diff', 'a.json', 'b.json', '--format', 'markdown'], files);
+  assert.equal(text, stdout.toString());
+  await close();
+});
 
 test('a chart is saved as an SVG that needs no style sheet, and as a PNG of twice its size', async () => {
   const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped('b.json', { gemm: 800, attention: 230 }));

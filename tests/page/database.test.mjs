@@ -10,20 +10,15 @@ import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
-let server;
-let browser;
+const { browser, server } = await h.lend();
 let folder;
 let small;
 before(async () => {
-  server = await h.servePage();
-  browser = await h.launch();
   folder = await mkdtemp(join(tmpdir(), 'gpuprism-exports-'));
   await h.writeNsysExport(join(folder, 'small.sqlite'), 0.01);
   small = await readFile(join(folder, 'small.sqlite'));
 });
 after(async () => {
-  await browser?.close();
-  await server?.close();
   if (folder) await rm(folder, { recursive: true });
 });
 

@@ -2,20 +2,10 @@
 // that moment; where it cannot be had, the page says so and asks again.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-let browser;
-let server;
-
-before(async () => {
-  [browser, server] = await Promise.all([h.launch(), h.servePage()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 const asked = () => server.requests.filter((path) => /desk/.test(path)).sort();
 const labels = async (page) => JSON.parse((await h.exported(page, 'json')).body).runs.map(({ label }) => label);

@@ -9,17 +9,12 @@ import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
-let server;
+const { browser, server } = await h.lend();
 let host;
-let browser;
 before(async () => {
-  server = await h.servePage();
   host = await serveHost();
-  browser = await h.launch();
 });
 after(async () => {
-  await browser?.close();
-  await server?.close();
   await host?.close();
 });
 

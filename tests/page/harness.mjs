@@ -5,6 +5,7 @@ import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { after } from 'node:test';
 import { tmpdir } from 'node:os';
 import { dirname, extname, join, normalize, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -72,6 +73,16 @@ export function launch(...more) {
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', ...more],
   });
+}
+
+/** A browser and a server of the built page for all tests of a file; both end with the last of them. */
+export async function lend() {
+  const [browser, server] = await Promise.all([launch(), servePage()]);
+  after(async () => {
+    await browser.close();
+    await server.close();
+  });
+  return { browser, server };
 }
 
 /** A page in a context of its own, ready for files; `faults` collects what went wrong in it unseen. */

@@ -2,20 +2,10 @@
 // Escape lead back; the window restricts it; a report opened again says why it has no detail; its code comes on demand.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-let browser;
-let server;
-
-before(async () => {
-  [browser, server] = await Promise.all([h.launch(), h.servePage()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 /** Ten launches of `mine`, 1 to 10 us long, one a millisecond, each behind a launch of `other` and with 5 us between. */
 function trace(name) {

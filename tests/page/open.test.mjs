@@ -7,17 +7,12 @@ import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
-let server;
+const { browser, server } = await h.lend();
 let remote;
-let browser;
 before(async () => {
-  server = await h.servePage();
   remote = await serveRemote();
-  browser = await h.launch();
 });
 after(async () => {
-  await browser?.close();
-  await server?.close();
   await remote?.close();
 });
 

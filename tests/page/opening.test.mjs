@@ -8,17 +8,12 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import * as h from './harness.mjs';
 
-let server;
-let browser;
+const { browser, server } = await h.lend();
 let folder;
 before(async () => {
-  server = await h.servePage();
-  browser = await h.launch();
   folder = await mkdtemp(join(tmpdir(), 'gpuprism-large-'));
 });
 after(async () => {
-  await browser?.close();
-  await server?.close();
   if (folder) await rm(folder, { recursive: true });
 });
 

@@ -2,20 +2,10 @@
 // is fetched when its tab opens; a report that was read back says what it does not hold.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-let browser;
-let server;
-
-before(async () => {
-  [browser, server] = await Promise.all([h.launch(), h.servePage()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 /** A prefill and a decode on two streams, each with the calls that launch its kernels, and a copy that no step launched. */
 function serving(name) {

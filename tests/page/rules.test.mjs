@@ -3,20 +3,10 @@
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-let browser;
-let server;
-
-before(async () => {
-  [browser, server] = await Promise.all([h.launch(), h.servePage()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 const ODD = 'zorblax_frob_kernel_64x8';
 const trace = () => h.kineto('a.json', [...h.SERVER_OPS, [ODD, 40_000, 9_000], ['zorblax_frob_kernel_128x8', 50_000, 1_000]]);

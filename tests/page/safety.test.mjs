@@ -5,17 +5,12 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as h from './harness.mjs';
 
-let server;
+const { browser, server } = await h.lend();
 let foreign;
-let browser;
 before(async () => {
-  server = await h.servePage();
   foreign = await h.serveForeign();
-  browser = await h.launch();
 });
 after(async () => {
-  await browser?.close();
-  await server?.close();
   await foreign?.close();
 });
 

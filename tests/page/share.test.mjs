@@ -3,21 +3,11 @@
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
-let browser;
-let server;
-
-before(async () => {
-  [browser, server] = await Promise.all([h.launch(), h.servePage()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 const SECRET_OPS = [...h.SERVER_OPS, ['void zorblax::attention<float>(float*)', 40_000, 5_000], ['hf_zorblaxzorblax1', 46_000, 1_000]];
 const FILE = 'zorblax-TP-1-DECODE.json';

@@ -2,22 +2,14 @@
 // every order, says to a screen reader how many there are, unfolds names, keeps the focus, and prints its first rows whole.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import * as h from './harness.mjs';
 
-let server;
-let browser;
+const { browser, server } = await h.lend();
 let report;
 before(async () => {
-  server = await h.servePage();
-  browser = await h.launch();
   report = await longReport();
 });
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
-
 const ROWS = 100_000;
 const ROW_PX = 28;
 

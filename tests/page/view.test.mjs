@@ -2,19 +2,10 @@
 // view; the keyboard reaches everything.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-let server;
-let browser;
-before(async () => {
-  server = await h.servePage();
-  browser = await h.launch();
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 const trace = () => h.kineto('server.json', h.SERVER_OPS);
 const rules = (name, book) => ({ name, body: Buffer.from(JSON.stringify(book)) });

@@ -3,21 +3,12 @@
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { test } from 'node:test';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
 import * as h from './harness.mjs';
 
-let server;
-let browser;
-before(async () => {
-  server = await h.servePage();
-  browser = await h.launch();
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 /** Two steps of 10 us each, 40 us apart, with a range around each launch, one around both and one around the second alone. */
 function stepped(name) {

@@ -160,8 +160,10 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
 
 /// The page's files that wait until a person saves or shares results, opens a second run, the pivot or the triage, drops a
 /// folder or opens an address, or another page embeds this one.
-const LATER_SCRIPTS: [&str; 22] = [
+const LATER_SCRIPTS: [&str; 24] = [
     "compare.js",
+    "dashboard.js",
+    "dashboard.css",
     "perfetto.js",
     "picture.js",
     "desk.js",
@@ -175,6 +177,8 @@ const LATER_SCRIPTS: [&str; 22] = [
     "triage-worker.js",
     "pivot.js",
     "pivot-worker.js",
+    "ranks.js",
+    "ranks-worker.js",
     "kernel.js",
     "open.html",
     "open.js",

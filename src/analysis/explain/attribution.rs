@@ -4,6 +4,7 @@
 //! the top: a newer range that ends no earlier holds every later call that an older one holds, and lies further in. So
 //! the range of a call is found by binary search, and every range goes on and off a stack once.
 
+use super::Context;
 use super::stats::{Tallies, Tally, key};
 use crate::ordering::order;
 use crate::trace::{NameId, Ns, OpKind, Span, Spans, Trace};
@@ -13,6 +14,8 @@ use crate::trace::{NameId, Ns, OpKind, Span, Spans, Trace};
 pub(super) struct Attributed {
     /// Under [`key`] of process and range name.
     pub(super) under: Tallies,
+    /// The part of it that is communication.
+    pub(super) communication: Tallies,
     /// All that lies under some range.
     pub(super) mapped: Tally,
     /// Launched by a call outside all ranges of its thread.
@@ -21,14 +24,17 @@ pub(super) struct Attributed {
     pub(super) without_call: Tally,
     /// All kernels.
     pub(super) all: Tally,
+    /// All that are communication.
+    pub(super) all_communication: Ns,
 }
 
 /// No range holds the call.
-pub(super) const NONE: u32 = u32::MAX;
+pub(in crate::analysis) const NONE: u32 = u32::MAX;
 
 impl Attributed {
     /// Only ranges whose name is kept count.
-    pub(super) fn of(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> Self {
+    pub(super) fn of(context: &Context, is_kept: &dyn Fn(NameId) -> bool) -> Self {
+        let trace = context.trace;
         let range_of_call = ranges_of_calls(trace, is_kept);
         let under = Tallies::below(trace.processes.len(), trace.ranges.names.len());
         let mut found = Self { under, ..Self::default() };
@@ -36,12 +42,19 @@ impl Attributed {
         // Kernels alone, but the launches run parallel to all ops.
         for (op, call) in trace.gpu_ops.iter().zip(launches).filter(|(op, _)| op.kind == OpKind::Kernel) {
             found.all.add(op.duration);
+            let is_communication = context.is_communication(op.name);
+            if is_communication {
+                found.all_communication += op.duration;
+            }
             match call.map(|call| range_of_call.get(call.0 as usize).copied().unwrap_or(NONE)) {
                 None => found.without_call.add(op.duration),
                 Some(NONE) => found.outside.add(op.duration),
                 Some(range) => {
                     found.mapped.add(op.duration);
                     found.under.add(key(op.process.0, range), op.duration);
+                    if is_communication {
+                        found.communication.add(key(op.process.0, range), op.duration);
+                    }
                 }
             }
         }
@@ -64,7 +77,7 @@ fn ranges_of_calls(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> 
 }
 
 /// The name of the innermost kept span of these (ranges, CPU ops, Python frames) around each call, or [`NONE`].
-pub(super) fn around_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
+pub(in crate::analysis) fn around_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
     let mut open = OpenRanges::of(trace);
     let mut ranges = OuterFirst::of(spans, is_kept).peekable();
     let mut names = Vec::with_capacity(trace.calls.len());
@@ -225,7 +238,7 @@ mod tests {
             ranges in spans(16), calls in spans(12), kept in proptest::collection::vec(any::<bool>(), 5),
         ) {
             let trace = trace(&ranges, &calls);
-            let found = Attributed::of(&trace, &|name| kept[name.0 as usize]);
+            let found = Attributed::of(&Context::new(&trace, 30), &|name| kept[name.0 as usize]);
             let ranges: Vec<Span> = trace.ranges.iter().filter(|range| kept[range.name.0 as usize]).collect();
             let (mut want, mut outside) = ([0_i64; 5], 0_i64);
             for (op, call) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
@@ -270,7 +283,7 @@ mod tests {
         small.call("cudaLaunchKernel", (1, 1), (1, 2), Some(5)).call("cudaLaunchKernel", (2, 1), (1, 2), Some(5));
         small.kernel("k", 2, (20, 23), Some(5)).kernel("k", 1, (30, 34), Some(5));
         let trace = small.finish();
-        let found = Attributed::of(&trace, &|_| true);
+        let found = Attributed::of(&Context::new(&trace, 30), &|_| true);
         let times = found.under.iter().map(|tally| (trace.ranges.names.get(NameId(tally.low())), tally.total.0));
         assert_eq!(times.collect::<Vec<_>>(), [("theirs", 3), ("mine", 4)]);
     }

@@ -33,6 +33,9 @@ const PID_COLUMNS: [&str; 5] = ["pid", "total_nccl_time_ms", "nccl_event_count",
 const SHOWN: usize = 20;
 const DERIVED_FROM: &str = "communication kernels; times of ranges of the host are not used";
 
+/// What carries messages between two ranks, in whatever order.
+pub(in crate::analysis) const PAIRS: &str = "sendrecv";
+
 /// How often and how long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Tally {
@@ -116,6 +119,31 @@ impl<'a> Operations<'a> {
         let context = self.context;
         let ops = context.trace.gpu_ops.iter().enumerate();
         ops.filter(|(_, op)| op.kind == OpKind::Kernel && context.is_communication(op.name))
+    }
+}
+
+/// One kernel that carries messages between GPUs.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::analysis) struct Call<'a> {
+    /// Its place among the GPU ops.
+    pub(in crate::analysis) at: usize,
+    pub(in crate::analysis) op: GpuOp,
+    /// `allreduce`, `sendrecv`, ...
+    pub(in crate::analysis) operation: &'a str,
+    pub(in crate::analysis) message: Option<&'a Collective>,
+    /// The larger end of the message, where the trace tells it.
+    pub(in crate::analysis) bytes: Option<u64>,
+}
+
+/// Visits all communication kernels by start.
+pub(in crate::analysis) fn each_call(context: &Context, visit: &mut dyn FnMut(Call)) {
+    let mut names = Names::default();
+    let mut operations = Operations::new(context, &mut names);
+    for (at, op) in operations.kernels() {
+        let Some((operation, message)) = operations.of(at, op.name) else { continue };
+        let operation = names.get(operation);
+        let bytes = message.and_then(|message| size(operation, message));
+        visit(Call { at, op, operation, message, bytes });
     }
 }
 

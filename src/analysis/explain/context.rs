@@ -65,7 +65,7 @@ impl<'a> Context<'a> {
 
     /// Kernel time by the innermost range around its launch; swept once, on first use.
     pub(super) fn attributed(&self) -> &Attributed {
-        self.attributed.get_or_init(|| Attributed::of(self.trace, &|_| true))
+        self.attributed.get_or_init(|| Attributed::of(self, &|_| true))
     }
 
     /// How long kernels waited after their launch; measured once, on first use.

@@ -60,6 +60,7 @@ pub(super) fn findings(context: &Context, sections: &Sections) -> Section {
         seen.exposed_communication(),
         seen.straggler(),
         seen.top_kernel(),
+        seen.copies(),
         seen.launch_storm(),
         seen.synchronization(idle_ms),
         seen.blocking_copies(),
@@ -222,8 +223,10 @@ impl<'a> Seen<'a> {
         let same: Vec<&Record> = section.rows.iter().filter(|row| words(row, "kernel_name") == name).collect();
         let share: f64 = same.iter().map(|row| number(row, "pct_total_kernel_time")).sum();
         let cost_ms: f64 = same.iter().map(|row| number(row, "total_time_ms")).sum();
+        // Where copies fill the GPU's time, a kernel's share of kernel time says little.
+        let of_busy = self.busy_ms().map_or(1.0, |busy| cost_ms / busy);
         let (medium, high) = (self.thresholds.top_kernel_medium, self.thresholds.top_kernel_high);
-        let severity = Severity::of_share(share / 100.0, medium, high)?;
+        let severity = Severity::of_share(of_busy.min(share / 100.0), medium, high)?;
         Some(Finding {
             severity,
             title: "One kernel takes a large share of kernel time".to_owned(),
@@ -233,6 +236,46 @@ impl<'a> Seen<'a> {
                 .to_owned(),
             section: "kernels",
         })
+    }
+
+    /// Copies to or from the host, in the direction that takes longer.
+    fn copies(&self) -> Option<Finding> {
+        let summary = &self.section("copy_engine_events")?.summary;
+        let of = |direction: &str, what: &str| number(summary, &format!("{direction}_{what}"));
+        let directions = [("h2d", "from host to device"), ("d2h", "from device to host")];
+        let (direction, words) =
+            directions.into_iter().max_by(|a, b| of(a.0, "total_time_ms").total_cmp(&of(b.0, "total_time_ms")))?;
+        let cost_ms = of(direction, "total_time_ms");
+        let share = cost_ms / self.busy_ms()?;
+        let severity = Severity::of_share(share, self.thresholds.copies_medium, self.thresholds.copies_high)?;
+        Some(Finding {
+            severity,
+            title: format!("Copies {words} fill much of the GPU's time"),
+            cost_ms,
+            evidence: format!(
+                "{} in {:.0} cop{}, {:.1} % of busy time{}",
+                time(cost_ms),
+                of(direction, "count"),
+                if of(direction, "count") == 1.0 { "y" } else { "ies" },
+                100.0 * share,
+                match of(direction, "bytes") {
+                    0.0 => String::new(),
+                    bytes => format!("; {:.2} GB at {:.1} GB/s", bytes / 1e9, of(direction, "gb_per_s")),
+                }
+            ),
+            recommendation:
+                "Keep weights and caches on the GPU instead of offloading them, pin the host's memory, and copy \
+                             on a stream of its own while kernels run."
+                    .to_owned(),
+            section: "copy_engine_events",
+        })
+    }
+
+    /// Time in which the devices work, summed over them; `None` where that is not known.
+    fn busy_ms(&self) -> Option<f64> {
+        let rows = &self.section("gpu_idle")?.rows;
+        let busy = rows.iter().fold(0.0, |sum, row| sum + number(row, "busy_ms"));
+        (busy > 0.0).then_some(busy)
     }
 
     /// Kernels that a graph replays cost no launch each, and a handful of launches is no storm.
@@ -400,6 +443,24 @@ mod tests {
         let finding = row(&section, "title", "Communication that hides behind nothing");
         assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (1.0, "high"));
         assert!(words(finding, "evidence").contains("25.0 % of the devices' windows"), "{finding:?}");
+    }
+
+    #[test]
+    fn copies_that_fill_the_gpu_s_time_stand_before_a_kernel_that_is_little_beside_them() {
+        let mut small = Small::new();
+        small.op(0, "[CUDA memcpy Host-to-Device]", 0, 8_000_000);
+        small.op(0, "gemm", 8_000_000, 10_000_000);
+        let section = found(small);
+        let finding = row(&section, "title", "Copies from host to device fill much of the GPU's time");
+        assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (8.0, "high"));
+        assert_eq!(words(finding, "evidence"), "8.0 ms in 1 copy, 80.0 % of busy time");
+        let kernels = |section: &Section| section.rows.iter().any(|row| words(row, "section") == "kernels");
+        assert!(!kernels(&section), "all of kernel time, but a fifth of busy time");
+        let mut alone = Small::new();
+        alone.op(0, "[CUDA memcpy Device-to-Host]", 0, 1_000_000);
+        alone.op(0, "gemm", 1_000_000, 10_000_000);
+        let section = found(alone);
+        assert!(kernels(&section) && !section.rows.iter().any(|row| words(row, "title").contains("Copies")));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 /// What a GPU is busy with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(in crate::analysis) enum Class {
     Compute,
     Communication,
     Copy,
@@ -20,9 +20,10 @@ pub(super) enum Class {
 }
 
 impl Class {
-    pub(super) const ALL: [Self; 5] = [Self::Compute, Self::Communication, Self::Copy, Self::Set, Self::Replay];
+    pub(in crate::analysis) const ALL: [Self; 5] =
+        [Self::Compute, Self::Communication, Self::Copy, Self::Set, Self::Replay];
 
-    pub(super) fn of(context: &Context, op: &GpuOp) -> Self {
+    pub(in crate::analysis) fn of(context: &Context, op: &GpuOp) -> Self {
         match op.kind {
             OpKind::Kernel if context.is_communication(op.name) => Self::Communication,
             OpKind::Kernel => Self::Compute,
@@ -32,25 +33,25 @@ impl Class {
     }
 
     /// In a mask of what runs.
-    pub(super) const fn bit(self) -> usize {
+    pub(in crate::analysis) const fn bit(self) -> usize {
         1 << self as usize
     }
 }
 
 /// Something that keeps a GPU busy: an op, or a graph that was traced as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Work {
-    pub(super) start: Ns,
-    pub(super) end: Ns,
+pub(in crate::analysis) struct Work {
+    pub(in crate::analysis) start: Ns,
+    pub(in crate::analysis) end: Ns,
     /// The device's place in the trace.
-    pub(super) device: usize,
-    pub(super) class: Class,
+    pub(in crate::analysis) device: usize,
+    pub(in crate::analysis) class: Class,
     /// The op's place in the trace; graphs count on from the last op.
-    pub(super) at: usize,
+    pub(in crate::analysis) at: usize,
 }
 
 /// Visits all work of all devices by start.
-pub(super) fn each_work(context: &Context, visit: &mut dyn FnMut(Work)) {
+pub(in crate::analysis) fn each_work(context: &Context, visit: &mut dyn FnMut(Work)) {
     let trace = context.trace;
     let mut replays = (trace.gpu_ops.len()..).zip(&trace.graph_replays).map(|(at, replay)| {
         let (start, end) = (replay.start, replay.start + replay.duration);
@@ -73,39 +74,39 @@ const MASKS: usize = 1 << Class::ALL.len();
 
 /// How the time of one device was spent.
 #[derive(Debug, Clone)]
-pub(super) struct Activity {
+pub(in crate::analysis) struct Activity {
     /// Time by the set of classes that ran in it.
     by_mask: [i64; MASKS],
     /// The most that ran at one moment.
-    pub(super) most: usize,
+    pub(in crate::analysis) most: usize,
 }
 
 impl Activity {
     /// Time in which something of each of these classes ran.
-    pub(super) fn with_all(&self, bits: usize) -> i64 {
+    pub(in crate::analysis) fn with_all(&self, bits: usize) -> i64 {
         let masks = self.by_mask.iter().enumerate().filter(|(mask, _)| mask & bits == bits);
         masks.fold(0, |sum, (_, time)| sum.wrapping_add(*time))
     }
 
     /// Time in which something of the class ran, and something of another.
-    pub(super) fn shared(&self, class: Class) -> i64 {
+    pub(in crate::analysis) fn shared(&self, class: Class) -> i64 {
         let alone = self.by_mask.get(class.bit()).copied().unwrap_or(0);
         self.with_all(class.bit()).wrapping_sub(alone)
     }
 
     /// Time in which nothing but communication ran.
-    pub(super) fn exposed(&self) -> i64 {
+    pub(in crate::analysis) fn exposed(&self) -> i64 {
         self.by_mask.get(Class::Communication.bit()).copied().unwrap_or(0)
     }
 }
 
 /// What runs beside the communication of one row of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Hidden {
+pub(in crate::analysis) struct Hidden {
     /// Of the sum of its durations, the part in which the same device computes.
-    pub(super) beside_compute_ns: i64,
+    pub(in crate::analysis) beside_compute_ns: i64,
     /// Time in which it runs and nothing but communication does.
-    pub(super) exposed_ns: i64,
+    pub(in crate::analysis) exposed_ns: i64,
 }
 
 /// The passing of time on one device.
@@ -122,7 +123,7 @@ struct Lane {
 
 /// How each device spent its time, and what ran beside each row's communication; `row` names the row of a piece of
 /// communication, below `rows`.
-pub(super) fn sweep(
+pub(in crate::analysis) fn sweep(
     context: &Context,
     rows: usize,
     row: &mut dyn FnMut(&Work) -> usize,
@@ -244,7 +245,7 @@ pub(in crate::analysis) fn each_gap(context: &Context, visit: &mut dyn FnMut(Gap
 }
 
 /// Start and end of the times in which something runs, in order, none touching the next.
-pub(super) type Windows = Vec<(Ns, Ns)>;
+pub(in crate::analysis) type Windows = Vec<(Ns, Ns)>;
 
 /// When each device communicates; one more entry says when any does.
 pub(super) fn communication_windows(context: &Context) -> Vec<Windows> {

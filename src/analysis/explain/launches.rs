@@ -19,7 +19,7 @@ const COLUMNS: [&str; 9] = [
     "kernel_end_ns",
     "latency_us",
 ];
-const HISTOGRAM_COLUMNS: [&str; 3] = ["bin_start_us", "bin_end_us", "count"];
+const HISTOGRAM_COLUMNS: [&str; 4] = ["bin_start_us", "bin_end_us", "count", "without_communication"];
 const SHOWN: usize = 100;
 const MAX_BINS: usize = 30;
 const MIN_BINS: usize = 8;
@@ -108,6 +108,11 @@ impl Latencies {
         self.long.last().copied().or_else(|| self.short.last().copied().map(i64::from))
     }
 
+    fn append(&mut self, more: &Self) {
+        self.short.extend_from_slice(&more.short);
+        self.long.extend_from_slice(&more.long);
+    }
+
     /// Once sorted, whatever is long comes after whatever is short.
     fn sort(&mut self) {
         radix::sort(&mut self.short);
@@ -127,8 +132,10 @@ impl Latencies {
 #[derive(Debug)]
 pub(super) struct Measured {
     longest: Longest,
-    /// In order.
-    latencies: Latencies,
+    /// Of kernels that do not communicate, in order.
+    computing: Latencies,
+    /// Those of all kernels, in order, where some communicate.
+    together: Option<Latencies>,
     left_out: LeftOut,
     /// Began before their launch returned.
     early: u64,
@@ -137,18 +144,29 @@ pub(super) struct Measured {
 
 impl Measured {
     pub(super) fn of(context: &Context) -> Self {
-        let (mut longest, mut latencies, mut early, mut sum) =
-            (Longest::new(SHOWN), Latencies::default(), 0_u64, 0_i128);
-        latencies.short.reserve_exact(launched_at_most(context));
+        let (mut longest, mut early, mut sum) = (Longest::new(SHOWN), 0_u64, 0_i128);
+        let (mut computing, mut messages) = (Latencies::default(), Latencies::default());
+        computing.short.reserve_exact(launched_at_most(context));
         let left_out = each_launched(context, &mut |launched| {
             let latency = launched.latency();
             longest.offer(latency, launched.kernel.start, 0, launched.at);
-            latencies.push(latency);
+            let of_kind = if context.is_communication(launched.kernel.name) { &mut messages } else { &mut computing };
+            of_kind.push(latency);
             early += u64::from(launched.wait() < Ns::ZERO);
             sum += i128::from(latency.0);
         });
-        latencies.sort();
-        Self { longest, latencies, left_out, early, sum }
+        computing.sort();
+        let together = (messages.len() > 0).then(|| {
+            messages.append(&computing);
+            messages.sort();
+            messages
+        });
+        Self { longest, computing, together, left_out, early, sum }
+    }
+
+    /// Of all kernels, in order.
+    fn latencies(&self) -> &Latencies {
+        self.together.as_ref().unwrap_or(&self.computing)
     }
 }
 
@@ -156,7 +174,8 @@ impl Measured {
 pub(super) fn launch_latency_rows(context: &Context) -> Section {
     const TITLE: &str = "Launch latency";
     let trace = context.trace;
-    let Measured { longest, latencies, left_out, early, sum } = context.launched();
+    let measured = context.launched();
+    let (Measured { longest, left_out, early, sum, .. }, latencies) = (measured, measured.latencies());
     if latencies.len() == 0 {
         return missing(context, TITLE, &COLUMNS);
     }
@@ -194,20 +213,36 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
 /// How many kernels waited how long.
 pub(super) fn launch_latency_histogram(context: &Context) -> Section {
     const TITLE: &str = "Launch latency, histogram";
-    let Measured { latencies, left_out, .. } = context.launched();
+    let measured = context.launched();
+    let (latencies, computing) = (measured.latencies(), &measured.computing);
     let Some(longest) = latencies.longest() else { return missing(context, TITLE, &HISTOGRAM_COLUMNS) };
     let bins = latencies.len().isqrt().clamp(MIN_BINS, MAX_BINS);
     let width_us = (longest as f64 / 1e3 / bins as f64).max(1e-6);
-    let mut counts = vec![0_u64; bins];
-    for latency in latencies.iter() {
-        let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
-        counts.get_mut(bin).into_iter().for_each(|count| *count += 1);
+    let count = |latencies: &Latencies| {
+        let mut counts = vec![0_u64; bins];
+        for latency in latencies.iter() {
+            let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
+            counts.get_mut(bin).into_iter().for_each(|count| *count += 1);
+        }
+        counts
+    };
+    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, latencies.len(), measured.left_out);
+    for (bin, (count, without)) in count(latencies).into_iter().zip(count(computing)).enumerate() {
+        let (from, to) = (bin as f64 * width_us, (bin + 1) as f64 * width_us);
+        section.row([from.into(), to.into(), count.into(), without.into()]);
     }
-    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, latencies.len(), *left_out);
-    for (bin, count) in counts.into_iter().enumerate() {
-        section.row([(bin as f64 * width_us).into(), ((bin + 1) as f64 * width_us).into(), count.into()]);
+    if measured.together.is_some() && computing.len() > 0 {
+        percentiles(computing, "without_communication_", &mut section);
     }
+    percentiles(latencies, "", &mut section);
     section
+}
+
+/// The percentiles that people know a latency by, under names that begin so.
+fn percentiles(latencies: &Latencies, head: &str, section: &mut Section) {
+    for percent in [50, 95, 99] {
+        section.figure(&format!("{head}p{percent}_us"), latencies.percentile_us(percent));
+    }
 }
 
 /// So that the latencies of millions of kernels never move to a larger place.
@@ -311,6 +346,22 @@ mod tests {
         small.op(0, "k", 0, 10);
         let missing = small.section(launch_latency_rows).missing.unwrap();
         assert!(missing.why.contains("no API calls") && missing.recapture.contains("nsys profile"), "{missing:?}");
+    }
+
+    #[test]
+    fn messages_are_counted_apart_in_bins_and_percentiles() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        for (id, (name, wait)) in (0..).zip([("k", 10_000), ("k", 20_000), (KINDS[ALLREDUCE], 80_000), ("k", 30_000)]) {
+            small.call(process, "cudaLaunchKernel", 0, 10, Some(id));
+            small.op_of(process, 0, 7, name, 10 + wait, 20 + wait, Some(id));
+        }
+        let section = small.section(launch_latency_histogram);
+        let sum = |column: &str| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
+        assert_eq!((sum("count"), sum("without_communication")), (4.0, 3.0));
+        assert_eq!(number(&section.rows[7], "without_communication"), 0.0, "the message is the longest");
+        let figure = |name| number(&section.summary, name);
+        assert_eq!((figure("p50_us"), figure("without_communication_p50_us")), (25.0, 20.0));
     }
 
     proptest! {

@@ -3,10 +3,10 @@
 //! Every pass is a sweep over tables sorted by start, n log n at most; nothing joins tables by nested loops. Overlap and
 //! idle time are per device, launches are joined within their process, and collectives are kernels, whatever ranges say.
 
-mod attribution;
+pub(super) mod attribution;
 mod barriers;
 mod blocked;
-mod collectives;
+pub(super) mod collectives;
 mod context;
 mod copies;
 mod counters;

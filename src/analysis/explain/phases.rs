@@ -6,6 +6,7 @@
 use super::attribution::{Attributed, own_wall_time};
 use super::ranges::unless_attributable;
 use super::recapture::{self, Lacks};
+use super::stats::Tallies;
 use super::{Context, ranges};
 use crate::analysis::section::{Section, Value};
 use crate::ordering::order;
@@ -13,7 +14,7 @@ use crate::rules::PhaseMap;
 use crate::rules::phases::phases_of;
 use crate::trace::{NameId, Ns, Trace};
 
-const SPLIT: [&str; 3] = ["phase", "total_time_ms", "pct_of_total"];
+const SPLIT: [&str; 4] = ["phase", "total_time_ms", "pct_of_total", "without_communication_ms"];
 const WALL: [&str; 3] = ["phase", "total_time_ms", "pct_of_nvtx_total"];
 const KERNELS: [&str; 3] = ["phase", "total_time_ms", "pct_of_attributed_kernel_time"];
 
@@ -40,10 +41,11 @@ impl<'a> Split<'a> {
         self.phase_of.get(range.0 as usize).copied().flatten()
     }
 
-    /// Kernel time by phase.
-    fn kernel_time(&self, trace: &Trace) -> Vec<Ns> {
-        let attributed = Attributed::of(trace, &|range| self.phase(range).is_some());
-        self.sum(attributed.under.iter().map(|tally| (NameId(tally.low()), tally.total)))
+    /// Kernel time by phase, and the communication in it.
+    fn kernel_time(&self, context: &Context) -> (Vec<Ns>, Vec<Ns>) {
+        let attributed = Attributed::of(context, &|range| self.phase(range).is_some());
+        let sum = |of: &Tallies| self.sum(of.iter().map(|tally| (NameId(tally.low()), tally.total)));
+        (sum(&attributed.under), sum(&attributed.communication))
     }
 
     /// Wall time by phase, each moment of a thread once.
@@ -63,14 +65,23 @@ impl<'a> Split<'a> {
 
     /// The phases that have time, the longest first, and what is left of `all` under `rest`.
     fn rows(&self, section: &mut Section, times: &[Ns], all: Ns, rest: &str) {
-        let time = |phase: usize| times.get(phase).copied().unwrap_or_default();
-        let longest_first = order(self.names.len(), &|a, b| time(b).cmp(&time(a)));
-        let named = longest_first.into_iter().filter_map(|phase| Some((time(phase), *self.names.get(phase)?)));
-        let left = times.iter().fold(all, |left, time| left - *time);
-        for (time, phase) in named.filter(|row| row.0 > Ns::ZERO).chain([(left, rest)]) {
+        for (_, phase, time) in self.longest_first(times, all, rest) {
             section.row([phase.into(), Value::ms(time), Value::pct(time, all)]);
         }
     }
+
+    /// A phase's place, name and time; `usize::MAX` for the rest.
+    fn longest_first<'b>(&'b self, times: &[Ns], all: Ns, rest: &'b str) -> Vec<(usize, &'b str, Ns)> {
+        let time = |phase: usize| times.get(phase).copied().unwrap_or_default();
+        let places = order(self.names.len(), &|a, b| time(b).cmp(&time(a)));
+        let named = places.into_iter().filter_map(|phase| Some((phase, *self.names.get(phase)?, time(phase))));
+        let rest = (usize::MAX, rest, left(times, all));
+        named.filter(|row| row.2 > Ns::ZERO).chain([rest]).collect()
+    }
+}
+
+fn left(times: &[Ns], all: Ns) -> Ns {
+    times.iter().fold(all, |left, time| left - *time)
 }
 
 pub(super) fn no_ranges(trace: &Trace, title: &str, columns: &[&str]) -> Section {
@@ -93,13 +104,13 @@ pub(super) fn phase_split(context: &Context) -> Section {
     let split = Split::by_words(context);
     let attributed = context.attributed();
     let by_kernels = attributed.mapped.count > 0;
-    let (source, derived_from, times, all) = if by_kernels {
+    let (source, derived_from, (times, messages), all) = if by_kernels {
         let derived_from = "kernel time by the nearest range around its launch that names a phase";
-        ("nvtx_kernel_time", derived_from, split.kernel_time(trace), attributed.all.total)
+        ("nvtx_kernel_time", derived_from, split.kernel_time(context), attributed.all.total)
     } else {
         let derived_from =
             "wall time of the nearest range that names a phase, as no kernel has a launch inside a range";
-        ("nvtx_range_time", derived_from, split.wall_time(trace), wall_time_of_all(trace))
+        ("nvtx_range_time", derived_from, (split.wall_time(trace), Vec::new()), wall_time_of_all(trace))
     };
     let mut section = Section::new(TITLE, derived_from, &SPLIT)
         .limit("A phase is a word in the name of a range; a step that prefills and decodes counts as prefill.");
@@ -114,7 +125,11 @@ pub(super) fn phase_split(context: &Context) -> Section {
         section = section.limit("No range in use names a phase; a phase map can name phases by other words.");
     }
     section.figure("source", source);
-    split.rows(&mut section, &times, all, "unclassified");
+    let messages_of_rest = left(&messages, attributed.all_communication);
+    for (place, phase, time) in split.longest_first(&times, all, "unclassified") {
+        let without = by_kernels.then(|| time - messages.get(place).copied().unwrap_or(messages_of_rest));
+        section.row([phase.into(), Value::ms(time), Value::pct(time, all), without.map(Value::ms).into()]);
+    }
     section
 }
 
@@ -148,7 +163,7 @@ pub(super) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
             .limit(ranges::INNERMOST);
     let all = context.attributed().mapped.total;
     section.figure("attributed_kernel_time_ms", Value::ms(all));
-    split.rows(&mut section, &split.kernel_time(trace), all, "unmapped");
+    split.rows(&mut section, &split.kernel_time(context).0, all, "unmapped");
     section
 }
 
@@ -187,13 +202,32 @@ mod tests {
         let sections = explain(&Context::new(&trace, 30));
         assert_eq!(
             rows(&sections, "phase_split", &SPLIT),
-            ["sampling 2 13.333", "decode 1 6.667", "unclassified 12 80"],
+            ["sampling 2 13.333 2", "decode 1 6.667 1", "unclassified 12 80 12"],
             "the layers are in a phase by what is around them"
         );
         let under = rows(&sections, "nvtx_kernel_time", &["range_name", "kernel_count", "total_kernel_time_ms"]);
         assert_eq!(under, ["idle 1 4", "layer 3 2 3"], "the ranges themselves are the innermost ones");
         assert!((figure(&sections, "nvtx_kernel_time", "coverage_pct") - 700.0 / 15.0).abs() < 1e-9);
         assert_eq!(figure(&sections, "nvtx_kernel_time", "kernels_outside_ranges"), 1.0);
+    }
+
+    #[test]
+    fn communication_is_told_apart_in_every_phase() {
+        let mut small = with_kernels();
+        for (id, at, duration) in [(5, 20, 500_000), (6, 300, 250_000)] {
+            small.call("cudaLaunchKernel", THREAD, (at, at + 1), Some(id)).kernel(
+                "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+                1,
+                (1000, 1000 + duration),
+                Some(id),
+            );
+        }
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(
+            rows(&sections, "phase_split", &["phase", "total_time_ms", "without_communication_ms"]),
+            ["sampling 2 2", "decode 1.5 1", "unclassified 12.25 12"]
+        );
     }
 
     #[test]
@@ -222,7 +256,7 @@ mod tests {
         let sections = explain(&Context::new(&trace, 30));
         assert_eq!(
             rows(&sections, "phase_split", &SPLIT),
-            ["decode 0 58.333", "sampling 0 25", "unclassified 0 16.667"],
+            ["decode 0 58.333 -", "sampling 0 25 -", "unclassified 0 16.667 -"],
             "70, 30 and 20 of 120 ns"
         );
         assert_eq!(sections["phase_split"].summary.get("source").unwrap().text(), Some("nvtx_range_time"));

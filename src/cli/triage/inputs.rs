@@ -103,7 +103,7 @@ impl Source {
             return Selection { traces, ..Selection::default() };
         }
         let mut selection = folder::select(&self.entries, &self.known);
-        for Aside { entry, why } in &self.refused {
+        for Aside { entry, why, .. } in &self.refused {
             let aside = selection.aside.iter_mut().filter(|aside| aside.entry == *entry);
             aside.for_each(|aside| aside.why.clone_from(why));
         }
@@ -271,7 +271,7 @@ impl<'a> Batch<'a> {
     fn learn(&mut self, place: Place, content: Content, refused: Option<String>) {
         let Some(source) = self.sources.get_mut(place.source) else { return };
         source.known.push((place.entry, content));
-        source.refused.extend(refused.map(|why| Aside { entry: place.entry, why }));
+        source.refused.extend(refused.map(|why| Aside { entry: place.entry, why, rank_beside: None }));
     }
 
     fn triage(&self, place: Place, server_args: Option<usize>, trace: &Trace) -> Result<Run> {

@@ -58,6 +58,9 @@ fn sglang_s_stage_files_of_the_first_rank_are_chosen_in_the_order_of_stages() {
     assert_eq!(chose.traces, ["1757000000-TP-0-EXTEND.trace.json.gz", "1757000000-TP-0-DECODE.trace.json.gz"]);
     assert!(why(&chose, "merged-1757000000.trace.json.gz").contains("merged"));
     assert!(why(&chose, "1757000000-TP-1-DECODE.trace.json.gz").contains("another rank"));
+    // The ranks beside the chosen files, to be looked at side by side.
+    let beside: Vec<_> = chose.selection.aside.iter().map(|aside| (aside.entry, aside.rank_beside)).collect();
+    assert_eq!(beside, [(1, Some(0)), (3, Some(2)), (4, None), (5, None)]);
     assert!(
         why(&chose, "1756000000-TP-0-EXTEND.trace.json.gz")
             .contains("the newest of its stage, which is 1757000000-TP-0-EXTEND")

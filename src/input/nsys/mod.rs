@@ -21,6 +21,7 @@ mod schema;
 #[cfg(not(target_arch = "wasm32"))]
 pub use open::{describe, open, open_with};
 
+use super::Detail;
 use crate::trace::{Format, NameId, Ns, ProblemKind, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use names::{PendingNames, Strings, look_up};
@@ -45,10 +46,24 @@ const DAMAGED_WHOLE: &str = "an Nsight Systems SQLite export that is cut or dama
 /// # Errors
 /// Where the database is no Nsight Systems export, by what it is, and where nothing of it can be read.
 pub fn read(connection: &Connection, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
+    read_in(Detail::Host, connection, label, progress)
+}
+
+/// Like [`read`], without calls, ranges, waits and counters, whose rows are counted from their ids: for where memory is short.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_gpu_ops(connection: &Connection, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
+    read_in(Detail::GpuOps, connection, label, progress)
+}
+
+fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
     guard(connection).map_err(|error| schema::unreadable(label, &error))?;
-    let schema = Schema::probe(connection, label)?;
+    let mut schema = Schema::probe(connection, label)?;
     schema.check_origin(label)?;
     let mut scanner = Scanner::new(connection, schema.file_bytes, progress);
+    let left_out = if detail == Detail::GpuOps { schema.take_all_but_gpu() } else { Vec::new() };
+    let left_out: usize = left_out.iter().map(|table| scanner.rows_at_most(Some(table))).sum();
     let mut import = Import {
         hosts: Hosts::read(&mut scanner, &schema),
         gpus: Gpus::read(&mut scanner, &schema),
@@ -58,6 +73,9 @@ pub fn read(connection: &Connection, label: &str, progress: &mut dyn FnMut(u64))
     };
     if schema.is_cut {
         import.builder.trace.problems.add(ProblemKind::Truncated, 1, schema.file_bytes);
+    }
+    if left_out > 0 {
+        import.builder.trace.problems.add(ProblemKind::LeftOut, left_out as u64, 0);
     }
     let ops = gpu::read_ops(&mut import);
     gpu::read_graph_replays(&mut import);
@@ -198,3 +216,9 @@ fn correlation(cells: &Cells<'_>, column: usize) -> Option<u32> {
 mod fixture;
 #[cfg(test)]
 mod tests;
+
+/// The golden fixture with its counters, read.
+#[cfg(test)]
+pub(crate) fn golden_trace() -> crate::trace::Trace {
+    tests::trace(&fixture::golden(true))
+}

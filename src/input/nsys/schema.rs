@@ -159,6 +159,19 @@ impl Schema {
         self.tables.iter()
     }
 
+    /// Takes the tables of the host and of counters out, and hands them over.
+    pub(super) fn take_all_but_gpu(&mut self) -> Vec<Table> {
+        let mut taken = Vec::new();
+        for role in [RUNTIME, DRIVER, NVTX, OS_RUNTIME, METRICS] {
+            while let Some(at) =
+                self.find(&role).and_then(|found| self.tables.iter().position(|table| table.name == found.name))
+            {
+                taken.push(self.tables.remove(at));
+            }
+        }
+        taken
+    }
+
     /// The table for a role, if there is one.
     pub(super) fn find(&self, role: &Role) -> Option<&Table> {
         let named = |name: &&str| self.tables.iter().find(|table| table.name == *name && table.has(role.needs));

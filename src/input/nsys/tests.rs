@@ -4,13 +4,13 @@ use super::fixture::{
     GEMM, GENERATIONS, Generation, LOOP_PIDS, TYPE_IDS, database, decode_loop, global_pid, global_tid, golden,
     integers, row, strings, table,
 };
-use super::{open, read};
+use super::{open, read, read_gpu_ops};
 use crate::trace::{Collective, OpKind, ProblemKind, Problems, Trace};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use std::path::PathBuf;
 
-fn trace(connection: &Connection) -> Trace {
+pub(super) fn trace(connection: &Connection) -> Trace {
     read(connection, "x.sqlite", &mut |_| {}).unwrap()
 }
 
@@ -97,6 +97,17 @@ fn ranges_waits_and_counters_are_kept() {
     }
     // Eight calls, four ranges, four waits; two marks and twelve samples.
     assert_eq!((trace.events.cpu, trace.events.other), (16, 14));
+}
+
+#[test]
+fn gpu_work_alone_is_the_same_and_the_rows_left_out_are_counted() {
+    let export = decode_loop(Generation::S3_1);
+    let (whole, alone) = (trace(&export), read_gpu_ops(&export, "x.sqlite", &mut |_| {}).unwrap());
+    let without_calls = |trace| -> Vec<_> { ops(trace).into_iter().map(|op| (op.0, op.1, op.2, op.3)).collect() };
+    assert_eq!(without_calls(&alone), without_calls(&whole));
+    assert_eq!((alone.calls.len(), alone.ranges.len(), alone.host_waits.len(), alone.metrics.len()), (0, 0, 0, 0));
+    // Eight calls, four ranges and two marks, four waits, twelve samples.
+    assert_eq!(problems(&alone), [(ProblemKind::LeftOut, 30)]);
 }
 
 #[test]

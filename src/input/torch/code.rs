@@ -4,7 +4,7 @@
 
 use super::shapes::{Owner, Shaped, Shapes};
 use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, keep_clue, known_name, number};
-use crate::trace::{Annotation, FrameIds, NONE, Ns, Rank, Span, is_plausible};
+use crate::trace::{Annotation, FrameIds, NONE, Ns, Span, is_plausible};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Value, unescape};
 use std::collections::HashMap;
@@ -150,16 +150,6 @@ impl TorchReader {
         let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
         let kernel = fields.code.kernel.map(|raw| known_name(&mut known.kernels, &mut code.kernel_names, raw));
         self.builder.code_of_last_call(fields.code.id(), kernel);
-    }
-
-    /// `distributedInfo`; an unreadable one tells nothing.
-    pub(super) fn rank(&mut self, text: &[u8]) {
-        let Ok(info) = serde_json::from_slice::<serde_json::Value>(text) else { return };
-        let number = |key: &str| info.get(key)?.as_u64().and_then(|number| u32::try_from(number).ok());
-        if let (Some(rank), Some(world_size), Some(code)) = (number("rank"), number("world_size"), self.builder.code())
-        {
-            code.rank = Some(Rank { rank, world_size });
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Promises of what a trace keeps of the code that launched its work.
 
 use crate::input::{Imported, Importer};
-use crate::trace::{Code, GpuOp, NONE, Ns, Rank, Span, Trace};
+use crate::trace::{Code, GpuOp, NONE, Ns, Span, Trace};
 use proptest::prelude::*;
 
 fn import(pieces: &[&[u8]], with_code: bool) -> Trace {
@@ -71,7 +71,7 @@ fn annotations_of_host_and_device_captured_kernels_and_the_rank_are_kept() {
         code.call_kernels.iter().map(|name| code.kernel_names.get(crate::trace::NameId(*name))).collect();
     assert_eq!(launched, ["captured", "gemm", ""], "parallel to the calls, which are sorted by start");
     assert_eq!(trace.names.len(), 3, "names of ops alone");
-    assert_eq!(code.rank, Some(Rank { rank: 3, world_size: 8 }));
+    assert_eq!(trace.job.as_ref().map(|job| (job.rank, job.world_size)), Some((3, 8)));
 }
 
 #[test]

@@ -12,9 +12,10 @@ mod code_tests;
 mod shapes;
 
 use super::Detail;
+use crate::json::Json;
 use crate::trace::{
-    Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, ThreadId, Trace,
-    TraceBuilder, is_plausible,
+    Collective, DeviceId, Format, GpuOp, Job, NameId, Names, Ns, OpKind, ProblemKind, ProcessGroup, ProcessId, Span,
+    ThreadId, Trace, TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
@@ -362,7 +363,7 @@ impl Sink for TorchReader {
         match key {
             // Nothing but names of devices hangs on this member: one that is unreadable leaves them empty.
             b"deviceProperties" => self.properties = serde_json::from_slice(value).unwrap_or_default(),
-            b"distributedInfo" if self.keeps_code() => self.rank(value),
+            b"distributedInfo" => self.builder.trace.job = job(value).map(Box::new),
             _ => {}
         }
     }
@@ -370,6 +371,23 @@ impl Sink for TorchReader {
     fn unreadable(&mut self, at: u64) {
         self.builder.trace.problems.add(ProblemKind::UnreadableEvent, 1, at);
     }
+}
+
+/// What `distributedInfo` says; `None` where it tells no rank.
+fn job(text: &[u8]) -> Option<Job> {
+    let info = Json::parse(std::str::from_utf8(text).ok()?).ok()?;
+    let number = |json: &Json| if let Json::Int(number) = json { u32::try_from(*number).ok() } else { None };
+    let word = |json: Option<&Json>| json.and_then(Json::text).unwrap_or_default().to_owned();
+    let group = |group: &Json| ProcessGroup {
+        name: word(group.at(&["pg_name"])),
+        ranks: group.at(&["ranks"]).map_or(&[][..], Json::elements).iter().filter_map(number).collect(),
+    };
+    Some(Job {
+        rank: number(info.at(&["rank"])?)?,
+        world_size: number(info.at(&["world_size"])?)?,
+        backend: word(info.at(&["backend"])),
+        groups: info.at(&["pg_config"]).map_or(&[][..], Json::elements).iter().map(group).collect(),
+    })
 }
 
 fn keep_clue(kept: &mut Names, name: Option<&[u8]>) {

@@ -45,7 +45,7 @@ impl Unit {
     }
 
     /// `time_ns` in this unit, to `step_ns` and no digit further: 1_500_000 in ms by 500_000 is `1.5`.
-    fn number(self, time_ns: i64, step_ns: i64) -> String {
+    pub(super) fn number(self, time_ns: i64, step_ns: i64) -> String {
         let mut decimals = 0_usize;
         let mut grain = self.ns;
         while grain > 1 && step_ns % grain != 0 {

@@ -2,6 +2,7 @@
 
 use super::axis::{RowAxis, TimeAxis};
 use super::backend::{Recorder, Role, UNIT, pixels, words};
+use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, hatch};
 use super::{Chart, Node, glyphs};
 use crate::ordering::InOrder;
 use crate::report::format::duration;
@@ -47,21 +48,12 @@ struct Layout {
     narrow: bool,
 }
 
-const TEXT: i32 = 12 * UNIT;
-/// Run labels are bold, which runs wider than the glyph widths say.
-const BOLD: i32 = TEXT * 112 / 100;
-const SMALL: i32 = 11 * UNIT;
 const BAR: i32 = 28 * UNIT;
-const TOP: i32 = 2 * UNIT;
 const RIGHT: i32 = 28 * UNIT;
 const AXIS: i32 = 40 * UNIT;
 const LABEL_GAP: i32 = 14 * UNIT;
 /// Between segments that are wide enough to spare it, so that neighbours part without relying on colour.
 const SEGMENT_GAP: i32 = UNIT;
-const HATCH: i32 = 7 * UNIT;
-
-/// Below this width a run's label stands above its bar instead of beside it.
-const NARROW: i32 = 520 * UNIT;
 
 /// Draws one stacked bar a run, horizontally, on one time axis from zero.
 ///
@@ -89,12 +81,7 @@ pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) 
     let mut nodes = Vec::new();
     // The recorder cannot fail, and the layout leaves every area a positive size.
     let _ = draw(bars, &rows, longest_ns, &layout, height, &mut nodes);
-    Chart {
-        width: layout.width.unsigned_abs() / UNIT.unsigned_abs(),
-        height: height.unsigned_abs() / UNIT.unsigned_abs(),
-        summary: summary(bars, &rows),
-        nodes,
-    }
+    Chart { width: layout::whole(layout.width), height: layout::whole(height), summary: summary(bars, &rows), nodes }
 }
 
 /// The visible segments of a bar in stacking order.
@@ -118,13 +105,13 @@ fn length_ns(row: &[&Segment]) -> i64 {
 
 impl Layout {
     fn new(bars: &[Bar], width: u32) -> Self {
-        let width = i32::try_from(width.clamp(240, 10_000)).unwrap_or(960) * UNIT;
+        let width = layout::width(width);
         let narrow = width < NARROW;
         let words = bars.iter().flat_map(|bar| [(&bar.label, BOLD), (&bar.note, SMALL)]);
         let longest = words.map(|(text, size)| glyphs::width(text, i64::from(size))).max().unwrap_or(0);
         let beside = i32::try_from(longest).unwrap_or(i32::MAX).min(width * 28 / 100) + LABEL_GAP;
         if narrow {
-            Self { width, left: 8 * UNIT, row: 60 * UNIT, bar_top: 22 * UNIT, narrow }
+            Self { width, left: EDGE, row: 60 * UNIT, bar_top: 22 * UNIT, narrow }
         } else {
             Self { width, left: beside, row: 44 * UNIT, bar_top: 8 * UNIT, narrow }
         }
@@ -314,45 +301,18 @@ impl Drawable<Recorder<'_>> for Mark<'_> {
         }
         let span = right - left;
         let width = if span > 4 * SEGMENT_GAP { span - SEGMENT_GAP } else { span };
-        let place = vec![
-            ("x", pixels(left)),
-            ("y", pixels(top)),
-            ("width", pixels(width)),
-            ("height", pixels(BAR)),
-            ("data-span", pixels(span)),
-        ];
+        let mut place = layout::rect((left, top), (width, BAR));
+        place.push(("data-span", pixels(span)));
         recorder.push(Node { title: self.tooltip(), ..self.node("rect", "seg", place) });
         if is_cpu(&self.segment.category) {
             recorder.push(self.node("path", "hatch", vec![("d", hatch((left, top), (left + width, top + BAR)))]));
         }
         if let Some(label) = self.label(width - 10 * UNIT) {
-            let text = words(&label, (left + width / 2, top + BAR / 2 + TEXT * 7 / 20), TEXT, "middle");
+            let text = words(&label, (left + width / 2, layout::baseline(top + BAR / 2, TEXT)), TEXT, "middle");
             recorder.push(Node { text: label, ..self.node("text", "seg-label", text.attrs) });
         }
         Ok(())
     }
-}
-
-/// Rising strokes across a rectangle, cut at its edges by construction: no pattern, no clip path, one flat node.
-pub(super) fn hatch((left, top): BackendCoord, (right, bottom): BackendCoord) -> String {
-    let tall = bottom - top;
-    let mut strokes = Vec::new();
-    let mut foot = left - tall + HATCH;
-    while foot < right {
-        let (from, to) = (foot.max(left), (foot + tall).min(right));
-        let height_at = |x: i32| bottom - (x - foot);
-        if from < to {
-            strokes.push(format!(
-                "M{},{}L{},{}",
-                pixels(from),
-                pixels(height_at(from)),
-                pixels(to),
-                pixels(height_at(to))
-            ));
-        }
-        foot += HATCH;
-    }
-    strokes.concat()
 }
 
 /// A share for people, `41 %`, with one decimal below ten per cent.

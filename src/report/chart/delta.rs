@@ -1,8 +1,9 @@
 //! Diverging bars: what changed from a baseline, a row a category, less time to the left of zero and more to the right.
 
 use super::axis::TimeAxis;
-use super::backend::{UNIT, pixels, words};
-use super::bars::{hatch, is_cpu};
+use super::backend::UNIT;
+use super::bars::is_cpu;
+use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, hatch, word};
 use super::{Chart, Node, glyphs};
 use crate::report::format::{change, duration};
 use crate::report::palette;
@@ -37,18 +38,12 @@ impl Delta {
 }
 
 // Sizes in hundredths of a pixel.
-const TEXT: i32 = 12 * UNIT;
-const SMALL: i32 = 11 * UNIT;
 const BAR: i32 = 16 * UNIT;
-const TOP: i32 = 2 * UNIT;
-const EDGE: i32 = 8 * UNIT;
 const AXIS: i32 = 44 * UNIT;
 /// Between a bar and the words beside it.
 const GAP: i32 = 6 * UNIT;
 /// Between two groups.
 const GROUP_GAP: i32 = 10 * UNIT;
-/// Below this width a category stands above its bar instead of beside it.
-const NARROW: i32 = 520 * UNIT;
 
 /// Draws a group of bars a run, all on one axis; categories in `hidden` and those that did not change have no row.
 ///
@@ -77,8 +72,8 @@ pub fn diverging_bars(groups: &[Deltas], what: &str, hidden: &[&str], width: u32
         top += AXIS;
     }
     Chart {
-        width: layout.width.unsigned_abs() / UNIT.unsigned_abs(),
-        height: top.unsigned_abs() / UNIT.unsigned_abs(),
+        width: layout::whole(layout.width),
+        height: layout::whole(top),
         summary: summary(groups, &rows, what),
         nodes,
     }
@@ -98,7 +93,7 @@ struct Layout {
 
 impl Layout {
     fn new(groups: &[Vec<&Delta>], width: u32) -> Self {
-        let width = i32::try_from(width.clamp(240, 10_000)).unwrap_or(960) * UNIT;
+        let width = layout::width(width);
         let narrow = width < NARROW;
         let parts = || groups.iter().flatten();
         let range_ns = parts().fold((0, 0), |(low, high): (i64, i64), part| (low.min(part.ns()), high.max(part.ns())));
@@ -126,7 +121,11 @@ impl Layout {
         if !rows.is_empty() {
             let time = self.time();
             let line = |tick: i64| if tick == 0 { "chart-zero" } else { "chart-grid" };
-            nodes.extend(self.ticks(&time).into_iter().map(|tick| upright(line(tick), self.x(tick), (first, bottom))));
+            nodes.extend(
+                self.ticks(&time)
+                    .into_iter()
+                    .map(|tick| layout::line(line(tick), (self.x(tick), first), (self.x(tick), bottom))),
+            );
         }
         for (row, part) in (0_i32..).zip(rows) {
             self.row(part, at, first.saturating_add(row.saturating_mul(self.row)), nodes);
@@ -185,7 +184,7 @@ impl Layout {
     fn heading(&self, group: &Deltas, is_empty: bool, top: i32, nodes: &mut Vec<Node>) {
         let nothing = if is_empty { "; no category to show" } else { "" };
         let note = format!("{}{nothing}", group.note);
-        let bold = i64::from(TEXT) * 112 / 100;
+        let bold = i64::from(BOLD);
         let note_wide = i32::try_from(glyphs::width(&note, i64::from(SMALL))).unwrap_or(self.width).min(self.width / 2);
         let room = if self.narrow { self.width - 2 * EDGE } else { self.width - note_wide - 3 * EDGE };
         let left = if self.narrow { EDGE } else { 0 };
@@ -201,14 +200,13 @@ impl Layout {
         let (zero, end) = (self.x(0), self.x(part.ns()));
         let (left, right) = (zero.min(end), zero.max(end));
         let bar_top = if self.narrow { top + 18 * UNIT } else { top + 4 * UNIT };
-        let baseline = if self.narrow { top + 13 * UNIT } else { bar_top + BAR / 2 + TEXT * 7 / 20 };
+        let baseline = if self.narrow { top + 13 * UNIT } else { layout::baseline(bar_top + BAR / 2, TEXT) };
         let of_category = |tag: &'static str, class: &str, mut attrs: Vec<(&'static str, String)>| {
             attrs.push(("data-row", group.to_string()));
             let class = format!("{class} {}", palette::class(&part.category));
             Node { tag, attrs, class, key: part.category.clone(), ..Node::default() }
         };
-        let place = [("x", left), ("y", bar_top), ("width", right - left), ("height", BAR)];
-        let place = place.map(|(name, value)| (name, pixels(value))).to_vec();
+        let place = layout::rect((left, bar_top), (right - left, BAR));
         nodes.push(Node { title: tooltip(part), ..of_category("rect", "seg", place) });
         if is_cpu(&part.category) {
             let strokes = hatch((left, bar_top), (right, bar_top + BAR));
@@ -229,16 +227,6 @@ impl Layout {
 
 fn wide(text: &str) -> i64 {
     glyphs::width(text, i64::from(TEXT))
-}
-
-fn word(text: &str, class: &str, at: (i32, i32), size: i32, aligned: &str) -> Node {
-    Node { class: class.to_owned(), ..words(text, at, size, aligned) }
-}
-
-fn upright(class: &str, x: i32, (top, bottom): (i32, i32)) -> Node {
-    let attrs = [("x1", x), ("y1", top), ("x2", x), ("y2", bottom)];
-    let attrs = attrs.map(|(name, value)| (name, pixels(value))).to_vec();
-    Node { tag: "line", attrs, class: class.to_owned(), ..Node::default() }
 }
 
 fn tooltip(part: &Delta) -> String {

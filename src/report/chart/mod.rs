@@ -6,9 +6,12 @@
 mod axis;
 mod backend;
 mod bars;
+pub mod dashboard;
 mod delta;
 mod glyphs;
 mod kernel;
+mod layout;
+mod ranks;
 mod strips;
 mod svg;
 
@@ -16,6 +19,7 @@ pub use axis::Unit;
 pub use bars::{Bar, Segment, stacked_bars};
 pub use delta::{Delta, Deltas, diverging_bars};
 pub use kernel::{durations, launch_columns, launches};
+pub use ranks::{PARTS, rank_bars, rank_parts};
 pub use strips::{overview, strip_columns};
 pub use svg::escape;
 

@@ -26,7 +26,7 @@ pub(in crate::analysis::triage) fn tensor_parallel(
 ) -> Option<TensorParallel> {
     let told = |size, source| TensorParallel { size, source, is_told: true };
     let estimate = |size, source| TensorParallel { size, source, is_told: false };
-    let world = trace.code.as_ref().and_then(|code| code.rank).map(|rank| u64::from(rank.world_size));
+    let world = trace.job.as_ref().map(|job| u64::from(job.world_size));
     let by_arguments = server.tp_size().map(|size| told(size, "server arguments"));
     if by_arguments.is_some() || framework == Framework::Plain {
         return by_arguments;

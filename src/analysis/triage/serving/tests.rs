@@ -1,7 +1,7 @@
 use super::super::stages::testing::{Made, arguments};
 use super::super::{Options, Stage};
 use super::*;
-use crate::trace::{Collective, NONE, Rank};
+use crate::trace::{Collective, Job, NONE};
 
 /// The framework of a trace with this path and these arguments.
 fn told(path: &str, json: &str, trace: &Trace, said: Option<Framework>) -> Framework {
@@ -147,11 +147,11 @@ fn parallel(json: &str, trace: &Trace) -> Option<(u64, &'static str, bool)> {
 #[test]
 fn the_tensor_parallel_size_is_told_or_estimated_and_says_from_what() {
     let mut made = Made::new();
-    let rank = |world_size| Some(Rank { rank: 0, world_size });
+    let job = |world_size| Some(Box::new(Job { world_size, ..Job::default() }));
     let collective = |ranks| Collective { ranks: Some(ranks), ..Collective::default() };
     assert_eq!(parallel("{}", &made.finish()), None);
 
-    made.0.code().unwrap().rank = rank(16);
+    made.0.trace.job = job(16);
     for ranks in [8, 16, 8, 1, 1, 1] {
         made.op_of("0", "nccl", 0, 10, None, NONE).0.collective_of_last_op(collective(ranks));
     }
@@ -162,7 +162,7 @@ fn the_tensor_parallel_size_is_told_or_estimated_and_says_from_what() {
     assert_eq!(parallel("{}", &trace), Some((16, "world size, other parallelism included", false)));
     assert_eq!(tensor_parallel(&ServerArgs::default(), Framework::Plain, &trace), None, "as likely data-parallel");
 
-    made.0.code().unwrap().rank = rank(1);
+    made.0.trace.job = job(1);
     assert_eq!(parallel("{}", &made.finish()), Some((1, "a world of one rank", true)));
 
     for (label, want) in [

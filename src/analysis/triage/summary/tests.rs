@@ -4,7 +4,7 @@ use super::super::stages::testing::{Made, arguments, with_view};
 use super::super::{Options, ServerArgs};
 use super::*;
 use crate::analysis::section::{Record, Value};
-use crate::trace::{NONE, NameId, Rank, Trace};
+use crate::trace::{Job, NONE, NameId, Trace};
 
 fn summary_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, rows: &[KernelRow]) -> Section {
     with_view(trace, file_stage, server, &Options::default(), |view| section(view, rows, &overlaps()))
@@ -77,7 +77,7 @@ fn a_row_a_stage_says_its_times_and_what_dominates_them() {
 fn figures_say_what_ran_and_how() {
     let mut made = Made::new();
     made.op("0", 0, 60);
-    made.0.code().unwrap().rank = Some(Rank { rank: 0, world_size: 8 });
+    made.0.trace.job = Some(Box::new(Job { world_size: 8, ..Job::default() }));
     let server =
         arguments(r#"{"model_path": "M", "disable_cuda_graph": true, "attention_backend": "fa3", "tp_size": 2}"#);
     let trace = made.finish();

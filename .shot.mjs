@@ -1,0 +1,14 @@
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+import * as h from './tests/page/harness.mjs';
+const [,, out, width, scheme, fragment, ...files] = process.argv;
+const server = await h.servePage(); const browser = await h.launch();
+const { page, faults } = await h.openPage(browser, server.origin, fragment);
+await page.setViewportSize({ width: Number(width), height: 900 });
+await page.emulateMedia({ colorScheme: scheme });
+await h.drop(page, ...await Promise.all(files.map(async (f) => ({ name: basename(f), body: await readFile(f) }))));
+await page.waitForFunction(() => document.querySelectorAll('#dashboard figure').length === 9 && document.querySelector('#results[aria-busy=false]'), null, { timeout: 60000 }).catch((e) => console.log(String(e)));
+await page.waitForTimeout(500);
+await page.screenshot({ path: out, fullPage: true });
+console.log(faults, await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth, document.querySelector('#dashboard')?.innerText?.length, [...document.querySelectorAll('.card.error')].map((x) => x.innerText)]));
+await browser.close(); await server.close();

@@ -1,0 +1,143 @@
+//! What the charts of the dashboard show beyond the rows of the sections: which rows, beside which of the baseline, under
+//! which ceilings.
+//!
+//! Pure functions of finished runs, whether analysed now or read back from a report.
+
+mod hardware;
+mod kernels;
+mod links;
+mod roofline;
+
+pub use hardware::{Preset, preset, presets};
+pub use kernels::{Beside, KernelBar, Waterfall, waterfall};
+pub use links::{Line, Links, Tick, links};
+pub use roofline::{Limit, Point, points};
+
+use super::results::Run;
+use super::section::{Record, Section, Value};
+use crate::ordering::InOrder;
+use crate::rules::{RuleBook, names};
+use crate::trace::Format;
+use std::collections::BTreeMap;
+
+/// The number under a key, if it is one that can be drawn.
+pub fn number(row: &Record, key: &str) -> Option<f64> {
+    row.get(key).and_then(Value::number).filter(|number| number.is_finite())
+}
+
+/// The words under a key; empty where there are none.
+pub fn text<'a>(row: &'a Record, key: &str) -> &'a str {
+    row.get(key).and_then(Value::text).unwrap_or_default()
+}
+
+/// Is this kernel a message between GPUs? By gpuprism's own rules, as in every section, whatever rules give the categories.
+pub fn is_communication(kernel: &str) -> bool {
+    RuleBook::own().is_some_and(|rules| rules.category(kernel, kernel) == "communication")
+}
+
+/// The categories of a run's kernels by the names that its sections know them by.
+#[derive(Debug)]
+pub struct Categories<'a>(BTreeMap<String, &'a str>);
+
+impl<'a> Categories<'a> {
+    /// Of all names that the run has.
+    pub fn of(run: &'a Run) -> Self {
+        let named = run.kernels.iter().map(|kernel| (names::demangle(&kernel.name).into_owned(), &*kernel.category));
+        Self(named.collect())
+    }
+
+    /// `misc` where the run does not tell.
+    pub fn get(&self, kernel: &str) -> &'a str {
+        self.0.get(kernel).copied().unwrap_or("misc")
+    }
+}
+
+/// The rows that stand farthest from the median rank of their operation, either way, the farthest first.
+pub fn most_skewed(section: &Section, most: usize) -> Vec<&Record> {
+    let skew = |row: &&Record| number(row, "skew_vs_median_pct").map_or(-1.0, f64::abs);
+    let mut rows: Vec<&Record> = section.rows.iter().collect();
+    rows.order_by(|a, b| skew(b).total_cmp(&skew(a)));
+    rows.truncate(most);
+    rows
+}
+
+/// Does an operation have more than one rank here?
+pub fn has_ranks(section: &Section) -> bool {
+    let label = |row: &Record| (text(row, "op_name").to_owned(), text(row, "rank_label").to_owned());
+    let mut labels: Vec<(String, String)> = section.rows.iter().map(label).collect();
+    labels.order_by(|a, b| a.cmp(b));
+    labels.windows(2).any(|pair| matches!(pair, [(one, a), (other, b)] if one == other && a != b))
+}
+
+/// How all ranks come into one trace.
+pub fn capture_ranks(format: Format) -> &'static str {
+    match format {
+        Format::TorchProfiler => "torch.profiler on every rank, and their traces merged into one file",
+        Format::NsysSqlite | Format::NsysGpuTraceCsv | Format::NsysLlmExplainer => {
+            "nsys profile --trace=cuda,nvtx --cuda-trace-scope=process-tree -o trace torchrun --nproc-per-node=N CMD"
+        }
+    }
+}
+
+/// The row of another section that says the same under all these keys.
+pub fn same<'a>(section: Option<&'a Section>, row: &Record, keys: &[&str]) -> Option<&'a Record> {
+    section?.rows.iter().find(|other| keys.iter().all(|key| other.get(key) == row.get(key)))
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use crate::session::{self, Choices};
+    use crate::trace::TraceBuilder;
+
+    /// A run without work on devices of these names.
+    pub(crate) fn run_of(devices: &[&str]) -> Run {
+        let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
+        for (at, name) in devices.iter().enumerate() {
+            builder.device(&at.to_string(), name);
+        }
+        let mut run = session::run(&builder.finish(), &Choices::default()).unwrap();
+        let device = |(at, name): (usize, &&str)| crate::analysis::results::Device {
+            id: at.to_string(),
+            name: (*name).to_owned(),
+            gpu_ops: 0,
+            duration_ns: 0,
+            union_ns: 0,
+            window_ns: 0,
+            idle_ns: 0,
+            busy_share: 0.0,
+        };
+        run.devices = devices.iter().enumerate().map(device).collect();
+        run
+    }
+
+    /// A section of these columns and rows.
+    pub(crate) fn section<const N: usize>(columns: [&str; N], rows: &[[Value; N]]) -> Section {
+        let mut section = Section::new("T", "", &columns);
+        rows.iter().for_each(|row| section.row(row.clone()));
+        section
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::section;
+    use super::*;
+
+    #[test]
+    fn the_most_skewed_stand_first_whichever_side_they_are_on() {
+        let rows = [("a", 3.0), ("b", -40.0), ("c", 12.0), ("d", 0.0)];
+        let rows = rows.map(|(rank, skew)| ["allreduce".into(), rank.into(), skew.into()]);
+        let section = section(["op_name", "rank_label", "skew_vs_median_pct"], &rows);
+        let ranks: Vec<&str> = most_skewed(&section, 3).into_iter().map(|row| text(row, "rank_label")).collect();
+        assert_eq!(ranks, ["b", "c", "a"]);
+        assert!(has_ranks(&section));
+    }
+
+    #[test]
+    fn one_rank_in_several_operations_is_one_rank() {
+        let rows = [["allreduce".into(), "rank:0".into()], ["allgather".into(), "rank:0".into()]];
+        assert!(!has_ranks(&section(["op_name", "rank_label"], &rows)));
+        assert!(!has_ranks(&Section::default()));
+    }
+}

@@ -1,0 +1,216 @@
+//! Which calls of several ranks are one collective.
+//!
+//! Ranks of a group make the same calls of one operation in the same order, so that the first call of one rank meets the
+//! first of the others, where they made as many. Where one rank's trace holds more, sizes of messages may tell which part
+//! of the longer list is the shorter one; where they fit at several places or nowhere, nothing is matched.
+
+use super::jobs::Group;
+use super::log::{CALL, RankLog};
+use super::rules::Rules;
+use crate::analysis::explain::collectives::PAIRS;
+use crate::ordering::InOrder;
+use std::collections::BTreeMap;
+
+/// One message as one rank saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Call {
+    bytes: i64,
+    pub(super) start_ns: i64,
+    pub(super) duration_ns: i64,
+    pub(super) exposed_ns: i64,
+}
+
+/// By the place of a rank in its job: its calls in order.
+pub(super) type CallsOfRanks = Vec<(usize, Vec<Call>)>;
+
+/// The calls of one operation in one process group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stream {
+    pub(super) operation: String,
+    /// Empty where the traces do not tell.
+    pub(super) group: String,
+    /// How many ranks the group has, where the traces tell.
+    pub(super) size: Option<usize>,
+    pub(super) calls: CallsOfRanks,
+    /// Of each rank the call that is the first collective that all saw, and how many all saw; or why none is matched.
+    pub(super) matched: Result<(Vec<usize>, usize), Unmatched>,
+}
+
+/// Why calls of a group are not matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unmatched {
+    /// Messages between two ranks: who meets whom is not told.
+    Pairs,
+    /// One rank alone has such calls.
+    OneRank,
+    /// Numbers of calls differ, and sizes do not tell which belong together.
+    Counts,
+    /// As many calls, of other sizes.
+    Sizes,
+}
+
+impl Unmatched {
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Self::Pairs => "messages between two ranks: the traces do not tell who meets whom",
+            Self::OneRank => "one open rank alone has such calls",
+            Self::Counts => {
+                "the ranks made different numbers of calls, and message sizes do not tell which belong together"
+            }
+            Self::Sizes => "the sizes of messages differ from rank to rank",
+        }
+    }
+}
+
+/// All calls of a job's ranks, matched where that can be told; by operation, then by group.
+pub(super) fn streams(group: &Group, logs: &[&RankLog], rules: &Rules) -> Vec<Stream> {
+    let mut streams: BTreeMap<(String, String, String), CallsOfRanks> = BTreeMap::new();
+    for (rank, member) in group.members.iter().enumerate() {
+        let Some(log) = logs.get(member.log) else { continue };
+        let text = |texts: &[String], at: i64| {
+            usize::try_from(at).ok().and_then(|at| texts.get(at)).cloned().unwrap_or_default()
+        };
+        for call in log.calls.chunks_exact(CALL) {
+            let &[device, operation, group, bytes, start_ns, duration_ns, exposed_ns] = call else { continue };
+            if usize::try_from(device) != Ok(member.device) || duration_ns < 0 {
+                continue;
+            }
+            let key = (text(&log.operations, operation), text(&log.groups, group), text(&log.group_ranks, group));
+            let call = Call { bytes, start_ns, duration_ns, exposed_ns: exposed_ns.clamp(0, duration_ns) };
+            let ranks = streams.entry(key).or_default();
+            match ranks.last_mut() {
+                Some((last, calls)) if *last == rank => calls.push(call),
+                _ => ranks.push((rank, vec![call])),
+            }
+        }
+    }
+    let streams = streams.into_iter().map(|((operation, group, ranks), calls)| Stream {
+        matched: matched(&operation, &calls, rules),
+        size: (!ranks.is_empty()).then(|| ranks.split(' ').count()),
+        operation,
+        group,
+        calls,
+    });
+    streams.collect()
+}
+
+fn matched(operation: &str, ranks: &[(usize, Vec<Call>)], rules: &Rules) -> Result<(Vec<usize>, usize), Unmatched> {
+    if operation == PAIRS {
+        return Err(Unmatched::Pairs);
+    }
+    if ranks.len() < 2 {
+        return Err(Unmatched::OneRank);
+    }
+    let has_size = rules.same_size.iter().any(|known| known == operation);
+    let shortest = ranks.iter().map(|(_, calls)| calls.as_slice()).min_by_key(|calls| calls.len()).unwrap_or_default();
+    let mut effort = MOST_COMPARED;
+    let same_counts = ranks.iter().all(|(_, calls)| calls.len() == shortest.len());
+    let mut offsets = Vec::new();
+    for (_, calls) in ranks {
+        let offset = if same_counts {
+            fits(shortest, calls, has_size, &mut effort).then_some(0).ok_or(Unmatched::Sizes)
+        } else {
+            only_place(shortest, calls, has_size, &mut effort).ok_or(Unmatched::Counts)
+        };
+        offsets.push(offset?);
+    }
+    Ok((offsets, shortest.len()))
+}
+
+/// More comparisons of sizes are not worth the time: nobody's job needs them.
+const MOST_COMPARED: usize = 50_000_000;
+
+/// The only place in `calls` that the sizes of `part` fit, if it is at least half of them.
+fn only_place(part: &[Call], calls: &[Call], has_size: bool, effort: &mut usize) -> Option<usize> {
+    if part.len() == calls.len() {
+        return fits(part, calls, has_size, effort).then_some(0);
+    }
+    if part.len() * 2 < calls.len() || !has_size {
+        return None;
+    }
+    let mut places = calls.windows(part.len()).enumerate().filter(|(_, window)| fits(part, window, has_size, effort));
+    let (place, _) = places.next()?;
+    let is_only = places.next().is_none();
+    (is_only && *effort > 0).then_some(place)
+}
+
+/// Are the sizes, as far as they are told, the same in order? Also no, where that was asked too often.
+fn fits(a: &[Call], b: &[Call], has_size: bool, effort: &mut usize) -> bool {
+    if !has_size {
+        return true;
+    }
+    a.iter().zip(b).all(|(a, b)| {
+        *effort = effort.saturating_sub(1);
+        *effort > 0 && (a.bytes == b.bytes || a.bytes < 0 || b.bytes < 0)
+    })
+}
+
+/// One collective as all ranks of its group saw it.
+#[derive(Debug)]
+pub(super) struct Meeting<'a> {
+    /// The place of each rank in the job, and its call.
+    pub(super) calls: Vec<(usize, &'a Call)>,
+    /// The shortest duration: when the last rank has arrived, nothing but the transfer is left.
+    pub(super) transfer_ns: i64,
+    /// The only rank with that duration, which arrived last.
+    pub(super) last: Option<usize>,
+}
+
+impl Stream {
+    /// Visits what was matched, in order.
+    pub(super) fn each_meeting(&self, visit: &mut dyn FnMut(&Meeting)) {
+        let Ok((offsets, count)) = &self.matched else { return };
+        for at in 0..*count {
+            let ranks = self.calls.iter().zip(offsets);
+            let calls: Vec<(usize, &Call)> =
+                ranks.filter_map(|((rank, calls), offset)| Some((*rank, calls.get(offset + at)?))).collect();
+            let transfer_ns = calls.iter().map(|(_, call)| call.duration_ns).min().unwrap_or(0);
+            let mut shortest = calls.iter().filter(|(_, call)| call.duration_ns == transfer_ns);
+            let last = shortest.next().map(|(rank, _)| *rank).filter(|_| shortest.next().is_none());
+            visit(&Meeting { calls, transfer_ns, last });
+        }
+    }
+
+    /// How many collectives all its ranks saw.
+    pub(super) fn meetings(&self) -> usize {
+        self.matched.as_ref().map_or(0, |(_, count)| *count)
+    }
+
+    /// Calls of all ranks that were not matched.
+    pub(super) fn unmatched(&self) -> usize {
+        let all: usize = self.calls.iter().map(|(_, calls)| calls.len()).sum();
+        all.saturating_sub(self.meetings().saturating_mul(self.calls.len()))
+    }
+
+    /// The calls of a rank that were not matched.
+    pub(super) fn each_unmatched(&self, visit: &mut dyn FnMut(usize, &Call)) {
+        for (at, (rank, calls)) in self.calls.iter().enumerate() {
+            let (from, count) = match &self.matched {
+                Ok((offsets, count)) => (offsets.get(at).copied().unwrap_or(0), *count),
+                Err(_) => (0, 0),
+            };
+            let outside = calls.iter().enumerate().filter(|(place, _)| *place < from || *place >= from + count);
+            outside.for_each(|(_, call)| visit(*rank, call));
+        }
+    }
+}
+
+/// Sentences on what could not be matched, with how much it is.
+pub(super) fn said_of_unmatched(streams: &[Stream]) -> Vec<String> {
+    let mut counts: Vec<(&'static str, usize)> = Vec::new();
+    let mut partly = 0;
+    for stream in streams {
+        match &stream.matched {
+            Ok(_) => partly += stream.unmatched(),
+            Err(why) => match counts.iter_mut().find(|(known, _)| *known == why.why()) {
+                Some((_, count)) => *count += stream.unmatched(),
+                None => counts.push((why.why(), stream.unmatched())),
+            },
+        }
+    }
+    if partly > 0 {
+        counts.push(("calls that only some ranks' traces hold, beside those that all hold", partly));
+    }
+    counts.order_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.into_iter().map(|(why, count)| format!("{count} calls are not matched: {why}.")).collect()
+}

@@ -1,0 +1,370 @@
+//! Hand-worked jobs, properties, a real job of eight ranks beside figures of another program, and logs that lie.
+
+use super::*;
+use crate::input::{Imported, Importer};
+use crate::json;
+use crate::trace::{
+    Collective, Format, GpuOp, GraphReplay, Ns, OpKind, ProcessGroup, ProcessId, Span, Trace, TraceBuilder,
+};
+use proptest::prelude::*;
+
+const GEMM: &str = "gemm_kernel";
+const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+const SEND_RECV: &str = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)";
+
+/// A kernel: name, start, duration, bytes of its message.
+type Op<'a> = (&'a str, i64, i64, Option<u64>);
+
+fn builder(file: &str, job: Option<(u32, u32)>, ops: &[Op]) -> TraceBuilder {
+    let mut builder = TraceBuilder::new(file, Format::TorchProfiler);
+    let groups = vec![ProcessGroup { name: "tp".into(), ranks: vec![0, 1] }];
+    builder.trace.job =
+        job.map(|(rank, world_size)| Box::new(crate::trace::Job { rank, world_size, backend: "nccl".into(), groups }));
+    for op in ops {
+        push(&mut builder, "0", op);
+    }
+    builder
+}
+
+fn push(builder: &mut TraceBuilder, device: &str, &(name, start, duration, bytes): &Op) {
+    let op = GpuOp {
+        start: Ns(start),
+        duration: Ns(duration),
+        name: builder.trace.names.intern(name),
+        device: builder.device(device, ""),
+        stream: if name == GEMM { 7 } else { 9 },
+        process: ProcessId(0),
+        kind: if name.starts_with("Memcpy") { OpKind::Copy } else { OpKind::Kernel },
+    };
+    builder.trace.gpu_ops.push(op, None);
+    if let Some(bytes) = bytes {
+        let operation = if name == ALL_REDUCE { "allreduce" } else { "all_to_all" };
+        builder.collective_of_last_op(Collective {
+            operation: operation.into(),
+            bytes_in: Some(bytes),
+            bytes_out: Some(bytes),
+            communicator: "tp".into(),
+            ..Collective::default()
+        });
+    }
+}
+
+fn log_of(file: &str, job: Option<(u32, u32)>, ops: &[Op]) -> RankLog {
+    log(&builder(file, job, ops).finish())
+}
+
+fn grouped(logs: &[RankLog]) -> Ranks {
+    ranks(&logs.iter().collect::<Vec<_>>())
+}
+
+fn parts(parts: Parts) -> [i64; 8] {
+    let Parts { compute_ns, hidden_ns, other_ns, transfer_ns, wait_ns, unmatched_ns, idle_ns, outside_ns } = parts;
+    [compute_ns, hidden_ns, other_ns, transfer_ns, wait_ns, unmatched_ns, idle_ns, outside_ns]
+}
+
+/// Rank 0 computes 100 ns before each of three all-reduces, rank 1 first 160, then 100, then 40 ns; the last one is
+/// half hidden by compute on rank 0. Clocks are 5 us apart.
+fn two_ranks() -> Vec<RankLog> {
+    let all_reduce = |start, duration| (ALL_REDUCE, start, duration, Some(64));
+    let first = [
+        (GEMM, 0, 100, None),
+        all_reduce(100, 80),
+        (GEMM, 180, 100, None),
+        all_reduce(280, 20),
+        (GEMM, 300, 110, None),
+        all_reduce(400, 20),
+    ];
+    let second = [
+        (GEMM, 5_000, 160, None),
+        all_reduce(5_160, 20),
+        (GEMM, 5_180, 100, None),
+        all_reduce(5_280, 20),
+        (GEMM, 5_300, 40, None),
+        all_reduce(5_340, 80),
+    ];
+    vec![log_of("rank0.json", Some((0, 2)), &first), log_of("rank1.json", Some((1, 2)), &second)]
+}
+
+#[test]
+fn two_ranks_wait_for_each_other_as_worked_out_by_hand() {
+    let found = grouped(&two_ranks());
+    let [job] = found.jobs.as_slice() else { panic!("{found:?}") };
+    assert_eq!((job.title.as_str(), job.window_ns, job.matched, job.unmatched), ("rank#.json", 420, 3, 0));
+    let [first, second] = job.ranks.as_slice() else { panic!("{job:?}") };
+    // The first all-reduce: 80 against 20. The second: nobody waits. The third: 20 against 80.
+    assert_eq!((first.communication_ns, first.wait_ns, first.transfer_ns), (120, 60, 60));
+    assert_eq!((second.communication_ns, second.wait_ns, second.transfer_ns), (120, 60, 60));
+    assert_eq!((first.times_last, first.waited_for_ns, first.waited_for_pct), (1, 60, 50.0));
+    assert_eq!((second.times_last, second.waited_for_ns, second.waited_for_pct), (1, 60, 50.0));
+    // Rank 0 computes 310 ns, of which 10 beside the third all-reduce, which has 10 ns left for itself, all transfer.
+    assert_eq!(parts(first.parts), [300, 10, 0, 50, 60, 0, 0, 0]);
+    assert_eq!(parts(second.parts), [300, 0, 0, 60, 60, 0, 0, 0]);
+    assert_eq!(found.aside, []);
+    let waits = &found.sections["rank_waits"];
+    assert_eq!(waits.rows.len(), 2);
+    let told = &found.sections["rank_collectives"].rows[0];
+    let number = |key: &str| told.get(key).and_then(|value| value.number()).unwrap();
+    assert_eq!(
+        (
+            number("calls_matched"),
+            number("transfer_ns"),
+            number("wait_ns"),
+            number("wait_pct"),
+            number("worst_wait_ns")
+        ),
+        (3.0, 60.0, 120.0, 50.0, 60.0)
+    );
+    assert_eq!(told.get("process_group").and_then(|group| group.text()), Some("tp"));
+}
+
+#[test]
+fn a_rank_that_is_always_late_holds_the_others_up() {
+    let rank = |rank: u32, duration| {
+        let ops: Vec<Op> = (0..4).map(|at| (ALL_REDUCE, at * 1_000, duration, None)).collect();
+        log_of(&format!("rank{rank}.json"), Some((rank, 3)), &ops)
+    };
+    let found = grouped(&[rank(0, 100), rank(1, 90), rank(2, 40)]);
+    let job = &found.jobs[0];
+    let late = job.straggler().unwrap();
+    // The others spend 4 * 190 ns, of which 4 * (60 + 50) wait for it.
+    assert_eq!((late.label.as_str(), late.times_last, late.waited_for_ns), ("rank 2", 4, 440));
+    assert!((late.waited_for_pct - 100.0 * 440.0 / 760.0).abs() < 1e-12);
+    assert_eq!(job.ranks.iter().filter(|rank| rank.is_straggler).count(), 1);
+    assert!(job.limits.iter().any(|limit| limit.contains("do not tell process groups")), "{:?}", job.limits);
+}
+
+#[test]
+fn sizes_tell_which_calls_belong_together_where_counts_differ_and_else_nothing_is_matched() {
+    let rank = |rank: u32, sizes: &[u64]| {
+        let ops: Vec<Op> = (0..).zip(sizes).map(|(at, size)| (ALL_REDUCE, at * 100, 50, Some(*size))).collect();
+        log_of(&format!("rank{rank}.json"), Some((rank, 2)), &ops)
+    };
+    let counts = |a: &[u64], b: &[u64]| {
+        let found = grouped(&[rank(0, a), rank(1, b)]);
+        let job = &found.jobs[0];
+        assert_eq!(job.unmatched > 0, !job.limits.is_empty(), "{:?}", job.limits);
+        (job.matched, job.unmatched)
+    };
+    assert_eq!(counts(&[1, 2, 3], &[1, 2, 3]), (3, 0));
+    assert_eq!(counts(&[1, 2, 3, 4], &[2, 3, 4]), (3, 1), "the first rank's trace begins earlier");
+    assert_eq!(counts(&[7, 7, 7, 7], &[7, 7, 7]), (0, 7), "they fit at two places");
+    assert_eq!(counts(&[1, 2, 3], &[4, 5]), (0, 5), "they fit nowhere");
+    assert_eq!(counts(&[1, 2, 3, 4, 5], &[3, 4]), (0, 7), "too small a part to prove anything");
+    assert_eq!(counts(&[1, 2, 3], &[1, 2, 4]), (0, 6), "as many, of other sizes");
+}
+
+#[test]
+fn a_message_between_two_ranks_is_no_collective_unless_something_says_so() {
+    let with_range = |range: &str| {
+        let mut builder = builder("rank0.json", Some((0, 2)), &[]);
+        let process = builder.process(1, "");
+        let thread = builder.thread(process, 1);
+        let name = builder.trace.ranges.names.intern(range);
+        builder.trace.ranges.push(Span { start: Ns(0), duration: Ns(20), name, thread });
+        let name = builder.trace.calls.names.intern("cudaLaunchKernel");
+        builder.call(Span { start: Ns(5), duration: Ns(5), name, thread }, Some(3));
+        let op = GpuOp {
+            start: Ns(30),
+            duration: Ns(10),
+            name: builder.trace.names.intern(SEND_RECV),
+            device: builder.device("0", ""),
+            stream: 9,
+            process,
+            kind: OpKind::Kernel,
+        };
+        builder.trace.gpu_ops.push(op, Some(3));
+        log(&builder.finish()).operations
+    };
+    assert_eq!(with_range("nccl:all_to_all"), ["alltoall"]);
+    assert_eq!(with_range("my all_to_all of things"), ["sendrecv"], "a program's own words are no proof");
+    let pair = |rank: u32, bytes| log_of(&format!("rank{rank}.json"), Some((rank, 2)), &[(SEND_RECV, 0, 10, bytes)]);
+    let found = grouped(&[pair(0, None), pair(1, None)]);
+    assert_eq!((found.jobs[0].matched, found.jobs[0].unmatched), (0, 2));
+    assert!(found.jobs[0].limits[0].contains("messages between two ranks"), "{:?}", found.jobs[0].limits);
+    assert_eq!(found.jobs[0].ranks[0].parts.unmatched_ns, 10);
+    // Of an all-to-all each rank puts in what it has.
+    assert_eq!(grouped(&[pair(0, Some(8)), pair(1, Some(800))]).jobs[0].matched, 1);
+}
+
+#[test]
+fn files_that_are_not_grouped_are_named_with_the_reason() {
+    let one = |file: &str, job| log_of(file, job, &[(GEMM, 0, 10, None)]);
+    let titles = |logs: &[RankLog]| {
+        let found = grouped(logs);
+        let jobs: Vec<(String, usize)> = found.jobs.iter().map(|job| (job.title.clone(), job.ranks.len())).collect();
+        (jobs, found.aside.into_iter().map(|aside| format!("{}: {}", aside.file, aside.why)).collect::<Vec<_>>())
+    };
+    let two = |title: &str| (title.to_owned(), 2);
+    // Times in names differ from rank to rank.
+    let own = ["worker0.1694128201545.json", "worker1.1694128201999.json"];
+    assert_eq!(titles(&own.map(|file| one(file, None))), (vec![two("worker#.*.json")], vec![]));
+    // Two runs of one program.
+    let runs = ["a_rank0.json", "a_rank1.json", "b_rank0.json", "b_rank1.json"];
+    let logs: Vec<RankLog> = (0..).zip(runs).map(|(at, file)| one(file, Some((at % 2, 2)))).collect();
+    assert_eq!(titles(&logs), (vec![two("a_rank#.json"), two("b_rank#.json")], vec![]));
+    // One file twice.
+    let twice = [one("rank0.json", Some((0, 2))), one("rank0.json", Some((0, 2))), one("rank1.json", Some((1, 2)))];
+    let why = "rank0.json: rank 0 is there already, from rank0.json".to_owned();
+    assert_eq!(titles(&twice), (vec![two("rank#.json")], vec![why]));
+    // Nothing to go by, ranks that cannot be, one rank alone, no work.
+    let mut empty = one("rank4.json", None);
+    empty.devices.clear();
+    let (jobs, aside) = titles(&[one("x.json", None), one("y.json", Some((9, 8))), one("z.json", Some((3, 8))), empty]);
+    assert_eq!(jobs, []);
+    assert_eq!(
+        aside,
+        [
+            "rank4.json: it holds no GPU kernel",
+            "x.json: neither the file nor its name says which rank it is, and it holds one GPU",
+            "y.json: it says that it is rank 9 of 8, which cannot be, and its name numbers no rank",
+            "z.json: rank 3 is of 8 ranks, and no other rank of its job is open",
+        ]
+    );
+    assert_eq!(titles(&[]), (vec![], vec![]));
+}
+
+#[test]
+fn devices_of_one_file_are_ranks_and_so_are_ranks_that_were_merged() {
+    let labels = |devices: &[&str], job| {
+        let mut builder = builder("all.json", job, &[]);
+        devices.iter().for_each(|device| push(&mut builder, device, &(ALL_REDUCE, 0, 10, None)));
+        builder.trace.graph_replays.push(GraphReplay {
+            start: Ns(0),
+            duration: Ns(1),
+            device: crate::trace::DeviceId(0),
+        });
+        let found = grouped(&[log(&builder.finish())]);
+        let ranks = found.jobs.iter().flat_map(|job| &job.ranks);
+        ranks.map(|rank| rank.label.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(labels(&["0", "1"], None), ["GPU 0", "GPU 1"]);
+    assert_eq!(labels(&["[TP00] 0", "[TP01] 1"], Some((0, 1))), ["[TP00", "[TP01"].map(|label| label[1..].to_owned()));
+    assert_eq!(labels(&["0", "1"], Some((0, 8))), [""; 0], "one rank that touches two GPUs");
+}
+
+/// Nine microseconds of any ops on each of these ranks.
+fn jobs() -> impl Strategy<Value = Vec<RankLog>> {
+    let names = [GEMM, ALL_REDUCE, SEND_RECV, "Memcpy DtoD", "ncclDevKernel_AllGather_RING_LL"];
+    let op = (prop::sample::select(names.to_vec()), 0_i64..9_000, 0_i64..900, prop::option::of(0_u64..3));
+    let ops = prop::collection::vec(op, 0..30);
+    prop::collection::vec(ops, 2..5).prop_map(|ranks| {
+        let world = ranks.len() as u32;
+        let ranks = (0..).zip(ranks);
+        let known = |(name, start, duration, bytes): (&'static str, i64, i64, Option<u64>)| {
+            (name, start, duration, bytes.filter(|_| name.starts_with("nccl")))
+        };
+        ranks
+            .map(|(rank, ops)| {
+                let ops: Vec<Op> = ops.into_iter().map(known).collect();
+                log_of(&format!("rank{rank}.json"), Some((rank, world)), &ops)
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn parts_add_up_to_the_window_and_waiting_and_transfer_to_communication(logs in jobs(), turned in 0_usize..5) {
+        let found = grouped(&logs);
+        for job in &found.jobs {
+            for rank in &job.ranks {
+                let own = parts(rank.parts);
+                prop_assert_eq!(own.iter().sum::<i64>(), job.window_ns);
+                prop_assert!(own.iter().all(|part| *part >= 0), "{:?}", own);
+                let log = logs.iter().find(|log| log.file == rank.file).unwrap();
+                let durations = |wanted: &dyn Fn(&str) -> bool| {
+                    let calls = log.calls.chunks(CALL).filter(|call| wanted(&log.operations[call[1] as usize]));
+                    calls.map(|call| call[5]).sum::<i64>()
+                };
+                prop_assert_eq!(rank.communication_ns, durations(&|_| true));
+                prop_assert!(rank.wait_ns + rank.transfer_ns <= durations(&|operation| operation != "sendrecv"));
+            }
+            if job.unmatched == 0 {
+                prop_assert!(job.ranks.iter().all(|rank| rank.wait_ns + rank.transfer_ns == rank.communication_ns));
+            }
+            let waited: i64 = job.ranks.iter().map(|rank| rank.wait_ns).sum();
+            prop_assert!(job.ranks.iter().map(|rank| rank.waited_for_ns).sum::<i64>() <= waited);
+        }
+        let mut others = logs.clone();
+        others.rotate_left(turned % logs.len());
+        prop_assert_eq!(grouped(&others), found);
+        for log in &logs {
+            prop_assert_eq!(&json::read::<RankLog>(&json::write(log)).unwrap(), log);
+        }
+    }
+
+    #[test]
+    fn logs_that_lie_are_read_without_harm(
+        numbers in prop::collection::vec(any::<i64>(), 0..40), times in prop::collection::vec(any::<i64>(), 0..20),
+        rank in any::<i64>(), world_size in any::<i64>(), devices in 0_usize..4,
+    ) {
+        let log = |file: &str, rank| RankLog {
+            file: file.into(),
+            rank,
+            world_size,
+            backend: String::new(),
+            devices: (0..devices).map(|device| device.to_string()).collect(),
+            times: times.clone(),
+            operations: vec!["allreduce".into()],
+            groups: vec![String::new()],
+            group_ranks: Vec::new(),
+            calls: numbers.clone(),
+            left_out: rank,
+            replays: rank,
+        };
+        let found = grouped(&[log("rank0.json", 0), log("rank1.json", 1), log("rank2.json", rank)]);
+        let files = found.jobs.iter().map(|job| job.ranks.len()).sum::<usize>() + found.aside.len();
+        prop_assert!(files >= 3 || devices > 1, "every file is somewhere: {:?}", found);
+    }
+}
+
+fn shared(folder: &str) -> Option<std::path::PathBuf> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(folder);
+    if !path.exists() {
+        println!("skipped: there is no {}", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+fn read(path: &std::path::Path) -> Trace {
+    let mut importer = Importer::new(&path.file_name().unwrap().to_string_lossy());
+    importer.feed(&std::fs::read(path).unwrap()).unwrap();
+    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
+    *trace
+}
+
+/// The figures are from a program that is not this one: it walks over the raw JSON microsecond by microsecond, names
+/// collectives by the range around their launch, and joins them by their order. The traces are of one host and one clock, on
+/// which all ranks leave each of the eight collectives within 8 us of each other, whenever they entered it.
+#[test]
+fn a_real_job_of_eight_ranks_is_as_another_program_counts_it() {
+    let Some(folder) = shared("torch/dlrm_v100_8ranks") else { return };
+    let logs: Vec<RankLog> =
+        (0..8).map(|rank| log(&read(&folder.join(format!("rank{rank}.pt.trace.json.gz"))))).collect();
+    let found = grouped(&logs);
+    let job = &found.jobs[0];
+    assert_eq!((job.world_size, job.matched, job.unmatched, job.window_ns), (Some(8), 8, 0, 18_853_000));
+    let us = |of: fn(&Rank) -> i64| job.ranks.iter().map(|rank| of(rank) / 1_000).collect::<Vec<i64>>();
+    assert_eq!(us(|rank| rank.wall_ns), [13_009, 18_749, 11_350, 18_853, 16_589, 16_392, 11_410, 10_967]);
+    assert_eq!(us(|rank| rank.busy_ns), [6_590, 12_321, 4_304, 10_708, 7_702, 7_271, 4_359, 2_659]);
+    assert_eq!(us(|rank| rank.compute_ns), [1_034, 1_246, 1_068, 1_240, 1_126, 1_041, 1_051, 1_059]);
+    assert_eq!(us(|rank| rank.parts.hidden_ns), [261, 280, 275, 324, 37, 40, 269, 166]);
+    let exposed = |rank: &Rank| rank.parts.wait_ns + rank.parts.transfer_ns + rank.parts.unmatched_ns;
+    assert_eq!(us(exposed), [5_537, 11_056, 3_217, 9_440, 6_550, 6_211, 3_289, 1_580]);
+    assert_eq!(us(|rank| rank.communication_ns), [5_798, 11_336, 3_492, 9_774, 6_587, 6_251, 3_558, 1_746]);
+    assert_eq!(us(|rank| rank.wait_ns), [5_581, 11_119, 3_275, 9_557, 6_370, 6_034, 3_341, 1_529]);
+    assert_eq!(us(|rank| rank.transfer_ns), [217; 8]);
+    assert_eq!(us(|rank| rank.waited_for_ns), [0, 0, 0, 0, 4_987, 6_276, 0, 35_543]);
+    assert_eq!(job.ranks.iter().map(|rank| rank.times_last).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 2, 0, 5]);
+    assert_eq!(job.straggler().map(|rank| rank.label.as_str()), Some("rank 7"));
+}
+
+#[test]
+fn process_groups_of_a_real_trace_are_in_its_log() {
+    let Some(path) = shared("torch/nccl_metadata_a100.trace.json.gz") else { return };
+    let log = log(&read(&path));
+    assert_eq!((log.rank, log.world_size, log.backend.as_str()), (0, 2, "nccl"));
+    assert_eq!((log.groups.as_slice(), log.group_ranks.as_slice()), (&["0".to_owned()][..], &["0 1".to_owned()][..]));
+    assert_eq!((log.calls.len() / CALL, log.left_out), (21, 0));
+}

@@ -1,0 +1,44 @@
+//! How time divides into prefill, decode and sampling.
+
+use super::rows::{self, Measure, Row};
+use super::{Drawn, View, WORK, exact, first_few, percent, time};
+use crate::analysis::dashboard::{same, text};
+use crate::analysis::section::Record;
+use crate::report::palette;
+
+pub(super) fn draw(view: &View) -> Drawn {
+    let section = view.section("phase_split")?;
+    let other = view.of_baseline("phase_split");
+    let rows: Vec<Row> = section.rows.iter().filter_map(|row| bar(row, view, same(other, row, &["phase"]))).collect();
+    let told: Vec<String> = rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.told)).collect();
+    let summary = format!("Phases: {}.", first_few(&told));
+    let derived_from = &section.derived_from;
+    let what = if derived_from.is_empty() { "time by phase" } else { derived_from };
+    let off =
+        if view.options.communication { "" } else { " Communication is switched off: its kernel time is left out." };
+    let note = format!("From {what}.{off}{}", view.outlined());
+    Ok((note, rows::chart(&rows, Measure::Time, "Time", summary, view.options.width)))
+}
+
+fn bar(row: &Record, view: &View, other: Option<&Record>) -> Option<Row> {
+    let phase = text(row, "phase");
+    let key = if view.options.communication { "total_time_ms" } else { "without_communication_ms" };
+    let key = if row.get(key).is_some_and(|value| value.number().is_some()) { key } else { "total_time_ms" };
+    let total = time(row, key)?;
+    let base = other.and_then(|row| time(row, key));
+    let beside = base.as_ref().map(|base| format!("; baseline {}", base.exact)).unwrap_or_default();
+    let is_rest = ["unclassified", "unmapped"].contains(&phase);
+    let share = if key == "total_time_ms" { percent(row, "pct_of_total") } else { None };
+    let of_total =
+        if share.is_some() { format!(", {} % of the total", exact(row, "pct_of_total")) } else { String::new() };
+    Some(Row {
+        label: phase.to_owned(),
+        class: if is_rest { format!("seg {}", palette::class(crate::analysis::CPU)) } else { WORK.to_owned() },
+        value: total.ns,
+        told: share.map_or_else(|| total.told.clone(), |share| format!("{}, {share}", total.told)),
+        title: format!("{phase}: {}{of_total}{beside}", total.exact),
+        baseline: base.map(|base| (base.ns, format!("Baseline: {phase}: {}", base.exact))),
+        part: None,
+        kernel: None,
+    })
+}

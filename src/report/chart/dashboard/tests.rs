@@ -1,0 +1,408 @@
+//! What every panel promises, on sections made by hand, on hostile ones and on the golden trace.
+
+use super::*;
+use crate::analysis::dashboard::testing::{run_of, section};
+use crate::input::nsys::golden_trace;
+use crate::report::chart::Node;
+use crate::session::{self, Choices};
+
+const ALLREDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+const HOSTILE: &str = "</svg><script>alert(1)</script>\"'&\u{1}\u{202e}";
+
+/// A run with all nine sections; times are so many times as long.
+fn run(times: f64) -> Run {
+    let mut run = run_of(&["NVIDIA H100 80GB HBM3"]);
+    let kernel = |name: &str, ms: f64| [Value::from(name), 0_i64.into(), 3_i64.into(), Value::Float(ms * times)];
+    let mut add = |name: &str, section: Section| run.sections.insert(name.to_owned(), section);
+    add(
+        "kernels",
+        section(
+            ["kernel_name", "device_id", "call_count", "total_time_ms"],
+            &[kernel("gemm", 8.0), kernel(ALLREDUCE, 4.0), kernel("norm", 2.0), kernel("tiny", 0.25)],
+        ),
+    );
+    add(
+        "roofline",
+        section(
+            ["kernel_name", "total_time_ms", "call_count", "arithmetic_intensity", "achieved_tflops"],
+            &[
+                ["gemm".into(), 8.0.into(), 3_i64.into(), 500.0.into(), (400.0 / times).into()],
+                [ALLREDUCE.into(), 4.0.into(), 3_i64.into(), 0.5.into(), 0.25.into()],
+            ],
+        ),
+    );
+    let event = |name: &str, class: &str, lane: &str, start: f64, end: f64| {
+        let ns = Value::Int(((end - start) * 1e6) as i64);
+        let texts = [name, class, lane].map(Value::from);
+        let [name, class, lane] = texts;
+        [name, class, lane, ns, Value::Float(end - start), Value::Float(start), Value::Float(end)]
+    };
+    add(
+        "timeline_events",
+        section(
+            ["event_name", "event_class", "lane", "duration_ns", "duration_ms", "start_ms", "end_ms"],
+            &[
+                event("gemm", "cuda_kernel", "GPU stream 7", 0.0, 4.0),
+                event(ALLREDUCE, "nccl", "GPU stream 20", 3.0, 5.0),
+                event("GPU idle (host)", "gpu_idle", "GPU 0", 5.0, 6.0),
+                event("cudaStreamSynchronize", "sync_api", "CPU pid 1 tid 1", 2.0, 2.5),
+            ],
+        ),
+    );
+    add(
+        "nccl_ops",
+        section(
+            ["op_name", "count", "total_time_ms", "compute_overlap_ms", "compute_overlap_pct"],
+            &[["allreduce".into(), 3_i64.into(), (4.0 * times).into(), times.into(), 25.0.into()]],
+        ),
+    );
+    let sample = |time: i64, value: f64, active: bool| {
+        [1_i64.into(), "NVLink RX".into(), time.into(), value.into(), active.into()]
+    };
+    add(
+        "nvlink_timeseries",
+        section(
+            ["metric_source_id", "metric_name", "timestamp_ns", "metric_value", "nccl_active"],
+            &[sample(100, 1.0, false), sample(200, 75.5, true), sample(300, 2.0, false)],
+        ),
+    );
+    let mut streams = section(
+        ["label", "total_time_ms", "overlap_pct"],
+        &[["Compute".into(), (10.0 * times).into(), 10.0.into()], ["NCCL".into(), (4.0 * times).into(), 25.0.into()]],
+    );
+    streams.figure("compute_nccl_overlap_ms", 1.0);
+    streams.figure("compute_memcpy_overlap_ms", 0.5);
+    streams.figure("max_concurrent_gpu_ops", 2_i64);
+    add("stream_overlap", streams);
+    let mut latency = section(
+        ["bin_start_us", "bin_end_us", "count", "without_communication"],
+        &[
+            [0.0.into(), 5.0.into(), 30_i64.into(), 20_i64.into()],
+            [5.0.into(), 10.0.into(), 10_i64.into(), 10_i64.into()],
+        ],
+    );
+    for (name, us) in [("p50_us", 3.25), ("p95_us", 8.0), ("p99_us", 9.5), ("without_communication_p50_us", 2.5)] {
+        latency.figure(name, us * times);
+    }
+    add("launch_latency_histogram", latency);
+    let phase = |name: &str, ms: f64, pct: f64, without: f64| {
+        [name.into(), (ms * times).into(), pct.into(), (without * times).into()]
+    };
+    add(
+        "phase_split",
+        section(
+            ["phase", "total_time_ms", "pct_of_total", "without_communication_ms"],
+            &[phase("decode", 6.0, 60.0, 5.0), phase("unclassified", 4.0, 40.0, 1.0)],
+        ),
+    );
+    let rank =
+        |rank: &str, skew: f64| ["allreduce".into(), rank.into(), 2.0.into(), 1.0.into(), Value::Float(skew * times)];
+    add(
+        "nccl_rank_skew",
+        section(
+            ["op_name", "rank_label", "total_time_ms", "max_duration_ms", "skew_vs_median_pct"],
+            &[rank("rank:0", 40.0), rank("rank:1", -10.0), rank("rank:2", 0.0)],
+        ),
+    );
+    run
+}
+
+fn alone(options: &Options) -> Vec<Panel> {
+    dashboard(&Report::new(vec![run(1.0)]), 0, None, options)
+}
+
+fn panel<'a>(panels: &'a [Panel], id: &str) -> &'a Panel {
+    panels.iter().find(|panel| panel.id == id).unwrap()
+}
+
+fn nodes<'a>(panels: &'a [Panel], id: &str) -> &'a [Node] {
+    &panel(panels, id).chart.as_ref().unwrap().nodes
+}
+
+/// The bars of a class with their length.
+fn bars<'a>(panels: &'a [Panel], id: &str, class: &str) -> Vec<(&'a Node, f64)> {
+    let number = |node: &Node, name: &str| -> f64 {
+        node.attrs.iter().find(|(key, _)| *key == name).unwrap().1.parse().unwrap()
+    };
+    let of_class = nodes(panels, id).iter().filter(|node| node.tag == "rect" && node.class.starts_with(class));
+    of_class.map(|node| (node, number(node, "width"))).collect()
+}
+
+fn titles(panels: &[Panel], id: &str) -> String {
+    nodes(panels, id).iter().map(|node| node.title.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+const IDS: [&str; 9] =
+    ["kernels", "timeline", "roofline", "nvlink", "collectives", "streams", "latency", "phases", "skew"];
+
+#[test]
+fn all_nine_panels_stand_in_order_and_name_a_table_that_there_is() {
+    for width in [0, 240, 400, 960, u32::MAX] {
+        let panels = alone(&Options { width, column_width: width, ..Options::default() });
+        assert_eq!(panels.iter().map(|panel| panel.id).collect::<Vec<_>>(), IDS);
+        for panel in &panels {
+            assert!(crate::report::is_known_table(panel.table), "{}", panel.table);
+            let chart = panel.chart.as_ref().unwrap();
+            assert!(!panel.note.is_empty() && chart.summary.ends_with('.'), "{panel:?}");
+            assert!(chart.height > 40 && chart.width >= 240);
+            for node in &chart.nodes {
+                assert!(["rect", "text", "line", "path", "polyline"].contains(&node.tag));
+                assert!(!node.class.is_empty(), "{node:?}");
+                assert!(
+                    node.attrs.iter().all(|(_, value)| !value.contains("NaN") && !value.contains("inf")),
+                    "{node:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_row_has_a_mark_whose_tooltip_holds_its_exact_value() {
+    let panels = alone(&Options::default());
+    for (id, values) in [
+        ("kernels", &["gemm: 8 ms in 3 launches", "tiny: 0.25 ms"][..]),
+        ("roofline", &["gemm: 500 FLOP per byte, 400 TFLOP/s, 8 ms in 3 launches; 40.4 % of the peak"]),
+        ("timeline", &["gemm: 4000000 ns from 0 ms to 4 ms, GPU stream 7", "GPU idle (host): 1000000 ns"]),
+        ("collectives", &["allreduce: 4 ms in 3 launches, 25 % of it hidden by compute (1 ms)"]),
+        ("nvlink", &["NVLink RX: 75.5"]),
+        ("streams", &["Compute: 10 ms, 10 % of it beside other work", "NCCL: 4 ms"]),
+        ("latency", &["0 us to 5 us: 30 launches", "p50: 3.25 us", "p99: 9.5 us"]),
+        ("phases", &["decode: 6 ms, 60 % of the total"]),
+        ("skew", &["allreduce, rank:0: +40 % from the median rank, 2 ms in all, 1 ms the longest"]),
+    ] {
+        let titles = titles(&panels, id);
+        for value in values {
+            assert!(titles.contains(value), "{id}: {value} in {titles}");
+        }
+    }
+}
+
+#[test]
+fn bars_are_as_long_as_their_values() {
+    let panels = alone(&Options::default());
+    for (id, wanted) in [
+        ("kernels", &[8.0, 4.0, 2.0, 0.25][..]),
+        ("collectives", &[4.0]),
+        ("streams", &[10.0, 4.0]),
+        ("phases", &[6.0, 4.0]),
+        ("skew", &[40.0, 10.0]),
+        ("timeline", &[4.0, 2.0, 1.0, 0.5]),
+    ] {
+        let lengths: Vec<f64> = bars(&panels, id, "seg ").iter().map(|bar| bar.1).collect();
+        assert_eq!(lengths.len(), wanted.len(), "{id}");
+        for (length, wanted_length) in lengths.iter().zip(wanted) {
+            let scale = lengths[0] / wanted[0];
+            assert!((length - wanted_length * scale).abs() < 0.03, "{id}: {lengths:?} for {wanted:?}");
+        }
+    }
+}
+
+#[test]
+fn a_kernel_of_the_waterfall_has_the_colour_of_its_category() {
+    let mut run = run(1.0);
+    let mut known = crate::analysis::results::Kernel {
+        name: "gemm".into(),
+        short_name: "gemm".into(),
+        category: "moe_gemm".into(),
+        count: 3,
+        duration_ns: 8_000_000,
+        elapsed_ns: 8_000_000,
+        exclusive_ns: 0,
+        fair_ns: 0,
+        elapsed_share: 0.5,
+        mean_ns: 1.0,
+        min_ns: 1,
+        max_ns: 1,
+    };
+    run.kernels.push(known.clone());
+    known.name = "norm".into();
+    known.category = "norm".into();
+    run.kernels.push(known);
+    let panels = dashboard(&Report::new(vec![run]), 0, None, &Options::default());
+    let classes: Vec<&str> = bars(&panels, "kernels", "seg ").iter().map(|bar| bar.0.class.as_str()).collect();
+    assert_eq!(classes, ["seg cat-moe_gemm", "seg cat-misc", "seg cat-norm", "seg cat-misc"]);
+}
+
+#[test]
+fn the_threshold_takes_the_bars_below_it_and_says_how_many() {
+    let options = Options { threshold_ms: 2.5, ..Options::default() };
+    let panels = alone(&options);
+    assert_eq!(bars(&panels, "kernels", "seg ").len(), 2);
+    assert!(panel(&panels, "kernels").note.contains("at least 2.5 ms in all. Left out: 2 below the threshold"));
+    let none = alone(&Options { threshold_ms: 50.0, ..Options::default() });
+    let kernels = panel(&none, "kernels");
+    assert!(kernels.chart.is_none() && kernels.gap.as_ref().unwrap().0.contains("4 below the threshold"));
+}
+
+#[test]
+fn a_baseline_stands_behind_each_bar_that_it_has() {
+    let report = Report::new(vec![run(1.0), run(2.0)]);
+    let panels = dashboard(&report, 0, Some(1), &Options::default());
+    for (id, ratio) in [("kernels", 2.0), ("collectives", 2.0), ("streams", 2.0), ("phases", 2.0), ("skew", 2.0)] {
+        let (ours, theirs) = (bars(&panels, id, "seg "), bars(&panels, id, "dash-base"));
+        let behind = if id == "skew" { ours.len() + 1 } else { ours.len() };
+        assert_eq!(theirs.len(), behind, "{id}");
+        for ((_, ours), (mark, theirs)) in ours.iter().zip(&theirs) {
+            assert!((theirs - ours * ratio).abs() < 0.03, "{id}: {ours} and {theirs}");
+            assert!(mark.title.starts_with("Baseline: "), "{id}");
+        }
+    }
+    assert!(titles(&panels, "kernels").contains("gemm: 8 ms in 3 launches, misc; baseline 16 ms"));
+    assert!(titles(&panels, "latency").contains("baseline p50: 6.5 us"));
+    assert_eq!(nodes(&panels, "roofline").iter().filter(|node| node.class == "dash-hollow").count(), 2);
+    assert!(panel(&panels, "kernels").note.contains("Outlined: t"));
+    let itself = dashboard(&report, 0, Some(0), &Options::default());
+    assert!(bars(&itself, "kernels", "dash-base").is_empty(), "a run is no baseline of itself");
+    assert!(dashboard(&report, 7, None, &Options::default()).is_empty());
+}
+
+#[test]
+fn without_communication_exactly_its_marks_are_gone() {
+    let (with, without) = (alone(&Options::default()), alone(&Options { communication: false, ..Options::default() }));
+    let labels = |panels: &[Panel], id: &str| -> Vec<String> {
+        bars(panels, id, "seg ").iter().map(|bar| bar.0.title.split(':').next().unwrap().to_owned()).collect()
+    };
+    let left = |id: &str, gone: &str| {
+        let all = labels(&with, id);
+        let rest: Vec<String> = all.iter().filter(|label| *label != gone).cloned().collect();
+        assert_eq!((labels(&without, id), rest.len()), (rest, all.len() - 1), "{id}");
+    };
+    left("kernels", ALLREDUCE);
+    left("timeline", ALLREDUCE);
+    left("streams", "NCCL");
+    let dots =
+        |panels: &[Panel]| nodes(panels, "roofline").iter().filter(|node| node.class.starts_with("dash-dot")).count();
+    assert_eq!((dots(&with), dots(&without)), (2, 1));
+    for id in ["collectives", "skew"] {
+        assert_eq!(panel(&without, id).gap.as_ref().unwrap().0, "Communication is switched off.");
+    }
+    assert_eq!((bars(&with, "nvlink", "dash-active").len(), bars(&without, "nvlink", "dash-active").len()), (1, 0));
+    assert!(titles(&without, "latency").contains("0 us to 5 us: 20 launches"));
+    assert!(titles(&without, "latency").contains("p50: 2.5 us"));
+    assert!(titles(&without, "phases").contains("decode: 5 ms"));
+    assert!(!panel(&without, "streams").note.contains("communication"), "{}", panel(&without, "streams").note);
+}
+
+#[test]
+fn ceilings_come_from_the_device_or_from_the_person_and_are_said() {
+    let panels = alone(&Options::default());
+    let note = &panel(&panels, "roofline").note;
+    assert!(
+        note.contains("logarithmic") && note.contains("H100 SXM5 80 GB, by the device's name: 3.35 TB/s, 989 TFLOP/s")
+    );
+    let chosen = alone(&Options { hardware: Some("h200-sxm".into()), ..Options::default() });
+    assert!(panel(&chosen, "roofline").note.contains("H200 SXM 141 GB, as you chose: 4.8 TB/s"));
+    let unknown = alone(&Options { hardware: Some("x".into()), ..Options::default() });
+    assert!(panel(&unknown, "roofline").note.contains("No ceilings: pick the hardware"));
+    let roofs = |panels: &[Panel]| nodes(panels, "roofline").iter().filter(|node| node.class == "dash-roof").count();
+    assert_eq!((roofs(&panels), roofs(&chosen), roofs(&unknown)), (1, 1, 0));
+}
+
+#[test]
+fn axes_of_bars_begin_at_zero_and_others_say_what_they_are() {
+    let panels = alone(&Options::default());
+    let texts = |id: &str, class: &str| -> Vec<&str> {
+        nodes(&panels, id).iter().filter(|node| node.class == class).map(|node| node.text.as_str()).collect()
+    };
+    for id in ["kernels", "collectives", "streams", "phases", "timeline", "latency", "nvlink"] {
+        assert!(texts(id, "chart-tick").iter().any(|tick| tick.parse() == Ok(0.0)), "{id}");
+    }
+    assert_eq!(texts("kernels", "chart-axis"), ["Time in all launches (ms)"]);
+    let decades = ["0.1", "1", "10", "100", "1000"];
+    assert_eq!(texts("roofline", "chart-tick"), [decades, decades].concat());
+    assert!(texts("skew", "chart-tick").contains(&"-10"), "{:?}", texts("skew", "chart-tick"));
+}
+
+#[test]
+fn what_a_trace_lacks_is_said_with_the_command_that_captures_it() {
+    let builder = crate::trace::TraceBuilder::new("t", crate::trace::Format::TorchProfiler);
+    let empty = crate::session::run(&builder.finish(), &crate::session::Choices::default()).unwrap();
+    let panels = dashboard(&Report::new(vec![empty]), 0, None, &Options::default());
+    for panel in &panels {
+        let (why, recapture) = panel.gap.as_ref().unwrap();
+        assert!(panel.chart.is_none() && why.ends_with('.') && !recapture.is_empty(), "{panel:?}");
+    }
+    assert!(panel(&panels, "roofline").gap.as_ref().unwrap().1.contains("ncu"));
+    assert!(panel(&panels, "nvlink").gap.as_ref().unwrap().1.contains("--gpu-metrics-devices=all"));
+    let mut one_rank = run(1.0);
+    one_rank.sections.get_mut("nccl_rank_skew").unwrap().rows.truncate(1);
+    let panels = dashboard(&Report::new(vec![one_rank]), 0, None, &Options::default());
+    assert!(panel(&panels, "skew").gap.as_ref().unwrap().1.contains("nsys profile"));
+}
+
+#[test]
+fn sections_of_any_content_are_no_trouble() {
+    let keys: Vec<String> = run(1.0).sections.values().flat_map(|section| section.columns.clone()).collect();
+    let columns: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let values = [
+        Value::Null,
+        Value::Bool(true),
+        Value::Int(i64::MAX),
+        Value::Int(i64::MIN),
+        Value::Float(f64::MAX),
+        Value::Float(f64::MIN),
+        Value::Float(f64::MIN_POSITIVE),
+        Value::Float(f64::NAN),
+        Value::Float(f64::INFINITY),
+        Value::Float(-1.0),
+        Value::Text(HOSTILE.repeat(8)),
+        Value::Text(String::new()),
+    ];
+    for (first, step) in (0..values.len()).flat_map(|first| [(first, 0), (first, 1), (first, 5)]) {
+        let mut section = Section::new(HOSTILE, HOSTILE, &columns);
+        for at in 0..40 {
+            let of = |column: usize| values[(first + step * (column + at)) % values.len()].clone();
+            section.rows.push(Record(keys.iter().enumerate().map(|(at, key)| (key.clone(), of(at))).collect()));
+        }
+        section.summary = section.rows[0].clone();
+        let mut hostile = run(1.0);
+        hostile.label = HOSTILE.into();
+        hostile.sections.values_mut().for_each(|each| *each = section.clone());
+        let report = Report::new(vec![hostile, run(1.0)]);
+        for (run, baseline) in [(0, None), (0, Some(1)), (1, Some(0))] {
+            for communication in [true, false] {
+                let options = Options {
+                    communication,
+                    threshold_ms: f64::NAN,
+                    width: 1,
+                    column_width: 1,
+                    hardware: Some(HOSTILE.into()),
+                };
+                for panel in dashboard(&report, run, baseline, &options) {
+                    let svg = panel.chart.map(|chart| chart.to_svg()).unwrap_or_default();
+                    assert!(!svg.contains("<script") && !svg.contains('\u{1}') && !svg.contains("NaN"), "{}", panel.id);
+                    assert!(svg.len() < 4_000_000, "{}: {}", panel.id, svg.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn thousands_of_rows_are_as_many_marks_as_a_chart_can_hold() {
+    let mut large = run(1.0);
+    for name in ["kernels", "nccl_rank_skew", "nvlink_timeseries"] {
+        let section = large.sections.get_mut(name).unwrap();
+        let rows = section.rows.clone();
+        section.rows = (0..20_000).map(|at| rows[at % rows.len()].clone()).collect();
+    }
+    let panels = dashboard(&Report::new(vec![large]), 0, None, &Options::default());
+    assert_eq!((bars(&panels, "kernels", "seg ").len(), bars(&panels, "skew", "seg ").len()), (20, 16));
+    assert!(nodes(&panels, "nvlink").len() < 400);
+    assert!(panel(&panels, "kernels").note.contains("19,980 further rows"));
+}
+
+#[test]
+fn the_golden_trace_has_every_panel_drawn_but_that_of_ranks_which_it_does_not_have_twice() {
+    let report = Report::new(vec![session::run(&golden_trace(), &Choices::default()).unwrap()]);
+    let panels = dashboard(&report, 0, None, &Options::default());
+    assert_eq!(panels.iter().map(|panel| panel.id).collect::<Vec<_>>(), IDS);
+    let undrawn: Vec<&str> = panels.iter().filter(|panel| panel.chart.is_none()).map(|panel| panel.id).collect();
+    assert_eq!(undrawn, ["skew"], "each of its collectives ran on one rank");
+    assert!(
+        titles(&panels, "collectives").contains("allreduce: 2 ms in 1 launches, 50 % of it hidden by compute (1 ms)")
+    );
+    assert_eq!(bars(&panels, "nvlink", "dash-active").len(), 2, "three samples of six are active, in two spans");
+    assert_eq!(bars(&panels, "kernels", "seg ").len(), report.runs[0].sections["kernels"].rows.len());
+}

@@ -1,0 +1,144 @@
+//! The longest single events, a lane each where they ran.
+
+use super::super::backend::UNIT;
+use super::super::layout::{self, EDGE, NARROW, SMALL, TOP, baseline, word};
+use super::super::{Chart, Node, glyphs};
+use super::plot::{AXIS, Mark, Plot, Scale, Shape, wide};
+use super::{Drawn, View, exact, first_few, short, time};
+use crate::analysis::dashboard::{Categories, is_communication, text};
+use crate::analysis::section::Record;
+use crate::ordering::InOrder;
+use crate::report::palette;
+use crate::rules::names;
+
+const LANE: i32 = 22 * UNIT;
+const BAR: i32 = 14 * UNIT;
+
+pub(super) fn draw(view: &View) -> Drawn {
+    let section = view.section("timeline_events")?;
+    let is_shown = |row: &&Record| view.options.communication || !is_message(row);
+    let events: Vec<&Record> = section.rows.iter().filter(is_shown).collect();
+    if events.is_empty() {
+        return Err(("All of the longest events are communication, which is switched off.".to_owned(), String::new()));
+    }
+    let left_out = section.rows.len() - events.len();
+    let lanes = lanes(&events);
+    let (plot, names) = plot(&events, &lanes, view.options.width);
+    let categories = Categories::of(view.run);
+    let mut nodes = plot.draw(marks(&events, &lanes, &categories, &plot));
+    for (at, lane) in (0..).zip(&lanes) {
+        let shown = glyphs::shorten(lane, i64::from(SMALL), i64::from(names));
+        let title = if shown == *lane { String::new() } else { (*lane).to_owned() };
+        let y = baseline(TOP + LANE * at + LANE / 2, SMALL);
+        nodes.push(Node { title, ..word(&shown, "delta-name", (0, y), SMALL, "start") });
+    }
+    let switched_off =
+        if left_out > 0 { format!(" {left_out} of communication are switched off.") } else { String::new() };
+    let note = format!(
+        "The longest kernels, copies, blocking calls and idle gaps, from the earliest of them; what is between them is \
+         shorter, not idle. Hatched: idle, or a call that blocks the host.{switched_off}"
+    );
+    let told: Vec<String> = events
+        .iter()
+        .filter_map(|row| Some(format!("{} {}", short(&name(row)), time(row, "duration_ms")?.told)))
+        .collect();
+    let summary = format!("The {} longest events in {} lanes: {}.", events.len(), lanes.len(), first_few(&told));
+    Ok((note, Chart { width: layout::whole(plot.width), height: layout::whole(plot.height), summary, nodes }))
+}
+
+fn is_message(row: &Record) -> bool {
+    text(row, "event_class") == "nccl" || is_communication(text(row, "event_name"))
+}
+
+fn name(row: &Record) -> String {
+    names::short(text(row, "event_name"))
+}
+
+/// GPUs and their streams first, then copies, then the host.
+fn lanes<'a>(events: &[&'a Record]) -> Vec<&'a str> {
+    let mut lanes: Vec<&str> = events.iter().map(|row| text(row, "lane")).collect();
+    let kind = |lane: &str| ["GPU", "Copy", "CPU"].iter().position(|head| lane.starts_with(head)).unwrap_or(3);
+    lanes.order_by(|a, b| (kind(a), a.len(), a).cmp(&(kind(b), b.len(), b)));
+    lanes.dedup();
+    lanes
+}
+
+/// The plot, and how much room the names of lanes have.
+fn plot(events: &[&Record], lanes: &[&str], width: u32) -> (Plot, i32) {
+    let width = layout::width(width);
+    let most = if width < NARROW { width * 30 / 100 } else { width * 24 / 100 };
+    let names = lanes.iter().map(|lane| wide(lane, SMALL)).max().unwrap_or(0).min(most);
+    let last = events.iter().filter_map(|row| time(row, "end_ms")).fold(0.0_f64, |last, time| last.max(time.ns));
+    let height = LANE.saturating_mul(i32::try_from(lanes.len()).unwrap_or(0));
+    let left = names + EDGE;
+    let x = Scale::time(last, ((width - left - 28 * UNIT) / (76 * UNIT)).clamp(2, 12));
+    let x_name = format!("Time from the earliest of these events ({})", x.unit());
+    let plot = Plot {
+        width,
+        height: TOP + height + AXIS,
+        left,
+        right: 28 * UNIT,
+        top: TOP,
+        bottom: AXIS,
+        x,
+        y: Scale::Rows(height),
+        x_name,
+        y_name: String::new(),
+    };
+    (plot, names)
+}
+
+fn marks(events: &[&Record], lanes: &[&str], categories: &Categories, plot: &Plot) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    for row in events {
+        let (Some(start), Some(end)) = (time(row, "start_ms"), time(row, "end_ms")) else { continue };
+        let lane = lanes.iter().position(|lane| *lane == text(row, "lane")).unwrap_or(0);
+        let top = f64::from(i32::try_from(lane).unwrap_or(0) * LANE + (LANE - BAR) / 2);
+        let at = vec![(start.ns, top), (end.ns.max(start.ns), top)];
+        let (class, is_hatched) = look(row, categories);
+        let title = format!(
+            "{}: {} ns from {} to {}, {}",
+            text(row, "event_name"),
+            exact(row, "duration_ns"),
+            start.exact,
+            end.exact,
+            text(row, "lane")
+        );
+        marks.push(Mark {
+            at: at.clone(),
+            shape: Shape::Bar(BAR),
+            node: Node { class: format!("seg {class}"), title, ..Node::default() },
+        });
+        if is_hatched {
+            let node = Node { class: format!("hatch {class}"), ..Node::default() };
+            marks.push(Mark { at: at.clone(), shape: Shape::Hatch(BAR), node });
+        }
+        marks.extend(label(row, &class, &at, plot));
+    }
+    marks
+}
+
+/// The class of an event, and whether it is time in which nothing is done.
+fn look(row: &Record, categories: &Categories) -> (String, bool) {
+    match text(row, "event_class") {
+        "nccl" => (palette::class("communication"), false),
+        "memcpy" => (palette::class("memory"), false),
+        "gpu_idle" | "sync_api" | "blocking_memcpy" => (palette::class(crate::analysis::CPU), true),
+        _ => (palette::class(categories.get(text(row, "event_name"))), false),
+    }
+}
+
+/// The name, in a bar that is wide enough for it.
+fn label(row: &Record, class: &str, at: &[(f64, f64)], plot: &Plot) -> Option<Mark> {
+    use plotters::coord::ranged1d::Ranged;
+    let (from, to) = (at.first()?, at.last()?);
+    let place = |value: f64| plot.x.map(&value, (0, plot.inner_width()));
+    let (left, right) = (place(from.0), place(to.0));
+    let text = name(row);
+    if wide(&text, SMALL) > right - left - 8 * UNIT {
+        return None;
+    }
+    let shape = Shape::Words { by: ((right - left) / 2, baseline(BAR / 2, SMALL)), size: SMALL, aligned: "middle" };
+    let node = Node { class: format!("seg-label {class}"), text, ..Node::default() };
+    Some(Mark { at: vec![*from], shape, node })
+}

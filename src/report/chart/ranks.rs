@@ -1,0 +1,132 @@
+//! Bars of ranks: where the window of a job went on each of its ranks, every bar as long as the window.
+
+use super::{Bar, Chart, Segment, stacked_bars};
+use crate::analysis::ranks::{Job, Rank};
+use crate::ordering::InOrder;
+use crate::report::format::{duration, percent};
+
+/// The parts of a bar, as the legend names them, in the order in which they stand.
+pub const PARTS: [&str; 8] = [
+    "compute",
+    "compute beside communication",
+    "copies and graphs",
+    "transfer",
+    "waiting for a rank",
+    "unmatched communication",
+    "idle",
+    "outside its window",
+];
+
+/// The lengths of the [`PARTS`] of one rank; they add up to the window of its job.
+pub fn rank_parts(rank: &Rank) -> [i64; PARTS.len()] {
+    let parts = &rank.parts;
+    [
+        parts.compute_ns,
+        parts.hidden_ns,
+        parts.other_ns,
+        parts.transfer_ns,
+        parts.wait_ns,
+        parts.unmatched_ns,
+        parts.idle_ns,
+        parts.outside_ns,
+    ]
+}
+
+/// A bar a rank, of every job, on one time axis.
+///
+/// Parts in `hidden` are left out and the rest moves up. `width` is in pixels, at least 240.
+pub fn rank_bars(jobs: &[Job], hidden: &[&str], width: u32) -> Chart {
+    let several = jobs.len() > 1;
+    let bar = |job: &Job, rank: &Rank| {
+        let segments = PARTS.iter().zip(rank_parts(rank)).map(|(part, ns)| Segment {
+            category: (*part).to_owned(),
+            elapsed_ns: ns,
+            share: ns as f64 / job.window_ns.max(1) as f64,
+        });
+        let note =
+            if rank.is_straggler { format!("others wait {}", duration(rank.waited_for_ns)) } else { String::new() };
+        let label = if several { format!("{}: {}", job.title, rank.label) } else { rank.label.clone() };
+        Bar { label, segments: segments.collect(), note }
+    };
+    let bars: Vec<Bar> = jobs.iter().flat_map(|job| job.ranks.iter().map(move |rank| bar(job, rank))).collect();
+    let summaries: Vec<String> = jobs.iter().map(summary).collect();
+    Chart { summary: summaries.join(" "), ..stacked_bars(&bars, &PARTS, hidden, width) }
+}
+
+/// Who computes most and who waits most: more than eight bars in words is no help.
+fn summary(job: &Job) -> String {
+    const NAMED: usize = 4;
+    let share = |ns: i64| percent(ns as f64 / job.window_ns.max(1) as f64);
+    let mut ranks: Vec<&Rank> = job.ranks.iter().collect();
+    ranks.order_by_key(|rank| std::cmp::Reverse(rank.parts.wait_ns));
+    let named = ranks.iter().take(NAMED).map(|rank| {
+        format!("{} waits {} and computes {}", rank.label, share(rank.parts.wait_ns), share(rank.compute_ns))
+    });
+    let words: Vec<String> = named.collect();
+    let more = if ranks.len() > NAMED { format!("; and {} more ranks", ranks.len() - NAMED) } else { String::new() };
+    format!("Time of {} ranks in {}: {}{more}.", ranks.len(), duration(job.window_ns), words.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::ranks::{Parts, Source};
+    use crate::report::palette;
+
+    fn rank(label: &str, parts: Parts) -> Rank {
+        Rank {
+            label: label.into(),
+            file: "f".into(),
+            device: "0".into(),
+            source: Source::FileName,
+            wall_ns: 0,
+            busy_ns: 0,
+            compute_ns: parts.compute_ns,
+            parts,
+            communication_ns: 0,
+            wait_ns: 0,
+            transfer_ns: 0,
+            collectives: 0,
+            times_last: 0,
+            waited_for_ns: 0,
+            waited_for_pct: 0.0,
+            skew_pct: 0.0,
+            is_straggler: false,
+        }
+    }
+
+    #[test]
+    fn every_bar_is_as_long_as_the_window_and_parts_differ_in_colour() {
+        let waits = Parts { compute_ns: 30, wait_ns: 50, idle_ns: 20, ..Parts::default() };
+        let computes = Parts { compute_ns: 60, hidden_ns: 10, outside_ns: 30, ..Parts::default() };
+        let job = Job {
+            title: "j".into(),
+            world_size: None,
+            window_ns: 100,
+            ranks: vec![rank("rank 0", waits), rank("rank 1", computes)],
+            matched: 0,
+            unmatched: 0,
+            limits: Vec::new(),
+        };
+        let chart = rank_bars(&[job], &[], 900);
+        for row in ["0", "1"] {
+            let spans = chart.nodes.iter().filter(|node| {
+                node.tag == "rect" && node.attrs.iter().any(|(name, value)| *name == "data-row" && value == row)
+            });
+            let pixels: f64 = spans
+                .flat_map(|node| &node.attrs)
+                .filter(|(name, _)| *name == "data-span")
+                .map(|(_, value)| value.parse::<f64>().unwrap())
+                .sum();
+            let plot = chart.nodes.iter().filter(|node| node.tag == "rect").count();
+            assert!(plot > 0 && pixels > 700.0, "{pixels}");
+        }
+        assert!(chart.summary.starts_with("Time of 2 ranks in 100 ns: rank 0 waits 50.0 %"), "{}", chart.summary);
+        // Idle time is hatched whether it is the rank's own or not; all others have colours of their own.
+        let mut classes: Vec<String> = PARTS.iter().map(|part| palette::class(part)).collect();
+        classes.dedup();
+        classes.sort();
+        classes.dedup();
+        assert_eq!(classes.len(), PARTS.len() - 1, "{classes:?}");
+    }
+}

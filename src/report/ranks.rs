@@ -1,0 +1,213 @@
+//! Ranks of one job in words: the verdict of each job, and what the terminal, Markdown and JSON say of it.
+
+use super::compare::without_empty;
+use super::format::{duration, percent};
+use super::section_table;
+use super::table::{Cell, Table};
+use crate::analysis::ranks::{Aside, Job, Ranks};
+
+/// The tables of ranks.
+pub const TABLES: [&str; 4] = ["ranks", "rank_collectives", "rank_waits", "rank_files"];
+
+/// Columns that say nothing where all of their cells are zero.
+const ONLY_IF_ANY: [&str; 13] = [
+    "communication_ns",
+    "wait_ns",
+    "transfer_ns",
+    "unmatched_ns",
+    "exposed_ns",
+    "compute_overlap_ns",
+    "outside_ns",
+    "collectives",
+    "times_last",
+    "waited_for_ns",
+    "waited_for_pct",
+    "straggler",
+    "calls_unmatched",
+];
+
+/// A sentence or two a job, in their order.
+///
+/// `rank 3 holds the others up: 41 % of the other ranks' time in collectives is waiting for it (last in 5 of 8).`
+pub fn verdict(ranks: &Ranks) -> Vec<String> {
+    let several = ranks.jobs.len() > 1;
+    let named = |job: &Job| if several { format!("{}: {}", job.title, verdict_of(job)) } else { verdict_of(job) };
+    ranks.jobs.iter().map(named).collect()
+}
+
+fn verdict_of(job: &Job) -> String {
+    let compute = compute(job);
+    if job.matched == 0 {
+        let why = if job.unmatched > 0 { "no collective could be matched across them" } else { "no collective ran" };
+        return format!("{} ranks in {}; {why}. {compute}", job.ranks.len(), duration(job.window_ns));
+    }
+    let (wait, all) = job.ranks.iter().fold((0_i64, 0_i64), |(wait, all), rank| {
+        let in_collectives = rank.wait_ns.saturating_add(rank.transfer_ns);
+        (wait.saturating_add(rank.wait_ns), all.saturating_add(in_collectives))
+    });
+    let share = percent(wait as f64 / all.max(1) as f64);
+    let Some(rank) = job.straggler() else {
+        return format!(
+            "No rank holds the others up: {share} of time in {} matched collectives is waiting, spread over the ranks. {compute}",
+            job.matched
+        );
+    };
+    format!(
+        "{} holds the others up: {} of the other ranks' time in collectives is waiting for it (it comes last in {} of {}). \
+         {compute}",
+        crate::capitalised(rank.label.clone()),
+        percent(rank.waited_for_pct / 100.0),
+        rank.times_last,
+        rank.collectives
+    )
+}
+
+/// Who computes longest, beside the median rank.
+fn compute(job: &Job) -> String {
+    let longest = job.ranks.iter().max_by(|a, b| a.skew_pct.total_cmp(&b.skew_pct));
+    match longest.filter(|rank| rank.skew_pct >= 1.0) {
+        Some(rank) => {
+            let label = crate::capitalised(rank.label.clone());
+            format!("{label} computes {} longer than the median rank.", percent(rank.skew_pct / 100.0))
+        }
+        None => "All ranks compute about as long.".to_owned(),
+    }
+}
+
+/// Files that belong to no job, a sentence each.
+pub fn aside(ranks: &Ranks) -> Vec<String> {
+    ranks.aside.iter().map(|Aside { file, why }| format!("{file} is not grouped: {why}.")).collect()
+}
+
+/// One of the [`TABLES`] with all rows and columns, for files.
+pub fn whole_table(ranks: &Ranks, id: &str) -> Option<Table> {
+    ranks.sections.get(id).map(|section| section_table(id, section))
+}
+
+/// One of the [`TABLES`] for people, without columns that say nothing; `None` where it has no row.
+pub fn table(ranks: &Ranks, id: &str) -> Option<Table> {
+    let table = without_empty(whole_table(ranks, id)?);
+    let is_empty = |key: &&&str| {
+        let at = table.columns.iter().position(|column| column.key == **key);
+        at.is_some_and(|at| table.rows.iter().all(|row| row.get(at).is_none_or(says_nothing)))
+    };
+    let empty: Vec<&&str> = ONLY_IF_ANY.iter().filter(is_empty).collect();
+    let table = empty.iter().fold(table.clone(), |table, key| table.without(key));
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// Zero, or that something is not so.
+fn says_nothing(cell: &Cell) -> bool {
+    match cell {
+        Cell::Ns(0) | Cell::Count(0) => true,
+        Cell::Percent(value) => *value == 0.0,
+        Cell::Text(text) => text == "no",
+        _ => false,
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use files::{json, markdown, text};
+
+/// What the command line prints.
+#[cfg(not(target_arch = "wasm32"))]
+mod files {
+    use super::{Job, Ranks, TABLES, aside, table, verdict};
+    use crate::analysis::ranks::Rank;
+    use crate::report::chart::{PARTS, rank_parts};
+    use crate::report::format::duration;
+    use crate::report::markdown::{escape, section as markdown_section};
+    use crate::report::terminal::{clean, section, wrapped};
+    use serde_json::{Map, Value, json};
+    use unicode_width::UnicodeWidthStr;
+
+    /// The version of the JSON shape.
+    const SCHEMA: &str = "gpuprism-ranks/1";
+    /// How the parts of a bar are drawn, in the order of [`PARTS`].
+    const MARKS: [char; PARTS.len()] = ['#', '=', 'c', '>', 'w', '?', '.', ' '];
+
+    /// Verdicts, bars, tables.
+    pub fn text(ranks: &Ranks) -> String {
+        let mut text = String::new();
+        verdict(ranks).iter().for_each(|sentence| text += &wrapped("", "  ", sentence));
+        aside(ranks).iter().for_each(|sentence| text += &wrapped("  ", "    ", sentence));
+        for job in &ranks.jobs {
+            text += &format!("\n{}\n{}", clean(&format!("{}: {}", job.title, duration(job.window_ns))), bars(job));
+        }
+        if !ranks.jobs.is_empty() {
+            let legend: Vec<String> = MARKS.iter().zip(PARTS).map(|(mark, part)| format!("{mark} {part}")).collect();
+            text += &wrapped("  ", "  ", &legend.join(", "));
+        }
+        for table in TABLES.iter().filter_map(|id| table(ranks, id)) {
+            // A terminal is narrow.
+            let left_out = ["device_id", "exposed_ns", "compute_overlap_ns", "outside_ns", "waited_for_ns"];
+            text += &section(&left_out.iter().fold(table, |table, key| table.without(key)), 0);
+        }
+        text
+    }
+
+    /// A line a rank, all as long as the job's window.
+    fn bars(job: &Job) -> String {
+        const WIDE: i128 = 72;
+        let longest = job.ranks.iter().map(|rank| clean(&rank.label).width()).max().unwrap_or(0);
+        let mut text = String::new();
+        for rank in &job.ranks {
+            let (mut bar, mut passed, mut drawn) = (String::new(), 0_i128, 0_i128);
+            for (mark, ns) in MARKS.iter().zip(rank_parts(rank)) {
+                passed += i128::from(ns);
+                let until = passed * WIDE / i128::from(job.window_ns.max(1));
+                (drawn..until).for_each(|_| bar.push(*mark));
+                drawn = drawn.max(until);
+            }
+            let label = clean(&rank.label);
+            let blanks = " ".repeat(longest.saturating_sub(label.width()));
+            text += &format!("{}\n", format!("  {label}{blanks}  |{bar}|").trim_end());
+        }
+        text
+    }
+
+    /// The same as Markdown.
+    pub fn markdown(ranks: &Ranks) -> String {
+        let mut text = "# Ranks\n\n".to_owned();
+        verdict(ranks).iter().for_each(|sentence| text += &format!("- **{}**\n", escape(sentence)));
+        aside(ranks).iter().for_each(|sentence| text += &format!("- {}\n", escape(sentence)));
+        for table in TABLES.iter().filter_map(|id| table(ranks, id)) {
+            text += &markdown_section(&table, usize::MAX);
+        }
+        text
+    }
+
+    /// One stable shape for scripts; DESIGN.md tells it.
+    pub fn json(ranks: &Ranks) -> String {
+        let sentences = verdict(ranks);
+        let jobs: Vec<Value> = ranks
+            .jobs
+            .iter()
+            .zip(&sentences)
+            .map(|(job, verdict)| {
+                json!({
+                    "title": job.title,
+                    "world_size": job.world_size,
+                    "verdict": verdict,
+                    "straggler": job.straggler().map(|rank| &rank.label),
+                    "window_ns": job.window_ns,
+                    "collectives_matched": job.matched,
+                    "calls_unmatched": job.unmatched,
+                    "limits": job.limits,
+                    "ranks": job.ranks.iter().map(rank).collect::<Vec<Value>>(),
+                })
+            })
+            .collect();
+        let aside: Vec<Value> =
+            ranks.aside.iter().map(|aside| json!({ "file": aside.file, "why": aside.why })).collect();
+        let whole = json!({ "schema": SCHEMA, "jobs": jobs, "not_grouped": aside, "sections": ranks.sections });
+        serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+    }
+
+    fn rank(rank: &Rank) -> Value {
+        let parts = ["compute", "hidden", "other", "transfer", "wait", "unmatched", "idle", "outside"];
+        let parts: Map<String, Value> =
+            parts.iter().zip(rank_parts(rank)).map(|(part, ns)| (format!("{part}_ns"), ns.into())).collect();
+        json!({ "rank": rank.label, "file": rank.file, "device": rank.device, "parts": parts })
+    }
+}

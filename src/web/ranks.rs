@@ -1,0 +1,124 @@
+//! Ranks of one job in the page: logs where the traces are, and in the module `gpuprism_desk` what they say side by side.
+
+use super::{Imported, Thrown, thrown};
+use crate::analysis::ranks;
+use crate::json;
+use crate::session::Opened;
+use wasm_bindgen::prelude::*;
+
+#[wasm_bindgen]
+impl Imported {
+    /// How many ranks it holds: GPUs, where there are several; one, where it says that it is a rank of several; else none.
+    pub fn ranks(&self) -> usize {
+        match &self.opened {
+            Opened::Trace(trace) if trace.devices.len() > 1 => trace.devices.len(),
+            Opened::Trace(trace) => usize::from(trace.job.as_ref().is_some_and(|job| job.world_size > 1)),
+            _ => 0,
+        }
+    }
+
+    /// The log of the ranks of a trace, as JSON text for [`Ranks`].
+    ///
+    /// # Errors
+    /// What is no trace.
+    pub fn ranks_log(&self) -> Thrown<String> {
+        match &self.opened {
+            Opened::Trace(trace) => Ok(json::write(&ranks::log(trace))),
+            _ => Err(thrown("the file holds no trace")),
+        }
+    }
+}
+
+#[cfg(feature = "desk")]
+pub use desk::Ranks;
+
+#[cfg(feature = "desk")]
+mod desk {
+    use super::super::{Thrown, thrown, to_js, view};
+    use crate::analysis::ranks::{self, RankLog};
+    use crate::json;
+    use crate::report::{Request, arrange, chart, csv, palette, ranks as words};
+    use serde::Serialize;
+    use wasm_bindgen::prelude::*;
+
+    /// What is said of all jobs, and the parts of their bars.
+    #[derive(Debug, Serialize)]
+    struct Said {
+        verdict: Vec<String>,
+        /// Why files are not grouped.
+        aside: Vec<String>,
+        has_jobs: bool,
+        parts: Vec<Part>,
+    }
+
+    #[derive(Debug, Serialize)]
+    struct Part {
+        name: &'static str,
+        class: String,
+    }
+
+    /// The ranks of all open traces, grouped into jobs. Holds no trace.
+    #[wasm_bindgen]
+    #[derive(Debug)]
+    pub struct Ranks {
+        found: ranks::Ranks,
+    }
+
+    #[wasm_bindgen]
+    impl Ranks {
+        /// Takes the logs of all open traces, in any order.
+        ///
+        /// # Errors
+        /// A text that is no log.
+        #[wasm_bindgen(constructor)]
+        pub fn new(logs: Vec<String>) -> Thrown<Self> {
+            let mut read: Vec<RankLog> = Vec::new();
+            for log in &logs {
+                read.push(json::read(log).map_err(thrown)?);
+            }
+            Ok(Self { found: ranks::ranks(&read.iter().collect::<Vec<_>>()) })
+        }
+
+        /// Verdicts, what is not grouped, and the legend of the bars.
+        ///
+        /// # Errors
+        /// Never in practice: all of it is strings.
+        pub fn said(&self) -> Thrown<JsValue> {
+            let part = |name: &'static str| Part { name, class: palette::class(name) };
+            to_js(&Said {
+                verdict: words::verdict(&self.found),
+                aside: words::aside(&self.found),
+                has_jobs: !self.found.jobs.is_empty(),
+                parts: chart::PARTS.map(part).into(),
+            })
+        }
+
+        /// A bar a rank, as a list of SVG nodes.
+        ///
+        /// # Errors
+        /// Never in practice: the nodes are strings.
+        pub fn chart(&self, width: u32) -> Thrown<JsValue> {
+            to_js(&chart::rank_bars(&self.found.jobs, &[], width))
+        }
+
+        /// A table as `Reports.table` gives those of the runs; null where it would have no row.
+        ///
+        /// # Errors
+        /// A request of another shape.
+        pub fn table(&self, request: &str) -> Thrown<JsValue> {
+            let request: Request = json::read(request).map_err(thrown)?;
+            let whole = words::table(&self.found, &request.id);
+            to_js(&whole.map(|whole| view::Arranged::table(whole, &request, false).view(&request)))
+        }
+
+        /// The same as CSV, with all its columns: what the command line prints, sorted and filtered as asked.
+        ///
+        /// # Errors
+        /// A request of another shape.
+        pub fn csv(&self, request: &str) -> Thrown<String> {
+            let request: Request = json::read(request).map_err(thrown)?;
+            let whole = words::whole_table(&self.found, &request.id);
+            Ok(whole.map(|whole| csv(&arrange(whole, &request))).unwrap_or_default())
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `gpuprism ranks`: a folder of ranks, one file of several GPUs, formats, and what is refused or left out.
+
+use crate::common::{directory, gpuprism, printed, shared};
+use serde_json::Value;
+use std::path::Path;
+
+/// A rank whose all-reduce begins at `late` us and ends at 100 us, as do those of all ranks.
+fn rank(folder: &Path, number: u32, late: u32) {
+    let event = |name: &str, start: u32, dur: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, "ts": {start}, "dur": {dur}, "args": {{"device": 0, "stream": 7}}}}"#
+        )
+    };
+    let events =
+        [event("nvjet_tst_64x8", 0, late), event("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", late, 100 - late)];
+    let info = format!(r#""distributedInfo": {{"backend": "nccl", "rank": {number}, "world_size": 2}}"#);
+    let text = format!(r#"{{{info}, "traceEvents": [{}]}}"#, events.join(", "));
+    std::fs::write(folder.join(format!("rank{number}.json")), text).unwrap();
+}
+
+fn example(test: &str) -> std::path::PathBuf {
+    let folder = directory(test);
+    std::fs::create_dir(folder.join("job")).unwrap();
+    rank(&folder.join("job"), 0, 30);
+    rank(&folder.join("job"), 1, 90);
+    folder
+}
+
+#[test]
+fn a_folder_of_ranks_says_who_holds_the_others_up() {
+    let folder = example("ranks_folder");
+    let text = printed(&folder, ["ranks", "job"]);
+    let verdict = "Rank 1 holds the others up: 85.7 % of the other ranks' time in collectives is waiting for it";
+    assert!(text.starts_with(verdict), "{text}");
+    // 72 characters are 100 us: 30 us of compute, 10 us of transfer, 60 us of waiting.
+    let bar = format!("  rank 0  |{}{}{}|", "#".repeat(21), ">".repeat(7), "w".repeat(44));
+    assert!(text.contains(&bar), "{text}");
+    assert_eq!(text, printed(&folder, ["ranks", "job/rank1.json", "job/rank0.json"]), "whatever the order of files");
+}
+
+#[test]
+fn files_for_machines_have_exact_values() {
+    let folder = example("ranks_formats");
+    let csv = printed(&folder, ["ranks", "job", "--format", "csv", "--table", "rank_waits"]);
+    assert_eq!(
+        csv,
+        "op_name,process_group,rank_label,calls_matched,total_time_ns,wait_ns,max_wait_ns,times_last,skew_vs_median_pct\n\
+         allreduce,,rank 0,1,70000,60000,60000,0,75\nallreduce,,rank 1,1,10000,0,0,1,-75\n"
+    );
+    let json: Value = serde_json::from_str(&printed(&folder, ["ranks", "job", "--format", "json"])).unwrap();
+    let job = &json["jobs"][0];
+    assert_eq!((&json["schema"], &job["straggler"]), (&Value::from("gpuprism-ranks/1"), &Value::from("rank 1")));
+    let sum =
+        |rank: &Value| rank["parts"].as_object().unwrap().values().map(|part| part.as_i64().unwrap()).sum::<i64>();
+    assert!(job["ranks"].as_array().unwrap().iter().all(|rank| sum(rank) == 100_000), "{job}");
+    let markdown = printed(&folder, ["ranks", "job", "--format", "markdown"]);
+    assert!(markdown.starts_with("# Ranks\n\n- **Rank 1 holds") && markdown.contains("## Collectives across ranks"));
+    printed(&folder, ["ranks", "job", "--out", "ranks.txt"]);
+    assert!(std::fs::read_to_string(folder.join("ranks.txt")).unwrap().starts_with("Rank 1 holds"));
+}
+
+#[test]
+fn what_is_no_rank_is_said() {
+    let folder = example("ranks_refused");
+    std::fs::write(folder.join("job/notes.txt"), "no trace").unwrap();
+    let said = gpuprism(&folder, ["ranks", "job"]);
+    assert_eq!(said.status, 0, "{said:?}");
+    assert!(said.stderr.contains("notes.txt") && said.stderr.contains("left out"), "{said:?}");
+    let said = gpuprism(&folder, ["ranks", "job/rank0.json"]);
+    assert_eq!(said.status, 2);
+    assert!(said.stderr.contains("rank 0 is of 2 ranks, and no other rank of its job is open"), "{said:?}");
+    assert_eq!(gpuprism(&folder, ["ranks", "job/notes.txt"]).status, 1, "a file that was named must be a trace");
+    let report = printed(&folder, ["report", "job/rank0.json", "--format", "json"]);
+    std::fs::write(folder.join("report.json"), report).unwrap();
+    let said = gpuprism(&folder, ["ranks", "report.json", "job"]);
+    assert!(said.status == 1 && said.stderr.contains("no longer holds single calls"), "{said:?}");
+}
+
+#[test]
+fn gpus_of_one_export_are_ranks_without_collectives() {
+    let Some(folder) = shared("traces/nsys") else { return };
+    let text = printed(&folder, ["ranks", "h100_2gpu_fastvideo_s3.25.sqlite"]);
+    assert!(text.starts_with("2 ranks in 969 ms; no collective ran. All ranks compute about as long."), "{text}");
+    assert!(text.contains("GPU 0") && !text.contains("Waiting (") && !text.contains("Straggler"), "{text}");
+}

@@ -1,0 +1,194 @@
+// Promises: ranks of a job have a tab with a bar each, and the command line's verdict and numbers; files that are not grouped
+// are named; runs that are no ranks have no such tab; several GPUs of one export are ranks; ranks load side by side, and a
+// dropped folder opens all of them.
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import * as h from './harness.mjs';
+
+let browser;
+let server;
+
+before(async () => {
+  [browser, server] = await Promise.all([h.launch(), h.servePage()]);
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+/** A rank of as many: all leave their all-reduce after 100 us, and enter it after so many. */
+function rank(number, world, late, name = `rank${number}.json`) {
+  const { body } = h.kineto(name, [
+    ['nvjet_tst_64x8', 0, late * 1000],
+    ['ncclDevKernel_AllReduce_Sum_bf16_RING_LL', late * 1000, (100 - late) * 1000, 20],
+  ]);
+  const trace = { distributedInfo: { backend: 'nccl', rank: number, world_size: world }, ...JSON.parse(body) };
+  return { name, body: Buffer.from(JSON.stringify(trace)) };
+}
+
+const block = (id) => `.block[data-table=${id}]`;
+const said = (page) => page.locator('#ranks .compared').allInnerTexts();
+
+async function saved(page, id) {
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator(`${block(id)} [data-format=csv]`).click()]);
+  return readFile(await download.path(), 'utf8');
+}
+
+async function opened(page) {
+  await page.locator('#ranks svg.chart').waitFor();
+  await page.locator(block('ranks')).waitFor();
+}
+
+/** Lengths of a bar's parts in nanoseconds, by row and part, as their tooltips say. */
+const lengths = (page) => page.locator('#ranks rect.seg').evaluateAll((marks) => marks.map((mark) => [
+  mark.dataset.row, mark.dataset.key, Number(/\((\d+) ns\)/.exec(mark.textContent)[1]),
+]));
+
+test('two ranks: who is waited for, bars that add up, and the command line\'s tables', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  server.requests.length = 0;
+  const files = [rank(1, 2, 90), rank(0, 2, 30)];
+  await h.drop(page, ...files);
+  await h.settled(page);
+  assert.deepEqual(server.requests.filter((path) => /ranks/.test(path)), [], 'nothing of it is fetched before its tab opens');
+  await page.locator('#tab-ranks').click();
+  await opened(page);
+  assert.deepEqual(await said(page), ['Rank 1 holds the others up: 85.7 % of the other ranks\' time in collectives is waiting for it (it comes last in 1 of 1). Rank 1 computes 50.0 % longer than the median rank.']);
+  assert.deepEqual(await lengths(page), [
+    ['0', 'compute', 30_000], ['0', 'transfer', 10_000], ['0', 'waiting for a rank', 60_000],
+    ['1', 'compute', 90_000], ['1', 'transfer', 10_000],
+  ]);
+  for (const id of ['ranks', 'rank_collectives', 'rank_waits', 'rank_files']) {
+    const { status, stdout } = await h.commandLine(['ranks', ...files.map(({ name }) => name), '--format', 'csv', '--table', id], files);
+    assert.equal(status, 0);
+    assert.equal(await saved(page, id), stdout.toString(), id);
+  }
+  await page.locator('#tab-kernels').click();
+  await page.locator('#ranks').waitFor({ state: 'hidden' });
+  // Of two ranks one is left.
+  await page.locator('#chips button').last().click();
+  await page.locator('#tab-ranks').waitFor({ state: 'detached' });
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a file that is not grouped is named with the reason', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=ranks');
+  await h.drop(page, rank(0, 2, 30), rank(1, 2, 90), h.kineto('other.json', h.SERVER_OPS));
+  await h.settled(page);
+  await opened(page);
+  const notices = page.locator('#ranks .notice-text');
+  await notices.first().waitFor();
+  assert.deepEqual(await notices.allInnerTexts(), ['other.json is not grouped: neither the file nor its name says which rank it is, and it holds one GPU.']);
+  await page.locator(`${block('rank_files')} tbody tr`, { hasText: 'other.json' }).waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('two runs that are no ranks have no such tab', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('before.json', h.SERVER_OPS), h.kineto('after.json', h.SERVER_OPS));
+  await h.settled(page);
+  await page.locator('#tab-compare').waitFor();
+  assert.equal(await page.locator('#tab-ranks').count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('several GPUs of one trace are ranks, and still are when it was triaged', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=ranks');
+  const work = (device, late) => [['nvjet_tst_64x8', 0, late, 7, device], ['ncclDevKernel_AllReduce_Sum_bf16_RING_LL', late, 100_000 - late, 20, device]];
+  await h.drop(page, h.kineto('both.json', [...work(0, 20_000), ...work(1, 60_000)]));
+  await h.settled(page);
+  await opened(page);
+  assert.match((await said(page))[0], /^GPU 1 holds the others up: 50\.0 %/);
+  await page.locator('#tab-triage').click();
+  await page.locator('.block[data-table^=triage_]').first().waitFor();
+  await page.locator('#tab-ranks').click();
+  await opened(page);
+  assert.match((await said(page))[0], /^GPU 1 holds the others up: 50\.0 %/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('eight ranks of a real job are read side by side and say what the command line says', async (t) => {
+  const folder = join(h.traces, 'dlrm_v100_8ranks');
+  if (!existsSync(folder)) return t.skip(`no traces in ${folder}`);
+  const names = [...Array(8).keys()].map((number) => `rank${number}.pt.trace.json.gz`);
+  const files = await Promise.all(names.map(async (name) => ({ name, body: await readFile(join(folder, name)) })));
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=ranks');
+  await h.drop(page, ...files);
+  await h.settled(page);
+  await opened(page);
+  await page.locator('#chips li').nth(7).waitFor();
+  const { stdout } = await h.commandLine(['ranks', ...names, '--format', 'json'], files);
+  const { jobs: [job] } = JSON.parse(stdout);
+  await page.locator('#ranks .compared', { hasText: job.verdict }).waitFor();
+  const found = await lengths(page);
+  job.ranks.forEach(({ parts }, at) => {
+    const own = found.filter(([row]) => row === String(at)).map(([, , ns]) => ns).toSorted();
+    // What is narrower than a hundredth of a pixel is not drawn.
+    assert.deepEqual(own, Object.values(parts).filter((ns) => ns > job.window_ns / 10_000).toSorted());
+  });
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('as many files are read at once as there are cores, and never more than eight', async () => {
+  for (const [cores, most] of [[6, 6], [64, 8], [1, 2]]) {
+    const context = await browser.newContext({ serviceWorkers: 'block' });
+    const page = await context.newPage();
+    await page.addInitScript((cores) => {
+      Object.defineProperty(Navigator.prototype, 'hardwareConcurrency', { get: () => cores });
+      Object.defineProperty(Navigator.prototype, 'deviceMemory', { get: () => 8 });
+      const { postMessage } = Worker.prototype;
+      window.reading = [0, 0];
+      Worker.prototype.postMessage = function post(message, ...more) {
+        if (message.op === 'open') {
+          window.reading[1] = Math.max(window.reading[1], ++window.reading[0]);
+          this.addEventListener('message', ({ data }) => data.id === message.id && data.progress === undefined && window.reading[0]--);
+        }
+        return postMessage.call(this, message, ...more);
+      };
+    }, cores);
+    await page.goto(`${server.origin}/`);
+    await page.locator('html[data-simd]').waitFor({ state: 'attached' });
+    await h.drop(page, ...[...Array(12).keys()].map((number) => rank(number, 12, 50)));
+    await h.settled(page);
+    await page.locator('#chips li').nth(11).waitFor();
+    const [, reached] = await page.evaluate(() => window.reading);
+    assert.ok(reached <= most && reached >= Math.min(2, most), `${reached} of ${most} at once`);
+    await context.close();
+  }
+});
+
+test('of a dropped folder all ranks of a stage are opened', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=ranks');
+  const names = ['1757-TP-0-DECODE.json', '1757-TP-1-DECODE.json', 'notes.txt'];
+  const files = [rank(0, 2, 30, names[0]), rank(1, 2, 90, names[1]), { name: names[2], body: Buffer.from('x') }];
+  await page.evaluate((list) => {
+    const files = list.map(({ name, text }) => ({
+      isFile: true, fullPath: `/job/${name}`, file: (done) => done(new File([text], name)),
+    }));
+    const reader = () => {
+      let rest = files;
+      return { readEntries: (done) => { done(rest); rest = []; } };
+    };
+    const event = new DragEvent('drop', { bubbles: true, cancelable: true });
+    const items = [{ webkitGetAsEntry: () => ({ isDirectory: true, isFile: false, createReader: reader }) }];
+    Object.defineProperty(event, 'dataTransfer', { value: { types: ['Files'], items, files: [] } });
+    document.body.dispatchEvent(event);
+  }, files.map(({ name, body }) => ({ name, text: body.toString() })));
+  await page.locator('#chips li').nth(1).waitFor();
+  await h.settled(page);
+  await opened(page);
+  assert.match((await said(page))[0], /^Rank 1 holds the others up/);
+  assert.match(await page.locator('.card').innerText(), /notes\.txt/);
+  assert.deepEqual(faults, []);
+  await close();
+});

@@ -1,0 +1,22 @@
+// The ranks worker: holds the logs of all open traces, never a trace, and says how the ranks of a job stand to each other.
+
+import init, { Ranks } from './pkg/gpuprism_desk.js';
+import { serve } from './worker-serve.js';
+
+let wasm;
+let ranks;
+
+serve({
+  async start({ module }) {
+    wasm = await init({ module_or_path: module });
+  },
+  hold({ logs }) {
+    ranks?.free();
+    ranks = null;
+    ranks = new Ranks(logs);
+    return ranks.said();
+  },
+  chart: ({ width }) => ranks.chart(width),
+  table: ({ request }) => ranks.table(JSON.stringify(request)),
+  csv: ({ request }) => ranks.csv(JSON.stringify(request)),
+}, () => wasm?.memory.buffer.byteLength ?? 0);

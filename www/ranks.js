@@ -1,0 +1,83 @@
+// Ranks of one job: verdicts, a bar a rank and why files are not grouped, above the tab's tables; logs from the workers that
+// hold the traces, and the worker that puts them side by side. It is fetched when a person first opens the tab.
+
+import { drawing, saveMenu } from './chart.js';
+import { byId, el, severityMark } from './dom.js';
+import { WorkerLink, compiledModule } from './worker-link.js';
+
+export class Ranks {
+  #session;
+  #said = el('ul', { class: 'notices' });
+  #chart = el('div');
+  #legend = el('ul', { class: 'legend', 'aria-label': 'Parts of a bar' });
+  #figure;
+  #panel;
+  #width = 0;
+  /** Counts what was asked for: only the last of several answers is shown. */
+  #turn = 0;
+  /** The readers whose logs the worker holds, and a promise of {link, said}. */
+  #held = null;
+  #holding = null;
+
+  constructor(session) {
+    this.#session = session;
+    this.#figure = el('figure', {}, el('figcaption', {}, 'Where the time of each rank went'),
+      saveMenu(() => this.#chart.firstChild, 'gpuprism-ranks'), this.#chart, this.#legend);
+    this.#panel = el('section', { id: 'ranks', 'aria-label': 'Ranks', hidden: true }, this.#said, this.#figure);
+    byId('blocks').before(this.#panel);
+    new ResizeObserver(() => {
+      if (this.#chart.firstChild && !this.#panel.hidden && this.#chart.clientWidth !== this.#width) this.show(true).catch(() => {});
+    }).observe(this.#chart);
+  }
+
+  /** The tab came up or went. */
+  async show(isUp) {
+    const mine = ++this.#turn;
+    this.#panel.hidden = !isUp;
+    if (!isUp) return;
+    const { link, said } = await this.#together();
+    if (mine !== this.#turn) return;
+    this.#say(said);
+    const width = this.#chart.clientWidth;
+    const chart = said.has_jobs ? await link.request('chart', { width }) : null;
+    if (mine !== this.#turn) return;
+    this.#width = width;
+    this.#chart.replaceChildren(...(chart ? [drawing(chart, () => {})] : []));
+  }
+
+  /** Resolves with a table as strings; null where it has no row. */
+  table = async (request) => (await this.#together()).link.request('table', { request });
+  /** Resolves with the text of a CSV of the same rows. */
+  csv = async (request) => (await this.#together()).link.request('csv', { request });
+
+  #say({ verdict, aside, has_jobs: hasJobs, parts }) {
+    const item = (severity, text) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, text));
+    const none = !hasJobs && item('info', 'No two ranks of one job are open.');
+    this.#said.replaceChildren(...verdict.map((text) => el('li', { class: 'compared' }, text)), ...[none].filter(Boolean), ...aside.map((text) => item('info', text)));
+    this.#figure.hidden = !hasJobs;
+    const swatch = ({ name, class: className }) => el('li', {}, el('span', { class: `swatch ${className}`, 'aria-hidden': 'true' }), name);
+    this.#legend.replaceChildren(...parts.map(swatch));
+  }
+
+  /** The worker with the logs of all traces that are open now. */
+  #together() {
+    const readers = this.#session.rankReaders;
+    if (!this.#held || readers.length !== this.#held.length || readers.some((reader, at) => reader !== this.#held[at])) {
+      this.#held = readers;
+      this.#holding = this.#fill(this.#holding, readers);
+      this.#holding.catch(() => void (this.#held = null));
+    }
+    return this.#holding;
+  }
+
+  async #fill(before, readers) {
+    const logs = await Promise.all(readers.map((reader) => reader.ranksLog()));
+    let link = (await before?.catch(() => null))?.link;
+    // A worker that met a fault has ended.
+    if (!link?.alive) {
+      link = new WorkerLink('ranks-worker.js');
+      await link.request('start', { module: await compiledModule('gpuprism_desk') });
+    }
+    return { link, said: await link.request('hold', { logs }) };
+  }
+}
