@@ -160,7 +160,7 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
 
 /// The page's files that wait until a person saves or shares results, opens a second run, the pivot or the triage, drops a
 /// folder or opens an address, or another page embeds this one.
-const LATER_SCRIPTS: [&str; 24] = [
+const LATER_SCRIPTS: [&str; 26] = [
     "compare.js",
     "dashboard.js",
     "dashboard.css",
