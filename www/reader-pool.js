@@ -61,7 +61,7 @@ class Reader extends TraceHolder {
 
   /** A database and mangled names each take a module of their own, which nothing else ever fetches. */
   async open(request, onProgress) {
-    const { file } = request;
+    const { file, gpuOnly } = request;
     const opened = await this.link.request('open', request, onProgress);
     if (opened.kind === 'database') {
       return this.link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file, gpuOnly }, onProgress);
