@@ -98,7 +98,8 @@ export class Tabs {
       const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
       showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
       this.#bringUp();
-      if (this.#chosen.isAwaited) byId('blocks').replaceChildren(el('p', { class: 'note' }, 'Being computed'));
+      const { isAwaited, tables: now, named = now } = this.#chosen;
+      if (isAwaited || named.length > now.length) byId('blocks').append(el('p', { class: 'note' }, 'Being computed'));
       return this.#showTriage(this.#chosen);
     },
   );

@@ -37,8 +37,10 @@ impl Tally {
     }
 
     pub(super) fn add(&mut self, duration: Ns) {
-        let more = Self { count: 1, total: duration, shortest: duration, longest: duration, ..*self };
-        self.merge(&more);
+        self.shortest = if self.count == 0 { duration } else { self.shortest.min(duration) };
+        self.longest = self.longest.max(duration);
+        self.count += 1;
+        self.total += duration;
     }
 
     fn merge(&mut self, more: &Self) {
