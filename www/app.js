@@ -144,24 +144,35 @@ async function attempt(title, step) {
 }
 
 const refreshReports = latest(
-  () => (session.reports.length > 0 ? renderer.set(session.reports) : null),
-  async (answer) => {
+  async () => {
+    if (session.reports.length === 0) return [null];
+    const answer = renderer.set(session.reports);
+    // Asked for behind the reports, so that the worker answers while the page shows the overview.
+    const ahead = overview ? { chart: renderer.chart(width, view.hide), tables: tabs.askAhead() } : {};
+    ahead.chart?.catch(() => {});
+    return [await answer, ahead];
+  },
+  async ([answer, ahead]) => {
     overview = answer;
     if (!overview) return;
     showOverview(overview, session.isPartial, (table) => tabs.open(table));
-    await showAll();
+    await showAll(ahead);
     session.shown();
   },
 );
 
+/** The width of the chart; asking the page for it anew would lay it out each time. */
+let width = 0;
+
 const drawChart = latest(
-  () => renderer.chart(chartWidth(), view.hide),
+  (ahead) => ahead ?? renderer.chart(width ||= chartWidth(), view.hide),
   (chart) => showChart(chart, pickOnly),
 );
 
 const chartWidth = () => Math.max(280, Math.floor(byId('chart').clientWidth));
 
-function showAll() {
+/** `ahead` are the answers for the chart and the tables that were asked for already. */
+function showAll(ahead = {}) {
   attempt('The kernel could not be shown', showDetail);
   showLegend(overview.categories, view.hide, toggle, () => look({ hide: [] }));
   showRunChoice(overview.runs.map(({ label }) => label), runIndex());
@@ -170,7 +181,7 @@ function showAll() {
   attempt('The runs could not be compared', () => tabs.showComparison());
   // The worker that holds a large trace is still at its sections: nothing else waits for its strips.
   attempt('The strips could not be drawn', windows.draw);
-  return Promise.all([drawChart(), tabs.show()]);
+  return Promise.all([drawChart(ahead.chart), tabs.show(ahead.tables)]);
 }
 
 /** The place of the run that others are compared with. */
@@ -240,7 +251,6 @@ function restore() {
 function wireTable() {
   byId('filter').addEventListener('input', ({ target }) => look({ filter: target.value }, { step: false }));
   byId('run').addEventListener('change', ({ target }) => look({ run: target.value }));
-  let width = 0;
   new ResizeObserver(() => {
     if (!overview || chartWidth() === width) return;
     width = chartWidth();

@@ -226,10 +226,11 @@ export class Session {
     entry.large ||= ops + rows > LARGE;
     const options = this.options(entry);
     entry.status = 'analysing';
+    // The sections of a large trace take a while: what is known before them is shown before them.
+    const first = entry.large && (anew || entry.text === null) ? this.#report(entry, turn, { ...options, without_sections: true }) : null;
     this.#changed('entries');
     try {
-      // The sections of a large trace take a while: what is known before them is shown before them.
-      if (entry.large && (anew || entry.text === null)) await this.#report(entry, turn, { ...options, without_sections: true });
+      await first;
       if (await this.#report(entry, turn, options)) {
         entry.status = 'open';
         this.#changed('entries');

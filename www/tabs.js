@@ -83,17 +83,25 @@ export class Tabs {
   }
 
   /** Draws the row of tabs, and the chosen one with its tables. */
-  show() {
+  show(ahead) {
     const { id } = this.#chosen;
     showTabs(this.#all, id, (chosen) => this.open(chosen));
     return Promise.all([
-      this.draw(), this.#showPivot(id === PIVOT), this.#showDashboard(id === DASHBOARD.id), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id),
+      this.draw(ahead), this.#showPivot(id === PIVOT), this.#showDashboard(id === DASHBOARD.id), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id),
     ]);
   }
 
-  /** Draws the tables of the chosen tab. A run that has no such section gives no table. */
+  /** What the renderer says of the chosen tab's tables, of reports that it was just given. */
+  askAhead() {
+    const { tables, named = tables } = this.#chosen;
+    const asked = named.filter((id) => this.#isOfReport(id)).map((id) => [id, this.#page.renderer.table(this.#request(id))]);
+    asked.forEach(([, answer]) => answer.catch(() => {}));
+    return new Map(asked);
+  }
+
+  /** Draws the tables of the chosen tab, of which some may have been asked for already. A run that has no such section gives no table. */
   draw = latest(
-    () => Promise.all(this.#chosen.tables.map((id) => this.#table(this.#request(id)))),
+    (ahead) => Promise.all(this.#chosen.tables.map((id) => ahead?.get(id) ?? this.#table(this.#request(id)))),
     (tables) => {
       const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
       showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
@@ -150,6 +158,8 @@ export class Tabs {
   }
 
   #isShaped = (id) => id === PIVOT && this.#page.view.pivot.length === SHAPE_WORDS;
+
+  #isOfReport = (id) => !this.#isShaped(id) && ![RULES, COMPARE, RANKS].some(({ tables }) => tables.includes(id));
 
   async #table(request) {
     const { view, renderer, openDesk, baseline } = this.#page;
