@@ -1,8 +1,7 @@
 // The desk worker: holds the runs' reports, never a trace, writes the files that a person saves and compares the runs. It is
 // fetched when a person first wants a file, or opens a second run.
 
-import init, { Desk } from './pkg/gpuprism_desk.js';
-import { serve } from './worker-serve.js';
+const [{ default: init, Desk }, { serve }] = await Promise.all([import('./pkg/gpuprism_desk.js'), import('./worker-serve.js')]);
 
 let wasm;
 let desk;

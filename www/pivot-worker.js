@@ -1,7 +1,6 @@
 // The pivot worker: holds the runs' reports and the cubes of their traces, never a trace, and lays them out as asked.
 
-import init, { Pivot } from './pkg/gpuprism_desk.js';
-import { serve } from './worker-serve.js';
+const [{ default: init, Pivot }, { serve }] = await Promise.all([import('./pkg/gpuprism_desk.js'), import('./worker-serve.js')]);
 
 let wasm;
 let pivot;

@@ -1,7 +1,6 @@
 // The ranks worker: holds the logs of all open traces, never a trace, and says how the ranks of a job stand to each other.
 
-import init, { Ranks } from './pkg/gpuprism_desk.js';
-import { serve } from './worker-serve.js';
+const [{ default: init, Ranks }, { serve }] = await Promise.all([import('./pkg/gpuprism_desk.js'), import('./worker-serve.js')]);
 
 let wasm;
 let ranks;

@@ -1,7 +1,6 @@
 // The render worker: holds the runs' reports, never a trace, and turns them into strings and shapes for the page.
 
-import init, { Reports, build_info, palette_css, rule_sets } from './pkg/gpuprism.js';
-import { serve } from './worker-serve.js';
+const [{ default: init, Reports, build_info, palette_css, rule_sets }, { serve }] = await Promise.all([import('./pkg/gpuprism.js'), import('./worker-serve.js')]);
 
 let wasm;
 let reports;

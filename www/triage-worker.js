@@ -1,9 +1,9 @@
 // The triage worker: reads a torch trace once more, with the code that launched its work, and keeps it for every later
 // analysis. It also says which files of a folder are worth opening. It is fetched when a person first opens the triage.
 
-import * as gpuprism from './pkg/gpuprism_desk.js';
-import { demangle, looks, memoryBytes, readWhole, start } from './reading.js';
-import { serve } from './worker-serve.js';
+const [gpuprism, { demangle, looks, memoryBytes, readWhole, start }, { serve }] = await Promise.all([
+  import('./pkg/gpuprism_desk.js'), import('./reading.js'), import('./worker-serve.js'),
+]);
 
 let imported;
 let triage;

@@ -14,7 +14,8 @@ const addresses = new Map();
 /**
  * A worker inherits the page's content security policy only when its own address is a blob: URL; one loaded from a file
  * could fetch from anywhere. The blob's text imports the script, which is same-origin. It does so by import(), which
- * script-src governs; a static import would fall under worker-src, which allows blob: alone.
+ * script-src governs; a static import would fall under worker-src, which allows blob: alone, in Firefox that of any module
+ * of the worker: no script of a worker has one.
  */
 function blobAddress(script) {
   if (!addresses.has(script)) {

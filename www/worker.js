@@ -1,8 +1,8 @@
 // The trace worker: reads one file through a wasm reader and keeps what it imported for every later analysis.
 
-import * as gpuprism from './pkg/gpuprism.js';
-import { demangle, looks, memoryBytes, readWhole, start } from './reading.js';
-import { serve } from './worker-serve.js';
+const [gpuprism, { demangle, looks, memoryBytes, readWhole, start }, { serve }] = await Promise.all([
+  import('./pkg/gpuprism.js'), import('./reading.js'), import('./worker-serve.js'),
+]);
 
 let imported;
 

@@ -1,0 +1,101 @@
+// Promises: in Firefox too a trace and an export are read and every tab stands. Firefox is driven by a page of its own that
+// frames the built one, drops a file on it and tells what it shows; where there is no Firefox the test says that it was skipped.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { cp, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import * as h from './harness.mjs';
+
+const firefox = [process.env.FIREFOX, '/usr/bin/firefox-esr', '/usr/bin/firefox', '/Applications/Firefox.app/Contents/MacOS/firefox'].find((path) => path && existsSync(path));
+
+/** Runs in Firefox: opens the page, drops the file, presses every tab. */
+async function drive(name, tellTo) {
+  const told = { verdict: '', facts: '', tabs: {}, errors: [] };
+  const until = async (what, found) => {
+    for (const end = Date.now() + 60_000; !found();) {
+      if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
+      await new Promise((done) => setTimeout(done, 50));
+    }
+  };
+  try {
+    const frame = document.body.appendChild(document.createElement('iframe'));
+    Object.assign(frame, { width: 1200, height: 800, src: 'index.html' });
+    await until('the page', () => frame.contentDocument?.querySelector('html[data-simd]'));
+    const [page, find] = [frame.contentWindow, (selector) => frame.contentDocument.querySelector(selector)];
+    page.addEventListener('error', ({ message }) => told.errors.push(message));
+    const dataTransfer = new page.DataTransfer();
+    dataTransfer.items.add(new page.File([await (await fetch(name)).arrayBuffer()], name));
+    for (const type of ['dragenter', 'dragover', 'drop']) page.document.body.dispatchEvent(new page.DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+    await until('results', () => find('#results[aria-busy=false]:not([hidden]) .block table') && find('#analysing').textContent === '');
+    Object.assign(told, { verdict: find('#verdict').textContent, facts: find('.run-facts').textContent });
+    for (const id of [...page.document.querySelectorAll('[role=tab]')].map((tab) => tab.id)) {
+      find(`#${id}`).click();
+      await until(id, () => find(`#${id}[aria-selected=true]`) && find('#panel').innerText.trim() !== '');
+      await new Promise((done) => setTimeout(done, 500));
+      told.tabs[id] = find('#panel').innerText.length;
+    }
+    told.errors.push(...[...page.document.querySelectorAll('.card.error')].map((card) => card.innerText));
+  } catch (error) {
+    told.errors.push(String(error));
+  }
+  await fetch(tellTo, { method: 'POST', mode: 'no-cors', body: JSON.stringify(told) });
+}
+
+/** What Firefox shows of the file: {verdict, facts, tabs, errors}. */
+async function inFirefox({ name, body }) {
+  const folder = await mkdtemp(join(tmpdir(), 'gpuprism-firefox-'));
+  const profile = await mkdtemp(join(tmpdir(), 'gpuprism-profile-'));
+  let hear;
+  const heard = new Promise((done) => (hear = done));
+  const ear = await h.listen(createServer(async (request, response) => {
+    let text = '';
+    for await (const chunk of request) text += chunk;
+    response.end();
+    hear(JSON.parse(text));
+  }));
+  await cp(h.dist, folder, { recursive: true });
+  await writeFile(join(folder, name), body);
+  await writeFile(join(folder, 'drive.html'), `<!doctype html><title>drive</title><body><script>(${drive})(${JSON.stringify(name)}, ${JSON.stringify(ear.origin)})</script>`);
+  const server = await h.servePage({ folder });
+  const running = spawn(firefox, ['--headless', '--no-remote', '--profile', profile, `${server.origin}/drive.html`], { stdio: 'ignore' });
+  try {
+    const late = new Promise((_, failed) => setTimeout(() => failed(new Error('Firefox told nothing for two minutes')), 120_000).unref());
+    return await Promise.race([heard, late]);
+  } finally {
+    running.kill('SIGKILL');
+    await Promise.all([server.close(), ear.close(), rm(folder, { recursive: true })]);
+    await rm(profile, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+async function assertRead(file) {
+  const told = await inFirefox(file);
+  const { stdout } = await h.commandLine(['report', file.name], [file]);
+  const native = stdout.toString().replace(/\s+/g, ' ');
+  assert.deepEqual(told.errors, []);
+  assert.notEqual(told.verdict, '');
+  assert.ok(native.startsWith(told.verdict), `${told.verdict} is not what the command line says`);
+  assert.ok(native.includes(told.facts), told.facts);
+  for (const tab of ['tab-kernels', 'tab-pivot', 'tab-dashboard', 'tab-rules']) assert.ok(told.tabs[tab] > 0, `${tab} in ${JSON.stringify(told.tabs)}`);
+}
+
+test('Firefox reads a torch trace', { skip: !firefox && 'no Firefox: name it in FIREFOX' }, () => assertRead(h.kineto('server.json', h.SERVER_OPS)));
+
+test('Firefox reads an Nsight Systems export', { skip: !firefox && 'no Firefox: name it in FIREFOX' }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'gpuprism-exports-'));
+  await h.writeNsysExport(join(folder, 'small.sqlite'), 0.01);
+  const body = await readFile(join(folder, 'small.sqlite'));
+  await rm(folder, { recursive: true });
+  await assertRead({ name: 'small.sqlite', body });
+});
+
+test('no script of a worker has a static import: worker-src forbids its target in Firefox', async () => {
+  const scripts = (await readdir(h.dist)).filter((name) => /(^|-)worker(-serve)?\.js$|^reading\.js$/.test(name) && name !== 'service-worker.js');
+  assert.ok(scripts.includes('worker.js') && scripts.includes('desk-worker.js'), scripts.join());
+  for (const name of scripts) assert.doesNotMatch(await readFile(join(h.dist, name), 'utf8'), /^(import|export)\b[^(]*\bfrom\b/m, name);
+});
