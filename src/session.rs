@@ -14,7 +14,7 @@ use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, ServerArgs, Stage};
-use crate::analysis::{self, analyze, original};
+use crate::analysis::{self, add_sections, analyze, original};
 use crate::input::{Imported, SERIES_HEAD, folder};
 use crate::json::from_json;
 use crate::ordering::InOrder;
@@ -235,6 +235,38 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     }
 }
 
+/// First results of a trace, and what they were made from, until its sections are asked for.
+#[derive(Debug)]
+pub struct First {
+    /// Of the run with its sections.
+    choices: Choices,
+    part: Option<Trace>,
+    report: Report,
+}
+
+/// The report's text of [`run`], for whoever shows a run without its sections before the one with them: what both have is
+/// made once.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn report_in_turn(trace: &Trace, choices: &Choices, first: &mut Option<First>) -> Result<String> {
+    let known = first.take().filter(|known| known.choices == *choices);
+    if let Some(First { part, mut report, .. }) = known {
+        let trace = part.as_ref().unwrap_or(trace);
+        let options = options(trace, choices)?;
+        report.runs.iter_mut().for_each(|run| add_sections(run, trace, &options));
+        return Ok(report.compact());
+    }
+    let part = part(trace, choices)?;
+    let report = Report::new(vec![run_all(part.as_ref().unwrap_or(trace), choices)?]);
+    let text = report.compact();
+    if choices.without_sections {
+        let choices = Choices { without_sections: false, ..choices.clone() };
+        *first = Some(First { choices, part, report });
+    }
+    Ok(text)
+}
+
 /// The part of the trace that lies in the chosen window.
 fn part(trace: &Trace, choices: &Choices) -> Result<Option<Trace>> {
     let picked = choices.window.as_deref().map(|text| window(trace, text)).transpose()?.flatten();
@@ -252,7 +284,15 @@ pub fn slice(trace: &Trace, choices: &Choices) -> Result<String> {
 fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {
     let (book, duplicates) = rule_book(&choices.rules)?;
     let rules = pick_rules(&book, choices)?;
-    let options = analysis::Options {
+    let mut run = analyze(trace, &rules, &options(trace, choices)?);
+    run.notices.extend(duplicates);
+    run.notices.extend(unused_rules(choices, &rules)?);
+    run.notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
+    Ok(run)
+}
+
+fn options(trace: &Trace, choices: &Choices) -> Result<analysis::Options> {
+    Ok(analysis::Options {
         attribution: choices.attribution,
         merge_devices: choices.merge_devices,
         // A wall time is one of the whole run.
@@ -260,12 +300,7 @@ fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {
         kernel_limit: choices.kernel_limit.unwrap_or(analysis::Options::KERNEL_LIMIT),
         without_sections: choices.without_sections,
         phase_map: choices.phase_map.as_ref().map(|map| PhaseMap::parse(&map.file, &map.text)).transpose()?,
-    };
-    let mut run = analyze(trace, &rules, &options);
-    run.notices.extend(duplicates);
-    run.notices.extend(unused_rules(choices, &rules)?);
-    run.notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
-    Ok(run)
+    })
 }
 
 /// The cube of one trace for a pivot with these axes, counted as chosen.
@@ -402,6 +437,42 @@ mod tests {
         assert_eq!(codes, ["no_gpu_events", "rules_not_in_use"]);
         let picked = Choices { engine: Some("mine".into()), model: Some("n".into()), ..choices(&[two]) };
         assert_eq!(run_with(&picked).unwrap().rules, "mine/n");
+    }
+
+    /// Two kernels that overlap, a third behind a gap, and the call that launched it.
+    fn small_trace() -> Trace {
+        let event = |cat: &str, name: &str, pid: u32, ts: u32, dur: u32| {
+            format!(
+                r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": 7, "ts": {ts}, "dur": {dur},
+                "args": {{"device": 0, "stream": 7, "correlation": {ts}}}}}"#
+            )
+        };
+        let events = [
+            event("kernel", "gemm", 0, 100, 40),
+            event("kernel", "rms_norm", 0, 120, 40),
+            event("cuda_runtime", "cudaLaunchKernel", 1, 200, 3),
+            event("kernel", "gemm", 0, 200, 50),
+        ];
+        let mut importer = crate::input::Importer::new("t.json");
+        importer.feed(format!(r#"{{"traceEvents": [{}]}}"#, events.join(",")).as_bytes()).unwrap();
+        let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
+        *trace
+    }
+
+    #[test]
+    fn sections_that_come_after_first_results_make_the_same_run() {
+        let trace = small_trace();
+        let mut first = None;
+        let wanted = Choices { window: Some(window_text(&trace, 0.1, 0.9)), ..Choices::default() };
+        let soon = Choices { without_sections: true, ..wanted.clone() };
+        let text = |choices: &Choices| Report::new(vec![run(&trace, choices).unwrap()]).compact();
+        let others = Choices { attribution: Attribution::Fair, ..wanted.clone() };
+        for then in [&wanted, &others] {
+            let at_once = report_in_turn(&trace, &soon, &mut first).unwrap();
+            assert!(first.is_some() && at_once == text(&soon));
+            assert_eq!(report_in_turn(&trace, then, &mut first).unwrap(), text(then));
+            assert!(first.is_none(), "nothing is held once all is said");
+        }
     }
 
     #[test]

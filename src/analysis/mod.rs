@@ -21,7 +21,7 @@ pub mod triage;
 
 pub use pivot::{Pivot, PivotRow, pivot};
 pub use rule_use::rule_use;
-pub use run::{Options, analyze};
+pub use run::{Options, add_sections, analyze};
 
 /// The part of a bar in which a device runs nothing, as gputrc2graph calls it.
 pub const CPU: &str = "CPU (non-GPU)";

@@ -81,21 +81,22 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
         devices: devices(trace, &devices_union, wall.wall_ns),
         categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
         notices: notices::of(trace, &wall, options.wall),
-        sections: sections(trace, options),
+        sections: Sections::new(),
         kernels,
         totals,
         wall,
     };
-    let key_figures = key_figures::key_figures(&run);
-    run.sections.insert(key_figures::NAME.to_owned(), key_figures);
+    add_sections(&mut run, trace, options);
     run
 }
 
-fn sections(trace: &Trace, options: &Options) -> Sections {
-    if options.without_sections {
-        return Sections::new();
+/// Puts the explaining sections into a run of this trace, as far as they are wanted, and the key figures that come from them.
+pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options) {
+    if !options.without_sections {
+        run.sections = explain(&Context::new(trace, options.kernel_limit).with_phase_map(options.phase_map.as_ref()));
     }
-    explain(&Context::new(trace, options.kernel_limit).with_phase_map(options.phase_map.as_ref()))
+    let key_figures = key_figures::key_figures(run);
+    run.sections.insert(key_figures::NAME.to_owned(), key_figures);
 }
 
 /// Counts and durations of one name.

@@ -40,6 +40,7 @@ use crate::rules::names;
 use crate::session::{self, Choices, Opened, RuleFile};
 use crate::trace::Format;
 use serde::Serialize;
+use std::cell::RefCell;
 use wasm_bindgen::prelude::*;
 
 type Thrown<T> = Result<T, JsValue>;
@@ -131,11 +132,12 @@ impl TraceReader {
 pub struct Imported {
     opened: Opened,
     overview: timeline::Overview,
+    first: RefCell<Option<session::First>>,
 }
 
 impl Imported {
     fn of(opened: Opened) -> Self {
-        Self { opened, overview: timeline::Overview::default() }
+        Self { opened, overview: timeline::Overview::default(), first: RefCell::new(None) }
     }
 }
 
@@ -183,7 +185,9 @@ impl Imported {
     pub fn analyze(&self, choices: &str) -> Thrown<String> {
         let choices: Choices = json::read(choices).map_err(thrown)?;
         match &self.opened {
-            Opened::Trace(trace) => Ok(Report::new(vec![session::run(trace, &choices).map_err(thrown)?]).compact()),
+            Opened::Trace(trace) => {
+                session::report_in_turn(trace, &choices, &mut self.first.borrow_mut()).map_err(thrown)
+            }
             Opened::Report(report) => Ok(report.compact()),
             Opened::Foreign(_) | Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
                 Err(thrown("the file holds no trace"))
