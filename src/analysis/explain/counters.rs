@@ -234,11 +234,11 @@ pub(super) fn roofline(context: &Context) -> Section {
     let (bytes, shares_of_bytes) = counters(context, &signals.dram_bytes);
     if flops.is_empty() || bytes.is_empty() {
         let why = if shares_of_flops || shares_of_bytes {
-            "Sampled throughput in per cent is no count of operations or bytes, and nothing is made up from it; Nsight \
-             Compute counts both."
+            "Sampled throughput in per cent is no count of operations or bytes, and nothing is made up from it. Nsight \
+             Compute counts both and draws the roofline itself; gpuprism does not read its reports."
         } else {
-            "The trace holds no counters of floating point operations and of bytes of device memory; Nsight Compute \
-             counts both."
+            "The trace holds no counters of floating point operations and of bytes of device memory. Nsight Compute \
+             counts both and draws the roofline itself; gpuprism does not read its reports."
         };
         let recapture = recapture::command(context.trace.format, Lacks::WorkCounters);
         return Section::missing(ROOFLINE_TITLE, &ROOFLINE_COLUMNS, why, &recapture);

@@ -19,7 +19,7 @@ pub(super) fn draw(view: &View) -> Drawn {
     let left_out = [
         (found.below_threshold, "below the threshold"),
         (found.communication, "communication, switched off"),
-        (found.more, "further rows of the table"),
+        (found.more, "more in the table"),
     ];
     let left_out: Vec<String> = left_out
         .iter()

@@ -392,7 +392,7 @@ fn thousands_of_rows_are_as_many_marks_as_a_chart_can_hold() {
     let panels = dashboard(&Report::new(vec![large]), 0, None, &Options::default());
     assert_eq!((bars(&panels, "kernels", "seg ").len(), bars(&panels, "skew", "seg ").len()), (20, 16));
     assert!(nodes(&panels, "nvlink").len() < 400);
-    assert!(panel(&panels, "kernels").note.contains("19,980 further rows"));
+    assert!(panel(&panels, "kernels").note.contains("19,980 more in the table"));
 }
 
 #[test]
