@@ -3,7 +3,7 @@
 import { readAddress, writeAddress } from './address.js';
 import { showCards, showChips, showPageProblem } from './cards.js';
 import { showChart, showLegend } from './chart.js';
-import { byId, latest, onDemand, shutFrames } from './dom.js';
+import { asked, byId, latest, onDemand, shutFrames } from './dom.js';
 import { Elsewhere } from './elsewhere.js';
 import { wireExports } from './exports.js';
 import { wireIntake } from './intake.js';
@@ -18,7 +18,7 @@ import { Windows } from './windows.js';
 import { compiledModule } from './worker-link.js';
 
 const renderer = new Renderer(compiledModule('gpuprism'));
-const openDesk = onDemand(async () => new (await import('./desk.js')).Desk(() => session.reports));
+const openDesk = onDemand(async () => new (await import('./desk.js')).Desk(() => session.reports, () => session.whole()));
 const session = new Session(renderer, changed, async (...file) => (await openDesk()).translate(...file));
 
 let view = readAddress();
@@ -148,13 +148,15 @@ const refreshReports = latest(
     if (session.reports.length === 0) return [null];
     const answer = renderer.set(session.reports);
     // Asked for behind the reports, so that the worker answers while the page shows the overview.
-    const ahead = overview ? { chart: renderer.chart(width, view.hide), tables: tabs.askAhead() } : {};
-    ahead.chart?.catch(() => {});
+    const ahead = overview ? { chart: askChart(), tables: tabs.askAhead() } : {};
     return [await answer, ahead];
   },
   async ([answer, ahead]) => {
     overview = answer;
-    if (!overview) return;
+    if (!overview) {
+      width = 0;
+      return;
+    }
     showOverview(overview, session.isPartial, (table) => tabs.open(table));
     await showAll(ahead);
     session.shown();
@@ -165,9 +167,17 @@ const refreshReports = latest(
 let width = 0;
 
 const drawChart = latest(
-  (ahead) => ahead ?? renderer.chart(width ||= chartWidth(), view.hide),
+  (ahead) => {
+    width ||= chartWidth();
+    return (ahead?.key === chartKey() ? ahead : askChart()).answer;
+  },
   (chart) => showChart(chart, pickOnly),
 );
+
+/** What the chart hangs on beside the reports: an answer is of use as long as it is the same. */
+const chartKey = () => JSON.stringify([width, view.hide]);
+
+const askChart = () => asked(chartKey(), renderer.chart(width, view.hide));
 
 const chartWidth = () => Math.max(280, Math.floor(byId('chart').clientWidth));
 

@@ -5,6 +5,7 @@ import { WorkerLink, compiledModule } from './worker-link.js';
 
 export class Desk {
   #reports;
+  #whole;
   /** A promise of the worker, once it was asked for. */
   #link = null;
   /** The texts that the worker holds, or was given last. */
@@ -12,9 +13,10 @@ export class Desk {
   /** A promise that it has taken them. */
   #inStep = Promise.resolve();
 
-  /** `reports()` gives the session's report texts of now. */
-  constructor(reports) {
+  /** `reports()` gives the session's report texts of now; `whole()` resolves when none of them lacks its sections. */
+  constructor(reports, whole) {
     this.#reports = reports;
+    this.#whole = whole;
   }
 
   /** The text of a file to save; `baseline` is the place of the run that tables of a comparison are against. */
@@ -45,7 +47,8 @@ export class Desk {
   /** The report text of a file of another tool. */
   translate = (label, text) => this.#ask((link) => link.request('translate', { label, text }));
 
-  #askOfRuns(op, args) {
+  async #askOfRuns(op, args) {
+    await this.#whole();
     return this.#ask(async (link) => {
       await this.#keepInStep(link);
       return link.request(op, args);

@@ -86,6 +86,12 @@ export function latest(ask, show) {
   };
 }
 
+/** A question that was asked before it is known whether its answer will be wanted; `key` tells what it was. */
+export function asked(key, answer) {
+  answer.catch(() => {});
+  return { key, answer };
+}
+
 /** What is loaded when it is first asked for, and tried again after it failed; `begun()` is its promise, if there is one. */
 export function onDemand(load) {
   let promise = null;

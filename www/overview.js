@@ -19,7 +19,9 @@ export function showOverview({ verdict, runs, findings }, isPartial, onTable) {
 
 /** Findings of before are no findings of what is shown now; their place is kept. */
 function awaitFindings() {
-  byId('todo').replaceChildren(el('h2', {}, 'What to do'), el('p', { class: 'note' }, 'Being computed'));
+  const note = () => el('p', { class: 'note' }, 'Being computed');
+  byId('todo').replaceChildren(el('h2', {}, 'What to do'), note());
+  if (byId('comparison').firstChild) byId('comparison').replaceChildren(note());
 }
 
 /** Words that lead to the table that proves them; a link, because a button does not break with the line. */

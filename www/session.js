@@ -16,6 +16,7 @@ export const OWN_RULES = 'own rules.json';
  * status: reading | analysing | open | failed.
  * window: the part of the trace to look at, from-to in seconds; '' for all of it.
  * large: its first results do not wait for the others. partial: the others are still being computed.
+ * shown: the options of the results that are shown.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
  * own: the rules that the page keeps.
  * gpuOnly: its calls and ranges are to be left out, because memory is short.
@@ -114,7 +115,7 @@ export class Session {
   #entry(file) {
     return {
       id: this.#nextId++, file, kind: null, torch: false, ranks: 0, status: 'reading', progress: null, problem: null, own: false,
-      text: null, wall: '', window: '', reader: null, turn: 0, large: false, partial: false, picked: null, memory: 0, gpuOnly: false,
+      text: null, wall: '', window: '', reader: null, turn: 0, large: false, partial: false, shown: null, picked: null, memory: 0, gpuOnly: false,
     };
   }
 
@@ -231,23 +232,40 @@ export class Session {
     this.#changed('entries');
     try {
       await first;
+      if (turn !== entry.turn) return;
       if (await this.#report(entry, turn, options)) {
         entry.status = 'open';
         this.#changed('entries');
       }
     } catch (problem) {
-      if (turn === entry.turn) this.#fail(entry, problem);
+      if (turn !== entry.turn) return;
+      this.#fail(entry, problem);
+      if (entry.status === 'open' && entry.partial) await this.#complete(entry, turn, problem);
     }
+  }
+
+  /** What was refused leaves the first results of before on screen: they get their sections all the same. */
+  async #complete(entry, turn, problem) {
+    entry.status = 'analysing';
+    await this.#report(entry, turn, { ...entry.shown, without_sections: false }).catch(() => {});
+    if (turn !== entry.turn) return;
+    Object.assign(entry, { status: 'open', problem });
+    this.#changed('entries');
   }
 
   /** Resolves with whether the report is still wanted. */
   async #report(entry, turn, options) {
     const { text, memory } = await entry.reader.analyze(options);
     if (turn !== entry.turn) return false;
-    Object.assign(entry, { text, memory, partial: Boolean(options.without_sections), progress: null, problem: null });
+    Object.assign(entry, { text, memory, shown: options, partial: Boolean(options.without_sections), progress: null, problem: null });
     this.#changed('entries');
     this.#changed('reports');
     return true;
+  }
+
+  /** Resolves when all results are there: what is saved, shared or compared is whole. */
+  async whole() {
+    while (this.isPartial) await new Promise((done) => setTimeout(done, 30));
   }
 
   /** Are there first results of which the others are still being computed? */

@@ -1,7 +1,7 @@
 // The tabs and their tables. Most tabs are tables of the report; the others have a part of the page of their own, which is
 // fetched when one is first opened: dashboard, comparison, ranks, triage, pivot, rules.
 
-import { byId, el, latest, onDemand, save } from './dom.js';
+import { asked, byId, el, latest, onDemand, save } from './dom.js';
 import { PIECE_ROWS, showTables, showTabs } from './table.js';
 
 /** How a tab looks that was just chosen. */
@@ -94,14 +94,20 @@ export class Tabs {
   /** What the renderer says of the chosen tab's tables, of reports that it was just given. */
   askAhead() {
     const { tables, named = tables } = this.#chosen;
-    const asked = named.filter((id) => this.#isOfReport(id)).map((id) => [id, this.#page.renderer.table(this.#request(id))]);
-    asked.forEach(([, answer]) => answer.catch(() => {}));
-    return new Map(asked);
+    return new Map(named.filter((id) => this.#isOfReport(id)).map((id) => {
+      const request = this.#request(id);
+      return [id, asked(JSON.stringify(request), this.#page.renderer.table(request))];
+    }));
   }
 
   /** Draws the tables of the chosen tab, of which some may have been asked for already. A run that has no such section gives no table. */
   draw = latest(
-    (ahead) => Promise.all(this.#chosen.tables.map((id) => ahead?.get(id) ?? this.#table(this.#request(id)))),
+    (ahead) => Promise.all(this.#chosen.tables.map((id) => {
+      const request = this.#request(id);
+      const known = ahead?.get(id);
+      // What was sorted, filtered or closed meanwhile asks for another table.
+      return known?.key === JSON.stringify(request) ? known.answer : this.#table(request);
+    })),
     (tables) => {
       const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
       showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);

@@ -12,11 +12,14 @@ pub(super) fn key_figures(run: &Run) -> Section {
     let mut section = Section::new("Key figures", "the run's totals, its calls and idle gaps", &[])
         .limit("GPU time is a sum over the devices, time in calls one over the host's threads.");
     let wall = &run.wall;
-    section.figure("gpu_time_ms", ms(wall.bar_ns.saturating_sub(wall.cpu_ns)));
-    section.figure("gpu_idle_pct", 100.0 * wall.cpu_share);
+    let worked = run.totals.gpu_ops > 0;
+    section.figure("gpu_time_ms", worked.then(|| ms(wall.bar_ns.saturating_sub(wall.cpu_ns))));
+    section.figure("gpu_idle_pct", (worked || wall.bar_ns > 0).then_some(100.0 * wall.cpu_share));
     section.figure("idle_cause", idle_cause(run));
-    section.figure("cpu_calls_ms", summary(run, "timeline_events", "total_cpu_time_ms"));
-    section.figure("cpu_blocked_ms", blocked_ms(run));
+    // Where no call was recorded the sums are zeros that say nothing.
+    let calls_ms = summary(run, "timeline_events", "total_cpu_time_ms").filter(|time| *time > 0.0);
+    section.figure("cpu_calls_ms", calls_ms);
+    section.figure("cpu_blocked_ms", calls_ms.and_then(|_| blocked_ms(run)));
     section.figure("bottleneck", bottleneck(run));
     section.figure("framework", run.engine.clone());
     section
@@ -39,7 +42,7 @@ fn blocked_ms(run: &Run) -> Option<f64> {
     Some(times.fold(0.0, |sum, time| sum + time))
 }
 
-/// What more than half of the idle time is, where the trace tells.
+/// What more than half of the idle time is, where the trace tells. The bar may hold more of it than the gaps between ops.
 fn idle_cause(run: &Run) -> Option<&'static str> {
     const CAUSES: [(&str, &str); 2] =
         [("host_wait_ms", "waiting for the host"), ("kernel_wait_ms", "in short pauses between kernels")];
@@ -48,7 +51,7 @@ fn idle_cause(run: &Run) -> Option<&'static str> {
         let parts = idle.rows.iter().filter_map(|row| row.get(column)?.number());
         parts.fold(0.0, |sum, part| sum + part)
     };
-    let all = of("idle_ms");
+    let all = of("idle_ms").max(ms(run.wall.cpu_ns));
     CAUSES.iter().find(|(column, _)| of(column) > all / 2.0).map(|(_, words)| *words)
 }
 

@@ -238,6 +238,11 @@ pub(in crate::report) fn measure(value: f64) -> String {
     format!("{sign}{}", grouped(size.round() as u64))
 }
 
+/// A count that is told already, and what it counts: `1 launch`, `2,000 launches`.
+pub fn of(told: &str, one: &str, many: &str) -> String {
+    format!("{told} {}", if told == "1" { one } else { many })
+}
+
 /// Thousands apart: `216,092`.
 ///
 /// ```

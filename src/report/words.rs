@@ -1,7 +1,7 @@
 //! The sentences of a report: verdict, facts, notices. They say the numbers, they do not make any.
 
 use super::Report;
-use super::format::{self, duration, grouped, percent};
+use super::format::{self, duration, grouped, of, percent};
 use super::table::Table;
 use super::tables::severity;
 use crate::analysis::results::{Attribution, Format, Run, WallSource};
@@ -38,6 +38,7 @@ pub fn clauses(report: &Report) -> Vec<Clause> {
     }
     match report.runs.len().checked_sub(RUNS_IN_WORDS) {
         None | Some(0) => {}
+        Some(1) => clauses.push(plain(" The other one stands in the chart.")),
         Some(more) => clauses.push(plain(format!(" The other {more} stand in the chart."))),
     }
     clauses
@@ -58,7 +59,7 @@ fn run_verdict(run: &Run) -> Vec<Clause> {
     let first = if run.wall.cpu_share >= IDLE_FIRST {
         let cause = idle_cause(run).map(|cause| format!(", mostly {cause}")).unwrap_or_default();
         let text = format!("The GPU is idle for {} of the {}{cause}", percent(run.wall.cpu_share), wall_word(run));
-        Clause { text, table: if run.sections.contains_key("gpu_idle") { "gpu_idle" } else { "devices" } }
+        Clause { text, table: if idle_cause(run).is_some() { "gpu_idle" } else { "devices" } }
     } else {
         let text = format!("The GPU is busy {} of the {}", percent(run.wall.busy_share), wall_word(run));
         Clause { text, table: "devices" }
@@ -127,9 +128,9 @@ pub fn facts(run: &Run) -> String {
         format!("{from} to {to} of {whole}: ")
     });
     format!(
-        "{part}{} GPU ops of {} names on {devices}; busy {} of the {} ({}); {source}; rules {}",
-        grouped(run.totals.gpu_ops),
-        grouped(run.totals.distinct_names),
+        "{part}{} of {} on {devices}; busy {} of the {} ({}); {source}; rules {}",
+        of(&grouped(run.totals.gpu_ops), "GPU op", "GPU ops"),
+        of(&grouped(run.totals.distinct_names), "name", "names"),
         percent(run.wall.busy_share),
         wall_word(run),
         duration(run.wall.wall_ns),

@@ -4,6 +4,7 @@ use super::rows::{self, Measure, Row};
 use super::{Drawn, View, exact, first_few, percent, time};
 use crate::analysis::dashboard::{same, text};
 use crate::analysis::section::Record;
+use crate::report::format::of;
 use crate::report::palette;
 
 pub(super) fn draw(view: &View) -> Drawn {
@@ -22,9 +23,9 @@ pub(super) fn draw(view: &View) -> Drawn {
             (None, None) => String::new(),
         };
         let title = format!(
-            "{name}: {} in {} launches, {} % of it hidden by compute ({}){beside}",
+            "{name}: {} in {}, {} % of it hidden by compute ({}){beside}",
             total.exact,
-            exact(row, "count"),
+            of(&exact(row, "count"), "launch", "launches"),
             exact(row, "compute_overlap_pct"),
             hidden.as_ref().map_or("", |time| time.exact.as_str()),
         );

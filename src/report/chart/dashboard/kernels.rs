@@ -3,7 +3,7 @@
 use super::rows::{self, Measure, Row};
 use super::{Drawn, Time, View, exact, first_few, short, time};
 use crate::analysis::dashboard::{Beside, KernelBar, text, waterfall};
-use crate::report::format::grouped;
+use crate::report::format::{grouped, of};
 use crate::report::palette;
 use crate::rules::names;
 
@@ -60,14 +60,14 @@ fn row(bar: &KernelBar, several_devices: bool) -> Option<Row> {
     let device = exact(bar.row, "device_id");
     let total = time(bar.row, "total_time_ms")?;
     let on = if several_devices { format!(" on device {device}") } else { String::new() };
-    let launches = exact(bar.row, "call_count");
+    let launches = of(&exact(bar.row, "call_count"), "launch", "launches");
     let (beside, baseline) = beside(bar);
     Some(Row {
         label: format!("{}{on}", names::short(name)),
         class: format!("seg {}", palette::class(bar.category)),
         value: total.ns,
         told: format!("{} {}", total.told, bar.category),
-        title: format!("{name}{on}: {} in {launches} launches, {}{beside}", total.exact, bar.category),
+        title: format!("{name}{on}: {} in {launches}, {}{beside}", total.exact, bar.category),
         baseline,
         kernel: Some(name.to_owned()),
         part: None,

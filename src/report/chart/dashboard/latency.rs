@@ -8,7 +8,7 @@ use super::{Drawn, Time, View, WORK, exact, time};
 use crate::analysis::dashboard::number;
 use crate::analysis::results::Run;
 use crate::analysis::section::Record;
-use crate::report::format::grouped;
+use crate::report::format::{self, grouped};
 use plotters::coord::ranged1d::Ranged;
 
 const HEIGHT: i32 = 260 * UNIT;
@@ -105,7 +105,7 @@ fn plot(bins: &[Bin], base: &[(&str, Time)], width: u32) -> Plot {
 fn columns(bins: &[Bin]) -> Vec<Mark> {
     let shown = bins.iter().filter(|bin| bin.count > 0.0);
     let mark = |bin: &Bin| {
-        let title = format!("{} to {}: {} launches", bin.from.exact, bin.to.exact, bin.told);
+        let title = format!("{} to {}: {}", bin.from.exact, bin.to.exact, format::of(&bin.told, "launch", "launches"));
         let node = Node { class: format!("{WORK} dash-column"), title, ..Node::default() };
         Mark { at: vec![(bin.from.ns, bin.count), (bin.to.ns, 0.0)], shape: Shape::Box, node }
     };

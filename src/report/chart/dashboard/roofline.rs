@@ -6,7 +6,7 @@ use super::super::{Chart, Node, glyphs};
 use super::plot::{AXIS, Mark, Plot, Scale, Shape, wide};
 use super::{Drawn, View, ceilings, exact, first_few, short};
 use crate::analysis::dashboard::{Limit, Point, Preset, points, preset, text};
-use crate::report::format::measure;
+use crate::report::format::{measure, of};
 use crate::report::palette;
 use crate::rules::names;
 use plotters::coord::ranged1d::Ranged;
@@ -151,11 +151,11 @@ fn tooltip(point: &Point) -> String {
         None => String::new(),
     };
     format!(
-        "{}: {} FLOP per byte, {} TFLOP/s, {} ms in {} launches{limit}",
+        "{}: {} FLOP per byte, {} TFLOP/s, {} ms in {}{limit}",
         text(row, "kernel_name"),
         exact(row, "arithmetic_intensity"),
         exact(row, "achieved_tflops"),
         exact(row, "total_time_ms"),
-        exact(row, "call_count"),
+        of(&exact(row, "call_count"), "launch", "launches"),
     )
 }

@@ -403,7 +403,7 @@ fn the_golden_trace_has_every_panel_drawn_but_that_of_ranks_which_it_does_not_ha
     let undrawn: Vec<&str> = panels.iter().filter(|panel| panel.chart.is_none()).map(|panel| panel.id).collect();
     assert_eq!(undrawn, ["skew"], "each of its collectives ran on one rank");
     assert!(
-        titles(&panels, "collectives").contains("allreduce: 2 ms in 1 launches, 50 % of it hidden by compute (1 ms)")
+        titles(&panels, "collectives").contains("allreduce: 2 ms in 1 launch, 50 % of it hidden by compute (1 ms)")
     );
     assert_eq!(bars(&panels, "nvlink", "dash-active").len(), 2, "three samples of six are active, in two spans");
     assert_eq!(bars(&panels, "kernels", "seg ").len(), report.runs[0].sections["kernels"].rows.len());
