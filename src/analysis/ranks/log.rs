@@ -34,6 +34,8 @@ pub struct RankLog {
     pub backend: String,
     /// Of each rank in the file its device: `0`, or `[TP00] 0` in a file of merged ranks.
     pub devices: Vec<String>,
+    /// Of each rank the product name of its GPU; empty where the trace does not tell.
+    pub gpus: Vec<String>,
     /// [`TIMES`] numbers a rank.
     pub times: Vec<i64>,
     /// What messages do: `allreduce`, ...
@@ -55,6 +57,7 @@ from_json!(RankLog {
     world_size,
     backend,
     devices,
+    gpus,
     times,
     operations,
     groups,
@@ -74,6 +77,7 @@ pub fn log(trace: &Trace) -> RankLog {
     for (rank, device) in rank_of_device.iter_mut().zip(&trace.devices).filter(|(rank, _)| **rank == 0) {
         *rank = found.devices.len() as i64;
         found.devices.push(device.id.clone());
+        found.gpus.push(device.name.clone());
     }
     let sums = calls(&context, &rank_of_device, &mut found);
     times(&context, &rank_of_device, &sums, &mut found);
@@ -88,6 +92,7 @@ fn empty(trace: &Trace) -> RankLog {
         world_size: job.map_or(-1, |job| i64::from(job.world_size)),
         backend: job.map_or_else(String::new, |job| job.backend.clone()),
         devices: Vec::new(),
+        gpus: Vec::new(),
         times: Vec::new(),
         operations: Vec::new(),
         groups: Vec::new(),

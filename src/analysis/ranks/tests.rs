@@ -234,6 +234,61 @@ fn files_that_are_not_grouped_are_named_with_the_reason() {
 }
 
 #[test]
+fn what_only_the_number_of_ranks_joins_is_no_job_or_is_said_to_be_doubtful() {
+    let one = |file: &str, gpu: &str, rank, world| RankLog {
+        gpus: vec![gpu.into()],
+        ..log_of(file, Some((rank, world)), &[(GEMM, 0, 10, None)])
+    };
+    let own = |rank: u32| one(&format!("rank{rank}.json"), "", rank, 8);
+    // A foreign trace of as many ranks, whether its rank is there or not.
+    for rank in [1, 3] {
+        let found = grouped(&[own(0), own(1), own(2), one("train_rank3of8.json", "", rank, 8)]);
+        assert_eq!(found.jobs.iter().map(|job| job.ranks.len()).collect::<Vec<_>>(), [3]);
+        assert_eq!(found.aside[0].file, "train_rank3of8.json");
+        let why = format!("it is rank {rank} of 8, but its name has nothing in common");
+        assert!(found.aside[0].why.starts_with(&why), "{:?}", found.aside);
+        assert!(!found.jobs[0].limits.iter().any(|limit| limit.contains("Names of these files")));
+    }
+    // No names agree.
+    let apart = |a: &str, b: &str| grouped(&[one("metadata.json", a, 0, 2), one("train.json", b, 1, 2)]);
+    let found = apart("", "A100");
+    assert_eq!(found.jobs[0].ranks.len(), 2);
+    assert!(found.jobs[0].limits.iter().any(|limit| limit.contains("share nothing")), "{:?}", found.jobs[0].limits);
+    // Other GPUs, or another number of ranks.
+    let found = apart("V100", "A100");
+    assert_eq!((found.jobs.len(), found.aside.len()), (0, 2));
+    let found = grouped(&[one("rank0.json", "", 0, 2), one("rank1.json", "", 1, 4)]);
+    assert_eq!((found.jobs.len(), found.aside.len()), (0, 2));
+    // Names of hosts, of which each rank of the job is there once.
+    let hosts = ["a_rank0.json", "a_rank1.json", "b_rank2.json", "b_rank3.json"];
+    let found = grouped(&(0..).zip(hosts).map(|(rank, file)| one(file, "", rank, 4)).collect::<Vec<_>>());
+    assert_eq!((found.jobs.len(), found.jobs[0].ranks.len(), found.aside.len()), (1, 4, 0));
+    assert!(found.jobs[0].limits.iter().any(|limit| limit.contains("each rank being there once")));
+}
+
+#[test]
+fn a_second_file_of_one_rank_whose_name_has_its_own_time_leaves_the_job_whole() {
+    let name = |rank: u32, at: u64| format!("worker_{rank}.{at}.pt.trace.json");
+    let times = [1694128201545, 1694128201550, 1694128201555, 1694128201560];
+    for told in [true, false] {
+        let one = |rank: u32, at| log_of(&name(rank, at), told.then_some((rank, 4)), &[(GEMM, 0, 10, None)]);
+        let mut logs: Vec<RankLog> = (0..).zip(times).map(|(rank, at)| one(rank, at)).collect();
+        // Written earlier, in the same millisecond as another rank's, which tells nothing.
+        logs.push(one(0, 1694128201540));
+        logs.push(one(1, 1694128201540));
+        let found = grouped(&logs);
+        let files: Vec<&str> = found.jobs[0].ranks.iter().map(|rank| rank.file.as_str()).collect();
+        assert_eq!(files, (0..).zip(times).map(|(rank, at)| name(rank, at)).collect::<Vec<_>>());
+        let aside = found.aside.iter().map(|aside| (aside.file.clone(), aside.why.clone())).collect::<Vec<_>>();
+        let why = |rank: u32, at| {
+            format!("{} {rank} is there already, from {}", if told { "rank" } else { "worker" }, name(rank, at))
+        };
+        let older = |rank: u32| name(rank, 1694128201540);
+        assert_eq!(aside, [(older(0), why(0, times[0])), (older(1), why(1, times[1]))]);
+    }
+}
+
+#[test]
 fn devices_of_one_file_are_ranks_and_so_are_ranks_that_were_merged() {
     let labels = |devices: &[&str], job| {
         let mut builder = builder("all.json", job, &[]);
@@ -314,6 +369,7 @@ proptest! {
             world_size,
             backend: String::new(),
             devices: (0..devices).map(|device| device.to_string()).collect(),
+            gpus: Vec::new(),
             times: times.clone(),
             operations: vec!["allreduce".into()],
             groups: vec![String::new()],
