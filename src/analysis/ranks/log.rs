@@ -9,6 +9,7 @@ use crate::analysis::explain::intervals::{Class, each_gap, sweep};
 use crate::json::from_json;
 use crate::trace::{NameId, Names, OpKind, Trace};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Numbers of a rank in [`RankLog::times`]: window (first start to last end), busy, compute, compute beside communication,
 /// time in which nothing but communication runs, and durations of communication kernels summed; in nanoseconds.
@@ -17,6 +18,9 @@ pub const TIMES: usize = 6;
 /// Numbers of a call in [`RankLog::calls`]: rank, operation, group, bytes (-1: not told), start on the trace's clock,
 /// duration and the part of it in which nothing but communication runs.
 pub const CALL: usize = 7;
+
+/// Numbers of a row in [`RankLog::counts`]: rank, operation, group, and how many calls the trace holds, kept or not.
+pub const COUNT: usize = 4;
 
 /// More messages than this are left out, the last ones of the trace: five megabytes of text.
 const CALLS_KEPT: usize = 100_000;
@@ -46,6 +50,8 @@ pub struct RankLog {
     pub group_ranks: Vec<String>,
     /// [`CALL`] numbers a call, by start.
     pub calls: Vec<i64>,
+    /// [`COUNT`] numbers for each rank, operation and group of which there are calls.
+    pub counts: Vec<i64>,
     /// Calls beyond those that are kept.
     pub left_out: i64,
     /// Graphs that were traced as a whole, in which messages may hide.
@@ -63,6 +69,7 @@ from_json!(RankLog {
     groups,
     group_ranks,
     calls,
+    counts,
     left_out,
     replays
 });
@@ -98,6 +105,7 @@ fn empty(trace: &Trace) -> RankLog {
         groups: Vec::new(),
         group_ranks: Vec::new(),
         calls: Vec::new(),
+        counts: Vec::new(),
         left_out: 0,
         replays: trace.graph_replays.len() as i64,
     }
@@ -108,23 +116,29 @@ fn calls(context: &Context, rank_of_device: &[i64], found: &mut RankLog) -> Vec<
     let trace = context.trace;
     let (mut operations, mut groups) = (Names::default(), Names::default());
     let (mut sums, mut kept) = (vec![0_i64; found.devices.len()], 0);
+    let mut counts: BTreeMap<[i64; 3], i64> = BTreeMap::new();
     let told = TellingRanges::new(context);
     each_call(context, &mut |call| {
         let rank = rank_of_device.get(call.op.device.0 as usize).copied().unwrap_or(-1);
         let Some(sum) = usize::try_from(rank).ok().and_then(|rank| sums.get_mut(rank)) else { return };
         *sum = sum.saturating_add(call.op.duration.0);
+        let by_range = if call.operation == PAIRS && call.message.is_none() { told.operation(call.at) } else { None };
+        let operation = operations.intern(by_range.unwrap_or(call.operation));
+        let group = groups.intern(call.message.map_or("", |message| message.communicator.as_str()));
+        let stream = [rank, i64::from(operation.0), i64::from(group.0)];
+        *counts.entry(stream).or_default() += 1;
         if kept == CALLS_KEPT {
             found.left_out += 1;
             return;
         }
         kept += 1;
-        let by_range = if call.operation == PAIRS && call.message.is_none() { told.operation(call.at) } else { None };
-        let operation = operations.intern(by_range.unwrap_or(call.operation));
-        let group = groups.intern(call.message.map_or("", |message| message.communicator.as_str()));
         let bytes = call.bytes.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(-1);
         let (start, duration) = (call.op.start.0, call.op.duration.0);
-        found.calls.extend([rank, i64::from(operation.0), i64::from(group.0), bytes, start, duration, 0]);
+        found.calls.extend(stream);
+        found.calls.extend([bytes, start, duration, 0]);
     });
+    found.counts =
+        counts.into_iter().flat_map(|([rank, operation, group], count)| [rank, operation, group, count]).collect();
     found.operations = operations.iter().map(str::to_owned).collect();
     found.groups = groups.iter().map(str::to_owned).collect();
     found.group_ranks = found.groups.iter().map(|name| ranks_of(trace, name)).collect();

@@ -164,6 +164,28 @@ fn sizes_tell_which_calls_belong_together_where_counts_differ_and_else_nothing_i
 }
 
 #[test]
+fn of_a_list_that_was_cut_the_first_calls_are_matched_only_where_all_ranks_made_as_many() {
+    let rank = |rank: u32, made: i64, kept: usize| {
+        let ops: Vec<Op> = (0..made).map(|at| (ALL_REDUCE, at * 100, 50, None)).collect();
+        let mut log = log_of(&format!("rank{rank}.json"), Some((rank, 3)), &ops);
+        assert_eq!(log.counts, [0, 0, 0, made], "as many as the trace holds");
+        log.calls.truncate(kept * CALL);
+        log.left_out = made - kept as i64;
+        log
+    };
+    let job = |ranks: [(i64, usize); 3]| {
+        let logs: Vec<RankLog> = (0..).zip(ranks).map(|(at, (made, kept))| rank(at, made, kept)).collect();
+        let job = grouped(&logs).jobs.remove(0);
+        (job.matched, job.unmatched, job.limits.iter().any(|limit| limit.contains("cut before they are compared")))
+    };
+    assert_eq!(job([(9, 4), (9, 4), (9, 4)]), (4, 0, false));
+    assert_eq!(job([(9, 4), (9, 3), (9, 4)]), (3, 2, false), "lists are cut where all calls of a file are too many");
+    assert_eq!(job([(9, 4), (8, 4), (9, 4)]), (0, 12, true), "lists that look as long");
+    assert_eq!(job([(5, 4), (4, 4), (4, 4)]), (0, 12, true));
+    assert_eq!(job([(9, 4), (9, 0), (9, 4)]).0, 0, "a rank of whose calls none was kept took part");
+}
+
+#[test]
 fn a_message_between_two_ranks_is_no_collective_unless_something_says_so() {
     let with_range = |range: &str| {
         let mut builder = builder("rank0.json", Some((0, 2)), &[]);
@@ -375,6 +397,7 @@ proptest! {
             groups: vec![String::new()],
             group_ranks: Vec::new(),
             calls: numbers.clone(),
+            counts: numbers.iter().rev().copied().collect(),
             left_out: rank,
             replays: rank,
         };
