@@ -15,9 +15,14 @@ export class Ranks {
   #width = 0;
   /** Counts what was asked for: only the last of several answers is shown. */
   #turn = 0;
-  /** The readers whose logs the worker holds, and a promise of {link, said}. */
+  /** The readers whose logs the worker holds or is to hold, and a promise of {link, said}. */
   #held = null;
   #holding = null;
+  /** Of each reader a promise of its log. */
+  #logs = new WeakMap();
+  /** The worker, and a promise of it once it has started. */
+  #link = null;
+  #starting = null;
 
   constructor(session) {
     this.#session = session;
@@ -64,20 +69,53 @@ export class Ranks {
     const readers = this.#session.rankReaders;
     if (!this.#held || readers.length !== this.#held.length || readers.some((reader, at) => reader !== this.#held[at])) {
       this.#held = readers;
-      this.#holding = this.#fill(this.#holding, readers);
-      this.#holding.catch(() => void (this.#held = null));
+      this.#holding = this.#fill(readers);
+      this.#holding.catch(() => {
+        if (this.#held === readers) this.#held = null;
+      });
     }
     return this.#holding;
   }
 
-  async #fill(before, readers) {
-    const logs = await Promise.all(readers.map((reader) => reader.ranksLog()));
-    let link = (await before?.catch(() => null))?.link;
-    // A worker that met a fault has ended.
-    if (!link?.alive) {
-      link = new WorkerLink('ranks-worker.js');
-      await link.request('start', { module: await compiledModule('gpuprism_desk') });
+  async #fill(readers) {
+    // Where other traces are open by now, the worker is to hold those alone.
+    const isOld = () => this.#held !== readers;
+    try {
+      const [link, ...logs] = await Promise.all([this.#started(), ...readers.map((reader) => this.#log(reader))]);
+      const said = isOld() ? null : await link.request('hold', { logs });
+      if (!isOld()) return { link, said };
+    } catch (error) {
+      if (!isOld()) throw error;
     }
-    return { link, said: await link.request('hold', { logs }) };
+    return this.#together();
+  }
+
+  /** A promise of a trace's log, which is made once. */
+  #log(reader) {
+    if (!this.#logs.has(reader)) {
+      const log = reader.ranksLog();
+      log.catch(() => this.#logs.delete(reader));
+      this.#logs.set(reader, log);
+    }
+    return this.#logs.get(reader);
+  }
+
+  /** A promise of the one worker; of another where it could not start, or met a fault and has ended. */
+  #started() {
+    if (!this.#link?.alive) {
+      this.#link = new WorkerLink('ranks-worker.js');
+      this.#starting = this.#start(this.#link);
+    }
+    return this.#starting;
+  }
+
+  async #start(link) {
+    try {
+      await link.request('start', { module: await compiledModule('gpuprism_desk') });
+    } catch (error) {
+      link.close();
+      throw error;
+    }
+    return link;
   }
 }

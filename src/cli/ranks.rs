@@ -1,12 +1,13 @@
 //! `gpuprism ranks`: ranks of one job side by side, from a folder of traces or from several GPUs in one export.
 
 use super::files::{self, Readable};
-use super::{Format, print, printable};
+use super::{Format, nsys, print, printable};
 use crate::analysis::ranks::{self, RankLog};
 use crate::input::folder;
 use crate::report::{csv, ranks as words};
 use crate::{Error, Result};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
@@ -56,24 +57,47 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// A file, and whether the person named it: what lies in a folder may be something else.
 struct Found {
     path: PathBuf,
-    /// What to call it: below a folder its whole path, which may tell the rank.
+    /// What to call it: below a folder its whole path, which may tell the rank, and with it the folder where there are several.
     name: String,
     is_named: bool,
 }
 
 fn paths(asked: &[PathBuf]) -> Result<Vec<Found>> {
+    let folders: Vec<&PathBuf> = asked.iter().filter(|path| path.is_dir()).collect();
     let mut found = Vec::new();
     for path in asked {
         if path.is_dir() {
-            let entries = files::entries(path)?;
-            let below =
-                |entry: folder::Entry| Found { path: path.join(&entry.path), name: entry.path, is_named: false };
+            let entries = once_each(files::entries(path)?);
+            let prefix = if folders.len() > 1 { format!("{}/", told_apart(path, &folders)) } else { String::new() };
+            let below = |entry: folder::Entry| Found {
+                path: path.join(&entry.path),
+                name: format!("{prefix}{}", entry.path),
+                is_named: false,
+            };
             found.extend(entries.into_iter().map(below));
         } else {
             found.push(Found { path: path.clone(), name: files::label(path), is_named: true });
         }
     }
     Ok(found)
+}
+
+/// The folder's own name, or where another has the same, its path.
+fn told_apart(folder: &Path, folders: &[&PathBuf]) -> String {
+    let name = files::label(folder);
+    let is_only = folders.iter().filter(|other| files::label(other) == name).count() == 1;
+    if is_only { name } else { folder.display().to_string().trim_end_matches('/').to_owned() }
+}
+
+/// A report of Nsight Systems is read through the export beside it, which is no other run.
+fn once_each(entries: Vec<folder::Entry>) -> Vec<folder::Entry> {
+    let exports: BTreeSet<PathBuf> = entries
+        .iter()
+        .map(|entry| Path::new(&entry.path))
+        .filter(|path| nsys::is_report(path))
+        .map(|path| path.with_extension("sqlite"))
+        .collect();
+    entries.into_iter().filter(|entry| !exports.contains(Path::new(&entry.path))).collect()
 }
 
 /// Reads all files side by side and keeps their logs, in the order of the files.
@@ -114,5 +138,39 @@ fn log(file: &Found) -> Result<RankLog> {
         Readable::Report(_) => {
             Err(Error::refused(&file.name, "a report, which no longer holds single calls: give the trace"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path, asked: &[&str]) -> Vec<String> {
+        let asked: Vec<PathBuf> = asked.iter().map(|path| folder.join(path)).collect();
+        paths(&asked).unwrap().into_iter().map(|found| found.name).collect()
+    }
+
+    #[test]
+    fn files_of_several_folders_of_ranks_have_names_of_their_own_and_a_run_is_read_once() {
+        let folder = std::env::temp_dir().join(format!("gpuprism-ranks-paths-{}", std::process::id()));
+        for file in ["a/run/rank0.json", "b/run/rank0.json", "c/x.nsys-rep", "c/x.sqlite", "c/d/x.sqlite", "c/y.sqlite"]
+        {
+            let path = folder.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        assert_eq!(names(&folder, &["a"]), ["run/rank0.json"]);
+        assert_eq!(names(&folder, &["a", "b/"]), ["a/run/rank0.json", "b/run/rank0.json"]);
+        let same = names(&folder, &["a/run", "b/run/"]);
+        let path = |file: &str| folder.join(file).display().to_string();
+        assert_eq!(same, [path("a/run/rank0.json"), path("b/run/rank0.json")]);
+        // The export is that of the report, those elsewhere or of another name are not.
+        assert_eq!(names(&folder, &["c"]), ["d/x.sqlite", "x.nsys-rep", "y.sqlite"]);
+        assert_eq!(
+            names(&folder, &["c/x.nsys-rep", "c/x.sqlite"]),
+            ["x.nsys-rep", "x.sqlite"],
+            "as a person named them"
+        );
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -11,6 +11,7 @@ mod names;
 use crate::ordering::InOrder;
 use crate::trace::{NONE, Trace};
 use names::{Newness, Words};
+use std::collections::BTreeSet;
 
 /// A file of the folder, before it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,17 +217,26 @@ impl<'a> Sorting<'a> {
             for entry in kept.into_iter().filter(|at| *at != newest) {
                 self.put_aside(entry, format!("not the newest of its stage, which is {name}"));
             }
-            for &entry in &others {
-                let rank = names::rank(self.path(entry));
-                let of_rank: Vec<usize> =
-                    others.iter().copied().filter(|at| names::rank(self.path(*at)) == rank).collect();
-                let is_newest = rank.is_some() && self.newest(&of_rank) == Some(entry);
+            let newest_of_ranks = self.newest_of_ranks(&others);
+            for entry in others {
                 let why = format!("another rank than {name}");
+                let is_newest = newest_of_ranks.contains(&entry);
                 self.aside.push(Aside { entry, why, rank_beside: is_newest.then_some(newest) });
             }
             chosen.push(newest);
         }
         chosen
+    }
+
+    /// Of each rank that names tell the newest trace. Each name is read once: a folder may hold thousands.
+    fn newest_of_ranks(&self, traces: &[usize]) -> BTreeSet<usize> {
+        let of = |at: usize| {
+            let entry = self.entries.get(at)?;
+            Some((names::rank(&entry.path)?, Newness::new(&entry.path, entry.modified), at))
+        };
+        let mut told: Vec<_> = traces.iter().filter_map(|at| of(*at)).collect();
+        told.order_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+        told.chunk_by(|a, b| a.0 == b.0).filter_map(|files| files.last()).map(|(.., at)| *at).collect()
     }
 
     /// The traces of the lowest rank, and the others. A name without a rank is another rank where some have one.

@@ -192,3 +192,31 @@ test('of a dropped folder all ranks of a stage are opened', async () => {
   assert.deepEqual(faults, []);
   await close();
 });
+
+test('each trace tells its ranks once, whatever is opened or closed beside it, and one worker holds them', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    window.asked = { ranksLog: 0, hold: new Set() };
+    Worker.prototype.postMessage = function post(message, ...more) {
+      if (message.op === 'ranksLog') window.asked.ranksLog++;
+      if (message.op === 'hold') window.asked.hold.add(this);
+      return postMessage.call(this, message, ...more);
+    };
+  });
+  await h.drop(page, rank(0, 4, 30), rank(1, 4, 90));
+  await h.settled(page);
+  await page.locator('#tab-ranks').click();
+  await opened(page);
+  const bars = (count) => page.waitForFunction((count) => document.querySelectorAll('#ranks rect.seg[data-key=compute]').length === count, count);
+  for (const number of [2, 3]) {
+    await h.drop(page, rank(number, 4, 50));
+    await bars(number + 1);
+  }
+  await page.locator('#chips button').last().click();
+  await bars(3);
+  assert.deepEqual(await page.evaluate(() => [window.asked.ranksLog, window.asked.hold.size]), [4, 1]);
+  assert.match((await said(page))[0], /^Rank 1 holds the others up/);
+  assert.deepEqual(faults, []);
+  await close();
+});

@@ -1,8 +1,9 @@
 //! Which files and devices are ranks of one job, and why others are not.
 //!
-//! A file that says which rank wrote it belongs to the job of as many ranks; where a rank is there twice, names of files
-//! tell the jobs apart, first without the times and ids in them, then with them. Files that say nothing go by their names
-//! alone. A file with several devices is a job by itself.
+//! A file that says which rank wrote it belongs to a job of as many ranks on GPUs of one kind, together with the files whose
+//! names agree but for ranks, times and ids; where no names agree, numbers of ranks alone make it a job, which is said. Where
+//! a rank is there twice, names with times and ids tell jobs apart. Files that say nothing go by their names alone. A file
+//! with several devices is a job by itself.
 
 use super::log::{RankLog, TIMES};
 use super::names::{Named, named};
@@ -33,14 +34,22 @@ pub(super) struct Group {
     pub(super) title: String,
     pub(super) members: Vec<Member>,
     pub(super) world_size: Option<u32>,
+    /// Why they may be no job after all.
+    pub(super) doubt: Option<&'static str>,
 }
 
 /// A file that may be one of several ranks.
 struct File {
     member: Member,
     world: Option<u32>,
-    /// What ranks of a job share: less and less may differ.
-    keys: [String; 3],
+    /// What moves its messages.
+    backend: String,
+    /// The product name of its GPU; empty where the trace does not tell.
+    gpu: String,
+    /// Its name without rank, times and ids.
+    loose: String,
+    /// Its name without rank.
+    stem: String,
     name: String,
 }
 
@@ -58,12 +67,18 @@ pub(super) fn group(logs: &[&RankLog], rules: &Rules) -> (Vec<Group>, Vec<Aside>
             (None, _, None) => put_aside(&mut aside, log, why_unknown(log)),
         }
     }
-    // Whatever the order in which files were opened.
-    files.order_by(|a, b| (&a.member.order, &a.name, a.member.log).cmp(&(&b.member.order, &b.name, b.member.log)));
-    split(files, 0, &mut groups, &mut aside, logs);
+    order(&mut files);
+    for files in by_kind(files) {
+        by_loose_name(files, &mut groups, &mut aside, logs);
+    }
     groups.order_by(|a, b| a.title.cmp(&b.title));
     aside.order_by(|a, b| (&a.file, &a.why).cmp(&(&b.file, &b.why)));
     (groups, aside)
+}
+
+/// By rank, then by name, whatever the order in which files were opened.
+fn order(files: &mut [File]) {
+    files.order_by(|a, b| (&a.member.order, &a.name, a.member.log).cmp(&(&b.member.order, &b.name, b.member.log)));
 }
 
 fn put_aside(aside: &mut Vec<Aside>, log: &RankLog, why: String) {
@@ -93,28 +108,29 @@ fn busiest(log: &RankLog) -> usize {
 }
 
 fn by_info(log: &RankLog, at: usize, rank: u32, world: u32, rules: &Rules) -> File {
-    let named = named(&log.file, rules);
-    let keys = named.map_or_else(|| [log.file.clone(), log.file.clone()], |named| [named.loose, named.stem]);
-    let [loose, stem] = keys;
-    File {
-        member: Member {
-            log: at,
-            device: busiest(log),
-            order: vec![(0, rank)],
-            label: format!("rank {rank}"),
-            number: Some(rank),
-            source: Source::DistributedInfo,
-        },
-        world: Some(world),
-        keys: [format!("{world} {}", log.backend), loose, stem],
-        name: log.file.clone(),
-    }
+    let device = busiest(log);
+    let member = Member {
+        log: at,
+        device,
+        order: vec![(0, rank)],
+        label: format!("rank {rank}"),
+        number: Some(rank),
+        source: Source::DistributedInfo,
+    };
+    let [loose, stem] =
+        named(&log.file, rules).map_or_else(|| [log.file.clone(), log.file.clone()], |named| [named.loose, named.stem]);
+    file(log, member, Some(world), [loose, stem])
 }
 
 fn by_file_name(log: &RankLog, at: usize, named: Named) -> File {
     let Named { numbers, label, stem, loose } = named;
     let member = Member { log: at, device: 0, order: numbers, label, number: None, source: Source::FileName };
-    File { member, world: None, keys: [loose.clone(), loose, stem], name: log.file.clone() }
+    file(log, member, None, [loose, stem])
+}
+
+fn file(log: &RankLog, member: Member, world: Option<u32>, [loose, stem]: [String; 2]) -> File {
+    let gpu = log.gpus.get(member.device).cloned().unwrap_or_default();
+    File { member, world, backend: log.backend.clone(), gpu, loose, stem, name: log.file.clone() }
 }
 
 fn by_device(log: &RankLog, at: usize) -> Group {
@@ -133,39 +149,104 @@ fn by_device(log: &RankLog, at: usize) -> Group {
         number: None,
         source: Source::Device,
     });
-    Group { title: log.file.clone(), members: members.collect(), world_size: None }
+    Group { title: log.file.clone(), members: members.collect(), world_size: None, doubt: None }
 }
 
-/// Makes jobs of files whose keys agree; where a rank is there twice, the next key tells them apart.
-fn split(files: Vec<File>, level: usize, groups: &mut Vec<Group>, aside: &mut Vec<Aside>, logs: &[&RankLog]) {
-    let mut buckets: Vec<(String, Vec<File>)> = Vec::new();
+/// The files by a key, in their order.
+fn buckets<K: PartialEq>(files: Vec<File>, key: impl Fn(&File) -> K) -> Vec<Vec<File>> {
+    let mut buckets: Vec<(K, Vec<File>)> = Vec::new();
     for file in files {
-        let kind = if file.world.is_some() { "info" } else { "name" };
-        let key = format!("{kind} {}", file.keys.get(level).map_or("", String::as_str));
-        match buckets.iter_mut().find(|(known, _)| *known == key) {
+        let own = key(&file);
+        match buckets.iter_mut().find(|(known, _)| *known == own) {
             Some((_, files)) => files.push(file),
-            None => buckets.push((key, vec![file])),
+            None => buckets.push((own, vec![file])),
         }
     }
-    for (_, files) in buckets {
-        let is_twice =
-            files.windows(2).any(|pair| if let [a, b] = pair { a.member.order == b.member.order } else { false });
-        match (is_twice, level + 1 < 3) {
-            (false, _) => groups.extend(job(files, aside, logs)),
-            (true, true) => split(files, level + 1, groups, aside, logs),
-            (true, false) => groups.extend(job(first_of_each(files, aside), aside, logs)),
+    buckets.into_iter().map(|(_, files)| files).collect()
+}
+
+/// Files that may be of one job whatever their names: of as many ranks, on GPUs that are not known to differ.
+fn by_kind(files: Vec<File>) -> Vec<Vec<File>> {
+    let name = |file: &File| file.world.is_none().then(|| file.loose.clone());
+    let alike = buckets(files, |file| (file.world, file.backend.clone(), name(file)));
+    let mut kinds = Vec::new();
+    for files in alike {
+        let mut told = files.iter().map(|file| &file.gpu).filter(|gpu| !gpu.is_empty());
+        let first = told.next();
+        let is_one_gpu = told.all(|gpu| Some(gpu) == first);
+        kinds.extend(if is_one_gpu { vec![files] } else { buckets(files, |file| file.gpu.clone()) });
+    }
+    kinds
+}
+
+/// How many ranks there are among files in the order of ranks.
+fn ranks(files: &[File]) -> usize {
+    files.chunk_by(|a, b| a.member.order == b.member.order).count()
+}
+
+/// Makes jobs of files whose names agree but for ranks, times and ids; of all of them where no names agree.
+fn by_loose_name(files: Vec<File>, groups: &mut Vec<Group>, aside: &mut Vec<Aside>, logs: &[&RankLog]) {
+    let all = ranks(&files);
+    let is_whole = files.len() == all && files.iter().all(|file| file.world.map(|world| world as usize) == Some(all));
+    let names = buckets(files, |file| file.loose.clone());
+    let most = names.iter().map(|files| ranks(files)).max().unwrap_or(0);
+    // Hosts have names of their own, and as many ranks each.
+    let is_hosts = is_whole && names.iter().all(|files| files.len() == most);
+    if names.len() > 1 && all > 1 && (most < 2 || is_hosts) {
+        let doubt = if most < 2 { NAMES_SHARE_NOTHING } else { NAMES_OF_HOSTS };
+        let mut files: Vec<File> = names.into_iter().flatten().collect();
+        order(&mut files);
+        let group = job(last_of_each(files, aside), aside, logs);
+        groups.extend(group.map(|group| Group { doubt: Some(doubt), ..group }));
+        return;
+    }
+    for files in names {
+        match ranks(&files) {
+            1 if most > 1 => aside.extend(files.into_iter().map(strange_name)),
+            _ => by_stem(files, groups, aside, logs),
         }
     }
 }
 
-/// Of files of one rank the first by name; nothing tells which belong together.
-fn first_of_each(files: Vec<File>, aside: &mut Vec<Aside>) -> Vec<File> {
+const NAMES_SHARE_NOTHING: &str =
+    "Names of these files share nothing: that they are one job is read from the number of ranks alone.";
+const NAMES_OF_HOSTS: &str =
+    "Names of these files differ in more than ranks: that they are one job is read from each rank being there once.";
+
+fn strange_name(File { name, member, world, .. }: File) -> Aside {
+    let of = world.map_or_else(String::new, |world| format!(" of {world}"));
+    let why = format!("it is {}{of}, but its name has nothing in common with those of other such ranks", member.label);
+    Aside { file: name, why }
+}
+
+/// Where a rank is there twice, names with their times and ids tell jobs apart, unless each rank writes its own.
+fn by_stem(files: Vec<File>, groups: &mut Vec<Group>, aside: &mut Vec<Aside>, logs: &[&RankLog]) {
+    let (all, ranks_of_all) = (files.len(), ranks(&files));
+    if ranks_of_all == all {
+        groups.extend(job(files, aside, logs));
+        return;
+    }
+    let stems = buckets(files, |file| file.stem.clone());
+    let together: usize = stems.iter().filter(|files| ranks(files) > 1).map(Vec::len).sum();
+    // Two ranks may write in the same millisecond.
+    if ranks_of_all == 1 || together * 2 > all {
+        stems.into_iter().for_each(|files| groups.extend(job(last_of_each(files, aside), aside, logs)));
+        return;
+    }
+    let mut files: Vec<File> = stems.into_iter().flatten().collect();
+    order(&mut files);
+    groups.extend(job(last_of_each(files, aside), aside, logs));
+}
+
+/// Of files of one rank the last by name, which is the newest where names tell times.
+fn last_of_each(files: Vec<File>, aside: &mut Vec<Aside>) -> Vec<File> {
     let mut kept: Vec<File> = Vec::new();
     for file in files {
-        match kept.last() {
+        match kept.last_mut() {
             Some(last) if last.member.order == file.member.order => {
-                let why = format!("{} is there already, from {}", file.member.label, last.name);
-                aside.push(Aside { file: file.name, why });
+                let why = format!("{} is there already, from {}", file.member.label, file.name);
+                let older = std::mem::replace(last, file);
+                aside.push(Aside { file: older.name, why });
             }
             _ => kept.push(file),
         }
@@ -186,14 +267,13 @@ fn job(files: Vec<File>, aside: &mut Vec<Aside>, logs: &[&RankLog]) -> Option<Gr
         return None;
     }
     let title = title(&files, logs);
-    Some(Group { title, members: files.into_iter().map(|file| file.member).collect(), world_size })
+    Some(Group { title, members: files.into_iter().map(|file| file.member).collect(), world_size, doubt: None })
 }
 
 /// What the names of the files share, else how many there are.
 fn title(files: &[File], logs: &[&RankLog]) -> String {
-    let loose = |file: &File| file.keys.get(1).cloned();
-    let shared =
-        files.first().and_then(loose).filter(|first| files.iter().all(|file| loose(file).as_ref() == Some(first)));
+    let shared = files.first().map(|file| file.loose.clone());
+    let shared = shared.filter(|first| files.iter().all(|file| file.loose == *first));
     let first = files.first().and_then(|file| logs.get(file.member.log)).map_or("", |log| log.file.as_str());
     shared.unwrap_or_else(|| format!("{first} and {} more", files.len() - 1))
 }

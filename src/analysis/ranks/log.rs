@@ -9,6 +9,7 @@ use crate::analysis::explain::intervals::{Class, each_gap, sweep};
 use crate::json::from_json;
 use crate::trace::{NameId, Names, OpKind, Trace};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Numbers of a rank in [`RankLog::times`]: window (first start to last end), busy, compute, compute beside communication,
 /// time in which nothing but communication runs, and durations of communication kernels summed; in nanoseconds.
@@ -17,6 +18,9 @@ pub const TIMES: usize = 6;
 /// Numbers of a call in [`RankLog::calls`]: rank, operation, group, bytes (-1: not told), start on the trace's clock,
 /// duration and the part of it in which nothing but communication runs.
 pub const CALL: usize = 7;
+
+/// Numbers of a row in [`RankLog::counts`]: rank, operation, group, and how many calls the trace holds, kept or not.
+pub const COUNT: usize = 4;
 
 /// More messages than this are left out, the last ones of the trace: five megabytes of text.
 const CALLS_KEPT: usize = 100_000;
@@ -34,6 +38,8 @@ pub struct RankLog {
     pub backend: String,
     /// Of each rank in the file its device: `0`, or `[TP00] 0` in a file of merged ranks.
     pub devices: Vec<String>,
+    /// Of each rank the product name of its GPU; empty where the trace does not tell.
+    pub gpus: Vec<String>,
     /// [`TIMES`] numbers a rank.
     pub times: Vec<i64>,
     /// What messages do: `allreduce`, ...
@@ -44,6 +50,8 @@ pub struct RankLog {
     pub group_ranks: Vec<String>,
     /// [`CALL`] numbers a call, by start.
     pub calls: Vec<i64>,
+    /// [`COUNT`] numbers for each rank, operation and group of which there are calls.
+    pub counts: Vec<i64>,
     /// Calls beyond those that are kept.
     pub left_out: i64,
     /// Graphs that were traced as a whole, in which messages may hide.
@@ -55,11 +63,13 @@ from_json!(RankLog {
     world_size,
     backend,
     devices,
+    gpus,
     times,
     operations,
     groups,
     group_ranks,
     calls,
+    counts,
     left_out,
     replays
 });
@@ -74,6 +84,7 @@ pub fn log(trace: &Trace) -> RankLog {
     for (rank, device) in rank_of_device.iter_mut().zip(&trace.devices).filter(|(rank, _)| **rank == 0) {
         *rank = found.devices.len() as i64;
         found.devices.push(device.id.clone());
+        found.gpus.push(device.name.clone());
     }
     let sums = calls(&context, &rank_of_device, &mut found);
     times(&context, &rank_of_device, &sums, &mut found);
@@ -88,11 +99,13 @@ fn empty(trace: &Trace) -> RankLog {
         world_size: job.map_or(-1, |job| i64::from(job.world_size)),
         backend: job.map_or_else(String::new, |job| job.backend.clone()),
         devices: Vec::new(),
+        gpus: Vec::new(),
         times: Vec::new(),
         operations: Vec::new(),
         groups: Vec::new(),
         group_ranks: Vec::new(),
         calls: Vec::new(),
+        counts: Vec::new(),
         left_out: 0,
         replays: trace.graph_replays.len() as i64,
     }
@@ -103,23 +116,29 @@ fn calls(context: &Context, rank_of_device: &[i64], found: &mut RankLog) -> Vec<
     let trace = context.trace;
     let (mut operations, mut groups) = (Names::default(), Names::default());
     let (mut sums, mut kept) = (vec![0_i64; found.devices.len()], 0);
+    let mut counts: BTreeMap<[i64; 3], i64> = BTreeMap::new();
     let told = TellingRanges::new(context);
     each_call(context, &mut |call| {
         let rank = rank_of_device.get(call.op.device.0 as usize).copied().unwrap_or(-1);
         let Some(sum) = usize::try_from(rank).ok().and_then(|rank| sums.get_mut(rank)) else { return };
         *sum = sum.saturating_add(call.op.duration.0);
+        let by_range = if call.operation == PAIRS && call.message.is_none() { told.operation(call.at) } else { None };
+        let operation = operations.intern(by_range.unwrap_or(call.operation));
+        let group = groups.intern(call.message.map_or("", |message| message.communicator.as_str()));
+        let stream = [rank, i64::from(operation.0), i64::from(group.0)];
+        *counts.entry(stream).or_default() += 1;
         if kept == CALLS_KEPT {
             found.left_out += 1;
             return;
         }
         kept += 1;
-        let by_range = if call.operation == PAIRS && call.message.is_none() { told.operation(call.at) } else { None };
-        let operation = operations.intern(by_range.unwrap_or(call.operation));
-        let group = groups.intern(call.message.map_or("", |message| message.communicator.as_str()));
         let bytes = call.bytes.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(-1);
         let (start, duration) = (call.op.start.0, call.op.duration.0);
-        found.calls.extend([rank, i64::from(operation.0), i64::from(group.0), bytes, start, duration, 0]);
+        found.calls.extend(stream);
+        found.calls.extend([bytes, start, duration, 0]);
     });
+    found.counts =
+        counts.into_iter().flat_map(|([rank, operation, group], count)| [rank, operation, group, count]).collect();
     found.operations = operations.iter().map(str::to_owned).collect();
     found.groups = groups.iter().map(str::to_owned).collect();
     found.group_ranks = found.groups.iter().map(|name| ranks_of(trace, name)).collect();

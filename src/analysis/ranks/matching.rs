@@ -2,10 +2,11 @@
 //!
 //! Ranks of a group make the same calls of one operation in the same order, so that the first call of one rank meets the
 //! first of the others, where they made as many. Where one rank's trace holds more, sizes of messages may tell which part
-//! of the longer list is the shorter one; where they fit at several places or nowhere, nothing is matched.
+//! of the longer list is the shorter one; where they fit at several places or nowhere, nothing is matched. Of a list that a
+//! log holds in part alone the first calls are matched, where the traces hold as many of all.
 
 use super::jobs::Group;
-use super::log::{CALL, RankLog};
+use super::log::{CALL, COUNT, RankLog};
 use super::rules::Rules;
 use crate::analysis::explain::collectives::PAIRS;
 use crate::ordering::InOrder;
@@ -47,6 +48,8 @@ pub(super) enum Unmatched {
     Counts,
     /// As many calls, of other sizes.
     Sizes,
+    /// Numbers of calls differ, and the logs do not hold all of them.
+    Cut,
 }
 
 impl Unmatched {
@@ -58,34 +61,63 @@ impl Unmatched {
                 "the ranks made different numbers of calls, and message sizes do not tell which belong together"
             }
             Self::Sizes => "the sizes of messages differ from rank to rank",
+            Self::Cut => {
+                "the ranks made different numbers of calls, and lists of so many are cut before they are compared"
+            }
         }
+    }
+}
+
+/// Operation, group and the numbers of its ranks.
+type Key = (String, String, String);
+
+/// What the ranks of a job have of one operation in one group.
+#[derive(Default)]
+struct Lists {
+    calls: CallsOfRanks,
+    /// How many calls each of these ranks' traces hold, at least as many as there are in its list.
+    counts: Vec<usize>,
+}
+
+impl Lists {
+    /// The list of this rank; ranks come in their order.
+    fn of(&mut self, rank: usize) -> Option<(&mut Vec<Call>, &mut usize)> {
+        if self.calls.last().is_none_or(|(last, _)| *last != rank) {
+            self.calls.push((rank, Vec::new()));
+            self.counts.push(0);
+        }
+        self.calls.last_mut().map(|(_, calls)| calls).zip(self.counts.last_mut())
     }
 }
 
 /// All calls of a job's ranks, matched where that can be told; by operation, then by group.
 pub(super) fn streams(group: &Group, logs: &[&RankLog], rules: &Rules) -> Vec<Stream> {
-    let mut streams: BTreeMap<(String, String, String), CallsOfRanks> = BTreeMap::new();
+    let mut streams: BTreeMap<Key, Lists> = BTreeMap::new();
     for (rank, member) in group.members.iter().enumerate() {
         let Some(log) = logs.get(member.log) else { continue };
-        let text = |texts: &[String], at: i64| {
-            usize::try_from(at).ok().and_then(|at| texts.get(at)).cloned().unwrap_or_default()
-        };
         for call in log.calls.chunks_exact(CALL) {
             let &[device, operation, group, bytes, start_ns, duration_ns, exposed_ns] = call else { continue };
             if usize::try_from(device) != Ok(member.device) || duration_ns < 0 {
                 continue;
             }
-            let key = (text(&log.operations, operation), text(&log.groups, group), text(&log.group_ranks, group));
             let call = Call { bytes, start_ns, duration_ns, exposed_ns: exposed_ns.clamp(0, duration_ns) };
-            let ranks = streams.entry(key).or_default();
-            match ranks.last_mut() {
-                Some((last, calls)) if *last == rank => calls.push(call),
-                _ => ranks.push((rank, vec![call])),
+            if let Some((calls, count)) = streams.entry(key(log, operation, group)).or_default().of(rank) {
+                calls.push(call);
+                *count += 1;
+            }
+        }
+        for row in log.counts.chunks_exact(COUNT) {
+            let &[device, operation, group, told] = row else { continue };
+            if usize::try_from(device) != Ok(member.device) {
+                continue;
+            }
+            if let Some((_, count)) = streams.entry(key(log, operation, group)).or_default().of(rank) {
+                *count = usize::try_from(told).unwrap_or(0).max(*count);
             }
         }
     }
-    let streams = streams.into_iter().map(|((operation, group, ranks), calls)| Stream {
-        matched: matched(&operation, &calls, rules),
+    let streams = streams.into_iter().map(|((operation, group, ranks), Lists { calls, counts })| Stream {
+        matched: matched(&operation, &calls, &counts, rules),
         size: (!ranks.is_empty()).then(|| ranks.split(' ').count()),
         operation,
         group,
@@ -94,7 +126,18 @@ pub(super) fn streams(group: &Group, logs: &[&RankLog], rules: &Rules) -> Vec<St
     streams.collect()
 }
 
-fn matched(operation: &str, ranks: &[(usize, Vec<Call>)], rules: &Rules) -> Result<(Vec<usize>, usize), Unmatched> {
+fn key(log: &RankLog, operation: i64, group: i64) -> Key {
+    let text =
+        |texts: &[String], at: i64| usize::try_from(at).ok().and_then(|at| texts.get(at)).cloned().unwrap_or_default();
+    (text(&log.operations, operation), text(&log.groups, group), text(&log.group_ranks, group))
+}
+
+fn matched(
+    operation: &str,
+    ranks: &[(usize, Vec<Call>)],
+    counts: &[usize],
+    rules: &Rules,
+) -> Result<(Vec<usize>, usize), Unmatched> {
     if operation == PAIRS {
         return Err(Unmatched::Pairs);
     }
@@ -104,7 +147,11 @@ fn matched(operation: &str, ranks: &[(usize, Vec<Call>)], rules: &Rules) -> Resu
     let has_size = rules.same_size.iter().any(|known| known == operation);
     let shortest = ranks.iter().map(|(_, calls)| calls.as_slice()).min_by_key(|calls| calls.len()).unwrap_or_default();
     let mut effort = MOST_COMPARED;
-    let same_counts = ranks.iter().all(|(_, calls)| calls.len() == shortest.len());
+    let same_counts = counts.iter().all(|count| Some(count) == counts.first());
+    let is_cut = ranks.iter().zip(counts).any(|((_, calls), count)| calls.len() != *count);
+    if is_cut && !same_counts {
+        return Err(Unmatched::Cut);
+    }
     let mut offsets = Vec::new();
     for (_, calls) in ranks {
         let offset = if same_counts {

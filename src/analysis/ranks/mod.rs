@@ -15,7 +15,7 @@ mod sections;
 mod tests;
 mod times;
 
-pub use log::{CALL, RankLog, TIMES, log};
+pub use log::{CALL, COUNT, RankLog, TIMES, log};
 
 use super::explain::Sections;
 use rules::Rules;

@@ -99,10 +99,11 @@ fn numbered_kinds(parts: &[&str], rules: &Rules) -> Vec<Found> {
     found
 }
 
-/// `_0` at the end of the stem, unless the word before it counts something else.
+/// `_0` at the end of the stem of the file's own name, unless the word before it counts something else.
 fn bare_number(parts: &[&str], rules: &Rules) -> Option<Found> {
-    let end = parts.iter().position(|part| *part == ".").unwrap_or(parts.len());
-    let part = end.checked_sub(1)?;
+    let base = parts.iter().rposition(|part| *part == "/").map_or(0, |slash| slash + 1);
+    let end = parts.iter().skip(base).position(|part| *part == ".").map_or(parts.len(), |dot| base + dot);
+    let part = end.checked_sub(1).filter(|part| *part >= base + 2)?;
     let number = rank_number(parts.get(part)?)?;
     let word = parts.get(part.checked_sub(2)?)?;
     let counts = rules.counts.iter().any(|known| word.eq_ignore_ascii_case(known)) || is_number(word);
@@ -126,14 +127,24 @@ mod tests {
                 "*-TP-#-DP-#-EP-#-DECODE.trace.json.gz",
             ),
             ("profile_7.pt.trace.json", "rank 7", "profile_#.pt.trace.json"),
+            ("v1.2_0/run/profile_7.json", "rank 7", "v1.2_0/run/profile_#.json"),
+            ("rank1/trace.json", "rank 1", "rank#/trace.json"),
             ("dp0_pp0_tp3_rank3.17.pt.trace.json", "DP 0, PP 0, TP 3, rank 3", "dp#_pp#_tp#_rank#.17.pt.trace.json"),
         ] {
             let named = named(file, rules).unwrap();
             assert_eq!((named.label.as_str(), named.loose.as_str()), (label, loose), "{file}");
         }
-        for file in
-            ["step_1.json", "http0.json", "rank-1757000000.json", "trace.json", "20260714_101500.json", "", "_1"]
-        {
+        for file in [
+            "step_1.json",
+            "run_0.5/trace.json",
+            "run_0/_1.json",
+            "http0.json",
+            "rank-1757000000.json",
+            "trace.json",
+            "20260714_101500.json",
+            "",
+            "_1",
+        ] {
             assert_eq!(named(file, rules), None, "{file}");
         }
     }

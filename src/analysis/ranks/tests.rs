@@ -164,6 +164,28 @@ fn sizes_tell_which_calls_belong_together_where_counts_differ_and_else_nothing_i
 }
 
 #[test]
+fn of_a_list_that_was_cut_the_first_calls_are_matched_only_where_all_ranks_made_as_many() {
+    let rank = |rank: u32, made: i64, kept: usize| {
+        let ops: Vec<Op> = (0..made).map(|at| (ALL_REDUCE, at * 100, 50, None)).collect();
+        let mut log = log_of(&format!("rank{rank}.json"), Some((rank, 3)), &ops);
+        assert_eq!(log.counts, [0, 0, 0, made], "as many as the trace holds");
+        log.calls.truncate(kept * CALL);
+        log.left_out = made - kept as i64;
+        log
+    };
+    let job = |ranks: [(i64, usize); 3]| {
+        let logs: Vec<RankLog> = (0..).zip(ranks).map(|(at, (made, kept))| rank(at, made, kept)).collect();
+        let job = grouped(&logs).jobs.remove(0);
+        (job.matched, job.unmatched, job.limits.iter().any(|limit| limit.contains("cut before they are compared")))
+    };
+    assert_eq!(job([(9, 4), (9, 4), (9, 4)]), (4, 0, false));
+    assert_eq!(job([(9, 4), (9, 3), (9, 4)]), (3, 2, false), "lists are cut where all calls of a file are too many");
+    assert_eq!(job([(9, 4), (8, 4), (9, 4)]), (0, 12, true), "lists that look as long");
+    assert_eq!(job([(5, 4), (4, 4), (4, 4)]), (0, 12, true));
+    assert_eq!(job([(9, 4), (9, 0), (9, 4)]).0, 0, "a rank of whose calls none was kept took part");
+}
+
+#[test]
 fn a_message_between_two_ranks_is_no_collective_unless_something_says_so() {
     let with_range = |range: &str| {
         let mut builder = builder("rank0.json", Some((0, 2)), &[]);
@@ -231,6 +253,61 @@ fn files_that_are_not_grouped_are_named_with_the_reason() {
         ]
     );
     assert_eq!(titles(&[]), (vec![], vec![]));
+}
+
+#[test]
+fn what_only_the_number_of_ranks_joins_is_no_job_or_is_said_to_be_doubtful() {
+    let one = |file: &str, gpu: &str, rank, world| RankLog {
+        gpus: vec![gpu.into()],
+        ..log_of(file, Some((rank, world)), &[(GEMM, 0, 10, None)])
+    };
+    let own = |rank: u32| one(&format!("rank{rank}.json"), "", rank, 8);
+    // A foreign trace of as many ranks, whether its rank is there or not.
+    for rank in [1, 3] {
+        let found = grouped(&[own(0), own(1), own(2), one("train_rank3of8.json", "", rank, 8)]);
+        assert_eq!(found.jobs.iter().map(|job| job.ranks.len()).collect::<Vec<_>>(), [3]);
+        assert_eq!(found.aside[0].file, "train_rank3of8.json");
+        let why = format!("it is rank {rank} of 8, but its name has nothing in common");
+        assert!(found.aside[0].why.starts_with(&why), "{:?}", found.aside);
+        assert!(!found.jobs[0].limits.iter().any(|limit| limit.contains("Names of these files")));
+    }
+    // No names agree.
+    let apart = |a: &str, b: &str| grouped(&[one("metadata.json", a, 0, 2), one("train.json", b, 1, 2)]);
+    let found = apart("", "A100");
+    assert_eq!(found.jobs[0].ranks.len(), 2);
+    assert!(found.jobs[0].limits.iter().any(|limit| limit.contains("share nothing")), "{:?}", found.jobs[0].limits);
+    // Other GPUs, or another number of ranks.
+    let found = apart("V100", "A100");
+    assert_eq!((found.jobs.len(), found.aside.len()), (0, 2));
+    let found = grouped(&[one("rank0.json", "", 0, 2), one("rank1.json", "", 1, 4)]);
+    assert_eq!((found.jobs.len(), found.aside.len()), (0, 2));
+    // Names of hosts, of which each rank of the job is there once.
+    let hosts = ["a_rank0.json", "a_rank1.json", "b_rank2.json", "b_rank3.json"];
+    let found = grouped(&(0..).zip(hosts).map(|(rank, file)| one(file, "", rank, 4)).collect::<Vec<_>>());
+    assert_eq!((found.jobs.len(), found.jobs[0].ranks.len(), found.aside.len()), (1, 4, 0));
+    assert!(found.jobs[0].limits.iter().any(|limit| limit.contains("each rank being there once")));
+}
+
+#[test]
+fn a_second_file_of_one_rank_whose_name_has_its_own_time_leaves_the_job_whole() {
+    let name = |rank: u32, at: u64| format!("worker_{rank}.{at}.pt.trace.json");
+    let times = [1694128201545, 1694128201550, 1694128201555, 1694128201560];
+    for told in [true, false] {
+        let one = |rank: u32, at| log_of(&name(rank, at), told.then_some((rank, 4)), &[(GEMM, 0, 10, None)]);
+        let mut logs: Vec<RankLog> = (0..).zip(times).map(|(rank, at)| one(rank, at)).collect();
+        // Written earlier, in the same millisecond as another rank's, which tells nothing.
+        logs.push(one(0, 1694128201540));
+        logs.push(one(1, 1694128201540));
+        let found = grouped(&logs);
+        let files: Vec<&str> = found.jobs[0].ranks.iter().map(|rank| rank.file.as_str()).collect();
+        assert_eq!(files, (0..).zip(times).map(|(rank, at)| name(rank, at)).collect::<Vec<_>>());
+        let aside = found.aside.iter().map(|aside| (aside.file.clone(), aside.why.clone())).collect::<Vec<_>>();
+        let why = |rank: u32, at| {
+            format!("{} {rank} is there already, from {}", if told { "rank" } else { "worker" }, name(rank, at))
+        };
+        let older = |rank: u32| name(rank, 1694128201540);
+        assert_eq!(aside, [(older(0), why(0, times[0])), (older(1), why(1, times[1]))]);
+    }
 }
 
 #[test]
@@ -314,11 +391,13 @@ proptest! {
             world_size,
             backend: String::new(),
             devices: (0..devices).map(|device| device.to_string()).collect(),
+            gpus: Vec::new(),
             times: times.clone(),
             operations: vec!["allreduce".into()],
             groups: vec![String::new()],
             group_ranks: Vec::new(),
             calls: numbers.clone(),
+            counts: numbers.iter().rev().copied().collect(),
             left_out: rank,
             replays: rank,
         };

@@ -174,6 +174,7 @@ fn limits(group: &Group, logs: &[&RankLog], streams: &[Stream], rules: &Rules) -
             logs.get(member.log).map_or("", |log| log.file.as_str())
         ));
     }
+    limits.extend(group.doubt.map(str::to_owned));
     let matched = || streams.iter().filter(|stream| stream.meetings() > 0);
     if matched().any(|stream| rules.one_way.contains(&stream.operation)) {
         limits.push(
