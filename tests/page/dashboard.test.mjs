@@ -75,7 +75,7 @@ test('every panel of a complete run is drawn, with a summary, a note and its mar
     assert.equal(await svg.getAttribute('role'), 'img');
   }
   for (const [id, words] of [
-    ['kernels', `${GEMM}: 0.004321 ms in 1 launches, gemm`], ['roofline', '500 FLOP per byte, 462.85 TFLOP/s'], ['skew', 'allreduce, rank:1: -7.25 % from the median rank'],
+    ['kernels', `${GEMM}: 0.004321 ms in 1 launch, gemm`], ['roofline', '500 FLOP per byte, 462.85 TFLOP/s'], ['skew', 'allreduce, rank:1: -7.25 % from the median rank'],
     ['latency', 'p95: 7.5 us'], ['phases', 'decode: 0.015 ms, 60 % of the total'], ['nvlink', 'NVLink TX: 32'], ['collectives', 'allreduce: 0.00625 ms'],
   ]) {
     assert.ok((await titles(page, id)).some((title) => title.includes(words)), `${words} in ${await titles(page, id)}`);

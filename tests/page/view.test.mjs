@@ -269,3 +269,17 @@ test('another tool\'s report opens with its tables, and its series of samples fi
   assert.deepEqual(faults, []);
   await close();
 });
+
+test('a run that is chosen stays what the tables show when another is closed, and the last one left is shown whole', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS), h.kineto('b.json', [...h.SERVER_OPS, ['only_in_b', 40_000, 500]]));
+  await h.settled(page);
+  await page.locator('#run').selectOption('1');
+  await page.locator('.block[data-table=kernels] tbody tr', { hasText: 'only_in_b' }).waitFor();
+  await page.locator('#chips button[aria-label="Close a.json"]').click();
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 1);
+  await h.settled(page);
+  await page.locator('.block[data-table=kernels] tbody tr', { hasText: 'only_in_b' }).waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
