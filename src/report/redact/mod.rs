@@ -123,7 +123,7 @@ pub fn redact(report: &Report, what: &Redactions) -> (Report, Redacted) {
     redactor.name_kernels(report);
     redactor.collect(&mut json);
     redactor.known.clear();
-    walk(&mut json, "", "", &mut |list, key, value| redactor.value(list, key, value));
+    walk(&mut json, &mut |list, key, value| redactor.value(list, key, value));
     // A report whose texts changed is a report.
     let mut redacted = Report::from_json(json).unwrap_or_else(|_| Report::new(Vec::new()));
     for (run, original) in redacted.runs.iter_mut().zip(&report.runs) {
@@ -154,8 +154,11 @@ enum Reading {
 
 fn reading(list: &str, key: &str) -> Reading {
     let fields = &RULES.fields;
-    let full = format!("{list}.{key}");
-    let is_in = |keys: &[String]| keys.iter().any(|known| *known == key || *known == full);
+    let is_it = |known: &String| match known.split_once('.') {
+        Some((around, within)) => around == list && within == key,
+        None => known == key,
+    };
+    let is_in = |keys: &[String]| keys.iter().any(is_it);
     match () {
         () if is_in(&fields.keys) => Reading::Key,
         () if is_in(&fields.files) => Reading::File,
@@ -176,14 +179,20 @@ enum Part<'a> {
 }
 
 /// Shows every text, key and whole number with its key and the key of the list or object around it.
-fn walk(json: &mut Json, list: &str, key: &str, each: &mut dyn FnMut(&str, &str, Part)) {
+fn walk(json: &mut Json, each: &mut dyn FnMut(&str, &str, Part)) {
+    // Optimised for these two known texts, the calls within came to keep the first of them, as Rust 1.95 compiles it.
+    let outermost = std::hint::black_box("");
+    walk_within(json, outermost, outermost, each);
+}
+
+fn walk_within(json: &mut Json, list: &str, key: &str, each: &mut dyn FnMut(&str, &str, Part)) {
     match json {
         Json::String(text) => each(list, key, Part::Text(text)),
         Json::Int(number) => each(list, key, Part::Int(number)),
-        Json::Array(elements) => elements.iter_mut().for_each(|element| walk(element, list, key, each)),
+        Json::Array(elements) => elements.iter_mut().for_each(|element| walk_within(element, list, key, each)),
         Json::Object(members) => {
             for (name, value) in members {
-                walk(value, key, name, each);
+                walk_within(value, key, name, each);
                 each(key, name.clone().as_str(), Part::Key(name));
             }
         }
@@ -221,7 +230,7 @@ impl Redactor {
 
     /// Reads every field first: what it holds may stand in a sentence ahead of it.
     fn collect(&mut self, json: &mut Json) {
-        walk(json, "", "", &mut |list, key, part| {
+        walk(json, &mut |list, key, part| {
             let Part::Text(text) = part else { return };
             self.scanner.learn_users(text);
             let reading = reading(list, key);
