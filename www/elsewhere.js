@@ -3,6 +3,7 @@
 
 import { forgetReport, reportInAddress } from './address.js';
 import { onDemand } from './dom.js';
+import { KEPT_RULES } from './session.js';
 
 export class Elsewhere {
   #page;
@@ -36,7 +37,7 @@ export class Elsewhere {
   /** Were rules kept at an earlier visit? A page around this one wants its own look. */
   hasRules() {
     try {
-      return !new URLSearchParams(location.search).has('embed') && localStorage.getItem('gpuprism:own-rules') !== null;
+      return !new URLSearchParams(location.search).has('embed') && localStorage.getItem(KEPT_RULES) !== null;
     } catch {
       return false;
     }

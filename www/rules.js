@@ -2,9 +2,8 @@
 // applied as a rule file of the session and kept in this browser. It is fetched when its tab opens, or when rules were kept.
 
 import { byId, el, save } from './dom.js';
-import { OWN_RULES } from './session.js';
+import { KEPT_RULES, OWN_RULES } from './session.js';
 
-const KEPT = 'gpuprism:own-rules';
 const CHECK_AFTER_MS = 250;
 const SHAPE = '{\n  "gpuprism": {\n    "default": {\n      "my_fused_gemm": "gemm"\n    }\n  }\n}';
 
@@ -191,7 +190,7 @@ export class Rules {
 
 function kept() {
   try {
-    return localStorage.getItem(KEPT);
+    return localStorage.getItem(KEPT_RULES);
   } catch {
     return null;
   }
@@ -199,7 +198,7 @@ function kept() {
 
 function keep(text) {
   try {
-    localStorage.setItem(KEPT, text);
+    localStorage.setItem(KEPT_RULES, text);
     return true;
   } catch {
     return false;
@@ -208,7 +207,7 @@ function keep(text) {
 
 function drop() {
   try {
-    localStorage.removeItem(KEPT);
+    localStorage.removeItem(KEPT_RULES);
   } catch {
     // Then nothing was kept.
   }

@@ -7,6 +7,8 @@ const LARGE = 300_000;
 
 /** What the person's own rules are called, which the page keeps from visit to visit. */
 export const OWN_RULES = 'own rules.json';
+/** Where the browser keeps them. */
+export const KEPT_RULES = 'gpuprism:own-rules';
 
 /**
  * An entry is one file: {id, file, kind, torch, ranks, status, progress, problem, text, wall, window, reader, picked, memory,
