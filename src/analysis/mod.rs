@@ -3,7 +3,9 @@
 pub mod compare;
 pub mod cube;
 pub mod dashboard;
+mod ends;
 pub mod explain;
+mod groups;
 mod key_figures;
 pub mod launched;
 mod notices;

@@ -8,10 +8,10 @@
 //! First come and fair sum up to the union; exclusive <= fair and first come <= duration. A *timeline* is one device,
 //! or all of them when they are merged; timelines never share time with each other.
 
+use super::ends::Ends;
 use crate::ordering::InOrder;
 use crate::trace::{GpuOp, Ns, Trace};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// What every name owns, indexed by name id; sums over all timelines.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,8 +124,8 @@ const PLACES: u32 = 64;
 /// that run, not those that ran.
 #[derive(Debug, Clone, Default)]
 struct Running {
-    /// End and name, the first to end on top.
-    ends: BinaryHeap<Reverse<(Ns, usize)>>,
+    /// By name.
+    ends: Ends<usize>,
     now: Ns,
     sole: i64,
     each: i128,
@@ -134,9 +134,9 @@ struct Running {
 impl Running {
     fn start(&mut self, start: Ns, end: Ns, name: usize, split: &mut Split) {
         self.end_until(start, split);
-        self.pass_to(start);
+        self.pass_to(start, self.ends.len());
         split.credit(name, -self.sole, -self.each);
-        self.ends.push(Reverse((end, name)));
+        self.ends.push(end, name);
     }
 
     fn end_all(&mut self, split: &mut Split) {
@@ -144,19 +144,16 @@ impl Running {
     }
 
     fn end_until(&mut self, time: Ns, split: &mut Split) {
-        while let Some(&Reverse((end, name))) = self.ends.peek()
-            && end <= time
-        {
-            self.pass_to(end);
-            self.ends.pop();
+        while let Some((end, name)) = self.ends.pop_until(time) {
+            self.pass_to(end, self.ends.len() + 1);
             split.credit(name, self.sole, self.each);
         }
     }
 
-    /// Lets time pass for the ops that run.
-    fn pass_to(&mut self, time: Ns) {
+    /// Lets time pass for so many ops that run.
+    fn pass_to(&mut self, time: Ns, running: usize) {
         let passed = time.since(self.now).0;
-        match self.ends.len() as i128 {
+        match running as i128 {
             0 => {}
             1 => self.sole = self.sole.wrapping_add(passed),
             several => self.each = self.each.wrapping_add(part_of(passed, several)),

@@ -1,6 +1,7 @@
 //! Puts the answers about one trace together.
 
 use super::explain::{Context, Sections, explain};
+use super::groups::{Group, Groups};
 use super::overlap::{Owned, share_out, union_of_all, unions};
 use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Wall, WallSource};
 use super::{key_figures, notices};
@@ -47,19 +48,20 @@ impl Default for Options {
 /// Answers everything about one trace.
 pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     let owned = share_out(trace, options.merge_devices);
-    let counted = count(trace);
-    let mut kernels = kernels(trace, rules, options, &owned, &counted);
+    let groups = Groups::of(trace).groups;
+    let mut kernels = kernels(trace, rules, options, &owned, &count(trace, &groups));
     let window_ns = match &trace.cut {
         Some(cut) => cut.window.length().0,
-        None => window(trace.gpu_ops.iter().map(|op| (op.start, op.end()))),
+        None => trace.span().map_or(0, |span| span.length().0),
     };
+    let of_kernels = || groups.iter().filter(|group| group.kind == OpKind::Kernel);
     let devices_union: Vec<i64> = if options.merge_devices { unions(trace) } else { owned.union_ns.clone() };
     let totals = Totals {
         gpu_ops: trace.gpu_ops.len() as u64,
-        kernels: trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel).count() as u64,
+        kernels: of_kernels().map(|group| group.count).sum(),
         distinct_names: kernels.len() as u64,
         duration_ns: sum(kernels.iter().map(|kernel| kernel.duration_ns)),
-        kernel_duration_ns: sum(trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel).map(|op| op.duration.0)),
+        kernel_duration_ns: sum(of_kernels().map(|group| group.total.0)),
         union_ns: sum(devices_union.iter().copied()),
         union_all_ns: union_of_all(trace),
         window_ns,
@@ -78,7 +80,7 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
         attribution: options.attribution,
         devices_merged: options.merge_devices,
         window: trace.cut.map(picked),
-        devices: devices(trace, &devices_union, wall.wall_ns),
+        devices: devices(trace, &groups, &devices_union, wall.wall_ns),
         categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
         notices: notices::of(trace, &wall, options.wall),
         sections: Sections::new(),
@@ -108,14 +110,14 @@ struct Counted {
     max_ns: i64,
 }
 
-fn count(trace: &Trace) -> Vec<Counted> {
+fn count(trace: &Trace, groups: &[Group]) -> Vec<Counted> {
     let mut counted = vec![Counted { min_ns: i64::MAX, ..Counted::default() }; trace.names.len()];
-    for op in trace.gpu_ops.iter() {
-        if let Some(name) = counted.get_mut(op.name.0 as usize) {
-            name.count += 1;
-            name.duration_ns = name.duration_ns.saturating_add(op.duration.0);
-            name.min_ns = name.min_ns.min(op.duration.0);
-            name.max_ns = name.max_ns.max(op.duration.0);
+    for group in groups {
+        if let Some(name) = counted.get_mut(group.name.0 as usize) {
+            name.count += group.count;
+            name.duration_ns = name.duration_ns.saturating_add(group.total.0);
+            name.min_ns = name.min_ns.min(group.shortest.0);
+            name.max_ns = name.max_ns.max(group.longest.0);
         }
     }
     counted
@@ -187,14 +189,14 @@ struct Done {
     span: Option<(Ns, Ns)>,
 }
 
-fn devices(trace: &Trace, union_ns: &[i64], wall_ns: i64) -> Vec<Device> {
+fn devices(trace: &Trace, groups: &[Group], union_ns: &[i64], wall_ns: i64) -> Vec<Device> {
     let mut done = vec![Done::default(); trace.devices.len()];
-    for op in trace.gpu_ops.iter() {
-        if let Some(device) = done.get_mut(op.device.0 as usize) {
-            device.gpu_ops += 1;
-            device.duration_ns = device.duration_ns.saturating_add(op.duration.0);
-            let (first, last) = device.span.unwrap_or((op.start, op.end()));
-            device.span = Some((first.min(op.start), last.max(op.end())));
+    for group in groups {
+        if let Some(device) = done.get_mut(group.device.0 as usize) {
+            device.gpu_ops += group.count;
+            device.duration_ns = device.duration_ns.saturating_add(group.total.0);
+            let (first, last) = device.span.unwrap_or((group.first, group.last));
+            device.span = Some((first.min(group.first), last.max(group.last)));
         }
     }
     let rows = trace.devices.iter().zip(done).zip(union_ns);
@@ -237,12 +239,6 @@ fn wall(options: &Options, window_ns: i64, timelines: &[i64], elapsed_ns: i64) -
 fn picked(Cut { window, whole, .. }: Cut) -> Picked {
     let from = |time: Ns| time.since(whole.start).0;
     Picked { start_ns: from(window.start), end_ns: from(window.end), whole_ns: whole.length().0 }
-}
-
-fn window(mut spans: impl Iterator<Item = (Ns, Ns)>) -> i64 {
-    let Some(first) = spans.next() else { return 0 };
-    let (start, end) = spans.fold(first, |(start, end), span| (start.min(span.0), end.max(span.1)));
-    end.since(start).0
 }
 
 /// The serving engine that names in the trace speak of.

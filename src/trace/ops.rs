@@ -137,6 +137,33 @@ impl GpuOps {
         (at < self.len()).then(|| self.at(at))
     }
 
+    /// Start and duration of all ops in order, for passes that need nothing else.
+    pub fn times(&self) -> impl ExactSizeIterator<Item = (Ns, Ns)> + Clone {
+        self.start.iter().enumerate().map(|(at, &start)| (start, self.duration.get(at)))
+    }
+
+    /// Of every name on every stream, process by process and kind by kind, the first op; and for each op the place of the one
+    /// that it shares all of this with. Names are below `names`.
+    pub fn grouped(&self, names: usize) -> (Vec<GpuOp>, Vec<u32>) {
+        /// More slots than this are not worth their memory.
+        const SLOTS: usize = 1 << 20;
+        let slots = names.checked_mul(self.lanes.len()).filter(|slots| *slots <= SLOTS);
+        let mut table = vec![u32::MAX; slots.unwrap_or(0)];
+        let mut others: HashMap<(u32, NameId), u32, RandomState> = HashMap::default();
+        let mut firsts = Vec::new();
+        let mut of_op = Vec::with_capacity(self.len());
+        for (at, (&lane, &name)) in self.lane.iter().zip(&self.name).enumerate() {
+            let slot = table.get_mut(lane as usize * names + name.0 as usize);
+            let group = slot.unwrap_or_else(|| others.entry((lane, name)).or_insert(u32::MAX));
+            if *group == u32::MAX {
+                *group = index(firsts.len());
+                firsts.push(self.at(at));
+            }
+            of_op.push(*group);
+        }
+        (firsts, of_op)
+    }
+
     /// The calls that launched the ops, in the order of [`GpuOps::iter`].
     pub fn launches(&self) -> impl ExactSizeIterator<Item = Option<CallId>> + Clone {
         self.link.iter().map(|&link| (link != UNLINKED).then_some(CallId(link)))

@@ -63,11 +63,7 @@ impl Attributed {
 
     /// Kernel time by range name over all processes.
     pub(super) fn by_range(&self) -> Tallies {
-        let mut by_range = Tallies::default();
-        for tally in self.under.iter() {
-            by_range.merge(&Tally { key: key(0, tally.low()), ..*tally });
-        }
-        by_range
+        self.under.of_all_highs()
     }
 }
 
@@ -144,6 +140,15 @@ impl Iterator for OuterFirst<'_> {
 
     fn next(&mut self) -> Option<Span> {
         while self.to_come.is_empty() {
+            let range = self.ranges.get(self.next)?;
+            // Hardly ever do two begin at the same moment.
+            if self.ranges.start(self.next + 1) != Some(range.start) {
+                self.next += 1;
+                if (self.is_kept)(range.name) {
+                    return Some(range);
+                }
+                continue;
+            }
             self.take_same_start()?;
         }
         self.same_start.get(self.to_come.pop()?).copied()
@@ -175,6 +180,9 @@ impl OpenRanges {
     fn innermost(&mut self, call: Span) -> Option<NameId> {
         let Stack { ranges, .. } = self.0.get_mut(call.thread.0 as usize)?;
         while ranges.pop_if(|(end, _)| *end < call.start).is_some() {}
+        if let Some((_, name)) = ranges.last().filter(|(end, _)| *end >= call.end()) {
+            return Some(*name);
+        }
         let around = ranges.partition_point(|(end, _)| *end >= call.end());
         ranges.get(around.checked_sub(1)?).map(|(_, name)| *name)
     }

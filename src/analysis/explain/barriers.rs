@@ -1,12 +1,12 @@
 //! Where threads of the host wait: calls that block until the GPU is done, waits in the operating system, and threads
 //! that launch nothing for a while.
 
+use super::host::LauncherGaps;
 use super::recapture::{self, Lacks};
 use super::stats::{Tallies, Tally, key};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
-use crate::rules::signals::CallKind;
-use crate::trace::{Format, NameId, Names, Ns, ProcessId, Span};
+use crate::trace::{Format, NameId, Names, Ns, ProcessId};
 
 const SYNC: [&str; 4] = ["api_name", "call_count", "total_time_ms", "avg_duration_us"];
 const SYNC_BY_PID: [&str; 5] = ["pid", "api_name", "call_count", "total_time_ms", "avg_duration_us"];
@@ -27,27 +27,16 @@ pub(super) fn sync(context: &Context) -> Section {
     if trace.calls.is_empty() {
         return no_calls(context, TITLE, &SYNC);
     }
-    let (mut blocking, mut others) = (Tallies::below(1, trace.calls.names.len()), Tally::default());
-    let mut blocked = Covered::of(context);
-    let mut blocked_time = Ns::ZERO;
-    for call in trace.calls.iter() {
-        match context.call_kind(call.name) {
-            CallKind::Synchronize => {
-                blocking.add(key(0, call.name.0), call.duration);
-                blocked_time += blocked.cover(call);
-            }
-            CallKind::DoesNotBlock => others.add(call.duration),
-            _ => {}
-        }
-    }
+    let host = context.host();
+    let blocking = host.synchronizing.of_all_highs();
     let mut section = Section::new(TITLE, "the durations of API calls, by name", &SYNC)
         .limit("Calls that only sound like waiting (a stream's wait for an event, a query of an event) return at once; they are counted in non_blocking_calls, where the trace's reader keeps them, and not in the rows.")
         .limit("Times are sums over threads; a runtime call and the driver call inside it count once in sync_total_time_ms and once each in the rows.");
-    section.figure("sync_total_time_ms", Value::ms(blocked_time));
+    section.figure("sync_total_time_ms", Value::ms(host.synchronizing_once));
     // The reader of torch traces passes such calls over: none counted would not mean none made.
     if trace.format != Format::TorchProfiler {
-        section.figure("non_blocking_calls", others.count);
-        section.figure("non_blocking_time_ms", Value::ms(others.total));
+        section.figure("non_blocking_calls", host.returning.count);
+        section.figure("non_blocking_time_ms", Value::ms(host.returning.total));
     }
     let ranked = blocking.by_time(&|tally| trace.calls.names.get(NameId(tally.low())));
     section.rows_in_all = ranked.len() as u64;
@@ -65,13 +54,8 @@ pub(super) fn sync_by_pid(context: &Context) -> Section {
     if trace.calls.is_empty() {
         return no_calls(context, TITLE, &SYNC_BY_PID);
     }
-    let mut blocking = Tallies::default();
-    for call in trace.calls.iter().filter(|call| context.call_kind(call.name) == CallKind::Synchronize) {
-        let Some(thread) = trace.threads.get(call.thread.0 as usize) else { continue };
-        blocking.add(key(thread.process.0, call.name.0), call.duration);
-    }
     let mut section = Section::new(TITLE, "the durations of API calls, by process and name", &SYNC_BY_PID);
-    let ranked = blocking.by_time(&|tally| trace.calls.names.get(NameId(tally.low())));
+    let ranked = context.host().synchronizing.by_time(&|tally| trace.calls.names.get(NameId(tally.low())));
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(SYNC_ROWS) {
         section.row([
@@ -85,68 +69,6 @@ pub(super) fn sync_by_pid(context: &Context) -> Section {
     section
 }
 
-/// How far each thread's time is covered by the spans seen so far, which come by start.
-struct Covered(Vec<Option<Ns>>);
-
-impl Covered {
-    fn of(context: &Context) -> Self {
-        Self(vec![None; context.trace.threads.len()])
-    }
-
-    /// The part of the span that no earlier span of its thread covered.
-    fn cover(&mut self, span: Span) -> Ns {
-        let Some(until) = self.0.get_mut(span.thread.0 as usize) else { return Ns::ZERO };
-        let from = until.map_or(span.start, |until| until.max(span.start));
-        *until = Some(from.max(span.end()));
-        span.end().since(from).max(Ns::ZERO)
-    }
-
-    /// The time between the last covered one and this span of the same thread.
-    fn gap_before(&self, span: Span) -> Ns {
-        let until = self.0.get(span.thread.0 as usize).copied().flatten();
-        until.map_or(Ns::ZERO, |until| span.start.since(until).max(Ns::ZERO))
-    }
-}
-
-/// Times in which a thread that launches work neither launched nor was blocked in a call.
-struct LauncherGaps {
-    gaps: Tally,
-    /// Gaps so long that the program had nothing to launch.
-    idle: Tally,
-}
-
-impl LauncherGaps {
-    fn of(context: &Context) -> Self {
-        let thresholds = &context.signals.thresholds;
-        let (least, most) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
-        let mut found = Self { gaps: Tally::default(), idle: Tally::default() };
-        let mut covered = Covered::of(context);
-        // The gap that grows since the thread's last launch; none before its first.
-        let mut growing: Vec<Option<Ns>> = vec![None; context.trace.threads.len()];
-        for call in context.trace.calls.iter() {
-            let is_launch = match context.call_kind(call.name) {
-                CallKind::Launch | CallKind::GraphLaunch => true,
-                CallKind::Synchronize | CallKind::CopyBlocking => false,
-                _ => continue,
-            };
-            let Some(gap) = growing.get_mut(call.thread.0 as usize) else { continue };
-            *gap = gap.map(|gap| gap + covered.gap_before(call));
-            covered.cover(call);
-            if !is_launch {
-                continue;
-            }
-            let length = gap.replace(Ns::ZERO).unwrap_or(Ns::ZERO);
-            let length_us = length.0 as f64 / 1e3;
-            if length_us > most {
-                found.idle.add(length);
-            } else if length_us >= least {
-                found.gaps.add(length);
-            }
-        }
-        found
-    }
-}
-
 /// The kinds of barriers, as their rows are called.
 const KINDS: [&str; 4] = ["sync_api", "blocking_memcpy", "host_wait", "cpu_launcher_gap"];
 
@@ -158,23 +80,22 @@ pub(super) fn barriers(context: &Context) -> Section {
         return no_calls(context, TITLE, &BARRIERS);
     }
     let (mut barriers, mut names) = (Tallies::default(), Names::default());
-    for call in trace.calls.iter() {
-        let kind = match context.call_kind(call.name) {
-            CallKind::Synchronize => 0,
-            CallKind::CopyBlocking => 1,
-            _ => continue,
-        };
-        barriers.add(key(kind, names.intern(trace.calls.names.get(call.name)).0), call.duration);
+    let host = context.host();
+    for (kind, calls) in [(0, &host.synchronizing), (1, &host.copying)] {
+        for tally in calls.iter() {
+            let name = names.intern(trace.calls.names.get(NameId(tally.low())));
+            barriers.merge(&Tally { key: key(kind, name.0), ..*tally });
+        }
     }
     for wait in trace.host_waits.iter().filter(|wait| context.signals.is_host_wait(&wait.name)) {
         let key = key(2, names.intern(&wait.name).0);
         barriers.merge(&Tally { key, count: wait.count, total: wait.total, longest: wait.longest, ..Tally::default() });
     }
-    let found = LauncherGaps::of(context);
+    let found = &host.gaps;
     if found.gaps.count > 0 {
         barriers.merge(&Tally { key: key(3, names.intern(KINDS[3]).0), ..found.gaps });
     }
-    let mut section = section_of_barriers(context, TITLE, &found);
+    let mut section = section_of_barriers(context, TITLE, found);
     let ranked = barriers.by_time(&|tally| names.get(NameId(tally.low())));
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(BARRIER_ROWS) {

@@ -1,52 +1,34 @@
 //! What blocking calls cost the GPU: a thread that waits while the GPU works costs nothing.
 
 use super::Context;
-use super::intervals::each_work;
-use crate::rules::signals::CallKind;
+use super::intervals::{Windows, Work};
 use crate::trace::Ns;
 
-/// Time within calls that block their thread in which no device works, between the first and the last work.
-pub(super) fn idle_while_blocked(context: &Context) -> Ns {
-    let mut blocked = Blocked { windows: windows(context), at: 0, working: Ns::ZERO };
-    let (mut first, mut reach) = (None, Ns::ZERO);
-    each_work(context, &mut |work| {
-        let from = if first.is_none() { work.start } else { reach.max(work.start) };
-        first.get_or_insert(work.start);
-        if work.end > from {
-            blocked.work(from, work.end);
-        }
-        reach = if from == work.start { work.end } else { reach.max(work.end) };
-    });
-    let Some(first) = first else { return Ns::ZERO };
-    let inside = |(start, end): &(Ns, Ns)| (*end).min(reach).since((*start).max(first)).max(Ns::ZERO);
-    let all = blocked.windows.iter().map(inside).fold(Ns::ZERO, |sum, time| sum + time);
-    all.since(blocked.working)
-}
-
-/// When any thread is blocked, in order, none touching the next.
-fn windows(context: &Context) -> Vec<(Ns, Ns)> {
-    let mut windows: Vec<(Ns, Ns)> = Vec::new();
-    for call in context.trace.calls.iter() {
-        if !matches!(context.call_kind(call.name), CallKind::Synchronize | CallKind::CopyBlocking) {
-            continue;
-        }
-        match windows.last_mut() {
-            Some(last) if call.start <= last.1 => last.1 = last.1.max(call.end()),
-            _ => windows.push((call.start, call.end())),
-        }
-    }
-    windows
-}
-
-struct Blocked {
-    windows: Vec<(Ns, Ns)>,
+/// Time within calls that block their thread, and the work of all devices in it; work is to be seen by start.
+pub(super) struct Blocked {
+    windows: Windows,
     /// Windows before this one are past.
     at: usize,
     /// Time in windows in which something works.
     working: Ns,
+    /// First start and last end of all work.
+    seen: Option<(Ns, Ns)>,
 }
 
 impl Blocked {
+    pub(super) fn of(context: &Context) -> Self {
+        Self { windows: context.host().blocked.clone(), at: 0, working: Ns::ZERO, seen: None }
+    }
+
+    pub(super) fn see(&mut self, work: &Work) {
+        let (first, reach) = self.seen.unwrap_or((work.start, work.start));
+        let from = reach.max(work.start);
+        if work.end > from {
+            self.work(from, work.end);
+        }
+        self.seen = Some((first, reach.max(work.end)));
+    }
+
     /// Something works from here to there; pieces come in order and do not overlap.
     fn work(&mut self, from: Ns, to: Ns) {
         while let Some(&(start, end)) = self.windows.get(self.at).filter(|window| window.0 < to) {
@@ -56,6 +38,14 @@ impl Blocked {
             }
             self.at += 1;
         }
+    }
+
+    /// Time in windows in which no device works, between the first and the last work.
+    pub(super) fn idle(&self) -> Ns {
+        let Some((first, reach)) = self.seen else { return Ns::ZERO };
+        let inside = |(start, end): &(Ns, Ns)| (*end).min(reach).since((*start).max(first)).max(Ns::ZERO);
+        let all = self.windows.iter().map(inside).fold(Ns::ZERO, |sum, time| sum + time);
+        all.since(self.working)
     }
 }
 
@@ -94,7 +84,7 @@ mod tests {
             let first = ops.iter().map(|op| op.0).min().unwrap();
             let last = ops.iter().map(|op| op.0 + op.1).max().unwrap();
             let want = (first..last).filter(|&now| within(&calls, now) && !within(&ops, now)).count();
-            prop_assert_eq!(idle_while_blocked(&Context::new(&trace, 1)), Ns(want as i64));
+            prop_assert_eq!(Context::new(&trace, 1).survey().idle_while_blocked, Ns(want as i64));
         }
     }
 }

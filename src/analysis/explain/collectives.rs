@@ -1,6 +1,6 @@
 //! Collectives and other messages between GPUs: by operation, by rank and by process, from the kernels that do them.
 
-use super::intervals::{Activity, Hidden, each_gap, sweep};
+use super::intervals::{Activity, Busy, Hidden};
 use super::recapture::{self, Lacks};
 use super::{Context, NameKind, labels};
 use crate::analysis::section::{Section, Value};
@@ -67,7 +67,8 @@ struct Messages {
 type Unit = (ProcessId, DeviceId);
 
 /// Everything that the sections count, in one pass.
-struct Collectives {
+#[derive(Debug)]
+pub(super) struct Collectives {
     operations: Names,
     /// By operation: the first kernel's name.
     example: Vec<NameId>,
@@ -76,7 +77,7 @@ struct Collectives {
 }
 
 /// The operation of every communication kernel.
-struct Operations<'a> {
+pub(super) struct Operations<'a> {
     context: &'a Context<'a>,
     of_kernel: Vec<Option<NameId>>,
     /// What messages call their operations, as far as that is clearer than the kernel's name.
@@ -85,7 +86,7 @@ struct Operations<'a> {
 }
 
 impl<'a> Operations<'a> {
-    fn new(context: &'a Context, names: &mut Names) -> Self {
+    pub(super) fn new(context: &'a Context, names: &mut Names) -> Self {
         let mut of_kernel = Vec::with_capacity(context.trace.names.len());
         for (id, _) in (0..).map(NameId).zip(context.trace.names.iter()) {
             of_kernel.push(match context.name_kind(id) {
@@ -113,6 +114,12 @@ impl<'a> Operations<'a> {
         let NameId(known) = self.of_message.0.intern(&message.operation);
         let clearer = self.of_message.1.get(known as usize).copied().flatten();
         Some((clearer.unwrap_or(operation), Some(message)))
+    }
+
+    /// The number of the operation at this place, which is communication; places must grow from call to call.
+    pub(super) fn row(&mut self, at: usize) -> usize {
+        let op = self.context.trace.gpu_ops.get(at);
+        op.and_then(|op| self.of(at, op.name)).map_or(0, |(operation, _)| operation.0 as usize)
     }
 
     fn kernels(&self) -> impl Iterator<Item = (usize, GpuOp)> + use<'a> {
@@ -149,7 +156,7 @@ pub(in crate::analysis) fn each_call(context: &Context, visit: &mut dyn FnMut(Ca
 
 impl Collectives {
     /// `None` for a trace without communication.
-    fn of(context: &Context) -> Option<Self> {
+    pub(super) fn of(context: &Context) -> Option<Self> {
         let mut names = Names::default();
         let mut operations = Operations::new(context, &mut names);
         let mut found = Self {
@@ -259,29 +266,24 @@ fn label(trace: &Trace, unit: Unit, units: &[Unit]) -> String {
 /// Time, overlap, stragglers and bandwidth of each operation.
 pub(super) fn nccl_ops(context: &Context) -> Section {
     let trace = context.trace;
-    let Some(found) = Collectives::of(context) else { return missing(context, TITLE, &COLUMNS) };
-    let mut names = Names::default();
-    let mut operations = Operations::new(context, &mut names);
-    let (devices, hidden) = sweep(context, names.len(), &mut |work| {
-        let op = trace.gpu_ops.get(work.at);
-        op.and_then(|op| operations.of(work.at, op.name)).map_or(0, |(operation, _)| operation.0 as usize)
-    });
+    let Some(found) = context.collectives() else { return missing(context, TITLE, &COLUMNS) };
+    let hidden = &context.survey().hidden;
     let mut section = section(context, TITLE, &COLUMNS)
         .limit("Time of a kernel counts its wait for other ranks; rates are therefore those that the program got.")
         .limit("exposed_ms is time in which the kernel's device runs nothing but communication.");
-    let stragglers = stragglers(&found, trace);
+    let stragglers = stragglers(found, trace);
     let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation();
     rows.order_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
     for (_, (operation, tally)) in &rows {
         let hidden = hidden.get(operation.0 as usize).copied().unwrap_or_default();
-        section.row(op_row(trace, &found, *operation, tally, hidden, stragglers.get(operation)));
+        section.row(op_row(trace, found, *operation, tally, hidden, stragglers.get(operation)));
     }
     section.truncate(SHOWN);
-    section.limits.extend(limits_of_messages(trace, &found));
+    section.limits.extend(limits_of_messages(trace, found));
     if !trace.graph_replays.is_empty() {
         section.limits.push("Communication in CUDA graphs that were traced as a whole is not seen.".to_owned());
     }
-    figures(context, &mut section, &rows, &hidden, &devices);
+    figures(context, &mut section, &rows);
     section
 }
 
@@ -357,19 +359,14 @@ fn stragglers(found: &Collectives, trace: &Trace) -> ByKey<NameId, (Tally, Strin
 }
 
 /// Sums over all operations, and what part of the devices' windows nothing but communication fills.
-fn figures(
-    context: &Context,
-    section: &mut Section,
-    rows: &[(&str, (NameId, Tally))],
-    hidden: &[Hidden],
-    devices: &[Activity],
-) {
+fn figures(context: &Context, section: &mut Section, rows: &[(&str, (NameId, Tally))]) {
+    let survey = context.survey();
     let mut all = Tally::default();
     rows.iter().for_each(|(_, (_, tally))| all.add(*tally));
-    let beside_compute = hidden.iter().fold(Ns::ZERO, |sum, row| sum + Ns(row.beside_compute_ns));
-    let exposed = devices.iter().fold(Ns::ZERO, |sum, device| sum + Ns(device.exposed()));
-    let windows = each_gap(context, &mut |_| {});
-    let window = windows.iter().flatten().fold(Ns::ZERO, |sum, busy| sum + busy.last.since(busy.first));
+    let beside_compute = survey.hidden.iter().fold(Ns::ZERO, |sum, row| sum + Ns(row.beside_compute_ns));
+    let exposed = survey.activities.iter().fold(Ns::ZERO, |sum, device: &Activity| sum + Ns(device.exposed()));
+    let lengths = survey.busy.iter().flatten().map(|busy: &Busy| busy.last.since(busy.first));
+    let window = lengths.fold(Ns::ZERO, |sum, length| sum + length);
     section.figure("count", all.count);
     section.figure("total_time_ms", Value::ms(all.total));
     section.figure("compute_overlap_pct", Value::pct(beside_compute, all.total));
@@ -380,7 +377,7 @@ fn figures(
 /// How far each rank is from the median rank in each operation.
 pub(super) fn nccl_rank_skew(context: &Context) -> Section {
     let trace = context.trace;
-    let Some(found) = Collectives::of(context) else { return missing(context, SKEW_TITLE, &SKEW_COLUMNS) };
+    let Some(found) = context.collectives() else { return missing(context, SKEW_TITLE, &SKEW_COLUMNS) };
     let by_label = found.by_label(trace);
     let mut section = section(context, SKEW_TITLE, &SKEW_COLUMNS)
         .limit("A rank that arrives last waits least: the shortest total may be the cause of the longest.");
@@ -412,7 +409,7 @@ pub(super) fn nccl_rank_skew(context: &Context) -> Section {
 /// Communication of each process.
 pub(super) fn nccl_by_pid(context: &Context) -> Section {
     let trace = context.trace;
-    let Some(found) = Collectives::of(context) else { return missing(context, PID_TITLE, &PID_COLUMNS) };
+    let Some(found) = context.collectives() else { return missing(context, PID_TITLE, &PID_COLUMNS) };
     let mut top = ByKey::new();
     for ((process, operation), tally) in found.by(&|operation, unit| (unit.0, operation)) {
         top.change(process, (Ns(-1), ""), |best: &mut (Ns, &str)| {

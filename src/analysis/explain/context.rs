@@ -1,8 +1,13 @@
 //! What every section needs to know: what names mean, and what the person chose.
 
 use super::attribution::Attributed;
-use super::kernels::Pace;
+use super::collectives::Collectives;
+use super::host::Host;
+use super::kernel_times::KernelTimes;
 use super::launches::Measured;
+use super::ranges;
+use super::stats::Tallies;
+use super::survey::Survey;
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, names};
 use crate::trace::{NameId, OpKind, Trace};
@@ -21,7 +26,11 @@ pub struct Context<'a> {
     pub phase_map: Option<&'a PhaseMap>,
     attributed: OnceCell<Attributed>,
     launched: OnceCell<Measured>,
-    paces: OnceCell<Vec<Pace>>,
+    kernels: OnceCell<KernelTimes>,
+    host: OnceCell<Host>,
+    survey: OnceCell<Survey>,
+    collectives: OnceCell<Option<Collectives>>,
+    ranges: OnceCell<Tallies>,
     names: Vec<NameKind>,
     calls: Vec<CallKind>,
 }
@@ -52,7 +61,11 @@ impl<'a> Context<'a> {
             phase_map: None,
             attributed: OnceCell::new(),
             launched: OnceCell::new(),
-            paces: OnceCell::new(),
+            kernels: OnceCell::new(),
+            host: OnceCell::new(),
+            survey: OnceCell::new(),
+            collectives: OnceCell::new(),
+            ranges: OnceCell::new(),
             names,
             calls,
         }
@@ -73,9 +86,29 @@ impl<'a> Context<'a> {
         self.launched.get_or_init(|| Measured::of(self))
     }
 
-    /// How fast each process launches; counted once, on first use.
-    pub(super) fn paces(&self) -> &[Pace] {
-        self.paces.get_or_init(|| Pace::of_processes(self))
+    /// How long kernels ran; summed once, on first use.
+    pub(super) fn kernels(&self) -> &KernelTimes {
+        self.kernels.get_or_init(|| KernelTimes::of(self.trace))
+    }
+
+    /// What the calls of the host did; swept once, on first use.
+    pub(super) fn host(&self) -> &Host {
+        self.host.get_or_init(|| Host::of(self))
+    }
+
+    /// What the devices did; swept once, on first use.
+    pub(super) fn survey(&self) -> &Survey {
+        self.survey.get_or_init(|| Survey::of(self))
+    }
+
+    /// Messages between GPUs; counted once, on first use. `None` where there are none.
+    pub(super) fn collectives(&self) -> Option<&Collectives> {
+        self.collectives.get_or_init(|| Collectives::of(self)).as_ref()
+    }
+
+    /// Wall time of ranges by process and name; summed once, on first use.
+    pub(super) fn ranges(&self) -> &Tallies {
+        self.ranges.get_or_init(|| ranges::by_process(self.trace))
     }
 
     /// What the ops of this name are.

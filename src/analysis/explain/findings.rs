@@ -4,7 +4,6 @@
 //! device idles, communicates alone or runs one kernel, or host time in which a thread is blocked. Costs of two findings
 //! may be the same time seen twice, so they do not add up.
 
-use super::blocked::idle_while_blocked;
 use super::{Context, Sections};
 use crate::analysis::section::{Record, Section, Value};
 use crate::ordering::InOrder;
@@ -54,7 +53,7 @@ const COLUMNS: &[&str] = &["severity", "title", "cost_ms", "evidence", "recommen
 /// What costs most, and what to do about it.
 pub(super) fn findings(context: &Context, sections: &Sections) -> Section {
     let seen = Seen { sections, thresholds: &context.signals.thresholds };
-    let idle_ms = idle_while_blocked(context).0 as f64 / 1e6;
+    let idle_ms = context.survey().idle_while_blocked.0 as f64 / 1e6;
     let rules = [
         seen.idle(),
         seen.exposed_communication(),

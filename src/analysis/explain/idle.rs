@@ -4,7 +4,7 @@
 //! host was late with the launch of the op that ends the gap; or the launch was made and the gap is as short as the one
 //! between any two kernels; or something else, such as an event of another stream, held the op back.
 
-use super::intervals::{Busy, Gap, Longest, each_gap};
+use super::intervals::{Busy, Gap};
 use super::recapture::{self, Lacks};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
@@ -22,7 +22,7 @@ const COLUMNS: [&str; 9] = [
     "unknown_ms",
 ];
 const GAP_COLUMNS: [&str; 5] = ["device_id", "gap_start_ns", "gap_end_ns", "gap_ms", "cause"];
-const GAPS_SHOWN: usize = 50;
+pub(super) const GAPS_SHOWN: usize = 50;
 const DERIVED_FROM: &str = "start and end of kernels, copies, sets and whole graphs, and the calls that launched them";
 /// A gap below this, with the launch made, is what any two kernels leave between them: the default of
 /// HolisticTraceAnalysis.
@@ -65,16 +65,12 @@ impl Cause {
 /// How long each device was idle between its first and last op, and why.
 pub(super) fn gpu_idle(context: &Context) -> Section {
     const TITLE: &str = "Idle time of GPUs";
-    let mut by_cause = vec![[Ns::ZERO; Cause::ALL.len()]; context.trace.devices.len()];
-    let devices = each_gap(context, &mut |gap| {
-        let waits = by_cause.get_mut(gap.device).and_then(|waits| waits.get_mut(Cause::of(context, &gap) as usize));
-        waits.into_iter().for_each(|wait| *wait += gap.end.since(gap.start));
-    });
-    if devices.iter().all(Option::is_none) {
+    let survey = context.survey();
+    if survey.busy.iter().all(Option::is_none) {
         return missing(context, TITLE, &COLUMNS);
     }
     let mut section = section(context, TITLE, &COLUMNS);
-    for (device, (busy, waits)) in (0..).zip(devices.iter().zip(by_cause)) {
+    for (device, (busy, waits)) in (0..).zip(survey.busy.iter().zip(&survey.waits)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
         let (window, [host, kernel, other, unknown]) = (last.since(first), waits.map(Value::ms));
         let idle = window.since(busy);
@@ -96,25 +92,26 @@ pub(super) fn gpu_idle(context: &Context) -> Section {
 /// The longest gaps of all devices.
 pub(super) fn gpu_idle_gaps(context: &Context) -> Section {
     const TITLE: &str = "Longest idle gaps";
-    let mut longest = Longest::new(GAPS_SHOWN);
-    let devices = each_gap(context, &mut |gap| longest.offer(gap.end.since(gap.start), gap.start, 0, gap.next));
-    if devices.iter().all(Option::is_none) {
+    let survey = context.survey();
+    if survey.busy.iter().all(Option::is_none) {
         return missing(context, TITLE, &GAP_COLUMNS);
     }
     let mut section = section(context, TITLE, &GAP_COLUMNS);
-    let seen = longest.seen;
-    for gap in longest.ranked().filter_map(|long| gap_before(context, long.start(), long.at())) {
+    for gap in survey.longest_gaps.clone().ranked().filter_map(|long| gap_before(context, long.start(), long.at())) {
         let cause = Cause::of(context, &gap).word();
         let device = labels::device(context.trace, DeviceId(gap.device as u32));
         section.row([device, gap.start.into(), gap.end.into(), Value::ms(gap.end.since(gap.start)), cause.into()]);
     }
-    section.rows_in_all = seen;
+    section.rows_in_all = survey.longest_gaps.seen;
     section
 }
 
 /// The gap from `start` to the work at this place.
 pub(super) fn gap_before(context: &Context, start: Ns, next: usize) -> Option<Gap> {
     let trace = context.trace;
+    if let (Some(cut), Some(device)) = (&trace.cut, next.checked_sub(Gap::last_of_window(context))) {
+        return Some(Gap { device, start, end: cut.window.end, next });
+    }
     let (end, device) = match trace.gpu_ops.get(next) {
         Some(op) => (op.start, op.device),
         None => trace.graph_replays.get(next - trace.gpu_ops.len()).map(|replay| (replay.start, replay.device))?,
@@ -129,7 +126,10 @@ fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
 
 fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
     let section = Section::new(title, DERIVED_FROM, columns)
-        .limit("A device's window is from its first op to its last; time before and after is not counted.")
+        .limit(match context.trace.cut {
+            None => "A device's window is from its first op to its last; time before and after is not counted.",
+            Some(_) => "What ends the last gap of a device lies behind the window: its cause is not known.",
+        })
         .limit("A cause is read off the launch of the op that ends the gap; ops of one graph share one launch.");
     if context.trace.calls.is_empty() {
         return section.limit(format!(

@@ -4,6 +4,7 @@
 //! Time on one device never mixes with time on another. Functions take visitors as `dyn`: they are compiled once.
 
 use super::Context;
+use crate::analysis::ends::Ends;
 use crate::trace::{GpuOp, Ns, OpKind};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -112,8 +113,8 @@ pub(in crate::analysis) struct Hidden {
 /// The passing of time on one device.
 #[derive(Debug)]
 struct Lane {
-    /// End, class and row of what runs, the first to end on top.
-    ends: BinaryHeap<Reverse<(Ns, u32, u32)>>,
+    /// By class and row.
+    ends: Ends<(u32, u32)>,
     running: [u32; Class::ALL.len()],
     running_by_row: Vec<u32>,
     mask: usize,
@@ -121,30 +122,37 @@ struct Lane {
     activity: Activity,
 }
 
-/// How each device spent its time, and what ran beside each row's communication; `row` names the row of a piece of
-/// communication, below `rows`.
-pub(in crate::analysis) fn sweep(
-    context: &Context,
-    rows: usize,
-    row: &mut dyn FnMut(&Work) -> usize,
-) -> (Vec<Activity>, Vec<Hidden>) {
-    let mut hidden = vec![Hidden::default(); rows];
-    let mut lanes: Vec<Lane> = context.trace.devices.iter().map(|_| Lane::new(rows)).collect();
-    each_work(context, &mut |work| {
-        let Some(lane) = lanes.get_mut(work.device) else { return };
-        let row = if work.class == Class::Communication { row(&work) } else { 0 };
-        if work.end > work.start {
-            lane.start(&work, row as u32, &mut hidden);
-        }
-    });
-    lanes.iter_mut().for_each(|lane| lane.end_until(Ns(i64::MAX), &mut hidden));
-    (lanes.into_iter().map(|lane| lane.activity).collect(), hidden)
+/// How each device spends its time, and what runs beside each row's communication; work is to be seen by start.
+#[derive(Debug)]
+pub(in crate::analysis) struct Sweep {
+    lanes: Vec<Lane>,
+    hidden: Vec<Hidden>,
+}
+
+impl Sweep {
+    /// For so many rows.
+    pub(in crate::analysis) fn new(context: &Context, rows: usize) -> Self {
+        let lanes = context.trace.devices.iter().map(|_| Lane::new(rows)).collect();
+        Self { lanes, hidden: vec![Hidden::default(); rows] }
+    }
+
+    /// `row` is that of a piece of communication, of other work any.
+    pub(in crate::analysis) fn see(&mut self, work: &Work, row: usize) {
+        let lane = self.lanes.get_mut(work.device).filter(|_| work.end > work.start);
+        lane.into_iter().for_each(|lane| lane.start(work, row as u32, &mut self.hidden));
+    }
+
+    /// By device and by row.
+    pub(in crate::analysis) fn finish(mut self) -> (Vec<Activity>, Vec<Hidden>) {
+        self.lanes.iter_mut().for_each(|lane| lane.end_until(Ns(i64::MAX), &mut self.hidden));
+        (self.lanes.into_iter().map(|lane| lane.activity).collect(), self.hidden)
+    }
 }
 
 impl Lane {
     fn new(rows: usize) -> Self {
         Self {
-            ends: BinaryHeap::new(),
+            ends: Ends::default(),
             running: [0; Class::ALL.len()],
             running_by_row: vec![0; rows],
             mask: 0,
@@ -163,17 +171,14 @@ impl Lane {
             *running += 1;
         }
         self.mask |= work.class.bit();
-        self.ends.push(Reverse((work.end, work.class as u32, row)));
+        self.ends.push(work.end, (work.class as u32, row));
         self.activity.most = self.activity.most.max(self.ends.len());
     }
 
     /// What ends at a moment is gone before something else starts in it.
     fn end_until(&mut self, time: Ns, hidden: &mut [Hidden]) {
-        while let Some(&Reverse((end, class, row))) = self.ends.peek()
-            && end <= time
-        {
+        while let Some((end, (class, row))) = self.ends.pop_until(time) {
             self.pass_to(end);
-            self.ends.pop();
             if class == Class::Communication as u32 {
                 self.count(row, true, hidden);
             }
@@ -221,6 +226,13 @@ pub(in crate::analysis) struct Gap {
     pub(in crate::analysis) next: usize,
 }
 
+impl Gap {
+    /// From here on [`Gap::next`] are devices: what ended the gap lies behind the window.
+    pub(super) fn last_of_window(context: &Context) -> usize {
+        context.trace.gpu_ops.len() + context.trace.graph_replays.len()
+    }
+}
+
 /// First start and last end on one device, and the time with work in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::analysis) struct Busy {
@@ -229,19 +241,34 @@ pub(in crate::analysis) struct Busy {
     pub(in crate::analysis) busy: Ns,
 }
 
-/// Visits the gaps of all devices and tells how busy each was; `None` for one without work.
-pub(in crate::analysis) fn each_gap(context: &Context, visit: &mut dyn FnMut(Gap)) -> Vec<Option<Busy>> {
-    let mut devices = vec![None; context.trace.devices.len()];
-    each_work(context, &mut |work| {
-        let Some(device) = devices.get_mut(work.device) else { return };
+/// The gaps of all devices, and how busy each was; work is to be seen by start.
+#[derive(Debug)]
+pub(in crate::analysis) struct Gaps {
+    /// `None` for a device without work.
+    pub(in crate::analysis) devices: Vec<Option<Busy>>,
+}
+
+impl Gaps {
+    pub(in crate::analysis) fn new(context: &Context) -> Self {
+        Self { devices: vec![None; context.trace.devices.len()] }
+    }
+
+    /// The gap that this work ends.
+    pub(in crate::analysis) fn see(&mut self, work: &Work) -> Option<Gap> {
+        let device = self.devices.get_mut(work.device)?;
         let device = device.get_or_insert(Busy { first: work.start, last: work.start, busy: Ns::ZERO });
-        if work.start > device.last {
-            visit(Gap { device: work.device, start: device.last, end: work.start, next: work.at });
-        }
+        let gap = Gap { device: work.device, start: device.last, end: work.start, next: work.at };
         device.busy += work.end.since(work.start.max(device.last)).max(Ns::ZERO);
         device.last = device.last.max(work.end);
-    });
-    devices
+        (gap.end > gap.start).then_some(gap)
+    }
+}
+
+/// Visits the gaps of all devices and tells how busy each was; `None` for one without work.
+pub(in crate::analysis) fn each_gap(context: &Context, visit: &mut dyn FnMut(Gap)) -> Vec<Option<Busy>> {
+    let mut gaps = Gaps::new(context);
+    each_work(context, &mut |work| gaps.see(&work).into_iter().for_each(&mut *visit));
+    gaps.devices
 }
 
 /// Start and end of the times in which something runs, in order, none touching the next.
@@ -316,22 +343,19 @@ impl Longest {
         }
     }
 
+    /// Adds the longest of others, of which as many were kept.
+    pub(super) fn merge(&mut self, others: &Self) {
+        self.seen += others.seen;
+        self.kept.extend(&others.kept);
+        while self.kept.len() > self.keep {
+            self.kept.pop();
+        }
+    }
+
     /// The longest first.
     pub(super) fn ranked(self) -> impl Iterator<Item = Long> {
         self.kept.into_sorted_vec().into_iter().map(|Reverse(long)| long)
     }
-}
-
-/// This percentile of `count` sorted values by linear interpolation at `percent/100 * (count - 1)`; `None` of none.
-pub(super) fn interpolate(count: usize, percent: u64, at: &dyn Fn(usize) -> Option<i64>) -> Option<f64> {
-    let place = percent.min(100) * (count as u64).checked_sub(1)?;
-    let (below, part) = ((place / 100) as usize, place % 100);
-    let low = at(below)?;
-    if part == 0 {
-        return Some(low as f64);
-    }
-    let high = at(below + 1)?;
-    Some(low as f64 + high.saturating_sub(low) as f64 * part as f64 / 100.0)
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Which kernels take the time, overall and by process, and whether there are too many small ones.
 
+use super::host::Launches;
+use super::kernel_times::Cell;
 use super::recapture::{self, Lacks};
-use super::stats::{Durations, Tallies, Tally, kernels as kernel_ops, key};
+use super::stats::{Tallies, Tally, key};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
 use crate::ordering::order;
-use crate::rules::signals::CallKind;
 use crate::trace::{DeviceId, NameId, Ns, ProcessId, Trace};
 
 const KERNELS: [&str; 11] = [
@@ -52,42 +53,40 @@ const STORM_BY_PID: [&str; 13] = [
 /// Processes in a table, kernels of each, and tiny kernels.
 const TOP: usize = 10;
 /// The limits that `pct_under_5us` and its neighbours speak of.
-const UNDER_NS: [i64; 3] = [5_000, 10_000, 20_000];
+const UNDER_NS: [u32; 3] = [5_000, 10_000, 20_000];
 
 fn no_kernels(trace: &Trace, title: &str, columns: &[&str]) -> Section {
     let recapture = recapture::command(trace.format, Lacks::Kernels);
     Section::missing(title, columns, "The trace holds no GPU kernels.", &recapture)
 }
 
+/// Microseconds of nanoseconds.
+fn us(ns: Option<f64>) -> Value {
+    Value::from(ns.map(|ns| ns / 1e3))
+}
+
 /// The kernels with the most time, by name and device.
 pub(super) fn kernels(context: &Context) -> Section {
     const TITLE: &str = "Top kernels";
     let trace = context.trace;
-    let mut tallies = Tallies::below(trace.devices.len(), trace.names.len());
-    let mut all = Tally::default();
-    for op in kernel_ops(trace) {
-        tallies.add(key(op.device.0, op.name.0), op.duration);
-        all.add(op.duration);
-    }
-    if all.count == 0 {
+    let kernels = context.kernels();
+    let (all, count) = (kernels.total(), kernels.count());
+    if count == 0 {
         return no_kernels(trace, TITLE, &KERNELS);
     }
-    let ranked = tallies.by_time(&|tally| trace.names.get(NameId(tally.low())));
-    let shown = ranked.get(..context.kernel_limit.min(ranked.len())).unwrap_or(&ranked);
-    let mut place = vec![None; ranked.len()];
-    for (row, tally) in (0..).zip(shown) {
-        place.get_mut(tally.id as usize).into_iter().for_each(|slot| *slot = Some(row));
+    let key = |cell: &Cell| key(cell.device.0, cell.name.0);
+    let mut tallies = Tallies::default();
+    for cell in &kernels.cells {
+        tallies.merge(&Tally { key: key(cell), ..cell.tally });
     }
-    let durations = Durations::of_kernels(trace, shown.len(), &|op| {
-        let tally = tallies.get(key(op.device.0, op.name.0))?;
-        place.get(tally.id as usize).copied().flatten()
-    });
+    let ranked = tallies.by_time(&|tally| trace.names.get(NameId(tally.low())));
     let mut section = Section::new(TITLE, "start and end of every kernel, by name and device", &KERNELS)
         .limit("Durations are sums: kernels that run at the same time count each in full.");
-    section.figure("total_kernel_time_ns", all.total);
-    section.figure("kernel_count", all.count);
+    section.figure("total_kernel_time_ns", all);
+    section.figure("kernel_count", count);
     section.rows_in_all = ranked.len() as u64;
-    for (row, tally) in shown.iter().enumerate() {
+    for tally in ranked.iter().take(context.kernel_limit) {
+        let [median, p90] = kernels.percentiles_ns(&|cell| key(cell) == tally.key, [50, 90]).map(us);
         section.row([
             labels::kernel(trace, NameId(tally.low())),
             labels::device(trace, DeviceId(tally.high())),
@@ -97,9 +96,9 @@ pub(super) fn kernels(context: &Context) -> Section {
             tally.average_us(),
             Value::us(tally.shortest),
             Value::us(tally.longest),
-            durations.percentile_us(row, 50),
-            durations.percentile_us(row, 90),
-            Value::pct(tally.total, all.total),
+            median,
+            p90,
+            Value::pct(tally.total, all),
         ]);
     }
     section
@@ -113,12 +112,11 @@ pub(super) fn kernels_by_pid(context: &Context) -> Section {
     let mut kernels = Tallies::below(devices, names);
     let mut of_process = Tallies::below(processes, devices.saturating_mul(names));
     let mut processes = Tallies::below(processes, 1);
-    let mut all = Ns::ZERO;
-    for op in kernel_ops(trace) {
-        let kernel = kernels.add(key(op.device.0, op.name.0), op.duration);
-        of_process.add(key(op.process.0, kernel), op.duration);
-        processes.add(key(op.process.0, 0), op.duration);
-        all += op.duration;
+    let all = context.kernels().total();
+    for cell in &context.kernels().cells {
+        let kernel = kernels.merge(&Tally { key: key(cell.device.0, cell.name.0), ..cell.tally });
+        of_process.merge(&Tally { key: key(cell.process.0, kernel), ..cell.tally });
+        processes.merge(&Tally { key: key(cell.process.0, 0), ..cell.tally });
     }
     if processes.iter().len() == 0 {
         return no_kernels(trace, TITLE, &KERNELS_BY_PID);
@@ -149,9 +147,9 @@ pub(super) fn kernels_by_pid(context: &Context) -> Section {
     section
 }
 
-/// How many kernels a group of processes launched in which time.
+/// How many kernels a process launched in which time, or all of them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Pace {
+struct Pace {
     kernels: u64,
     window: Option<(Ns, Ns)>,
     /// Shorter than each of [`UNDER_NS`].
@@ -162,25 +160,20 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// The pace of every group of processes.
-    pub(super) fn of_processes(context: &Context) -> Vec<Self> {
-        let trace = context.trace;
-        let mut paces = vec![Self::default(); trace.processes.len()];
-        for op in kernel_ops(trace) {
-            let Some(pace) = paces.get_mut(op.process.0 as usize) else { continue };
-            pace.kernels += 1;
-            let (start, end) = pace.window.unwrap_or((op.start, op.end()));
-            pace.window = Some((start.min(op.start), end.max(op.end())));
-            for (under, limit) in pace.under.iter_mut().zip(UNDER_NS) {
-                *under += u64::from(op.duration.0 < limit);
-            }
-        }
-        for call in trace.calls.iter() {
-            let kind = context.call_kind(call.name);
-            let thread = trace.threads.get(call.thread.0 as usize);
-            let Some(pace) = thread.and_then(|thread| paces.get_mut(thread.process.0 as usize)) else { continue };
-            pace.host_launches += u64::from(matches!(kind, CallKind::Launch | CallKind::GraphLaunch));
-            pace.graph_launches += u64::from(kind == CallKind::GraphLaunch);
+    /// The pace of every process.
+    fn of_processes(context: &Context) -> Vec<Self> {
+        let host = context.host().launches.iter();
+        let of_host = |launches: &Launches| Self {
+            host_launches: launches.all,
+            graph_launches: launches.graphs,
+            ..Self::default()
+        };
+        let mut paces: Vec<Self> = host.map(of_host).collect();
+        for cell in &context.kernels().cells {
+            let Some(pace) = paces.get_mut(cell.process.0 as usize) else { continue };
+            let durations = context.kernels().durations(cell);
+            let under = UNDER_NS.map(|limit| durations.iter().filter(|duration| **duration < limit).count() as u64);
+            pace.add(&Self { kernels: cell.tally.count, window: Some(cell.window), under, ..Self::default() });
         }
         paces
     }
@@ -188,19 +181,21 @@ impl Pace {
     /// Of all processes together.
     fn of_all(context: &Context) -> Self {
         let mut all = Self::default();
-        for pace in context.paces() {
-            all.kernels += pace.kernels;
-            all.host_launches += pace.host_launches;
-            all.graph_launches += pace.graph_launches;
-            for (sum, under) in all.under.iter_mut().zip(pace.under) {
-                *sum += under;
-            }
-            if let Some((start, end)) = pace.window {
-                let (first, last) = all.window.unwrap_or((start, end));
-                all.window = Some((first.min(start), last.max(end)));
-            }
-        }
+        Self::of_processes(context).iter().for_each(|pace| all.add(pace));
         all
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.kernels += more.kernels;
+        self.host_launches += more.host_launches;
+        self.graph_launches += more.graph_launches;
+        for (sum, under) in self.under.iter_mut().zip(more.under) {
+            *sum += under;
+        }
+        if let Some((start, end)) = more.window {
+            let (first, last) = self.window.unwrap_or((start, end));
+            self.window = Some((first.min(start), last.max(end)));
+        }
     }
 
     /// One nanosecond at least.
@@ -231,7 +226,7 @@ pub(super) fn launch_storm(context: &Context) -> Section {
     if pace.kernels == 0 {
         return no_kernels(trace, TITLE, &TINY_KERNELS);
     }
-    let durations = Durations::of_kernels(trace, 1, &|_| Some(0));
+    let [median, p90, p99] = context.kernels().percentiles_ns(&|_| true, [50, 90, 99]);
     let storms: Vec<String> = context
         .signals
         .thresholds
@@ -248,14 +243,14 @@ pub(super) fn launch_storm(context: &Context) -> Section {
     section.figure("total_launches", pace.kernels);
     section.figure("window_s", pace.window_s());
     section.figure("launches_per_s", pace.per_s(pace.kernels));
-    section.figure("median_kernel_us", durations.percentile_us(0, 50));
-    section.figure("p50_kernel_us", durations.percentile_us(0, 50));
-    section.figure("p90_kernel_us", durations.percentile_us(0, 90));
-    section.figure("p99_kernel_us", durations.percentile_us(0, 99));
+    section.figure("median_kernel_us", us(median));
+    section.figure("p50_kernel_us", us(median));
+    section.figure("p90_kernel_us", us(p90));
+    section.figure("p99_kernel_us", us(p99));
     section.figure("pct_under_5us", under_5us);
     section.figure("pct_under_10us", under_10us);
     section.figure("pct_under_20us", under_20us);
-    section.figure("is_launch_storm", pace.is_storm(context, durations.percentile_ns(0, 50)));
+    section.figure("is_launch_storm", pace.is_storm(context, median));
     section.figure("tiny_kernel_us", context.signals.thresholds.tiny_kernel_us);
     let told = !trace.calls.is_empty();
     section.figure("host_launches", told.then_some(pace.host_launches));
@@ -267,10 +262,17 @@ pub(super) fn launch_storm(context: &Context) -> Section {
 
 fn add_tiny_kernels(context: &Context, section: &mut Section) {
     let trace = context.trace;
+    let most_ns = context.signals.thresholds.tiny_kernel_us * 1e3;
+    let is_tiny = |duration: u32| f64::from(duration) <= most_ns;
     let mut tiny = Tallies::below(1, trace.names.len());
-    let is_tiny = |duration: Ns| duration.0 as f64 / 1e3 <= context.signals.thresholds.tiny_kernel_us;
-    for op in kernel_ops(trace).filter(|op| is_tiny(op.duration)) {
-        tiny.add(key(0, op.name.0), op.duration);
+    for cell in &context.kernels().cells {
+        let durations = context.kernels().durations(cell);
+        let count = durations.iter().filter(|duration| is_tiny(**duration)).count() as u64;
+        let total =
+            Ns(durations.iter().filter(|duration| is_tiny(**duration)).map(|duration| i64::from(*duration)).sum());
+        if count > 0 {
+            tiny.merge(&Tally { key: key(0, cell.name.0), count, total, ..Tally::default() });
+        }
     }
     let ranked = tiny.ranked(&|tally| tally.count as i64, &|tally| trace.names.get(NameId(tally.low())));
     section.rows_in_all = ranked.len() as u64;
@@ -283,8 +285,7 @@ fn add_tiny_kernels(context: &Context, section: &mut Section) {
 pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Launch storm by process";
     let trace = context.trace;
-    let paces = context.paces();
-    let durations = Durations::of_kernels(trace, paces.len(), &|op| Some(op.process.0));
+    let paces = Pace::of_processes(context);
     let kernels = |process: usize| paces.get(process).map_or(0, |pace| pace.kernels);
     let mut launching = order(paces.len(), &|a, b| kernels(b).cmp(&kernels(a)));
     launching.retain(|&process| kernels(process) > 0);
@@ -296,6 +297,8 @@ pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
     section.rows_in_all = launching.len() as u64;
     for process in launching.into_iter().take(TOP) {
         let Some(pace) = paces.get(process) else { continue };
+        let [median, p90, p99] =
+            context.kernels().percentiles_ns(&|cell| cell.process.0 as usize == process, [50, 90, 99]);
         let [under_5us, under_10us, under_20us] = pace.pct_under();
         let told = !trace.calls.is_empty();
         section.row([
@@ -303,13 +306,13 @@ pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
             pace.kernels.into(),
             pace.window_s().into(),
             pace.per_s(pace.kernels).into(),
-            durations.percentile_us(process, 50),
-            durations.percentile_us(process, 90),
-            durations.percentile_us(process, 99),
+            us(median),
+            us(p90),
+            us(p99),
             under_5us,
             under_10us,
             under_20us,
-            pace.is_storm(context, durations.percentile_ns(process, 50)).into(),
+            pace.is_storm(context, median).into(),
             told.then_some(pace.host_launches).into(),
             told.then(|| pace.per_s(pace.host_launches)).into(),
         ]);

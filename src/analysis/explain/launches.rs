@@ -1,10 +1,10 @@
 //! How long kernels wait between the end of the call that launches them and their start.
 
-use super::intervals::{Longest, interpolate};
+use super::intervals::Longest;
 use super::recapture::{self, Lacks};
-use super::{Context, labels, radix};
+use super::select::Numbers;
+use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
-use crate::ordering::InOrder;
 use crate::rules::signals::CallKind;
 use crate::trace::{GpuOp, Ns, OpKind, Span};
 
@@ -80,93 +80,69 @@ fn each_launched(context: &Context, visit: &mut dyn FnMut(Launched)) -> LeftOut 
     left_out
 }
 
-/// All latencies in order: four bytes each, and a few of more than four seconds.
-#[derive(Debug, Default)]
-struct Latencies {
-    short: Vec<u32>,
-    long: Vec<i64>,
-}
-
-impl Latencies {
-    fn push(&mut self, latency: Ns) {
-        match u32::try_from(latency.0) {
-            Ok(short) => self.short.push(short),
-            Err(_) => self.long.push(latency.0),
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.short.len() + self.long.len()
-    }
-
-    fn iter(&self) -> impl Iterator<Item = i64> {
-        self.short.iter().map(|&short| i64::from(short)).chain(self.long.iter().copied())
-    }
-
-    /// Of sorted ones the last.
-    fn longest(&self) -> Option<i64> {
-        self.long.last().copied().or_else(|| self.short.last().copied().map(i64::from))
-    }
-
-    fn append(&mut self, more: &Self) {
-        self.short.extend_from_slice(&more.short);
-        self.long.extend_from_slice(&more.long);
-    }
-
-    /// Once sorted, whatever is long comes after whatever is short.
-    fn sort(&mut self) {
-        radix::sort(&mut self.short);
-        self.long.order_by_key(|&long| long);
-    }
-
-    fn percentile_us(&self, percent: u64) -> Value {
-        let at = |place: usize| match self.short.get(place) {
-            Some(&short) => Some(i64::from(short)),
-            None => self.long.get(place - self.short.len()).copied(),
-        };
-        Value::from(interpolate(self.len(), percent, &at).map(|ns| ns / 1e3))
-    }
-}
-
 /// What both sections tell of, measured in one pass.
 #[derive(Debug)]
 pub(super) struct Measured {
     longest: Longest,
-    /// Of kernels that do not communicate, in order.
-    computing: Latencies,
-    /// Those of all kernels, in order, where some communicate.
-    together: Option<Latencies>,
+    /// Of all kernels.
+    all: Latencies,
+    /// Of those that do not communicate, where some do.
+    computing: Option<Latencies>,
     left_out: LeftOut,
     /// Began before their launch returned.
     early: u64,
     sum: i128,
 }
 
+/// How long kernels waited.
+#[derive(Debug)]
+struct Latencies {
+    numbers: Numbers,
+    /// In nanoseconds, by [`PERCENTS`]; `None` where there are no latencies.
+    percentiles: [Option<f64>; PERCENTS.len()],
+}
+
+/// The last is the longest.
+const PERCENTS: [u64; 4] = [50, 95, 99, 100];
+
+impl Latencies {
+    fn of(mut numbers: Numbers) -> Self {
+        let percentiles = numbers.percentiles(PERCENTS);
+        Self { numbers, percentiles }
+    }
+
+    /// In microseconds, under names of this kind.
+    fn figures(&self, section: &mut Section, name: &dyn Fn(&str) -> String) {
+        for (percentile, key) in self.percentiles.iter().zip(["p50_us", "p95_us", "p99_us"]) {
+            section.figure(&name(key), percentile.map(|ns| ns / 1e3));
+        }
+    }
+
+    fn longest(&self) -> Option<f64> {
+        self.percentiles.last().copied().flatten()
+    }
+}
+
 impl Measured {
     pub(super) fn of(context: &Context) -> Self {
         let (mut longest, mut early, mut sum) = (Longest::new(SHOWN), 0_u64, 0_i128);
-        let (mut computing, mut messages) = (Latencies::default(), Latencies::default());
+        let (mut computing, mut messages) = (Numbers::default(), Numbers::default());
         computing.short.reserve_exact(launched_at_most(context));
         let left_out = each_launched(context, &mut |launched| {
             let latency = launched.latency();
             longest.offer(latency, launched.kernel.start, 0, launched.at);
             let of_kind = if context.is_communication(launched.kernel.name) { &mut messages } else { &mut computing };
-            of_kind.push(latency);
+            of_kind.push(latency.0);
             early += u64::from(launched.wait() < Ns::ZERO);
             sum += i128::from(latency.0);
         });
-        computing.sort();
-        let together = (messages.len() > 0).then(|| {
+        let (all, computing) = if messages.len() == 0 {
+            (computing, None)
+        } else {
             messages.append(&computing);
-            messages.sort();
-            messages
-        });
-        Self { longest, computing, together, left_out, early, sum }
-    }
-
-    /// Of all kernels, in order.
-    fn latencies(&self) -> &Latencies {
-        self.together.as_ref().unwrap_or(&self.computing)
+            (messages, Some(Latencies::of(computing)))
+        };
+        Self { longest, all: Latencies::of(all), computing, left_out, early, sum }
     }
 }
 
@@ -175,27 +151,23 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
     const TITLE: &str = "Launch latency";
     let trace = context.trace;
     let measured = context.launched();
-    let (Measured { longest, left_out, early, sum, .. }, latencies) = (measured, measured.latencies());
-    if latencies.len() == 0 {
+    let Measured { longest, all, computing, left_out, early, sum } = measured;
+    let count = all.numbers.len();
+    if count == 0 {
         return missing(context, TITLE, &COLUMNS);
     }
-    let mut section = section(TITLE, &COLUMNS, latencies.len(), *left_out);
+    let mut section = section(TITLE, &COLUMNS, count, *left_out);
     if *early > 0 {
         section.limits.push(format!(
-            "{early} of {} measured kernels began before their launch call returned and count as zero.",
-            latencies.len()
+            "{early} of {count} measured kernels began before their launch call returned and count as zero."
         ));
     }
-    section.figure("count", latencies.len());
-    section.figure("mean_us", *sum as f64 / latencies.len() as f64 / 1e3);
-    for (name, percent) in [("p50_us", 50), ("p95_us", 95), ("p99_us", 99), ("max_us", 100)] {
-        section.figure(name, latencies.percentile_us(percent));
-    }
-    if measured.together.is_some() {
-        for percent in [50, 95, 99] {
-            let name = format!("without_communication_p{percent}_us");
-            section.figure(&name, measured.computing.percentile_us(percent));
-        }
+    section.figure("count", count);
+    section.figure("mean_us", *sum as f64 / count as f64 / 1e3);
+    all.figures(&mut section, &str::to_owned);
+    section.figure("max_us", all.longest().map(|ns| ns / 1e3));
+    if let Some(computing) = computing {
+        computing.figures(&mut section, &|name| format!("without_communication_{name}"));
     }
     for long in longest.clone().ranked() {
         let call = trace.gpu_ops.launch(long.at()).and_then(|call| trace.calls.get(call.0 as usize));
@@ -212,7 +184,7 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
             Value::us(long.duration),
         ]);
     }
-    section.rows_in_all = latencies.len() as u64;
+    section.rows_in_all = count as u64;
     section
 }
 
@@ -220,20 +192,22 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
 pub(super) fn launch_latency_histogram(context: &Context) -> Section {
     const TITLE: &str = "Launch latency, histogram";
     let measured = context.launched();
-    let (latencies, computing) = (measured.latencies(), &measured.computing);
-    let Some(longest) = latencies.longest() else { return missing(context, TITLE, &HISTOGRAM_COLUMNS) };
-    let bins = latencies.len().isqrt().clamp(MIN_BINS, MAX_BINS);
-    let width_us = (longest as f64 / 1e3 / bins as f64).max(1e-6);
+    let all = &measured.all;
+    let Some(longest) = all.longest() else { return missing(context, TITLE, &HISTOGRAM_COLUMNS) };
+    let bins = all.numbers.len().isqrt().clamp(MIN_BINS, MAX_BINS);
+    let width_us = (longest / 1e3 / bins as f64).max(1e-6);
     let count = |latencies: &Latencies| {
         let mut counts = vec![0_u64; bins];
-        for latency in latencies.iter() {
+        for latency in latencies.numbers.iter() {
             let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
             counts.get_mut(bin).into_iter().for_each(|count| *count += 1);
         }
         counts
     };
-    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, latencies.len(), measured.left_out);
-    for (bin, (count, without)) in count(latencies).into_iter().zip(count(computing)).enumerate() {
+    let counts = count(all);
+    let without = measured.computing.as_ref().map_or_else(|| counts.clone(), count);
+    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, all.numbers.len(), measured.left_out);
+    for (bin, (count, without)) in counts.into_iter().zip(without).enumerate() {
         let (from, to) = (bin as f64 * width_us, (bin + 1) as f64 * width_us);
         section.row([from.into(), to.into(), count.into(), without.into()]);
     }

@@ -13,19 +13,22 @@ mod counters;
 mod findings;
 #[cfg(test)]
 mod golden;
+mod host;
 pub(super) mod idle;
 pub(super) mod intervals;
+mod kernel_times;
 mod kernels;
 mod labels;
 mod launches;
 mod one_kernel;
 mod phases;
-mod radix;
 mod ranges;
 mod recapture;
+mod select;
 mod stats;
 mod steps;
 mod streams;
+mod survey;
 #[cfg(test)]
 mod test_traces;
 #[cfg(test)]

@@ -3,9 +3,9 @@
 //! It is no section of a report, for it is asked of one name; whoever holds the trace computes it.
 
 use super::attribution::{NONE, around_calls};
-use super::intervals::interpolate;
 use super::labels;
 use super::recapture::{self, Lacks};
+use super::select::interpolate;
 use crate::analysis::section::{Section, Value};
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::{RuleSet, names};

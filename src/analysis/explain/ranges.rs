@@ -1,10 +1,10 @@
 //! Ranges that the program marked, and the kernel time that was launched inside them.
 
 use super::recapture::{self, Lacks};
-use super::stats::{Tallies, Tally, kernels, key};
+use super::stats::{Tallies, Tally, key};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
-use crate::trace::{NameId, ProcessId};
+use crate::trace::{NameId, ProcessId, Trace};
 
 const RANGES: [&str; 4] = ["range_name", "count", "total_time_ms", "avg_duration_us"];
 const KERNEL_TIME: [&str; 6] = [
@@ -34,7 +34,7 @@ pub(super) fn unless_attributable(context: &Context, title: &str, columns: &[&st
     let trace = context.trace;
     let (why, lacks) = if trace.ranges.is_empty() {
         ("The trace holds no ranges: no NVTX range, no user annotation.", Lacks::Ranges)
-    } else if kernels(trace).next().is_none() {
+    } else if context.kernels().cells.is_empty() {
         ("The trace holds no GPU kernels.", Lacks::Kernels)
     } else if trace.calls.is_empty() {
         ("The trace holds no calls of the CUDA or HIP API, which tell what launched a kernel.", Lacks::Calls)
@@ -49,6 +49,16 @@ fn range_name<'a>(context: &Context<'a>) -> impl Fn(&Tally) -> &'a str + use<'a>
     |tally| trace.ranges.names.get(NameId(tally.low()))
 }
 
+/// Wall time of ranges by process and name.
+pub(super) fn by_process(trace: &Trace) -> Tallies {
+    let mut ranges = Tallies::below(trace.processes.len(), trace.ranges.names.len());
+    for range in trace.ranges.iter() {
+        let Some(thread) = trace.threads.get(range.thread.0 as usize) else { continue };
+        ranges.add(key(thread.process.0, range.name.0), range.duration);
+    }
+    ranges
+}
+
 /// Wall time of ranges by name.
 pub(super) fn nvtx_ranges(context: &Context) -> Section {
     const TITLE: &str = "Ranges";
@@ -57,10 +67,7 @@ pub(super) fn nvtx_ranges(context: &Context) -> Section {
         let why = "The trace holds no ranges: no NVTX range, no user annotation.";
         return Section::missing(TITLE, &RANGES, why, &recapture::command(trace.format, Lacks::Ranges));
     }
-    let mut ranges = Tallies::below(1, trace.ranges.names.len());
-    for range in trace.ranges.iter() {
-        ranges.add(key(0, range.name.0), range.duration);
-    }
+    let ranges = context.ranges().of_all_highs();
     let mut section = Section::new(TITLE, "start and end of every range, by name", &RANGES).limit(
         "Wall time of the host, not GPU time; a range inside another and ranges of several threads count each in full.",
     );
@@ -121,14 +128,9 @@ pub(super) fn nvtx_by_pid(context: &Context) -> Section {
     }
     let attributed = context.attributed();
     let processes = trace.processes.len();
-    let mut ranges = Tallies::below(processes, trace.ranges.names.len());
     let (mut all, mut mapped) = (Tallies::below(processes, 1), Tallies::default());
-    for range in trace.ranges.iter() {
-        let Some(thread) = trace.threads.get(range.thread.0 as usize) else { continue };
-        ranges.add(key(thread.process.0, range.name.0), range.duration);
-    }
-    for op in kernels(trace) {
-        all.add(key(op.process.0, 0), op.duration);
+    for cell in &context.kernels().cells {
+        all.merge(&Tally { key: key(cell.process.0, 0), ..cell.tally });
     }
     for tally in attributed.under.iter() {
         mapped.merge(&Tally { key: key(tally.high(), 0), ..*tally });
@@ -138,7 +140,7 @@ pub(super) fn nvtx_by_pid(context: &Context) -> Section {
             .limit(INNERMOST)
             .limit("Coverage is that of the process: its kernel time under any range, of all its kernel time.");
     let name = range_name(context);
-    let ranked = ranges.by_time(&name);
+    let ranked = context.ranges().by_time(&name);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(ROWS_BY_PID) {
         let kernels = attributed.under.get(tally.key).copied().unwrap_or_default();

@@ -1,10 +1,8 @@
-//! What the sections count with: sums per key in one pass, exact percentiles, and time that spans cover together.
+//! What the sections count with: sums per key in one pass.
 
-use super::intervals::interpolate;
-use super::radix;
 use crate::analysis::section::Value;
-use crate::ordering::{InOrder, order};
-use crate::trace::{GpuOp, Ns, OpKind, Trace};
+use crate::ordering::order;
+use crate::trace::Ns;
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -43,7 +41,7 @@ impl Tally {
         self.total += duration;
     }
 
-    fn merge(&mut self, more: &Self) {
+    pub(super) fn merge(&mut self, more: &Self) {
         self.shortest = if self.count == 0 { more.shortest } else { self.shortest.min(more.shortest) };
         self.longest = self.longest.max(more.longest);
         self.count += more.count;
@@ -105,12 +103,13 @@ impl Tallies {
         id
     }
 
-    /// Counts once more under the key and tells the key's id.
-    pub(super) fn add(&mut self, key: u64, duration: Ns) -> u32 {
-        self.merge(&Tally { key, id: 0, count: 1, total: duration, shortest: duration, longest: duration })
+    /// Counts once more under the key.
+    pub(super) fn add(&mut self, key: u64, duration: Ns) {
+        let id = self.id(key);
+        self.tallies.get_mut(id as usize).into_iter().for_each(|tally| tally.add(duration));
     }
 
-    /// Adds what was counted elsewhere under its key.
+    /// Adds what was counted elsewhere under its key, and tells the key's id.
     pub(super) fn merge(&mut self, more: &Tally) -> u32 {
         let id = self.id(more.key);
         if let Some(tally) = self.tallies.get_mut(id as usize) {
@@ -126,6 +125,15 @@ impl Tallies {
             None => *self.ids.get(&key)?,
         };
         self.tallies.get(id as usize)
+    }
+
+    /// The same by the low number alone.
+    pub(super) fn of_all_highs(&self) -> Self {
+        let mut sums = Self::below(1, self.width as usize);
+        for tally in &self.tallies {
+            sums.merge(&Tally { key: key(0, tally.low()), ..*tally });
+        }
+        sums
     }
 
     /// All of them in order of appearance.
@@ -146,123 +154,9 @@ impl Tallies {
     }
 }
 
-/// The kernels of a trace; copies and sets are none.
-pub(super) fn kernels(trace: &Trace) -> impl Iterator<Item = GpuOp> + Clone {
-    trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel)
-}
-
-/// Durations of kernels by group, each group sorted; four bytes a kernel.
-#[derive(Debug)]
-pub(super) struct Durations {
-    /// Where each group ends in `short`.
-    ends: Vec<u32>,
-    short: Vec<u32>,
-    /// Group and duration of those that do not fit 32 bits, some four seconds.
-    long: Vec<(u32, i64)>,
-}
-
-impl Durations {
-    /// `group` tells the group of a kernel, below `groups`; `None` leaves it out. It is asked twice.
-    pub(super) fn of_kernels(trace: &Trace, groups: usize, group: &dyn Fn(&GpuOp) -> Option<u32>) -> Self {
-        let grouped = || kernels(trace).filter_map(|op| Some((group(&op)?, op.duration.0)));
-        let (mut ends, mut long) = (vec![0_u32; groups], Vec::new());
-        for (group, duration) in grouped() {
-            match ends.get_mut(group as usize) {
-                Some(count) if u32::try_from(duration).is_ok() => *count += 1,
-                _ => long.push((group, duration)),
-            }
-        }
-        let mut all = 0;
-        for end in &mut ends {
-            (*end, all) = (all, all + *end);
-        }
-        let mut short = vec![0_u32; all as usize];
-        for (group, duration) in grouped() {
-            let (Ok(duration), Some(end)) = (u32::try_from(duration), ends.get_mut(group as usize)) else { continue };
-            if let Some(slot) = short.get_mut(*end as usize) {
-                *slot = duration;
-            }
-            *end += 1;
-        }
-        let mut durations = Self { ends, short, long };
-        durations.sort();
-        durations
-    }
-
-    fn sort(&mut self) {
-        let (mut rest, mut start) = (self.short.as_mut_slice(), 0);
-        for &end in &self.ends {
-            let Some((group, others)) = rest.split_at_mut_checked((end - start) as usize) else { break };
-            radix::sort(group);
-            (rest, start) = (others, end);
-        }
-        self.long.order_by(|a, b| a.cmp(b));
-    }
-
-    /// This percentile of the group's durations in microseconds; `Null` for an empty group.
-    pub(super) fn percentile_us(&self, group: usize, percent: u64) -> Value {
-        Value::from(self.percentile_ns(group, percent).map(|ns| ns / 1e3))
-    }
-
-    /// Linear interpolation at `percent/100 * (n - 1)`.
-    pub(super) fn percentile_ns(&self, group: usize, percent: u64) -> Option<f64> {
-        let start = if group == 0 { 0 } else { *self.ends.get(group - 1)? };
-        let short = self.short.get(start as usize..*self.ends.get(group)? as usize)?;
-        let group = group as u32;
-        let first = self.long.partition_point(|long| long.0 < group);
-        let last = self.long.partition_point(|long| long.0 <= group);
-        let long = self.long.get(first..last)?;
-        // Whatever is long comes after whatever is short.
-        let at = |place: usize| match short.get(place) {
-            Some(&short) => Some(i64::from(short)),
-            None => long.get(place - short.len()).map(|long| long.1),
-        };
-        interpolate(short.len() + long.len(), percent, &at)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Format, TraceBuilder};
-    use proptest::prelude::*;
-
-    /// `q * (n - 1)` and its neighbours, from the definition.
-    fn naive(mut values: Vec<i64>, percent: u64) -> Option<f64> {
-        values.sort_unstable();
-        let place = percent as f64 * values.len().checked_sub(1)? as f64 / 100.0;
-        let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
-        Some(low as f64 + (high - low) as f64 * place.fract())
-    }
-
-    proptest! {
-        #[test]
-        fn percentiles_of_each_group_are_those_of_the_definition(
-            kernels in proptest::collection::vec((0_u32..4, prop_oneof![0_i64..50, 0_i64..4_294_967_400]), 0..300),
-        ) {
-            let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
-            let (device, process) = (builder.device("0", ""), builder.process(1, ""));
-            let name = builder.trace.names.intern("k");
-            for &(group, duration) in &kernels {
-                let stream = i64::from(group);
-                let op = GpuOp { start: Ns(0), duration: Ns(duration), name, device, stream, process, kind: OpKind::Kernel };
-                builder.trace.gpu_ops.push(op, None);
-            }
-            let trace = builder.finish();
-            // Group 3 is left out, group 4 stays empty.
-            let group = |op: &GpuOp| (op.stream < 3).then_some(op.stream as u32);
-            let durations = Durations::of_kernels(&trace, 5, &group);
-            for asked in 0..5_u32 {
-                let of_group = kernels.iter().filter(|kernel| kernel.0 == asked && asked < 3);
-                let values: Vec<i64> = of_group.map(|kernel| kernel.1).collect();
-                for percent in [0, 1, 50, 90, 95, 99, 100] {
-                    let (ours, want) = (durations.percentile_ns(asked as usize, percent), naive(values.clone(), percent));
-                    prop_assert_eq!(ours.is_some(), want.is_some());
-                    prop_assert!((ours.unwrap_or(0.0) - want.unwrap_or(0.0)).abs() < 1e-3, "{:?} {:?}", ours, want);
-                }
-            }
-        }
-    }
 
     #[test]
     fn tallies_rank_by_measure_and_break_ties_by_count_and_name() {

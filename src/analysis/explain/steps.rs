@@ -1,7 +1,7 @@
 //! Steps of the engine, as ranges of the host tell them: how many of each stage, how long, and how steadily they come.
 
-use super::intervals::interpolate;
 use super::recapture::{self, Lacks};
+use super::select::interpolate;
 use super::{Context, phases};
 use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;

@@ -1,7 +1,7 @@
 //! How far computing, communication and copies run at the same time.
 
 use super::Context;
-use super::intervals::{Activity, Class, sweep};
+use super::intervals::{Activity, Class};
 use super::recapture::{self, Lacks};
 use crate::analysis::section::{Section, Value};
 use crate::trace::Ns;
@@ -16,7 +16,7 @@ pub(super) fn stream_overlap(context: &Context) -> Section {
         let recapture = recapture::command(trace.format, Lacks::Kernels);
         return Section::missing(TITLE, &COLUMNS, "The trace holds no GPU ops.", &recapture);
     }
-    let (devices, _) = sweep(context, 0, &mut |_| 0);
+    let devices = &context.survey().activities;
     let sum = |of: &dyn Fn(&Activity) -> i64| devices.iter().fold(Ns::ZERO, |sum, device| sum + Ns(of(device)));
     let mut section = Section::new(TITLE, "start and end of every GPU op", &COLUMNS)
         .limit("Overlap is counted between ops of the same device and summed over devices.")

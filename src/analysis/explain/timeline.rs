@@ -1,13 +1,13 @@
 //! The longest single things of a trace, from both sides of the bus.
 
 use super::idle::{Cause, gap_before};
-use super::intervals::{Class, Long, Longest, each_gap};
+use super::intervals::{Class, Long};
 use super::recapture::{self, Lacks};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
 use crate::rules::names;
 use crate::rules::signals::CallKind;
-use crate::trace::{Ns, OpKind};
+use crate::trace::Ns;
 
 const TITLE: &str = "Longest events";
 const COLUMNS: [&str; 11] = [
@@ -23,12 +23,12 @@ const COLUMNS: [&str; 11] = [
     "start_ms",
     "end_ms",
 ];
-const SHOWN: usize = 50;
+pub(super) const SHOWN: usize = 50;
 
 /// Sorts of things, as [`Longest`] knows them.
-const OP: u8 = 0;
-const CALL: u8 = 1;
-const GAP: u8 = 2;
+pub(super) const OP: u8 = 0;
+pub(super) const CALL: u8 = 1;
+pub(super) const GAP: u8 = 2;
 
 /// One of the longest, in the words of the table.
 struct Event {
@@ -44,20 +44,10 @@ struct Event {
 /// The longest kernels, copies, blocking calls and idle gaps.
 pub(super) fn timeline_events(context: &Context) -> Section {
     let trace = context.trace;
-    let (mut longest, mut gpu, mut cpu) = (Longest::new(SHOWN), Ns::ZERO, Ns::ZERO);
-    for (at, op) in trace.gpu_ops.iter().enumerate() {
-        if op.kind != OpKind::Set {
-            longest.offer(op.duration, op.start, OP, at);
-        }
-        gpu += if op.kind == OpKind::Kernel { op.duration } else { Ns::ZERO };
-    }
-    for (at, call) in trace.calls.iter().enumerate() {
-        cpu += call.duration;
-        if matches!(context.call_kind(call.name), CallKind::Synchronize | CallKind::CopyBlocking) {
-            longest.offer(call.duration, call.start, CALL, at);
-        }
-    }
-    each_gap(context, &mut |gap| longest.offer(gap.end.since(gap.start), gap.start, GAP, gap.next));
+    let (survey, host) = (context.survey(), context.host());
+    let mut longest = survey.longest_ops.clone();
+    longest.merge(&survey.longest_gaps);
+    longest.merge(&host.longest);
     if longest.seen == 0 {
         let recapture = recapture::command(trace.format, Lacks::Kernels);
         return Section::missing(TITLE, &COLUMNS, "The trace holds neither GPU ops nor blocking calls.", &recapture);
@@ -69,8 +59,8 @@ pub(super) fn timeline_events(context: &Context) -> Section {
         .limit("start_ms and end_ms count from the earliest row.")
         .limit("total_cpu_time_ms sums API calls over all threads: it is no wall time.");
     section.figure("t0_ns", origin);
-    section.figure("total_gpu_time_ms", Value::ms(gpu));
-    section.figure("total_cpu_time_ms", Value::ms(cpu));
+    section.figure("total_gpu_time_ms", Value::ms(context.kernels().total()));
+    section.figure("total_cpu_time_ms", Value::ms(host.total));
     for event in events.drain(..) {
         let duration = event.end.since(event.start);
         section.row([

@@ -5,7 +5,7 @@
 use crate::analysis::explain::Context;
 use crate::analysis::explain::attribution::{NONE, around_calls};
 use crate::analysis::explain::collectives::{PAIRS, each_call};
-use crate::analysis::explain::intervals::{Class, each_gap, sweep};
+use crate::analysis::explain::intervals::{Class, Gaps, Sweep, each_work};
 use crate::json::from_json;
 use crate::trace::{NameId, Names, OpKind, Trace};
 use serde::Serialize;
@@ -191,17 +191,18 @@ fn times(context: &Context, rank_of_device: &[i64], sums: &[i64], found: &mut Ra
     let mut calls = 0;
     let rows = found.calls.len() / CALL + 1;
     // Calls come in the order in which they were written down; those that were left out share the last row.
-    let (devices, exposed) = sweep(context, rows, &mut |_| {
-        let row = calls.min(rows - 1);
-        calls += 1;
-        row
+    let (mut sweep, mut gaps) = (Sweep::new(context, rows), Gaps::new(context));
+    each_work(context, &mut |work| {
+        sweep.see(&work, calls.min(rows - 1));
+        calls += usize::from(work.class == Class::Communication);
+        gaps.see(&work);
     });
+    let (devices, exposed) = sweep.finish();
     for (call, exposed) in found.calls.chunks_exact_mut(CALL).zip(exposed) {
         call.last_mut().into_iter().for_each(|last| *last = exposed.exposed_ns);
     }
     let (compute, both) = (Class::Compute.bit(), Class::Compute.bit() | Class::Communication.bit());
-    let windows = each_gap(context, &mut |_| {});
-    for ((device, window), rank) in devices.iter().zip(windows).zip(rank_of_device) {
+    for ((device, window), rank) in devices.iter().zip(gaps.devices).zip(rank_of_device) {
         let (Some(window), Some(sum)) = (window, usize::try_from(*rank).ok().and_then(|rank| sums.get(rank))) else {
             continue;
         };

@@ -1,0 +1,159 @@
+//! What one pass over the calls of the host tells several sections at once: what launched, what blocked and for how long.
+
+use super::intervals::{Longest, Windows};
+use super::stats::{Tallies, Tally, key};
+use super::{Context, timeline};
+use crate::rules::signals::CallKind;
+use crate::trace::{Ns, Span};
+
+/// See the module's head.
+#[derive(Debug)]
+pub(super) struct Host {
+    /// Sum over all calls of all threads.
+    pub(super) total: Ns,
+    /// By process.
+    pub(super) launches: Vec<Launches>,
+    /// Synchronising calls that block, under [`key`] of process and name.
+    pub(super) synchronizing: Tallies,
+    /// The same, each moment of a thread once: the driver's call in one of the runtime is no wait of its own.
+    pub(super) synchronizing_once: Ns,
+    /// Copies that block, by name.
+    pub(super) copying: Tallies,
+    /// Calls that only sound like waiting.
+    pub(super) returning: Tally,
+    pub(super) gaps: LauncherGaps,
+    /// When any thread is blocked.
+    pub(super) blocked: Windows,
+    /// Blocking calls, by their places.
+    pub(super) longest: Longest,
+}
+
+/// Calls that launch; a graph is one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Launches {
+    pub(super) all: u64,
+    pub(super) graphs: u64,
+}
+
+impl Host {
+    pub(super) fn of(context: &Context) -> Self {
+        let trace = context.trace;
+        let (names, processes) = (trace.calls.names.len(), trace.processes.len());
+        let mut host = Self {
+            total: Ns::ZERO,
+            launches: vec![Launches::default(); processes],
+            synchronizing: Tallies::below(processes, names),
+            synchronizing_once: Ns::ZERO,
+            copying: Tallies::below(1, names),
+            returning: Tally::default(),
+            gaps: LauncherGaps::default(),
+            blocked: Windows::new(),
+            longest: Longest::new(timeline::SHOWN),
+        };
+        let (mut waited, mut launching) = (Covered::of(context), Launching::of(context));
+        for (at, call) in trace.calls.iter().enumerate() {
+            host.total += call.duration;
+            let kind = context.call_kind(call.name);
+            let process = trace.threads.get(call.thread.0 as usize).map_or(u32::MAX, |thread| thread.process.0);
+            match kind {
+                CallKind::Launch | CallKind::GraphLaunch => {
+                    let launches = host.launches.get_mut(process as usize);
+                    launches.into_iter().for_each(|launches| launches.add(kind));
+                }
+                CallKind::Synchronize => {
+                    host.synchronizing.add(key(process, call.name.0), call.duration);
+                    host.synchronizing_once += waited.cover(call);
+                }
+                CallKind::CopyBlocking => {
+                    host.copying.add(key(0, call.name.0), call.duration);
+                }
+                CallKind::DoesNotBlock => host.returning.add(call.duration),
+                _ => {}
+            }
+            let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
+            let blocks = matches!(kind, CallKind::Synchronize | CallKind::CopyBlocking);
+            if is_launch || blocks {
+                launching.see(context, call, is_launch, &mut host.gaps);
+            }
+            if blocks {
+                host.longest.offer(call.duration, call.start, timeline::CALL, at);
+                host.block(call);
+            }
+        }
+        host
+    }
+
+    fn block(&mut self, call: Span) {
+        match self.blocked.last_mut() {
+            Some(last) if call.start <= last.1 => last.1 = last.1.max(call.end()),
+            _ => self.blocked.push((call.start, call.end())),
+        }
+    }
+}
+
+impl Launches {
+    fn add(&mut self, kind: CallKind) {
+        self.all += 1;
+        self.graphs += u64::from(kind == CallKind::GraphLaunch);
+    }
+}
+
+/// How far each thread's time is covered by the spans seen so far, which come by start.
+struct Covered(Vec<Option<Ns>>);
+
+impl Covered {
+    fn of(context: &Context) -> Self {
+        Self(vec![None; context.trace.threads.len()])
+    }
+
+    /// The part of the span that no earlier span of its thread covered.
+    fn cover(&mut self, span: Span) -> Ns {
+        let Some(until) = self.0.get_mut(span.thread.0 as usize) else { return Ns::ZERO };
+        let from = until.map_or(span.start, |until| until.max(span.start));
+        *until = Some(from.max(span.end()));
+        span.end().since(from).max(Ns::ZERO)
+    }
+
+    /// The time between the last covered one and this span of the same thread.
+    fn gap_before(&self, span: Span) -> Ns {
+        let until = self.0.get(span.thread.0 as usize).copied().flatten();
+        until.map_or(Ns::ZERO, |until| span.start.since(until).max(Ns::ZERO))
+    }
+}
+
+/// Times in which a thread that launches work neither launched nor was blocked in a call.
+#[derive(Debug, Default)]
+pub(super) struct LauncherGaps {
+    pub(super) gaps: Tally,
+    /// Gaps so long that the program had nothing to launch.
+    pub(super) idle: Tally,
+}
+
+/// Threads on the way from launch to launch.
+struct Launching {
+    covered: Covered,
+    /// The gap that grows since the thread's last launch; none before its first.
+    growing: Vec<Option<Ns>>,
+}
+
+impl Launching {
+    fn of(context: &Context) -> Self {
+        Self { covered: Covered::of(context), growing: vec![None; context.trace.threads.len()] }
+    }
+
+    fn see(&mut self, context: &Context, call: Span, is_launch: bool, found: &mut LauncherGaps) {
+        let Some(gap) = self.growing.get_mut(call.thread.0 as usize) else { return };
+        *gap = gap.map(|gap| gap + self.covered.gap_before(call));
+        self.covered.cover(call);
+        if !is_launch {
+            return;
+        }
+        let length = gap.replace(Ns::ZERO).unwrap_or(Ns::ZERO);
+        let (length_us, thresholds) = (length.0 as f64 / 1e3, &context.signals.thresholds);
+        if length_us > thresholds.launcher_idle_us {
+            found.idle.add(length);
+        } else if length_us >= thresholds.launcher_gap_us {
+            found.gaps.add(length);
+        }
+    }
+}
