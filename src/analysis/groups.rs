@@ -1,4 +1,4 @@
-//! GPU ops summed by what they share: name, device, process and kind. Most tables of sums are made of these sums, so that they
+//! GPU ops summed by what they share: name, device, stream, process and kind. Most tables of sums are made of these sums, so that they
 //! need no pass over millions of ops of their own.
 
 use crate::trace::{DeviceId, NameId, Ns, OpKind, ProcessId, Trace};
@@ -9,6 +9,8 @@ pub(super) struct Group {
     pub(super) name: NameId,
     pub(super) device: DeviceId,
     pub(super) process: ProcessId,
+    /// The stream; -1 where the trace does not tell.
+    pub(super) stream: i64,
     pub(super) kind: OpKind,
     pub(super) count: u64,
     /// Sum of durations.
@@ -36,6 +38,7 @@ impl Groups {
             name: op.name,
             device: op.device,
             process: op.process,
+            stream: op.stream,
             kind: op.kind,
             count: 0,
             total: Ns::ZERO,

@@ -1,13 +1,12 @@
 //! What the reader should know before believing the numbers: one sentence and one piece of advice a problem.
 
+use super::groups::{Group, Groups};
 use super::results::{Notice, Severity, Wall, WallSource};
 use crate::ordering::InOrder;
 use crate::trace::{Cut, DeviceId, Format, Ns, Problem, ProblemKind, ProcessId, Trace};
-use foldhash::fast::RandomState;
-use std::collections::HashMap;
 
 /// All notices of a trace, most severe first.
-pub(super) fn of(trace: &Trace, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
+pub(super) fn of(trace: &Trace, groups: &Groups, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
     let mut notices = Vec::new();
     notices.extend(no_gpu_events(trace));
     notices.extend(trace.cut.map(|cut| window(trace, cut)));
@@ -16,8 +15,8 @@ pub(super) fn of(trace: &Trace, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
     notices.extend(wall_raised(wall, given));
     notices.extend(endless_window(wall));
     notices.extend(merged_ranks(trace));
-    notices.extend(doubtful_processes(trace));
-    notices.extend(overlap_on_a_stream(trace));
+    notices.extend(doubtful_processes(trace, &groups.groups));
+    notices.extend(overlap_on_a_stream(trace, groups));
     notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     notices
 }
@@ -235,7 +234,7 @@ fn merged_ranks(trace: &Trace) -> Option<Notice> {
 }
 
 /// An export may lack the process of its kernels, or hold it in a form that no version is known to write.
-fn doubtful_processes(trace: &Trace) -> Option<Notice> {
+fn doubtful_processes(trace: &Trace, groups: &[Group]) -> Option<Notice> {
     /// Beyond what an operating system gives out: a packed number that was not unpacked.
     const LARGEST_PID: i64 = 10_000_000;
     const MOST: f64 = 0.8;
@@ -244,8 +243,8 @@ fn doubtful_processes(trace: &Trace) -> Option<Notice> {
     }
     let pid = |process: ProcessId| trace.processes.get(process.0 as usize).map_or(0, |process| process.pid);
     let mut ops = vec![0_u64; trace.processes.len()];
-    for op in trace.gpu_ops.iter() {
-        ops.get_mut(op.process.0 as usize).into_iter().for_each(|count| *count += 1);
+    for group in groups {
+        ops.get_mut(group.process.0 as usize).into_iter().for_each(|count| *count += group.count);
     }
     let of = |wanted: &dyn Fn(i64) -> bool| -> u64 {
         let processes = trace.processes.iter().zip(&ops);
@@ -273,15 +272,25 @@ fn doubtful_processes(trace: &Trace) -> Option<Notice> {
     ))
 }
 
+/// The stream of a group, where the trace tells it.
+fn stream(group: &Group) -> Option<(DeviceId, ProcessId, i64)> {
+    (group.stream >= 0).then_some((group.device, group.process, group.stream))
+}
+
 /// Kernels that overlap on their own stream are real (programmatic dependent launch) or clock artefacts; viewers that
 /// nest slices drop them, gpuprism counts them.
-fn overlap_on_a_stream(trace: &Trace) -> Option<Notice> {
-    let mut reach: HashMap<(DeviceId, ProcessId, i64), Ns, RandomState> = HashMap::default();
-    let mut count = 0;
-    for op in trace.gpu_ops.iter().filter(|op| op.stream >= 0) {
-        let reach = reach.entry((op.device, op.process, op.stream)).or_insert(op.start);
-        count += u64::from(op.start < *reach);
-        *reach = op.end().max(*reach);
+fn overlap_on_a_stream(trace: &Trace, Groups { groups, of_op }: &Groups) -> Option<Notice> {
+    let mut streams: Vec<_> = groups.iter().filter_map(stream).collect();
+    streams.order_by_key(|stream| *stream);
+    streams.dedup();
+    let place = |group| stream(group).and_then(|stream| streams.binary_search(&stream).ok()).unwrap_or(usize::MAX);
+    let stream_of_group: Vec<usize> = groups.iter().map(place).collect();
+    let (mut reach, mut count) = (vec![Ns(i64::MIN); streams.len()], 0);
+    for ((start, duration), group) in trace.gpu_ops.times().zip(of_op) {
+        let stream = stream_of_group.get(*group as usize).copied().unwrap_or(usize::MAX);
+        let Some(reach) = reach.get_mut(stream) else { continue };
+        count += u64::from(start < *reach);
+        *reach = (start + duration).max(*reach);
     }
     (count > 0).then(|| {
         notice(

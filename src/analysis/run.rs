@@ -48,8 +48,9 @@ impl Default for Options {
 /// Answers everything about one trace.
 pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     let owned = share_out(trace, options.merge_devices);
-    let groups = Groups::of(trace).groups;
-    let mut kernels = kernels(trace, rules, options, &owned, &count(trace, &groups));
+    let all_groups = Groups::of(trace);
+    let groups = all_groups.groups.as_slice();
+    let mut kernels = kernels(trace, rules, options, &owned, &count(trace, groups));
     let window_ns = match &trace.cut {
         Some(cut) => cut.window.length().0,
         None => trace.span().map_or(0, |span| span.length().0),
@@ -80,9 +81,9 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
         attribution: options.attribution,
         devices_merged: options.merge_devices,
         window: trace.cut.map(picked),
-        devices: devices(trace, &groups, &devices_union, wall.wall_ns),
+        devices: devices(trace, groups, &devices_union, wall.wall_ns),
         categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
-        notices: notices::of(trace, &wall, options.wall),
+        notices: notices::of(trace, &all_groups, &wall, options.wall),
         sections: Sections::new(),
         kernels,
         totals,

@@ -14,8 +14,8 @@ use crate::trace::{NameId, Ns, OpKind, Span, Spans, Trace};
 pub(super) struct Attributed {
     /// Under [`key`] of process and range name.
     pub(super) under: Tallies,
-    /// The part of it that is communication.
-    pub(super) communication: Tallies,
+    /// By range name: kernel time of the nearest range whose name is wanted, and the communication in it.
+    pub(super) nearest: Vec<(Ns, Ns)>,
     /// All that lies under some range.
     pub(super) mapped: Tally,
     /// Launched by a call outside all ranges of its thread.
@@ -32,12 +32,12 @@ pub(super) struct Attributed {
 pub(in crate::analysis) const NONE: u32 = u32::MAX;
 
 impl Attributed {
-    /// Only ranges whose name is kept count.
-    pub(super) fn of(context: &Context, is_kept: &dyn Fn(NameId) -> bool) -> Self {
+    /// `is_wanted` says which ranges' names count for [`Attributed::nearest`].
+    pub(super) fn of(context: &Context, is_wanted: &dyn Fn(NameId) -> bool) -> Self {
         let trace = context.trace;
-        let range_of_call = ranges_of_calls(trace, is_kept);
+        let [innermost, nearest] = around_calls(trace, &trace.ranges, [&|_| true, is_wanted]);
         let under = Tallies::below(trace.processes.len(), trace.ranges.names.len());
-        let mut found = Self { under, ..Self::default() };
+        let mut found = Self { under, nearest: vec![Default::default(); trace.ranges.names.len()], ..Self::default() };
         let launches = trace.gpu_ops.launches();
         // Kernels alone, but the launches run parallel to all ops.
         for (op, call) in trace.gpu_ops.iter().zip(launches).filter(|(op, _)| op.kind == OpKind::Kernel) {
@@ -46,16 +46,18 @@ impl Attributed {
             if is_communication {
                 found.all_communication += op.duration;
             }
-            match call.map(|call| range_of_call.get(call.0 as usize).copied().unwrap_or(NONE)) {
-                None => found.without_call.add(op.duration),
-                Some(NONE) => found.outside.add(op.duration),
-                Some(range) => {
+            let of_call = |ranges: &[u32]| call.and_then(|call| ranges.get(call.0 as usize)).copied().unwrap_or(NONE);
+            match of_call(&innermost) {
+                _ if call.is_none() => found.without_call.add(op.duration),
+                NONE => found.outside.add(op.duration),
+                range => {
                     found.mapped.add(op.duration);
                     found.under.add(key(op.process.0, range), op.duration);
-                    if is_communication {
-                        found.communication.add(key(op.process.0, range), op.duration);
-                    }
                 }
+            }
+            if let Some((time, communication)) = found.nearest.get_mut(of_call(&nearest) as usize) {
+                *time += op.duration;
+                *communication += if is_communication { op.duration } else { Ns::ZERO };
             }
         }
         found
@@ -67,21 +69,24 @@ impl Attributed {
     }
 }
 
-/// The name of the innermost kept range around each call, or [`NONE`].
-fn ranges_of_calls(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
-    around_calls(trace, &trace.ranges, is_kept)
-}
-
-/// The name of the innermost kept span of these (ranges, CPU ops, Python frames) around each call, or [`NONE`].
-pub(in crate::analysis) fn around_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
-    let mut open = OpenRanges::of(trace);
-    let mut ranges = OuterFirst::of(spans, is_kept).peekable();
-    let mut names = Vec::with_capacity(trace.calls.len());
+/// The name of the innermost span of these (ranges, CPU ops, Python frames) around each call, of those that each of these
+/// keeps; [`NONE`] where there is none.
+pub(in crate::analysis) fn around_calls<const N: usize>(
+    trace: &Trace,
+    spans: &Spans,
+    keeps: [&dyn Fn(NameId) -> bool; N],
+) -> [Vec<u32>; N] {
+    let mut open = keeps.map(|_| OpenRanges::of(trace));
+    let mut names = keeps.map(|_| Vec::with_capacity(trace.calls.len()));
+    let is_kept = |name| keeps.iter().any(|keep| keep(name));
+    let mut ranges = OuterFirst::of(spans, &is_kept).peekable();
     for call in trace.calls.iter() {
         while let Some(range) = ranges.next_if(|range| range.start <= call.start) {
-            open.push(range);
+            open.iter_mut().zip(keeps).filter(|(_, keep)| keep(range.name)).for_each(|(open, _)| open.push(range));
         }
-        names.push(open.innermost(call).map_or(NONE, |name| name.0));
+        for (open, names) in open.iter_mut().zip(&mut names) {
+            names.push(open.innermost(call).map_or(NONE, |name| name.0));
+        }
     }
     names
 }
@@ -247,8 +252,9 @@ mod tests {
         ) {
             let trace = trace(&ranges, &calls);
             let found = Attributed::of(&Context::new(&trace, 30), &|name| kept[name.0 as usize]);
-            let ranges: Vec<Span> = trace.ranges.iter().filter(|range| kept[range.name.0 as usize]).collect();
-            let (mut want, mut outside) = ([0_i64; 5], 0_i64);
+            let ranges: Vec<Span> = trace.ranges.iter().collect();
+            let of_kept: Vec<Span> = ranges.iter().filter(|range| kept[range.name.0 as usize]).copied().collect();
+            let (mut want, mut nearest, mut outside) = ([0_i64; 5], [0_i64; 5], 0_i64);
             for (op, call) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
                 let Some(call) = call.and_then(|call| trace.calls.get(call.0 as usize)) else { continue };
                 let holds = |range: &Span| range.start <= call.start && range.end() >= call.end();
@@ -256,7 +262,11 @@ mod tests {
                     Some(name) => want[name.0 as usize] += op.duration.0,
                     None => outside += op.duration.0,
                 }
+                if let Some(name) = innermost(&of_kept, call.thread, holds) {
+                    nearest[name.0 as usize] += op.duration.0;
+                }
             }
+            prop_assert_eq!(found.nearest.iter().map(|(time, _)| time.0).collect::<Vec<_>>(), nearest);
             let by_range = found.by_range();
             for name in 0..5_u32 {
                 let time = by_range.get(key(0, name)).map_or(0, |tally| tally.total.0);

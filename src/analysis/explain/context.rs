@@ -5,6 +5,7 @@ use super::collectives::Collectives;
 use super::host::Host;
 use super::kernel_times::KernelTimes;
 use super::launches::Measured;
+use super::phases;
 use super::ranges;
 use super::stats::Tallies;
 use super::survey::Survey;
@@ -76,9 +77,9 @@ impl<'a> Context<'a> {
         Self { phase_map, ..self }
     }
 
-    /// Kernel time by the innermost range around its launch; swept once, on first use.
+    /// Kernel time by the ranges around its launch; swept once, on first use.
     pub(super) fn attributed(&self) -> &Attributed {
-        self.attributed.get_or_init(|| Attributed::of(self, &|_| true))
+        self.attributed.get_or_init(|| phases::attributed(self))
     }
 
     /// How long kernels waited after their launch; measured once, on first use.

@@ -337,7 +337,12 @@ impl Longest {
         if full && self.kept.peek().is_none_or(|Reverse(shortest)| duration < shortest.duration) {
             return;
         }
-        self.kept.push(Reverse(Long { duration, start: Reverse(start), place: Reverse((sort, at as u32)) }));
+        let long = Long { duration, start: Reverse(start), place: Reverse((sort, at as u32)) };
+        // Where many are equally long, the first ones stay.
+        if full && self.kept.peek().is_none_or(|Reverse(shortest)| long < *shortest) {
+            return;
+        }
+        self.kept.push(Reverse(long));
         if full {
             self.kept.pop();
         }

@@ -6,7 +6,6 @@
 use super::attribution::{Attributed, own_wall_time};
 use super::ranges::unless_attributable;
 use super::recapture::{self, Lacks};
-use super::stats::Tallies;
 use super::{Context, ranges};
 use crate::analysis::section::{Section, Value};
 use crate::ordering::order;
@@ -41,11 +40,13 @@ impl<'a> Split<'a> {
         self.phase_of.get(range.0 as usize).copied().flatten()
     }
 
-    /// Kernel time by phase, and the communication in it.
-    fn kernel_time(&self, context: &Context) -> (Vec<Ns>, Vec<Ns>) {
-        let attributed = Attributed::of(context, &|range| self.phase(range).is_some());
-        let sum = |of: &Tallies| self.sum(of.iter().map(|tally| (NameId(tally.low()), tally.total)));
-        (sum(&attributed.under), sum(&attributed.communication))
+    /// Kernel time by phase, and the communication in it, of kernels attributed to ranges that name one of these phases.
+    fn kernel_time(&self, attributed: &Attributed) -> (Vec<Ns>, Vec<Ns>) {
+        let nearest = || (0..).map(NameId).zip(&attributed.nearest);
+        (
+            self.sum(nearest().map(|(name, times)| (name, times.0))),
+            self.sum(nearest().map(|(name, times)| (name, times.1))),
+        )
     }
 
     /// Wall time by phase, each moment of a thread once.
@@ -94,6 +95,12 @@ fn wall_time_of_all(trace: &Trace) -> Ns {
     own_wall_time(trace, &|_| true).into_iter().fold(Ns::ZERO, |sum, own| sum + own)
 }
 
+/// Kernel time by the innermost range around its launch, and by the nearest one whose name has a phase.
+pub(super) fn attributed(context: &Context) -> Attributed {
+    let split = Split::by_words(context);
+    Attributed::of(context, &|range| split.phase(range).is_some())
+}
+
 /// Prefill, decode and sampling, by words.
 pub(super) fn phase_split(context: &Context) -> Section {
     const TITLE: &str = "Phases";
@@ -106,7 +113,7 @@ pub(super) fn phase_split(context: &Context) -> Section {
     let by_kernels = attributed.mapped.count > 0;
     let (source, derived_from, (times, messages), all) = if by_kernels {
         let derived_from = "kernel time by the nearest range around its launch that names a phase";
-        ("nvtx_kernel_time", derived_from, split.kernel_time(context), attributed.all.total)
+        ("nvtx_kernel_time", derived_from, split.kernel_time(attributed), attributed.all.total)
     } else {
         let derived_from =
             "wall time of the nearest range that names a phase, as no kernel has a launch inside a range";
@@ -161,9 +168,10 @@ pub(super) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
         Section::new(TITLE, "kernel time by the nearest range around its launch that the phase map knows", &KERNELS)
             .limit("Of the kernel time under any range; unmapped is what only other ranges hold.")
             .limit(ranges::INNERMOST);
-    let all = context.attributed().mapped.total;
+    let attributed = Attributed::of(context, &|range| split.phase(range).is_some());
+    let all = attributed.mapped.total;
     section.figure("attributed_kernel_time_ms", Value::ms(all));
-    split.rows(&mut section, &split.kernel_time(context).0, all, "unmapped");
+    split.rows(&mut section, &split.kernel_time(&attributed).0, all, "unmapped");
     section
 }
 
