@@ -12,11 +12,14 @@ export function showChart(chart, onPick) {
   place.replaceChildren(drawing(chart, onPick));
 }
 
-/** The chart as an SVG element; `onPick(category)` is called when a mark of a category is clicked. */
-export function drawing({ width, height, summary, nodes }, onPick) {
-  const whole = svg('svg', [
-    ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
-  ], ...shapes(nodes));
+/** The chart as an SVG element. */
+export const picture = ({ width, height, summary, nodes }) => svg('svg', [
+  ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
+], ...shapes(nodes));
+
+/** The same, where `onPick(category)` is called when a mark of a category is clicked. */
+export function drawing(chart, onPick) {
+  const whole = picture(chart);
   whole.addEventListener('click', ({ target }) => {
     const { key } = target.dataset;
     if (key) onPick(key);

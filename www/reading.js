@@ -15,7 +15,7 @@ export function memoryBytes() {
 
 /** What can be asked of whoever holds a trace, beside its analysis: its overview strips and the windows to pick. */
 export const looks = (holder) => ({
-  strips: ({ options, width }) => holder().strips(options, width),
+  strips: ({ options, width, known }) => holder().strips(options, width, known),
   window: ({ from, to }) => holder().window(from, to),
   marks: () => holder().marks(),
   slice: ({ options }) => holder().slice(options),

@@ -1,6 +1,6 @@
 // The overview strips: what each device and stream of a trace did over time, and the window of it that all else shows.
 
-import { shapes } from './chart.js';
+import { picture, shapes } from './chart.js';
 import { byId, el, svg } from './dom.js';
 
 /** A drag of fewer pixels is a click. */
@@ -34,7 +34,8 @@ export class Strips {
   async #draw(entry, options, isNamed) {
     const figure = this.#figure(entry);
     const width = Math.max(240, Math.floor(byId('strips').clientWidth));
-    const [drawing] = await Promise.all([entry.reader.strips(options, width), this.#marks(entry, figure)]);
+    const known = figure.reader === entry.reader ? figure.turn : 0;
+    const [drawing] = await Promise.all([entry.reader.strips(options, width, known), this.#marks(entry, figure)]);
     if (this.#figures.get(entry) !== figure) return;
     figure.node.hidden = drawing === null;
     if (drawing === null) return;
@@ -43,7 +44,9 @@ export class Strips {
     figure.parts.value = entry.window;
     if (figure.parts.selectedIndex < 0) figure.parts.value = '';
     figure.all.hidden = entry.window === '';
-    figure.drawing.replaceChildren(this.#svg(entry, drawing));
+    if (drawing.chart) figure.drawing.replaceChildren(picture(drawing.chart));
+    figure.turn = drawing.turn;
+    this.#frame(entry, figure, shapes(drawing.frame));
   }
 
   #figure(entry) {
@@ -52,6 +55,8 @@ export class Strips {
       const label = `of ${entry.file.name}`;
       const figure = {
         reader: null,
+        turn: 0,
+        frame: [],
         name: el('span', { class: 'run-label' }),
         parts: el('select', { 'aria-label': `Part ${label}`, change: ({ target }) => pick(target.value) }),
         window: el('input', { type: 'text', size: 22, placeholder: 'from-to', 'aria-label': `Window ${label}, from-to in seconds`, autocomplete: 'off', spellcheck: 'false', change: ({ target }) => pick(target.value.trim()) }),
@@ -79,13 +84,13 @@ export class Strips {
     figure.partsLabel.hidden = groups.length === 0;
   }
 
-  #svg(entry, { width, height, summary, nodes }) {
-    const drawing = svg('svg', [
-      ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
-    ], ...shapes(nodes));
-    const plot = drawing.querySelector('[data-key=plot]');
-    plot?.addEventListener('pointerdown', (event) => this.#drag(entry, plot, event));
-    return drawing;
+  /** What lies over the strips; the last node takes the pointer. */
+  #frame(entry, figure, nodes) {
+    const plot = nodes.at(-1);
+    plot.addEventListener('pointerdown', (event) => this.#drag(entry, plot, event));
+    figure.frame.forEach((node) => node.remove());
+    figure.frame = nodes;
+    figure.drawing.firstChild.append(...nodes);
   }
 
   /** Follows the pointer with a frame; where it is let go, the window is asked of the reader. */

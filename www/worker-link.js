@@ -105,9 +105,9 @@ export class TraceHolder {
   closed = false;
   link = null;
 
-  /** The overview strips as a list of SVG nodes; null where there is nothing to draw. */
-  strips(options, width) {
-    return this.link.request('strips', { options: JSON.stringify(options), width });
+  /** The overview strips: {turn, chart, frame}, chart null where `known` is their turn; null where there is nothing to draw. */
+  strips(options, width, known) {
+    return this.link.request('strips', { options: JSON.stringify(options), width, known });
   }
 
   /** The text of the window between two places in the strips, of which 0 is the beginning and 1 the end. */

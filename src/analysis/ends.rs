@@ -7,27 +7,21 @@ use std::collections::BinaryHeap;
 /// So many are kept in order: on one device hardly more run at once, and a short list is faster than a heap.
 const FEW: usize = 32;
 
-/// See the module's head.
-#[derive(Debug, Clone)]
-pub(super) struct Ends<T> {
+/// Ends, and what ends: two numbers of the caller's own.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ends {
     /// The first to end is last.
-    few: Vec<(Ns, T)>,
+    few: Vec<(Ns, [u32; 2])>,
     /// What is beyond.
-    many: BinaryHeap<Reverse<(Ns, T)>>,
+    many: BinaryHeap<Reverse<(Ns, [u32; 2])>>,
 }
 
-impl<T: Copy + Ord> Default for Ends<T> {
-    fn default() -> Self {
-        Self { few: Vec::new(), many: BinaryHeap::new() }
-    }
-}
-
-impl<T: Copy + Ord> Ends<T> {
+impl Ends {
     pub(super) fn len(&self) -> usize {
         self.few.len() + self.many.len()
     }
 
-    pub(super) fn push(&mut self, end: Ns, what: T) {
+    pub(super) fn push(&mut self, end: Ns, what: [u32; 2]) {
         if self.few.len() >= FEW {
             return self.many.push(Reverse((end, what)));
         }
@@ -36,7 +30,7 @@ impl<T: Copy + Ord> Ends<T> {
     }
 
     /// Takes the first to end, if it ends by then.
-    pub(super) fn pop_until(&mut self, time: Ns) -> Option<(Ns, T)> {
+    pub(super) fn pop_until(&mut self, time: Ns) -> Option<(Ns, [u32; 2])> {
         let first = self.few.last().map(|(end, _)| *end);
         match self.many.peek() {
             Some(Reverse((end, _))) if *end <= time && first.is_none_or(|first| *end < first) => {
@@ -57,10 +51,11 @@ mod tests {
         #[test]
         fn what_ends_comes_in_the_order_of_ends_however_many_run(ends in prop::collection::vec(0_i64..50, 0..100), until in 0_i64..50) {
             let mut running = Ends::default();
-            ends.iter().zip(0..).for_each(|(end, what)| running.push(Ns(*end), what));
-            let mut popped: Vec<(Ns, i32)> = std::iter::from_fn(|| running.pop_until(Ns(until))).collect();
+            ends.iter().zip(0..).for_each(|(end, what)| running.push(Ns(*end), [7, what]));
+            let mut popped: Vec<(Ns, [u32; 2])> = std::iter::from_fn(|| running.pop_until(Ns(until))).collect();
             prop_assert!(popped.is_sorted_by_key(|(end, _)| *end));
-            let mut wanted: Vec<(Ns, i32)> = ends.iter().map(|end| Ns(*end)).zip(0..).filter(|(end, _)| *end <= Ns(until)).collect();
+            let mut wanted: Vec<(Ns, [u32; 2])> =
+                ends.iter().map(|end| Ns(*end)).zip((0..).map(|what| [7, what])).filter(|(end, _)| *end <= Ns(until)).collect();
             prop_assert_eq!(running.len(), ends.len() - wanted.len());
             popped.sort_unstable();
             wanted.sort_unstable();

@@ -125,7 +125,7 @@ const PLACES: u32 = 64;
 #[derive(Debug, Clone, Default)]
 struct Running {
     /// By name.
-    ends: Ends<usize>,
+    ends: Ends,
     now: Ns,
     sole: i64,
     each: i128,
@@ -136,7 +136,7 @@ impl Running {
         self.end_until(start, split);
         self.pass_to(start, self.ends.len());
         split.credit(name, -self.sole, -self.each);
-        self.ends.push(end, name);
+        self.ends.push(end, [0, name as u32]);
     }
 
     fn end_all(&mut self, split: &mut Split) {
@@ -144,9 +144,9 @@ impl Running {
     }
 
     fn end_until(&mut self, time: Ns, split: &mut Split) {
-        while let Some((end, name)) = self.ends.pop_until(time) {
+        while let Some((end, [_, name])) = self.ends.pop_until(time) {
             self.pass_to(end, self.ends.len() + 1);
-            split.credit(name, self.sole, self.each);
+            split.credit(name as usize, self.sole, self.each);
         }
     }
 

@@ -149,12 +149,13 @@ impl GpuOps {
         const SLOTS: usize = 1 << 20;
         let slots = names.checked_mul(self.lanes.len()).filter(|slots| *slots <= SLOTS);
         let mut table = vec![u32::MAX; slots.unwrap_or(0)];
-        let mut others: HashMap<(u32, NameId), u32, RandomState> = HashMap::default();
+        let mut others: HashMap<u64, u32, RandomState> = HashMap::default();
         let mut firsts = Vec::new();
         let mut of_op = Vec::with_capacity(self.len());
         for (at, (&lane, &name)) in self.lane.iter().zip(&self.name).enumerate() {
             let slot = table.get_mut(lane as usize * names + name.0 as usize);
-            let group = slot.unwrap_or_else(|| others.entry((lane, name)).or_insert(u32::MAX));
+            let group =
+                slot.unwrap_or_else(|| others.entry(u64::from(lane) << 32 | u64::from(name.0)).or_insert(u32::MAX));
             if *group == u32::MAX {
                 *group = index(firsts.len());
                 firsts.push(self.at(at));

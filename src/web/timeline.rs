@@ -3,7 +3,7 @@
 use super::{Imported, Thrown, thrown, to_js};
 use crate::analysis::strips::Strips;
 use crate::json;
-use crate::report::chart;
+use crate::report::chart::{self, Chart, Node};
 use crate::report::format::grouped;
 use crate::session::{self, Choices, Opened};
 use crate::trace::Trace;
@@ -13,7 +13,23 @@ use wasm_bindgen::prelude::*;
 
 /// The strips that were drawn last: another window in the same strips is another frame over them.
 #[derive(Debug, Default)]
-pub(super) struct Overview(RefCell<Option<(Choices, usize, Option<Strips>)>>);
+pub(super) struct Overview(RefCell<Last>);
+
+#[derive(Debug, Default)]
+struct Last {
+    drawn: Option<(Choices, u32, Option<Strips>)>,
+    /// How often other strips were drawn.
+    turn: u32,
+}
+
+/// Strips, and what lies over them.
+#[derive(Debug, Serialize)]
+struct Drawing {
+    turn: u32,
+    /// Null where those of this turn are known.
+    chart: Option<Chart>,
+    frame: Vec<Node>,
+}
 
 /// What of one kind can be picked by name.
 #[derive(Debug, Serialize)]
@@ -25,35 +41,35 @@ struct Marks {
 }
 
 impl Overview {
-    /// The strips as a list of SVG nodes; null for a trace without GPU ops.
-    pub(super) fn draw(&self, trace: &Trace, choices: &str, width: u32) -> Thrown<JsValue> {
+    /// Null for a trace without GPU ops.
+    pub(super) fn draw(&self, trace: &Trace, choices: &str, width: u32, known: u32) -> Thrown<JsValue> {
         let choices: Choices = json::read(choices).map_err(thrown)?;
         // The analysis refuses a wrong window in words; the strips are there to pick a better one.
         let picked = session::window(trace, choices.window.as_deref().unwrap_or_default()).ok().flatten();
         // What they are drawn from does not change with the window.
         let choices = Choices { window: None, ..choices };
-        let columns = chart::strip_columns(width);
-        let mut last = self.0.borrow_mut();
-        if !matches!(&*last, Some((known, count, _)) if (known, *count) == (&choices, columns)) {
-            let strips = session::strips(trace, &choices, columns).map_err(thrown)?;
-            *last = Some((choices, columns, strips));
+        let Last { drawn, turn } = &mut *self.0.borrow_mut();
+        if !matches!(&*drawn, Some((known, wide, _)) if (known, *wide) == (&choices, width)) {
+            let strips = session::strips(trace, &choices, chart::strip_columns(width)).map_err(thrown)?;
+            *drawn = Some((choices, width, strips));
+            *turn += 1;
         }
-        match &*last {
-            Some((_, _, Some(strips))) => to_js(&chart::overview(strips, picked, width)),
-            _ => Ok(JsValue::NULL),
-        }
+        let Some((_, _, Some(strips))) = drawn else { return Ok(JsValue::NULL) };
+        let chart = (*turn != known).then(|| chart::overview(strips, width));
+        to_js(&Drawing { turn: *turn, chart, frame: chart::overview_frame(strips, picked, width) })
     }
 }
 
 #[wasm_bindgen]
 impl Imported {
-    /// The overview strips of a trace, in this width and under these choices, as a list of SVG nodes; null for anything else.
+    /// The overview strips of a trace, in this width and under these choices: `{turn, chart, frame}`, where `chart` is null if
+    /// `known` is their turn, as paths of many points take a page long to lay out. Null for anything else.
     ///
     /// # Errors
     /// Those of `analyze`.
-    pub fn strips(&self, choices: &str, width: u32) -> Thrown<JsValue> {
+    pub fn strips(&self, choices: &str, width: u32, known: u32) -> Thrown<JsValue> {
         match &self.opened {
-            Opened::Trace(trace) => self.overview.draw(trace, choices, width),
+            Opened::Trace(trace) => self.overview.draw(trace, choices, width, known),
             _ => Ok(JsValue::NULL),
         }
     }

@@ -35,7 +35,9 @@ impl Attributed {
     /// `is_wanted` says which ranges' names count for [`Attributed::nearest`].
     pub(super) fn of(context: &Context, is_wanted: &dyn Fn(NameId) -> bool) -> Self {
         let trace = context.trace;
-        let [innermost, nearest] = around_calls(trace, &trace.ranges, [&|_| true, is_wanted]);
+        let mut all = [Around::of(trace, &|_| true), Around::of(trace, is_wanted)];
+        sweep_calls(trace, &trace.ranges, &mut all);
+        let [innermost, nearest] = all.map(|around| around.names);
         let under = Tallies::below(trace.processes.len(), trace.ranges.names.len());
         let mut found = Self { under, nearest: vec![Default::default(); trace.ranges.names.len()], ..Self::default() };
         let launches = trace.gpu_ops.launches();
@@ -69,26 +71,39 @@ impl Attributed {
     }
 }
 
-/// The name of the innermost span of these (ranges, CPU ops, Python frames) around each call, of those that each of these
-/// keeps; [`NONE`] where there is none.
-pub(in crate::analysis) fn around_calls<const N: usize>(
-    trace: &Trace,
-    spans: &Spans,
-    keeps: [&dyn Fn(NameId) -> bool; N],
-) -> [Vec<u32>; N] {
-    let mut open = keeps.map(|_| OpenRanges::of(trace));
-    let mut names = keeps.map(|_| Vec::with_capacity(trace.calls.len()));
-    let is_kept = |name| keeps.iter().any(|keep| keep(name));
-    let mut ranges = OuterFirst::of(spans, &is_kept).peekable();
+/// The name of the innermost kept span of these (ranges, CPU ops, Python frames) around each call, or [`NONE`].
+pub(in crate::analysis) fn around_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
+    let mut around = Around::of(trace, is_kept);
+    sweep_calls(trace, spans, std::slice::from_mut(&mut around));
+    around.names
+}
+
+/// What is found of the spans that one of several wants.
+struct Around<'a> {
+    is_kept: &'a dyn Fn(NameId) -> bool,
+    open: OpenRanges,
+    /// By call.
+    names: Vec<u32>,
+}
+
+impl<'a> Around<'a> {
+    fn of(trace: &Trace, is_kept: &'a dyn Fn(NameId) -> bool) -> Self {
+        Self { is_kept, open: OpenRanges::of(trace), names: Vec::with_capacity(trace.calls.len()) }
+    }
+}
+
+fn sweep_calls(trace: &Trace, spans: &Spans, all: &mut [Around]) {
+    let mut ranges = OuterFirst::of(spans, &|_| true).peekable();
     for call in trace.calls.iter() {
         while let Some(range) = ranges.next_if(|range| range.start <= call.start) {
-            open.iter_mut().zip(keeps).filter(|(_, keep)| keep(range.name)).for_each(|(open, _)| open.push(range));
+            for around in all.iter_mut().filter(|around| (around.is_kept)(range.name)) {
+                around.open.push(range);
+            }
         }
-        for (open, names) in open.iter_mut().zip(&mut names) {
-            names.push(open.innermost(call).map_or(NONE, |name| name.0));
+        for around in all.iter_mut() {
+            around.names.push(around.open.innermost(call).map_or(NONE, |name| name.0));
         }
     }
-    names
 }
 
 /// The wall time of each kept range name: every moment of a thread belongs to the innermost range that is open.

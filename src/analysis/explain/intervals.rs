@@ -114,7 +114,7 @@ pub(in crate::analysis) struct Hidden {
 #[derive(Debug)]
 struct Lane {
     /// By class and row.
-    ends: Ends<(u32, u32)>,
+    ends: Ends,
     running: [u32; Class::ALL.len()],
     running_by_row: Vec<u32>,
     mask: usize,
@@ -171,13 +171,13 @@ impl Lane {
             *running += 1;
         }
         self.mask |= work.class.bit();
-        self.ends.push(work.end, (work.class as u32, row));
+        self.ends.push(work.end, [work.class as u32, row]);
         self.activity.most = self.activity.most.max(self.ends.len());
     }
 
     /// What ends at a moment is gone before something else starts in it.
     fn end_until(&mut self, time: Ns, hidden: &mut [Hidden]) {
-        while let Some((end, (class, row))) = self.ends.pop_until(time) {
+        while let Some((end, [class, row])) = self.ends.pop_until(time) {
             self.pass_to(end);
             if class == Class::Communication as u32 {
                 self.count(row, true, hidden);

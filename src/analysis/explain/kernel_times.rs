@@ -3,7 +3,7 @@
 use super::select::Numbers;
 use super::stats::Tally;
 use crate::analysis::groups::{Group, Groups};
-use crate::ordering::order;
+use crate::ordering::{InOrder, order};
 use crate::trace::{DeviceId, NameId, Ns, OpKind, ProcessId, Trace};
 use std::ops::Range;
 
@@ -56,7 +56,7 @@ impl KernelTimes {
             durations.get_mut(*at).into_iter().for_each(|slot| *slot = short.unwrap_or(LONG));
             *at += 1;
         }
-        long.sort_unstable();
+        long.order_by_key(|(at, _)| *at);
         Self { cells, durations, long }
     }
 
@@ -75,12 +75,8 @@ impl KernelTimes {
         self.durations.get(cell.durations.clone()).unwrap_or_default()
     }
 
-    /// These percentiles of the durations of all cells that are meant, in nanoseconds; `None` of none.
-    pub(super) fn percentiles_ns<const N: usize>(
-        &self,
-        is_meant: &dyn Fn(&Cell) -> bool,
-        percents: [u64; N],
-    ) -> [Option<f64>; N] {
+    /// Median and 90th and 99th percentile of the durations of all cells that are meant, in nanoseconds; `None` of none.
+    pub(super) fn percentiles_ns(&self, is_meant: &dyn Fn(&Cell) -> bool) -> [Option<f64>; 3] {
         let mut numbers = Numbers::default();
         for cell in self.cells.iter().filter(|cell| is_meant(cell)) {
             numbers.short.extend_from_slice(self.durations(cell));
@@ -91,7 +87,8 @@ impl KernelTimes {
         if !numbers.long.is_empty() {
             numbers.short.retain(|short| *short != LONG);
         }
-        numbers.percentiles(percents)
+        let found = numbers.percentiles(&[50, 90, 99]);
+        [0, 1, 2].map(|at| found.get(at).copied().flatten())
     }
 }
 

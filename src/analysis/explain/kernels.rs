@@ -86,7 +86,7 @@ pub(super) fn kernels(context: &Context) -> Section {
     section.figure("kernel_count", count);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(context.kernel_limit) {
-        let [median, p90] = kernels.percentiles_ns(&|cell| key(cell) == tally.key, [50, 90]).map(us);
+        let [median, p90, _] = kernels.percentiles_ns(&|cell| key(cell) == tally.key).map(us);
         section.row([
             labels::kernel(trace, NameId(tally.low())),
             labels::device(trace, DeviceId(tally.high())),
@@ -226,7 +226,7 @@ pub(super) fn launch_storm(context: &Context) -> Section {
     if pace.kernels == 0 {
         return no_kernels(trace, TITLE, &TINY_KERNELS);
     }
-    let [median, p90, p99] = context.kernels().percentiles_ns(&|_| true, [50, 90, 99]);
+    let [median, p90, p99] = context.kernels().percentiles_ns(&|_| true);
     let storms: Vec<String> = context
         .signals
         .thresholds
@@ -297,8 +297,7 @@ pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
     section.rows_in_all = launching.len() as u64;
     for process in launching.into_iter().take(TOP) {
         let Some(pace) = paces.get(process) else { continue };
-        let [median, p90, p99] =
-            context.kernels().percentiles_ns(&|cell| cell.process.0 as usize == process, [50, 90, 99]);
+        let [median, p90, p99] = context.kernels().percentiles_ns(&|cell| cell.process.0 as usize == process);
         let [under_5us, under_10us, under_20us] = pace.pct_under();
         let told = !trace.calls.is_empty();
         section.row([

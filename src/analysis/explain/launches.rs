@@ -99,15 +99,15 @@ pub(super) struct Measured {
 struct Latencies {
     numbers: Numbers,
     /// In nanoseconds, by [`PERCENTS`]; `None` where there are no latencies.
-    percentiles: [Option<f64>; PERCENTS.len()],
+    percentiles: Vec<Option<f64>>,
 }
 
 /// The last is the longest.
 const PERCENTS: [u64; 4] = [50, 95, 99, 100];
 
 impl Latencies {
-    fn of(mut numbers: Numbers) -> Self {
-        let percentiles = numbers.percentiles(PERCENTS);
+    fn of(numbers: Numbers) -> Self {
+        let percentiles = numbers.percentiles(&PERCENTS);
         Self { numbers, percentiles }
     }
 

@@ -270,7 +270,7 @@ fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
     if linked < ops.len() {
         section = section.limit(format!("{} launches have no known call.", ops.len() - linked));
     }
-    let [ranges] = around_calls(trace, &trace.ranges, [&|_| true]);
+    let ranges = around_calls(trace, &trace.ranges, &|_| true);
     let (cpu_ops, frames) = in_code(trace);
     let mut found = Grouped::new();
     for (at, op) in ops {
@@ -294,9 +294,7 @@ fn in_code(trace: &Trace) -> (Vec<u32>, Vec<u32>) {
     let Some(code) = &trace.code else { return (Vec::new(), Vec::new()) };
     // Frames of builtins have no place in a file.
     let in_file = |name: NameId| code.frames.names.get(name).contains(".py(");
-    let ([cpu_ops], [frames]) =
-        (around_calls(trace, &code.cpu_ops, [&|_| true]), around_calls(trace, &code.frames, [&in_file]));
-    (cpu_ops, frames)
+    (around_calls(trace, &code.cpu_ops, &|_| true), around_calls(trace, &code.frames, &in_file))
 }
 
 fn add_caller(trace: &Trace, section: &mut Section, [call, range, cpu_op, frame]: Caller, numbers: [Value; 3]) {

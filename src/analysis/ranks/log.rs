@@ -172,8 +172,7 @@ impl<'a> TellingRanges<'a> {
         let tells: Vec<bool> =
             ranges.map(|name| name.starts_with("nccl") && context.signals.collective(name).is_some()).collect();
         let of_calls = if tells.contains(&true) {
-            let [ranges] = around_calls(trace, &trace.ranges, [&|name| tells.get(name.0 as usize) == Some(&true)]);
-            ranges
+            around_calls(trace, &trace.ranges, &|name| tells.get(name.0 as usize) == Some(&true))
         } else {
             Vec::new()
         };

@@ -32,32 +32,40 @@ fn left(width: u32) -> i64 {
     if width < NARROW { 76 } else { 132 }
 }
 
-/// Draws strips of [`strip_columns`] columns; `picked` is the window that tables show, all else is dimmed.
-///
-/// The last node is the plot as a whole, with `plot` as its key: where in its width a pointer is, there it is in time.
-pub fn overview(strips: &Strips, picked: Option<Window>, width: u32) -> Chart {
+/// Draws strips of [`strip_columns`] columns.
+pub fn overview(strips: &Strips, width: u32) -> Chart {
     let (left, columns) = (left(width), strip_columns(width) as i64);
     let mut nodes = Vec::new();
     let mut top = TOP;
     let order = places(strips);
     for strip in &strips.strips {
-        let height = if strip.stream.is_some() { STREAM } else { DEVICE };
+        let height = tall(strip);
         let place = Place { left, top, width: columns, height };
         row(strips, strip, &order, &place, &mut nodes);
         top += height + GAP;
     }
-    let plot = Place { left, top: TOP, width: columns, height: top - TOP - GAP };
     axis(strips, &Place { left, top, width: columns, height: AXIS }, &mut nodes);
     if strips.streams_left_out > 0 {
         let more = format!("{} more streams, in their device's strip alone", strips.streams_left_out);
         top += AXIS;
         nodes.push(word(&more, "chart-note", "start", left, top + 12));
     }
-    if let Some(window) = picked {
-        nodes.extend(dimmed(strips, window, &plot));
-    }
-    nodes.push(Node { class: "strip-plot".to_owned(), key: "plot".to_owned(), ..plot.rect() });
     Chart { width: wide(width), height: u32::try_from(top + AXIS).unwrap_or(0), summary: summary(strips), nodes }
+}
+
+/// What lies over the strips; `picked` is the window that tables show, all else is dimmed.
+///
+/// The last node is the plot as a whole, with `plot` as its key: where in its width a pointer is, there it is in time.
+pub fn overview_frame(strips: &Strips, picked: Option<Window>, width: u32) -> Vec<Node> {
+    let height = strips.strips.iter().map(|strip| tall(strip) + GAP).sum::<i64>() - GAP;
+    let plot = Place { left: left(width), top: TOP, width: strip_columns(width) as i64, height };
+    let mut nodes = picked.map_or_else(Vec::new, |window| dimmed(strips, window, &plot));
+    nodes.push(Node { class: "strip-plot".to_owned(), key: "plot".to_owned(), ..plot.rect() });
+    nodes
+}
+
+fn tall(strip: &Strip) -> i64 {
+    if strip.stream.is_some() { STREAM } else { DEVICE }
 }
 
 /// A rectangle, in pixels.
@@ -226,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_category_is_one_outline_a_strip_and_neighbours_of_one_height_are_one_box() {
-        let chart = overview(&strips(), None, 240);
+        let chart = overview(&strips(), 240);
         let paths: Vec<(&str, &str)> = chart
             .nodes
             .iter()
@@ -247,16 +255,15 @@ mod tests {
         let length = strips.whole.length();
         let window =
             Window { start: strips.whole.start + Ns(length.0 / 4), end: strips.whole.start + Ns(length.0 / 2) };
-        let chart = overview(&strips, Some(window), 240);
-        let widths: Vec<i64> = chart
-            .nodes
+        let frame = overview_frame(&strips, Some(window), 240);
+        let widths: Vec<i64> = frame
             .iter()
             .filter(|node| node.class == "strip-outside")
             .map(|node| node.attrs[2].1.parse().unwrap())
             .collect();
         let all = strip_columns(240) as i64;
         assert_eq!(widths, [all / 4, all - all / 2]);
-        let plot = chart.nodes.last().unwrap();
+        let (plot, chart) = (frame.last().unwrap(), overview(&strips, 240));
         assert_eq!((plot.key.as_str(), plot.attrs[0].1.as_str()), ("plot", left(240).to_string().as_str()));
         assert!(chart.summary.contains("GPU 0 busy 100 %"), "{}", chart.summary);
     }
