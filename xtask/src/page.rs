@@ -74,15 +74,17 @@ fn leave_comments_behind(dist: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The script without the lines that are comments and nothing else.
+/// The script without the lines that are comments and nothing else, and without what lines are indented by, unless a template
+/// that goes on in another line could hold it.
 fn without_comments(script: &str) -> String {
     let mut inside = false;
     let mut kept = String::new();
+    let is_indented_freely = script.lines().all(|line| line.matches('`').count() % 2 == 0);
     for line in script.lines() {
         let words = line.trim();
         let opens = words.starts_with("/*");
         if !inside && !opens && !words.starts_with("//") {
-            kept += line;
+            kept += if is_indented_freely { words } else { line };
             kept.push('\n');
         }
         inside = (inside || opens) && !words.ends_with("*/");
@@ -160,7 +162,7 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
 
 /// The page's files that wait until a person saves or shares results, opens a second run, the pivot or the triage, drops a
 /// folder or opens an address, or another page embeds this one.
-const LATER_SCRIPTS: [&str; 26] = [
+const LATER_SCRIPTS: [&str; 27] = [
     "compare.js",
     "dashboard.js",
     "dashboard.css",
@@ -180,6 +182,7 @@ const LATER_SCRIPTS: [&str; 26] = [
     "ranks.js",
     "ranks-worker.js",
     "kernel.js",
+    "rules.js",
     "open.html",
     "open.js",
     "remote.js",
@@ -218,6 +221,8 @@ mod tests {
     #[test]
     fn only_lines_that_are_comments_are_left_behind() {
         let script = "// Head.\n\n/** One. */\nlet a = 1; // kept\n/**\n * Two.\n */\n  const url = 'http://x'; /* kept */\n/* c\n d */\nb(a / 2);";
-        assert_eq!(without_comments(script), "\nlet a = 1; // kept\n  const url = 'http://x'; /* kept */\nb(a / 2);\n");
+        assert_eq!(without_comments(script), "\nlet a = 1; // kept\nconst url = 'http://x'; /* kept */\nb(a / 2);\n");
+        let template = "// Head.\n  f(`one\n  two`);\n";
+        assert_eq!(without_comments(template), "  f(`one\n  two`);\n", "its blanks are text");
     }
 }
