@@ -44,9 +44,18 @@ export class Strips {
     figure.parts.value = entry.window;
     if (figure.parts.selectedIndex < 0) figure.parts.value = '';
     figure.all.hidden = entry.window === '';
-    if (drawing.chart) figure.drawing.replaceChildren(picture(drawing.chart));
+    const nodes = shapes(drawing.frame);
+    const plot = nodes.pop();
+    if (drawing.chart) {
+      plot.addEventListener('pointerdown', (event) => this.#drag(entry, plot, event));
+      figure.drawing.replaceChildren(picture(drawing.chart));
+      figure.drawing.firstChild.append(plot);
+    }
     figure.turn = drawing.turn;
-    this.#frame(entry, figure, shapes(drawing.frame));
+    figure.frame.forEach((node) => node.remove());
+    figure.frame = nodes;
+    // What takes the pointer stays: it may be held down on it.
+    figure.drawing.firstChild.lastChild.before(...nodes);
   }
 
   #figure(entry) {
@@ -82,15 +91,6 @@ export class Strips {
     const groups = await entry.reader.marks();
     figure.parts.replaceChildren(new Option('all', ''), ...groups.map(optionsOf));
     figure.partsLabel.hidden = groups.length === 0;
-  }
-
-  /** What lies over the strips; the last node takes the pointer. */
-  #frame(entry, figure, nodes) {
-    const plot = nodes.at(-1);
-    plot.addEventListener('pointerdown', (event) => this.#drag(entry, plot, event));
-    figure.frame.forEach((node) => node.remove());
-    figure.frame = nodes;
-    figure.drawing.firstChild.append(...nodes);
   }
 
   /** Follows the pointer with a frame; where it is let go, the window is asked of the reader. */
