@@ -14,8 +14,8 @@ use crate::trace::{NameId, Ns, OpKind, Span, Spans, Trace};
 pub(super) struct Attributed {
     /// Under [`key`] of process and range name.
     pub(super) under: Tallies,
-    /// By range name: kernel time of the nearest range whose name is wanted, and the communication in it.
-    pub(super) nearest: Vec<(Ns, Ns)>,
+    /// By phase: time of kernels of which it is that of the nearest range that has one, and the communication in it.
+    pub(super) by_phase: Vec<(Ns, Ns)>,
     /// All that lies under some range.
     pub(super) mapped: Tally,
     /// Launched by a call outside all ranges of its thread.
@@ -32,14 +32,12 @@ pub(super) struct Attributed {
 pub(in crate::analysis) const NONE: u32 = u32::MAX;
 
 impl Attributed {
-    /// `is_wanted` says which ranges' names count for [`Attributed::nearest`].
-    pub(super) fn of(context: &Context, is_wanted: &dyn Fn(NameId) -> bool) -> Self {
+    /// `phase_of` tells the phase of a range's name, below `phases`.
+    pub(super) fn of(context: &Context, phases: usize, phase_of: &dyn Fn(NameId) -> Option<usize>) -> Self {
         let trace = context.trace;
-        let mut all = [Around::of(trace, &|_| true), Around::of(trace, is_wanted)];
-        sweep_calls(trace, &trace.ranges, &mut all);
-        let [innermost, nearest] = all.map(|around| around.names);
+        let (innermost, phase_of_call) = ranges_and_phases(trace, phase_of);
         let under = Tallies::below(trace.processes.len(), trace.ranges.names.len());
-        let mut found = Self { under, nearest: vec![Default::default(); trace.ranges.names.len()], ..Self::default() };
+        let mut found = Self { under, by_phase: vec![Default::default(); phases], ..Self::default() };
         let launches = trace.gpu_ops.launches();
         // Kernels alone, but the launches run parallel to all ops.
         for (op, call) in trace.gpu_ops.iter().zip(launches).filter(|(op, _)| op.kind == OpKind::Kernel) {
@@ -48,16 +46,19 @@ impl Attributed {
             if is_communication {
                 found.all_communication += op.duration;
             }
-            let of_call = |ranges: &[u32]| call.and_then(|call| ranges.get(call.0 as usize)).copied().unwrap_or(NONE);
-            match of_call(&innermost) {
-                _ if call.is_none() => found.without_call.add(op.duration),
+            let Some(call) = call.map(|call| call.0 as usize) else {
+                found.without_call.add(op.duration);
+                continue;
+            };
+            match innermost.get(call).copied().unwrap_or(NONE) {
                 NONE => found.outside.add(op.duration),
                 range => {
                     found.mapped.add(op.duration);
                     found.under.add(key(op.process.0, range), op.duration);
                 }
             }
-            if let Some((time, communication)) = found.nearest.get_mut(of_call(&nearest) as usize) {
+            let phase = phase_of_call.get(call).and_then(|phase| found.by_phase.get_mut(usize::from(*phase)));
+            if let Some((time, communication)) = phase {
                 *time += op.duration;
                 *communication += if is_communication { op.duration } else { Ns::ZERO };
             }
@@ -73,36 +74,51 @@ impl Attributed {
 
 /// The name of the innermost kept span of these (ranges, CPU ops, Python frames) around each call, or [`NONE`].
 pub(in crate::analysis) fn around_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
-    let mut around = Around::of(trace, is_kept);
-    sweep_calls(trace, spans, std::slice::from_mut(&mut around));
-    around.names
+    let mut open = OpenRanges::of(trace);
+    let mut names = Vec::with_capacity(trace.calls.len());
+    let mut open_range = |range: Option<Span>, call: Option<Span>| {
+        range.into_iter().for_each(|range| open.push(range));
+        names.extend(call.map(|call| open.innermost(call).map_or(NONE, |name| name.0)));
+    };
+    sweep_calls(trace, spans, is_kept, &mut open_range);
+    names
 }
 
-/// What is found of the spans that one of several wants.
-struct Around<'a> {
-    is_kept: &'a dyn Fn(NameId) -> bool,
-    open: OpenRanges,
-    /// By call.
-    names: Vec<u32>,
-}
-
-impl<'a> Around<'a> {
-    fn of(trace: &Trace, is_kept: &'a dyn Fn(NameId) -> bool) -> Self {
-        Self { is_kept, open: OpenRanges::of(trace), names: Vec::with_capacity(trace.calls.len()) }
-    }
-}
-
-fn sweep_calls(trace: &Trace, spans: &Spans, all: &mut [Around]) {
-    let mut ranges = OuterFirst::of(spans, &|_| true).peekable();
-    for call in trace.calls.iter() {
-        while let Some(range) = ranges.next_if(|range| range.start <= call.start) {
-            for around in all.iter_mut().filter(|around| (around.is_kept)(range.name)) {
-                around.open.push(range);
+/// Of each call the name of the innermost range around it, or [`NONE`], and the phase of the nearest range that has one, or
+/// `u16::MAX`: both in one sweep.
+fn ranges_and_phases(trace: &Trace, phase_of: &dyn Fn(NameId) -> Option<usize>) -> (Vec<u32>, Vec<u16>) {
+    let phase = |name| phase_of(name).and_then(|phase| u16::try_from(phase).ok());
+    let (mut all, mut with_phase) = (OpenRanges::of(trace), OpenRanges::of(trace));
+    let mut names = Vec::with_capacity(trace.calls.len());
+    let mut phases = Vec::with_capacity(trace.calls.len());
+    sweep_calls(trace, &trace.ranges, &|_| true, &mut |range, call| {
+        if let Some(range) = range {
+            all.push(range);
+            if phase(range.name).is_some() {
+                with_phase.push(range);
             }
         }
-        for around in all.iter_mut() {
-            around.names.push(around.open.innermost(call).map_or(NONE, |name| name.0));
+        if let Some(call) = call {
+            names.push(all.innermost(call).map_or(NONE, |name| name.0));
+            phases.push(with_phase.innermost(call).and_then(phase).unwrap_or(u16::MAX));
         }
+    });
+    (names, phases)
+}
+
+/// Visits kept spans and calls by start, the former first.
+fn sweep_calls(
+    trace: &Trace,
+    spans: &Spans,
+    is_kept: &dyn Fn(NameId) -> bool,
+    visit: &mut dyn FnMut(Option<Span>, Option<Span>),
+) {
+    let mut ranges = OuterFirst::of(spans, is_kept).peekable();
+    for call in trace.calls.iter() {
+        while let Some(range) = ranges.next_if(|range| range.start <= call.start) {
+            visit(Some(range), None);
+        }
+        visit(None, Some(call));
     }
 }
 
@@ -266,7 +282,8 @@ mod tests {
             ranges in spans(16), calls in spans(12), kept in proptest::collection::vec(any::<bool>(), 5),
         ) {
             let trace = trace(&ranges, &calls);
-            let found = Attributed::of(&Context::new(&trace, 30), &|name| kept[name.0 as usize]);
+            let phase = |name: NameId| kept[name.0 as usize].then_some(name.0 as usize);
+            let found = Attributed::of(&Context::new(&trace, 30), 5, &phase);
             let ranges: Vec<Span> = trace.ranges.iter().collect();
             let of_kept: Vec<Span> = ranges.iter().filter(|range| kept[range.name.0 as usize]).copied().collect();
             let (mut want, mut nearest, mut outside) = ([0_i64; 5], [0_i64; 5], 0_i64);
@@ -281,7 +298,7 @@ mod tests {
                     nearest[name.0 as usize] += op.duration.0;
                 }
             }
-            prop_assert_eq!(found.nearest.iter().map(|(time, _)| time.0).collect::<Vec<_>>(), nearest);
+            prop_assert_eq!(found.by_phase.iter().map(|(time, _)| time.0).collect::<Vec<_>>(), nearest);
             let by_range = found.by_range();
             for name in 0..5_u32 {
                 let time = by_range.get(key(0, name)).map_or(0, |tally| tally.total.0);
@@ -316,7 +333,7 @@ mod tests {
         small.call("cudaLaunchKernel", (1, 1), (1, 2), Some(5)).call("cudaLaunchKernel", (2, 1), (1, 2), Some(5));
         small.kernel("k", 2, (20, 23), Some(5)).kernel("k", 1, (30, 34), Some(5));
         let trace = small.finish();
-        let found = Attributed::of(&Context::new(&trace, 30), &|_| true);
+        let found = Attributed::of(&Context::new(&trace, 30), 0, &|_| None);
         let times = found.under.iter().map(|tally| (trace.ranges.names.get(NameId(tally.low())), tally.total.0));
         assert_eq!(times.collect::<Vec<_>>(), [("theirs", 3), ("mine", 4)]);
     }

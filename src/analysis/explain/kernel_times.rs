@@ -1,11 +1,13 @@
 //! How long kernels ran, by process, device and name: sums, and the durations themselves for exact percentiles.
 
-use super::select::Numbers;
+use super::select::percentiles;
 use super::stats::Tally;
 use crate::analysis::groups::{Group, Groups};
 use crate::ordering::{InOrder, order};
 use crate::trace::{DeviceId, NameId, Ns, OpKind, ProcessId, Trace};
+use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// The kernels of one name, process and device.
 #[derive(Debug)]
@@ -26,9 +28,16 @@ pub(super) struct Cell {
 pub(super) struct KernelTimes {
     /// Process by process.
     pub(super) cells: Vec<Cell>,
-    /// Durations cell by cell, four bytes a kernel: [`LONG`] for one that does not fit.
-    durations: Vec<u32>,
-    /// Place in `durations` and duration of those.
+    /// Held as long as sections ask for them: they weigh four bytes a kernel.
+    durations: RefCell<Option<Rc<Durations>>>,
+}
+
+/// Durations of kernels.
+#[derive(Debug)]
+pub(super) struct Durations {
+    /// Cell by cell, [`LONG`] for one that does not fit.
+    short: Vec<u32>,
+    /// Place in `short` and duration of those.
     long: Vec<(usize, i64)>,
 }
 
@@ -36,15 +45,46 @@ const LONG: u32 = u32::MAX;
 
 impl KernelTimes {
     pub(super) fn of(trace: &Trace) -> Self {
-        let Groups { groups, of_op } = Groups::of(trace);
-        let (mut cells, cell_of_group) = cells(&groups);
-        let mut next = Vec::with_capacity(cells.len());
+        let groups = Groups::of(trace);
+        let (mut cells, cell_of_group) = cells(&groups.groups);
         let mut all = 0;
         for cell in &mut cells {
-            next.push(all);
             cell.durations = all..all + cell.tally.count as usize;
             all = cell.durations.end;
         }
+        let durations = Durations::of(trace, &cells, &cell_of_group, groups.of_op);
+        Self { cells, durations: RefCell::new(Some(Rc::new(durations))) }
+    }
+
+    /// The durations; read off the trace again where they were forgotten.
+    pub(super) fn durations(&self, trace: &Trace) -> Rc<Durations> {
+        let read = || {
+            let groups = Groups::of(trace);
+            Rc::new(Durations::of(trace, &self.cells, &cells(&groups.groups).1, groups.of_op))
+        };
+        self.durations.borrow_mut().get_or_insert_with(read).clone()
+    }
+
+    /// No section is to ask for durations any more.
+    pub(super) fn forget_durations(&self) {
+        self.durations.take();
+    }
+
+    /// Sum of all durations.
+    pub(super) fn total(&self) -> Ns {
+        self.cells.iter().fold(Ns::ZERO, |sum, cell| sum + cell.tally.total)
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.tally.count).sum()
+    }
+}
+
+impl Durations {
+    fn of(trace: &Trace, cells: &[Cell], cell_of_group: &[usize], of_op: Vec<u32>) -> Self {
+        let mut next: Vec<usize> = cells.iter().map(|cell| cell.durations.start).collect();
+        let all = cells.last().map_or(0, |cell| cell.durations.end);
         let (mut durations, mut long) = (vec![0; all], Vec::new());
         for ((_, duration), group) in trace.gpu_ops.times().zip(of_op) {
             let cell = cell_of_group.get(group as usize).copied().unwrap_or(usize::MAX);
@@ -57,37 +97,25 @@ impl KernelTimes {
             *at += 1;
         }
         long.order_by_key(|(at, _)| *at);
-        Self { cells, durations, long }
-    }
-
-    /// Sum of all durations.
-    pub(super) fn total(&self) -> Ns {
-        self.cells.iter().fold(Ns::ZERO, |sum, cell| sum + cell.tally.total)
-    }
-
-    /// How many there are.
-    pub(super) fn count(&self) -> u64 {
-        self.cells.iter().map(|cell| cell.tally.count).sum()
+        Self { short: durations, long }
     }
 
     /// The durations of a cell's kernels, [`LONG`] for those of more than four seconds.
-    pub(super) fn durations(&self, cell: &Cell) -> &[u32] {
-        self.durations.get(cell.durations.clone()).unwrap_or_default()
+    pub(super) fn of_cell(&self, cell: &Cell) -> &[u32] {
+        self.short.get(cell.durations.clone()).unwrap_or_default()
     }
 
-    /// Median and 90th and 99th percentile of the durations of all cells that are meant, in nanoseconds; `None` of none.
-    pub(super) fn percentiles_ns(&self, is_meant: &dyn Fn(&Cell) -> bool) -> [Option<f64>; 3] {
-        let mut numbers = Numbers::default();
-        for cell in self.cells.iter().filter(|cell| is_meant(cell)) {
-            numbers.short.extend_from_slice(self.durations(cell));
+    /// Median and 90th and 99th percentile of the durations of these cells, in nanoseconds; `None` of none.
+    pub(super) fn percentiles_ns<'a>(&self, cells: &mut dyn Iterator<Item = &'a Cell>) -> [Option<f64>; 3] {
+        let (mut pieces, mut long) = (Vec::new(), Vec::new());
+        for cell in cells {
+            pieces.push(self.of_cell(cell));
             let first = self.long.partition_point(|(at, _)| *at < cell.durations.start);
-            let long = self.long.iter().skip(first).take_while(|(at, _)| *at < cell.durations.end);
-            numbers.long.extend(long.map(|(_, long)| *long));
+            let of_cell = self.long.iter().skip(first).take_while(|(at, _)| *at < cell.durations.end);
+            long.extend(of_cell.map(|(_, long)| *long));
         }
-        if !numbers.long.is_empty() {
-            numbers.short.retain(|short| *short != LONG);
-        }
-        let found = numbers.percentiles(&[50, 90, 99]);
+        let shorts = pieces.iter().map(|piece| piece.len()).sum::<usize>() - long.len();
+        let found = percentiles(&pieces, shorts, long, &[50, 90, 99]);
         [0, 1, 2].map(|at| found.get(at).copied().flatten())
     }
 }

@@ -69,7 +69,7 @@ fn us(ns: Option<f64>) -> Value {
 pub(super) fn kernels(context: &Context) -> Section {
     const TITLE: &str = "Top kernels";
     let trace = context.trace;
-    let kernels = context.kernels();
+    let (kernels, durations) = (context.kernels(), context.kernels().durations(trace));
     let (all, count) = (kernels.total(), kernels.count());
     if count == 0 {
         return no_kernels(trace, TITLE, &KERNELS);
@@ -86,7 +86,8 @@ pub(super) fn kernels(context: &Context) -> Section {
     section.figure("kernel_count", count);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(context.kernel_limit) {
-        let [median, p90, _] = kernels.percentiles_ns(&|cell| key(cell) == tally.key).map(us);
+        let mut same = kernels.cells.iter().filter(|cell| key(cell) == tally.key);
+        let [median, p90, _] = durations.percentiles_ns(&mut same).map(us);
         section.row([
             labels::kernel(trace, NameId(tally.low())),
             labels::device(trace, DeviceId(tally.high())),
@@ -169,9 +170,10 @@ impl Pace {
             ..Self::default()
         };
         let mut paces: Vec<Self> = host.map(of_host).collect();
+        let all_durations = context.kernels().durations(context.trace);
         for cell in &context.kernels().cells {
             let Some(pace) = paces.get_mut(cell.process.0 as usize) else { continue };
-            let durations = context.kernels().durations(cell);
+            let durations = all_durations.of_cell(cell);
             let under = UNDER_NS.map(|limit| durations.iter().filter(|duration| **duration < limit).count() as u64);
             pace.add(&Self { kernels: cell.tally.count, window: Some(cell.window), under, ..Self::default() });
         }
@@ -226,7 +228,7 @@ pub(super) fn launch_storm(context: &Context) -> Section {
     if pace.kernels == 0 {
         return no_kernels(trace, TITLE, &TINY_KERNELS);
     }
-    let [median, p90, p99] = context.kernels().percentiles_ns(&|_| true);
+    let [median, p90, p99] = context.kernels().durations(trace).percentiles_ns(&mut context.kernels().cells.iter());
     let storms: Vec<String> = context
         .signals
         .thresholds
@@ -265,8 +267,9 @@ fn add_tiny_kernels(context: &Context, section: &mut Section) {
     let most_ns = context.signals.thresholds.tiny_kernel_us * 1e3;
     let is_tiny = |duration: u32| f64::from(duration) <= most_ns;
     let mut tiny = Tallies::below(1, trace.names.len());
+    let all_durations = context.kernels().durations(trace);
     for cell in &context.kernels().cells {
-        let durations = context.kernels().durations(cell);
+        let durations = all_durations.of_cell(cell);
         let count = durations.iter().filter(|duration| is_tiny(**duration)).count() as u64;
         let total =
             Ns(durations.iter().filter(|duration| is_tiny(**duration)).map(|duration| i64::from(*duration)).sum());
@@ -285,7 +288,7 @@ fn add_tiny_kernels(context: &Context, section: &mut Section) {
 pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Launch storm by process";
     let trace = context.trace;
-    let paces = Pace::of_processes(context);
+    let (paces, durations) = (Pace::of_processes(context), context.kernels().durations(trace));
     let kernels = |process: usize| paces.get(process).map_or(0, |pace| pace.kernels);
     let mut launching = order(paces.len(), &|a, b| kernels(b).cmp(&kernels(a)));
     launching.retain(|&process| kernels(process) > 0);
@@ -297,7 +300,8 @@ pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
     section.rows_in_all = launching.len() as u64;
     for process in launching.into_iter().take(TOP) {
         let Some(pace) = paces.get(process) else { continue };
-        let [median, p90, p99] = context.kernels().percentiles_ns(&|cell| cell.process.0 as usize == process);
+        let mut own = context.kernels().cells.iter().filter(|cell| cell.process.0 as usize == process);
+        let [median, p90, p99] = durations.percentiles_ns(&mut own);
         let [under_5us, under_10us, under_20us] = pace.pct_under();
         let told = !trace.calls.is_empty();
         section.row([

@@ -97,18 +97,35 @@ pub(super) struct Measured {
 /// How long kernels waited.
 #[derive(Debug)]
 struct Latencies {
-    numbers: Numbers,
+    count: usize,
     /// In nanoseconds, by [`PERCENTS`]; `None` where there are no latencies.
     percentiles: Vec<Option<f64>>,
+    /// How many lie in each bin, from zero on.
+    bins: Vec<u64>,
 }
 
 /// The last is the longest.
 const PERCENTS: [u64; 4] = [50, 95, 99, 100];
 
 impl Latencies {
-    fn of(numbers: Numbers) -> Self {
+    /// `bins` says how many bins there are, and how many microseconds wide, for the longest and the number of latencies; the
+    /// numbers themselves are not kept, because they weigh four bytes a kernel.
+    fn of(numbers: &Numbers, bins: Option<(usize, f64)>) -> Self {
         let percentiles = numbers.percentiles(&PERCENTS);
-        Self { numbers, percentiles }
+        let mut found = Self { count: numbers.len(), percentiles, bins: Vec::new() };
+        let (bins, width_us) = bins.unwrap_or_else(|| found.width());
+        found.bins = vec![0; bins];
+        for latency in numbers.iter() {
+            let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
+            found.bins.get_mut(bin).into_iter().for_each(|count| *count += 1);
+        }
+        found
+    }
+
+    /// How many bins, and how many microseconds wide.
+    fn width(&self) -> (usize, f64) {
+        let bins = self.count.isqrt().clamp(MIN_BINS, MAX_BINS);
+        (bins, (self.longest().unwrap_or(0.0) / 1e3 / bins as f64).max(1e-6))
     }
 
     /// In microseconds, under names of this kind.
@@ -136,13 +153,13 @@ impl Measured {
             early += u64::from(launched.wait() < Ns::ZERO);
             sum += i128::from(latency.0);
         });
-        let (all, computing) = if messages.len() == 0 {
-            (computing, None)
-        } else {
-            messages.append(&computing);
-            (messages, Some(Latencies::of(computing)))
-        };
-        Self { longest, all: Latencies::of(all), computing, left_out, early, sum }
+        if messages.len() == 0 {
+            return Self { longest, all: Latencies::of(&computing, None), computing: None, left_out, early, sum };
+        }
+        messages.append(&computing);
+        let all = Latencies::of(&messages, None);
+        let computing = Some(Latencies::of(&computing, Some(all.width())));
+        Self { longest, all, computing, left_out, early, sum }
     }
 }
 
@@ -152,7 +169,7 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
     let trace = context.trace;
     let measured = context.launched();
     let Measured { longest, all, computing, left_out, early, sum } = measured;
-    let count = all.numbers.len();
+    let count = all.count;
     if count == 0 {
         return missing(context, TITLE, &COLUMNS);
     }
@@ -193,23 +210,15 @@ pub(super) fn launch_latency_histogram(context: &Context) -> Section {
     const TITLE: &str = "Launch latency, histogram";
     let measured = context.launched();
     let all = &measured.all;
-    let Some(longest) = all.longest() else { return missing(context, TITLE, &HISTOGRAM_COLUMNS) };
-    let bins = all.numbers.len().isqrt().clamp(MIN_BINS, MAX_BINS);
-    let width_us = (longest / 1e3 / bins as f64).max(1e-6);
-    let count = |latencies: &Latencies| {
-        let mut counts = vec![0_u64; bins];
-        for latency in latencies.numbers.iter() {
-            let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
-            counts.get_mut(bin).into_iter().for_each(|count| *count += 1);
-        }
-        counts
-    };
-    let counts = count(all);
-    let without = measured.computing.as_ref().map_or_else(|| counts.clone(), count);
-    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, all.numbers.len(), measured.left_out);
-    for (bin, (count, without)) in counts.into_iter().zip(without).enumerate() {
+    if all.count == 0 {
+        return missing(context, TITLE, &HISTOGRAM_COLUMNS);
+    }
+    let (_, width_us) = all.width();
+    let computing = measured.computing.as_ref().unwrap_or(all);
+    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, all.count, measured.left_out);
+    for (bin, (count, without)) in all.bins.iter().zip(&computing.bins).enumerate() {
         let (from, to) = (bin as f64 * width_us, (bin + 1) as f64 * width_us);
-        section.row([from.into(), to.into(), count.into(), without.into()]);
+        section.row([from.into(), to.into(), (*count).into(), (*without).into()]);
     }
     section
 }

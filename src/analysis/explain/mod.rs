@@ -46,6 +46,9 @@ pub type Sections = BTreeMap<String, Section>;
 
 type Answer = fn(&Context) -> Section;
 
+/// Sections behind this one need no durations of single kernels.
+const LAST_OF_DURATIONS: &str = "launch_storm_by_pid";
+
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
     let answers: [(&str, Answer); 25] = [
@@ -78,6 +81,9 @@ pub fn explain(context: &Context) -> Sections {
     let mut sections = Sections::new();
     for (name, answer) in answers {
         sections.insert(name.to_owned(), answer(context));
+        if name == LAST_OF_DURATIONS {
+            context.kernels().forget_durations();
+        }
     }
     if let Some(map) = context.phase_map {
         sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));

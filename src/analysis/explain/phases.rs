@@ -40,13 +40,9 @@ impl<'a> Split<'a> {
         self.phase_of.get(range.0 as usize).copied().flatten()
     }
 
-    /// Kernel time by phase, and the communication in it, of kernels attributed to ranges that name one of these phases.
-    fn kernel_time(&self, attributed: &Attributed) -> (Vec<Ns>, Vec<Ns>) {
-        let nearest = || (0..).map(NameId).zip(&attributed.nearest);
-        (
-            self.sum(nearest().map(|(name, times)| (name, times.0))),
-            self.sum(nearest().map(|(name, times)| (name, times.1))),
-        )
+    /// Kernels by the ranges around their launch, with these phases.
+    fn attributed(&self, context: &Context) -> Attributed {
+        Attributed::of(context, self.names.len(), &|range| self.phase(range))
     }
 
     /// Wall time by phase, each moment of a thread once.
@@ -97,8 +93,7 @@ fn wall_time_of_all(trace: &Trace) -> Ns {
 
 /// Kernel time by the innermost range around its launch, and by the nearest one whose name has a phase.
 pub(super) fn attributed(context: &Context) -> Attributed {
-    let split = Split::by_words(context);
-    Attributed::of(context, &|range| split.phase(range).is_some())
+    Split::by_words(context).attributed(context)
 }
 
 /// Prefill, decode and sampling, by words.
@@ -113,7 +108,7 @@ pub(super) fn phase_split(context: &Context) -> Section {
     let by_kernels = attributed.mapped.count > 0;
     let (source, derived_from, (times, messages), all) = if by_kernels {
         let derived_from = "kernel time by the nearest range around its launch that names a phase";
-        ("nvtx_kernel_time", derived_from, split.kernel_time(attributed), attributed.all.total)
+        ("nvtx_kernel_time", derived_from, attributed.by_phase.iter().copied().unzip(), attributed.all.total)
     } else {
         let derived_from =
             "wall time of the nearest range that names a phase, as no kernel has a launch inside a range";
@@ -168,10 +163,11 @@ pub(super) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
         Section::new(TITLE, "kernel time by the nearest range around its launch that the phase map knows", &KERNELS)
             .limit("Of the kernel time under any range; unmapped is what only other ranges hold.")
             .limit(ranges::INNERMOST);
-    let attributed = Attributed::of(context, &|range| split.phase(range).is_some());
+    let attributed = split.attributed(context);
     let all = attributed.mapped.total;
     section.figure("attributed_kernel_time_ms", Value::ms(all));
-    split.rows(&mut section, &split.kernel_time(&attributed).0, all, "unmapped");
+    let times: Vec<Ns> = attributed.by_phase.iter().map(|(time, _)| *time).collect();
+    split.rows(&mut section, &times, all, "unmapped");
     section
 }
 

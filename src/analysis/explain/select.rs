@@ -63,30 +63,27 @@ impl Numbers {
 
     /// These percentiles; `None` of none.
     pub(super) fn percentiles(&self, percents: &[u64]) -> Vec<Option<f64>> {
-        let count = self.len();
-        let ends = percents.iter().filter_map(|percent| Place::of(count, *percent)).flat_map(Place::ends);
-        let mut places: Vec<usize> = ends.collect();
-        places.order_by(|a, b| a.cmp(b));
-        places.dedup();
-        let found = self.at(&places);
-        let value = |place: usize| Some(found.get(places.binary_search(&place).ok()?).copied().unwrap_or(0));
-        percents.iter().map(|percent| interpolate(count, *percent, &value)).collect()
+        percentiles(&[&self.short], self.short.len(), self.long.clone(), percents)
     }
+}
 
-    /// The numbers that would stand at these places, which grow, if all were sorted. Whatever is long comes behind what is short.
-    fn at(&self, places: &[usize]) -> Vec<i64> {
-        let of_short = places.partition_point(|place| *place < self.short.len());
-        let (places, behind) = places.split_at(of_short);
-        let mut found = Vec::with_capacity(places.len() + behind.len());
-        let highest = self.short.iter().copied().max().unwrap_or(0);
-        choose(&self.short, 0, u32::BITS - highest.leading_zeros(), places, &mut found);
-        if !behind.is_empty() {
-            let mut long = self.long.clone();
-            long.order_by(|a, b| a.cmp(b));
-            found.extend(behind.iter().filter_map(|place| long.get(place - self.short.len())));
-        }
-        found
-    }
+/// These percentiles of so many short numbers, which stand in pieces, in any order, and of long ones; `None` of none. The pieces
+/// may hold the largest number for each of the long ones.
+pub(super) fn percentiles(pieces: &[&[u32]], shorts: usize, mut long: Vec<i64>, percents: &[u64]) -> Vec<Option<f64>> {
+    let count = shorts + long.len();
+    let ends = percents.iter().filter_map(|percent| Place::of(count, *percent)).flat_map(Place::ends);
+    let mut places: Vec<usize> = ends.collect();
+    places.order_by(|a, b| a.cmp(b));
+    places.dedup();
+    // Whatever is long comes behind what is short.
+    let (of_short, of_long) = places.split_at(places.partition_point(|place| *place < shorts));
+    let mut found = Vec::with_capacity(places.len());
+    let highest = pieces.iter().copied().flatten().copied().max().unwrap_or(0);
+    choose(pieces, 0, u32::BITS - highest.leading_zeros(), of_short, &mut found);
+    long.order_by(|a, b| a.cmp(b));
+    found.extend(of_long.iter().filter_map(|place| long.get(place - shorts)));
+    let value = |place: usize| Some(found.get(places.binary_search(&place).ok()?).copied().unwrap_or(0));
+    percents.iter().map(|percent| interpolate(count, *percent, &value)).collect()
 }
 
 /// So many bits at a time.
@@ -94,11 +91,11 @@ const DIGIT_BITS: u32 = 11;
 
 /// Adds the numbers that would stand at these places, which grow, if all were sorted: numbers of `bits` bits above `lowest`. They
 /// are counted by their highest digit; of those that share it with one that is wanted, the next digit is looked at.
-fn choose(numbers: &[u32], lowest: u32, bits: u32, places: &[usize], found: &mut Vec<i64>) {
+fn choose(pieces: &[&[u32]], lowest: u32, bits: u32, places: &[usize], found: &mut Vec<i64>) {
     let shift = bits.saturating_sub(DIGIT_BITS);
     let mut counts = [0_u32; 1 << DIGIT_BITS];
     let digit = |number: u32| (number.wrapping_sub(lowest) >> shift) as usize;
-    for &number in numbers {
+    for &number in pieces.iter().copied().flatten() {
         counts.get_mut(digit(number)).into_iter().for_each(|count| *count += 1);
     }
     let (mut rest, mut before) = (places, 0);
@@ -109,9 +106,9 @@ fn choose(numbers: &[u32], lowest: u32, bits: u32, places: &[usize], found: &mut
             found.extend(here.iter().map(|_| i64::from(lowest)));
         } else if !here.is_empty() {
             let mut alike = Vec::with_capacity(count as usize);
-            alike.extend(numbers.iter().filter(|number| digit(**number) == at));
+            alike.extend(pieces.iter().copied().flatten().filter(|number| digit(**number) == at));
             let places: Vec<usize> = here.iter().map(|place| place - before).collect();
-            choose(&alike, lowest, shift, &places, found);
+            choose(&[&alike], lowest, shift, &places, found);
         }
         (rest, before) = (behind, before + count as usize);
         if rest.is_empty() {
