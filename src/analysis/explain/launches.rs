@@ -110,12 +110,13 @@ const PERCENTS: [u64; 4] = [50, 95, 99, 100];
 impl Latencies {
     /// `bins` says how many bins there are, and how many microseconds wide, for the longest and the number of latencies; the
     /// numbers themselves are not kept, because they weigh four bytes a kernel.
-    fn of(numbers: &Numbers, bins: Option<(usize, f64)>) -> Self {
-        let percentiles = numbers.percentiles(&PERCENTS);
-        let mut found = Self { count: numbers.len(), percentiles, bins: Vec::new() };
+    fn of(numbers: &[&Numbers], bins: Option<(usize, f64)>) -> Self {
+        let percentiles = Numbers::percentiles(numbers, &PERCENTS);
+        let count = numbers.iter().map(|numbers| numbers.len()).sum();
+        let mut found = Self { count, percentiles, bins: Vec::new() };
         let (bins, width_us) = bins.unwrap_or_else(|| found.width());
         found.bins = vec![0; bins];
-        for latency in numbers.iter() {
+        for latency in numbers.iter().flat_map(|numbers| numbers.iter()) {
             let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
             found.bins.get_mut(bin).into_iter().for_each(|count| *count += 1);
         }
@@ -153,12 +154,8 @@ impl Measured {
             early += u64::from(launched.wait() < Ns::ZERO);
             sum += i128::from(latency.0);
         });
-        if messages.len() == 0 {
-            return Self { longest, all: Latencies::of(&computing, None), computing: None, left_out, early, sum };
-        }
-        messages.append(&computing);
-        let all = Latencies::of(&messages, None);
-        let computing = Some(Latencies::of(&computing, Some(all.width())));
+        let all = Latencies::of(&[&computing, &messages], None);
+        let computing = (messages.len() > 0).then(|| Latencies::of(&[&computing], Some(all.width())));
         Self { longest, all, computing, left_out, early, sum }
     }
 }
