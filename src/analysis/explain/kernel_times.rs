@@ -106,7 +106,7 @@ impl Durations {
     }
 
     /// Median and 90th and 99th percentile of the durations of these cells, in nanoseconds; `None` of none.
-    pub(super) fn percentiles_ns<'a>(&self, cells: &mut dyn Iterator<Item = &'a Cell>) -> [Option<f64>; 3] {
+    pub(super) fn percentiles_ns(&self, cells: &mut dyn Iterator<Item = &Cell>) -> [Option<f64>; 3] {
         let (mut pieces, mut long) = (Vec::new(), Vec::new());
         for cell in cells {
             pieces.push(self.of_cell(cell));
