@@ -144,6 +144,7 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
 mod tests {
     use super::super::testing::*;
     use super::*;
+    use crate::trace::Window;
     use proptest::prelude::*;
 
     #[test]
@@ -157,6 +158,32 @@ mod tests {
         let gaps: Vec<(f64, f64)> =
             gaps.rows.iter().map(|gap| (number(gap, "gap_start_ns"), number(gap, "gap_end_ns"))).collect();
         assert_eq!(gaps, [(3_600_000.0, 4_000_000.0), (3_000_000.0, 3_100_000.0)]);
+    }
+
+    /// Two kernels, launched just before each, in a window that begins before the first and ends behind the second.
+    #[test]
+    fn a_window_is_idle_up_to_its_edges_and_what_ends_its_last_gap_is_not_known() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        for (id, start) in [(1, 1_000), (2, 3_000)] {
+            small.call(process, "cudaLaunchKernel", start - 50, start - 40, Some(id));
+            small.op_of(process, 0, 7, "k", start, start + 500, Some(id));
+        }
+        small.op(0, "later", 9_000, 9_100);
+        let window = Window { start: Ns(400), end: Ns(5_000) };
+        let part = small.0.finish().within(window);
+        let context = Context::new(&part, 30);
+        let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
+        let ns = |column: &str| (number(&idle.rows[0], column) * 1e6).round();
+        assert_eq!((ns("window_ms"), ns("busy_ms"), ns("idle_ms")), (4_600.0, 1_000.0, 3_600.0));
+        assert_eq!((ns("host_wait_ms"), ns("unknown_ms")), (600.0 + 1_500.0, 1_500.0));
+        let told: Vec<(f64, f64, &str)> = gaps
+            .rows
+            .iter()
+            .map(|gap| (number(gap, "gap_start_ns"), number(gap, "gap_end_ns"), words(gap, "cause")))
+            .collect();
+        let wanted = [(1_500.0, 3_000.0, "host_wait"), (3_500.0, 5_000.0, "unknown"), (400.0, 1_000.0, "host_wait")];
+        assert_eq!(told, wanted);
     }
 
     #[test]
