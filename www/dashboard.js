@@ -2,7 +2,7 @@
 // them; this file lays them out. It is fetched when its tab is first opened.
 
 import { drawing, saveMenu } from './chart.js';
-import { byId, copyButton, el, latest } from './dom.js';
+import { byId, copyButton, el, latest, styled } from './dom.js';
 
 /** From this width on, in pixels, two of the smaller charts stand side by side. */
 const TWO_COLUMNS = 1000;
@@ -41,7 +41,7 @@ export class Dashboard {
         this.#baselineLabel),
       this.#said, this.#panels);
     this.#panels.addEventListener('click', ({ target }) => target.dataset?.kernel && page.openKernel(target.dataset.kernel));
-    document.head.append(el('link', { rel: 'stylesheet', href: new URL('dashboard.css', import.meta.url) }));
+    styled('dashboard.css');
     byId('blocks').before(this.#node);
     new ResizeObserver(() => {
       if (this.#isUp && this.#panels.clientWidth !== this.#width && this.#width > 0) this.#draw();

@@ -40,6 +40,9 @@ export function severityMark(severity) {
   return el('span', { class: `severity ${look}` }, icon, grade ?? word);
 }
 
+/** Fetches the style sheet of a part of the page that is itself fetched on demand. */
+export const styled = (name) => document.head.append(el('link', { rel: 'stylesheet', href: new URL(name, import.meta.url) }));
+
 /** A button that copies a text, or what a function resolves with, and says so. */
 export function copyButton(text, label = 'Copy') {
   const button = el('button', { type: 'button', class: 'small' }, label);

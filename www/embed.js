@@ -2,7 +2,7 @@
 // has the protocol. A window of an unknown origin is answered only after the person has agreed.
 
 import { bytes, sentence, showPageProblem } from './cards.js';
-import { byId, el } from './dom.js';
+import { byId, el, styled } from './dom.js';
 import { isTrusted, trust } from './trust.js';
 
 /** Files of one window that wait for an answer; more are refused. */
@@ -95,7 +95,7 @@ function ask(origin, source) {
 /** Inside another page: no words for newcomers, and a way out to the whole page. */
 function makeCompact() {
   document.documentElement.dataset.embed = '';
-  document.head.append(el('link', { rel: 'stylesheet', href: new URL('embed.css', import.meta.url) }));
+  styled('embed.css');
   byId('drop').prepend(el('p', {}, 'Waiting for a file from the page around this one.'));
   const home = new URL('./', import.meta.url);
   const whole = el('a', { href: home, target: '_blank', class: 'note whole', click: (event) => {

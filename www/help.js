@@ -1,6 +1,8 @@
 // The help: which keys there are and which files the page takes. It is fetched when it is first asked for.
 
-import { el } from './dom.js';
+import { el, styled } from './dom.js';
+
+styled('help.css');
 
 const KEYS = [
   ['?', 'this help'],

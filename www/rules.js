@@ -1,8 +1,10 @@
 // The rule workbench: what each rule in force does, what is left in misc, and the person's own rules, which are edited here,
 // applied as a rule file of the session and kept in this browser. It is fetched when its tab opens, or when rules were kept.
 
-import { byId, el, save } from './dom.js';
+import { byId, el, save, styled } from './dom.js';
 import { KEPT_RULES, OWN_RULES } from './session.js';
+
+styled('rules.css');
 
 const CHECK_AFTER_MS = 250;
 const SHAPE = '{\n  "gpuprism": {\n    "default": {\n      "my_fused_gemm": "gemm"\n    }\n  }\n}';

@@ -1,7 +1,9 @@
 // The panel for sharing: what to share and as what, what to replace, what would leave the page, then save or copy. The desk
 // words everything. Fetched when a person asks for it.
 
-import { el, save } from './dom.js';
+import { el, save, styled } from './dom.js';
+
+styled('share.css');
 
 const FORMATS = [
   ['html', 'HTML page', 'text/html', 'gpuprism-report.html'],
