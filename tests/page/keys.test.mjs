@@ -36,6 +36,7 @@ test('? opens the help and Esc closes it; the focus goes back; the button does t
   await panel.waitFor({ state: 'hidden' });
   assert.equal(await focused(page), 'help');
   await page.locator('#help').click();
+  await panel.waitFor();
   await page.mouse.click(4, 4);
   await panel.waitFor({ state: 'hidden' });
   assert.deepEqual(faults, []);
