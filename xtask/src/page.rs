@@ -174,8 +174,8 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
     Ok(weights)
 }
 
-/// The page's files that wait until a person saves or shares results, opens a second run, the pivot or the triage, drops a
-/// folder or opens an address, or another page embeds this one.
+/// The page's files that wait until a person saves or shares results, asks for help, opens a second run, the pivot, the triage or
+/// the rules, drops a folder or opens an address, or another page embeds this one.
 const LATER_SCRIPTS: [&str; 30] = [
     "compare.js",
     "dashboard.js",

@@ -108,8 +108,8 @@ struct Latencies {
 const PERCENTS: [u64; 4] = [50, 95, 99, 100];
 
 impl Latencies {
-    /// `bins` says how many bins there are, and how many microseconds wide, for the longest and the number of latencies; the
-    /// numbers themselves are not kept, because they weigh four bytes a kernel.
+    /// `bins` are those of [`Latencies::width`], its own where there are none; the numbers themselves are not kept, because they
+    /// weigh four bytes a kernel.
     fn of(numbers: &[&Numbers], bins: Option<(usize, f64)>) -> Self {
         let percentiles = Numbers::percentiles(numbers, &PERCENTS);
         let count = numbers.iter().map(|numbers| numbers.len()).sum();
