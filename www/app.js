@@ -148,13 +148,14 @@ const refreshReports = latest(
     if (session.reports.length === 0) return [null];
     const answer = renderer.set(session.reports);
     // Asked for behind the reports, so that the worker answers while the page shows the overview.
-    const ahead = overview ? { chart: askChart(), tables: tabs.askAhead() } : {};
+    const ahead = overview ? { chart: charted !== chartKey() && askChart(), tables: tabs.askAhead() } : {};
     return [await answer, ahead];
   },
   async ([answer, ahead]) => {
     overview = answer;
     if (!overview) {
       width = 0;
+      charted = '';
       return;
     }
     showOverview(overview, session.isPartial, (table) => tabs.open(table));
@@ -166,16 +167,24 @@ const refreshReports = latest(
 /** The width of the chart; asking the page for it anew would lay it out each time. */
 let width = 0;
 
+/** The key of the chart that is on screen. */
+let charted = '';
+
 const drawChart = latest(
-  (ahead) => {
+  async (ahead) => {
     width ||= chartWidth();
-    return (ahead?.key === chartKey() ? ahead : askChart()).answer;
+    const key = chartKey();
+    return key !== charted && [key, await (ahead?.key === key ? ahead : askChart()).answer];
   },
-  (chart) => showChart(chart, pickOnly),
+  (drawn) => {
+    if (!drawn) return;
+    charted = drawn[0];
+    showChart(drawn[1], pickOnly);
+  },
 );
 
-/** What the chart hangs on beside the reports: an answer is of use as long as it is the same. */
-const chartKey = () => JSON.stringify([width, view.hide]);
+/** What the chart hangs on: an answer is of use, and a chart stands, as long as it is the same. */
+const chartKey = () => JSON.stringify([session.counted, width, view.hide]);
 
 const askChart = () => asked(chartKey(), renderer.chart(width, view.hide));
 
@@ -264,7 +273,7 @@ function wireTable() {
   new ResizeObserver(() => {
     if (!overview || chartWidth() === width) return;
     width = chartWidth();
-    attempt('The chart could not be drawn', () => Promise.all([windows.draw(), drawChart()]));
+    attempt('The chart could not be drawn', () => Promise.all([windows.draw(true), drawChart()]));
   }).observe(byId('chart'));
 }
 

@@ -3,8 +3,13 @@
 import { byId, copyButton, el, severityMark } from './dom.js';
 import { isAid } from './session.js';
 
+/** The entries that have a chip. */
+let chipped = [];
+
 export function showChips(entries, session) {
   const open = entries.filter((entry) => entry.kind && (entry.text !== null || isAid(entry)));
+  if (open.length === chipped.length && open.every((entry, at) => entry === chipped[at])) return;
+  chipped = open;
   byId('chips').replaceChildren(...open.map((entry) => chip(entry, session)));
 }
 

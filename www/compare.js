@@ -21,11 +21,11 @@ export class Comparison {
   #panel;
   /** Counts what was asked for: only the last of several answers is shown. */
   #turn = 0;
-  /** What is shown: the place of the baseline, whether the tab is up, the categories left out, and how wide the chart is. */
+  /** What is shown: the place of the baseline, whether the tab is up, the categories left out and, of the ranks of one job, its verdict; and how wide the chart is. */
   #shown = [];
   #width = 0;
 
-  /** `openDesk()` resolves with the desk; `on` has what is chosen: baseline(index), open() the tab, pick(category); `markdown()` resolves with the text to copy. */
+  /** `openDesk()` resolves with the desk; `on` has what is chosen: baseline(index), open() the tab, openRanks() theirs, pick(category); `markdown()` resolves with the text to copy. */
   constructor(openDesk, on) {
     this.#openDesk = openDesk;
     this.#on = on;
@@ -42,9 +42,11 @@ export class Comparison {
 
   /** Shows how the runs stand to the one at `baseline`: in a line, and with a chart where the tab is up. */
   async draw(...shown) {
-    const [baseline, isUp, hidden] = this.#shown = shown;
+    const [baseline, isUp, hidden, job] = this.#shown = shown;
     const mine = ++this.#turn;
     this.#panel.hidden = !isUp;
+    if (job) this.#sayOfRanks(job);
+    if (job && !isUp) return;
     try {
       const desk = await this.#openDesk();
       const { runs, ...words } = await desk.compare(baseline);
@@ -54,21 +56,31 @@ export class Comparison {
       const chart = isUp && isPossible ? await desk.chart(baseline, width, hidden) : null;
       if (mine !== this.#turn) return;
       this.#width = width;
-      this.#say(runs, words.baseline);
+      this.#say(runs, words.baseline, job);
       this.#chart.replaceChildren(...(chart ? [drawing(chart, this.#on.pick)] : []));
     } catch (problem) {
       if (mine === this.#turn) this.#fail(problem);
     }
   }
 
-  #say(runs, baseline) {
+  #say(runs, baseline, job) {
     const others = runs.filter(({ verdict }) => verdict);
+    if (!job) this.#sayOfRuns(runs, others);
+    this.#baseline.replaceChildren(...runs.map(({ label }, at) => new Option(label, String(at), at === baseline, at === baseline)));
+    this.#said.replaceChildren(...others.flatMap((run) => sentences(run, others.length > 1)));
+  }
+
+  #sayOfRuns(runs, others) {
     const line = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, mark(outcome), verdict));
     const more = others.length > RUNS_IN_LINE ? `All ${runs.length} runs compared` : 'Comparison in full';
     this.#line.replaceChildren(...line, el('button', { type: 'button', class: 'small', click: this.#on.open }, more));
-    this.#baseline.replaceChildren(...runs.map(({ label }, at) => new Option(label, String(at), at === baseline, at === baseline)));
-    this.#said.replaceChildren(...others.flatMap((run) => sentences(run, others.length > 1)));
     [...byId('runs').children].forEach((item, at) => markRun(item, runs[at]));
+  }
+
+  /** Ranks of one job share its work: which of them is slower than another says less than who waits for whom. */
+  #sayOfRanks(verdict) {
+    this.#unmark();
+    this.#line.replaceChildren(...verdict.map((text) => el('p', {}, text)), el('button', { type: 'button', class: 'small', click: this.#on.openRanks }, 'Ranks in full'));
   }
 
   /** The runs cannot be compared now: nothing stays that was said before. */
@@ -82,6 +94,10 @@ export class Comparison {
     this.#turn++;
     this.#line.replaceChildren();
     this.#panel.hidden = true;
+    this.#unmark();
+  }
+
+  #unmark() {
     byId('runs').querySelectorAll('.run-change').forEach((word) => word.remove());
   }
 }

@@ -22,6 +22,12 @@ export function svg(tag, attrs = [], ...children) {
   return node;
 }
 
+/** Makes these the children of a place; those that stand there already are not touched: they may be scrolled or typed in. */
+export function arrange(place, nodes) {
+  nodes.forEach((node, at) => place.children[at] !== node && place.insertBefore(node, place.children[at]));
+  while (place.children.length > nodes.length) place.lastElementChild.remove();
+}
+
 export const byId = (id) => document.getElementById(id);
 
 const SEVERITIES = {

@@ -50,6 +50,17 @@ export class Ranks {
     this.#chart.replaceChildren(...(chart ? [drawing(chart, () => {})] : []));
   }
 
+  /** Resolves with the verdict where all that is open is one job, else with null. */
+  async ofOneJob() {
+    const { said } = await this.#together();
+    return said.is_one_job ? [...said.verdict, ...this.#ofWhole()] : null;
+  }
+
+  /** Calls of ranks are matched by their order, which a window would break. */
+  #ofWhole() {
+    return this.#session.traces.some(({ window }) => window) ? ['Ranks are told of the whole traces, whatever window is picked.'] : [];
+  }
+
   /** Resolves with a table as strings; null where it has no row. */
   table = async (request) => (await this.#together()).link.request('table', { request });
   /** Resolves with the text of a CSV of the same rows. */
@@ -58,7 +69,7 @@ export class Ranks {
   #say({ verdict, aside, has_jobs: hasJobs, parts }) {
     const item = (severity, text) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, text));
     const none = !hasJobs && item('info', 'No two ranks of one job are open.');
-    this.#said.replaceChildren(...verdict.map((text) => el('li', { class: 'compared' }, text)), ...[none].filter(Boolean), ...aside.map((text) => item('info', text)));
+    this.#said.replaceChildren(...verdict.map((text) => el('li', { class: 'compared' }, text)), ...[none].filter(Boolean), ...[...aside, ...this.#ofWhole()].map((text) => item('info', text)));
     this.#figure.hidden = !hasJobs;
     const swatch = ({ name, class: className }) => el('li', {}, el('span', { class: `swatch ${className}`, 'aria-hidden': 'true' }), name);
     this.#legend.replaceChildren(...parts.map(swatch));

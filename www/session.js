@@ -18,7 +18,7 @@ export const KEPT_RULES = 'gpuprism:own-rules';
  * status: reading | analysing | open | failed.
  * window: the part of the trace to look at, from-to in seconds; '' for all of it.
  * large: its first results do not wait for the others. partial: the others are still being computed.
- * shown: the options of the results that are shown.
+ * shown: the options of the results that are shown. counted: the turn in which they were asked for.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
  * own: the rules that the page keeps.
  * gpuOnly: its calls and ranges are to be left out, because memory is short.
@@ -79,6 +79,11 @@ export class Session {
     return this.entries.filter((entry) => !isAid(entry) && entry.text !== null);
   }
 
+  /** Stays the same where sections are added to first results: what bars and strips are made of does not change then. */
+  get counted() {
+    return this.#reported.map(({ id, counted }) => `${id}.${counted}`).join();
+  }
+
   /** Beside each of the reports what its trace tells on these axes of a pivot, as text; empty where no trace is held. */
   cubes(axes) {
     const held = (entry) => axes.length > 0 && entry.kind === 'trace' && !entry.reader.closed;
@@ -100,8 +105,13 @@ export class Session {
   /** Files of several ranks are open: they say so, or their names differ in numbers alone. */
   get hasRanks() {
     const shown = this.traces.filter(({ text }) => text !== null);
-    const alike = shown.map(({ file }) => file.name.replace(/\d+/g, '#'));
-    return shown.some(({ ranks }) => ranks > 1) || shown.filter(({ ranks }) => ranks > 0).length > 1 || new Set(alike).size < alike.length;
+    return shown.some(({ ranks }) => ranks > 1) || shown.filter(({ ranks }) => ranks > 0).length > 1 || names(shown).size < shown.length;
+  }
+
+  /** All that is open may be one job, a file a rank. */
+  get isOneJob() {
+    const shown = this.#reported;
+    return shown.every(({ ranks }) => ranks === 1) || (names(shown).size === 1 && shown.every(({ kind, ranks }) => kind === 'trace' && ranks < 2));
   }
 
   /** Resolves with the new entries when each has been read, or not. */
@@ -117,7 +127,7 @@ export class Session {
   #entry(file) {
     return {
       id: this.#nextId++, file, kind: null, torch: false, ranks: 0, status: 'reading', progress: null, problem: null, own: false,
-      text: null, wall: '', window: '', reader: null, turn: 0, large: false, partial: false, shown: null, picked: null, memory: 0, gpuOnly: false,
+      text: null, wall: '', window: '', reader: null, turn: 0, counted: 0, large: false, partial: false, shown: null, picked: null, memory: 0, gpuOnly: false,
     };
   }
 
@@ -229,16 +239,15 @@ export class Session {
     entry.large ||= ops + rows > LARGE;
     const options = this.options(entry);
     entry.status = 'analysing';
-    // The sections of a large trace take a while: what is known before them is shown before them.
-    const first = entry.large && (anew || entry.text === null) ? this.#report(entry, turn, { ...options, without_sections: true }) : null;
+    // The sections of a large trace take a while: what is known before them is shown before them, while the worker goes on.
+    const quick = { ...options, without_sections: true };
+    const first = entry.large && (anew || entry.text === null) ? entry.reader.analyze(quick) : null;
+    const whole = first?.then(() => turn === entry.turn && entry.reader.analyze(options)) ?? entry.reader.analyze(options);
+    whole.catch(() => {});
     this.#changed('entries');
     try {
-      await first;
-      if (turn !== entry.turn) return;
-      if (await this.#report(entry, turn, options)) {
-        entry.status = 'open';
-        this.#changed('entries');
-      }
+      if (first) this.#show(entry, turn, quick, await first);
+      this.#show(entry, turn, options, await whole);
     } catch (problem) {
       if (turn !== entry.turn) return;
       this.#fail(entry, problem);
@@ -249,20 +258,19 @@ export class Session {
   /** What was refused leaves the first results of before on screen: they get their sections all the same. */
   async #complete(entry, turn, problem) {
     entry.status = 'analysing';
-    await this.#report(entry, turn, { ...entry.shown, without_sections: false }).catch(() => {});
+    const options = { ...entry.shown, without_sections: false };
+    await entry.reader.analyze(options).then((answer) => this.#show(entry, turn, options, answer), () => {});
     if (turn !== entry.turn) return;
     Object.assign(entry, { status: 'open', problem });
     this.#changed('entries');
   }
 
-  /** Resolves with whether the report is still wanted. */
-  async #report(entry, turn, options) {
-    const { text, memory } = await entry.reader.analyze(options);
-    if (turn !== entry.turn) return false;
-    Object.assign(entry, { text, memory, shown: options, partial: Boolean(options.without_sections), progress: null, problem: null });
-    this.#changed('entries');
+  /** Unless it is not wanted any more. */
+  #show(entry, turn, options, answer) {
+    if (turn !== entry.turn) return;
+    const partial = Boolean(options.without_sections);
+    Object.assign(entry, { ...answer, counted: turn, shown: options, partial, status: partial ? 'analysing' : 'open', progress: null, problem: null });
     this.#changed('reports');
-    return true;
   }
 
   /** Resolves when all results are there: what is saved, shared or compared is whole. */
@@ -301,6 +309,9 @@ export class Session {
     this.#changed('entries');
   }
 }
+
+/** The names of these files, with one sign for all numbers. */
+const names = (entries) => new Set(entries.map(({ file }) => file.name.replace(/\d+/g, '#')));
 
 /** A file that tells how to count and holds nothing to count. */
 export function isAid({ kind }) {

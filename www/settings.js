@@ -1,6 +1,6 @@
 // The row that says how to count: rule set, who owns overlaps, devices, wall time of each run.
 
-import { byId, el } from './dom.js';
+import { arrange, byId, el } from './dom.js';
 
 const form = byId('settings');
 
@@ -35,15 +35,9 @@ const wallRows = new Map();
 export function showWallRuns(session) {
   const traces = session.traces.filter((entry) => entry.text !== null);
   byId('wall').hidden = traces.length === 0;
-  for (const [entry, row] of wallRows) {
-    if (traces.includes(entry)) continue;
-    row.remove();
-    wallRows.delete(entry);
-  }
-  for (const entry of traces) {
-    if (!wallRows.has(entry)) wallRows.set(entry, wallRow(entry, session));
-    byId('wall-runs').append(wallRows.get(entry));
-  }
+  for (const entry of wallRows.keys()) if (!traces.includes(entry)) wallRows.delete(entry);
+  for (const entry of traces) if (!wallRows.has(entry)) wallRows.set(entry, wallRow(entry, session));
+  arrange(byId('wall-runs'), traces.map((entry) => wallRows.get(entry)));
 }
 
 function wallRow(entry, session) {

@@ -9,6 +9,7 @@ const DRAG = 4;
 export class Strips {
   #pick;
   #handOver;
+  #width = 0;
   #figures = new Map();
 
   /**
@@ -20,23 +21,28 @@ export class Strips {
     this.#handOver = handOver;
   }
 
-  /** Draws the strips of these entries, each of which has a reader that holds its trace. */
-  async show(entries, options) {
+  /** Draws the strips of these entries, each of which has a reader that holds its trace, where they do not stand so already. */
+  async show(entries, options, isResized) {
+    const isMeasured = !isResized && entries.length === this.#figures.size;
     for (const [entry, figure] of this.#figures) {
       if (entries.includes(entry)) continue;
       figure.node.remove();
       this.#figures.delete(entry);
     }
     byId('strips').hidden = entries.length === 0;
+    // Asked for its width, the browser lays out the page there and then.
+    if (!isMeasured) this.#width = Math.max(240, Math.floor(byId('strips').clientWidth));
     await Promise.all(entries.map((entry) => this.#draw(entry, options(entry), entries.length > 1)));
   }
 
   async #draw(entry, options, isNamed) {
     const figure = this.#figure(entry);
-    const width = Math.max(240, Math.floor(byId('strips').clientWidth));
-    const known = figure.reader === entry.reader ? figure.turn : 0;
-    const [drawing] = await Promise.all([entry.reader.strips(options, width, known), this.#marks(entry, figure)]);
+    const key = JSON.stringify([options, this.#width, isNamed]);
+    const isKnown = figure.reader === entry.reader;
+    if (isKnown && figure.key === key) return;
+    const [drawing] = await Promise.all([entry.reader.strips(options, this.#width, isKnown ? figure.turn : 0), this.#marks(entry, figure)]);
     if (this.#figures.get(entry) !== figure) return;
+    figure.key = key;
     figure.node.hidden = drawing === null;
     if (drawing === null) return;
     figure.name.textContent = isNamed ? entry.file.name : '';
@@ -64,6 +70,7 @@ export class Strips {
       const label = `of ${entry.file.name}`;
       const figure = {
         reader: null,
+        key: '',
         turn: 0,
         frame: [],
         name: el('span', { class: 'run-label' }),

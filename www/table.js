@@ -1,7 +1,7 @@
 // The tabs and the tables of ready strings below them: sortable headings, kernel names that lead to the kernel in detail,
 // long tables of which only the rows on screen are drawn; above each its single figures, its limits and what is missing.
 
-import { byId, copyButton, el, figureItem } from './dom.js';
+import { arrange, byId, copyButton, el, figureItem } from './dom.js';
 
 const ROWS_AT_ONCE = 200;
 /** Rows that are asked for at once; printing cannot wait for more. */
@@ -10,23 +10,33 @@ export const PIECE_ROWS = 500;
 const TALL = /^(triage_.*|notices|findings|critical_path)$/;
 const NUMERIC = new Set(['count', 'time', 'share']);
 
+/** The tables on screen by id: {words, node}, the former what it was made of. */
+let standing = new Map();
+
 /**
- * Replaces the tables, one below the other. `onSort(table id, column key, descending)` is called when a heading is
+ * Replaces the tables, one below the other; one that was made under the same key of the same view stays. `onSort(table id, column key, descending)` is called when a heading is
  * pressed, `onSave(table id)` when one is wanted as CSV; `moreRows(table id, from)` resolves with the cells of further rows;
  * `onKernel(name)` is called when a kernel's name is pressed.
  */
-export function showTables(views, onSort, onSave, moreRows, onKernel) {
-  const focused = byId('blocks').querySelector('thead :focus');
-  const [table, key] = [focused?.closest('.block').dataset.table, focused?.dataset.key];
-  unrolling = [];
-  byId('blocks').replaceChildren(...views.map((view) => block(view, onSort, onSave, moreRows)));
-  byId('blocks').onclick = ({ target }) => {
+export function showTables(key, views, onSort, onSave, moreRows, onKernel) {
+  const place = byId('blocks');
+  const focused = place.querySelector('thead :focus');
+  const [table, column] = [focused?.closest('.block').dataset.table, focused?.dataset.key];
+  const wanted = views.map((view) => {
+    const words = key + JSON.stringify(view);
+    const known = standing.get(view.id);
+    return [view.id, known?.words === words ? known : { words, node: block(view, onSort, onSave, moreRows) }];
+  });
+  standing = new Map(wanted);
+  arrange(place, wanted.map(([, { node }]) => node));
+  unrolling = unrolling.filter(({ body }) => body.isConnected);
+  place.onclick = ({ target }) => {
     const name = target.closest('button.kernel')?.parentElement.title;
     if (name) onKernel(name);
   };
-  if (!focused) return;
-  const heads = [...byId('blocks').querySelectorAll('thead button')];
-  heads.find((button) => button.dataset.key === key && button.closest('.block').dataset.table === table)?.focus();
+  if (!focused || focused.isConnected) return;
+  const heads = [...place.querySelectorAll('thead button')];
+  heads.find((button) => button.dataset.key === column && button.closest('.block').dataset.table === table)?.focus();
 }
 
 /** A table with all that stands around it; one without `onSort` and `onSave` is short and stays as it comes. */
@@ -77,7 +87,7 @@ function shortBody({ columns, rows, row_count: count }, body, moreRows) {
     more.hidden = drawn >= count;
   }
   drawMore();
-  unrolling.push({ unroll: () => {
+  unrolling.push({ body, unroll: () => {
     while (drawn < Math.min(rows.length, PIECE_ROWS)) drawMore();
   } });
   return [more];
@@ -92,7 +102,7 @@ function longBody(view, frame, body, moreRows) {
     virtual = new VirtualRows({
       frame, body, count, first: rows, ask: moreRows, draw: (cells, index) => longRow(cells, index, columns), onDrawn: () => keepWidths(heads),
     });
-    unrolling.push(virtual);
+    unrolling.push({ body, unroll: () => virtual.unroll(), roll: () => virtual.roll() });
   }, () => shortBody(view, body, moreRows).forEach((button) => frame.after(button)));
   let width = 0;
   new ResizeObserver(() => {

@@ -37,6 +37,7 @@ export class Tabs {
     this.#comparison = onDemand(async () => new (await import('./compare.js')).Comparison(openDesk, {
       baseline: (base) => look({ base }),
       open: () => this.open(COMPARE.id),
+      openRanks: () => this.open(RANKS.id),
       pick: page.pickOnly,
       markdown: () => page.exported('markdown', COMPARE.id),
     }));
@@ -110,7 +111,8 @@ export class Tabs {
     })),
     (tables) => {
       const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
-      showTables(tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
+      const key = JSON.stringify([this.#page.session.counted, this.#request('')]);
+      showTables(key, tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
       this.#bringUp();
       const { isAwaited, tables: now, named = now } = this.#chosen;
       if (isAwaited || named.length > now.length) byId('blocks').append(el('p', { class: 'note' }, 'Being computed'));
@@ -133,13 +135,19 @@ export class Tabs {
   /** Rules that were kept at an earlier visit. */
   restoreRules = async () => (await this.#rules()).restore();
 
-  /** What changed is said once all that is open has been read; until then what was said stays. */
-  async showComparison() {
-    const { overview, session, view } = this.#page;
-    if (!(overview?.runs.length > 1)) return (await this.#comparison.begun())?.hide();
-    if (session.entries.some(({ status }) => status !== 'open' && status !== 'failed')) return;
-    return (await this.#comparison()).draw(this.#page.baseline(), this.#chosen === COMPARE, view.hide);
-  }
+  /** What changed is said once all that is open has been read; until then what was said stays. Of the ranks of one job what holds them up. */
+  showComparison = latest(
+    async () => {
+      const { overview, session } = this.#page;
+      if (!(overview?.runs.length > 1)) return { isOver: true };
+      if (session.entries.some(({ status }) => status !== 'open' && status !== 'failed')) return {};
+      return { job: session.isOneJob ? await (await this.#ranks()).ofOneJob().catch(() => null) : null, isKnown: true };
+    },
+    async ({ isOver, isKnown, job }) => {
+      if (isOver) (await this.#comparison.begun())?.hide();
+      if (isKnown) await (await this.#comparison()).draw(this.#page.baseline(), this.#chosen === COMPARE, this.#page.view.hide, job);
+    },
+  );
 
   async #showTriage({ id, tables }) {
     const isUp = id === TRIAGE.id;

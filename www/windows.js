@@ -26,10 +26,10 @@ export class Windows {
 
   /** Draws the strips of all traces that are held. */
   draw = latest(
-    () => {
+    (isResized) => {
       const { session } = this.#page;
       const held = session.traces.filter(({ text, reader, status }) => text !== null && !reader.closed && status !== 'failed');
-      return this.#strips.show(held, (entry) => session.options(entry));
+      return this.#strips.show(held, (entry) => session.options(entry), isResized);
     },
     () => {},
   );

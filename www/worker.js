@@ -5,11 +5,14 @@ const [gpuprism, { demangle, looks, memoryBytes, readWhole, start }, { serve }] 
 ]);
 
 let imported;
+/** Is the trace large, and was no window of it rehearsed yet? */
+let isUnrehearsed = false;
 
 serve({ open, openDatabase, demangle: ({ module }) => demangle(imported, module), analyze, ...looks(() => imported) }, memoryBytes);
 
 /** Resolves with what the file is; a `database` is not read yet. */
 async function open({ module, isFast, file, gpuOnly }, progress) {
+  isUnrehearsed = isFast;
   const built = isFast ? await import('./pkg/gpuprism_sqlite.js') : gpuprism;
   await start(built, module);
   const reader = gpuOnly ? built.TraceReader.gpu_ops_only(file.name) : new built.TraceReader(file.name);
@@ -21,6 +24,7 @@ async function open({ module, isFast, file, gpuOnly }, progress) {
 async function openDatabase({ module, file, gpuOnly }, progress) {
   const sqlite = await import('./pkg/gpuprism_sqlite.js');
   await start(sqlite, module);
+  isUnrehearsed = true;
   progress({ rows: 0, doing: 'reading' });
   return opened(sqlite.read_database(file, file.name, gpuOnly, (rows) => progress({ rows, doing: 'reading' })));
 }
@@ -33,5 +37,25 @@ function opened(what) {
 }
 
 function analyze({ options }) {
-  return { text: imported.analyze(options), memory: memoryBytes() };
+  const text = imported.analyze(options);
+  if (isUnrehearsed) rehearse(JSON.parse(options));
+  isUnrehearsed = false;
+  return { text, memory: memoryBytes() };
+}
+
+/**
+ * A browser compiles WebAssembly quickly first, and well only once it has run a while. What cuts a large trace would run for the
+ * first time when a person picks a window: it runs a few times before that, on a hundredth of the trace, while nothing is asked.
+ */
+function rehearse(options, times = 6) {
+  const window = imported.window(0.5, 0.51);
+  if (!window || times === 0) return;
+  setTimeout(() => {
+    try {
+      for (const without_sections of [true, false]) imported.analyze(JSON.stringify({ ...options, window, without_sections }));
+      rehearse(options, times - 1);
+    } catch {
+      // What is wrong with these options is said where they are asked for.
+    }
+  }, 200);
 }

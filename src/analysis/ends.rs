@@ -29,6 +29,12 @@ impl Ends {
         self.few.insert(later.map_or(0, |at| at + 1), (end, what));
     }
 
+    /// What runs where nothing runs beside it.
+    pub(super) fn only(&self) -> Option<[u32; 2]> {
+        let one = self.few.first().copied().or_else(|| self.many.peek().map(|Reverse(one)| *one));
+        one.filter(|_| self.len() == 1).map(|(_, what)| what)
+    }
+
     /// Takes the first to end, if it ends by then.
     pub(super) fn pop_until(&mut self, time: Ns) -> Option<(Ns, [u32; 2])> {
         let first = self.few.last().map(|(end, _)| *end);

@@ -1,7 +1,7 @@
 //! GPU ops summed by what they share: name, device, stream, process and kind. Most tables of sums are made of these sums, so that they
 //! need no pass over millions of ops of their own.
 
-use crate::trace::{DeviceId, NameId, Ns, OpKind, ProcessId, Trace};
+use crate::trace::{DeviceId, GpuOp, NameId, Ns, OpKind, ProcessId, Trace};
 
 /// The ops of one name on one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,17 +24,51 @@ pub(super) struct Group {
 }
 
 /// All groups of a trace, in the order of their first ops.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Groups {
     pub(super) groups: Vec<Group>,
-    /// The group of each op.
-    pub(super) of_op: Vec<u32>,
+    /// Ops that start before the one ahead on the same stream has ended.
+    pub(super) overlapping: u64,
+}
+
+/// A stream that the trace tells, and how far its ops reach.
+struct Stream {
+    of: (DeviceId, ProcessId, i64),
+    reach: Ns,
 }
 
 impl Groups {
     pub(super) fn of(trace: &Trace) -> Self {
-        let (first_ops, of_op) = trace.gpu_ops.grouped(trace.names.len());
-        let first = |op: crate::trace::GpuOp| Group {
+        let mut found = Self::default();
+        let (mut streams, mut stream_of_group): (Vec<Stream>, Vec<usize>) = (Vec::new(), Vec::new());
+        trace.gpu_ops.each_grouped(trace.names.len(), |op| {
+            if op.group as usize == found.groups.len() {
+                let Some(first) = trace.gpu_ops.get(op.at) else { return };
+                found.groups.push(Group::of(&first));
+                stream_of_group.push(stream(&mut streams, &first));
+            }
+            let end = op.start + op.duration;
+            if let Some(group) = found.groups.get_mut(op.group as usize) {
+                group.count += 1;
+                group.total += op.duration;
+                group.shortest = group.shortest.min(op.duration);
+                group.longest = group.longest.max(op.duration);
+                group.last = group.last.max(end);
+            }
+            let stream = stream_of_group.get(op.group as usize).and_then(|stream| streams.get_mut(*stream));
+            if let Some(stream) = stream {
+                found.overlapping += u64::from(op.start < stream.reach);
+                stream.reach = stream.reach.max(end);
+            }
+        });
+        found
+    }
+}
+
+impl Group {
+    /// Of an op that is not counted yet.
+    fn of(op: &GpuOp) -> Self {
+        Self {
             name: op.name,
             device: op.device,
             process: op.process,
@@ -46,16 +80,18 @@ impl Groups {
             longest: op.duration,
             first: op.start,
             last: op.end(),
-        };
-        let mut groups: Vec<Group> = first_ops.into_iter().map(first).collect();
-        for ((start, duration), group) in trace.gpu_ops.times().zip(&of_op) {
-            let Some(group) = groups.get_mut(*group as usize) else { continue };
-            group.count += 1;
-            group.total += duration;
-            group.shortest = group.shortest.min(duration);
-            group.longest = group.longest.max(duration);
-            group.last = group.last.max(start + duration);
         }
-        Self { groups, of_op }
     }
+}
+
+/// The place of the op's stream, new or known; none where the trace does not tell it.
+fn stream(streams: &mut Vec<Stream>, op: &GpuOp) -> usize {
+    if op.stream < 0 {
+        return usize::MAX;
+    }
+    let of = (op.device, op.process, op.stream);
+    streams.iter().position(|stream| stream.of == of).unwrap_or_else(|| {
+        streams.push(Stream { of, reach: Ns(i64::MIN) });
+        streams.len() - 1
+    })
 }

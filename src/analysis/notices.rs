@@ -3,7 +3,7 @@
 use super::groups::{Group, Groups};
 use super::results::{Notice, Severity, Wall, WallSource};
 use crate::ordering::InOrder;
-use crate::trace::{Cut, DeviceId, Format, Ns, Problem, ProblemKind, ProcessId, Trace};
+use crate::trace::{Cut, Format, Ns, Problem, ProblemKind, ProcessId, Trace};
 
 /// All notices of a trace, most severe first.
 pub(super) fn of(trace: &Trace, groups: &Groups, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
@@ -16,7 +16,7 @@ pub(super) fn of(trace: &Trace, groups: &Groups, wall: &Wall, given: Option<Ns>)
     notices.extend(endless_window(wall));
     notices.extend(merged_ranks(trace));
     notices.extend(doubtful_processes(trace, &groups.groups));
-    notices.extend(overlap_on_a_stream(trace, groups));
+    notices.extend(overlap_on_a_stream(groups.overlapping));
     notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     notices
 }
@@ -272,26 +272,9 @@ fn doubtful_processes(trace: &Trace, groups: &[Group]) -> Option<Notice> {
     ))
 }
 
-/// The stream of a group, where the trace tells it.
-fn stream(group: &Group) -> Option<(DeviceId, ProcessId, i64)> {
-    (group.stream >= 0).then_some((group.device, group.process, group.stream))
-}
-
 /// Kernels that overlap on their own stream are real (programmatic dependent launch) or clock artefacts; viewers that
 /// nest slices drop them, gpuprism counts them.
-fn overlap_on_a_stream(trace: &Trace, Groups { groups, of_op }: &Groups) -> Option<Notice> {
-    let mut streams: Vec<_> = groups.iter().filter_map(stream).collect();
-    streams.order_by_key(|stream| *stream);
-    streams.dedup();
-    let place = |group| stream(group).and_then(|stream| streams.binary_search(&stream).ok()).unwrap_or(usize::MAX);
-    let stream_of_group: Vec<usize> = groups.iter().map(place).collect();
-    let (mut reach, mut count) = (vec![Ns(i64::MIN); streams.len()], 0);
-    for ((start, duration), group) in trace.gpu_ops.times().zip(of_op) {
-        let stream = stream_of_group.get(*group as usize).copied().unwrap_or(usize::MAX);
-        let Some(reach) = reach.get_mut(stream) else { continue };
-        count += u64::from(start < *reach);
-        *reach = (start + duration).max(*reach);
-    }
+fn overlap_on_a_stream(count: u64) -> Option<Notice> {
     (count > 0).then(|| {
         notice(
             Severity::Info,

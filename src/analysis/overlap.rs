@@ -119,23 +119,27 @@ const PLACES: u32 = 64;
 
 /// The ops that run at one point of a timeline, while it is swept by start.
 ///
-/// Two running totals grow with time: what a sole op gains and what each of several ops gains. An op owns how much they
-/// grew from its start to its end, so each op costs two additions however many others run beside it. Kept are the ops
-/// that run, not those that ran.
+/// Time in which one op runs is its own. Of time that several share, a running total grows by what each of them gains: an op
+/// owns how much it grew from its start to its end, so each op costs two additions however many others run beside it. Kept are
+/// the ops that run, not those that ran.
 #[derive(Debug, Clone, Default)]
 struct Running {
     /// By name.
     ends: Ends,
     now: Ns,
-    sole: i64,
     each: i128,
 }
 
 impl Running {
     fn start(&mut self, start: Ns, end: Ns, name: usize, split: &mut Split) {
         self.end_until(start, split);
-        self.pass_to(start, self.ends.len());
-        split.credit(name, -self.sole, -self.each);
+        match self.ends.len() {
+            // Nobody remembers what it was; most ops run alone, and then it stays zero.
+            0 => self.each = 0,
+            running => self.pass_to(start, running, self.ends.only(), split),
+        }
+        self.now = start;
+        split.share(name, -self.each);
         self.ends.push(end, [0, name as u32]);
     }
 
@@ -144,19 +148,18 @@ impl Running {
     }
 
     fn end_until(&mut self, time: Ns, split: &mut Split) {
-        while let Some((end, [_, name])) = self.ends.pop_until(time) {
-            self.pass_to(end, self.ends.len() + 1);
-            split.credit(name as usize, self.sole, self.each);
+        while let Some((end, what)) = self.ends.pop_until(time) {
+            self.pass_to(end, self.ends.len() + 1, Some(what), split);
+            split.share(what[1] as usize, self.each);
         }
     }
 
-    /// Lets time pass for so many ops that run.
-    fn pass_to(&mut self, time: Ns, running: usize) {
+    /// Lets time pass for so many ops that run, or for the only one.
+    fn pass_to(&mut self, time: Ns, running: usize, only: Option<[u32; 2]>, split: &mut Split) {
         let passed = time.since(self.now).0;
-        match running as i128 {
-            0 => {}
-            1 => self.sole = self.sole.wrapping_add(passed),
-            several => self.each = self.each.wrapping_add(part_of(passed, several)),
+        match (running, only) {
+            (1, Some([_, name])) => split.own(name as usize, passed),
+            _ => self.each = self.each.wrapping_add(part_of(passed, running as i128)),
         }
         self.now = time;
     }
@@ -185,10 +188,13 @@ impl Split {
         Self { exclusive_ns: vec![0; names], shared: vec![0; names] }
     }
 
-    fn credit(&mut self, name: usize, sole: i64, each: i128) {
-        if let (Some(exclusive), Some(shared)) = (self.exclusive_ns.get_mut(name), self.shared.get_mut(name)) {
-            *exclusive = exclusive.wrapping_add(sole);
-            *shared = shared.wrapping_add(each);
+    fn own(&mut self, name: usize, time: i64) {
+        self.exclusive_ns.get_mut(name).into_iter().for_each(|own| *own = own.wrapping_add(time));
+    }
+
+    fn share(&mut self, name: usize, time: i128) {
+        if time != 0 {
+            self.shared.get_mut(name).into_iter().for_each(|shared| *shared = shared.wrapping_add(time));
         }
     }
 
@@ -201,7 +207,8 @@ impl Split {
     fn sums(&self, names: usize, name_of_owner: &[u32]) -> Self {
         let mut sums = Self::new(names);
         for ((sole, shared), name) in self.exclusive_ns.iter().zip(&self.shared).zip(name_of_owner) {
-            sums.credit(*name as usize, *sole, *shared);
+            sums.own(*name as usize, *sole);
+            sums.share(*name as usize, *shared);
         }
         sums
     }

@@ -21,7 +21,7 @@ pub use capture::{Capture, CapturedTable};
 pub use code::{Annotation, Code, FrameIds, NONE};
 pub use details::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
 pub use names::{NameId, Names};
-pub use ops::{DeviceId, GpuOp, GpuOps, OpKind, is_plausible};
+pub use ops::{DeviceId, GpuOp, GpuOps, Grouped, OpKind, is_plausible};
 pub use problems::{Problem, ProblemKind, Problems};
 pub use spans::{Span, Spans};
 pub use time::Ns;

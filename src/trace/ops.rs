@@ -48,6 +48,19 @@ impl GpuOp {
     }
 }
 
+/// An op and the group that [`GpuOps::each_grouped`] puts it in.
+#[derive(Debug, Clone, Copy)]
+pub struct Grouped {
+    /// The op's place.
+    pub at: usize,
+    /// The number of its group.
+    pub group: u32,
+    /// When it began.
+    pub start: Ns,
+    /// How long it ran.
+    pub duration: Ns,
+}
+
 /// False for times that no profiler means: a negative duration, or one that does not fit with others in 64 bits.
 pub fn is_plausible(start: Ns, duration: Ns) -> bool {
     const FAR: i64 = 1 << 62;
@@ -142,27 +155,26 @@ impl GpuOps {
         self.start.iter().enumerate().map(|(at, &start)| (start, self.duration.get(at)))
     }
 
-    /// Of every name on every stream, process by process and kind by kind, the first op; and for each op the place of the one
-    /// that it shares all of this with. Names are below `names`.
-    pub fn grouped(&self, names: usize) -> (Vec<GpuOp>, Vec<u32>) {
+    /// Visits all ops in order, each with the number of its group: a group are the ops of one name, stream, process and kind, and
+    /// groups count up in the order of their first ops. Names are below `names`.
+    pub fn each_grouped(&self, names: usize, mut visit: impl FnMut(Grouped)) {
         /// More slots than this are not worth their memory.
         const SLOTS: usize = 1 << 20;
         let slots = names.checked_mul(self.lanes.len()).filter(|slots| *slots <= SLOTS);
         let mut table = vec![u32::MAX; slots.unwrap_or(0)];
         let mut others: HashMap<u64, u32, RandomState> = HashMap::default();
-        let mut firsts = Vec::new();
-        let mut of_op = Vec::with_capacity(self.len());
-        for (at, (&lane, &name)) in self.lane.iter().zip(&self.name).enumerate() {
+        let mut groups = 0;
+        let columns = self.times().zip(&self.lane).zip(&self.name).enumerate();
+        for (at, (((start, duration), &lane), &name)) in columns {
             let slot = table.get_mut(lane as usize * names + name.0 as usize);
             let group =
                 slot.unwrap_or_else(|| others.entry(u64::from(lane) << 32 | u64::from(name.0)).or_insert(u32::MAX));
             if *group == u32::MAX {
-                *group = index(firsts.len());
-                firsts.push(self.at(at));
+                *group = groups;
+                groups += 1;
             }
-            of_op.push(*group);
+            visit(Grouped { at, group: *group, start, duration });
         }
-        (firsts, of_op)
     }
 
     /// The calls that launched the ops, in the order of [`GpuOps::iter`].

@@ -48,6 +48,8 @@ mod desk {
         /// Why files are not grouped.
         aside: Vec<String>,
         has_jobs: bool,
+        /// Nothing but the ranks of one job.
+        is_one_job: bool,
         parts: Vec<Part>,
     }
 
@@ -89,6 +91,7 @@ mod desk {
                 verdict: words::verdict(&self.found),
                 aside: words::aside(&self.found),
                 has_jobs: !self.found.jobs.is_empty(),
+                is_one_job: self.found.jobs.len() == 1 && self.found.aside.is_empty(),
                 parts: chart::PARTS.map(part).into(),
             })
         }

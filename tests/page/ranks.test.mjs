@@ -55,10 +55,13 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   const files = [rank(1, 2, 90), rank(0, 2, 30)];
   await h.drop(page, ...files);
   await h.settled(page);
-  assert.deepEqual(server.requests.filter((path) => /ranks/.test(path)), [], 'nothing of it is fetched before its tab opens');
-  await page.locator('#tab-ranks').click();
+  const verdict = 'Rank 1 holds the others up: 85.7 % of the other ranks\' time in collectives is waiting for it (it comes last in 1 of 1). Rank 1 computes 50.0 % longer than the median rank.';
+  // The head says it, and not which of two ranks is slower.
+  await page.locator('#comparison p').waitFor();
+  assert.deepEqual([await page.locator('#comparison p').allInnerTexts(), await page.locator('.run-change').count()], [[verdict], 0]);
+  await page.getByRole('button', { name: 'Ranks in full' }).click();
   await opened(page);
-  assert.deepEqual(await said(page), ['Rank 1 holds the others up: 85.7 % of the other ranks\' time in collectives is waiting for it (it comes last in 1 of 1). Rank 1 computes 50.0 % longer than the median rank.']);
+  assert.deepEqual(await said(page), [verdict]);
   assert.deepEqual(await lengths(page), [
     ['0', 'compute', 30_000], ['0', 'transfer', 10_000], ['0', 'waiting for a rank', 60_000],
     ['1', 'compute', 90_000], ['1', 'transfer', 10_000],
@@ -68,6 +71,13 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
     assert.equal(status, 0);
     assert.equal(await saved(page, id), stdout.toString(), id);
   }
+  // Beside the tab of the comparison, too; and a window is none of the ranks'.
+  await page.locator('#tab-compare').click();
+  await page.locator('#compare svg.chart, #compare .notice').first().waitFor();
+  assert.deepEqual([await page.locator('#comparison p').allInnerTexts(), await page.locator('.run-change').count()], [[verdict], 0]);
+  await page.getByLabel('Window of rank1.json, from-to in seconds').fill('0-0.00005');
+  await page.keyboard.press('Enter');
+  await page.locator('#comparison p:text("of the whole traces")').waitFor();
   await page.locator('#tab-kernels').click();
   await page.locator('#ranks').waitFor({ state: 'hidden' });
   // Of two ranks one is left.

@@ -204,6 +204,17 @@ test('of a large trace the first results of a window are shown at once, and what
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed') === false);
   assert.deepEqual(await names(), before, 'tabs stay where they are');
   assert.equal((await page.locator('[role=tab][aria-selected=true]').innerText()).split('\n')[0], tab.split('\n')[0]);
+  // Bars and tables that the sections do not change stay as they are: they may be scrolled, or hold the focus.
+  await page.locator('#tab-kernels').click();
+  await page.locator('.block[data-table=top_kernels]').waitFor();
+  await dragOver(page, 0.5, 0.75);
+  await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed'));
+  const standing = () => page.evaluate(() => ['#chart svg', '.block[data-table=kernels]'].map((place) => document.querySelector(place).stood));
+  await page.evaluate(() => ['#chart svg', '.block[data-table=kernels]'].forEach((place) => void (document.querySelector(place).stood = true)));
+  await page.evaluate(() => window.letGo());
+  await page.locator('.block[data-table=top_kernels]').waitFor();
+  await h.settled(page);
+  assert.deepEqual(await standing(), [true, true]);
   assert.deepEqual(faults, []);
   await close();
   await trace.remove();

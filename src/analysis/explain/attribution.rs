@@ -76,49 +76,53 @@ impl Attributed {
 pub(in crate::analysis) fn around_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool) -> Vec<u32> {
     let mut open = OpenRanges::of(trace);
     let mut names = Vec::with_capacity(trace.calls.len());
-    let mut open_range = |range: Option<Span>, call: Option<Span>| {
-        range.into_iter().for_each(|range| open.push(range));
-        names.extend(call.map(|call| open.innermost(call).map_or(NONE, |name| name.0)));
-    };
-    sweep_calls(trace, spans, is_kept, &mut open_range);
+    sweep_calls(trace, spans, is_kept, &mut |event| match event {
+        Event::Opens(range) => open.push(range),
+        Event::Call(call) => names.push(open.innermost(call).map_or(NONE, |name| name.0)),
+    });
     names
 }
 
 /// Of each call the name of the innermost range around it, or [`NONE`], and the phase of the nearest range that has one, or
 /// `u16::MAX`: both in one sweep.
 fn ranges_and_phases(trace: &Trace, phase_of: &dyn Fn(NameId) -> Option<usize>) -> (Vec<u32>, Vec<u16>) {
-    let phase = |name| phase_of(name).and_then(|phase| u16::try_from(phase).ok());
+    let of_name = |name| phase_of(NameId(name)).and_then(|phase| u16::try_from(phase).ok()).unwrap_or(u16::MAX);
+    let of_names: Vec<u16> = (0..trace.ranges.names.len() as u32).map(of_name).collect();
+    let phase = |name: NameId| of_names.get(name.0 as usize).copied().unwrap_or(u16::MAX);
     let (mut all, mut with_phase) = (OpenRanges::of(trace), OpenRanges::of(trace));
     let mut names = Vec::with_capacity(trace.calls.len());
     let mut phases = Vec::with_capacity(trace.calls.len());
-    sweep_calls(trace, &trace.ranges, &|_| true, &mut |range, call| {
-        if let Some(range) = range {
+    sweep_calls(trace, &trace.ranges, &|_| true, &mut |event| match event {
+        Event::Opens(range) => {
             all.push(range);
-            if phase(range.name).is_some() {
+            if phase(range.name) != u16::MAX {
                 with_phase.push(range);
             }
         }
-        if let Some(call) = call {
+        Event::Call(call) => {
             names.push(all.innermost(call).map_or(NONE, |name| name.0));
-            phases.push(with_phase.innermost(call).and_then(phase).unwrap_or(u16::MAX));
+            phases.push(with_phase.innermost(call).map_or(u16::MAX, phase));
         }
     });
     (names, phases)
 }
 
+/// What [`sweep_calls`] comes by.
+enum Event {
+    Opens(Span),
+    Call(Span),
+}
+
 /// Visits kept spans and calls by start, the former first.
-fn sweep_calls(
-    trace: &Trace,
-    spans: &Spans,
-    is_kept: &dyn Fn(NameId) -> bool,
-    visit: &mut dyn FnMut(Option<Span>, Option<Span>),
-) {
-    let mut ranges = OuterFirst::of(spans, is_kept).peekable();
+fn sweep_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool, visit: &mut dyn FnMut(Event)) {
+    let mut ranges = OuterFirst::of(spans, is_kept);
+    let mut range = ranges.next();
     for call in trace.calls.iter() {
-        while let Some(range) = ranges.next_if(|range| range.start <= call.start) {
-            visit(Some(range), None);
+        while let Some(opens) = range.take_if(|range| range.start <= call.start) {
+            visit(Event::Opens(opens));
+            range = ranges.next();
         }
-        visit(None, Some(call));
+        visit(Event::Call(call));
     }
 }
 

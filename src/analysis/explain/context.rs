@@ -3,7 +3,7 @@
 use super::attribution::Attributed;
 use super::collectives::Collectives;
 use super::host::Host;
-use super::kernel_times::KernelTimes;
+use super::kernel_times::{Durations, KernelTimes};
 use super::launches::Measured;
 use super::phases;
 use super::ranges;
@@ -90,6 +90,13 @@ impl<'a> Context<'a> {
     /// How long kernels ran; summed once, on first use.
     pub(super) fn kernels(&self) -> &KernelTimes {
         self.kernels.get_or_init(|| KernelTimes::of(self.trace))
+    }
+
+    /// The durations behind these sums, made anew: who asks first asks before all others ask for the sums.
+    pub(super) fn durations(&self) -> Durations {
+        let (times, durations) = KernelTimes::with_durations(self.trace);
+        self.kernels.get_or_init(|| times);
+        durations
     }
 
     /// What the calls of the host did; swept once, on first use.

@@ -5,9 +5,7 @@ use super::stats::Tally;
 use crate::analysis::groups::{Group, Groups};
 use crate::ordering::{InOrder, order};
 use crate::trace::{DeviceId, NameId, Ns, OpKind, ProcessId, Trace};
-use std::cell::RefCell;
 use std::ops::Range;
-use std::rc::Rc;
 
 /// The kernels of one name, process and device.
 #[derive(Debug)]
@@ -28,11 +26,9 @@ pub(super) struct Cell {
 pub(super) struct KernelTimes {
     /// Process by process.
     pub(super) cells: Vec<Cell>,
-    /// Held as long as sections ask for them: they weigh four bytes a kernel.
-    durations: RefCell<Option<Rc<Durations>>>,
 }
 
-/// Durations of kernels.
+/// Durations of kernels: four bytes each, so whoever needs them does not keep them.
 #[derive(Debug)]
 pub(super) struct Durations {
     /// Cell by cell, [`LONG`] for one that does not fit.
@@ -44,30 +40,26 @@ pub(super) struct Durations {
 const LONG: u32 = u32::MAX;
 
 impl KernelTimes {
-    pub(super) fn of(trace: &Trace) -> Self {
-        let groups = Groups::of(trace);
-        let (mut cells, cell_of_group) = cells(&groups.groups);
+    /// What they sum up to, and the group of ops that each cell was made of, by group.
+    fn with_cells(trace: &Trace) -> (Self, Vec<usize>) {
+        let (mut cells, cell_of_group) = cells(&Groups::of(trace).groups);
         let mut all = 0;
         for cell in &mut cells {
             cell.durations = all..all + cell.tally.count as usize;
             all = cell.durations.end;
         }
-        let durations = Durations::of(trace, &cells, &cell_of_group, groups.of_op);
-        Self { cells, durations: RefCell::new(Some(Rc::new(durations))) }
+        (Self { cells }, cell_of_group)
     }
 
-    /// The durations; read off the trace again where they were forgotten.
-    pub(super) fn durations(&self, trace: &Trace) -> Rc<Durations> {
-        let read = || {
-            let groups = Groups::of(trace);
-            Rc::new(Durations::of(trace, &self.cells, &cells(&groups.groups).1, groups.of_op))
-        };
-        self.durations.borrow_mut().get_or_insert_with(read).clone()
+    pub(super) fn of(trace: &Trace) -> Self {
+        Self::with_cells(trace).0
     }
 
-    /// No section is to ask for durations any more.
-    pub(super) fn forget_durations(&self) {
-        self.durations.take();
+    /// The same, and the durations themselves.
+    pub(super) fn with_durations(trace: &Trace) -> (Self, Durations) {
+        let (times, cell_of_group) = Self::with_cells(trace);
+        let durations = Durations::of(trace, &times.cells, &cell_of_group);
+        (times, durations)
     }
 
     /// Sum of all durations.
@@ -82,20 +74,20 @@ impl KernelTimes {
 }
 
 impl Durations {
-    fn of(trace: &Trace, cells: &[Cell], cell_of_group: &[usize], of_op: Vec<u32>) -> Self {
+    fn of(trace: &Trace, cells: &[Cell], cell_of_group: &[usize]) -> Self {
         let mut next: Vec<usize> = cells.iter().map(|cell| cell.durations.start).collect();
         let all = cells.last().map_or(0, |cell| cell.durations.end);
         let (mut durations, mut long) = (vec![0; all], Vec::new());
-        for ((_, duration), group) in trace.gpu_ops.times().zip(of_op) {
-            let cell = cell_of_group.get(group as usize).copied().unwrap_or(usize::MAX);
-            let Some(at) = next.get_mut(cell) else { continue };
-            let short = u32::try_from(duration.0).ok().filter(|short| *short != LONG);
+        trace.gpu_ops.each_grouped(trace.names.len(), |op| {
+            let cell = cell_of_group.get(op.group as usize).copied().unwrap_or(usize::MAX);
+            let Some(at) = next.get_mut(cell) else { return };
+            let short = u32::try_from(op.duration.0).ok().filter(|short| *short != LONG);
             if short.is_none() {
-                long.push((*at, duration.0));
+                long.push((*at, op.duration.0));
             }
             durations.get_mut(*at).into_iter().for_each(|slot| *slot = short.unwrap_or(LONG));
             *at += 1;
-        }
+        });
         long.order_by_key(|(at, _)| *at);
         Self { short: durations, long }
     }

@@ -1,7 +1,7 @@
 //! Which kernels take the time, overall and by process, and whether there are too many small ones.
 
 use super::host::Launches;
-use super::kernel_times::Cell;
+use super::kernel_times::{Cell, Durations};
 use super::recapture::{self, Lacks};
 use super::stats::{Tallies, Tally, key};
 use super::{Context, labels};
@@ -65,11 +65,21 @@ fn us(ns: Option<f64>) -> Value {
     Value::from(ns.map(|ns| ns / 1e3))
 }
 
+/// The sections that look at the duration of every kernel.
+pub(super) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
+    let durations = context.durations();
+    let paces = Pace::of_processes(context, &durations);
+    [
+        ("kernels", kernels(context, &durations)),
+        ("launch_storm", launch_storm(context, &durations, &paces)),
+        ("launch_storm_by_pid", launch_storm_by_pid(context, &durations, &paces)),
+    ]
+}
+
 /// The kernels with the most time, by name and device.
-pub(super) fn kernels(context: &Context) -> Section {
+fn kernels(context: &Context, durations: &Durations) -> Section {
     const TITLE: &str = "Top kernels";
-    let trace = context.trace;
-    let (kernels, durations) = (context.kernels(), context.kernels().durations(trace));
+    let (trace, kernels) = (context.trace, context.kernels());
     let (all, count) = (kernels.total(), kernels.count());
     if count == 0 {
         return no_kernels(trace, TITLE, &KERNELS);
@@ -162,7 +172,7 @@ struct Pace {
 
 impl Pace {
     /// The pace of every process.
-    fn of_processes(context: &Context) -> Vec<Self> {
+    fn of_processes(context: &Context, durations: &Durations) -> Vec<Self> {
         let host = context.host().launches.iter();
         let of_host = |launches: &Launches| Self {
             host_launches: launches.all,
@@ -170,10 +180,9 @@ impl Pace {
             ..Self::default()
         };
         let mut paces: Vec<Self> = host.map(of_host).collect();
-        let all_durations = context.kernels().durations(context.trace);
         for cell in &context.kernels().cells {
             let Some(pace) = paces.get_mut(cell.process.0 as usize) else { continue };
-            let durations = all_durations.of_cell(cell);
+            let durations = durations.of_cell(cell);
             let under = UNDER_NS.map(|limit| durations.iter().filter(|duration| **duration < limit).count() as u64);
             pace.add(&Self { kernels: cell.tally.count, window: Some(cell.window), under, ..Self::default() });
         }
@@ -181,9 +190,9 @@ impl Pace {
     }
 
     /// Of all processes together.
-    fn of_all(context: &Context) -> Self {
+    fn of_all(processes: &[Self]) -> Self {
         let mut all = Self::default();
-        Self::of_processes(context).iter().for_each(|pace| all.add(pace));
+        processes.iter().for_each(|pace| all.add(pace));
         all
     }
 
@@ -221,14 +230,14 @@ impl Pace {
 }
 
 /// Whether the GPU is fed too many small kernels; the rows are the tiny ones.
-pub(super) fn launch_storm(context: &Context) -> Section {
+fn launch_storm(context: &Context, durations: &Durations, paces: &[Pace]) -> Section {
     const TITLE: &str = "Launch storm";
     let trace = context.trace;
-    let pace = Pace::of_all(context);
+    let pace = Pace::of_all(paces);
     if pace.kernels == 0 {
         return no_kernels(trace, TITLE, &TINY_KERNELS);
     }
-    let [median, p90, p99] = context.kernels().durations(trace).percentiles_ns(&mut context.kernels().cells.iter());
+    let [median, p90, p99] = durations.percentiles_ns(&mut context.kernels().cells.iter());
     let storms: Vec<String> = context
         .signals
         .thresholds
@@ -258,21 +267,19 @@ pub(super) fn launch_storm(context: &Context) -> Section {
     section.figure("host_launches", told.then_some(pace.host_launches));
     section.figure("host_launches_per_s", told.then(|| pace.per_s(pace.host_launches)));
     section.figure("graph_launches", told.then_some(pace.graph_launches));
-    add_tiny_kernels(context, &mut section);
+    add_tiny_kernels(context, durations, &mut section);
     section
 }
 
-fn add_tiny_kernels(context: &Context, section: &mut Section) {
+fn add_tiny_kernels(context: &Context, durations: &Durations, section: &mut Section) {
     let trace = context.trace;
-    let most_ns = context.signals.thresholds.tiny_kernel_us * 1e3;
-    let is_tiny = |duration: u32| f64::from(duration) <= most_ns;
+    // Whole nanoseconds: those of a duration that does not fit are more than any.
+    let most_ns = (context.signals.thresholds.tiny_kernel_us * 1e3).min(f64::from(u32::MAX - 1)) as u32;
     let mut tiny = Tallies::below(1, trace.names.len());
-    let all_durations = context.kernels().durations(trace);
     for cell in &context.kernels().cells {
-        let durations = all_durations.of_cell(cell);
-        let count = durations.iter().filter(|duration| is_tiny(**duration)).count() as u64;
-        let total =
-            Ns(durations.iter().filter(|duration| is_tiny(**duration)).map(|duration| i64::from(*duration)).sum());
+        let durations = durations.of_cell(cell).iter().filter(|duration| **duration <= most_ns);
+        let count = durations.clone().count() as u64;
+        let total = Ns(durations.map(|duration| i64::from(*duration)).sum());
         if count > 0 {
             tiny.merge(&Tally { key: key(0, cell.name.0), count, total, ..Tally::default() });
         }
@@ -285,10 +292,9 @@ fn add_tiny_kernels(context: &Context, section: &mut Section) {
 }
 
 /// The same by process, most kernels first.
-pub(super) fn launch_storm_by_pid(context: &Context) -> Section {
+fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace]) -> Section {
     const TITLE: &str = "Launch storm by process";
     let trace = context.trace;
-    let (paces, durations) = (Pace::of_processes(context), context.kernels().durations(trace));
     let kernels = |process: usize| paces.get(process).map_or(0, |pace| pace.kernels);
     let mut launching = order(paces.len(), &|a, b| kernels(b).cmp(&kernels(a)));
     launching.retain(|&process| kernels(process) > 0);

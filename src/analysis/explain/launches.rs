@@ -108,19 +108,21 @@ struct Latencies {
 const PERCENTS: [u64; 4] = [50, 95, 99, 100];
 
 impl Latencies {
-    /// `bins` are those of [`Latencies::width`], its own where there are none; the numbers themselves are not kept, because they
-    /// weigh four bytes a kernel.
-    fn of(numbers: &[&Numbers], bins: Option<(usize, f64)>) -> Self {
+    /// The numbers themselves are not kept, because they weigh four bytes a kernel.
+    fn of(numbers: &[&Numbers]) -> Self {
         let percentiles = Numbers::percentiles(numbers, &PERCENTS);
-        let count = numbers.iter().map(|numbers| numbers.len()).sum();
-        let mut found = Self { count, percentiles, bins: Vec::new() };
-        let (bins, width_us) = bins.unwrap_or_else(|| found.width());
-        found.bins = vec![0; bins];
-        for latency in numbers.iter().flat_map(|numbers| numbers.iter()) {
-            let bin = ((latency as f64 / 1e3 / width_us) as usize).min(bins - 1);
-            found.bins.get_mut(bin).into_iter().for_each(|count| *count += 1);
+        Self { count: numbers.iter().map(|numbers| numbers.len()).sum(), percentiles, bins: Vec::new() }
+    }
+
+    /// How many of the numbers lie in each bin of [`Latencies::width`].
+    fn bins_of(&self, numbers: &Numbers) -> Vec<u64> {
+        let (count, width_us) = self.width();
+        let mut bins = vec![0; count];
+        for latency in numbers.iter() {
+            let bin = ((latency as f64 / 1e3 / width_us) as usize).min(count - 1);
+            bins.get_mut(bin).into_iter().for_each(|count| *count += 1);
         }
-        found
+        bins
     }
 
     /// How many bins, and how many microseconds wide.
@@ -154,8 +156,10 @@ impl Measured {
             early += u64::from(launched.wait() < Ns::ZERO);
             sum += i128::from(latency.0);
         });
-        let all = Latencies::of(&[&computing, &messages], None);
-        let computing = (messages.len() > 0).then(|| Latencies::of(&[&computing], Some(all.width())));
+        let mut all = Latencies::of(&[&computing, &messages]);
+        let bins = all.bins_of(&computing);
+        all.bins = bins.iter().zip(all.bins_of(&messages)).map(|(computing, messages)| computing + messages).collect();
+        let computing = (messages.len() > 0).then(|| Latencies { bins, ..Latencies::of(&[&computing]) });
         Self { longest, all, computing, left_out, early, sum }
     }
 }

@@ -46,16 +46,10 @@ pub type Sections = BTreeMap<String, Section>;
 
 type Answer = fn(&Context) -> Section;
 
-/// Sections behind this one need no durations of single kernels.
-const LAST_OF_DURATIONS: &str = "launch_storm_by_pid";
-
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: [(&str, Answer); 25] = [
-        ("kernels", kernels::kernels),
+    let answers: [(&str, Answer); 22] = [
         ("kernels_by_pid", kernels::kernels_by_pid),
-        ("launch_storm", kernels::launch_storm),
-        ("launch_storm_by_pid", kernels::launch_storm_by_pid),
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
         ("barriers", barriers::barriers),
@@ -79,11 +73,11 @@ pub fn explain(context: &Context) -> Sections {
         ("timeline_events", timeline::timeline_events),
     ];
     let mut sections = Sections::new();
+    for (name, section) in kernels::of_durations(context) {
+        sections.insert(name.to_owned(), section);
+    }
     for (name, answer) in answers {
         sections.insert(name.to_owned(), answer(context));
-        if name == LAST_OF_DURATIONS {
-            context.kernels().forget_durations();
-        }
     }
     if let Some(map) = context.phase_map {
         sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));

@@ -4,7 +4,7 @@
 //! where the numbers say, to a hundredth of a pixel. plotters knows colours only, so a colour stands for a class ([`Role`]).
 
 use super::{Node, glyphs};
-use plotters::style::{IntoFont, RGBColor, TextStyle};
+use plotters::style::{FontFamily, IntoFont, RGBColor, TextStyle};
 use plotters_backend::text_anchor::{HPos, VPos};
 use plotters_backend::{BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind};
 use std::convert::Infallible;
@@ -34,7 +34,8 @@ impl Role {
     }
 
     pub(super) fn text(self, size: i32) -> TextStyle<'static> {
-        TextStyle::from(("sans-serif", size).into_font()).color(self.colour())
+        // A name of a font would be looked up in small letters, and Unicode's tables of them with it.
+        TextStyle::from((FontFamily::SansSerif, size).into_font()).color(self.colour())
     }
 
     fn class(self) -> &'static str {
