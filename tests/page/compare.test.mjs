@@ -68,11 +68,11 @@ function value({ text, title }, wanted) {
   return Number((title || text).replace(/ (ns|%)$/, ''));
 }
 
-/** Every cell of the tables on screen is the command line's value; so are the sentences. */
-async function assertSame(page, files, args) {
+/** Every cell of the tables on screen is the command line's value; so are the sentences in this place. */
+async function assertSame(page, files, { args, place = '#comparison p' } = {}) {
   const wanted = await native(files, args);
   const said = wanted.runs.map(({ verdict }) => verdict).filter(Boolean);
-  assert.deepEqual(await page.locator('#comparison p').evaluateAll((lines) => lines.map((line) => line.lastChild.textContent)), said);
+  assert.deepEqual(await page.locator(place).evaluateAll((lines) => lines.map((line) => line.lastChild.textContent)), said);
   for (const id of TABLES) {
     const { rows } = wanted.sections[id];
     if (rows.length === 0) continue;
@@ -119,7 +119,9 @@ test('real runs of eight ranks: the command line\'s numbers, mangled names or no
   const files = await Promise.all(names.map(async (name) => ({ name, body: await readFile(join(folder, name)) })));
   const { page, faults, close } = await opened('#tab=compare', ...files);
   await page.locator('.block[data-table=compare_kernels]').waitFor();
-  await assertSame(page, files);
+  // The head says what holds the ranks up.
+  await page.locator('#compare .compared').waitFor();
+  await assertSame(page, files, { place: '#compare .compared' });
   assert.deepEqual(faults, []);
   await close();
 });
@@ -159,7 +161,7 @@ test('another baseline turns the signs round; it stands in the address, and Back
   assert.match(page.url(), /base=1/);
   assert.equal(await page.locator('#runs li:nth-child(2) .run-change').innerText(), 'baseline');
   await page.waitForFunction(() => document.querySelector('.block[data-table=compare_summary] tbody tr:last-child')?.textContent.includes('baseline'));
-  await assertSame(page, files, ['--baseline', '2']);
+  await assertSame(page, files, { args: ['--baseline', '2'] });
   const address = new URL(page.url()).hash;
   await page.goBack();
   await page.waitForFunction(() => document.querySelector('#compare svg .delta-change')?.textContent === '+100 us');
