@@ -117,7 +117,8 @@ test('real runs of eight ranks: the command line\'s numbers, mangled names or no
   if (!existsSync(folder)) return t.skip(`no traces in ${folder}`);
   const names = ['rank0.pt.trace.json.gz', 'rank3.pt.trace.json.gz'];
   const files = await Promise.all(names.map(async (name) => ({ name, body: await readFile(join(folder, name)) })));
-  const { page, faults, close } = await opened('#tab=compare', ...files);
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=compare');
+  await h.drop(page, ...files);
   await page.locator('.block[data-table=compare_kernels]').waitFor();
   // The head says what holds the ranks up.
   await page.locator('#compare .compared').waitFor();
