@@ -111,6 +111,32 @@ impl Record {
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
+
+    /// The number of this name, if it is one.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.get(name).and_then(Value::number)
+    }
+
+    /// The number of this name; zero where there is none.
+    pub fn amount(&self, name: &str) -> f64 {
+        self.number(name).unwrap_or(0.0)
+    }
+
+    /// The text of this name; empty where there is none.
+    pub fn text(&self, name: &str) -> &str {
+        self.get(name).and_then(Value::text).unwrap_or_default()
+    }
+
+    /// What stands under this name as text, whatever it is: an id may be a number or a text.
+    pub fn words(&self, name: &str) -> String {
+        match self.get(name) {
+            Some(Value::Text(text)) => text.clone(),
+            Some(Value::Int(value)) => value.to_string(),
+            Some(Value::Float(value)) => value.to_string(),
+            Some(Value::Bool(value)) => if *value { "yes" } else { "no" }.to_owned(),
+            Some(Value::Null) | None => String::new(),
+        }
+    }
 }
 
 impl Value {

@@ -1,6 +1,6 @@
 //! The kernels of the waterfall, and those of a baseline beside them.
 
-use super::{Categories, is_communication, number, text};
+use super::{Categories, is_communication, number};
 use crate::analysis::results::Run;
 use crate::analysis::section::Record;
 use crate::analysis::triage::frames::canonical;
@@ -56,7 +56,7 @@ pub fn waterfall<'a>(
     let categories = Categories::of(run);
     let mut others = baseline.map(Others::of);
     for row in &section.rows {
-        let (name, time_ms) = (text(row, "kernel_name"), number(row, "total_time_ms").unwrap_or(0.0));
+        let (name, time_ms) = (row.text("kernel_name"), number(row, "total_time_ms").unwrap_or(0.0));
         let beside = others.as_mut().map_or(Beside::Unasked, |others| others.take(row));
         if !communication && is_communication(name) {
             found.communication += 1;
@@ -82,20 +82,20 @@ impl<'a> Others<'a> {
     fn of(run: &'a Run) -> Self {
         let section = run.sections.get("kernels");
         let rows = section.iter().flat_map(|section| &section.rows);
-        let rows = rows.map(|row| (row, canonical(text(row, "kernel_name")), false)).collect();
+        let rows = rows.map(|row| (row, canonical(row.text("kernel_name")), false)).collect();
         let names = run.kernels.iter().map(|kernel| canonical(&names::demangle(&kernel.name))).collect();
         Self { run, rows, names }
     }
 
     /// The row of the same name on the same device; else the longest of the same canonical name there.
     fn take(&mut self, row: &Record) -> Beside<'a> {
-        let (name, device) = (text(row, "kernel_name"), row.get("device_id"));
+        let (name, device) = (row.text("kernel_name"), row.get("device_id"));
         let wanted = canonical(name);
         let on_device = |(_, (other, known, taken)): &(usize, &(&Record, String, bool))| {
             !taken && *known == wanted && other.get("device_id") == device
         };
         let mut alike = self.rows.iter().enumerate().filter(on_device);
-        let exactly = alike.clone().find(|(_, (other, ..))| text(other, "kernel_name") == name);
+        let exactly = alike.clone().find(|(_, (other, ..))| other.text("kernel_name") == name);
         let found = exactly.or_else(|| alike.next()).map(|(at, _)| at);
         match found.and_then(|at| self.rows.get_mut(at)) {
             Some((other, _, taken)) => {
@@ -147,7 +147,7 @@ mod tests {
         let ours =
             run(&[("a", 0, 9.0), (ALLREDUCE, 0, 8.0), ("b", 0, 7.0), ("c", 0, 6.0), ("d", 0, 0.5), ("e", 0, 0.4)]);
         let names = |found: &Waterfall| -> Vec<String> {
-            found.bars.iter().map(|bar| text(bar.row, "kernel_name").to_owned()).collect()
+            found.bars.iter().map(|bar| bar.row.text("kernel_name").to_owned()).collect()
         };
         let all = waterfall(&ours, None, 0.5, true, 3);
         assert_eq!(

@@ -1,8 +1,8 @@
 //! The sampled NVLink counters as lines: thinned out so that a column of the drawing keeps the lowest and the highest
 //! sample of every counter.
 
-use super::{number, text};
-use crate::analysis::section::{Record, Section, Value};
+use super::number;
+use crate::analysis::section::{Section, Value};
 use crate::ordering::ByKey;
 
 /// All counters of a run over time.
@@ -107,7 +107,7 @@ fn samples(section: &Section, lines: &mut Vec<Line>) -> Vec<Sample> {
         let (Some(Value::Int(time)), Some(value)) = (row.get("timestamp_ns"), number(row, "metric_value")) else {
             continue;
         };
-        let (name, source) = (text(row, "metric_name").to_owned(), words(row, "metric_source_id"));
+        let (name, source) = (row.text("metric_name").to_owned(), row.words("metric_source_id"));
         let new = lines.len();
         let line = places.change((name.clone(), source.clone()), new, |line| *line);
         if line == new {
@@ -118,14 +118,6 @@ fn samples(section: &Section, lines: &mut Vec<Line>) -> Vec<Sample> {
     // A table of 20,000 rows is in order already, but a file of somebody's need not be.
     samples.sort_by_key(|sample| sample.0);
     samples
-}
-
-fn words(row: &Record, key: &str) -> String {
-    match row.get(key) {
-        Some(Value::Int(number)) => number.to_string(),
-        Some(Value::Text(text)) => text.clone(),
-        _ => String::new(),
-    }
 }
 
 /// Spans from a time at which some counter's sample fell into a collective to the next at which none did.

@@ -14,7 +14,7 @@ pub use links::{Line, Links, Tick, links};
 pub use roofline::{Limit, Point, points};
 
 use super::results::Run;
-use super::section::{Record, Section, Value};
+use super::section::{Record, Section};
 use crate::ordering::InOrder;
 use crate::rules::{RuleBook, names};
 use crate::trace::Format;
@@ -22,12 +22,7 @@ use std::collections::BTreeMap;
 
 /// The number under a key, if it is one that can be drawn.
 pub fn number(row: &Record, key: &str) -> Option<f64> {
-    row.get(key).and_then(Value::number).filter(|number| number.is_finite())
-}
-
-/// The words under a key; empty where there are none.
-pub fn text<'a>(row: &'a Record, key: &str) -> &'a str {
-    row.get(key).and_then(Value::text).unwrap_or_default()
+    row.number(key).filter(|number| number.is_finite())
 }
 
 /// Is this kernel a message between GPUs? By gpuprism's own rules, as in every section, whatever rules give the categories.
@@ -63,7 +58,7 @@ pub fn most_skewed(section: &Section, most: usize) -> Vec<&Record> {
 
 /// Does an operation have more than one rank here?
 pub fn has_ranks(section: &Section) -> bool {
-    let label = |row: &Record| (text(row, "op_name").to_owned(), text(row, "rank_label").to_owned());
+    let label = |row: &Record| (row.text("op_name").to_owned(), row.text("rank_label").to_owned());
     let mut labels: Vec<(String, String)> = section.rows.iter().map(label).collect();
     labels.order_by(|a, b| a.cmp(b));
     labels.windows(2).any(|pair| matches!(pair, [(one, a), (other, b)] if one == other && a != b))
@@ -87,6 +82,7 @@ pub fn same<'a>(section: Option<&'a Section>, row: &Record, keys: &[&str]) -> Op
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
+    use crate::analysis::section::Value;
     use crate::session::{self, Choices};
     use crate::trace::TraceBuilder;
 
@@ -129,7 +125,7 @@ mod tests {
         let rows = [("a", 3.0), ("b", -40.0), ("c", 12.0), ("d", 0.0)];
         let rows = rows.map(|(rank, skew)| ["allreduce".into(), rank.into(), skew.into()]);
         let section = section(["op_name", "rank_label", "skew_vs_median_pct"], &rows);
-        let ranks: Vec<&str> = most_skewed(&section, 3).into_iter().map(|row| text(row, "rank_label")).collect();
+        let ranks: Vec<&str> = most_skewed(&section, 3).into_iter().map(|row| row.text("rank_label")).collect();
         assert_eq!(ranks, ["b", "c", "a"]);
         assert!(has_ranks(&section));
     }

@@ -1,6 +1,6 @@
 //! The points of the roofline: kernels whose work and traffic were counted, and how near their ceiling they come.
 
-use super::{Categories, Preset, is_communication, number, same, text};
+use super::{Categories, Preset, is_communication, number, same};
 use crate::analysis::results::Run;
 use crate::analysis::section::Record;
 
@@ -45,7 +45,7 @@ pub fn points<'a>(
     let Some(section) = run.sections.get("roofline") else { return Vec::new() };
     let categories = Categories::of(run);
     let others = baseline.and_then(|baseline| baseline.sections.get("roofline"));
-    let shown = |row: &&Record| communication || !is_communication(text(row, "kernel_name"));
+    let shown = |row: &&Record| communication || !is_communication(row.text("kernel_name"));
     let point = |row: &'a Record| {
         let (flop_per_byte, tflops) = place(row)?;
         let limit = preset.map(|preset| {
@@ -54,7 +54,7 @@ pub fn points<'a>(
             (limit, 100.0 * tflops / preset.roof_tflops(flop_per_byte))
         });
         let baseline = same(others, row, &["kernel_name"]).and_then(place);
-        let category = categories.get(text(row, "kernel_name"));
+        let category = categories.get(row.text("kernel_name"));
         Some(Point { row, flop_per_byte, tflops, category, limit, baseline })
     };
     section.rows.iter().filter(shown).filter_map(point).collect()

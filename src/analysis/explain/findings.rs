@@ -89,28 +89,28 @@ pub(super) fn critical_path(sections: &Sections) -> Section {
     let mut suspects: Vec<(&str, String, f64, Value, String)> = Vec::new();
     let seen = |name: &str| sections.get(name).and_then(|section| section.rows.first());
     if let Some(row) = seen("kernels") {
-        let share = number(row, "pct_total_kernel_time");
+        let share = row.amount("pct_total_kernel_time");
         let details = format!("{share:.1} % of kernel time");
         suspects.push((
             "kernel",
-            words(row, "kernel_name"),
-            number(row, "total_time_ms"),
+            row.words("kernel_name"),
+            row.amount("total_time_ms"),
             get(row, "call_count"),
             details,
         ));
     }
     if let Some(row) = seen("nccl_ops") {
-        let details = format!("{:.1} % of it overlaps compute", number(row, "compute_overlap_pct"));
-        suspects.push(("collective", words(row, "op_name"), number(row, "total_time_ms"), get(row, "count"), details));
+        let details = format!("{:.1} % of it overlaps compute", row.amount("compute_overlap_pct"));
+        suspects.push(("collective", row.words("op_name"), row.amount("total_time_ms"), get(row, "count"), details));
     }
     if let Some(row) = seen("barriers") {
-        let details = words(row, "barrier_kind");
-        suspects.push(("barrier", words(row, "api_name"), number(row, "total_time_ms"), get(row, "count"), details));
+        let details = row.words("barrier_kind");
+        suspects.push(("barrier", row.words("api_name"), row.amount("total_time_ms"), get(row, "count"), details));
     }
     if let Some(row) = most(sections.get("gpu_idle"), "idle_ms") {
-        let name = format!("GPU {} idle", words(row, "device_id"));
-        let details = format!("{:.1} % of its window", number(row, "idle_pct_of_window"));
-        suspects.push(("idle", name, number(row, "idle_ms"), Value::Null, details));
+        let name = format!("GPU {} idle", row.words("device_id"));
+        let details = format!("{:.1} % of its window", row.amount("idle_pct_of_window"));
+        suspects.push(("idle", name, row.amount("idle_ms"), Value::Null, details));
     }
     suspects.order_by(|a, b| b.2.total_cmp(&a.2));
     let columns = &["kind", "name", "total_ms", "count", "details"];
@@ -135,9 +135,9 @@ impl<'a> Seen<'a> {
 
     fn idle(&self) -> Option<Finding> {
         let row = most(self.section("gpu_idle"), "idle_pct_of_window")?;
-        let (share, idle_ms) = (number(row, "idle_pct_of_window"), number(row, "idle_ms"));
+        let (share, idle_ms) = (row.amount("idle_pct_of_window"), row.amount("idle_ms"));
         let severity = Severity::of_share(share / 100.0, self.thresholds.idle_medium, self.thresholds.idle_high)?;
-        let part = |column: &str| if idle_ms > 0.0 { 100.0 * number(row, column) / idle_ms } else { 0.0 };
+        let part = |column: &str| if idle_ms > 0.0 { 100.0 * row.amount(column) / idle_ms } else { 0.0 };
         let host = part("host_wait_ms");
         let why = if part("unknown_ms") > 50.0 {
             "the trace does not tell what for".to_owned()
@@ -156,9 +156,9 @@ impl<'a> Seen<'a> {
             cost_ms: idle_ms,
             evidence: format!(
                 "GPU {} idles {share:.1} % of its window, {} of {}, {why}",
-                words(row, "device_id"),
+                row.words("device_id"),
                 time(idle_ms),
-                time(number(row, "window_ms"))
+                time(row.amount("window_ms"))
             ),
             recommendation: recommendation.to_owned(),
             section: "gpu_idle",
@@ -168,8 +168,8 @@ impl<'a> Seen<'a> {
     fn exposed_communication(&self) -> Option<Finding> {
         let section = self.section("nccl_ops")?;
         // Rows that run at the same time have the same exposed time each; the figures have it once.
-        let exposed_ms = number(&section.summary, "exposed_ms");
-        let share = number(&section.summary, "exposed_pct_of_window") / 100.0;
+        let exposed_ms = section.summary.amount("exposed_ms");
+        let share = section.summary.amount("exposed_pct_of_window") / 100.0;
         let medium = self.thresholds.exposed_communication;
         let severity = Severity::of_share(share, medium, 4.0 * medium)?;
         let row = most(Some(section), "exposed_ms")?;
@@ -182,8 +182,8 @@ impl<'a> Seen<'a> {
                  overlaps compute",
                 time(exposed_ms),
                 100.0 * share,
-                words(row, "op_name"),
-                number(row, "compute_overlap_pct")
+                row.words("op_name"),
+                row.amount("compute_overlap_pct")
             ),
             recommendation: "Overlap it with compute on another stream, fuse it with its neighbours (all-reduce with norm), or make \
                              messages smaller or fewer."
@@ -194,18 +194,18 @@ impl<'a> Seen<'a> {
 
     fn straggler(&self) -> Option<Finding> {
         let row = most(self.section("nccl_rank_skew"), "skew_vs_median_pct")?;
-        let skew = number(row, "skew_vs_median_pct");
+        let skew = row.amount("skew_vs_median_pct");
         let severity = Severity::of_share(skew / 100.0, self.thresholds.skew, 5.0 * self.thresholds.skew)?;
-        let total_ms = number(row, "total_time_ms");
+        let total_ms = row.amount("total_time_ms");
         Some(Finding {
             severity,
             title: "One rank spends longer in a collective than the others".to_owned(),
             cost_ms: total_ms - total_ms / (1.0 + skew / 100.0),
             evidence: format!(
                 "{} spends {} in {}, {skew:.0} % above the median rank",
-                words(row, "rank_label"),
+                row.words("rank_label"),
                 time(total_ms),
-                words(row, "op_name")
+                row.words("op_name")
             ),
             recommendation:
                 "The rank that waits longest arrives first: look at what keeps the others, uneven work or a slow host."
@@ -218,10 +218,10 @@ impl<'a> Seen<'a> {
         let section = self.section("kernels")?;
         // A kernel that runs on several devices has a row for each.
         let first = section.rows.first()?;
-        let name = words(first, "kernel_name");
-        let same: Vec<&Record> = section.rows.iter().filter(|row| words(row, "kernel_name") == name).collect();
-        let share: f64 = same.iter().map(|row| number(row, "pct_total_kernel_time")).sum();
-        let cost_ms: f64 = same.iter().map(|row| number(row, "total_time_ms")).sum();
+        let name = first.words("kernel_name");
+        let same: Vec<&Record> = section.rows.iter().filter(|row| row.words("kernel_name") == name).collect();
+        let share: f64 = same.iter().map(|row| row.amount("pct_total_kernel_time")).sum();
+        let cost_ms: f64 = same.iter().map(|row| row.amount("total_time_ms")).sum();
         // Where copies fill the GPU's time, a kernel's share of kernel time says little.
         let of_busy = self.busy_ms().map_or(1.0, |busy| cost_ms / busy);
         let (medium, high) = (self.thresholds.top_kernel_medium, self.thresholds.top_kernel_high);
@@ -240,12 +240,13 @@ impl<'a> Seen<'a> {
     /// Copies to or from the host, in the direction that takes longer.
     fn copies(&self) -> Option<Finding> {
         let summary = &self.section("copy_engine_events")?.summary;
-        let of = |direction: &str, what: &str| number(summary, &format!("{direction}_{what}"));
+        let of = |direction: &str, what: &str| summary.amount(&format!("{direction}_{what}"));
         let directions = [("h2d", "from host to device"), ("d2h", "from device to host")];
         let (direction, words) =
             directions.into_iter().max_by(|a, b| of(a.0, "total_time_ms").total_cmp(&of(b.0, "total_time_ms")))?;
         let cost_ms = of(direction, "total_time_ms");
-        let share = cost_ms / self.busy_ms()?;
+        // Copies may overlap each other.
+        let share = (cost_ms / self.busy_ms()?).min(1.0);
         let severity = Severity::of_share(share, self.thresholds.copies_medium, self.thresholds.copies_high)?;
         Some(Finding {
             severity,
@@ -273,18 +274,18 @@ impl<'a> Seen<'a> {
     /// Time in which the devices work, summed over them; `None` where that is not known.
     fn busy_ms(&self) -> Option<f64> {
         let rows = &self.section("gpu_idle")?.rows;
-        let busy = rows.iter().fold(0.0, |sum, row| sum + number(row, "busy_ms"));
+        let busy = rows.iter().fold(0.0, |sum, row| sum + row.amount("busy_ms"));
         (busy > 0.0).then_some(busy)
     }
 
     /// Kernels that a graph replays cost no launch each, and a handful of launches is no storm.
     fn launch_storm(&self) -> Option<Finding> {
         let summary = &self.section("launch_storm")?.summary;
-        let (rate, median) = (number(summary, "launches_per_s"), number(summary, "median_kernel_us"));
-        let calls = number(summary, "host_launches");
+        let (rate, median) = (summary.amount("launches_per_s"), summary.amount("median_kernel_us"));
+        let calls = summary.amount("host_launches");
         let least = self.thresholds.launch_storm.iter().map(|storm| storm.launches_per_s).fold(f64::MAX, f64::min);
-        let replayed = calls > 0.0 && number(summary, "host_launches_per_s") < least;
-        let few = number(summary, "total_launches") < self.thresholds.launch_storm_least;
+        let replayed = calls > 0.0 && summary.amount("host_launches_per_s") < least;
+        let few = summary.amount("total_launches") < self.thresholds.launch_storm_least;
         if summary.get("is_launch_storm") != Some(&Value::Bool(true)) || replayed || few {
             return None;
         }
@@ -292,7 +293,7 @@ impl<'a> Seen<'a> {
         Some(Finding {
             severity: Severity::High,
             title: "Very many very short kernels".to_owned(),
-            cost_ms: idle.map_or(0.0, |row| number(row, "host_wait_ms")),
+            cost_ms: idle.map_or(0.0, |row| row.amount("host_wait_ms")),
             evidence: format!("{rate:.0} kernels a second with a median of {median:.1} us"),
             recommendation: "Fuse them (torch.compile, fused ops), batch more, or replay them as a CUDA graph."
                 .to_owned(),
@@ -304,8 +305,8 @@ impl<'a> Seen<'a> {
     fn synchronization(&self, idle_ms: f64) -> Option<Finding> {
         let section = self.section("sync")?;
         // The call of the driver within a call of the runtime is no wait of its own.
-        let total_ms = number(&section.summary, "sync_total_time_ms");
-        let calls = section.rows.iter().fold(0.0, |sum, row| sum + number(row, "call_count"));
+        let total_ms = section.summary.amount("sync_total_time_ms");
+        let calls = section.rows.iter().fold(0.0, |sum, row| sum + row.amount("call_count"));
         let row = section.rows.first()?;
         let severity = if idle_ms >= self.thresholds.synchronize_medium_ms { Severity::Medium } else { Severity::Low };
         Some(Finding {
@@ -315,7 +316,7 @@ impl<'a> Seen<'a> {
             evidence: format!(
                 "{calls:.0} blocking calls, {} of host time, most of it in {}; for {} a thread was blocked and no GPU worked",
                 time(total_ms),
-                words(row, "api_name"),
+                row.words("api_name"),
                 time(idle_ms)
             ),
             recommendation: "Blocked host time costs where the GPU then idles. Take `.item()`, `.cpu()` and explicit \
@@ -327,14 +328,14 @@ impl<'a> Seen<'a> {
 
     fn blocking_copies(&self) -> Option<Finding> {
         let rows = &self.section("barriers")?.rows;
-        let copies = || rows.iter().filter(|row| words(row, "barrier_kind") == "blocking_memcpy");
-        let total_ms: f64 = copies().map(|row| number(row, "total_time_ms")).sum();
+        let copies = || rows.iter().filter(|row| row.words("barrier_kind") == "blocking_memcpy");
+        let total_ms: f64 = copies().map(|row| row.amount("total_time_ms")).sum();
         let row = copies().next().filter(|_| total_ms >= self.thresholds.synchronize_medium_ms)?;
         Some(Finding {
             severity: Severity::Medium,
             title: "Copies that block the host".to_owned(),
             cost_ms: total_ms,
-            evidence: format!("{} of host time in {}", time(total_ms), words(row, "api_name")),
+            evidence: format!("{} of host time in {}", time(total_ms), row.words("api_name")),
             recommendation: "Use pinned memory and `non_blocking=True`, and copy once a step instead of once a tensor."
                 .to_owned(),
             section: "barriers",
@@ -343,14 +344,14 @@ impl<'a> Seen<'a> {
 
     fn phase(&self) -> Option<Finding> {
         let section = self.section("phase_split")?;
-        let row = section.rows.iter().find(|row| words(row, "phase") != "unclassified")?;
-        let by_kernels = words(&section.summary, "source") == "nvtx_kernel_time";
+        let row = section.rows.iter().find(|row| row.words("phase") != "unclassified")?;
+        let by_kernels = section.summary.words("source") == "nvtx_kernel_time";
         let of = if by_kernels { "all kernel time" } else { "the time in which a range is open" };
-        let share = number(row, "pct_of_total");
+        let share = row.amount("pct_of_total");
         (share / 100.0 >= self.thresholds.phase_dominates).then(|| Finding {
             severity: Severity::Low,
-            title: format!("Most of the time is {}", words(row, "phase")),
-            cost_ms: number(row, "total_time_ms"),
+            title: format!("Most of the time is {}", row.words("phase")),
+            cost_ms: row.amount("total_time_ms"),
             evidence: format!("{share:.1} % of {of}"),
             recommendation: "Tune this phase first; what helps another one cannot move the total much.".to_owned(),
             section: "phase_split",
@@ -359,7 +360,7 @@ impl<'a> Seen<'a> {
 
     fn uncovered(&self) -> Option<Finding> {
         let section = self.section("nvtx_kernel_time")?;
-        let covered = number(&section.summary, "coverage_fraction");
+        let covered = section.summary.amount("coverage_fraction");
         (covered < self.thresholds.nvtx_coverage).then(|| Finding {
             severity: Severity::Low,
             title: "Much kernel time lies under no range".to_owned(),
@@ -401,24 +402,11 @@ fn time(ms: f64) -> String {
 
 /// The row with the largest value in this column.
 fn most<'a>(section: Option<&'a Section>, column: &str) -> Option<&'a Record> {
-    section?.rows.iter().max_by(|a, b| number(a, column).total_cmp(&number(b, column)))
+    section?.rows.iter().max_by(|a, b| a.amount(column).total_cmp(&b.amount(column)))
 }
 
 fn get(row: &Record, column: &str) -> Value {
     row.get(column).cloned().unwrap_or(Value::Null)
-}
-
-fn number(row: &Record, column: &str) -> f64 {
-    row.get(column).and_then(Value::number).unwrap_or(0.0)
-}
-
-/// A text, or a number as text: an id may be either.
-fn words(row: &Record, column: &str) -> String {
-    match row.get(column) {
-        Some(Value::Text(text)) => text.clone(),
-        Some(Value::Int(value)) => value.to_string(),
-        _ => String::new(),
-    }
 }
 
 #[cfg(test)]

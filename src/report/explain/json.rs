@@ -1,7 +1,7 @@
 //! `report.json`, in the keys of nsys-llm-explainer's. Without the hour it was made, so that a report can be made again;
 //! without SQL, as none was run.
 
-use super::{by_pid, figure, notes, number, rows};
+use super::{by_pid, figure, notes, rows};
 use crate::analysis::original::{TABLES, Table};
 use crate::analysis::results::{Run, Severity};
 use crate::analysis::section::{Record, Value};
@@ -297,7 +297,7 @@ fn own_figures(metrics: &mut Metrics, run: &Run) {
 fn processes(metrics: &mut Metrics, run: &Run) {
     let kernels = by_pid(run, "kernels_by_pid");
     let own = |section: &str, pid: i64| -> Vec<&Record> {
-        rows(run, section).iter().filter(|row| number(row, "pid") as i64 == pid).collect()
+        rows(run, section).iter().filter(|row| row.amount("pid") as i64 == pid).collect()
     };
     let process = |(pid, rows): &(i64, Vec<&Record>)| {
         json!({"pid": pid, "top_kernels": rows, "launch_storm": own("launch_storm_by_pid", *pid).first(),

@@ -1,6 +1,6 @@
 //! `report.md`: the sections in the order of nsys-llm-explainer's, each with what it is derived from and its limits.
 
-use super::{by_pid, number, rows};
+use super::{by_pid, rows};
 use crate::analysis::results::{Run, Severity};
 use crate::analysis::section::{Record, Section, Value};
 use crate::report::findings::of_run;
@@ -141,7 +141,7 @@ fn top_processes(run: &Run) -> String {
         text += "\n### Top PIDs by GPU kernel time\n\n| pid | total_kernel_time_ms | pct_of_total_kernel_time |\n| --- | --- | --- |\n";
     }
     for (pid, rows) in groups.iter().filter(|_| groups.len() > 1) {
-        let first = |key: &str| rows.first().map_or(0.0, |row| number(row, key));
+        let first = |key: &str| rows.first().map_or(0.0, |row| row.amount(key));
         let (ms, share) = (first("pid_total_kernel_time_ms"), first("pid_pct_of_total_kernel_time"));
         text += &format!("| {pid} | {ms:.3} | {share:.1} |\n");
     }

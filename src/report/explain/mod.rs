@@ -24,14 +24,6 @@ fn figure<'a>(run: &'a Run, section: &str, key: &str) -> Option<&'a Value> {
     run.sections.get(section)?.summary.get(key)
 }
 
-fn number(record: &Record, key: &str) -> f64 {
-    record.get(key).and_then(Value::number).unwrap_or_default()
-}
-
-fn text<'a>(record: &'a Record, key: &str) -> &'a str {
-    record.get(key).and_then(Value::text).unwrap_or_default()
-}
-
 /// What a section is derived from and does not say, a sentence each.
 fn notes(section: &Section) -> Vec<String> {
     let derived = (!section.derived_from.is_empty()).then(|| format!("Derived from {}.", section.derived_from));
@@ -45,7 +37,7 @@ fn notes(section: &Section) -> Vec<String> {
 fn by_pid<'a>(run: &'a Run, section: &str) -> Vec<(i64, Vec<&'a Record>)> {
     let (mut order, mut groups) = (Vec::new(), BTreeMap::<i64, Vec<&Record>>::new());
     for row in rows(run, section) {
-        let pid = number(row, "pid") as i64;
+        let pid = row.amount("pid") as i64;
         groups.entry(pid).or_insert_with(|| {
             order.push(pid);
             Vec::new()

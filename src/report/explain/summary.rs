@@ -1,6 +1,6 @@
 //! What `gpuprism explain` prints: a line a question.
 
-use super::{figure, number, rows, text};
+use super::{figure, rows};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Value};
 use crate::trace::Capture;
@@ -13,22 +13,22 @@ pub fn summary(run: &Run) -> String {
 
 fn kernel(run: &Run) -> Option<String> {
     let row = rows(run, "kernels").first()?;
-    let (share, ms) = (number(row, "pct_total_kernel_time"), number(row, "total_time_ms"));
-    let calls = number(row, "call_count");
-    Some(format!("Top kernel: {} ({share:.1}% of kernel time, {ms:.1} ms, {calls} calls)", text(row, "kernel_name")))
+    let (share, ms) = (row.amount("pct_total_kernel_time"), row.amount("total_time_ms"));
+    let calls = row.amount("call_count");
+    Some(format!("Top kernel: {} ({share:.1}% of kernel time, {ms:.1} ms, {calls} calls)", row.text("kernel_name")))
 }
 
 fn barrier(run: &Run) -> Option<String> {
     let row = rows(run, "barriers").first()?;
-    let (name, kind) = (text(row, "api_name"), text(row, "barrier_kind"));
-    let (ms, count) = (number(row, "total_time_ms"), number(row, "count"));
+    let (name, kind) = (row.text("api_name"), row.text("barrier_kind"));
+    let (ms, count) = (row.amount("total_time_ms"), row.amount("count"));
     Some(format!("Top barrier: {name} [{kind}] ({ms:.1} ms, {count} events)"))
 }
 
 fn collective(run: &Run) -> Option<String> {
     let Some(row) = rows(run, "nccl_ops").first() else { return Some("Top NCCL op: none detected".to_owned()) };
-    let (total, longest) = (number(row, "total_time_ms"), number(row, "max_duration_ms"));
-    let (name, overlap) = (text(row, "op_name"), number(row, "compute_overlap_pct"));
+    let (total, longest) = (row.amount("total_time_ms"), row.amount("max_duration_ms"));
+    let (name, overlap) = (row.text("op_name"), row.amount("compute_overlap_pct"));
     Some(format!("Top NCCL op: {name} ({total:.1} ms total, {longest:.1} ms max, overlap {overlap:.1}%)"))
 }
 
@@ -43,13 +43,13 @@ fn storm(run: &Run) -> Option<String> {
 
 /// The device that idles the largest part of its window.
 fn idle(run: &Run) -> Option<String> {
-    let share = |row: &&Record| number(row, "idle_pct_of_window");
+    let share = |row: &&Record| row.amount("idle_pct_of_window");
     let worst = rows(run, "gpu_idle").iter().reduce(|a, b| if share(&b) > share(&a) { b } else { a })?;
     let device = match worst.get("device_id")? {
         Value::Text(id) => id.clone(),
         id => id.number().map_or_else(String::new, |id| id.to_string()),
     };
-    let (idle, window) = (number(worst, "idle_ms"), number(worst, "window_ms"));
+    let (idle, window) = (worst.amount("idle_ms"), worst.amount("window_ms"));
     let share = share(&worst);
     Some(format!("GPU idle estimate: GPU {device}: {share:.1}% idle ({idle:.1} ms / {window:.1} ms window)"))
 }
@@ -58,9 +58,9 @@ fn nvlink(run: &Run) -> Option<String> {
     let Some(row) = rows(run, "nvlink_during_nccl").first() else {
         return Some("NVLink counters not found".to_owned());
     };
-    let (during, outside) = (number(row, "avg_metric_during_nccl"), number(row, "avg_metric_outside_nccl"));
-    let correlation = number(row, "nccl_activity_correlation");
-    let names = text(row, "metric_names");
+    let (during, outside) = (row.amount("avg_metric_during_nccl"), row.amount("avg_metric_outside_nccl"));
+    let correlation = row.amount("nccl_activity_correlation");
+    let names = row.text("metric_names");
     Some(format!(
         "NVLink during NCCL: {names} (during {during:.2}, outside {outside:.2}, correlation {correlation:.3})"
     ))

@@ -1,6 +1,6 @@
 //! The columns of the three tables, and how a section's row fills them.
 
-use crate::analysis::section::{Record, Value};
+use crate::analysis::section::Record;
 
 /// One of the three tables.
 pub(super) struct Layout {
@@ -68,21 +68,21 @@ pub(super) static THREE: [Layout; 3] = [
 
 fn kernel(row: &Record) -> Vec<String> {
     vec![
-        words(row, "kernel_name"),
-        words(row, "category"),
+        row.words("kernel_name"),
+        row.words("category"),
         milliseconds(row, "duration_ns"),
         percent(row, "share_pct"),
-        words(row, "launches"),
-        words(row, "python_location"),
-        words(row, "cpu_op"),
-        words(row, "found"),
+        row.words("launches"),
+        row.words("python_location"),
+        row.words("cpu_op"),
+        row.words("found"),
     ]
 }
 
 fn overlap(row: &Record) -> Vec<String> {
-    let time = number(row, "duration_ns").map_or_else(String::new, |ns| format!("{:.1} us", ns / 1e3));
+    let time = row.number("duration_ns").map_or_else(String::new, |ns| format!("{:.1} us", ns / 1e3));
     // Idle time is no part of the busy time.
-    let signal = match number(row, "share_pct") {
+    let signal = match row.number("share_pct") {
         None => format!("{time}, {} of the time without pauses", percent(row, "unpaused_share_pct")),
         Some(_) => format!(
             "{time}, share {}, excl {} / hid {}",
@@ -92,49 +92,35 @@ fn overlap(row: &Record) -> Vec<String> {
         ),
     };
     vec![
-        words(row, "priority"),
-        words(row, "verdict"),
-        words(row, "kernel_name"),
-        words(row, "python_scope"),
+        row.words("priority"),
+        row.words("verdict"),
+        row.words("kernel_name"),
+        row.words("python_scope"),
         signal,
-        words(row, "dep_risk"),
-        words(row, "recommendation"),
-        words(row, "basis"),
+        row.words("dep_risk"),
+        row.words("recommendation"),
+        row.words("basis"),
     ]
 }
 
 fn fuse(row: &Record) -> Vec<String> {
     vec![
-        words(row, "pattern"),
-        words(row, "confidence"),
+        row.words("pattern"),
+        row.words("confidence"),
         milliseconds(row, "related_ns"),
         percent(row, "share_pct"),
-        words(row, "evidence"),
-        words(row, "python_location"),
-        words(row, "candidate_path"),
-        words(row, "rationale"),
-        words(row, "status"),
+        row.words("evidence"),
+        row.words("python_location"),
+        row.words("candidate_path"),
+        row.words("rationale"),
+        row.words("status"),
     ]
 }
 
-fn words(row: &Record, key: &str) -> String {
-    match row.get(key) {
-        Some(Value::Text(text)) => text.clone(),
-        Some(Value::Int(value)) => value.to_string(),
-        Some(Value::Float(value)) => value.to_string(),
-        Some(Value::Bool(value)) => if *value { "yes" } else { "no" }.to_owned(),
-        Some(Value::Null) | None => String::new(),
-    }
-}
-
-fn number(row: &Record, key: &str) -> Option<f64> {
-    row.get(key).and_then(Value::number)
-}
-
 fn milliseconds(row: &Record, key: &str) -> String {
-    number(row, key).map_or_else(String::new, |ns| format!("{:.2} ms", ns / 1e6))
+    row.number(key).map_or_else(String::new, |ns| format!("{:.2} ms", ns / 1e6))
 }
 
 fn percent(row: &Record, key: &str) -> String {
-    number(row, key).map_or_else(|| "-".to_owned(), |value| format!("{value:.1}%"))
+    row.number(key).map_or_else(|| "-".to_owned(), |value| format!("{value:.1}%"))
 }

@@ -2,7 +2,7 @@
 
 use super::rows::{self, Measure, Row};
 use super::{Drawn, View, exact, first_few, percent, time};
-use crate::analysis::dashboard::{same, text};
+use crate::analysis::dashboard::same;
 use crate::analysis::section::Record;
 use crate::report::format::of;
 use crate::report::palette;
@@ -15,7 +15,7 @@ pub(super) fn draw(view: &View) -> Drawn {
         let total = time(row, "total_time_ms")?;
         let hidden = time(row, "compute_overlap_ms");
         let share = percent(row, "compute_overlap_pct").unwrap_or_default();
-        let name = text(row, "op_name");
+        let name = row.text("op_name");
         let base = same(other, row, &["op_name"]).and_then(|row| time(row, "total_time_ms"));
         let beside = match (&base, other) {
             (Some(base), _) => format!("; baseline {}", base.exact),

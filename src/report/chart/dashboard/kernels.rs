@@ -2,7 +2,7 @@
 
 use super::rows::{self, Measure, Row};
 use super::{Drawn, Time, View, exact, first_few, short, time};
-use crate::analysis::dashboard::{Beside, KernelBar, text, waterfall};
+use crate::analysis::dashboard::{Beside, KernelBar, waterfall};
 use crate::report::format::{grouped, of};
 use crate::report::palette;
 use crate::rules::names;
@@ -56,7 +56,7 @@ fn outlined(view: &View, rows: &[Row]) -> String {
 }
 
 fn row(bar: &KernelBar, several_devices: bool) -> Option<Row> {
-    let name = text(bar.row, "kernel_name");
+    let name = bar.row.text("kernel_name");
     let device = exact(bar.row, "device_id");
     let total = time(bar.row, "total_time_ms")?;
     let on = if several_devices { format!(" on device {device}") } else { String::new() };
@@ -82,7 +82,7 @@ fn beside(bar: &KernelBar) -> (String, Option<(f64, String)>) {
         Beside::BelowItsRows => ("; in the baseline too brief for a row of its own".to_owned(), None),
         Beside::Row(other) => {
             let Some(Time { ns, exact, .. }) = time(other, "total_time_ms") else { return (String::new(), None) };
-            let title = format!("Baseline: {}: {exact}", text(other, "kernel_name"));
+            let title = format!("Baseline: {}: {exact}", other.text("kernel_name"));
             (format!("; baseline {exact}"), Some((ns, title)))
         }
     }

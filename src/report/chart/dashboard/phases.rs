@@ -2,7 +2,7 @@
 
 use super::rows::{self, Measure, Row};
 use super::{Drawn, View, WORK, exact, first_few, percent, time};
-use crate::analysis::dashboard::{same, text};
+use crate::analysis::dashboard::same;
 use crate::analysis::section::Record;
 use crate::report::palette;
 
@@ -21,7 +21,7 @@ pub(super) fn draw(view: &View) -> Drawn {
 }
 
 fn bar(row: &Record, view: &View, other: Option<&Record>) -> Option<Row> {
-    let phase = text(row, "phase");
+    let phase = row.text("phase");
     let key = if view.options.communication { "total_time_ms" } else { "without_communication_ms" };
     let key = if row.get(key).is_some_and(|value| value.number().is_some()) { key } else { "total_time_ms" };
     let total = time(row, key)?;

@@ -5,7 +5,7 @@ use super::super::layout::{self, SMALL};
 use super::super::{Chart, Node, glyphs};
 use super::plot::{AXIS, Mark, Plot, Scale, Shape, wide};
 use super::{Drawn, View, ceilings, exact, first_few, short};
-use crate::analysis::dashboard::{Limit, Point, Preset, points, preset, text};
+use crate::analysis::dashboard::{Limit, Point, Preset, points, preset};
 use crate::report::format::{measure, of};
 use crate::report::palette;
 use crate::rules::names;
@@ -47,7 +47,7 @@ pub(super) fn draw(view: &View) -> Drawn {
 }
 
 fn name(point: &Point) -> String {
-    names::short(text(point.row, "kernel_name"))
+    names::short(point.row.text("kernel_name"))
 }
 
 fn plot(points: &[Point], preset: Option<&Preset>, width: u32) -> Plot {
@@ -82,7 +82,7 @@ fn marks(points: &[Point], preset: Option<&Preset>, plot: &Plot) -> Vec<Mark> {
     for point in points {
         marks.extend(point.baseline.map(|at| {
             let title =
-                format!("Baseline: {}: {} FLOP per byte, {} TFLOP/s", text(point.row, "kernel_name"), at.0, at.1);
+                format!("Baseline: {}: {} FLOP per byte, {} TFLOP/s", point.row.text("kernel_name"), at.0, at.1);
             Mark {
                 at: vec![at],
                 shape: Shape::Dot(RADIUS),
@@ -92,7 +92,7 @@ fn marks(points: &[Point], preset: Option<&Preset>, plot: &Plot) -> Vec<Mark> {
     }
     // The longest kernels lie on top.
     for point in points.iter().rev() {
-        let attrs = vec![("data-kernel", text(point.row, "kernel_name").to_owned())];
+        let attrs = vec![("data-kernel", point.row.text("kernel_name").to_owned())];
         let class = format!("dash-dot {}", palette::class(point.category));
         let node = Node { class, title: tooltip(point), attrs, ..Node::default() };
         marks.push(Mark { at: vec![(point.flop_per_byte, point.tflops)], shape: Shape::Dot(RADIUS), node });
@@ -152,7 +152,7 @@ fn tooltip(point: &Point) -> String {
     };
     format!(
         "{}: {} FLOP per byte, {} TFLOP/s, {} ms in {}{limit}",
-        text(row, "kernel_name"),
+        row.text("kernel_name"),
         exact(row, "arithmetic_intensity"),
         exact(row, "achieved_tflops"),
         exact(row, "total_time_ms"),

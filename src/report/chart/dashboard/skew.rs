@@ -2,7 +2,7 @@
 
 use super::rows::{self, Measure, Row};
 use super::{Drawn, View, exact, first_few, percent};
-use crate::analysis::dashboard::{capture_ranks, has_ranks, most_skewed, number, same, text};
+use crate::analysis::dashboard::{capture_ranks, has_ranks, most_skewed, number, same};
 use crate::analysis::section::Record;
 use crate::report::palette;
 
@@ -18,7 +18,7 @@ pub(super) fn draw(view: &View) -> Drawn {
     let other = view.of_baseline("nccl_rank_skew");
     let bar = |row: &Record| {
         let skew = number(row, "skew_vs_median_pct")?;
-        let (operation, rank) = (text(row, "op_name"), text(row, "rank_label"));
+        let (operation, rank) = (row.text("op_name"), row.text("rank_label"));
         let base = same(other, row, &["op_name", "rank_label"]);
         let base = base.and_then(|row| Some((number(row, "skew_vs_median_pct")?, exact(row, "skew_vs_median_pct"))));
         let beside = base.as_ref().map(|(_, exact)| format!("; baseline {exact} %")).unwrap_or_default();

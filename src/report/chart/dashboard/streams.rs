@@ -2,7 +2,7 @@
 
 use super::rows::{self, Measure, Row};
 use super::{Drawn, View, WORK, exact, first_few, percent, time};
-use crate::analysis::dashboard::{number, same, text};
+use crate::analysis::dashboard::{number, same};
 use crate::analysis::section::Record;
 use crate::report::format::duration;
 use crate::report::palette;
@@ -13,7 +13,7 @@ const COMMUNICATION: &str = "NCCL";
 pub(super) fn draw(view: &View) -> Drawn {
     let section = view.section("stream_overlap")?;
     let other = view.of_baseline("stream_overlap");
-    let is_shown = |row: &&Record| view.options.communication || text(row, "label") != COMMUNICATION;
+    let is_shown = |row: &&Record| view.options.communication || row.text("label") != COMMUNICATION;
     let rows: Vec<Row> =
         section.rows.iter().filter(is_shown).filter_map(|row| bar(row, same(other, row, &["label"]))).collect();
     let told: Vec<String> = rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.told)).collect();
@@ -32,7 +32,7 @@ fn switched_off(view: &View) -> &'static str {
 
 fn bar(row: &Record, other: Option<&Record>) -> Option<Row> {
     let total = time(row, "total_time_ms")?;
-    let label = text(row, "label");
+    let label = row.text("label");
     let share = number(row, "overlap_pct").unwrap_or(0.0).clamp(0.0, 100.0);
     let base = other.and_then(|row| time(row, "total_time_ms"));
     let beside = base.as_ref().map(|base| format!("; baseline {}", base.exact)).unwrap_or_default();

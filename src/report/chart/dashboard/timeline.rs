@@ -5,7 +5,7 @@ use super::super::layout::{self, EDGE, NARROW, SMALL, TOP, baseline, word};
 use super::super::{Chart, Node, glyphs};
 use super::plot::{AXIS, Mark, Plot, Scale, Shape, wide};
 use super::{Drawn, View, exact, first_few, short, time};
-use crate::analysis::dashboard::{Categories, is_communication, text};
+use crate::analysis::dashboard::{Categories, is_communication};
 use crate::analysis::section::Record;
 use crate::ordering::InOrder;
 use crate::report::palette;
@@ -47,16 +47,16 @@ pub(super) fn draw(view: &View) -> Drawn {
 }
 
 fn is_message(row: &Record) -> bool {
-    text(row, "event_class") == "nccl" || is_communication(text(row, "event_name"))
+    row.text("event_class") == "nccl" || is_communication(row.text("event_name"))
 }
 
 fn name(row: &Record) -> String {
-    names::short(text(row, "event_name"))
+    names::short(row.text("event_name"))
 }
 
 /// GPUs and their streams first, then copies, then the host.
 fn lanes<'a>(events: &[&'a Record]) -> Vec<&'a str> {
-    let mut lanes: Vec<&str> = events.iter().map(|row| text(row, "lane")).collect();
+    let mut lanes: Vec<&str> = events.iter().map(|row| row.text("lane")).collect();
     let kind = |lane: &str| ["GPU", "Copy", "CPU"].iter().position(|head| lane.starts_with(head)).unwrap_or(3);
     lanes.order_by(|a, b| (kind(a), a.len(), a).cmp(&(kind(b), b.len(), b)));
     lanes.dedup();
@@ -92,17 +92,17 @@ fn marks(events: &[&Record], lanes: &[&str], categories: &Categories, plot: &Plo
     let mut marks = Vec::new();
     for row in events {
         let (Some(start), Some(end)) = (time(row, "start_ms"), time(row, "end_ms")) else { continue };
-        let lane = lanes.iter().position(|lane| *lane == text(row, "lane")).unwrap_or(0);
+        let lane = lanes.iter().position(|lane| *lane == row.text("lane")).unwrap_or(0);
         let top = f64::from(i32::try_from(lane).unwrap_or(0) * LANE + (LANE - BAR) / 2);
         let at = vec![(start.ns, top), (end.ns.max(start.ns), top)];
         let (class, is_hatched) = look(row, categories);
         let title = format!(
             "{}: {} ns from {} to {}, {}",
-            text(row, "event_name"),
+            row.text("event_name"),
             exact(row, "duration_ns"),
             start.exact,
             end.exact,
-            text(row, "lane")
+            row.text("lane")
         );
         marks.push(Mark {
             at: at.clone(),
@@ -120,11 +120,11 @@ fn marks(events: &[&Record], lanes: &[&str], categories: &Categories, plot: &Plo
 
 /// The class of an event, and whether it is time in which nothing is done.
 fn look(row: &Record, categories: &Categories) -> (String, bool) {
-    match text(row, "event_class") {
+    match row.text("event_class") {
         "nccl" => (palette::class("communication"), false),
         "memcpy" => (palette::class("memory"), false),
         "gpu_idle" | "sync_api" | "blocking_memcpy" => (palette::class(crate::analysis::CPU), true),
-        _ => (palette::class(categories.get(text(row, "event_name"))), false),
+        _ => (palette::class(categories.get(row.text("event_name"))), false),
     }
 }
 
