@@ -78,6 +78,11 @@ impl Spans {
         self.start.get(at).copied()
     }
 
+    /// How many begin before this time.
+    pub fn begin_before(&self, time: Ns) -> usize {
+        self.start.partition_point(|start| *start < time)
+    }
+
     /// All spans in order.
     pub fn iter(&self) -> impl Iterator<Item = Span> + Clone {
         let columns = self.start.iter().zip(&self.name).zip(&self.thread).enumerate();
