@@ -14,8 +14,8 @@ const NUMERIC = new Set(['count', 'time', 'share']);
 let standing = new Map();
 
 /**
- * Replaces the tables, one below the other; one that was made under the same key of the same view stays. `onSort(table id, column key, descending)` is called when a heading is
- * pressed, `onSave(table id)` when one is wanted as CSV; `moreRows(table id, from)` resolves with the cells of further rows;
+ * Replaces the tables, one below the other; one that was made under the same key of the same view stays.
+ * `onSort(table id, column key, descending)` is called when a heading is pressed, `onSave(table id)` when one is wanted as CSV; `moreRows(table id, from)` resolves with the cells of further rows;
  * `onKernel(name)` is called when a kernel's name is pressed.
  */
 export function showTables(key, views, onSort, onSave, moreRows, onKernel) {
