@@ -5,19 +5,23 @@ import { byId, el, svg } from './dom.js';
 
 /** A drag of fewer pixels is a click. */
 const DRAG = 4;
+/** A pointer that is held so many milliseconds in one place asks what is there, before it is let go. */
+const REST = 80;
 
 export class Strips {
   #pick;
+  #peek;
   #handOver;
   #width = 0;
   #figures = new Map();
 
   /**
-   * `pick(entry, window)` is called with the text of a window, or '' for the whole trace; `handOver(entry)` when Perfetto
-   * is to show what is picked.
+   * `pick(entry, window)` is called with the text of a window, or '' for the whole trace; `peek(entry, window)` with what may
+   * be picked in a moment; `handOver(entry)` when Perfetto is to show what is picked.
    */
-  constructor(pick, handOver) {
+  constructor({ pick, peek, handOver }) {
     this.#pick = pick;
+    this.#peek = peek;
     this.#handOver = handOver;
   }
 
@@ -38,9 +42,9 @@ export class Strips {
   async #draw(entry, options, isNamed) {
     const figure = this.#figure(entry);
     const key = JSON.stringify([options, this.#width, isNamed]);
-    const isKnown = figure.reader === entry.reader;
-    if (isKnown && figure.key === key) return;
-    const [drawing] = await Promise.all([entry.reader.strips(options, this.#width, isKnown ? figure.turn : 0), this.#marks(entry, figure)]);
+    if (figure.reader === entry.reader && figure.key === key) return;
+    const marked = this.#marks(entry, figure);
+    const [drawing] = await Promise.all([entry.reader.strips(options, this.#width, figure.turn), marked]);
     if (this.#figures.get(entry) !== figure) return;
     figure.key = key;
     figure.node.hidden = drawing === null;
@@ -52,7 +56,8 @@ export class Strips {
     figure.all.hidden = entry.window === '';
     const nodes = shapes(drawing.frame);
     const plot = nodes.pop();
-    if (drawing.chart) {
+    // Asked twice before the first answer, both have the chart: what it stands for may be held down already.
+    if (drawing.chart && drawing.turn !== figure.turn) {
       plot.addEventListener('pointerdown', (event) => this.#drag(entry, plot, event));
       figure.drawing.replaceChildren(picture(drawing.chart));
       figure.drawing.firstChild.append(plot);
@@ -95,39 +100,92 @@ export class Strips {
   async #marks(entry, figure) {
     if (figure.reader === entry.reader) return;
     figure.reader = entry.reader;
+    figure.turn = 0;
     const groups = await entry.reader.marks();
     figure.parts.replaceChildren(new Option('all', ''), ...groups.map(optionsOf));
     figure.partsLabel.hidden = groups.length === 0;
   }
 
-  /** Follows the pointer with a frame; where it is let go, the window is asked of the reader. */
-  #drag(entry, plot, { pointerId, button, clientX }) {
-    if (button !== 0) return;
+  #drag(entry, plot, event) {
+    if (event.button !== 0) return;
+    const before = entry.window;
+    new Drag(plot, event, {
+      ask: (from, to) => entry.reader.window(from, to),
+      peek: (window) => this.#peek(entry, window),
+      pick: (window) => this.#pick(entry, window),
+      click: () => entry.window && this.#pick(entry, ''),
+      cancel: () => this.#peek(entry, before),
+    });
+  }
+}
+
+/** A pointer held down over the strips, followed with a frame; where it rests or is let go, the window is asked for. */
+class Drag {
+  #plot;
+  #left;
+  #width;
+  #start;
+  #stop;
+  #follow;
+  #frame;
+  #resting = 0;
+  /** What was asked last, and where the pointer was: `{stop, window}`. */
+  #asked = {};
+  #isOver = new AbortController();
+
+  /** `follow` says what is asked, and told: `{ask(from, to), peek(window), pick(window), click(), cancel()}`. */
+  constructor(plot, { pointerId, clientX }, follow) {
     const { left, width } = plot.getBoundingClientRect();
-    const place = (x) => Math.min(Math.max(x - left, 0), width);
-    const start = place(clientX);
-    const frame = svg('rect', [['class', 'strip-window'], ['y', plot.getAttribute('y')], ['height', plot.getAttribute('height')]]);
-    plot.before(frame);
+    [this.#plot, this.#left, this.#width, this.#follow] = [plot, left, width, follow];
+    this.#start = this.#stop = this.#place(clientX);
+    this.#frame = svg('rect', [['class', 'strip-window'], ['y', plot.getAttribute('y')], ['height', plot.getAttribute('height')]]);
+    plot.before(this.#frame);
     plot.setPointerCapture(pointerId);
-    const move = (event) => {
-      const [from, to] = [start, place(event.clientX)].sort((a, b) => a - b);
-      frame.setAttribute('x', Number(plot.getAttribute('x')) + from);
-      frame.setAttribute('width', to - from);
-    };
-    const end = async (event) => {
-      plot.removeEventListener('pointermove', move);
-      frame.remove();
-      const stop = place(event.clientX);
-      if (event.type === 'pointercancel') return;
-      if (Math.abs(stop - start) < DRAG) {
-        if (entry.window) this.#pick(entry, '');
-        return;
-      }
-      this.#pick(entry, await entry.reader.window(start / width, stop / width));
-    };
-    plot.addEventListener('pointermove', move);
-    plot.addEventListener('pointerup', end, { once: true });
-    plot.addEventListener('pointercancel', end, { once: true });
+    const on = (type, hear) => plot.addEventListener(type, hear, { signal: this.#isOver.signal });
+    on('pointermove', (event) => this.#move(event));
+    on('pointerup', (event) => this.#end(event));
+    on('pointercancel', (event) => this.#end(event));
+  }
+
+  #place(x) {
+    return Math.min(Math.max(x - this.#left, 0), this.#width);
+  }
+
+  get #isClick() {
+    return Math.abs(this.#stop - this.#start) < DRAG;
+  }
+
+  #move({ clientX }) {
+    clearTimeout(this.#resting);
+    this.#resting = setTimeout(() => this.#rest(), REST);
+    this.#stop = this.#place(clientX);
+    const [from, to] = [this.#start, this.#stop].sort((a, b) => a - b);
+    this.#frame.setAttribute('x', Number(this.#plot.getAttribute('x')) + from);
+    this.#frame.setAttribute('width', to - from);
+  }
+
+  /** The window from where the pointer was held down to where it is; asked once for each place. */
+  #window() {
+    if (this.#asked.stop !== this.#stop) {
+      this.#asked = { stop: this.#stop, window: this.#follow.ask(this.#start / this.#width, this.#stop / this.#width) };
+    }
+    return this.#asked.window;
+  }
+
+  async #rest() {
+    if (this.#isClick) return;
+    const window = await this.#window();
+    if (!this.#isOver.signal.aborted) this.#follow.peek(window);
+  }
+
+  async #end({ type, clientX }) {
+    clearTimeout(this.#resting);
+    this.#isOver.abort();
+    this.#frame.remove();
+    this.#stop = this.#place(clientX);
+    if (type === 'pointercancel') this.#follow.cancel();
+    else if (this.#isClick) this.#follow.click();
+    else this.#follow.pick(await this.#window());
   }
 }
 

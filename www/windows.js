@@ -12,16 +12,19 @@ export class Windows {
   /** `page` is what app.js lends its parts. */
   constructor(page) {
     this.#page = page;
-    const picked = (entry, window) => {
-      page.session.setWindow(entry, window);
+    // What was refused is told again.
+    const peek = (entry, window) => (entry.window !== window || entry.problem) && page.session.setWindow(entry, window);
+    const pick = (entry, window) => {
+      peek(entry, window);
       page.amend({ window: this.#inAddress }, { step: true });
       // The frame in the strips comes with the first results, everything else when they are there.
       page.attempt('The strips could not be drawn', this.draw);
     };
-    this.#strips = new Strips(picked, (entry) => page.attempt('Perfetto could not be opened', async () => {
+    const handOver = (entry) => page.attempt('Perfetto could not be opened', async () => {
       const { openInPerfetto } = await import('./perfetto.js');
       await openInPerfetto(entry.reader.slice(page.session.options(entry)), entry.file.name);
-    }));
+    });
+    this.#strips = new Strips({ pick, peek, handOver });
   }
 
   /** Draws the strips of all traces that are held. */

@@ -30,13 +30,18 @@ async function atRest(page, index) {
   for (let before = '', now = await place(); before !== now; [before, now] = [now, await place()]) await page.waitForTimeout(200);
 }
 
-async function dragOver(page, from, to, index = 0) {
+/** In one move, as one that took a while would rest on its way. */
+async function holdOver(page, from, to, index = 0) {
   await drawn(page, index).scrollIntoViewIfNeeded();
   await atRest(page, index);
   const { x, y, width } = await drawn(page, index).boundingBox();
   await page.mouse.move(x + width * from, y + 8);
   await page.mouse.down();
-  await page.mouse.move(x + width * to, y + 12, { steps: 4 });
+  await page.mouse.move(x + width * to, y + 12);
+}
+
+async function dragOver(page, from, to, index = 0) {
+  await holdOver(page, from, to, index);
   await page.mouse.up();
 }
 
@@ -72,6 +77,42 @@ test('a drag over the strips restricts the whole report to that window', async (
   await page.mouse.click(x + width / 2, y + 5);
   await page.waitForFunction((before) => document.querySelector('.run-facts').textContent === before, whole);
   assert.equal(new URL(page.url()).hash.includes('window'), false);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('where the pointer rests in a drag, the window under it is shown before it is let go', async () => {
+  const file = h.kineto('server.json', h.SERVER_OPS);
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, file);
+  await h.settled(page);
+  const whole = await facts(page);
+  const isWhole = (wanted) => page.waitForFunction(([text, wanted]) => (document.querySelector('.run-facts').innerText === text) === wanted, [whole, wanted]);
+  // What the system takes away, such as a touch that turns into scrolling, leaves things as they were.
+  await holdOver(page, 0.2, 0.5);
+  await isWhole(false);
+  await drawn(page).dispatchEvent('pointercancel', { clientX: 0 });
+  await isWhole(true);
+  await page.mouse.up();
+  assert.doesNotMatch(page.url(), /window=/);
+  // A drag that comes back to where it began is a click.
+  await holdOver(page, 0.2, 0.5);
+  await isWhole(false);
+  assert.doesNotMatch(page.url(), /window=/);
+  const { x, y, width } = await drawn(page).boundingBox();
+  await page.mouse.move(x + width * 0.2, y + 8);
+  await page.mouse.up();
+  await isWhole(true);
+  await holdOver(page, 0.3, 0.7);
+  await isWhole(false);
+  const rested = await facts(page);
+  await page.mouse.up();
+  await page.waitForFunction(() => location.hash.includes('window='));
+  await h.settled(page);
+  assert.equal(await facts(page), rested);
+  await assertSameAsCommandLine(page, file);
+  await page.goBack();
+  await isWhole(true);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -175,6 +216,17 @@ async function largeTrace() {
 test('of a large trace the first results of a window are shown at once, and what is still computed says so', async () => {
   const trace = await largeTrace();
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=findings');
+  // The strips are asked for again before they were answered, as behind a worker that is long at its sections.
+  await page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    Worker.prototype.postMessage = function slow(message, ...more) {
+      if (message.op === 'strips') setTimeout(() => postMessage.call(this, message, ...more), 500);
+      else postMessage.call(this, message, ...more);
+    };
+    window.drawings = 0;
+    const count = (node) => void (node.matches?.('svg') && (window.drawings += 1));
+    new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(count))).observe(document.querySelector('#strips'), { childList: true, subtree: true });
+  });
   await page.setInputFiles('#files', trace.path);
   await h.settled(page);
   const whole = await facts(page);
@@ -215,6 +267,7 @@ test('of a large trace the first results of a window are shown at once, and what
   await page.locator('.block[data-table=top_kernels]').waitFor();
   await h.settled(page);
   assert.deepEqual(await standing(), [true, true]);
+  assert.equal(await page.evaluate(() => window.drawings), 1, 'the strips stay too, which the pointer may be held down on');
   assert.deepEqual(faults, []);
   await close();
   await trace.remove();
