@@ -142,12 +142,14 @@ impl GpuOps {
 
     /// All ops in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = GpuOp> + Clone {
-        (0..self.len()).map(|index| self.at(index))
+        let columns = self.times().zip(&self.lane).zip(&self.name);
+        columns.map(|((times, &lane), &name)| self.op(times, lane, name))
     }
 
     /// The op at this place.
     pub fn get(&self, at: usize) -> Option<GpuOp> {
-        (at < self.len()).then(|| self.at(at))
+        let (start, lane, name) = (*self.start.get(at)?, *self.lane.get(at)?, *self.name.get(at)?);
+        Some(self.op((start, self.duration.get(at)), lane, name))
     }
 
     /// Start and duration of all ops in order, for passes that need nothing else.
@@ -188,18 +190,10 @@ impl GpuOps {
     }
 
     #[inline]
-    #[allow(clippy::indexing_slicing, reason = "index < len, push keeps all columns equally long and lanes known")]
-    fn at(&self, index: usize) -> GpuOp {
-        let lane = self.lanes[self.lane[index] as usize];
-        GpuOp {
-            start: self.start[index],
-            duration: self.duration.get(index),
-            name: self.name[index],
-            device: lane.device,
-            stream: lane.stream,
-            process: lane.process,
-            kind: lane.kind,
-        }
+    #[allow(clippy::indexing_slicing, reason = "push keeps lanes known")]
+    fn op(&self, (start, duration): (Ns, Ns), lane: u32, name: NameId) -> GpuOp {
+        let Lane { device, stream, process, kind } = self.lanes[lane as usize];
+        GpuOp { start, duration, name, device, stream, process, kind }
     }
 
     pub(super) fn renumber_devices(&mut self, rank: &[DeviceId]) {

@@ -75,48 +75,95 @@ pub(super) fn percentiles(pieces: &[&[u32]], shorts: usize, mut long: Vec<i64>, 
     // Whatever is long comes behind what is short.
     let (of_short, of_long) = places.split_at(places.partition_point(|place| *place < shorts));
     let mut found = Vec::with_capacity(places.len());
-    let highest = pieces.iter().copied().flatten().copied().max().unwrap_or(0);
-    choose(pieces, 0, u32::BITS - highest.leading_zeros(), of_short, &mut found);
+    choose(pieces, of_short, &mut found);
     long.order_by(|a, b| a.cmp(b));
     found.extend(of_long.iter().filter_map(|place| long.get(place - shorts)));
     let value = |place: usize| Some(found.get(places.binary_search(&place).ok()?).copied().unwrap_or(0));
     percents.iter().map(|percent| interpolate(count, *percent, &value)).collect()
 }
 
+/// Numbers fall into buckets by their highest binary places, so that those far below the largest are told apart as well.
+const HIGHEST: u32 = 6;
+const BUCKETS: usize = ((u32::BITS - HIGHEST + 1) << HIGHEST) as usize;
+
+fn bucket_of(number: u32) -> usize {
+    let shift = (u32::BITS - 1 - HIGHEST) - (number | 1 << HIGHEST).leading_zeros();
+    ((shift << HIGHEST) + (number >> shift)) as usize
+}
+
+/// The lowest number of a bucket, and how many binary places its numbers differ in.
+fn lowest_of(bucket: usize) -> (u32, u32) {
+    let shift = (bucket as u32 >> HIGHEST).saturating_sub(1);
+    ((bucket as u32 - (shift << HIGHEST)) << shift, shift)
+}
+
+/// A bucket of which numbers are wanted.
+struct Wanted {
+    lowest: u32,
+    bits: u32,
+    /// Places in the bucket, growing.
+    places: Vec<usize>,
+    /// What the bucket holds, unless it is one number over and over.
+    numbers: Vec<u32>,
+}
+
+/// Adds the numbers that would stand at these places, which grow, if all were sorted. All are counted by bucket; those of a bucket
+/// in which one is wanted are looked at again.
+fn choose(pieces: &[&[u32]], places: &[usize], found: &mut Vec<i64>) {
+    let mut counts = [0_u32; BUCKETS];
+    for &number in pieces.iter().copied().flatten() {
+        counts.get_mut(bucket_of(number)).into_iter().for_each(|count| *count += 1);
+    }
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut slots = [u8::MAX; BUCKETS];
+    let (mut rest, mut before) = (places, 0);
+    for ((bucket, count), slot) in counts.iter().enumerate().zip(&mut slots) {
+        let (here, behind) = rest.split_at(rest.partition_point(|place| *place < before + *count as usize));
+        if !here.is_empty() {
+            let (lowest, bits) = lowest_of(bucket);
+            let places = here.iter().map(|place| place - before).collect();
+            let numbers = if bits > 0 { Vec::with_capacity(*count as usize) } else { Vec::new() };
+            if bits > 0 {
+                *slot = wanted.len() as u8;
+            }
+            wanted.push(Wanted { lowest, bits, places, numbers });
+        }
+        (rest, before) = (behind, before + *count as usize);
+    }
+    for &number in pieces.iter().copied().flatten() {
+        let slot = slots.get(bucket_of(number)).copied().unwrap_or(u8::MAX);
+        wanted.get_mut(usize::from(slot)).into_iter().for_each(|wanted| wanted.numbers.push(number));
+    }
+    for Wanted { lowest, bits, places, numbers } in wanted {
+        by_digits(&numbers, lowest, bits, &places, found);
+    }
+}
+
 /// So many bits at a time.
 const DIGIT_BITS: u32 = 11;
 
-/// Adds the numbers that would stand at these places, which grow, if all were sorted: numbers of `bits` bits above `lowest`. They
-/// are counted by their highest digit; of those that share it with one that is wanted, the next digit is looked at.
-fn choose(pieces: &[&[u32]], lowest: u32, bits: u32, places: &[usize], found: &mut Vec<i64>) {
+/// Adds the numbers that would stand at these places, of numbers of `bits` bits above `lowest`, by their highest digit and, of those
+/// that share it with one that is wanted, by the next.
+fn by_digits(numbers: &[u32], lowest: u32, bits: u32, places: &[usize], found: &mut Vec<i64>) {
+    if bits == 0 {
+        found.extend(places.iter().map(|_| i64::from(lowest)));
+        return;
+    }
     let shift = bits.saturating_sub(DIGIT_BITS);
     let mut counts = [0_u32; 1 << DIGIT_BITS];
     let digit = |number: u32| (number.wrapping_sub(lowest) >> shift) as usize;
-    for &number in pieces.iter().copied().flatten() {
+    for &number in numbers {
         counts.get_mut(digit(number)).into_iter().for_each(|count| *count += 1);
     }
     let (mut rest, mut before) = (places, 0);
     for (at, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let (here, behind) = rest.split_at(rest.partition_point(|place| *place < before + count as usize));
-        let lowest = lowest.wrapping_add((at as u32) << shift);
-        if shift == 0 {
-            found.extend(here.iter().map(|_| i64::from(lowest)));
-        } else if !here.is_empty() {
+        if !here.is_empty() {
             let places: Vec<usize> = here.iter().map(|place| place - before).collect();
-            let all: usize = pieces.iter().map(|piece| piece.len()).sum();
-            // Most durations share their highest digit, which is zero: millions are not copied for that.
-            if all == count as usize {
-                choose(pieces, lowest, shift, &places, found);
-            } else {
-                let mut alike = Vec::with_capacity(count as usize);
-                alike.extend(pieces.iter().copied().flatten().filter(|number| digit(**number) == at));
-                choose(&[&alike], lowest, shift, &places, found);
-            }
+            let alike: Vec<u32> = numbers.iter().copied().filter(|number| shift > 0 && digit(*number) == at).collect();
+            by_digits(&alike, lowest.wrapping_add((at as u32) << shift), shift, &places, found);
         }
         (rest, before) = (behind, before + count as usize);
-        if rest.is_empty() {
-            break;
-        }
     }
 }
 
@@ -134,6 +181,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_bucket_holds_what_lies_between_its_lowest_number_and_that_of_the_next(number in prop_oneof![0_u32..300, any::<u32>()]) {
+            let bucket = bucket_of(number);
+            let (lowest, bits) = lowest_of(bucket);
+            prop_assert!(bucket < BUCKETS && lowest <= number && number - lowest < 1 << bits);
+            prop_assert_eq!(lowest_of(bucket + 1).0.wrapping_sub(lowest), 1 << bits);
+        }
+
         #[test]
         fn percentiles_are_those_of_the_definition(
             values in prop::collection::vec(prop_oneof![0_i64..50, 0_i64..5_000, 0_i64..8_589_934_592], 0..300),
