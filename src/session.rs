@@ -14,7 +14,7 @@ use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, ServerArgs, Stage};
-use crate::analysis::{self, add_sections, analyze, original};
+use crate::analysis::{self, Groups, add_sections, first_results, original};
 use crate::input::{Imported, SERIES_HEAD, folder};
 use crate::json::from_json;
 use crate::ordering::InOrder;
@@ -241,7 +241,8 @@ pub struct First {
     /// Of the run with its sections.
     choices: Choices,
     part: Option<Trace>,
-    report: Report,
+    run: Run,
+    groups: Groups,
 }
 
 /// The report's text of [`run`], for whoever shows a run without its sections before the one with them: what both have is
@@ -251,20 +252,26 @@ pub struct First {
 /// Those of [`run`].
 pub fn report_in_turn(trace: &Trace, choices: &Choices, first: &mut Option<First>) -> Result<String> {
     let known = first.take().filter(|known| known.choices == *choices);
-    if let Some(First { part, mut report, .. }) = known {
-        let trace = part.as_ref().unwrap_or(trace);
-        let options = options(trace, choices)?;
-        report.runs.iter_mut().for_each(|run| add_sections(run, trace, &options));
-        return Ok(report.compact());
-    }
-    let part = part(trace, choices)?;
-    let report = Report::new(vec![run_all(part.as_ref().unwrap_or(trace), choices)?]);
+    let First { part, mut run, groups, .. } = match known {
+        Some(known) => known,
+        None => First::of(trace, choices)?,
+    };
+    add_sections(&mut run, part.as_ref().unwrap_or(trace), &options(trace, choices)?, &groups);
+    let mut report = Report::new(vec![run]);
     let text = report.compact();
-    if choices.without_sections {
+    if let (true, Some(run)) = (choices.without_sections, report.runs.pop()) {
         let choices = Choices { without_sections: false, ..choices.clone() };
-        *first = Some(First { choices, part, report });
+        *first = Some(First { choices, part, run, groups });
     }
     Ok(text)
+}
+
+impl First {
+    fn of(trace: &Trace, choices: &Choices) -> Result<Self> {
+        let part = part(trace, choices)?;
+        let (run, groups) = first_run(part.as_ref().unwrap_or(trace), choices)?;
+        Ok(Self { choices: choices.clone(), part, run, groups })
+    }
 }
 
 /// The part of the trace that lies in the chosen window.
@@ -282,13 +289,19 @@ pub fn slice(trace: &Trace, choices: &Choices) -> Result<String> {
 }
 
 fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {
+    let (mut run, groups) = first_run(trace, choices)?;
+    add_sections(&mut run, trace, &options(trace, choices)?, &groups);
+    Ok(run)
+}
+
+fn first_run(trace: &Trace, choices: &Choices) -> Result<(Run, Groups)> {
     let (book, duplicates) = rule_book(&choices.rules)?;
     let rules = pick_rules(&book, choices)?;
-    let mut run = analyze(trace, &rules, &options(trace, choices)?);
+    let (mut run, groups) = first_results(trace, &rules, &options(trace, choices)?);
     run.notices.extend(duplicates);
     run.notices.extend(unused_rules(choices, &rules)?);
     run.notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
-    Ok(run)
+    Ok((run, groups))
 }
 
 fn options(trace: &Trace, choices: &Choices) -> Result<analysis::Options> {

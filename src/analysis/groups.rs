@@ -23,9 +23,9 @@ pub(super) struct Group {
     pub(super) last: Ns,
 }
 
-/// All groups of a trace, in the order of their first ops.
+/// Sums of a trace's ops, a group for those of one name, device, stream, process and kind, in the order of their first ops.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
+pub struct Groups {
     pub(super) groups: Vec<Group>,
     /// Ops that start before the one ahead on the same stream has ended.
     pub(super) overlapping: u64,

@@ -21,9 +21,10 @@ pub mod shape;
 pub mod strips;
 pub mod triage;
 
+pub use groups::Groups;
 pub use pivot::{Pivot, PivotRow, pivot};
 pub use rule_use::rule_use;
-pub use run::{Options, add_sections, analyze};
+pub use run::{Options, add_sections, analyze, first_results};
 
 /// The part of a bar in which a device runs nothing, as gputrc2graph calls it.
 pub const CPU: &str = "CPU (non-GPU)";

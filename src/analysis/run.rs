@@ -47,6 +47,13 @@ impl Default for Options {
 
 /// Answers everything about one trace.
 pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
+    let (mut run, groups) = first_results(trace, rules, options);
+    add_sections(&mut run, trace, options, &groups);
+    run
+}
+
+/// A run without what [`add_sections`] puts into it, and the sums that both are made of.
+pub fn first_results(trace: &Trace, rules: &RuleSet, options: &Options) -> (Run, Groups) {
     let owned = share_out(trace, options.merge_devices);
     let all_groups = Groups::of(trace);
     let groups = all_groups.groups.as_slice();
@@ -73,7 +80,7 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     }
     kernels.order_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
     let wall = wall(options, window_ns, &owned.union_ns, totals.elapsed_ns);
-    let mut run = Run {
+    let run = Run {
         label: trace.label.clone(),
         format: trace.format,
         engine: engine(trace),
@@ -89,14 +96,14 @@ pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
         totals,
         wall,
     };
-    add_sections(&mut run, trace, options);
-    run
+    (run, all_groups)
 }
 
 /// Puts the explaining sections into a run of this trace, as far as they are wanted, and the key figures that come from them.
-pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options) {
+pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, groups: &Groups) {
     if !options.without_sections {
-        run.sections = explain(&Context::new(trace, options.kernel_limit).with_phase_map(options.phase_map.as_ref()));
+        let context = Context::new(trace, options.kernel_limit).with_phase_map(options.phase_map.as_ref());
+        run.sections = explain(&context.with_groups(groups));
     }
     let key_figures = key_figures::key_figures(run);
     run.sections.insert(key_figures::NAME.to_owned(), key_figures);

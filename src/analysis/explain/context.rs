@@ -9,6 +9,7 @@ use super::phases;
 use super::ranges;
 use super::stats::Tallies;
 use super::survey::Survey;
+use crate::analysis::groups::Groups;
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, names};
 use crate::trace::{NameId, OpKind, Trace};
@@ -25,6 +26,7 @@ pub struct Context<'a> {
     pub kernel_limit: usize,
     /// The person's own phases.
     pub phase_map: Option<&'a PhaseMap>,
+    groups: Option<&'a Groups>,
     attributed: OnceCell<Attributed>,
     launched: OnceCell<Measured>,
     kernels: OnceCell<KernelTimes>,
@@ -60,6 +62,7 @@ impl<'a> Context<'a> {
             signals,
             kernel_limit,
             phase_map: None,
+            groups: None,
             attributed: OnceCell::new(),
             launched: OnceCell::new(),
             kernels: OnceCell::new(),
@@ -77,6 +80,11 @@ impl<'a> Context<'a> {
         Self { phase_map, ..self }
     }
 
+    /// Takes the sums of the trace's ops from whoever has them.
+    pub fn with_groups(self, groups: &'a Groups) -> Self {
+        Self { groups: Some(groups), ..self }
+    }
+
     /// Kernel time by the ranges around its launch; swept once, on first use.
     pub(super) fn attributed(&self) -> &Attributed {
         self.attributed.get_or_init(|| phases::attributed(self))
@@ -89,12 +97,12 @@ impl<'a> Context<'a> {
 
     /// How long kernels ran; summed once, on first use.
     pub(super) fn kernels(&self) -> &KernelTimes {
-        self.kernels.get_or_init(|| KernelTimes::of(self.trace))
+        self.kernels.get_or_init(|| KernelTimes::of(self.trace, self.groups))
     }
 
     /// The durations behind these sums, made anew: who asks first asks before all others ask for the sums.
     pub(super) fn durations(&self) -> Durations {
-        let (times, durations) = KernelTimes::with_durations(self.trace);
+        let (times, durations) = KernelTimes::with_durations(self.trace, self.groups);
         self.kernels.get_or_init(|| times);
         durations
     }

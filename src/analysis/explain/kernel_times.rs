@@ -41,8 +41,11 @@ const LONG: u32 = u32::MAX;
 
 impl KernelTimes {
     /// What they sum up to, and the group of ops that each cell was made of, by group.
-    fn with_cells(trace: &Trace) -> (Self, Vec<usize>) {
-        let (mut cells, cell_of_group) = cells(&Groups::of(trace).groups);
+    fn with_cells(trace: &Trace, groups: Option<&Groups>) -> (Self, Vec<usize>) {
+        let (mut cells, cell_of_group) = match groups {
+            Some(known) => cells(&known.groups),
+            None => cells(&Groups::of(trace).groups),
+        };
         let mut all = 0;
         for cell in &mut cells {
             cell.durations = all..all + cell.tally.count as usize;
@@ -51,13 +54,13 @@ impl KernelTimes {
         (Self { cells }, cell_of_group)
     }
 
-    pub(super) fn of(trace: &Trace) -> Self {
-        Self::with_cells(trace).0
+    pub(super) fn of(trace: &Trace, groups: Option<&Groups>) -> Self {
+        Self::with_cells(trace, groups).0
     }
 
     /// The same, and the durations themselves.
-    pub(super) fn with_durations(trace: &Trace) -> (Self, Durations) {
-        let (times, cell_of_group) = Self::with_cells(trace);
+    pub(super) fn with_durations(trace: &Trace, groups: Option<&Groups>) -> (Self, Durations) {
+        let (times, cell_of_group) = Self::with_cells(trace, groups);
         let durations = Durations::of(trace, &times.cells, &cell_of_group);
         (times, durations)
     }
