@@ -11,6 +11,7 @@
 //! `cli` (native) and `web` (wasm32) are thin shells around these.
 
 pub mod analysis;
+pub mod digits;
 pub mod error;
 pub mod input;
 mod json;

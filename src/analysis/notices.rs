@@ -2,6 +2,7 @@
 
 use super::groups::{Group, Groups};
 use super::results::{Notice, Severity, Wall, WallSource};
+use crate::digits::grouped;
 use crate::ordering::InOrder;
 use crate::trace::{Cut, Format, Ns, Problem, ProblemKind, ProcessId, Trace};
 
@@ -37,7 +38,7 @@ fn no_gpu_events(trace: &Trace) -> Option<Notice> {
         }
     };
     trace.gpu_ops.is_empty().then(|| {
-        let message = format!("no GPU events; {} CPU events", trace.events.cpu);
+        let message = format!("no GPU events; {} CPU events", grouped(trace.events.cpu));
         notice(Severity::Error, "no_gpu_events", trace.events.cpu, message, advice)
     })
 }
@@ -45,8 +46,8 @@ fn no_gpu_events(trace: &Trace) -> Option<Notice> {
 /// Every number is one of the window.
 fn window(trace: &Trace, cut: Cut) -> Notice {
     let kept = trace.gpu_ops.len() as u64;
-    let mut message =
-        format!("a window of the trace: {kept} of {} GPU ops, {} of them cut at its ends", cut.of_ops, cut.cut_ops);
+    let [ops, of_ops, cut_ops] = [kept, cut.of_ops, cut.cut_ops].map(grouped);
+    let mut message = format!("a window of the trace: {ops} of {of_ops} GPU ops, {cut_ops} of them cut at its ends");
     if cut.host_waits > 0 {
         message += "; waits in the operating system have no times and are left out";
     }
@@ -71,7 +72,7 @@ fn whole_graphs(trace: &Trace) -> Option<Notice> {
 }
 
 fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Notice {
-    let whole = format!("{} GPU ops were read before that", trace.gpu_ops.len());
+    let whole = format!("{} GPU ops were read before that", grouped(trace.gpu_ops.len() as u64));
     let unit = if trace.format == Format::TorchProfiler { "byte" } else { "row" };
     match kind {
         ProblemKind::Truncated => notice(
@@ -188,7 +189,7 @@ fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Noti
 }
 
 fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
+    format!("{} {}", grouped(count), if count == 1 { one } else { many })
 }
 
 fn wall_raised(wall: &Wall, given: Option<Ns>) -> Option<Notice> {

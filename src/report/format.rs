@@ -2,6 +2,7 @@
 
 use super::chart::Unit;
 use super::table::{Cell, Kind, Table};
+pub use crate::digits::grouped;
 
 /// A cell as people see it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -241,24 +242,6 @@ pub(in crate::report) fn measure(value: f64) -> String {
 /// A count that is told already, and what it counts: `1 launch`, `2,000 launches`.
 pub fn of(told: &str, one: &str, many: &str) -> String {
     format!("{told} {}", if told == "1" { one } else { many })
-}
-
-/// Thousands apart: `216,092`.
-///
-/// ```
-/// use gpuprism::report::format::grouped;
-/// assert_eq!((grouped(7), grouped(1_000), grouped(216_092)), ("7".into(), "1,000".into(), "216,092".into()));
-/// ```
-pub fn grouped(count: u64) -> String {
-    let text = count.to_string();
-    let mut grouped = String::with_capacity(text.len() + text.len() / 3);
-    for (index, digit) in text.chars().enumerate() {
-        if index > 0 && (text.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 #[cfg(test)]

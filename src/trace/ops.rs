@@ -269,3 +269,48 @@ impl GpuOps {
         Some(order)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn op((name, stream, is_copy): (u32, i64, bool)) -> GpuOp {
+        let kind = if is_copy { OpKind::Copy } else { OpKind::Kernel };
+        GpuOp {
+            start: Ns(0),
+            duration: Ns(1),
+            name: NameId(name),
+            device: DeviceId(0),
+            stream,
+            process: ProcessId(0),
+            kind,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn groups_are_the_same_whether_a_table_holds_them_or_there_are_too_many_names_for_one(
+            ops in prop::collection::vec((0_u32..6, 0_i64..3, any::<bool>()), 0..60),
+        ) {
+            let mut columns = GpuOps::default();
+            ops.iter().for_each(|it| columns.push(op(*it), None));
+            let mut seen = Vec::new();
+            let wanted: Vec<u32> = ops
+                .iter()
+                .map(|it| {
+                    let at = seen.iter().position(|known| known == it);
+                    at.unwrap_or_else(|| {
+                        seen.push(*it);
+                        seen.len() - 1
+                    }) as u32
+                })
+                .collect();
+            for names in [6, 1 << 21] {
+                let mut found = Vec::new();
+                columns.each_grouped(names, |op| found.push(op.group));
+                prop_assert_eq!(&found, &wanted);
+            }
+        }
+    }
+}

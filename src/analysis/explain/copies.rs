@@ -2,6 +2,7 @@
 
 use super::intervals::Longest;
 use super::{Context, NameKind, labels};
+use crate::analysis::overlap::gain;
 use crate::analysis::section::{Section, Value};
 use crate::ordering::InOrder;
 use crate::trace::{GpuOp, NameId, Ns, OpKind};
@@ -43,10 +44,10 @@ pub(super) fn copy_engine_events(context: &Context) -> Section {
         longest.offer(op.duration, op.start, 0, at);
         let direction = direction(&op);
         if !totals.iter().any(|(known, _)| *known == direction) {
-            totals.push((direction, Total::default()));
+            totals.push((direction, Total::of(trace.devices.len())));
         }
         let total = totals.iter_mut().find(|(known, _)| *known == direction);
-        total.into_iter().for_each(|(_, total)| total.add(op.duration, moved));
+        total.into_iter().for_each(|(_, total)| total.add(&op, moved));
     }
     if longest.seen == 0 {
         return Section::missing(TITLE, &COLUMNS, "The trace holds no memory copies.", "");
@@ -84,23 +85,34 @@ pub(super) fn copy_engine_events(context: &Context) -> Section {
 }
 
 /// What the copies of one direction did.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Total {
     count: u64,
     time: Ns,
+    /// Time in which any of them runs, each device's by itself.
+    busy: Ns,
+    /// How far those of each device reach.
+    reach: Vec<Option<Ns>>,
     count_with_bytes: u64,
     bytes: u64,
     time_with_bytes: Ns,
 }
 
 impl Total {
-    fn add(&mut self, duration: Ns, bytes: Option<u64>) {
+    fn of(devices: usize) -> Self {
+        Self { reach: vec![None; devices], ..Self::default() }
+    }
+
+    /// Copies come by start.
+    fn add(&mut self, copy: &GpuOp, bytes: Option<u64>) {
         self.count += 1;
-        self.time += duration;
+        self.time += copy.duration;
+        let reach = self.reach.get_mut(copy.device.0 as usize);
+        self.busy += reach.map_or(Ns::ZERO, |reach| gain(reach, copy.start, copy.end()));
         if let Some(bytes) = bytes {
             self.count_with_bytes += 1;
             self.bytes = self.bytes.saturating_add(bytes);
-            self.time_with_bytes += duration;
+            self.time_with_bytes += copy.duration;
         }
     }
 
@@ -108,6 +120,7 @@ impl Total {
         let direction = direction.to_ascii_lowercase();
         section.figure(&format!("{direction}_count"), self.count);
         section.figure(&format!("{direction}_total_time_ms"), Value::ms(self.time));
+        section.figure(&format!("{direction}_busy_ms"), Value::ms(self.busy));
         if self.count_with_bytes > 0 {
             section.figure(&format!("{direction}_bytes"), self.bytes);
             section.figure(&format!("{direction}_gb_per_s"), gb_per_s(self.bytes, self.time_with_bytes));
@@ -168,16 +181,20 @@ mod tests {
         }
         small.op(0, "Memcpy DtoH (Device -> Pinned)", 500, 600);
         small.op(0, "gemm", 0, 90_000);
+        // Beside one of the same direction, and on another device.
+        small.op(0, "Memcpy DtoH (Device -> Pinned)", 550, 650);
+        small.op(1, "Memcpy DtoH (Device -> Pinned)", 500, 600);
         let section = small.section(copy_engine_events);
-        assert_eq!((section.rows.len(), section.rows_in_all), (SHOWN, 121));
+        assert_eq!((section.rows.len(), section.rows_in_all), (SHOWN, 123));
         let longest = &section.rows[0];
         assert_eq!((number(longest, "duration_ns"), number(longest, "bytes")), (219.0, 200.0));
         assert!((number(longest, "gb_per_s") - 200.0 / 219.0).abs() < 1e-12);
-        assert_eq!((words(longest, "direction"), words(longest, "lane")), ("H2D", "Copy stream 7"));
+        assert_eq!((words(longest, "direction"), words(longest, "lane")), ("H2D", "Copy 0 stream 7"));
         let figure = |name| number(&section.summary, name);
-        assert_eq!((figure("h2d_count"), figure("h2d_bytes"), figure("d2h_count")), (120.0, 24_000.0, 1.0));
+        assert_eq!((figure("h2d_count"), figure("h2d_bytes"), figure("d2h_count")), (120.0, 24_000.0, 3.0));
         assert_eq!(figure("h2d_total_time_ms"), (120.0 * 100.0 + 119.0 * 120.0 / 2.0) / 1e6);
+        assert_eq!((figure("d2h_total_time_ms"), figure("d2h_busy_ms")), (0.0003, 0.00025));
         assert_eq!(section.summary.get("d2h_bytes"), None, "nobody says how much");
-        assert!(section.limits.iter().any(|limit| limit.starts_with("1 of 121 copies")), "{:?}", section.limits);
+        assert!(section.limits.iter().any(|limit| limit.starts_with("3 of 123 copies")), "{:?}", section.limits);
     }
 }

@@ -243,10 +243,9 @@ impl<'a> Seen<'a> {
         let of = |direction: &str, what: &str| summary.amount(&format!("{direction}_{what}"));
         let directions = [("h2d", "from host to device"), ("d2h", "from device to host")];
         let (direction, words) =
-            directions.into_iter().max_by(|a, b| of(a.0, "total_time_ms").total_cmp(&of(b.0, "total_time_ms")))?;
-        let cost_ms = of(direction, "total_time_ms");
-        // Copies may overlap each other.
-        let share = (cost_ms / self.busy_ms()?).min(1.0);
+            directions.into_iter().max_by(|a, b| of(a.0, "busy_ms").total_cmp(&of(b.0, "busy_ms")))?;
+        let cost_ms = of(direction, "busy_ms");
+        let share = cost_ms / self.busy_ms()?;
         let severity = Severity::of_share(share, self.thresholds.copies_medium, self.thresholds.copies_high)?;
         Some(Finding {
             severity,
@@ -436,11 +435,13 @@ mod tests {
     fn copies_that_fill_the_gpu_s_time_stand_before_a_kernel_that_is_little_beside_them() {
         let mut small = Small::new();
         small.op(0, "[CUDA memcpy Host-to-Device]", 0, 8_000_000);
+        // Beside the first: the time is filled once.
+        small.op(0, "[CUDA memcpy Host-to-Device]", 1_000_000, 7_000_000);
         small.op(0, "gemm", 8_000_000, 10_000_000);
         let section = found(small);
         let finding = row(&section, "title", "Copies from host to device fill much of the GPU's time");
         assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (8.0, "high"));
-        assert_eq!(words(finding, "evidence"), "8.0 ms in 1 copy, 80.0 % of busy time");
+        assert_eq!(words(finding, "evidence"), "8.0 ms in 2 copies, 80.0 % of busy time");
         let kernels = |section: &Section| section.rows.iter().any(|row| words(row, "section") == "kernels");
         assert!(!kernels(&section), "all of kernel time, but a fifth of busy time");
         let mut alone = Small::new();

@@ -45,7 +45,7 @@ pub struct Histogram {
 }
 
 /// One bin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bin {
     /// The shortest duration that is in it.
     pub from: Ns,
@@ -53,6 +53,8 @@ pub struct Bin {
     pub to: Ns,
     /// Launches.
     pub count: u64,
+    /// Of all launches.
+    pub share: f64,
 }
 
 /// Launches by start.
@@ -363,10 +365,9 @@ fn histogram(sorted: &[i64]) -> Histogram {
     let is_logarithmic = longest / SPREAD >= shortest.max(1);
     let edges = if is_logarithmic { log_edges(shortest, longest) } else { even_edges(shortest, longest) };
     let below = |edge: i64| sorted.partition_point(|duration| *duration < edge);
-    let bins = edges.iter().zip(edges.iter().skip(1)).map(|(&from, &to)| Bin {
-        from: Ns(from),
-        to: Ns(to),
-        count: (below(to) - below(from)) as u64,
+    let bins = edges.iter().zip(edges.iter().skip(1)).map(|(&from, &to)| {
+        let count = below(to) - below(from);
+        Bin { from: Ns(from), to: Ns(to), count: count as u64, share: count as f64 / sorted.len() as f64 }
     });
     let percentiles = PERCENTILES.iter().filter_map(|percent| Some((*percent, percentile(sorted, *percent)?)));
     Histogram { bins: bins.collect(), is_logarithmic, percentiles: percentiles.collect() }

@@ -47,7 +47,7 @@ pub fn durations(kernel: &OneKernel, width: u32) -> Chart {
             bin.from.0,
             bin.to.0.saturating_sub(1),
             grouped(bin.count),
-            percent(bin.count as f64 / all.max(1) as f64)
+            percent(bin.share)
         );
         nodes.push(bar(&plot, (from, to), (bin.count, most), &kernel.category, title));
     }

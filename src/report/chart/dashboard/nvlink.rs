@@ -124,8 +124,8 @@ fn marks(links: &Links, communication: bool, plot: &Plot) -> Vec<Mark> {
 fn told(tick: &Tick, lines: &[Line]) -> String {
     const LINES: usize = 16;
     let values = tick.highest.iter().zip(lines).filter_map(|(value, line)| Some((value.as_ref()?, line)));
-    let mut told: Vec<String> = values.map(|(value, line)| format!("{}: {value}", named(line, lines))).collect();
-    told.truncate(LINES);
+    let told: Vec<String> =
+        values.take(LINES).map(|(value, line)| format!("{}: {value}", named(line, lines))).collect();
     format!("{} to {}, highest:\n{}", duration(tick.from_ns), duration(tick.to_ns), told.join("\n"))
 }
 
