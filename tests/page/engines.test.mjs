@@ -1,5 +1,6 @@
-// Promises: in Firefox too a trace and an export are read and every tab stands. Firefox is driven by a page of its own that
-// frames the built one, drops a file on it and tells what it shows; where there is no Firefox the test says that it was skipped.
+// Promises: in Firefox and in WebKit, which is Safari's engine, a trace and an export are read too and every tab stands. They are
+// driven by a page of its own that frames the built one, drops a file on it and tells what it shows; where there is no such
+// browser the test says that it was skipped.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -11,9 +12,29 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-const firefox = [process.env.FIREFOX, '/usr/bin/firefox-esr', '/usr/bin/firefox', '/Applications/Firefox.app/Contents/MacOS/firefox'].find((path) => path && existsSync(path));
+const first = (paths) => paths.find((path) => path && existsSync(path));
+const firefox = first([process.env.FIREFOX, '/usr/bin/firefox-esr', '/usr/bin/firefox', '/Applications/Firefox.app/Contents/MacOS/firefox']);
+const webkit = first([process.env.WEBKIT_BROWSER, ...['4.1', '6.0'].map((version) => `/usr/lib/x86_64-linux-gnu/webkit2gtk-${version}/MiniBrowser`)]);
+const screen = first(['/usr/bin/xvfb-run']);
 
-/** Runs in Firefox: opens the page, drops the file, presses every tab. */
+/** The browsers: why there is none, or how one is started with an empty `profile` to look at `address`. */
+const ENGINES = {
+  Firefox: {
+    lacks: !firefox && 'no Firefox: name it in FIREFOX',
+    start: (profile, address) => spawn(firefox, ['--headless', '--no-remote', '--profile', profile, address], { stdio: 'ignore' }),
+  },
+  WebKit: {
+    lacks: !(webkit && screen) && 'no WebKit: install xvfb and a MiniBrowser, and name the latter in WEBKIT_BROWSER',
+    // It has no mode without a window, and its sandbox none for root.
+    start: (profile, address) => spawn(screen, ['-a', webkit, '--private', address], {
+      stdio: 'ignore',
+      detached: true,
+      env: { ...process.env, HOME: profile, WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1' },
+    }),
+  },
+};
+
+/** Runs in the browser: opens the page, drops the file, presses every tab. */
 async function drive(name, tellTo) {
   const told = { verdict: '', facts: '', tabs: {}, errors: [] };
   const until = async (what, found) => {
@@ -47,9 +68,9 @@ async function drive(name, tellTo) {
   await fetch(tellTo, { method: 'POST', mode: 'no-cors', body: JSON.stringify(told) });
 }
 
-/** What Firefox shows of the file: {verdict, facts, tabs, errors}. */
-async function inFirefox({ name, body }) {
-  const folder = await mkdtemp(join(tmpdir(), 'gpuprism-firefox-'));
+/** What the browser shows of the file: {verdict, facts, tabs, errors}. */
+async function shownBy({ start }, { name, body }) {
+  const folder = await mkdtemp(join(tmpdir(), 'gpuprism-engine-'));
   const profile = await mkdtemp(join(tmpdir(), 'gpuprism-profile-'));
   let hear;
   const heard = new Promise((done) => (hear = done));
@@ -63,19 +84,24 @@ async function inFirefox({ name, body }) {
   await writeFile(join(folder, name), body);
   await writeFile(join(folder, 'drive.html'), `<!doctype html><title>drive</title><body><script>(${drive})(${JSON.stringify(name)}, ${JSON.stringify(ear.origin)})</script>`);
   const server = await h.servePage({ folder });
-  const running = spawn(firefox, ['--headless', '--no-remote', '--profile', profile, `${server.origin}/drive.html`], { stdio: 'ignore' });
+  const running = start(profile, `${server.origin}/drive.html`);
   try {
-    const late = new Promise((_, failed) => setTimeout(() => failed(new Error('Firefox told nothing for two minutes')), 120_000).unref());
+    const late = new Promise((_, failed) => setTimeout(() => failed(new Error('the browser told nothing for two minutes')), 120_000).unref());
     return await Promise.race([heard, late]);
   } finally {
-    running.kill('SIGKILL');
+    end(running);
     await Promise.all([server.close(), ear.close(), rm(folder, { recursive: true })]);
     await rm(profile, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
-async function assertRead(file) {
-  const told = await inFirefox(file);
+/** With all that it started, where it leads a group of its own. */
+function end({ pid, spawnargs }) {
+  process.kill(spawnargs[0] === screen ? -pid : pid, 'SIGKILL');
+}
+
+async function assertRead(engine, file) {
+  const told = await shownBy(engine, file);
   const { stdout } = await h.commandLine(['report', file.name], [file]);
   const native = stdout.toString().replace(/\s+/g, ' ');
   assert.deepEqual(told.errors, []);
@@ -85,15 +111,17 @@ async function assertRead(file) {
   for (const tab of ['tab-kernels', 'tab-pivot', 'tab-dashboard', 'tab-rules']) assert.ok(told.tabs[tab] > 0, `${tab} in ${JSON.stringify(told.tabs)}`);
 }
 
-test('Firefox reads a torch trace', { skip: !firefox && 'no Firefox: name it in FIREFOX' }, () => assertRead(h.kineto('server.json', h.SERVER_OPS)));
+for (const [name, engine] of Object.entries(ENGINES)) {
+  test(`${name} reads a torch trace`, { skip: engine.lacks }, () => assertRead(engine, h.kineto('server.json', h.SERVER_OPS)));
 
-test('Firefox reads an Nsight Systems export', { skip: !firefox && 'no Firefox: name it in FIREFOX' }, async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'gpuprism-exports-'));
-  await h.writeNsysExport(join(folder, 'small.sqlite'), 0.01);
-  const body = await readFile(join(folder, 'small.sqlite'));
-  await rm(folder, { recursive: true });
-  await assertRead({ name: 'small.sqlite', body });
-});
+  test(`${name} reads an Nsight Systems export`, { skip: engine.lacks }, async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'gpuprism-exports-'));
+    await h.writeNsysExport(join(folder, 'small.sqlite'), 0.01);
+    const body = await readFile(join(folder, 'small.sqlite'));
+    await rm(folder, { recursive: true });
+    await assertRead(engine, { name: 'small.sqlite', body });
+  });
+}
 
 test('no script of a worker has a static import: worker-src forbids its target in Firefox', async () => {
   const scripts = (await readdir(h.dist)).filter((name) => /(^|-)worker(-serve)?\.js$|^reading\.js$/.test(name) && name !== 'service-worker.js');
