@@ -2,7 +2,7 @@
 
 use super::columns::{Rows, index};
 use super::names::Renaming;
-use super::{Code, GraphReplay, MetricSeries, NONE, Ns, Spans, Trace};
+use super::{Code, GraphReplay, MetricSeries, NONE, Ns, Span, Spans, Trace};
 use crate::ordering::InOrder;
 use std::ops::Range;
 
@@ -54,6 +54,14 @@ impl Trace {
         let start = self.gpu_ops.iter().next()?.start;
         let end = self.gpu_ops.last_end()?;
         Some(Window { start, end })
+    }
+
+    /// The part of a span that lies in the window that the trace was cut to, for sums of time: launches and ranges around them
+    /// stay whole in the trace, wherever they are. Nothing of a span may lie in it.
+    pub fn in_window(&self, span: Span) -> Span {
+        let Some(Cut { window, .. }) = self.cut else { return span };
+        let start = span.start.clamp(window.start, window.end);
+        Span { start, duration: span.end().clamp(window.start, window.end).since(start), ..span }
     }
 
     /// The part of the trace that lies in the window.
@@ -198,7 +206,7 @@ mod tests {
     use super::*;
     use crate::analysis::{Options, analyze};
     use crate::rules::RuleBook;
-    use crate::trace::{Format, GpuOp, OpKind, ProcessId, Span, TraceBuilder};
+    use crate::trace::{Format, GpuOp, OpKind, ProcessId, TraceBuilder};
     use proptest::prelude::*;
 
     /// An op a number: start, duration, device; a call launches each a little earlier, and one call waits all along.
@@ -247,6 +255,11 @@ mod tests {
             let (left, right) = (window(-100, at), window(at, 1_000));
             let (all, before, after) = (busy(&whole), busy(&left), busy(&right));
             prop_assert_eq!((before.0 + after.0, before.1 + after.1), (all.0, all.1));
+            let host = |trace: &Trace| -> [i64; 2] {
+                [&trace.calls, &trace.ranges].map(|spans| spans.iter().map(|span| trace.in_window(span).duration.0).sum())
+            };
+            let [whole_host, left_host, right_host] = [&whole, &left, &right].map(host);
+            prop_assert_eq!([left_host[0] + right_host[0], left_host[1] + right_host[1]], whole_host);
             let cut = left.cut.unwrap().cut_ops;
             prop_assert_eq!((before.2 + after.2, cut), (all.2 + cut, right.cut.unwrap().cut_ops));
         }

@@ -51,7 +51,9 @@ impl Host {
             longest: Longest::new(timeline::SHOWN),
         };
         let (mut waited, mut launching) = (Covered::of(context), Launching::of(context));
-        for (at, call) in trace.calls.iter().enumerate() {
+        for (at, whole) in trace.calls.iter().enumerate() {
+            let call = trace.in_window(whole);
+            let is_in_window = call.duration == whole.duration || call.duration > Ns::ZERO;
             host.total += call.duration;
             let kind = context.call_kind(call.name);
             let process = trace.threads.get(call.thread.0 as usize).map_or(u32::MAX, |thread| thread.process.0);
@@ -60,22 +62,22 @@ impl Host {
                     let launches = host.launches.get_mut(process as usize);
                     launches.into_iter().for_each(|launches| launches.add(kind));
                 }
-                CallKind::Synchronize => {
+                CallKind::Synchronize if is_in_window => {
                     host.synchronizing.add(key(process, call.name.0), call.duration);
                     host.synchronizing_once += waited.cover(call);
                 }
-                CallKind::CopyBlocking => {
+                CallKind::CopyBlocking if is_in_window => {
                     host.copying.add(key(0, call.name.0), call.duration);
                 }
-                CallKind::DoesNotBlock => host.returning.add(call.duration),
+                CallKind::DoesNotBlock if is_in_window => host.returning.add(call.duration),
                 _ => {}
             }
             let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
             let blocks = matches!(kind, CallKind::Synchronize | CallKind::CopyBlocking);
             if is_launch || blocks {
-                launching.see(context, call, is_launch, &mut host.gaps);
+                launching.see(context, whole, is_launch, &mut host.gaps);
             }
-            if blocks {
+            if blocks && is_in_window {
                 host.longest.offer(call.duration, call.start, timeline::CALL, at);
                 host.block(call);
             }
@@ -155,5 +157,35 @@ impl Launching {
         } else if length_us >= thresholds.launcher_gap_us {
             found.gaps.add(length);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::{barriers, ranges, timeline};
+    use super::*;
+    use crate::trace::Window;
+
+    /// A copy that blocks from before the window until behind it, and a launch in it.
+    #[test]
+    fn of_a_window_host_time_is_what_lies_in_it() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        small.call(process, "cudaMemcpy", 100, 900, Some(1));
+        small.op_of(process, 0, 7, "[CUDA memcpy Device-to-Host]", 500, 600, Some(1));
+        small.call(process, "cudaLaunchKernel", 50, 60, Some(2));
+        small.op_of(process, 0, 7, "k", 610, 620, Some(2));
+        let thread = small.0.thread(process, 9);
+        let name = small.0.trace.ranges.names.intern("step");
+        small.0.trace.ranges.push(Span { start: Ns(0), duration: Ns(1_000), name, thread });
+        let part = small.0.finish().within(Window { start: Ns(480), end: Ns(640) });
+        let context = Context::new(&part, 30);
+        let barriers = barriers::barriers(&context);
+        let copying = row(&barriers, "api_name", "cudaMemcpy");
+        assert_eq!((number(copying, "count"), number(copying, "total_time_ms")), (1.0, 0.000_16));
+        assert_eq!(number(&timeline::timeline_events(&context).summary, "total_cpu_time_ms"), 0.000_16);
+        assert_eq!(number(&ranges::nvtx_ranges(&context).rows[0], "total_time_ms"), 0.000_16);
+        assert_eq!(context.survey().idle_while_blocked, Ns(10));
     }
 }

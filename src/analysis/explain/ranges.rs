@@ -54,7 +54,7 @@ pub(super) fn by_process(trace: &Trace) -> Tallies {
     let mut ranges = Tallies::below(trace.processes.len(), trace.ranges.names.len());
     for range in trace.ranges.iter() {
         let Some(thread) = trace.threads.get(range.thread.0 as usize) else { continue };
-        ranges.add(key(thread.process.0, range.name.0), range.duration);
+        ranges.add(key(thread.process.0, range.name.0), trace.in_window(range).duration);
     }
     ranges
 }
@@ -71,6 +71,9 @@ pub(super) fn nvtx_ranges(context: &Context) -> Section {
     let mut section = Section::new(TITLE, "start and end of every range, by name", &RANGES).limit(
         "Wall time of the host, not GPU time; a range inside another and ranges of several threads count each in full.",
     );
+    if trace.cut.is_some() {
+        section = section.limit("Of each range the part in the window; one that launched its work before it counts with no time.");
+    }
     let name = range_name(context);
     let ranked = ranges.by_time(&name);
     section.rows_in_all = ranked.len() as u64;
