@@ -138,8 +138,9 @@ class Drag {
     const { left, width } = plot.getBoundingClientRect();
     [this.#plot, this.#left, this.#width, this.#follow] = [plot, left, width, follow];
     this.#start = this.#stop = this.#place(clientX);
-    this.#frame = svg('rect', [['class', 'strip-window'], ['y', plot.getAttribute('y')], ['height', plot.getAttribute('height')]]);
+    this.#frame = svg('rect', [['class', 'strip-window strip-drag'], ['y', plot.getAttribute('y')], ['height', plot.getAttribute('height')]]);
     plot.before(this.#frame);
+    plot.parentNode.classList.add('dragged');
     plot.setPointerCapture(pointerId);
     const on = (type, hear) => plot.addEventListener(type, hear, { signal: this.#isOver.signal });
     on('pointermove', (event) => this.#move(event));
@@ -182,6 +183,7 @@ class Drag {
     clearTimeout(this.#resting);
     this.#isOver.abort();
     this.#frame.remove();
+    this.#plot.parentNode.classList.remove('dragged');
     this.#stop = this.#place(clientX);
     if (type === 'pointercancel') this.#follow.cancel();
     else if (this.#isClick) this.#follow.click();
