@@ -1,16 +1,11 @@
 // The files: a chip for each open one, a card for each that is being read and for each problem.
 
-import { byId, copyButton, el, severityMark } from './dom.js';
+import { arrange, byId, copyButton, el, severityMark } from './dom.js';
 import { isAid } from './session.js';
-
-/** The entries that have a chip. */
-let chipped = [];
 
 export function showChips(entries, session) {
   const open = entries.filter((entry) => entry.kind && (entry.text !== null || isAid(entry)));
-  if (open.length === chipped.length && open.every((entry, at) => entry === chipped[at])) return;
-  chipped = open;
-  byId('chips').replaceChildren(...open.map((entry) => chip(entry, session)));
+  arrange(byId('chips'), open, (entry) => chip(entry, session));
 }
 
 function chip(entry, session) {

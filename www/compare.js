@@ -2,7 +2,7 @@
 // all others. It is fetched when a second run is open.
 
 import { drawing, saveMenu } from './chart.js';
-import { byId, copyButton, el, severityMark } from './dom.js';
+import { byId, copyButton, el, latest, severityMark } from './dom.js';
 
 /** Runs that the line under the verdict speaks of; the tab speaks of all. */
 const RUNS_IN_LINE = 3;
@@ -19,8 +19,6 @@ export class Comparison {
   #chart = el('div');
   #figure;
   #panel;
-  /** Counts what was asked for: only the last of several answers is shown. */
-  #turn = 0;
   /** What is shown: the place of the baseline, whether the tab is up, the categories left out and, of the ranks of one job, its verdict; and how wide the chart is. */
   #shown = [];
   #width = 0;
@@ -41,29 +39,29 @@ export class Comparison {
   }
 
   /** Shows how the runs stand to the one at `baseline`: in a line, and with a chart where the tab is up. */
-  async draw(...shown) {
-    const [baseline, isUp, hidden, job] = this.#shown = shown;
-    const mine = ++this.#turn;
+  draw(...shown) {
+    const [, isUp, , job] = this.#shown = shown;
     this.#panel.hidden = !isUp;
     if (job) this.#sayOfRanks(job);
-    if (job && !isUp) return;
-    try {
-      const desk = await this.#openDesk();
-      const { runs, ...words } = await desk.compare(baseline);
-      const isPossible = runs.some(({ outcome }) => !['baseline', 'not comparable'].includes(outcome));
-      if (mine === this.#turn) this.#figure.hidden = !isPossible;
-      const width = this.#chart.clientWidth;
-      const chart = isUp && isPossible ? await desk.chart(baseline, width, hidden) : null;
-      if (mine !== this.#turn) return;
-      this.#width = width;
-      this.#say(runs, words.baseline, job);
-      this.#chart.replaceChildren(...(chart ? [drawing(chart, this.#on.pick)] : []));
-    } catch (problem) {
-      if (mine === this.#turn) this.#fail(problem);
-    }
+    return this.#answer(job && !isUp ? null : shown).catch((problem) => this.#fail(problem));
   }
 
-  #say(runs, baseline, job) {
+  /** Asked with nothing, what was asked before is not wanted any more. */
+  #answer = latest((shown) => shown && this.#ask(...shown), (answer) => answer && this.#say(answer));
+
+  async #ask(baseline, isUp, hidden, job) {
+    const desk = await this.#openDesk();
+    const compared = await desk.compare(baseline);
+    const isPossible = compared.runs.some(({ outcome }) => !['baseline', 'not comparable'].includes(outcome));
+    // Hidden, the chart's place would have no width.
+    this.#figure.hidden = !isPossible;
+    const width = this.#chart.clientWidth;
+    return { ...compared, job, width, chart: isUp && isPossible ? await desk.chart(baseline, width, hidden) : null };
+  }
+
+  #say({ runs, baseline, job, width, chart }) {
+    this.#width = width;
+    this.#chart.replaceChildren(...(chart ? [drawing(chart, this.#on.pick)] : []));
     const others = runs.filter(({ verdict }) => verdict);
     if (!job) this.#sayOfRuns(runs, others);
     this.#baseline.replaceChildren(...runs.map(({ label }, at) => new Option(label, String(at), at === baseline, at === baseline)));
@@ -91,7 +89,7 @@ export class Comparison {
 
   /** There is nothing to compare, or not yet. */
   hide() {
-    this.#turn++;
+    this.#answer(null);
     this.#line.replaceChildren();
     this.#panel.hidden = true;
     this.#unmark();

@@ -22,10 +22,20 @@ export function svg(tag, attrs = [], ...children) {
   return node;
 }
 
-/** Makes these the children of a place; those that stand there already are not touched: they may be scrolled or typed in. */
-export function arrange(place, nodes) {
-  nodes.forEach((node, at) => place.children[at] !== node && place.insertBefore(node, place.children[at]));
-  while (place.children.length > nodes.length) place.lastElementChild.remove();
+/** Of each place the nodes that were arranged in it, by key. */
+const arranged = new WeakMap();
+
+/**
+ * Makes the nodes of these keys the children of a place, and nothing else. Only those are made, by `make(key, its place in the
+ * list)`, whose key is new; the others are not touched: they may be scrolled or typed in.
+ */
+export function arrange(place, keys, make) {
+  const before = arranged.get(place) ?? new Map();
+  const nodes = new Map(keys.map((key, at) => [key, before.get(key) ?? make(key, at)]));
+  arranged.set(place, nodes);
+  const wanted = [...nodes.values()];
+  for (const child of [...place.children]) if (!wanted.includes(child)) child.remove();
+  wanted.forEach((node, at) => place.children[at] !== node && place.insertBefore(node, place.children[at]));
 }
 
 export const byId = (id) => document.getElementById(id);
@@ -85,13 +95,17 @@ export const framesAreShut = () => document.querySelector('meta[content="frame-s
 /** One figure of a list of figures; its exact value is the tooltip. */
 export const figureItem = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, text));
 
-/** Only the last of several answers to the same question is shown. */
+/** Only the last of several answers to the same question is shown, and only its failure is one. */
 export function latest(ask, show) {
   let turn = 0;
   return async (...args) => {
     const mine = ++turn;
-    const answer = await ask(...args);
-    if (mine === turn) await show(answer);
+    try {
+      const answer = await ask(...args);
+      if (mine === turn) await show(answer);
+    } catch (problem) {
+      if (mine === turn) throw problem;
+    }
   };
 }
 

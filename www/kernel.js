@@ -2,7 +2,7 @@
 // It is fetched when a kernel's name is first pressed.
 
 import { drawing, saveMenu } from './chart.js';
-import { byId, copyButton, el } from './dom.js';
+import { byId, copyButton, el, latest } from './dom.js';
 import { block } from './table.js';
 
 const CHARTS = [['How long its launches take', 'gpuprism-kernel-durations'], ['Its launches over time', 'gpuprism-kernel-launches']];
@@ -13,8 +13,6 @@ export class KernelPanel {
   #title = el('h2', { id: 'kernel-title', tabindex: '-1' });
   #copy = el('span');
   #runs;
-  /** Counts what was asked for: only the last of several answers is shown. */
-  #turn = 0;
   #name = '';
   #width = 0;
 
@@ -48,21 +46,19 @@ export class KernelPanel {
   #wide = () => Math.max(280, Math.min(960, Math.floor(this.#panel.clientWidth)));
 
   /** Shows the kernel of this name; '' takes the panel away and gives the focus back. */
-  async show(name) {
-    const mine = ++this.#turn;
-    const before = this.#name;
-    this.#name = name;
-    this.#panel.hidden = !name;
-    if (!name) {
-      this.#runs.replaceChildren();
-      return void (before && this.#back(before));
-    }
-    if (name !== before) this.#open(name);
-    this.#width = this.#wide();
-    const runs = await this.#ask(name, this.#width);
-    if (mine !== this.#turn) return;
-    this.#runs.replaceChildren(...runs.flatMap((run) => this.#run(run, runs.length > 1)));
-  }
+  show = latest(
+    (name) => {
+      const before = this.#name;
+      this.#name = name;
+      this.#panel.hidden = !name;
+      if (before && !name) this.#back(before);
+      if (!name) return [];
+      if (name !== before) this.#open(name);
+      this.#width = this.#wide();
+      return this.#ask(name, this.#width);
+    },
+    (runs) => this.#runs.replaceChildren(...runs.flatMap((run) => this.#run(run, runs.length > 1))),
+  );
 
   #open(name) {
     this.#title.textContent = name;

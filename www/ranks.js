@@ -2,7 +2,7 @@
 // hold the traces, and the worker that puts them side by side. It is fetched when a person first opens the tab.
 
 import { drawing, saveMenu } from './chart.js';
-import { byId, el, severityMark } from './dom.js';
+import { byId, el, latest, severityMark } from './dom.js';
 import { WorkerLink, compiledModule } from './worker-link.js';
 
 export class Ranks {
@@ -13,8 +13,6 @@ export class Ranks {
   #figure;
   #panel;
   #width = 0;
-  /** Counts what was asked for: only the last of several answers is shown. */
-  #turn = 0;
   /** The readers whose logs the worker holds or is to hold, and a promise of {link, said}. */
   #held = null;
   #holding = null;
@@ -36,19 +34,25 @@ export class Ranks {
   }
 
   /** The tab came up or went. */
-  async show(isUp) {
-    const mine = ++this.#turn;
-    this.#panel.hidden = !isUp;
-    if (!isUp) return;
-    const { link, said } = await this.#together();
-    if (mine !== this.#turn) return;
-    this.#say(said);
-    const width = this.#chart.clientWidth;
-    const chart = said.has_jobs ? await link.request('chart', { width }) : null;
-    if (mine !== this.#turn) return;
-    this.#width = width;
-    this.#chart.replaceChildren(...(chart ? [drawing(chart, () => {})] : []));
-  }
+  show = latest(
+    (isUp) => {
+      this.#panel.hidden = !isUp;
+      return isUp ? this.#together() : null;
+    },
+    (together) => together && this.#draw(together),
+  );
+
+  #draw = latest(
+    async ({ link, said }) => {
+      this.#say(said);
+      const width = this.#chart.clientWidth;
+      return { width, chart: said.has_jobs ? await link.request('chart', { width }) : null };
+    },
+    ({ width, chart }) => {
+      this.#width = width;
+      this.#chart.replaceChildren(...(chart ? [drawing(chart, () => {})] : []));
+    },
+  );
 
   /** Resolves with the verdict where all that is open is one job, else with null. */
   async ofOneJob() {

@@ -29,15 +29,11 @@ export function showSettings(settings) {
   for (const [name, value] of Object.entries(settings)) form.elements[name].value = value;
 }
 
-const wallRows = new Map();
-
 /** One field a trace; fields that stay keep their node, and so what is being typed. */
 export function showWallRuns(session) {
   const traces = session.traces.filter((entry) => entry.text !== null);
   byId('wall').hidden = traces.length === 0;
-  for (const entry of wallRows.keys()) if (!traces.includes(entry)) wallRows.delete(entry);
-  for (const entry of traces) if (!wallRows.has(entry)) wallRows.set(entry, wallRow(entry, session));
-  arrange(byId('wall-runs'), traces.map((entry) => wallRows.get(entry)));
+  arrange(byId('wall-runs'), traces, (entry) => wallRow(entry, session));
 }
 
 function wallRow(entry, session) {

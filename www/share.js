@@ -1,7 +1,7 @@
 // The panel for sharing: what to share and as what, what to replace, what would leave the page, then save or copy. The desk
 // words everything. Fetched when a person asks for it.
 
-import { el, save, styled } from './dom.js';
+import { el, latest, save, styled } from './dom.js';
 
 styled('share.css');
 
@@ -22,7 +22,6 @@ export class SharePanel {
   #slim = false;
   /** Ids of what is replaced in files and in links; null: everything. A file stays with the person who saves it. */
   #redact = { file: new Set(['secrets']), link: null };
-  #turn = 0;
   #kinds = el('fieldset', {});
   #slimmer = el('label', { class: 'check' });
   #preview = el('div', { class: 'share-preview', role: 'status' });
@@ -65,20 +64,21 @@ export class SharePanel {
   }
 
   /** Asks what would leave the page as things stand, and shows it. */
-  async show() {
-    const turn = ++this.#turn;
+  show() {
     this.#said.textContent = '';
     this.#address.hidden = true;
     this.#slimmer.hidden = !this.#isLink;
     this.#button.textContent = this.#isLink ? 'Copy link' : 'Save';
-    try {
-      const desk = await this.#desk();
-      const preview = await desk.share('preview', this.#wish(await desk.share('redactions')));
-      if (turn === this.#turn) this.#draw(preview);
-    } catch (problem) {
-      if (turn === this.#turn) this.#problem(problem.message);
-    }
+    return this.#look().catch(({ message }) => this.#problem(message));
   }
+
+  #look = latest(
+    async () => {
+      const desk = await this.#desk();
+      return desk.share('preview', this.#wish(await desk.share('redactions')));
+    },
+    (preview) => this.#draw(preview),
+  );
 
   #draw({ redactions, file, holds, fits, length }) {
     const focused = this.node.contains(document.activeElement) ? document.activeElement.value : null;

@@ -10,9 +10,6 @@ export const PIECE_ROWS = 500;
 const TALL = /^(triage_.*|notices|findings|critical_path)$/;
 const NUMERIC = new Set(['count', 'time', 'share']);
 
-/** The tables on screen by id: {words, node}, the former what it was made of. */
-let standing = new Map();
-
 /**
  * Replaces the tables, one below the other; one that was made under the same key of the same view stays.
  * `onSort(table id, column key, descending)` is called when a heading is pressed, `onSave(table id)` when one is wanted as CSV; `moreRows(table id, from)` resolves with the cells of further rows;
@@ -22,13 +19,7 @@ export function showTables(key, views, onSort, onSave, moreRows, onKernel) {
   const place = byId('blocks');
   const focused = place.querySelector('thead :focus');
   const [table, column] = [focused?.closest('.block').dataset.table, focused?.dataset.key];
-  const wanted = views.map((view) => {
-    const words = key + JSON.stringify(view);
-    const known = standing.get(view.id);
-    return [view.id, known?.words === words ? known : { words, node: block(view, onSort, onSave, moreRows) }];
-  });
-  standing = new Map(wanted);
-  arrange(place, wanted.map(([, { node }]) => node));
+  arrange(place, views.map((view) => key + JSON.stringify(view)), (_, at) => block(views[at], onSort, onSave, moreRows));
   unrolling = unrolling.filter(({ body }) => body.isConnected);
   place.onclick = ({ target }) => {
     const name = target.closest('button.kernel')?.parentElement.title;

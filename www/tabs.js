@@ -138,16 +138,22 @@ export class Tabs {
   /** What changed is said once all that is open has been read; until then what was said stays. Of the ranks of one job what holds them up. */
   showComparison = latest(
     async () => {
-      const { overview, session } = this.#page;
-      if (!(overview?.runs.length > 1)) return { isOver: true };
-      if (session.entries.some(({ status }) => status !== 'open' && status !== 'failed')) return {};
-      return { job: session.isOneJob ? await (await this.#ranks()).ofOneJob().catch(() => null) : null, isKnown: true };
+      const others = this.#others;
+      const isJob = others === 'read' && this.#page.session.isOneJob;
+      return { others, job: isJob ? await (await this.#ranks()).ofOneJob().catch(() => null) : null };
     },
-    async ({ isOver, isKnown, job }) => {
-      if (isOver) (await this.#comparison.begun())?.hide();
-      if (isKnown) await (await this.#comparison()).draw(this.#page.baseline(), this.#chosen === COMPARE, this.#page.view.hide, job);
+    async ({ others, job }) => {
+      if (others === 'none') (await this.#comparison.begun())?.hide();
+      if (others === 'read') await (await this.#comparison()).draw(this.#page.baseline(), this.#chosen === COMPARE, this.#page.view.hide, job);
     },
   );
+
+  /** Runs to compare with: `none`, `awaited` while a file is still being read or analysed, or `read`. */
+  get #others() {
+    const { overview, session } = this.#page;
+    if (!(overview?.runs.length > 1)) return 'none';
+    return session.entries.every(({ status }) => status === 'open' || status === 'failed') ? 'read' : 'awaited';
+  }
 
   async #showTriage({ id, tables }) {
     const isUp = id === TRIAGE.id;

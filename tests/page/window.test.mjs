@@ -2,7 +2,7 @@
 // command line gives for the same window, and has an address.
 
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -272,3 +272,57 @@ test('of a large trace the first results of a window are shown at once, and what
   await close();
   await trace.remove();
 });
+
+/** Stands in for the module that reads databases: notes in its worker the windows that are cut, and refuses them where told to. */
+const noting = (refuses) => `
+  import { Imported } from './gpuprism_sqlite.js?own';
+  export * from './gpuprism_sqlite.js?own';
+  export { default } from './gpuprism_sqlite.js?own';
+  self.cut = [];
+  self.refuses = ${refuses};
+  const { analyze } = Imported.prototype;
+  Imported.prototype.analyze = function noted(options) {
+    const { window } = JSON.parse(options);
+    if (window) self.cut.push(window);
+    if (window && self.refuses) throw 'refused';
+    return analyze.call(this, options);
+  };`;
+
+/** The worker that holds the trace, once windows were cut in it that nobody asked for. */
+async function rehearsed(page) {
+  for (let tries = 0; tries < 100; tries += 1) {
+    for (const worker of page.workers()) if (await worker.evaluate(() => self.cut?.length > 0)) return worker;
+    await page.waitForTimeout(100);
+  }
+  throw new Error('no window was rehearsed');
+}
+
+for (const refuses of [false, true]) {
+  test(`before a window is picked one is rehearsed${refuses ? ', in vain,' : ''} and nobody sees it`, async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'gpuprism-window-'));
+    await h.writeNsysExport(join(folder, 'run.sqlite'), 0.05);
+    const file = { name: 'run.sqlite', body: await readFile(join(folder, 'run.sqlite')) };
+    await rm(folder, { recursive: true });
+    const { page, faults, close } = await h.openPage(browser, server.origin);
+    await page.route('**/pkg/gpuprism_sqlite.js', (route) => route.fulfill({ contentType: 'text/javascript', body: noting(refuses) }));
+    const written = page.getByLabel('Window of run.sqlite');
+    await h.drop(page, file);
+    await h.settled(page);
+    const worker = await rehearsed(page);
+    await page.waitForTimeout(500);
+    const whole = await facts(page);
+    assert.deepEqual([new URL(page.url()).hash, await written.inputValue(), await page.locator('#cards').innerText()], ['', '', '']);
+    assert.equal((await h.exported(page, 'json')).body.toString(), (await h.jsonReport(file)).toString());
+    // What is picked while others are still rehearsed is what is cut, and the whole trace is whole again.
+    await worker.evaluate(() => void (self.refuses = false));
+    await written.fill('0.1-0.2');
+    await written.press('Enter');
+    await page.waitForFunction((text) => document.querySelector('.run-facts').innerText !== text, whole);
+    await h.settled(page);
+    await assertSameAsCommandLine(page, file);
+    await page.getByRole('button', { name: 'Whole trace' }).click();
+    await page.waitForFunction((text) => document.querySelector('.run-facts').innerText === text, whole);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+}
