@@ -72,7 +72,8 @@ pub(super) fn nvtx_ranges(context: &Context) -> Section {
         "Wall time of the host, not GPU time; a range inside another and ranges of several threads count each in full.",
     );
     if trace.cut.is_some() {
-        section = section.limit("Of each range the part in the window; one that launched its work before it counts with no time.");
+        section = section
+            .limit("Of each range the part in the window; one that launched its work before it counts with no time.");
     }
     let name = range_name(context);
     let ranked = ranges.by_time(&name);
