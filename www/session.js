@@ -18,6 +18,7 @@ export const KEPT_RULES = 'gpuprism:own-rules';
  * status: reading | analysing | open | failed.
  * window: the part of the trace to look at, from-to in seconds; '' for all of it.
  * large: its first results do not wait for the others. partial: the others are still being computed.
+ * ofWhole: the last results of all of it, {key, answer}, the key telling how it was counted.
  * shown: the options of the results that are shown. counted: the turn in which they were asked for.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
  * own: the rules that the page keeps.
@@ -127,7 +128,7 @@ export class Session {
   #entry(file) {
     return {
       id: this.#nextId++, file, kind: null, torch: false, ranks: 0, status: 'reading', progress: null, problem: null, own: false,
-      text: null, wall: '', window: '', reader: null, turn: 0, counted: 0, large: false, partial: false, shown: null, picked: null, memory: 0, gpuOnly: false,
+      text: null, wall: '', window: '', reader: null, turn: 0, counted: 0, large: false, partial: false, ofWhole: null, shown: null, picked: null, memory: 0, gpuOnly: false,
     };
   }
 
@@ -146,7 +147,7 @@ export class Session {
   }
 
   retry(entry, { gpuOnly = entry.gpuOnly } = {}) {
-    Object.assign(entry, { gpuOnly, problem: null, status: 'reading', kind: null });
+    Object.assign(entry, { gpuOnly, problem: null, status: 'reading', kind: null, ofWhole: null });
     this.#read(entry);
     this.#changed('entries');
   }
@@ -229,7 +230,7 @@ export class Session {
   /** Another reader answers for the trace from now on; the one before it ends. */
   hand(entry, reader) {
     entry.reader.close();
-    entry.reader = reader;
+    Object.assign(entry, { reader, ofWhole: null });
     return this.analyse(entry);
   }
 
@@ -238,6 +239,7 @@ export class Session {
     const { ops = 0, rows = 0 } = entry.progress ?? {};
     entry.large ||= ops + rows > LARGE;
     const options = this.options(entry);
+    if (entry.ofWhole?.key === JSON.stringify(options)) return this.#show(entry, turn, options, entry.ofWhole.answer);
     entry.status = 'analysing';
     // The sections of a large trace take a while: what is known before them is shown before them, while the worker goes on.
     const quick = { ...options, without_sections: true };
@@ -269,6 +271,8 @@ export class Session {
   #show(entry, turn, options, answer) {
     if (turn !== entry.turn) return;
     const partial = Boolean(options.without_sections);
+    // Whoever looked at a part comes back to all of it.
+    if (!partial && !options.window) entry.ofWhole = { key: JSON.stringify(options), answer };
     Object.assign(entry, { ...answer, counted: turn, shown: options, partial, status: partial ? 'analysing' : 'open', progress: null, problem: null });
     this.#changed('reports');
   }

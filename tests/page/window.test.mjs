@@ -117,6 +117,41 @@ test('where the pointer rests in a drag, the window under it is shown before it 
   await close();
 });
 
+test('who looked at a part is back at the whole at once, counted as chosen meanwhile', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    window.analyses = 0;
+    Worker.prototype.postMessage = function counted(message, ...more) {
+      window.analyses += Number(message.op === 'analyze');
+      return postMessage.call(this, message, ...more);
+    };
+  });
+  await h.drop(page, h.kineto('server.json', h.SERVER_OPS));
+  await h.settled(page);
+  const whole = await facts(page);
+  const report = async () => (await h.exported(page, 'json')).body.toString();
+  const reported = await report();
+  const analysesOf = async (act) => {
+    const before = await page.evaluate(() => window.analyses);
+    await act();
+    await page.waitForFunction((text) => document.querySelector('.run-facts').innerText === text, whole);
+    await h.settled(page);
+    return await page.evaluate(() => window.analyses) - before;
+  };
+  await dragOver(page, 0.3, 0.7);
+  await page.waitForFunction((text) => document.querySelector('.run-facts').innerText !== text, whole);
+  assert.equal(await analysesOf(() => page.getByRole('button', { name: 'Whole trace' }).click()), 0);
+  assert.equal(await report(), reported);
+  await dragOver(page, 0.3, 0.7);
+  await page.waitForFunction((text) => document.querySelector('.run-facts').innerText !== text, whole);
+  await page.selectOption('[name=attribution]', 'fair');
+  assert.equal(await analysesOf(() => page.getByRole('button', { name: 'Whole trace' }).click()) > 0, true);
+  assert.equal(JSON.parse(await report()).runs[0].attribution, 'fair');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a step, a stage and a range are picked by name, and their windows hold their work alone', async () => {
   const file = stepped('steps.json');
   const { page, faults, close } = await h.openPage(browser, server.origin);
