@@ -43,10 +43,11 @@ export class Strips {
     const figure = this.#figure(entry);
     const key = JSON.stringify([options, this.#width, isNamed]);
     if (figure.reader === entry.reader && figure.key === key) return;
+    figure.key = key;
     const marked = this.#marks(entry, figure);
     const [drawing] = await Promise.all([entry.reader.strips(options, this.#width, figure.turn), marked]);
-    if (this.#figures.get(entry) !== figure) return;
-    figure.key = key;
+    // Other strips were asked for meanwhile, or none.
+    if (this.#figures.get(entry) !== figure || figure.key !== key) return;
     figure.node.hidden = drawing === null;
     if (drawing === null) return;
     figure.name.textContent = isNamed ? entry.file.name : '';
@@ -56,8 +57,7 @@ export class Strips {
     figure.all.hidden = entry.window === '';
     const nodes = shapes(drawing.frame);
     const plot = nodes.pop();
-    // Asked twice before the first answer, both have the chart: what it stands for may be held down already.
-    if (drawing.chart && drawing.turn !== figure.turn) {
+    if (drawing.chart) {
       plot.addEventListener('pointerdown', (event) => this.#drag(entry, plot, event));
       figure.drawing.replaceChildren(picture(drawing.chart));
       figure.drawing.firstChild.append(plot);
@@ -75,6 +75,7 @@ export class Strips {
       const label = `of ${entry.file.name}`;
       const figure = {
         reader: null,
+        // What was asked for last, and the turn of the strips that are drawn.
         key: '',
         turn: 0,
         frame: [],

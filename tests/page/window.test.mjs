@@ -81,6 +81,35 @@ test('a drag over the strips restricts the whole report to that window', async (
   await close();
 });
 
+test('a page whose width changes and changes back has strips of its width', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await h.drop(page, h.kineto('server.json', h.SERVER_OPS));
+  await h.settled(page);
+  await drawn(page).waitFor();
+  const widths = () => page.evaluate(() => ['#strips', '#strips figure svg'].map((place) => document.querySelector(place).getBoundingClientRect().width));
+  const [wide, narrow] = [1280, 700];
+  assert.deepEqual(await widths(), [wide - 40, wide - 40]);
+  // Both widths are asked for before the first is answered.
+  await page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    window.asked = 0;
+    Worker.prototype.postMessage = function slow(message, ...more) {
+      window.asked += Number(message.op === 'strips');
+      if (message.op === 'strips') setTimeout(() => postMessage.call(this, message, ...more), 500);
+      else postMessage.call(this, message, ...more);
+    };
+  });
+  await page.setViewportSize({ width: narrow, height: 900 });
+  await page.waitForFunction(() => window.asked === 1);
+  await page.setViewportSize({ width: wide, height: 900 });
+  await page.waitForFunction(() => window.asked === 2);
+  await page.waitForTimeout(1000);
+  assert.deepEqual(await widths(), [wide - 40, wide - 40]);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('where the pointer rests in a drag, the window under it is shown before it is let go', async () => {
   const file = h.kineto('server.json', h.SERVER_OPS);
   const { page, faults, close } = await h.openPage(browser, server.origin);
