@@ -57,11 +57,11 @@ impl Trace {
     }
 
     /// The part of a span that lies in the window that the trace was cut to, for sums of time: launches and ranges around them
-    /// stay whole in the trace, wherever they are. Nothing of a span may lie in it.
-    pub fn in_window(&self, span: Span) -> Span {
-        let Some(Cut { window, .. }) = self.cut else { return span };
-        let start = span.start.clamp(window.start, window.end);
-        Span { start, duration: span.end().clamp(window.start, window.end).since(start), ..span }
+    /// stay whole in the trace, wherever they are. `None` where nothing of it does.
+    pub fn in_window(&self, span: Span) -> Option<Span> {
+        let Some(Cut { window, .. }) = self.cut else { return Some(span) };
+        let (start, duration) = window.part(span.start, span.end());
+        window.meets(span.start, span.end()).then_some(Span { start, duration, ..span })
     }
 
     /// The part of the trace that lies in the window.
@@ -256,7 +256,7 @@ mod tests {
             let (all, before, after) = (busy(&whole), busy(&left), busy(&right));
             prop_assert_eq!((before.0 + after.0, before.1 + after.1), (all.0, all.1));
             let host = |trace: &Trace| -> [i64; 2] {
-                [&trace.calls, &trace.ranges].map(|spans| spans.iter().map(|span| trace.in_window(span).duration.0).sum())
+                [&trace.calls, &trace.ranges].map(|spans| spans.iter().filter_map(|span| Some(trace.in_window(span)?.duration.0)).sum())
             };
             let [whole_host, left_host, right_host] = [&whole, &left, &right].map(host);
             prop_assert_eq!([left_host[0] + right_host[0], left_host[1] + right_host[1]], whole_host);

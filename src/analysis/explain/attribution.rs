@@ -131,7 +131,7 @@ pub(super) fn own_wall_time(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> 
     let mut open = OpenRanges::of(trace);
     let mut own = vec![Ns::ZERO; trace.ranges.names.len()];
     for range in OuterFirst::of(&trace.ranges, is_kept) {
-        let range = trace.in_window(range);
+        let Some(range) = trace.in_window(range) else { continue };
         open.settle(range.thread.0 as usize, range.start, &mut own);
         open.push(range);
     }

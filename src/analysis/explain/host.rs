@@ -52,32 +52,29 @@ impl Host {
         };
         let (mut waited, mut launching) = (Covered::of(context), Launching::of(context));
         for (at, whole) in trace.calls.iter().enumerate() {
-            let call = trace.in_window(whole);
-            let is_in_window = call.duration == whole.duration || call.duration > Ns::ZERO;
-            host.total += call.duration;
-            let kind = context.call_kind(call.name);
-            let process = trace.threads.get(call.thread.0 as usize).map_or(u32::MAX, |thread| thread.process.0);
-            match kind {
-                CallKind::Launch | CallKind::GraphLaunch => {
-                    let launches = host.launches.get_mut(process as usize);
-                    launches.into_iter().for_each(|launches| launches.add(kind));
-                }
-                CallKind::Synchronize if is_in_window => {
-                    host.synchronizing.add(key(process, call.name.0), call.duration);
-                    host.synchronizing_once += waited.cover(call);
-                }
-                CallKind::CopyBlocking if is_in_window => {
-                    host.copying.add(key(0, call.name.0), call.duration);
-                }
-                CallKind::DoesNotBlock if is_in_window => host.returning.add(call.duration),
-                _ => {}
-            }
+            let kind = context.call_kind(whole.name);
+            let process = trace.threads.get(whole.thread.0 as usize).map_or(u32::MAX, |thread| thread.process.0);
             let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
             let blocks = matches!(kind, CallKind::Synchronize | CallKind::CopyBlocking);
+            if is_launch {
+                let launches = host.launches.get_mut(process as usize);
+                launches.into_iter().for_each(|launches| launches.add(kind));
+            }
             if is_launch || blocks {
                 launching.see(context, whole, is_launch, &mut host.gaps);
             }
-            if blocks && is_in_window {
+            let Some(call) = trace.in_window(whole) else { continue };
+            host.total += call.duration;
+            match kind {
+                CallKind::Synchronize => {
+                    host.synchronizing.add(key(process, call.name.0), call.duration);
+                    host.synchronizing_once += waited.cover(call);
+                }
+                CallKind::CopyBlocking => host.copying.add(key(0, call.name.0), call.duration),
+                CallKind::DoesNotBlock => host.returning.add(call.duration),
+                _ => {}
+            }
+            if blocks {
                 host.longest.offer(call.duration, call.start, timeline::CALL, at);
                 host.block(call);
             }

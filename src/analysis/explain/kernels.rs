@@ -69,16 +69,12 @@ fn us(ns: Option<f64>) -> Value {
 pub(super) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
     let durations = context.durations();
     let paces = Pace::of_processes(context, &durations);
-    let of_all = durations.percentiles_ns(&mut context.kernels().cells.iter());
     [
         ("kernels", kernels(context, &durations)),
-        ("launch_storm", launch_storm(context, &durations, &paces, of_all)),
-        ("launch_storm_by_pid", launch_storm_by_pid(context, &durations, &paces, of_all)),
+        ("launch_storm", launch_storm(context, &durations, &paces)),
+        ("launch_storm_by_pid", launch_storm_by_pid(context, &durations, &paces)),
     ]
 }
-
-/// Median and 90th and 99th percentile in nanoseconds.
-type Percentiles = [Option<f64>; 3];
 
 /// The kernels with the most time, by name and device.
 fn kernels(context: &Context, durations: &Durations) -> Section {
@@ -234,14 +230,14 @@ impl Pace {
 }
 
 /// Whether the GPU is fed too many small kernels; the rows are the tiny ones.
-fn launch_storm(context: &Context, durations: &Durations, paces: &[Pace], of_all: Percentiles) -> Section {
+fn launch_storm(context: &Context, durations: &Durations, paces: &[Pace]) -> Section {
     const TITLE: &str = "Launch storm";
     let trace = context.trace;
     let pace = Pace::of_all(paces);
     if pace.kernels == 0 {
         return no_kernels(trace, TITLE, &TINY_KERNELS);
     }
-    let [median, p90, p99] = of_all;
+    let [median, p90, p99] = durations.percentiles_ns(&mut context.kernels().cells.iter());
     let storms: Vec<String> = context
         .signals
         .thresholds
@@ -296,7 +292,7 @@ fn add_tiny_kernels(context: &Context, durations: &Durations, section: &mut Sect
 }
 
 /// The same by process, most kernels first.
-fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace], of_all: Percentiles) -> Section {
+fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace]) -> Section {
     const TITLE: &str = "Launch storm by process";
     let trace = context.trace;
     let kernels = |process: usize| paces.get(process).map_or(0, |pace| pace.kernels);
@@ -308,11 +304,10 @@ fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace],
     let mut section =
         Section::new(TITLE, "the kernels of each process from its first start to its last end", &STORM_BY_PID);
     section.rows_in_all = launching.len() as u64;
-    let is_one = launching.len() == 1;
     for process in launching.into_iter().take(TOP) {
         let Some(pace) = paces.get(process) else { continue };
         let mut own = context.kernels().cells.iter().filter(|cell| cell.process.0 as usize == process);
-        let [median, p90, p99] = if is_one { of_all } else { durations.percentiles_ns(&mut own) };
+        let [median, p90, p99] = durations.percentiles_ns(&mut own);
         let [under_5us, under_10us, under_20us] = pace.pct_under();
         let told = !trace.calls.is_empty();
         section.row([

@@ -4,7 +4,7 @@ use super::recapture::{self, Lacks};
 use super::stats::{Tallies, Tally, key};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
-use crate::trace::{NameId, ProcessId, Trace};
+use crate::trace::{NameId, Ns, ProcessId, Trace};
 
 const RANGES: [&str; 4] = ["range_name", "count", "total_time_ms", "avg_duration_us"];
 const KERNEL_TIME: [&str; 6] = [
@@ -54,7 +54,7 @@ pub(super) fn by_process(trace: &Trace) -> Tallies {
     let mut ranges = Tallies::below(trace.processes.len(), trace.ranges.names.len());
     for range in trace.ranges.iter() {
         let Some(thread) = trace.threads.get(range.thread.0 as usize) else { continue };
-        ranges.add(key(thread.process.0, range.name.0), trace.in_window(range).duration);
+        ranges.add(key(thread.process.0, range.name.0), trace.in_window(range).map_or(Ns::ZERO, |part| part.duration));
     }
     ranges
 }

@@ -171,15 +171,13 @@ impl Outside {
         }
         for op in trace.gpu_ops.iter() {
             let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
-            outside.all_work += op.duration;
-            // Most ops lie in the time that steps fill, and the gap before them too.
-            if !lane.filled.is_some_and(|(first, last)| first <= op.start.min(lane.reach) && op.start <= last) {
-                outside.idle += lane.idle_until(op.start);
-                let is_in = lane.filled.is_some_and(|(first, last)| first <= op.start && op.start <= last);
-                outside.work += if is_in { Ns::ZERO } else { op.duration };
-            }
+            outside.idle += lane.idle_until(op.start);
             lane.reach = lane.reach.max(op.end());
             end = end.max(op.end());
+            outside.all_work += op.duration;
+            if lane.filled.is_none_or(|(first, last)| op.start < first || op.start > last) {
+                outside.work += op.duration;
+            }
         }
         for lane in &lanes {
             outside.idle += lane.idle_until(end);

@@ -109,7 +109,7 @@ fn moves_memory(context: &Context, demangled: &str) -> bool {
 }
 
 fn call(context: &Context, at: usize) -> Option<Event> {
-    let (trace, call) = (context.trace, context.trace.in_window(context.trace.calls.get(at)?));
+    let (trace, call) = (context.trace, context.trace.in_window(context.trace.calls.get(at)?)?);
     let thread = trace.threads.get(call.thread.0 as usize)?;
     let process = trace.processes.get(thread.process.0 as usize)?;
     let class = match context.call_kind(call.name) {
