@@ -59,14 +59,13 @@ export class Strips {
     const plot = nodes.pop();
     if (drawing.chart) {
       plot.addEventListener('pointerdown', (event) => this.#drag(entry, plot, event));
-      figure.drawing.replaceChildren(picture(drawing.chart));
-      figure.drawing.firstChild.append(plot);
+      figure.drawing.replaceChildren(picture(drawing.chart), frameOver(drawing.chart, plot));
     }
     figure.turn = drawing.turn;
     figure.frame.forEach((node) => node.remove());
     figure.frame = nodes;
     // What takes the pointer stays: it may be held down on it.
-    figure.drawing.firstChild.lastChild.before(...nodes);
+    figure.drawing.lastChild.lastChild.before(...nodes);
   }
 
   #figure(entry) {
@@ -119,6 +118,11 @@ export class Strips {
     });
   }
 }
+
+/** A layer of its own for what moves: the strips below it, thousands of marks, are not painted with each move. */
+const frameOver = ({ width, height }, plot) => svg('svg', [
+  ['class', 'chart strip-frame'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['aria-hidden', 'true'],
+], plot);
 
 /** A pointer held down over the strips, followed with a frame; where it rests or is let go, the window is asked for. */
 class Drag {

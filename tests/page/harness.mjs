@@ -102,6 +102,26 @@ export async function openPage(browser, origin, fragment = '') {
   return { page, faults, close: () => context.close() };
 }
 
+/**
+ * Stands between the page and its workers, as `window.tap`: `asked[what]` are the workers that were asked for it, one each
+ * time, `late[what]` the milliseconds until they hear of it, Infinity until `letGo()`. `what` is the request's name;
+ * an analysis without sections is `first`.
+ */
+export const tapWorkers = (page, late = {}) => page.evaluate((late) => {
+  const { postMessage } = Worker.prototype;
+  const tap = { asked: {}, late, letGo() {} };
+  const named = ({ op, args }) => (op === 'analyze' && JSON.parse(args.options).without_sections ? 'first' : op);
+  Worker.prototype.postMessage = function tapped(message, ...more) {
+    const what = named(message);
+    (tap.asked[what] ??= []).push(this);
+    const send = () => postMessage.call(this, message, ...more);
+    if (tap.late[what] === Infinity) tap.letGo = send;
+    else if (tap.late[what]) setTimeout(send, tap.late[what]);
+    else send();
+  };
+  window.tap = tap;
+}, late);
+
 /** Drops files, given as {name, body: Buffer}, on the window in one go, as a person would. */
 export async function drop(page, ...files) {
   const parts = files.map(({ name, body }) => ({ name, base64: Buffer.from(body).toString('base64') }));

@@ -205,15 +205,7 @@ test('of a dropped folder all ranks of a stage are opened', async () => {
 
 test('each trace tells its ranks once, whatever is opened or closed beside it, and one worker holds them', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
-  await page.evaluate(() => {
-    const { postMessage } = Worker.prototype;
-    window.asked = { ranksLog: 0, hold: new Set() };
-    Worker.prototype.postMessage = function post(message, ...more) {
-      if (message.op === 'ranksLog') window.asked.ranksLog++;
-      if (message.op === 'hold') window.asked.hold.add(this);
-      return postMessage.call(this, message, ...more);
-    };
-  });
+  await h.tapWorkers(page);
   await h.drop(page, rank(0, 4, 30), rank(1, 4, 90));
   await h.settled(page);
   await page.locator('#tab-ranks').click();
@@ -225,7 +217,7 @@ test('each trace tells its ranks once, whatever is opened or closed beside it, a
   }
   await page.locator('#chips button').last().click();
   await bars(3);
-  assert.deepEqual(await page.evaluate(() => [window.asked.ranksLog, window.asked.hold.size]), [4, 1]);
+  assert.deepEqual(await page.evaluate(() => [window.tap.asked.ranksLog.length, new Set(window.tap.asked.hold).size]), [4, 1]);
   assert.match((await said(page))[0], /^Rank 1 holds the others up/);
   assert.deepEqual(faults, []);
   await close();

@@ -64,6 +64,29 @@ test('of a hundred thousand rows a few are in the page, and the right one is at 
   await close();
 });
 
+test('a row that comes by is styled alone, not with all that are there', async () => {
+  const { page, close } = await opened();
+  const session = await browser.newBrowserCDPSession();
+  const events = [];
+  session.on('Tracing.dataCollected', ({ value }) => events.push(...value));
+  await session.send('Tracing.start', { transferMode: 'ReportEvents', traceConfig: { includedCategories: ['devtools.timeline'] } });
+  await page.evaluate(async (row) => {
+    for (let step = 0; step < 20; step += 1) {
+      document.querySelector('.scroll.long').scrollTop += row;
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    }
+  }, ROW_PX);
+  const isTraced = new Promise((done) => session.once('Tracing.tracingComplete', done));
+  await session.send('Tracing.end');
+  await isTraced;
+  const styled = events.filter(({ name }) => name === 'UpdateLayoutTree').map(({ args }) => args.elementCount ?? args.data?.elementCount ?? 0);
+  const cells = await page.locator('.long tbody :is(td, tr, button)').count();
+  const sum = styled.reduce((sum, count) => sum + count, 0);
+  assert.ok(sum > 20, `${sum} elements styled`);
+  assert.ok(sum / 20 < cells / 4, `${sum / 20} of ${cells} elements styled a row`);
+  await close();
+});
+
 test('rows have one height, and a pressed name opens the kernel above them', async () => {
   const { page, faults, close } = await opened();
   const heights = await page.locator('.long tbody tr').evaluateAll((rows) => rows.map((tr) => tr.offsetHeight));

@@ -91,19 +91,11 @@ test('a page whose width changes and changes back has strips of its width', asyn
   const [wide, narrow] = [1280, 700];
   assert.deepEqual(await widths(), [wide - 40, wide - 40]);
   // Both widths are asked for before the first is answered.
-  await page.evaluate(() => {
-    const { postMessage } = Worker.prototype;
-    window.asked = 0;
-    Worker.prototype.postMessage = function slow(message, ...more) {
-      window.asked += Number(message.op === 'strips');
-      if (message.op === 'strips') setTimeout(() => postMessage.call(this, message, ...more), 500);
-      else postMessage.call(this, message, ...more);
-    };
-  });
+  await h.tapWorkers(page, { strips: 500 });
   await page.setViewportSize({ width: narrow, height: 900 });
-  await page.waitForFunction(() => window.asked === 1);
+  await page.waitForFunction(() => window.tap.asked.strips?.length === 1);
   await page.setViewportSize({ width: wide, height: 900 });
-  await page.waitForFunction(() => window.asked === 2);
+  await page.waitForFunction(() => window.tap.asked.strips.length === 2);
   await page.waitForTimeout(1000);
   assert.deepEqual(await widths(), [wide - 40, wide - 40]);
   assert.deepEqual(faults, []);
@@ -148,25 +140,19 @@ test('where the pointer rests in a drag, the window under it is shown before it 
 
 test('who looked at a part is back at the whole at once, counted as chosen meanwhile', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
-  await page.evaluate(() => {
-    const { postMessage } = Worker.prototype;
-    window.analyses = 0;
-    Worker.prototype.postMessage = function counted(message, ...more) {
-      window.analyses += Number(message.op === 'analyze');
-      return postMessage.call(this, message, ...more);
-    };
-  });
+  await h.tapWorkers(page);
   await h.drop(page, h.kineto('server.json', h.SERVER_OPS));
   await h.settled(page);
   const whole = await facts(page);
   const report = async () => (await h.exported(page, 'json')).body.toString();
   const reported = await report();
   const analysesOf = async (act) => {
-    const before = await page.evaluate(() => window.analyses);
+    const analyses = () => page.evaluate(() => window.tap.asked.analyze.length);
+    const before = await analyses();
     await act();
     await page.waitForFunction((text) => document.querySelector('.run-facts').innerText === text, whole);
     await h.settled(page);
-    return await page.evaluate(() => window.analyses) - before;
+    return await analyses() - before;
   };
   await dragOver(page, 0.3, 0.7);
   await page.waitForFunction((text) => document.querySelector('.run-facts').innerText !== text, whole);
@@ -281,14 +267,10 @@ test('of a large trace the first results of a window are shown at once, and what
   const trace = await largeTrace();
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=findings');
   // The strips are asked for again before they were answered, as behind a worker that is long at its sections.
+  await h.tapWorkers(page, { strips: 500 });
   await page.evaluate(() => {
-    const { postMessage } = Worker.prototype;
-    Worker.prototype.postMessage = function slow(message, ...more) {
-      if (message.op === 'strips') setTimeout(() => postMessage.call(this, message, ...more), 500);
-      else postMessage.call(this, message, ...more);
-    };
     window.drawings = 0;
-    const count = (node) => void (node.matches?.('svg') && (window.drawings += 1));
+    const count = (node) => void (node.matches?.('svg[role=img]') && (window.drawings += 1));
     new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(count))).observe(document.querySelector('#strips'), { childList: true, subtree: true });
   });
   await page.setInputFiles('#files', trace.path);
@@ -299,14 +281,7 @@ test('of a large trace the first results of a window are shown at once, and what
   const [tab, findings] = [await page.locator('[role=tab][aria-selected=true]').innerText(), await blocks()];
   assert.match(findings, /Findings/);
   // The whole analysis of the window waits until it is let go.
-  await page.evaluate(() => {
-    const { postMessage } = Worker.prototype;
-    Worker.prototype.postMessage = function hold(message, ...more) {
-      const isWhole = message.op === 'analyze' && !JSON.parse(message.args.options).without_sections;
-      if (isWhole) window.letGo = () => postMessage.call(this, message, ...more);
-      else postMessage.call(this, message, ...more);
-    };
-  });
+  await page.evaluate(() => void (window.tap.late.analyze = Infinity));
   await dragOver(page, 0.25, 0.5);
   await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, whole);
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed'));
@@ -315,7 +290,7 @@ test('of a large trace the first results of a window are shown at once, and what
   assert.equal(await page.locator('#todo').isVisible() && !/Being computed/.test(await page.locator('#todo').innerText()), false);
   const names = async () => (await page.locator('[role=tab]').allInnerTexts()).map((text) => text.replace(/[\s\d,.]+$/, ''));
   const before = await names();
-  await page.evaluate(() => window.letGo());
+  await page.evaluate(() => window.tap.letGo());
   await h.settled(page);
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed') === false);
   assert.deepEqual(await names(), before, 'tabs stay where they are');
@@ -327,7 +302,7 @@ test('of a large trace the first results of a window are shown at once, and what
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed'));
   const standing = () => page.evaluate(() => ['#chart svg', '.block[data-table=kernels]'].map((place) => document.querySelector(place).stood));
   await page.evaluate(() => ['#chart svg', '.block[data-table=kernels]'].forEach((place) => void (document.querySelector(place).stood = true)));
-  await page.evaluate(() => window.letGo());
+  await page.evaluate(() => window.tap.letGo());
   await page.locator('.block[data-table=top_kernels]').waitFor();
   await h.settled(page);
   assert.deepEqual(await standing(), [true, true]);
