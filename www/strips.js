@@ -12,17 +12,16 @@ export class Strips {
   #pick;
   #peek;
   #handOver;
+  #attempt;
   #width = 0;
   #figures = new Map();
 
   /**
    * `pick(entry, window)` is called with the text of a window, or '' for the whole trace; `peek(entry, window)` with what may
-   * be picked in a moment; `handOver(entry)` when Perfetto is to show what is picked.
+   * be picked in a moment; `handOver(entry)` when Perfetto is to show what is picked. `attempt(step)` runs what may fail.
    */
-  constructor({ pick, peek, handOver }) {
-    this.#pick = pick;
-    this.#peek = peek;
-    this.#handOver = handOver;
+  constructor({ pick, peek, handOver, attempt }) {
+    [this.#pick, this.#peek, this.#handOver, this.#attempt] = [pick, peek, handOver, attempt];
   }
 
   /** Draws the strips of these entries, each of which has a reader that holds its trace, where they do not stand so already. */
@@ -44,8 +43,10 @@ export class Strips {
     const key = JSON.stringify([options, this.#width, isNamed]);
     if (figure.reader === entry.reader && figure.key === key) return;
     figure.key = key;
-    const marked = this.#marks(entry, figure);
-    const [drawing] = await Promise.all([entry.reader.strips(options, this.#width, figure.turn), marked]);
+    const answers = Promise.all([entry.reader.strips(options, this.#width, figure.turn), this.#marks(entry, figure)]);
+    // What was refused is asked for again.
+    answers.catch(() => figure.key === key && Object.assign(figure, { key: '', reader: null }));
+    const [drawing] = await answers;
     // Other strips were asked for meanwhile, or none.
     if (this.#figures.get(entry) !== figure || figure.key !== key) return;
     figure.node.hidden = drawing === null;
@@ -115,6 +116,7 @@ export class Strips {
       pick: (window) => this.#pick(entry, window),
       click: () => entry.window && this.#pick(entry, ''),
       cancel: () => this.#peek(entry, before),
+      attempt: this.#attempt,
     });
   }
 }
@@ -138,7 +140,7 @@ class Drag {
   #asked = {};
   #isOver = new AbortController();
 
-  /** `follow` says what is asked, and told: `{ask(from, to), peek(window), pick(window), click(), cancel()}`. */
+  /** `follow` says what is asked, and told: `{ask(from, to), peek(window), pick(window), click(), cancel(), attempt(step)}`. */
   constructor(plot, { pointerId, clientX }, follow) {
     const { left, width } = plot.getBoundingClientRect();
     [this.#plot, this.#left, this.#width, this.#follow] = [plot, left, width, follow];
@@ -149,8 +151,8 @@ class Drag {
     plot.setPointerCapture(pointerId);
     const on = (type, hear) => plot.addEventListener(type, hear, { signal: this.#isOver.signal });
     on('pointermove', (event) => this.#move(event));
-    on('pointerup', (event) => this.#end(event));
-    on('pointercancel', (event) => this.#end(event));
+    on('pointerup', (event) => this.#follow.attempt(() => this.#end(event)));
+    on('pointercancel', (event) => this.#follow.attempt(() => this.#end(event)));
   }
 
   #place(x) {
@@ -163,7 +165,7 @@ class Drag {
 
   #move({ clientX }) {
     clearTimeout(this.#resting);
-    this.#resting = setTimeout(() => this.#rest(), REST);
+    this.#resting = setTimeout(() => this.#follow.attempt(() => this.#rest()), REST);
     this.#stop = this.#place(clientX);
     const [from, to] = [this.#start, this.#stop].sort((a, b) => a - b);
     this.#frame.setAttribute('x', Number(this.#plot.getAttribute('x')) + from);

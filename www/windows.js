@@ -24,7 +24,8 @@ export class Windows {
       const { openInPerfetto } = await import('./perfetto.js');
       await openInPerfetto(entry.reader.slice(page.session.options(entry)), entry.file.name);
     });
-    this.#strips = new Strips({ pick, peek, handOver });
+    const attempt = (step) => page.attempt('The window could not be picked', step);
+    this.#strips = new Strips({ pick, peek, handOver, attempt });
   }
 
   /** Draws the strips of all traces that are held. */

@@ -2,7 +2,7 @@
 
 use super::chart::Unit;
 use super::table::{Cell, Kind, Table};
-pub use crate::digits::grouped;
+use crate::digits::grouped;
 
 /// A cell as people see it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,13 +4,13 @@
 //! `pct` a part of a hundred, `fraction` a part of one.
 
 use super::chart::Unit;
-use super::format::grouped;
 use super::table::{Cell, Column, Figure, Gap, Kind, Table};
 use super::{Report, is_fixed, table as find_table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
 use crate::capitalised;
+use crate::digits::grouped;
 use crate::json::{self, from_json};
 use crate::ordering::InOrder;
 use crate::rules::names;

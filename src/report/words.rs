@@ -1,10 +1,11 @@
 //! The sentences of a report: verdict, facts, notices. They say the numbers, they do not make any.
 
 use super::Report;
-use super::format::{self, duration, grouped, of, percent};
+use super::format::{self, duration, of, percent};
 use super::table::Table;
 use super::tables::severity;
 use crate::analysis::results::{Attribution, Format, Run, WallSource};
+use crate::digits::grouped;
 use serde::Serialize;
 
 /// So many runs are told apart in a sentence each; beyond that the chart is the better verdict.

@@ -126,14 +126,15 @@ fn range_marks(trace: &Trace, steps: &[Step], whole: Window) -> Vec<Marks> {
     let mut names = order(count, &|a, b| found(b).1.cmp(&found(a).1));
     names.retain(|at| found(*at).0 > 0);
     let left_out = names.split_off(RANGE_NAMES.min(names.len())).len();
-    let listed = first_ranges(trace, &names);
-    let windows = launched_in(trace, &listed);
+    let listed = Listed::of(trace, &names, reach(trace, whole));
+    let windows = launched_in(trace, &listed.ranges);
     let mut groups: Vec<Marks> = Vec::new();
     for &name in &names {
         let id = NameId(name as u32);
         let mut group = Marks::new(format!("Range {}", cut_short(trace.ranges.names.get(id))));
-        let of_name = listed.iter().zip(&windows).filter(|(range, _)| range.name == id);
-        for ((range, window), number) in of_name.zip(1..) {
+        let of_name =
+            listed.ranges.iter().zip(&windows).zip(&listed.numbers).filter(|((range, _), _)| range.name == id);
+        for ((range, window), number) in of_name {
             let (window, host) = match window {
                 Some(window) => (*window, ""),
                 None => (Window { start: range.start, end: range.end() }, " on the host, no GPU work"),
@@ -141,27 +142,52 @@ fn range_marks(trace: &Trace, steps: &[Step], whole: Window) -> Vec<Marks> {
             let title = || format!("{number}: {}{host}", duration(window.length().0));
             group.add(title, window, whole, RANGES_OF_A_NAME);
         }
-        group.more += found(name).0.saturating_sub(RANGES_OF_A_NAME);
+        group.more += listed.within.get(name).map_or(0, |within| within.saturating_sub(RANGES_OF_A_NAME));
         groups.push(group);
     }
     groups.push(Marks { more: left_out, ..Marks::new("Ranges of other names") });
     groups
 }
 
-/// The first ranges of each of these names, by start.
-fn first_ranges(trace: &Trace, names: &[usize]) -> Vec<Span> {
-    let mut left = vec![0; trace.ranges.names.len()];
-    for &name in names {
-        left.get_mut(name).into_iter().for_each(|left| *left = RANGES_OF_A_NAME);
-    }
-    let mut wanted = |range: &Span| match left.get_mut(range.name.0 as usize) {
-        Some(left) if *left > 0 => {
-            *left -= 1;
-            true
+/// From the first call that launched GPU work on, if that is before the work itself: what lies outside cannot be looked at.
+fn reach(trace: &Trace, whole: Window) -> Window {
+    let first = trace.gpu_ops.launches().flatten().map(|call| call.0).min();
+    let start = first.and_then(|call| trace.calls.get(call as usize)).map_or(whole.start, |call| call.start);
+    Window { start: start.min(whole.start), end: whole.end }
+}
+
+/// The first ranges of some names, by start.
+struct Listed {
+    ranges: Vec<Span>,
+    /// Beside each range: which it is of all of its name.
+    numbers: Vec<usize>,
+    /// By name: how many lie within reach.
+    within: Vec<usize>,
+}
+
+impl Listed {
+    fn of(trace: &Trace, names: &[usize], reach: Window) -> Self {
+        let count = trace.ranges.names.len();
+        let mut listed = Self { ranges: Vec::new(), numbers: Vec::new(), within: vec![0; count] };
+        let mut seen = vec![None; count];
+        for &name in names {
+            seen.get_mut(name).into_iter().for_each(|seen| *seen = Some(0));
         }
-        _ => false,
-    };
-    trace.ranges.iter().filter(|range| wanted(range)).collect()
+        for range in trace.ranges.iter() {
+            let at = range.name.0 as usize;
+            let (Some(Some(seen)), Some(within)) = (seen.get_mut(at), listed.within.get_mut(at)) else { continue };
+            *seen += 1;
+            if range.start > reach.end || range.end() < reach.start {
+                continue;
+            }
+            *within += 1;
+            if *within <= RANGES_OF_A_NAME {
+                listed.ranges.push(range);
+                listed.numbers.push(*seen);
+            }
+        }
+        listed
+    }
 }
 
 fn cut_short(name: &str) -> String {
@@ -253,6 +279,36 @@ mod tests {
                 assert_eq!(names, wanted, "{}: {title}", group.title);
             }
         }
+    }
+
+    #[test]
+    fn ranges_of_before_the_gpu_worked_leave_the_places_to_those_that_can_be_looked_at() {
+        let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
+        builder.device("0", "");
+        let process = builder.process(1, "");
+        let thread = builder.thread(process, 1);
+        let launch = builder.trace.calls.names.intern("cudaLaunchKernel");
+        let name = builder.trace.ranges.names.intern("batch");
+        let kernel = builder.trace.names.intern("kernel");
+        // 25 before the first launch, 26 with a launch each, 5 after the last op.
+        for at in 0..56 {
+            builder.trace.ranges.push(Span { start: us(10 * at), duration: us(5), name, thread });
+        }
+        for at in 0..26_i64 {
+            let (start, device) = (us(400 + 4 * at), DeviceId(0));
+            let op = GpuOp { start, duration: us(4), name: kernel, device, stream: 7, process, kind: OpKind::Kernel };
+            builder.trace.gpu_ops.push(op, Some(at as u32));
+            builder.call(Span { start: us(251 + 10 * at), duration: us(2), name: launch, thread }, Some(at as u32));
+        }
+        let groups = marks(&builder.finish());
+        let [group] = &groups[..] else { panic!("{groups:#?}") };
+        assert_eq!(
+            (group.marks.len(), group.more),
+            (20, 5 + 1),
+            "51 begin by the end of the work, 26 of them within reach"
+        );
+        assert_eq!(group.marks[0].title, "26: 4.00 us");
+        assert_eq!(group.marks[19].title, "45: 4.00 us");
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use super::desk::{Desk, text};
 use super::{Thrown, thrown, to_js};
+use crate::capitalised;
+use crate::digits::grouped;
 use crate::json::{self, from_json};
 use crate::report::redact::{Redacted, Redaction, Redactions, redact};
 use crate::report::{self, Report, link, zip};
-use crate::{capitalised, report::format::grouped};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 

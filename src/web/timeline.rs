@@ -2,9 +2,9 @@
 
 use super::{Imported, Thrown, thrown, to_js};
 use crate::analysis::strips::Strips;
+use crate::digits::grouped;
 use crate::json;
 use crate::report::chart::{self, Chart, Node};
-use crate::report::format::grouped;
 use crate::session::{self, Choices, Opened};
 use crate::trace::Trace;
 use serde::Serialize;

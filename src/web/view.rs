@@ -1,8 +1,9 @@
 //! What the page shows, as strings ready for `textContent`.
 
+use crate::digits::grouped;
 use crate::report::chart::Unit;
 use crate::report::format::figure;
-use crate::report::format::{Shown, grouped, headings_in, shown_in, units};
+use crate::report::format::{Shown, headings_in, shown_in, units};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
     Clause, Finding, Report, Request, arrange, clauses, facts, findings, groups_by_stage, is_fixed, legend, palette,

@@ -138,6 +138,54 @@ test('where the pointer rests in a drag, the window under it is shown before it 
   await close();
 });
 
+test('a file that is closed while the pointer is held down over it is gone without a word', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS), stepped('b.json'));
+  await h.settled(page);
+  await drawn(page, 1).waitFor();
+  await h.tapWorkers(page, { window: 60_000 });
+  await holdOver(page, 0.2, 0.5);
+  await page.waitForFunction(() => window.tap.asked.window?.length > 0);
+  await page.evaluate(() => document.querySelector('[aria-label="Close a.json"]').click());
+  await page.mouse.up();
+  await page.waitForFunction(() => document.querySelectorAll('#strips figure').length === 1);
+  await page.waitForTimeout(300);
+  assert.equal(await page.locator('#cards').innerText(), '');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('strips that could not be drawn are asked for again', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await page.evaluate(() => {
+    const on = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
+    const asked = new Map();
+    // The first answer about strips becomes a refusal.
+    const { postMessage } = Worker.prototype;
+    let refuses = true;
+    Worker.prototype.postMessage = function noted(message, ...more) {
+      if (message.op === 'strips' && refuses) asked.set(this, message.id);
+      return postMessage.call(this, message, ...more);
+    };
+    Object.defineProperty(Worker.prototype, 'onmessage', { set(hear) {
+      on.set.call(this, (event) => {
+        const isRefused = refuses && event.data.id !== undefined && asked.get(this) === event.data.id;
+        refuses &&= !isRefused;
+        hear(isRefused ? { data: { id: event.data.id, error: { kind: 'refused', message: 'not today' } } } : event);
+      });
+    } });
+  });
+  await h.drop(page, stepped('steps.json'));
+  await page.getByText('not today').waitFor();
+  await page.getByRole('button', { name: 'Dismiss' }).click();
+  // Whatever draws the page anew.
+  await page.locator('#legend button').first().click();
+  await drawn(page).waitFor();
+  assert.ok(await page.getByLabel('Part of steps.json').isVisible());
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('who looked at a part is back at the whole at once, counted as chosen meanwhile', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.tapWorkers(page);

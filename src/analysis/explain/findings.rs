@@ -6,6 +6,7 @@
 
 use super::{Context, Sections};
 use crate::analysis::section::{Record, Section, Value};
+use crate::digits::grouped;
 use crate::ordering::InOrder;
 use crate::rules::names;
 use crate::rules::signals::Thresholds;
@@ -293,7 +294,7 @@ impl<'a> Seen<'a> {
             severity: Severity::High,
             title: "Very many very short kernels".to_owned(),
             cost_ms: idle.map_or(0.0, |row| row.amount("host_wait_ms")),
-            evidence: format!("{rate:.0} kernels a second with a median of {median:.1} us"),
+            evidence: format!("{} kernels a second with a median of {median:.1} us", grouped(rate.round() as u64)),
             recommendation: "Fuse them (torch.compile, fused ops), batch more, or replay them as a CUDA graph."
                 .to_owned(),
             section: "launch_storm",
@@ -384,7 +385,7 @@ fn hidden_graphs(context: &Context) -> Option<Finding> {
         severity: Severity::High,
         title: "CUDA graphs were traced as a whole, which hides their kernels".to_owned(),
         cost_ms: total_ns as f64 / 1e6,
-        evidence: format!("{} graph replays without kernels of their own", replays.len()),
+        evidence: format!("{} graph replays without kernels of their own", grouped(replays.len() as u64)),
         recommendation: "Capture again with `--cuda-graph-trace=node`.".to_owned(),
         section: "gpu_idle",
     })

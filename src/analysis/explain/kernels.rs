@@ -6,6 +6,7 @@ use super::recapture::{self, Lacks};
 use super::stats::{Tallies, Tally, key};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
+use crate::digits::grouped;
 use crate::ordering::order;
 use crate::trace::{DeviceId, NameId, Ns, ProcessId, Trace};
 
@@ -244,7 +245,8 @@ fn launch_storm(context: &Context, durations: &Durations, paces: &[Pace]) -> Sec
         .launch_storm
         .iter()
         .map(|storm| {
-            format!("{} kernels a second with a median of at most {} us", storm.launches_per_s, storm.median_us)
+            let rate = grouped(storm.launches_per_s.round() as u64);
+            format!("{rate} kernels a second with a median of at most {} us", storm.median_us)
         })
         .collect();
     let mut section = Section::new(TITLE, "all kernels from the first start to the last end, and the calls that launch", &TINY_KERNELS)

@@ -4,7 +4,8 @@ use super::axis::TimeAxis;
 use super::strips::{Place, wide, word};
 use super::{Chart, Node};
 use crate::analysis::explain::{Bin, Column, Histogram, OneKernel, OverTime};
-use crate::report::format::{duration, grouped, percent};
+use crate::digits::grouped;
+use crate::report::format::{duration, percent};
 use crate::report::palette;
 use plotters::coord::ranged1d::ValueFormatter;
 

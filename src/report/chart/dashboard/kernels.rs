@@ -3,7 +3,8 @@
 use super::rows::{self, Measure, Row};
 use super::{Drawn, Time, View, exact, first_few, short, time};
 use crate::analysis::dashboard::{Beside, KernelBar, waterfall};
-use crate::report::format::{grouped, of};
+use crate::digits::grouped;
+use crate::report::format::of;
 use crate::report::palette;
 use crate::rules::names;
 

@@ -8,7 +8,8 @@ use super::{Drawn, Time, View, WORK, exact, time};
 use crate::analysis::dashboard::number;
 use crate::analysis::results::Run;
 use crate::analysis::section::Record;
-use crate::report::format::{self, grouped};
+use crate::digits::grouped;
+use crate::report::format;
 use plotters::coord::ranged1d::Ranged;
 
 const HEIGHT: i32 = 260 * UNIT;

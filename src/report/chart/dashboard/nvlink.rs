@@ -6,7 +6,8 @@ use super::super::{Chart, Node, glyphs};
 use super::plot::{AXIS, Mark, Plot, Scale, Shape};
 use super::{Drawn, View};
 use crate::analysis::dashboard::{Line, Links, Tick, links};
-use crate::report::format::{duration, grouped};
+use crate::digits::grouped;
+use crate::report::format::duration;
 use crate::report::palette;
 
 /// Points of all lines together.
