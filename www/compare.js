@@ -19,7 +19,7 @@ export class Comparison {
   #chart = el('div');
   #figure;
   #panel;
-  /** What is shown: the place of the baseline, whether the tab is up, the categories left out and, of the ranks of one job, its verdict; and how wide the chart is. */
+  /** What is shown: the place of the baseline, whether the tab is up, the categories left out and, of the ranks of one job, its verdict; and how wide a chart was asked for last. */
   #shown = [];
   #width = 0;
 
@@ -55,12 +55,11 @@ export class Comparison {
     const isPossible = compared.runs.some(({ outcome }) => !['baseline', 'not comparable'].includes(outcome));
     // Hidden, the chart's place would have no width.
     this.#figure.hidden = !isPossible;
-    const width = this.#chart.clientWidth;
-    return { ...compared, job, width, chart: isUp && isPossible ? await desk.chart(baseline, width, hidden) : null };
+    this.#width = this.#chart.clientWidth;
+    return { ...compared, job, chart: isUp && isPossible ? await desk.chart(baseline, this.#width, hidden) : null };
   }
 
-  #say({ runs, baseline, job, width, chart }) {
-    this.#width = width;
+  #say({ runs, baseline, job, chart }) {
     this.#chart.replaceChildren(...(chart ? [drawing(chart, this.#on.pick)] : []));
     const others = runs.filter(({ verdict }) => verdict);
     if (!job) this.#sayOfRuns(runs, others);

@@ -251,6 +251,24 @@ test('one click copies the comparison as the Markdown that the command line prin
   await close();
 });
 
+test('a chart has the width of its place, however fast the page is made narrow and wide again', async () => {
+  const { page, faults, close } = await opened('', stepped('a.json'), stepped('b.json', { gemm: 500 }));
+  await page.setViewportSize({ width: 900, height: 900 });
+  await opensTab(page);
+  const widths = () => page.locator('#compare svg.chart').evaluate((chart) => [chart.clientWidth, chart.parentElement.clientWidth]);
+  const [drawn, place] = await widths();
+  assert.equal(drawn, place);
+  // Both widths are asked for before the first is answered.
+  await h.tapWorkers(page, { chart: 500 });
+  await page.setViewportSize({ width: 700, height: 900 });
+  await page.waitForFunction((width) => window.tap.asked.chart?.some(({ args }) => 'baseline' in args && args.width === width), place - 200);
+  await page.setViewportSize({ width: 900, height: 900 });
+  await page.waitForTimeout(1500);
+  assert.deepEqual(await widths(), [place, place]);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a chart is saved as an SVG that needs no style sheet, and as a PNG of twice its size', async () => {
   const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped('b.json', { gemm: 800, attention: 230 }));
   for (const [place, name] of [['#compare', 'gpuprism-changes'], ['.first', 'gpuprism-bars']]) {

@@ -103,8 +103,8 @@ export async function openPage(browser, origin, fragment = '') {
 }
 
 /**
- * Stands between the page and its workers, as `window.tap`: `asked[what]` are the workers that were asked for it, one each
- * time, `late[what]` the milliseconds until they hear of it, Infinity until `letGo()`. `what` is the request's name;
+ * Stands between the page and its workers, as `window.tap`: `asked[what]` are the requests for it, {worker, args}, `late[what]`
+ * the milliseconds until they hear of it, Infinity until `letGo()`. `what` is the request's name;
  * an analysis without sections is `first`.
  */
 export const tapWorkers = (page, late = {}) => page.evaluate((late) => {
@@ -113,7 +113,7 @@ export const tapWorkers = (page, late = {}) => page.evaluate((late) => {
   const named = ({ op, args }) => (op === 'analyze' && JSON.parse(args.options).without_sections ? 'first' : op);
   Worker.prototype.postMessage = function tapped(message, ...more) {
     const what = named(message);
-    (tap.asked[what] ??= []).push(this);
+    (tap.asked[what] ??= []).push({ worker: this, args: message.args });
     const send = () => postMessage.call(this, message, ...more);
     if (tap.late[what] === Infinity) tap.letGo = send;
     else if (tap.late[what]) setTimeout(send, tap.late[what]);
