@@ -4,7 +4,7 @@
 //! `_pct` (0 to 100), `_fraction` (0 to 1). A section that a trace cannot fill says what is missing and how to capture it.
 
 use crate::json::{Fit, FromJson, Json, Members, Misfit, from_json};
-use crate::trace::Ns;
+use crate::trace::{Ns, Trace};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -59,6 +59,9 @@ pub enum Value {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record(pub Vec<(String, Value)>);
 
+/// The figure that says from which moment people count the points in time of a section.
+pub const FIRST_OP: &str = "first_op_ns";
+
 impl Section {
     /// A section without rows yet.
     pub fn new(title: &str, derived_from: &str, columns: &[&str]) -> Self {
@@ -76,6 +79,13 @@ impl Section {
     pub fn limit(mut self, sentence: impl Into<String>) -> Self {
         self.limits.push(sentence.into());
         self
+    }
+
+    /// Its points in time, which stay those of the trace's clock, are shown from the first GPU op on.
+    pub fn from_first_op(mut self, trace: &Trace) -> Self {
+        let Some(beginning) = trace.beginning() else { return self };
+        self.figure(FIRST_OP, beginning);
+        self.limit("Times count from the first GPU op of the trace; exact ones are those of its own clock.")
     }
 
     /// Adds a single figure.

@@ -83,6 +83,7 @@ fn without_side(key: &str) -> &str {
 pub(super) fn ns(cell: &Cell) -> Option<f64> {
     match cell {
         Cell::Ns(ns) => Some(*ns as f64),
+        Cell::Since { clock, first_op } => Some(clock.saturating_sub(*first_op) as f64),
         Cell::MeanNs(ns) => Some(*ns),
         Cell::Time(value, unit) => Some(value * unit.ns() as f64),
         _ => None,
@@ -151,7 +152,7 @@ fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
         Cell::Text(text) => plain(text.replace(".\n", ". ").replace('\n', "; ")),
         Cell::Kernel { short, full } => Shown { text: short.clone(), title: full.clone() },
         Cell::Count(count) => Shown { text: grouped(*count), title: exact(cell) },
-        Cell::Ns(_) | Cell::MeanNs(_) | Cell::Time(..) => {
+        Cell::Ns(_) | Cell::Since { .. } | Cell::MeanNs(_) | Cell::Time(..) => {
             let ns = ns(cell).unwrap_or_default();
             Shown { text: digits(ns / unit.ns() as f64), title: with_unit(cell) }
         }
@@ -169,7 +170,7 @@ pub fn exact(cell: &Cell) -> String {
         Cell::Text(text) => text.clone(),
         Cell::Kernel { full, .. } => full.clone(),
         Cell::Count(count) => count.to_string(),
-        Cell::Ns(ns) => ns.to_string(),
+        Cell::Ns(ns) | Cell::Since { clock: ns, .. } => ns.to_string(),
         Cell::Int(value) => value.to_string(),
         Cell::MeanNs(value)
         | Cell::Share(value)

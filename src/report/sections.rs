@@ -7,7 +7,7 @@ use super::chart::Unit;
 use super::table::{Cell, Column, Figure, Gap, Kind, Table};
 use super::{Report, is_fixed, table as find_table};
 use crate::analysis::results::Run;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{FIRST_OP, Section, Value};
 use crate::analysis::triage::Stage;
 use crate::capitalised;
 use crate::digits::grouped;
@@ -35,8 +35,10 @@ struct Words {
     words: BTreeMap<String, String>,
     names: Vec<String>,
     instants: Vec<String>,
+    /// Figures that another one says too.
+    repeated: BTreeMap<String, String>,
 }
-from_json!(Words { groups, columns, words, names, instants });
+from_json!(Words { groups, columns, words, names, instants, repeated });
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
     #[allow(clippy::expect_used, reason = "a file of this crate, read by the test below")]
@@ -180,7 +182,10 @@ fn table_of(id: &str, having: &[(&str, &Section)], first: &Section) -> Table {
     let mut rows = Vec::new();
     for (label, section) in having {
         rows.extend(section.rows.iter().map(|record| {
-            let cells = columns.iter().skip(1).map(|column| cell(&column.key, column.kind, record.get(&column.key)));
+            let cells = columns.iter().skip(1).map(|column| {
+                let cell = cell(&column.key, column.kind, record.get(&column.key));
+                if column.kind == Kind::Instant { since(cell, first_op(section)) } else { cell }
+            });
             [Cell::Text((*label).to_owned())].into_iter().chain(cells).collect::<Vec<Cell>>()
         }));
     }
@@ -216,10 +221,11 @@ fn keys(having: &[(&str, &Section)]) -> Vec<String> {
         }
     }
     let all = keys.clone();
+    let counts_from_first_op = having.iter().any(|(_, section)| first_op(section).is_some());
     let has = |stem: &str, unit: &str| all.contains(&format!("{stem}_{unit}"));
     keys.retain(|key| match Unit::at_end_of(key) {
-        // Milliseconds from the beginning read better than the clock's nanoseconds.
-        Some((stem, unit)) if WORDS.instants.iter().any(|instant| instant == stem) => {
+        // Milliseconds from a beginning read better than the clock's nanoseconds, where these do not tell theirs.
+        Some((stem, unit)) if WORDS.instants.iter().any(|instant| instant == stem) && !counts_from_first_op => {
             unit.name() != "ns" || !has(stem, "ms")
         }
         Some((stem, unit)) => unit.name() == "ns" || !has(stem, "ns"),
@@ -252,7 +258,13 @@ fn note(having: &[(&str, &Section)]) -> String {
 }
 
 fn figures(label: &str, section: &Section) -> Vec<Figure> {
-    let known = section.summary.0.iter().filter(|(_, value)| *value != Value::Null);
+    let has = |key: &str| section.summary.get(key).is_some_and(|value| *value != Value::Null);
+    let is_said = |key: &str| match Unit::at_end_of(key) {
+        _ if WORDS.repeated.get(key).is_some_and(|twin| has(twin)) => true,
+        Some((stem, unit)) => unit.name() != "ns" && has(&[stem, "_ns"].concat()),
+        None => false,
+    };
+    let known = section.summary.0.iter().filter(|(key, value)| *value != Value::Null && !is_said(key));
     let values = known.map(|(key, value)| (key, value, kind(key, &[value])));
     // A point in time by itself says nothing to a person.
     values
@@ -335,6 +347,21 @@ fn cell(key: &str, kind: Kind, value: Option<&Value>) -> Cell {
     }
 }
 
+/// Where the section's points in time count from, if it says so.
+fn first_op(section: &Section) -> Option<i64> {
+    match section.summary.get(FIRST_OP) {
+        Some(Value::Int(first_op)) => Some(*first_op),
+        _ => None,
+    }
+}
+
+fn since(cell: Cell, first_op: Option<i64>) -> Cell {
+    match (cell, first_op) {
+        (Cell::Ns(clock), Some(first_op)) => Cell::Since { clock, first_op },
+        (cell, _) => cell,
+    }
+}
+
 fn measure(key: &str, value: &Value) -> Cell {
     let number = value.number().unwrap_or_default();
     match Unit::at_end_of(key) {
@@ -365,7 +392,7 @@ pub(super) fn title(key: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::csv;
-    use crate::report::format::{exact, figure, headings, shown};
+    use crate::report::format::{Shown, exact, figure, headings, shown};
     use crate::session::{self, Choices};
     use crate::trace::{Format, TraceBuilder};
 
@@ -424,11 +451,39 @@ mod tests {
     }
 
     #[test]
+    fn points_in_time_count_from_the_first_gpu_op_for_people_and_by_the_clock_for_machines() {
+        let mut section = Section::new("T", "", &["gap_start_ns", "gap_start_ms"]);
+        section.figure(FIRST_OP, 7_000_000_000_000_i64);
+        section.row([7_000_001_234_567_i64.into(), 7_000_001.234_567.into()]);
+        section.row([6_999_999_999_000_i64.into(), 6_999_999.999.into()]);
+        let table = only(section);
+        assert!(table.figures.is_empty(), "the beginning by itself is no figure");
+        assert_eq!(headings(&table), ["Gap start (ms)"]);
+        let cells: Vec<Shown> = shown(&table).into_iter().map(|mut row| row.remove(0)).collect();
+        let cell = |text: &str, title: &str| Shown { text: text.to_owned(), title: title.to_owned() };
+        assert_eq!(cells, [cell("1.235", "7000001234567 ns"), cell("-0.001", "6999999999000 ns")]);
+        assert_eq!(csv(&table), "gap_start_ns\n7000001234567\n6999999999000\n");
+    }
+
+    #[test]
     fn a_value_that_stands_twice_in_two_units_is_shown_once() {
         let columns = ["total_time_ns", "total_time_ms", "start_ns", "start_ms", "gap_ms"];
         let table = only(Section::new("T", "", &columns));
         let keys: Vec<&str> = table.columns.iter().map(|column| column.key.as_str()).collect();
         assert_eq!(keys, ["total_time_ns", "start_ms", "gap_ms"]);
+    }
+
+    #[test]
+    fn a_figure_that_stands_twice_is_shown_once() {
+        let mut section = Section::new("T", "", &[]);
+        for key in ["mapped_time_ns", "mapped_time_ms", "wall_ms", "coverage_fraction", "coverage_pct"] {
+            section.figure(key, 1.0);
+        }
+        let keys = |section| only(section).figures.into_iter().map(|figure| figure.key).collect::<Vec<String>>();
+        assert_eq!(keys(section), ["mapped_time_ns", "wall_ms", "coverage_pct"]);
+        let mut alone = Section::new("T", "", &[]);
+        alone.figure("coverage_fraction", 0.5);
+        assert_eq!(keys(alone), ["coverage_fraction"]);
     }
 
     #[test]

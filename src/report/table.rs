@@ -72,6 +72,13 @@ pub enum Cell {
     Count(u64),
     /// Exact nanoseconds.
     Ns(i64),
+    /// A point in time of a trace whose first GPU op starts at `first_op`, from which people count; both exact nanoseconds.
+    Since {
+        /// By the trace's clock.
+        clock: i64,
+        /// By the same.
+        first_op: i64,
+    },
     /// Nanoseconds that need not be whole, such as a mean.
     MeanNs(f64),
     /// A part of one.

@@ -70,6 +70,8 @@ pub fn strips(trace: &Trace, choices: &Choices, columns: usize) -> Result<Option
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::format::shown;
+    use crate::report::{Report, table};
     use crate::session::run;
     use crate::trace::{DeviceId, Format, GpuOp, OpKind, ProcessId, Span, TraceBuilder};
 
@@ -115,6 +117,17 @@ mod tests {
         let text = window_text(&trace, 0.123_456_789_012, f64::INFINITY);
         assert_eq!(text, "0.123456789-1");
         assert_eq!(window(&trace, &text).unwrap().unwrap().start, Ns(5_123_456_789));
+    }
+
+    #[test]
+    fn tables_tell_points_in_time_as_windows_do_also_of_a_window() {
+        for window in [None, Some("0.25-0.95".to_owned())] {
+            let report = Report::new(vec![run(&trace(), &Choices { window, ..Choices::default() }).unwrap()]);
+            let gaps = table(&report, "gpu_idle_gaps", None).unwrap();
+            let at = gaps.columns.iter().position(|column| column.key == "gap_start_ns").unwrap();
+            // The longest gap is the one before the third op; in milliseconds.
+            assert_eq!(shown(&gaps)[0][at].text, "300.000");
+        }
     }
 
     #[test]

@@ -49,6 +49,12 @@ impl Window {
 }
 
 impl Trace {
+    /// Where the trace begins for people: at its first GPU op, of a window too at that of the whole trace.
+    pub fn beginning(&self) -> Option<Ns> {
+        let first = || Some(self.gpu_ops.iter().next()?.start);
+        self.cut.map(|cut| cut.whole.start).or_else(first)
+    }
+
     /// First start to last end of all GPU ops; `None` where there are none.
     pub fn span(&self) -> Option<Window> {
         let start = self.gpu_ops.iter().next()?.start;

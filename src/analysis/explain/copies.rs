@@ -53,7 +53,8 @@ pub(super) fn copy_engine_events(context: &Context) -> Section {
         return Section::missing(TITLE, &COLUMNS, "The trace holds no memory copies.", "");
     }
     let mut section = Section::new(TITLE, "memory copies on the GPU", &COLUMNS)
-        .limit("Rates are bytes over the time of the copy; copies of one direction that overlap share a link.");
+        .limit("Rates are bytes over the time of the copy; copies of one direction that overlap share a link.")
+        .from_first_op(trace);
     let seen = longest.seen;
     for long in longest.ranked() {
         let Some(op) = trace.gpu_ops.get(long.at()) else { continue };

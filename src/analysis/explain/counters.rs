@@ -175,7 +175,7 @@ pub(super) fn nvlink_timeseries(context: &Context) -> Section {
         });
     }
     points.order_by(|a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
-    let mut section = nvlink_section(&series, SERIES_TITLE, &SERIES_COLUMNS);
+    let mut section = nvlink_section(&series, SERIES_TITLE, &SERIES_COLUMNS).from_first_op(context.trace);
     if all > POINTS {
         section
             .limits

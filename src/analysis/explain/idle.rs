@@ -96,7 +96,7 @@ pub(super) fn gpu_idle_gaps(context: &Context) -> Section {
     if survey.busy.iter().all(Option::is_none) {
         return missing(context, TITLE, &GAP_COLUMNS);
     }
-    let mut section = section(context, TITLE, &GAP_COLUMNS);
+    let mut section = section(context, TITLE, &GAP_COLUMNS).from_first_op(context.trace);
     for gap in survey.longest_gaps.clone().ranked().filter_map(|long| gap_before(context, long.start(), long.at())) {
         let cause = Cause::of(context, &gap).word();
         let device = labels::device(context.trace, DeviceId(gap.device as u32));

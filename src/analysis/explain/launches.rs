@@ -5,6 +5,7 @@ use super::recapture::{self, Lacks};
 use super::select::Numbers;
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
+use crate::digits::grouped;
 use crate::rules::signals::CallKind;
 use crate::trace::{GpuOp, Ns, OpKind, Span};
 
@@ -174,7 +175,7 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
     if count == 0 {
         return missing(context, TITLE, &COLUMNS);
     }
-    let mut section = section(TITLE, &COLUMNS, count, *left_out);
+    let mut section = section(TITLE, &COLUMNS, count, *left_out).from_first_op(context.trace);
     if *early > 0 {
         section.limits.push(format!(
             "{early} of {count} measured kernels began before their launch call returned and count as zero."
@@ -249,7 +250,7 @@ fn section(title: &str, columns: &[&str], measured: usize, left_out: LeftOut) ->
         (left_out.other_call, "were launched by calls that are no launch, such as copies, and are left out."),
     ] {
         if count > 0 {
-            section.limits.push(format!("{count} of {kernels} kernels {what}"));
+            section.limits.push(format!("{} of {} kernels {what}", grouped(count), grouped(kernels)));
         }
     }
     section
