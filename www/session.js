@@ -34,6 +34,8 @@ export class Session {
   #changed;
   #translate;
   #nextId = 1;
+  /** Those who wait for a change. */
+  #waiting = [];
 
   /**
    * `changed(what)` is called after each change: 'progress', 'entries', 'reports' or 'rules'. `translate(name, text)` resolves
@@ -42,7 +44,10 @@ export class Session {
   constructor(renderer, changed, translate) {
     this.#pool = new ReaderPool();
     this.#renderer = renderer;
-    this.#changed = changed;
+    this.#changed = (what) => {
+      changed(what);
+      this.#waiting.splice(0).forEach((go) => go());
+    };
     this.#translate = translate;
   }
 
@@ -279,7 +284,7 @@ export class Session {
 
   /** Resolves when all results are there: what is saved, shared or compared is whole. */
   async whole() {
-    while (this.isPartial) await new Promise((done) => setTimeout(done, 30));
+    while (this.isPartial) await new Promise((done) => this.#waiting.push(done));
   }
 
   /** Are there first results of which the others are still being computed? */

@@ -43,10 +43,9 @@ export class Strips {
     const key = JSON.stringify([options, this.#width, isNamed]);
     if (figure.reader === entry.reader && figure.key === key) return;
     figure.key = key;
-    const answers = Promise.all([entry.reader.strips(options, this.#width, figure.turn), this.#marks(entry, figure)]);
-    // What was refused is asked for again.
-    answers.catch(() => figure.key === key && Object.assign(figure, { key: '', reader: null }));
-    const [drawing] = await answers;
+    // Before the strips: a new reader knows none of the turns of the one before.
+    const marked = this.#marks(entry, figure);
+    const [drawing] = await Promise.all([entry.reader.strips(options, this.#width, figure.turn), marked]);
     // Other strips were asked for meanwhile, or none.
     if (this.#figures.get(entry) !== figure || figure.key !== key) return;
     figure.node.hidden = drawing === null;
@@ -165,7 +164,7 @@ class Drag {
 
   #move({ clientX }) {
     clearTimeout(this.#resting);
-    this.#resting = setTimeout(() => this.#follow.attempt(() => this.#rest()), REST);
+    this.#resting = setTimeout(() => this.#rest(), REST);
     this.#stop = this.#place(clientX);
     const [from, to] = [this.#start, this.#stop].sort((a, b) => a - b);
     this.#frame.setAttribute('x', Number(this.#plot.getAttribute('x')) + from);
@@ -182,8 +181,9 @@ class Drag {
 
   async #rest() {
     if (this.#isClick) return;
-    const window = await this.#window();
-    if (!this.#isOver.signal.aborted) this.#follow.peek(window);
+    // What is wrong is said when the pointer is let go.
+    const window = await this.#window().catch(() => null);
+    if (window !== null && !this.#isOver.signal.aborted) this.#follow.peek(window);
   }
 
   async #end({ type, clientX }) {

@@ -4,7 +4,7 @@
 
 use super::explain::Sections;
 use super::results::{Attribution, Category, Device, Format, Kernel, Notice, Run, Severity, Totals, Wall, WallSource};
-use super::section::{Record, Section, Value};
+use super::section::{FIRST_OP, Record, Section, Value};
 use crate::json::{self, Json, from_json};
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::{RuleBook, names};
@@ -206,9 +206,10 @@ fn sections(json: &Json) -> Sections {
             .collect();
         section.rows_in_all = section.rows.len() as u64;
         section.limits = strings(metric.at(&["notes"]));
-        // The figures of a metric stand with its first table.
-        if TABLES.iter().find(|first| first.metric == table.metric) == Some(table) {
-            section.summary = figures(metric);
+        section.summary = figures(metric);
+        // The figures of a metric stand with its first table, but for the moment from which all of them count.
+        if TABLES.iter().find(|first| first.metric == table.metric) != Some(table) {
+            section.summary.0.retain(|(key, _)| key == FIRST_OP && !section.rows.is_empty());
         }
         if rows.is_empty() && metric.at(&["missing_counters"]) == Some(&Json::Bool(true)) {
             let recapture = strings(metric.at(&["capture_instructions"])).join(" ");
@@ -452,6 +453,20 @@ mod tests {
             }
         })
         .to_string()
+    }
+
+    #[test]
+    fn times_of_a_report_that_is_read_back_count_from_where_they_did() {
+        let run = read("report.json", include_str!("../../examples/explain/report.json")).unwrap();
+        let of_times = |section: &&Section| {
+            let tells_time = |column: &String| column.ends_with("start_ns") || column == "timestamp_ns";
+            !section.rows.is_empty() && section.columns.iter().any(tells_time)
+        };
+        let found: Vec<&Section> = run.sections.values().filter(of_times).collect();
+        assert!(found.len() > 3, "{}", found.len());
+        for section in found {
+            assert_eq!(section.summary.get(FIRST_OP), Some(&Value::Int(0)), "{}", section.title);
+        }
     }
 
     #[test]

@@ -81,11 +81,12 @@ impl Section {
         self
     }
 
-    /// Its points in time, which stay those of the trace's clock, are shown from the first GPU op on.
+    /// Tells the first GPU op, from which people see its points in time; these stay those of the trace's clock.
     pub fn from_first_op(mut self, trace: &Trace) -> Self {
-        let Some(beginning) = trace.beginning() else { return self };
-        self.figure(FIRST_OP, beginning);
-        self.limit("Times count from the first GPU op of the trace; exact ones are those of its own clock.")
+        if let Some(beginning) = trace.beginning() {
+            self.figure(FIRST_OP, beginning);
+        }
+        self
     }
 
     /// Adds a single figure.

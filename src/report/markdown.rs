@@ -4,6 +4,7 @@ use super::format::{headings, shown, shown_totals};
 use super::table::{Column, Table};
 use super::words::{facts, figure_lines, notice_lines, verdict};
 use super::{Finding, Report, all_tables, findings, is_fixed, tables_of};
+use crate::digits::grouped;
 
 /// Rows of a section in the whole report; `--table` prints all.
 const SECTION_ROWS: usize = 10;
@@ -85,7 +86,7 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
         text += &line(row.iter().map(|cell| cell.text.as_str()));
     }
     if let Some(more) = table.rows.len().checked_sub(limit).filter(|more| *more > 0) {
-        text += &format!("\nand {more} more with --table {}\n", escape(&table.id));
+        text += &format!("\nand {} more with --table {}\n", grouped(more as u64), escape(&table.id));
     }
     text
 }

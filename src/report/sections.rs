@@ -179,12 +179,14 @@ fn table_of(id: &str, having: &[(&str, &Section)], first: &Section) -> Table {
     let keys = keys(having);
     let mut columns = vec![Column { key: "run".to_owned(), title: "Run".to_owned(), kind: Kind::Text }];
     columns.extend(keys.iter().map(|key| column(key, having)));
+    let tell_first_op = tell_first_op(having);
     let mut rows = Vec::new();
     for (label, section) in having {
+        let first_op = first_op(section).filter(|_| tell_first_op);
         rows.extend(section.rows.iter().map(|record| {
             let cells = columns.iter().skip(1).map(|column| {
                 let cell = cell(&column.key, column.kind, record.get(&column.key));
-                if column.kind == Kind::Instant { since(cell, first_op(section)) } else { cell }
+                if column.kind == Kind::Instant { since(cell, first_op) } else { cell }
             });
             [Cell::Text((*label).to_owned())].into_iter().chain(cells).collect::<Vec<Cell>>()
         }));
@@ -221,7 +223,7 @@ fn keys(having: &[(&str, &Section)]) -> Vec<String> {
         }
     }
     let all = keys.clone();
-    let counts_from_first_op = having.iter().any(|(_, section)| first_op(section).is_some());
+    let counts_from_first_op = tell_first_op(having);
     let has = |stem: &str, unit: &str| all.contains(&format!("{stem}_{unit}"));
     keys.retain(|key| match Unit::at_end_of(key) {
         // Milliseconds from a beginning read better than the clock's nanoseconds, where these do not tell theirs.
@@ -248,6 +250,9 @@ fn note(having: &[(&str, &Section)]) -> String {
             say(&format!("From {}", section.derived_from));
         }
         section.limits.iter().for_each(|limit| say(limit));
+    }
+    if tell_first_op(having) {
+        say("Times count from the first GPU op of the trace; exact ones are those of its own clock");
     }
     let kept: u64 = having.iter().map(|(_, section)| section.rows.len() as u64).sum();
     let all = having.iter().fold(0_u64, |all, (_, section)| all.saturating_add(section.rows_in_all));
@@ -347,7 +352,13 @@ fn cell(key: &str, kind: Kind, value: Option<&Value>) -> Cell {
     }
 }
 
-/// Where the section's points in time count from, if it says so.
+/// Do all sections with rows tell the first GPU op? Times of a clock and times from a beginning do not stand in one column.
+fn tell_first_op(having: &[(&str, &Section)]) -> bool {
+    let mut filled = having.iter().filter(|(_, section)| !section.rows.is_empty()).peekable();
+    filled.peek().is_some() && filled.all(|(_, section)| first_op(section).is_some())
+}
+
+/// The moment from which people count the section's points in time, if it tells.
 fn first_op(section: &Section) -> Option<i64> {
     match section.summary.get(FIRST_OP) {
         Some(Value::Int(first_op)) => Some(*first_op),
@@ -384,8 +395,17 @@ pub(super) fn title(key: &str) -> String {
     }
     let percent = has_word(stem, "pct") || has_word(stem, "fraction");
     let parts = stem.split('_').filter(|part| !(percent && ["pct", "fraction"].contains(part)));
-    let words: Vec<&str> = parts.map(|part| WORDS.words.get(part).map_or(part, String::as_str)).collect();
+    let words: Vec<String> = parts.map(word).collect();
     capitalised(words.join(" "))
+}
+
+fn word(part: &str) -> String {
+    match (WORDS.words.get(part), part.as_bytes()) {
+        (Some(words), _) => words.clone(),
+        // From where to where: `h2d`, `p2p`.
+        (None, [from, b'2', to]) if from.is_ascii_lowercase() && to.is_ascii_lowercase() => part.to_ascii_uppercase(),
+        (None, _) => part.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -458,11 +478,32 @@ mod tests {
         section.row([6_999_999_999_000_i64.into(), 6_999_999.999.into()]);
         let table = only(section);
         assert!(table.figures.is_empty(), "the beginning by itself is no figure");
+        assert!(table.note.contains("from the first GPU op"), "{}", table.note);
         assert_eq!(headings(&table), ["Gap start (ms)"]);
         let cells: Vec<Shown> = shown(&table).into_iter().map(|mut row| row.remove(0)).collect();
         let cell = |text: &str, title: &str| Shown { text: text.to_owned(), title: title.to_owned() };
         assert_eq!(cells, [cell("1.235", "7000001234567 ns"), cell("-0.001", "6999999999000 ns")]);
         assert_eq!(csv(&table), "gap_start_ns\n7000001234567\n6999999999000\n");
+    }
+
+    #[test]
+    fn times_from_a_beginning_do_not_stand_beside_times_of_a_clock() {
+        let section = |tells: bool| {
+            let mut section = Section::new("T", "", &["gap_start_ns"]);
+            if tells {
+                section.figure(FIRST_OP, 5_000_000_i64);
+            }
+            section.row([7_000_000_i64.into()]);
+            section
+        };
+        let shown_in = |tell: [bool; 2]| {
+            let runs = ["a", "b"].into_iter().zip(tell).map(|(label, tells)| run(label, "k", section(tells))).collect();
+            let table = find_table(&Report::new(runs), "k", None).unwrap();
+            let texts: Vec<String> = shown(&table).into_iter().map(|row| row[1].text.clone()).collect();
+            (texts, table.note.contains("first GPU op"))
+        };
+        assert_eq!(shown_in([true, true]), (vec!["2.000".to_owned(), "2.000".to_owned()], true));
+        assert_eq!(shown_in([true, false]), (vec!["7.000".to_owned(), "7.000".to_owned()], false));
     }
 
     #[test]

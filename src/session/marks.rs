@@ -3,7 +3,7 @@
 use super::window::text;
 use crate::analysis::launched::launched_in;
 use crate::analysis::triage::stages::{Stage, Step, steps_of_ranges};
-use crate::ordering::{ByKey, order};
+use crate::ordering::{ByKey, InOrder, order};
 use crate::report::format::duration;
 use crate::trace::{NameId, Ns, Span, Trace, Window};
 use serde::Serialize;
@@ -126,7 +126,7 @@ fn range_marks(trace: &Trace, steps: &[Step], whole: Window) -> Vec<Marks> {
     let mut names = order(count, &|a, b| found(b).1.cmp(&found(a).1));
     names.retain(|at| found(*at).0 > 0);
     let left_out = names.split_off(RANGE_NAMES.min(names.len())).len();
-    let listed = Listed::of(trace, &names, reach(trace, whole));
+    let listed = Listed::of(trace, &names, &Reach::of(trace, whole));
     let windows = launched_in(trace, &listed.ranges);
     let mut groups: Vec<Marks> = Vec::new();
     for &name in &names {
@@ -149,11 +149,36 @@ fn range_marks(trace: &Trace, steps: &[Step], whole: Window) -> Vec<Marks> {
     groups
 }
 
-/// From the first call that launched GPU work on, if that is before the work itself: what lies outside cannot be looked at.
-fn reach(trace: &Trace, whole: Window) -> Window {
-    let first = trace.gpu_ops.launches().flatten().map(|call| call.0).min();
-    let start = first.and_then(|call| trace.calls.get(call as usize)).map_or(whole.start, |call| call.start);
-    Window { start: start.min(whole.start), end: whole.end }
+/// Which ranges can be looked at: those of the time in which the GPU worked, and those that launched its work before.
+struct Reach<'a> {
+    trace: &'a Trace,
+    whole: Window,
+    /// The calls before the first GPU op that launched some, by their places.
+    early: Vec<u32>,
+}
+
+impl<'a> Reach<'a> {
+    fn of(trace: &'a Trace, whole: Window) -> Self {
+        let before = trace.calls.begin_before(whole.start);
+        let launching = trace.gpu_ops.launches().flatten().map(|call| call.0);
+        let mut early: Vec<u32> = launching.filter(|call| (*call as usize) < before).collect();
+        early.order_by(|a, b| a.cmp(b));
+        early.dedup();
+        Self { trace, whole, early }
+    }
+
+    fn holds(&self, range: &Span) -> bool {
+        range.start < self.whole.end && (range.end() > self.whole.start || self.launches_early(range))
+    }
+
+    fn launches_early(&self, range: &Span) -> bool {
+        let from = self.trace.calls.begin_before(range.start);
+        let behind = self.early.partition_point(|call| (*call as usize) < from);
+        let calls = self.early.iter().skip(behind).map_while(|call| self.trace.calls.get(*call as usize));
+        calls
+            .take_while(|call| call.start <= range.end())
+            .any(|call| call.thread == range.thread && call.end() <= range.end())
+    }
 }
 
 /// The first ranges of some names, by start.
@@ -166,7 +191,7 @@ struct Listed {
 }
 
 impl Listed {
-    fn of(trace: &Trace, names: &[usize], reach: Window) -> Self {
+    fn of(trace: &Trace, names: &[usize], reach: &Reach) -> Self {
         let count = trace.ranges.names.len();
         let mut listed = Self { ranges: Vec::new(), numbers: Vec::new(), within: vec![0; count] };
         let mut seen = vec![None; count];
@@ -177,7 +202,7 @@ impl Listed {
             let at = range.name.0 as usize;
             let (Some(Some(seen)), Some(within)) = (seen.get_mut(at), listed.within.get_mut(at)) else { continue };
             *seen += 1;
-            if range.start > reach.end || range.end() < reach.start {
+            if !reach.holds(&range) {
                 continue;
             }
             *within += 1;
@@ -286,9 +311,10 @@ mod tests {
         let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
         builder.device("0", "");
         let process = builder.process(1, "");
-        let thread = builder.thread(process, 1);
+        let (thread, other) = (builder.thread(process, 1), builder.thread(process, 2));
         let launch = builder.trace.calls.names.intern("cudaLaunchKernel");
         let name = builder.trace.ranges.names.intern("batch");
+        let idle = builder.trace.ranges.names.intern("schedule");
         let kernel = builder.trace.names.intern("kernel");
         // 25 before the first launch, 26 with a launch each, 5 after the last op.
         for at in 0..56 {
@@ -300,8 +326,15 @@ mod tests {
             builder.trace.gpu_ops.push(op, Some(at as u32));
             builder.call(Span { start: us(251 + 10 * at), duration: us(2), name: launch, thread }, Some(at as u32));
         }
+        // Of a thread that launches nothing: 30 between the first launch and the first op, 2 while the GPU works.
+        for at in (0..30).map(|at| 255 + 4 * at).chain([410, 450]) {
+            builder.trace.ranges.push(Span { start: us(at), duration: us(3), name: idle, thread: other });
+        }
         let groups = marks(&builder.finish());
-        let [group] = &groups[..] else { panic!("{groups:#?}") };
+        let [group, schedule] = &groups[..] else { panic!("{groups:#?}") };
+        let titles: Vec<&str> = schedule.marks.iter().map(|mark| &*mark.title).collect();
+        let on_host = |number| format!("{number}: 3.00 us on the host, no GPU work");
+        assert_eq!((titles, schedule.more), (vec![&*on_host(31), &*on_host(32)], 0));
         assert_eq!(
             (group.marks.len(), group.more),
             (20, 5 + 1),

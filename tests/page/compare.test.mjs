@@ -261,8 +261,10 @@ test('a chart has the width of its place, however fast the page is made narrow a
   // Both widths are asked for before the first is answered.
   await h.tapWorkers(page, { chart: 500 });
   await page.setViewportSize({ width: 700, height: 900 });
-  await page.waitForFunction((width) => window.tap.asked.chart?.some(({ args }) => 'baseline' in args && args.width === width), place - 200);
+  const isAsked = (width) => page.waitForFunction((width) => window.tap.asked.chart?.some(({ args }) => 'baseline' in args && args.width === width), width);
+  await isAsked(place - 200);
   await page.setViewportSize({ width: 900, height: 900 });
+  await isAsked(place);
   await page.waitForTimeout(1500);
   assert.deepEqual(await widths(), [place, place]);
   assert.deepEqual(faults, []);

@@ -79,6 +79,7 @@ test('a row that comes by is styled alone, not with all that are there', async (
   const isTraced = new Promise((done) => session.once('Tracing.tracingComplete', done));
   await session.send('Tracing.end');
   await isTraced;
+  await session.detach();
   const styled = events.filter(({ name }) => name === 'UpdateLayoutTree').map(({ args }) => args.elementCount ?? args.data?.elementCount ?? 0);
   const cells = await page.locator('.long tbody :is(td, tr, button)').count();
   const sum = styled.reduce((sum, count) => sum + count, 0);

@@ -98,6 +98,8 @@ test('a page whose width changes and changes back has strips of its width', asyn
   await page.waitForFunction(() => window.tap.asked.strips.length === 2);
   await page.waitForTimeout(1000);
   assert.deepEqual(await widths(), [wide - 40, wide - 40]);
+  const places = await page.locator('#strips figure svg').evaluateAll((layers) => layers.map((layer) => JSON.stringify(layer.getBoundingClientRect())));
+  assert.deepEqual([places.length, new Set(places).size], [2, 1], 'what takes the pointer lies over what is drawn');
   assert.deepEqual(faults, []);
   await close();
 });
@@ -155,33 +157,17 @@ test('a file that is closed while the pointer is held down over it is gone witho
   await close();
 });
 
-test('strips that could not be drawn are asked for again', async () => {
+test('a reader that takes over is asked for strips of its own', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
-  await page.evaluate(() => {
-    const on = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
-    const asked = new Map();
-    // The first answer about strips becomes a refusal.
-    const { postMessage } = Worker.prototype;
-    let refuses = true;
-    Worker.prototype.postMessage = function noted(message, ...more) {
-      if (message.op === 'strips' && refuses) asked.set(this, message.id);
-      return postMessage.call(this, message, ...more);
-    };
-    Object.defineProperty(Worker.prototype, 'onmessage', { set(hear) {
-      on.set.call(this, (event) => {
-        const isRefused = refuses && event.data.id !== undefined && asked.get(this) === event.data.id;
-        refuses &&= !isRefused;
-        hear(isRefused ? { data: { id: event.data.id, error: { kind: 'refused', message: 'not today' } } } : event);
-      });
-    } });
-  });
   await h.drop(page, stepped('steps.json'));
-  await page.getByText('not today').waitFor();
-  await page.getByRole('button', { name: 'Dismiss' }).click();
-  // Whatever draws the page anew.
-  await page.locator('#legend button').first().click();
+  await h.settled(page);
   await drawn(page).waitFor();
-  assert.ok(await page.getByLabel('Part of steps.json').isVisible());
+  await h.tapWorkers(page);
+  // The triage reads the file again, in a worker that answers for the trace from then on.
+  await page.locator('#tab-triage').click();
+  await page.waitForFunction(() => window.tap.asked.strips?.length > 0);
+  assert.equal(await page.evaluate(() => window.tap.asked.strips[0].args.known), 0, 'it knows no turn of the one before');
+  await h.settled(page);
   assert.deepEqual(faults, []);
   await close();
 });

@@ -248,7 +248,7 @@ impl OpenRanges {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_traces::Small;
+    use super::super::testing::Small;
     use super::*;
     use crate::trace::ThreadId;
     use proptest::prelude::*;
@@ -273,7 +273,7 @@ mod tests {
             small.range(["a", "b", "c", "d", "e"][name], (1, thread), (start, start + length));
         }
         for (id, &(thread, start, length, _)) in (0..).zip(calls) {
-            small.call("cudaLaunchKernel", (1, thread), (start, start + length), Some(id));
+            small.call_on((1, thread), "cudaLaunchKernel", (start, start + length), Some(id));
             // Every kernel has its own length, so that sums tell which kernels were added.
             small.kernel("k", 1, (100, 100 + (1 << id)), Some(id));
         }
@@ -335,7 +335,7 @@ mod tests {
     fn a_correlation_id_says_nothing_in_another_process() {
         let mut small = Small::new();
         small.range("mine", (1, 1), (0, 10)).range("theirs", (2, 1), (0, 10));
-        small.call("cudaLaunchKernel", (1, 1), (1, 2), Some(5)).call("cudaLaunchKernel", (2, 1), (1, 2), Some(5));
+        small.call_on((1, 1), "cudaLaunchKernel", (1, 2), Some(5)).call_on((2, 1), "cudaLaunchKernel", (1, 2), Some(5));
         small.kernel("k", 2, (20, 23), Some(5)).kernel("k", 1, (30, 34), Some(5));
         let trace = small.finish();
         let found = Attributed::of(&Context::new(&trace, 30), 0, &|_| None);

@@ -138,7 +138,7 @@ fn section_of_barriers(context: &Context, title: &str, found: &LauncherGaps) -> 
 #[cfg(test)]
 mod tests {
     use super::super::explain;
-    use super::super::test_traces::{Small, figure, rows};
+    use super::super::testing::{Small, figure, rows};
     use super::*;
     use crate::trace::{HostWait, ProcessId};
 
@@ -156,7 +156,7 @@ mod tests {
         let launch = "cudaLaunchKernel";
         // Thread 1 leaves 80 us and 49 us, thread 2 90 us in the same time, thread 3 launches once.
         for (tid, start, end) in [(1, 0, 10), (2, 5, 20), (3, 50, 51), (1, 90, 100), (2, 110, 120), (1, 149, 150)] {
-            small.call(launch, (9, tid), (start * US, end * US), None);
+            small.call_on((9, tid), launch, (start * US, end * US), None);
         }
         assert_eq!(barrier_rows(small), ["cpu_launcher_gap cpu_launcher_gap 2 0.17 90"]);
     }
@@ -165,13 +165,13 @@ mod tests {
     fn a_gap_is_neither_time_blocked_in_a_call_nor_time_without_work() {
         let mut small = Small::new();
         let thread = (9, 1);
-        small.call("cudaLaunchKernel", thread, (0, 10 * US), None);
+        small.call_on(thread, "cudaLaunchKernel", (0, 10 * US), None);
         // 20 us, 500 us blocked with a driver call inside, 30 us: a gap of 50 us.
-        small.call("cudaStreamSynchronize", thread, (30 * US, 530 * US), None);
-        small.call("cuStreamSynchronize", thread, (40 * US, 520 * US), None);
-        small.call("cudaGraphLaunch", thread, (560 * US, 600 * US), None);
+        small.call_on(thread, "cudaStreamSynchronize", (30 * US, 530 * US), None);
+        small.call_on(thread, "cuStreamSynchronize", (40 * US, 520 * US), None);
+        small.call_on(thread, "cudaGraphLaunch", (560 * US, 600 * US), None);
         // A second without a request is no barrier.
-        small.call("cudaLaunchKernel", thread, (1_000_600 * US, 1_000_601 * US), None);
+        small.call_on(thread, "cudaLaunchKernel", (1_000_600 * US, 1_000_601 * US), None);
         let trace = small.finish();
         let sections = explain(&Context::new(&trace, 30));
         let columns = ["api_name", "count", "total_time_ms"];
@@ -194,7 +194,7 @@ mod tests {
             "cudaMemcpy_v3020",
             "cudaEventSynchronize",
         ] {
-            small.call(name, (1, 1), (0, US), None);
+            small.call_on((1, 1), name, (0, US), None);
         }
         let trace = small.finish();
         let sections = explain(&Context::new(&trace, 30));

@@ -4,6 +4,7 @@ use super::intervals::Longest;
 use super::{Context, NameKind, labels};
 use crate::analysis::overlap::gain;
 use crate::analysis::section::{Section, Value};
+use crate::digits::grouped;
 use crate::ordering::InOrder;
 use crate::trace::{GpuOp, NameId, Ns, OpKind};
 
@@ -79,7 +80,11 @@ pub(super) fn copy_engine_events(context: &Context) -> Section {
     totals.order_by_key(|(direction, _)| *direction);
     let unknown = totals.iter().map(|(_, total)| total.count - total.count_with_bytes).sum::<u64>();
     if unknown > 0 {
-        section.limits.push(format!("{unknown} of {seen} copies do not tell how many bytes they moved."));
+        section.limits.push(format!(
+            "{} of {} copies do not tell how many bytes they moved.",
+            grouped(unknown),
+            grouped(seen)
+        ));
     }
     totals.iter().for_each(|(direction, total)| total.figures(direction, &mut section));
     section

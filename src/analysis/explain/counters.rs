@@ -7,6 +7,7 @@ use super::intervals::{Windows, communication_windows};
 use super::recapture::{self, Lacks};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
+use crate::digits::grouped;
 use crate::ordering::{ByKey, InOrder};
 use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind};
 
@@ -152,7 +153,7 @@ pub(super) fn nvlink_during_nccl(context: &Context) -> Section {
         ]);
     }
     if unusable > 0 {
-        section.limits.push(format!("{unusable} samples hold no number and are left out."));
+        section.limits.push(format!("{} samples hold no number and are left out.", grouped(unusable)));
     }
     section
 }
@@ -177,9 +178,11 @@ pub(super) fn nvlink_timeseries(context: &Context) -> Section {
     points.order_by(|a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
     let mut section = nvlink_section(&series, SERIES_TITLE, &SERIES_COLUMNS).from_first_op(context.trace);
     if all > POINTS {
-        section
-            .limits
-            .push(format!("Of {all} samples every series shows up to {each}, evenly spaced, first and last included."));
+        section.limits.push(format!(
+            "Of {} samples every series shows up to {}, evenly spaced, first and last included.",
+            grouped(all as u64),
+            grouped(each as u64)
+        ));
     }
     for (time, series, value, active) in points {
         let (source, name) = (series.source.into(), series.name.as_str().into());

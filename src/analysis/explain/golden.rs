@@ -1,15 +1,10 @@
 //! The numbers of nsys-llm-explainer on its own fixture, and what must hold on real torch traces.
 
-use super::test_traces::{figure, fixture, rows, shared, torch};
+use super::testing::{figure, fixture, read_json, rows, torch};
 use super::{Context, Sections, explain};
 use crate::rules::PhaseMap;
 use crate::trace::{OpKind, Trace};
 use serde_json::Value;
-
-fn expected(file: &str) -> Value {
-    let text = std::fs::read_to_string(shared("spec/data/golden").unwrap().join(file)).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
 
 /// The rows of a table of the original, by the columns that both have.
 fn same_rows(sections: &Sections, section: &str, theirs: &Value, columns: &[&str]) {
@@ -38,9 +33,11 @@ fn same_figures(sections: &Sections, section: &str, theirs: &Value, names: &[&st
 
 #[test]
 fn the_fixture_gives_the_tables_that_the_original_printed() {
-    let Some(trace) = fixture() else { return };
+    let (Some((trace, _)), Some(run)) = (fixture(), read_json("spec/data/golden/nsys_v010_run.expected.json")) else {
+        return;
+    };
     let sections = explain(&Context::new(&trace, 30));
-    let run = &expected("nsys_v010_run.expected.json")["metrics"];
+    let run = &run["metrics"];
     let columns = |columns: &str| columns.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let table = |section: &str, theirs: &Value, names: &str| {
         let names = columns(names);
@@ -95,9 +92,8 @@ fn the_fixture_gives_the_tables_that_the_original_printed() {
 
 #[test]
 fn the_fixture_gives_the_barriers_and_phases_of_the_current_original() {
-    let Some(trace) = fixture() else { return };
+    let Some((trace, expected)) = fixture() else { return };
     let sections = explain(&Context::new(&trace, 30));
-    let expected = &expected("nsys_fixture.expected.json")["expected"];
     let mut theirs: Vec<String> = Vec::new();
     for row in expected["barriers_unsorted"].as_array().unwrap() {
         let (kind, api) = (row["kind"].as_str().unwrap(), row["api"].as_str().unwrap());

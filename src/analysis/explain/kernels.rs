@@ -334,7 +334,7 @@ fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace])
 #[cfg(test)]
 mod tests {
     use super::super::explain;
-    use super::super::test_traces::{Small, figure, rows};
+    use super::super::testing::{Small, figure, rows};
     use super::*;
     use crate::trace::{Format, GpuOp, OpKind, TraceBuilder};
 
@@ -382,7 +382,7 @@ mod tests {
         for at in 0..200_i64 {
             small.kernel(if at < 150 { "a" } else { "b" }, 5, (2_000 * at, 2_000 * at + 1_000), None);
         }
-        small.call("cudaGraphLaunch", (5, 1), (0, 10), None).call("cudaLaunchKernel", (5, 1), (10, 20), None);
+        small.call_on((5, 1), "cudaGraphLaunch", (0, 10), None).call_on((5, 1), "cudaLaunchKernel", (10, 20), None);
         let trace = small.finish();
         let sections = explain(&Context::new(&trace, 30));
         let section = &sections["launch_storm"];

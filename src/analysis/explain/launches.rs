@@ -178,7 +178,9 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
     let mut section = section(TITLE, &COLUMNS, count, *left_out).from_first_op(context.trace);
     if *early > 0 {
         section.limits.push(format!(
-            "{early} of {count} measured kernels began before their launch call returned and count as zero."
+            "{} of {} measured kernels began before their launch call returned and count as zero.",
+            grouped(*early),
+            grouped(count as u64)
         ));
     }
     section.figure("count", count);

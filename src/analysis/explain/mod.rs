@@ -30,8 +30,6 @@ mod steps;
 mod streams;
 mod survey;
 #[cfg(test)]
-mod test_traces;
-#[cfg(test)]
 mod testing;
 mod timeline;
 

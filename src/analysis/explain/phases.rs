@@ -174,7 +174,7 @@ pub(super) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
 #[cfg(test)]
 mod tests {
     use super::super::explain;
-    use super::super::test_traces::{Small, figure, rows};
+    use super::super::testing::{Small, figure, rows};
     use super::*;
 
     const THREAD: (i64, i64) = (1, 1);
@@ -190,7 +190,7 @@ mod tests {
     fn with_kernels() -> Small {
         let mut small = step();
         for (id, at, duration) in [(1, 20, 1_000_000), (2, 75, 2_000_000), (3, 110, 4_000_000), (4, 300, 8_000_000)] {
-            small.call("cudaLaunchKernel", THREAD, (at, at + 1), Some(id)).kernel(
+            small.call_on(THREAD, "cudaLaunchKernel", (at, at + 1), Some(id)).kernel(
                 "k",
                 1,
                 (1000, 1000 + duration),
@@ -219,7 +219,7 @@ mod tests {
     fn communication_is_told_apart_in_every_phase() {
         let mut small = with_kernels();
         for (id, at, duration) in [(5, 20, 500_000), (6, 300, 250_000)] {
-            small.call("cudaLaunchKernel", THREAD, (at, at + 1), Some(id)).kernel(
+            small.call_on(THREAD, "cudaLaunchKernel", (at, at + 1), Some(id)).kernel(
                 "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
                 1,
                 (1000, 1000 + duration),
@@ -239,9 +239,9 @@ mod tests {
         let mut small = Small::new();
         for id in 0..60 {
             let at = i64::from(id) * 10;
-            small.range(&format!("r{id}"), THREAD, (at, at + 9)).call(
-                "cudaLaunchKernel",
+            small.range(&format!("r{id}"), THREAD, (at, at + 9)).call_on(
                 THREAD,
+                "cudaLaunchKernel",
                 (at, at + 1),
                 Some(id),
             );

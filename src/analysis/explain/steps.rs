@@ -199,7 +199,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::super::explain;
-    use super::super::test_traces::{Small, figure, rows};
+    use super::super::testing::{Small, figure, rows};
     use super::*;
 
     const THREAD: (i64, i64) = (1, 1);
@@ -207,7 +207,7 @@ mod tests {
     /// A step of the host at `at` that launches one kernel `late` later, with this duration.
     fn step(small: &mut Small, name: &str, id: u32, (at, late, duration): (i64, i64, i64)) {
         small.range(name, THREAD, (at, at + 10));
-        small.call("cudaLaunchKernel", THREAD, (at + 1, at + 2), Some(id));
+        small.call_on(THREAD, "cudaLaunchKernel", (at + 1, at + 2), Some(id));
         small.kernel("k", 1, (at + late, at + late + duration), Some(id));
     }
 

@@ -1,13 +1,15 @@
-//! Small traces for tests, and the public fixture of the tool that these sections replace.
+//! Small traces for tests: written op by op, made of random pieces, the public fixture of the tool that these sections replace,
+//! and real ones where they are at hand.
 
-use super::Context;
+use super::{Context, Sections};
 use crate::analysis::section::{Record, Section, Value};
 use crate::input::{Imported, Importer};
 use crate::trace::{
-    DeviceId, Format, GpuOp, GraphReplay, MetricSeries, NameId, Ns, OpKind, ProcessId, Span, Trace, TraceBuilder,
+    DeviceId, Format, GpuOp, GraphReplay, MetricSeries, NameId, Ns, OpKind, ProcessId, Span, ThreadId, Trace,
+    TraceBuilder,
 };
 use proptest::prelude::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A trace put together op by op; times in nanoseconds, start and end.
 pub(super) struct Small(pub(super) TraceBuilder);
@@ -53,10 +55,49 @@ impl Small {
         self.0.trace.gpu_ops.push(op, correlation);
     }
 
+    /// A call of this process, on thread 9.
     pub(super) fn call(&mut self, process: ProcessId, name: &str, start: i64, end: i64, correlation: Option<u32>) {
         let thread = self.0.thread(process, 9);
         let name: NameId = self.0.trace.calls.names.intern(name);
         self.0.call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
+    }
+
+    /// A kernel on device 0.
+    pub(super) fn kernel(&mut self, name: &str, pid: i64, (start, end): (i64, i64), launch: Option<u32>) -> &mut Self {
+        let process = self.process(pid);
+        self.op_of(process, 0, 7, name, start, end, launch);
+        self
+    }
+
+    fn thread(&mut self, (pid, tid): (i64, i64)) -> ThreadId {
+        let process = self.process(pid);
+        self.0.thread(process, tid)
+    }
+
+    /// A call of this process and thread.
+    pub(super) fn call_on(
+        &mut self,
+        thread: (i64, i64),
+        name: &str,
+        (start, end): (i64, i64),
+        correlation: Option<u32>,
+    ) -> &mut Self {
+        let thread = self.thread(thread);
+        let name = self.0.trace.calls.names.intern(name);
+        self.0.call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
+        self
+    }
+
+    /// A range of this process and thread.
+    pub(super) fn range(&mut self, name: &str, thread: (i64, i64), (start, end): (i64, i64)) -> &mut Self {
+        let thread = self.thread(thread);
+        let name = self.0.trace.ranges.names.intern(name);
+        self.0.trace.ranges.push(Span { start: Ns(start), duration: Ns(end - start), name, thread });
+        self
+    }
+
+    pub(super) fn finish(self) -> Trace {
+        self.0.finish()
     }
 
     pub(super) fn replay(&mut self, device: u32, start: i64, end: i64) {
@@ -76,7 +117,7 @@ impl Small {
 }
 
 /// The file below `../shared`; `None`, and said so, where it is missing.
-pub(super) fn shared(file: &str) -> Option<std::path::PathBuf> {
+pub(super) fn shared(file: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(file);
     if path.exists() {
         return Some(path);
@@ -118,9 +159,13 @@ pub(super) fn fixture() -> Option<(Trace, serde_json::Value)> {
         small.op_of(process, int(&row[2]) as u32, int(&row[3]), name, int(&row[0]), int(&row[1]), None);
         small.0.bytes_of_last_op(int(&row[4]) as u64);
     }
+    let thread = |global: &serde_json::Value| (int(global) >> 24, int(global) & 0xff_ffff);
     for row in rows("CUPTI_ACTIVITY_KIND_RUNTIME") {
-        let process = small.process(int(&row[3]) >> 24);
-        small.call(process, &named(&row[2]), int(&row[0]), int(&row[1]), row[4].as_u64().map(|id| id as u32));
+        let correlation = row[4].as_u64().map(|id| id as u32);
+        small.call_on(thread(&row[3]), &named(&row[2]), (int(&row[0]), int(&row[1])), correlation);
+    }
+    for row in rows("NVTX_EVENTS") {
+        small.range(&text(&row[3]), thread(&row[5]), (int(&row[0]), int(&row[1])));
     }
     for row in rows("TARGET_INFO_GPU_METRICS") {
         let samples = rows("GPU_METRICS").into_iter().filter(|sample| sample[1] == row[0]);
@@ -136,6 +181,25 @@ fn int(value: &serde_json::Value) -> i64 {
 
 fn text(value: &serde_json::Value) -> String {
     value.as_str().unwrap().to_owned()
+}
+
+/// A row as the values of the columns asked for, numbers with three digits behind the point.
+pub(super) fn rows(sections: &Sections, section: &str, columns: &[&str]) -> Vec<String> {
+    let show = |value: &Value| match (value.text(), value.number()) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(number)) => format!("{number:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+        (None, None) => "-".to_owned(),
+    };
+    let row = |row: &Record| {
+        let values = columns.iter().map(|column| show(row.get(column).unwrap()));
+        values.collect::<Vec<_>>().join(" ")
+    };
+    sections[section].rows.iter().map(row).collect()
+}
+
+/// A figure of a section.
+pub(super) fn figure(sections: &Sections, section: &str, name: &str) -> f64 {
+    number(&sections[section].summary, name)
 }
 
 /// The number of this name.

@@ -56,7 +56,7 @@ pub(super) fn timeline_events(context: &Context) -> Section {
     let mut events: Vec<Event> = longest.ranked().filter_map(|long| event(context, &long)).collect();
     let origin = events.iter().map(|event| event.start).min().unwrap_or(Ns::ZERO);
     let mut section = Section::new(TITLE, "kernels, copies, blocking calls and idle gaps of each GPU", &COLUMNS)
-        .limit("start_ms and end_ms count from the earliest row.")
+        .from_first_op(trace)
         .limit("total_cpu_time_ms sums API calls over all threads: it is no wall time.");
     section.figure("t0_ns", origin);
     section.figure("total_gpu_time_ms", Value::ms(context.kernels().total()));

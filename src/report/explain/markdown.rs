@@ -3,6 +3,7 @@
 use super::{by_pid, rows};
 use crate::analysis::results::{Run, Severity};
 use crate::analysis::section::{Record, Section, Value};
+use crate::digits::grouped;
 use crate::report::findings::of_run;
 use crate::report::markdown::escape;
 
@@ -99,7 +100,7 @@ fn body(section: &Section, limit: usize) -> String {
     text += &table(&section.columns, section.rows.iter().take(limit));
     let more = section.rows_in_all.saturating_sub(section.rows.len().min(limit) as u64);
     if more > 0 {
-        text += &format!("\nand {more} more\n");
+        text += &format!("\nand {} more\n", grouped(more as u64));
     }
     text
 }

@@ -12,6 +12,7 @@ pub use tables::tables;
 
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Section, Value};
+use crate::digits::grouped;
 use std::collections::BTreeMap;
 
 /// The rows of a section, where the run has it.
@@ -28,7 +29,8 @@ fn figure<'a>(run: &'a Run, section: &str, key: &str) -> Option<&'a Value> {
 fn notes(section: &Section) -> Vec<String> {
     let derived = (!section.derived_from.is_empty()).then(|| format!("Derived from {}.", section.derived_from));
     let kept = section.rows.len() as u64;
-    let cut = (section.rows_in_all > kept).then(|| format!("{kept} of {} rows are kept.", section.rows_in_all));
+    let cut = (section.rows_in_all > kept)
+        .then(|| format!("{} of {} rows are kept.", grouped(kept), grouped(section.rows_in_all)));
     let missing = section.missing.as_ref().map(|missing| missing.why.clone());
     missing.into_iter().chain(derived).chain(section.limits.iter().cloned()).chain(cut).collect()
 }
