@@ -100,7 +100,7 @@ fn body(section: &Section, limit: usize) -> String {
     text += &table(&section.columns, section.rows.iter().take(limit));
     let more = section.rows_in_all.saturating_sub(section.rows.len().min(limit) as u64);
     if more > 0 {
-        text += &format!("\nand {} more\n", grouped(more as u64));
+        text += &format!("\nand {} more\n", grouped(more));
     }
     text
 }
