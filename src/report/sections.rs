@@ -176,13 +176,14 @@ pub fn section_table(id: &str, section: &Section) -> Table {
 
 /// All rows of these sections, which `first` gives its title, behind the names of their runs.
 fn table_of(id: &str, having: &[(&str, &Section)], first: &Section) -> Table {
-    let keys = keys(having);
+    let tell_first_op = tell_first_op(having);
+    let keys = keys(having, tell_first_op);
     let mut columns = vec![Column { key: "run".to_owned(), title: "Run".to_owned(), kind: Kind::Text }];
     columns.extend(keys.iter().map(|key| column(key, having)));
-    let tell_first_op = tell_first_op(having);
+    let counts_from_first_op = tell_first_op && columns.iter().any(|column| column.kind == Kind::Instant);
     let mut rows = Vec::new();
     for (label, section) in having {
-        let first_op = first_op(section).filter(|_| tell_first_op);
+        let first_op = first_op(section).filter(|_| counts_from_first_op);
         rows.extend(section.rows.iter().map(|record| {
             let cells = columns.iter().skip(1).map(|column| {
                 let cell = cell(&column.key, column.kind, record.get(&column.key));
@@ -194,7 +195,7 @@ fn table_of(id: &str, having: &[(&str, &Section)], first: &Section) -> Table {
     Table {
         id: id.to_owned(),
         title: first.title.clone(),
-        note: note(having),
+        note: note(having, counts_from_first_op),
         figures: having.iter().flat_map(|(label, section)| figures(label, section)).collect(),
         gaps: gaps(having),
         columns,
@@ -215,7 +216,7 @@ fn of_stage(mut table: Table, stage: &str, first: bool) -> Option<Table> {
 }
 
 /// The columns of all these sections, without those that say the same in another unit.
-fn keys(having: &[(&str, &Section)]) -> Vec<String> {
+fn keys(having: &[(&str, &Section)], tell_first_op: bool) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for key in having.iter().flat_map(|(_, section)| &section.columns) {
         if !keys.contains(key) {
@@ -223,11 +224,10 @@ fn keys(having: &[(&str, &Section)]) -> Vec<String> {
         }
     }
     let all = keys.clone();
-    let counts_from_first_op = tell_first_op(having);
     let has = |stem: &str, unit: &str| all.contains(&format!("{stem}_{unit}"));
     keys.retain(|key| match Unit::at_end_of(key) {
         // Milliseconds from a beginning read better than the clock's nanoseconds, where these do not tell theirs.
-        Some((stem, unit)) if WORDS.instants.iter().any(|instant| instant == stem) && !counts_from_first_op => {
+        Some((stem, unit)) if WORDS.instants.iter().any(|instant| instant == stem) && !tell_first_op => {
             unit.name() != "ns" || !has(stem, "ms")
         }
         Some((stem, unit)) => unit.name() == "ns" || !has(stem, "ns"),
@@ -236,7 +236,7 @@ fn keys(having: &[(&str, &Section)]) -> Vec<String> {
     keys
 }
 
-fn note(having: &[(&str, &Section)]) -> String {
+fn note(having: &[(&str, &Section)], counts_from_first_op: bool) -> String {
     let mut sentences: Vec<String> = Vec::new();
     let mut say = |sentence: &str| {
         let ended = sentence.trim_end();
@@ -251,7 +251,7 @@ fn note(having: &[(&str, &Section)]) -> String {
         }
         section.limits.iter().for_each(|limit| say(limit));
     }
-    if tell_first_op(having) {
+    if counts_from_first_op {
         say("Times count from the first GPU op of the trace; exact ones are those of its own clock");
     }
     let kept: u64 = having.iter().map(|(_, section)| section.rows.len() as u64).sum();
@@ -484,6 +484,14 @@ mod tests {
         let cell = |text: &str, title: &str| Shown { text: text.to_owned(), title: title.to_owned() };
         assert_eq!(cells, [cell("1.235", "7000001234567 ns"), cell("-0.001", "6999999999000 ns")]);
         assert_eq!(csv(&table), "gap_start_ns\n7000001234567\n6999999999000\n");
+    }
+
+    #[test]
+    fn a_table_without_points_in_time_says_nothing_of_where_they_count_from() {
+        let mut section = Section::new("T", "", &["gap_ms"]);
+        section.figure(FIRST_OP, 5_000_000_i64);
+        section.row([1.5.into()]);
+        assert_eq!(only(section).note, "");
     }
 
     #[test]

@@ -58,6 +58,10 @@ impl Small {
     /// A call of this process, on thread 9.
     pub(super) fn call(&mut self, process: ProcessId, name: &str, start: i64, end: i64, correlation: Option<u32>) {
         let thread = self.0.thread(process, 9);
+        self.call_in(thread, name, (start, end), correlation);
+    }
+
+    fn call_in(&mut self, thread: ThreadId, name: &str, (start, end): (i64, i64), correlation: Option<u32>) {
         let name: NameId = self.0.trace.calls.names.intern(name);
         self.0.call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
     }
@@ -79,12 +83,11 @@ impl Small {
         &mut self,
         thread: (i64, i64),
         name: &str,
-        (start, end): (i64, i64),
+        time: (i64, i64),
         correlation: Option<u32>,
     ) -> &mut Self {
         let thread = self.thread(thread);
-        let name = self.0.trace.calls.names.intern(name);
-        self.0.call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
+        self.call_in(thread, name, time, correlation);
         self
     }
 
