@@ -9,7 +9,7 @@ pub use slice::chrome_trace;
 pub use window::{strips, window, window_text};
 
 use crate::analysis::cube::{self, Axis, Cube};
-use crate::analysis::explain::{self, OneKernel};
+use crate::analysis::explain::{self, Around, Known, OneKernel, around_calls};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
@@ -22,6 +22,7 @@ use crate::report::Report;
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phases, looks_like_rules};
 use crate::trace::{Ns, Trace};
 use crate::{Error, Result};
+use std::cell::OnceCell;
 
 /// What a file turned out to be.
 #[derive(Debug)]
@@ -235,9 +236,27 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     }
 }
 
+/// What stays with a trace from one answer to the next.
+#[derive(Debug, Default)]
+pub struct Stays {
+    first: Option<First>,
+    /// What its windows take from it: see [`Around::part`]. Of millions of calls it would weigh too much.
+    around: OnceCell<Around>,
+}
+
+/// A trace of more calls is looked at anew for each window.
+const STAYS_BELOW: usize = 2_000_000;
+
+impl Stays {
+    fn around(&self, trace: &Trace, part: Option<&Trace>) -> Option<Around> {
+        let kept = part?.kept.as_ref().filter(|_| trace.calls.len() < STAYS_BELOW)?;
+        Some(self.around.get_or_init(|| around_calls(trace)).part(kept))
+    }
+}
+
 /// First results of a trace, and what they were made from, until its sections are asked for.
 #[derive(Debug)]
-pub struct First {
+struct First {
     /// Of the run with its sections.
     choices: Choices,
     part: Option<Trace>,
@@ -250,18 +269,20 @@ pub struct First {
 ///
 /// # Errors
 /// Those of [`run`].
-pub fn report_in_turn(trace: &Trace, choices: &Choices, first: &mut Option<First>) -> Result<String> {
-    let known = first.take().filter(|known| known.choices == *choices);
+pub fn report_in_turn(trace: &Trace, choices: &Choices, stays: &mut Stays) -> Result<String> {
+    let known = stays.first.take().filter(|known| known.choices == *choices);
     let First { part, mut run, groups, .. } = match known {
         Some(known) => known,
         None => First::of(trace, choices)?,
     };
-    add_sections(&mut run, part.as_ref().unwrap_or(trace), &options(trace, choices)?, &groups);
+    let options = options(trace, choices)?;
+    let around = if options.without_sections { None } else { stays.around(trace, part.as_ref()) };
+    add_sections(&mut run, part.as_ref().unwrap_or(trace), &options, Known { groups: &groups, around });
     let mut report = Report::new(vec![run]);
     let text = report.compact();
     if let (true, Some(run)) = (choices.without_sections, report.runs.pop()) {
         let choices = Choices { without_sections: false, ..choices.clone() };
-        *first = Some(First { choices, part, run, groups });
+        stays.first = Some(First { choices, part, run, groups });
     }
     Ok(text)
 }
@@ -290,7 +311,7 @@ pub fn slice(trace: &Trace, choices: &Choices) -> Result<String> {
 
 fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {
     let (mut run, groups) = first_run(trace, choices)?;
-    add_sections(&mut run, trace, &options(trace, choices)?, &groups);
+    add_sections(&mut run, trace, &options(trace, choices)?, Known { groups: &groups, around: None });
     Ok(run)
 }
 
@@ -475,16 +496,16 @@ mod tests {
     #[test]
     fn sections_that_come_after_first_results_make_the_same_run() {
         let trace = small_trace();
-        let mut first = None;
+        let mut stays = Stays::default();
         let wanted = Choices { window: Some(window_text(&trace, 0.1, 0.9)), ..Choices::default() };
         let soon = Choices { without_sections: true, ..wanted.clone() };
         let text = |choices: &Choices| Report::new(vec![run(&trace, choices).unwrap()]).compact();
         let others = Choices { attribution: Attribution::Fair, ..wanted.clone() };
         for then in [&wanted, &others] {
-            let at_once = report_in_turn(&trace, &soon, &mut first).unwrap();
-            assert!(first.is_some() && at_once == text(&soon));
-            assert_eq!(report_in_turn(&trace, then, &mut first).unwrap(), text(then));
-            assert!(first.is_none(), "nothing is held once all is said");
+            let at_once = report_in_turn(&trace, &soon, &mut stays).unwrap();
+            assert!(stays.first.is_some() && at_once == text(&soon));
+            assert_eq!(report_in_turn(&trace, then, &mut stays).unwrap(), text(then));
+            assert!(stays.first.is_none(), "no part is held once all is said");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Puts the answers about one trace together.
 
-use super::explain::{Context, Sections, explain};
+use super::explain::{Context, Known, Sections, explain};
 use super::groups::{Group, Groups};
 use super::overlap::{Owned, share_out, union_of_all, unions};
 use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Wall, WallSource};
@@ -48,7 +48,7 @@ impl Default for Options {
 /// Answers everything about one trace.
 pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     let (mut run, groups) = first_results(trace, rules, options);
-    add_sections(&mut run, trace, options, &groups);
+    add_sections(&mut run, trace, options, Known { groups: &groups, around: None });
     run
 }
 
@@ -100,10 +100,10 @@ pub fn first_results(trace: &Trace, rules: &RuleSet, options: &Options) -> (Run,
 }
 
 /// Puts the explaining sections into a run of this trace, as far as they are wanted, and the key figures that come from them.
-pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, groups: &Groups) {
+pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, known: Known) {
     if !options.without_sections {
         let context = Context::new(trace, options.kernel_limit).with_phase_map(options.phase_map.as_ref());
-        run.sections = explain(&context.with_groups(groups));
+        run.sections = explain(&context.with_known(known));
     }
     let key_figures = key_figures::key_figures(run);
     run.sections.insert(key_figures::NAME.to_owned(), key_figures);

@@ -95,7 +95,7 @@ pub(super) fn near(start: &[Ns], longest: Ns, window: Window) -> Range<usize> {
 }
 
 /// Rows of a table sorted by start that are kept of a window, in the order in which they stand there: most lie in one piece.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Rows {
     /// Began before the window and are kept whole.
     pub(super) before: Vec<u32>,

@@ -26,7 +26,7 @@ pub use problems::{Problem, ProblemKind, Problems};
 pub use spans::{Span, Spans};
 pub use time::Ns;
 pub(crate) use time::leading_whole;
-pub use window::{Cut, Window};
+pub use window::{Cut, Kept, Window};
 
 use crate::json::from_json;
 use crate::ordering::InOrder;
@@ -154,6 +154,8 @@ pub struct Trace {
     pub problems: Problems,
     /// Where this is a part of a trace: which.
     pub cut: Option<Cut>,
+    /// And what it keeps of it.
+    pub kept: Option<Box<Kept>>,
 }
 
 /// A bounded sample of names that tell which serving engine ran.
@@ -204,6 +206,7 @@ impl TraceBuilder {
                 clues: Clues::default(),
                 problems: Problems::default(),
                 cut: None,
+                kept: None,
             },
             device_ids: Names::default(),
             process_ids: HashMap::default(),

@@ -208,10 +208,19 @@ impl GpuOps {
         renumber(&mut self.name, now);
     }
 
+    /// How many begin before this time.
+    pub fn begin_before(&self, time: Ns) -> usize {
+        self.start.partition_point(|start| *start < time)
+    }
+
+    /// The place of the first op that may end as late as this: those before it all end earlier.
+    pub fn may_reach(&self, time: Ns) -> usize {
+        self.begin_before(Ns(time.0.saturating_sub(self.duration.longest().0)))
+    }
+
     /// When the last op ends; `None` where there is none.
     pub(super) fn last_end(&self) -> Option<Ns> {
-        let reach = Ns(self.start.last()?.0.saturating_sub(self.duration.longest().0));
-        let first = self.start.partition_point(|start| *start < reach);
+        let first = self.may_reach(*self.start.last()?);
         self.start.iter().enumerate().skip(first).map(|(at, start)| *start + self.duration.get(at)).max()
     }
 

@@ -78,6 +78,16 @@ impl Spans {
         self.start.get(at).copied()
     }
 
+    /// The name of the span at this place.
+    pub fn name(&self, at: usize) -> Option<NameId> {
+        self.name.get(at).copied()
+    }
+
+    /// When the span at this place ended.
+    pub fn end(&self, at: usize) -> Option<Ns> {
+        Some(self.start(at)? + self.duration.get(at))
+    }
+
     /// How many begin before this time.
     pub fn begin_before(&self, time: Ns) -> usize {
         self.start.partition_point(|start| *start < time)

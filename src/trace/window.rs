@@ -30,6 +30,32 @@ pub struct Cut {
     pub host_waits: u64,
 }
 
+/// Which rows of a trace a part of it keeps, for whoever knows something of the whole trace's rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    calls: Rows,
+    ranges: Rows,
+    /// Calls of the part of which some work began before the window, by place.
+    begun: Vec<u32>,
+}
+
+impl Kept {
+    /// Of a column with an entry for each call of the whole trace those of the part's calls.
+    pub fn of_calls<T: Copy>(&self, column: &[T]) -> Vec<T> {
+        self.calls.take(column)
+    }
+
+    /// The place in the part of a range of the whole trace.
+    pub fn range(&self, place: u32) -> Option<u32> {
+        self.ranges.place(place)
+    }
+
+    /// Did something that the call at this place of the part launched begin before the window?
+    pub fn is_begun(&self, call: usize) -> bool {
+        self.begun.binary_search(&index(call)).is_ok()
+    }
+}
+
 impl Window {
     /// How long it is.
     pub fn length(&self) -> Ns {
@@ -79,7 +105,9 @@ impl Trace {
         let kept = self.gpu_ops.rows_in(window);
         let launches = Launching::of(self, &kept, window);
         let calls = launches.rows(&self.calls, window);
+        let begun = launches.begun(self, &kept, &calls);
         let hosts = launches.hosts;
+        let ranges = self.ranges.rows_around(hosts);
         let (mut gpu_ops, cut_ops) = self.gpu_ops.part(&kept, window);
         let mut renaming = Renaming::of(&self.names);
         let (op_names, op_links) = gpu_ops.names_and_links();
@@ -108,7 +136,7 @@ impl Trace {
                 .collect(),
             code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &calls, hosts, window))),
             job: self.job.clone(),
-            ranges: self.ranges.whole_part(&self.ranges.rows_around(hosts)),
+            ranges: self.ranges.whole_part(&ranges),
             cut: Some(Cut {
                 window,
                 whole: self.span().unwrap_or(window),
@@ -127,6 +155,7 @@ impl Trace {
             problems: self.problems.clone(),
             calls: self.calls.part(&calls, window, &launches.early(&calls), &|at| launches.is_launch(at)),
             gpu_ops,
+            kept: Some(Box::new(Kept { calls, ranges, begun })),
         }
     }
 }
@@ -137,7 +166,7 @@ struct Launching {
     is_launch: Vec<bool>,
     /// From the first such call to the last.
     places: Range<u32>,
-    /// Hosts run ahead of devices: what leads to the first op began before it.
+    /// Hosts run ahead of devices: what leads to the first op began before it. Clocks differ: to the last one it may lead later.
     hosts: Window,
 }
 
@@ -151,8 +180,24 @@ impl Launching {
             *slot = true;
             (first, last) = (first.min(link), last.max(link + 1));
         }
-        let start = trace.calls.get(first as usize).map_or(window.start, |call| call.start.min(window.start));
-        Self { is_launch, places: first..last, hosts: Window { start, ..window } }
+        let begins = |place: u32| trace.calls.start(place as usize);
+        // A range holds a call that takes no time at its very end, and begins no later than a call in it.
+        let before = begins(first).map_or(window.start, |start| Ns(start.0.saturating_sub(1)));
+        let behind = last.checked_sub(1).and_then(begins).map_or(window.end, |start| Ns(start.0.saturating_add(1)));
+        let (start, end) = (window.start.min(before), window.end.max(behind));
+        Self { is_launch, places: first..last, hosts: Window { start, end } }
+    }
+
+    /// Which of these launched what began before the window. Nothing begins before its launch, or hardly: clocks differ.
+    fn begun(&self, trace: &Trace, ops: &Rows, calls: &Rows) -> Vec<u32> {
+        let from = index(trace.gpu_ops.begin_before(self.hosts.start));
+        let early = ops.cut.iter().copied().chain(from..ops.within.start);
+        let links = early.filter_map(|at| trace.gpu_ops.launch(at as usize));
+        let mut begun: Vec<u32> =
+            links.filter(|call| self.is_launch(call.0)).filter_map(|call| calls.place(call.0)).collect();
+        begun.order_by_key(|at| *at);
+        begun.dedup();
+        begun
     }
 
     fn is_launch(&self, at: u32) -> bool {

@@ -132,12 +132,12 @@ impl TraceReader {
 pub struct Imported {
     opened: Opened,
     overview: timeline::Overview,
-    first: RefCell<Option<session::First>>,
+    stays: RefCell<session::Stays>,
 }
 
 impl Imported {
     fn of(opened: Opened) -> Self {
-        Self { opened, overview: timeline::Overview::default(), first: RefCell::new(None) }
+        Self { opened, overview: timeline::Overview::default(), stays: RefCell::default() }
     }
 }
 
@@ -186,7 +186,7 @@ impl Imported {
         let choices: Choices = json::read(choices).map_err(thrown)?;
         match &self.opened {
             Opened::Trace(trace) => {
-                session::report_in_turn(trace, &choices, &mut self.first.borrow_mut()).map_err(thrown)
+                session::report_in_turn(trace, &choices, &mut self.stays.borrow_mut()).map_err(thrown)
             }
             Opened::Report(report) => Ok(report.compact()),
             Opened::Foreign(_) | Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {

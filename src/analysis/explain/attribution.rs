@@ -7,7 +7,7 @@
 use super::Context;
 use super::stats::{Tallies, Tally, key};
 use crate::ordering::order;
-use crate::trace::{NameId, Ns, OpKind, Span, Spans, Trace};
+use crate::trace::{Kept, NameId, Ns, OpKind, Span, Spans, Trace};
 
 /// Kernel time by process and range, and what belongs to no range.
 #[derive(Debug, Default)]
@@ -32,10 +32,9 @@ pub(super) struct Attributed {
 pub(in crate::analysis) const NONE: u32 = u32::MAX;
 
 impl Attributed {
-    /// `phase_of` tells the phase of a range's name, below `phases`.
-    pub(super) fn of(context: &Context, phases: usize, phase_of: &dyn Fn(NameId) -> Option<usize>) -> Self {
+    /// Phases are below `phases`.
+    pub(super) fn of(context: &Context, phases: usize, around: &Around) -> Self {
         let trace = context.trace;
-        let (innermost, phase_of_call) = ranges_and_phases(trace, phase_of);
         let under = Tallies::below(trace.processes.len(), trace.ranges.names.len());
         let mut found = Self { under, by_phase: vec![Default::default(); phases], ..Self::default() };
         let launches = trace.gpu_ops.launches();
@@ -50,14 +49,14 @@ impl Attributed {
                 found.without_call.add(op.duration);
                 continue;
             };
-            match innermost.get(call).copied().unwrap_or(NONE) {
-                NONE => found.outside.add(op.duration),
-                range => {
+            match around.ranges.get(call).and_then(|range| trace.ranges.name(*range as usize)) {
+                None => found.outside.add(op.duration),
+                Some(range) => {
                     found.mapped.add(op.duration);
-                    found.under.add(key(op.process.0, range), op.duration);
+                    found.under.add(key(op.process.0, range.0), op.duration);
                 }
             }
-            let phase = phase_of_call.get(call).and_then(|phase| found.by_phase.get_mut(usize::from(*phase)));
+            let phase = around.phases.get(call).and_then(|phase| found.by_phase.get_mut(usize::from(*phase)));
             if let Some((time, communication)) = phase {
                 *time += op.duration;
                 *communication += if is_communication { op.duration } else { Ns::ZERO };
@@ -77,39 +76,62 @@ pub(in crate::analysis) fn around_calls(trace: &Trace, spans: &Spans, is_kept: &
     let mut open = OpenRanges::of(trace);
     let mut names = Vec::with_capacity(trace.calls.len());
     sweep_calls(trace, spans, is_kept, &mut |event| match event {
-        Event::Opens(range) => open.push(range),
-        Event::Call(call) => names.push(open.innermost(call).map_or(NONE, |name| name.0)),
+        Event::Opens(_, span) => open.push(span.name.0, span),
+        Event::Call(call) => names.push(open.innermost(call).unwrap_or(NONE)),
     });
     names
 }
 
-/// Of each call the name of the innermost range around it, or [`NONE`], and the phase of the nearest range that has one, or
-/// `u16::MAX`: both in one sweep.
-fn ranges_and_phases(trace: &Trace, phase_of: &dyn Fn(NameId) -> Option<usize>) -> (Vec<u32>, Vec<u16>) {
-    let of_name = |name| phase_of(NameId(name)).and_then(|phase| u16::try_from(phase).ok()).unwrap_or(u16::MAX);
-    let of_names: Vec<u16> = (0..trace.ranges.names.len() as u32).map(of_name).collect();
-    let phase = |name: NameId| of_names.get(name.0 as usize).copied().unwrap_or(u16::MAX);
-    let (mut all, mut with_phase) = (OpenRanges::of(trace), OpenRanges::of(trace));
-    let mut names = Vec::with_capacity(trace.calls.len());
-    let mut phases = Vec::with_capacity(trace.calls.len());
-    sweep_calls(trace, &trace.ranges, &|_| true, &mut |event| match event {
-        Event::Opens(range) => {
-            all.push(range);
-            if phase(range.name) != u16::MAX {
-                with_phase.push(range);
+/// What lies around each call of a trace. It does not change where a window is cut out of the trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Around {
+    /// The place of the innermost range, or [`NONE`].
+    ranges: Vec<u32>,
+    /// The phase of the nearest range that has one, or [`NO_PHASE`].
+    phases: Vec<u16>,
+}
+
+const NO_PHASE: u16 = u16::MAX;
+
+impl Around {
+    /// `phase_of` tells the phase of a range's name.
+    pub(super) fn of(trace: &Trace, phase_of: &dyn Fn(NameId) -> Option<usize>) -> Self {
+        let of_name = |name| phase_of(NameId(name)).and_then(|phase| u16::try_from(phase).ok()).unwrap_or(NO_PHASE);
+        let of_names: Vec<u16> = (0..trace.ranges.names.len() as u32).map(of_name).collect();
+        let phase = |range: u32| {
+            let name = trace.ranges.name(range as usize);
+            name.and_then(|name| of_names.get(name.0 as usize)).copied().unwrap_or(NO_PHASE)
+        };
+        let (mut all, mut with_phase) = (OpenRanges::of(trace), OpenRanges::of(trace));
+        let mut ranges = Vec::with_capacity(trace.calls.len());
+        let mut phases = Vec::with_capacity(trace.calls.len());
+        sweep_calls(trace, &trace.ranges, &|_| true, &mut |event| match event {
+            Event::Opens(at, range) => {
+                all.push(at, range);
+                if phase(at) != NO_PHASE {
+                    with_phase.push(at, range);
+                }
             }
-        }
-        Event::Call(call) => {
-            names.push(all.innermost(call).map_or(NONE, |name| name.0));
-            phases.push(with_phase.innermost(call).map_or(u16::MAX, phase));
-        }
-    });
-    (names, phases)
+            Event::Call(call) => {
+                ranges.push(all.innermost(call).unwrap_or(NONE));
+                phases.push(with_phase.innermost(call).map_or(NO_PHASE, phase));
+            }
+        });
+        Self { ranges, phases }
+    }
+
+    /// What it says of a part of the trace.
+    pub fn part(&self, kept: &Kept) -> Self {
+        let mut ranges = kept.of_calls(&self.ranges);
+        ranges.iter_mut().for_each(|range| *range = kept.range(*range).unwrap_or(NONE));
+        Self { ranges, phases: kept.of_calls(&self.phases) }
+    }
 }
 
 /// What [`sweep_calls`] comes by.
 enum Event {
-    Opens(Span),
+    /// Its place among the spans too.
+    Opens(u32, Span),
     Call(Span),
 }
 
@@ -118,8 +140,8 @@ fn sweep_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool, v
     let mut ranges = OuterFirst::of(spans, is_kept);
     let mut range = ranges.next();
     for call in trace.calls.iter() {
-        while let Some(opens) = range.take_if(|range| range.start <= call.start) {
-            visit(Event::Opens(opens));
+        while let Some((at, opens)) = range.take_if(|(_, range)| range.start <= call.start) {
+            visit(Event::Opens(at, opens));
             range = ranges.next();
         }
         visit(Event::Call(call));
@@ -130,10 +152,10 @@ fn sweep_calls(trace: &Trace, spans: &Spans, is_kept: &dyn Fn(NameId) -> bool, v
 pub(super) fn own_wall_time(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> Vec<Ns> {
     let mut open = OpenRanges::of(trace);
     let mut own = vec![Ns::ZERO; trace.ranges.names.len()];
-    for range in OuterFirst::of(&trace.ranges, is_kept) {
+    for (_, range) in OuterFirst::of(&trace.ranges, is_kept) {
         let Some(range) = trace.in_window(range) else { continue };
         open.settle(range.thread.0 as usize, range.start, &mut own);
-        open.push(range);
+        open.push(range.name.0, range);
     }
     for thread in 0..trace.threads.len() {
         open.settle(thread, Ns(i64::MAX), &mut own);
@@ -141,13 +163,13 @@ pub(super) fn own_wall_time(trace: &Trace, is_kept: &dyn Fn(NameId) -> bool) -> 
     own
 }
 
-/// Kept ranges by start, of equal starts the longest first: it lies around the others.
+/// Kept ranges by start with their places, of equal starts the longest first: it lies around the others.
 struct OuterFirst<'a> {
     ranges: &'a Spans,
     next: usize,
     is_kept: &'a dyn Fn(NameId) -> bool,
-    /// Ranges of one start, and the places of those still to come, the last one next.
-    same_start: Vec<Span>,
+    /// Ranges of one start, and which of these are still to come, the last one next.
+    same_start: Vec<(u32, Span)>,
     to_come: Vec<usize>,
 }
 
@@ -160,15 +182,15 @@ impl<'a> OuterFirst<'a> {
         let start = self.ranges.get(self.next)?.start;
         self.same_start.clear();
         while let Some(range) = self.ranges.get(self.next).filter(|range| range.start == start) {
-            self.next += 1;
             if (self.is_kept)(range.name) {
-                self.same_start.push(range);
+                self.same_start.push((self.next as u32, range));
             }
+            self.next += 1;
         }
-        if self.same_start.is_sorted_by(|outer, inner| outer.duration >= inner.duration) {
+        if self.same_start.is_sorted_by(|(_, outer), (_, inner)| outer.duration >= inner.duration) {
             self.to_come.extend((0..self.same_start.len()).rev());
         } else {
-            let duration = |at: usize| self.same_start.get(at).map(|range| range.duration);
+            let duration = |at: usize| self.same_start.get(at).map(|(_, range)| range.duration);
             // Of equal ranges the one that comes first in the file lies around the next.
             self.to_come = order(self.same_start.len(), &|a, b| duration(a).cmp(&duration(b)).then(b.cmp(&a)));
         }
@@ -177,16 +199,16 @@ impl<'a> OuterFirst<'a> {
 }
 
 impl Iterator for OuterFirst<'_> {
-    type Item = Span;
+    type Item = (u32, Span);
 
-    fn next(&mut self) -> Option<Span> {
+    fn next(&mut self) -> Option<(u32, Span)> {
         while self.to_come.is_empty() {
-            let range = self.ranges.get(self.next)?;
+            let (at, range) = (self.next as u32, self.ranges.get(self.next)?);
             // Hardly ever do two begin at the same moment.
             if self.ranges.start(self.next + 1) != Some(range.start) {
                 self.next += 1;
                 if (self.is_kept)(range.name) {
-                    return Some(range);
+                    return Some((at, range));
                 }
                 continue;
             }
@@ -201,8 +223,8 @@ struct OpenRanges(Vec<Stack>);
 
 #[derive(Clone, Default)]
 struct Stack {
-    /// End and name, ends decreasing.
-    ranges: Vec<(Ns, NameId)>,
+    /// End and what to call it, ends decreasing.
+    ranges: Vec<(Ns, u32)>,
     /// Until here the thread's time was handed out.
     settled: Ns,
 }
@@ -212,20 +234,20 @@ impl OpenRanges {
         Self(vec![Stack { ranges: Vec::new(), settled: Ns(i64::MIN) }; trace.threads.len()])
     }
 
-    fn push(&mut self, range: Span) {
+    fn push(&mut self, label: u32, range: Span) {
         let Some(Stack { ranges, .. }) = self.0.get_mut(range.thread.0 as usize) else { return };
         while ranges.pop_if(|(end, _)| *end <= range.end()).is_some() {}
-        ranges.push((range.end(), range.name));
+        ranges.push((range.end(), label));
     }
 
-    fn innermost(&mut self, call: Span) -> Option<NameId> {
+    fn innermost(&mut self, call: Span) -> Option<u32> {
         let Stack { ranges, .. } = self.0.get_mut(call.thread.0 as usize)?;
         while ranges.pop_if(|(end, _)| *end < call.start).is_some() {}
-        if let Some((_, name)) = ranges.last().filter(|(end, _)| *end >= call.end()) {
-            return Some(*name);
+        if let Some((_, label)) = ranges.last().filter(|(end, _)| *end >= call.end()) {
+            return Some(*label);
         }
         let around = ranges.partition_point(|(end, _)| *end >= call.end());
-        ranges.get(around.checked_sub(1)?).map(|(_, name)| *name)
+        ranges.get(around.checked_sub(1)?).map(|(_, label)| *label)
     }
 
     /// Hands the thread's time up to `until` to the ranges that are open in it.
@@ -233,7 +255,7 @@ impl OpenRanges {
         let Some(Stack { ranges, settled }) = self.0.get_mut(thread) else { return };
         while let Some(&(end, name)) = ranges.last() {
             let upto = end.min(until);
-            if let (true, Some(own)) = (upto > *settled, own.get_mut(name.0 as usize)) {
+            if let (true, Some(own)) = (upto > *settled, own.get_mut(name as usize)) {
                 *own += upto.since(*settled);
                 *settled = upto;
             }
@@ -250,7 +272,7 @@ impl OpenRanges {
 mod tests {
     use super::super::testing::Small;
     use super::*;
-    use crate::trace::ThreadId;
+    use crate::trace::{ThreadId, Window};
     use proptest::prelude::*;
 
     /// Of these ranges of a thread the innermost: the latest start, then the shortest, then the last of the file.
@@ -265,6 +287,13 @@ mod tests {
     }
 
     fn trace(ranges: &[(i64, i64, i64, usize)], calls: &[(i64, i64, i64, usize)]) -> Trace {
+        // Every kernel has its own length, so that sums tell which kernels were added.
+        let kernels: Vec<(i64, i64)> = (0..calls.len()).map(|id| (100, 1 << id)).collect();
+        trace_of(ranges, calls, &kernels)
+    }
+
+    /// `kernels` have start and length, one for each call.
+    fn trace_of(ranges: &[(i64, i64, i64, usize)], calls: &[(i64, i64, i64, usize)], kernels: &[(i64, i64)]) -> Trace {
         let mut small = Small::new();
         for name in ["a", "b", "c", "d", "e"] {
             small.0.trace.ranges.names.intern(name);
@@ -272,10 +301,9 @@ mod tests {
         for &(thread, start, length, name) in ranges {
             small.range(["a", "b", "c", "d", "e"][name], (1, thread), (start, start + length));
         }
-        for (id, &(thread, start, length, _)) in (0..).zip(calls) {
+        for ((id, &(thread, start, length, _)), &(begins, lasts)) in (0..).zip(calls).zip(kernels) {
             small.call_on((1, thread), "cudaLaunchKernel", (start, start + length), Some(id));
-            // Every kernel has its own length, so that sums tell which kernels were added.
-            small.kernel("k", 1, (100, 100 + (1 << id)), Some(id));
+            small.kernel("k", 1, (begins, begins + lasts), Some(id));
         }
         small.kernel("k", 1, (90, 91), None);
         small.finish()
@@ -288,7 +316,7 @@ mod tests {
         ) {
             let trace = trace(&ranges, &calls);
             let phase = |name: NameId| kept[name.0 as usize].then_some(name.0 as usize);
-            let found = Attributed::of(&Context::new(&trace, 30), 5, &phase);
+            let found = Attributed::of(&Context::new(&trace, 30), 5, &Around::of(&trace, &phase));
             let ranges: Vec<Span> = trace.ranges.iter().collect();
             let of_kept: Vec<Span> = ranges.iter().filter(|range| kept[range.name.0 as usize]).copied().collect();
             let (mut want, mut nearest, mut outside) = ([0_i64; 5], [0_i64; 5], 0_i64);
@@ -311,6 +339,27 @@ mod tests {
             }
             prop_assert_eq!((found.outside.total.0, found.without_call.count), (outside, 1));
             prop_assert_eq!(found.mapped.count + found.outside.count + 1, found.all.count);
+        }
+
+        #[test]
+        fn a_window_takes_from_the_whole_what_lies_around_its_launches(
+            ranges in spans(16), calls in spans(12), starts in proptest::collection::vec(0_i64..40, 12),
+            kept in proptest::collection::vec(any::<bool>(), 5), from in 0_i64..40, length in 1_i64..30,
+        ) {
+            let launched: Vec<(i64, i64)> = starts.iter().map(|start| (*start, 3)).take(calls.len()).collect();
+            let whole = trace_of(&ranges, &calls, &launched);
+            let part = whole.within(Window { start: Ns(from), end: Ns(from + length) });
+            let phase = |trace: &Trace, name: NameId| {
+                let name = trace.ranges.names.get(name).as_bytes()[0] - b'a';
+                kept[usize::from(name)].then_some(usize::from(name))
+            };
+            let of_whole = Around::of(&whole, &|name| phase(&whole, name));
+            let taken = of_whole.part(part.kept.as_ref().unwrap());
+            let [taken, anew] = [taken, Around::of(&part, &|name| phase(&part, name))].map(|around| {
+                let launches = part.gpu_ops.launches().flatten().map(|call| call.0 as usize);
+                launches.map(|call| (around.ranges[call], around.phases[call])).collect::<Vec<_>>()
+            });
+            prop_assert_eq!(taken, anew);
         }
 
         #[test]
@@ -338,7 +387,7 @@ mod tests {
         small.call_on((1, 1), "cudaLaunchKernel", (1, 2), Some(5)).call_on((2, 1), "cudaLaunchKernel", (1, 2), Some(5));
         small.kernel("k", 2, (20, 23), Some(5)).kernel("k", 1, (30, 34), Some(5));
         let trace = small.finish();
-        let found = Attributed::of(&Context::new(&trace, 30), 0, &|_| None);
+        let found = Attributed::of(&Context::new(&trace, 30), 0, &Around::of(&trace, &|_| None));
         let times = found.under.iter().map(|tally| (trace.ranges.names.get(NameId(tally.low())), tally.total.0));
         assert_eq!(times.collect::<Vec<_>>(), [("theirs", 3), ("mine", 4)]);
     }

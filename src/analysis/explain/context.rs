@@ -1,6 +1,6 @@
 //! What every section needs to know: what names mean, and what the person chose.
 
-use super::attribution::Attributed;
+use super::attribution::{Around, Attributed};
 use super::collectives::Collectives;
 use super::host::Host;
 use super::kernel_times::{Durations, KernelTimes};
@@ -27,6 +27,7 @@ pub struct Context<'a> {
     /// The person's own phases.
     pub phase_map: Option<&'a PhaseMap>,
     groups: Option<&'a Groups>,
+    pub(super) around: Option<Around>,
     attributed: OnceCell<Attributed>,
     launched: OnceCell<Measured>,
     kernels: OnceCell<KernelTimes>,
@@ -36,6 +37,15 @@ pub struct Context<'a> {
     ranges: OnceCell<Tallies>,
     names: Vec<NameKind>,
     calls: Vec<CallKind>,
+}
+
+/// What somebody knows of a trace before it is explained, so that it is not found out again.
+#[derive(Debug)]
+pub struct Known<'a> {
+    /// Sums of its ops.
+    pub groups: &'a Groups,
+    /// What lies around its calls.
+    pub around: Option<Around>,
 }
 
 /// What the GPU ops of one name are.
@@ -63,6 +73,7 @@ impl<'a> Context<'a> {
             kernel_limit,
             phase_map: None,
             groups: None,
+            around: None,
             attributed: OnceCell::new(),
             launched: OnceCell::new(),
             kernels: OnceCell::new(),
@@ -80,9 +91,9 @@ impl<'a> Context<'a> {
         Self { phase_map, ..self }
     }
 
-    /// Takes the sums of the trace's ops from whoever has them.
-    pub fn with_groups(self, groups: &'a Groups) -> Self {
-        Self { groups: Some(groups), ..self }
+    /// Takes what is known already.
+    pub fn with_known(self, Known { groups, around }: Known<'a>) -> Self {
+        Self { groups: Some(groups), around, ..self }
     }
 
     /// Kernel time by the ranges around its launch; swept once, on first use.

@@ -43,10 +43,10 @@ impl Cause {
 
     pub(in crate::analysis) fn of(context: &Context, gap: &Gap) -> Self {
         let trace = context.trace;
-        let launch = trace.gpu_ops.launch(gap.next).and_then(|call| trace.calls.get(call.0 as usize));
+        let launch = trace.gpu_ops.launch(gap.next).and_then(|call| trace.calls.start(call.0 as usize));
         match launch {
             None => Self::Unknown,
-            Some(call) if call.start > gap.start => Self::HostWait,
+            Some(called) if called > gap.start => Self::HostWait,
             Some(_) if gap.end.since(gap.start) < BETWEEN_KERNELS => Self::KernelWait,
             Some(_) => Self::Other,
         }

@@ -70,10 +70,11 @@ fn us(ns: Option<f64>) -> Value {
 pub(super) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
     let durations = context.durations();
     let paces = Pace::of_processes(context, &durations);
+    let of_all = durations.percentiles_ns(&mut context.kernels().cells.iter());
     [
         ("kernels", kernels(context, &durations)),
-        ("launch_storm", launch_storm(context, &durations, &paces)),
-        ("launch_storm_by_pid", launch_storm_by_pid(context, &durations, &paces)),
+        ("launch_storm", launch_storm(context, &durations, &paces, of_all)),
+        ("launch_storm_by_pid", launch_storm_by_pid(context, &durations, &paces, of_all)),
     ]
 }
 
@@ -159,6 +160,9 @@ pub(super) fn kernels_by_pid(context: &Context) -> Section {
     section
 }
 
+/// Median and 90th and 99th percentile of durations in nanoseconds.
+type Percentiles = [Option<f64>; 3];
+
 /// How many kernels a process launched in which time, or all of them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
@@ -231,14 +235,13 @@ impl Pace {
 }
 
 /// Whether the GPU is fed too many small kernels; the rows are the tiny ones.
-fn launch_storm(context: &Context, durations: &Durations, paces: &[Pace]) -> Section {
+fn launch_storm(context: &Context, durations: &Durations, paces: &[Pace], [median, p90, p99]: Percentiles) -> Section {
     const TITLE: &str = "Launch storm";
     let trace = context.trace;
     let pace = Pace::of_all(paces);
     if pace.kernels == 0 {
         return no_kernels(trace, TITLE, &TINY_KERNELS);
     }
-    let [median, p90, p99] = durations.percentiles_ns(&mut context.kernels().cells.iter());
     let storms: Vec<String> = context
         .signals
         .thresholds
@@ -294,7 +297,7 @@ fn add_tiny_kernels(context: &Context, durations: &Durations, section: &mut Sect
 }
 
 /// The same by process, most kernels first.
-fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace]) -> Section {
+fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace], of_all: Percentiles) -> Section {
     const TITLE: &str = "Launch storm by process";
     let trace = context.trace;
     let kernels = |process: usize| paces.get(process).map_or(0, |pace| pace.kernels);
@@ -309,7 +312,8 @@ fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace])
     for process in launching.into_iter().take(TOP) {
         let Some(pace) = paces.get(process) else { continue };
         let mut own = context.kernels().cells.iter().filter(|cell| cell.process.0 as usize == process);
-        let [median, p90, p99] = durations.percentiles_ns(&mut own);
+        let is_all = pace.kernels == context.kernels().count();
+        let [median, p90, p99] = if is_all { of_all } else { durations.percentiles_ns(&mut own) };
         let [under_5us, under_10us, under_20us] = pace.pct_under();
         let told = !trace.calls.is_empty();
         section.row([

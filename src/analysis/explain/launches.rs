@@ -7,7 +7,7 @@ use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
 use crate::rules::signals::CallKind;
-use crate::trace::{GpuOp, Ns, OpKind, Span};
+use crate::trace::{GpuOp, Ns, OpKind};
 
 const COLUMNS: [&str; 9] = [
     "pid",
@@ -25,17 +25,17 @@ const SHOWN: usize = 100;
 const MAX_BINS: usize = 30;
 const MIN_BINS: usize = 8;
 
-/// A kernel, its place in the trace, and the call that launched it.
+/// A kernel, its place in the trace, and when the call that launched it returned.
 struct Launched {
     at: usize,
     kernel: GpuOp,
-    call: Span,
+    returned: Ns,
 }
 
 impl Launched {
     /// From the end of the call to the start of the kernel; negative where the kernel was faster.
     fn wait(&self) -> Ns {
-        self.kernel.start.since(self.call.end())
+        self.kernel.start.since(self.returned)
     }
 
     /// Kernels that start before their launch returns did not wait.
@@ -47,29 +47,33 @@ impl Launched {
 /// Kernels that say nothing about launch latency, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct LeftOut {
+    begun: u64,
     no_call: u64,
     other_call: u64,
     later_in_graph: u64,
 }
 
-/// Visits every launched kernel; of a graph's kernels the first alone, as the others wait for each other.
+/// Visits every launched kernel; of a graph's kernels the first alone, as the others wait for each other. Of a window those that
+/// began before it, or whose graph did, say nothing.
 fn each_launched(context: &Context, visit: &mut dyn FnMut(Launched)) -> LeftOut {
     let trace = context.trace;
+    let is_begun = |id| trace.kept.as_ref().is_some_and(|kept| kept.is_begun(id));
     let (mut left_out, mut graphs_seen) = (LeftOut::default(), vec![0_u64; trace.calls.len() / 64 + 1]);
     let ops = trace.gpu_ops.iter().zip(trace.gpu_ops.launches()).enumerate();
     for (at, (kernel, id)) in ops.filter(|(_, (op, _))| op.kind == OpKind::Kernel) {
-        let id = id.map_or(usize::MAX, |id| id.0 as usize);
-        let Some(call) = trace.calls.get(id) else {
+        let known = id.map(|id| id.0 as usize).and_then(|id| Some((id, trace.calls.name(id)?, trace.calls.end(id)?)));
+        let Some((id, name, returned)) = known else {
             left_out.no_call += 1;
             continue;
         };
-        match context.call_kind(call.name) {
-            CallKind::Launch => visit(Launched { at, kernel, call }),
+        match context.call_kind(name) {
+            CallKind::Launch | CallKind::GraphLaunch if is_begun(id) => left_out.begun += 1,
+            CallKind::Launch => visit(Launched { at, kernel, returned }),
             CallKind::GraphLaunch => {
                 let Some(seen) = graphs_seen.get_mut(id / 64) else { continue };
                 let bit = 1 << (id % 64);
                 if *seen & bit == 0 {
-                    visit(Launched { at, kernel, call });
+                    visit(Launched { at, kernel, returned });
                 } else {
                     left_out.later_in_graph += 1;
                 }
@@ -173,7 +177,7 @@ pub(super) fn launch_latency_rows(context: &Context) -> Section {
     let Measured { longest, all, computing, left_out, early, sum } = measured;
     let count = all.count;
     if count == 0 {
-        return missing(context, TITLE, &COLUMNS);
+        return missing(context, *left_out, TITLE, &COLUMNS);
     }
     let mut section = section(TITLE, &COLUMNS, count, *left_out).from_first_op(context.trace);
     if *early > 0 {
@@ -215,7 +219,7 @@ pub(super) fn launch_latency_histogram(context: &Context) -> Section {
     let measured = context.launched();
     let all = &measured.all;
     if all.count == 0 {
-        return missing(context, TITLE, &HISTOGRAM_COLUMNS);
+        return missing(context, measured.left_out, TITLE, &HISTOGRAM_COLUMNS);
     }
     let (_, width_us) = all.width();
     let computing = measured.computing.as_ref().unwrap_or(all);
@@ -232,8 +236,12 @@ fn launched_at_most(context: &Context) -> usize {
     context.trace.gpu_ops.launches().filter(Option::is_some).count()
 }
 
-fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
+fn missing(context: &Context, left_out: LeftOut, title: &str, columns: &[&str]) -> Section {
     let trace = context.trace;
+    if left_out.begun > 0 {
+        let why = "No kernel was launched for this window: those in it began before it, or their graphs did.";
+        return Section::missing(title, columns, why, "");
+    }
     let (why, lacks) = match (trace.gpu_ops.iter().any(|op| op.kind == OpKind::Kernel), trace.calls.is_empty()) {
         (false, _) => ("The trace holds no GPU kernels.", Lacks::Kernels),
         (true, true) => ("The trace holds no API calls.", Lacks::Calls),
@@ -243,11 +251,12 @@ fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
 }
 
 fn section(title: &str, columns: &[&str], measured: usize, left_out: LeftOut) -> Section {
-    let kernels = measured as u64 + left_out.no_call + left_out.other_call + left_out.later_in_graph;
+    let kernels = measured as u64 + left_out.begun + left_out.no_call + left_out.other_call + left_out.later_in_graph;
     let mut section = Section::new(title, "launch calls and the kernels of the same process and correlation id", columns)
         .limit("A kernel may wait for the host or for earlier work on its stream: a long latency behind a busy stream is no fault.");
     for (count, what) in [
         (left_out.later_in_graph, "follow another of the same graph launch and are left out."),
+        (left_out.begun, "began before the window, or their graph did, and are left out."),
         (left_out.no_call, "are linked to no call and are left out."),
         (left_out.other_call, "were launched by calls that are no launch, such as copies, and are left out."),
     ] {
@@ -262,6 +271,7 @@ fn section(title: &str, columns: &[&str], measured: usize, left_out: LeftOut) ->
 mod tests {
     use super::super::testing::*;
     use super::*;
+    use crate::trace::Window;
     use proptest::prelude::*;
 
     #[test]
@@ -320,6 +330,32 @@ mod tests {
         ] {
             assert!(section.limits.iter().any(|limit| limit.starts_with(start)), "{start}: {:?}", section.limits);
         }
+    }
+
+    #[test]
+    fn what_a_window_s_first_kernels_waited_for_is_not_told_by_where_it_begins() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        small.call(process, "cudaGraphLaunch_v10000", 0, 10, Some(1));
+        small.call(process, "cudaLaunchKernel", 12, 20, Some(2));
+        small.call(process, "cudaLaunchKernel", 22, 30, Some(3));
+        for (start, end, id) in [(40, 80, 1), (90, 120, 2), (130, 180, 1), (190, 220, 3)] {
+            small.op_of(process, 0, 7, "k", start, end, Some(id));
+        }
+        let whole = small.0.finish();
+        let of =
+            |from, to| launch_latency_rows(&Context::new(&whole.within(Window { start: Ns(from), end: Ns(to) }), 30));
+        // Of the three kernels one is cut and one follows another of its graph, which ran before.
+        let section = of(100, 300);
+        let waits: Vec<f64> = section.rows.iter().map(|row| number(row, "latency_us")).collect();
+        assert_eq!((waits, number(&section.summary, "count")), (vec![0.16], 1.0));
+        assert!(
+            section.limits.iter().any(|limit| limit.starts_with("2 of 3 kernels began before")),
+            "{:?}",
+            section.limits
+        );
+        let nothing = of(100, 185).missing.unwrap();
+        assert!(nothing.why.contains("began before it") && nothing.recapture.is_empty(), "{nothing:?}");
     }
 
     #[test]

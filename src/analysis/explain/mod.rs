@@ -33,8 +33,10 @@ mod survey;
 mod testing;
 mod timeline;
 
-pub use context::{Context, NameKind};
+pub use attribution::Around;
+pub use context::{Context, Known, NameKind};
 pub use one_kernel::{Bin, Column, Histogram, OneKernel, OverTime, one_kernel};
+pub use phases::around_calls;
 
 use super::section::Section;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! Time belongs to the nearest range around it whose name has a phase, from the innermost outwards: a layer inside a
 //! decode step is decode.
 
-use super::attribution::{Attributed, own_wall_time};
+use super::attribution::{Around, Attributed, own_wall_time};
 use super::ranges::unless_attributable;
 use super::recapture::{self, Lacks};
 use super::{Context, ranges};
@@ -11,6 +11,7 @@ use crate::analysis::section::{Section, Value};
 use crate::ordering::order;
 use crate::rules::PhaseMap;
 use crate::rules::phases::phases_of;
+use crate::rules::signals::Signals;
 use crate::trace::{NameId, Ns, Trace};
 
 const SPLIT: [&str; 4] = ["phase", "total_time_ms", "pct_of_total", "without_communication_ms"];
@@ -25,10 +26,9 @@ struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    fn by_words(context: &'a Context) -> Self {
-        let phases = &context.signals.phases;
+    fn by_words(trace: &Trace, Signals { phases, .. }: &'a Signals) -> Self {
         let names = phases.iter().map(|phase| phase.phase.as_str()).collect();
-        Self { names, phase_of: phases_of(phases, &context.trace.ranges.names) }
+        Self { names, phase_of: phases_of(phases, &trace.ranges.names) }
     }
 
     fn by_map(map: &'a PhaseMap, trace: &Trace) -> Self {
@@ -40,9 +40,9 @@ impl<'a> Split<'a> {
         self.phase_of.get(range.0 as usize).copied().flatten()
     }
 
-    /// Kernels by the ranges around their launch, with these phases.
-    fn attributed(&self, context: &Context) -> Attributed {
-        Attributed::of(context, self.names.len(), &|range| self.phase(range))
+    /// What lies around the calls of the trace whose ranges these are.
+    fn around(&self, trace: &Trace) -> Around {
+        Around::of(trace, &|range| self.phase(range))
     }
 
     /// Wall time by phase, each moment of a thread once.
@@ -93,7 +93,18 @@ fn wall_time_of_all(trace: &Trace) -> Ns {
 
 /// Kernel time by the innermost range around its launch, and by the nearest one whose name has a phase.
 pub(super) fn attributed(context: &Context) -> Attributed {
-    Split::by_words(context).attributed(context)
+    let phases = context.signals.phases.len();
+    match &context.around {
+        Some(around) => Attributed::of(context, phases, around),
+        None => {
+            Attributed::of(context, phases, &Split::by_words(context.trace, &context.signals).around(context.trace))
+        }
+    }
+}
+
+/// What lies around each call of a trace, which its parts can take from it: see [`Around::part`].
+pub fn around_calls(trace: &Trace) -> Around {
+    Split::by_words(trace, &Signals::embedded()).around(trace)
 }
 
 /// Prefill, decode and sampling, by words.
@@ -103,7 +114,7 @@ pub(super) fn phase_split(context: &Context) -> Section {
     if trace.ranges.is_empty() {
         return no_ranges(trace, TITLE, &SPLIT);
     }
-    let split = Split::by_words(context);
+    let split = Split::by_words(trace, &context.signals);
     let attributed = context.attributed();
     let by_kernels = attributed.mapped.count > 0;
     let (source, derived_from, (times, messages), all) = if by_kernels {
@@ -163,7 +174,7 @@ pub(super) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
         Section::new(TITLE, "kernel time by the nearest range around its launch that the phase map knows", &KERNELS)
             .limit("Of the kernel time under any range; unmapped is what only other ranges hold.")
             .limit(ranges::INNERMOST);
-    let attributed = split.attributed(context);
+    let attributed = Attributed::of(context, split.names.len(), &split.around(trace));
     let all = attributed.mapped.total;
     section.figure("attributed_kernel_time_ms", Value::ms(all));
     let times: Vec<Ns> = attributed.by_phase.iter().map(|(time, _)| *time).collect();

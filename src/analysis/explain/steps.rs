@@ -7,7 +7,8 @@ use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
 use crate::analysis::triage::stages::{Basis, Form, Step, steps_of_ranges};
 use crate::ordering::InOrder;
-use crate::trace::{Ns, Trace};
+use crate::trace::{Ns, Trace, Window};
+use std::ops::Range;
 
 const TITLE: &str = "Steps of the engine";
 const COLUMNS: [&str; 9] = [
@@ -160,8 +161,7 @@ struct Lane {
 impl Outside {
     fn of(steps: &[Step], trace: &Trace) -> Self {
         let mut outside = Self::default();
-        let begin = trace.gpu_ops.iter().next().map_or(Ns::ZERO, |op| op.start);
-        let mut end = begin;
+        let Some(Window { start: begin, end }) = trace.span() else { return outside };
         let mut lanes = vec![Lane { filled: None, reach: begin }; trace.devices.len()];
         for step in steps {
             let Some(lane) = step.device.and_then(|device| lanes.get_mut(device.0 as usize)) else { continue };
@@ -169,12 +169,12 @@ impl Outside {
             let (first, last) = lane.filled.unwrap_or((step.start, step.end));
             lane.filled = Some((first.min(step.start), last.max(step.end)));
         }
-        for op in trace.gpu_ops.iter() {
+        outside.all_work = trace.gpu_ops.times().fold(Ns::ZERO, |sum, (_, duration)| sum + duration);
+        let inside = inside_of_all(&lanes, trace);
+        for op in (0..inside.start).chain(inside.end..trace.gpu_ops.len()).filter_map(|at| trace.gpu_ops.get(at)) {
             let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
             outside.idle += lane.idle_until(op.start);
             lane.reach = lane.reach.max(op.end());
-            end = end.max(op.end());
-            outside.all_work += op.duration;
             if lane.filled.is_none_or(|(first, last)| op.start < first || op.start > last) {
                 outside.work += op.duration;
             }
@@ -184,6 +184,16 @@ impl Outside {
         }
         outside
     }
+}
+
+/// The places of ops that begin behind the first step of every device and end before its last: nothing there lies outside.
+fn inside_of_all(lanes: &[Lane], trace: &Trace) -> Range<usize> {
+    let ops = &trace.gpu_ops;
+    let filled: Option<Vec<(Ns, Ns)>> = lanes.iter().map(|lane| lane.filled).collect();
+    let filled = filled.unwrap_or_default();
+    let (first, last) = (filled.iter().map(|steps| steps.0).max(), filled.iter().map(|steps| steps.1).min());
+    let from = first.map_or(ops.len(), |first| ops.begin_before(Ns(first.0.saturating_add(1))));
+    from..last.map_or(ops.len(), |last| ops.may_reach(last)).max(from)
 }
 
 impl Lane {
@@ -201,6 +211,9 @@ mod tests {
     use super::super::explain;
     use super::super::testing::{Small, figure, rows};
     use super::*;
+    use crate::analysis::triage::stages::StepInfo;
+    use crate::trace::{DeviceId, NameId};
+    use proptest::prelude::*;
 
     const THREAD: (i64, i64) = (1, 1);
 
@@ -240,6 +253,47 @@ mod tests {
         let sections = explain(&Context::new(&trace, 30));
         assert_eq!(figure(&sections, "steps", "idle_outside_ns"), 210.0, "40 to 100 and 250 to 400");
         assert_eq!(figure(&sections, "steps", "work_outside_pct"), 50.0, "100 of 200 ns");
+    }
+
+    proptest! {
+        /// Some ops are steps of their own, each on its device.
+        #[test]
+        fn work_and_idle_time_outside_are_what_counting_every_nanosecond_gives(
+            ops in prop::collection::vec((0_i64..60, 1_i64..12, 0_u32..3, any::<bool>()), 1..20),
+        ) {
+            let mut small = Small::new();
+            for &(start, duration, device, _) in &ops {
+                small.op(device, "k", start, start + duration);
+            }
+            let trace = small.finish();
+            let device = |id: u32| trace.devices.iter().position(|device| device.id == id.to_string()).unwrap() as u32;
+            let info = StepInfo::parse("step[DECODE bs=2]").unwrap();
+            let step = |&(start, duration, id, _): &(i64, i64, u32, bool)| Step {
+                info,
+                name: NameId(0),
+                start: Ns(start),
+                end: Ns(start + duration),
+                device: Some(DeviceId(device(id))),
+                basis: Basis::Launches,
+            };
+            let steps: Vec<Step> = ops.iter().filter(|op| op.3).map(step).collect();
+            let begin = ops.iter().map(|op| op.0).min().unwrap();
+            let end = ops.iter().map(|op| op.0 + op.1).max().unwrap();
+            let (mut work, mut idle) = (0, 0);
+            for id in 0..trace.devices.len() as u32 {
+                let own = || ops.iter().filter(|op| device(op.2) == id);
+                let first = own().filter(|op| op.3).map(|op| op.0).min().unwrap_or(end);
+                let last = own().filter(|op| op.3).map(|op| op.0 + op.1).max().unwrap_or(end);
+                let has_steps = own().any(|op| op.3);
+                work += own().filter(|op| !has_steps || op.0 < first || op.0 > last).map(|op| op.1).sum::<i64>();
+                let is_outside = |now: i64| !has_steps || now < first || now >= last;
+                let is_idle = |now: i64| own().all(|op| now < op.0 || now >= op.0 + op.1);
+                idle += (begin..end).filter(|now| is_outside(*now) && is_idle(*now)).count() as i64;
+            }
+            let found = Outside::of(&steps, &trace);
+            prop_assert_eq!((found.work, found.idle), (Ns(work), Ns(idle)));
+            prop_assert_eq!(found.all_work, Ns(ops.iter().map(|op| op.1).sum()));
+        }
     }
 
     #[test]
