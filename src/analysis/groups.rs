@@ -47,7 +47,7 @@ impl Groups {
                 found.groups.push(Group::of(&first));
                 stream_of_group.push(stream(&mut streams, &first));
             }
-            let end = op.start + op.duration;
+            let end = op.start.after(op.duration);
             if let Some(group) = found.groups.get_mut(op.group as usize) {
                 group.count += 1;
                 group.total += op.duration;

@@ -85,7 +85,7 @@ fn sweep(trace: &Trace, merge_devices: bool, owners: usize, owner_of: &dyn Fn(us
 /// Time in which at least one op runs on any device.
 pub fn union_of_all(trace: &Trace) -> i64 {
     let mut reach = None;
-    trace.gpu_ops.times().fold(0, |sum, (start, duration)| sum + gain(&mut reach, start, start + duration).0)
+    trace.gpu_ops.times().fold(0, |sum, (start, duration)| sum + gain(&mut reach, start, start.after(duration)).0)
 }
 
 /// Time in which at least one op runs, a value per device.

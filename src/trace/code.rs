@@ -55,7 +55,7 @@ pub struct Annotation {
 impl Annotation {
     /// When it ended.
     pub fn end(&self) -> Ns {
-        self.start + self.duration
+        self.start.after(self.duration)
     }
 }
 

@@ -44,7 +44,7 @@ pub struct GpuOp {
 impl GpuOp {
     /// When it ended.
     pub fn end(&self) -> Ns {
-        self.start + self.duration
+        self.start.after(self.duration)
     }
 }
 
@@ -221,7 +221,7 @@ impl GpuOps {
     /// When the last op ends; `None` where there is none.
     pub(super) fn last_end(&self) -> Option<Ns> {
         let first = self.may_reach(*self.start.last()?);
-        self.start.iter().enumerate().skip(first).map(|(at, start)| *start + self.duration.get(at)).max()
+        self.start.iter().enumerate().skip(first).map(|(at, start)| start.after(self.duration.get(at))).max()
     }
 
     /// Those of which something lies in the window; what began before it is to be cut.

@@ -20,7 +20,7 @@ pub struct Span {
 impl Span {
     /// When it ended.
     pub fn end(&self) -> Ns {
-        self.start + self.duration
+        self.start.after(self.duration)
     }
 }
 
@@ -85,7 +85,7 @@ impl Spans {
 
     /// When the span at this place ended.
     pub fn end(&self, at: usize) -> Option<Ns> {
-        Some(self.start(at)? + self.duration.get(at))
+        Some(self.start(at)?.after(self.duration.get(at)))
     }
 
     /// How many begin before this time.

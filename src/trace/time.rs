@@ -41,10 +41,23 @@ impl Ns {
         Some((Self(if negative { -magnitude } else { magnitude }), rest))
     }
 
-    /// `self - earlier`, held at the largest length that fits instead of overflowing.
+    /// `self - earlier` of two moments of a trace, in which [`is_plausible`](super::is_plausible) lets no length overflow: nothing
+    /// asks, because this is what analyses do most.
     pub fn since(self, earlier: Self) -> Self {
-        Self(self.0.saturating_sub(earlier.0))
+        Self(self.0.wrapping_sub(earlier.0))
     }
+
+    /// The moment this much after one of a trace, of which the same holds.
+    pub fn after(self, duration: Self) -> Self {
+        Self(self.0.wrapping_add(duration.0))
+    }
+}
+
+/// Sums are held at the ends of what fits. A processor foretells a branch that is never taken, and WebAssembly has no instruction
+/// for it.
+#[cold]
+fn out_of_range(is_above: bool) -> i64 {
+    if is_above { i64::MAX } else { i64::MIN }
 }
 
 /// `digits[.digits]`.
@@ -141,14 +154,14 @@ fn scientific(text: &[u8], digits: u32) -> Option<i64> {
 impl Add for Ns {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+        Self(self.0.checked_add(other.0).unwrap_or_else(|| out_of_range(other.0 > 0)))
     }
 }
 
 impl Sub for Ns {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
+        Self(self.0.checked_sub(other.0).unwrap_or_else(|| out_of_range(other.0 < 0)))
     }
 }
 
