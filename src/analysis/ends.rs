@@ -21,6 +21,7 @@ impl Ends {
         self.few.len() + self.many.len()
     }
 
+    #[inline]
     pub(super) fn push(&mut self, end: Ns, what: [u32; 2]) {
         if self.few.len() >= FEW {
             return self.many.push(Reverse((end, what)));
@@ -43,6 +44,7 @@ impl Ends {
     }
 
     /// Takes the first to end, if it ends by then.
+    #[inline]
     pub(super) fn pop_until(&mut self, time: Ns) -> Option<(Ns, [u32; 2])> {
         let first = self.few.last().map_or(Ns(i64::MAX), |(end, _)| *end);
         match self.many.peek() {

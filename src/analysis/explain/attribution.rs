@@ -40,7 +40,6 @@ impl Attributed {
         let launches = trace.gpu_ops.launches();
         // Kernels alone, but the launches run parallel to all ops.
         for (op, call) in trace.gpu_ops.iter().zip(launches).filter(|(op, _)| op.kind == OpKind::Kernel) {
-            found.all.add(op.duration);
             let is_communication = context.is_communication(op.name);
             if is_communication {
                 found.all_communication += op.duration;
@@ -51,10 +50,7 @@ impl Attributed {
             };
             match around.ranges.get(call).and_then(|range| trace.ranges.name(*range as usize)) {
                 None => found.outside.add(op.duration),
-                Some(range) => {
-                    found.mapped.add(op.duration);
-                    found.under.add(key(op.process.0, range.0), op.duration);
-                }
+                Some(range) => found.under.add(key(op.process.0, range.0), op.duration),
             }
             let phase = around.phases.get(call).and_then(|phase| found.by_phase.get_mut(usize::from(*phase)));
             if let Some((time, communication)) = phase {
@@ -62,6 +58,9 @@ impl Attributed {
                 *communication += if is_communication { op.duration } else { Ns::ZERO };
             }
         }
+        let Self { under, mapped, outside, without_call, all, .. } = &mut found;
+        under.iter().for_each(|tally| mapped.merge(tally));
+        [mapped, outside, without_call].into_iter().for_each(|tally| all.merge(tally));
         found
     }
 

@@ -112,12 +112,6 @@ impl Covered {
         *until = Some(from.max(span.end()));
         span.end().since(from).max(Ns::ZERO)
     }
-
-    /// The time between the last covered one and this span of the same thread.
-    fn gap_before(&self, span: Span) -> Ns {
-        let until = self.0.get(span.thread.0 as usize).copied().flatten();
-        until.map_or(Ns::ZERO, |until| span.start.since(until).max(Ns::ZERO))
-    }
 }
 
 /// Times in which a thread that launches work neither launched nor was blocked in a call.
@@ -129,25 +123,30 @@ pub(super) struct LauncherGaps {
 }
 
 /// Threads on the way from launch to launch.
-struct Launching {
-    covered: Covered,
-    /// The gap that grows since the thread's last launch; none before its first.
-    growing: Vec<Option<Ns>>,
+struct Launching(Vec<Launcher>);
+
+#[derive(Debug, Clone, Copy)]
+struct Launcher {
+    /// How far its launches and blocking calls reach.
+    reach: Option<Ns>,
+    /// The gap that grows since its last launch; none before its first.
+    growing: Option<Ns>,
 }
 
 impl Launching {
     fn of(context: &Context) -> Self {
-        Self { covered: Covered::of(context), growing: vec![None; context.trace.threads.len()] }
+        Self(vec![Launcher { reach: None, growing: None }; context.trace.threads.len()])
     }
 
     fn see(&mut self, context: &Context, call: Span, is_launch: bool, found: &mut LauncherGaps) {
-        let Some(gap) = self.growing.get_mut(call.thread.0 as usize) else { return };
-        *gap = gap.map(|gap| gap + self.covered.gap_before(call));
-        self.covered.cover(call);
+        let Some(Launcher { reach, growing }) = self.0.get_mut(call.thread.0 as usize) else { return };
+        let gap = reach.map_or(Ns::ZERO, |reach| call.start.since(reach).max(Ns::ZERO));
+        *reach = Some(reach.map_or(call.end(), |reach| reach.max(call.end())));
+        *growing = growing.map(|growing| growing + gap);
         if !is_launch {
             return;
         }
-        let length = gap.replace(Ns::ZERO).unwrap_or(Ns::ZERO);
+        let length = growing.replace(Ns::ZERO).unwrap_or(Ns::ZERO);
         let (length_us, thresholds) = (length.0 as f64 / 1e3, &context.signals.thresholds);
         if length_us > thresholds.launcher_idle_us {
             found.idle.add(length);

@@ -119,6 +119,8 @@ struct Lane {
     running_by_row: Vec<u32>,
     mask: usize,
     now: Ns,
+    /// Time in which something computed, so far.
+    computing: i64,
     activity: Activity,
 }
 
@@ -157,6 +159,7 @@ impl Lane {
             running_by_row: vec![0; rows],
             mask: 0,
             now: Ns::ZERO,
+            computing: 0,
             activity: Activity { by_mask: [0; MASKS], most: 0 },
         }
     }
@@ -190,8 +193,12 @@ impl Lane {
     }
 
     fn pass_to(&mut self, time: Ns) {
-        if let Some(passed) = self.activity.by_mask.get_mut(self.mask) {
-            *passed = passed.wrapping_add(time.since(self.now).0);
+        let passed = time.since(self.now).0;
+        if let Some(time) = self.activity.by_mask.get_mut(self.mask) {
+            *time = time.wrapping_add(passed);
+        }
+        if self.mask & Class::Compute.bit() != 0 {
+            self.computing = self.computing.wrapping_add(passed);
         }
         self.now = time;
     }
@@ -202,7 +209,7 @@ impl Lane {
         else {
             return;
         };
-        let (beside_compute, exposed) = (self.activity.with_all(Class::Compute.bit()), self.activity.exposed());
+        let (beside_compute, exposed) = (self.computing, self.activity.exposed());
         if ends {
             *running -= 1;
             hidden.beside_compute_ns = hidden.beside_compute_ns.wrapping_add(beside_compute);
@@ -321,6 +328,8 @@ impl Long {
 #[derive(Debug, Clone)]
 pub(super) struct Longest {
     keep: usize,
+    /// What is shorter is not kept.
+    least: Ns,
     kept: BinaryHeap<Reverse<Long>>,
     /// How many there were.
     pub(super) seen: u64,
@@ -328,16 +337,19 @@ pub(super) struct Longest {
 
 impl Longest {
     pub(super) fn new(keep: usize) -> Self {
-        Self { keep, kept: BinaryHeap::with_capacity(keep + 1), seen: 0 }
+        Self { keep, least: Ns(i64::MIN), kept: BinaryHeap::with_capacity(keep + 1), seen: 0 }
     }
 
+    #[inline]
     pub(super) fn offer(&mut self, duration: Ns, start: Ns, sort: u8, at: usize) {
         self.seen += 1;
-        let full = self.kept.len() >= self.keep;
-        if full && self.kept.peek().is_none_or(|Reverse(shortest)| duration < shortest.duration) {
-            return;
+        if duration >= self.least {
+            self.take(Long { duration, start: Reverse(start), place: Reverse((sort, at as u32)) });
         }
-        let long = Long { duration, start: Reverse(start), place: Reverse((sort, at as u32)) };
+    }
+
+    fn take(&mut self, long: Long) {
+        let full = self.kept.len() >= self.keep;
         // Where many are equally long, the first ones stay.
         if full && self.kept.peek().is_none_or(|Reverse(shortest)| long < *shortest) {
             return;
@@ -345,6 +357,9 @@ impl Longest {
         self.kept.push(Reverse(long));
         if full {
             self.kept.pop();
+        }
+        if let (true, Some(Reverse(shortest))) = (self.kept.len() >= self.keep, self.kept.peek()) {
+            self.least = shortest.duration;
         }
     }
 

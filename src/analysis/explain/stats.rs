@@ -42,6 +42,9 @@ impl Tally {
     }
 
     pub(super) fn merge(&mut self, more: &Self) {
+        if more.count == 0 {
+            return;
+        }
         self.shortest = if self.count == 0 { more.shortest } else { self.shortest.min(more.shortest) };
         self.longest = self.longest.max(more.longest);
         self.count += more.count;
