@@ -19,7 +19,8 @@ export function showTables(key, views, onSort, onSave, moreRows, onKernel) {
   const place = byId('blocks');
   const focused = place.querySelector('thead :focus');
   const [table, column] = [focused?.closest('.block').dataset.table, focused?.dataset.key];
-  arrange(place, views.map((view) => key + JSON.stringify(view)), (_, at) => block(views[at], onSort, onSave, moreRows));
+  const blocks = joined(views);
+  arrange(place, blocks.map((view) => key + JSON.stringify(view)), (_, at) => block(blocks[at], onSort, onSave, moreRows));
   unrolling = unrolling.filter(({ body }) => body.isConnected);
   place.onclick = ({ target }) => {
     const name = target.closest('button.kernel')?.parentElement.title;
@@ -30,12 +31,23 @@ export function showTables(key, views, onSort, onSave, moreRows, onKernel) {
   heads.find((button) => button.dataset.key === column && button.closest('.block').dataset.table === table)?.focus();
 }
 
+/** Of neighbours that lack the same it is said once, under the titles of all. */
+function joined(views) {
+  const said = ({ grid, note, figures, gaps }) => !grid && JSON.stringify([note, figures, gaps]);
+  return views.reduce((blocks, view) => {
+    const last = blocks.at(-1);
+    const isSame = last && said(view) && said(view) === said(last);
+    return isSame ? blocks.with(-1, { ...last, id: `${last.id} ${view.id}`, title: `${last.title} · ${view.title}` }) : [...blocks, view];
+  }, []);
+}
+
 /** A table with all that stands around it; one without `onSort` and `onSave` is short and stays as it comes. */
 export function block(view, onSort, onSave, moreRows) {
   const { id, title, note, shown, figures, gaps } = view;
-  return el('section', { class: 'block', 'data-table': id, 'aria-labelledby': `title-${id}` },
-    el('header', {}, el('h2', { id: `title-${id}` }, title), view.grid && el('span', { class: 'note shown', role: 'status' }, shown),
-      onSave && el('button', { type: 'button', class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV`, click: () => onSave(id) }, 'CSV')),
+  const [name] = id.split(' ');
+  return el('section', { class: 'block', 'data-table': id, 'aria-labelledby': `title-${name}` },
+    el('header', {}, el('h2', { id: `title-${name}` }, title), view.grid && el('span', { class: 'note shown', role: 'status' }, shown),
+      onSave && view.grid && el('button', { type: 'button', class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV`, click: () => onSave(id) }, 'CSV')),
     note && el('p', { class: 'note' }, note), ...figures.map(figureList), ...gaps.map(gapLine),
     ...(view.grid ? grid(view, onSort && ((...by) => onSort(id, ...by)), (from) => moreRows(id, from)) : []));
 }

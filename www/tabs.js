@@ -123,7 +123,7 @@ export class Tabs {
   #bringUp() {
     const id = this.#sought;
     this.#sought = '';
-    if (id) document.querySelector(`.block[data-table="${CSS.escape(id)}"]`)?.scrollIntoView({ block: 'nearest' });
+    if (id) document.querySelector(`.block[data-table~="${CSS.escape(id)}"]`)?.scrollIntoView({ block: 'nearest' });
   }
 
   /** The files changed. */

@@ -256,6 +256,19 @@ test('a section shows figures, limits and rows; a missing one says why and hands
   await close();
 });
 
+test('what several tables of a tab lack is said once under the titles of all, and a link to one of them finds it', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=communication');
+  const none = (title) => ({ title, missing: { why: 'No communication kernel ran.', recapture: '' } });
+  await h.drop(page, await explained({ nccl_ops: none('Collectives'), nccl_by_pid: none('By process'), nvlink_during_nccl: { title: 'NVLink', missing: { why: 'No counters were sampled.', recapture: '' } } }));
+  await page.locator('#blocks .gap').first().waitFor();
+  assert.deepEqual(await page.locator('#blocks h2').allTextContents(), ['Collectives · By process', 'NVLink']);
+  assert.deepEqual(await page.locator('#blocks .gap').allTextContents(), ['No communication kernel ran.', 'No counters were sampled.']);
+  assert.equal(await page.locator('.block[data-table~=nccl_by_pid]').getAttribute('aria-labelledby'), await page.locator('#blocks h2').first().getAttribute('id'));
+  assert.equal(await page.locator('#blocks button[data-format=csv]').count(), 0, 'nothing to save');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('another tool\'s report opens with its tables, and its series of samples finds it', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=counters');
   const kernels = [{ kernel_name: 'nvjet_gemm', device_id: 0, call_count: 2, total_time_ns: 3e6, total_time_ms: 3 }];
