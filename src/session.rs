@@ -9,7 +9,7 @@ pub use slice::chrome_trace;
 pub use window::{strips, window, window_text};
 
 use crate::analysis::cube::{self, Axis, Cube};
-use crate::analysis::explain::{self, Around, Known, OneKernel, around_calls};
+use crate::analysis::explain::{self, Around, Known, OneKernel, around_of};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
@@ -250,7 +250,7 @@ const STAYS_BELOW: usize = 2_000_000;
 impl Stays {
     fn around(&self, trace: &Trace, part: Option<&Trace>) -> Option<Around> {
         let kept = part?.kept.as_ref().filter(|_| trace.calls.len() < STAYS_BELOW)?;
-        Some(self.around.get_or_init(|| around_calls(trace)).part(kept))
+        Some(self.around.get_or_init(|| around_of(trace)).part(kept))
     }
 }
 
@@ -473,7 +473,7 @@ mod tests {
         assert_eq!(run_with(&picked).unwrap().rules, "mine/n");
     }
 
-    /// Two kernels that overlap, a third behind a gap, and the call that launched it.
+    /// Two kernels that overlap, a third behind a gap, the call that launched it and the range around that.
     fn small_trace() -> Trace {
         let event = |cat: &str, name: &str, pid: u32, ts: u32, dur: u32| {
             format!(
@@ -484,6 +484,7 @@ mod tests {
         let events = [
             event("kernel", "gemm", 0, 100, 40),
             event("kernel", "rms_norm", 0, 120, 40),
+            event("user_annotation", "decode", 1, 198, 20),
             event("cuda_runtime", "cudaLaunchKernel", 1, 200, 3),
             event("kernel", "gemm", 0, 200, 50),
         ];
@@ -504,7 +505,9 @@ mod tests {
         for then in [&wanted, &others] {
             let at_once = report_in_turn(&trace, &soon, &mut stays).unwrap();
             assert!(stays.first.is_some() && at_once == text(&soon));
-            assert_eq!(report_in_turn(&trace, then, &mut stays).unwrap(), text(then));
+            let whole = report_in_turn(&trace, then, &mut stays).unwrap();
+            assert_eq!(whole, text(then));
+            assert!(stays.around.get().is_some() && whole.contains(r#""mapped_kernel_count":1"#));
             assert!(stays.first.is_none(), "no part is held once all is said");
         }
     }

@@ -36,7 +36,7 @@ mod timeline;
 pub use attribution::Around;
 pub use context::{Context, Known, NameKind};
 pub use one_kernel::{Bin, Column, Histogram, OneKernel, OverTime, one_kernel};
-pub use phases::around_calls;
+pub use phases::around_of;
 
 use super::section::Section;
 use std::collections::BTreeMap;

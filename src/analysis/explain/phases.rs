@@ -103,7 +103,7 @@ pub(super) fn attributed(context: &Context) -> Attributed {
 }
 
 /// What lies around each call of a trace, which its parts can take from it: see [`Around::part`].
-pub fn around_calls(trace: &Trace) -> Around {
+pub fn around_of(trace: &Trace) -> Around {
     Split::by_words(trace, &Signals::embedded()).around(trace)
 }
 
