@@ -2,7 +2,7 @@
 
 use super::columns::{Rows, index};
 use super::names::Renaming;
-use super::{Code, GraphReplay, MetricSeries, NONE, Ns, Span, Spans, Trace};
+use super::{Code, GraphReplay, MetricSeries, NONE, Ns, OpKind, Span, Spans, Trace};
 use crate::ordering::InOrder;
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ pub struct Cut {
 pub struct Kept {
     calls: Rows,
     ranges: Rows,
-    /// Calls of the part of which some work began before the window, by place.
+    /// Calls of the part of whose kernels some began before the window, by place.
     begun: Vec<u32>,
 }
 
@@ -50,7 +50,7 @@ impl Kept {
         self.ranges.place(place)
     }
 
-    /// Did something that the call at this place of the part launched begin before the window?
+    /// Did a kernel that the call at this place of the part launched begin before the window?
     pub fn is_begun(&self, call: usize) -> bool {
         self.begun.binary_search(&index(call)).is_ok()
     }
@@ -160,6 +160,9 @@ impl Trace {
     }
 }
 
+/// Nothing begins before its launch, but as two clocks tell it may seem to, by a few microseconds.
+const CLOCKS_DIFFER: Ns = Ns(1_000_000);
+
 /// Which calls launched the ops of a window.
 struct Launching {
     /// By place of the call.
@@ -188,11 +191,12 @@ impl Launching {
         Self { is_launch, places: first..last, hosts: Window { start, end } }
     }
 
-    /// Which of these launched what began before the window. Nothing begins before its launch, or hardly: clocks differ.
+    /// Which of these launched kernels that began before the window.
     fn begun(&self, trace: &Trace, ops: &Rows, calls: &Rows) -> Vec<u32> {
-        let from = index(trace.gpu_ops.begin_before(self.hosts.start));
-        let early = ops.cut.iter().copied().chain(from..ops.within.start);
-        let links = early.filter_map(|at| trace.gpu_ops.launch(at as usize));
+        let from = trace.gpu_ops.begin_before(Ns(self.hosts.start.0.saturating_sub(CLOCKS_DIFFER.0)));
+        let early = ops.cut.iter().map(|at| *at as usize).chain(from..ops.within.start as usize);
+        let kernels = early.filter(|at| trace.gpu_ops.get(*at).is_some_and(|op| op.kind == OpKind::Kernel));
+        let links = kernels.filter_map(|at| trace.gpu_ops.launch(at));
         let mut begun: Vec<u32> =
             links.filter(|call| self.is_launch(call.0)).filter_map(|call| calls.place(call.0)).collect();
         begun.order_by_key(|at| *at);

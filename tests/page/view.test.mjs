@@ -257,13 +257,19 @@ test('a section shows figures, limits and rows; a missing one says why and hands
 });
 
 test('what several tables of a tab lack is said once under the titles of all, and a link to one of them finds it', async () => {
-  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=communication');
+  const { page, faults, close } = await h.openPage(browser, server.origin);
   const none = (title) => ({ title, missing: { why: 'No communication kernel ran.', recapture: '' } });
-  await h.drop(page, await explained({ nccl_ops: none('Collectives'), nccl_by_pid: none('By process'), nvlink_during_nccl: { title: 'NVLink', missing: { why: 'No counters were sampled.', recapture: '' } } }));
+  const findings = { title: 'Findings', rows: [{ ...finding('high', 'Nothing is said', 1), section: 'nccl_by_pid' }] };
+  await h.drop(page, await explained({ findings, nccl_ops: none('Collectives'), nccl_by_pid: none('By process'), nvlink_during_nccl: { title: 'NVLink', missing: { why: 'No counters were sampled.', recapture: '' } } }));
+  await h.settled(page);
+  await page.evaluate(() => { Element.prototype.scrollIntoView = function () { window.broughtUp = this.textContent; }; });
+  await page.locator('#todo a', { hasText: 'Nothing is said' }).click();
   await page.locator('#blocks .gap').first().waitFor();
   assert.deepEqual(await page.locator('#blocks h2').allTextContents(), ['Collectives · By process', 'NVLink']);
   assert.deepEqual(await page.locator('#blocks .gap').allTextContents(), ['No communication kernel ran.', 'No counters were sampled.']);
-  assert.equal(await page.locator('.block[data-table~=nccl_by_pid]').getAttribute('aria-labelledby'), await page.locator('#blocks h2').first().getAttribute('id'));
+  assert.match(await page.evaluate(() => window.broughtUp), /^Collectives · By process/);
+  const block = page.locator('#blocks .block').first();
+  assert.equal(await block.getAttribute('aria-labelledby'), await block.locator('h2').getAttribute('id'));
   assert.equal(await page.locator('#blocks button[data-format=csv]').count(), 0, 'nothing to save');
   assert.deepEqual(faults, []);
   await close();

@@ -238,7 +238,7 @@ fn launched_at_most(context: &Context) -> usize {
 
 fn missing(context: &Context, left_out: LeftOut, title: &str, columns: &[&str]) -> Section {
     let trace = context.trace;
-    if left_out.begun > 0 {
+    if left_out.begun > 0 && left_out.no_call + left_out.other_call == 0 {
         let why = "No kernel was launched for this window: those in it began before it, or their graphs did.";
         return Section::missing(title, columns, why, "");
     }
@@ -356,6 +356,26 @@ mod tests {
         );
         let nothing = of(100, 185).missing.unwrap();
         assert!(nothing.why.contains("began before it") && nothing.recapture.is_empty(), "{nothing:?}");
+    }
+
+    #[test]
+    fn a_window_measures_the_first_kernel_of_a_graph_alone_whatever_copies_or_clocks_came_before() {
+        let of = |ops: &[(i64, i64, &str)], from| {
+            let mut small = Small::new();
+            let process = small.process(1);
+            small.call(process, "cudaGraphLaunch_v10000", 100, 110, Some(1));
+            ops.iter().for_each(|&(start, end, name)| small.op_of(process, 0, 7, name, start, end, Some(1)));
+            let whole = small.0.finish();
+            let part = whole.within(Window { start: Ns(from), end: Ns(500) });
+            [&whole, &part].map(|trace| {
+                let section = launch_latency_rows(&Context::new(trace, 30));
+                section.rows.iter().map(|row| number(row, "latency_us")).collect::<Vec<_>>()
+            })
+        };
+        let after_copy = [(120, 130, "[CUDA memcpy Device-to-Host]"), (140, 180, "k"), (190, 200, "k")];
+        assert_eq!(of(&after_copy, 135), [vec![0.03], vec![0.03]]);
+        // The device's clock is behind.
+        assert_eq!(of(&[(60, 70, "k"), (75, 85, "k")], 72), [vec![0.0], vec![]]);
     }
 
     #[test]

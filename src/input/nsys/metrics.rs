@@ -3,7 +3,7 @@
 use super::Import;
 use super::schema::{METRIC_NAMES, METRICS};
 use crate::ordering::InOrder;
-use crate::trace::{MetricSeries, Ns, ProblemKind};
+use crate::trace::{MetricSeries, Ns, ProblemKind, is_plausible};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -74,7 +74,7 @@ pub(super) fn read(import: &mut Import<'_>) {
         };
         let Some(series) = series else { return };
         match (cells.int(0), cells.number(3)) {
-            (Some(time), Some(value)) => series.samples.push((Ns(time), value)),
+            (Some(time), Some(value)) if is_plausible(Ns(time), Ns::ZERO) => series.samples.push((Ns(time), value)),
             _ => builder.trace.problems.add(ProblemKind::HostRowWithoutTime, 1, cells.at),
         }
     });

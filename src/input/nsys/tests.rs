@@ -156,6 +156,18 @@ fn samples_of_a_counter_that_has_no_name_are_counted() {
 }
 
 #[test]
+fn samples_at_times_that_no_clock_tells_are_counted_and_left_out() {
+    let connection = decode_loop(Generation::S3_25);
+    let before = trace(&connection).metrics;
+    for time in [i64::MIN, i64::MAX] {
+        let sql = "INSERT INTO GPU_METRICS (timestamp, typeId, metricId, value) SELECT ?1, typeId, metricId, value FROM GPU_METRICS LIMIT 1";
+        connection.execute(sql, [time]).unwrap();
+    }
+    let trace = trace(&connection);
+    assert_eq!((trace.metrics == before, problems(&trace)), (true, vec![(ProblemKind::HostRowWithoutTime, 2)]));
+}
+
+#[test]
 fn a_table_whose_pages_lead_back_to_each_other_ends() {
     let connection = database();
     connection.execute_batch("PRAGMA page_size=512").unwrap();
