@@ -21,20 +21,12 @@ impl Ends {
         self.few.len() + self.many.len()
     }
 
-    #[inline]
     pub(super) fn push(&mut self, end: Ns, what: [u32; 2]) {
         if self.few.len() >= FEW {
             return self.many.push(Reverse((end, what)));
         }
-        // By swaps: mostly none is needed, and moving a few entries at once costs WebAssembly a call.
-        let mut at = self.few.len();
-        self.few.push((end, what));
-        while let Some(before) = at.checked_sub(1)
-            && self.few.get(before).is_some_and(|(other, _)| *other <= end)
-        {
-            self.few.swap(before, at);
-            at = before;
-        }
+        let later = self.few.iter().rposition(|(other, _)| *other > end);
+        self.few.insert(later.map_or(0, |at| at + 1), (end, what));
     }
 
     /// What runs where nothing runs beside it.
@@ -44,14 +36,13 @@ impl Ends {
     }
 
     /// Takes the first to end, if it ends by then.
-    #[inline]
     pub(super) fn pop_until(&mut self, time: Ns) -> Option<(Ns, [u32; 2])> {
-        let first = self.few.last().map_or(Ns(i64::MAX), |(end, _)| *end);
+        let first = self.few.last().map(|(end, _)| *end);
         match self.many.peek() {
-            Some(Reverse((end, _))) if *end <= time && (*end < first || self.few.is_empty()) => {
+            Some(Reverse((end, _))) if *end <= time && first.is_none_or(|first| *end < first) => {
                 self.many.pop().map(|Reverse(popped)| popped)
             }
-            _ if first <= time => self.few.pop(),
+            _ if first.is_some_and(|first| first <= time) => self.few.pop(),
             _ => None,
         }
     }

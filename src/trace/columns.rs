@@ -88,10 +88,14 @@ pub(super) fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// The rows that can lie in a window, of columns sorted by start of which no row is longer than `longest`.
+/// The first row that may end as late as this, of columns sorted by start of which no row is longer than `longest`.
+pub(super) fn may_reach(start: &[Ns], longest: Ns, time: Ns) -> usize {
+    start.partition_point(|start| start.0 < time.0.saturating_sub(longest.0))
+}
+
+/// The rows that can lie in a window, of such columns.
 pub(super) fn near(start: &[Ns], longest: Ns, window: Window) -> Range<usize> {
-    let from = Ns(window.start.0.saturating_sub(longest.0));
-    start.partition_point(|time| *time < from)..start.partition_point(|time| *time < window.end)
+    may_reach(start, longest, window.start)..start.partition_point(|time| *time < window.end)
 }
 
 /// Rows of a table sorted by start that are kept of a window, in the order in which they stand there: most lie in one piece.
@@ -170,8 +174,7 @@ impl Rows {
             *from = window.start;
             duration.shorten(at, end.since(window.start));
         }
-        let reach = Ns(window.end.0.saturating_sub(duration.longest().0));
-        let first = start.partition_point(|from| *from < reach).max(self.base());
+        let first = may_reach(start, duration.longest(), window.end).max(self.base());
         let mut cut = self.cut.len() as u64;
         for (at, from) in start.iter().enumerate().take(self.base() + self.within.len()).skip(first) {
             let old = self.within.start + index(at - self.base());

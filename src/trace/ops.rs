@@ -2,7 +2,7 @@
 //!
 //! 24 bytes an op: what many ops share (device, stream, process, kind) is one number, a [`Lane`]'s.
 
-use super::columns::{Durations, Rows, index, order_by_start, renumber, reorder, reorder_times};
+use super::columns::{Durations, Rows, index, may_reach, order_by_start, renumber, reorder, reorder_times};
 use super::{CallId, NameId, Ns, ProcessId, Window};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -215,7 +215,7 @@ impl GpuOps {
 
     /// The place of the first op that may end as late as this: those before it all end earlier.
     pub fn may_reach(&self, time: Ns) -> usize {
-        self.begin_before(Ns(time.0.saturating_sub(self.duration.longest().0)))
+        may_reach(&self.start, self.duration.longest(), time)
     }
 
     /// When the last op ends; `None` where there is none.

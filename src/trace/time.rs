@@ -53,8 +53,8 @@ impl Ns {
     }
 }
 
-/// Sums are held at the ends of what fits. A processor foretells a branch that is never taken, and WebAssembly has no instruction
-/// for it.
+/// Sums are held at the ends of what fits. WebAssembly has no instruction that does so; a branch that is never taken costs less than
+/// several that stand for it.
 #[cold]
 fn out_of_range(is_above: bool) -> i64 {
     if is_above { i64::MAX } else { i64::MIN }

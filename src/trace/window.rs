@@ -160,7 +160,7 @@ impl Trace {
     }
 }
 
-/// Nothing begins before its launch, but as two clocks tell it may seem to, by a few microseconds.
+/// Nothing begins before its launch, but as two clocks tell it may seem to, by microseconds; never by so much.
 const CLOCKS_DIFFER: Ns = Ns(1_000_000);
 
 /// Which calls launched the ops of a window.

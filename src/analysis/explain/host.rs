@@ -3,6 +3,7 @@
 use super::intervals::{Longest, Windows};
 use super::stats::{Tallies, Tally, key};
 use super::{Context, timeline};
+use crate::analysis::overlap::gain;
 use crate::rules::signals::CallKind;
 use crate::trace::{Ns, Span};
 
@@ -108,9 +109,7 @@ impl Covered {
     /// The part of the span that no earlier span of its thread covered.
     fn cover(&mut self, span: Span) -> Ns {
         let Some(until) = self.0.get_mut(span.thread.0 as usize) else { return Ns::ZERO };
-        let from = until.map_or(span.start, |until| until.max(span.start));
-        *until = Some(from.max(span.end()));
-        span.end().since(from).max(Ns::ZERO)
+        gain(until, span.start, span.end())
     }
 }
 
@@ -141,7 +140,7 @@ impl Launching {
     fn see(&mut self, context: &Context, call: Span, is_launch: bool, found: &mut LauncherGaps) {
         let Some(Launcher { reach, growing }) = self.0.get_mut(call.thread.0 as usize) else { return };
         let gap = reach.map_or(Ns::ZERO, |reach| call.start.since(reach).max(Ns::ZERO));
-        *reach = Some(reach.map_or(call.end(), |reach| reach.max(call.end())));
+        gain(reach, call.start, call.end());
         *growing = growing.map(|growing| growing + gap);
         if !is_launch {
             return;

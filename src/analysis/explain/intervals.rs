@@ -328,8 +328,6 @@ impl Long {
 #[derive(Debug, Clone)]
 pub(super) struct Longest {
     keep: usize,
-    /// What is shorter is not kept.
-    least: Ns,
     kept: BinaryHeap<Reverse<Long>>,
     /// How many there were.
     pub(super) seen: u64,
@@ -337,19 +335,16 @@ pub(super) struct Longest {
 
 impl Longest {
     pub(super) fn new(keep: usize) -> Self {
-        Self { keep, least: Ns(i64::MIN), kept: BinaryHeap::with_capacity(keep + 1), seen: 0 }
+        Self { keep, kept: BinaryHeap::with_capacity(keep + 1), seen: 0 }
     }
 
-    #[inline]
     pub(super) fn offer(&mut self, duration: Ns, start: Ns, sort: u8, at: usize) {
         self.seen += 1;
-        if duration >= self.least {
-            self.take(Long { duration, start: Reverse(start), place: Reverse((sort, at as u32)) });
-        }
-    }
-
-    fn take(&mut self, long: Long) {
         let full = self.kept.len() >= self.keep;
+        if full && self.kept.peek().is_none_or(|Reverse(shortest)| duration < shortest.duration) {
+            return;
+        }
+        let long = Long { duration, start: Reverse(start), place: Reverse((sort, at as u32)) };
         // Where many are equally long, the first ones stay.
         if full && self.kept.peek().is_none_or(|Reverse(shortest)| long < *shortest) {
             return;
@@ -357,9 +352,6 @@ impl Longest {
         self.kept.push(Reverse(long));
         if full {
             self.kept.pop();
-        }
-        if let (true, Some(Reverse(shortest))) = (self.kept.len() >= self.keep, self.kept.peek()) {
-            self.least = shortest.duration;
         }
     }
 
