@@ -6,7 +6,7 @@ mod window;
 
 pub use marks::{Mark, Marks, marks};
 pub use slice::chrome_trace;
-pub use window::{strips, window, window_text};
+pub use window::{strips, text as text_of_window, window, window_in, window_text};
 
 use crate::analysis::cube::{self, Axis, Cube};
 use crate::analysis::explain::{self, Around, Known, OneKernel, around_of};

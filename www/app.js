@@ -37,6 +37,7 @@ const page = {
   pickOnly,
   baseline,
   runIndex,
+  windowsOfJob: (...picked) => tabs.windowsOfJob(...picked),
   /** The text of a file to save. */
   exported: async (format, table) => (await openDesk()).export(format, table, baseline()),
   get view() {

@@ -13,8 +13,12 @@ serve({
     ranks?.free();
     ranks = null;
     ranks = new Ranks(logs);
+  },
+  look({ parts }) {
+    ranks.look(parts);
     return ranks.said();
   },
+  windows: ({ at, window }) => ranks.windows(at, window),
   chart: ({ width }) => ranks.chart(width),
   table: ({ request }) => ranks.table(JSON.stringify(request)),
   csv: ({ request }) => ranks.csv(JSON.stringify(request)),

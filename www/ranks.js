@@ -13,9 +13,11 @@ export class Ranks {
   #figure;
   #panel;
   #width = 0;
-  /** The readers whose logs the worker holds or is to hold, and a promise of {link, said}. */
+  /** The readers whose logs the worker holds or is to hold, and a promise of the worker that does. */
   #held = null;
   #holding = null;
+  /** What it says of them in the windows that are picked: `{holding, key, answer}`, the last a promise of {link, said}. */
+  #looking = {};
   /** Of each reader a promise of its log. */
   #logs = new WeakMap();
   /** The worker, and a promise of it once it has started. */
@@ -57,12 +59,17 @@ export class Ranks {
   /** Resolves with the verdict where all that is open is one job, else with null. */
   async ofOneJob() {
     const { said } = await this.#together();
-    return said.is_one_job ? [...said.verdict, ...this.#ofWhole()] : null;
+    return said.is_one_job ? said.verdict : null;
   }
 
-  /** Calls of ranks are matched by their order, which a window would break. */
-  #ofWhole() {
-    return this.#session.traces.some(({ window }) => window) ? ['Ranks are told of the whole traces, whatever window is picked.'] : [];
+  /** Resolves with the traces of one job that are to show the moments of this window in one of them: `{entry, window}` each. */
+  async windows(entry, window) {
+    const entries = this.#session.rankTraces;
+    const holding = this.#holder(entries);
+    const link = await holding;
+    if (this.#holding !== holding) return [];
+    const found = await link.request('windows', { at: entries.indexOf(entry), window });
+    return entries.map((other, at) => ({ entry: other, window: found[at] ?? null })).filter(({ entry: other, window: own }) => other !== entry && own !== null);
   }
 
   /** Resolves with a table as strings; null where it has no row. */
@@ -73,15 +80,46 @@ export class Ranks {
   #say({ verdict, aside, has_jobs: hasJobs, parts }) {
     const item = (severity, text) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, text));
     const none = !hasJobs && item('info', 'No two ranks of one job are open.');
-    this.#said.replaceChildren(...verdict.map((text) => el('li', { class: 'compared' }, text)), ...[none].filter(Boolean), ...[...aside, ...this.#ofWhole()].map((text) => item('info', text)));
+    this.#said.replaceChildren(...verdict.map((text) => el('li', { class: 'compared' }, text)), ...[none].filter(Boolean), ...aside.map((text) => item('info', text)));
     this.#figure.hidden = !hasJobs;
     const swatch = ({ name, class: className }) => el('li', {}, el('span', { class: `swatch ${className}`, 'aria-hidden': 'true' }), name);
     this.#legend.replaceChildren(...parts.map(swatch));
   }
 
-  /** The worker with the logs of all traces that are open now. */
+  /** The worker with what all traces that are open now say of their ranks, in the windows that their results are of. */
   #together() {
-    const readers = this.#session.rankReaders;
+    const entries = this.#session.rankTraces;
+    const holding = this.#holder(entries);
+    const key = JSON.stringify(entries.map(({ shown }) => shown?.window ?? null));
+    if (this.#looking.holding !== holding || this.#looking.key !== key) {
+      const looking = { holding, key };
+      this.#looking = looking;
+      looking.answer = this.#look(looking, entries);
+      looking.answer.catch(() => {
+        if (this.#looking === looking) this.#looking = {};
+      });
+    }
+    return this.#looking.answer;
+  }
+
+  async #look(looking, entries) {
+    const { holding } = looking;
+    const part = ({ reader, shown }) => (shown?.window ? reader.ranksPart(shown) : '');
+    // Where other traces are open by now, or other windows picked, the worker is to tell of those alone.
+    const isOld = () => this.#looking !== looking || this.#holding !== holding;
+    try {
+      const [link, ...parts] = await Promise.all([holding, ...entries.map(part)]);
+      const said = isOld() ? null : await link.request('look', { parts });
+      if (!isOld()) return { link, said };
+    } catch (error) {
+      if (!isOld()) throw error;
+    }
+    return this.#together();
+  }
+
+  /** A promise of the worker with the logs of these traces. */
+  #holder(entries) {
+    const readers = entries.map(({ reader }) => reader);
     if (!this.#held || readers.length !== this.#held.length || readers.some((reader, at) => reader !== this.#held[at])) {
       this.#held = readers;
       this.#holding = this.#fill(readers);
@@ -93,16 +131,9 @@ export class Ranks {
   }
 
   async #fill(readers) {
-    // Where other traces are open by now, the worker is to hold those alone.
-    const isOld = () => this.#held !== readers;
-    try {
-      const [link, ...logs] = await Promise.all([this.#started(), ...readers.map((reader) => this.#log(reader))]);
-      const said = isOld() ? null : await link.request('hold', { logs });
-      if (!isOld()) return { link, said };
-    } catch (error) {
-      if (!isOld()) throw error;
-    }
-    return this.#together();
+    const [link, ...logs] = await Promise.all([this.#started(), ...readers.map((reader) => this.#log(reader))]);
+    if (this.#held === readers) await link.request('hold', { logs });
+    return link;
   }
 
   /** A promise of a trace's log, which is made once. */

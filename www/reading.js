@@ -22,6 +22,7 @@ export const looks = (holder) => ({
   kernel: ({ options, name, width }) => holder().kernel(options, name, width),
   cube: ({ options, axes }) => holder().cube(options, axes),
   ranksLog: () => holder().ranks_log(),
+  ranksPart: ({ options }) => holder().ranks_part(options),
 });
 
 /** Feeds the whole file to the reader and resolves with what it is; null for a database, which is not read. */

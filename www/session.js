@@ -103,9 +103,9 @@ export class Session {
     return Promise.all(chosen.map((entry) => (held(entry) ? entry.reader.kernel(this.options(entry), name, width) : null)));
   }
 
-  /** Those who hold traces, whose ranks may be of one job. */
-  get rankReaders() {
-    return this.traces.filter(({ reader, text }) => text !== null && !reader.closed).map(({ reader }) => reader);
+  /** Traces that are held, whose ranks may be of one job. */
+  get rankTraces() {
+    return this.traces.filter(({ reader, text }) => text !== null && !reader.closed);
   }
 
   /** Files of several ranks are open: they say so, or their names differ in numbers alone. */

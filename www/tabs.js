@@ -132,6 +132,12 @@ export class Tabs {
     this.#rules.begun()?.then((workbench) => workbench.check(), () => {});
   }
 
+  /** Resolves with the other traces of a job, `{entry, window}` each, and where in them lies what this window is in one. */
+  async windowsOfJob(entry, window) {
+    const { session } = this.#page;
+    return session.hasRanks && session.rankTraces.length > 1 ? (await this.#ranks()).windows(entry, window) : [];
+  }
+
   /** Rules that were kept at an earlier visit. */
   restoreRules = async () => (await this.#rules()).restore();
 

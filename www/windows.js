@@ -19,6 +19,7 @@ export class Windows {
       page.amend({ window: this.#inAddress }, { step: true });
       // The frame in the strips comes with the first results, everything else when they are there.
       page.attempt('The strips could not be drawn', this.draw);
+      this.#follow(entry, window, peek);
     };
     const handOver = (entry) => page.attempt('Perfetto could not be opened', async () => {
       const { openInPerfetto } = await import('./perfetto.js');
@@ -26,6 +27,15 @@ export class Windows {
     });
     const attempt = (step) => page.attempt('The window could not be picked', step);
     this.#strips = new Strips({ pick, peek, handOver, attempt });
+  }
+
+  /** Ranks of one job show the same moments. */
+  async #follow(entry, window, peek) {
+    // A text that is no window is told of at its trace.
+    const others = await this.#page.windowsOfJob(entry, window).catch(() => []);
+    if (entry.window !== window) return;
+    others.forEach((other) => peek(other.entry, other.window));
+    if (others.length > 0) this.#page.amend({ window: this.#inAddress });
   }
 
   /** Draws the strips of all traces that are held. */

@@ -130,6 +130,11 @@ export class TraceHolder {
     return this.link.request('ranksLog', {});
   }
 
+  /** What its ranks did in the chosen window, as JSON text. */
+  ranksPart(options) {
+    return this.link.request('ranksPart', { options: JSON.stringify(options) });
+  }
+
   /** One kernel in detail: {name, found, charts, tables}. */
   kernel(options, name, width) {
     return this.link.request('kernel', { options: JSON.stringify(options), name, width });

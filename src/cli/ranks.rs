@@ -2,9 +2,11 @@
 
 use super::files::{self, Readable};
 use super::{Format, nsys, print, printable};
-use crate::analysis::ranks::{self, RankLog};
+use crate::analysis::ranks::{self, RankLog, RankPart, Seen};
 use crate::input::folder;
 use crate::report::{csv, ranks as words};
+use crate::session::window_in;
+use crate::trace::{Trace, Window};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,10 @@ pub(super) struct Args {
     /// Traces and exports of the ranks of a job, or folders of them; one export of several GPUs will do.
     #[arg(required = true, value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
+    /// Only this part, in seconds from the first GPU op of a job's first rank: 1.25-1.75, 1.25- or -1.75. In the other ranks'
+    /// traces it is the time between the same collectives. Files are read twice.
+    #[arg(long, value_name = "FROM-TO")]
+    window: Option<String>,
     /// What to print; csv is one table.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -33,9 +39,13 @@ const AT_ONCE: usize = 8;
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let found = paths(&args.files)?;
-    let logs = logs(&found)?;
-    let logs: Vec<&RankLog> = logs.iter().collect();
-    let ranks = ranks::ranks(&logs);
+    let read = logs(&found)?;
+    let parts = match &args.window {
+        Some(window) => parts(&read, window)?,
+        None => vec![None; read.len()],
+    };
+    let seen = read.iter().zip(&parts).map(|((_, log), part)| Seen { log, part: part.as_ref() });
+    let ranks = ranks::ranks(&seen.collect::<Vec<_>>());
     if ranks.jobs.is_empty() || args.format == Format::Csv {
         words::aside(&ranks).iter().for_each(|sentence| files::warn(sentence));
     }
@@ -100,31 +110,15 @@ fn once_each(entries: Vec<folder::Entry>) -> Vec<folder::Entry> {
     entries.into_iter().filter(|entry| !exports.contains(Path::new(&entry.path))).collect()
 }
 
-/// Reads all files side by side and keeps their logs, in the order of the files.
-fn logs(found: &[Found]) -> Result<Vec<RankLog>> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (next, (made, taken)) = (AtomicUsize::new(0), channel());
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(AT_ONCE).min(found.len()) {
-            let (next, made) = (&next, made.clone());
-            scope.spawn(move || {
-                while let Some((at, file)) =
-                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, found.get(at)?)))
-                {
-                    let _ = made.send((at, log(file)));
-                }
-            });
-        }
+/// The logs of all files that have one, in the order of the files.
+fn logs(found: &[Found]) -> Result<Vec<(&Found, RankLog)>> {
+    let read = side_by_side(found, &|file: &Found| {
+        trace(file).map(|trace| RankLog { file: file.name.clone(), ..ranks::log(&trace) })
     });
-    drop(made);
-    let mut read: Vec<Option<Result<RankLog>>> = found.iter().map(|_| None).collect();
-    for (at, log) in taken {
-        read.get_mut(at).into_iter().for_each(|slot| *slot = Some(log.clone()));
-    }
     let mut logs = Vec::new();
-    for (file, log) in found.iter().zip(read.into_iter().flatten()) {
+    for (file, log) in found.iter().zip(read) {
         match log {
-            Ok(log) => logs.push(log),
+            Ok(log) => logs.push((file, log)),
             Err(error) if file.is_named => return Err(error),
             Err(error) => files::warn(&format!("{error}; left out")),
         }
@@ -132,9 +126,51 @@ fn logs(found: &[Found]) -> Result<Vec<RankLog>> {
     Ok(logs)
 }
 
-fn log(file: &Found) -> Result<RankLog> {
+/// Of each file what its ranks did in the window that is this one in the first rank of its job.
+fn parts(read: &[(&Found, RankLog)], text: &str) -> Result<Vec<Option<RankPart>>> {
+    let logs: Vec<&RankLog> = read.iter().map(|(_, log)| log).collect();
+    let mut windows: Vec<Option<Window>> = vec![None; logs.len()];
+    for first in ranks::first_of_each_job(&logs) {
+        let Some(window) = window_in(logs.get(first).and_then(|log| log.span()), text)? else { continue };
+        for (own, found) in windows.iter_mut().zip(ranks::windows_of_job(&logs, first, window)) {
+            *own = own.or(found);
+        }
+    }
+    let wanted: Vec<(&Found, Window)> =
+        read.iter().zip(&windows).filter_map(|((file, _), window)| Some((*file, (*window)?))).collect();
+    let mut parts = side_by_side(&wanted, &|(file, window)| Ok(ranks::part(&*trace(file)?, *window))).into_iter();
+    windows.into_iter().map(|window| window.and_then(|_| parts.next()).transpose()).collect()
+}
+
+/// What is made of each of these, in their order, as many at a time as there are cores.
+fn side_by_side<T: Sync, M: Send>(these: &[T], make: &(dyn Fn(&T) -> Result<M> + Sync)) -> Vec<Result<M>> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, (made, taken)) = (AtomicUsize::new(0), channel());
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(AT_ONCE).min(these.len()) {
+            let (next, made) = (&next, made.clone());
+            scope.spawn(move || {
+                while let Some((at, one)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, these.get(at)?)))
+                {
+                    let _ = made.send((at, make(one)));
+                }
+            });
+        }
+    });
+    drop(made);
+    let mut all: Vec<Option<Result<M>>> = these.iter().map(|_| None).collect();
+    for (at, one) in taken {
+        if let Some(slot) = all.get_mut(at) {
+            *slot = Some(one);
+        }
+    }
+    all.into_iter().flatten().collect()
+}
+
+fn trace(file: &Found) -> Result<Box<Trace>> {
     match files::read(&file.path)? {
-        Readable::Trace(trace) => Ok(RankLog { file: file.name.clone(), ..ranks::log(&trace) }),
+        Readable::Trace(trace) => Ok(trace),
         Readable::Report(_) => {
             Err(Error::refused(&file.name, "a report, which no longer holds single calls: give the trace"))
         }

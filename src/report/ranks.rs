@@ -31,8 +31,12 @@ const ONLY_IF_ANY: [&str; 13] = [
 /// `rank 3 holds the others up: 41 % of the other ranks' time in collectives is waiting for it (last in 5 of 8).`
 pub fn verdict(ranks: &Ranks) -> Vec<String> {
     let several = ranks.jobs.len() > 1;
-    let named = |job: &Job| if several { format!("{}: {}", job.title, verdict_of(job)) } else { verdict_of(job) };
-    ranks.jobs.iter().map(named).collect()
+    let told = |job: &Job| {
+        let name = if several { format!("{}: ", job.title) } else { String::new() };
+        let windows = job.windows.said().map_or_else(String::new, |said| format!(" {said}"));
+        format!("{name}{}{windows}", verdict_of(job))
+    };
+    ranks.jobs.iter().map(told).collect()
 }
 
 fn verdict_of(job: &Job) -> String {

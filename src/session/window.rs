@@ -15,8 +15,16 @@ const SECONDS: u32 = 9;
 /// # Errors
 /// What is no such text, and a window in which nothing of the trace lies.
 pub fn window(trace: &Trace, text: &str) -> Result<Option<Window>> {
+    window_in(trace.span(), text)
+}
+
+/// The same for whoever knows first start and last end of a trace's GPU ops and not the trace.
+///
+/// # Errors
+/// Those of [`window`].
+pub fn window_in(whole: Option<Window>, text: &str) -> Result<Option<Window>> {
     let refused = |why: &str| Error::usage(format!("window `{text}`"), why);
-    let (Some(whole), false) = (trace.span(), text.trim().is_empty()) else { return Ok(None) };
+    let (Some(whole), false) = (whole, text.trim().is_empty()) else { return Ok(None) };
     let (from, to) = text
         .trim()
         .split_once('-')
@@ -47,7 +55,8 @@ pub fn window_text(trace: &Trace, from: f64, to: f64) -> String {
     if start >= end || (start == Ns::ZERO && end.0 >= length) { String::new() } else { text(start, end) }
 }
 
-pub(super) fn text(start: Ns, end: Ns) -> String {
+/// Nanoseconds from the first GPU op as the text of a window.
+pub fn text(start: Ns, end: Ns) -> String {
     format!("{}-{}", seconds(start), seconds(end))
 }
 

@@ -63,14 +63,14 @@ impl Window {
     }
 
     /// Does any of this time lie in the window? What takes no time does where it begins.
-    pub(super) fn meets(self, start: Ns, end: Ns) -> bool {
+    pub fn meets(self, start: Ns, end: Ns) -> bool {
         start < self.end && (end > self.start || start >= self.start)
     }
 
-    /// The part of this time that lies in the window: its start and its length.
-    fn part(self, start: Ns, end: Ns) -> (Ns, Ns) {
+    /// The part of this time that lies in the window, its start and its length; `None` where nothing of it does.
+    pub fn cut(self, start: Ns, end: Ns) -> Option<(Ns, Ns)> {
         let from = start.max(self.start);
-        (from, end.min(self.end).since(from))
+        self.meets(start, end).then(|| (from, end.min(self.end).since(from)))
     }
 }
 
@@ -92,8 +92,8 @@ impl Trace {
     /// stay whole in the trace, wherever they are. `None` where nothing of it does.
     pub fn in_window(&self, span: Span) -> Option<Span> {
         let Some(Cut { window, .. }) = self.cut else { return Some(span) };
-        let (start, duration) = window.part(span.start, span.end());
-        window.meets(span.start, span.end()).then_some(Span { start, duration, ..span })
+        let (start, duration) = window.cut(span.start, span.end())?;
+        Some(Span { start, duration, ..span })
     }
 
     /// The part of the trace that lies in the window.
@@ -120,10 +120,9 @@ impl Trace {
             graph_replays: self
                 .graph_replays
                 .iter()
-                .filter(|replay| window.meets(replay.start, replay.start + replay.duration))
-                .map(|replay| {
-                    let (start, duration) = window.part(replay.start, replay.start + replay.duration);
-                    GraphReplay { start, duration, ..*replay }
+                .filter_map(|replay| {
+                    let (start, duration) = window.cut(replay.start, replay.start + replay.duration)?;
+                    Some(GraphReplay { start, duration, ..*replay })
                 })
                 .collect(),
             metrics: self

@@ -3,7 +3,7 @@
 use super::{Imported, Thrown, thrown};
 use crate::analysis::ranks;
 use crate::json;
-use crate::session::Opened;
+use crate::session::{self, Choices, Opened};
 use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen]
@@ -15,6 +15,17 @@ impl Imported {
             Opened::Trace(trace) => usize::from(trace.job.as_ref().is_some_and(|job| job.world_size > 1)),
             _ => 0,
         }
+    }
+
+    /// What the ranks of a trace did in the chosen window, as JSON text for [`Ranks`]; empty where none is chosen.
+    ///
+    /// # Errors
+    /// What is no trace, and those of [`session::window`].
+    pub fn ranks_part(&self, choices: &str) -> Thrown<String> {
+        let Opened::Trace(trace) = &self.opened else { return Err(thrown("the file holds no trace")) };
+        let choices: Choices = json::read(choices).map_err(thrown)?;
+        let window = session::window(trace, choices.window.as_deref().unwrap_or_default()).map_err(thrown)?;
+        Ok(window.map(|window| json::write(&ranks::part(trace, window))).unwrap_or_default())
     }
 
     /// The log of the ranks of a trace, as JSON text for [`Ranks`].
@@ -35,9 +46,10 @@ pub use desk::Ranks;
 #[cfg(feature = "desk")]
 mod desk {
     use super::super::{Thrown, thrown, to_js, view};
-    use crate::analysis::ranks::{self, RankLog};
+    use crate::analysis::ranks::{self, RankLog, RankPart, Seen};
     use crate::json;
     use crate::report::{Request, arrange, chart, csv, palette, ranks as words};
+    use crate::session::{text_of_window, window_in};
     use serde::Serialize;
     use wasm_bindgen::prelude::*;
 
@@ -63,6 +75,7 @@ mod desk {
     #[wasm_bindgen]
     #[derive(Debug)]
     pub struct Ranks {
+        logs: Vec<RankLog>,
         found: ranks::Ranks,
     }
 
@@ -78,7 +91,40 @@ mod desk {
             for log in &logs {
                 read.push(json::read(log).map_err(thrown)?);
             }
-            Ok(Self { found: ranks::ranks(&read.iter().collect::<Vec<_>>()) })
+            let found = ranks::ranks(&read.iter().map(|log| Seen { log, part: None }).collect::<Vec<_>>());
+            Ok(Self { logs: read, found })
+        }
+
+        /// Looks at windows from now on: of each trace what `ranks_part` says, in the order of the logs.
+        ///
+        /// # Errors
+        /// A text that is no such part.
+        pub fn look(&mut self, parts: Vec<String>) -> Thrown<()> {
+            let read = |part: &String| if part.is_empty() { Ok(None) } else { json::read::<RankPart>(part).map(Some) };
+            let parts = parts.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(thrown)?;
+            let part = |at: usize| parts.get(at).and_then(Option::as_ref);
+            let seen: Vec<Seen> = self.logs.iter().enumerate().map(|(at, log)| Seen { log, part: part(at) }).collect();
+            self.found = ranks::ranks(&seen);
+            Ok(())
+        }
+
+        /// The windows of the other traces of a job, of which this one is picked in the trace at this place: a text a trace, null for
+        /// those to leave as they are.
+        ///
+        /// # Errors
+        /// A text that is no window.
+        pub fn windows(&self, at: usize, window: &str) -> Thrown<JsValue> {
+            let logs: Vec<&RankLog> = self.logs.iter().collect();
+            let span = |at: usize| logs.get(at).and_then(|log| log.span());
+            // No window is all of it, in the other traces too.
+            let picked = window_in(span(at), window).map_err(thrown)?;
+            let Some(whole) = picked.or(span(at)) else { return to_js(&Vec::<Option<String>>::new()) };
+            let texts = ranks::windows_of_job(&logs, at, whole).into_iter().enumerate().map(|(at, found)| {
+                let (found, span) = (found?, span(at)?);
+                let text = || text_of_window(found.start.since(span.start), found.end.since(span.start));
+                Some(if picked.is_some() { text() } else { String::new() })
+            });
+            to_js(&texts.collect::<Vec<_>>())
         }
 
         /// Verdicts, what is not grouped, and the legend of the bars.

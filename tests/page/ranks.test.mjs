@@ -71,13 +71,26 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
     assert.equal(status, 0);
     assert.equal(await saved(page, id), stdout.toString(), id);
   }
-  // Beside the tab of the comparison, too; and a window is none of the ranks'.
+  // Beside the tab of the comparison, too; and a window of one rank is one of all ranks of the job, the same moments.
   await page.locator('#tab-compare').click();
   await page.locator('#compare svg.chart, #compare .notice').first().waitFor();
   assert.deepEqual([await page.locator('#comparison p').allInnerTexts(), await page.locator('.run-change').count()], [[verdict], 0]);
-  await page.getByLabel('Window of rank1.json, from-to in seconds').fill('0-0.00005');
+  const window = (name) => page.getByLabel(`Window of ${name}, from-to in seconds`);
+  await window('rank1.json').fill('0.00004-0.00008');
   await page.keyboard.press('Enter');
-  await page.locator('#comparison p:text("of the whole traces")').waitFor();
+  const ofWindow = 'Rank 1 holds the others up: 100 % of the other ranks\' time in collectives is waiting for it (it comes last in 1 of 1). Rank 1 computes 100 % longer than the median rank. All of this is of the picked window.';
+  await page.locator('#comparison p', { hasText: 'of the picked window' }).waitFor();
+  assert.deepEqual(await page.locator('#comparison p').allInnerTexts(), [ofWindow]);
+  assert.deepEqual([await window('rank0.json').inputValue(), await window('rank1.json').inputValue()], ['0.00004-0.00008', '0.00004-0.00008']);
+  // It goes with the address, and Back takes it from all of them.
+  assert.match(page.url(), /window=0@0\.00004-0\.00008.*1@0\.00004-0\.00008/);
+  await page.locator('#tab-ranks').click();
+  await opened(page);
+  assert.deepEqual(await lengths(page), [['0', 'waiting for a rank', 40_000], ['1', 'compute', 40_000]]);
+  await page.goBack();
+  await page.goBack();
+  await page.locator('#comparison p', { hasText: verdict }).waitFor();
+  assert.deepEqual([await window('rank0.json').inputValue(), await window('rank1.json').inputValue()], ['', '']);
   await page.locator('#tab-kernels').click();
   await page.locator('#ranks').waitFor({ state: 'hidden' });
   // Of two ranks one is left.

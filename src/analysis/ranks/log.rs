@@ -1,13 +1,16 @@
 //! What one trace tells of the ranks in it: who they are, how each spent its time, and every message between GPUs. It is
 //! made where the trace is, and goes to whoever groups ranks as a JSON text; numbers stand in columns, not in objects, so
 //! that it stays small.
+//!
+//! A log is of the whole trace, because messages are matched by their order. Of a window there is a part beside it: how each
+//! rank spent that time.
 
 use crate::analysis::explain::Context;
 use crate::analysis::explain::attribution::{NONE, around_calls};
 use crate::analysis::explain::collectives::{PAIRS, each_call};
-use crate::analysis::explain::intervals::{Class, Gaps, Sweep, each_work};
+use crate::analysis::explain::intervals::{Class, Gaps, Hidden, Sweep, Work, each_work};
 use crate::json::from_json;
-use crate::trace::{NameId, Names, OpKind, Trace};
+use crate::trace::{NameId, Names, Ns, OpKind, Trace, Window};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -40,6 +43,8 @@ pub struct RankLog {
     pub devices: Vec<String>,
     /// Of each rank the product name of its GPU; empty where the trace does not tell.
     pub gpus: Vec<String>,
+    /// First start and last end of all GPU ops on the trace's clock; nothing where there are none.
+    pub span: Vec<i64>,
     /// [`TIMES`] numbers a rank.
     pub times: Vec<i64>,
     /// What messages do: `allreduce`, ...
@@ -64,6 +69,7 @@ from_json!(RankLog {
     backend,
     devices,
     gpus,
+    span,
     times,
     operations,
     groups,
@@ -74,21 +80,69 @@ from_json!(RankLog {
     replays
 });
 
-/// The log of a whole trace, whatever window of it a person looks at: messages are matched by their order.
+/// How the ranks of a trace spent a window of it, beside the trace's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RankPart {
+    /// Where the window begins on the trace's clock, in nanoseconds.
+    pub from_ns: i64,
+    /// Where it ends.
+    pub to_ns: i64,
+    /// As in the log; a rank's window is this one.
+    pub times: Vec<i64>,
+    /// Of each call in the log the part in which nothing but communication runs, as far as it lies in the window.
+    pub exposed: Vec<i64>,
+}
+from_json!(RankPart { from_ns, to_ns, times, exposed });
+
+impl RankLog {
+    /// First start to last end of all GPU ops; `None` where there are none.
+    pub fn span(&self) -> Option<Window> {
+        let &[start, end] = self.span.as_slice() else { return None };
+        Some(Window { start: Ns(start), end: Ns(end) })
+    }
+}
+
+impl RankPart {
+    /// The window.
+    pub fn window(&self) -> Window {
+        Window { start: Ns(self.from_ns), end: Ns(self.to_ns) }
+    }
+}
+
+/// The log of a whole trace, whatever window of it a person looks at.
 pub fn log(trace: &Trace) -> RankLog {
     let context = Context::new(trace, 0);
-    let mut rank_of_device = vec![-1; trace.devices.len()];
-    let kernels = trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel);
-    kernels.for_each(|op| rank_of_device.get_mut(op.device.0 as usize).into_iter().for_each(|rank| *rank = 0));
+    let rank_of_device = rank_of_device(trace);
     let mut found = empty(trace);
-    for (rank, device) in rank_of_device.iter_mut().zip(&trace.devices).filter(|(rank, _)| **rank == 0) {
-        *rank = found.devices.len() as i64;
+    for (device, _) in trace.devices.iter().zip(&rank_of_device).filter(|(_, rank)| rank.is_some()) {
         found.devices.push(device.id.clone());
         found.gpus.push(device.name.clone());
     }
-    let sums = calls(&context, &rank_of_device, &mut found);
-    times(&context, &rank_of_device, &sums, &mut found);
-    found
+    calls(&context, &rank_of_device, &mut found);
+    let Spent { times, exposed } = spent(&context, &rank_of_device, None);
+    for (call, exposed) in found.calls.chunks_exact_mut(CALL).zip(exposed) {
+        call.last_mut().into_iter().for_each(|last| *last = exposed.exposed_ns);
+    }
+    RankLog { times, ..found }
+}
+
+/// What the ranks of the trace did in a window of it.
+pub fn part(trace: &Trace, window: Window) -> RankPart {
+    let context = Context::new(trace, 0);
+    let Spent { times, mut exposed } = spent(&context, &rank_of_device(trace), Some(window));
+    // The last row is that of calls which are not in the log.
+    exposed.pop();
+    let exposed = exposed.into_iter().map(|hidden| hidden.exposed_ns).collect();
+    RankPart { from_ns: window.start.0, to_ns: window.end.0, times, exposed }
+}
+
+/// The place of each device among those that run kernels; none of one that runs no kernel.
+fn rank_of_device(trace: &Trace) -> Vec<Option<usize>> {
+    let mut ranks = vec![None; trace.devices.len()];
+    let kernels = trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel);
+    kernels.for_each(|op| ranks.get_mut(op.device.0 as usize).into_iter().for_each(|rank| *rank = Some(0)));
+    ranks.iter_mut().flatten().zip(0..).for_each(|(rank, place)| *rank = place);
+    ranks
 }
 
 fn empty(trace: &Trace) -> RankLog {
@@ -100,6 +154,7 @@ fn empty(trace: &Trace) -> RankLog {
         backend: job.map_or_else(String::new, |job| job.backend.clone()),
         devices: Vec::new(),
         gpus: Vec::new(),
+        span: trace.span().map_or_else(Vec::new, |span| vec![span.start.0, span.end.0]),
         times: Vec::new(),
         operations: Vec::new(),
         groups: Vec::new(),
@@ -111,21 +166,19 @@ fn empty(trace: &Trace) -> RankLog {
     }
 }
 
-/// Writes the calls down and gives the sum of their durations by rank.
-fn calls(context: &Context, rank_of_device: &[i64], found: &mut RankLog) -> Vec<i64> {
+/// Writes the calls down.
+fn calls(context: &Context, rank_of_device: &[Option<usize>], found: &mut RankLog) {
     let trace = context.trace;
     let (mut operations, mut groups) = (Names::default(), Names::default());
-    let (mut sums, mut kept) = (vec![0_i64; found.devices.len()], 0);
+    let mut kept = 0;
     let mut counts: BTreeMap<[i64; 3], i64> = BTreeMap::new();
     let told = TellingRanges::new(context);
     each_call(context, &mut |call| {
-        let rank = rank_of_device.get(call.op.device.0 as usize).copied().unwrap_or(-1);
-        let Some(sum) = usize::try_from(rank).ok().and_then(|rank| sums.get_mut(rank)) else { return };
-        *sum = sum.saturating_add(call.op.duration.0);
+        let Some(rank) = rank_of_device.get(call.op.device.0 as usize).copied().flatten() else { return };
         let by_range = if call.operation == PAIRS && call.message.is_none() { told.operation(call.at) } else { None };
         let operation = operations.intern(by_range.unwrap_or(call.operation));
         let group = groups.intern(call.message.map_or("", |message| message.communicator.as_str()));
-        let stream = [rank, i64::from(operation.0), i64::from(group.0)];
+        let stream = [rank as i64, i64::from(operation.0), i64::from(group.0)];
         *counts.entry(stream).or_default() += 1;
         if kept == CALLS_KEPT {
             found.left_out += 1;
@@ -142,7 +195,6 @@ fn calls(context: &Context, rank_of_device: &[i64], found: &mut RankLog) -> Vec<
     found.operations = operations.iter().map(str::to_owned).collect();
     found.groups = groups.iter().map(str::to_owned).collect();
     found.group_ranks = found.groups.iter().map(|name| ranks_of(trace, name)).collect();
-    sums
 }
 
 /// The numbers of a group's ranks, as the job tells them.
@@ -186,27 +238,46 @@ impl<'a> TellingRanges<'a> {
     }
 }
 
-/// How each rank spent its time, and of each call that is kept how much of it nothing hides.
-fn times(context: &Context, rank_of_device: &[i64], sums: &[i64], found: &mut RankLog) {
-    let mut calls = 0;
-    let rows = found.calls.len() / CALL + 1;
-    // Calls come in the order in which they were written down; those that were left out share the last row.
+/// How each rank spent its time.
+struct Spent {
+    /// [`TIMES`] numbers a rank.
+    times: Vec<i64>,
+    /// Of each call of the log, in its order; those that are left out share one more.
+    exposed: Vec<Hidden>,
+}
+
+fn spent(context: &Context, rank_of_device: &[Option<usize>], window: Option<Window>) -> Spent {
+    let trace = context.trace;
+    let messages = trace.gpu_ops.iter().filter(|op| Class::of(context, op) == Class::Communication).count();
+    let rows = messages.min(CALLS_KEPT) + 1;
     let (mut sweep, mut gaps) = (Sweep::new(context, rows), Gaps::new(context));
+    let (mut calls, mut communication) = (0, vec![Ns::ZERO; trace.devices.len()]);
     each_work(context, &mut |work| {
-        sweep.see(&work, calls.min(rows - 1));
+        let row = calls.min(rows - 1);
         calls += usize::from(work.class == Class::Communication);
+        let Some(work) = shown(work, window) else { return };
+        if let (Class::Communication, Some(sum)) = (work.class, communication.get_mut(work.device)) {
+            *sum += work.end.since(work.start);
+        }
+        sweep.see(&work, row);
         gaps.see(&work);
     });
     let (devices, exposed) = sweep.finish();
-    for (call, exposed) in found.calls.chunks_exact_mut(CALL).zip(exposed) {
-        call.last_mut().into_iter().for_each(|last| *last = exposed.exposed_ns);
-    }
     let (compute, both) = (Class::Compute.bit(), Class::Compute.bit() | Class::Communication.bit());
-    for ((device, window), rank) in devices.iter().zip(gaps.devices).zip(rank_of_device) {
-        let (Some(window), Some(sum)) = (window, usize::try_from(*rank).ok().and_then(|rank| sums.get(rank))) else {
-            continue;
-        };
-        let (wall, busy) = (window.last.since(window.first).0, window.busy.0);
-        found.times.extend([wall, busy, device.with_all(compute), device.with_all(both), device.exposed(), *sum]);
+    let mut times = Vec::new();
+    let columns = devices.iter().zip(gaps.devices).zip(communication).zip(rank_of_device);
+    for (((device, busy), sum), _) in columns.filter(|(_, rank)| rank.is_some()) {
+        let own = busy.map(|busy| Window { start: busy.first, end: busy.last });
+        let (wall, busy) =
+            (window.or(own).map_or(Ns::ZERO, |window| window.length()), busy.map_or(Ns::ZERO, |busy| busy.busy));
+        times.extend([wall.0, busy.0, device.with_all(compute), device.with_all(both), device.exposed(), sum.0]);
     }
+    Spent { times, exposed }
+}
+
+/// The part of the work that lies in the window, if there is one.
+fn shown(work: Work, window: Option<Window>) -> Option<Work> {
+    let Some(window) = window else { return Some(work) };
+    let (start, length) = window.cut(work.start, work.end)?;
+    Some(Work { start, end: start + length, ..work })
 }

@@ -4,13 +4,18 @@
 //! first of the others, where they made as many. Where one rank's trace holds more, sizes of messages may tell which part
 //! of the longer list is the shorter one; where they fit at several places or nowhere, nothing is matched. Of a list that a
 //! log holds in part alone the first calls are matched, where the traces hold as many of all.
+//!
+//! All calls are matched, whatever window is picked; told is of the matched ones what lies in it.
 
+use super::Seen;
 use super::jobs::Group;
-use super::log::{CALL, COUNT, RankLog};
+use super::log::{CALL, COUNT, RankLog, RankPart};
 use super::rules::Rules;
 use crate::analysis::explain::collectives::PAIRS;
 use crate::ordering::InOrder;
+use crate::trace::Ns;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// One message as one rank saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +23,42 @@ pub(super) struct Call {
     bytes: i64,
     pub(super) start_ns: i64,
     pub(super) duration_ns: i64,
+    /// The part of what is shown in which nothing but communication runs.
     pub(super) exposed_ns: i64,
+    /// From where to where in its duration it lies in the window; `None` where it does not.
+    shown: Option<(i64, i64)>,
+}
+
+impl Call {
+    /// `exposed_ns` is that of the whole call.
+    fn new([bytes, start_ns, duration_ns, exposed_ns]: [i64; 4]) -> Self {
+        let exposed_ns = exposed_ns.clamp(0, duration_ns);
+        Self { bytes, start_ns, duration_ns, exposed_ns, shown: Some((0, duration_ns)) }
+    }
+
+    /// The same call, of which a window shows a part.
+    fn within(self, part: &RankPart, exposed_ns: i64) -> Self {
+        let meets = part.window().meets(Ns(self.start_ns), Ns(self.end_ns()));
+        let place = |time: i64| time.saturating_sub(self.start_ns).clamp(0, self.duration_ns);
+        let (from, to) = (place(part.from_ns), place(part.to_ns));
+        let shown = (meets && from <= to).then_some((from, to));
+        Self { shown, exposed_ns: exposed_ns.clamp(0, shown.map_or(0, |(from, to)| to - from)), ..self }
+    }
+
+    pub(super) fn end_ns(&self) -> i64 {
+        self.start_ns.saturating_add(self.duration_ns)
+    }
+
+    /// How much of it is shown; `None` where it lies outside the window.
+    pub(super) fn shown_ns(&self) -> Option<i64> {
+        self.shown.map(|(from, to)| to - from)
+    }
+
+    /// How much is shown of this stretch of its duration.
+    fn shown_of(&self, stretch: Range<i64>) -> i64 {
+        let (from, to) = self.shown.unwrap_or((0, 0));
+        (to.min(stretch.end) - from.max(stretch.start)).max(0)
+    }
 }
 
 /// By the place of a rank in its job: its calls in order.
@@ -35,6 +75,10 @@ pub(super) struct Stream {
     pub(super) calls: CallsOfRanks,
     /// Of each rank the call that is the first collective that all saw, and how many all saw; or why none is matched.
     pub(super) matched: Result<(Vec<usize>, usize), Unmatched>,
+    /// How many collectives are shown that all its ranks saw.
+    pub(super) meetings: usize,
+    /// Calls of all ranks that are shown and were not matched.
+    pub(super) unmatched: usize,
 }
 
 /// Why calls of a group are not matched.
@@ -90,17 +134,20 @@ impl Lists {
     }
 }
 
-/// All calls of a job's ranks, matched where that can be told; by operation, then by group.
-pub(super) fn streams(group: &Group, logs: &[&RankLog], rules: &Rules) -> Vec<Stream> {
+/// All calls of a job's ranks, matched where that can be told; by operation, then by group. Of a window those of which something
+/// is shown.
+pub(super) fn streams(group: &Group, seen: &[Seen], rules: &Rules) -> Vec<Stream> {
     let mut streams: BTreeMap<Key, Lists> = BTreeMap::new();
     for (rank, member) in group.members.iter().enumerate() {
-        let Some(log) = logs.get(member.log) else { continue };
-        for call in log.calls.chunks_exact(CALL) {
+        let Some(Seen { log, part }) = seen.get(member.log) else { continue };
+        for (at, call) in log.calls.chunks_exact(CALL).enumerate() {
             let &[device, operation, group, bytes, start_ns, duration_ns, exposed_ns] = call else { continue };
             if usize::try_from(device) != Ok(member.device) || duration_ns < 0 {
                 continue;
             }
-            let call = Call { bytes, start_ns, duration_ns, exposed_ns: exposed_ns.clamp(0, duration_ns) };
+            let call = Call::new([bytes, start_ns, duration_ns, exposed_ns]);
+            let in_part = |part: &RankPart| call.within(part, part.exposed.get(at).copied().unwrap_or(0));
+            let call = part.map_or(call, in_part);
             if let Some((calls, count)) = streams.entry(key(log, operation, group)).or_default().of(rank) {
                 calls.push(call);
                 *count += 1;
@@ -116,14 +163,12 @@ pub(super) fn streams(group: &Group, logs: &[&RankLog], rules: &Rules) -> Vec<St
             }
         }
     }
-    let streams = streams.into_iter().map(|((operation, group, ranks), Lists { calls, counts })| Stream {
-        matched: matched(&operation, &calls, &counts, rules),
-        size: (!ranks.is_empty()).then(|| ranks.split(' ').count()),
-        operation,
-        group,
-        calls,
+    let streams = streams.into_iter().map(|((operation, group, ranks), Lists { calls, counts })| {
+        let matched = matched(&operation, &calls, &counts, rules);
+        let size = (!ranks.is_empty()).then(|| ranks.split(' ').count());
+        Stream { operation, group, size, calls, matched, meetings: 0, unmatched: 0 }.counted()
     });
-    streams.collect()
+    streams.filter(Stream::is_shown).collect()
 }
 
 fn key(log: &RankLog, operation: i64, group: i64) -> Key {
@@ -192,41 +237,73 @@ fn fits(a: &[Call], b: &[Call], has_size: bool, effort: &mut usize) -> bool {
     })
 }
 
-/// One collective as all ranks of its group saw it.
+/// One collective as all ranks of its group saw it: of which a window shows something, if not of every rank.
 #[derive(Debug)]
 pub(super) struct Meeting<'a> {
-    /// The place of each rank in the job, and its call.
-    pub(super) calls: Vec<(usize, &'a Call)>,
-    /// The shortest duration: when the last rank has arrived, nothing but the transfer is left.
+    pub(super) calls: Vec<Met<'a>>,
+    /// The shortest duration, as far as it is shown: when the last rank has arrived, nothing but the transfer is left.
     pub(super) transfer_ns: i64,
     /// The only rank with that duration, which arrived last.
     pub(super) last: Option<usize>,
 }
 
+/// One rank's part in a collective.
+#[derive(Debug)]
+pub(super) struct Met<'a> {
+    /// The place of the rank in the job.
+    pub(super) rank: usize,
+    pub(super) call: &'a Call,
+    /// A call begins with waiting for the last rank,
+    pub(super) wait_ns: i64,
+    /// and ends with the transfer.
+    pub(super) transfer_ns: i64,
+}
+
+impl Meeting<'_> {
+    /// What all ranks together waited.
+    pub(super) fn waited_ns(&self) -> i64 {
+        self.calls.iter().fold(0, |sum, met| sum.saturating_add(met.wait_ns))
+    }
+}
+
 impl Stream {
-    /// Visits what was matched, in order.
+    /// Visits what was matched and is shown, in order.
     pub(super) fn each_meeting(&self, visit: &mut dyn FnMut(&Meeting)) {
-        let Ok((offsets, count)) = &self.matched else { return };
-        for at in 0..*count {
-            let ranks = self.calls.iter().zip(offsets);
-            let calls: Vec<(usize, &Call)> =
-                ranks.filter_map(|((rank, calls), offset)| Some((*rank, calls.get(offset + at)?))).collect();
+        self.each_matched(&mut |calls| {
             let transfer_ns = calls.iter().map(|(_, call)| call.duration_ns).min().unwrap_or(0);
             let mut shortest = calls.iter().filter(|(_, call)| call.duration_ns == transfer_ns);
             let last = shortest.next().map(|(rank, _)| *rank).filter(|_| shortest.next().is_none());
-            visit(&Meeting { calls, transfer_ns, last });
+            if calls.iter().any(|(_, call)| call.shown.is_some()) {
+                let calls: Vec<Met> = calls.iter().map(|(rank, call)| Met::of(*rank, call, transfer_ns)).collect();
+                let transfer_ns = calls.iter().map(|met| met.transfer_ns).max().unwrap_or(0);
+                visit(&Meeting { calls, transfer_ns, last });
+            }
+        });
+    }
+
+    /// Visits all that was matched, shown or not: the place of each rank in the job, and its call.
+    pub(super) fn each_matched(&self, visit: &mut dyn FnMut(&[(usize, &Call)])) {
+        let Ok((offsets, count)) = &self.matched else { return };
+        let mut matched = Vec::with_capacity(offsets.len());
+        for at in 0..*count {
+            let ranks = self.calls.iter().zip(offsets);
+            matched.extend(ranks.filter_map(|((rank, calls), offset)| Some((*rank, calls.get(offset + at)?))));
+            visit(&matched);
+            matched.clear();
         }
     }
 
-    /// How many collectives all its ranks saw.
-    pub(super) fn meetings(&self) -> usize {
-        self.matched.as_ref().map_or(0, |(_, count)| *count)
+    /// Is there anything to tell?
+    fn is_shown(&self) -> bool {
+        self.calls.iter().flat_map(|(_, calls)| calls).any(|call| call.shown.is_some())
     }
 
-    /// Calls of all ranks that were not matched.
-    pub(super) fn unmatched(&self) -> usize {
-        let all: usize = self.calls.iter().map(|(_, calls)| calls.len()).sum();
-        all.saturating_sub(self.meetings().saturating_mul(self.calls.len()))
+    fn counted(mut self) -> Self {
+        let (mut meetings, mut unmatched) = (0, 0);
+        self.each_meeting(&mut |_| meetings += 1);
+        self.each_unmatched(&mut |_, call| unmatched += usize::from(call.shown.is_some()));
+        (self.meetings, self.unmatched) = (meetings, unmatched);
+        self
     }
 
     /// The calls of a rank that were not matched.
@@ -242,16 +319,24 @@ impl Stream {
     }
 }
 
+impl<'a> Met<'a> {
+    fn of(rank: usize, call: &'a Call, transfer_ns: i64) -> Self {
+        let arrived = call.duration_ns.saturating_sub(transfer_ns);
+        let (wait_ns, transfer_ns) = (call.shown_of(0..arrived), call.shown_of(arrived..call.duration_ns));
+        Self { rank, call, wait_ns, transfer_ns }
+    }
+}
+
 /// Sentences on what could not be matched, with how much it is.
 pub(super) fn said_of_unmatched(streams: &[Stream]) -> Vec<String> {
     let mut counts: Vec<(&'static str, usize)> = Vec::new();
     let mut partly = 0;
     for stream in streams {
         match &stream.matched {
-            Ok(_) => partly += stream.unmatched(),
+            Ok(_) => partly += stream.unmatched,
             Err(why) => match counts.iter_mut().find(|(known, _)| *known == why.why()) {
-                Some((_, count)) => *count += stream.unmatched(),
-                None => counts.push((why.why(), stream.unmatched())),
+                Some((_, count)) => *count += stream.unmatched,
+                None => counts.push((why.why(), stream.unmatched)),
             },
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Clocks of several hosts are not compared: durations are enough. All ranks of a collective leave it together, and the one
 //! that arrives last waits for nobody, so that the shortest duration of a call is its transfer and what others take longer
-//! is waiting for the last. [`log`] reads one trace where it is; [`ranks`] takes the logs of all files.
+//! is waiting for the last. [`log`] reads one trace where it is, [`part`] a window of it; [`ranks`] takes the logs of all files.
 
 mod jobs;
 mod log;
@@ -14,8 +14,10 @@ mod sections;
 #[cfg(test)]
 mod tests;
 mod times;
+mod windows;
 
-pub use log::{CALL, COUNT, RankLog, TIMES, log};
+pub use log::{CALL, COUNT, RankLog, RankPart, TIMES, log, part};
+pub use windows::{first_of_each_job, windows_of_job};
 
 use super::explain::Sections;
 use rules::Rules;
@@ -49,6 +51,8 @@ pub struct Job {
     pub world_size: Option<u32>,
     /// The longest window of a rank.
     pub window_ns: i64,
+    /// What part of the traces is told of.
+    pub windows: Windows,
     /// In the order of their numbers.
     pub ranks: Vec<Rank>,
     /// Collectives that several ranks saw.
@@ -141,18 +145,66 @@ pub struct Parts {
     pub outside_ns: i64,
 }
 
+/// What is known of a trace: its log, and what its ranks did in the window that is picked, if one is.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Of the whole trace.
+    pub log: &'a RankLog,
+    /// See [`part`].
+    pub part: Option<&'a RankPart>,
+}
+
 /// Groups ranks into jobs and matches their collectives. The order of the logs does not matter.
-pub fn ranks(logs: &[&RankLog]) -> Ranks {
+///
+/// A job is told in the windows that are picked where one is picked in each of its traces; else whole traces are compared.
+pub fn ranks(seen: &[Seen]) -> Ranks {
     let rules = Rules::embedded();
-    let (groups, aside) = jobs::group(logs, rules);
+    let logs: Vec<&RankLog> = seen.iter().map(|seen| seen.log).collect();
+    let whole: Vec<Seen> = logs.iter().map(|&log| Seen { log, part: None }).collect();
+    let (groups, aside) = jobs::group(&logs, rules);
     let (mut jobs, mut found) = (Vec::new(), Vec::new());
     for group in &groups {
-        let streams = matching::streams(group, logs, rules);
-        jobs.push(times::job(group, logs, &streams, rules));
+        let windows = Windows::of(group, seen);
+        let seen = if windows == Windows::Picked { seen } else { &whole };
+        let streams = matching::streams(group, seen, rules);
+        jobs.push(Job { windows, ..times::job(group, seen, &streams, rules) });
         found.push(streams);
     }
     let sections = sections::sections(&jobs, &found, &aside);
     Ranks { jobs, aside, sections }
+}
+
+/// Where windows are picked in a job's traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Windows {
+    /// Nowhere: whole traces are compared.
+    #[default]
+    None,
+    /// In some traces: whole traces are compared, which is to be said.
+    Some,
+    /// In all of them.
+    Picked,
+}
+
+impl Windows {
+    fn of(group: &jobs::Group, seen: &[Seen]) -> Self {
+        let picked = group.members.iter().map(|member| seen.get(member.log).is_some_and(|seen| seen.part.is_some()));
+        let picked: Vec<bool> = picked.collect();
+        match (picked.contains(&true), picked.contains(&false)) {
+            (false, _) => Self::None,
+            (true, true) => Self::Some,
+            (true, false) => Self::Picked,
+        }
+    }
+
+    /// What is to be said of it, if anything.
+    pub fn said(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Some => Some("Whole traces are compared: a window is picked in some of them alone."),
+            Self::Picked => Some("All of this is of the picked window."),
+        }
+    }
 }
 
 impl Job {

@@ -1,7 +1,7 @@
 //! The tables of ranks. A table of several jobs has a column for them.
 
-use super::matching::{Stream, Unmatched};
-use super::{Aside, Job, Rank};
+use super::matching::{Call, Met, Stream, Unmatched};
+use super::{Aside, Job, Rank, Windows};
 use crate::analysis::explain::Sections;
 use crate::analysis::section::{Section, Value};
 use crate::ordering::InOrder;
@@ -65,9 +65,11 @@ const FILES: [&str; 5] = ["file", "job", "rank_label", "rank_from", "remarks"];
 const BY_DURATION: &str = "Of a collective the shortest duration is transfer, what other ranks take longer is waiting for the last one: an \
      estimate from durations alone, because clocks of hosts are not compared.";
 
+const CUT_CALLS: &str = "Of a collective that reaches over an end of the window the part inside counts: it begins with waiting and ends with the transfer.";
+
 pub(super) fn sections(jobs: &[Job], streams: &[Vec<Stream>], aside: &[Aside]) -> Sections {
     let mut ranks = Section::new("Ranks", "GPU ops of each rank, and collectives matched across ranks", &RANKS)
-        .limit("From median is of compute time. Whole traces are compared, whatever window is chosen.");
+        .limit("From median is of compute time.");
     let mut collectives =
         Section::new("Collectives across ranks", "collectives matched across ranks", &COLLECTIVES).limit(BY_DURATION);
     let mut waits = Section::new("Waiting by rank", "collectives matched across ranks", &WAITS)
@@ -78,8 +80,10 @@ pub(super) fn sections(jobs: &[Job], streams: &[Vec<Stream>], aside: &[Aside]) -
     }
     for (job, streams) in jobs.iter().zip(streams) {
         let several = jobs.len() > 1;
-        let named = |limit: &String| if several { format!("{}: {limit}", job.title) } else { limit.clone() };
-        ranks.limits.extend(job.limits.iter().map(named));
+        let named = |limit: &str| if several { format!("{}: {limit}", job.title) } else { limit.to_owned() };
+        let cut = (job.windows == Windows::Picked && job.matched > 0).then_some(CUT_CALLS);
+        ranks.limits.extend(job.windows.said().into_iter().chain(cut).map(named));
+        ranks.limits.extend(job.limits.iter().map(|limit| named(limit)));
         job.ranks.iter().for_each(|rank| rank_row(&mut ranks, job, rank));
         let mut told: Vec<Told> = streams.iter().map(|stream| Told::of(stream, job)).collect();
         told.order_by_key(|told| Reverse((told.wait_ns, told.total_ns)));
@@ -174,24 +178,21 @@ impl<'a> Told<'a> {
         let mut by_rank: Vec<OfRank> = (0..job.ranks.len()).map(new).collect();
         let (mut transfer_ns, mut worst) = (0_i64, (0_i64, None));
         let all = stream.calls.iter().flat_map(|(_, calls)| calls);
-        let total_ns = all.fold(0_i64, |sum, call| sum.saturating_add(call.duration_ns));
+        let total_ns = all.filter_map(Call::shown_ns).fold(0_i64, i64::saturating_add);
         stream.each_meeting(&mut |meeting| {
             transfer_ns = transfer_ns.saturating_add(meeting.transfer_ns);
-            let mut waited = 0_i64;
-            for (rank, call) in &meeting.calls {
-                let wait = call.duration_ns - meeting.transfer_ns;
-                waited = waited.saturating_add(wait);
-                if wait > worst.0 {
-                    worst = (wait, Some(*rank));
+            for &Met { rank, wait_ns, transfer_ns, .. } in &meeting.calls {
+                if wait_ns > worst.0 {
+                    worst = (wait_ns, Some(rank));
                 }
-                let Some(own) = by_rank.get_mut(*rank) else { continue };
-                own.total_ns = own.total_ns.saturating_add(call.duration_ns);
-                own.wait_ns = own.wait_ns.saturating_add(wait);
-                own.worst_ns = own.worst_ns.max(wait);
+                let Some(own) = by_rank.get_mut(rank) else { continue };
+                own.total_ns = own.total_ns.saturating_add(wait_ns).saturating_add(transfer_ns);
+                own.wait_ns = own.wait_ns.saturating_add(wait_ns);
+                own.worst_ns = own.worst_ns.max(wait_ns);
             }
             if let Some(own) = meeting.last.and_then(|last| by_rank.get_mut(last)) {
                 own.times_last += 1;
-                own.waited_for_ns = own.waited_for_ns.saturating_add(waited);
+                own.waited_for_ns = own.waited_for_ns.saturating_add(meeting.waited_ns());
             }
         });
         let sum = |of: fn(&OfRank) -> i64| by_rank.iter().map(of).fold(0_i64, i64::saturating_add);
@@ -218,8 +219,8 @@ impl<'a> Told<'a> {
             text(&self.stream.operation),
             self.group(),
             size.map_or_else(|| ranks.to_string(), |size| format!("{ranks} of {size}")).into(),
-            self.stream.meetings().into(),
-            self.stream.unmatched().into(),
+            self.stream.meetings.into(),
+            self.stream.unmatched.into(),
             self.total_ns.into(),
             self.transfer_ns.into(),
             self.wait_ns.into(),
@@ -236,7 +237,7 @@ impl<'a> Told<'a> {
     }
 
     fn rank_rows(&self, section: &mut Section, job: &Job) {
-        if self.stream.meetings() == 0 {
+        if self.stream.meetings == 0 {
             return;
         }
         let own: Vec<&OfRank> =
@@ -249,7 +250,7 @@ impl<'a> Told<'a> {
                 text(&self.stream.operation),
                 self.group(),
                 job.ranks.get(own.rank).map(|rank| rank.label.as_str()).into(),
-                self.stream.meetings().into(),
+                self.stream.meetings.into(),
                 own.total_ns.into(),
                 own.wait_ns.into(),
                 own.worst_ns.into(),

@@ -1,5 +1,7 @@
 //! Hand-worked jobs, properties, a real job of eight ranks beside figures of another program, and logs that lie.
 
+mod windows;
+
 use super::*;
 use crate::input::{Imported, Importer};
 use crate::json;
@@ -54,7 +56,7 @@ fn log_of(file: &str, job: Option<(u32, u32)>, ops: &[Op]) -> RankLog {
 }
 
 fn grouped(logs: &[RankLog]) -> Ranks {
-    ranks(&logs.iter().collect::<Vec<_>>())
+    ranks(&logs.iter().map(|log| Seen { log, part: None }).collect::<Vec<_>>())
 }
 
 fn parts(parts: Parts) -> [i64; 8] {
@@ -64,7 +66,7 @@ fn parts(parts: Parts) -> [i64; 8] {
 
 /// Rank 0 computes 100 ns before each of three all-reduces, rank 1 first 160, then 100, then 40 ns; the last one is
 /// half hidden by compute on rank 0. Clocks are 5 us apart.
-fn two_ranks() -> Vec<RankLog> {
+fn two_traces() -> [Trace; 2] {
     let all_reduce = |start, duration| (ALL_REDUCE, start, duration, Some(64));
     let first = [
         (GEMM, 0, 100, None),
@@ -82,7 +84,11 @@ fn two_ranks() -> Vec<RankLog> {
         (GEMM, 5_300, 40, None),
         all_reduce(5_340, 80),
     ];
-    vec![log_of("rank0.json", Some((0, 2)), &first), log_of("rank1.json", Some((1, 2)), &second)]
+    [builder("rank0.json", Some((0, 2)), &first).finish(), builder("rank1.json", Some((1, 2)), &second).finish()]
+}
+
+fn two_ranks() -> Vec<RankLog> {
+    two_traces().iter().map(log).collect()
 }
 
 #[test]
@@ -330,7 +336,7 @@ fn devices_of_one_file_are_ranks_and_so_are_ranks_that_were_merged() {
 }
 
 /// Nine microseconds of any ops on each of these ranks.
-fn jobs() -> impl Strategy<Value = Vec<RankLog>> {
+fn traces() -> impl Strategy<Value = Vec<Trace>> {
     let names = [GEMM, ALL_REDUCE, SEND_RECV, "Memcpy DtoD", "ncclDevKernel_AllGather_RING_LL"];
     let op = (prop::sample::select(names.to_vec()), 0_i64..9_000, 0_i64..900, prop::option::of(0_u64..3));
     let ops = prop::collection::vec(op, 0..30);
@@ -343,10 +349,14 @@ fn jobs() -> impl Strategy<Value = Vec<RankLog>> {
         ranks
             .map(|(rank, ops)| {
                 let ops: Vec<Op> = ops.into_iter().map(known).collect();
-                log_of(&format!("rank{rank}.json"), Some((rank, world)), &ops)
+                builder(&format!("rank{rank}.json"), Some((rank, world)), &ops).finish()
             })
             .collect()
     })
+}
+
+fn jobs() -> impl Strategy<Value = Vec<RankLog>> {
+    traces().prop_map(|traces| traces.iter().map(log).collect())
 }
 
 proptest! {
@@ -392,6 +402,7 @@ proptest! {
             backend: String::new(),
             devices: (0..devices).map(|device| device.to_string()).collect(),
             gpus: Vec::new(),
+            span: numbers.iter().take(2).copied().collect(),
             times: times.clone(),
             operations: vec!["allreduce".into()],
             groups: vec![String::new()],
@@ -401,7 +412,11 @@ proptest! {
             left_out: rank,
             replays: rank,
         };
-        let found = grouped(&[log("rank0.json", 0), log("rank1.json", 1), log("rank2.json", rank)]);
+        let logs = [log("rank0.json", 0), log("rank1.json", 1), log("rank2.json", rank)];
+        let part = RankPart { from_ns: rank, to_ns: world_size, times: times.clone(), exposed: numbers.clone() };
+        ranks(&logs.each_ref().map(|log| Seen { log, part: Some(&part) }));
+        windows_of_job(&logs.each_ref(), 0, part.window());
+        let found = grouped(&logs);
         let files = found.jobs.iter().map(|job| job.ranks.len()).sum::<usize>() + found.aside.len();
         prop_assert!(files >= 3 || devices > 1, "every file is somewhere: {:?}", found);
     }

@@ -1,10 +1,10 @@
 //! How each rank of a job spent its time, as far as its own log and the matched collectives tell.
 
 use super::jobs::{Group, Member};
-use super::log::{RankLog, TIMES};
+use super::log::TIMES;
 use super::matching::{Stream, said_of_unmatched};
 use super::rules::Rules;
-use super::{Job, Parts, Rank, Source};
+use super::{Job, Parts, Rank, Seen, Source, Windows};
 use crate::ordering::InOrder;
 
 /// What a rank's calls add up to.
@@ -20,24 +20,25 @@ struct Sums {
 }
 
 /// A job with all that its ranks' logs and matched collectives tell.
-pub(super) fn job(group: &Group, logs: &[&RankLog], streams: &[Stream], rules: &Rules) -> Job {
+pub(super) fn job(group: &Group, seen: &[Seen], streams: &[Stream], rules: &Rules) -> Job {
     let sums = sums(group.members.len(), streams);
     let mut ranks: Vec<Rank> = Vec::new();
     for (member, own) in group.members.iter().zip(&sums) {
-        if let Some(log) = logs.get(member.log) {
-            ranks.push(rank(member, log, own));
+        if let Some(seen) = seen.get(member.log) {
+            ranks.push(rank(member, seen, own));
         }
     }
     let window_ns = ranks.iter().map(|rank| rank.wall_ns).max().unwrap_or(0);
     ranks.iter_mut().for_each(|rank| rank.parts.outside_ns = window_ns - rank.wall_ns);
     shares(&mut ranks, rules);
     let count = |count: fn(&Stream) -> usize| streams.iter().map(|stream| count(stream) as u64).sum();
-    let (matched, unmatched) = (count(Stream::meetings), count(Stream::unmatched));
+    let (matched, unmatched) = (count(|stream| stream.meetings), count(|stream| stream.unmatched));
     Job {
         title: group.title.clone(),
         world_size: group.world_size,
         window_ns,
-        limits: limits(group, logs, streams, rules),
+        windows: Windows::None,
+        limits: limits(group, seen, streams, rules),
         ranks,
         matched,
         unmatched,
@@ -48,20 +49,18 @@ fn sums(ranks: usize, streams: &[Stream]) -> Vec<Sums> {
     let mut sums = vec![Sums::default(); ranks];
     for stream in streams {
         stream.each_meeting(&mut |meeting| {
-            let mut waited = 0_i64;
-            for (rank, call) in &meeting.calls {
-                let wait = call.duration_ns - meeting.transfer_ns;
-                waited = waited.saturating_add(wait);
-                let Some(own) = sums.get_mut(*rank) else { continue };
+            for met in &meeting.calls {
+                let Some(own) = sums.get_mut(met.rank) else { continue };
                 own.collectives += 1;
-                own.wait = own.wait.saturating_add(wait);
-                own.transfer = own.transfer.saturating_add(meeting.transfer_ns);
-                let exposed = part(call.exposed_ns, wait, call.duration_ns);
-                own.add_exposed([exposed, call.exposed_ns - exposed, 0]);
+                own.wait = own.wait.saturating_add(met.wait_ns);
+                own.transfer = own.transfer.saturating_add(met.transfer_ns);
+                let exposed_ns = met.call.exposed_ns;
+                let waiting = part(exposed_ns, met.wait_ns, met.wait_ns.saturating_add(met.transfer_ns));
+                own.add_exposed([waiting, exposed_ns - waiting, 0]);
             }
             if let Some(own) = meeting.last.and_then(|last| sums.get_mut(last)) {
                 own.times_last += 1;
-                own.waited_for = own.waited_for.saturating_add(waited);
+                own.waited_for = own.waited_for.saturating_add(meeting.waited_ns());
             }
         });
         stream.each_unmatched(&mut |rank, call| {
@@ -82,8 +81,9 @@ fn part(of: i64, part: i64, whole: i64) -> i64 {
     if whole <= 0 { 0 } else { i64::try_from(i128::from(of) * i128::from(part) / i128::from(whole)).unwrap_or(0) }
 }
 
-fn rank(member: &Member, log: &RankLog, own: &Sums) -> Rank {
-    let numbers = log.times.get(member.device * TIMES..).and_then(|times| times.first_chunk::<TIMES>());
+fn rank(member: &Member, Seen { log, part }: &Seen, own: &Sums) -> Rank {
+    let times = part.map_or(&log.times, |part| &part.times);
+    let numbers = times.get(member.device * TIMES..).and_then(|times| times.first_chunk::<TIMES>());
     let &[wall, busy, compute, both, exposed, communication] = numbers.unwrap_or(&[0; TIMES]);
     // A log is a text that anybody may have changed: what cannot be is cut to what can.
     let wall = wall.max(0);
@@ -160,7 +160,7 @@ pub(super) fn median(mut values: Vec<i64>) -> f64 {
 }
 
 /// What cannot be said of this job, and from what the rest is estimated.
-fn limits(group: &Group, logs: &[&RankLog], streams: &[Stream], rules: &Rules) -> Vec<String> {
+fn limits(group: &Group, seen: &[Seen], streams: &[Stream], rules: &Rules) -> Vec<String> {
     let mut limits = Vec::new();
     let open = group.members.len();
     if let Some(world) = group.world_size.filter(|world| *world as usize > open) {
@@ -171,11 +171,11 @@ fn limits(group: &Group, logs: &[&RankLog], streams: &[Stream], rules: &Rules) -
     if let Some(member) = group.members.first().filter(|member| member.source == Source::FileName) {
         limits.push(format!(
             "Which ranks belong together is read from names of files ({}), which may err.",
-            logs.get(member.log).map_or("", |log| log.file.as_str())
+            seen.get(member.log).map_or("", |seen| seen.log.file.as_str())
         ));
     }
     limits.extend(group.doubt.map(str::to_owned));
-    let matched = || streams.iter().filter(|stream| stream.meetings() > 0);
+    let matched = || streams.iter().filter(|stream| stream.meetings > 0);
     if matched().any(|stream| rules.one_way.contains(&stream.operation)) {
         limits.push(
             "Of a broadcast or a reduce a rank may leave early that only sends; it then seems to be late.".to_owned(),
@@ -189,7 +189,7 @@ fn limits(group: &Group, logs: &[&RankLog], streams: &[Stream], rules: &Rules) -
         );
     }
     limits.extend(said_of_unmatched(streams));
-    let logs = || group.members.iter().filter_map(|member| logs.get(member.log));
+    let logs = || group.members.iter().filter_map(|member| seen.get(member.log)).map(|seen| seen.log);
     let left_out: i64 = logs().map(|log| log.left_out.max(0)).fold(0, i64::saturating_add);
     if left_out > 0 {
         limits.push(format!("The last {left_out} calls of long traces are not looked at."));

@@ -68,7 +68,7 @@ fn summary(job: &Job) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::ranks::{Parts, Source};
+    use crate::analysis::ranks::{Parts, Source, Windows};
     use crate::report::palette;
 
     fn rank(label: &str, parts: Parts) -> Rank {
@@ -101,6 +101,7 @@ mod tests {
             title: "j".into(),
             world_size: None,
             window_ns: 100,
+            windows: Windows::None,
             ranks: vec![rank("rank 0", waits), rank("rank 1", computes)],
             matched: 0,
             unmatched: 0,
