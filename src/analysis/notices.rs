@@ -161,6 +161,16 @@ fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Noti
             format!("{} could be read only in part, the first up to row {first_at}", counted(count, "table", "tables")),
             "The database is damaged or cut: all numbers cover only the rows that are there. Copy or export it again.",
         ),
+        ProblemKind::NoTimes => notice(
+            Severity::Error,
+            "no_times",
+            count,
+            format!(
+                "a table of kernels, copies or sets has no column `start` or `end`: {} left out",
+                counted(count, "row is", "rows are")
+            ),
+            "They are in no number. Export the .nsys-rep again with `nsys export --type sqlite`.",
+        ),
         ProblemKind::MissingName => notice(
             Severity::Warning,
             "missing_names",

@@ -36,19 +36,22 @@ pub(super) struct Args {
 
 /// A run is slower than was allowed.
 const REGRESSED: u8 = 3;
-/// No run could be compared.
+/// No run could be compared; with `--exit-on-regression`, some run could not.
 const NOT_COMPARABLE: u8 = 4;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(pct) = args.exit_on_regression.filter(|pct| !(pct.is_finite() && *pct >= 0.0)) {
         return Err(Error::usage(format!("--exit-on-regression {pct}"), "per cent are a number from 0 on"));
     }
-    let mut runs = Vec::new();
+    let mut read = Vec::new();
     for path in &args.files {
-        runs.extend(read(path)?);
+        read.push(self::read(path)?);
     }
-    let report = Report::new(runs);
+    let report = Report::new(told_apart(read, &args.files));
     let labels = report.labels();
+    if args.format == Format::Csv {
+        files::warn_of(&report.runs);
+    }
     if labels.len() < 2 {
         return Err(Error::usage("diff", "needs two runs or more: a baseline, and what to compare with it"));
     }
@@ -67,6 +70,20 @@ fn read(path: &Path) -> Result<Vec<Run>> {
         Readable::Trace(trace) => Ok(vec![session::run(&trace, &Choices::default())?]),
         Readable::Report(report) => Ok(report.runs),
     }
+}
+
+/// Reports of one trace have one label; the files that a person gave tell them apart.
+fn told_apart(read: Vec<Vec<Run>>, paths: &[PathBuf]) -> Vec<Run> {
+    let labels: Vec<String> = read.iter().flatten().map(|run| run.label.clone()).collect();
+    let is_only = |label: &str| labels.iter().filter(|other| *other == label).count() == 1;
+    let of_file = |(runs, path): (Vec<Run>, &PathBuf)| {
+        let is_one = runs.len() == 1;
+        let own = move |run: Run| {
+            if is_one && !is_only(&run.label) { Run { label: files::label(path), ..run } } else { run }
+        };
+        runs.into_iter().map(own).collect::<Vec<_>>()
+    };
+    read.into_iter().zip(paths).flat_map(of_file).collect()
 }
 
 /// The place of the baseline: a label counts before a number.
@@ -90,6 +107,9 @@ fn render(comparison: &Comparison, format: Format) -> String {
 fn status(comparison: &Comparison, args: &Args) -> ExitCode {
     for run in &comparison.runs {
         run.reasons.iter().for_each(|reason| files::warn(reason));
+        if args.format == Format::Csv {
+            run.warnings.iter().for_each(|warning| files::warn(warning));
+        }
     }
     if !comparison.is_possible() {
         return ExitCode::from(NOT_COMPARABLE);
@@ -99,6 +119,8 @@ fn status(comparison: &Comparison, args: &Args) -> ExitCode {
             files::warn(&format!("a regression of more than {pct} %"));
             ExitCode::from(REGRESSED)
         }
+        // A gate is not passed by a run that nothing is known of.
+        Some(_) if comparison.runs.iter().any(|run| !run.reasons.is_empty()) => ExitCode::from(NOT_COMPARABLE),
         _ => ExitCode::SUCCESS,
     }
 }

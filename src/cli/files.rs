@@ -2,7 +2,8 @@
 
 use super::database::{self, Database};
 use super::{nsys, say};
-use crate::analysis::results::Run;
+use crate::analysis::results::{Run, Severity};
+use crate::digits::grouped;
 use crate::input::folder::Entry;
 use crate::input::{Imported, Reader, Unpacker};
 use crate::ordering::InOrder;
@@ -256,6 +257,24 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// A warning that does not stop the work.
+/// What weakens the numbers of these runs, where what is printed does not hold it.
+pub(super) fn warn_of(runs: &[Run]) {
+    for run in runs {
+        let grave = run.notices.iter().filter(|notice| notice.severity >= Severity::Warning);
+        grave.for_each(|notice| warn(&format!("{}: {}. {}", run.label, notice.message, notice.advice)));
+    }
+}
+
+/// A table that holds the first of many rows.
+pub(super) fn warn_of_rows(runs: &[Run], table: &str) {
+    for (run, section) in runs.iter().filter_map(|run| Some((run, run.sections.get(table)?))) {
+        let (kept, all) = (section.rows.len() as u64, section.rows_in_all);
+        if kept < all {
+            warn(&format!("{}: {table}: {} of {} rows are kept", run.label, grouped(kept), grouped(all)));
+        }
+    }
+}
+
 pub(super) fn warn(text: &str) {
     say(&format!("gpuprism: {text}"));
 }

@@ -111,6 +111,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
     }
     let report = Report::new(runs);
+    files::warn_of(&report.runs);
     let labels = report.labels();
     let sources = labels.iter().zip(&report.runs).zip(&cubes);
     let sources: Vec<Source> = sources.map(|((label, run), cube)| Source { label, run, cube: cube.as_ref() }).collect();

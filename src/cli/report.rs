@@ -184,8 +184,12 @@ fn render(report: &Report, args: &Args) -> Result<String> {
     })
 }
 
+/// One table, without the notices that a whole report begins with and without what it says of itself in a csv.
 fn table(report: &Report, id: &str) -> Result<report::table::Table> {
-    report::table(report, id, None).ok_or_else(|| {
+    let table = report::table(report, id, None).ok_or_else(|| {
         Error::usage(format!("--table {id}"), "these runs have no such table: make the report again from the trace")
-    })
+    })?;
+    files::warn_of(&report.runs);
+    files::warn_of_rows(&report.runs, id);
+    Ok(table)
 }

@@ -110,7 +110,7 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
         text += &format!("  {}\n", line.join("  ").trim_end());
     }
     if left_out > 0 {
-        text += &format!("  and {left_out} more: `--limit 0` prints all\n");
+        text += &format!("  and {left_out} more: `--limit 0` prints them\n");
     }
     text
 }

@@ -25,6 +25,8 @@ pub enum ProblemKind {
     UnknownCounter,
     /// A table of a database that is damaged before its end.
     DamagedTable,
+    /// A row of a table of GPU work that has no column of starts or ends.
+    NoTimes,
     /// A name that rows refer to and the file does not hold.
     MissingName,
     /// Bytes after the end of the trace.

@@ -2,7 +2,7 @@
 
 use super::columns::{Rows, index};
 use super::names::Renaming;
-use super::{Code, GraphReplay, MetricSeries, NONE, Ns, OpKind, Span, Spans, Trace};
+use super::{Code, DeviceId, GraphReplay, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, Spans, Trace};
 use crate::ordering::InOrder;
 use std::ops::Range;
 
@@ -37,6 +37,19 @@ pub struct Kept {
     ranges: Rows,
     /// Calls of the part of whose kernels some began before the window, by place.
     begun: Vec<u32>,
+    /// Of each device the last launch of what begins before the window and the first of what begins behind it.
+    beside: Vec<Launch>,
+}
+
+/// When which process launched something for a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// The start of the call.
+    pub time: Ns,
+    /// The process of the call.
+    pub process: ProcessId,
+    /// Where it ran.
+    pub device: DeviceId,
 }
 
 impl Kept {
@@ -53,6 +66,12 @@ impl Kept {
     /// Did a kernel that the call at this place of the part launched begin before the window?
     pub fn is_begun(&self, call: usize) -> bool {
         self.begun.binary_search(&index(call)).is_ok()
+    }
+
+    /// Of each device what was launched last of all that begins before the window, and first of all behind it: whoever launched
+    /// that did more than the part holds.
+    pub fn beside(&self) -> &[Launch] {
+        &self.beside
     }
 }
 
@@ -154,10 +173,39 @@ impl Trace {
             problems: self.problems.clone(),
             calls: self.calls.part(&calls, window, &launches.early(&calls), &|at| launches.is_launch(at)),
             gpu_ops,
-            kept: Some(Box::new(Kept { calls, ranges, begun })),
+            kept: Some(Box::new(Kept { calls, ranges, begun, beside: self.beside(window) })),
         }
     }
 }
+
+impl Trace {
+    fn beside(&self, window: Window) -> Vec<Launch> {
+        let before = (0..self.gpu_ops.begin_before(window.start)).rev();
+        let behind = self.gpu_ops.begin_before(window.end)..self.gpu_ops.len();
+        let mut beside = self.first_launches(&mut before.into_iter());
+        beside.extend(self.first_launches(&mut behind.into_iter()));
+        beside
+    }
+
+    /// The first of these ops on each device whose launch is known.
+    fn first_launches(&self, places: &mut dyn Iterator<Item = usize>) -> Vec<Launch> {
+        let mut found: Vec<Launch> = Vec::new();
+        for at in places.take(FAR) {
+            let called = self.gpu_ops.launch(at).and_then(|call| self.calls.start(call.0 as usize));
+            let (Some(time), Some(op)) = (called, self.gpu_ops.get(at)) else { continue };
+            if found.iter().all(|known| known.device != op.device) {
+                found.push(Launch { time, process: op.process, device: op.device });
+            }
+            if found.len() == self.devices.len() {
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// A device that does nothing among so many ops beside a window had no step there.
+const FAR: usize = 100_000;
 
 /// Nothing begins before its launch, but as two clocks tell it may seem to, by microseconds; never by so much.
 const CLOCKS_DIFFER: Ns = Ns(1_000_000);

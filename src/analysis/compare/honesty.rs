@@ -38,6 +38,9 @@ impl<'a> Said<'a> {
     }
 }
 
+/// Notices of files of which a part is missing, nobody knows which.
+const CUT_SHORT: [&str; 2] = ["truncated", "damaged_gzip"];
+
 /// Why two runs do not compare, whatever is compared.
 pub(super) fn reasons(rules: &Rules, first: &Subject, other: &Subject) -> Vec<String> {
     let (a, b) = (first.run, other.run);
@@ -45,6 +48,11 @@ pub(super) fn reasons(rules: &Rules, first: &Subject, other: &Subject) -> Vec<St
     for (subject, run) in [(first, a), (other, b)] {
         if run.totals.gpu_ops == 0 && run.kernels.is_empty() {
             return vec![rules.reason("no_gpu_ops", &[("run", subject.label)])];
+        }
+    }
+    for (subject, run) in [(first, a), (other, b)] {
+        if CUT_SHORT.iter().any(|code| has_notice(run, code)) {
+            said.reason("incomplete", &[("cut", subject.label)]);
         }
     }
     if a.attribution != b.attribution {
@@ -75,6 +83,15 @@ pub(super) fn reasons_of_work(rules: &Rules, basis: Basis, first: &Subject, othe
     let mut said = Said::of(rules, first, other);
     match (&first.steps, &other.steps) {
         (Some(a), Some(b)) if basis == Basis::Step => {
+            for (subject, steps) in [(first, a), (other, b)] {
+                let outside = steps.work_outside;
+                if subject.run.window.is_some() && outside > rules.thresholds.work_outside_worth_a_word {
+                    said.reason(
+                        "parts_of_steps",
+                        &[("cut", subject.label), ("pct", &format!("{:.0}", 100.0 * outside))],
+                    );
+                }
+            }
             if let Some(effect) = mix_effect(a, b).filter(|effect| effect.abs() > rules.thresholds.mix_effect) {
                 let pct = format!("{:+.0}", 100.0 * effect);
                 said.reason("mix", &[("a", &a.mix()), ("b", &b.mix()), ("pct", &pct)]);
@@ -82,7 +99,7 @@ pub(super) fn reasons_of_work(rules: &Rules, basis: Basis, first: &Subject, othe
                 said.reason("work_of_a_step", &[("what", what), ("a", &of_a), ("b", &of_b)]);
             }
         }
-        // A step is a step in any window; a part and the whole differ by what the part leaves out.
+        // A whole step is a step in any window; a part and the whole differ by what the part leaves out.
         _ if first.run.window.is_some() != other.run.window.is_some() => said.reason("window", &[]),
         _ => {
             let ratio = launch_ratio(first.run, other.run).unwrap_or(1.0);
@@ -112,9 +129,6 @@ pub(super) fn warnings(
     }
     if has_notice(a, HIDDEN) && has_notice(b, HIDDEN) {
         said.warning("graphs_hidden", &[]);
-    }
-    if [a, b].into_iter().any(|run| has_notice(run, "truncated")) {
-        said.warning("incomplete", &[]);
     }
     if let (Some(engine_a), Some(engine_b)) = (&a.engine, &b.engine)
         && engine_a != engine_b

@@ -1,13 +1,15 @@
 //! When a GPU ran nothing, and what it waited for.
 //!
-//! Causes are told as HolisticTraceAnalysis tells them, but for gaps of the whole device instead of one stream: the
-//! host was late with the launch of the op that ends the gap; or the launch was made and the gap is as short as the one
-//! between any two kernels; or something else, such as an event of another stream, held the op back.
+//! Causes are those of HolisticTraceAnalysis, but for gaps of the whole device instead of one stream: the host was late with
+//! the launch of the op that ends the gap; or the launch was made and the gap is as short as the one between any two kernels;
+//! or something else, such as an event of another stream, held the op back. A gap is waiting for the host until the launch
+//! returns, not to its end: behind a launch that was made early in it, half a second is nothing of the host's.
 
 use super::intervals::{Busy, Gap};
 use super::recapture::{self, Lacks};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
+use crate::rules::signals::CallKind;
 use crate::trace::{DeviceId, Ns};
 
 const COLUMNS: [&str; 9] = [
@@ -41,15 +43,28 @@ pub(in crate::analysis) enum Cause {
 impl Cause {
     pub(in crate::analysis) const ALL: [Self; 4] = [Self::HostWait, Self::KernelWait, Self::Other, Self::Unknown];
 
-    pub(in crate::analysis) fn of(context: &Context, gap: &Gap) -> Self {
+    /// The parts of a gap, of which the first comes first; one that is no part takes no time.
+    pub(in crate::analysis) fn parts(context: &Context, gap: &Gap) -> [(Self, Ns); 2] {
         let trace = context.trace;
-        let launch = trace.gpu_ops.launch(gap.next).and_then(|call| trace.calls.start(call.0 as usize));
-        match launch {
-            None => Self::Unknown,
-            Some(called) if called > gap.start => Self::HostWait,
-            Some(_) if gap.end.since(gap.start) < BETWEEN_KERNELS => Self::KernelWait,
-            Some(_) => Self::Other,
-        }
+        let launch = trace.gpu_ops.launch(gap.next).and_then(|call| trace.calls.get(call.0 as usize));
+        let Some(launch) = launch else {
+            return [(Self::Unknown, gap.end.since(gap.start)), (Self::Unknown, Ns::ZERO)];
+        };
+        // Other calls, such as copies, may wait for the device themselves.
+        let launched = match context.call_kind(launch.name) {
+            CallKind::Launch | CallKind::GraphLaunch => launch.end(),
+            _ => launch.start,
+        };
+        let launched = launched.clamp(gap.start, gap.end);
+        let rest = gap.end.since(launched);
+        let behind = if rest < BETWEEN_KERNELS { Self::KernelWait } else { Self::Other };
+        [(Self::HostWait, launched.since(gap.start)), (behind, rest)]
+    }
+
+    /// What most of the gap is.
+    pub(in crate::analysis) fn of(context: &Context, gap: &Gap) -> Self {
+        let [first, second] = Self::parts(context, gap);
+        if second.1 > first.1 { second.0 } else { first.0 }
     }
 
     pub(super) fn word(self) -> &'static str {
@@ -130,7 +145,7 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
             None => "A device's window is from its first op to its last; time before and after is not counted.",
             Some(_) => "What ends the last gap of a device lies behind the window: its cause is not known.",
         })
-        .limit("A cause is read off the launch of the op that ends the gap; ops of one graph share one launch.");
+        .limit("A gap waits for the host until the launch of the op that ends it returns, then for something else; ops of one graph share one launch.");
     if context.trace.calls.is_empty() {
         return section.limit(format!(
             "The trace holds no API calls, so that no cause is known. To capture them: {}",
@@ -176,7 +191,9 @@ mod tests {
         let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
         let ns = |column: &str| (number(&idle.rows[0], column) * 1e6).round();
         assert_eq!((ns("window_ms"), ns("busy_ms"), ns("idle_ms")), (4_600.0, 1_000.0, 3_600.0));
-        assert_eq!((ns("host_wait_ms"), ns("unknown_ms")), (600.0 + 1_500.0, 1_500.0));
+        // Launches return 40 ns before their kernels.
+        let causes = ["host_wait_ms", "other_wait_ms", "unknown_ms"].map(ns);
+        assert_eq!(causes, [560.0 + 1_460.0, 80.0, 1_500.0]);
         let told: Vec<(f64, f64, &str)> = gaps
             .rows
             .iter()
@@ -197,7 +214,7 @@ mod tests {
             small.op_of(process, 0, 7, "k", start, end, launch.map(|launch| launch.1));
         };
         op(0, 100, None);
-        op(200, 300, Some((150, 1))); // launched after the GPU ran dry: 100 ns
+        op(200, 300, Some((150, 1))); // launched after the GPU ran dry: 55 of 100 ns until the call returns
         op(329, 400, Some((160, 2))); // launched long before, 29 ns
         op(430, 500, Some((170, 3))); // launched long before, 30 ns: more than kernels leave between them
         op(1_500, 1_600, None); // 1000 ns
@@ -207,10 +224,30 @@ mod tests {
         let idle = &gpu_idle(&context).rows[0];
         let ns = |column| (number(idle, column) * 1e6).round();
         let causes = ["host_wait_ms", "kernel_wait_ms", "other_wait_ms", "unknown_ms"].map(ns);
-        assert_eq!((causes, ns("idle_ms")), ([100.0, 29.0, 30.0, 1_050.0], 1_209.0));
+        assert_eq!((causes, ns("idle_ms")), ([55.0, 29.0, 30.0 + 45.0, 1_050.0], 1_209.0));
         let gaps = gpu_idle_gaps(&context);
         let causes: Vec<&str> = gaps.rows.iter().map(|gap| words(gap, "cause")).collect();
         assert_eq!(causes, ["unknown", "host_wait", "unknown", "other", "kernel_wait"]);
+    }
+
+    /// The host launches 40 us after the device ran dry; the kernel comes half a second later.
+    #[test]
+    fn a_gap_behind_an_early_launch_is_not_the_host_s_and_one_in_which_a_launch_goes_on_is() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        small.op(0, "first", 0, 1_000);
+        small.call(process, "cudaLaunchKernel", 41_000, 42_000, Some(1));
+        small.op_of(process, 0, 7, "k", 500_000_000, 500_001_000, Some(1));
+        small.call(process, "cudaGraphLaunch", 400_000_000, 500_009_000, Some(2));
+        small.op_of(process, 0, 7, "in graph", 500_006_000, 500_007_000, Some(2));
+        let trace = small.0.finish();
+        let context = Context::new(&trace, 30);
+        let idle = &gpu_idle(&context).rows[0];
+        let ns = |column| (number(idle, column) * 1e6).round();
+        assert_eq!(ns("host_wait_ms"), 41_000.0 + 5_000.0);
+        assert_eq!(ns("other_wait_ms"), 500_000_000.0 - 42_000.0);
+        let gaps = gpu_idle_gaps(&context);
+        assert_eq!(gaps.rows.iter().map(|gap| words(gap, "cause")).collect::<Vec<_>>(), ["other", "host_wait"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::{Context, phases};
 use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
 use crate::analysis::triage::stages::{Basis, Form, Step, steps_of_ranges};
+use crate::digits::grouped;
 use crate::ordering::InOrder;
 use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
@@ -23,8 +24,8 @@ const COLUMNS: [&str; 9] = [
     "stdev_interval_ns",
 ];
 
-/// A row a stage. The interval of a step is the time from its start to that of the next one on its device, of the last
-/// its own length: intervals add up to the time that the steps fill.
+/// A row a stage. The interval of a step is the time from its start to that of the next one on its device; the last has none,
+/// unless no step of its stage has one: then its own length stands for it.
 pub(super) fn steps(context: &Context) -> Section {
     let trace = context.trace;
     let mut steps = steps_of_ranges(trace);
@@ -32,8 +33,13 @@ pub(super) fn steps(context: &Context) -> Section {
     if steps.iter().any(|step| step.basis != Basis::Host) {
         steps.retain(|step| step.basis != Basis::Host);
     }
+    let all = steps.len();
+    steps.retain(|step| is_whole(step, trace));
+    let cut = all - steps.len();
     let Some(first) = steps.first() else {
-        return if trace.ranges.is_empty() {
+        return if cut > 0 {
+            Section::missing(TITLE, &COLUMNS, "No step lies whole in the window.", "")
+        } else if trace.ranges.is_empty() {
             phases::no_ranges(trace, TITLE, &COLUMNS)
         } else {
             let why = "No range has the form of a step: none of SGLang's, vLLM's or TensorRT-LLM's, no ProfilerStep#.";
@@ -43,6 +49,10 @@ pub(super) fn steps(context: &Context) -> Section {
     let mut section = Section::new(TITLE, "ranges that mark steps, and the GPU ops launched in them", &COLUMNS)
         .limit("A step lasts from its first to its last GPU op, and counts once on each device.")
         .limit("To the next: from the start of a step to that of the next one on its device.");
+    if cut > 0 {
+        let steps = if cut == 1 { "step is" } else { "steps are" };
+        section = section.limit(format!("{} {steps} cut by the window and left out.", grouped(cut as u64)));
+    }
     if first.basis == Basis::Host {
         section = section.limit("The trace does not tell what steps launched: they last as long as on the host.");
     }
@@ -51,12 +61,16 @@ pub(super) fn steps(context: &Context) -> Section {
     }
     let mut rows: Vec<Row> = Stage::ALL.map(|stage| Row { stage, ..Row::default() }).into();
     // From the last step to the first, so that the start of the next one on the device is known.
-    let mut next = vec![None; trace.devices.len() + 1];
+    let mut next: Vec<Option<Ns>> = vec![None; trace.devices.len() + 1];
     for step in steps.iter().rev() {
         let lane = step.device.map_or(trace.devices.len(), |device| device.0 as usize);
         let (Some(next), Some(row)) = (next.get_mut(lane), rows.get_mut(step.info.stage as usize)) else { continue };
-        row.lengths.push(step.end.since(step.start).0);
-        row.intervals.add(next.unwrap_or(step.end).since(step.start).0 as u64);
+        let length = step.end.since(step.start);
+        row.lengths.push(length.0);
+        match next {
+            Some(next) => row.intervals.add(next.since(step.start).0 as u64),
+            None => row.last.add(length.0 as u64),
+        }
         step.info.batch_size.into_iter().for_each(|count| row.batch_size.add(count));
         step.info.tokens.into_iter().for_each(|count| row.tokens.add(count));
         *next = Some(step.start);
@@ -74,12 +88,27 @@ pub(super) fn steps(context: &Context) -> Section {
     section
 }
 
+/// Does all that the step launched lie in the window, if there is one?
+fn is_whole(step: &Step, trace: &Trace) -> bool {
+    let (Some(cut), Some(kept)) = (&trace.cut, &trace.kept) else { return true };
+    let (start, end) = step.marked;
+    if step.basis == Basis::Host {
+        return start >= cut.window.start && end <= cut.window.end;
+    }
+    !kept.beside().iter().any(|other| {
+        let is_its_own = (other.process, Some(other.device)) == (step.process, step.device);
+        is_its_own && (start..=end).contains(&other.time)
+    })
+}
+
 /// The steps of one stage.
 #[derive(Debug)]
 struct Row {
     stage: Stage,
     lengths: Vec<i64>,
     intervals: Mean,
+    /// Lengths of those behind which none comes on their devices.
+    last: Mean,
     batch_size: Mean,
     tokens: Mean,
 }
@@ -87,7 +116,7 @@ struct Row {
 impl Default for Row {
     fn default() -> Self {
         let none = Mean::default();
-        Self { stage: Stage::All, lengths: Vec::new(), intervals: none, batch_size: none, tokens: none }
+        Self { stage: Stage::All, lengths: Vec::new(), intervals: none, last: none, batch_size: none, tokens: none }
     }
 }
 
@@ -96,6 +125,7 @@ impl Row {
         self.lengths.order_by(|a, b| a.cmp(b));
         let length =
             |percent| Value::from(interpolate(self.lengths.len(), percent, &|at| self.lengths.get(at).copied()));
+        let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last };
         [
             self.stage.label().into(),
             self.lengths.len().into(),
@@ -104,8 +134,8 @@ impl Row {
             length(50),
             length(10),
             length(90),
-            self.intervals.value(),
-            self.intervals.deviation(),
+            intervals.value(),
+            intervals.deviation(),
         ]
     }
 }
@@ -212,7 +242,7 @@ mod tests {
     use super::super::testing::{Small, figure, rows};
     use super::*;
     use crate::analysis::triage::stages::StepInfo;
-    use crate::trace::{DeviceId, NameId};
+    use crate::trace::{DeviceId, NameId, ProcessId};
     use proptest::prelude::*;
 
     const THREAD: (i64, i64) = (1, 1);
@@ -234,12 +264,41 @@ mod tests {
         small.range("step[DECODE bs=4]", THREAD, (190, 195));
         let trace = small.finish();
         let sections = explain(&Context::new(&trace, 30));
-        // Starts on the device: 5, 105, 135; the last lasts 30.
+        // Starts on the device: 5, 105, 135; nothing comes behind the last.
         assert_eq!(
             rows(&sections, "steps", &COLUMNS),
-            ["extend/prefill 1 2 30 50 50 50 100 -", "decode 2 3 3 25 21 29 30 0"]
+            ["extend/prefill 1 2 30 50 50 50 100 -", "decode 2 3 3 25 21 29 30 -"]
         );
         assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
+    }
+
+    #[test]
+    fn steps_that_a_window_cuts_are_left_out_and_a_last_step_alone_has_its_own_length_for_an_interval() {
+        let mut small = Small::new();
+        for (at, id) in [(0, 1), (100, 3), (200, 5)] {
+            step(&mut small, "step[DECODE bs=2]", id, (at, 5, 20));
+            small.call_on(THREAD, "cudaLaunchKernel", (at + 3, at + 4), Some(id + 1));
+            small.kernel("k", 1, (at + 40, at + 60), Some(id + 1));
+        }
+        let trace = small.finish();
+        let of = |start, end| {
+            let part = trace.within(Window { start: Ns(start), end: Ns(end) });
+            let found = super::steps(&Context::new(&part, 30));
+            let rows: Vec<Option<f64>> = found
+                .rows
+                .iter()
+                .flat_map(|row| ["steps", "mean_interval_ns"].map(|key| row.get(key).and_then(Value::number)))
+                .collect();
+            (rows, found.limits.iter().any(|limit| limit.contains("cut by the window")))
+        };
+        assert_eq!(of(0, 300), (vec![Some(3.0), Some(100.0)], false));
+        // In the middle of the second: its first kernel is over, its second is not.
+        assert_eq!(of(0, 135), (vec![Some(1.0), Some(55.0)], true));
+        assert_eq!(of(130, 300), (vec![Some(1.0), Some(55.0)], true));
+        // A kernel is cut, or none is.
+        assert_eq!(of(150, 300), (vec![Some(1.0), Some(55.0)], true));
+        assert_eq!(of(165, 300), (vec![Some(1.0), Some(55.0)], false));
+        assert_eq!(of(106, 150), (vec![], false));
     }
 
     #[test]
@@ -275,6 +334,8 @@ mod tests {
                 end: Ns(start + duration),
                 device: Some(DeviceId(device(id))),
                 basis: Basis::Launches,
+                process: ProcessId(0),
+                marked: (Ns(start), Ns(start + duration)),
             };
             let steps: Vec<Step> = ops.iter().filter(|op| op.3).map(step).collect();
             let begin = ops.iter().map(|op| op.0).min().unwrap();

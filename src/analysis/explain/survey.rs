@@ -71,8 +71,10 @@ impl Idle {
 
     fn count(&mut self, context: &Context, gap: &Gap) {
         let length = gap.end.since(gap.start);
-        let wait = self.waits.get_mut(gap.device).and_then(|waits| waits.get_mut(Cause::of(context, gap) as usize));
-        wait.into_iter().for_each(|wait| *wait += length);
+        for (cause, part) in Cause::parts(context, gap) {
+            let wait = self.waits.get_mut(gap.device).and_then(|waits| waits.get_mut(cause as usize));
+            wait.into_iter().for_each(|wait| *wait += part);
+        }
         self.longest.offer(length, gap.start, timeline::GAP, gap.next);
     }
 

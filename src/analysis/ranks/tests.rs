@@ -411,6 +411,7 @@ proptest! {
             counts: numbers.iter().rev().copied().collect(),
             left_out: rank,
             replays: rank,
+            is_cut_short: rank > 0,
         };
         let logs = [log("rank0.json", 0), log("rank1.json", 1), log("rank2.json", rank)];
         let part = RankPart { from_ns: rank, to_ns: world_size, times: times.clone(), exposed: numbers.clone() };

@@ -175,6 +175,11 @@ fn limits(group: &Group, seen: &[Seen], streams: &[Stream], rules: &Rules) -> Ve
         ));
     }
     limits.extend(group.doubt.map(str::to_owned));
+    let is_of_job = |at: usize| group.members.iter().any(|member| member.log == at);
+    let cut = seen.iter().enumerate().filter(|(at, seen)| seen.log.is_cut_short && is_of_job(*at));
+    limits.extend(cut.map(|(_, Seen { log, .. })| {
+        format!("{} is cut short or damaged: what is missing may be what others seem to wait for.", log.file)
+    }));
     let matched = || streams.iter().filter(|stream| stream.meetings > 0);
     if matched().any(|stream| rules.one_way.contains(&stream.operation)) {
         limits.push(

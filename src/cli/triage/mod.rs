@@ -179,7 +179,10 @@ fn render(report: &Report, args: &Args) -> Result<String> {
         Format::Csv => {
             let id = args.table.as_deref().unwrap_or("triage_kernels");
             let missing = || Error::usage(format!("--table {id}"), "these runs have no rows there");
-            csv(&report::table(report, id, None).ok_or_else(missing)?)
+            let table = report::table(report, id, None).ok_or_else(missing)?;
+            files::warn_of(&report.runs);
+            files::warn_of_rows(&report.runs, id);
+            csv(&table)
         }
     })
 }

@@ -6,7 +6,7 @@ use super::scan::{Cells, Damaged};
 use super::schema::{COPIES, COPY_KINDS, GRAPHS, KERNELS, Role, SETS};
 use super::{CORRELATION, Import, correlation, time};
 use crate::ordering::InOrder;
-use crate::trace::{GpuOp, GraphReplay, NameId, OpKind};
+use crate::trace::{GpuOp, GraphReplay, NameId, OpKind, ProblemKind};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -37,6 +37,12 @@ const KINDS: &[&str] = &[
 
 /// Reads all GPU ops; their names wait in the result.
 pub(super) fn read_ops(import: &mut Import<'_>) -> PendingNames {
+    for role in [&KERNELS, &COPIES, &SETS] {
+        let left_out = import.scanner.rows_at_most(import.schema.lacking(role)) as u64;
+        if left_out > 0 {
+            import.builder.trace.problems.add(ProblemKind::NoTimes, left_out, 0);
+        }
+    }
     let rows = |role: &Role| import.scanner.rows_at_most(import.schema.find(role));
     let (kernels, copies, sets) = (rows(&KERNELS), rows(&COPIES), rows(&SETS));
     import.builder.trace.gpu_ops.reserve(kernels + copies + sets);

@@ -183,6 +183,14 @@ impl Schema {
     }
 }
 
+impl Schema {
+    /// The table of this role's own name that is of no use for it.
+    pub(super) fn lacking(&self, role: &Role) -> Option<&Table> {
+        let named = |table: &&Table| role.names.contains(&table.name.as_str());
+        self.tables.iter().find(named).filter(|_| self.find(role).is_none())
+    }
+}
+
 /// The sentence for a database of which nothing can be read.
 pub(super) fn unreadable(label: &str, error: &rusqlite::Error) -> Error {
     let why = format!(

@@ -4,8 +4,7 @@ use super::rules::Rules;
 use crate::analysis::explain::idle::Cause;
 use crate::analysis::explain::intervals::{Gap, each_gap};
 use crate::analysis::triage::{Stage, View};
-use crate::rules::signals::CallKind;
-use crate::trace::{NameId, Ns, Span};
+use crate::trace::{NameId, Ns};
 
 /// The gaps that the ops of one stage end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,7 +30,6 @@ pub(super) fn idle(view: &View, rules: &Rules) -> ([Idle; Stage::ALL.len()], Vec
     let mut stages = [Idle::default(); Stage::ALL.len()];
     let mut dry = vec![false; view.trace.gpu_ops.len()];
     each_gap(&view.meanings, &mut |gap| {
-        let cause = cause(view, &gap);
         if let Some(dry) = dry.get_mut(gap.next) {
             *dry = true;
         }
@@ -45,19 +43,13 @@ pub(super) fn idle(view: &View, rules: &Rules) -> ([Idle; Stage::ALL.len()], Vec
         }
         stage.gaps += 1;
         stage.idle_ns = stage.idle_ns.saturating_add(length.0);
-        if let Some(time) = stage.by_cause.get_mut(cause as usize) {
-            *time = time.saturating_add(length.0);
+        for (cause, part) in Cause::parts(&view.meanings, &gap) {
+            let time = stage.by_cause.get_mut(cause as usize);
+            time.into_iter().for_each(|time| *time = time.saturating_add(part.0));
         }
         if stage.longest.is_none_or(|(longest, _)| length > longest) {
             stage.longest = Some((length, op.name));
         }
     });
     (stages, dry)
-}
-
-/// A graph launch that is still at work when the gap ends has kept the device waiting, however early it began.
-fn cause(view: &View, gap: &Gap) -> Cause {
-    let launch = view.trace.gpu_ops.launch(gap.next).and_then(|call| view.trace.calls.get(call.0 as usize));
-    let is_late = |call: &Span| call.end() >= gap.end && view.meanings.call_kind(call.name) == CallKind::GraphLaunch;
-    if launch.as_ref().is_some_and(is_late) { Cause::HostWait } else { Cause::of(&view.meanings, gap) }
 }

@@ -22,6 +22,10 @@ pub struct Step {
     pub device: Option<DeviceId>,
     /// What its times are from.
     pub basis: Basis,
+    /// The process of its annotation.
+    pub process: ProcessId,
+    /// When its annotation began and ended, on the host or the device.
+    pub marked: (Ns, Ns),
 }
 
 /// What the times of a step are from.
@@ -197,8 +201,8 @@ impl Mark {
             info.generation = info.generation.or(outer.info.generation);
             around = outer.parent.and_then(|parent| all.get(parent));
         }
-        let &Self { name, start, end, device, .. } = self;
-        Step { info, name, start, end, device, basis }
+        let &Self { name, start, end, device, process, .. } = self;
+        Step { info, name, start, end, device, basis, process, marked: (start, end) }
     }
 }
 
