@@ -11,7 +11,7 @@ import { wireKeys } from './keys.js';
 import { showOverview } from './overview.js';
 import { Renderer } from './renderer-client.js';
 import { Session, isAid } from './session.js';
-import { showRuleSets, showSettings, showWallRuns, wireSettings } from './settings.js';
+import { showRuleSets, showSettings, showCountable, wireSettings } from './settings.js';
 import { Tabs, showRunChoice } from './tabs.js';
 import { wireTheme } from './theme.js';
 import { Windows } from './windows.js';
@@ -113,7 +113,7 @@ function changed(what) {
   tabs.filesChanged();
   elsewhere.filesChanged();
   showChips(session.entries, session);
-  showWallRuns(session);
+  showCountable(session);
   showState();
   if (what === 'rules') attempt('The rule sets could not be listed', refreshRuleSets);
   if (what === 'reports') windows.apply({ all: false });
@@ -180,7 +180,7 @@ const drawChart = latest(
   (drawn) => {
     if (!drawn) return;
     charted = drawn[0];
-    showChart(drawn[1], pickOnly);
+    showChart(drawn[1], pickOnly, view.hide.length > 0);
   },
 );
 

@@ -5,9 +5,10 @@ import { byId, el, svg } from './dom.js';
 
 const TAGS = new Set(['rect', 'text', 'line', 'path', 'polyline']);
 
-/** Draws the stacked bars; `onPick(category)` is called when a segment is clicked. */
-export function showChart(chart, onPick) {
+/** Draws the stacked bars; `onPick(category)` is called when a segment is clicked. Where no run has any, unless categories are left out, nothing is seen. */
+export function showChart(chart, onPick, isPart) {
   const place = byId('chart');
+  place.parentElement.classList.toggle('bare', !isPart && !chart.nodes.some(({ key }) => key));
   if (!place.firstChild) place.before(saveMenu(() => place.firstChild, 'gpuprism-bars'));
   place.replaceChildren(drawing(chart, onPick));
 }

@@ -43,7 +43,8 @@ function chooseTab(at) {
   const tab = byId('tabs').children[at];
   if (!hasResults() || !tab) return;
   tab.click();
-  tab.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  // The one that was pressed may have been replaced.
+  byId(tab.id).scrollIntoView({ block: 'nearest', inline: 'nearest' });
 }
 
 function stepTab(by) {

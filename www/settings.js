@@ -29,8 +29,14 @@ export function showSettings(settings) {
   for (const [name, value] of Object.entries(settings)) form.elements[name].value = value;
 }
 
-/** One field a trace; fields that stay keep their node, and so what is being typed. */
-export function showWallRuns(session) {
+/** What there is to count; saved reports are counted already. One field a trace: those that stay keep their node, and so what is being typed. */
+export function showCountable(session) {
+  const isCounted = session.traces.every(({ status }) => status === 'failed');
+  for (const select of form.querySelectorAll('select')) {
+    select.disabled = isCounted;
+    select.title = 'Needs the trace itself: a saved report is counted already';
+    select.toggleAttribute('title', isCounted);
+  }
   const traces = session.traces.filter((entry) => entry.text !== null);
   byId('wall').hidden = traces.length === 0;
   arrange(byId('wall-runs'), traces, (entry) => wallRow(entry, session));

@@ -186,14 +186,23 @@ const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
 
 /** One tab a group of tables, after the ARIA pattern: one tab stop, arrows move. */
 export function showTabs(tabs, chosen, onChoose) {
-  const hadFocus = byId('tabs').contains(document.activeElement);
+  const strip = byId('tabs');
+  const hadFocus = strip.contains(document.activeElement);
+  const isNew = byId(`tab-${chosen}`)?.ariaSelected !== 'true';
   const buttons = tabs.map(({ id, title, rows }) => el('button', {
     type: 'button', role: 'tab', id: `tab-${id}`, 'aria-controls': 'panel', 'aria-selected': String(id === chosen),
     tabindex: id === chosen ? '0' : '-1', click: () => onChoose(id), keydown: (event) => move(event, tabs, id, onChoose),
   }, title, rows && el('span', { class: 'tab-rows' }, rows)));
-  byId('tabs').replaceChildren(...buttons);
+  strip.replaceChildren(...buttons);
   byId('panel').setAttribute('aria-labelledby', `tab-${chosen}`);
+  if (isNew) bringAlong(strip, byId(`tab-${chosen}`));
   if (hadFocus) byId(`tab-${chosen}`)?.focus();
+}
+
+/** Sideways alone: the page stays where it is. */
+function bringAlong(strip, tab) {
+  const [frame, part] = [strip, tab].map((node) => node.getBoundingClientRect());
+  strip.scrollLeft += Math.min(0, part.left - frame.left) + Math.max(0, part.right - frame.right);
 }
 
 function move(event, tabs, id, onChoose) {

@@ -54,13 +54,13 @@ export class Tabs {
     this.#page.look({ tab: id, ...AS_IT_COMES, ...more });
   }
 
-  /** Of a report those of its tables; the triage has one for every torch trace, its tables are made when it is opened. */
+  /** Of a report those of its tables; the triage has one for every torch trace, in the same place before its tables are made and after. */
   get #all() {
     const { overview: { runs }, session } = this.#page;
     const tabs = this.#ofReport;
-    const wantsTriage = session.traces.some(({ torch }) => torch) && !tabs.some(({ id }) => id === TRIAGE.id);
-    const more = [runs.length > 1 && COMPARE, session.hasRanks && RANKS, wantsTriage && TRIAGE, DASHBOARD].filter(Boolean);
-    return [...tabs.toSpliced(1, 0, ...more), RULES];
+    const triage = tabs.find(({ id }) => id === TRIAGE.id) ?? (session.traces.some(({ torch }) => torch) && TRIAGE);
+    const more = [runs.length > 1 && COMPARE, session.hasRanks && RANKS, triage, DASHBOARD].filter(Boolean);
+    return [...tabs.filter((tab) => tab !== triage).toSpliced(1, 0, ...more), RULES];
   }
 
   /** While sections are being computed their tabs stay, and say so. */

@@ -209,8 +209,9 @@ fn wall_raised(wall: &Wall, given: Option<Ns>) -> Option<Notice> {
         "wall_below_busy",
         1,
         format!(
-            "the wall time given ({given}) is shorter than the GPU was busy ({} ns), which stands in for it",
-            wall.wall_ns
+            "the wall time given ({} ns) is shorter than the GPU was busy ({} ns), which stands in for it",
+            grouped(given.0.unsigned_abs()),
+            grouped(wall.wall_ns.unsigned_abs())
         ),
         "Profiling slows a run down: the CPU (non-GPU) slice is unknown here, not zero.",
     ))

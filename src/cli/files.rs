@@ -31,6 +31,10 @@ pub(super) fn label(path: &Path) -> String {
 /// Reads one file and says what it is.
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let label = label(path);
+    if path.is_dir() {
+        let why = "a folder: `gpuprism ranks` and `gpuprism triage` take folders, all else the trace in it";
+        return Err(Error::refused(label, why));
+    }
     session::open(&label, import(path, &label, Reader::new(&label))?)
 }
 

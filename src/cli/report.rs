@@ -96,6 +96,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let why = format!("no such table; there are {}", known.join(", "));
         return Err(Error::usage(format!("--table {unknown}"), why));
     }
+    if args.table.is_some() && matches!(args.format, Format::Json | Format::Html) {
+        return Err(Error::usage(
+            "--table",
+            "goes with --format terminal, csv or markdown; json and html hold all tables",
+        ));
+    }
     let report = redacted(report(args)?, args.redact);
     print(&render(&report, args)?)
 }

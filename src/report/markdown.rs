@@ -2,6 +2,7 @@
 
 use super::format::{headings, shown, shown_totals};
 use super::table::{Column, Table};
+use super::terminal::clean;
 use super::words::{facts, figure_lines, notice_lines, verdict};
 use super::{Finding, Report, all_tables, findings, is_fixed, tables_of};
 use crate::digits::grouped;
@@ -103,15 +104,13 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
 /// Takes the meaning from everything that Markdown or its HTML would act on.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in clean(&text.replace(['\n', '\r', '\t'], " ")).chars() {
         match character {
-            '\n' | '\r' | '\t' => escaped.push(' '),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
             '@' => escaped.push_str("&#64;"),
             '\\' | '$' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '!' | '#' => escaped.extend(['\\', character]),
-            control if control.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
             plain => escaped.push(plain),
         }
     }

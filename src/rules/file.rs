@@ -1,6 +1,7 @@
 //! One rule file, from its text to lists of rules: both shapes of gputrc2graph, errors by place.
 
 use super::matcher::Matcher;
+use crate::analysis::{CPU, SHARED};
 use crate::json::Json;
 use crate::{Error, Result};
 
@@ -123,11 +124,20 @@ fn is_layered(model: &[(String, Json)]) -> bool {
     matches!(model, [(key, Json::Object(layers))] if key == "layer_anno" && layers.iter().any(|(layer, _)| layer == "Substage"))
 }
 
+/// Parts of a bar that are no category of any op.
+const RESERVED: [&str; 2] = [CPU, SHARED];
+
 fn rules_of(place: &str, model: Vec<(String, Json)>) -> Result<Vec<Rule>> {
     let entries = if is_layered(&model) { substage(place, model)? } else { model };
     let mut rules = Vec::with_capacity(entries.len());
     for (regex, value) in entries {
         match value {
+            Json::String(category) if RESERVED.contains(&category.as_str()) => {
+                let why = format!(
+                    "`{category}` is what gpuprism calls time without GPU work or of several ops at once: take another name"
+                );
+                return Err(Error::rules(format!("{place} / {regex}"), why));
+            }
             Json::String(category) => rules.push(Rule { regex, category, file: String::new() }),
             other => {
                 let why = format!("the category must be a string, found {}", other.kind());
@@ -196,6 +206,10 @@ mod tests {
         assert_eq!(
             said(r#"{"e": {"m": {"gemm": {"x": "y"}}}}"#),
             "a.json: e / m / gemm: the category must be a string, found an object"
+        );
+        assert!(
+            said(r#"{"e": {"m": {"nccl": "CPU (non-GPU)"}}}"#)
+                .starts_with("a.json: e / m / nccl: `CPU (non-GPU)` is what")
         );
         assert!(said(r#"{"e": {"m": ["gemm"]}}"#).starts_with("a.json: e / m: expected an object, found an array"));
         assert!(said(r#"{"e": "gemm"}"#).starts_with("a.json: e: expected an object, found a string"));

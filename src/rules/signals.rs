@@ -110,6 +110,8 @@ pub struct Thresholds {
     pub copies_medium: f64,
     /// So much time in synchronising calls is of medium severity.
     pub synchronize_medium_ms: f64,
+    /// Less time in which the host waits and no GPU works is no finding.
+    pub synchronize_least_ms: f64,
     /// This share of a device's window idle is of medium severity.
     pub idle_medium: f64,
     /// The same of high severity.
@@ -123,7 +125,7 @@ pub struct Thresholds {
 }
 from_json!(strict Thresholds {
     launch_storm, launch_storm_least, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage,
-    top_kernel_high, top_kernel_medium, copies_high, copies_medium, synchronize_medium_ms, idle_medium, idle_high, phase_dominates, skew,
+    top_kernel_high, top_kernel_medium, copies_high, copies_medium, synchronize_medium_ms, synchronize_least_ms, idle_medium, idle_high, phase_dominates, skew,
     exposed_communication
 });
 

@@ -2,7 +2,7 @@
 
 use super::{Categories, is_communication, number};
 use crate::analysis::results::Run;
-use crate::analysis::section::Record;
+use crate::analysis::section::{Record, Section};
 use crate::analysis::triage::frames::canonical;
 use crate::rules::names;
 
@@ -54,7 +54,7 @@ pub fn waterfall<'a>(
     let mut found = Waterfall::default();
     let Some(section) = run.sections.get("kernels") else { return found };
     let categories = Categories::of(run);
-    let mut others = baseline.map(Others::of);
+    let mut others = baseline.map(|baseline| Others::of(baseline, section));
     for row in &section.rows {
         let (name, time_ms) = (row.text("kernel_name"), number(row, "total_time_ms").unwrap_or(0.0));
         let beside = others.as_mut().map_or(Beside::Unasked, |others| others.take(row));
@@ -71,28 +71,37 @@ pub fn waterfall<'a>(
     found
 }
 
+fn is_of_one_device(section: &Section) -> bool {
+    let device = |row: &Record| row.get("device_id").cloned();
+    section.rows.iter().all(|row| Some(device(row)) == section.rows.first().map(device))
+}
+
 /// The baseline's rows, each of which stands beside one of ours at most.
 struct Others<'a> {
     run: &'a Run,
     rows: Vec<(&'a Record, String, bool)>,
     names: Vec<String>,
+    /// Both runs have rows of one device, whatever its number.
+    is_one_device: bool,
 }
 
 impl<'a> Others<'a> {
-    fn of(run: &'a Run) -> Self {
+    fn of(run: &'a Run, ours: &Section) -> Self {
         let section = run.sections.get("kernels");
+        let is_one_device = is_of_one_device(ours) && section.is_some_and(is_of_one_device);
         let rows = section.iter().flat_map(|section| &section.rows);
         let rows = rows.map(|row| (row, canonical(row.text("kernel_name")), false)).collect();
         let names = run.kernels.iter().map(|kernel| canonical(&names::demangle(&kernel.name))).collect();
-        Self { run, rows, names }
+        Self { run, rows, names, is_one_device }
     }
 
     /// The row of the same name on the same device; else the longest of the same canonical name there.
     fn take(&mut self, row: &Record) -> Beside<'a> {
         let (name, device) = (row.text("kernel_name"), row.get("device_id"));
         let wanted = canonical(name);
+        let is_one_device = self.is_one_device;
         let on_device = |(_, (other, known, taken)): &(usize, &(&Record, String, bool))| {
-            !taken && *known == wanted && other.get("device_id") == device
+            !taken && *known == wanted && (is_one_device || other.get("device_id") == device)
         };
         let mut alike = self.rows.iter().enumerate().filter(on_device);
         let exactly = alike.clone().find(|(_, (other, ..))| other.text("kernel_name") == name);

@@ -4,12 +4,13 @@
 //! device idles, communicates alone or runs one kernel, or host time in which a thread is blocked. Costs of two findings
 //! may be the same time seen twice, so they do not add up.
 
-use super::{Context, Sections};
+use super::{Context, Sections, labels};
 use crate::analysis::section::{Record, Section, Value};
 use crate::digits::grouped;
 use crate::ordering::InOrder;
 use crate::rules::names;
 use crate::rules::signals::Thresholds;
+use crate::trace::NameId;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +54,10 @@ const COLUMNS: &[&str] = &["severity", "title", "cost_ms", "evidence", "recommen
 
 /// What costs most, and what to do about it.
 pub(super) fn findings(context: &Context, sections: &Sections) -> Section {
-    let seen = Seen { sections, thresholds: &context.signals.thresholds };
+    let ids = (0..).map(NameId).zip(context.trace.names.iter());
+    let messages = ids.filter(|(id, _)| context.is_communication(*id));
+    let messages = messages.map(|(id, _)| labels::kernel(context.trace, id)).collect();
+    let seen = Seen { sections, thresholds: &context.signals.thresholds, messages };
     let idle_ms = context.survey().idle_while_blocked.0 as f64 / 1e6;
     let rules = [
         seen.idle(),
@@ -127,6 +131,8 @@ pub(super) fn critical_path(sections: &Sections) -> Section {
 struct Seen<'a> {
     sections: &'a Sections,
     thresholds: &'a Thresholds,
+    /// Kernels that communicate, as tables name them.
+    messages: Vec<Value>,
 }
 
 impl<'a> Seen<'a> {
@@ -217,8 +223,10 @@ impl<'a> Seen<'a> {
 
     fn top_kernel(&self) -> Option<Finding> {
         let section = self.section("kernels")?;
+        // Alone on its GPU a message between GPUs tells nothing, and no other backend makes it faster.
+        let computes = |row: &&Record| row.get("kernel_name").is_none_or(|name| !self.messages.contains(name));
         // A kernel that runs on several devices has a row for each.
-        let first = section.rows.first()?;
+        let first = section.rows.iter().find(computes)?;
         let name = first.words("kernel_name");
         let same: Vec<&Record> = section.rows.iter().filter(|row| row.words("kernel_name") == name).collect();
         let share: f64 = same.iter().map(|row| row.amount("pct_total_kernel_time")).sum();
@@ -307,19 +315,20 @@ impl<'a> Seen<'a> {
         // The call of the driver within a call of the runtime is no wait of its own.
         let total_ms = section.summary.amount("sync_total_time_ms");
         let calls = section.rows.iter().fold(0.0, |sum, row| sum + row.amount("call_count"));
-        let row = section.rows.first()?;
+        let row = section.rows.first().filter(|_| idle_ms >= self.thresholds.synchronize_least_ms)?;
         let severity = if idle_ms >= self.thresholds.synchronize_medium_ms { Severity::Medium } else { Severity::Low };
         Some(Finding {
             severity,
             title: "The host waits for the GPU".to_owned(),
             cost_ms: idle_ms,
             evidence: format!(
-                "{calls:.0} blocking calls, {} of host time, most of it in {}; for {} a thread was blocked and no GPU worked",
+                "{calls:.0} blocking call{}, {} of host time, most of it in {}; for {} a thread was blocked and no GPU worked",
+                if calls == 1.0 { "" } else { "s" },
                 time(total_ms),
                 row.words("api_name"),
                 time(idle_ms)
             ),
-            recommendation: "Blocked host time costs where the GPU then idles. Take `.item()`, `.cpu()` and explicit \
+            recommendation: "Blocked host time costs where the GPU then idles. Take .item(), .cpu() and explicit \
                              synchronisation out of the loop, or schedule the next step meanwhile."
                 .to_owned(),
             section: "sync",
@@ -336,7 +345,7 @@ impl<'a> Seen<'a> {
             title: "Copies that block the host".to_owned(),
             cost_ms: total_ms,
             evidence: format!("{} of host time in {}", time(total_ms), row.words("api_name")),
-            recommendation: "Use pinned memory and `non_blocking=True`, and copy once a step instead of once a tensor."
+            recommendation: "Use pinned memory and non_blocking=True, and copy once a step instead of once a tensor."
                 .to_owned(),
             section: "barriers",
         })
@@ -345,6 +354,11 @@ impl<'a> Seen<'a> {
     fn phase(&self) -> Option<Finding> {
         let section = self.section("phase_split")?;
         let row = section.rows.iter().find(|row| row.words("phase") != "unclassified")?;
+        // Of a capture of one phase it says nothing.
+        section
+            .rows
+            .iter()
+            .find(|other| other.words("phase") != row.words("phase") && other.amount("total_time_ms") > 0.0)?;
         let by_kernels = section.summary.words("source") == "nvtx_kernel_time";
         let of = if by_kernels { "all kernel time" } else { "the time in which a range is open" };
         let share = row.amount("pct_of_total");
@@ -453,11 +467,28 @@ mod tests {
     }
 
     #[test]
+    fn what_costs_nothing_or_cannot_be_tuned_alone_is_no_finding() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        // The host waits while the GPU works, but for five microseconds.
+        small.call(process, "cudaStreamSynchronize_v3020", 0, 3_000_000, None);
+        small.op(0, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 0, 1_000_000);
+        small.op(0, "gemm", 1_005_000, 1_400_000);
+        small.op(0, "norm", 1_400_000, 1_500_000);
+        let section = found(small);
+        assert!(!section.rows.iter().any(|row| words(row, "title") == "The host waits for the GPU"), "{section:?}");
+        let kernel = row(&section, "title", "One kernel takes a large share of kernel time");
+        assert_eq!(words(kernel, "evidence"), "26.4 % of kernel time, 395.0 us: gemm");
+    }
+
+    #[test]
     fn a_call_of_the_driver_within_one_of_the_runtime_is_waited_for_once() {
         let mut small = Small::new();
         let process = small.process(1);
         small.call(process, "cudaStreamSynchronize_v3020", 0, 3_000_000, None);
         small.call(process, "cuStreamSynchronize", 100, 2_999_900, None);
+        small.op(0, "k", 0, 1_000);
+        small.op(0, "k", 3_000_100, 3_000_200);
         let section = found(small);
         let finding = row(&section, "title", "The host waits for the GPU");
         assert!(words(finding, "evidence").contains("blocking calls, 3.0 ms of host time"), "{finding:?}");

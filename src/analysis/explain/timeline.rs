@@ -7,7 +7,7 @@ use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
 use crate::rules::names;
 use crate::rules::signals::CallKind;
-use crate::trace::Ns;
+use crate::trace::{Format, Ns};
 
 const TITLE: &str = "Longest events";
 const COLUMNS: [&str; 11] = [
@@ -58,6 +58,11 @@ pub(super) fn timeline_events(context: &Context) -> Section {
     let mut section = Section::new(TITLE, "kernels, copies, blocking calls and idle gaps of each GPU", &COLUMNS)
         .from_first_op(trace)
         .limit("total_cpu_time_ms sums API calls over all threads: it is no wall time.");
+    if trace.format == Format::TorchProfiler {
+        section = section.limit(
+            "Calls that launch, copy, set, wait or hand out memory are read; others, such as queries, are in no sum.",
+        );
+    }
     section.figure("t0_ns", origin);
     section.figure("total_gpu_time_ms", Value::ms(context.kernels().total()));
     section.figure("total_cpu_time_ms", Value::ms(host.total));

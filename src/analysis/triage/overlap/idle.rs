@@ -2,7 +2,7 @@
 
 use super::rules::Rules;
 use crate::analysis::explain::idle::Cause;
-use crate::analysis::explain::intervals::{Gap, each_gap};
+use crate::analysis::explain::intervals::each_gap;
 use crate::analysis::triage::{Stage, View};
 use crate::trace::{NameId, Ns};
 
