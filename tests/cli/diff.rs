@@ -121,8 +121,26 @@ fn where_no_comparison_can_be_made_it_exits_with_four_and_says_why() {
         assert!(said.stderr.contains(words) && said.stderr.lines().count() == 1, "{said:?}");
         assert!(said.stdout.contains("cannot be compared with a.json"), "{said:?}");
     }
+    let said = diff(&folder, &["a.json", "prefill.json", "c.json", "--exit-on-regression", "5"]);
+    assert_eq!(said.status, 4, "a gate is not passed by a run that nothing is known of: {said:?}");
     let said = diff(&folder, &["a.json", "prefill.json", "c.json"]);
     assert!(said.status == 0 && said.stderr.contains("different stages"), "one of two could be compared: {said:?}");
+}
+
+/// Each event is a line: of the last step some are missing.
+#[test]
+fn a_file_that_is_cut_short_is_no_faster_run_and_reports_of_one_trace_go_by_their_files() {
+    let folder = example("diff_cut");
+    let text = std::fs::read_to_string(folder.join("a.json")).unwrap();
+    std::fs::write(folder.join("cut.json"), &text[..text.len() * 3 / 4]).unwrap();
+    let said = diff(&folder, &["a.json", "cut.json", "--exit-on-regression", "5"]);
+    assert!(said.status == 4 && said.stderr.contains("cut.json is cut short or damaged"), "{said:?}");
+    let report = printed(&folder, ["report", "a.json", "--format", "json"]);
+    for name in ["main.json", "branch.json"] {
+        std::fs::write(folder.join(name), &report).unwrap();
+    }
+    let said = json(&folder, &["main.json", "branch.json", "--baseline", "branch.json"]);
+    assert_eq!((&said["baseline"], &said["runs"][0]["label"]), (&"branch.json".into(), &"main.json".into()));
 }
 
 #[test]

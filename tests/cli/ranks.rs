@@ -59,6 +59,28 @@ fn files_for_machines_have_exact_values() {
     assert!(std::fs::read_to_string(folder.join("ranks.txt")).unwrap().starts_with("Rank 1 holds"));
 }
 
+/// The window is cut from rank 0's clock; 40 us to 80 us are waiting there and compute on rank 1.
+#[test]
+fn a_window_is_one_of_all_ranks_and_a_rank_that_is_cut_short_is_named() {
+    let folder = example("ranks_window");
+    let window = |text: &'static str| ["ranks", "job", "--window", text, "--format", "json"];
+    let json: Value = serde_json::from_str(&printed(&folder, window("0.00004-0.00008"))).unwrap();
+    let job = &json["jobs"][0];
+    assert_eq!(job["window_ns"], 40_000);
+    assert_eq!(
+        (&job["ranks"][0]["parts"]["wait_ns"], &job["ranks"][1]["parts"]["compute_ns"]),
+        (&40_000.into(), &40_000.into())
+    );
+    assert!(job["verdict"].as_str().unwrap().contains("All of this is of the picked window."), "{job}");
+    let said = gpuprism(&folder, window("1-2"));
+    assert!(said.status == 2 && said.stderr.contains("nothing lies in it"), "{said:?}");
+    let path = folder.join("job/rank1.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(path, &text[..text.len() - 3]).unwrap();
+    let cut = printed(&folder, ["ranks", "job"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(cut.contains("rank1.json is cut short or damaged"), "{cut}");
+}
+
 #[test]
 fn what_is_no_rank_is_said() {
     let folder = example("ranks_refused");

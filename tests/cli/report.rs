@@ -381,6 +381,42 @@ fn a_cut_trace_gives_what_it_holds_and_says_where_it_ends() {
     assert_eq!(run["notices"][0]["code"], "truncated");
     let said = run["notices"][0]["message"].as_str().unwrap();
     assert!(said.contains("3 GPU ops"), "{said}");
+    // What holds no notices says them beside its numbers.
+    for args in [
+        &["report", "--format", "csv"][..],
+        &["report", "--table", "kernels"],
+        &["pivot"],
+        &["pivot", "--format", "json"],
+    ] {
+        let said = gpuprism(&folder, [args, &["cut.json"]].concat());
+        assert!(said.status == 0 && said.stderr.contains("cut short at byte"), "{args:?}: {said:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_says_who_can_read_it() {
+    let folder = example("report_wrong");
+    let of = |args: &[&str]| gpuprism(&folder, args);
+    let said = of(&["report", "."]);
+    assert!(
+        said.status == 1 && said.stderr.contains("`gpuprism ranks` and `gpuprism triage` take folders"),
+        "{said:?}"
+    );
+    let said = of(&["report", "five.json", "--table", "kernels", "--format", "json"]);
+    assert!(said.status == 2 && said.stderr.contains("hold all tables"), "{said:?}");
+}
+
+/// A row for each of more gaps than are kept.
+#[test]
+fn a_csv_of_the_first_of_many_rows_says_so() {
+    let folder = directory("report_kept");
+    let events: Vec<String> = (0..60).map(|at| example::op("kernel", GEMM, 0, 7, 100 * at, 90 - at)).collect();
+    example::write_events(&folder, "gaps.json", &events);
+    let said = gpuprism(&folder, ["report", "gaps.json", "--format", "csv", "--table", "gpu_idle_gaps"]);
+    assert_eq!(
+        (said.stdout.lines().count(), said.stderr.as_str()),
+        (51, "gpuprism: gaps.json: gpu_idle_gaps: 50 of 59 rows are kept\n")
+    );
 }
 
 #[test]

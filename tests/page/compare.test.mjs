@@ -260,12 +260,23 @@ test('a chart has the width of its place, however fast the page is made narrow a
   assert.equal(drawn, place);
   // Both widths are asked for before the first is answered.
   await h.tapWorkers(page, { chart: 500 });
+  await page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    window.unanswered = 0;
+    Worker.prototype.postMessage = function counted(message, ...more) {
+      if (message.op === 'chart') {
+        window.unanswered += 1;
+        this.addEventListener('message', ({ data }) => data.id === message.id && window.unanswered--);
+      }
+      return postMessage.call(this, message, ...more);
+    };
+  });
   await page.setViewportSize({ width: 700, height: 900 });
   const isAsked = (width) => page.waitForFunction((width) => window.tap.asked.chart?.some(({ args }) => 'baseline' in args && args.width === width), width);
   await isAsked(place - 200);
   await page.setViewportSize({ width: 900, height: 900 });
   await isAsked(place);
-  await page.waitForTimeout(1500);
+  await page.waitForFunction(() => window.unanswered === 0);
   assert.deepEqual(await widths(), [place, place]);
   assert.deepEqual(faults, []);
   await close();

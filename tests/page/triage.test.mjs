@@ -42,11 +42,15 @@ const triaged = (page) => page.waitForFunction(() => document.querySelector('.bl
 
 const report = async (page) => JSON.parse((await h.exported(page, 'json')).body);
 
-test('the tab is there for a torch trace, second in line, and for no other file', async () => {
+test('the tab is there for a torch trace, second in line before it is opened and after, and for no other file', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, coded('run.json'));
   await h.settled(page);
-  assert.deepEqual((await page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id))).slice(0, 2), ['tab-kernels', 'tab-triage']);
+  const inLine = () => page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id));
+  const before = await inLine();
+  assert.deepEqual(before.slice(0, 2), ['tab-kernels', 'tab-triage']);
+  await openTriage(page);
+  assert.deepEqual(await inLine(), before);
   await h.clear(page);
   const csv = 'Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MBps),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n1000,500,1,1,1,1,32,1,1,16,0,0,,,,,NVIDIA H100 (0),1,,7,k\n';
   await h.drop(page, { name: 'run.csv', body: Buffer.from(csv) });

@@ -148,6 +148,66 @@ test('several runs: one bar and one line each, and the table can show one of the
   await close();
 });
 
+test('how to count can be chosen where there is a trace to count, and not for a saved report alone', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, { name: 'saved.json', body: await h.jsonReport(trace()) });
+  await h.settled(page);
+  const selects = page.locator('#settings select');
+  const states = () => selects.evaluateAll((all) => all.map(({ disabled, title }) => [disabled, title.startsWith('Needs the trace itself')]));
+  assert.deepEqual(await states(), Array(3).fill([true, true]));
+  await h.drop(page, trace());
+  await page.locator('#runs > li').nth(1).waitFor();
+  assert.deepEqual(await states(), Array(3).fill([false, false]));
+  await page.locator('#chips button').last().click();
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 1);
+  assert.deepEqual(await states(), Array(3).fill([true, true]));
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a trace without GPU work has no empty chart; one that comes beside it has the chart at its full width', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const host = { ph: 'X', cat: 'cpu_op', name: 'aten::mm', pid: 1, tid: 1, ts: 0, dur: 8, args: {} };
+  await h.drop(page, { name: 'host.json', body: Buffer.from(JSON.stringify({ schemaVersion: 1, traceEvents: [host] })) });
+  await h.settled(page);
+  const parts = page.locator('.first > figure :is(figcaption, svg, #legend button, summary)');
+  await page.locator('#chart svg').waitFor({ state: 'attached' });
+  assert.equal(await parts.filter({ visible: true }).count(), 0);
+  assert.match(await page.locator('#notices').innerText(), /no GPU events/);
+  await h.drop(page, trace());
+  await page.locator('#chart rect[data-key]').first().waitFor();
+  assert.deepEqual(await page.locator('#chart').evaluate((place) => [place.firstChild.clientWidth, place.parentElement.clientWidth]), Array(2).fill(await page.locator('.first > figure').evaluate((figure) => figure.clientWidth)));
+  // All is left out because somebody wanted it so: what brings it back stays.
+  while (await page.locator('#legend [aria-pressed=true]').count() > 0) await page.locator('#legend [aria-pressed=true]').first().click();
+  await page.locator('#chart rect[data-key]').first().waitFor({ state: 'detached' });
+  assert.ok(await page.locator('#legend .all').isVisible());
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the chosen tab is in sight however narrow the page is, and no entry of a menu is cut', async () => {
+  const { page, faults, close } = await opened();
+  const isSeen = (id) => page.waitForFunction((id) => {
+    const [frame, tab] = ['tabs', id].map((id) => document.getElementById(id)?.getBoundingClientRect());
+    return tab && document.getElementById(id).ariaSelected === 'true' && tab.left >= frame.left - 1 && tab.right <= frame.right + 1;
+  }, id);
+  for (const width of [1280, 390]) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.keyboard.press('e');
+    const heights = await page.locator('#export button').evaluateAll((all) => all.map((button) => [button.scrollHeight <= button.clientHeight, button.scrollWidth <= button.clientWidth]));
+    assert.deepEqual(heights, Array(4).fill([true, true]), `${width} px`);
+    await page.keyboard.press('Escape');
+  }
+  await page.keyboard.press('[');
+  await isSeen('tab-rules');
+  await page.keyboard.press('1');
+  await isSeen('tab-kernels');
+  await page.locator('#tab-notices').evaluate((tab) => tab.click());
+  await isSeen('tab-notices');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 /** Presses Tab until the focus matches; the way there is returned. */
 async function tabTo(page, selector) {
   const way = [];
