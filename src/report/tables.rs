@@ -213,7 +213,7 @@ fn devices(runs: &[(&str, &Run)]) -> Table {
         ("union_ns", "Busy", Kind::Time),
         ("idle_ns", "Idle", Kind::Time),
         ("busy_share", "Busy", Kind::Share),
-        ("window_ns", "Window", Kind::Time),
+        ("window_ns", "First to last op", Kind::Time),
     ]);
     let row = |label: &str, device: &crate::analysis::results::Device| {
         vec![

@@ -30,8 +30,8 @@ pub(super) fn sync(context: &Context) -> Section {
     let host = context.host();
     let blocking = host.synchronizing.of_all_highs();
     let mut section = Section::new(TITLE, "the durations of API calls, by name", &SYNC)
-        .limit("Calls that only sound like waiting (a stream's wait for an event, a query of an event) return at once; they are counted in non_blocking_calls, where the trace's reader keeps them, and not in the rows.")
-        .limit("Times are sums over threads; a runtime call and the driver call inside it count once in sync_total_time_ms and once each in the rows.");
+        .limit("Calls that only sound like waiting (a stream's wait for an event, a query of an event) return at once; they are counted as non-blocking calls, where the trace's reader keeps them, and not in the rows.")
+        .limit("Times are sums over threads; a runtime call and the driver call inside it count once in the sum of all and once each in the rows.");
     section.figure("sync_total_time_ms", Value::ms(host.synchronizing_once));
     // The reader of torch traces passes such calls over: none counted would not mean none made.
     if trace.format != Format::TorchProfiler {
@@ -116,7 +116,7 @@ fn section_of_barriers(context: &Context, title: &str, found: &LauncherGaps) -> 
     let (least, most) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
     let mut section = Section::new(title, "the durations of API calls, the gaps between launches of a thread, and waits in the operating system", &BARRIERS)
         .limit("Times are sums over threads, which wait at the same time; they do not add up to wall time.")
-        .limit(format!("cpu_launcher_gap is an estimate: {least} to {most} us in which a thread neither launched nor was blocked in a call. What it did instead the trace does not tell; the GPU may have been busy. Longer gaps are taken for a program without work and stand in idle_gaps."))
+        .limit(format!("cpu_launcher_gap is an estimate: {least} to {most} us in which a thread neither launched nor was blocked in a call. What it did instead the trace does not tell; the GPU may have been busy. Longer gaps are taken for a program without work and are counted as idle gaps."))
         .limit("blocking_memcpy is what a copy's name says: copies within a device may return at once, and an asynchronous copy from pageable memory may block.");
     if trace.host_waits.is_empty() {
         section = section.limit("The trace tells nothing of waits in the operating system.");

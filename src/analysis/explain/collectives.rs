@@ -270,7 +270,7 @@ pub(super) fn nccl_ops(context: &Context) -> Section {
     let hidden = &context.survey().hidden;
     let mut section = section(context, TITLE, &COLUMNS)
         .limit("Time of a kernel counts its wait for other ranks; rates are therefore those that the program got.")
-        .limit("exposed_ms is time in which the kernel's device runs nothing but communication.");
+        .limit("Exposed is time in which the kernel's device runs nothing but communication.");
     let stragglers = stragglers(found, trace);
     let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation();
     rows.order_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
@@ -300,7 +300,7 @@ fn limits_of_messages(trace: &Trace, found: &Collectives) -> Vec<String> {
         ),
         0 => limits.push("The trace does not tell how large messages were.".to_owned()),
         _ if known < kernels => limits.push(format!(
-            "The sizes of {known} of {kernels} messages are known: bytes_total and bandwidths are of those alone."
+            "The sizes of {known} of {kernels} messages are known: sums of bytes and bandwidths are of those alone."
         )),
         _ => {}
     }

@@ -57,7 +57,7 @@ pub(super) fn timeline_events(context: &Context) -> Section {
     let origin = events.iter().map(|event| event.start).min().unwrap_or(Ns::ZERO);
     let mut section = Section::new(TITLE, "kernels, copies, blocking calls and idle gaps of each GPU", &COLUMNS)
         .from_first_op(trace)
-        .limit("total_cpu_time_ms sums API calls over all threads: it is no wall time.");
+        .limit("The time of API calls is a sum over all threads: it is no wall time.");
     if trace.format == Format::TorchProfiler {
         section = section.limit(
             "Calls that launch, copy, set, wait or hand out memory are read; others, such as queries, are in no sum.",

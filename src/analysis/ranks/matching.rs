@@ -61,6 +61,9 @@ impl Call {
     }
 }
 
+/// The place of a rank in its job, and a call of it.
+pub(super) type OfRank<'a> = (usize, &'a Call);
+
 /// By the place of a rank in its job: its calls in order.
 pub(super) type CallsOfRanks = Vec<(usize, Vec<Call>)>;
 
@@ -282,7 +285,7 @@ impl Stream {
     }
 
     /// Visits all that was matched, shown or not: the place of each rank in the job, and its call.
-    pub(super) fn each_matched(&self, visit: &mut dyn FnMut(&[(usize, &Call)])) {
+    pub(super) fn each_matched(&self, visit: &mut dyn FnMut(&[OfRank])) {
         let Ok((offsets, count)) = &self.matched else { return };
         let mut matched = Vec::with_capacity(offsets.len());
         for at in 0..*count {

@@ -46,6 +46,8 @@ struct Layout {
     row: i32,
     bar_top: i32,
     narrow: bool,
+    /// See [`common_end`].
+    alike: usize,
 }
 
 const BAR: i32 = 28 * UNIT;
@@ -110,10 +112,11 @@ impl Layout {
         let words = bars.iter().flat_map(|bar| [(&bar.label, BOLD), (&bar.note, SMALL)]);
         let longest = words.map(|(text, size)| glyphs::width(text, i64::from(size))).max().unwrap_or(0);
         let beside = i32::try_from(longest).unwrap_or(i32::MAX).min(width * 28 / 100) + LABEL_GAP;
+        let alike = common_end(bars);
         if narrow {
-            Self { width, left: EDGE, row: 60 * UNIT, bar_top: 22 * UNIT, narrow }
+            Self { width, left: EDGE, row: 60 * UNIT, bar_top: 22 * UNIT, narrow, alike }
         } else {
-            Self { width, left: beside, row: 44 * UNIT, bar_top: 8 * UNIT, narrow }
+            Self { width, left: beside, row: 44 * UNIT, bar_top: 8 * UNIT, narrow, alike }
         }
     }
 
@@ -125,6 +128,16 @@ impl Layout {
     fn plot_width(&self) -> i32 {
         self.width - self.left - RIGHT
     }
+}
+
+/// How many characters the labels of several bars share at their ends, fewer than any label has.
+fn common_end(bars: &[Bar]) -> usize {
+    let (Some(first), [_, others @ ..]) = (bars.first(), bars) else { return 0 };
+    let shared = |other: &Bar| {
+        let alike = first.label.chars().rev().zip(other.label.chars().rev()).take_while(|(one, other)| one == other);
+        alike.count().min(other.label.chars().count().saturating_sub(1))
+    };
+    others.iter().map(shared).min().unwrap_or(0).min(first.label.chars().count().saturating_sub(1))
 }
 
 fn draw(
@@ -187,7 +200,7 @@ impl Drawable<Recorder<'_>> for Label<'_> {
         let Some((_, top)) = points.next() else {
             return Ok(());
         };
-        recorder.push(self.label_line(top).node(&self.bar.label));
+        recorder.push(self.label_line(top).node_of(&self.bar.label, self.layout.alike));
         if !self.bar.note.is_empty() {
             recorder.push(self.note_line(top).node(&self.bar.note));
         }
@@ -231,7 +244,15 @@ struct Line {
 
 impl Line {
     fn node(&self, text: &str) -> Node {
-        let shown = glyphs::shorten(text, i64::from(self.measured), i64::from(self.room));
+        self.node_of(text, 0)
+    }
+
+    /// Where the text does not fit, its last `alike` characters are left out first: they tell it from no other.
+    fn node_of(&self, text: &str, alike: usize) -> Node {
+        let (size, room) = (i64::from(self.measured), i64::from(self.room));
+        let own = text.char_indices().rev().nth(alike.saturating_sub(1)).filter(|_| alike > 0);
+        let own = own.and_then(|(at, _)| text.get(..at)).filter(|_| glyphs::width(text, size) > room);
+        let shown = glyphs::shorten(own.unwrap_or(text), size, room);
         let title = if shown == text { String::new() } else { text.to_owned() };
         Node { class: self.class.to_owned(), title, ..words(&shown, self.at, self.size, self.aligned) }
     }
@@ -380,6 +401,21 @@ mod tests {
         };
         let rects = chart.nodes.iter().filter(|node| node.tag == "rect");
         rects.map(|node| (node.key.as_str(), number(node, "x"), number(node, "data-span"))).collect()
+    }
+
+    #[test]
+    fn labels_that_are_too_long_lose_what_they_share_before_what_tells_them_apart() {
+        let names = ["sglang_qwen3_8b_mi300_extend", "sglang_qwen3_8b_mi300_decode"]
+            .map(|name| format!("{name}.trace.json.gz"));
+        let chart = stacked_bars(&names.each_ref().map(|name| bar(name)), &[], &[], 900);
+        let shown: Vec<&str> =
+            chart.nodes.iter().filter(|node| node.class == "chart-label").map(|node| node.text.as_str()).collect();
+        assert!(
+            matches!(shown[..], [one, other] if one.ends_with("_extend") && other.ends_with("_decode")),
+            "{shown:?}"
+        );
+        let alone = stacked_bars(&[bar(&names[0])], &[], &[], 900);
+        assert!(alone.nodes.iter().any(|node| node.class == "chart-label" && node.text.ends_with(".gz")));
     }
 
     #[test]
