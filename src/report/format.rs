@@ -154,13 +154,24 @@ fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
         Cell::Count(count) => Shown { text: grouped(*count), title: exact(cell) },
         Cell::Ns(_) | Cell::Since { .. } | Cell::MeanNs(_) | Cell::Time(..) => {
             let ns = ns(cell).unwrap_or_default();
-            Shown { text: digits(ns / unit.ns() as f64), title: with_unit(cell) }
+            Shown { text: in_unit(ns, unit), title: with_unit(cell) }
         }
         Cell::Share(share) => Shown { text: digits(share * 100.0), title: format!("{} %", share * 100.0) },
         Cell::Percent(value) => Shown { text: digits(*value), title: with_unit(cell) },
         Cell::Int(value) => plain(value.to_string()),
         Cell::Number(value) => Shown { text: measure(*value), title: exact(cell) },
     }
+}
+
+/// A time in the unit of its column; what is so small beside the others that no two digits would be left has a unit of its own.
+fn in_unit(ns: f64, column: Unit) -> String {
+    const LEAST: f64 = 0.01;
+    let value = ns / column.ns() as f64;
+    let own = unit(ns.abs());
+    if value == 0.0 || value.abs() >= LEAST || own == column {
+        return digits(value);
+    }
+    format!("{} {}", digits(ns / own.ns() as f64), own.name())
 }
 
 /// A cell for machines: integer nanoseconds, shares as parts of one, full names.
@@ -277,7 +288,7 @@ mod tests {
         assert_eq!(headings(&table), ["Elapsed (ms)"]);
         let shown = shown(&table);
         assert_eq!((shown[0][0].text.as_str(), shown[0][0].title.as_str()), ("31.9", "31905483 ns"));
-        assert_eq!((shown[1][0].text.as_str(), shown[1][0].title.as_str()), ("0.002", "2368 ns"));
+        assert_eq!((shown[1][0].text.as_str(), shown[1][0].title.as_str()), ("2.37 us", "2368 ns"));
         assert_eq!(shown[2][0], Shown::default());
     }
 }
