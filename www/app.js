@@ -11,7 +11,7 @@ import { wireKeys } from './keys.js';
 import { showOverview } from './overview.js';
 import { Renderer } from './renderer-client.js';
 import { Session, isAid } from './session.js';
-import { showRuleSets, showSettings, showCountable, wireSettings } from './settings.js';
+import { showCountable, showRuleSets, showSettings, wireSettings } from './settings.js';
 import { Tabs, showRunChoice } from './tabs.js';
 import { wireTheme } from './theme.js';
 import { Windows } from './windows.js';

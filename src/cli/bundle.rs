@@ -223,7 +223,7 @@ fn demoted(line: &str) -> Option<String> {
 
 /// Takes the meaning from tags other than the `<br>` of a cell, and from what could command a terminal.
 fn plain(line: &str) -> String {
-    crate::report::terminal::clean(line).replace('<', "&lt;").replace("&lt;br>", "<br>")
+    crate::report::format::clean(line).replace('<', "&lt;").replace("&lt;br>", "<br>")
 }
 
 fn one_line(text: &str) -> String {

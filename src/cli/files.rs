@@ -8,7 +8,7 @@ use crate::input::folder::Entry;
 use crate::input::{Imported, Reader, Unpacker};
 use crate::ordering::InOrder;
 use crate::report::Report;
-use crate::report::terminal::clean;
+use crate::report::format::clean;
 use crate::session::{self, Opened, RuleFile};
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};

@@ -80,7 +80,7 @@ fn redacted(report: crate::report::Report, wanted: bool) -> crate::report::Repor
 
 /// A line on standard error, one whatever a file is called; a closed one is nobody's loss.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", crate::report::terminal::clean(line));
+    let _ = writeln!(std::io::stderr(), "{}", crate::report::format::clean(line));
 }
 
 /// Text on standard output. A reader that stops early (`| head`) is no error.
@@ -93,5 +93,5 @@ fn print(text: &str) -> crate::Result<()> {
 
 /// Names of a trace come along: no line of them commands a terminal.
 fn printable(lines: &str) -> String {
-    lines.lines().map(|line| crate::report::terminal::clean(line) + "\n").collect()
+    lines.lines().map(|line| crate::report::format::clean(line) + "\n").collect()
 }

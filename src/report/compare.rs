@@ -238,8 +238,9 @@ pub use files::{json, kernels, text};
 mod files {
     use super::{Change, Comparison, change, notes, tables, verdict, whole_table};
     use crate::analysis::compare::Basis;
+    use crate::report::format::clean;
     use crate::report::table::Table;
-    use crate::report::terminal::{clean, section, wrapped};
+    use crate::report::terminal::{section, wrapped};
     use serde_json::json;
     use unicode_width::UnicodeWidthStr;
 

@@ -174,6 +174,14 @@ fn in_unit(ns: f64, column: Unit) -> String {
     format!("{} {}", digits(ns / own.ns() as f64), own.name())
 }
 
+/// The text without the control characters by which a hostile name could command a terminal, break a line or turn the
+/// direction of what follows.
+pub fn clean(text: &str) -> String {
+    let turns = |character| matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let clean = |character: char| if character.is_control() || turns(character) { '\u{fffd}' } else { character };
+    text.chars().map(clean).collect()
+}
+
 /// A cell for machines: integer nanoseconds, shares as parts of one, full names.
 pub fn exact(cell: &Cell) -> String {
     match cell {

@@ -119,9 +119,10 @@ mod files {
     use super::{Job, Ranks, TABLES, aside, table, verdict};
     use crate::analysis::ranks::Rank;
     use crate::report::chart::{PARTS, rank_parts};
+    use crate::report::format::clean;
     use crate::report::format::duration;
     use crate::report::markdown::{escape, section as markdown_section};
-    use crate::report::terminal::{clean, section, wrapped};
+    use crate::report::terminal::{section, wrapped};
     use serde_json::{Map, Value, json};
     use unicode_width::UnicodeWidthStr;
 

@@ -1,7 +1,7 @@
 //! A report on a terminal: plain text, columns aligned by display width.
 
 use super::findings::{Finding, of_run};
-use super::format::{headings, shown, shown_totals};
+use super::format::{clean, headings, shown, shown_totals};
 use super::table::Table;
 use super::words::{facts, figure_lines, notice_lines, verdict};
 use super::{Report, groups, is_fixed, table};
@@ -135,14 +135,6 @@ fn around(table: &Table) -> String {
 
 fn blanks(cell: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(cell.width()))
-}
-
-/// The text without the control characters by which a hostile name could command a terminal, break a line or turn the
-/// direction of what follows.
-pub fn clean(text: &str) -> String {
-    let turns = |character| matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let clean = |character: char| if character.is_control() || turns(character) { '\u{fffd}' } else { character };
-    text.chars().map(clean).collect()
 }
 
 /// Cuts the middle out of what is wider than a name may be; wide characters count as two.
