@@ -66,6 +66,7 @@ elsewhere.takeReport();
 /** Resolves with the entries when they are read. */
 function openFiles(files) {
   shutFrames();
+  windows.awaitTraces();
   return session.open(files);
 }
 

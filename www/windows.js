@@ -1,7 +1,6 @@
 // The windows of the traces: the overview strips that they are picked from, and their place in the address.
 
-import { latest } from './dom.js';
-import { Strips } from './strips.js';
+import { latest, onDemand } from './dom.js';
 
 export class Windows {
   #page;
@@ -26,7 +25,7 @@ export class Windows {
       await openInPerfetto(entry.reader.slice(page.session.options(entry)), entry.file.name);
     });
     const attempt = (step) => page.attempt('The window could not be picked', step);
-    this.#strips = new Strips({ pick, peek, handOver, attempt });
+    this.#strips = onDemand(async () => new (await import('./strips.js')).Strips({ pick, peek, handOver, attempt }));
   }
 
   /** Ranks of one job show the same moments. */
@@ -38,12 +37,18 @@ export class Windows {
     if (others.length > 0) this.#page.amend({ window: this.#inAddress });
   }
 
+  /** Fetches what draws strips, while the first trace is read. */
+  awaitTraces() {
+    this.#strips().catch(() => {});
+  }
+
   /** Draws the strips of all traces that are held. */
   draw = latest(
-    (isResized) => {
+    async (isResized) => {
       const { session } = this.#page;
       const held = session.traces.filter(({ text, reader, status }) => text !== null && !reader.closed && status !== 'failed');
-      return this.#strips.show(held, (entry) => session.options(entry), isResized);
+      const strips = await (held.length > 0 ? this.#strips() : this.#strips.begun());
+      return strips?.show(held, (entry) => session.options(entry), isResized);
     },
     () => {},
   );

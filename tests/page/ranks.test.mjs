@@ -83,7 +83,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   assert.deepEqual(await page.locator('#comparison p').allInnerTexts(), [ofWindow]);
   assert.deepEqual([await window('rank0.json').inputValue(), await window('rank1.json').inputValue()], ['0.00004-0.00008', '0.00004-0.00008']);
   // It goes with the address, and Back takes it from all of them.
-  assert.match(page.url(), /window=0@0\.00004-0\.00008.*1@0\.00004-0\.00008/);
+  assert.match(decodeURIComponent(page.url()), /window=0@0\.00004-0\.00008.*1@0\.00004-0\.00008/);
   await page.locator('#tab-ranks').click();
   await opened(page);
   assert.deepEqual(await lengths(page), [['0', 'waiting for a rank', 40_000], ['1', 'compute', 40_000]]);

@@ -174,9 +174,10 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
     Ok(weights)
 }
 
-/// The page's files that wait until a person saves or shares results, asks for help, opens a second run, the pivot, the triage or
+/// The page's files that wait until a person opens a trace, saves or shares results, asks for help, opens a second run, the pivot, the triage or
 /// the rules, drops a folder or opens an address, or another page embeds this one.
-const LATER_SCRIPTS: [&str; 30] = [
+const LATER_SCRIPTS: [&str; 31] = [
+    "strips.js",
     "compare.js",
     "dashboard.js",
     "dashboard.css",
