@@ -120,7 +120,7 @@ export class Ranks {
   /** A promise of the worker with the logs of these traces. */
   #holder(entries) {
     const readers = entries.map(({ reader }) => reader);
-    if (!this.#held || readers.length !== this.#held.length || readers.some((reader, at) => reader !== this.#held[at])) {
+    if (!this.#held || !this.#link?.alive || readers.length !== this.#held.length || readers.some((reader, at) => reader !== this.#held[at])) {
       this.#held = readers;
       this.#holding = this.#fill(readers);
       this.#holding.catch(() => {

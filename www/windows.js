@@ -5,6 +5,8 @@ import { latest, onDemand } from './dom.js';
 export class Windows {
   #page;
   #strips;
+  /** Counts picks: the last one says what other ranks show. */
+  #turn = 0;
   /** The traces that have the window that the address names for them. */
   #placed = [];
 
@@ -18,7 +20,7 @@ export class Windows {
       page.amend({ window: this.#inAddress }, { step: true });
       // The frame in the strips comes with the first results, everything else when they are there.
       page.attempt('The strips could not be drawn', this.draw);
-      this.#follow(entry, window, peek);
+      page.attempt('The other ranks do not show this window', () => this.#follow(entry, window, peek));
     };
     const handOver = (entry) => page.attempt('Perfetto could not be opened', async () => {
       const { openInPerfetto } = await import('./perfetto.js');
@@ -30,9 +32,13 @@ export class Windows {
 
   /** Ranks of one job show the same moments. */
   async #follow(entry, window, peek) {
-    // A text that is no window is told of at its trace.
-    const others = await this.#page.windowsOfJob(entry, window).catch(() => []);
-    if (entry.window !== window) return;
+    const turn = ++this.#turn;
+    const others = await this.#page.windowsOfJob(entry, window).catch((problem) => {
+      // A text that is no window is told of at its trace.
+      if (problem.kind !== 'refused') throw problem;
+      return [];
+    });
+    if (turn !== this.#turn || entry.window !== window) return;
     others.forEach((other) => peek(other.entry, other.window));
     if (others.length > 0) this.#page.amend({ window: this.#inAddress });
   }
@@ -55,6 +61,7 @@ export class Windows {
 
   /** Brings traces in line with the address: those that were just read, or, where it changed, all of them. */
   apply({ all }) {
+    if (all) this.#turn++;
     const { session, view, amend } = this.#page;
     const { traces } = session;
     if (this.#placed.some((entry) => !traces.includes(entry))) amend({ window: this.#inAddress });

@@ -166,7 +166,7 @@ fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Noti
             "no_times",
             count,
             format!(
-                "a table of kernels, copies or sets has no column `start` or `end`: {} left out",
+                "a table of kernels, copies or sets has no column `start` or `end`: up to {} left out",
                 counted(count, "row is", "rows are")
             ),
             "They are in no number. Export the .nsys-rep again with `nsys export --type sqlite`.",

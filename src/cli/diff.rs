@@ -13,7 +13,8 @@ use std::process::ExitCode;
 /// Compare runs with a baseline: how much slower or faster per step, in which categories and kernels.
 ///
 /// Exit status: 0 done, 1 a file that cannot be read or is refused, 2 wrong usage, 3 a regression (with
-/// --exit-on-regression), 4 no comparison could be made: another GPU, another stage, other work.
+/// --exit-on-regression), 4 no comparison could be made: another GPU, another stage, other work; with
+/// --exit-on-regression also where one of several runs cannot be compared.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Args {
@@ -23,7 +24,8 @@ pub(super) struct Args {
     /// The run that the others are compared with: its number, from 1, or its label.
     #[arg(long, default_value = "1", value_name = "N|LABEL")]
     baseline: String,
-    /// Exit with 3 where a run is slower than the baseline, beyond noise, by more than so many per cent.
+    /// Exit with 3 where a run is slower than the baseline, beyond noise, by more than so many per cent; with 4 where one cannot be
+    /// compared.
     #[arg(long = "exit-on-regression", value_name = "PCT")]
     exit_on_regression: Option<f64>,
     /// What to print; csv is the table of all kernels.

@@ -260,7 +260,6 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| Error::io(path.display().to_string(), &error))
 }
 
-/// A warning that does not stop the work.
 /// What weakens the numbers of these runs, where what is printed does not hold it.
 pub(super) fn warn_of(runs: &[Run]) {
     for run in runs {
@@ -279,6 +278,7 @@ pub(super) fn warn_of_rows(runs: &[Run], table: &str) {
     }
 }
 
+/// A warning that does not stop the work.
 pub(super) fn warn(text: &str) {
     say(&format!("gpuprism: {text}"));
 }

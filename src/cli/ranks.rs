@@ -130,11 +130,33 @@ fn logs(found: &[Found]) -> Result<Vec<(&Found, RankLog)>> {
 fn parts(read: &[(&Found, RankLog)], text: &str) -> Result<Vec<Option<RankPart>>> {
     let logs: Vec<&RankLog> = read.iter().map(|(_, log)| log).collect();
     let mut windows: Vec<Option<Window>> = vec![None; logs.len()];
+    let mut refused = None;
     for first in ranks::first_of_each_job(&logs) {
-        let Some(window) = window_in(logs.get(first).and_then(|log| log.span()), text)? else { continue };
-        for (own, found) in windows.iter_mut().zip(ranks::windows_of_job(&logs, first, window)) {
+        let Some(log) = logs.get(first) else { continue };
+        let window = match window_in(log.span(), text) {
+            Ok(Some(window)) => window,
+            Ok(None) => continue,
+            Err(error) => {
+                files::warn(&format!("{}: {error}", log.file));
+                refused = Some(error);
+                continue;
+            }
+        };
+        let found = ranks::windows_of_job(&logs, first, window);
+        for without in ranks::logs_of_job(&logs, first).filter(|at| found.get(*at).is_some_and(Option::is_none)) {
+            let file = logs.get(without).map_or("", |log| log.file.as_str());
+            files::warn(&format!(
+                "{file}: nothing tells where the window of {} lies in it, or it holds nothing of that time: whole traces of the job are \
+                 compared",
+                log.file
+            ));
+        }
+        for (own, found) in windows.iter_mut().zip(found) {
             *own = own.or(found);
         }
+    }
+    if let Some(error) = refused.filter(|_| windows.iter().all(Option::is_none)) {
+        return Err(error);
     }
     let wanted: Vec<(&Found, Window)> =
         read.iter().zip(&windows).filter_map(|((file, _), window)| Some((*file, (*window)?))).collect();

@@ -2,7 +2,6 @@
 
 use super::format::{clean, headings, shown, shown_totals};
 use super::table::{Column, Table};
-
 use super::words::{facts, figure_lines, notice_lines, verdict};
 use super::{Finding, Report, all_tables, findings, is_fixed, tables_of};
 use crate::digits::grouped;

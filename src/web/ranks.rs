@@ -50,6 +50,7 @@ mod desk {
     use crate::json;
     use crate::report::{Request, arrange, chart, csv, palette, ranks as words};
     use crate::session::{text_of_window, window_in};
+    use crate::trace::Window;
     use serde::Serialize;
     use wasm_bindgen::prelude::*;
 
@@ -119,10 +120,13 @@ mod desk {
             // No window is all of it, in the other traces too.
             let picked = window_in(span(at), window).map_err(thrown)?;
             let Some(whole) = picked.or(span(at)) else { return to_js(&Vec::<Option<String>>::new()) };
+            let of_job: Vec<usize> = ranks::logs_of_job(&logs, at).collect();
             let texts = ranks::windows_of_job(&logs, at, whole).into_iter().enumerate().map(|(at, found)| {
-                let (found, span) = (found?, span(at)?);
-                let text = || text_of_window(found.start.since(span.start), found.end.since(span.start));
-                Some(if picked.is_some() { text() } else { String::new() })
+                let text = |(found, span): (Window, Window)| {
+                    text_of_window(found.start.since(span.start), found.end.since(span.start))
+                };
+                // One that holds nothing of this time is not left in a window of another time.
+                of_job.contains(&at).then(|| picked.and(found).zip(span(at)).map(text).unwrap_or_default())
             });
             to_js(&texts.collect::<Vec<_>>())
         }

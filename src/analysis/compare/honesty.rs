@@ -39,7 +39,7 @@ impl<'a> Said<'a> {
 }
 
 /// Notices of files of which a part is missing, nobody knows which.
-const CUT_SHORT: [&str; 2] = ["truncated", "damaged_gzip"];
+const CUT_SHORT: [&str; 4] = ["truncated", "damaged_gzip", "damaged_table", "no_times"];
 
 /// Why two runs do not compare, whatever is compared.
 pub(super) fn reasons(rules: &Rules, first: &Subject, other: &Subject) -> Vec<String> {

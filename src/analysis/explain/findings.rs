@@ -355,10 +355,8 @@ impl<'a> Seen<'a> {
         let section = self.section("phase_split")?;
         let row = section.rows.iter().find(|row| row.words("phase") != "unclassified")?;
         // Of a capture of one phase it says nothing.
-        section
-            .rows
-            .iter()
-            .find(|other| other.words("phase") != row.words("phase") && other.amount("total_time_ms") > 0.0)?;
+        let is_other = |phase: &str| phase != row.words("phase") && phase != "unclassified";
+        section.rows.iter().find(|other| is_other(&other.words("phase")) && other.amount("total_time_ms") > 0.0)?;
         let by_kernels = section.summary.words("source") == "nvtx_kernel_time";
         let of = if by_kernels { "all kernel time" } else { "the time in which a range is open" };
         let share = row.amount("pct_of_total");

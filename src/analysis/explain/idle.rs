@@ -145,7 +145,7 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
             None => "A device's window is from its first op to its last; time before and after is not counted.",
             Some(_) => "What ends the last gap of a device lies behind the window: its cause is not known.",
         })
-        .limit("A gap waits for the host until the launch of the op that ends it returns, then for something else; ops of one graph share one launch.");
+        .limit("A gap waits for the host until the launch of the op that ends it returns (of copies and other calls: begins), then for something else; ops of one graph share one launch.");
     if context.trace.calls.is_empty() {
         return section.limit(format!(
             "The trace holds no API calls, so that no cause is known. To capture them: {}",

@@ -26,7 +26,8 @@ pub const CALL: usize = 7;
 pub const COUNT: usize = 4;
 
 /// See [`RankLog::is_cut_short`].
-const CUT_SHORT: [ProblemKind; 2] = [ProblemKind::Truncated, ProblemKind::DamagedGzip];
+const CUT_SHORT: [ProblemKind; 4] =
+    [ProblemKind::Truncated, ProblemKind::DamagedGzip, ProblemKind::DamagedTable, ProblemKind::NoTimes];
 
 /// More messages than this are left out, the last ones of the trace: five megabytes of text.
 const CALLS_KEPT: usize = 100_000;

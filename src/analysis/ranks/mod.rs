@@ -17,7 +17,7 @@ mod times;
 mod windows;
 
 pub use log::{CALL, COUNT, RankLog, RankPart, TIMES, log, part};
-pub use windows::{first_of_each_job, windows_of_job};
+pub use windows::{first_of_each_job, logs_of_job, windows_of_job};
 
 use super::explain::Sections;
 use rules::Rules;

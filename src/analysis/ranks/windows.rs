@@ -33,6 +33,16 @@ pub fn windows_of_job(logs: &[&RankLog], at: usize, window: Window) -> Vec<Optio
     windows
 }
 
+/// The logs of the job that this one is of.
+pub fn logs_of_job(logs: &[&RankLog], at: usize) -> impl Iterator<Item = usize> + use<> {
+    let groups = jobs::group(logs, Rules::embedded()).0;
+    let mut own: Vec<usize> = Vec::new();
+    for group in groups.iter().filter(|group| group.members.iter().any(|member| member.log == at)) {
+        own.extend(group.members.iter().map(|member| member.log));
+    }
+    own.into_iter()
+}
+
 /// Of each job the log of its first rank.
 pub fn first_of_each_job(logs: &[&RankLog]) -> Vec<usize> {
     let groups = jobs::group(logs, Rules::embedded()).0;

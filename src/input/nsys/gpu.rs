@@ -38,7 +38,8 @@ const KINDS: &[&str] = &[
 /// Reads all GPU ops; their names wait in the result.
 pub(super) fn read_ops(import: &mut Import<'_>) -> PendingNames {
     for role in [&KERNELS, &COPIES, &SETS] {
-        let left_out = import.scanner.rows_at_most(import.schema.lacking(role)) as u64;
+        let left_out: u64 =
+            import.schema.lacking(role).map(|table| import.scanner.rows_at_most(Some(table)) as u64).sum();
         if left_out > 0 {
             import.builder.trace.problems.add(ProblemKind::NoTimes, left_out, 0);
         }

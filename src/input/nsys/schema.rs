@@ -184,10 +184,9 @@ impl Schema {
 }
 
 impl Schema {
-    /// The table of this role's own name that is of no use for it.
-    pub(super) fn lacking(&self, role: &Role) -> Option<&Table> {
-        let named = |table: &&Table| role.names.contains(&table.name.as_str());
-        self.tables.iter().find(named).filter(|_| self.find(role).is_none())
+    /// Tables of this role's own names that are of no use for it.
+    pub(super) fn lacking(&self, role: &'static Role) -> impl Iterator<Item = &Table> {
+        self.tables.iter().filter(|table| role.names.contains(&table.name.as_str()) && !table.has(role.needs))
     }
 }
 

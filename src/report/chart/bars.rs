@@ -137,7 +137,10 @@ fn common_end(bars: &[Bar]) -> usize {
         let alike = first.label.chars().rev().zip(other.label.chars().rev()).take_while(|(one, other)| one == other);
         alike.count().min(other.label.chars().count().saturating_sub(1))
     };
-    others.iter().map(shared).min().unwrap_or(0).min(first.label.chars().count().saturating_sub(1))
+    let most = others.iter().map(shared).min().unwrap_or(0).min(first.label.chars().count().saturating_sub(1));
+    // Half a number would be another one.
+    let end: Vec<char> = first.label.chars().rev().take(most).collect();
+    end.iter().rposition(|character| !character.is_alphanumeric()).map_or(0, |at| at + 1)
 }
 
 fn draw(
@@ -413,6 +416,12 @@ mod tests {
         assert!(
             matches!(shown[..], [one, other] if one.ends_with("_extend") && other.ends_with("_decode")),
             "{shown:?}"
+        );
+        let counted = ["1", "2"].map(|count| format!("sglang_qwen3_30b_mi300_decode_bs{count}0.trace.json.gz"));
+        let chart = stacked_bars(&counted.each_ref().map(|name| bar(name)), &[], &[], 900);
+        assert!(
+            chart.nodes.iter().any(|node| node.class == "chart-label" && node.text.ends_with("_bs10")),
+            "whole numbers"
         );
         let alone = stacked_bars(&[bar(&names[0])], &[], &[], 900);
         assert!(alone.nodes.iter().any(|node| node.class == "chart-label" && node.text.ends_with(".gz")));
