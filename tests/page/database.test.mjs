@@ -166,7 +166,7 @@ test('the second module is fetched for a database alone, once, and beside it not
   await h.settled(page);
   await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 3);
   assert.equal(server.requests.filter((path) => path.endsWith('_sqlite_bg.wasm')).length, 1);
-  const own = /^\/((worker|worker-serve|reading|compare|desk|desk-worker|pkg\/gpuprism|pkg\/gpuprism_(sqlite|desk))\.js|pkg\/gpuprism_(sqlite|desk)_bg\.wasm|favicon\.svg)$/;
+  const own = /^\/((worker|worker-serve|reading|strips|compare|desk|desk-worker|pkg\/gpuprism|pkg\/gpuprism_(sqlite|desk))\.js|pkg\/gpuprism_(sqlite|desk)_bg\.wasm|favicon\.svg)$/;
   for (const path of server.requests) assert.match(path, own);
   for (const url of asked) assert.ok(url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`), url);
   assert.deepEqual(faults, []);
