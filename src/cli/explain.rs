@@ -1,6 +1,7 @@
 //! `gpuprism explain`: the files that nsys-llm-explainer writes, of an Nsight Systems export or a torch trace.
 
 use super::{database, files, nsys, print, printable, redacted};
+use crate::analysis::results::Severity;
 use crate::report::{Report, explain};
 use crate::session::{self, Choices, Opened};
 use crate::trace::Capture;
@@ -58,8 +59,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
     for (name, text) in explain::tables(&run) {
         files::write(&tables.join(name), &text)?;
     }
-    for notice in &run.notices {
-        files::warn(&format!("{}: {}. {}", run.label, notice.message, notice.advice));
-    }
+    files::warn_from(&run, Severity::Info);
     print(&format!("Wrote report to: {}\n{}", out.display(), printable(&explain::summary(&run))))
 }

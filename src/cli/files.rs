@@ -263,8 +263,14 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 /// What weakens the numbers of these runs, where what is printed does not hold it.
 pub(super) fn warn_of(runs: &[Run]) {
     for run in runs {
-        let grave = run.notices.iter().filter(|notice| notice.severity >= Severity::Warning);
-        grave.for_each(|notice| warn(&format!("{}: {}. {}", run.label, notice.message, notice.advice)));
+        warn_from(run, Severity::Warning);
+    }
+}
+
+/// The notices of a run from this severity on.
+pub(super) fn warn_from(run: &Run, least: Severity) {
+    for notice in run.notices.iter().filter(|notice| notice.severity >= least) {
+        warn(&format!("{}: {}. {}", run.label, notice.message, notice.advice));
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::{files, nsys};
 use crate::analysis::CPU;
-use crate::analysis::results::Run;
+use crate::analysis::results::{Run, Severity};
 use crate::report::{Report, csv_field, html_page};
 use crate::session::{self, Choices, Opened};
 use crate::{Error, Result};
@@ -85,9 +85,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         };
         let mut run = session::run(&trace, &choices)?;
         files::write(&args.out_dir.join(sums_name(&inputs, index)), &kernel_sums(&run))?;
-        for notice in &run.notices {
-            files::warn(&format!("{}: {}. {}", run.label, notice.message, notice.advice));
-        }
+        files::warn_from(&run, Severity::Info);
         run.label = input.label(index);
         runs.push(run);
     }

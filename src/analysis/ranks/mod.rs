@@ -175,10 +175,9 @@ pub fn ranks(seen: &[Seen]) -> Ranks {
 }
 
 /// Where windows are picked in a job's traces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Windows {
     /// Nowhere: whole traces are compared.
-    #[default]
     None,
     /// In some traces: whole traces are compared, which is to be said.
     Some,

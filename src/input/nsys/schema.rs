@@ -181,9 +181,7 @@ impl Schema {
         };
         role.names.iter().find_map(named).or_else(|| self.tables.iter().find(stands_in))
     }
-}
 
-impl Schema {
     /// Tables of this role's own names that are of no use for it.
     pub(super) fn lacking(&self, role: &'static Role) -> impl Iterator<Item = &Table> {
         self.tables.iter().filter(|table| role.names.contains(&table.name.as_str()) && !table.has(role.needs))
