@@ -20,7 +20,7 @@ use crate::json::from_json;
 use crate::ordering::InOrder;
 use crate::report::Report;
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phases, looks_like_rules};
-use crate::trace::{Ns, Trace};
+use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
 use std::cell::OnceCell;
 
@@ -48,11 +48,16 @@ pub const SERVER_ARGS: &str = "server_args.json";
 /// Tells reports, rule files and phase maps apart from other JSON.
 ///
 /// # Errors
-/// Where the document is none of them, or a report of another version, or a phase map with a pattern that does not work.
+/// Where the document is none of them, or a report of another version or without runs, or a phase map with a pattern that does not work.
 pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(trace) => Ok(Opened::Trace(trace)),
-        Imported::Document(text) if Report::is_one(&text) => Report::read(label, &text).map(Opened::Report),
+        Imported::Document(text) if Report::is_one(&text) => match Report::read(label, &text)? {
+            report if report.runs.is_empty() => {
+                Err(Error::refused(label, "a gpuprism report that holds no runs: make it again from the trace"))
+            }
+            report => Ok(Opened::Report(report)),
+        },
         Imported::Document(text) if label.ends_with(SERVER_ARGS) => Ok(Opened::Server(text)),
         Imported::Document(text) if looks_like_rules(&text) => Ok(Opened::Rules(text)),
         Imported::Document(text) if looks_like_phases(&text) => {
@@ -295,10 +300,25 @@ impl First {
     }
 }
 
+/// Sections of fewer take less than drawing what is known before them.
+const MANY_OPS: usize = 120_000;
+
+/// Are there so many GPU ops in the chosen window that what is quickly known of them should be shown before the rest?
+///
+/// # Errors
+/// Those of [`window`].
+pub fn takes_a_while(trace: &Trace, choices: &Choices) -> Result<bool> {
+    let ops = picked(trace, choices)?.map_or(trace.gpu_ops.len(), |window| trace.gpu_ops.begin_in(window));
+    Ok(ops > MANY_OPS)
+}
+
+fn picked(trace: &Trace, choices: &Choices) -> Result<Option<Window>> {
+    Ok(choices.window.as_deref().map(|text| window(trace, text)).transpose()?.flatten())
+}
+
 /// The part of the trace that lies in the chosen window.
 fn part(trace: &Trace, choices: &Choices) -> Result<Option<Trace>> {
-    let picked = choices.window.as_deref().map(|text| window(trace, text)).transpose()?.flatten();
-    Ok(picked.map(|picked| trace.within(picked)))
+    Ok(picked(trace, choices)?.map(|picked| trace.within(picked)))
 }
 
 /// The chosen window of a trace, as [`chrome_trace`] writes it.

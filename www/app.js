@@ -2,17 +2,14 @@
 
 import { readAddress, writeAddress } from './address.js';
 import { showCards, showChips, showPageProblem } from './cards.js';
-import { showChart, showLegend } from './chart.js';
-import { asked, byId, latest, onDemand, shutFrames } from './dom.js';
+import { byId, onDemand, shutFrames } from './dom.js';
 import { Elsewhere } from './elsewhere.js';
 import { wireExports } from './exports.js';
 import { wireIntake } from './intake.js';
 import { wireKeys } from './keys.js';
-import { showOverview } from './overview.js';
 import { Renderer } from './renderer-client.js';
 import { Session, isAid } from './session.js';
 import { showCountable, showRuleSets, showSettings, wireSettings } from './settings.js';
-import { Tabs, showRunChoice } from './tabs.js';
 import { wireTheme } from './theme.js';
 import { Windows } from './windows.js';
 import { compiledModule } from './worker-link.js';
@@ -22,40 +19,37 @@ const openDesk = onDemand(async () => new (await import('./desk.js')).Desk(() =>
 const session = new Session(renderer, changed, async (...file) => (await openDesk()).translate(...file));
 
 let view = readAddress();
-let overview = null;
 
-/** What the parts of the page use of it. */
+/** What is shown of the reports. */
+const openResults = onDemand(async () => new (await import('./results.js')).Results(page));
+
+/** What the parts of the page use of it; results.js adds what is asked of them. */
 const page = {
   session,
   renderer,
   openDesk,
   openFiles,
-  openKernel,
   attempt,
   look,
   amend,
-  pickOnly,
-  baseline,
-  runIndex,
-  windowsOfJob: (...picked) => tabs.windowsOfJob(...picked),
   /** The text of a file to save. */
-  exported: async (format, table) => (await openDesk()).export(format, table, baseline()),
+  exported: async (format, table) => {
+    const [desk] = await Promise.all([openDesk(), openResults()]);
+    return desk.export(format, table, page.baseline());
+  },
   get view() {
     return view;
   },
-  get overview() {
-    return overview;
+  get windows() {
+    return windows;
   },
 };
-const tabs = new Tabs(page);
 const windows = new Windows(page);
 const elsewhere = new Elsewhere(page);
-const kernelPanel = onDemand(async () => new (await import('./kernel.js')).KernelPanel(kernels, openKernel));
 
 wireTheme();
 wireIntake(openFiles, showPageProblem);
 wireSettings(count);
-wireTable();
 wireExports(page);
 wireKeys(help);
 addEventListener('popstate', restore);
@@ -66,6 +60,8 @@ elsewhere.takeReport();
 /** Resolves with the entries when they are read. */
 function openFiles(files) {
   shutFrames();
+  // Fetched while they are read.
+  openResults().catch(() => {});
   windows.awaitTraces();
   return session.open(files);
 }
@@ -79,7 +75,7 @@ async function start() {
     byId('build').textContent = `gpuprism ${build.version}`;
     document.documentElement.dataset.simd = String(build.simd);
     count(settingsOf(view), { step: false });
-    if (elsewhere.hasRules()) attempt('Your own rules could not be used', tabs.restoreRules);
+    if (elsewhere.hasRules()) attempt('Your own rules could not be used', async () => (await openResults()).restoreRules());
     await refreshRuleSets();
     whenIdle(keepForOffline);
   } catch (problem) {
@@ -111,15 +107,21 @@ async function refreshRuleSets() {
 function changed(what) {
   showCards(session.entries, session);
   if (what === 'progress') return;
-  tabs.filesChanged();
+  shown((results) => results.filesChanged());
   elsewhere.filesChanged();
   showChips(session.entries, session);
   showCountable(session);
   showState();
   if (what === 'rules') attempt('The rule sets could not be listed', refreshRuleSets);
   if (what === 'reports') windows.apply({ all: false });
-  if (what === 'reports') attempt('The results could not be shown', refreshReports);
-  else attempt('The runs could not be compared', () => tabs.showComparison());
+  if (what === 'reports') attempt('The results could not be shown', async () => (await openResults()).refresh());
+  else shown((results) => results.compare());
+}
+
+/** Does something with the results that are shown, if any are. */
+async function shown(act) {
+  const results = await openResults.begun()?.catch(() => null);
+  if (results) act(results);
 }
 
 function showState() {
@@ -145,116 +147,16 @@ async function attempt(title, step) {
   }
 }
 
-const refreshReports = latest(
-  async () => {
-    if (session.reports.length === 0) return [null];
-    const answer = renderer.set(session.reports);
-    // Asked for behind the reports, so that the worker answers while the page shows the overview.
-    const ahead = overview ? { chart: charted !== chartKey() && askChart(), tables: tabs.askAhead() } : {};
-    return [await answer, ahead];
-  },
-  async ([answer, ahead]) => {
-    overview = answer;
-    if (!overview) {
-      width = 0;
-      charted = '';
-      return;
-    }
-    showOverview(overview, session.isPartial, (table) => tabs.open(table));
-    await showAll(ahead);
-    session.shown();
-  },
-);
-
-/** The width of the chart; asking the page for it anew would lay it out each time. */
-let width = 0;
-
-/** The key of the chart that is on screen. */
-let charted = '';
-
-const drawChart = latest(
-  async (ahead) => {
-    width ||= chartWidth();
-    const key = chartKey();
-    return key !== charted && [key, await (ahead?.key === key ? ahead : askChart()).answer];
-  },
-  (drawn) => {
-    if (!drawn) return;
-    charted = drawn[0];
-    showChart(drawn[1], pickOnly, view.hide.length > 0);
-  },
-);
-
-/** What the chart hangs on: an answer is of use, and a chart stands, as long as it is the same. */
-const chartKey = () => JSON.stringify([session.counted, width, view.hide]);
-
-const askChart = () => asked(chartKey(), renderer.chart(width, view.hide));
-
-const chartWidth = () => Math.max(280, Math.floor(byId('chart').clientWidth));
-
-/** `ahead` are the answers for the chart and the tables that were asked for already. */
-function showAll(ahead = {}) {
-  attempt('The kernel could not be shown', showDetail);
-  showLegend(overview.categories, view.hide, toggle, () => look({ hide: [] }));
-  showRunChoice(overview.runs.map(({ label }) => label), runIndex());
-  const filter = byId('filter');
-  if (filter.value !== view.filter) filter.value = view.filter;
-  attempt('The runs could not be compared', () => tabs.showComparison());
-  // The worker that holds a large trace is still at its sections: nothing else waits for its strips.
-  attempt('The strips could not be drawn', windows.draw);
-  return Promise.all([drawChart(ahead.chart), tabs.show(ahead.tables)]);
-}
-
-/** The place of the run that others are compared with. */
-function baseline() {
-  return Math.max(0, overview.runs.findIndex((_, index) => String(index) === view.base));
-}
-
-/** The place of the run that is chosen; null for all of them. */
-function runIndex() {
-  const at = overview.runs.findIndex((_, index) => String(index) === view.run);
-  return at >= 0 ? at : null;
-}
-
-/** The tables stay as they are beside one kernel in detail. */
-function openKernel(kernel) {
-  amend({ kernel }, { step: true });
-  attempt('The kernel could not be shown', showDetail);
-}
-
-async function showDetail() {
-  return (await (view.kernel ? kernelPanel() : kernelPanel.begun()))?.show(view.kernel);
-}
-
-/** One kernel in the run that is chosen, or in all of them. */
-async function kernels(name, width) {
-  const at = runIndex();
-  const found = await session.kernels(name, width, at);
-  const labels = overview.runs.map(({ label }) => label);
-  return found.map((kernel, place) => ({ label: labels[at ?? place], kernel }));
-}
-
 /** Changes what is looked at, and with it the address: a new step in the history, or a correction of the present one. */
 function look(change, { step = true } = {}) {
   amend(change, { step });
-  if (overview) attempt('The view could not be drawn', showAll);
+  shown((results) => results.draw());
 }
 
 /** Changes the view and the address without drawing. */
 function amend(change, { step = false } = {}) {
   Object.assign(view, change);
   writeAddress(view, { step });
-}
-
-function toggle(category) {
-  look({ hide: view.hide.includes(category) ? view.hide.filter((name) => name !== category) : [...view.hide, category] });
-}
-
-/** A segment picks its category alone; picked again, all are back. */
-function pickOnly(category) {
-  const others = overview.categories.map(({ name }) => name).filter((name) => name !== category);
-  const alone = others.length > 0 && others.every((name) => view.hide.includes(name));
-  look({ hide: alone ? [] : others });
 }
 
 function restore() {
@@ -266,17 +168,7 @@ function restore() {
     showSettings(session.settings);
   }
   windows.apply({ all: true });
-  if (overview) attempt('The view could not be drawn', showAll);
-}
-
-function wireTable() {
-  byId('filter').addEventListener('input', ({ target }) => look({ filter: target.value }, { step: false }));
-  byId('run').addEventListener('change', ({ target }) => look({ run: target.value }));
-  new ResizeObserver(() => {
-    if (!overview || chartWidth() === width) return;
-    width = chartWidth();
-    attempt('The chart could not be drawn', () => Promise.all([windows.draw(true), drawChart()]));
-  }).observe(byId('chart'));
+  shown((results) => results.draw());
 }
 
 /** The panel of keys and kinds of files; its code is fetched when it is first asked for. */

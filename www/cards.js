@@ -1,6 +1,6 @@
 // The files: a chip for each open one, a card for each that is being read and for each problem.
 
-import { arrange, byId, copyButton, el, severityMark } from './dom.js';
+import { arrange, byId, copyButton, el, severityMark, words } from './dom.js';
 import { isAid } from './session.js';
 
 export function showChips(entries, session) {
@@ -87,7 +87,7 @@ function problemCard(entry, session) {
   const dismiss = el('button', { type: 'button', click: () => (lives ? session.dismiss(entry) : session.remove(entry)) }, 'Dismiss');
   const node = el('article', { class: 'card error', role: 'alert' },
     el('h2', { class: 'file' }, severityMark('error'), file.name),
-    el('p', { class: 'message' }, sentence(problem)), ...advice(problem, entry),
+    el('p', { class: 'message' }, ...words(sentence(problem))), ...advice(problem, entry),
     el('p', { class: 'actions' }, less, retry, dismiss));
   return { node };
 }

@@ -34,7 +34,7 @@ export class Comparison {
       el('label', {}, 'Compared with ', this.#baseline), copyButton(on.markdown, 'Copy comparison as Markdown'), this.#said, this.#figure);
     byId('panel').prepend(this.#panel);
     new ResizeObserver(() => {
-      if (this.#chart.firstChild && this.#chart.clientWidth !== this.#width) this.draw(...this.#shown);
+      if (this.#chart.firstChild && !this.#panel.hidden && this.#chart.clientWidth !== this.#width) this.draw(...this.#shown);
     }).observe(this.#chart);
   }
 
@@ -77,7 +77,7 @@ export class Comparison {
   /** Ranks of one job share its work: which of them is slower than another says less than who waits for whom. */
   #sayOfRanks(verdict) {
     this.#unmark();
-    this.#line.replaceChildren(...verdict.map((text) => el('p', {}, text)), el('button', { type: 'button', class: 'small', click: this.#on.openRanks }, 'Ranks in full'));
+    this.#line.replaceChildren(...verdict.map((text) => el('p', { class: 'of-job' }, text)), el('button', { type: 'button', class: 'small', click: this.#on.openRanks }, 'Ranks in full'));
   }
 
   /** The runs cannot be compared now: nothing stays that was said before. */
@@ -91,6 +91,8 @@ export class Comparison {
     this.#answer(null);
     this.#line.replaceChildren();
     this.#panel.hidden = true;
+    this.#shown = [];
+    this.#chart.replaceChildren();
     this.#unmark();
   }
 

@@ -38,6 +38,12 @@ export function arrange(place, keys, make) {
   wanted.forEach((node, at) => place.children[at] !== node && place.insertBefore(node, place.children[at]));
 }
 
+/** A sentence as nodes: what stands between backticks is to be typed. */
+export function words(text) {
+  const parts = text.split('`');
+  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? el('code', {}, part) : part)) : [text];
+}
+
 export const byId = (id) => document.getElementById(id);
 
 const SEVERITIES = {

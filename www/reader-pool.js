@@ -70,8 +70,11 @@ class Reader extends TraceHolder {
     return opened;
   }
 
-  /** The report's JSON text under these options, and what memory the worker holds: {text, memory}. */
-  analyze(options) {
-    return this.link.request('analyze', { options: JSON.stringify(options) });
+  /**
+   * The report's JSON text under these options, and what memory the worker holds: {text, isPartial, memory}. Where it is wanted
+   * `soon`, that of many ops is partial.
+   */
+  analyze(options, soon = false) {
+    return this.link.request('analyze', { options: JSON.stringify(options), soon });
   }
 }

@@ -18,7 +18,7 @@ self.addEventListener('fetch', (event) => {
   if (name !== null) event.respondWith(answer(name, event.request));
 });
 
-/** The files of a first visit; a module that few visits need is kept when it is first asked for. */
+/** All scripts and what a first visit needs; a module that few visits need is kept when it is first asked for. */
 async function install() {
   const cache = await caches.open(CACHE);
   await Promise.all(Object.keys(BUILD.first).map((name) => keep(cache, name)));

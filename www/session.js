@@ -2,9 +2,6 @@
 
 import { ReaderPool } from './reader-pool.js';
 
-/** GPU ops read of a trace, or rows of a database, from which on its first results do not wait for the others. */
-const LARGE = 300_000;
-
 /** What the person's own rules are called, which the page keeps from visit to visit. */
 export const OWN_RULES = 'own rules.json';
 /** Where the browser keeps them. */
@@ -17,7 +14,7 @@ export const KEPT_RULES = 'gpuprism:own-rules';
  * ranks: ranks of a job that the file says it holds.
  * status: reading | analysing | open | failed.
  * window: the part of the trace to look at, from-to in seconds; '' for all of it.
- * large: its first results do not wait for the others. partial: the others are still being computed.
+ * partial: what is shown was quickly known, the rest is still being computed.
  * ofWhole: the last results of all of it, {key, answer}, the key telling how it was counted.
  * shown: the options of the results that are shown. counted: the turn in which they were asked for.
  * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
@@ -117,7 +114,7 @@ export class Session {
   /** All that is open may be one job, a file a rank. */
   get isOneJob() {
     const shown = this.#reported;
-    return shown.every(({ ranks }) => ranks === 1) || (names(shown).size === 1 && shown.every(({ kind, ranks }) => kind === 'trace' && ranks < 2));
+    return shown.length > 0 && (shown.every(({ ranks }) => ranks === 1) || (names(shown).size === 1 && shown.every(({ kind, ranks }) => kind === 'trace' && ranks < 2)));
   }
 
   /** Resolves with the new entries when each has been read, or not. */
@@ -133,7 +130,7 @@ export class Session {
   #entry(file) {
     return {
       id: this.#nextId++, file, kind: null, torch: false, ranks: 0, status: 'reading', progress: null, problem: null, own: false,
-      text: null, wall: '', window: '', reader: null, turn: 0, counted: 0, large: false, partial: false, ofWhole: null, shown: null, picked: null, memory: 0, gpuOnly: false,
+      text: null, wall: '', window: '', reader: null, turn: 0, counted: 0, partial: false, ofWhole: null, shown: null, picked: null, memory: 0, gpuOnly: false,
     };
   }
 
@@ -241,19 +238,17 @@ export class Session {
 
   async analyse(entry, { anew = false } = {}) {
     const turn = ++entry.turn;
-    const { ops = 0, rows = 0 } = entry.progress ?? {};
-    entry.large ||= ops + rows > LARGE;
     const options = this.options(entry);
     if (entry.ofWhole?.key === JSON.stringify(options)) return this.#show(entry, turn, options, entry.ofWhole.answer);
     entry.status = 'analysing';
-    // The sections of a large trace take a while: what is known before them is shown before them, while the worker goes on.
-    const quick = { ...options, without_sections: true };
-    const first = entry.large && (anew || entry.text === null) ? entry.reader.analyze(quick) : null;
-    const whole = first?.then(() => turn === entry.turn && entry.reader.analyze(options)) ?? entry.reader.analyze(options);
+    // The sections of many ops take a while: what is known before them is shown before them, while the worker goes on.
+    const first = entry.reader.analyze(options, anew || entry.text === null);
+    const whole = first.then((answer) => (answer.isPartial && turn === entry.turn ? entry.reader.analyze(options) : answer));
     whole.catch(() => {});
     this.#changed('entries');
     try {
-      if (first) this.#show(entry, turn, quick, await first);
+      const soon = await first;
+      if (soon.isPartial) this.#show(entry, turn, options, soon);
       this.#show(entry, turn, options, await whole);
     } catch (problem) {
       if (turn !== entry.turn) return;
@@ -265,17 +260,24 @@ export class Session {
   /** What was refused leaves the first results of before on screen: they get their sections all the same. */
   async #complete(entry, turn, problem) {
     entry.status = 'analysing';
-    const options = { ...entry.shown, without_sections: false };
-    await entry.reader.analyze(options).then((answer) => this.#show(entry, turn, options, answer), () => {});
-    if (turn !== entry.turn) return;
-    Object.assign(entry, { status: 'open', problem });
     this.#changed('entries');
+    const options = entry.shown;
+    try {
+      const answer = await entry.reader.analyze(options);
+      // Unless it was dismissed meanwhile.
+      const stands = entry.problem === problem ? problem : null;
+      this.#show(entry, turn, options, answer);
+      if (turn !== entry.turn) return;
+      entry.problem = stands;
+      this.#changed('entries');
+    } catch (other) {
+      if (turn === entry.turn) this.#fail(entry, other);
+    }
   }
 
   /** Unless it is not wanted any more. */
-  #show(entry, turn, options, answer) {
+  #show(entry, turn, options, { isPartial: partial, ...answer }) {
     if (turn !== entry.turn) return;
-    const partial = Boolean(options.without_sections);
     // Whoever looked at a part comes back to all of it.
     if (!partial && !options.window) entry.ofWhole = { key: JSON.stringify(options), answer };
     Object.assign(entry, { ...answer, counted: turn, shown: options, partial, status: partial ? 'analysing' : 'open', progress: null, problem: null });

@@ -1,7 +1,7 @@
 // The tabs and the tables of ready strings below them: sortable headings, kernel names that lead to the kernel in detail,
 // long tables of which only the rows on screen are drawn; above each its single figures, its limits and what is missing.
 
-import { arrange, byId, copyButton, el, figureItem } from './dom.js';
+import { arrange, byId, copyButton, el, figureItem, words } from './dom.js';
 
 const ROWS_AT_ONCE = 200;
 /** Rows that are asked for at once; printing cannot wait for more. */
@@ -48,7 +48,7 @@ export function block(view, onSort, onSave, moreRows) {
   return el('section', { class: 'block', 'data-table': id, 'aria-labelledby': `title-${name}` },
     el('header', {}, el('h2', { id: `title-${name}` }, title), view.grid && el('span', { class: 'note shown', role: 'status' }, shown),
       onSave && view.grid && el('button', { type: 'button', class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV`, click: () => onSave(id) }, 'CSV')),
-    note && el('p', { class: 'note' }, note), ...figures.map(figureList), ...gaps.map(gapLine),
+    note && el('p', { class: 'note' }, ...words(note)), ...figures.map(figureList), ...gaps.map(gapLine),
     ...(view.grid ? grid(view, onSort && ((...by) => onSort(id, ...by)), (from) => moreRows(id, from)) : []));
 }
 
@@ -58,7 +58,7 @@ function figureList({ run, figures }) {
 
 /** What is missing, and the command that captures it. */
 function gapLine({ run, why, recapture }) {
-  return el('div', { class: 'gap' }, el('p', {}, run && el('span', { class: 'run-label' }, `${run}: `), why),
+  return el('div', { class: 'gap' }, el('p', {}, run && el('span', { class: 'run-label' }, `${run}: `), ...words(why)),
     recapture && el('p', { class: 'command' }, el('code', {}, recapture), copyButton(recapture)));
 }
 

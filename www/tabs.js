@@ -157,7 +157,7 @@ export class Tabs {
   /** Runs to compare with: `none`, `awaited` while a file is still being read or analysed, or `read`. */
   get #others() {
     const { overview, session } = this.#page;
-    if (!(overview?.runs.length > 1)) return 'none';
+    if (session.reports.length === 0 || !(overview?.runs.length > 1)) return 'none';
     return session.entries.every(({ status }) => status === 'open' || status === 'failed') ? 'read' : 'awaited';
   }
 

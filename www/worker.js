@@ -36,11 +36,13 @@ function opened(what) {
   return { kind, mangled, torch: imported.can_triage(), ranks: imported.ranks(), text: kind === 'trace' ? null : imported.text(), memory: memoryBytes() };
 }
 
-function analyze({ options }) {
-  const text = imported.analyze(options);
+/** Of many ops what is known before their sections, where that is wanted soon: then `isPartial`. */
+function analyze({ options, soon }) {
+  const isPartial = soon && imported.takes_a_while(options);
+  const text = imported.analyze(isPartial ? JSON.stringify({ ...JSON.parse(options), without_sections: true }) : options);
   if (isUnrehearsed) rehearse(JSON.parse(options));
   isUnrehearsed = false;
-  return { text, memory: memoryBytes() };
+  return { text, isPartial, memory: memoryBytes() };
 }
 
 /**

@@ -185,7 +185,7 @@ fn quotes_or_backslashes(word: u64) -> u64 {
     zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64))
 }
 
-/// Is this text the beginning of a JSON object, as far as it goes? The splitter asks where an event is suspiciously
+/// Is this text the beginning of a JSON value, as far as it goes? The splitter asks where an event is suspiciously
 /// long: a lost quote or brace makes one event swallow its neighbours, and then the grammar breaks at once.
 pub fn sound_prefix(text: &[u8]) -> bool {
     let mut cursor = Cursor::new(text);
@@ -228,7 +228,7 @@ fn sound_value(cursor: &mut Cursor<'_>, open: &mut Vec<u8>) -> bool {
                 cursor.at += 1;
                 return cursor.string().is_some();
             }
-            Some(bracket @ (b'{' | b'[')) if open.len() < DEPTH_LIMIT => {
+            Some(bracket @ (b'{' | b'[')) => {
                 cursor.at += 1;
                 open.push(bracket);
                 if cursor.peek() == Some(bracket + 2) {
@@ -240,9 +240,6 @@ fn sound_value(cursor: &mut Cursor<'_>, open: &mut Vec<u8>) -> bool {
         }
     }
 }
-
-/// Deeper nesting than any profiler writes.
-const DEPTH_LIMIT: usize = 512;
 
 /// True where the cursor stopped in a string that the text's end cuts off.
 fn cut_in_string(cursor: &Cursor<'_>) -> bool {

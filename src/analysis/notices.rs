@@ -72,130 +72,110 @@ fn whole_graphs(trace: &Trace) -> Option<Notice> {
 }
 
 fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Notice {
+    let first_at = grouped(first_at);
     let whole = format!("{} GPU ops were read before that", grouped(trace.gpu_ops.len() as u64));
     let unit = if trace.format == Format::TorchProfiler { "byte" } else { "row" };
-    match kind {
-        ProblemKind::Truncated => notice(
+    let (severity, message, advice) = match kind {
+        ProblemKind::Truncated => (
             Severity::Warning,
-            "truncated",
-            count,
             format!("the file is cut short at byte {first_at}; {whole}"),
             "The profiler was killed or the copy was interrupted: all numbers cover only the part that is there.",
         ),
-        ProblemKind::Unclosed => notice(
+        ProblemKind::Unclosed => (
             Severity::Info,
-            "unclosed_list",
-            count,
             format!("the event list has no closing bracket at byte {first_at}; {whole}"),
             "The format allows this; if the file may have been cut, the numbers cover only the part that is there.",
         ),
-        ProblemKind::DamagedGzip => notice(
+        ProblemKind::DamagedGzip => (
             Severity::Warning,
-            "damaged_gzip",
-            count,
             format!("the compressed data is damaged in the part that begins at byte {first_at}; {whole}"),
             "Copy the file again; all numbers cover only the part that could be unpacked.",
         ),
-        ProblemKind::UnreadableEvent => notice(
+        ProblemKind::UnreadableEvent => (
             Severity::Warning,
-            "unreadable_events",
-            count,
             format!("{} could not be read, the first at byte {first_at}", counted(count, "event", "events")),
-            "The file is damaged there. What could be read is counted; times of lost events are missing.",
+            "The file is damaged there, or holds what is no event. What could be read is counted; times of lost events are missing.",
         ),
-        ProblemKind::OpWithoutTime => notice(
+        ProblemKind::OpWithoutTime => (
             Severity::Warning,
-            "gpu_op_without_time",
-            count,
             format!(
                 "{} without start or duration, the first at {unit} {first_at}",
                 counted(count, "GPU op", "GPU ops")
             ),
             "They are left out of all numbers; a newer profiler writes both.",
         ),
-        ProblemKind::ImpossibleDuration => notice(
+        ProblemKind::ImpossibleDuration => (
             Severity::Warning,
-            "impossible_duration",
-            count,
             format!("{} with an impossible time, the first at {unit} {first_at}", counted(count, "GPU op", "GPU ops")),
             "A negative duration or one of decades: a known fault of profilers. They are left out of all numbers.",
         ),
-        ProblemKind::UnreadableRow => notice(
+        ProblemKind::UnreadableRow => (
             Severity::Warning,
-            "unreadable_rows",
-            count,
             format!("{} of the table could not be read, the first at row {first_at}", counted(count, "row", "rows")),
             "They are left out of all numbers. Print one report a file: `nsys stats -r cuda_gpu_trace --format csv`.",
         ),
-        ProblemKind::OpenLastRow => notice(
+        ProblemKind::OpenLastRow => (
             Severity::Info,
-            "open_last_row",
-            count,
             format!("the last row, {first_at}, has no line end"),
             "If the file may have been cut, the numbers cover only the part that is there, and the last name may be short.",
         ),
-        ProblemKind::HostRowWithoutTime => notice(
+        ProblemKind::HostRowWithoutTime => (
             Severity::Warning,
-            "host_row_without_time",
-            count,
             format!(
                 "{} of calls, ranges, waits or counters without a usable time, the first at row {first_at} of its table",
                 counted(count, "row", "rows")
             ),
             "They are left out of what is said about launches, synchronization, ranges and counters; GPU times are not affected.",
         ),
-        ProblemKind::UnknownCounter => notice(
+        ProblemKind::UnknownCounter => (
             Severity::Warning,
-            "unknown_counters",
-            count,
             format!(
                 "{} of counters whose name or GPU the file does not tell, the first at row {first_at} of its table",
                 counted(count, "sample", "samples")
             ),
             "They are left out of what is said about counters. Export again with `nsys export --type sqlite --lazy=false`.",
         ),
-        ProblemKind::DamagedTable => notice(
+        ProblemKind::DamagedTable => (
             Severity::Warning,
-            "damaged_table",
-            count,
             format!("{} could be read only in part, the first up to row {first_at}", counted(count, "table", "tables")),
             "The database is damaged or cut: all numbers cover only the rows that are there. Copy or export it again.",
         ),
-        ProblemKind::NoTimes => notice(
+        ProblemKind::NoTimes => (
             Severity::Error,
-            "no_times",
-            count,
             format!(
                 "a table of kernels, copies or sets has no column `start` or `end`: up to {} left out",
                 counted(count, "row is", "rows are")
             ),
             "They are in no number. Export the .nsys-rep again with `nsys export --type sqlite`.",
         ),
-        ProblemKind::MissingName => notice(
+        ProblemKind::NoDevices => (
             Severity::Warning,
-            "missing_names",
-            count,
+            format!(
+                "a table of kernels, copies or sets has no column `deviceId`: up to {} of nobody knows which GPU",
+                counted(count, "row is", "rows are")
+            ),
+            "They count as the work of one GPU. Export the .nsys-rep again with `nsys export --type sqlite`.",
+        ),
+        ProblemKind::MissingName => (
+            Severity::Warning,
             format!("the file does not hold the text of {}", counted(count, "name", "names")),
             "They count under a number in place of their name. Export again with `nsys export --type sqlite --lazy=false`.",
         ),
-        ProblemKind::LeftOut => notice(
+        ProblemKind::LeftOut => (
             Severity::Warning,
-            "left_out",
-            count,
             format!(
                 "GPU events alone were read: {} left out",
                 counted(count, "event of the host is", "events of the host are")
             ),
             "GPU times are whole; what needs the host, such as launches, synchronization and ranges, is missing.",
         ),
-        ProblemKind::TrailingData => notice(
+        ProblemKind::TrailingData => (
             Severity::Warning,
-            "trailing_data",
-            count,
             format!("{} after the end of the trace are not read", counted(count, "byte", "bytes")),
             "Two traces in one file? Several ranks may have written to the same path: give each its own.",
         ),
-    }
+    };
+    notice(severity, kind.code(), count, message, advice)
 }
 
 fn counted(count: u64, one: &str, many: &str) -> String {

@@ -22,11 +22,11 @@ pub(super) struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The run that the others are compared with: its number, from 1, or its label.
-    #[arg(long, default_value = "1", value_name = "N|LABEL")]
+    #[arg(long, default_value = "1", allow_negative_numbers = true, value_name = "N|LABEL")]
     baseline: String,
     /// Exit with 3 where a run is slower than the baseline, beyond noise, by more than so many per cent; with 4 where one cannot be
     /// compared.
-    #[arg(long = "exit-on-regression", value_name = "PCT")]
+    #[arg(long = "exit-on-regression", allow_negative_numbers = true, value_name = "PCT")]
     exit_on_regression: Option<f64>,
     /// What to print; csv is the table of all kernels.
     #[arg(long, value_enum, default_value_t = Format::Text)]

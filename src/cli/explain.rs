@@ -21,7 +21,14 @@ pub(super) struct Args {
     #[arg(long = "phase-map", alias = "phases-json", value_name = "FILE")]
     phase_map: Option<PathBuf>,
     /// Rows of the table of top kernels.
-    #[arg(long = "kernel-limit", alias = "top-kernels", default_value_t = 30, value_name = "N")]
+    #[arg(
+        long = "kernel-limit",
+        alias = "top-kernels",
+        default_value_t = 30,
+        value_parser = super::rows,
+        allow_negative_numbers = true,
+        value_name = "N",
+    )]
     kernel_limit: usize,
     /// Print the tables and columns that the export has.
     #[arg(long = "print-schema")]

@@ -49,6 +49,11 @@ enum Format {
     Markdown,
 }
 
+/// How many rows a flag asks for.
+fn rows(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "rows are counted by whole numbers from 0 on")
+}
+
 /// Runs the program on the process's own arguments.
 pub fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;

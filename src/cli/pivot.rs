@@ -31,7 +31,7 @@ pub(super) struct Args {
     #[arg(long, value_enum)]
     percent: Option<WholeArg>,
     /// Sum up rows beyond the N largest; 0 shows all.
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_parser = super::rows, allow_negative_numbers = true, value_name = "N")]
     top: usize,
     /// What to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -21,7 +21,7 @@ pub(super) struct Args {
     files: Vec<PathBuf>,
     /// Only this part, in seconds from the first GPU op of a job's first rank: 1.25-1.75, 1.25- or -1.75. In the other ranks'
     /// traces it is the time between the same collectives. Files are read twice.
-    #[arg(long, value_name = "FROM-TO")]
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
     window: Option<String>,
     /// What to print; csv is one table.
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -131,7 +131,8 @@ fn parts(read: &[(&Found, RankLog)], text: &str) -> Result<Vec<Option<RankPart>>
     let logs: Vec<&RankLog> = read.iter().map(|(_, log)| log).collect();
     let mut windows: Vec<Option<Window>> = vec![None; logs.len()];
     let mut refused = None;
-    for first in ranks::first_of_each_job(&logs) {
+    let jobs = ranks::Jobs::of(&logs);
+    for first in jobs.firsts() {
         let Some(log) = logs.get(first) else { continue };
         let window = match window_in(log.span(), text) {
             Ok(Some(window)) => window,
@@ -142,17 +143,16 @@ fn parts(read: &[(&Found, RankLog)], text: &str) -> Result<Vec<Option<RankPart>>
                 continue;
             }
         };
-        let found = ranks::windows_of_job(&logs, first, window);
-        for without in ranks::logs_of_job(&logs, first).filter(|at| found.get(*at).is_some_and(Option::is_none)) {
-            let file = logs.get(without).map_or("", |log| log.file.as_str());
-            files::warn(&format!(
-                "{file}: nothing tells where the window of {} lies in it, or it holds nothing of that time: whole traces of the job are \
-                 compared",
-                log.file
-            ));
-        }
-        for (own, found) in windows.iter_mut().zip(found) {
-            *own = own.or(found);
+        for (at, found) in jobs.windows(first, window) {
+            if found.is_none() {
+                let file = logs.get(at).map_or("", |log| log.file.as_str());
+                files::warn(&format!(
+                    "{file}: nothing tells where the window of {} lies in it, or it holds nothing of that time: whole traces of \
+                     the job are compared",
+                    log.file
+                ));
+            }
+            windows.get_mut(at).into_iter().for_each(|own| *own = found);
         }
     }
     if let Some(error) = refused.filter(|_| windows.iter().all(Option::is_none)) {

@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// Kernels of each run that the terminal shows; 0 shows all.
-    #[arg(long, default_value_t = 30, value_name = "N")]
+    #[arg(long, default_value_t = 30, value_parser = super::rows, allow_negative_numbers = true, value_name = "N")]
     limit: usize,
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
@@ -57,7 +57,7 @@ pub(super) struct ChoiceArgs {
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
     window: Option<String>,
     /// Wall time of the same work without a profiler, in seconds; once for all files or once for each.
-    #[arg(long = "seconds", value_name = "SECONDS")]
+    #[arg(long = "seconds", allow_negative_numbers = true, value_name = "SECONDS")]
     seconds: Vec<String>,
     /// A rule file to add, in gputrc2graph's shape; may be given again.
     #[arg(long, value_name = "FILE")]

@@ -451,6 +451,35 @@ fn damage_between_events_costs_no_event_in_silence() {
 }
 
 #[test]
+fn elements_that_are_no_events_are_counted_and_do_not_make_a_whole_file_a_cut_one() {
+    let event = |name: &str| kernel(name, "1", "1");
+    for odd in [
+        "null",
+        "\"text\"",
+        "-1.5e3",
+        "[]",
+        "[1, [2, {\"a\": 3}]]",
+        &format!("{}{}", "[".repeat(9_000), "]".repeat(9_000)),
+    ] {
+        for events in
+            [[odd, &event("a"), &event("b")], [&event("a"), odd, &event("b")], [&event("a"), &event("b"), odd]]
+        {
+            let text = with_events(&events.map(str::to_owned));
+            let trace = trace(&text);
+            let problems: Vec<_> = trace.problems.iter().map(|problem| (problem.kind, problem.count)).collect();
+            assert_eq!((trace.gpu_ops.len(), problems), (2, vec![(ProblemKind::UnreadableEvent, 1)]), "{text:.400}");
+        }
+    }
+}
+
+#[test]
+fn an_event_may_nest_as_deep_as_it_likes() {
+    let deep = kernel("a", "1", "1").replacen("{", &format!("{{\"x\": {}{},", "[".repeat(9_000), "]".repeat(9_000)), 1);
+    let trace = trace(&with_events(&[kernel("b", "1", "1"), deep]));
+    assert_eq!((trace.gpu_ops.len(), trace.problems.iter().count()), (2, 0));
+}
+
+#[test]
 fn one_stray_quote_does_not_take_the_rest_of_the_file_along() {
     let events: Vec<String> = (0..2_000).map(|index| kernel("k", &index.to_string(), "1")).collect();
     let text = with_events(&events).replacen("},\n  {", "},\"\n  {", 1);

@@ -44,6 +44,30 @@ pub fn findings(report: &Report) -> Vec<Finding<'_>> {
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
+/// The same, each once: what several runs have alike is told of the one that it costs most, with how many others have it, none of
+/// them more gravely.
+pub fn findings_in_short(report: &Report) -> Vec<Finding<'_>> {
+    let mut told: Vec<(Finding, Vec<String>)> = Vec::new();
+    for finding in findings(report) {
+        let is_alike = |known: &Finding| {
+            let is_as_grave =
+                known.severity == finding.severity || known.severity == "high" || finding.severity == "low";
+            known.run != finding.run && known.title == finding.title && is_as_grave
+        };
+        match told.iter_mut().find(|(known, _)| is_alike(known)) {
+            Some((_, others)) if others.contains(&finding.run) => {}
+            Some((_, others)) => others.push(finding.run),
+            None => told.push((finding, Vec::new())),
+        }
+    }
+    let named = told.into_iter().map(|(finding, others)| match others.len() {
+        0 => finding,
+        1 => Finding { run: format!("{}; alike in 1 other run", finding.run), ..finding },
+        several => Finding { run: format!("{}; alike in {several} other runs", finding.run), ..finding },
+    });
+    named.collect()
+}
+
 /// The findings of one run, in the order of its section.
 pub(super) fn of_run(run: &Run) -> impl Iterator<Item = Finding<'_>> {
     rows(run).iter().map(finding)
@@ -74,4 +98,47 @@ fn finding(row: &Record) -> Finding<'_> {
 /// A line is an item.
 fn lines(text: &str) -> Vec<&str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::explain::Sections;
+    use crate::analysis::section::Section;
+    use crate::session::{self, Choices};
+    use crate::trace::{Format, TraceBuilder};
+
+    /// A run of this label with these findings: a severity, a title and what it costs in milliseconds each.
+    fn run(label: &str, found: &[(&str, &str, f64)]) -> Run {
+        let mut run =
+            session::run(&TraceBuilder::new(label, Format::TorchProfiler).finish(), &Choices::default()).unwrap();
+        let mut section = Section::new("Findings", "", &["severity", "title", "cost_ms", "evidence"]);
+        for (severity, title, cost_ms) in found {
+            section.row([(*severity).into(), (*title).into(), (*cost_ms).into(), label.into()]);
+        }
+        run.sections = Sections::from([("findings".to_owned(), section)]);
+        run
+    }
+
+    #[test]
+    fn what_runs_have_in_common_is_told_once_of_the_run_that_it_costs_most() {
+        let runs = vec![
+            run("a", &[("high", "Idle", 2.0), ("low", "Copies", 9.0)]),
+            run("b", &[("high", "Idle", 5.0)]),
+            run("c", &[("medium", "Idle", 3.0), ("high", "Copies", 1.0)]),
+        ];
+        let report = Report::new(runs);
+        let told = |it: &Finding| (it.severity.to_owned(), it.title.to_owned(), it.run.clone(), it.cost.clone());
+        let owned = |of: [&str; 4]| (of[0].to_owned(), of[1].to_owned(), of[2].to_owned(), of[3].to_owned());
+        let short: Vec<_> = findings_in_short(&report).iter().map(told).collect();
+        let wanted = [
+            ["low", "Copies", "a", "9.00 ms"],
+            ["high", "Idle", "b; alike in 2 other runs", "5.00 ms"],
+            ["high", "Copies", "c", "1.00 ms"],
+        ];
+        assert_eq!(short, wanted.map(owned), "a graver one is no other's");
+        assert_eq!(findings(&report).len(), 5, "files hold them all");
+        let twice = Report::new(vec![run("a", &[("low", "Copies", 2.0), ("low", "Copies", 1.0)])]);
+        assert_eq!(findings_in_short(&twice).len(), 2, "of one run all are told");
+    }
 }

@@ -29,7 +29,7 @@ pub mod zip;
 
 pub use arrange::{Request, arrange};
 pub use csv::{csv, field as csv_field};
-pub use findings::{Finding, findings};
+pub use findings::{Finding, findings, findings_in_short};
 pub use markdown::{group as markdown_group, markdown, table as markdown_table};
 pub use sections::{
     Group, all_tables, groups, groups_by_stage, is_known_table, known_tables, section_table, tables_of,

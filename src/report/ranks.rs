@@ -58,7 +58,7 @@ fn verdict_of(job: &Job) -> String {
     };
     format!(
         "{} holds the others up: {} of the other ranks' time in collectives is waiting for it (it comes last in {} of {}). \
-         {compute}",
+         Its own work shows what keeps it; in the others' it stands as communication. {compute}",
         crate::capitalised(rank.label.clone()),
         percent(rank.waited_for_pct / 100.0),
         rank.times_last,

@@ -515,6 +515,16 @@ mod tests {
     }
 
     #[test]
+    fn bytes_stand_in_groups_of_three_digits_for_people_and_as_they_are_in_csv() {
+        let mut section = Section::new("T", "", &["bytes"]);
+        section.figure("h2d_bytes", 39_526_400_i64);
+        section.row([1_048_576_i64.into()]);
+        let table = only(section);
+        assert_eq!((shown(&table)[0][0].text.as_str(), csv(&table).as_str()), ("1,048,576", "bytes\n1048576\n"));
+        assert_eq!(figure(&table.figures[0].cell).text, "39,526,400");
+    }
+
+    #[test]
     fn a_value_that_stands_twice_in_two_units_is_shown_once() {
         let columns = ["total_time_ns", "total_time_ms", "start_ns", "start_ms", "gap_ms"];
         let table = only(Section::new("T", "", &columns));

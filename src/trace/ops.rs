@@ -213,6 +213,11 @@ impl GpuOps {
         self.start.partition_point(|start| *start < time)
     }
 
+    /// How many begin in this window.
+    pub fn begin_in(&self, window: Window) -> usize {
+        self.begin_before(window.end) - self.begin_before(window.start)
+    }
+
     /// The place of the first op that may end as late as this: those before it all end earlier.
     pub fn may_reach(&self, time: Ns) -> usize {
         may_reach(&self.start, self.duration.longest(), time)

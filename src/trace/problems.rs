@@ -27,12 +27,41 @@ pub enum ProblemKind {
     DamagedTable,
     /// A row of a table of GPU work that has no column of starts or ends.
     NoTimes,
+    /// A row of a table of GPU work that has no column of devices.
+    NoDevices,
     /// A name that rows refer to and the file does not hold.
     MissingName,
     /// Bytes after the end of the trace.
     TrailingData,
     /// A call or range of a trace of which GPU events alone were to be read.
     LeftOut,
+}
+
+impl ProblemKind {
+    /// Kinds of files of which a part is missing, nobody knows which: what they hold says nothing of the whole.
+    pub const CUT_SHORT: [Self; 4] = [Self::Truncated, Self::DamagedGzip, Self::DamagedTable, Self::NoTimes];
+
+    /// The name of its notice in reports.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Truncated => "truncated",
+            Self::Unclosed => "unclosed_list",
+            Self::DamagedGzip => "damaged_gzip",
+            Self::UnreadableEvent => "unreadable_events",
+            Self::OpWithoutTime => "gpu_op_without_time",
+            Self::ImpossibleDuration => "impossible_duration",
+            Self::UnreadableRow => "unreadable_rows",
+            Self::OpenLastRow => "open_last_row",
+            Self::HostRowWithoutTime => "host_row_without_time",
+            Self::UnknownCounter => "unknown_counters",
+            Self::DamagedTable => "damaged_table",
+            Self::NoTimes => "no_times",
+            Self::NoDevices => "no_devices",
+            Self::MissingName => "missing_names",
+            Self::TrailingData => "trailing_data",
+            Self::LeftOut => "left_out",
+        }
+    }
 }
 
 /// How often a kind was met, and where first.
@@ -68,6 +97,11 @@ impl Problems {
     /// True where this kind was met.
     pub fn has(&self, kind: ProblemKind) -> bool {
         self.0.iter().any(|problem| problem.kind == kind)
+    }
+
+    /// True where a part of the file is missing, nobody knows which.
+    pub fn is_cut_short(&self) -> bool {
+        ProblemKind::CUT_SHORT.into_iter().any(|kind| self.has(kind))
     }
 
     /// All of them, each kind once.

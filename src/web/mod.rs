@@ -195,6 +195,15 @@ impl Imported {
         }
     }
 
+    /// Are there so many GPU ops in the chosen window that what is quickly known of them should be shown before the rest?
+    ///
+    /// # Errors
+    /// Those of [`session::takes_a_while`].
+    pub fn takes_a_while(&self, choices: &str) -> Thrown<bool> {
+        let Opened::Trace(trace) = &self.opened else { return Ok(false) };
+        session::takes_a_while(trace, &json::read(choices).map_err(thrown)?).map_err(thrown)
+    }
+
     /// The text of a report, of another tool's file or of a file that tells how to count; empty for a trace.
     pub fn text(&self) -> String {
         match &self.opened {

@@ -52,6 +52,7 @@ mod desk {
     use crate::session::{text_of_window, window_in};
     use crate::trace::Window;
     use serde::Serialize;
+    use std::cell::OnceCell;
     use wasm_bindgen::prelude::*;
 
     /// What is said of all jobs, and the parts of their bars.
@@ -74,10 +75,23 @@ mod desk {
 
     /// The ranks of all open traces, grouped into jobs. Holds no trace.
     #[wasm_bindgen]
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     pub struct Ranks {
         logs: Vec<RankLog>,
-        found: ranks::Ranks,
+        /// In the order of the logs; one that is not there is of no window.
+        parts: Vec<Option<RankPart>>,
+        /// Worked out when it is asked for, as logs come before it is known which windows are picked.
+        found: OnceCell<ranks::Ranks>,
+    }
+
+    impl Ranks {
+        fn found(&self) -> &ranks::Ranks {
+            self.found.get_or_init(|| {
+                let part = |at: usize| self.parts.get(at).and_then(Option::as_ref);
+                let seen = self.logs.iter().enumerate().map(|(at, log)| Seen { log, part: part(at) });
+                ranks::ranks(&seen.collect::<Vec<_>>())
+            })
+        }
     }
 
     #[wasm_bindgen]
@@ -92,8 +106,7 @@ mod desk {
             for log in &logs {
                 read.push(json::read(log).map_err(thrown)?);
             }
-            let found = ranks::ranks(&read.iter().map(|log| Seen { log, part: None }).collect::<Vec<_>>());
-            Ok(Self { logs: read, found })
+            Ok(Self { logs: read, ..Self::default() })
         }
 
         /// Looks at windows from now on: of each trace what `ranks_part` says, in the order of the logs.
@@ -101,11 +114,9 @@ mod desk {
         /// # Errors
         /// A text that is no such part.
         pub fn look(&mut self, parts: Vec<String>) -> Thrown<()> {
-            let read = |part: &String| if part.is_empty() { Ok(None) } else { json::read::<RankPart>(part).map(Some) };
-            let parts = parts.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(thrown)?;
-            let part = |at: usize| parts.get(at).and_then(Option::as_ref);
-            let seen: Vec<Seen> = self.logs.iter().enumerate().map(|(at, log)| Seen { log, part: part(at) }).collect();
-            self.found = ranks::ranks(&seen);
+            let read = |part: &String| if part.is_empty() { Ok(None) } else { json::read(part).map(Some) };
+            self.parts = parts.iter().map(read).collect::<Result<_, _>>().map_err(thrown)?;
+            self.found = OnceCell::new();
             Ok(())
         }
 
@@ -120,15 +131,17 @@ mod desk {
             // No window is all of it, in the other traces too.
             let picked = window_in(span(at), window).map_err(thrown)?;
             let Some(whole) = picked.or(span(at)) else { return to_js(&Vec::<Option<String>>::new()) };
-            let of_job: Vec<usize> = ranks::logs_of_job(&logs, at).collect();
-            let texts = ranks::windows_of_job(&logs, at, whole).into_iter().enumerate().map(|(at, found)| {
-                let text = |(found, span): (Window, Window)| {
-                    text_of_window(found.start.since(span.start), found.end.since(span.start))
-                };
+            let text = |(found, span): (Window, Window)| {
+                text_of_window(found.start.since(span.start), found.end.since(span.start))
+            };
+            let mut texts = vec![None; logs.len()];
+            for (at, found) in ranks::Jobs::of(&logs).windows(at, whole) {
                 // One that holds nothing of this time is not left in a window of another time.
-                of_job.contains(&at).then(|| picked.and(found).zip(span(at)).map(text).unwrap_or_default())
-            });
-            to_js(&texts.collect::<Vec<_>>())
+                if let Some(slot) = texts.get_mut(at) {
+                    *slot = Some(picked.and(found).zip(span(at)).map(text).unwrap_or_default());
+                }
+            }
+            to_js(&texts)
         }
 
         /// Verdicts, what is not grouped, and the legend of the bars.
@@ -136,12 +149,13 @@ mod desk {
         /// # Errors
         /// Never in practice: all of it is strings.
         pub fn said(&self) -> Thrown<JsValue> {
+            let found = self.found();
             let part = |name: &'static str| Part { name, class: palette::class(name) };
             to_js(&Said {
-                verdict: words::verdict(&self.found),
-                aside: words::aside(&self.found),
-                has_jobs: !self.found.jobs.is_empty(),
-                is_one_job: self.found.jobs.len() == 1 && self.found.aside.is_empty(),
+                verdict: words::verdict(found),
+                aside: words::aside(found),
+                has_jobs: !found.jobs.is_empty(),
+                is_one_job: found.jobs.len() == 1 && found.aside.is_empty(),
                 parts: chart::PARTS.map(part).into(),
             })
         }
@@ -151,7 +165,7 @@ mod desk {
         /// # Errors
         /// Never in practice: the nodes are strings.
         pub fn chart(&self, width: u32) -> Thrown<JsValue> {
-            to_js(&chart::rank_bars(&self.found.jobs, width))
+            to_js(&chart::rank_bars(&self.found().jobs, width))
         }
 
         /// A table as `Reports.table` gives those of the runs; null where it would have no row.
@@ -160,7 +174,7 @@ mod desk {
         /// A request of another shape.
         pub fn table(&self, request: &str) -> Thrown<JsValue> {
             let request: Request = json::read(request).map_err(thrown)?;
-            let whole = words::table(&self.found, &request.id);
+            let whole = words::table(self.found(), &request.id);
             to_js(&whole.map(|whole| view::Arranged::table(whole, &request, false).view(&request)))
         }
 
@@ -170,7 +184,7 @@ mod desk {
         /// A request of another shape.
         pub fn csv(&self, request: &str) -> Thrown<String> {
             let request: Request = json::read(request).map_err(thrown)?;
-            let whole = words::whole_table(&self.found, &request.id);
+            let whole = words::whole_table(self.found(), &request.id);
             Ok(whole.map(|whole| csv(&arrange(whole, &request))).unwrap_or_default())
         }
     }

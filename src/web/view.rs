@@ -6,8 +6,8 @@ use crate::report::format::figure;
 use crate::report::format::{Shown, headings_in, shown_in, units};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
-    Clause, Finding, Report, Request, arrange, clauses, facts, findings, groups_by_stage, is_fixed, legend, palette,
-    severity, table as find_table,
+    Clause, Finding, Report, Request, arrange, clauses, facts, findings_in_short, groups_by_stage, is_fixed, legend,
+    palette, severity, table as find_table,
 };
 use serde::Serialize;
 
@@ -82,7 +82,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
     Overview {
         verdict: clauses(report),
         runs: runs.collect(),
-        findings: findings(report),
+        findings: findings_in_short(report),
         categories: legend(report)
             .into_iter()
             .map(|name| CategoryView { class: palette::class(&name), name })

@@ -72,6 +72,8 @@ fn a_window_is_one_of_all_ranks_and_a_rank_that_is_cut_short_is_named() {
         (&40_000.into(), &40_000.into())
     );
     assert!(job["verdict"].as_str().unwrap().contains("All of this is of the picked window."), "{job}");
+    let json: Value = serde_json::from_str(&printed(&folder, window("-0.00008"))).unwrap();
+    assert_eq!(json["jobs"][0]["window_ns"], 80_000, "from the beginning");
     let said = gpuprism(&folder, window("1-2"));
     assert!(said.status == 2 && said.stderr.contains("nothing lies in it"), "{said:?}");
     let path = folder.join("job/rank1.json");

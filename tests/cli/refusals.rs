@@ -49,6 +49,7 @@ fn each_look_alike_is_refused_by_what_it_is() {
         ("numbers.json", b"[1, 2, 3]".to_vec(), &["gpuprism reads"]),
         ("zip.json", b"PK\x03\x04rest of a zip archive".to_vec(), &["unpack"]),
         ("later.json", br#"{"schema": "gpuprism-report/99", "runs": []}"#.to_vec(), &["gpuprism-report/99"]),
+        ("none.json", br#"{"schema": "gpuprism-report/1", "runs": []}"#.to_vec(), &["no runs", "from the trace"]),
         ("rules.json", br#"{"e": {"m": {"gemm": "gemm"}}}"#.to_vec(), &["--rules"]),
     ];
     for (name, content, words) in cases {
@@ -90,12 +91,16 @@ fn a_bad_rule_is_named_by_file_engine_model_and_regex() {
 fn a_wrong_command_exits_with_two() {
     let folder = directory("refused_usage");
     write_torch(&folder, "five.json");
-    let ours: [(&[&str], &[&str]); 9] = [
+    let ours: [(&[&str], &[&str]); 13] = [
         (&["report", "five.json", "--table", "nope"], &["nope", "pivot"]),
         (&["report", "five.json", "--engine", "nope", "--model", "llama"], &["nope/llama", "unknown engine", "vllm:["]),
         (&["report", "five.json", "--engine", "vllm", "--model", "nope"], &["vllm/nope", "unknown model", "gpt-oss"]),
         (&["report", "five.json", "--seconds", "fast"], &["fast", "12.5"]),
-        (&["report", "five.json", "--seconds=-1"], &["-1", "12.5"]),
+        (&["report", "five.json", "--seconds", "-1"], &["-1", "12.5"]),
+        (&["triage", "five.json", "--min-share", "-1"], &["--min-share -1", "from 0 to 100"]),
+        (&["diff", "five.json", "five.json", "--exit-on-regression", "-1"], &["--exit-on-regression -1", "from 0 on"]),
+        (&["diff", "five.json", "five.json", "--baseline", "-1"], &["--baseline -1", "1 to 2"]),
+        (&["report", "five.json", "--window", "-x"], &["-x", "1.25-1.75"]),
         (&["report", "five.json", "--seconds", "1", "--seconds", "2"], &["2 values for 1 files"]),
         (&["graph", "--in_file", "five.json,vllm,llama"], &["FILE,engine,model,seconds"]),
         (&["graph", "--in_file", "five.json,vllm,llama,soon"], &["soon"]),
@@ -103,6 +108,21 @@ fn a_wrong_command_exits_with_two() {
     ];
     for (args, words) in ours {
         assert_one_sentence(&gpuprism(&folder, args), 2, words);
+    }
+    for (command, flag) in [
+        ("report", "--limit"),
+        ("pivot", "--top"),
+        ("explain", "--kernel-limit"),
+        ("triage", "--kernel-table-limit"),
+        ("triage", "--overlap-table-limit"),
+    ] {
+        for value in ["-1", "many", "1.5"] {
+            let said = gpuprism(&folder, [command, "five.json", flag, value]);
+            assert_eq!((said.status, said.stdout.as_str()), (2, ""), "{said:?}");
+            for words in [value, flag, "whole numbers from 0 on"] {
+                assert!(said.stderr.contains(words), "{words:?} is not in {}", said.stderr);
+            }
+        }
     }
     let parsers: [&[&str]; 7] = [
         &[],

@@ -110,7 +110,7 @@ export async function openPage(browser, origin, fragment = '') {
 export const tapWorkers = (page, late = {}) => page.evaluate((late) => {
   const { postMessage } = Worker.prototype;
   const tap = { asked: {}, late, letGo() {} };
-  const named = ({ op, args }) => (op === 'analyze' && JSON.parse(args.options).without_sections ? 'first' : op);
+  const named = ({ op, args }) => (op === 'analyze' && args.soon ? 'first' : op);
   Worker.prototype.postMessage = function tapped(message, ...more) {
     const what = named(message);
     (tap.asked[what] ??= []).push({ worker: this, args: message.args });
@@ -121,6 +121,9 @@ export const tapWorkers = (page, late = {}) => page.evaluate((late) => {
   };
   window.tap = tap;
 }, late);
+
+/** What the page shows of a sentence: what is to be typed stands between backticks in a terminal, and in letters of its own here. */
+export const unquoted = (text) => text.replaceAll('`', '');
 
 /** Drops files, given as {name, body: Buffer}, on the window in one go, as a person would. */
 export async function drop(page, ...files) {

@@ -198,7 +198,7 @@ test('real traces: the page says what the command line says', async (t) => {
         assert.equal((await h.exported(page, 'json')).body.toString(), native.stdout.toString());
       } else {
         await page.locator('.card.error .message').waitFor();
-        assert.ok(native.stderr.includes(await page.locator('.card.error .message').innerText()));
+        assert.ok(h.unquoted(native.stderr).includes(await page.locator('.card.error .message').innerText()));
       }
     });
   }

@@ -42,7 +42,7 @@ async function visitor(from = browser) {
   return { context, visit, close: () => context.close() };
 }
 
-const keptForOffline = (page) => page.locator('#build', { hasText: 'works offline' }).waitFor();
+const keptForOffline = (page) => page.locator('#build', { hasText: 'works offline' }).waitFor({ state: 'attached' });
 
 const cachedFiles = (page) => page.evaluate(async () => {
   const kept = [];
@@ -66,13 +66,15 @@ test('after one visit the page opens, reads and exports without its server, unde
       await keptForOffline(page);
       await h.drop(page, h.kineto('offline.json', h.SERVER_OPS));
       await h.settled(page);
+      await page.locator('#strips svg').first().waitFor();
+      assert.equal(await page.locator('#cards').innerText(), '', 'nothing is missing');
       await page.close();
     }
     await close();
   }
 });
 
-test('only files of the first load are kept at once; a module is kept when it was used', async () => {
+test('scripts and what a first visit loads are kept at once; another module is kept when it was used', async () => {
   const server = await serve();
   const { visit, close } = await visitor();
   const page = await visit(`${server.origin}/`);
@@ -80,7 +82,9 @@ test('only files of the first load are kept at once; a module is kept when it wa
   const { first } = await listOf(h.dist);
   const atOnce = Object.keys(first).map((name) => (name === 'index.html' ? '/' : `/${name}`)).sort();
   assert.deepEqual(await cachedFiles(page), atOnce);
-  assert.ok(!atOnce.some((path) => /triage|sqlite|demangle|example/.test(path)), atOnce.join());
+  assert.ok(!atOnce.some((path) => /desk_bg|sqlite|demangle|example/.test(path)), atOnce.join());
+  // A visitor who opened no file yet opens one without a network.
+  for (const script of ['/results.js', '/strips.js', '/table.js', '/ranks.js']) assert.ok(atOnce.includes(script), script);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);
   await page.locator('#tab-triage').click();

@@ -117,7 +117,7 @@ test('what is no trace is refused with the command line\'s sentence, and the pag
       await message.waitFor();
       const sentence = await message.textContent();
       assert.ok(sentence.length > 20, sentence);
-      assert.ok(stderr.includes(sentence), `the page: ${sentence}\nthe command line: ${stderr}`);
+      assert.ok(h.unquoted(stderr).includes(sentence), `the page: ${sentence}\nthe command line: ${stderr}`);
       assert.equal(await page.locator('.card.error h2').textContent(), `Error${file.name}`);
       await page.locator('.card.error button', { hasText: 'Dismiss' }).click();
       assert.equal(await page.locator('.card').count(), 0);

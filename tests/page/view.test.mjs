@@ -292,6 +292,18 @@ test('findings stand beside the chart, the first three at once and all on demand
   await close();
 });
 
+test('what is to be typed looks so, in notices and findings', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const rows = [{ ...finding('high', 'a', 1), recommendation: 'Capture with `--trace=node` and `-o x`.\nA name with one ` stays <b>as it is</b>.' }];
+  await h.drop(page, await explained({ findings: { title: 'Findings', rows } }));
+  await h.settled(page);
+  const advice = page.locator('#todo .findings > li > p');
+  assert.deepEqual(await advice.allInnerTexts(), ['Capture with --trace=node and -o x.', 'A name with one ` stays <b>as it is</b>.']);
+  assert.deepEqual(await advice.locator('code').allInnerTexts(), ['--trace=node', '-o x']);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a section shows figures, limits and rows; a missing one says why and hands over the command', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=nccl_ops');
   await h.drop(page, await explained({

@@ -181,7 +181,7 @@ test('who looked at a part is back at the whole at once, counted as chosen meanw
   const report = async () => (await h.exported(page, 'json')).body.toString();
   const reported = await report();
   const analysesOf = async (act) => {
-    const analyses = () => page.evaluate(() => window.tap.asked.analyze.length);
+    const analyses = () => page.evaluate(() => ['first', 'analyze'].flatMap((what) => window.tap.asked[what] ?? []).length);
     const before = await analyses();
     await act();
     await page.waitForFunction((text) => document.querySelector('.run-facts').innerText === text, whole);
@@ -316,11 +316,11 @@ test('of a large trace the first results of a window are shown at once, and what
   assert.match(findings, /Findings/);
   // The whole analysis of the window waits until it is let go.
   await page.evaluate(() => void (window.tap.late.analyze = Infinity));
-  await dragOver(page, 0.25, 0.5);
+  await dragOver(page, 0.1, 0.6);
   await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, whole);
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed'));
   assert.equal(await page.locator('#results').getAttribute('aria-busy'), 'true');
-  assert.match(await facts(page), /7[67],\d{3} GPU ops/);
+  assert.match(await facts(page), /15[45],\d{3} GPU ops/);
   assert.equal(await page.locator('#todo').isVisible() && !/Being computed/.test(await page.locator('#todo').innerText()), false);
   const names = async () => (await page.locator('[role=tab]').allInnerTexts()).map((text) => text.replace(/[\s\d,.]+$/, ''));
   const before = await names();
@@ -332,7 +332,7 @@ test('of a large trace the first results of a window are shown at once, and what
   // Bars and tables that the sections do not change stay as they are: they may be scrolled, or hold the focus.
   await page.locator('#tab-kernels').click();
   await page.locator('.block[data-table=top_kernels]').waitFor();
-  await dragOver(page, 0.5, 0.75);
+  await dragOver(page, 0.4, 0.95);
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed'));
   const standing = () => page.evaluate(() => ['#chart svg', '.block[data-table=kernels]'].map((place) => document.querySelector(place).stood));
   await page.evaluate(() => ['#chart svg', '.block[data-table=kernels]'].forEach((place) => void (document.querySelector(place).stood = true)));
@@ -341,6 +341,39 @@ test('of a large trace the first results of a window are shown at once, and what
   await h.settled(page);
   assert.deepEqual(await standing(), [true, true]);
   assert.equal(await page.evaluate(() => window.drawings), 1, 'the strips stay too, which the pointer may be held down on');
+  // Of fewer ops the sections are as quick as showing what is known before them: they are not asked for.
+  const { length } = await page.evaluate(() => window.tap.asked.analyze);
+  const large = await facts(page);
+  await dragOver(page, 0.5, 0.6);
+  await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, large);
+  assert.equal(await page.locator('#results').getAttribute('aria-busy'), 'false');
+  assert.equal(await page.evaluate(() => window.tap.asked.analyze.length), length);
+  assert.deepEqual(faults, []);
+  await close();
+  await trace.remove();
+});
+
+test('what is refused while the rest is being computed leaves a page that says so until it is there', async () => {
+  const trace = await largeTrace();
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.tapWorkers(page);
+  await page.setInputFiles('#files', trace.path);
+  await h.settled(page);
+  const isBusy = () => page.locator('#results').getAttribute('aria-busy');
+  await page.evaluate(() => void (window.tap.late.analyze = Infinity));
+  await dragOver(page, 0.1, 0.6);
+  await page.waitForFunction(() => document.querySelector('#todo').textContent.includes('Being computed'));
+  await page.getByLabel('Window of large.json').fill('nonsense');
+  await page.getByLabel('Window of large.json').press('Enter');
+  await page.waitForFunction(() => window.tap.asked.analyze.length > 2);
+  assert.equal(await isBusy(), 'true');
+  await page.evaluate(() => {
+    window.tap.late.analyze = 0;
+    window.tap.letGo();
+  });
+  await h.settled(page);
+  await page.locator('.card.error', { hasText: 'nonsense' }).waitFor();
+  assert.equal(await page.locator('#todo').isVisible() && (await page.locator('#todo').innerText()).includes('Being computed'), false);
   assert.deepEqual(faults, []);
   await close();
   await trace.remove();

@@ -14,7 +14,7 @@ pub const SERVICE_WORKER: &str = "service-worker.js";
 /// The line of `www/service-worker.js` that the list takes the place of.
 const WITHOUT_LIST: &str = "const BUILD = { version: '', first: {}, later: {} };";
 
-/// Replaces the empty list in `dist`'s service worker. `first` are the files of a first visit, which it keeps at once;
+/// Replaces the empty list in `dist`'s service worker. `first` are the files that it keeps at once;
 /// `later` those that it keeps when they are first asked for.
 pub fn list_files(dist: &Path, first: &[String], later: &[String]) -> Result<()> {
     let path = dist.join(SERVICE_WORKER);

@@ -48,9 +48,11 @@ fn fresh_dist() -> Result<PathBuf> {
 /// Tells the page's service worker which files it answers for.
 fn list_for_offline(dist: &Path) -> Result<()> {
     let names = |files: Vec<(String, u64, u64)>| files.into_iter().map(|(name, ..)| name);
-    let first: Vec<_> = names(first_load(dist)?).chain([OFFLINE_SCRIPT.to_owned()]).collect();
-    let later: Vec<_> = names(on_demand(dist)?).filter(|name| !OFFLINE_FILES.contains(&name.as_str())).collect();
-    offline::list_files(dist, &first, &later)
+    let later = names(on_demand(dist)?).filter(|name| !OFFLINE_FILES.contains(&name.as_str()));
+    // The small ones are kept before anything asks for them, or a first visit without a file would leave a page that opens none.
+    let (small, modules): (Vec<_>, Vec<_>) = later.partition(|name| LATER_SCRIPTS.contains(&name.as_str()));
+    let first: Vec<_> = names(first_load(dist)?).chain([OFFLINE_SCRIPT.to_owned()]).chain(small).collect();
+    offline::list_files(dist, &first, &modules)
 }
 
 pub fn copy_directory(from: &Path, to: &Path) -> Result<()> {
@@ -174,9 +176,14 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
     Ok(weights)
 }
 
-/// The page's files that wait until a person opens a trace, saves or shares results, asks for help, opens a second run, the pivot, the triage or
+/// The page's files that wait until a person opens a file, saves or shares results, asks for help, opens a second run, the pivot, the triage or
 /// the rules, drops a folder or opens an address, or another page embeds this one.
-const LATER_SCRIPTS: [&str; 31] = [
+const LATER_SCRIPTS: [&str; 36] = [
+    "results.js",
+    "overview.js",
+    "chart.js",
+    "tabs.js",
+    "table.js",
     "strips.js",
     "compare.js",
     "dashboard.js",

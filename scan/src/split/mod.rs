@@ -288,10 +288,10 @@ impl Splitter {
             }
             self.key = key.to_vec();
         } else if !is_separator(gap) {
-            if !gap.iter().all(|byte| matches!(byte, b',' | b'+' | b'-' | b'.') || is_word(*byte)) {
+            if !are_scalars(gap) {
                 return self.lose_gap(sink);
             }
-            // Numbers and literals between events: no events, and no harm to the next one.
+            // No events, and no harm to the next one.
             sink.unreadable(self.base + self.begin as u64);
         }
         self.restart_item(at);
@@ -316,8 +316,11 @@ impl Splitter {
                 sink.member(&self.key, text);
             }
         } else if text.last() != Some(&b'}') || (self.is_suspicious(text, bit) && !sound_prefix(text)) {
-            self.lose_event(sink);
-            return true;
+            if !is_list(text) {
+                return self.lose_event(sink);
+            }
+            // No event, and no harm to the next one.
+            sink.unreadable(self.base + self.begin as u64);
         } else {
             self.wary = false;
             sink.event(text, self.base + self.begin as u64);
@@ -500,9 +503,25 @@ fn read_members<'a>(gap: &'a [u8], sink: &mut dyn Sink) -> Option<Option<&'a [u8
     Some(None)
 }
 
-/// A letter, a digit or white space: what numbers and literals are made of.
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace()
+/// Numbers, literals and strings with commas between them. Without those they are members of a lost event, or what a stray
+/// quote has made of some.
+#[cold]
+fn are_scalars(gap: &[u8]) -> bool {
+    let mut cursor = Cursor::new(gap);
+    while !cursor.at_end() {
+        let value = cursor.value();
+        let behind = gap.get(cursor.at()..).unwrap_or_default().trim_ascii_start();
+        if value.is_none() || !(behind.is_empty() || behind.starts_with(b",")) {
+            return false;
+        }
+    }
+    true
+}
+
+/// A sound list in which no event is lost.
+#[cold]
+fn is_list(text: &[u8]) -> bool {
+    text.first() == Some(&b'[') && sound_prefix(text) && memmem::find(text, b"\"ph\"").is_none()
 }
 
 /// Commas and white space.

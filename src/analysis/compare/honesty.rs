@@ -9,6 +9,7 @@ use crate::analysis::section::Value;
 use crate::analysis::triage::Stage;
 use crate::analysis::triage::stages::stage_of_path;
 use crate::ordering::InOrder;
+use crate::trace::ProblemKind;
 
 /// Says the sentences of one pair of runs.
 struct Said<'a> {
@@ -38,9 +39,6 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Notices of files of which a part is missing, nobody knows which.
-const CUT_SHORT: [&str; 4] = ["truncated", "damaged_gzip", "damaged_table", "no_times"];
-
 /// Why two runs do not compare, whatever is compared.
 pub(super) fn reasons(rules: &Rules, first: &Subject, other: &Subject) -> Vec<String> {
     let (a, b) = (first.run, other.run);
@@ -51,7 +49,7 @@ pub(super) fn reasons(rules: &Rules, first: &Subject, other: &Subject) -> Vec<St
         }
     }
     for (subject, run) in [(first, a), (other, b)] {
-        if CUT_SHORT.iter().any(|code| has_notice(run, code)) {
+        if ProblemKind::CUT_SHORT.iter().any(|kind| has_notice(run, kind.code())) {
             said.reason("incomplete", &[("cut", subject.label)]);
         }
     }

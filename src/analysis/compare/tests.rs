@@ -4,7 +4,7 @@ use super::*;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::{Options, analyze};
 use crate::rules::RuleBook;
-use crate::trace::{Format, GpuOp, Ns, OpKind, Span, Trace, TraceBuilder};
+use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Span, Trace, TraceBuilder, Window};
 use proptest::prelude::*;
 
 const GEMM: &str = "nvjet_tst_64x8";
@@ -216,6 +216,47 @@ fn what_cannot_be_compared_honestly_is_refused_with_the_remedy() {
         advice: String::new(),
     });
     assert_refused(&a, &hidden, &["--cuda-graph-trace=node"]);
+}
+
+#[test]
+fn a_file_of_which_a_part_is_missing_compares_with_nothing_and_a_rank_of_it_says_so() {
+    let with = |kind: Option<ProblemKind>| {
+        let mut small = Small::new("B");
+        small.kernel(GEMM, 0, "NVIDIA H100", (0, 60));
+        kind.into_iter().for_each(|kind| small.0.trace.problems.add(kind, 1, 1_048_576));
+        small.0.finish()
+    };
+    let whole = with(None);
+    for kind in [ProblemKind::Truncated, ProblemKind::DamagedGzip, ProblemKind::DamagedTable, ProblemKind::NoTimes] {
+        let cut = with(Some(kind));
+        assert_refused(&run(&whole), &run(&cut), &["B is cut short or damaged"]);
+        assert!(crate::analysis::ranks::log(&cut).is_cut_short, "{kind:?}");
+    }
+    let notices = run(&with(Some(ProblemKind::Truncated))).notices;
+    assert!(notices.iter().any(|notice| notice.message.contains("byte 1,048,576;")), "{notices:?}");
+    for kind in [ProblemKind::Unclosed, ProblemKind::OpenLastRow, ProblemKind::TrailingData, ProblemKind::LeftOut] {
+        let told = with(Some(kind));
+        assert!(compared(&[&run(&whole), &run(&told)]).is_possible(), "{kind:?} leaves the trace whole");
+        assert!(!crate::analysis::ranks::log(&told).is_cut_short, "{kind:?}");
+    }
+}
+
+/// Six steps of two kernels of 50 ns, the second 60 ns behind the first; a step every 130 ns.
+#[test]
+fn a_window_that_cuts_steps_does_not_compare_with_the_whole_run_and_says_how_much_of_it_they_are() {
+    let mut small = Small::new("run.json");
+    (0..6).fold(0, |at, _| small.step("step[DECODE bs=1]", at, 10, &[(GEMM, 50), (FLASH, 50)]) + 10);
+    let trace = small.0.finish();
+    let picked =
+        |start, end| Run { label: "part.json".into(), ..run(&trace.within(Window { start: Ns(start), end: Ns(end) })) };
+    // Of its eight kernels six are of the steps two to four; before them and behind them half a step each.
+    assert_refused(
+        &run(&trace),
+        &picked(60, 570),
+        &["In the window of part.json, 25 % of the work lies outside whole steps."],
+    );
+    let whole_steps = compared(&[&run(&trace), &picked(130, 515)]);
+    assert_eq!((whole_steps.is_possible(), whole_steps.basis), (true, Basis::Step), "{:?}", whole_steps.runs);
 }
 
 #[test]

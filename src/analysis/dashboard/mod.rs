@@ -64,10 +64,10 @@ pub fn has_ranks(section: &Section) -> bool {
     labels.windows(2).any(|pair| matches!(pair, [(one, a), (other, b)] if one == other && a != b))
 }
 
-/// How all ranks come into one trace.
+/// How ranks come to stand beside each other.
 pub fn capture_ranks(format: Format) -> &'static str {
     match format {
-        Format::TorchProfiler => "torch.profiler on every rank, and their traces merged into one file",
+        Format::TorchProfiler => "torch.profiler on every rank, and their traces opened together",
         Format::NsysSqlite | Format::NsysGpuTraceCsv | Format::NsysLlmExplainer => {
             "nsys profile --trace=cuda,nvtx --cuda-trace-scope=process-tree -o trace torchrun --nproc-per-node=N CMD"
         }

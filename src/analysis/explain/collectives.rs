@@ -4,6 +4,7 @@ use super::intervals::{Activity, Busy, Hidden};
 use super::recapture::{self, Lacks};
 use super::{Context, NameKind, labels};
 use crate::analysis::section::{Section, Value};
+use crate::digits::grouped;
 use crate::ordering::{ByKey, InOrder};
 use crate::trace::{Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
 
@@ -271,12 +272,20 @@ pub(super) fn nccl_ops(context: &Context) -> Section {
     let mut section = section(context, TITLE, &COLUMNS)
         .limit("Time of a kernel counts its wait for other ranks; rates are therefore those that the program got.")
         .limit("Exposed is time in which the kernel's device runs nothing but communication.");
-    let stragglers = stragglers(found, trace);
+    let by_label = found.by_label(trace);
+    let is_alone = by_label.iter().zip(by_label.iter().skip(1)).all(|(((_, a), _), ((_, b), _))| a == b);
+    let stragglers = stragglers(by_label);
     let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation();
     rows.order_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
     for (_, (operation, tally)) in &rows {
         let hidden = hidden.get(operation.0 as usize).copied().unwrap_or_default();
         section.row(op_row(trace, found, *operation, tally, hidden, stragglers.get(operation)));
+    }
+    if is_alone {
+        // Nobody is slower than others.
+        let is_kept = |key: &str| !key.starts_with("straggler");
+        section.columns.retain(|key| is_kept(key));
+        section.rows.iter_mut().for_each(|row| row.0.retain(|(key, _)| is_kept(key)));
     }
     section.truncate(SHOWN);
     section.limits.extend(limits_of_messages(trace, found));
@@ -300,7 +309,9 @@ fn limits_of_messages(trace: &Trace, found: &Collectives) -> Vec<String> {
         ),
         0 => limits.push("The trace does not tell how large messages were.".to_owned()),
         _ if known < kernels => limits.push(format!(
-            "The sizes of {known} of {kernels} messages are known: sums of bytes and bandwidths are of those alone."
+            "The sizes of {} of {} messages are known: sums of bytes and bandwidths are of those alone.",
+            grouped(known),
+            grouped(kernels)
         )),
         _ => {}
     }
@@ -345,9 +356,9 @@ fn op_row(
 }
 
 /// By operation, who spent most time in it.
-fn stragglers(found: &Collectives, trace: &Trace) -> ByKey<NameId, (Tally, String)> {
+fn stragglers(by_label: Vec<((NameId, String), Tally)>) -> ByKey<NameId, (Tally, String)> {
     let mut slowest = ByKey::new();
-    for ((operation, label), tally) in found.by_label(trace) {
+    for ((operation, label), tally) in by_label {
         // Of a new operation nothing is slower, as the first tally is empty.
         slowest.change(operation, (Tally::default(), String::new()), |slowest: &mut (Tally, String)| {
             if (tally.total, tally.longest) >= (slowest.0.total, slowest.0.longest) {
@@ -586,6 +597,22 @@ mod tests {
         assert_eq!(one, ("device:2".to_owned(), skew(["device:0", "device:2", "device:1"])));
         let several = labels([(5, "python"), (6, "python"), (7, "python")]);
         assert_eq!(several, ("pid:7".to_owned(), skew(["pid:5", "pid:7", "pid:6"])));
+    }
+
+    #[test]
+    fn where_there_is_one_rank_no_straggler_is_named() {
+        let keys = |pids: &[i64]| {
+            let mut small = Small::new();
+            for (device, pid) in (0..).zip(pids) {
+                let process = small.0.process(*pid, "python");
+                small.op_of(process, device, 7, KINDS[ALLREDUCE], 0, 100, None);
+            }
+            let section = small.section(nccl_ops);
+            let keys: Vec<String> = section.rows[0].0.iter().map(|(key, _)| key.clone()).collect();
+            assert_eq!(keys, section.columns);
+            keys.into_iter().filter(|key| key.contains("straggler")).count()
+        };
+        assert_eq!((keys(&[5]), keys(&[5, 6])), (0, 3));
     }
 
     #[test]

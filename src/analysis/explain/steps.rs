@@ -97,7 +97,7 @@ fn is_whole(step: &Step, trace: &Trace) -> bool {
     }
     !kept.beside().iter().any(|other| {
         let is_its_own = (other.process, Some(other.device)) == (step.process, step.device);
-        is_its_own && (start..=end).contains(&other.time)
+        is_its_own && (start..end).contains(&other.time)
     })
 }
 

@@ -10,7 +10,7 @@ use crate::analysis::explain::attribution::{NONE, around_calls};
 use crate::analysis::explain::collectives::{PAIRS, each_call};
 use crate::analysis::explain::intervals::{Class, Gaps, Hidden, Sweep, Work, each_work};
 use crate::json::from_json;
-use crate::trace::{NameId, Names, Ns, OpKind, ProblemKind, Trace, Window};
+use crate::trace::{NameId, Names, Ns, OpKind, Trace, Window};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -24,10 +24,6 @@ pub const CALL: usize = 7;
 
 /// Numbers of a row in [`RankLog::counts`]: rank, operation, group, and how many calls the trace holds, kept or not.
 pub const COUNT: usize = 4;
-
-/// See [`RankLog::is_cut_short`].
-const CUT_SHORT: [ProblemKind; 4] =
-    [ProblemKind::Truncated, ProblemKind::DamagedGzip, ProblemKind::DamagedTable, ProblemKind::NoTimes];
 
 /// More messages than this are left out, the last ones of the trace: five megabytes of text.
 const CALLS_KEPT: usize = 100_000;
@@ -170,7 +166,7 @@ fn empty(trace: &Trace) -> RankLog {
         counts: Vec::new(),
         left_out: 0,
         replays: trace.graph_replays.len() as i64,
-        is_cut_short: trace.problems.iter().any(|problem| CUT_SHORT.contains(&problem.kind)),
+        is_cut_short: trace.problems.is_cut_short(),
     }
 }
 

@@ -12,6 +12,7 @@ use super::jobs::Group;
 use super::log::{CALL, COUNT, RankLog, RankPart};
 use super::rules::Rules;
 use crate::analysis::explain::collectives::PAIRS;
+use crate::digits::grouped;
 use crate::ordering::InOrder;
 use crate::trace::Ns;
 use std::collections::BTreeMap;
@@ -347,5 +348,5 @@ pub(super) fn said_of_unmatched(streams: &[Stream]) -> Vec<String> {
         counts.push(("calls that only some ranks' traces hold, beside those that all hold", partly));
     }
     counts.order_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counts.into_iter().map(|(why, count)| format!("{count} calls are not matched: {why}.")).collect()
+    counts.into_iter().map(|(why, count)| format!("{} calls are not matched: {why}.", grouped(count as u64))).collect()
 }

@@ -17,7 +17,7 @@ mod times;
 mod windows;
 
 pub use log::{CALL, COUNT, RankLog, RankPart, TIMES, log, part};
-pub use windows::{first_of_each_job, logs_of_job, windows_of_job};
+pub use windows::Jobs;
 
 use super::explain::Sections;
 use rules::Rules;
@@ -167,7 +167,7 @@ pub fn ranks(seen: &[Seen]) -> Ranks {
         let windows = Windows::of(group, seen);
         let seen = if windows == Windows::Picked { seen } else { &whole };
         let streams = matching::streams(group, seen, rules);
-        jobs.push(Job { windows, ..times::job(group, seen, &streams, rules) });
+        jobs.push(times::job(group, windows, seen, &streams, rules));
         found.push(streams);
     }
     let sections = sections::sections(&jobs, &found, &aside);

@@ -416,7 +416,7 @@ proptest! {
         let logs = [log("rank0.json", 0), log("rank1.json", 1), log("rank2.json", rank)];
         let part = RankPart { from_ns: rank, to_ns: world_size, times: times.clone(), exposed: numbers.clone() };
         ranks(&logs.each_ref().map(|log| Seen { log, part: Some(&part) }));
-        windows_of_job(&logs.each_ref(), 0, part.window());
+        Jobs::of(&logs.each_ref()).windows(0, part.window());
         let found = grouped(&logs);
         let files = found.jobs.iter().map(|job| job.ranks.len()).sum::<usize>() + found.aside.len();
         prop_assert!(files >= 3 || devices > 1, "every file is somewhere: {:?}", found);

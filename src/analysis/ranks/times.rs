@@ -5,6 +5,7 @@ use super::log::TIMES;
 use super::matching::{Stream, said_of_unmatched};
 use super::rules::Rules;
 use super::{Job, Parts, Rank, Seen, Source, Windows};
+use crate::digits::grouped;
 use crate::ordering::InOrder;
 
 /// What a rank's calls add up to.
@@ -20,7 +21,7 @@ struct Sums {
 }
 
 /// A job with all that its ranks' logs and matched collectives tell.
-pub(super) fn job(group: &Group, seen: &[Seen], streams: &[Stream], rules: &Rules) -> Job {
+pub(super) fn job(group: &Group, windows: Windows, seen: &[Seen], streams: &[Stream], rules: &Rules) -> Job {
     let sums = sums(group.members.len(), streams);
     let mut ranks: Vec<Rank> = Vec::new();
     for (member, own) in group.members.iter().zip(&sums) {
@@ -37,7 +38,7 @@ pub(super) fn job(group: &Group, seen: &[Seen], streams: &[Stream], rules: &Rule
         title: group.title.clone(),
         world_size: group.world_size,
         window_ns,
-        windows: Windows::None,
+        windows,
         limits: limits(group, seen, streams, rules),
         ranks,
         matched,
@@ -197,7 +198,7 @@ fn limits(group: &Group, seen: &[Seen], streams: &[Stream], rules: &Rules) -> Ve
     let logs = || group.members.iter().filter_map(|member| seen.get(member.log)).map(|seen| seen.log);
     let left_out: i64 = logs().map(|log| log.left_out.max(0)).fold(0, i64::saturating_add);
     if left_out > 0 {
-        limits.push(format!("The last {left_out} calls of long traces are not looked at."));
+        limits.push(format!("The last {} calls of long traces are not looked at.", grouped(left_out.unsigned_abs())));
     }
     let others = logs().filter(|log| log.devices.len() > 1 && group.world_size.is_some()).count();
     if others > 0 {

@@ -3,50 +3,55 @@
 //! All ranks leave a collective together: where one that was matched ends in two traces is one moment on two clocks. A time
 //! between such moments is told from the nearest, so that clocks may run apart over the length of a trace.
 
+use super::Seen;
+use super::jobs::{Group, group};
 use super::log::RankLog;
 use super::matching::{Stream, streams};
 use super::rules::Rules;
-use super::{Seen, jobs};
 use crate::ordering::InOrder;
 use crate::trace::{Ns, Window};
 
-/// Of each log the window that holds the same moments as this one in the log at `at`; `None` of one that is of no job with it,
-/// shares no matched collective with it, or holds nothing of that time.
-pub fn windows_of_job(logs: &[&RankLog], at: usize, window: Window) -> Vec<Option<Window>> {
-    let rules = Rules::embedded();
-    let seen: Vec<Seen> = logs.iter().map(|&log| Seen { log, part: None }).collect();
-    let mut windows = vec![None; logs.len()];
-    let groups = jobs::group(logs, rules).0;
-    if let Some(group) = groups.iter().find(|group| group.members.iter().any(|member| member.log == at)) {
+/// Which logs are of one job, and where moments of one lie in the others.
+#[derive(Debug)]
+pub struct Jobs<'a> {
+    logs: &'a [&'a RankLog],
+    groups: Vec<Group>,
+}
+
+impl<'a> Jobs<'a> {
+    /// Of these logs.
+    pub fn of(logs: &'a [&'a RankLog]) -> Self {
+        Self { logs, groups: group(logs, Rules::embedded()).0 }
+    }
+
+    /// Of each job the log of its first rank.
+    pub fn firsts(&self) -> impl Iterator<Item = usize> {
+        self.groups.iter().filter_map(|group| group.members.first()).map(|member| member.log)
+    }
+
+    /// Each log of the job that the log at `at` is of, with the window that holds the same moments as this one there; `None` of
+    /// one that shares no matched collective with it, or holds nothing of that time. Nothing where it is of no job.
+    pub fn windows(&self, at: usize, window: Window) -> Vec<(usize, Option<Window>)> {
+        let is_in = |group: &&Group| group.members.iter().any(|member| member.log == at);
+        let Some(group) = self.groups.iter().find(is_in) else { return Vec::new() };
+        let rules = Rules::embedded();
+        let seen: Vec<Seen> = self.logs.iter().map(|&log| Seen { log, part: None }).collect();
         let mut streams = streams(group, &seen, rules);
         // Of these a rank may leave early.
         streams.retain(|stream| !rules.one_way.contains(&stream.operation));
         let log_of_rank: Vec<usize> = group.members.iter().map(|member| member.log).collect();
-        for (other, (slot, log)) in windows.iter_mut().zip(logs).enumerate() {
-            if other != at && log_of_rank.contains(&other) {
-                let found = Clocks::of(&streams, &log_of_rank, [at, other]).of_window(window);
-                *slot = found.zip(log.span()).and_then(|(found, span)| part_of(found, span));
+        let of_log = |other: usize| {
+            if other == at {
+                return Some(window);
             }
-        }
+            let found = Clocks::of(&streams, &log_of_rank, [at, other]).of_window(window);
+            found.zip(self.logs.get(other)?.span()).and_then(|(found, span)| part_of(found, span))
+        };
+        let mut own = log_of_rank.clone();
+        // Devices of one file are ranks that share a log.
+        own.dedup();
+        own.into_iter().map(|log| (log, of_log(log))).collect()
     }
-    windows.get_mut(at).into_iter().for_each(|slot| *slot = Some(window));
-    windows
-}
-
-/// The logs of the job that this one is of.
-pub fn logs_of_job(logs: &[&RankLog], at: usize) -> impl Iterator<Item = usize> + use<> {
-    let groups = jobs::group(logs, Rules::embedded()).0;
-    let mut own: Vec<usize> = Vec::new();
-    for group in groups.iter().filter(|group| group.members.iter().any(|member| member.log == at)) {
-        own.extend(group.members.iter().map(|member| member.log));
-    }
-    own.into_iter()
-}
-
-/// Of each job the log of its first rank.
-pub fn first_of_each_job(logs: &[&RankLog]) -> Vec<usize> {
-    let groups = jobs::group(logs, Rules::embedded()).0;
-    groups.iter().filter_map(|group| group.members.first()).map(|member| member.log).collect()
 }
 
 fn part_of(window: Window, span: Window) -> Option<Window> {

@@ -28,11 +28,13 @@ pub const CATALOG_REACH: &str = "A family without names, functions or a fuse pat
 /// Of the summary.
 pub const STAGE_WALL: &str = "The wall time of a stage is from the first start to the last end of its ops on each device: \
      work of other stages in between is in it.";
+/// Of the summary.
+pub const PAUSES: &str = "Wall time includes the pauses of the devices; busy and idle time leave them out.";
 /// Of the steps.
 pub const ATTENTION_WORK: &str = "Attention work is that of the two products in all layers, each as full attention (a \
      sliding window does less), computed from the sums in the annotations; its rate is over the whole time of the steps.";
 
-const ALL: [&str; 11] = [
+const ALL: [&str; 12] = [
     KERNEL_SHARES,
     REPLAYED_PLACES,
     BORROWED_PLACES,
@@ -43,6 +45,7 @@ const ALL: [&str; 11] = [
     CATALOG_DATE,
     CATALOG_REACH,
     STAGE_WALL,
+    PAUSES,
     ATTENTION_WORK,
 ];
 

@@ -36,13 +36,30 @@ pub(super) struct Args {
     #[arg(long = "pid-substring", value_name = "TEXT")]
     pid_substring: Option<String>,
     /// Rows of each stage's kernel table; 0 is all.
-    #[arg(long = "kernel-table-limit", default_value_t = 0, value_name = "N")]
+    #[arg(
+        long = "kernel-table-limit",
+        default_value_t = 0,
+        value_parser = super::rows,
+        allow_negative_numbers = true,
+        value_name = "N",
+    )]
     kernel_table_limit: usize,
     /// Rows of each stage's overlap table; 0 is all.
-    #[arg(long = "overlap-table-limit", default_value_t = 0, value_name = "N")]
+    #[arg(
+        long = "overlap-table-limit",
+        default_value_t = 0,
+        value_parser = super::rows,
+        allow_negative_numbers = true,
+        value_name = "N",
+    )]
     overlap_table_limit: usize,
     /// Rows with a smaller share of their stage are counted, not shown; in per cent.
-    #[arg(long = "min-share", default_value_t = Options::default().min_share_pct, value_name = "PCT")]
+    #[arg(
+        long = "min-share",
+        default_value_t = Options::default().min_share_pct,
+        allow_negative_numbers = true,
+        value_name = "PCT",
+    )]
     min_share: f64,
     /// Look at a window alone: FROM-TO in seconds from the first GPU op, as 1.25-1.75; either may be left out.
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]

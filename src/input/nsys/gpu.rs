@@ -73,6 +73,12 @@ fn read_table(
     name: &mut dyn FnMut(&Cells<'_>) -> NameId,
 ) {
     let Some(table) = import.schema.find(role) else { return };
+    if table.column(&["deviceId"]).is_none() {
+        let rows = import.scanner.rows_at_most(Some(table)) as u64;
+        if rows > 0 {
+            import.builder.trace.problems.add(ProblemKind::NoDevices, rows, 0);
+        }
+    }
     let (packing, owner) = Packing::of(table);
     let shared: &[&[&str]] = &[&["start"], &["end"], owner, &["deviceId"], &["streamId"], CORRELATION];
     let columns = [shared, more].concat();

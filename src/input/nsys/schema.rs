@@ -21,6 +21,8 @@ struct Column {
 #[derive(Debug, Clone)]
 pub(super) struct Schema {
     tables: Vec<Table>,
+    /// Names of what is no table: it could run code of the file.
+    views: Vec<String>,
     /// Bytes of the pages that are there.
     pub(super) file_bytes: u64,
     /// The file is shorter than it says itself.
@@ -128,12 +130,14 @@ impl Schema {
                 (tables.map_err(|error| unreadable(label, &error))?, true)
             }
         };
+        // Nothing more is lost where they cannot be listed.
+        let views = names(connection, "type = 'view'").unwrap_or_default();
         let pragma = |name: &str| -> u64 {
             let number = connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
             number.ok().and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
         };
         let file_bytes = pragma("page_count").saturating_mul(pragma("page_size"));
-        Ok(Self { tables, file_bytes, is_cut })
+        Ok(Self { tables, views, file_bytes, is_cut })
     }
 
     /// Refuses what is no nsys export by what it is.
@@ -144,6 +148,17 @@ impl Schema {
         }
         if any(&|table| table.name.starts_with("CUPTI_ACTIVITY_KIND_") && table.column(&["_id_"]).is_some()) {
             return Err(Error::refused(label, sniff::NVPROF));
+        }
+        // Beside a table of kernels a view may be somebody's own.
+        let roles: &[&Role] = if self.find(&KERNELS).is_none() { &[&KERNELS, &COPIES, &SETS] } else { &[] };
+        let mut gpu = roles.iter().filter(|role| self.find(role).is_none()).flat_map(|role| role.names);
+        if let Some(view) = gpu.find(|name| self.views.iter().any(|view| view.eq_ignore_ascii_case(name))) {
+            let why = format!(
+                "an Nsight Systems export in which {view} is a view, and SQL of a file is never run: make it a table with \
+                 `CREATE TABLE t AS SELECT * FROM {view}; DROP VIEW {view}; ALTER TABLE t RENAME TO {view}`, or export again with \
+                 `nsys export --type sqlite`"
+            );
+            return Err(Error::refused(label, why));
         }
         let roles = [&STRINGS, &KERNELS, &COPIES, &SETS, &RUNTIME, &NVTX, &OS_RUNTIME, &METRICS];
         let of_nsys = |table: &Table| {
@@ -199,9 +214,15 @@ pub(super) fn unreadable(label: &str, error: &rusqlite::Error) -> Error {
 
 /// Views and virtual tables have no pages of their own; they could run code of the file.
 fn tables(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
+    let names = names(connection, "type = 'table' AND rootpage > 0")?;
+    names.into_iter().map(|name| columns(connection, &name).map(|columns| Table { name, columns })).collect()
+}
+
+/// Of what is in the catalogue and is so, the names in order.
+fn names(connection: &Connection, is_so: &str) -> rusqlite::Result<Vec<String>> {
     let mut names = Vec::new();
-    let catalogue = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY name";
-    let mut statement = connection.prepare(catalogue)?;
+    let catalogue = format!("SELECT name FROM main.sqlite_master WHERE {is_so} ORDER BY name");
+    let mut statement = connection.prepare(&catalogue)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         if let Ok(Ok(name)) = row.get_ref(0).map(|value| value.as_str().map(str::to_owned)) {
@@ -209,7 +230,7 @@ fn tables(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
         }
     }
     names.retain(|name| !name.starts_with("sqlite_"));
-    names.into_iter().map(|name| columns(connection, &name).map(|columns| Table { name, columns })).collect()
+    Ok(names)
 }
 
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Column>> {

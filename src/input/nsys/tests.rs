@@ -253,7 +253,7 @@ fn the_full_name_is_taken_then_the_short_one_then_the_mangled_one() {
         "k\u{fffd}",
     ];
     assert_eq!(names, wanted);
-    assert_eq!(problems(&trace), [(ProblemKind::MissingName, 2)]);
+    assert_eq!(problems(&trace), [(ProblemKind::NoDevices, 9), (ProblemKind::MissingName, 2)]);
 }
 
 #[test]
@@ -371,6 +371,36 @@ fn views_triggers_and_virtual_tables_are_never_used() {
     wanted.metrics.clear();
     (wanted.events.cpu, wanted.events.other) = (12, 2);
     assert_eq!(trace(&connection), wanted);
+}
+
+#[test]
+fn a_view_in_the_place_of_gpu_work_is_refused_with_what_makes_it_a_table() {
+    let connection = decode_loop(Generation::S3_25);
+    let wanted = trace(&connection);
+    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true).unwrap();
+    connection
+        .execute_batch(
+            "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO rows;
+             CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM rows;
+             CREATE VIEW GPU_MEMCPY AS SELECT 1;",
+        )
+        .unwrap();
+    let said = refusal(&connection);
+    assert!(said.contains("CUPTI_ACTIVITY_KIND_KERNEL is a view") && said.contains("nsys export"), "{said}");
+    let remedy = said.split('`').nth(1).unwrap();
+    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true).unwrap();
+    connection.execute_batch(remedy).unwrap();
+    assert_eq!(trace(&connection), wanted, "a view beside the table is none's loss");
+}
+
+#[test]
+fn gpu_work_without_a_column_of_devices_is_of_one_gpu_and_it_is_said() {
+    let connection = decode_loop(Generation::S3_25);
+    connection.execute_batch("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN deviceId").unwrap();
+    let trace = trace(&connection);
+    let kernels = trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel);
+    assert_eq!(kernels.map(|op| trace.devices[op.device.0 as usize].id.as_str()).collect::<Vec<_>>(), ["-1"; 6]);
+    assert_eq!(problems(&trace), [(ProblemKind::NoDevices, 6)]);
 }
 
 #[test]

@@ -23,10 +23,10 @@ fn grouped_in(traces: &[Trace], window: Window) -> Ranks {
 fn a_window_of_two_ranks_is_told_as_worked_out_by_hand() {
     let traces = two_traces();
     let logs: Vec<RankLog> = traces.iter().map(log).collect();
-    let picked = windows_of_job(&logs.iter().collect::<Vec<_>>(), 0, window(140, 310));
-    assert_eq!(picked, [Some(window(140, 310)), Some(window(5_140, 5_310))]);
+    let picked = Jobs::of(&logs.iter().collect::<Vec<_>>()).windows(0, window(140, 310));
+    assert_eq!(picked, [(0, Some(window(140, 310))), (1, Some(window(5_140, 5_310)))]);
     let parts: Vec<Option<RankPart>> =
-        traces.iter().zip(picked).map(|(trace, picked)| Some(part(trace, picked?))).collect();
+        traces.iter().zip(picked).map(|(trace, (_, picked))| Some(part(trace, picked?))).collect();
     let found = ranks(&seen(&logs, &parts));
     let [job] = found.jobs.as_slice() else { panic!("{found:?}") };
     assert_eq!((job.window_ns, job.matched, job.unmatched, job.windows), (170, 2, 0, Windows::Picked));
@@ -74,15 +74,20 @@ fn a_time_is_told_from_the_nearest_collective_and_not_at_all_without_one() {
         log_of(&format!("rank{rank}.json"), Some((rank, 3)), &ops)
     };
     let alone = log_of("rank2.json", Some((2, 3)), &[(GEMM, 0, 100_000, None)]);
-    let logs = [rank(0, [1_000, 50_000]), rank(1, [11_000, 60_700]), alone];
-    let of = |at, picked| windows_of_job(&logs.each_ref(), at, picked);
+    let other = log_of("another.json", None, &[(GEMM, 0, 100_000, None)]);
+    let logs = [other, rank(0, [1_000, 50_000]), rank(1, [11_000, 60_700]), alone];
+    let logs = logs.each_ref();
+    let jobs = Jobs::of(&logs);
+    let first = (1, Some(window(1_200, 49_990)));
     // Offsets are 10,000 and 10,700.
-    assert_eq!(of(0, window(1_200, 49_990)), [Some(window(1_200, 49_990)), Some(window(11_200, 60_690)), None]);
-    assert_eq!(of(1, window(11_200, 60_690)), [Some(window(1_200, 49_990)), Some(window(11_200, 60_690)), None]);
+    let second = (2, Some(window(11_200, 60_690)));
+    assert_eq!(jobs.windows(1, window(1_200, 49_990)), [first, second, (3, None)]);
+    assert_eq!(jobs.windows(2, window(11_200, 60_690)), [first, second, (3, None)]);
     // What lies outside the other trace is cut, or is nothing.
-    assert_eq!(of(0, window(0, 50_000))[1], Some(window(10_900, 60_700)));
-    assert_eq!(of(0, window(50_000, 60_000))[1], None);
-    assert_eq!(first_of_each_job(&logs.each_ref()), [0]);
+    assert_eq!(jobs.windows(1, window(0, 50_000))[1], (2, Some(window(10_900, 60_700))));
+    assert_eq!(jobs.windows(1, window(50_000, 60_000))[1], (2, None));
+    assert_eq!(jobs.windows(0, window(0, 50_000)), [], "it is of no job");
+    assert_eq!(jobs.firsts().collect::<Vec<_>>(), [1]);
 }
 
 proptest! {
@@ -142,8 +147,9 @@ fn windows_of_real_ranks_on_one_clock_are_the_same_to_microseconds() {
     let logs: Vec<RankLog> = traces.iter().map(log).collect();
     let span = logs[0].span().unwrap();
     let picked = window(span.start.0 + 2_000_000, span.start.0 + 9_000_000);
-    let found = windows_of_job(&logs.iter().collect::<Vec<_>>(), 0, picked);
-    for (found, log) in found.into_iter().zip(&logs) {
+    let found = Jobs::of(&logs.iter().collect::<Vec<_>>()).windows(0, picked);
+    assert_eq!(found.len(), 8);
+    for ((_, found), log) in found.into_iter().zip(&logs) {
         let (found, own) = (found.unwrap(), log.span().unwrap());
         let apart = [found.start - picked.start.max(own.start), found.end - picked.end.min(own.end)];
         assert!(apart.iter().all(|apart| apart.0.abs() <= 8_000), "{apart:?}");

@@ -1,7 +1,7 @@
 //! What dominates the run, in a few figures and sentences: framework, model, arguments that bear on it, and what the
 //! overlap reading rests on.
 
-use super::definitions::STAGE_WALL;
+use super::definitions::{PAUSES, STAGE_WALL};
 use super::kernels::KernelRow;
 use super::overlap;
 use super::serving::{Role, rank_labels, tensor_parallel};
@@ -43,6 +43,7 @@ pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Se
         contradicted(view),
         replayed(view),
         interleaved(times),
+        paused(overlaps),
     ]
     .into_iter()
     .flatten()
@@ -77,7 +78,8 @@ fn figures(view: &View, section: &mut Section) {
     section.figure("overlap_basis", has_work.then_some(basis));
 }
 
-/// `gemm 54.2 %, attention 21.7 %; largest kernel nvjet_tst_64x8 (23.1 %); GPU idle 6.5 % of the time`; first the idle time
+/// `gemm 54.2 %, attention 21.7 %; largest kernel nvjet_tst_64x8 (23.1 %); GPU idle 6.5 % of the time without pauses`;
+/// first the idle time
 /// where it is most of all.
 fn dominated_by(stage: Stage, duration: Ns, rows: &[KernelRow], overlaps: &Section) -> Option<String> {
     const IDLE_ABOVE_ALL_PCT: f64 = 50.0;
@@ -87,8 +89,8 @@ fn dominated_by(stage: Stage, duration: Ns, rows: &[KernelRow], overlaps: &Secti
     let work = format!("{}; largest kernel {kernel} ({share:.1} %)", largest_categories(&rows, duration));
     Some(match idle_pct(stage, overlaps) {
         None => work,
-        Some(idle) if idle < IDLE_ABOVE_ALL_PCT => format!("{work}; GPU idle {idle:.1} % of the time"),
-        Some(idle) => format!("GPU idle {idle:.1} % of the time; of its work {work}"),
+        Some(idle) if idle < IDLE_ABOVE_ALL_PCT => format!("{work}; GPU idle {idle:.1} % of the time without pauses"),
+        Some(idle) => format!("GPU idle {idle:.1} % of the time without pauses; of its work {work}"),
     })
 }
 
@@ -212,6 +214,11 @@ fn replayed(view: &View) -> Option<String> {
 /// Stages take turns: the wall time of one holds work of the others.
 fn interleaved(times: &Times) -> Option<String> {
     (times.stages().len() > 1).then(|| STAGE_WALL.to_owned())
+}
+
+/// What the wall time is longer by than busy and idle time.
+fn paused(overlaps: &Section) -> Option<String> {
+    (overlaps.summary.amount("pauses_ns") > 0.0).then(|| PAUSES.to_owned())
 }
 
 #[cfg(test)]

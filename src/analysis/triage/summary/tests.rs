@@ -30,6 +30,17 @@ fn kernel_row(stage: Stage, name: &str, category: &str, duration_ns: i64) -> Ker
     KernelRow { stage, name, category, ids, duration_ns, launches, share_pct, busy_share_pct, wall_share_pct, sites }
 }
 
+#[test]
+fn that_wall_time_includes_pauses_and_idle_time_does_not_is_said_where_there_are_some() {
+    let mut paused = overlaps();
+    paused.figure("pauses_ns", 20_000_000_i64);
+    let mut made = Made::new();
+    let trace = made.op("0", 0, 60).finish();
+    let said =
+        with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| section(view, &[], &paused));
+    assert!(warns(&said, "Wall time includes the pauses of the devices"), "{:?}", said.limits);
+}
+
 fn warns(section: &Section, words: &str) -> bool {
     section.limits.iter().any(|limit| limit.contains(words))
 }
@@ -60,16 +71,17 @@ fn a_row_a_stage_says_its_times_and_what_dominates_them() {
         row(
             "extend/prefill",
             [120, 90, 90, 2],
-            "GPU idle 86.2 % of the time; of its work gemm 50.0 %; largest kernel big (50.0 %)",
+            "GPU idle 86.2 % of the time without pauses; of its work gemm 50.0 %; largest kernel big (50.0 %)",
         ),
         row(
             "decode",
             [200, 200, 700, 2],
-            "gemm 55.0 %, attention 45.0 %; largest kernel attn (45.0 %); GPU idle 6.5 % of the time",
+            "gemm 55.0 %, attention 45.0 %; largest kernel attn (45.0 %); GPU idle 6.5 % of the time without pauses",
         ),
     ];
     assert_eq!(section.rows, want);
     assert!(warns(&section, "work of other stages in between"));
+    assert!(!warns(&section, "pauses"), "there are none");
     assert_eq!(figure(&section, "mode"), &Value::from("single-trace"));
 }
 

@@ -12,7 +12,9 @@ pub(super) fn draw(view: &View) -> Drawn {
     let section = view.section("nccl_rank_skew")?;
     view.needs_communication()?;
     if !has_ranks(section) {
-        let why = "Skew is between ranks, and no operation of this trace has more than one.".to_owned();
+        let why = "Skew is between ranks, and no operation of this trace has more than one. Traces of several ranks that are \
+                   opened together stand side by side under Ranks."
+            .to_owned();
         return Err((why, capture_ranks(view.run.format).to_owned()));
     }
     let other = view.of_baseline("nccl_rank_skew");
