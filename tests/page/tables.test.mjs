@@ -32,13 +32,28 @@ async function opened() {
 
 const scrollTo = (page, top) => page.locator('.scroll.long').evaluate((frame, top) => void (frame.scrollTop = top), top);
 
-/** Waits until a kernel's row covers the point just below the table's head. */
-const waitForTop = (page, name) => page.waitForFunction((name) => {
-  const frame = document.querySelector('.scroll.long');
-  frame?.scrollIntoView();
-  const head = frame?.querySelector('thead th').getBoundingClientRect();
-  return head && document.elementFromPoint(head.left + 40, head.bottom + 2)?.closest('tr')?.querySelector('button.kernel')?.textContent === name;
-}, name);
+/** Waits until a kernel's row covers the point just below the table's head; where it never does, says what does. */
+async function waitForTop(page, name) {
+  try {
+    await page.waitForFunction((name) => {
+      const frame = document.querySelector('.scroll.long');
+      frame?.scrollIntoView();
+      const head = frame?.querySelector('thead th').getBoundingClientRect();
+      return head && document.elementFromPoint(head.left + 40, head.bottom + 2)?.closest('tr')?.querySelector('button.kernel')?.textContent === name;
+    }, name);
+  } catch (problem) {
+    const state = await page.evaluate(() => {
+      const frame = document.querySelector('.scroll.long');
+      const { left, bottom } = frame.querySelector('thead th').getBoundingClientRect();
+      const short = (node) => node?.outerHTML.slice(0, 120);
+      return {
+        at: short(document.elementFromPoint(left + 40, bottom + 2)), left, bottom, scrolled: frame.scrollTop, of: frame.scrollHeight, view: frame.clientHeight,
+        rows: [...frame.querySelectorAll('tbody tr')].map((tr) => tr.textContent.slice(0, 16)).filter((_, place) => place % 10 === 0), focus: short(document.activeElement),
+      };
+    });
+    throw new Error(`${name} is not below the head: ${JSON.stringify(state)}`, { cause: problem });
+  }
+}
 
 const rowsInPage = (page) => page.locator('.long tbody tr').count();
 
