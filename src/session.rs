@@ -14,7 +14,7 @@ use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, ServerArgs, Stage};
-use crate::analysis::{self, Groups, add_sections, first_results, original};
+use crate::analysis::{self, Groups, Inside, Pieces, add_sections, first_results, original};
 use crate::input::{Imported, SERIES_HEAD, folder};
 use crate::json::from_json;
 use crate::ordering::InOrder;
@@ -247,12 +247,19 @@ pub struct Stays {
     first: Option<First>,
     /// What its windows take from it: see [`Around::part`]. Of millions of calls it would weigh too much.
     around: OnceCell<Around>,
+    /// What its windows are put together from; none where it cannot be cut.
+    pieces: OnceCell<Option<Pieces>>,
 }
 
 /// A trace of more calls is looked at anew for each window.
 const STAYS_BELOW: usize = 2_000_000;
 
 impl Stays {
+    fn inside(&self, trace: &Trace, part: Option<&Trace>) -> Option<Inside<'_>> {
+        let part = part.filter(|_| trace.calls.len() < STAYS_BELOW)?;
+        self.pieces.get_or_init(|| Pieces::of(trace)).as_ref()?.inside(trace, part)
+    }
+
     fn around(&self, trace: &Trace, part: Option<&Trace>) -> Option<Around> {
         let kept = part?.kept.as_ref().filter(|_| trace.calls.len() < STAYS_BELOW)?;
         Some(self.around.get_or_init(|| around_of(trace)).part(kept))
@@ -278,11 +285,13 @@ pub fn report_in_turn(trace: &Trace, choices: &Choices, stays: &mut Stays) -> Re
     let known = stays.first.take().filter(|known| known.choices == *choices);
     let First { part, mut run, groups, .. } = match known {
         Some(known) => known,
-        None => First::of(trace, choices)?,
+        None => First::of(trace, choices, stays)?,
     };
     let options = options(trace, choices)?;
     let around = if options.without_sections { None } else { stays.around(trace, part.as_ref()) };
-    add_sections(&mut run, part.as_ref().unwrap_or(trace), &options, Known { groups: &groups, around });
+    let inside = if options.without_sections { None } else { stays.inside(trace, part.as_ref()) };
+    let known = Known { groups: &groups, around, inside: inside.as_ref() };
+    add_sections(&mut run, part.as_ref().unwrap_or(trace), &options, known);
     let mut report = Report::new(vec![run]);
     let text = report.compact();
     if let (true, Some(run)) = (choices.without_sections, report.runs.pop()) {
@@ -293,9 +302,10 @@ pub fn report_in_turn(trace: &Trace, choices: &Choices, stays: &mut Stays) -> Re
 }
 
 impl First {
-    fn of(trace: &Trace, choices: &Choices) -> Result<Self> {
+    fn of(trace: &Trace, choices: &Choices, stays: &Stays) -> Result<Self> {
         let part = part(trace, choices)?;
-        let (run, groups) = first_run(part.as_ref().unwrap_or(trace), choices)?;
+        let inside = stays.inside(trace, part.as_ref());
+        let (run, groups) = first_run(part.as_ref().unwrap_or(trace), choices, inside.as_ref())?;
         Ok(Self { choices: choices.clone(), part, run, groups })
     }
 }
@@ -330,15 +340,16 @@ pub fn slice(trace: &Trace, choices: &Choices) -> Result<String> {
 }
 
 fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {
-    let (mut run, groups) = first_run(trace, choices)?;
-    add_sections(&mut run, trace, &options(trace, choices)?, Known { groups: &groups, around: None });
+    let (mut run, groups) = first_run(trace, choices, None)?;
+    let known = Known { groups: &groups, around: None, inside: None };
+    add_sections(&mut run, trace, &options(trace, choices)?, known);
     Ok(run)
 }
 
-fn first_run(trace: &Trace, choices: &Choices) -> Result<(Run, Groups)> {
+fn first_run(trace: &Trace, choices: &Choices, inside: Option<&Inside>) -> Result<(Run, Groups)> {
     let (book, duplicates) = rule_book(&choices.rules)?;
     let rules = pick_rules(&book, choices)?;
-    let (mut run, groups) = first_results(trace, &rules, &options(trace, choices)?);
+    let (mut run, groups) = first_results(trace, &rules, &options(trace, choices)?, inside);
     run.notices.extend(duplicates);
     run.notices.extend(unused_rules(choices, &rules)?);
     run.notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
@@ -468,7 +479,8 @@ pub fn server_args(file: &RuleFile) -> Result<ServerArgs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Format, TraceBuilder};
+    use crate::trace::{Format, GpuOp, OpKind, Span, TraceBuilder};
+    use proptest::prelude::*;
 
     fn choices(rules: &[&str]) -> Choices {
         let file = |text: &&str| RuleFile { file: "mine.json".into(), text: (*text).into() };
@@ -530,6 +542,80 @@ mod tests {
             assert!(stays.around.get().is_some() && whole.contains(r#""mapped_kernel_count":1"#));
             assert!(stays.first.is_none(), "no part is held once all is said");
         }
+    }
+
+    /// GPU work of two devices and the calls behind it: (pause before it in ns, length, what it is, device).
+    type Work = (i64, i64, u8, u8);
+
+    /// Launches come a little before their work; what is 4 belongs to the graph of the one before it.
+    fn trace_of(work: &[Work]) -> Trace {
+        let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
+        let process = builder.process(1, "");
+        let thread = builder.thread(process, 1);
+        let (mut now, mut id) = (1_000, 0);
+        for &(pause, length, what, device) in work {
+            now += pause;
+            id += u32::from(what != 4);
+            let (name, call, kind) = match what {
+                0 => ("ncclDevKernel_AllReduce_Sum", "cudaLaunchKernel", OpKind::Kernel),
+                1 => ("[CUDA memcpy HtoD]", "cudaMemcpy", OpKind::Copy),
+                2 => ("ncclDevKernel_SendRecv", "cudaLaunchKernel", OpKind::Kernel),
+                3 | 4 => ("in a graph", "cudaGraphLaunch", OpKind::Kernel),
+                _ => (["gemm", "norm", "softmax"][usize::from(what % 3)], "cudaLaunchKernel", OpKind::Kernel),
+            };
+            let (start, duration, stream) = (Ns(now), Ns(length), i64::from(what % 2));
+            let device = builder.device(&device.to_string(), "");
+            let name = builder.trace.names.intern(name);
+            builder.trace.gpu_ops.push(GpuOp { start, duration, name, device, stream, process, kind }, Some(id));
+            let mut span = |name: &str, start: i64, length: i64| {
+                let name = builder.trace.calls.names.intern(name);
+                Span { start: Ns(start), duration: Ns(length), name, thread }
+            };
+            let (launch, sync) = (span(call, now - 30, 7 + pause), span("cudaStreamSynchronize", now + 3, length / 2));
+            if what != 4 {
+                builder.call(launch, Some(id));
+                builder.call(sync, None);
+                let name = builder.trace.ranges.names.intern(["decode step", "layer"][usize::from(what % 2)]);
+                builder.trace.ranges.push(Span { start: Ns(now - 31), duration: Ns(25), name, thread });
+            }
+        }
+        builder.finish()
+    }
+
+    proptest! {
+        #[test]
+        fn what_pieces_tell_of_a_window_is_what_all_its_ops_tell(
+            work in prop::collection::vec((0_i64..60, 0_i64..50, 0_u8..9, 0_u8..2), 1..60),
+            from in 0.0..1.0,
+            length in 0.0..1.0,
+            least in 1_usize..5,
+            attribution in prop::sample::select(vec![Attribution::FirstCome, Attribution::Fair, Attribution::Exclusive]),
+            merge_devices in any::<bool>(),
+        ) {
+            let trace = trace_of(&work);
+            let mut stays = Stays::default();
+            prop_assert!(stays.pieces.set(Pieces::of_at_least(least, &trace)).is_ok());
+            let window = Some(window_text(&trace, from, from + (1.0 - from) * length));
+            let choices = |soon| Choices { attribution, merge_devices, window: window.clone(), without_sections: soon, ..Choices::default() };
+            for choices in [choices(true), choices(false)] {
+                let wanted = Report::new(vec![run(&trace, &choices).unwrap()]).compact();
+                prop_assert_eq!(report_in_turn(&trace, &choices, &mut stays).unwrap(), wanted);
+            }
+        }
+    }
+
+    /// Of a second of work with a pause every few kernels nearly all of a window is known.
+    #[test]
+    fn a_window_is_mostly_pieces_where_devices_rest_now_and_then() {
+        let work: Vec<Work> =
+            (0..400).map(|at| (if at % 5 == 0 { 40 } else { 8 }, 10, at as u8 % 9, at as u8 % 2)).collect();
+        let trace = trace_of(&work);
+        let pieces = Pieces::of_at_least(10, &trace).unwrap();
+        let part = part(&trace, &Choices { window: Some(window_text(&trace, 0.1, 0.9)), ..Choices::default() })
+            .unwrap()
+            .unwrap();
+        let known = pieces.inside(&trace, &part).unwrap().len();
+        assert!(known + 40 > part.gpu_ops.len() && known < part.gpu_ops.len(), "{known} of {}", part.gpu_ops.len());
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! GPU ops summed by what they share: name, device, stream, process and kind. Most tables of sums are made of these sums, so that they
 //! need no pass over millions of ops of their own.
 
+use super::pieces::Inside;
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, OpKind, ProcessId, Trace};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::ops::Range;
 
 /// The ops of one name on one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +42,22 @@ struct Stream {
 }
 
 impl Groups {
-    pub(super) fn of(trace: &Trace) -> Self {
+    /// Of a whole trace, or of a window that has these pieces inside.
+    pub(super) fn of(trace: &Trace, inside: Option<&Inside>) -> Self {
+        let Some(inside) = inside else { return Self::in_range(trace, 0..trace.gpu_ops.len()) };
+        let [before, behind] = inside.edges(trace);
+        let (mut all, mut places) = (Self::default(), HashMap::default());
+        all.merge(&Self::in_range(trace, before), &mut places, &|name| name);
+        inside.groups().for_each(|piece| all.merge(piece, &mut places, &|name| inside.name(name)));
+        all.merge(&Self::in_range(trace, behind), &mut places, &|name| name);
+        all
+    }
+
+    /// Of the ops at these places.
+    pub(super) fn in_range(trace: &Trace, places: Range<usize>) -> Self {
         let mut found = Self::default();
         let (mut streams, mut stream_of_group): (Vec<Stream>, Vec<usize>) = (Vec::new(), Vec::new());
-        trace.gpu_ops.each_grouped(trace.names.len(), |op| {
+        trace.gpu_ops.each_grouped(trace.names.len(), places, |op| {
             if op.group as usize == found.groups.len() {
                 let Some(first) = trace.gpu_ops.get(op.at) else { return };
                 found.groups.push(Group::of(&first));
@@ -63,7 +79,23 @@ impl Groups {
         });
         found
     }
+
+    /// Adds what comes behind, nothing of which overlaps with what is there; `places` are those of the groups that are known.
+    fn merge(&mut self, more: &Self, places: &mut HashMap<Key, usize, RandomState>, name: &dyn Fn(NameId) -> NameId) {
+        self.overlapping += more.overlapping;
+        for group in &more.groups {
+            let group = Group { name: name(group.name), ..*group };
+            let key = (group.name, group.device, group.process, group.stream, group.kind);
+            let place = *places.entry(key).or_insert(self.groups.len());
+            match self.groups.get_mut(place) {
+                Some(known) => known.merge(&group),
+                None => self.groups.push(group),
+            }
+        }
+    }
 }
+
+type Key = (NameId, DeviceId, ProcessId, i64, OpKind);
 
 impl Group {
     /// Of an op that is not counted yet.
@@ -81,6 +113,15 @@ impl Group {
             first: op.start,
             last: op.end(),
         }
+    }
+
+    /// Adds those of the same name and stream that come behind.
+    fn merge(&mut self, more: &Self) {
+        self.count += more.count;
+        self.total += more.total;
+        self.shortest = self.shortest.min(more.shortest);
+        self.longest = self.longest.max(more.longest);
+        self.last = self.last.max(more.last);
     }
 }
 

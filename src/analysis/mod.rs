@@ -11,6 +11,7 @@ pub mod launched;
 mod notices;
 pub mod original;
 pub mod overlap;
+mod pieces;
 mod pivot;
 pub mod ranks;
 pub mod results;
@@ -22,6 +23,7 @@ pub mod strips;
 pub mod triage;
 
 pub use groups::Groups;
+pub use pieces::{Inside, Pieces};
 pub use pivot::{Pivot, PivotRow, pivot};
 pub use rule_use::rule_use;
 pub use run::{Options, add_sections, analyze, first_results};

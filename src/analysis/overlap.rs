@@ -9,9 +9,11 @@
 //! or all of them when they are merged; timelines never share time with each other.
 
 use super::ends::Ends;
+use super::pieces::Inside;
 use crate::ordering::InOrder;
-use crate::trace::{GpuOp, Ns, Trace};
+use crate::trace::{GpuOp, NameId, Ns, Trace};
 use std::cmp::Reverse;
+use std::ops::Range;
 
 /// What every name owns, indexed by name id; sums over all timelines.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +29,19 @@ pub struct Owned {
 }
 
 /// Shares out the time of a trace, with a timeline per device, or one for all devices.
-pub fn share_out(trace: &Trace, merge_devices: bool) -> Owned {
-    let swept = sweep(trace, merge_devices, trace.names.len(), &|_, op| op.name.0 as usize);
+pub fn share_out(trace: &Trace, merge_devices: bool, inside: Option<&Inside>) -> Owned {
+    let mut sweep = Sweep::new(trace, merge_devices, trace.names.len());
+    let by_name = |_, op: &GpuOp| op.name.0 as usize;
+    match inside {
+        None => sweep.see(0..trace.gpu_ops.len(), &by_name),
+        Some(inside) => {
+            let [before, behind] = inside.edges(trace);
+            sweep.see(before, &by_name);
+            inside.shares().for_each(|shares| sweep.add(shares, inside));
+            sweep.see(behind, &by_name);
+        }
+    }
+    let swept = sweep.finish();
     let names: Vec<&str> = trace.names.iter().collect();
     let fair_ns = swept.split.fair_ns(swept.union(), &names);
     let Swept { first_come_ns, union_ns, split } = swept;
@@ -39,7 +52,9 @@ pub fn share_out(trace: &Trace, merge_devices: bool) -> Owned {
 /// [`share_out`] gives the name, to the nanosecond. `cell_of_op` has a cell for each op, `name_of_cell` its name's id.
 pub fn share_out_to_cells(trace: &Trace, merge_devices: bool, cell_of_op: &[u32], name_of_cell: &[u32]) -> Owned {
     let cell = |at: usize, _: &GpuOp| cell_of_op.get(at).map_or(usize::MAX, |cell| *cell as usize);
-    let swept = sweep(trace, merge_devices, name_of_cell.len(), &cell);
+    let mut sweep = Sweep::new(trace, merge_devices, name_of_cell.len());
+    sweep.see(0..trace.gpu_ops.len(), &cell);
+    let swept = sweep.finish();
     let names: Vec<&str> = trace.names.iter().collect();
     let of_names = swept.split.sums(names.len(), name_of_cell).fair_ns(swept.union(), &names);
     let fair_ns = swept.split.fair_within(&of_names, name_of_cell);
@@ -61,25 +76,75 @@ impl Swept {
     }
 }
 
-fn sweep(trace: &Trace, merge_devices: bool, owners: usize, owner_of: &dyn Fn(usize, &GpuOp) -> usize) -> Swept {
-    let timelines = if merge_devices { 1 } else { trace.devices.len() };
-    let mut first_come_ns = vec![0; owners];
-    let mut union_ns = vec![0; timelines];
-    let mut reach = vec![None; timelines];
-    let mut running: Vec<Running> = vec![Running::default(); timelines];
-    let mut split = Split::new(owners);
-    for (at, op) in trace.gpu_ops.iter().enumerate() {
-        let (owner, timeline) = (owner_of(at, &op), if merge_devices { 0 } else { op.device.0 as usize });
-        let (Some(reach), Some(running)) = (reach.get_mut(timeline), running.get_mut(timeline)) else { continue };
-        let gained = gain(reach, op.start, op.end());
-        add(&mut first_come_ns, owner, gained);
-        add(&mut union_ns, timeline, gained);
-        if op.duration > Ns::ZERO {
-            running.start(op.start, op.end(), owner, &mut split);
+/// What the names of a piece own of each device's time, those alone that own some.
+#[derive(Debug)]
+pub(super) struct Shares {
+    /// First come, exclusive, shared in parts of a nanosecond.
+    owners: Vec<(NameId, i64, i64, i128)>,
+    union_ns: Vec<i64>,
+}
+
+impl Shares {
+    /// Of the ops at these places, of which none reaches over an end.
+    pub(super) fn of(trace: &Trace, places: Range<usize>) -> Self {
+        let mut sweep = Sweep::new(trace, false, trace.names.len());
+        sweep.see(places, &|_, op| op.name.0 as usize);
+        let Swept { first_come_ns, union_ns, split } = sweep.finish();
+        let columns = first_come_ns.iter().zip(&split.exclusive_ns).zip(&split.shared);
+        let owners = (0..).map(NameId).zip(columns).map(|(name, ((first, own), shared))| (name, *first, *own, *shared));
+        Self {
+            owners: owners.filter(|(_, first, own, shared)| *first != 0 || *own != 0 || *shared != 0).collect(),
+            union_ns,
         }
     }
-    running.iter_mut().for_each(|running| running.end_all(&mut split));
-    Swept { first_come_ns, union_ns, split }
+}
+
+/// One pass over a trace.
+struct Sweep<'a> {
+    trace: &'a Trace,
+    merge_devices: bool,
+    reach: Vec<Option<Ns>>,
+    running: Vec<Running>,
+    swept: Swept,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(trace: &'a Trace, merge_devices: bool, owners: usize) -> Self {
+        let timelines = if merge_devices { 1 } else { trace.devices.len() };
+        let swept = Swept { first_come_ns: vec![0; owners], union_ns: vec![0; timelines], split: Split::new(owners) };
+        Self { trace, merge_devices, reach: vec![None; timelines], running: vec![Running::default(); timelines], swept }
+    }
+
+    fn see(&mut self, places: Range<usize>, owner_of: &dyn Fn(usize, &GpuOp) -> usize) {
+        let Self { trace, merge_devices, reach, running, swept: Swept { first_come_ns, union_ns, split } } = self;
+        for (at, op) in trace.gpu_ops.iter_in(places) {
+            let (owner, timeline) = (owner_of(at, &op), if *merge_devices { 0 } else { op.device.0 as usize });
+            let (Some(reach), Some(running)) = (reach.get_mut(timeline), running.get_mut(timeline)) else { continue };
+            let gained = gain(reach, op.start, op.end());
+            add(first_come_ns, owner, gained);
+            add(union_ns, timeline, gained);
+            if op.duration > Ns::ZERO {
+                running.start(op.start, op.end(), owner, split);
+            }
+        }
+    }
+
+    /// What was seen before has ended by then.
+    fn add(&mut self, shares: &Shares, inside: &Inside) {
+        let Swept { first_come_ns, union_ns, split } = &mut self.swept;
+        for (name, first_come, own, shared) in &shares.owners {
+            let owner = inside.name(*name).0 as usize;
+            add(first_come_ns, owner, Ns(*first_come));
+            split.own(owner, *own);
+            split.share(owner, *shared);
+        }
+        (0..).zip(&shares.union_ns).for_each(|(timeline, union)| add(union_ns, timeline, Ns(*union)));
+    }
+
+    fn finish(mut self) -> Swept {
+        self.running.iter_mut().for_each(|running| running.end_all(&mut self.swept.split));
+        self.swept
+    }
 }
 
 /// Time in which at least one op runs on any device.
@@ -290,7 +355,7 @@ mod tests {
     #[test]
     fn the_worked_example_of_gputrc2graph() {
         let trace = trace(&[(0, 10, 0, 0), (5, 10, 1, 0), (8, 4, 2, 0), (20, 5, 0, 0), (25, 5, 1, 0)]);
-        let owned = share_out(&trace, true);
+        let owned = share_out(&trace, true, None);
         assert_eq!(owned.first_come_ns, [15, 10, 0]);
         assert_eq!(owned.union_ns, [25]);
         // Alone: a 0-5 and 20-25, b 12-15 and 25-30. Together: a, b 5-8 and b, c 10-12 in halves, a, b, c 8-10 in thirds.
@@ -302,12 +367,12 @@ mod tests {
     #[test]
     fn devices_share_nothing_unless_merged() {
         let trace = trace(&[(0, 10, 0, 0), (0, 10, 1, 1)]);
-        let apart = share_out(&trace, false);
+        let apart = share_out(&trace, false, None);
         assert_eq!(
             (apart.first_come_ns, apart.exclusive_ns, apart.union_ns),
             (vec![10, 10], vec![10, 10], vec![10, 10])
         );
-        let merged = share_out(&trace, true);
+        let merged = share_out(&trace, true, None);
         assert_eq!((merged.first_come_ns, merged.exclusive_ns, merged.fair_ns), (vec![10, 0], vec![0, 0], vec![5, 5]));
         assert_eq!(union_of_all(&trace), 10);
     }
@@ -345,7 +410,7 @@ mod tests {
         #[test]
         fn shares_equal_the_definition(ops in some_ops()) {
             let trace = trace(&ops);
-            let owned = share_out(&trace, false);
+            let owned = share_out(&trace, false, None);
             let (sixtieths, alone, union) = tick_by_tick(&ops, 4);
             prop_assert_eq!(owned.union_ns.iter().sum::<i64>(), union);
             prop_assert_eq!(&unions(&trace), &owned.union_ns);
@@ -359,7 +424,7 @@ mod tests {
         #[test]
         fn the_algebra_holds(ops in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..6, 0_u8..3), 0..60), merge in any::<bool>()) {
             let trace = trace(&ops);
-            let owned = share_out(&trace, merge);
+            let owned = share_out(&trace, merge, None);
             let union: i64 = owned.union_ns.iter().sum();
             prop_assert_eq!(owned.first_come_ns.iter().sum::<i64>(), union);
             prop_assert_eq!(owned.fair_ns.iter().sum::<i64>(), union);
@@ -378,7 +443,7 @@ mod tests {
         #[test]
         fn cells_of_a_name_own_what_the_name_owns(ops in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..4, 0_u8..3), 0..60), parts in 1_usize..7, merge in any::<bool>()) {
             let trace = trace(&ops);
-            let owned = share_out(&trace, merge);
+            let owned = share_out(&trace, merge, None);
             let cell_of_op: Vec<u32> = trace.gpu_ops.iter().enumerate().map(|(at, op)| op.name.0 * parts as u32 + (at % parts) as u32).collect();
             let name_of_cell: Vec<u32> = (0..trace.names.len() * parts).map(|cell| (cell / parts) as u32).collect();
             let cells = share_out_to_cells(&trace, merge, &cell_of_op, &name_of_cell);
@@ -396,7 +461,7 @@ mod tests {
                 .prop_flat_map(|ops| (Just(ops.clone()), Just(ops).prop_shuffle()))
         ) {
             let (one, other) = (trace(&ops), trace(&shuffled));
-            let (a, b) = (share_out(&one, false), share_out(&other, false));
+            let (a, b) = (share_out(&one, false, None), share_out(&other, false, None));
             prop_assert_eq!(by_name(&one, &a.fair_ns), by_name(&other, &b.fair_ns));
             prop_assert_eq!(by_name(&one, &a.exclusive_ns), by_name(&other, &b.exclusive_ns));
             prop_assert_eq!(a.union_ns, b.union_ns);
@@ -413,7 +478,7 @@ mod tests {
         let far = 1_i64 << 61;
         let trace =
             trace(&[(-far, far - 1, 0, 0), (-far, far - 1, 1, 0), (far, far - 1, 2, 0), (2 * far - 1, far - 1, 3, 0)]);
-        let owned = share_out(&trace, false);
+        let owned = share_out(&trace, false, None);
         assert_eq!(owned.fair_ns.iter().sum::<i64>(), owned.union_ns[0]);
     }
 }

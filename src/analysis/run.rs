@@ -3,6 +3,7 @@
 use super::explain::{Context, Known, Sections, explain};
 use super::groups::{Group, Groups};
 use super::overlap::{Owned, share_out, union_of_all, unions};
+use super::pieces::Inside;
 use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Wall, WallSource};
 use super::{key_figures, notices};
 use crate::ordering::{ByKey, InOrder};
@@ -47,15 +48,16 @@ impl Default for Options {
 
 /// Answers everything about one trace.
 pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
-    let (mut run, groups) = first_results(trace, rules, options);
-    add_sections(&mut run, trace, options, Known { groups: &groups, around: None });
+    let (mut run, groups) = first_results(trace, rules, options, None);
+    add_sections(&mut run, trace, options, Known { groups: &groups, around: None, inside: None });
     run
 }
 
-/// A run without what [`add_sections`] puts into it, and the sums that both are made of.
-pub fn first_results(trace: &Trace, rules: &RuleSet, options: &Options) -> (Run, Groups) {
-    let owned = share_out(trace, options.merge_devices);
-    let all_groups = Groups::of(trace);
+/// A run without what [`add_sections`] puts into it, and the sums that both are made of. What is inside a window need not be
+/// counted anew, unless devices are merged.
+pub fn first_results(trace: &Trace, rules: &RuleSet, options: &Options, inside: Option<&Inside>) -> (Run, Groups) {
+    let owned = share_out(trace, options.merge_devices, inside.filter(|_| !options.merge_devices));
+    let all_groups = Groups::of(trace, inside);
     let groups = all_groups.groups.as_slice();
     let mut kernels = kernels(trace, rules, options, &owned, &count(trace, groups));
     let window_ns = match &trace.cut {

@@ -34,6 +34,11 @@ impl Names {
         id
     }
 
+    /// The id of `text` where it is known.
+    pub fn find(&self, text: &str) -> Option<NameId> {
+        self.ids.get(text).copied()
+    }
+
     /// The text of an id of these names; empty for a stranger's.
     pub fn get(&self, id: NameId) -> &str {
         self.texts.get(id.0 as usize).map_or("", |text| text)

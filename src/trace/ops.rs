@@ -6,6 +6,7 @@ use super::columns::{Durations, Rows, index, may_reach, order_by_start, renumber
 use super::{CallId, NameId, Ns, ProcessId, Window};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// What a GPU op does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -146,6 +147,17 @@ impl GpuOps {
         columns.map(|((times, &lane), &name)| self.op(times, lane, name))
     }
 
+    /// The ops at these places, with their places.
+    pub fn iter_in(&self, places: Range<usize>) -> impl Iterator<Item = (usize, GpuOp)> + Clone {
+        let end = places.end.min(self.len());
+        let places = places.start.min(end)..end;
+        let slice = (self.start.get(places.clone()), self.lane.get(places.clone()), self.name.get(places.clone()));
+        let (start, lane, name) =
+            (slice.0.unwrap_or_default(), slice.1.unwrap_or_default(), slice.2.unwrap_or_default());
+        let columns = places.zip(start).zip(lane).zip(name);
+        columns.map(|(((at, &start), &lane), &name)| (at, self.op((start, self.duration.get(at)), lane, name)))
+    }
+
     /// The op at this place.
     pub fn get(&self, at: usize) -> Option<GpuOp> {
         let (start, lane, name) = (*self.start.get(at)?, *self.lane.get(at)?, *self.name.get(at)?);
@@ -157,17 +169,22 @@ impl GpuOps {
         self.start.iter().enumerate().map(|(at, &start)| (start, self.duration.get(at)))
     }
 
-    /// Visits all ops in order, each with the number of its group: a group are the ops of one name, stream, process and kind, and
+    /// Visits the ops at these places in order, each with the number of its group: a group are the ops of one name, stream, process and kind, and
     /// groups count up in the order of their first ops. Names are below `names`.
-    pub fn each_grouped(&self, names: usize, mut visit: impl FnMut(Grouped)) {
+    pub fn each_grouped(&self, names: usize, places: Range<usize>, mut visit: impl FnMut(Grouped)) {
         /// More slots than this are not worth their memory.
         const SLOTS: usize = 1 << 20;
         let slots = names.checked_mul(self.lanes.len()).filter(|slots| *slots <= SLOTS);
         let mut table = vec![u32::MAX; slots.unwrap_or(0)];
         let mut others: HashMap<u64, u32, RandomState> = HashMap::default();
         let mut groups = 0;
-        let columns = self.times().zip(&self.lane).zip(&self.name).enumerate();
-        for (at, (((start, duration), &lane), &name)) in columns {
+        let end = places.end.min(self.len());
+        let places = places.start.min(end)..end;
+        let [start, lane, name] = [places.clone(), places.clone(), places.clone()];
+        let (start, lane) = (self.start.get(start).unwrap_or_default(), self.lane.get(lane).unwrap_or_default());
+        let columns = places.zip(start).zip(lane).zip(self.name.get(name).unwrap_or_default());
+        for (((at, &start), &lane), &name) in columns {
+            let duration = self.duration.get(at);
             let slot = table.get_mut(lane as usize * names + name.0 as usize);
             let group =
                 slot.unwrap_or_else(|| others.entry(u64::from(lane) << 32 | u64::from(name.0)).or_insert(u32::MAX));
@@ -322,7 +339,7 @@ mod tests {
                 .collect();
             for names in [6, 1 << 21] {
                 let mut found = Vec::new();
-                columns.each_grouped(names, |op| found.push(op.group));
+                columns.each_grouped(names, 0..ops.len(), |op| found.push(op.group));
                 prop_assert_eq!(&found, &wanted);
             }
         }

@@ -33,6 +33,7 @@ pub struct Cut {
 /// Which rows of a trace a part of it keeps, for whoever knows something of the whole trace's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
+    ops: Rows,
     calls: Rows,
     ranges: Rows,
     /// Calls of the part of whose kernels some began before the window, by place.
@@ -56,6 +57,11 @@ impl Kept {
     /// Of a column with an entry for each call of the whole trace those of the part's calls.
     pub fn of_calls<T: Copy>(&self, column: &[T]) -> Vec<T> {
         self.calls.take(column)
+    }
+
+    /// Places in the whole trace of the GPU ops that begin in the window, and the place in the part of the first of them.
+    pub fn ops(&self) -> (Range<usize>, usize) {
+        (self.ops.within.start as usize..self.ops.within.end as usize, self.ops.base())
     }
 
     /// The place in the part of a range of the whole trace.
@@ -173,7 +179,7 @@ impl Trace {
             problems: self.problems.clone(),
             calls: self.calls.part(&calls, window, &launches.early(&calls), &|at| launches.is_launch(at)),
             gpu_ops,
-            kept: Some(Box::new(Kept { calls, ranges, begun, beside: self.beside(window) })),
+            kept: Some(Box::new(Kept { ops: kept, calls, ranges, begun, beside: self.beside(window) })),
         }
     }
 }

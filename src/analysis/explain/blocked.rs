@@ -40,13 +40,20 @@ impl Blocked {
         }
     }
 
-    /// Time in windows in which no device works, between the first and the last work.
-    pub(super) fn idle(&self) -> Ns {
-        let Some((first, reach)) = self.seen else { return Ns::ZERO };
-        let inside = |(start, end): &(Ns, Ns)| (*end).min(reach).since((*start).max(first)).max(Ns::ZERO);
-        let all = self.windows.iter().map(inside).fold(Ns::ZERO, |sum, time| sum + time);
-        all.since(self.working)
+    /// First start and last end of the work since it was asked last, and the time in windows in which some of it was going on.
+    pub(super) fn take(&mut self) -> Option<(Ns, Ns, Ns)> {
+        let (first, last) = self.seen.take()?;
+        Some((first, last, std::mem::take(&mut self.working)))
     }
+}
+
+/// Time in which a thread is blocked and no device works, between the first and the last work, of which as much goes on while
+/// a thread is blocked.
+pub(super) fn idle(context: &Context, work: Option<(Ns, Ns, Ns)>) -> Ns {
+    let Some((first, last, working)) = work else { return Ns::ZERO };
+    let inside = |(start, end): &(Ns, Ns)| (*end).min(last).since((*start).max(first)).max(Ns::ZERO);
+    let all = context.host().blocked.iter().map(inside).fold(Ns::ZERO, |sum, time| sum + time);
+    all.since(working)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::ranges;
 use super::stats::Tallies;
 use super::survey::Survey;
 use crate::analysis::groups::Groups;
+use crate::analysis::pieces::Inside;
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, names};
 use crate::trace::{NameId, OpKind, Trace};
@@ -28,6 +29,7 @@ pub struct Context<'a> {
     pub phase_map: Option<&'a PhaseMap>,
     groups: Option<&'a Groups>,
     pub(super) around: Option<Around>,
+    pub(super) inside: Option<&'a Inside<'a>>,
     attributed: OnceCell<Attributed>,
     launched: OnceCell<Measured>,
     kernels: OnceCell<KernelTimes>,
@@ -46,6 +48,8 @@ pub struct Known<'a> {
     pub groups: &'a Groups,
     /// What lies around its calls.
     pub around: Option<Around>,
+    /// What is known of most of a window.
+    pub inside: Option<&'a Inside<'a>>,
 }
 
 /// What the GPU ops of one name are.
@@ -74,6 +78,7 @@ impl<'a> Context<'a> {
             phase_map: None,
             groups: None,
             around: None,
+            inside: None,
             attributed: OnceCell::new(),
             launched: OnceCell::new(),
             kernels: OnceCell::new(),
@@ -92,8 +97,8 @@ impl<'a> Context<'a> {
     }
 
     /// Takes what is known already.
-    pub fn with_known(self, Known { groups, around }: Known<'a>) -> Self {
-        Self { groups: Some(groups), around, ..self }
+    pub fn with_known(self, Known { groups, around, inside }: Known<'a>) -> Self {
+        Self { groups: Some(groups), around, inside, ..self }
     }
 
     /// Kernel time by the ranges around its launch; swept once, on first use.

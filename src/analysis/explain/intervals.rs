@@ -8,6 +8,7 @@ use crate::analysis::ends::Ends;
 use crate::trace::{GpuOp, Ns, OpKind};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// What a GPU is busy with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,13 @@ pub(in crate::analysis) struct Work {
     pub(in crate::analysis) at: usize,
 }
 
+impl Work {
+    fn of(context: &Context, at: usize, op: &GpuOp) -> Self {
+        let class = Class::of(context, op);
+        Self { start: op.start, end: op.end(), device: op.device.0 as usize, class, at }
+    }
+}
+
 /// Visits all work of all devices by start.
 pub(in crate::analysis) fn each_work(context: &Context, visit: &mut dyn FnMut(Work)) {
     let trace = context.trace;
@@ -64,17 +72,21 @@ pub(in crate::analysis) fn each_work(context: &Context, visit: &mut dyn FnMut(Wo
             visit(work);
             replay = replays.next();
         }
-        let class = Class::of(context, &op);
-        visit(Work { start: op.start, end: op.end(), device: op.device.0 as usize, class, at });
+        visit(Work::of(context, at, &op));
     }
     replay.into_iter().chain(replays).for_each(visit);
+}
+
+/// Visits the ops at these places.
+pub(super) fn each_op(context: &Context, places: Range<usize>, visit: &mut dyn FnMut(Work)) {
+    context.trace.gpu_ops.iter_in(places).for_each(|(at, op)| visit(Work::of(context, at, &op)));
 }
 
 /// Sets of classes.
 const MASKS: usize = 1 << Class::ALL.len();
 
 /// How the time of one device was spent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::analysis) struct Activity {
     /// Time by the set of classes that ran in it.
     by_mask: [i64; MASKS],
@@ -83,6 +95,12 @@ pub(in crate::analysis) struct Activity {
 }
 
 impl Activity {
+    /// Adds other time.
+    pub(super) fn add(&mut self, more: &Self) {
+        self.by_mask.iter_mut().zip(more.by_mask).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
+        self.most = self.most.max(more.most);
+    }
+
     /// Time in which something of each of these classes ran.
     pub(in crate::analysis) fn with_all(&self, bits: usize) -> i64 {
         let masks = self.by_mask.iter().enumerate().filter(|(mask, _)| mask & bits == bits);
@@ -108,6 +126,14 @@ pub(in crate::analysis) struct Hidden {
     pub(in crate::analysis) beside_compute_ns: i64,
     /// Time in which it runs and nothing but communication does.
     pub(in crate::analysis) exposed_ns: i64,
+}
+
+impl Hidden {
+    /// Adds other time.
+    pub(super) fn add(&mut self, more: &Self) {
+        self.beside_compute_ns = self.beside_compute_ns.wrapping_add(more.beside_compute_ns);
+        self.exposed_ns = self.exposed_ns.wrapping_add(more.exposed_ns);
+    }
 }
 
 /// The passing of time on one device.
@@ -357,10 +383,20 @@ impl Longest {
 
     /// Adds the longest of others, of which as many were kept.
     pub(super) fn merge(&mut self, others: &Self) {
+        self.merge_from(others, &|at| at);
+    }
+
+    /// The same where what stands at one place there stands at `place` of it here.
+    pub(super) fn merge_from(&mut self, others: &Self, place: &dyn Fn(usize) -> usize) {
         self.seen += others.seen;
-        self.kept.extend(&others.kept);
-        while self.kept.len() > self.keep {
-            self.kept.pop();
+        for &Reverse(Long { duration, start, place: Reverse((sort, at)) }) in &others.kept {
+            let long = Long { duration, start, place: Reverse((sort, place(at as usize) as u32)) };
+            if self.kept.len() < self.keep || self.kept.peek().is_some_and(|Reverse(shortest)| long > *shortest) {
+                self.kept.push(Reverse(long));
+            }
+            if self.kept.len() > self.keep {
+                self.kept.pop();
+            }
         }
     }
 

@@ -44,7 +44,7 @@ impl KernelTimes {
     fn with_cells(trace: &Trace, groups: Option<&Groups>) -> (Self, Vec<usize>) {
         let (mut cells, cell_of_group) = match groups {
             Some(known) => cells(&known.groups),
-            None => cells(&Groups::of(trace).groups),
+            None => cells(&Groups::of(trace, None).groups),
         };
         let mut all = 0;
         for cell in &mut cells {
@@ -81,7 +81,7 @@ impl Durations {
         let mut next: Vec<usize> = cells.iter().map(|cell| cell.durations.start).collect();
         let all = cells.last().map_or(0, |cell| cell.durations.end);
         let (mut durations, mut long) = (vec![0; all], Vec::new());
-        trace.gpu_ops.each_grouped(trace.names.len(), |op| {
+        trace.gpu_ops.each_grouped(trace.names.len(), 0..trace.gpu_ops.len(), |op| {
             let cell = cell_of_group.get(op.group as usize).copied().unwrap_or(usize::MAX);
             let Some(at) = next.get_mut(cell) else { return };
             let short = u32::try_from(op.duration.0).ok().filter(|short| *short != LONG);

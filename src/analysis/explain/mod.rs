@@ -37,6 +37,7 @@ pub use attribution::Around;
 pub use context::{Context, Known, NameKind};
 pub use one_kernel::{Bin, Column, Histogram, OneKernel, OverTime, one_kernel};
 pub use phases::around_of;
+pub use survey::Surveyed;
 
 use super::section::Section;
 use std::collections::BTreeMap;

@@ -1,24 +1,25 @@
 //! What one pass over the work of all devices tells several sections at once: how each device spent its time, when and why
 //! it was idle, what ran beside communication, and the longest ops.
 
-use super::blocked::Blocked;
+use super::blocked::{self, Blocked};
 use super::collectives::Operations;
 use super::idle::{Cause, GAPS_SHOWN};
-use super::intervals::{Activity, Busy, Class, Gap, Gaps, Hidden, Longest, Sweep, each_work};
+use super::intervals::{Activity, Busy, Class, Gap, Gaps, Hidden, Longest, Sweep, Work, each_op, each_work};
 use super::{Context, timeline};
 use crate::trace::{Names, Ns};
+use std::ops::Range;
 
 /// See the module's head.
 #[derive(Debug)]
 pub(super) struct Survey {
     /// By device.
     pub(super) activities: Vec<Activity>,
-    /// By operation, as [`Operations::new`] numbers them.
+    /// By operation, as [`Operations::new`] numbers them; those behind the last have none.
     pub(super) hidden: Vec<Hidden>,
     /// By device. Of a window both its ends count; without one a device begins with its first op and ends with its last.
     pub(super) busy: Vec<Option<Busy>>,
     /// Idle time by device and [`Cause`].
-    pub(super) waits: Vec<[Ns; Cause::ALL.len()]>,
+    pub(super) waits: Waits,
     /// Of the gaps, by [`Gap::next`].
     pub(super) longest_gaps: Longest,
     /// Of kernels and copies, by their places.
@@ -29,44 +30,91 @@ pub(super) struct Survey {
 
 impl Survey {
     pub(super) fn of(context: &Context) -> Self {
+        let edges = context.inside.map(|inside| inside.edges(context.trace));
+        let (operations, surveyed) = Surveyed::of(context, edges.as_ref().map_or(&[], |edges| edges));
+        let mut sum = Sum::new(context);
+        let mut surveyed = surveyed.iter();
+        surveyed.next().into_iter().for_each(|first| sum.add(context, first, &|row| row, &|at| at));
+        if let Some(inside) = context.inside {
+            let known =
+                inside.operations().iter().map(|name| operations.find(name).map_or(usize::MAX, |row| row.0 as usize));
+            let rows: Vec<usize> = known.collect();
+            let row = |whole: usize| rows.get(whole).copied().unwrap_or(usize::MAX);
+            inside.surveys().for_each(|piece| sum.add(context, piece, &row, &|at| inside.place(at)));
+        }
+        surveyed.for_each(|last| sum.add(context, last, &|row| row, &|at| at));
+        sum.finish(context)
+    }
+}
+
+/// What a pass over some of the work tells, of which nothing reaches over an end; see [`Survey`].
+#[derive(Debug)]
+pub struct Surveyed {
+    activities: Vec<Activity>,
+    hidden: Vec<Hidden>,
+    /// With [`Gap::next`] of a gap that would end where it begins.
+    busy: Vec<Option<(Busy, usize)>>,
+    /// Of gaps between its own work.
+    waits: Waits,
+    longest_gaps: Longest,
+    longest_ops: Longest,
+    /// First start, last end, and time in between in which a thread is blocked and something works.
+    while_blocked: Option<(Ns, Ns, Ns)>,
+}
+
+type Waits = Vec<[Ns; Cause::ALL.len()]>;
+
+impl Surveyed {
+    /// Of the ops at these places, which grow, or of all work where no places are given. The names are those of operations.
+    pub(in crate::analysis) fn of(context: &Context, ranges: &[Range<usize>]) -> (Names, Vec<Self>) {
         let mut names = Names::default();
         let mut operations = Operations::new(context, &mut names);
-        let mut sweep = Sweep::new(context, names.len());
-        let mut idle = Idle::of(context);
         let mut blocked = Blocked::of(context);
-        let mut longest_ops = Longest::new(timeline::SHOWN);
-        each_work(context, &mut |work| {
-            let row = if work.class == Class::Communication { operations.row(work.at) } else { 0 };
-            sweep.see(&work, row);
-            idle.gaps.see(&work).into_iter().for_each(|gap| idle.count(context, &gap));
-            blocked.see(&work);
-            if !matches!(work.class, Class::Set | Class::Replay) {
-                longest_ops.offer(work.end.since(work.start), work.start, timeline::OP, work.at);
+        let mut one = |range: Option<&Range<usize>>| {
+            let mut sweep = Sweep::new(context, names.len());
+            let mut gaps = Gaps::new(context);
+            let mut nexts = vec![0; context.trace.devices.len()];
+            let mut idle = Idle::of(context);
+            let mut longest_ops = Longest::new(timeline::SHOWN);
+            let mut see = |work: Work| {
+                let row = if work.class == Class::Communication { operations.row(work.at) } else { 0 };
+                sweep.see(&work, row);
+                if let (Some(None), Some(next)) = (gaps.devices.get(work.device), nexts.get_mut(work.device)) {
+                    *next = work.at;
+                }
+                gaps.see(&work).into_iter().for_each(|gap| idle.count(context, &gap));
+                blocked.see(&work);
+                if !matches!(work.class, Class::Set | Class::Replay) {
+                    longest_ops.offer(work.end.since(work.start), work.start, timeline::OP, work.at);
+                }
+            };
+            match range {
+                Some(range) => each_op(context, range.clone(), &mut see),
+                None => each_work(context, &mut see),
             }
-        });
-        idle.end(context);
-        let (activities, hidden) = sweep.finish();
-        let Idle { gaps: Gaps { devices: busy }, waits, longest: longest_gaps } = idle;
-        Self { activities, hidden, busy, waits, longest_gaps, longest_ops, idle_while_blocked: blocked.idle() }
+            let (activities, hidden) = sweep.finish();
+            let busy = gaps.devices.into_iter().zip(nexts).map(|(busy, next)| Some((busy?, next))).collect();
+            let Idle { waits, longest: longest_gaps } = idle;
+            Self { activities, hidden, busy, waits, longest_gaps, longest_ops, while_blocked: blocked.take() }
+        };
+        let found = match ranges {
+            [] => vec![one(None)],
+            ranges => ranges.iter().map(|range| one(Some(range))).collect(),
+        };
+        (names, found)
     }
 }
 
 /// Gaps on the way through the work.
 struct Idle {
-    gaps: Gaps,
-    waits: Vec<[Ns; Cause::ALL.len()]>,
+    waits: Waits,
     longest: Longest,
 }
 
 impl Idle {
     fn of(context: &Context) -> Self {
-        let mut gaps = Gaps::new(context);
-        if let Some(cut) = &context.trace.cut {
-            let start = cut.window.start;
-            gaps.devices.fill(Some(Busy { first: start, last: start, busy: Ns::ZERO }));
-        }
         let waits = vec![[Ns::ZERO; Cause::ALL.len()]; context.trace.devices.len()];
-        Self { gaps, waits, longest: Longest::new(GAPS_SHOWN) }
+        Self { waits, longest: Longest::new(GAPS_SHOWN) }
     }
 
     fn count(&mut self, context: &Context, gap: &Gap) {
@@ -78,17 +126,92 @@ impl Idle {
         self.longest.offer(length, gap.start, timeline::GAP, gap.next);
     }
 
+    fn merge(&mut self, waits: &Waits, longest: &Longest, place: &dyn Fn(usize) -> usize) {
+        for (sum, more) in self.waits.iter_mut().flatten().zip(waits.iter().flatten()) {
+            *sum += *more;
+        }
+        self.longest.merge_from(longest, place);
+    }
+}
+
+/// What was surveyed so far; what comes next begins no earlier than all that is in it ended.
+struct Sum {
+    activities: Vec<Activity>,
+    hidden: Vec<Hidden>,
+    busy: Vec<Option<Busy>>,
+    idle: Idle,
+    longest_ops: Longest,
+    while_blocked: Option<(Ns, Ns, Ns)>,
+}
+
+impl Sum {
+    fn new(context: &Context) -> Self {
+        let devices = context.trace.devices.len();
+        // A window begins with a gap too.
+        let first = context.trace.cut.map(|cut| cut.window.start).map(|start| Busy {
+            first: start,
+            last: start,
+            busy: Ns::ZERO,
+        });
+        Self {
+            activities: vec![Activity::default(); devices],
+            hidden: Vec::new(),
+            busy: vec![first; devices],
+            idle: Idle::of(context),
+            longest_ops: Longest::new(timeline::SHOWN),
+            while_blocked: None,
+        }
+    }
+
+    /// `row` is that of an operation, `place` that of an op.
+    fn add(
+        &mut self,
+        context: &Context,
+        more: &Surveyed,
+        row: &dyn Fn(usize) -> usize,
+        place: &dyn Fn(usize) -> usize,
+    ) {
+        self.activities.iter_mut().zip(&more.activities).for_each(|(sum, more)| sum.add(more));
+        for (at, more) in more.hidden.iter().enumerate().filter(|(_, hidden)| **hidden != Hidden::default()) {
+            let row = row(at);
+            if row >= self.hidden.len() && row != usize::MAX {
+                self.hidden.resize(row + 1, Hidden::default());
+            }
+            self.hidden.get_mut(row).into_iter().for_each(|sum| sum.add(more));
+        }
+        for (device, (sum, more)) in self.busy.iter_mut().zip(&more.busy).enumerate() {
+            let Some((more, next)) = more else { continue };
+            let Some(sum) = sum else {
+                *sum = Some(*more);
+                continue;
+            };
+            if more.first > sum.last {
+                self.idle.count(context, &Gap { device, start: sum.last, end: more.first, next: place(*next) });
+            }
+            *sum = Busy { first: sum.first, last: sum.last.max(more.last), busy: sum.busy + more.busy };
+        }
+        self.idle.merge(&more.waits, &more.longest_gaps, place);
+        self.longest_ops.merge_from(&more.longest_ops, place);
+        if let Some((first, last, working)) = more.while_blocked {
+            let (from, to, sum) = self.while_blocked.unwrap_or((first, last, Ns::ZERO));
+            self.while_blocked = Some((from.min(first), to.max(last), sum + working));
+        }
+    }
+
     /// A window's end ends a gap too: what comes behind it is not known.
-    fn end(&mut self, context: &Context) {
-        let Some(cut) = &context.trace.cut else { return };
+    fn finish(mut self, context: &Context) -> Survey {
         let last = Gap::last_of_window(context);
-        for device in 0..self.gaps.devices.len() {
-            let Some(busy) = self.gaps.devices.get_mut(device).and_then(Option::as_mut) else { continue };
+        for (device, busy) in self.busy.iter_mut().enumerate() {
+            let (Some(cut), Some(busy)) = (&context.trace.cut, busy) else { continue };
             let gap = Gap { device, start: busy.last, end: cut.window.end, next: last + device };
             busy.last = busy.last.max(gap.end);
             if gap.end > gap.start {
-                self.count(context, &gap);
+                self.idle.count(context, &gap);
             }
         }
+        let Self { activities, hidden, busy, idle: Idle { waits, longest: longest_gaps }, longest_ops, while_blocked } =
+            self;
+        let idle_while_blocked = blocked::idle(context, while_blocked);
+        Survey { activities, hidden, busy, waits, longest_gaps, longest_ops, idle_while_blocked }
     }
 }

@@ -1,0 +1,159 @@
+//! A trace in pieces that share nothing, each summed up once: what a window of millions of ops tells is put together from the
+//! pieces that lie in it and the two edges beside them, instead of from every op.
+//!
+//! A piece ends where all devices rest and no call has launched what lies on both sides. So nothing runs across, no overlap,
+//! no gap on a stream and no graph is cut, and sums of pieces are those of one pass over all of their ops, to the nanosecond.
+//! Where devices hardly ever rest together pieces are long, and a window may hold none.
+
+use super::explain::{Context, Surveyed};
+use super::groups::Groups;
+use super::overlap::Shares;
+use crate::trace::{NameId, Names, Ns, Trace};
+use std::ops::Range;
+
+/// Ops of a piece, at least; of a large trace more, so that there are not too many pieces.
+const OPS: usize = 4_096;
+const MOST: usize = 192;
+
+/// See the module's head.
+#[derive(Debug)]
+pub struct Pieces {
+    pieces: Vec<Piece>,
+    /// What messages are called in [`Surveyed`].
+    operations: Names,
+}
+
+/// What is known of one piece.
+#[derive(Debug)]
+struct Piece {
+    /// Places of its ops.
+    ops: Range<usize>,
+    /// When the last of them ends.
+    end: Ns,
+    shares: Shares,
+    groups: Groups,
+    survey: Surveyed,
+}
+
+/// The pieces of a trace that lie in a window of it, as the part that was cut out sees them.
+#[derive(Debug)]
+pub struct Inside<'a> {
+    pieces: &'a [Piece],
+    operations: &'a Names,
+    /// Places of their ops in the part.
+    ops: Range<usize>,
+    /// Places in the part are so much higher; it wraps.
+    shift: usize,
+    /// What the names of the whole trace are in the part.
+    names: Vec<NameId>,
+}
+
+/// A stranger's name.
+const NO_NAME: NameId = NameId(u32::MAX);
+
+impl Pieces {
+    /// Devices are each on their own; none where there is nothing to cut.
+    pub fn of(trace: &Trace) -> Option<Self> {
+        Self::of_at_least(OPS.max(trace.gpu_ops.len() / MOST), trace)
+    }
+
+    /// Of so many ops each, or more.
+    pub(crate) fn of_at_least(least: usize, trace: &Trace) -> Option<Self> {
+        // What a graph that was traced as a whole does stands in no column.
+        let ranges = if trace.graph_replays.is_empty() { cut(least, trace) } else { Vec::new() };
+        if ranges.len() < 2 {
+            return None;
+        }
+        let context = Context::new(trace, 0);
+        let (operations, surveys) = Surveyed::of(&context, &ranges);
+        let pieces = ranges.into_iter().zip(surveys).map(|(ops, survey)| Piece {
+            end: trace.gpu_ops.iter_in(ops.clone()).map(|(_, op)| op.end()).max().unwrap_or_default(),
+            shares: Shares::of(trace, ops.clone()),
+            groups: Groups::in_range(trace, ops.clone()),
+            survey,
+            ops,
+        });
+        Some(Self { pieces: pieces.collect(), operations })
+    }
+
+    /// Those that lie whole in the window that this part of the trace is.
+    pub fn inside(&self, trace: &Trace, part: &Trace) -> Option<Inside<'_>> {
+        let (kept, window) = (part.kept.as_deref()?, part.cut?.window);
+        let (within, first) = kept.ops();
+        let from = self.pieces.partition_point(|piece| piece.ops.start < within.start);
+        let to = self.pieces.partition_point(|piece| piece.ops.end <= within.end && piece.end <= window.end);
+        let pieces = self.pieces.get(from..to).filter(|pieces| !pieces.is_empty())?;
+        let shift = first.wrapping_sub(within.start);
+        let place = |whole: usize| whole.wrapping_add(shift);
+        Some(Inside {
+            pieces,
+            operations: &self.operations,
+            ops: place(pieces.first()?.ops.start)..place(pieces.last()?.ops.end),
+            shift,
+            names: trace.names.iter().map(|name| part.names.find(name).unwrap_or(NO_NAME)).collect(),
+        })
+    }
+}
+
+impl<'a> Inside<'a> {
+    /// How many ops there are in them.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Places of the ops before the pieces and behind them.
+    pub(super) fn edges(&self, part: &Trace) -> [Range<usize>; 2] {
+        [0..self.ops.start, self.ops.end..part.gpu_ops.len()]
+    }
+
+    /// What a name of the whole trace is in the part.
+    pub(super) fn name(&self, whole: NameId) -> NameId {
+        self.names.get(whole.0 as usize).copied().unwrap_or(NO_NAME)
+    }
+
+    /// Where in the part an op of the whole trace stands.
+    pub(super) fn place(&self, whole: usize) -> usize {
+        whole.wrapping_add(self.shift)
+    }
+
+    pub(super) fn operations(&self) -> &'a Names {
+        self.operations
+    }
+
+    pub(super) fn shares(&self) -> impl Iterator<Item = &'a Shares> {
+        self.pieces.iter().map(|piece| &piece.shares)
+    }
+
+    pub(super) fn groups(&self) -> impl Iterator<Item = &'a Groups> {
+        self.pieces.iter().map(|piece| &piece.groups)
+    }
+
+    pub(super) fn surveys(&self) -> impl Iterator<Item = &'a Surveyed> {
+        self.pieces.iter().map(|piece| &piece.survey)
+    }
+}
+
+/// The places between which nothing reaches across.
+fn cut(least: usize, trace: &Trace) -> Vec<Range<usize>> {
+    let all = trace.gpu_ops.len();
+    // Of each call the place behind the last op that it launched.
+    let mut launched_until = vec![0; trace.calls.len()];
+    for (at, call) in trace.gpu_ops.launches().enumerate() {
+        let until = call.and_then(|call| launched_until.get_mut(call.0 as usize));
+        until.into_iter().for_each(|until| *until = at as u32 + 1);
+    }
+    let (mut ranges, mut from) = (Vec::new(), 0);
+    let (mut reach, mut until) = (Ns(i64::MIN), 0);
+    for ((at, (start, duration)), call) in trace.gpu_ops.times().enumerate().zip(trace.gpu_ops.launches()) {
+        if at - from >= least && all - at >= least && start >= reach && until <= at {
+            ranges.push(from..at);
+            from = at;
+        }
+        reach = reach.max(start.after(duration));
+        let launched = call.and_then(|call| launched_until.get(call.0 as usize));
+        until = until.max(launched.map_or(0, |until| *until as usize));
+    }
+    ranges.push(from..all);
+    ranges
+}
