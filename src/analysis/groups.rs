@@ -48,7 +48,7 @@ impl Groups {
         let [before, behind] = inside.edges(trace);
         let (mut all, mut places) = (Self::default(), HashMap::default());
         all.merge(&Self::in_range(trace, before), &mut places, &|name| name);
-        inside.groups().for_each(|piece| all.merge(piece, &mut places, &|name| inside.name(name)));
+        inside.pieces().iter().for_each(|piece| all.merge(&piece.groups, &mut places, &|name| inside.name(name)));
         all.merge(&Self::in_range(trace, behind), &mut places, &|name| name);
         all
     }

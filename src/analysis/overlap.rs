@@ -37,7 +37,7 @@ pub fn share_out(trace: &Trace, merge_devices: bool, inside: Option<&Inside>) ->
         Some(inside) => {
             let [before, behind] = inside.edges(trace);
             sweep.see(before, &by_name);
-            inside.shares().for_each(|shares| sweep.add(shares, inside));
+            inside.pieces().iter().for_each(|piece| sweep.add(&piece.shares, inside));
             sweep.see(behind, &by_name);
         }
     }

@@ -5,7 +5,7 @@
 //! no gap on a stream and no graph is cut, and sums of pieces are those of one pass over all of their ops, to the nanosecond.
 //! Where devices hardly ever rest together pieces are long, and a window may hold none.
 
-use super::explain::{Context, Surveyed};
+use super::explain::{Context, Ran, Surveyed, Waited};
 use super::groups::Groups;
 use super::overlap::Shares;
 use crate::trace::{NameId, Names, Ns, Trace};
@@ -25,14 +25,16 @@ pub struct Pieces {
 
 /// What is known of one piece.
 #[derive(Debug)]
-struct Piece {
+pub(super) struct Piece {
     /// Places of its ops.
     ops: Range<usize>,
     /// When the last of them ends.
     end: Ns,
-    shares: Shares,
-    groups: Groups,
-    survey: Surveyed,
+    pub(super) shares: Shares,
+    pub(super) groups: Groups,
+    pub(super) survey: Surveyed,
+    pub(super) waited: Waited,
+    pub(super) ran: Ran,
 }
 
 /// The pieces of a trace that lie in a window of it, as the part that was cut out sees them.
@@ -66,12 +68,17 @@ impl Pieces {
         }
         let context = Context::new(trace, 0);
         let (operations, surveys) = Surveyed::of(&context, &ranges);
-        let pieces = ranges.into_iter().zip(surveys).map(|(ops, survey)| Piece {
-            end: trace.gpu_ops.iter_in(ops.clone()).map(|(_, op)| op.end()).max().unwrap_or_default(),
-            shares: Shares::of(trace, ops.clone()),
-            groups: Groups::in_range(trace, ops.clone()),
-            survey,
-            ops,
+        let pieces = ranges.into_iter().zip(surveys).map(|(ops, survey)| {
+            let groups = Groups::in_range(trace, ops.clone());
+            Piece {
+                end: trace.gpu_ops.iter_in(ops.clone()).map(|(_, op)| op.end()).max().unwrap_or_default(),
+                shares: Shares::of(trace, ops.clone()),
+                survey,
+                waited: Waited::of_piece(&context, ops.clone()),
+                ran: Ran::of_piece(&context, ops.clone(), &groups),
+                groups,
+                ops,
+            }
         });
         Some(Self { pieces: pieces.collect(), operations })
     }
@@ -121,16 +128,8 @@ impl<'a> Inside<'a> {
         self.operations
     }
 
-    pub(super) fn shares(&self) -> impl Iterator<Item = &'a Shares> {
-        self.pieces.iter().map(|piece| &piece.shares)
-    }
-
-    pub(super) fn groups(&self) -> impl Iterator<Item = &'a Groups> {
-        self.pieces.iter().map(|piece| &piece.groups)
-    }
-
-    pub(super) fn surveys(&self) -> impl Iterator<Item = &'a Surveyed> {
-        self.pieces.iter().map(|piece| &piece.survey)
+    pub(super) fn pieces(&self) -> &'a [Piece] {
+        self.pieces
     }
 }
 

@@ -27,7 +27,7 @@ pub struct Context<'a> {
     pub kernel_limit: usize,
     /// The person's own phases.
     pub phase_map: Option<&'a PhaseMap>,
-    groups: Option<&'a Groups>,
+    pub(super) groups: Option<&'a Groups>,
     pub(super) around: Option<Around>,
     pub(super) inside: Option<&'a Inside<'a>>,
     attributed: OnceCell<Attributed>,
@@ -116,11 +116,9 @@ impl<'a> Context<'a> {
         self.kernels.get_or_init(|| KernelTimes::of(self.trace, self.groups))
     }
 
-    /// The durations behind these sums, made anew: who asks first asks before all others ask for the sums.
-    pub(super) fn durations(&self) -> Durations {
-        let (times, durations) = KernelTimes::with_durations(self.trace, self.groups);
-        self.kernels.get_or_init(|| times);
-        durations
+    /// The durations behind these sums, made anew.
+    pub(super) fn durations(&self) -> Durations<'a> {
+        Durations::of(self, &self.kernels().cells)
     }
 
     /// What the calls of the host did; swept once, on first use.

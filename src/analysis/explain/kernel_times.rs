@@ -1,10 +1,13 @@
 //! How long kernels ran, by process, device and name: sums, and the durations themselves for exact percentiles.
 
-use super::select::percentiles;
+use super::Context;
+use super::select::Numbers;
 use super::stats::Tally;
 use crate::analysis::groups::{Group, Groups};
-use crate::ordering::{InOrder, order};
+use crate::ordering::order;
 use crate::trace::{DeviceId, NameId, Ns, OpKind, ProcessId, Trace};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// The kernels of one name, process and device.
@@ -17,8 +20,8 @@ pub(super) struct Cell {
     pub(super) tally: Tally,
     /// First start and last end.
     pub(super) window: (Ns, Ns),
-    /// Where its durations stand.
-    durations: Range<usize>,
+    /// Its place among the cells.
+    at: usize,
 }
 
 /// All kernels of a trace.
@@ -28,41 +31,13 @@ pub(super) struct KernelTimes {
     pub(super) cells: Vec<Cell>,
 }
 
-/// Durations of kernels: four bytes each, so whoever needs them does not keep them.
-#[derive(Debug)]
-pub(super) struct Durations {
-    /// Cell by cell, [`LONG`] for one that does not fit.
-    short: Vec<u32>,
-    /// Place in `short` and duration of those.
-    long: Vec<(usize, i64)>,
-}
-
-const LONG: u32 = u32::MAX;
-
 impl KernelTimes {
-    /// What they sum up to, and the group of ops that each cell was made of, by group.
-    fn with_cells(trace: &Trace, groups: Option<&Groups>) -> (Self, Vec<usize>) {
-        let (mut cells, cell_of_group) = match groups {
+    pub(super) fn of(trace: &Trace, groups: Option<&Groups>) -> Self {
+        let cells = match groups {
             Some(known) => cells(&known.groups),
             None => cells(&Groups::of(trace, None).groups),
         };
-        let mut all = 0;
-        for cell in &mut cells {
-            cell.durations = all..all + cell.tally.count as usize;
-            all = cell.durations.end;
-        }
-        (Self { cells }, cell_of_group)
-    }
-
-    pub(super) fn of(trace: &Trace, groups: Option<&Groups>) -> Self {
-        Self::with_cells(trace, groups).0
-    }
-
-    /// The same, and the durations themselves.
-    pub(super) fn with_durations(trace: &Trace, groups: Option<&Groups>) -> (Self, Durations) {
-        let (times, cell_of_group) = Self::with_cells(trace, groups);
-        let durations = Durations::of(trace, &times.cells, &cell_of_group);
-        (times, durations)
+        Self { cells }
     }
 
     /// Sum of all durations.
@@ -76,65 +51,197 @@ impl KernelTimes {
     }
 }
 
-impl Durations {
-    fn of(trace: &Trace, cells: &[Cell], cell_of_group: &[usize]) -> Self {
-        let mut next: Vec<usize> = cells.iter().map(|cell| cell.durations.start).collect();
-        let all = cells.last().map_or(0, |cell| cell.durations.end);
-        let (mut durations, mut long) = (vec![0; all], Vec::new());
-        trace.gpu_ops.each_grouped(trace.names.len(), 0..trace.gpu_ops.len(), |op| {
-            let cell = cell_of_group.get(op.group as usize).copied().unwrap_or(usize::MAX);
-            let Some(at) = next.get_mut(cell) else { return };
-            let short = u32::try_from(op.duration.0).ok().filter(|short| *short != LONG);
-            if short.is_none() {
-                long.push((*at, op.duration.0));
+/// The limits that `pct_under_5us` and its neighbours speak of.
+const UNDER_NS: [i64; 3] = [5_000, 10_000, 20_000];
+
+/// Kernels that are short.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Short {
+    /// How many are shorter than each of [`UNDER_NS`].
+    pub(super) under: [u64; 3],
+    /// How many are tiny, and their time.
+    pub(super) tiny: (u64, Ns),
+}
+
+impl Short {
+    fn of(durations: &Numbers, tiny_ns: i64) -> Self {
+        let mut short = Self::default();
+        for duration in durations.iter() {
+            short.under.iter_mut().zip(UNDER_NS).for_each(|(count, limit)| *count += u64::from(duration < limit));
+            if duration <= tiny_ns {
+                short.tiny.0 += 1;
+                short.tiny.1 += Ns(duration);
             }
-            durations.get_mut(*at).into_iter().for_each(|slot| *slot = short.unwrap_or(LONG));
-            *at += 1;
-        });
-        long.order_by_key(|(at, _)| *at);
-        Self { short: durations, long }
-    }
-
-    /// The durations of a cell's kernels, [`LONG`] for those of more than four seconds.
-    pub(super) fn of_cell(&self, cell: &Cell) -> &[u32] {
-        self.short.get(cell.durations.clone()).unwrap_or_default()
-    }
-
-    /// Median and 90th and 99th percentile of the durations of these cells, in nanoseconds; `None` of none.
-    pub(super) fn percentiles_ns(&self, cells: &mut dyn Iterator<Item = &Cell>) -> [Option<f64>; 3] {
-        let (mut pieces, mut long) = (Vec::new(), Vec::new());
-        for cell in cells {
-            pieces.push(self.of_cell(cell));
-            let first = self.long.partition_point(|(at, _)| *at < cell.durations.start);
-            let of_cell = self.long.iter().skip(first).take_while(|(at, _)| *at < cell.durations.end);
-            long.extend(of_cell.map(|(_, long)| *long));
         }
-        let shorts = pieces.iter().map(|piece| piece.len()).sum::<usize>() - long.len();
-        let found = percentiles(&pieces, shorts, long, &[50, 90, 99]);
-        [0, 1, 2].map(|at| found.get(at).copied().flatten())
+        short
+    }
+
+    pub(super) fn add(&mut self, more: Self) {
+        self.under.iter_mut().zip(more.under).for_each(|(sum, more)| *sum += more);
+        self.tiny = (self.tiny.0 + more.tiny.0, self.tiny.1 + more.tiny.1);
     }
 }
 
-/// The cells of all kernels, process by process, and the cell of each group.
-fn cells(groups: &[Group]) -> (Vec<Cell>, Vec<usize>) {
+/// How long each of some kernels ran: four bytes each, so whoever needs them of all does not keep them.
+#[derive(Debug)]
+pub struct Ran {
+    /// By group of these ops.
+    groups: Vec<(Group, Numbers, Short)>,
+    /// Of each process all of them, of a piece alone.
+    processes: Vec<(ProcessId, Numbers)>,
+}
+
+impl Ran {
+    /// Of the ops at these places, whose groups are known.
+    fn of(context: &Context, places: Range<usize>, groups: &Groups) -> Self {
+        let is_kernel = |group: &Group| group.kind == OpKind::Kernel;
+        let room = |group: &Group| Numbers::with_room(if is_kernel(group) { group.count as usize } else { 0 });
+        let mut durations: Vec<Numbers> = groups.groups.iter().map(room).collect();
+        context.trace.gpu_ops.each_grouped(context.trace.names.len(), places, |op| {
+            let of_group = groups.groups.get(op.group as usize).filter(|group| is_kernel(group));
+            let durations = of_group.and_then(|_| durations.get_mut(op.group as usize));
+            durations.into_iter().for_each(|durations| durations.push(op.duration.0));
+        });
+        let tiny_ns = (context.signals.thresholds.tiny_kernel_us * 1e3) as i64;
+        let groups = groups.groups.iter().zip(durations).map(|(group, durations)| {
+            let short = Short::of(&durations, tiny_ns);
+            (*group, durations, short)
+        });
+        Self { groups: groups.collect(), processes: Vec::new() }
+    }
+
+    /// The same of a piece, which is asked for again and again.
+    pub(in crate::analysis) fn of_piece(context: &Context, places: Range<usize>, groups: &Groups) -> Self {
+        let mut ran = Self::of(context, places, groups);
+        for (group, durations, _) in &mut ran.groups {
+            let known = ran.processes.iter().position(|(process, _)| *process == group.process);
+            let at = known.unwrap_or_else(|| {
+                ran.processes.push((group.process, Numbers::default()));
+                ran.processes.len() - 1
+            });
+            if let Some((_, all)) = ran.processes.get_mut(at) {
+                durations.iter().for_each(|duration| all.push(duration));
+            }
+            durations.sort();
+        }
+        ran.processes.iter_mut().for_each(|(_, all)| all.sort());
+        ran
+    }
+}
+
+/// The durations of a trace's kernels.
+#[derive(Debug)]
+pub(super) struct Durations<'a> {
+    edges: Vec<Ran>,
+    pieces: Vec<&'a Ran>,
+    /// Of each of these the cells of its groups, [`usize::MAX`] for what is no kernel.
+    cells: Vec<Vec<usize>>,
+    short: Vec<Short>,
+}
+
+impl<'a> Durations<'a> {
+    pub(super) fn of(context: &Context<'a>, cells: &[Cell]) -> Self {
+        let trace = context.trace;
+        let mut durations = Self {
+            edges: Vec::new(),
+            pieces: Vec::new(),
+            cells: Vec::new(),
+            short: vec![Short::default(); cells.len()],
+        };
+        match context.inside {
+            None => {
+                let anew = context.groups.is_none().then(|| Groups::of(trace, None));
+                let groups = context.groups.or(anew.as_ref());
+                durations.edges =
+                    groups.into_iter().map(|groups| Ran::of(context, 0..trace.gpu_ops.len(), groups)).collect();
+            }
+            Some(inside) => {
+                let edge = |edge: Range<usize>| Ran::of_piece(context, edge.clone(), &Groups::in_range(trace, edge));
+                durations.edges = inside.edges(trace).map(edge).into();
+                durations.pieces = inside.pieces().iter().map(|piece| &piece.ran).collect();
+            }
+        }
+        let key = |cell: &Cell| (cell.process, cell.device, cell.name);
+        let known: HashMap<_, usize, RandomState> = cells.iter().map(|cell| (key(cell), cell.at)).collect();
+        let cell_of =
+            |group: &Group, name| known.get(&(group.process, group.device, name)).copied().unwrap_or(usize::MAX);
+        let is_piece = |at: usize| if at < durations.edges.len() { None } else { context.inside };
+        for (at, ran) in durations.edges.iter().chain(durations.pieces.iter().copied()).enumerate() {
+            let name = |group: &Group| is_piece(at).map_or(group.name, |inside| inside.name(group.name));
+            let mut of_groups = Vec::with_capacity(ran.groups.len());
+            for (group, _, short) in &ran.groups {
+                let is_kernel = group.kind == OpKind::Kernel;
+                let cell = if is_kernel { cell_of(group, name(group)) } else { usize::MAX };
+                durations.short.get_mut(cell).into_iter().for_each(|sum| sum.add(*short));
+                of_groups.push(cell);
+            }
+            durations.cells.push(of_groups);
+        }
+        durations
+    }
+
+    /// What of the cell's kernels is short.
+    pub(super) fn short(&self, cell: &Cell) -> Short {
+        self.short.get(cell.at).copied().unwrap_or_default()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Ran> {
+        self.edges.iter().chain(self.pieces.iter().copied())
+    }
+
+    /// Median and 90th and 99th percentile of the durations of these cells, in nanoseconds; `None` of none.
+    pub(super) fn percentiles_ns(&self, wanted: &dyn Fn(usize) -> bool) -> Percentiles {
+        let mut found = Vec::new();
+        for (ran, cells) in self.all().zip(&self.cells) {
+            let of_groups = ran.groups.iter().zip(cells).filter(|(_, cell)| wanted(**cell));
+            found.extend(of_groups.map(|((_, durations, _), _)| durations));
+        }
+        percentiles(&found)
+    }
+
+    /// The same of all kernels of a process, or of all.
+    pub(super) fn percentiles_of_process_ns(&self, process: Option<ProcessId>) -> Percentiles {
+        let is_wanted = |of: ProcessId| process.is_none_or(|process| of == process);
+        let mut found: Vec<&Numbers> = Vec::new();
+        for ran in self.all() {
+            if ran.processes.is_empty() {
+                found.extend(
+                    ran.groups.iter().filter(|(group, ..)| is_wanted(group.process)).map(|(_, durations, _)| durations),
+                );
+            } else {
+                found.extend(ran.processes.iter().filter(|(of, _)| is_wanted(*of)).map(|(_, durations)| durations));
+            }
+        }
+        percentiles(&found)
+    }
+}
+
+/// Median and 90th and 99th percentile of durations in nanoseconds.
+pub(super) type Percentiles = [Option<f64>; 3];
+
+fn percentiles(all: &[&Numbers]) -> Percentiles {
+    let found = Numbers::percentiles(all, &[50, 90, 99]);
+    [0, 1, 2].map(|at| found.get(at).copied().flatten())
+}
+
+/// The cells of all kernels, process by process.
+fn cells(groups: &[Group]) -> Vec<Cell> {
     let key = |at: usize| groups.get(at).map(|group| (group.process, group.device, group.name));
     let places = order(groups.len(), &|a, b| key(a).cmp(&key(b)));
     let mut cells: Vec<Cell> = Vec::new();
-    let mut cell_of_group = vec![usize::MAX; groups.len()];
     for at in places {
         let Some(group) = groups.get(at).filter(|group| group.kind == OpKind::Kernel) else { continue };
         let &Group { process, device, name, .. } = group;
         if cells.last().is_none_or(|last| (last.process, last.device, last.name) != (process, device, name)) {
             let window = (group.first, group.last);
-            cells.push(Cell { process, device, name, tally: Tally::default(), window, durations: 0..0 });
+            cells.push(Cell { process, device, name, tally: Tally::default(), window, at: cells.len() });
         }
-        cell_of_group.get_mut(at).into_iter().for_each(|cell| *cell = cells.len() - 1);
         if let Some(cell) = cells.last_mut() {
             cell.tally.merge(&tally(group));
             cell.window = (cell.window.0.min(group.first), cell.window.1.max(group.last));
         }
     }
-    (cells, cell_of_group)
+    cells
 }
 
 fn tally(group: &Group) -> Tally {

@@ -1,7 +1,7 @@
 //! Which kernels take the time, overall and by process, and whether there are too many small ones.
 
 use super::host::Launches;
-use super::kernel_times::{Cell, Durations};
+use super::kernel_times::{Cell, Durations, Percentiles};
 use super::recapture::{self, Lacks};
 use super::stats::{Tallies, Tally, key};
 use super::{Context, labels};
@@ -53,8 +53,6 @@ const STORM_BY_PID: [&str; 13] = [
 ];
 /// Processes in a table, kernels of each, and tiny kernels.
 const TOP: usize = 10;
-/// The limits that `pct_under_5us` and its neighbours speak of.
-const UNDER_NS: [u32; 3] = [5_000, 10_000, 20_000];
 
 fn no_kernels(trace: &Trace, title: &str, columns: &[&str]) -> Section {
     let recapture = recapture::command(trace.format, Lacks::Kernels);
@@ -70,7 +68,7 @@ fn us(ns: Option<f64>) -> Value {
 pub(super) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
     let durations = context.durations();
     let paces = Pace::of_processes(context, &durations);
-    let of_all = durations.percentiles_ns(&mut context.kernels().cells.iter());
+    let of_all = durations.percentiles_of_process_ns(None);
     [
         ("kernels", kernels(context, &durations)),
         ("launch_storm", launch_storm(context, &durations, &paces, of_all)),
@@ -98,8 +96,8 @@ fn kernels(context: &Context, durations: &Durations) -> Section {
     section.figure("kernel_count", count);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(context.kernel_limit) {
-        let mut same = kernels.cells.iter().filter(|cell| key(cell) == tally.key);
-        let [median, p90, _] = durations.percentiles_ns(&mut same).map(us);
+        let is_same = |cell: usize| kernels.cells.get(cell).is_some_and(|cell| key(cell) == tally.key);
+        let [median, p90, _] = durations.percentiles_ns(&is_same).map(us);
         section.row([
             labels::kernel(trace, NameId(tally.low())),
             labels::device(trace, DeviceId(tally.high())),
@@ -160,15 +158,12 @@ pub(super) fn kernels_by_pid(context: &Context) -> Section {
     section
 }
 
-/// Median and 90th and 99th percentile of durations in nanoseconds.
-type Percentiles = [Option<f64>; 3];
-
 /// How many kernels a process launched in which time, or all of them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
     kernels: u64,
     window: Option<(Ns, Ns)>,
-    /// Shorter than each of [`UNDER_NS`].
+    /// Shorter than 5, 10 and 20 us.
     under: [u64; 3],
     /// Calls that launch; a graph is one.
     host_launches: u64,
@@ -187,8 +182,7 @@ impl Pace {
         let mut paces: Vec<Self> = host.map(of_host).collect();
         for cell in &context.kernels().cells {
             let Some(pace) = paces.get_mut(cell.process.0 as usize) else { continue };
-            let durations = durations.of_cell(cell);
-            let under = UNDER_NS.map(|limit| durations.iter().filter(|duration| **duration < limit).count() as u64);
+            let under = durations.short(cell).under;
             pace.add(&Self { kernels: cell.tally.count, window: Some(cell.window), under, ..Self::default() });
         }
         paces
@@ -278,13 +272,9 @@ fn launch_storm(context: &Context, durations: &Durations, paces: &[Pace], [media
 
 fn add_tiny_kernels(context: &Context, durations: &Durations, section: &mut Section) {
     let trace = context.trace;
-    // Whole nanoseconds: those of a duration that does not fit are more than any.
-    let most_ns = (context.signals.thresholds.tiny_kernel_us * 1e3).min(f64::from(u32::MAX - 1)) as u32;
     let mut tiny = Tallies::below(1, trace.names.len());
     for cell in &context.kernels().cells {
-        let durations = durations.of_cell(cell).iter().filter(|duration| **duration <= most_ns);
-        let count = durations.clone().count() as u64;
-        let total = Ns(durations.map(|duration| i64::from(*duration)).sum());
+        let (count, total) = durations.short(cell).tiny;
         if count > 0 {
             tiny.merge(&Tally { key: key(0, cell.name.0), count, total, ..Tally::default() });
         }
@@ -311,9 +301,9 @@ fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace],
     section.rows_in_all = launching.len() as u64;
     for process in launching.into_iter().take(TOP) {
         let Some(pace) = paces.get(process) else { continue };
-        let mut own = context.kernels().cells.iter().filter(|cell| cell.process.0 as usize == process);
         let is_all = pace.kernels == context.kernels().count();
-        let [median, p90, p99] = if is_all { of_all } else { durations.percentiles_ns(&mut own) };
+        let own = || durations.percentiles_of_process_ns(Some(ProcessId(process as u32)));
+        let [median, p90, p99] = if is_all { of_all } else { own() };
         let [under_5us, under_10us, under_20us] = pace.pct_under();
         let told = !trace.calls.is_empty();
         section.row([

@@ -8,6 +8,7 @@ use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
 use crate::rules::signals::CallKind;
 use crate::trace::{GpuOp, Ns, OpKind};
+use std::ops::Range;
 
 const COLUMNS: [&str; 9] = [
     "pid",
@@ -53,14 +54,23 @@ struct LeftOut {
     later_in_graph: u64,
 }
 
+impl LeftOut {
+    fn add(&mut self, more: Self) {
+        self.begun += more.begun;
+        self.no_call += more.no_call;
+        self.other_call += more.other_call;
+        self.later_in_graph += more.later_in_graph;
+    }
+}
+
 /// Visits every launched kernel; of a graph's kernels the first alone, as the others wait for each other. Of a window those that
 /// began before it, or whose graph did, say nothing.
-fn each_launched(context: &Context, visit: &mut dyn FnMut(Launched)) -> LeftOut {
+fn each_launched(context: &Context, places: Range<usize>, visit: &mut dyn FnMut(Launched)) -> LeftOut {
     let trace = context.trace;
     let is_begun = |id| trace.kept.as_ref().is_some_and(|kept| kept.is_begun(id));
     let (mut left_out, mut graphs_seen) = (LeftOut::default(), vec![0_u64; trace.calls.len() / 64 + 1]);
-    let ops = trace.gpu_ops.iter().zip(trace.gpu_ops.launches()).enumerate();
-    for (at, (kernel, id)) in ops.filter(|(_, (op, _))| op.kind == OpKind::Kernel) {
+    for (at, kernel) in trace.gpu_ops.iter_in(places).filter(|(_, op)| op.kind == OpKind::Kernel) {
+        let id = trace.gpu_ops.launch(at);
         let known = id.map(|id| id.0 as usize).and_then(|id| Some((id, trace.calls.name(id)?, trace.calls.end(id)?)));
         let Some((id, name, returned)) = known else {
             left_out.no_call += 1;
@@ -120,13 +130,11 @@ impl Latencies {
     }
 
     /// How many of the numbers lie in each bin of [`Latencies::width`].
-    fn bins_of(&self, numbers: &Numbers) -> Vec<u64> {
+    fn bins_of(&self, all: &[&Numbers]) -> Vec<u64> {
         let (count, width_us) = self.width();
         let mut bins = vec![0; count];
-        for latency in numbers.iter() {
-            let bin = ((latency as f64 / 1e3 / width_us) as usize).min(count - 1);
-            bins.get_mut(bin).into_iter().for_each(|count| *count += 1);
-        }
+        let bin_of = |latency: i64| ((latency as f64 / 1e3 / width_us) as usize).min(count - 1);
+        all.iter().for_each(|numbers| numbers.count_into(&mut bins, &bin_of));
         bins
     }
 
@@ -148,24 +156,76 @@ impl Latencies {
     }
 }
 
+/// How long some of the kernels waited, of which no launch has others.
+#[derive(Debug)]
+pub struct Waited {
+    longest: Longest,
+    computing: Numbers,
+    messages: Numbers,
+    left_out: LeftOut,
+    early: u64,
+    sum: i128,
+}
+
+impl Waited {
+    /// Of the ops at these places.
+    fn of(context: &Context, places: Range<usize>) -> Self {
+        let launched = places.clone().filter(|at| context.trace.gpu_ops.launch(*at).is_some()).count();
+        // So that the latencies of millions of kernels never move to a larger place.
+        let computing = Numbers::with_room(launched);
+        let (longest, messages, left_out) = (Longest::new(SHOWN), Numbers::default(), LeftOut::default());
+        let mut waited = Self { longest, computing, messages, left_out, early: 0, sum: 0 };
+        waited.left_out = each_launched(context, places, &mut |launched| {
+            let latency = launched.latency();
+            waited.longest.offer(latency, launched.kernel.start, 0, launched.at);
+            let is_message = context.is_communication(launched.kernel.name);
+            let of_kind = if is_message { &mut waited.messages } else { &mut waited.computing };
+            of_kind.push(latency.0);
+            waited.early += u64::from(launched.wait() < Ns::ZERO);
+            waited.sum += i128::from(latency.0);
+        });
+        waited
+    }
+
+    /// The same of a piece, which is asked for again and again.
+    pub(in crate::analysis) fn of_piece(context: &Context, places: Range<usize>) -> Self {
+        let mut waited = Self::of(context, places);
+        waited.computing.sort();
+        waited.messages.sort();
+        waited
+    }
+}
+
 impl Measured {
     pub(super) fn of(context: &Context) -> Self {
-        let (mut longest, mut early, mut sum) = (Longest::new(SHOWN), 0_u64, 0_i128);
-        let (mut computing, mut messages) = (Numbers::default(), Numbers::default());
-        computing.short.reserve_exact(launched_at_most(context));
-        let left_out = each_launched(context, &mut |launched| {
-            let latency = launched.latency();
-            longest.offer(latency, launched.kernel.start, 0, launched.at);
-            let of_kind = if context.is_communication(launched.kernel.name) { &mut messages } else { &mut computing };
-            of_kind.push(latency.0);
-            early += u64::from(launched.wait() < Ns::ZERO);
-            sum += i128::from(latency.0);
-        });
-        let mut all = Latencies::of(&[&computing, &messages]);
-        let bins = all.bins_of(&computing);
-        all.bins = bins.iter().zip(all.bins_of(&messages)).map(|(computing, messages)| computing + messages).collect();
-        let computing = (messages.len() > 0).then(|| Latencies { bins, ..Latencies::of(&[&computing]) });
-        Self { longest, all, computing, left_out, early, sum }
+        let trace = context.trace;
+        let Some(inside) = context.inside else {
+            return Self::sum(&[&Waited::of(context, 0..trace.gpu_ops.len())], &|_, at| at);
+        };
+        let [before, behind] = inside.edges(trace).map(|edge| Waited::of_piece(context, edge));
+        let pieces = inside.pieces().iter().map(|piece| &piece.waited);
+        let all: Vec<&Waited> = [&before, &behind].into_iter().chain(pieces).collect();
+        Self::sum(&all, &|part, at| if part < 2 { at } else { inside.place(at) })
+    }
+
+    /// `place` is that of an op at this place in this part.
+    fn sum(all: &[&Waited], place: &dyn Fn(usize, usize) -> usize) -> Self {
+        let (mut longest, mut left_out, mut early, mut sum) = (Longest::new(SHOWN), LeftOut::default(), 0, 0);
+        for (part, waited) in all.iter().enumerate() {
+            longest.merge_from(&waited.longest, &|at| place(part, at));
+            left_out.add(waited.left_out);
+            early += waited.early;
+            sum += waited.sum;
+        }
+        let computing: Vec<&Numbers> = all.iter().map(|waited| &waited.computing).collect();
+        let messages: Vec<&Numbers> = all.iter().map(|waited| &waited.messages).collect();
+        let mut of_all = Latencies::of(&[computing.as_slice(), &messages].concat());
+        let bins = of_all.bins_of(&computing);
+        of_all.bins =
+            bins.iter().zip(of_all.bins_of(&messages)).map(|(computing, message)| computing + message).collect();
+        let has_messages = messages.iter().any(|messages| messages.len() > 0);
+        let computing = has_messages.then(|| Latencies { bins, ..Latencies::of(&computing) });
+        Self { longest, all: of_all, computing, left_out, early, sum }
     }
 }
 
@@ -229,11 +289,6 @@ pub(super) fn launch_latency_histogram(context: &Context) -> Section {
         section.row([from.into(), to.into(), (*count).into(), (*without).into()]);
     }
     section
-}
-
-/// So that the latencies of millions of kernels never move to a larger place.
-fn launched_at_most(context: &Context) -> usize {
-    context.trace.gpu_ops.launches().filter(Option::is_some).count()
 }
 
 fn missing(context: &Context, left_out: LeftOut, title: &str, columns: &[&str]) -> Section {

@@ -35,6 +35,8 @@ mod timeline;
 
 pub use attribution::Around;
 pub use context::{Context, Known, NameKind};
+pub use kernel_times::Ran;
+pub use launches::Waited;
 pub use one_kernel::{Bin, Column, Histogram, OneKernel, OverTime, one_kernel};
 pub use phases::around_of;
 pub use survey::Surveyed;

@@ -34,18 +34,32 @@ pub(super) fn interpolate(count: usize, percent: u64, at: &dyn Fn(usize) -> Opti
 }
 
 /// Numbers in any order, of which percentiles are asked; those that do not fit 32 bits, some four seconds, stand apart.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Numbers {
-    pub(super) short: Vec<u32>,
-    pub(super) long: Vec<i64>,
+    short: Vec<u32>,
+    long: Vec<i64>,
+    is_sorted: bool,
 }
 
 impl Numbers {
+    /// With room for exactly so many.
+    pub(super) fn with_room(count: usize) -> Self {
+        let mut short = Vec::new();
+        short.reserve_exact(count);
+        Self { short, ..Self::default() }
+    }
+
     pub(super) fn push(&mut self, number: i64) {
         match u32::try_from(number) {
             Ok(short) => self.short.push(short),
             Err(_) => self.long.push(number),
         }
+    }
+
+    /// For whoever asks for percentiles of them again and again.
+    pub(super) fn sort(&mut self) {
+        self.short.order_by(|a, b| a.cmp(b));
+        self.is_sorted = true;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -56,30 +70,58 @@ impl Numbers {
         self.short.iter().map(|&short| i64::from(short)).chain(self.long.iter().copied())
     }
 
+    /// How many fall into each of so many bins; no number falls into a later one than a larger number.
+    pub(super) fn count_into(&self, counts: &mut [u64], bin_of: &dyn Fn(i64) -> usize) {
+        let mut add = |bin: usize, more: u64| counts.get_mut(bin).into_iter().for_each(|count| *count += more);
+        self.long.iter().for_each(|number| add(bin_of(*number), 1));
+        let mut rest = self.short.as_slice();
+        while let (true, Some(&first)) = (self.is_sorted, rest.first()) {
+            let bin = bin_of(i64::from(first));
+            let (here, behind) = rest.split_at(rest.partition_point(|number| bin_of(i64::from(*number)) == bin));
+            add(bin, here.len() as u64);
+            rest = behind;
+        }
+        rest.iter().for_each(|number| add(bin_of(i64::from(*number)), 1));
+    }
+
     /// These percentiles of all of these together; `None` of none.
     pub(super) fn percentiles(all: &[&Self], percents: &[u64]) -> Vec<Option<f64>> {
         let pieces: Vec<&[u32]> = all.iter().map(|numbers| numbers.short.as_slice()).collect();
-        let long = all.iter().flat_map(|numbers| &numbers.long).copied().collect();
-        percentiles(&pieces, pieces.iter().map(|piece| piece.len()).sum(), long, percents)
+        let shorts = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        let mut long: Vec<i64> = all.iter().flat_map(|numbers| &numbers.long).copied().collect();
+        let count = shorts + long.len();
+        let ends = percents.iter().filter_map(|percent| Place::of(count, *percent)).flat_map(Place::ends);
+        let mut places: Vec<usize> = ends.collect();
+        places.order_by(|a, b| a.cmp(b));
+        places.dedup();
+        // Whatever is long comes behind what is short.
+        let (of_short, of_long) = places.split_at(places.partition_point(|place| *place < shorts));
+        let mut found = Vec::with_capacity(places.len());
+        if all.iter().all(|numbers| numbers.is_sorted) {
+            choose_sorted(&pieces, of_short, &mut found);
+        } else {
+            choose(&pieces, of_short, &mut found);
+        }
+        long.order_by(|a, b| a.cmp(b));
+        found.extend(of_long.iter().filter_map(|place| long.get(place - shorts)));
+        let value = |place: usize| Some(found.get(places.binary_search(&place).ok()?).copied().unwrap_or(0));
+        percents.iter().map(|percent| interpolate(count, *percent, &value)).collect()
     }
 }
 
-/// These percentiles of so many short numbers, which stand in pieces, in any order, and of long ones; `None` of none. The pieces
-/// may hold the largest number for each of the long ones.
-pub(super) fn percentiles(pieces: &[&[u32]], shorts: usize, mut long: Vec<i64>, percents: &[u64]) -> Vec<Option<f64>> {
-    let count = shorts + long.len();
-    let ends = percents.iter().filter_map(|percent| Place::of(count, *percent)).flat_map(Place::ends);
-    let mut places: Vec<usize> = ends.collect();
-    places.order_by(|a, b| a.cmp(b));
-    places.dedup();
-    // Whatever is long comes behind what is short.
-    let (of_short, of_long) = places.split_at(places.partition_point(|place| *place < shorts));
-    let mut found = Vec::with_capacity(places.len());
-    choose(pieces, of_short, &mut found);
-    long.order_by(|a, b| a.cmp(b));
-    found.extend(of_long.iter().filter_map(|place| long.get(place - shorts)));
-    let value = |place: usize| Some(found.get(places.binary_search(&place).ok()?).copied().unwrap_or(0));
-    percents.iter().map(|percent| interpolate(count, *percent, &value)).collect()
+/// Adds the numbers that would stand at these places, which grow, if all of these sorted pieces were one: the largest number
+/// that no more than so many are below.
+fn choose_sorted(pieces: &[&[u32]], places: &[usize], found: &mut Vec<i64>) {
+    let (mut low, highest) = (0, pieces.iter().filter_map(|piece| piece.last()).copied().max().unwrap_or(0));
+    for place in places {
+        let mut high = highest;
+        while low < high {
+            let middle = high - (high - low) / 2;
+            let below = pieces.iter().map(|piece| piece.partition_point(|number| *number < middle)).sum::<usize>();
+            if below <= *place { low = middle } else { high = middle - 1 }
+        }
+        found.push(i64::from(low));
+    }
 }
 
 /// Numbers fall into buckets by their highest binary places, so that those far below the largest are told apart as well.
@@ -196,11 +238,20 @@ mod tests {
             const PERCENTS: [u64; 7] = [50, 0, 1, 99, 90, 95, 100];
             let (mut some, mut others) = (Numbers::default(), Numbers::default());
             values.iter().enumerate().for_each(|(at, value)| if at % 3 == 0 { &mut some } else { &mut others }.push(*value));
-            let found = Numbers::percentiles(&[&some, &others], &PERCENTS);
-            for (ours, percent) in found.into_iter().zip(PERCENTS) {
-                let want = naive(values.clone(), percent);
-                prop_assert_eq!(ours.is_some(), want.is_some());
-                prop_assert!((ours.unwrap_or(0.0) - want.unwrap_or(0.0)).abs() < 1e-3, "{:?} {:?}", ours, want);
+            for _ in ["in any order", "sorted"] {
+                let found = Numbers::percentiles(&[&some, &others], &PERCENTS);
+                for (ours, percent) in found.into_iter().zip(PERCENTS) {
+                    let want = naive(values.clone(), percent);
+                    prop_assert_eq!(ours.is_some(), want.is_some());
+                    prop_assert!((ours.unwrap_or(0.0) - want.unwrap_or(0.0)).abs() < 1e-3, "{:?} {:?}", ours, want);
+                }
+                let mut counts = [0; 4];
+                let bin_of = |number: i64| (number / 40).min(3) as usize;
+                [&some, &others].into_iter().for_each(|numbers| numbers.count_into(&mut counts, &bin_of));
+                let count = |bin: usize| values.iter().filter(|value| bin_of(**value) == bin).count() as u64;
+                prop_assert_eq!(counts, [0, 1, 2, 3].map(count));
+                some.sort();
+                others.sort();
             }
         }
     }

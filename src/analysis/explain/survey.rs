@@ -40,7 +40,8 @@ impl Survey {
                 inside.operations().iter().map(|name| operations.find(name).map_or(usize::MAX, |row| row.0 as usize));
             let rows: Vec<usize> = known.collect();
             let row = |whole: usize| rows.get(whole).copied().unwrap_or(usize::MAX);
-            inside.surveys().for_each(|piece| sum.add(context, piece, &row, &|at| inside.place(at)));
+            let place = |at| inside.place(at);
+            inside.pieces().iter().for_each(|piece| sum.add(context, &piece.survey, &row, &place));
         }
         surveyed.for_each(|last| sum.add(context, last, &|row| row, &|at| at));
         sum.finish(context)
