@@ -9,7 +9,7 @@ pub use slice::chrome_trace;
 pub use window::{strips, text as text_of_window, window, window_in, window_text};
 
 use crate::analysis::cube::{self, Axis, Cube};
-use crate::analysis::explain::{self, Around, Known, OneKernel, around_of};
+use crate::analysis::explain::{self, Around, AroundCalls, Known, OneKernel, around_of};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
@@ -257,10 +257,11 @@ const STAYS_BELOW: usize = 2_000_000;
 impl Stays {
     fn inside(&self, trace: &Trace, part: Option<&Trace>) -> Option<Inside<'_>> {
         let part = part.filter(|_| trace.calls.len() < STAYS_BELOW)?;
-        self.pieces.get_or_init(|| Pieces::of(trace)).as_ref()?.inside(trace, part)
+        let pieces = self.pieces.get_or_init(|| Pieces::of(trace, self.around.get_or_init(|| around_of(trace))));
+        pieces.as_ref()?.inside(trace, part)
     }
 
-    fn around(&self, trace: &Trace, part: Option<&Trace>) -> Option<Around> {
+    fn around<'a>(&'a self, trace: &Trace, part: Option<&'a Trace>) -> Option<AroundCalls<'a>> {
         let kept = part?.kept.as_ref().filter(|_| trace.calls.len() < STAYS_BELOW)?;
         Some(self.around.get_or_init(|| around_of(trace)).part(kept))
     }
@@ -290,7 +291,7 @@ pub fn report_in_turn(trace: &Trace, choices: &Choices, stays: &mut Stays) -> Re
     let options = options(trace, choices)?;
     let around = if options.without_sections { None } else { stays.around(trace, part.as_ref()) };
     let inside = if options.without_sections { None } else { stays.inside(trace, part.as_ref()) };
-    let known = Known { groups: &groups, around, inside: inside.as_ref() };
+    let known = Known { groups: Some(&groups), around, inside: inside.as_ref() };
     add_sections(&mut run, part.as_ref().unwrap_or(trace), &options, known);
     let mut report = Report::new(vec![run]);
     let text = report.compact();
@@ -341,7 +342,7 @@ pub fn slice(trace: &Trace, choices: &Choices) -> Result<String> {
 
 fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {
     let (mut run, groups) = first_run(trace, choices, None)?;
-    let known = Known { groups: &groups, around: None, inside: None };
+    let known = Known { groups: Some(&groups), ..Known::default() };
     add_sections(&mut run, trace, &options(trace, choices)?, known);
     Ok(run)
 }
@@ -591,12 +592,21 @@ mod tests {
             least in 1_usize..5,
             attribution in prop::sample::select(vec![Attribution::FirstCome, Attribution::Fair, Attribution::Exclusive]),
             merge_devices in any::<bool>(),
+            has_map in any::<bool>(),
         ) {
             let trace = trace_of(&work);
             let mut stays = Stays::default();
-            prop_assert!(stays.pieces.set(Pieces::of_at_least(least, &trace)).is_ok());
+            prop_assert!(stays.pieces.set(Pieces::of_at_least(least, &trace, &around_of(&trace))).is_ok());
             let window = Some(window_text(&trace, from, from + (1.0 - from) * length));
-            let choices = |soon| Choices { attribution, merge_devices, window: window.clone(), without_sections: soon, ..Choices::default() };
+            let map = || RuleFile { file: "map.json".into(), text: r#"{"one": "layer", "other": "step"}"#.into() };
+            let choices = |soon| Choices {
+                attribution,
+                merge_devices,
+                phase_map: has_map.then(map),
+                window: window.clone(),
+                without_sections: soon,
+                ..Choices::default()
+            };
             for choices in [choices(true), choices(false)] {
                 let wanted = Report::new(vec![run(&trace, &choices).unwrap()]).compact();
                 prop_assert_eq!(report_in_turn(&trace, &choices, &mut stays).unwrap(), wanted);
@@ -610,7 +620,7 @@ mod tests {
         let work: Vec<Work> =
             (0..400).map(|at| (if at % 5 == 0 { 40 } else { 8 }, 10, at as u8 % 9, at as u8 % 2)).collect();
         let trace = trace_of(&work);
-        let pieces = Pieces::of_at_least(10, &trace).unwrap();
+        let pieces = Pieces::of_at_least(10, &trace, &around_of(&trace)).unwrap();
         let part = part(&trace, &Choices { window: Some(window_text(&trace, 0.1, 0.9)), ..Choices::default() })
             .unwrap()
             .unwrap();

@@ -5,7 +5,7 @@
 //! no gap on a stream and no graph is cut, and sums of pieces are those of one pass over all of their ops, to the nanosecond.
 //! Where devices hardly ever rest together pieces are long, and a window may hold none.
 
-use super::explain::{Context, Ran, Surveyed, Waited};
+use super::explain::{Around, Attributed, Context, Ran, Surveyed, Waited};
 use super::groups::Groups;
 use super::overlap::Shares;
 use crate::trace::{NameId, Names, Ns, Trace};
@@ -35,6 +35,7 @@ pub(super) struct Piece {
     pub(super) survey: Surveyed,
     pub(super) waited: Waited,
     pub(super) ran: Ran,
+    pub(super) attributed: Attributed,
 }
 
 /// The pieces of a trace that lie in a window of it, as the part that was cut out sees them.
@@ -48,6 +49,7 @@ pub struct Inside<'a> {
     shift: usize,
     /// What the names of the whole trace are in the part.
     names: Vec<NameId>,
+    range_names: Vec<NameId>,
 }
 
 /// A stranger's name.
@@ -55,12 +57,12 @@ const NO_NAME: NameId = NameId(u32::MAX);
 
 impl Pieces {
     /// Devices are each on their own; none where there is nothing to cut.
-    pub fn of(trace: &Trace) -> Option<Self> {
-        Self::of_at_least(OPS.max(trace.gpu_ops.len() / MOST), trace)
+    pub fn of(trace: &Trace, around: &Around) -> Option<Self> {
+        Self::of_at_least(OPS.max(trace.gpu_ops.len() / MOST), trace, around)
     }
 
     /// Of so many ops each, or more.
-    pub(crate) fn of_at_least(least: usize, trace: &Trace) -> Option<Self> {
+    pub(crate) fn of_at_least(least: usize, trace: &Trace, around: &Around) -> Option<Self> {
         // What a graph that was traced as a whole does stands in no column.
         let ranges = if trace.graph_replays.is_empty() { cut(least, trace) } else { Vec::new() };
         if ranges.len() < 2 {
@@ -76,6 +78,7 @@ impl Pieces {
                 survey,
                 waited: Waited::of_piece(&context, ops.clone()),
                 ran: Ran::of_piece(&context, ops.clone(), &groups),
+                attributed: Attributed::of_piece(&context, ops.clone(), &around.of_all()),
                 groups,
                 ops,
             }
@@ -97,7 +100,8 @@ impl Pieces {
             operations: &self.operations,
             ops: place(pieces.first()?.ops.start)..place(pieces.last()?.ops.end),
             shift,
-            names: trace.names.iter().map(|name| part.names.find(name).unwrap_or(NO_NAME)).collect(),
+            names: renamed(&trace.names, &part.names),
+            range_names: renamed(&trace.ranges.names, &part.ranges.names),
         })
     }
 }
@@ -119,6 +123,11 @@ impl<'a> Inside<'a> {
         self.names.get(whole.0 as usize).copied().unwrap_or(NO_NAME)
     }
 
+    /// What the name of a range of the whole trace is in the part.
+    pub(super) fn range_name(&self, whole: NameId) -> NameId {
+        self.range_names.get(whole.0 as usize).copied().unwrap_or(NO_NAME)
+    }
+
     /// Where in the part an op of the whole trace stands.
     pub(super) fn place(&self, whole: usize) -> usize {
         whole.wrapping_add(self.shift)
@@ -131,6 +140,10 @@ impl<'a> Inside<'a> {
     pub(super) fn pieces(&self) -> &'a [Piece] {
         self.pieces
     }
+}
+
+fn renamed(whole: &Names, part: &Names) -> Vec<NameId> {
+    whole.iter().map(|name| part.find(name).unwrap_or(NO_NAME)).collect()
 }
 
 /// The places between which nothing reaches across.

@@ -49,7 +49,7 @@ impl Default for Options {
 /// Answers everything about one trace.
 pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     let (mut run, groups) = first_results(trace, rules, options, None);
-    add_sections(&mut run, trace, options, Known { groups: &groups, around: None, inside: None });
+    add_sections(&mut run, trace, options, Known { groups: Some(&groups), ..Known::default() });
     run
 }
 
@@ -104,8 +104,8 @@ pub fn first_results(trace: &Trace, rules: &RuleSet, options: &Options, inside: 
 /// Puts the explaining sections into a run of this trace, as far as they are wanted, and the key figures that come from them.
 pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, known: Known) {
     if !options.without_sections {
-        let context = Context::new(trace, options.kernel_limit).with_phase_map(options.phase_map.as_ref());
-        run.sections = explain(&context.with_known(known));
+        let context = Context::of_known(trace, options.kernel_limit, known);
+        run.sections = explain(&context.with_phase_map(options.phase_map.as_ref()));
     }
     let key_figures = key_figures::key_figures(run);
     run.sections.insert(key_figures::NAME.to_owned(), key_figures);

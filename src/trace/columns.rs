@@ -149,6 +149,17 @@ impl Rows {
         found(&self.after, base + index(self.within.len()))
     }
 
+    /// The old place of a new one.
+    pub(super) fn old(&self, new: u32) -> Option<u32> {
+        let at = new as usize;
+        let behind = |list: &[u32], at: usize| list.get(at).copied().ok_or(at.saturating_sub(list.len()));
+        behind(&self.before, at)
+            .or_else(|at| behind(&self.cut, at))
+            .or_else(|at| self.within.clone().nth(at).ok_or(at.saturating_sub(self.within.len())))
+            .or_else(|at| behind(&self.after, at))
+            .ok()
+    }
+
     /// Of a column the entries of these rows.
     pub(super) fn take<T: Copy>(&self, column: &[T]) -> Vec<T> {
         let mut taken = Vec::with_capacity(self.len());

@@ -54,9 +54,9 @@ pub struct Launch {
 }
 
 impl Kept {
-    /// Of a column with an entry for each call of the whole trace those of the part's calls.
-    pub fn of_calls<T: Copy>(&self, column: &[T]) -> Vec<T> {
-        self.calls.take(column)
+    /// The place in the whole trace of a call of the part.
+    pub fn call_of_whole(&self, place: u32) -> Option<u32> {
+        self.calls.old(place)
     }
 
     /// Places in the whole trace of the GPU ops that begin in the window, and the place in the part of the first of them.

@@ -6,12 +6,14 @@
 
 use super::Context;
 use super::stats::{Tallies, Tally, key};
+use crate::analysis::pieces::Inside;
 use crate::ordering::order;
 use crate::trace::{Kept, NameId, Ns, OpKind, Span, Spans, Trace};
+use std::ops::Range;
 
 /// Kernel time by process and range, and what belongs to no range.
 #[derive(Debug, Default)]
-pub(super) struct Attributed {
+pub struct Attributed {
     /// Under [`key`] of process and range name.
     pub(super) under: Tallies,
     /// By phase: time of kernels of which it is that of the nearest range that has one, and the communication in it.
@@ -32,36 +34,67 @@ pub(super) struct Attributed {
 pub(in crate::analysis) const NONE: u32 = u32::MAX;
 
 impl Attributed {
-    /// Phases are below `phases`.
-    pub(super) fn of(context: &Context, phases: usize, around: &Around) -> Self {
+    /// Phases are below `phases`; those inside a window are of the words that name phases.
+    pub(super) fn of(context: &Context, phases: usize, around: &AroundCalls, inside: Option<&Inside>) -> Self {
         let trace = context.trace;
         let under = Tallies::below(trace.processes.len(), trace.ranges.names.len());
         let mut found = Self { under, by_phase: vec![Default::default(); phases], ..Self::default() };
-        let launches = trace.gpu_ops.launches();
-        // Kernels alone, but the launches run parallel to all ops.
-        for (op, call) in trace.gpu_ops.iter().zip(launches).filter(|(op, _)| op.kind == OpKind::Kernel) {
-            let is_communication = context.is_communication(op.name);
-            if is_communication {
-                found.all_communication += op.duration;
-            }
-            let Some(call) = call.map(|call| call.0 as usize) else {
-                found.without_call.add(op.duration);
-                continue;
-            };
-            match around.ranges.get(call).and_then(|range| trace.ranges.name(*range as usize)) {
-                None => found.outside.add(op.duration),
-                Some(range) => found.under.add(key(op.process.0, range.0), op.duration),
-            }
-            let phase = around.phases.get(call).and_then(|phase| found.by_phase.get_mut(usize::from(*phase)));
-            if let Some((time, communication)) = phase {
-                *time += op.duration;
-                *communication += if is_communication { op.duration } else { Ns::ZERO };
+        match inside {
+            None => found.see(context, 0..trace.gpu_ops.len(), around),
+            Some(inside) => {
+                let [before, behind] = inside.edges(trace);
+                found.see(context, before, around);
+                inside.pieces().iter().for_each(|piece| found.merge(&piece.attributed, inside));
+                found.see(context, behind, around);
             }
         }
         let Self { under, mapped, outside, without_call, all, .. } = &mut found;
         under.iter().for_each(|tally| mapped.merge(tally));
         [mapped, outside, without_call].into_iter().for_each(|tally| all.merge(tally));
         found
+    }
+
+    /// Of the ops at these places, without what is summed up at the end.
+    pub(in crate::analysis) fn of_piece(context: &Context, places: Range<usize>, around: &AroundCalls) -> Self {
+        let mut found = Self { by_phase: vec![Default::default(); context.signals.phases.len()], ..Self::default() };
+        found.see(context, places, around);
+        found
+    }
+
+    fn see(&mut self, context: &Context, places: Range<usize>, around: &AroundCalls) {
+        let trace = context.trace;
+        for (at, op) in trace.gpu_ops.iter_in(places).filter(|(_, op)| op.kind == OpKind::Kernel) {
+            let is_communication = context.is_communication(op.name);
+            if is_communication {
+                self.all_communication += op.duration;
+            }
+            let Some(call) = trace.gpu_ops.launch(at) else {
+                self.without_call.add(op.duration);
+                continue;
+            };
+            let (range, phase) = around.of(call.0);
+            match trace.ranges.name(range as usize) {
+                None => self.outside.add(op.duration),
+                Some(range) => self.under.add(key(op.process.0, range.0), op.duration),
+            }
+            if let Some((time, communication)) = self.by_phase.get_mut(usize::from(phase)) {
+                *time += op.duration;
+                *communication += if is_communication { op.duration } else { Ns::ZERO };
+            }
+        }
+    }
+
+    fn merge(&mut self, more: &Self, inside: &Inside) {
+        for tally in more.under.iter() {
+            let range = inside.range_name(NameId(tally.low()));
+            self.under.merge(&Tally { key: key(tally.high(), range.0), ..*tally });
+        }
+        for (sum, more) in self.by_phase.iter_mut().zip(&more.by_phase) {
+            *sum = (sum.0 + more.0, sum.1 + more.1);
+        }
+        self.outside.merge(&more.outside);
+        self.without_call.merge(&more.without_call);
+        self.all_communication += more.all_communication;
     }
 
     /// Kernel time by range name over all processes.
@@ -120,11 +153,32 @@ impl Around {
         Self { ranges, phases }
     }
 
+    /// What it says of the trace that it is of.
+    pub fn of_all(&self) -> AroundCalls<'_> {
+        AroundCalls { around: self, kept: None }
+    }
+
     /// What it says of a part of the trace, of calls that launched.
-    pub fn part(&self, kept: &Kept) -> Self {
-        let mut ranges = kept.of_calls(&self.ranges);
-        ranges.iter_mut().for_each(|range| *range = kept.range(*range).unwrap_or(NONE));
-        Self { ranges, phases: kept.of_calls(&self.phases) }
+    pub fn part<'a>(&'a self, kept: &'a Kept) -> AroundCalls<'a> {
+        AroundCalls { around: self, kept: Some(kept) }
+    }
+}
+
+/// What lies around each call of a trace, or of a part of one.
+#[derive(Debug, Clone, Copy)]
+pub struct AroundCalls<'a> {
+    around: &'a Around,
+    kept: Option<&'a Kept>,
+}
+
+impl AroundCalls<'_> {
+    /// The place of the innermost range and the phase, [`NONE`] and [`NO_PHASE`] where there is none.
+    fn of(&self, call: u32) -> (u32, u16) {
+        let whole =
+            self.kept.map_or(Some(call), |kept| kept.call_of_whole(call)).map_or(usize::MAX, |call| call as usize);
+        let range = self.around.ranges.get(whole).copied().unwrap_or(NONE);
+        let range = self.kept.map_or(range, |kept| kept.range(range).unwrap_or(NONE));
+        (range, self.around.phases.get(whole).copied().unwrap_or(NO_PHASE))
     }
 }
 
@@ -316,7 +370,7 @@ mod tests {
         ) {
             let trace = trace(&ranges, &calls);
             let phase = |name: NameId| kept[name.0 as usize].then_some(name.0 as usize);
-            let found = Attributed::of(&Context::new(&trace, 30), 5, &Around::of(&trace, &phase));
+            let found = Attributed::of(&Context::new(&trace, 30), 5, &Around::of(&trace, &phase).of_all(), None);
             let ranges: Vec<Span> = trace.ranges.iter().collect();
             let of_kept: Vec<Span> = ranges.iter().filter(|range| kept[range.name.0 as usize]).copied().collect();
             let (mut want, mut nearest, mut outside) = ([0_i64; 5], [0_i64; 5], 0_i64);
@@ -356,9 +410,10 @@ mod tests {
             };
             let of_whole = Around::of(&whole, &|name| phase(&whole, name));
             let taken = of_whole.part(part.kept.as_ref().unwrap());
-            let [taken, anew] = [taken, Around::of(&part, &|name| phase(&part, name))].map(|around| {
-                let launches = part.gpu_ops.launches().flatten().map(|call| call.0 as usize);
-                launches.map(|call| (around.ranges[call], around.phases[call])).collect::<Vec<_>>()
+            let anew = Around::of(&part, &|name| phase(&part, name));
+            let [taken, anew] = [taken, anew.of_all()].map(|around| {
+                let launches = part.gpu_ops.launches().flatten();
+                launches.map(|call| around.of(call.0)).collect::<Vec<_>>()
             });
             prop_assert_eq!(taken, anew);
         }
@@ -388,7 +443,7 @@ mod tests {
         small.call_on((1, 1), "cudaLaunchKernel", (1, 2), Some(5)).call_on((2, 1), "cudaLaunchKernel", (1, 2), Some(5));
         small.kernel("k", 2, (20, 23), Some(5)).kernel("k", 1, (30, 34), Some(5));
         let trace = small.finish();
-        let found = Attributed::of(&Context::new(&trace, 30), 0, &Around::of(&trace, &|_| None));
+        let found = Attributed::of(&Context::new(&trace, 30), 0, &Around::of(&trace, &|_| None).of_all(), None);
         let times = found.under.iter().map(|tally| (trace.ranges.names.get(NameId(tally.low())), tally.total.0));
         assert_eq!(times.collect::<Vec<_>>(), [("theirs", 3), ("mine", 4)]);
     }

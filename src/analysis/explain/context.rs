@@ -1,6 +1,6 @@
 //! What every section needs to know: what names mean, and what the person chose.
 
-use super::attribution::{Around, Attributed};
+use super::attribution::{AroundCalls, Attributed};
 use super::collectives::Collectives;
 use super::host::Host;
 use super::kernel_times::{Durations, KernelTimes};
@@ -28,7 +28,7 @@ pub struct Context<'a> {
     /// The person's own phases.
     pub phase_map: Option<&'a PhaseMap>,
     pub(super) groups: Option<&'a Groups>,
-    pub(super) around: Option<Around>,
+    pub(super) around: Option<AroundCalls<'a>>,
     pub(super) inside: Option<&'a Inside<'a>>,
     attributed: OnceCell<Attributed>,
     launched: OnceCell<Measured>,
@@ -42,12 +42,12 @@ pub struct Context<'a> {
 }
 
 /// What somebody knows of a trace before it is explained, so that it is not found out again.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Known<'a> {
     /// Sums of its ops.
-    pub groups: &'a Groups,
+    pub groups: Option<&'a Groups>,
     /// What lies around its calls.
-    pub around: Option<Around>,
+    pub around: Option<AroundCalls<'a>>,
     /// What is known of most of a window.
     pub inside: Option<&'a Inside<'a>>,
 }
@@ -68,17 +68,22 @@ pub enum NameKind {
 impl<'a> Context<'a> {
     /// Looks at every distinct name once.
     pub fn new(trace: &'a Trace, kernel_limit: usize) -> Self {
+        Self::of_known(trace, kernel_limit, Known::default())
+    }
+
+    /// The same, taking what is known already.
+    pub fn of_known(trace: &'a Trace, kernel_limit: usize, Known { groups, around, inside }: Known<'a>) -> Self {
         let signals = Signals::embedded();
         let calls = trace.calls.names.iter().map(|name| signals.call(name)).collect();
-        let names = name_kinds(trace, &signals);
+        let names = name_kinds(trace, &signals, groups);
         Self {
             trace,
             signals,
             kernel_limit,
             phase_map: None,
-            groups: None,
-            around: None,
-            inside: None,
+            groups,
+            around,
+            inside,
             attributed: OnceCell::new(),
             launched: OnceCell::new(),
             kernels: OnceCell::new(),
@@ -94,11 +99,6 @@ impl<'a> Context<'a> {
     /// Adds the person's own phases.
     pub fn with_phase_map(self, phase_map: Option<&'a PhaseMap>) -> Self {
         Self { phase_map, ..self }
-    }
-
-    /// Takes what is known already.
-    pub fn with_known(self, Known { groups, around, inside }: Known<'a>) -> Self {
-        Self { groups: Some(groups), around, inside, ..self }
     }
 
     /// Kernel time by the ranges around its launch; swept once, on first use.
@@ -158,7 +158,7 @@ impl<'a> Context<'a> {
 }
 
 /// gpuprism's own rules say what communicates, whatever rules the person picked for categories.
-fn name_kinds(trace: &Trace, signals: &Signals) -> Vec<NameKind> {
+fn name_kinds(trace: &Trace, signals: &Signals, groups: Option<&Groups>) -> Vec<NameKind> {
     let rules = RuleBook::own();
     let mut kinds: Vec<NameKind> = trace
         .names
@@ -173,10 +173,14 @@ fn name_kinds(trace: &Trace, signals: &Signals) -> Vec<NameKind> {
             NameKind::Communication(operation.unwrap_or_else(|| names::short(&demangled)))
         })
         .collect();
-    for op in trace.gpu_ops.iter().filter(|op| op.kind != OpKind::Kernel) {
-        if let Some(kind) = kinds.get_mut(op.name.0 as usize) {
-            *kind = if op.kind == OpKind::Copy { NameKind::Copy } else { NameKind::Set };
+    let mut see = |name: NameId, kind: OpKind| {
+        if let (Some(known), true) = (kinds.get_mut(name.0 as usize), kind != OpKind::Kernel) {
+            *known = if kind == OpKind::Copy { NameKind::Copy } else { NameKind::Set };
         }
+    };
+    match groups {
+        Some(known) => known.groups.iter().for_each(|group| see(group.name, group.kind)),
+        None => trace.gpu_ops.iter().for_each(|op| see(op.name, op.kind)),
     }
     kinds
 }

@@ -33,7 +33,7 @@ mod survey;
 mod testing;
 mod timeline;
 
-pub use attribution::Around;
+pub use attribution::{Around, AroundCalls, Attributed};
 pub use context::{Context, Known, NameKind};
 pub use kernel_times::Ran;
 pub use launches::Waited;

@@ -93,13 +93,10 @@ fn wall_time_of_all(trace: &Trace) -> Ns {
 
 /// Kernel time by the innermost range around its launch, and by the nearest one whose name has a phase.
 pub(super) fn attributed(context: &Context) -> Attributed {
+    let anew = context.around.is_none().then(|| Split::by_words(context.trace, &context.signals).around(context.trace));
+    let around = context.around.or(anew.as_ref().map(Around::of_all));
     let phases = context.signals.phases.len();
-    match &context.around {
-        Some(around) => Attributed::of(context, phases, around),
-        None => {
-            Attributed::of(context, phases, &Split::by_words(context.trace, &context.signals).around(context.trace))
-        }
-    }
+    around.map_or_else(Attributed::default, |around| Attributed::of(context, phases, &around, context.inside))
 }
 
 /// What lies around each call of a trace, which its parts can take from it: see [`Around::part`].
@@ -174,7 +171,7 @@ pub(super) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
         Section::new(TITLE, "kernel time by the nearest range around its launch that the phase map knows", &KERNELS)
             .limit("Of the kernel time under any range; unmapped is what only other ranges hold.")
             .limit(ranges::INNERMOST);
-    let attributed = Attributed::of(context, split.names.len(), &split.around(trace));
+    let attributed = Attributed::of(context, split.names.len(), &split.around(trace).of_all(), None);
     let all = attributed.mapped.total;
     section.figure("attributed_kernel_time_ms", Value::ms(all));
     let times: Vec<Ns> = attributed.by_phase.iter().map(|(time, _)| *time).collect();
