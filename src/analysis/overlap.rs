@@ -82,17 +82,20 @@ pub(super) struct Shares {
     /// First come, exclusive, shared in parts of a nanosecond.
     owners: Vec<(NameId, i64, i64, i128)>,
     union_ns: Vec<i64>,
+    /// Time in which something runs on any device.
+    union_all_ns: i64,
 }
 
 impl Shares {
     /// Of the ops at these places, of which none reaches over an end.
     pub(super) fn of(trace: &Trace, places: Range<usize>) -> Self {
         let mut sweep = Sweep::new(trace, false, trace.names.len());
-        sweep.see(places, &|_, op| op.name.0 as usize);
+        sweep.see(places.clone(), &|_, op| op.name.0 as usize);
         let Swept { first_come_ns, union_ns, split } = sweep.finish();
         let columns = first_come_ns.iter().zip(&split.exclusive_ns).zip(&split.shared);
         let owners = (0..).map(NameId).zip(columns).map(|(name, ((first, own), shared))| (name, *first, *own, *shared));
         Self {
+            union_all_ns: union_in(trace, places),
             owners: owners.filter(|(_, first, own, shared)| *first != 0 || *own != 0 || *shared != 0).collect(),
             union_ns,
         }
@@ -148,9 +151,16 @@ impl<'a> Sweep<'a> {
 }
 
 /// Time in which at least one op runs on any device.
-pub fn union_of_all(trace: &Trace) -> i64 {
+pub fn union_of_all(trace: &Trace, inside: Option<&Inside>) -> i64 {
+    let Some(inside) = inside else { return union_in(trace, 0..trace.gpu_ops.len()) };
+    let pieces = inside.pieces().iter().map(|piece| piece.shares.union_all_ns);
+    let edges = inside.edges(trace).map(|edge| union_in(trace, edge));
+    pieces.chain(edges).fold(0, i64::saturating_add)
+}
+
+fn union_in(trace: &Trace, places: Range<usize>) -> i64 {
     let mut reach = None;
-    trace.gpu_ops.times().fold(0, |sum, (start, duration)| sum + gain(&mut reach, start, start.after(duration)).0)
+    trace.gpu_ops.iter_in(places).fold(0, |sum, (_, op)| sum + gain(&mut reach, op.start, op.end()).0)
 }
 
 /// Time in which at least one op runs, a value per device.
@@ -374,7 +384,7 @@ mod tests {
         );
         let merged = share_out(&trace, true, None);
         assert_eq!((merged.first_come_ns, merged.exclusive_ns, merged.fair_ns), (vec![10, 0], vec![0, 0], vec![5, 5]));
-        assert_eq!(union_of_all(&trace), 10);
+        assert_eq!(union_of_all(&trace, None), 10);
     }
 
     /// Nanosecond by nanosecond: the definition itself, in 60ths so that up to six ops split evenly.
@@ -436,7 +446,7 @@ mod tests {
                 }
             }
             if merge {
-                prop_assert_eq!(union_of_all(&trace), union);
+                prop_assert_eq!(union_of_all(&trace, None), union);
             }
         }
 

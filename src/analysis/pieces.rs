@@ -5,10 +5,10 @@
 //! no gap on a stream and no graph is cut, and sums of pieces are those of one pass over all of their ops, to the nanosecond.
 //! Where devices hardly ever rest together pieces are long, and a window may hold none.
 
-use super::explain::{Around, Attributed, Context, Ran, Surveyed, Waited};
+use super::explain::{Around, Attributed, Context, Ran, RangeTimes, Surveyed, Waited};
 use super::groups::Groups;
 use super::overlap::Shares;
-use crate::trace::{NameId, Names, Ns, Trace};
+use crate::trace::{GpuOp, Kept, NameId, Names, Ns, OpKind, Trace, Window};
 use std::ops::Range;
 
 /// Ops of a piece, at least; of a large trace more, so that there are not too many pieces.
@@ -19,6 +19,7 @@ const MOST: usize = 192;
 #[derive(Debug)]
 pub struct Pieces {
     pieces: Vec<Piece>,
+    ranges: Vec<RangePiece>,
     /// What messages are called in [`Surveyed`].
     operations: Names,
 }
@@ -36,12 +37,28 @@ pub(super) struct Piece {
     pub(super) waited: Waited,
     pub(super) ran: Ran,
     pub(super) attributed: Attributed,
+    /// Places of kernels that communicate.
+    pub(super) messages: Vec<u32>,
+    /// Places of copies.
+    pub(super) copies: Vec<u32>,
+}
+
+/// What is known of some of the ranges, in the order of their starts.
+#[derive(Debug)]
+struct RangePiece {
+    rows: Range<usize>,
+    /// When the last of them ends.
+    end: Ns,
+    times: RangeTimes,
 }
 
 /// The pieces of a trace that lie in a window of it, as the part that was cut out sees them.
 #[derive(Debug)]
 pub struct Inside<'a> {
     pieces: &'a [Piece],
+    ranges: &'a [RangePiece],
+    /// Of those the places in the part.
+    range_rows: Range<usize>,
     operations: &'a Names,
     /// Places of their ops in the part.
     ops: Range<usize>,
@@ -70,6 +87,10 @@ impl Pieces {
         }
         let context = Context::new(trace, 0);
         let (operations, surveys) = Surveyed::of(&context, &ranges);
+        let places = |ops: &Range<usize>, is_so: &dyn Fn(&GpuOp) -> bool| {
+            let those = trace.gpu_ops.iter_in(ops.clone()).filter(|(_, op)| is_so(op));
+            those.map(|(at, _)| at as u32).collect()
+        };
         let pieces = ranges.into_iter().zip(surveys).map(|(ops, survey)| {
             let groups = Groups::in_range(trace, ops.clone());
             Piece {
@@ -79,11 +100,33 @@ impl Pieces {
                 waited: Waited::of_piece(&context, ops.clone()),
                 ran: Ran::of_piece(&context, ops.clone(), &groups),
                 attributed: Attributed::of_piece(&context, ops.clone(), &around.of_all()),
+                messages: places(&ops, &|op| op.kind == OpKind::Kernel && context.is_communication(op.name)),
+                copies: places(&ops, &|op| op.kind == OpKind::Copy),
                 groups,
                 ops,
             }
         });
-        Some(Self { pieces: pieces.collect(), operations })
+        let pieces = pieces.collect();
+        let rows = (0..trace.ranges.len()).step_by(least).map(|from| from..(from + least).min(trace.ranges.len()));
+        let ranges = rows.map(|rows| RangePiece {
+            end: rows.clone().filter_map(|at| trace.ranges.get(at)).map(|range| range.end()).max().unwrap_or_default(),
+            times: RangeTimes::of(trace, rows.clone()),
+            rows,
+        });
+        Some(Self { pieces, ranges: ranges.collect(), operations })
+    }
+
+    /// The pieces of ranges that lie whole in a window, and the places of their ranges in its part.
+    fn ranges_inside(&self, kept: &Kept, window: Window) -> (&[RangePiece], Range<usize>) {
+        let (within, first) = kept.ranges();
+        let from = self.ranges.partition_point(|piece| piece.rows.start < within.start);
+        // Ranges lie around each other: the first to reach over the end ends what is known whole.
+        let fits = |piece: &&RangePiece| piece.rows.end <= within.end && piece.end <= window.end;
+        let whole = self.ranges.iter().skip(from).take_while(fits).count();
+        let pieces = self.ranges.get(from..from + whole).unwrap_or_default();
+        let place = |whole: usize| whole.wrapping_sub(within.start).wrapping_add(first);
+        let ends = pieces.first().zip(pieces.last()).map(|(first, last)| place(first.rows.start)..place(last.rows.end));
+        (pieces, ends.unwrap_or(0..0))
     }
 
     /// Those that lie whole in the window that this part of the trace is.
@@ -95,8 +138,11 @@ impl Pieces {
         let pieces = self.pieces.get(from..to).filter(|pieces| !pieces.is_empty())?;
         let shift = first.wrapping_sub(within.start);
         let place = |whole: usize| whole.wrapping_add(shift);
+        let (ranges, range_rows) = self.ranges_inside(kept, window);
         Some(Inside {
             pieces,
+            ranges,
+            range_rows,
             operations: &self.operations,
             ops: place(pieces.first()?.ops.start)..place(pieces.last()?.ops.end),
             shift,
@@ -139,6 +185,11 @@ impl<'a> Inside<'a> {
 
     pub(super) fn pieces(&self) -> &'a [Piece] {
         self.pieces
+    }
+
+    /// What is known of ranges, and the places in the part of those that it is known of.
+    pub(super) fn ranges(&self) -> (impl Iterator<Item = &'a RangeTimes>, Range<usize>) {
+        (self.ranges.iter().map(|piece| &piece.times), self.range_rows.clone())
     }
 }
 

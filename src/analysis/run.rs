@@ -73,7 +73,7 @@ pub fn first_results(trace: &Trace, rules: &RuleSet, options: &Options, inside: 
         duration_ns: sum(kernels.iter().map(|kernel| kernel.duration_ns)),
         kernel_duration_ns: sum(of_kernels().map(|group| group.total.0)),
         union_ns: sum(devices_union.iter().copied()),
-        union_all_ns: if let [one] = devices_union.as_slice() { *one } else { union_of_all(trace) },
+        union_all_ns: if let [one] = devices_union.as_slice() { *one } else { union_of_all(trace, inside) },
         window_ns,
         elapsed_ns: sum(kernels.iter().map(|kernel| kernel.elapsed_ns)),
     };

@@ -64,6 +64,11 @@ impl Kept {
         (self.ops.within.start as usize..self.ops.within.end as usize, self.ops.base())
     }
 
+    /// The same of ranges.
+    pub fn ranges(&self) -> (Range<usize>, usize) {
+        (self.ranges.within.start as usize..self.ranges.within.end as usize, self.ranges.base())
+    }
+
     /// The place in the part of a range of the whole trace.
     pub fn range(&self, place: u32) -> Option<u32> {
         self.ranges.place(place)

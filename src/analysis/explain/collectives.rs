@@ -166,8 +166,9 @@ impl Collectives {
             operations: names,
             cells: ByKey::new(),
         };
-        for (at, op) in operations.kernels() {
-            let Some((operation, message)) = operations.of(at, op.name) else { continue };
+        let is_message = |op: &GpuOp| op.kind == OpKind::Kernel && context.is_communication(op.name);
+        context.each_listed(&|piece| &piece.messages, &is_message, &mut |at, op| {
+            let Some((operation, message)) = operations.of(at, op.name) else { return };
             let count = found.cells.change((operation, (op.process, op.device)), Tally::default(), |cell| {
                 cell.add(Tally { count: 1, total: op.duration, longest: op.duration });
                 cell.count
@@ -178,7 +179,7 @@ impl Collectives {
             if let (Some(message), Some(messages)) = (message, found.messages.get_mut(operation.0 as usize)) {
                 messages.add(found.operations.get(operation), message, op.duration);
             }
-        }
+        });
         (!found.cells.0.is_empty()).then_some(found)
     }
 

@@ -6,14 +6,14 @@ use super::host::Host;
 use super::kernel_times::{Durations, KernelTimes};
 use super::launches::Measured;
 use super::phases;
-use super::ranges;
+use super::ranges::RangeTimes;
 use super::stats::Tallies;
 use super::survey::Survey;
 use crate::analysis::groups::Groups;
-use crate::analysis::pieces::Inside;
+use crate::analysis::pieces::{Inside, Piece};
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, names};
-use crate::trace::{NameId, OpKind, Trace};
+use crate::trace::{GpuOp, NameId, OpKind, Trace};
 use std::cell::OnceCell;
 
 /// The trace under analysis with the meaning of its names.
@@ -36,7 +36,7 @@ pub struct Context<'a> {
     host: OnceCell<Host>,
     survey: OnceCell<Survey>,
     collectives: OnceCell<Option<Collectives>>,
-    ranges: OnceCell<Tallies>,
+    ranges: OnceCell<RangeTimes>,
     names: Vec<NameKind>,
     calls: Vec<CallKind>,
 }
@@ -138,7 +138,24 @@ impl<'a> Context<'a> {
 
     /// Wall time of ranges by process and name; summed once, on first use.
     pub(super) fn ranges(&self) -> &Tallies {
-        self.ranges.get_or_init(|| ranges::by_process(self.trace))
+        &self.ranges.get_or_init(|| RangeTimes::of_all(self)).0
+    }
+
+    /// Visits the ops that are so, with their places; `listed` are their places in a piece.
+    pub(super) fn each_listed(
+        &self,
+        listed: &dyn Fn(&Piece) -> &[u32],
+        is_so: &dyn Fn(&GpuOp) -> bool,
+        visit: &mut dyn FnMut(usize, GpuOp),
+    ) {
+        let ops = &self.trace.gpu_ops;
+        let edges = self.inside.map_or([0..ops.len(), 0..0], |inside| inside.edges(self.trace));
+        for (edge, is_first) in edges.into_iter().zip([true, false]) {
+            ops.iter_in(edge).filter(|(_, op)| is_so(op)).for_each(|(at, op)| visit(at, op));
+            let Some(inside) = self.inside.filter(|_| is_first) else { continue };
+            let places = inside.pieces().iter().flat_map(listed).map(|at| inside.place(*at as usize));
+            places.filter_map(|at| Some((at, ops.get(at)?))).for_each(|(at, op)| visit(at, op));
+        }
     }
 
     /// What the ops of this name are.

@@ -39,7 +39,7 @@ pub(super) fn copy_engine_events(context: &Context) -> Section {
     let mut longest = Longest::new(SHOWN);
     let mut totals: Vec<(&str, Total)> = Vec::new();
     let mut bytes = trace.bytes.iter().peekable();
-    for (at, op) in trace.gpu_ops.iter().enumerate().filter(|(_, op)| op.kind == OpKind::Copy) {
+    context.each_listed(&|piece| &piece.copies, &|op| op.kind == OpKind::Copy, &mut |at, op| {
         while bytes.next_if(|entry| (entry.0 as usize) < at).is_some() {}
         let moved = bytes.next_if(|entry| entry.0 as usize == at).map(|entry| entry.1);
         longest.offer(op.duration, op.start, 0, at);
@@ -49,7 +49,7 @@ pub(super) fn copy_engine_events(context: &Context) -> Section {
         }
         let total = totals.iter_mut().find(|(known, _)| *known == direction);
         total.into_iter().for_each(|(_, total)| total.add(&op, moved));
-    }
+    });
     if longest.seen == 0 {
         return Section::missing(TITLE, &COLUMNS, "The trace holds no memory copies.", "");
     }

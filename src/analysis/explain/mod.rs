@@ -39,6 +39,7 @@ pub use kernel_times::Ran;
 pub use launches::Waited;
 pub use one_kernel::{Bin, Column, Histogram, OneKernel, OverTime, one_kernel};
 pub use phases::around_of;
+pub use ranges::RangeTimes;
 pub use survey::Surveyed;
 
 use super::section::Section;

@@ -5,6 +5,7 @@ use super::stats::{Tallies, Tally, key};
 use super::{Context, labels};
 use crate::analysis::section::{Section, Value};
 use crate::trace::{NameId, Ns, ProcessId, Trace};
+use std::ops::Range;
 
 const RANGES: [&str; 4] = ["range_name", "count", "total_time_ms", "avg_duration_us"];
 const KERNEL_TIME: [&str; 6] = [
@@ -50,13 +51,41 @@ fn range_name<'a>(context: &Context<'a>) -> impl Fn(&Tally) -> &'a str + use<'a>
 }
 
 /// Wall time of ranges by process and name.
-pub(super) fn by_process(trace: &Trace) -> Tallies {
-    let mut ranges = Tallies::below(trace.processes.len(), trace.ranges.names.len());
-    for range in trace.ranges.iter() {
-        let Some(thread) = trace.threads.get(range.thread.0 as usize) else { continue };
-        ranges.add(key(thread.process.0, range.name.0), trace.in_window(range).map_or(Ns::ZERO, |part| part.duration));
+#[derive(Debug, Default)]
+pub struct RangeTimes(pub(super) Tallies);
+
+impl RangeTimes {
+    /// Of the ranges at these places.
+    pub(in crate::analysis) fn of(trace: &Trace, places: Range<usize>) -> Self {
+        let mut times = Self::default();
+        times.see(trace, places);
+        times
     }
-    ranges
+
+    pub(super) fn of_all(context: &Context) -> Self {
+        let trace = context.trace;
+        let mut times = Self(Tallies::below(trace.processes.len(), trace.ranges.names.len()));
+        let Some(inside) = context.inside else {
+            times.see(trace, 0..trace.ranges.len());
+            return times;
+        };
+        let (known, places) = inside.ranges();
+        for tally in known.flat_map(|known| known.0.iter()) {
+            let name = inside.range_name(NameId(tally.low()));
+            times.0.merge(&Tally { key: key(tally.high(), name.0), ..*tally });
+        }
+        times.see(trace, 0..places.start);
+        times.see(trace, places.end..trace.ranges.len());
+        times
+    }
+
+    fn see(&mut self, trace: &Trace, places: Range<usize>) {
+        for range in places.filter_map(|at| trace.ranges.get(at)) {
+            let Some(thread) = trace.threads.get(range.thread.0 as usize) else { continue };
+            let time = trace.in_window(range).map_or(Ns::ZERO, |part| part.duration);
+            self.0.add(key(thread.process.0, range.name.0), time);
+        }
+    }
 }
 
 /// Wall time of ranges by name.

@@ -98,7 +98,7 @@ impl Numbers {
         let (of_short, of_long) = places.split_at(places.partition_point(|place| *place < shorts));
         let mut found = Vec::with_capacity(places.len());
         if all.iter().all(|numbers| numbers.is_sorted) {
-            choose_sorted(&pieces, of_short, &mut found);
+            choose_sorted(pieces, 0, of_short, &mut found);
         } else {
             choose(&pieces, of_short, &mut found);
         }
@@ -109,19 +109,30 @@ impl Numbers {
     }
 }
 
-/// Adds the numbers that would stand at these places, which grow, if all of these sorted pieces were one: the largest number
-/// that no more than so many are below.
-fn choose_sorted(pieces: &[&[u32]], places: &[usize], found: &mut Vec<i64>) {
-    let (mut low, highest) = (0, pieces.iter().filter_map(|piece| piece.last()).copied().max().unwrap_or(0));
-    for place in places {
-        let mut high = highest;
-        while low < high {
-            let middle = high - (high - low) / 2;
-            let below = pieces.iter().map(|piece| piece.partition_point(|number| *number < middle)).sum::<usize>();
-            if below <= *place { low = middle } else { high = middle - 1 }
-        }
-        found.push(i64::from(low));
+/// Adds the numbers that would stand at these places, which grow, if all of these sorted pieces were one; so many numbers are
+/// below all of them. Pieces are halved by value, and halves in which none is wanted are not looked at again.
+fn choose_sorted(mut pieces: Vec<&[u32]>, below: usize, places: &[usize], found: &mut Vec<i64>) {
+    /// So few are sorted.
+    const FEW: usize = 64;
+    pieces.retain(|piece| !piece.is_empty());
+    let lowest = pieces.iter().filter_map(|piece| piece.first()).min().copied().unwrap_or(0);
+    let highest = pieces.iter().filter_map(|piece| piece.last()).max().copied().unwrap_or(0);
+    let count = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+    if places.is_empty() || lowest == highest {
+        return found.extend(places.iter().map(|_| i64::from(lowest)));
     }
+    if count <= FEW {
+        let mut all: Vec<u32> = pieces.concat();
+        all.order_by(|a, b| a.cmp(b));
+        return found.extend(places.iter().filter_map(|place| all.get(place - below)).map(|number| i64::from(*number)));
+    }
+    let middle = lowest + (highest - lowest) / 2;
+    let halves = pieces.into_iter().map(|piece| piece.split_at(piece.partition_point(|number| *number <= middle)));
+    let (low, high): (Vec<&[u32]>, Vec<&[u32]>) = halves.unzip();
+    let in_low = below + low.iter().map(|piece| piece.len()).sum::<usize>();
+    let (of_low, of_high) = places.split_at(places.partition_point(|place| *place < in_low));
+    choose_sorted(low, below, of_low, found);
+    choose_sorted(high, in_low, of_high, found);
 }
 
 /// Numbers fall into buckets by their highest binary places, so that those far below the largest are told apart as well.
