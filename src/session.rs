@@ -14,7 +14,7 @@ use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, ServerArgs, Stage};
-use crate::analysis::{self, Groups, Inside, Pieces, add_sections, first_results, original};
+use crate::analysis::{self, Groups, HAS_PIECES, Inside, Pieces, add_sections, first_results, original};
 use crate::input::{Imported, SERIES_HEAD, folder};
 use crate::json::from_json;
 use crate::ordering::InOrder;
@@ -256,7 +256,7 @@ const STAYS_BELOW: usize = 2_000_000;
 
 impl Stays {
     fn inside(&self, trace: &Trace, part: Option<&Trace>) -> Option<Inside<'_>> {
-        let part = part.filter(|_| trace.calls.len() < STAYS_BELOW)?;
+        let part = part.filter(|_| HAS_PIECES && trace.calls.len() < STAYS_BELOW)?;
         let pieces = self.pieces.get_or_init(|| Pieces::of(trace, self.around.get_or_init(|| around_of(trace))));
         pieces.as_ref()?.inside(trace, part)
     }

@@ -1,7 +1,7 @@
 //! GPU ops summed by what they share: name, device, stream, process and kind. Most tables of sums are made of these sums, so that they
 //! need no pass over millions of ops of their own.
 
-use super::pieces::Inside;
+use super::pieces::{self, Inside};
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, OpKind, ProcessId, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ struct Stream {
 impl Groups {
     /// Of a whole trace, or of a window that has these pieces inside.
     pub(super) fn of(trace: &Trace, inside: Option<&Inside>) -> Self {
-        let Some(inside) = inside else { return Self::in_range(trace, 0..trace.gpu_ops.len()) };
+        let Some(inside) = pieces::known(inside) else { return Self::in_range(trace, 0..trace.gpu_ops.len()) };
         let [before, behind] = inside.edges(trace);
         let (mut all, mut places) = (Self::default(), HashMap::default());
         all.merge(&Self::in_range(trace, before), &mut places, &|name| name);

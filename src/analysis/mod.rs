@@ -23,7 +23,7 @@ pub mod strips;
 pub mod triage;
 
 pub use groups::Groups;
-pub use pieces::{Inside, Pieces};
+pub use pieces::{HAS_PIECES, Inside, Pieces};
 pub use pivot::{Pivot, PivotRow, pivot};
 pub use rule_use::rule_use;
 pub use run::{Options, add_sections, analyze, first_results};

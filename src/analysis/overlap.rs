@@ -9,7 +9,7 @@
 //! or all of them when they are merged; timelines never share time with each other.
 
 use super::ends::Ends;
-use super::pieces::Inside;
+use super::pieces::{self, Inside};
 use crate::ordering::InOrder;
 use crate::trace::{GpuOp, NameId, Ns, Trace};
 use std::cmp::Reverse;
@@ -32,7 +32,7 @@ pub struct Owned {
 pub fn share_out(trace: &Trace, merge_devices: bool, inside: Option<&Inside>) -> Owned {
     let mut sweep = Sweep::new(trace, merge_devices, trace.names.len());
     let by_name = |_, op: &GpuOp| op.name.0 as usize;
-    match inside {
+    match pieces::known(inside) {
         None => sweep.see(0..trace.gpu_ops.len(), &by_name),
         Some(inside) => {
             let [before, behind] = inside.edges(trace);
@@ -152,7 +152,7 @@ impl<'a> Sweep<'a> {
 
 /// Time in which at least one op runs on any device.
 pub fn union_of_all(trace: &Trace, inside: Option<&Inside>) -> i64 {
-    let Some(inside) = inside else { return union_in(trace, 0..trace.gpu_ops.len()) };
+    let Some(inside) = pieces::known(inside) else { return union_in(trace, 0..trace.gpu_ops.len()) };
     let pieces = inside.pieces().iter().map(|piece| piece.shares.union_all_ns);
     let edges = inside.edges(trace).map(|edge| union_in(trace, edge));
     pieces.chain(edges).fold(0, i64::saturating_add)

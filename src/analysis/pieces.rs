@@ -47,6 +47,8 @@ pub(super) struct Piece {
 #[derive(Debug)]
 struct RangePiece {
     rows: Range<usize>,
+    /// When the first of them begins.
+    start: Ns,
     /// When the last of them ends.
     end: Ns,
     times: RangeTimes,
@@ -67,6 +69,16 @@ pub struct Inside<'a> {
     /// What the names of the whole trace are in the part.
     names: Vec<NameId>,
     range_names: Vec<NameId>,
+}
+
+/// Does this build put windows together from pieces? The page's first module is for files of which a window is soon counted, and has to
+/// be small; the one that reads large files does.
+pub const HAS_PIECES: bool = cfg!(any(feature = "sqlite", not(target_arch = "wasm32")));
+
+/// What is known, in a build that knows anything: others leave out what they cannot do.
+#[inline]
+pub(super) fn known<'a, 'b>(inside: Option<&'a Inside<'b>>) -> Option<&'a Inside<'b>> {
+    if HAS_PIECES { inside } else { None }
 }
 
 /// A stranger's name.
@@ -109,6 +121,7 @@ impl Pieces {
         let pieces = pieces.collect();
         let rows = (0..trace.ranges.len()).step_by(least).map(|from| from..(from + least).min(trace.ranges.len()));
         let ranges = rows.map(|rows| RangePiece {
+            start: trace.ranges.start(rows.start).unwrap_or_default(),
             end: rows.clone().filter_map(|at| trace.ranges.get(at)).map(|range| range.end()).max().unwrap_or_default(),
             times: RangeTimes::of(trace, rows.clone()),
             rows,
@@ -119,7 +132,9 @@ impl Pieces {
     /// The pieces of ranges that lie whole in a window, and the places of their ranges in its part.
     fn ranges_inside(&self, kept: &Kept, window: Window) -> (&[RangePiece], Range<usize>) {
         let (within, first) = kept.ranges();
-        let from = self.ranges.partition_point(|piece| piece.rows.start < within.start);
+        // Ranges around launches for the window are kept whole, wherever they begin.
+        let is_early = |piece: &RangePiece| piece.rows.start < within.start || piece.start < window.start;
+        let from = self.ranges.partition_point(is_early);
         // Ranges lie around each other: the first to reach over the end ends what is known whole.
         let fits = |piece: &&RangePiece| piece.rows.end <= within.end && piece.end <= window.end;
         let whole = self.ranges.iter().skip(from).take_while(fits).count();

@@ -6,7 +6,7 @@
 
 use super::Context;
 use super::stats::{Tallies, Tally, key};
-use crate::analysis::pieces::Inside;
+use crate::analysis::pieces::{self, Inside};
 use crate::ordering::order;
 use crate::trace::{Kept, NameId, Ns, OpKind, Span, Spans, Trace};
 use std::ops::Range;
@@ -39,7 +39,7 @@ impl Attributed {
         let trace = context.trace;
         let under = Tallies::below(trace.processes.len(), trace.ranges.names.len());
         let mut found = Self { under, by_phase: vec![Default::default(); phases], ..Self::default() };
-        match inside {
+        match pieces::known(inside) {
             None => found.see(context, 0..trace.gpu_ops.len(), around),
             Some(inside) => {
                 let [before, behind] = inside.edges(trace);

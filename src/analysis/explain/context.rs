@@ -10,7 +10,7 @@ use super::ranges::RangeTimes;
 use super::stats::Tallies;
 use super::survey::Survey;
 use crate::analysis::groups::Groups;
-use crate::analysis::pieces::{Inside, Piece};
+use crate::analysis::pieces::{self, Inside, Piece};
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, names};
 use crate::trace::{GpuOp, NameId, OpKind, Trace};
@@ -29,7 +29,7 @@ pub struct Context<'a> {
     pub phase_map: Option<&'a PhaseMap>,
     pub(super) groups: Option<&'a Groups>,
     pub(super) around: Option<AroundCalls<'a>>,
-    pub(super) inside: Option<&'a Inside<'a>>,
+    inside: Option<&'a Inside<'a>>,
     attributed: OnceCell<Attributed>,
     launched: OnceCell<Measured>,
     kernels: OnceCell<KernelTimes>,
@@ -101,6 +101,12 @@ impl<'a> Context<'a> {
         Self { phase_map, ..self }
     }
 
+    /// What is known of most of a window.
+    #[inline]
+    pub(super) fn inside(&self) -> Option<&'a Inside<'a>> {
+        pieces::known(self.inside)
+    }
+
     /// Kernel time by the ranges around its launch; swept once, on first use.
     pub(super) fn attributed(&self) -> &Attributed {
         self.attributed.get_or_init(|| phases::attributed(self))
@@ -149,10 +155,10 @@ impl<'a> Context<'a> {
         visit: &mut dyn FnMut(usize, GpuOp),
     ) {
         let ops = &self.trace.gpu_ops;
-        let edges = self.inside.map_or([0..ops.len(), 0..0], |inside| inside.edges(self.trace));
+        let edges = self.inside().map_or([0..ops.len(), 0..0], |inside| inside.edges(self.trace));
         for (edge, is_first) in edges.into_iter().zip([true, false]) {
             ops.iter_in(edge).filter(|(_, op)| is_so(op)).for_each(|(at, op)| visit(at, op));
-            let Some(inside) = self.inside.filter(|_| is_first) else { continue };
+            let Some(inside) = self.inside().filter(|_| is_first) else { continue };
             let places = inside.pieces().iter().flat_map(listed).map(|at| inside.place(*at as usize));
             places.filter_map(|at| Some((at, ops.get(at)?))).for_each(|(at, op)| visit(at, op));
         }

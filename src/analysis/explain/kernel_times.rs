@@ -148,7 +148,7 @@ impl<'a> Durations<'a> {
             cells: Vec::new(),
             short: vec![Short::default(); cells.len()],
         };
-        match context.inside {
+        match context.inside() {
             None => {
                 let anew = context.groups.is_none().then(|| Groups::of(trace, None));
                 let groups = context.groups.or(anew.as_ref());
@@ -165,7 +165,7 @@ impl<'a> Durations<'a> {
         let known: HashMap<_, usize, RandomState> = cells.iter().map(|cell| (key(cell), cell.at)).collect();
         let cell_of =
             |group: &Group, name| known.get(&(group.process, group.device, name)).copied().unwrap_or(usize::MAX);
-        let is_piece = |at: usize| if at < durations.edges.len() { None } else { context.inside };
+        let is_piece = |at: usize| if at < durations.edges.len() { None } else { context.inside() };
         for (at, ran) in durations.edges.iter().chain(durations.pieces.iter().copied()).enumerate() {
             let name = |group: &Group| is_piece(at).map_or(group.name, |inside| inside.name(group.name));
             let mut of_groups = Vec::with_capacity(ran.groups.len());

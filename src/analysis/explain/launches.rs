@@ -199,7 +199,7 @@ impl Waited {
 impl Measured {
     pub(super) fn of(context: &Context) -> Self {
         let trace = context.trace;
-        let Some(inside) = context.inside else {
+        let Some(inside) = context.inside() else {
             return Self::sum(&[&Waited::of(context, 0..trace.gpu_ops.len())], &|_, at| at);
         };
         let [before, behind] = inside.edges(trace).map(|edge| Waited::of_piece(context, edge));

@@ -96,7 +96,7 @@ pub(super) fn attributed(context: &Context) -> Attributed {
     let anew = context.around.is_none().then(|| Split::by_words(context.trace, &context.signals).around(context.trace));
     let around = context.around.or(anew.as_ref().map(Around::of_all));
     let phases = context.signals.phases.len();
-    around.map_or_else(Attributed::default, |around| Attributed::of(context, phases, &around, context.inside))
+    around.map_or_else(Attributed::default, |around| Attributed::of(context, phases, &around, context.inside()))
 }
 
 /// What lies around each call of a trace, which its parts can take from it: see [`Around::part`].

@@ -65,7 +65,7 @@ impl RangeTimes {
     pub(super) fn of_all(context: &Context) -> Self {
         let trace = context.trace;
         let mut times = Self(Tallies::below(trace.processes.len(), trace.ranges.names.len()));
-        let Some(inside) = context.inside else {
+        let Some(inside) = context.inside() else {
             times.see(trace, 0..trace.ranges.len());
             return times;
         };

@@ -30,12 +30,12 @@ pub(super) struct Survey {
 
 impl Survey {
     pub(super) fn of(context: &Context) -> Self {
-        let edges = context.inside.map(|inside| inside.edges(context.trace));
+        let edges = context.inside().map(|inside| inside.edges(context.trace));
         let (operations, surveyed) = Surveyed::of(context, edges.as_ref().map_or(&[], |edges| edges));
         let mut sum = Sum::new(context);
         let mut surveyed = surveyed.iter();
         surveyed.next().into_iter().for_each(|first| sum.add(context, first, &|row| row, &|at| at));
-        if let Some(inside) = context.inside {
+        if let Some(inside) = context.inside() {
             let known =
                 inside.operations().iter().map(|name| operations.find(name).map_or(usize::MAX, |row| row.0 as usize));
             let rows: Vec<usize> = known.collect();
