@@ -62,7 +62,7 @@ impl Host {
                 launches.into_iter().for_each(|launches| launches.add(kind));
             }
             if is_launch || blocks {
-                launching.see(context, whole, is_launch, &mut host.gaps);
+                launching.see(whole, is_launch, &mut host.gaps);
             }
             let Some(call) = trace.in_window(whole) else { continue };
             host.total += call.duration;
@@ -122,7 +122,13 @@ pub(super) struct LauncherGaps {
 }
 
 /// Threads on the way from launch to launch.
-struct Launching(Vec<Launcher>);
+struct Launching {
+    threads: Vec<Launcher>,
+    /// The least that is a gap.
+    gap: Ns,
+    /// The most that is one.
+    longest: Ns,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Launcher {
@@ -134,11 +140,14 @@ struct Launcher {
 
 impl Launching {
     fn of(context: &Context) -> Self {
-        Self(vec![Launcher { reach: None, growing: None }; context.trace.threads.len()])
+        let thresholds = &context.signals.thresholds;
+        let ns = |us: f64| Ns((us * 1e3).round() as i64);
+        let threads = vec![Launcher { reach: None, growing: None }; context.trace.threads.len()];
+        Self { threads, gap: ns(thresholds.launcher_gap_us), longest: ns(thresholds.launcher_idle_us) }
     }
 
-    fn see(&mut self, context: &Context, call: Span, is_launch: bool, found: &mut LauncherGaps) {
-        let Some(Launcher { reach, growing }) = self.0.get_mut(call.thread.0 as usize) else { return };
+    fn see(&mut self, call: Span, is_launch: bool, found: &mut LauncherGaps) {
+        let Some(Launcher { reach, growing }) = self.threads.get_mut(call.thread.0 as usize) else { return };
         let gap = reach.map_or(Ns::ZERO, |reach| call.start.since(reach).max(Ns::ZERO));
         gain(reach, call.start, call.end());
         *growing = growing.map(|growing| growing + gap);
@@ -146,10 +155,9 @@ impl Launching {
             return;
         }
         let length = growing.replace(Ns::ZERO).unwrap_or(Ns::ZERO);
-        let (length_us, thresholds) = (length.0 as f64 / 1e3, &context.signals.thresholds);
-        if length_us > thresholds.launcher_idle_us {
+        if length > self.longest {
             found.idle.add(length);
-        } else if length_us >= thresholds.launcher_gap_us {
+        } else if length >= self.gap {
             found.gaps.add(length);
         }
     }

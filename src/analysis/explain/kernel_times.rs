@@ -134,8 +134,8 @@ impl Ran {
 pub(super) struct Durations<'a> {
     edges: Vec<Ran>,
     pieces: Vec<&'a Ran>,
-    /// Of each of these the cells of its groups, [`usize::MAX`] for what is no kernel.
-    cells: Vec<Vec<usize>>,
+    /// Of each cell the places of its groups, among these and in one of them.
+    groups: Vec<Vec<(u32, u32)>>,
     short: Vec<Short>,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Durations<'a> {
         let mut durations = Self {
             edges: Vec::new(),
             pieces: Vec::new(),
-            cells: Vec::new(),
+            groups: vec![Vec::new(); cells.len()],
             short: vec![Short::default(); cells.len()],
         };
         match context.inside() {
@@ -168,14 +168,12 @@ impl<'a> Durations<'a> {
         let is_piece = |at: usize| if at < durations.edges.len() { None } else { context.inside() };
         for (at, ran) in durations.edges.iter().chain(durations.pieces.iter().copied()).enumerate() {
             let name = |group: &Group| is_piece(at).map_or(group.name, |inside| inside.name(group.name));
-            let mut of_groups = Vec::with_capacity(ran.groups.len());
-            for (group, _, short) in &ran.groups {
+            for ((group, _, short), place) in ran.groups.iter().zip(0..) {
                 let is_kernel = group.kind == OpKind::Kernel;
                 let cell = if is_kernel { cell_of(group, name(group)) } else { usize::MAX };
                 durations.short.get_mut(cell).into_iter().for_each(|sum| sum.add(*short));
-                of_groups.push(cell);
+                durations.groups.get_mut(cell).into_iter().for_each(|groups| groups.push((at as u32, place)));
             }
-            durations.cells.push(of_groups);
         }
         durations
     }
@@ -190,12 +188,11 @@ impl<'a> Durations<'a> {
     }
 
     /// Median and 90th and 99th percentile of the durations of these cells, in nanoseconds; `None` of none.
-    pub(super) fn percentiles_ns(&self, wanted: &dyn Fn(usize) -> bool) -> Percentiles {
-        let mut found = Vec::new();
-        for (ran, cells) in self.all().zip(&self.cells) {
-            let of_groups = ran.groups.iter().zip(cells).filter(|(_, cell)| wanted(**cell));
-            found.extend(of_groups.map(|((_, durations, _), _)| durations));
-        }
+    pub(super) fn percentiles_ns(&self, cells: &mut dyn Iterator<Item = &Cell>) -> Percentiles {
+        let all: Vec<&Ran> = self.all().collect();
+        let places = cells.filter_map(|cell| self.groups.get(cell.at)).flatten();
+        let of_group = |(ran, group): &(u32, u32)| Some(&all.get(*ran as usize)?.groups.get(*group as usize)?.1);
+        let found: Vec<&Numbers> = places.filter_map(of_group).collect();
         percentiles(&found)
     }
 

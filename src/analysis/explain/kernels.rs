@@ -96,8 +96,8 @@ fn kernels(context: &Context, durations: &Durations) -> Section {
     section.figure("kernel_count", count);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(context.kernel_limit) {
-        let is_same = |cell: usize| kernels.cells.get(cell).is_some_and(|cell| key(cell) == tally.key);
-        let [median, p90, _] = durations.percentiles_ns(&is_same).map(us);
+        let mut same = kernels.cells.iter().filter(|cell| key(cell) == tally.key);
+        let [median, p90, _] = durations.percentiles_ns(&mut same).map(us);
         section.row([
             labels::kernel(trace, NameId(tally.low())),
             labels::device(trace, DeviceId(tally.high())),
