@@ -251,18 +251,22 @@ pub struct Stays {
     pieces: OnceCell<Option<Pieces>>,
 }
 
-/// A trace of more calls is looked at anew for each window.
+/// A trace of more calls, or of more ops, is looked at anew for each window.
 const STAYS_BELOW: usize = 2_000_000;
+
+fn is_kept_of(trace: &Trace) -> bool {
+    trace.calls.len() < STAYS_BELOW && trace.gpu_ops.len() < 2 * STAYS_BELOW
+}
 
 impl Stays {
     fn inside(&self, trace: &Trace, part: Option<&Trace>) -> Option<Inside<'_>> {
-        let part = part.filter(|_| HAS_PIECES && trace.calls.len() < STAYS_BELOW)?;
+        let part = part.filter(|_| HAS_PIECES && is_kept_of(trace))?;
         let pieces = self.pieces.get_or_init(|| Pieces::of(trace, self.around.get_or_init(|| around_of(trace))));
         pieces.as_ref()?.inside(trace, part)
     }
 
     fn around<'a>(&'a self, trace: &Trace, part: Option<&'a Trace>) -> Option<AroundCalls<'a>> {
-        let kept = part?.kept.as_ref().filter(|_| trace.calls.len() < STAYS_BELOW)?;
+        let kept = part?.kept.as_ref().filter(|_| is_kept_of(trace))?;
         Some(self.around.get_or_init(|| around_of(trace)).part(kept))
     }
 }

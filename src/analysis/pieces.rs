@@ -8,6 +8,7 @@
 use super::explain::{Around, Attributed, Context, Ran, RangeTimes, Surveyed, Waited};
 use super::groups::Groups;
 use super::overlap::Shares;
+use super::triage::stages::Stretch;
 use crate::trace::{GpuOp, Kept, NameId, Names, Ns, OpKind, Trace, Window};
 use std::ops::Range;
 
@@ -41,6 +42,7 @@ pub(super) struct Piece {
     pub(super) messages: Vec<u32>,
     /// Places of copies.
     pub(super) copies: Vec<u32>,
+    pub(super) stretches: Vec<Stretch>,
 }
 
 /// What is known of some of the ranges, in the order of their starts.
@@ -113,6 +115,7 @@ impl Pieces {
                 ran: Ran::of_piece(&context, ops.clone(), &groups),
                 attributed: Attributed::of_piece(&context, ops.clone(), &around.of_all()),
                 messages: places(&ops, &|op| op.kind == OpKind::Kernel && context.is_communication(op.name)),
+                stretches: Stretch::all(trace, ops.clone()),
                 copies: places(&ops, &|op| op.kind == OpKind::Copy),
                 groups,
                 ops,

@@ -13,7 +13,7 @@ use crate::analysis::groups::Groups;
 use crate::analysis::pieces::{self, Inside, Piece};
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, names};
-use crate::trace::{GpuOp, NameId, OpKind, Trace};
+use crate::trace::{GpuOp, NameId, Ns, OpKind, Trace};
 use std::cell::OnceCell;
 
 /// The trace under analysis with the meaning of its names.
@@ -125,6 +125,15 @@ impl<'a> Context<'a> {
     /// The durations behind these sums, made anew.
     pub(super) fn durations(&self) -> Durations<'a> {
         Durations::of(self, &self.kernels().cells)
+    }
+
+    /// Sum of the durations of all GPU ops.
+    pub(super) fn time_of_ops(&self) -> Ns {
+        let sum = |sum, more| sum + more;
+        match self.groups {
+            Some(known) => known.groups.iter().map(|group| group.total).fold(Ns::ZERO, sum),
+            None => self.trace.gpu_ops.times().map(|(_, duration)| duration).fold(Ns::ZERO, sum),
+        }
     }
 
     /// What the calls of the host did; swept once, on first use.

@@ -28,7 +28,7 @@ const COLUMNS: [&str; 9] = [
 /// unless no step of its stage has one: then its own length stands for it.
 pub(super) fn steps(context: &Context) -> Section {
     let trace = context.trace;
-    let mut steps = steps_of_ranges(trace);
+    let mut steps = steps_of_ranges(trace, context.inside());
     // Beside steps that launched work, one without is a profiler's last, cut short.
     if steps.iter().any(|step| step.basis != Basis::Host) {
         steps.retain(|step| step.basis != Basis::Host);
@@ -81,7 +81,7 @@ pub(super) fn steps(context: &Context) -> Section {
         }
     }
     section.figure("steps", steps.len());
-    let outside = Outside::of(&steps, trace);
+    let outside = Outside::of(&steps, context);
     section.figure("devices", outside.devices);
     section.figure("work_outside_pct", Value::pct(outside.work, outside.all_work));
     section.figure("idle_outside_ns", outside.idle);
@@ -189,7 +189,8 @@ struct Lane {
 }
 
 impl Outside {
-    fn of(steps: &[Step], trace: &Trace) -> Self {
+    fn of(steps: &[Step], context: &Context) -> Self {
+        let trace = context.trace;
         let mut outside = Self::default();
         let Some(Window { start: begin, end }) = trace.span() else { return outside };
         let mut lanes = vec![Lane { filled: None, reach: begin }; trace.devices.len()];
@@ -199,7 +200,7 @@ impl Outside {
             let (first, last) = lane.filled.unwrap_or((step.start, step.end));
             lane.filled = Some((first.min(step.start), last.max(step.end)));
         }
-        outside.all_work = trace.gpu_ops.times().fold(Ns::ZERO, |sum, (_, duration)| sum + duration);
+        outside.all_work = context.time_of_ops();
         let inside = inside_of_all(&lanes, trace);
         for op in (0..inside.start).chain(inside.end..trace.gpu_ops.len()).filter_map(|at| trace.gpu_ops.get(at)) {
             let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
@@ -351,7 +352,7 @@ mod tests {
                 let is_idle = |now: i64| own().all(|op| now < op.0 || now >= op.0 + op.1);
                 idle += (begin..end).filter(|now| is_outside(*now) && is_idle(*now)).count() as i64;
             }
-            let found = Outside::of(&steps, &trace);
+            let found = Outside::of(&steps, &Context::new(&trace, 1));
             prop_assert_eq!((found.work, found.idle), (Ns(work), Ns(idle)));
             prop_assert_eq!(found.all_work, Ns(ops.iter().map(|op| op.1).sum()));
         }

@@ -6,6 +6,7 @@ mod step_list;
 mod windows;
 
 pub use step_info::{Form, StepInfo, Sums};
+pub use step_list::Stretch;
 pub use step_list::{Basis, HostStep, Step, contradictions, steps, steps_of_ops, steps_of_ranges};
 
 use crate::ordering::InOrder;

@@ -3,9 +3,11 @@
 
 use super::windows::Windows;
 use super::{Form, Stage, StepInfo, infos};
+use crate::analysis::pieces::{self, Inside};
 use crate::ordering::InOrder;
 use crate::trace::{Annotation, CallId, Code, DeviceId, GpuOp, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
+use std::ops::Range;
 
 /// One step on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +69,7 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         let host = nested(host.iter().filter(wanted).copied().collect());
         let on_device = device.iter().filter(is_step).map(|mark| mark.step(&device, Basis::Device));
         steps.extend(on_device);
-        launched(trace, &host, &device, &mut steps);
+        launched(trace, None, &host, &device, &mut steps);
     }
     steps.order_by_key(|step| (step.basis == Basis::Host, step.start));
     steps
@@ -75,10 +77,10 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
 
 /// The steps that ranges of the host tell, which every trace keeps, by start; [`Step::name`] is a name of the ranges. They
 /// are of the most exact form alone that the trace holds: a profiler's step around those of the engine is no second one.
-pub fn steps_of_ranges(trace: &Trace) -> Vec<Step> {
+pub fn steps_of_ranges(trace: &Trace, inside: Option<&Inside>) -> Vec<Step> {
     let host = host_marks(trace);
     let mut steps = Vec::new();
-    launched(trace, &host, &[], &mut steps);
+    launched(trace, inside, &host, &[], &mut steps);
     steps.order_by_key(|step| step.start);
     steps
 }
@@ -207,11 +209,11 @@ impl Mark {
 }
 
 /// Steps that only the host's annotations tell: on each device from the first to the last op launched in them.
-fn launched(trace: &Trace, host: &[Mark], device: &[Mark], steps: &mut Vec<Step>) {
+fn launched(trace: &Trace, inside: Option<&Inside>, host: &[Mark], device: &[Mark], steps: &mut Vec<Step>) {
     let twins = Twins::of(device);
     let alone: Vec<&Mark> = host.iter().filter(is_step).filter(|mark| !twins.has(mark)).collect();
     let windows = windows_of(trace, &alone);
-    let reach = reach_of_launches(trace, &windows);
+    let reach = reach_of_launches(trace, inside, &windows);
     for (mark, label) in alone.into_iter().zip(0..) {
         let first = reach.partition_point(|reach| reach.window < label);
         let before = steps.len();
@@ -273,33 +275,26 @@ struct Reach {
 }
 
 /// First start and last end of the ops launched in each window, by window and device; `windows` are those of each process.
-fn reach_of_launches(trace: &Trace, windows: &[Windows]) -> Vec<Reach> {
-    let mut found: Vec<Reach> = Vec::new();
+fn reach_of_launches(trace: &Trace, inside: Option<&Inside>, windows: &[Windows]) -> Vec<Reach> {
     if windows.iter().all(Windows::is_empty) {
-        return found;
+        return Vec::new();
     }
-    // Of each device the place of the window whose ops it runs: ops of one window come in a row, or nearly.
-    let mut running = vec![usize::MAX; trace.devices.len()];
-    // Of each process the piece of the launch before: the next one is mostly in it too.
-    let mut last = vec![(Ns::ZERO, Ns::ZERO, 0); windows.len()];
-    for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
-        let call = launch.and_then(|call| trace.calls.start(call.0 as usize));
-        let (Some(time), Some(windows)) = (call, windows.get(op.process.0 as usize)) else { continue };
-        let Some(last) = last.get_mut(op.process.0 as usize) else { continue };
-        if !(last.0..last.1).contains(&time) {
-            *last = windows.piece(time).unwrap_or_default();
-        }
-        let is_in_it = (last.0..last.1).contains(&time);
-        let Some(window) = (if is_in_it { Some(last.2) } else { windows.at(time) }) else { continue };
-        let Some(running) = running.get_mut(op.device.0 as usize) else { continue };
-        match found.get_mut(*running) {
-            Some(reach) if reach.window == window => reach.end = reach.end.max(op.end()),
-            _ => {
-                *running = found.len();
-                found.push(Reach { window, device: op.device, start: op.start, end: op.end() });
+    let (running, last) = (vec![usize::MAX; trace.devices.len()], vec![(Ns::ZERO, Ns::ZERO, 0); windows.len()]);
+    let mut reaches = Reaches { found: Vec::new(), running, last };
+    match pieces::known(inside) {
+        None => reaches.see(trace, windows, 0..trace.gpu_ops.len()),
+        Some(inside) => {
+            let [before, behind] = inside.edges(trace);
+            reaches.see(trace, windows, before);
+            for stretch in inside.pieces().iter().flat_map(|piece| &piece.stretches) {
+                if !reaches.add(stretch, windows) {
+                    reaches.see(trace, windows, inside.place(stretch.ops.start)..inside.place(stretch.ops.end));
+                }
             }
+            reaches.see(trace, windows, behind);
         }
     }
+    let mut found = reaches.found;
     found.order_by_key(|reach| (reach.window, reach.device));
     found.dedup_by(|next, kept| {
         let is_same = (kept.window, kept.device) == (next.window, next.device);
@@ -309,6 +304,103 @@ fn reach_of_launches(trace: &Trace, windows: &[Windows]) -> Vec<Reach> {
         is_same
     });
     found
+}
+
+/// Reaches on the way through the ops.
+struct Reaches {
+    found: Vec<Reach>,
+    /// Of each device the place of the window whose ops it runs: ops of one window come in a row, or nearly.
+    running: Vec<usize>,
+    /// Of each process the piece of the launch before: the next one is mostly in it too.
+    last: Vec<(Ns, Ns, u32)>,
+}
+
+impl Reaches {
+    fn see(&mut self, trace: &Trace, windows: &[Windows], places: Range<usize>) {
+        for (at, op) in trace.gpu_ops.iter_in(places) {
+            let call = trace.gpu_ops.launch(at).and_then(|call| trace.calls.start(call.0 as usize));
+            let (Some(time), Some(windows)) = (call, windows.get(op.process.0 as usize)) else { continue };
+            let Some(last) = self.last.get_mut(op.process.0 as usize) else { continue };
+            if !(last.0..last.1).contains(&time) {
+                *last = windows.piece(time).unwrap_or_default();
+            }
+            let is_in_it = (last.0..last.1).contains(&time);
+            let window = if is_in_it { Some(last.2) } else { windows.at(time) };
+            window.into_iter().for_each(|window| self.reach(window, op.device, (op.start, op.end())));
+        }
+    }
+
+    fn reach(&mut self, window: u32, device: DeviceId, (start, end): (Ns, Ns)) {
+        let Some(running) = self.running.get_mut(device.0 as usize) else { return };
+        match self.found.get_mut(*running) {
+            Some(reach) if reach.window == window => reach.end = reach.end.max(end),
+            _ => {
+                *running = self.found.len();
+                self.found.push(Reach { window, device, start, end });
+            }
+        }
+    }
+
+    /// The same of a stretch of which each process launched all in one piece of its windows; of others nothing.
+    fn add(&mut self, stretch: &Stretch, windows: &[Windows]) -> bool {
+        let window = |launched: &Launched| {
+            let piece = windows.get(launched.process.0 as usize)?.piece(launched.calls.0)?;
+            (launched.calls.1 < piece.1).then_some(piece.2)
+        };
+        let is_known = stretch.launched.iter().all(|launched| window(launched).is_some());
+        for launched in stretch.launched.iter().filter(|_| is_known) {
+            window(launched).into_iter().for_each(|window| self.reach(window, launched.device, launched.ops));
+        }
+        is_known
+    }
+}
+
+/// A few ops in a row, and when what was launched: mostly all of it in one step, whatever steps are.
+#[derive(Debug)]
+pub struct Stretch {
+    /// Their places.
+    ops: Range<usize>,
+    launched: Vec<Launched>,
+}
+
+/// What one process launched for one device.
+#[derive(Debug)]
+struct Launched {
+    process: ProcessId,
+    device: DeviceId,
+    /// First and last start of the calls.
+    calls: (Ns, Ns),
+    /// First start and last end of the ops.
+    ops: (Ns, Ns),
+}
+
+impl Stretch {
+    /// The ops at these places, a few at a time.
+    pub(in crate::analysis) fn all(trace: &Trace, places: Range<usize>) -> Vec<Self> {
+        const OPS: usize = 64;
+        let end = places.end;
+        places.step_by(OPS).map(|from| Self::of(trace, from..(from + OPS).min(end))).collect()
+    }
+
+    fn of(trace: &Trace, ops: Range<usize>) -> Self {
+        let mut launched: Vec<Launched> = Vec::new();
+        for (at, op) in trace.gpu_ops.iter_in(ops.clone()) {
+            let call = trace.gpu_ops.launch(at).and_then(|call| trace.calls.start(call.0 as usize));
+            let Some(call) = call else { continue };
+            let known = launched.iter_mut().find(|known| (known.process, known.device) == (op.process, op.device));
+            match known {
+                Some(known) => {
+                    known.calls = (known.calls.0.min(call), known.calls.1.max(call));
+                    known.ops.1 = known.ops.1.max(op.end());
+                }
+                None => {
+                    let &GpuOp { process, device, start, .. } = &op;
+                    launched.push(Launched { process, device, calls: (call, call), ops: (start, op.end()) });
+                }
+            }
+        }
+        Self { ops, launched }
+    }
 }
 
 /// How many steps an engine's own annotations tell, and how many of them the stage of the file's name cannot hold.
