@@ -327,7 +327,11 @@ pub fn takes_a_while(trace: &Trace, choices: &Choices) -> Result<bool> {
     Ok(ops > MANY_OPS)
 }
 
-fn picked(trace: &Trace, choices: &Choices) -> Result<Option<Window>> {
+/// The chosen window; none for all of the trace.
+///
+/// # Errors
+/// Those of [`window`].
+pub fn picked(trace: &Trace, choices: &Choices) -> Result<Option<Window>> {
     Ok(choices.window.as_deref().map(|text| window(trace, text)).transpose()?.flatten())
 }
 

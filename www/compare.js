@@ -2,7 +2,7 @@
 // all others. It is fetched when a second run is open.
 
 import { drawing, saveMenu } from './chart.js';
-import { byId, copyButton, el, latest, severityMark } from './dom.js';
+import { byId, copyButton, el, latest, severityMark, words } from './dom.js';
 
 /** Runs that the line under the verdict speaks of; the tab speaks of all. */
 const RUNS_IN_LINE = 3;
@@ -104,7 +104,7 @@ export class Comparison {
 const mark = (outcome) => ARROWS[outcome] && el('span', { class: `change ${outcome}`, 'aria-hidden': 'true' }, ARROWS[outcome]);
 
 function sentences({ label, outcome, verdict, warnings }, several) {
-  const item = (severity, text, run) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, run && el('span', { class: 'run-label' }, run), text));
+  const item = (severity, text, run) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, run && el('span', { class: 'run-label' }, run), ...words(text)));
   const refused = outcome === 'not comparable';
   const first = refused ? item('warning', verdict) : el('li', { class: 'compared' }, mark(outcome), verdict);
   return [first, ...warnings.map((text) => item('info', text, several && label))];

@@ -169,6 +169,8 @@ class Drag {
     const [from, to] = [this.#start, this.#stop].sort((a, b) => a - b);
     this.#frame.setAttribute('x', Number(this.#plot.getAttribute('x')) + from);
     this.#frame.setAttribute('width', to - from);
+    // Known when the pointer is let go: its answer would wait for the browser's drawing then.
+    if (!this.#isClick) this.#window().catch(() => {});
   }
 
   /** The window from where the pointer was held down to where it is; asked once for each place. */

@@ -20,11 +20,11 @@ impl Imported {
     /// What the ranks of a trace did in the chosen window, as JSON text for [`Ranks`]; empty where none is chosen.
     ///
     /// # Errors
-    /// What is no trace, and those of [`session::window`].
+    /// What is no trace, and those of [`session::picked`].
     pub fn ranks_part(&self, choices: &str) -> Thrown<String> {
         let Opened::Trace(trace) = &self.opened else { return Err(thrown("the file holds no trace")) };
         let choices: Choices = json::read(choices).map_err(thrown)?;
-        let window = session::window(trace, choices.window.as_deref().unwrap_or_default()).map_err(thrown)?;
+        let window = session::picked(trace, &choices).map_err(thrown)?;
         Ok(window.map(|window| json::write(&ranks::part(trace, window))).unwrap_or_default())
     }
 
