@@ -103,7 +103,7 @@ const PITCH_NS: i64 = 9_700;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let Some(path) = arguments.next() else {
+    let Some(path) = arguments.next().filter(|path| !path.starts_with('-')) else {
         eprintln!("usage: nsys_export OUT.sqlite [MILLIONS]");
         return Err("no file named".into());
     };

@@ -9,7 +9,7 @@ pub use slice::chrome_trace;
 pub use window::{strips, text as text_of_window, window, window_in, window_text};
 
 use crate::analysis::cube::{self, Axis, Cube};
-use crate::analysis::explain::{self, Around, AroundCalls, Known, OneKernel, around_of};
+use crate::analysis::explain::{self, Around, AroundCalls, Known, OneKernel, agrees, around_of};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
@@ -251,23 +251,30 @@ pub struct Stays {
     pieces: OnceCell<Option<Pieces>>,
 }
 
-/// A trace of more calls, or of more ops, is looked at anew for each window.
+/// A trace of more calls is looked at anew for each window.
 const STAYS_BELOW: usize = 2_000_000;
-
-fn is_kept_of(trace: &Trace) -> bool {
-    trace.calls.len() < STAYS_BELOW && trace.gpu_ops.len() < 2 * STAYS_BELOW
-}
+/// One of more ops or ranges is not kept in pieces.
+const IN_PIECES_BELOW: usize = 4_000_000;
 
 impl Stays {
-    fn inside(&self, trace: &Trace, part: Option<&Trace>) -> Option<Inside<'_>> {
-        let part = part.filter(|_| HAS_PIECES && is_kept_of(trace))?;
-        let pieces = self.pieces.get_or_init(|| Pieces::of(trace, self.around.get_or_init(|| around_of(trace))));
+    /// What lies around the calls of a part.
+    fn around<'a>(&'a self, trace: &Trace, part: Option<&'a Trace>) -> Option<AroundCalls<'a>> {
+        let part = part.filter(|_| trace.calls.len() < STAYS_BELOW)?;
+        let (around, kept) = (self.around.get_or_init(|| around_of(trace)), part.kept.as_ref()?);
+        agrees(around, trace, part).then(|| around.part(kept))
+    }
+
+    /// What pieces tell of a part whose calls this lies around; they are made if need be.
+    fn inside(&self, trace: &Trace, part: Option<&Trace>, around: Option<AroundCalls>) -> Option<Inside<'_>> {
+        let is_small = trace.gpu_ops.len() < IN_PIECES_BELOW && trace.ranges.len() < IN_PIECES_BELOW;
+        let part = part.filter(|_| HAS_PIECES && is_small && around.is_some())?;
+        let pieces = self.pieces.get_or_init(|| Pieces::of(trace, self.around.get()?));
         pieces.as_ref()?.inside(trace, part)
     }
 
-    fn around<'a>(&'a self, trace: &Trace, part: Option<&'a Trace>) -> Option<AroundCalls<'a>> {
-        let kept = part?.kept.as_ref().filter(|_| is_kept_of(trace))?;
-        Some(self.around.get_or_init(|| around_of(trace)).part(kept))
+    /// The same if they are made: first results do not wait for them.
+    fn inside_already(&self, trace: &Trace, part: Option<&Trace>) -> Option<Inside<'_>> {
+        self.pieces.get().filter(|_| HAS_PIECES)?.as_ref()?.inside(trace, part?)
     }
 }
 
@@ -294,7 +301,7 @@ pub fn report_in_turn(trace: &Trace, choices: &Choices, stays: &mut Stays) -> Re
     };
     let options = options(trace, choices)?;
     let around = if options.without_sections { None } else { stays.around(trace, part.as_ref()) };
-    let inside = if options.without_sections { None } else { stays.inside(trace, part.as_ref()) };
+    let inside = if options.without_sections { None } else { stays.inside(trace, part.as_ref(), around) };
     let known = Known { groups: Some(&groups), around, inside: inside.as_ref() };
     add_sections(&mut run, part.as_ref().unwrap_or(trace), &options, known);
     let mut report = Report::new(vec![run]);
@@ -309,7 +316,7 @@ pub fn report_in_turn(trace: &Trace, choices: &Choices, stays: &mut Stays) -> Re
 impl First {
     fn of(trace: &Trace, choices: &Choices, stays: &Stays) -> Result<Self> {
         let part = part(trace, choices)?;
-        let inside = stays.inside(trace, part.as_ref());
+        let inside = stays.inside_already(trace, part.as_ref());
         let (run, groups) = first_run(part.as_ref().unwrap_or(trace), choices, inside.as_ref())?;
         Ok(Self { choices: choices.clone(), part, run, groups })
     }
@@ -539,7 +546,7 @@ mod tests {
     fn sections_that_come_after_first_results_make_the_same_run() {
         let trace = small_trace();
         let mut stays = Stays::default();
-        let wanted = Choices { window: Some(window_text(&trace, 0.1, 0.9)), ..Choices::default() };
+        let wanted = Choices { window: Some(window_text(&trace, 0.103, 0.914)), ..Choices::default() };
         let soon = Choices { without_sections: true, ..wanted.clone() };
         let text = |choices: &Choices| Report::new(vec![run(&trace, choices).unwrap()]).compact();
         let others = Choices { attribution: Attribution::Fair, ..wanted.clone() };
@@ -556,36 +563,42 @@ mod tests {
     /// GPU work of two devices and the calls behind it: (pause before it in ns, length, what it is, device).
     type Work = (i64, i64, u8, u8);
 
-    /// Launches come a little before their work; what is 4 belongs to the graph of the one before it.
+    /// Launches of a process for each device come a little before their work, or as clocks tell it behind it; what is 4 belongs to
+    /// the graph of the one before it, what is 9 was launched by nobody.
     fn trace_of(work: &[Work]) -> Trace {
         let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
-        let process = builder.process(1, "");
-        let thread = builder.thread(process, 1);
+        let processes = [1, 2].map(|pid| builder.process(pid, ""));
         let (mut now, mut id) = (1_000, 0);
         for &(pause, length, what, device) in work {
             now += pause;
             id += u32::from(what != 4);
+            let process = processes[usize::from(device)];
+            let thread = builder.thread(process, i64::from(device) + 7);
             let (name, call, kind) = match what {
                 0 => ("ncclDevKernel_AllReduce_Sum", "cudaLaunchKernel", OpKind::Kernel),
                 1 => ("[CUDA memcpy HtoD]", "cudaMemcpy", OpKind::Copy),
                 2 => ("ncclDevKernel_SendRecv", "cudaLaunchKernel", OpKind::Kernel),
                 3 | 4 => ("in a graph", "cudaGraphLaunch", OpKind::Kernel),
+                5 => ("ncclDevKernel_SendRecv", "cudaMemset", OpKind::Set),
                 _ => (["gemm", "norm", "softmax"][usize::from(what % 3)], "cudaLaunchKernel", OpKind::Kernel),
             };
             let (start, duration, stream) = (Ns(now), Ns(length), i64::from(what % 2));
             let device = builder.device(&device.to_string(), "");
             let name = builder.trace.names.intern(name);
-            builder.trace.gpu_ops.push(GpuOp { start, duration, name, device, stream, process, kind }, Some(id));
+            let op = GpuOp { start, duration, name, device, stream, process, kind };
+            builder.trace.gpu_ops.push(op, (what != 9).then_some(id));
             let mut span = |name: &str, start: i64, length: i64| {
                 let name = builder.trace.calls.names.intern(name);
                 Span { start: Ns(start), duration: Ns(length), name, thread }
             };
-            let (launch, sync) = (span(call, now - 30, 7 + pause), span("cudaStreamSynchronize", now + 3, length / 2));
+            let called = if what == 8 { now + 9 } else { now - 30 };
+            let (launch, sync) = (span(call, called, 7 + pause), span("cudaStreamSynchronize", now + 3, length / 2));
             if what != 4 {
                 builder.call(launch, Some(id));
                 builder.call(sync, None);
-                let name = builder.trace.ranges.names.intern(["decode step", "layer"][usize::from(what % 2)]);
-                builder.trace.ranges.push(Span { start: Ns(now - 31), duration: Ns(25), name, thread });
+                let name = ["decode step", "layer", "encode", "token"][usize::from(what % 4)];
+                let name = builder.trace.ranges.names.intern(name);
+                builder.trace.ranges.push(Span { start: Ns(called - 1), duration: Ns(25 * pause), name, thread });
             }
         }
         builder.finish()
@@ -594,17 +607,17 @@ mod tests {
     proptest! {
         #[test]
         fn what_pieces_tell_of_a_window_is_what_all_its_ops_tell(
-            work in prop::collection::vec((0_i64..60, 0_i64..50, 0_u8..9, 0_u8..2), 1..60),
+            work in prop::collection::vec((0_i64..60, prop_oneof![0_i64..50, 0_i64..50, Just(5_000_000_000)], 0_u8..10, 0_u8..2), 1..200),
             from in 0.0..1.0,
             length in 0.0..1.0,
-            least in 1_usize..5,
+            least in 1_usize..20,
             attribution in prop::sample::select(vec![Attribution::FirstCome, Attribution::Fair, Attribution::Exclusive]),
             merge_devices in any::<bool>(),
             has_map in any::<bool>(),
         ) {
             let trace = trace_of(&work);
             let mut stays = Stays::default();
-            prop_assert!(stays.pieces.set(Pieces::of_at_least(least, &trace, &around_of(&trace))).is_ok());
+            prop_assert!(stays.pieces.set(Pieces::of_at_least(least, 0, &trace, &around_of(&trace))).is_ok());
             let window = Some(window_text(&trace, from, from + (1.0 - from) * length));
             let map = || RuleFile { file: "map.json".into(), text: r#"{"one": "layer", "other": "step"}"#.into() };
             let choices = |soon| Choices {
@@ -622,14 +635,39 @@ mod tests {
         }
     }
 
-    /// Of a second of work with a pause every few kernels nearly all of a window is known.
+    /// `encode` speaks of a phase where no name speaks more clearly: in the window none does, before it one did.
+    #[test]
+    fn what_a_word_says_in_a_window_is_what_it_says_there_alone() {
+        let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
+        let process = builder.process(1, "");
+        let (thread, device) = (builder.thread(process, 1), builder.device("0", ""));
+        for (id, at, range) in [(1, 0, "prefill"), (2, 10_000, "encode")] {
+            let name = builder.trace.names.intern("k");
+            let (start, duration) = (Ns(at + 100), Ns(50));
+            let op = GpuOp { start, duration, name, device, stream: 7, process, kind: OpKind::Kernel };
+            builder.trace.gpu_ops.push(op, Some(id));
+            let name = builder.trace.calls.names.intern("cudaLaunchKernel");
+            builder.call(Span { start: Ns(at + 2), duration: Ns(3), name, thread }, Some(id));
+            let name = builder.trace.ranges.names.intern(range);
+            builder.trace.ranges.push(Span { start: Ns(at), duration: Ns(10), name, thread });
+        }
+        let trace = builder.finish();
+        let choices = Choices { window: Some("0.0000095-0.000012".to_owned()), ..Choices::default() };
+        let alone = run(&trace, &choices).unwrap();
+        let first = alone.sections["phase_split"].rows.first();
+        assert_eq!(first.and_then(|row| row.get("phase")), Some(&"prefill".into()));
+        let stays = &mut Stays::default();
+        assert_eq!(report_in_turn(&trace, &choices, stays).unwrap(), Report::new(vec![alone]).compact());
+    }
+
+    /// Of work with a pause every few kernels nearly all of a window is known.
     #[test]
     fn a_window_is_mostly_pieces_where_devices_rest_now_and_then() {
         let work: Vec<Work> =
             (0..400).map(|at| (if at % 5 == 0 { 40 } else { 8 }, 10, at as u8 % 9, at as u8 % 2)).collect();
         let trace = trace_of(&work);
-        let pieces = Pieces::of_at_least(10, &trace, &around_of(&trace)).unwrap();
-        let part = part(&trace, &Choices { window: Some(window_text(&trace, 0.1, 0.9)), ..Choices::default() })
+        let pieces = Pieces::of_at_least(10, 0, &trace, &around_of(&trace)).unwrap();
+        let part = part(&trace, &Choices { window: Some(window_text(&trace, 0.103, 0.914)), ..Choices::default() })
             .unwrap()
             .unwrap();
         let known = pieces.inside(&trace, &part).unwrap().len();

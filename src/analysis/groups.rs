@@ -53,6 +53,10 @@ impl Groups {
         all
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
     /// Of the ops at these places.
     pub(super) fn in_range(trace: &Trace, places: Range<usize>) -> Self {
         let mut found = Self::default();

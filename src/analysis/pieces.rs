@@ -1,8 +1,8 @@
 //! A trace in pieces that share nothing, each summed up once: what a window of millions of ops tells is put together from the
 //! pieces that lie in it and the two edges beside them, instead of from every op.
 //!
-//! A piece ends where all devices rest and no call has launched what lies on both sides. So nothing runs across, no overlap,
-//! no gap on a stream and no graph is cut, and sums of pieces are those of one pass over all of their ops, to the nanosecond.
+//! A piece ends where all devices rest and no call has launched what lies on both sides. So nothing runs across, no overlap
+//! and no graph is cut, and sums of pieces are those of one pass over all of their ops, to the nanosecond.
 //! Where devices hardly ever rest together pieces are long, and a window may hold none.
 
 use super::explain::{Around, Attributed, Context, Ran, RangeTimes, Surveyed, Waited};
@@ -14,7 +14,10 @@ use std::ops::Range;
 
 /// Ops of a piece, at least; of a large trace more, so that there are not too many pieces.
 const OPS: usize = 4_096;
+/// So many pieces at most, but for the last.
 const MOST: usize = 192;
+/// Ops of a group and ranges of a name in a piece, on average, at least.
+const LEAST_OF_GROUP: usize = 8;
 
 /// See the module's head.
 #[derive(Debug)]
@@ -89,14 +92,16 @@ const NO_NAME: NameId = NameId(u32::MAX);
 impl Pieces {
     /// Devices are each on their own; none where there is nothing to cut.
     pub fn of(trace: &Trace, around: &Around) -> Option<Self> {
-        Self::of_at_least(OPS.max(trace.gpu_ops.len() / MOST), trace, around)
+        Self::of_at_least(OPS.max(trace.gpu_ops.len() / MOST), LEAST_OF_GROUP, trace, around)
     }
 
-    /// Of so many ops each, or more.
-    pub(crate) fn of_at_least(least: usize, trace: &Trace, around: &Around) -> Option<Self> {
+    /// Of so many ops each, or more, and so many of a group.
+    pub(crate) fn of_at_least(least: usize, of_group: usize, trace: &Trace, around: &Around) -> Option<Self> {
         // What a graph that was traced as a whole does stands in no column.
         let ranges = if trace.graph_replays.is_empty() { cut(least, trace) } else { Vec::new() };
-        if ranges.len() < 2 {
+        let groups: Vec<Groups> = ranges.iter().map(|ops| Groups::in_range(trace, ops.clone())).collect();
+        // Where nearly every op has a name or a stream of its own, sums by group weigh more than ops and tell no sooner.
+        if ranges.len() < 2 || groups.iter().map(Groups::len).sum::<usize>() * of_group > trace.gpu_ops.len() {
             return None;
         }
         let context = Context::new(trace, 0);
@@ -105,21 +110,18 @@ impl Pieces {
             let those = trace.gpu_ops.iter_in(ops.clone()).filter(|(_, op)| is_so(op));
             those.map(|(at, _)| at as u32).collect()
         };
-        let pieces = ranges.into_iter().zip(surveys).map(|(ops, survey)| {
-            let groups = Groups::in_range(trace, ops.clone());
-            Piece {
-                end: trace.gpu_ops.iter_in(ops.clone()).map(|(_, op)| op.end()).max().unwrap_or_default(),
-                shares: Shares::of(trace, ops.clone()),
-                survey,
-                waited: Waited::of_piece(&context, ops.clone()),
-                ran: Ran::of_piece(&context, ops.clone(), &groups),
-                attributed: Attributed::of_piece(&context, ops.clone(), &around.of_all()),
-                messages: places(&ops, &|op| op.kind == OpKind::Kernel && context.is_communication(op.name)),
-                stretches: Stretch::all(trace, ops.clone()),
-                copies: places(&ops, &|op| op.kind == OpKind::Copy),
-                groups,
-                ops,
-            }
+        let pieces = ranges.into_iter().zip(surveys).zip(groups).map(|((ops, survey), groups)| Piece {
+            end: trace.gpu_ops.iter_in(ops.clone()).map(|(_, op)| op.end()).max().unwrap_or_default(),
+            shares: Shares::of(trace, ops.clone()),
+            survey,
+            waited: Waited::of_piece(&context, ops.clone()),
+            ran: Ran::of_piece(&context, ops.clone(), &groups),
+            attributed: Attributed::of_piece(&context, ops.clone(), &around.of_all()),
+            messages: places(&ops, &|op| op.kind == OpKind::Kernel && context.is_communication(op.name)),
+            stretches: Stretch::all(trace, ops.clone()),
+            copies: places(&ops, &|op| op.kind == OpKind::Copy),
+            groups,
+            ops,
         });
         let pieces = pieces.collect();
         let rows = (0..trace.ranges.len()).step_by(least).map(|from| from..(from + least).min(trace.ranges.len()));
@@ -129,7 +131,10 @@ impl Pieces {
             times: RangeTimes::of(trace, rows.clone()),
             rows,
         });
-        Some(Self { pieces, ranges: ranges.collect(), operations })
+        let ranges: Vec<RangePiece> = ranges.collect();
+        // Of ranges with names of their own as well.
+        let is_short = ranges.iter().map(|piece| piece.times.len()).sum::<usize>() * of_group <= trace.ranges.len();
+        Some(Self { pieces, ranges: if is_short { ranges } else { Vec::new() }, operations })
     }
 
     /// The pieces of ranges that lie whole in a window, and the places of their ranges in its part.
@@ -153,7 +158,12 @@ impl Pieces {
         let (within, first) = kept.ops();
         let from = self.pieces.partition_point(|piece| piece.ops.start < within.start);
         let to = self.pieces.partition_point(|piece| piece.ops.end <= within.end && piece.end <= window.end);
-        let pieces = self.pieces.get(from..to).filter(|pieces| !pieces.is_empty())?;
+        let pieces = self.pieces.get(from..to)?;
+        let (first_op, last_op) = (pieces.first()?.ops.start, pieces.last()?.ops.end);
+        // The edges are looked at op by op, and some of what is asked of them costs more than it does of a whole window.
+        if 2 * (last_op - first_op) < part.gpu_ops.len() {
+            return None;
+        }
         let shift = first.wrapping_sub(within.start);
         let place = |whole: usize| whole.wrapping_add(shift);
         let (ranges, range_rows) = self.ranges_inside(kept, window);
@@ -162,7 +172,7 @@ impl Pieces {
             ranges,
             range_rows,
             operations: &self.operations,
-            ops: place(pieces.first()?.ops.start)..place(pieces.last()?.ops.end),
+            ops: place(first_op)..place(last_op),
             shift,
             names: renamed(&trace.names, &part.names),
             range_names: renamed(&trace.ranges.names, &part.ranges.names),

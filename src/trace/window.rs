@@ -55,7 +55,7 @@ pub struct Launch {
 
 impl Kept {
     /// The place in the whole trace of a call of the part.
-    pub fn call_of_whole(&self, place: u32) -> Option<u32> {
+    pub fn whole_call(&self, place: u32) -> Option<u32> {
         self.calls.old(place)
     }
 
@@ -64,7 +64,7 @@ impl Kept {
         (self.ops.within.start as usize..self.ops.within.end as usize, self.ops.base())
     }
 
-    /// The same of ranges.
+    /// The same of ranges; those around launches begin before the window too, and behind it.
     pub fn ranges(&self) -> (Range<usize>, usize) {
         (self.ranges.within.start as usize..self.ranges.within.end as usize, self.ranges.base())
     }

@@ -122,15 +122,21 @@ pub struct Around {
     ranges: Vec<u32>,
     /// The phase of the nearest range that has one, or [`NO_PHASE`].
     phases: Vec<u16>,
+    /// By name of a range.
+    phase_of_names: Vec<u16>,
 }
 
 const NO_PHASE: u16 = u16::MAX;
 
+fn phase_of_names(trace: &Trace, phase_of: &dyn Fn(NameId) -> Option<usize>) -> Vec<u16> {
+    let of_name = |name| phase_of(NameId(name)).and_then(|phase| u16::try_from(phase).ok()).unwrap_or(NO_PHASE);
+    (0..trace.ranges.names.len() as u32).map(of_name).collect()
+}
+
 impl Around {
     /// `phase_of` tells the phase of a range's name.
     pub(super) fn of(trace: &Trace, phase_of: &dyn Fn(NameId) -> Option<usize>) -> Self {
-        let of_name = |name| phase_of(NameId(name)).and_then(|phase| u16::try_from(phase).ok()).unwrap_or(NO_PHASE);
-        let of_names: Vec<u16> = (0..trace.ranges.names.len() as u32).map(of_name).collect();
+        let of_names = phase_of_names(trace, phase_of);
         let phase = |range: u32| {
             let name = trace.ranges.name(range as usize);
             name.and_then(|name| of_names.get(name.0 as usize)).copied().unwrap_or(NO_PHASE)
@@ -150,7 +156,16 @@ impl Around {
                 phases.push(with_phase.innermost(call).map_or(NO_PHASE, phase));
             }
         });
-        Self { ranges, phases }
+        Self { ranges, phases, phase_of_names: of_names }
+    }
+
+    /// Has each name of the part the phase that it has in the whole trace? What a name says may hang on what the others say.
+    pub(super) fn agrees(&self, trace: &Trace, part: &Trace, phase_of: &dyn Fn(NameId) -> Option<usize>) -> bool {
+        let phases = phase_of_names(part, phase_of);
+        part.ranges.names.iter().zip(phases).all(|(name, phase)| {
+            let whole = trace.ranges.names.find(name);
+            whole.and_then(|name| self.phase_of_names.get(name.0 as usize)) == Some(&phase)
+        })
     }
 
     /// What it says of the trace that it is of.
@@ -174,8 +189,7 @@ pub struct AroundCalls<'a> {
 impl AroundCalls<'_> {
     /// The place of the innermost range and the phase, [`NONE`] and [`NO_PHASE`] where there is none.
     fn of(&self, call: u32) -> (u32, u16) {
-        let whole =
-            self.kept.map_or(Some(call), |kept| kept.call_of_whole(call)).map_or(usize::MAX, |call| call as usize);
+        let whole = self.kept.map_or(Some(call), |kept| kept.whole_call(call)).map_or(usize::MAX, |call| call as usize);
         let range = self.around.ranges.get(whole).copied().unwrap_or(NONE);
         let range = self.kept.map_or(range, |kept| kept.range(range).unwrap_or(NONE));
         (range, self.around.phases.get(whole).copied().unwrap_or(NO_PHASE))

@@ -13,7 +13,7 @@ use crate::analysis::groups::Groups;
 use crate::analysis::pieces::{self, Inside, Piece};
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, names};
-use crate::trace::{GpuOp, NameId, Ns, OpKind, Trace};
+use crate::trace::{GpuOp, NameId, Ns, Trace};
 use std::cell::OnceCell;
 
 /// The trace under analysis with the meaning of its names.
@@ -52,17 +52,13 @@ pub struct Known<'a> {
     pub inside: Option<&'a Inside<'a>>,
 }
 
-/// What the GPU ops of one name are.
+/// What the kernels of one name are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameKind {
     /// A kernel that computes.
     Compute,
     /// A collective or another message between GPUs: `allreduce`, `alltoall`, ..., or the kernel's short name.
     Communication(String),
-    /// A memory copy.
-    Copy,
-    /// A memory set.
-    Set,
 }
 
 impl<'a> Context<'a> {
@@ -75,7 +71,7 @@ impl<'a> Context<'a> {
     pub fn of_known(trace: &'a Trace, kernel_limit: usize, Known { groups, around, inside }: Known<'a>) -> Self {
         let signals = Signals::embedded();
         let calls = trace.calls.names.iter().map(|name| signals.call(name)).collect();
-        let names = name_kinds(trace, &signals, groups);
+        let names = name_kinds(trace, &signals);
         Self {
             trace,
             signals,
@@ -173,12 +169,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What the ops of this name are.
+    /// What the kernels of this name are.
     pub fn name_kind(&self, name: NameId) -> &NameKind {
         self.names.get(name.0 as usize).unwrap_or(&NameKind::Compute)
     }
 
-    /// Do ops of this name carry messages between GPUs?
+    /// Do kernels of this name carry messages between GPUs?
     pub fn is_communication(&self, name: NameId) -> bool {
         matches!(self.name_kind(name), NameKind::Communication(_))
     }
@@ -190,9 +186,9 @@ impl<'a> Context<'a> {
 }
 
 /// gpuprism's own rules say what communicates, whatever rules the person picked for categories.
-fn name_kinds(trace: &Trace, signals: &Signals, groups: Option<&Groups>) -> Vec<NameKind> {
+fn name_kinds(trace: &Trace, signals: &Signals) -> Vec<NameKind> {
     let rules = RuleBook::own();
-    let mut kinds: Vec<NameKind> = trace
+    trace
         .names
         .iter()
         .map(|name| {
@@ -204,15 +200,5 @@ fn name_kinds(trace: &Trace, signals: &Signals, groups: Option<&Groups>) -> Vec<
             let operation = signals.collective(&demangled).map(str::to_owned);
             NameKind::Communication(operation.unwrap_or_else(|| names::short(&demangled)))
         })
-        .collect();
-    let mut see = |name: NameId, kind: OpKind| {
-        if let (Some(known), true) = (kinds.get_mut(name.0 as usize), kind != OpKind::Kernel) {
-            *known = if kind == OpKind::Copy { NameKind::Copy } else { NameKind::Set };
-        }
-    };
-    match groups {
-        Some(known) => known.groups.iter().for_each(|group| see(group.name, group.kind)),
-        None => trace.gpu_ops.iter().for_each(|op| see(op.name, op.kind)),
-    }
-    kinds
+        .collect()
 }

@@ -1,12 +1,12 @@
 //! Memory copies: the longest ones, and how much each direction moves.
 
 use super::intervals::Longest;
-use super::{Context, NameKind, labels};
+use super::{Context, labels};
 use crate::analysis::overlap::gain;
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
 use crate::ordering::InOrder;
-use crate::trace::{GpuOp, NameId, Ns, OpKind};
+use crate::trace::{GpuOp, Ns, OpKind};
 
 const TITLE: &str = "Copy engine";
 const COLUMNS: [&str; 12] = [
@@ -31,15 +31,19 @@ const ENDS: [(&str, char, char); 4] =
 /// The longest copies, and totals by direction.
 pub(super) fn copy_engine_events(context: &Context) -> Section {
     let trace = context.trace;
-    let kind = |at: u32| context.name_kind(NameId(at));
-    let named = (0..).zip(trace.names.iter());
+    let is_copy = |op: &GpuOp| op.kind == OpKind::Copy;
+    let mut copied = vec![false; trace.names.len()];
+    context.each_listed(&|piece| &piece.copies, &is_copy, &mut |_, op| {
+        copied.get_mut(op.name.0 as usize).into_iter().for_each(|copied| *copied = true);
+    });
+    let named = trace.names.iter().zip(copied);
     let directions: Vec<String> =
-        named.map(|(at, name)| if *kind(at) == NameKind::Copy { direction(name) } else { String::new() }).collect();
+        named.map(|(name, is_copied)| if is_copied { direction(name) } else { String::new() }).collect();
     let direction = |op: &GpuOp| directions.get(op.name.0 as usize).map_or(UNKNOWN, String::as_str);
     let mut longest = Longest::new(SHOWN);
     let mut totals: Vec<(&str, Total)> = Vec::new();
     let mut bytes = trace.bytes.iter().peekable();
-    context.each_listed(&|piece| &piece.copies, &|op| op.kind == OpKind::Copy, &mut |at, op| {
+    context.each_listed(&|piece| &piece.copies, &is_copy, &mut |at, op| {
         while bytes.next_if(|entry| (entry.0 as usize) < at).is_some() {}
         let moved = bytes.next_if(|entry| entry.0 as usize == at).map(|entry| entry.1);
         longest.offer(op.duration, op.start, 0, at);

@@ -38,7 +38,7 @@ pub use context::{Context, Known, NameKind};
 pub use kernel_times::Ran;
 pub use launches::Waited;
 pub use one_kernel::{Bin, Column, Histogram, OneKernel, OverTime, one_kernel};
-pub use phases::around_of;
+pub use phases::{agrees, around_of};
 pub use ranges::RangeTimes;
 pub use survey::Surveyed;
 

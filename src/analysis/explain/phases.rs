@@ -104,6 +104,13 @@ pub fn around_of(trace: &Trace) -> Around {
     Split::by_words(trace, &Signals::embedded()).around(trace)
 }
 
+/// Do the names of ranges say the same in a part of a trace as in all of it?
+pub fn agrees(around: &Around, trace: &Trace, part: &Trace) -> bool {
+    let signals = Signals::embedded();
+    let split = Split::by_words(part, &signals);
+    around.agrees(trace, part, &|range| split.phase(range))
+}
+
 /// Prefill, decode and sampling, by words.
 pub(super) fn phase_split(context: &Context) -> Section {
     const TITLE: &str = "Phases";

@@ -62,6 +62,11 @@ impl RangeTimes {
         times
     }
 
+    /// Names, each in a process.
+    pub(in crate::analysis) fn len(&self) -> usize {
+        self.0.iter().len()
+    }
+
     pub(super) fn of_all(context: &Context) -> Self {
         let trace = context.trace;
         let mut times = Self(Tallies::below(trace.processes.len(), trace.ranges.names.len()));

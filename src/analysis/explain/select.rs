@@ -34,7 +34,7 @@ pub(super) fn interpolate(count: usize, percent: u64, at: &dyn Fn(usize) -> Opti
 }
 
 /// Numbers in any order, of which percentiles are asked; those that do not fit 32 bits, some four seconds, stand apart.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Numbers {
     short: Vec<u32>,
     long: Vec<i64>,
@@ -58,7 +58,8 @@ impl Numbers {
 
     /// For whoever asks for percentiles of them again and again.
     pub(super) fn sort(&mut self) {
-        self.short.order_by(|a, b| a.cmp(b));
+        self.short.sort_unstable();
+        self.short.shrink_to_fit();
         self.is_sorted = true;
     }
 
