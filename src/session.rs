@@ -546,7 +546,7 @@ mod tests {
     fn sections_that_come_after_first_results_make_the_same_run() {
         let trace = small_trace();
         let mut stays = Stays::default();
-        let wanted = Choices { window: Some(window_text(&trace, 0.103, 0.914)), ..Choices::default() };
+        let wanted = Choices { window: Some(window_text(&trace, 0.1, 0.9)), ..Choices::default() };
         let soon = Choices { without_sections: true, ..wanted.clone() };
         let text = |choices: &Choices| Report::new(vec![run(&trace, choices).unwrap()]).compact();
         let others = Choices { attribution: Attribution::Fair, ..wanted.clone() };

@@ -48,7 +48,7 @@ impl Survey {
     }
 }
 
-/// What a pass over some of the work tells, of which nothing reaches over an end; see [`Survey`].
+/// What a pass over some of the work tells, of which nothing reaches over an end.
 #[derive(Debug)]
 pub struct Surveyed {
     activities: Vec<Activity>,
