@@ -169,8 +169,8 @@ impl GpuOps {
         self.start.iter().enumerate().map(|(at, &start)| (start, self.duration.get(at)))
     }
 
-    /// Visits the ops at these places in order, each with the number of its group: a group are the ops of one name, stream, process and kind, and
-    /// groups count up in the order of their first ops. Names are below `names`.
+    /// Visits the ops at these places in order, each with the number of its group: a group are the ops of one name, stream, process
+    /// and kind, and groups count up in the order of their first ops. Names are below `names`.
     pub fn each_grouped(&self, names: usize, places: Range<usize>, mut visit: impl FnMut(Grouped)) {
         /// More slots than this are not worth their memory.
         const SLOTS: usize = 1 << 20;
