@@ -245,29 +245,31 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
 #[derive(Debug, Default)]
 pub struct Stays {
     first: Option<First>,
-    /// What its windows take from it: see [`Around::part`]. Of millions of calls it would weigh too much.
+    /// What its windows take from it: see [`Around::part`].
     around: OnceCell<Around>,
     /// What its windows are put together from; none where it cannot be cut.
     pieces: OnceCell<Option<Pieces>>,
 }
 
-/// A trace of more calls is looked at anew for each window.
-const STAYS_BELOW: usize = 2_000_000;
-/// One of more ops or ranges is not kept in pieces.
-const IN_PIECES_BELOW: usize = 4_000_000;
+/// What stays of a trace of a million ops, calls and ranges each weighs about half of what they weigh; together with the trace it has to fit
+/// into a tab. An op weighs as much as two of the others.
+const STAYS_BELOW: usize = 10_000_000;
+
+fn weight(trace: &Trace) -> usize {
+    2 * trace.gpu_ops.len() + trace.calls.len() + trace.ranges.len()
+}
 
 impl Stays {
     /// What lies around the calls of a part.
     fn around<'a>(&'a self, trace: &Trace, part: Option<&'a Trace>) -> Option<AroundCalls<'a>> {
-        let part = part.filter(|_| trace.calls.len() < STAYS_BELOW)?;
+        let part = part.filter(|_| weight(trace) < STAYS_BELOW)?;
         let (around, kept) = (self.around.get_or_init(|| around_of(trace)), part.kept.as_ref()?);
         agrees(around, trace, part).then(|| around.part(kept))
     }
 
     /// What pieces tell of a part whose calls this lies around; they are made if need be.
     fn inside(&self, trace: &Trace, part: Option<&Trace>, around: Option<AroundCalls>) -> Option<Inside<'_>> {
-        let is_small = trace.gpu_ops.len() < IN_PIECES_BELOW && trace.ranges.len() < IN_PIECES_BELOW;
-        let part = part.filter(|_| HAS_PIECES && is_small && around.is_some())?;
+        let part = part.filter(|_| HAS_PIECES && around.is_some())?;
         let pieces = self.pieces.get_or_init(|| Pieces::of(trace, self.around.get()?));
         pieces.as_ref()?.inside(trace, part)
     }
@@ -497,6 +499,8 @@ mod tests {
     use super::*;
     use crate::trace::{Format, GpuOp, OpKind, Span, TraceBuilder};
     use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
+    use std::cell::Cell;
 
     fn choices(rules: &[&str]) -> Choices {
         let file = |text: &&str| RuleFile { file: "mine.json".into(), text: (*text).into() };
@@ -564,15 +568,17 @@ mod tests {
     type Work = (i64, i64, u8, u8);
 
     /// Launches of a process for each device come a little before their work, or as clocks tell it behind it; what is 4 belongs to
-    /// the graph of the one before it, what is 9 was launched by nobody.
+    /// the graph of the one before it, on whichever device, what is 9 was launched by nobody.
     fn trace_of(work: &[Work]) -> Trace {
         let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
         let processes = [1, 2].map(|pid| builder.process(pid, ""));
-        let (mut now, mut id) = (1_000, 0);
+        let (mut now, mut id, mut process) = (1_000, 0, processes[0]);
         for &(pause, length, what, device) in work {
             now += pause;
-            id += u32::from(what != 4);
-            let process = processes[usize::from(device)];
+            if what != 4 {
+                id += 1;
+                process = processes[usize::from(device)];
+            }
             let thread = builder.thread(process, i64::from(device) + 7);
             let (name, call, kind) = match what {
                 0 => ("ncclDevKernel_AllReduce_Sum", "cudaLaunchKernel", OpKind::Kernel),
@@ -604,35 +610,48 @@ mod tests {
         builder.finish()
     }
 
-    proptest! {
-        #[test]
-        fn what_pieces_tell_of_a_window_is_what_all_its_ops_tell(
-            work in prop::collection::vec((0_i64..60, prop_oneof![0_i64..50, 0_i64..50, Just(5_000_000_000)], 0_u8..10, 0_u8..2), 1..200),
-            from in 0.0..1.0,
-            length in 0.0..1.0,
-            least in 1_usize..20,
-            attribution in prop::sample::select(vec![Attribution::FirstCome, Attribution::Fair, Attribution::Exclusive]),
-            merge_devices in any::<bool>(),
-            has_map in any::<bool>(),
-        ) {
+    /// Work of up to two hundred ops with long rests, so that long kernels end; a window of it; the least ops of a piece; how it is counted.
+    fn windows() -> impl Strategy<Value = (Vec<Work>, (f64, f64), usize, Choices)> {
+        const LONG: i64 = 5_000_000_000;
+        let pause = prop_oneof![12 => 0_i64..60, 1 => Just(LONG + 60)];
+        let length = prop_oneof![24 => 0_i64..50, 1 => Just(LONG)];
+        let work = prop::collection::vec((pause, length, 0_u8..10, 0_u8..2), 1..200);
+        let attribution = prop::sample::select(vec![Attribution::FirstCome, Attribution::Fair, Attribution::Exclusive]);
+        let choices = (attribution, any::<bool>(), any::<bool>()).prop_map(|(attribution, merge_devices, has_map)| {
+            let map = || RuleFile { file: "map.json".into(), text: r#"{"one": "layer", "other": "step"}"#.into() };
+            Choices { attribution, merge_devices, phase_map: has_map.then(map), ..Choices::default() }
+        });
+        (work, (0.0..1.0, 0.0..1.0), 1_usize..12, choices)
+    }
+
+    #[test]
+    fn what_pieces_tell_of_a_window_is_what_all_its_ops_tell() {
+        let (all, known, apart) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let count = |counter: &Cell<usize>, is_so: bool| counter.set(counter.get() + usize::from(is_so));
+        let mut runner = TestRunner::default();
+        let result = runner.run(&windows(), |(work, (from, length), least, choices)| {
             let trace = trace_of(&work);
             let mut stays = Stays::default();
             prop_assert!(stays.pieces.set(Pieces::of_at_least(least, 0, &trace, &around_of(&trace))).is_ok());
             let window = Some(window_text(&trace, from, from + (1.0 - from) * length));
-            let map = || RuleFile { file: "map.json".into(), text: r#"{"one": "layer", "other": "step"}"#.into() };
-            let choices = |soon| Choices {
-                attribution,
-                merge_devices,
-                phase_map: has_map.then(map),
-                window: window.clone(),
-                without_sections: soon,
-                ..Choices::default()
-            };
-            for choices in [choices(true), choices(false)] {
+            for without_sections in [true, false] {
+                let choices = Choices { window: window.clone(), without_sections, ..choices.clone() };
                 let wanted = Report::new(vec![run(&trace, &choices).unwrap()]).compact();
+                let part = part(&trace, &choices).unwrap();
+                let inside = stays.inside_already(&trace, part.as_ref());
+                count(&all, true);
+                count(&known, inside.is_some());
+                count(&apart, inside.is_some_and(|inside| inside.is_cut_apart()));
                 prop_assert_eq!(report_in_turn(&trace, &choices, &mut stays).unwrap(), wanted);
             }
-        }
+            Ok(())
+        });
+        result.unwrap();
+        let (all, known, apart) = (all.get(), known.get(), apart.get());
+        assert!(
+            known * 4 > all && apart * 20 > all,
+            "of {all} windows {known} had pieces, {apart} with devices cut apart"
+        );
     }
 
     /// `encode` speaks of a phase where no name speaks more clearly: in the window none does, before it one did.

@@ -1,11 +1,10 @@
 //! GPU ops summed by what they share: name, device, stream, process and kind. Most tables of sums are made of these sums, so that they
 //! need no pass over millions of ops of their own.
 
-use super::pieces::{self, Inside};
-use crate::trace::{DeviceId, GpuOp, NameId, Ns, OpKind, ProcessId, Trace};
+use super::pieces::{self, Inside, Part};
+use crate::trace::{DeviceId, GpuOp, NameId, Ns, OpKind, Places, ProcessId, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// The ops of one name on one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub(super) struct Group {
     pub(super) last: Ns,
 }
 
-/// Sums of a trace's ops, a group for those of one name, device, stream, process and kind, in the order of their first ops.
+/// Sums of a trace's ops, a group for those of one name, device, stream, process and kind, in whatever order.
 #[derive(Debug, Default)]
 pub struct Groups {
     pub(super) groups: Vec<Group>,
@@ -44,12 +43,14 @@ struct Stream {
 impl Groups {
     /// Of a whole trace, or of a window that has these pieces inside.
     pub(super) fn of(trace: &Trace, inside: Option<&Inside>) -> Self {
-        let Some(inside) = pieces::known(inside) else { return Self::in_range(trace, 0..trace.gpu_ops.len()) };
-        let [before, behind] = inside.edges(trace);
-        let (mut all, mut places) = (Self::default(), HashMap::default());
-        all.merge(&Self::in_range(trace, before), &mut places, &|name| name);
-        inside.pieces().iter().for_each(|piece| all.merge(&piece.groups, &mut places, &|name| inside.name(name)));
-        all.merge(&Self::in_range(trace, behind), &mut places, &|name| name);
+        let Some(inside) = pieces::known(inside) else { return Self::at(trace, &trace.gpu_ops.places()) };
+        let (mut all, mut known) = (Self::default(), HashMap::default());
+        for part in pieces::parts(trace, Some(inside)) {
+            match part {
+                Part::Edge(edge) => all.merge(&Self::at(trace, &edge), &mut known, &|name| name),
+                Part::Piece(piece, inside, _) => all.merge(&piece.groups, &mut known, &|name| inside.name(name)),
+            }
+        }
         all
     }
 
@@ -58,7 +59,7 @@ impl Groups {
     }
 
     /// Of the ops at these places.
-    pub(super) fn in_range(trace: &Trace, places: Range<usize>) -> Self {
+    pub(super) fn at(trace: &Trace, places: &Places) -> Self {
         let mut found = Self::default();
         let (mut streams, mut stream_of_group): (Vec<Stream>, Vec<usize>) = (Vec::new(), Vec::new());
         trace.gpu_ops.each_grouped(trace.names.len(), places, |op| {
@@ -84,13 +85,13 @@ impl Groups {
         found
     }
 
-    /// Adds what comes behind, nothing of which overlaps with what is there; `places` are those of the groups that are known.
-    fn merge(&mut self, more: &Self, places: &mut HashMap<Key, usize, RandomState>, name: &dyn Fn(NameId) -> NameId) {
+    /// Adds what comes behind, nothing of which overlaps on its device with what is there; `known` are the places of groups.
+    fn merge(&mut self, more: &Self, known: &mut HashMap<Key, usize, RandomState>, name: &dyn Fn(NameId) -> NameId) {
         self.overlapping += more.overlapping;
         for group in &more.groups {
             let group = Group { name: name(group.name), ..*group };
             let key = (group.name, group.device, group.process, group.stream, group.kind);
-            let place = *places.entry(key).or_insert(self.groups.len());
+            let place = *known.entry(key).or_insert(self.groups.len());
             match self.groups.get_mut(place) {
                 Some(known) => known.merge(&group),
                 None => self.groups.push(group),

@@ -19,6 +19,7 @@ mod rule_use;
 mod run;
 pub mod section;
 pub mod shape;
+mod spells;
 pub mod strips;
 pub mod triage;
 

@@ -9,11 +9,10 @@
 //! or all of them when they are merged; timelines never share time with each other.
 
 use super::ends::Ends;
-use super::pieces::{self, Inside};
+use super::pieces::{Inside, Part, parts};
 use crate::ordering::InOrder;
-use crate::trace::{GpuOp, NameId, Ns, Trace};
+use crate::trace::{GpuOp, NameId, Ns, Places, Trace};
 use std::cmp::Reverse;
-use std::ops::Range;
 
 /// What every name owns, indexed by name id; sums over all timelines.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,13 +31,10 @@ pub struct Owned {
 pub fn share_out(trace: &Trace, merge_devices: bool, inside: Option<&Inside>) -> Owned {
     let mut sweep = Sweep::new(trace, merge_devices, trace.names.len());
     let by_name = |_, op: &GpuOp| op.name.0 as usize;
-    match pieces::known(inside) {
-        None => sweep.see(0..trace.gpu_ops.len(), &by_name),
-        Some(inside) => {
-            let [before, behind] = inside.edges(trace);
-            sweep.see(before, &by_name);
-            inside.pieces().iter().for_each(|piece| sweep.add(&piece.shares, inside));
-            sweep.see(behind, &by_name);
+    for part in parts(trace, inside) {
+        match part {
+            Part::Edge(places) => sweep.see(&places, &by_name),
+            Part::Piece(piece, inside, _) => sweep.add(&piece.shares, inside),
         }
     }
     let swept = sweep.finish();
@@ -53,7 +49,7 @@ pub fn share_out(trace: &Trace, merge_devices: bool, inside: Option<&Inside>) ->
 pub fn share_out_to_cells(trace: &Trace, merge_devices: bool, cell_of_op: &[u32], name_of_cell: &[u32]) -> Owned {
     let cell = |at: usize, _: &GpuOp| cell_of_op.get(at).map_or(usize::MAX, |cell| *cell as usize);
     let mut sweep = Sweep::new(trace, merge_devices, name_of_cell.len());
-    sweep.see(0..trace.gpu_ops.len(), &cell);
+    sweep.see(&trace.gpu_ops.places(), &cell);
     let swept = sweep.finish();
     let names: Vec<&str> = trace.names.iter().collect();
     let of_names = swept.split.sums(names.len(), name_of_cell).fair_ns(swept.union(), &names);
@@ -82,20 +78,17 @@ pub(super) struct Shares {
     /// First come, exclusive, shared in parts of a nanosecond.
     owners: Vec<(NameId, i64, i64, i128)>,
     union_ns: Vec<i64>,
-    /// Time in which something runs on any device.
-    union_all_ns: i64,
 }
 
 impl Shares {
-    /// Of the ops at these places, of which none reaches over an end.
-    pub(super) fn of(trace: &Trace, places: Range<usize>) -> Self {
+    /// Of the ops at these places, of which none reaches over an end on its device.
+    pub(super) fn of(trace: &Trace, places: &Places) -> Self {
         let mut sweep = Sweep::new(trace, false, trace.names.len());
-        sweep.see(places.clone(), &|_, op| op.name.0 as usize);
+        sweep.see(places, &|_, op| op.name.0 as usize);
         let Swept { first_come_ns, union_ns, split } = sweep.finish();
         let columns = first_come_ns.iter().zip(&split.exclusive_ns).zip(&split.shared);
         let owners = (0..).map(NameId).zip(columns).map(|(name, ((first, own), shared))| (name, *first, *own, *shared));
         Self {
-            union_all_ns: union_in(trace, places),
             owners: owners.filter(|(_, first, own, shared)| *first != 0 || *own != 0 || *shared != 0).collect(),
             union_ns,
         }
@@ -118,7 +111,7 @@ impl<'a> Sweep<'a> {
         Self { trace, merge_devices, reach: vec![None; timelines], running: vec![Running::default(); timelines], swept }
     }
 
-    fn see(&mut self, places: Range<usize>, owner_of: &dyn Fn(usize, &GpuOp) -> usize) {
+    fn see(&mut self, places: &Places, owner_of: &dyn Fn(usize, &GpuOp) -> usize) {
         let Self { trace, merge_devices, reach, running, swept: Swept { first_come_ns, union_ns, split } } = self;
         for (at, op) in trace.gpu_ops.iter_in(places) {
             let (owner, timeline) = (owner_of(at, &op), if *merge_devices { 0 } else { op.device.0 as usize });
@@ -132,7 +125,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// What was seen before has ended by then.
+    /// What was seen before on a device has ended by then.
     fn add(&mut self, shares: &Shares, inside: &Inside) {
         let Swept { first_come_ns, union_ns, split } = &mut self.swept;
         for (name, first_come, own, shared) in &shares.owners {
@@ -148,19 +141,6 @@ impl<'a> Sweep<'a> {
         self.running.iter_mut().for_each(|running| running.end_all(&mut self.swept.split));
         self.swept
     }
-}
-
-/// Time in which at least one op runs on any device.
-pub fn union_of_all(trace: &Trace, inside: Option<&Inside>) -> i64 {
-    let Some(inside) = pieces::known(inside) else { return union_in(trace, 0..trace.gpu_ops.len()) };
-    let pieces = inside.pieces().iter().map(|piece| piece.shares.union_all_ns);
-    let edges = inside.edges(trace).map(|edge| union_in(trace, edge));
-    pieces.chain(edges).fold(0, i64::saturating_add)
-}
-
-fn union_in(trace: &Trace, places: Range<usize>) -> i64 {
-    let mut reach = None;
-    trace.gpu_ops.iter_in(places).fold(0, |sum, (_, op)| sum + gain(&mut reach, op.start, op.end()).0)
 }
 
 /// Time in which at least one op runs, a value per device.
@@ -331,6 +311,7 @@ impl Split {
 
 #[cfg(test)]
 mod tests {
+    use super::super::spells::working;
     use super::*;
     use crate::trace::{Format, GpuOp, OpKind, TraceBuilder};
     use proptest::prelude::*;
@@ -384,7 +365,7 @@ mod tests {
         );
         let merged = share_out(&trace, true, None);
         assert_eq!((merged.first_come_ns, merged.exclusive_ns, merged.fair_ns), (vec![10, 0], vec![0, 0], vec![5, 5]));
-        assert_eq!(union_of_all(&trace, None), 10);
+        assert_eq!(working(&trace, None), Ns(10));
     }
 
     /// Nanosecond by nanosecond: the definition itself, in 60ths so that up to six ops split evenly.
@@ -446,7 +427,7 @@ mod tests {
                 }
             }
             if merge {
-                prop_assert_eq!(union_of_all(&trace, None), union);
+                prop_assert_eq!(working(&trace, None).0, union);
             }
         }
 

@@ -2,9 +2,10 @@
 
 use super::explain::{Context, Known, Sections, explain};
 use super::groups::{Group, Groups};
-use super::overlap::{Owned, share_out, union_of_all, unions};
+use super::overlap::{Owned, share_out, unions};
 use super::pieces::Inside;
 use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Wall, WallSource};
+use super::spells::working;
 use super::{key_figures, notices};
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::engines::{Engines, Evidence};
@@ -73,7 +74,7 @@ pub fn first_results(trace: &Trace, rules: &RuleSet, options: &Options, inside: 
         duration_ns: sum(kernels.iter().map(|kernel| kernel.duration_ns)),
         kernel_duration_ns: sum(of_kernels().map(|group| group.total.0)),
         union_ns: sum(devices_union.iter().copied()),
-        union_all_ns: if let [one] = devices_union.as_slice() { *one } else { union_of_all(trace, inside) },
+        union_all_ns: if let [one] = devices_union.as_slice() { *one } else { working(trace, inside).0 },
         window_ns,
         elapsed_ns: sum(kernels.iter().map(|kernel| kernel.elapsed_ns)),
     };

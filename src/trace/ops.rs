@@ -3,7 +3,7 @@
 //! 24 bytes an op: what many ops share (device, stream, process, kind) is one number, a [`Lane`]'s.
 
 use super::columns::{Durations, Rows, index, may_reach, order_by_start, renumber, reorder, reorder_times};
-use super::{CallId, NameId, Ns, ProcessId, Window};
+use super::{CallId, NameId, Ns, Places, ProcessId, Window};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -90,6 +90,11 @@ pub struct GpuOps {
     lane_ids: HashMap<Lane, u32, RandomState>,
 }
 
+/// Of a column what stands at these places.
+fn at<'a, T>(column: &'a [T], places: &Range<usize>) -> &'a [T] {
+    column.get(places.clone()).unwrap_or_default()
+}
+
 /// No launch is known.
 pub(super) const UNLINKED: u32 = u32::MAX;
 
@@ -147,15 +152,25 @@ impl GpuOps {
         columns.map(|((times, &lane), &name)| self.op(times, lane, name))
     }
 
+    /// The places of all ops.
+    pub fn places(&self) -> Places {
+        (0..self.len()).into()
+    }
+
     /// The ops at these places, with their places.
-    pub fn iter_in(&self, places: Range<usize>) -> impl Iterator<Item = (usize, GpuOp)> + Clone {
+    pub fn iter_in(&self, places: &Places) -> impl Iterator<Item = (usize, GpuOp)> {
+        let within = self.known(places.within());
+        let (start, lane, name) = (at(&self.start, &within), at(&self.lane, &within), at(&self.name, &within));
+        let columns = within.zip(start).zip(lane).zip(name);
+        let ops =
+            columns.map(|(((at, &start), &lane), &name)| (at, self.op((start, self.duration.get(at)), lane, name)));
+        ops.filter(|(at, op)| places.hold(*at, op.device))
+    }
+
+    /// As far as there are ops at these places.
+    fn known(&self, places: Range<usize>) -> Range<usize> {
         let end = places.end.min(self.len());
-        let places = places.start.min(end)..end;
-        let slice = (self.start.get(places.clone()), self.lane.get(places.clone()), self.name.get(places.clone()));
-        let (start, lane, name) =
-            (slice.0.unwrap_or_default(), slice.1.unwrap_or_default(), slice.2.unwrap_or_default());
-        let columns = places.zip(start).zip(lane).zip(name);
-        columns.map(|(((at, &start), &lane), &name)| (at, self.op((start, self.duration.get(at)), lane, name)))
+        places.start.min(end)..end
     }
 
     /// The op at this place.
@@ -169,21 +184,28 @@ impl GpuOps {
         self.start.iter().enumerate().map(|(at, &start)| (start, self.duration.get(at)))
     }
 
+    /// The same from this place on.
+    pub fn times_from(&self, first: usize) -> impl Iterator<Item = (Ns, Ns)> {
+        self.start.iter().enumerate().skip(first).map(|(at, &start)| (start, self.duration.get(at)))
+    }
+
     /// Visits the ops at these places in order, each with the number of its group: a group are the ops of one name, stream, process
     /// and kind, and groups count up in the order of their first ops. Names are below `names`.
-    pub fn each_grouped(&self, names: usize, places: Range<usize>, mut visit: impl FnMut(Grouped)) {
+    pub fn each_grouped(&self, names: usize, places: &Places, mut visit: impl FnMut(Grouped)) {
         /// More slots than this are not worth their memory.
         const SLOTS: usize = 1 << 20;
         let slots = names.checked_mul(self.lanes.len()).filter(|slots| *slots <= SLOTS);
         let mut table = vec![u32::MAX; slots.unwrap_or(0)];
         let mut others: HashMap<u64, u32, RandomState> = HashMap::default();
         let mut groups = 0;
-        let end = places.end.min(self.len());
-        let places = places.start.min(end)..end;
-        let [start, lane, name] = [places.clone(), places.clone(), places.clone()];
-        let (start, lane) = (self.start.get(start).unwrap_or_default(), self.lane.get(lane).unwrap_or_default());
-        let columns = places.zip(start).zip(lane).zip(self.name.get(name).unwrap_or_default());
-        for (((at, &start), &lane), &name) in columns {
+        let within = self.known(places.within());
+        let (start, lane, name) = (at(&self.start, &within), at(&self.lane, &within), at(&self.name, &within));
+        let of_lane: Vec<Range<usize>> = self.lanes.iter().map(|lane| places.of(lane.device)).collect();
+        let holds = |at, lane: u32| of_lane.get(lane as usize).is_some_and(|places| places.contains(&at));
+        for (((at, &start), &lane), &name) in within.zip(start).zip(lane).zip(name) {
+            if !places.is_whole() && !holds(at, lane) {
+                continue;
+            }
             let duration = self.duration.get(at);
             let slot = table.get_mut(lane as usize * names + name.0 as usize);
             let group =
@@ -339,7 +361,7 @@ mod tests {
                 .collect();
             for names in [6, 1 << 21] {
                 let mut found = Vec::new();
-                columns.each_grouped(names, 0..ops.len(), |op| found.push(op.group));
+                columns.each_grouped(names, &columns.places(), |op| found.push(op.group));
                 prop_assert_eq!(&found, &wanted);
             }
         }

@@ -6,10 +6,9 @@
 
 use super::Context;
 use super::stats::{Tallies, Tally, key};
-use crate::analysis::pieces::{self, Inside};
+use crate::analysis::pieces::{Inside, Part, parts};
 use crate::ordering::order;
-use crate::trace::{Kept, NameId, Ns, OpKind, Span, Spans, Trace};
-use std::ops::Range;
+use crate::trace::{Kept, NameId, Ns, OpKind, Places, Span, Spans, Trace};
 
 /// Kernel time by process and range, and what belongs to no range.
 #[derive(Debug, Default)]
@@ -39,13 +38,10 @@ impl Attributed {
         let trace = context.trace;
         let under = Tallies::below(trace.processes.len(), trace.ranges.names.len());
         let mut found = Self { under, by_phase: vec![Default::default(); phases], ..Self::default() };
-        match pieces::known(inside) {
-            None => found.see(context, 0..trace.gpu_ops.len(), around),
-            Some(inside) => {
-                let [before, behind] = inside.edges(trace);
-                found.see(context, before, around);
-                inside.pieces().iter().for_each(|piece| found.merge(&piece.attributed, inside));
-                found.see(context, behind, around);
+        for part in parts(trace, inside) {
+            match part {
+                Part::Edge(places) => found.see(context, &places, around),
+                Part::Piece(piece, inside, _) => found.merge(&piece.attributed, inside),
             }
         }
         let Self { under, mapped, outside, without_call, all, .. } = &mut found;
@@ -55,13 +51,13 @@ impl Attributed {
     }
 
     /// Of the ops at these places, without what is summed up at the end.
-    pub(in crate::analysis) fn of_piece(context: &Context, places: Range<usize>, around: &AroundCalls) -> Self {
+    pub(in crate::analysis) fn of_piece(context: &Context, places: &Places, around: &AroundCalls) -> Self {
         let mut found = Self { by_phase: vec![Default::default(); context.signals.phases.len()], ..Self::default() };
         found.see(context, places, around);
         found
     }
 
-    fn see(&mut self, context: &Context, places: Range<usize>, around: &AroundCalls) {
+    fn see(&mut self, context: &Context, places: &Places, around: &AroundCalls) {
         let trace = context.trace;
         for (at, op) in trace.gpu_ops.iter_in(places).filter(|(_, op)| op.kind == OpKind::Kernel) {
             let is_communication = context.is_communication(op.name);

@@ -1,59 +1,40 @@
 //! What blocking calls cost the GPU: a thread that waits while the GPU works costs nothing.
 
 use super::Context;
-use super::intervals::{Windows, Work};
+use super::intervals::each_work;
+use crate::analysis::spells::WhileBlocked;
 use crate::trace::Ns;
 
-/// Time within calls that block their thread, and the work of all devices in it; work is to be seen by start.
-pub(super) struct Blocked {
-    windows: Windows,
-    /// Windows before this one are past.
-    at: usize,
-    /// Time in windows in which something works.
-    working: Ns,
-    /// First start and last end of all work.
-    seen: Option<(Ns, Ns)>,
+/// Time in which a thread is blocked and no device works, between the first and the last work.
+pub(super) fn idle(context: &Context) -> Ns {
+    let blocked = context.blocked();
+    let working = if blocked.is_empty() { None } else { working(context, blocked) };
+    let Some((first, last, working)) = working else { return Ns::ZERO };
+    let inside = |(start, end): &(Ns, Ns)| (*end).min(last).since((*start).max(first)).max(Ns::ZERO);
+    blocked.iter().map(inside).fold(Ns::ZERO, |sum, time| sum + time).since(working)
 }
 
-impl Blocked {
-    pub(super) fn of(context: &Context) -> Self {
-        Self { windows: context.host().blocked.clone(), at: 0, working: Ns::ZERO, seen: None }
+/// First start and last end of all work, and the time in between in which a thread is blocked and something works.
+fn working(context: &Context, blocked: &[(Ns, Ns)]) -> Option<(Ns, Ns, Ns)> {
+    let trace = context.trace;
+    let mut while_blocked = WhileBlocked::of(blocked);
+    if let Some(inside) = context.inside() {
+        let (window, mut known) = (trace.span()?, Ns::ZERO);
+        let mut visit = |from, to| while_blocked.see(from, to);
+        inside.spells().each(trace, &mut |spell| known += spell.while_blocked, &mut visit);
+        return Some((window.start, window.end, known + while_blocked.sum));
     }
-
-    pub(super) fn see(&mut self, work: &Work) {
-        let (first, reach) = self.seen.unwrap_or((work.start, work.start));
+    let mut seen: Option<(Ns, Ns)> = None;
+    each_work(context, &mut |work| {
+        let (first, reach) = seen.unwrap_or((work.start, work.start));
         let from = reach.max(work.start);
         if work.end > from {
-            self.work(from, work.end);
+            while_blocked.see(from, work.end);
         }
-        self.seen = Some((first, reach.max(work.end)));
-    }
-
-    /// Something works from here to there; pieces come in order and do not overlap.
-    fn work(&mut self, from: Ns, to: Ns) {
-        while let Some(&(start, end)) = self.windows.get(self.at).filter(|window| window.0 < to) {
-            self.working += end.min(to).since(start.max(from)).max(Ns::ZERO);
-            if end > to {
-                break;
-            }
-            self.at += 1;
-        }
-    }
-
-    /// First start and last end of the work since it was asked last, and the time in windows in which some of it was going on.
-    pub(super) fn take(&mut self) -> Option<(Ns, Ns, Ns)> {
-        let (first, last) = self.seen.take()?;
-        Some((first, last, std::mem::take(&mut self.working)))
-    }
-}
-
-/// Time in which a thread is blocked and no device works, between the first and the last work, of which as much goes on while
-/// a thread is blocked.
-pub(super) fn idle(context: &Context, work: Option<(Ns, Ns, Ns)>) -> Ns {
-    let Some((first, last, working)) = work else { return Ns::ZERO };
-    let inside = |(start, end): &(Ns, Ns)| (*end).min(last).since((*start).max(first)).max(Ns::ZERO);
-    let all = context.host().blocked.iter().map(inside).fold(Ns::ZERO, |sum, time| sum + time);
-    all.since(working)
+        seen = Some((first, reach.max(work.end)));
+    });
+    let (first, last) = seen?;
+    Some((first, last, while_blocked.sum))
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ pub(super) struct Operations<'a> {
     of_kernel: Vec<Option<NameId>>,
     /// What messages call their operations, as far as that is clearer than the kernel's name.
     of_message: (Names, Vec<Option<NameId>>),
-    messages: std::slice::Iter<'a, (u32, Collective)>,
+    /// Of the kernels behind the last that was asked for.
+    next: usize,
 }
 
 impl<'a> Operations<'a> {
@@ -101,23 +102,32 @@ impl<'a> Operations<'a> {
                 of_message.1.push(context.signals.collective(&message.operation).map(|name| names.intern(name)));
             }
         }
-        Self { context, of_kernel, of_message, messages: context.trace.collectives.iter() }
+        Self { context, of_kernel, of_message, next: 0 }
     }
 
-    /// The operation of the kernel at this place, and its message; places must grow from call to call.
+    /// The operation of the kernel at this place, and its message; soonest where places grow from call to call.
     fn of(&mut self, at: usize, name: NameId) -> Option<(NameId, Option<&'a Collective>)> {
         let operation = self.of_kernel.get(name.0 as usize).copied().flatten()?;
-        while self.messages.as_slice().first().is_some_and(|message| (message.0 as usize) < at) {
-            self.messages.next();
-        }
-        let message = self.messages.as_slice().first().filter(|message| message.0 as usize == at);
-        let Some((_, message)) = message else { return Some((operation, None)) };
+        let Some(message) = self.message(at) else { return Some((operation, None)) };
         let NameId(known) = self.of_message.0.intern(&message.operation);
         let clearer = self.of_message.1.get(known as usize).copied().flatten();
         Some((clearer.unwrap_or(operation), Some(message)))
     }
 
-    /// The number of the operation at this place, which is communication; places must grow from call to call.
+    /// The message of the kernel at this place.
+    fn message(&mut self, at: usize) -> Option<&'a Collective> {
+        let messages = self.context.trace.collectives.as_slice();
+        let is_behind = |message: &(u32, Collective)| message.0 as usize >= at;
+        if self.next.checked_sub(1).and_then(|last| messages.get(last)).is_some_and(is_behind) {
+            self.next = messages.partition_point(|message| !is_behind(message));
+        }
+        while messages.get(self.next).is_some_and(|message| !is_behind(message)) {
+            self.next += 1;
+        }
+        messages.get(self.next).filter(|message| message.0 as usize == at).map(|(_, message)| message)
+    }
+
+    /// The number of the operation at this place, which is communication; soonest where places grow from call to call.
     pub(super) fn row(&mut self, at: usize) -> usize {
         let op = self.context.trace.gpu_ops.get(at);
         op.and_then(|op| self.of(at, op.name)).map_or(0, |(operation, _)| operation.0 as usize)
@@ -167,7 +177,7 @@ impl Collectives {
             cells: ByKey::new(),
         };
         let is_message = |op: &GpuOp| op.kind == OpKind::Kernel && context.is_communication(op.name);
-        context.each_listed(&|piece| &piece.messages, &is_message, &mut |at, op| {
+        context.each_listed(&|inside| inside.messages(), &is_message, &mut |at, op| {
             let Some((operation, message)) = operations.of(at, op.name) else { return };
             let count = found.cells.change((operation, (op.process, op.device)), Tally::default(), |cell| {
                 cell.add(Tally { count: 1, total: op.duration, longest: op.duration });

@@ -10,7 +10,7 @@ use super::ranges::RangeTimes;
 use super::stats::Tallies;
 use super::survey::Survey;
 use crate::analysis::groups::Groups;
-use crate::analysis::pieces::{self, Inside, Piece};
+use crate::analysis::pieces::{self, Inside};
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, names};
 use crate::trace::{GpuOp, NameId, Ns, Trace};
@@ -137,6 +137,11 @@ impl<'a> Context<'a> {
         self.host.get_or_init(|| Host::of(self))
     }
 
+    /// When a thread is blocked.
+    pub(in crate::analysis) fn blocked(&self) -> &[(Ns, Ns)] {
+        &self.host().blocked
+    }
+
     /// What the devices did; swept once, on first use.
     pub(super) fn survey(&self) -> &Survey {
         self.survey.get_or_init(|| Survey::of(self))
@@ -152,19 +157,18 @@ impl<'a> Context<'a> {
         &self.ranges.get_or_init(|| RangeTimes::of_all(self)).0
     }
 
-    /// Visits the ops that are so, with their places; `listed` are their places in a piece.
+    /// Visits the ops that are so, with their places; `listed` are their places in the whole trace.
     pub(super) fn each_listed(
         &self,
-        listed: &dyn Fn(&Piece) -> &[u32],
+        listed: &dyn Fn(&Inside<'a>) -> &'a [u32],
         is_so: &dyn Fn(&GpuOp) -> bool,
         visit: &mut dyn FnMut(usize, GpuOp),
     ) {
         let ops = &self.trace.gpu_ops;
-        let edges = self.inside().map_or([0..ops.len(), 0..0], |inside| inside.edges(self.trace));
-        for (edge, is_first) in edges.into_iter().zip([true, false]) {
-            ops.iter_in(edge).filter(|(_, op)| is_so(op)).for_each(|(at, op)| visit(at, op));
-            let Some(inside) = self.inside().filter(|_| is_first) else { continue };
-            let places = inside.pieces().iter().flat_map(listed).map(|at| inside.place(*at as usize));
+        let unlisted = self.inside().map_or(ops.len(), Inside::begun);
+        ops.iter_in(&(0..unlisted).into()).filter(|(_, op)| is_so(op)).for_each(|(at, op)| visit(at, op));
+        if let Some(inside) = self.inside() {
+            let places = listed(inside).iter().map(|at| inside.place(*at as usize));
             places.filter_map(|at| Some((at, ops.get(at)?))).for_each(|(at, op)| visit(at, op));
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn copy_engine_events(context: &Context) -> Section {
     let trace = context.trace;
     let is_copy = |op: &GpuOp| op.kind == OpKind::Copy;
     let mut copied = vec![false; trace.names.len()];
-    context.each_listed(&|piece| &piece.copies, &is_copy, &mut |_, op| {
+    context.each_listed(&|inside| inside.copies(), &is_copy, &mut |_, op| {
         copied.get_mut(op.name.0 as usize).into_iter().for_each(|copied| *copied = true);
     });
     let named = trace.names.iter().zip(copied);
@@ -43,7 +43,7 @@ pub(super) fn copy_engine_events(context: &Context) -> Section {
     let mut longest = Longest::new(SHOWN);
     let mut totals: Vec<(&str, Total)> = Vec::new();
     let mut bytes = trace.bytes.iter().peekable();
-    context.each_listed(&|piece| &piece.copies, &is_copy, &mut |at, op| {
+    context.each_listed(&|inside| inside.copies(), &is_copy, &mut |at, op| {
         while bytes.next_if(|entry| (entry.0 as usize) < at).is_some() {}
         let moved = bytes.next_if(|entry| entry.0 as usize == at).map(|entry| entry.1);
         longest.offer(op.duration, op.start, 0, at);

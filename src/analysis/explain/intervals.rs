@@ -5,10 +5,9 @@
 
 use super::Context;
 use crate::analysis::ends::Ends;
-use crate::trace::{GpuOp, Ns, OpKind};
+use crate::trace::{GpuOp, Ns, OpKind, Places};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::ops::Range;
 
 /// What a GPU is busy with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,13 +60,18 @@ impl Work {
 
 /// Visits all work of all devices by start.
 pub(in crate::analysis) fn each_work(context: &Context, visit: &mut dyn FnMut(Work)) {
+    each_work_in(context, &context.trace.gpu_ops.places(), visit);
+}
+
+/// Visits the ops at these places, and all graphs that were traced as a whole: where there are some, places are those of all ops.
+pub(super) fn each_work_in(context: &Context, places: &Places, visit: &mut dyn FnMut(Work)) {
     let trace = context.trace;
     let mut replays = (trace.gpu_ops.len()..).zip(&trace.graph_replays).map(|(at, replay)| {
         let (start, end) = (replay.start, replay.start + replay.duration);
         Work { start, end, device: replay.device.0 as usize, class: Class::Replay, at }
     });
     let mut replay = replays.next();
-    for (at, op) in trace.gpu_ops.iter().enumerate() {
+    for (at, op) in trace.gpu_ops.iter_in(places) {
         while let Some(work) = replay.take_if(|work| work.start <= op.start) {
             visit(work);
             replay = replays.next();
@@ -75,11 +79,6 @@ pub(in crate::analysis) fn each_work(context: &Context, visit: &mut dyn FnMut(Wo
         visit(Work::of(context, at, &op));
     }
     replay.into_iter().chain(replays).for_each(visit);
-}
-
-/// Visits the ops at these places.
-pub(super) fn each_op(context: &Context, places: Range<usize>, visit: &mut dyn FnMut(Work)) {
-    context.trace.gpu_ops.iter_in(places).for_each(|(at, op)| visit(Work::of(context, at, &op)));
 }
 
 /// Sets of classes.

@@ -4,11 +4,11 @@ use super::Context;
 use super::select::Numbers;
 use super::stats::Tally;
 use crate::analysis::groups::{Group, Groups};
+use crate::analysis::pieces::{Inside, Part, parts};
 use crate::ordering::order;
-use crate::trace::{DeviceId, NameId, Ns, OpKind, ProcessId, Trace};
+use crate::trace::{DeviceId, NameId, Ns, OpKind, Places, ProcessId, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// The kernels of one name, process and device.
 #[derive(Debug)]
@@ -86,14 +86,14 @@ impl Short {
 #[derive(Debug)]
 pub struct Ran {
     /// By group of these ops.
-    groups: Vec<(Group, Numbers, Short)>,
+    groups: Vec<(Numbers, Short)>,
     /// Of each process all of them, of a piece alone.
     processes: Vec<(ProcessId, Numbers)>,
 }
 
 impl Ran {
     /// Of the ops at these places, whose groups are known.
-    fn of(context: &Context, places: Range<usize>, groups: &Groups) -> Self {
+    fn of(context: &Context, places: &Places, groups: &Groups) -> Self {
         let is_kernel = |group: &Group| group.kind == OpKind::Kernel;
         let room = |group: &Group| Numbers::with_room(if is_kernel(group) { group.count as usize } else { 0 });
         let mut durations: Vec<Numbers> = groups.groups.iter().map(room).collect();
@@ -103,17 +103,17 @@ impl Ran {
             durations.into_iter().for_each(|durations| durations.push(op.duration.0));
         });
         let tiny_ns = (context.signals.thresholds.tiny_kernel_us * 1e3) as i64;
-        let groups = groups.groups.iter().zip(durations).map(|(group, durations)| {
+        let groups = durations.into_iter().map(|durations| {
             let short = Short::of(&durations, tiny_ns);
-            (*group, durations, short)
+            (durations, short)
         });
         Self { groups: groups.collect(), processes: Vec::new() }
     }
 
     /// The same of a piece, which is asked for again and again.
-    pub(in crate::analysis) fn of_piece(context: &Context, places: Range<usize>, groups: &Groups) -> Self {
+    pub(in crate::analysis) fn of_piece(context: &Context, places: &Places, groups: &Groups) -> Self {
         let mut ran = Self::of(context, places, groups);
-        for (group, durations, _) in &mut ran.groups {
+        for (group, (durations, _)) in groups.groups.iter().zip(&mut ran.groups) {
             let known = ran.processes.iter().position(|(process, _)| *process == group.process);
             let at = known.unwrap_or_else(|| {
                 ran.processes.push((group.process, Numbers::default()));
@@ -141,41 +141,47 @@ pub(super) struct Durations<'a> {
 
 impl<'a> Durations<'a> {
     pub(super) fn of(context: &Context<'a>, cells: &[Cell]) -> Self {
-        let trace = context.trace;
+        let parts = parts(context.trace, context.inside());
+        let edges: Vec<Places> = parts.iter().filter_map(Part::edge).collect();
+        let is_one = parts.len() == 1;
+        let known = context.groups.filter(|_| is_one);
+        let anew: Vec<Groups> = if known.is_some() {
+            Vec::new()
+        } else {
+            edges.iter().map(|places| Groups::at(context.trace, places)).collect()
+        };
+        let of_edges: Vec<&Groups> = known.into_iter().chain(&anew).collect();
+        // What is asked for once need not be sorted.
+        let of_edge = if is_one { Ran::of } else { Ran::of_piece };
+        let edges = edges.iter().zip(&of_edges).map(|(places, groups)| of_edge(context, places, groups)).collect();
+        let pieces = parts.iter().filter_map(Part::piece);
         let mut durations = Self {
-            edges: Vec::new(),
-            pieces: Vec::new(),
+            edges,
+            pieces: pieces.clone().map(|(piece, _)| &piece.ran).collect(),
             groups: vec![Vec::new(); cells.len()],
             short: vec![Short::default(); cells.len()],
         };
-        match context.inside() {
-            None => {
-                let anew = context.groups.is_none().then(|| Groups::of(trace, None));
-                let groups = context.groups.or(anew.as_ref());
-                durations.edges =
-                    groups.into_iter().map(|groups| Ran::of(context, 0..trace.gpu_ops.len(), groups)).collect();
-            }
-            Some(inside) => {
-                let edge = |edge: Range<usize>| Ran::of_piece(context, edge.clone(), &Groups::in_range(trace, edge));
-                durations.edges = inside.edges(trace).map(edge).into();
-                durations.pieces = inside.pieces().iter().map(|piece| &piece.ran).collect();
-            }
-        }
+        let of_pieces = pieces.map(|(piece, inside)| (&piece.groups, Some(inside)));
+        let groups: Vec<_> = of_edges.into_iter().map(|groups| (groups, None)).chain(of_pieces).collect();
+        durations.sort_into(cells, &groups);
+        durations
+    }
+
+    /// Tells the cells their groups, which are those of the edges and of the pieces.
+    fn sort_into(&mut self, cells: &[Cell], groups: &[(&Groups, Option<&Inside>)]) {
         let key = |cell: &Cell| (cell.process, cell.device, cell.name);
         let known: HashMap<_, usize, RandomState> = cells.iter().map(|cell| (key(cell), cell.at)).collect();
-        let cell_of =
-            |group: &Group, name| known.get(&(group.process, group.device, name)).copied().unwrap_or(usize::MAX);
-        let is_piece = |at: usize| if at < durations.edges.len() { None } else { context.inside() };
-        for (at, ran) in durations.edges.iter().chain(durations.pieces.iter().copied()).enumerate() {
-            let name = |group: &Group| is_piece(at).map_or(group.name, |inside| inside.name(group.name));
-            for ((group, _, short), place) in ran.groups.iter().zip(0..) {
+        let all = self.edges.iter().chain(self.pieces.iter().copied());
+        for ((at, ran), (groups, inside)) in (0..).zip(all).zip(groups) {
+            for ((group, (_, short)), place) in groups.groups.iter().zip(&ran.groups).zip(0..) {
+                let name = inside.map_or(group.name, |inside| inside.name(group.name));
                 let is_kernel = group.kind == OpKind::Kernel;
-                let cell = if is_kernel { cell_of(group, name(group)) } else { usize::MAX };
-                durations.short.get_mut(cell).into_iter().for_each(|sum| sum.add(*short));
-                durations.groups.get_mut(cell).into_iter().for_each(|groups| groups.push((at as u32, place)));
+                let cell = known.get(&(group.process, group.device, name)).filter(|_| is_kernel);
+                let Some(cell) = cell.copied() else { continue };
+                self.short.get_mut(cell).into_iter().for_each(|sum| sum.add(*short));
+                self.groups.get_mut(cell).into_iter().for_each(|groups| groups.push((at, place)));
             }
         }
-        durations
     }
 
     /// What of the cell's kernels is short.
@@ -191,25 +197,19 @@ impl<'a> Durations<'a> {
     pub(super) fn percentiles_ns(&self, cells: &mut dyn Iterator<Item = &Cell>) -> Percentiles {
         let all: Vec<&Ran> = self.all().collect();
         let places = cells.filter_map(|cell| self.groups.get(cell.at)).flatten();
-        let of_group = |(ran, group): &(u32, u32)| Some(&all.get(*ran as usize)?.groups.get(*group as usize)?.1);
+        let of_group = |(ran, group): &(u32, u32)| Some(&all.get(*ran as usize)?.groups.get(*group as usize)?.0);
         let found: Vec<&Numbers> = places.filter_map(of_group).collect();
         percentiles(&found)
     }
 
-    /// The same of all kernels of a process, or of all.
-    pub(super) fn percentiles_of_process_ns(&self, process: Option<ProcessId>) -> Percentiles {
+    /// The same of all kernels of a process, or of all; `cells` are all there are.
+    pub(super) fn percentiles_of_process_ns(&self, cells: &[Cell], process: Option<ProcessId>) -> Percentiles {
         let is_wanted = |of: ProcessId| process.is_none_or(|process| of == process);
-        let mut found: Vec<&Numbers> = Vec::new();
-        for ran in self.all() {
-            if ran.processes.is_empty() {
-                found.extend(
-                    ran.groups.iter().filter(|(group, ..)| is_wanted(group.process)).map(|(_, durations, _)| durations),
-                );
-            } else {
-                found.extend(ran.processes.iter().filter(|(of, _)| is_wanted(*of)).map(|(_, durations)| durations));
-            }
+        if self.pieces.is_empty() {
+            return self.percentiles_ns(&mut cells.iter().filter(|cell| is_wanted(cell.process)));
         }
-        percentiles(&found)
+        let of_processes = self.all().flat_map(|ran| &ran.processes).filter(|(of, _)| is_wanted(*of));
+        percentiles(&of_processes.map(|(_, durations)| durations).collect::<Vec<_>>())
     }
 }
 

@@ -68,7 +68,7 @@ fn us(ns: Option<f64>) -> Value {
 pub(super) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
     let durations = context.durations();
     let paces = Pace::of_processes(context, &durations);
-    let of_all = durations.percentiles_of_process_ns(None);
+    let of_all = durations.percentiles_of_process_ns(&context.kernels().cells, None);
     [
         ("kernels", kernels(context, &durations)),
         ("launch_storm", launch_storm(context, &durations, &paces, of_all)),
@@ -302,7 +302,7 @@ fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace],
     for process in launching.into_iter().take(TOP) {
         let Some(pace) = paces.get(process) else { continue };
         let is_all = pace.kernels == context.kernels().count();
-        let own = || durations.percentiles_of_process_ns(Some(ProcessId(process as u32)));
+        let own = || durations.percentiles_of_process_ns(&context.kernels().cells, Some(ProcessId(process as u32)));
         let [median, p90, p99] = if is_all { of_all } else { own() };
         let [under_5us, under_10us, under_20us] = pace.pct_under();
         let told = !trace.calls.is_empty();

@@ -4,11 +4,11 @@ use super::intervals::Longest;
 use super::recapture::{self, Lacks};
 use super::select::Numbers;
 use super::{Context, labels};
+use crate::analysis::pieces::{Inside, Part, parts};
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
 use crate::rules::signals::CallKind;
-use crate::trace::{GpuOp, Ns, OpKind};
-use std::ops::Range;
+use crate::trace::{GpuOp, Ns, OpKind, Places};
 
 const COLUMNS: [&str; 9] = [
     "pid",
@@ -65,7 +65,7 @@ impl LeftOut {
 
 /// Visits every launched kernel; of a graph's kernels the first alone, as the others wait for each other. Of a window those that
 /// began before it, or whose graph did, say nothing.
-fn each_launched(context: &Context, places: Range<usize>, visit: &mut dyn FnMut(Launched)) -> LeftOut {
+fn each_launched(context: &Context, places: &Places, visit: &mut dyn FnMut(Launched)) -> LeftOut {
     let trace = context.trace;
     let is_begun = |id| trace.kept.as_ref().is_some_and(|kept| kept.is_begun(id));
     let (mut left_out, mut graphs_seen) = (LeftOut::default(), vec![0_u64; trace.calls.len() / 64 + 1]);
@@ -169,8 +169,9 @@ pub struct Waited {
 
 impl Waited {
     /// Of the ops at these places.
-    fn of(context: &Context, places: Range<usize>) -> Self {
-        let launched = places.clone().filter(|at| context.trace.gpu_ops.launch(*at).is_some()).count();
+    fn of(context: &Context, places: &Places) -> Self {
+        let ops = &context.trace.gpu_ops;
+        let launched = ops.iter_in(places).filter(|(at, _)| ops.launch(*at).is_some()).count();
         // So that the latencies of millions of kernels never move to a larger place.
         let computing = Numbers::with_room(launched);
         let (longest, messages, left_out) = (Longest::new(SHOWN), Numbers::default(), LeftOut::default());
@@ -188,7 +189,7 @@ impl Waited {
     }
 
     /// The same of a piece, which is asked for again and again.
-    pub(in crate::analysis) fn of_piece(context: &Context, places: Range<usize>) -> Self {
+    pub(in crate::analysis) fn of_piece(context: &Context, places: &Places) -> Self {
         let mut waited = Self::of(context, places);
         waited.computing.sort();
         waited.messages.sort();
@@ -198,27 +199,26 @@ impl Waited {
 
 impl Measured {
     pub(super) fn of(context: &Context) -> Self {
-        let trace = context.trace;
-        let Some(inside) = context.inside() else {
-            return Self::sum(&[&Waited::of(context, 0..trace.gpu_ops.len())], &|_, at| at);
-        };
-        let [before, behind] = inside.edges(trace).map(|edge| Waited::of_piece(context, edge));
-        let pieces = inside.pieces().iter().map(|piece| &piece.waited);
-        let all: Vec<&Waited> = [&before, &behind].into_iter().chain(pieces).collect();
-        Self::sum(&all, &|part, at| if part < 2 { at } else { inside.place(at) })
+        let parts = parts(context.trace, context.inside());
+        // What is asked for once need not be sorted.
+        let of_edge = if parts.len() == 1 { Waited::of } else { Waited::of_piece };
+        let edges: Vec<Waited> = parts.iter().filter_map(Part::edge).map(|places| of_edge(context, &places)).collect();
+        let known = parts.iter().filter_map(Part::piece).map(|(piece, inside)| (&piece.waited, Some(inside)));
+        let all: Vec<(&Waited, Option<&Inside>)> = edges.iter().map(|edge| (edge, None)).chain(known).collect();
+        Self::sum(&all)
     }
 
-    /// `place` is that of an op at this place in this part.
-    fn sum(all: &[&Waited], place: &dyn Fn(usize, usize) -> usize) -> Self {
+    /// Of edges and of what is known of pieces.
+    fn sum(all: &[(&Waited, Option<&Inside>)]) -> Self {
         let (mut longest, mut left_out, mut early, mut sum) = (Longest::new(SHOWN), LeftOut::default(), 0, 0);
-        for (part, waited) in all.iter().enumerate() {
-            longest.merge_from(&waited.longest, &|at| place(part, at));
+        for (waited, inside) in all {
+            longest.merge_from(&waited.longest, &|at| inside.map_or(at, |inside| inside.place(at)));
             left_out.add(waited.left_out);
             early += waited.early;
             sum += waited.sum;
         }
-        let computing: Vec<&Numbers> = all.iter().map(|waited| &waited.computing).collect();
-        let messages: Vec<&Numbers> = all.iter().map(|waited| &waited.messages).collect();
+        let computing: Vec<&Numbers> = all.iter().map(|(waited, _)| &waited.computing).collect();
+        let messages: Vec<&Numbers> = all.iter().map(|(waited, _)| &waited.messages).collect();
         let mut of_all = Latencies::of(&[computing.as_slice(), &messages].concat());
         let bins = of_all.bins_of(&computing);
         of_all.bins =

@@ -1,13 +1,13 @@
 //! What one pass over the work of all devices tells several sections at once: how each device spent its time, when and why
 //! it was idle, what ran beside communication, and the longest ops.
 
-use super::blocked::{self, Blocked};
+use super::blocked;
 use super::collectives::Operations;
 use super::idle::{Cause, GAPS_SHOWN};
-use super::intervals::{Activity, Busy, Class, Gap, Gaps, Hidden, Longest, Sweep, Work, each_op, each_work};
+use super::intervals::{Activity, Busy, Class, Gap, Gaps, Hidden, Longest, Sweep, Work, each_work_in};
 use super::{Context, timeline};
-use crate::trace::{Names, Ns};
-use std::ops::Range;
+use crate::analysis::pieces::{Part, parts};
+use crate::trace::{Names, Ns, Places};
 
 /// See the module's head.
 #[derive(Debug)]
@@ -30,25 +30,27 @@ pub(super) struct Survey {
 
 impl Survey {
     pub(super) fn of(context: &Context) -> Self {
-        let edges = context.inside().map(|inside| inside.edges(context.trace));
-        let (operations, surveyed) = Surveyed::of(context, edges.as_ref().map_or(&[], |edges| edges));
-        let mut sum = Sum::new(context);
-        let mut surveyed = surveyed.iter();
-        surveyed.next().into_iter().for_each(|first| sum.add(context, first, &|row| row, &|at| at));
-        if let Some(inside) = context.inside() {
-            let known =
-                inside.operations().iter().map(|name| operations.find(name).map_or(usize::MAX, |row| row.0 as usize));
-            let rows: Vec<usize> = known.collect();
-            let row = |whole: usize| rows.get(whole).copied().unwrap_or(usize::MAX);
-            let place = |at| inside.place(at);
-            inside.pieces().iter().for_each(|piece| sum.add(context, &piece.survey, &row, &place));
+        let parts = parts(context.trace, context.inside());
+        let edges: Vec<Places> = parts.iter().filter_map(Part::edge).collect();
+        let (operations, surveyed) = Surveyed::of(context, &edges);
+        let row_of = |name| operations.find(name).map_or(usize::MAX, |row| row.0 as usize);
+        let rows: Vec<usize> =
+            context.inside().iter().flat_map(|inside| inside.operations().iter().map(row_of)).collect();
+        let row = |whole: usize| rows.get(whole).copied().unwrap_or(usize::MAX);
+        let (mut sum, mut surveyed) = (Sum::new(context), surveyed.iter());
+        for part in &parts {
+            match part {
+                Part::Piece(piece, inside, _) => sum.add(context, &piece.survey, &row, &|at| inside.place(at)),
+                Part::Edge(_) => {
+                    surveyed.next().into_iter().for_each(|edge| sum.add(context, edge, &|row| row, &|at| at));
+                }
+            }
         }
-        surveyed.for_each(|last| sum.add(context, last, &|row| row, &|at| at));
         sum.finish(context)
     }
 }
 
-/// What a pass over some of the work tells, of which nothing reaches over an end.
+/// What a pass over some of the work tells, of which on its device nothing reaches over an end.
 #[derive(Debug)]
 pub struct Surveyed {
     activities: Vec<Activity>,
@@ -59,19 +61,16 @@ pub struct Surveyed {
     waits: Waits,
     longest_gaps: Longest,
     longest_ops: Longest,
-    /// First start, last end, and time in between in which a thread is blocked and something works.
-    while_blocked: Option<(Ns, Ns, Ns)>,
 }
 
 type Waits = Vec<[Ns; Cause::ALL.len()]>;
 
 impl Surveyed {
-    /// Of the ops at these places, which grow, or of all work where no places are given. The names are those of operations.
-    pub(in crate::analysis) fn of(context: &Context, ranges: &[Range<usize>]) -> (Names, Vec<Self>) {
+    /// Of the work at each of these places. The names are those of operations.
+    pub(in crate::analysis) fn of(context: &Context, parts: &[Places]) -> (Names, Vec<Self>) {
         let mut names = Names::default();
         let mut operations = Operations::new(context, &mut names);
-        let mut blocked = Blocked::of(context);
-        let mut one = |range: Option<&Range<usize>>| {
+        let one = |places| {
             let mut sweep = Sweep::new(context, names.len());
             let mut gaps = Gaps::new(context);
             let mut nexts = vec![0; context.trace.devices.len()];
@@ -84,24 +83,17 @@ impl Surveyed {
                     *next = work.at;
                 }
                 gaps.see(&work).into_iter().for_each(|gap| idle.count(context, &gap));
-                blocked.see(&work);
                 if !matches!(work.class, Class::Set | Class::Replay) {
                     longest_ops.offer(work.end.since(work.start), work.start, timeline::OP, work.at);
                 }
             };
-            match range {
-                Some(range) => each_op(context, range.clone(), &mut see),
-                None => each_work(context, &mut see),
-            }
+            each_work_in(context, places, &mut see);
             let (activities, hidden) = sweep.finish();
             let busy = gaps.devices.into_iter().zip(nexts).map(|(busy, next)| Some((busy?, next))).collect();
             let Idle { waits, longest: longest_gaps } = idle;
-            Self { activities, hidden, busy, waits, longest_gaps, longest_ops, while_blocked: blocked.take() }
+            Self { activities, hidden, busy, waits, longest_gaps, longest_ops }
         };
-        let found = match ranges {
-            [] => vec![one(None)],
-            ranges => ranges.iter().map(|range| one(Some(range))).collect(),
-        };
+        let found = parts.iter().map(one).collect();
         (names, found)
     }
 }
@@ -135,14 +127,13 @@ impl Idle {
     }
 }
 
-/// What was surveyed so far; what comes next begins no earlier than all that is in it ended.
+/// What was surveyed so far; what comes next begins on each device no earlier than all that is in it ended.
 struct Sum {
     activities: Vec<Activity>,
     hidden: Vec<Hidden>,
     busy: Vec<Option<Busy>>,
     idle: Idle,
     longest_ops: Longest,
-    while_blocked: Option<(Ns, Ns, Ns)>,
 }
 
 impl Sum {
@@ -160,7 +151,6 @@ impl Sum {
             busy: vec![first; devices],
             idle: Idle::of(context),
             longest_ops: Longest::new(timeline::SHOWN),
-            while_blocked: None,
         }
     }
 
@@ -193,10 +183,6 @@ impl Sum {
         }
         self.idle.merge(&more.waits, &more.longest_gaps, place);
         self.longest_ops.merge_from(&more.longest_ops, place);
-        if let Some((first, last, working)) = more.while_blocked {
-            let (from, to, sum) = self.while_blocked.unwrap_or((first, last, Ns::ZERO));
-            self.while_blocked = Some((from.min(first), to.max(last), sum + working));
-        }
     }
 
     /// A window's end ends a gap too: what comes behind it is not known.
@@ -210,9 +196,8 @@ impl Sum {
                 self.idle.count(context, &gap);
             }
         }
-        let Self { activities, hidden, busy, idle: Idle { waits, longest: longest_gaps }, longest_ops, while_blocked } =
-            self;
-        let idle_while_blocked = blocked::idle(context, while_blocked);
+        let Self { activities, hidden, busy, idle: Idle { waits, longest: longest_gaps }, longest_ops } = self;
+        let idle_while_blocked = blocked::idle(context);
         Survey { activities, hidden, busy, waits, longest_gaps, longest_ops, idle_while_blocked }
     }
 }

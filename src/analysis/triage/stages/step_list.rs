@@ -281,19 +281,15 @@ fn reach_of_launches(trace: &Trace, inside: Option<&Inside>, windows: &[Windows]
     }
     let (running, last) = (vec![usize::MAX; trace.devices.len()], vec![(Ns::ZERO, Ns::ZERO, 0); windows.len()]);
     let mut reaches = Reaches { found: Vec::new(), running, last };
-    match pieces::known(inside) {
-        None => reaches.see(trace, windows, 0..trace.gpu_ops.len()),
-        Some(inside) => {
-            let [before, behind] = inside.edges(trace);
-            reaches.see(trace, windows, before);
-            for stretch in inside.pieces().iter().flat_map(|piece| &piece.stretches) {
-                if !reaches.add(stretch, windows) {
-                    reaches.see(trace, windows, inside.place(stretch.ops.start)..inside.place(stretch.ops.end));
-                }
-            }
-            reaches.see(trace, windows, behind);
+    let mut from = 0;
+    for (stretch, places) in pieces::known(inside).into_iter().flat_map(Inside::stretches) {
+        reaches.see(trace, windows, from..places.start);
+        if !reaches.add(stretch, windows) {
+            reaches.see(trace, windows, places.clone());
         }
+        from = places.end;
     }
+    reaches.see(trace, windows, from..trace.gpu_ops.len());
     let mut found = reaches.found;
     found.order_by_key(|reach| (reach.window, reach.device));
     found.dedup_by(|next, kept| {
@@ -317,7 +313,7 @@ struct Reaches {
 
 impl Reaches {
     fn see(&mut self, trace: &Trace, windows: &[Windows], places: Range<usize>) {
-        for (at, op) in trace.gpu_ops.iter_in(places) {
+        for (at, op) in trace.gpu_ops.iter_in(&places.into()) {
             let call = trace.gpu_ops.launch(at).and_then(|call| trace.calls.start(call.0 as usize));
             let (Some(time), Some(windows)) = (call, windows.get(op.process.0 as usize)) else { continue };
             let Some(last) = self.last.get_mut(op.process.0 as usize) else { continue };
@@ -375,16 +371,26 @@ struct Launched {
 }
 
 impl Stretch {
-    /// The ops at these places, a few at a time.
-    pub(in crate::analysis) fn all(trace: &Trace, places: Range<usize>) -> Vec<Self> {
+    /// All ops, a few at a time.
+    pub(in crate::analysis) fn all(trace: &Trace) -> Vec<Self> {
         const OPS: usize = 64;
-        let end = places.end;
-        places.step_by(OPS).map(|from| Self::of(trace, from..(from + OPS).min(end))).collect()
+        let end = trace.gpu_ops.len();
+        (0..end).step_by(OPS).map(|from| Self::of(trace, from..(from + OPS).min(end))).collect()
+    }
+
+    /// Places of its ops.
+    pub(in crate::analysis) fn ops(&self) -> Range<usize> {
+        self.ops.clone()
+    }
+
+    /// The last end of what was launched.
+    pub(in crate::analysis) fn end(&self) -> Ns {
+        self.launched.iter().map(|launched| launched.ops.1).max().unwrap_or(Ns(i64::MIN))
     }
 
     fn of(trace: &Trace, ops: Range<usize>) -> Self {
         let mut launched: Vec<Launched> = Vec::new();
-        for (at, op) in trace.gpu_ops.iter_in(ops.clone()) {
+        for (at, op) in trace.gpu_ops.iter_in(&ops.clone().into()) {
             let call = trace.gpu_ops.launch(at).and_then(|call| trace.calls.start(call.0 as usize));
             let Some(call) = call else { continue };
             let known = launched.iter_mut().find(|known| (known.process, known.device) == (op.process, op.device));
