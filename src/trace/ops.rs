@@ -200,10 +200,9 @@ impl GpuOps {
         let mut groups = 0;
         let within = self.known(places.within());
         let (start, lane, name) = (at(&self.start, &within), at(&self.lane, &within), at(&self.name, &within));
-        let of_lane: Vec<Range<usize>> = self.lanes.iter().map(|lane| places.of(lane.device)).collect();
-        let holds = |at, lane: u32| of_lane.get(lane as usize).is_some_and(|places| places.contains(&at));
+        let device = |lane: u32| self.lanes.get(lane as usize).map_or(DeviceId(u32::MAX), |lane| lane.device);
         for (((at, &start), &lane), &name) in within.zip(start).zip(lane).zip(name) {
-            if !places.is_whole() && !holds(at, lane) {
+            if !places.is_whole() && !places.hold(at, device(lane)) {
                 continue;
             }
             let duration = self.duration.get(at);

@@ -11,6 +11,9 @@ pub struct Places {
     of_device: Vec<Range<usize>>,
 }
 
+/// The page's first module has to be small, and never asks for places of one device.
+const TELLS_DEVICES_APART: bool = cfg!(any(feature = "sqlite", not(target_arch = "wasm32")));
+
 impl From<Range<usize>> for Places {
     fn from(within: Range<usize>) -> Self {
         Self { within, of_device: Vec::new() }
@@ -33,8 +36,9 @@ impl Places {
     }
 
     /// Does every op within count?
+    #[inline]
     pub fn is_whole(&self) -> bool {
-        self.of_device.is_empty()
+        !TELLS_DEVICES_APART || self.of_device.is_empty()
     }
 
     /// Those of one device.

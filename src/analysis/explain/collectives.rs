@@ -3,6 +3,7 @@
 use super::intervals::{Activity, Busy, Hidden};
 use super::recapture::{self, Lacks};
 use super::{Context, NameKind, labels};
+use crate::analysis::pieces::HAS_PIECES;
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
 use crate::ordering::{ByKey, InOrder};
@@ -118,7 +119,8 @@ impl<'a> Operations<'a> {
     fn message(&mut self, at: usize) -> Option<&'a Collective> {
         let messages = self.context.trace.collectives.as_slice();
         let is_behind = |message: &(u32, Collective)| message.0 as usize >= at;
-        if self.next.checked_sub(1).and_then(|last| messages.get(last)).is_some_and(is_behind) {
+        // Pieces of a trace whose devices are cut apart lie side by side.
+        if HAS_PIECES && self.next.checked_sub(1).and_then(|last| messages.get(last)).is_some_and(is_behind) {
             self.next = messages.partition_point(|message| !is_behind(message));
         }
         while messages.get(self.next).is_some_and(|message| !is_behind(message)) {

@@ -142,8 +142,8 @@ pub(super) struct Durations<'a> {
 impl<'a> Durations<'a> {
     pub(super) fn of(context: &Context<'a>, cells: &[Cell]) -> Self {
         let parts = parts(context.trace, context.inside());
-        let edges: Vec<Places> = parts.iter().filter_map(Part::edge).collect();
-        let is_one = parts.len() == 1;
+        let edges: Vec<&Places> = parts.iter().filter_map(Part::edge).collect();
+        let is_one = context.inside().is_none();
         let known = context.groups.filter(|_| is_one);
         let anew: Vec<Groups> = if known.is_some() {
             Vec::new()

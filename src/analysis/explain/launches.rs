@@ -201,8 +201,8 @@ impl Measured {
     pub(super) fn of(context: &Context) -> Self {
         let parts = parts(context.trace, context.inside());
         // What is asked for once need not be sorted.
-        let of_edge = if parts.len() == 1 { Waited::of } else { Waited::of_piece };
-        let edges: Vec<Waited> = parts.iter().filter_map(Part::edge).map(|places| of_edge(context, &places)).collect();
+        let of_edge = if context.inside().is_none() { Waited::of } else { Waited::of_piece };
+        let edges: Vec<Waited> = parts.iter().filter_map(Part::edge).map(|places| of_edge(context, places)).collect();
         let known = parts.iter().filter_map(Part::piece).map(|(piece, inside)| (&piece.waited, Some(inside)));
         let all: Vec<(&Waited, Option<&Inside>)> = edges.iter().map(|edge| (edge, None)).chain(known).collect();
         Self::sum(&all)

@@ -31,11 +31,10 @@ pub(super) struct Survey {
 impl Survey {
     pub(super) fn of(context: &Context) -> Self {
         let parts = parts(context.trace, context.inside());
-        let edges: Vec<Places> = parts.iter().filter_map(Part::edge).collect();
-        let (operations, surveyed) = Surveyed::of(context, &edges);
+        let (operations, surveyed) = Surveyed::of(context, &mut parts.iter().filter_map(Part::edge));
         let row_of = |name| operations.find(name).map_or(usize::MAX, |row| row.0 as usize);
-        let rows: Vec<usize> =
-            context.inside().iter().flat_map(|inside| inside.operations().iter().map(row_of)).collect();
+        let known = context.inside().map(|inside| inside.operations().iter().map(row_of).collect::<Vec<usize>>());
+        let rows = known.unwrap_or_default();
         let row = |whole: usize| rows.get(whole).copied().unwrap_or(usize::MAX);
         let (mut sum, mut surveyed) = (Sum::new(context), surveyed.iter());
         for part in &parts {
@@ -67,7 +66,7 @@ type Waits = Vec<[Ns; Cause::ALL.len()]>;
 
 impl Surveyed {
     /// Of the work at each of these places. The names are those of operations.
-    pub(in crate::analysis) fn of(context: &Context, parts: &[Places]) -> (Names, Vec<Self>) {
+    pub(in crate::analysis) fn of(context: &Context, parts: &mut dyn Iterator<Item = &Places>) -> (Names, Vec<Self>) {
         let mut names = Names::default();
         let mut operations = Operations::new(context, &mut names);
         let one = |places| {
@@ -93,7 +92,7 @@ impl Surveyed {
             let Idle { waits, longest: longest_gaps } = idle;
             Self { activities, hidden, busy, waits, longest_gaps, longest_ops }
         };
-        let found = parts.iter().map(one).collect();
+        let found = parts.map(one).collect();
         (names, found)
     }
 }

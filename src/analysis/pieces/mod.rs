@@ -123,9 +123,9 @@ pub(super) enum Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    pub(super) fn edge(&self) -> Option<Places> {
+    pub(super) fn edge(&self) -> Option<&Places> {
         match self {
-            Self::Edge(places) => Some(places.clone()),
+            Self::Edge(places) => Some(places),
             Self::Piece(..) => None,
         }
     }
@@ -168,7 +168,7 @@ impl Pieces {
             return None;
         }
         let context = Context::new(trace, 0);
-        let (operations, surveys) = Surveyed::of(&context, &parts);
+        let (operations, surveys) = Surveyed::of(&context, &mut parts.iter());
         let mut end = Ns(i64::MIN);
         let pieces = ends.zip(&parts).zip(surveys).zip(groups).map(|((((from, to), places), survey), groups)| {
             let ends = trace.gpu_ops.iter_in(places).map(|(_, op)| op.end());

@@ -282,12 +282,14 @@ fn reach_of_launches(trace: &Trace, inside: Option<&Inside>, windows: &[Windows]
     let (running, last) = (vec![usize::MAX; trace.devices.len()], vec![(Ns::ZERO, Ns::ZERO, 0); windows.len()]);
     let mut reaches = Reaches { found: Vec::new(), running, last };
     let mut from = 0;
-    for (stretch, places) in pieces::known(inside).into_iter().flat_map(Inside::stretches) {
-        reaches.see(trace, windows, from..places.start);
-        if !reaches.add(stretch, windows) {
-            reaches.see(trace, windows, places.clone());
+    if let Some(inside) = pieces::known(inside) {
+        for (stretch, places) in inside.stretches() {
+            reaches.see(trace, windows, from..places.start);
+            if !reaches.add(stretch, windows) {
+                reaches.see(trace, windows, places.clone());
+            }
+            from = places.end;
         }
-        from = places.end;
     }
     reaches.see(trace, windows, from..trace.gpu_ops.len());
     let mut found = reaches.found;
