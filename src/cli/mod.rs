@@ -51,7 +51,18 @@ enum Format {
 
 /// How many rows a flag asks for.
 fn rows(text: &str) -> Result<usize, &'static str> {
-    text.parse().map_err(|_| "rows are counted by whole numbers from 0 on")
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // More than can be counted are all there are.
+    is_number.then(|| text.parse().unwrap_or(usize::MAX)).ok_or("rows are counted by whole numbers from 0 on")
+}
+
+/// What a flag calls a window; it may begin with `-`, but the next flag is none.
+fn window(text: &str) -> Result<String, &'static str> {
+    if text.starts_with("--") {
+        Err("the window is missing: FROM-TO in seconds, as 1.25-1.75")
+    } else {
+        Ok(text.to_owned())
+    }
 }
 
 /// Runs the program on the process's own arguments.

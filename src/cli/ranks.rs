@@ -21,7 +21,7 @@ pub(super) struct Args {
     files: Vec<PathBuf>,
     /// Only this part, in seconds from the first GPU op of a job's first rank: 1.25-1.75, 1.25- or -1.75. In the other ranks'
     /// traces it is the time between the same collectives. Files are read twice.
-    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, value_parser = super::window)]
     window: Option<String>,
     /// What to print; csv is one table.
     #[arg(long, value_enum, default_value_t = Format::Text)]

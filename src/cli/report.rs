@@ -54,7 +54,7 @@ pub(super) struct ChoiceArgs {
     #[arg(long)]
     merge_devices: bool,
     /// Look at a window alone: FROM-TO in seconds from the first GPU op, as 1.25-1.75; either may be left out.
-    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, value_parser = super::window)]
     window: Option<String>,
     /// Wall time of the same work without a profiler, in seconds; once for all files or once for each.
     #[arg(long = "seconds", allow_negative_numbers = true, value_name = "SECONDS")]

@@ -124,6 +124,10 @@ fn a_wrong_command_exits_with_two() {
             }
         }
     }
+    for command in ["report", "triage", "ranks"] {
+        let said = gpuprism(&folder, [command, "five.json", "--window", "--format"]);
+        assert!(said.status == 2 && said.stderr.contains("the window is missing"), "{said:?}");
+    }
     let parsers: [&[&str]; 7] = [
         &[],
         &["nonsense"],

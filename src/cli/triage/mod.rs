@@ -62,7 +62,7 @@ pub(super) struct Args {
     )]
     min_share: f64,
     /// Look at a window alone: FROM-TO in seconds from the first GPU op, as 1.25-1.75; either may be left out.
-    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, value_parser = super::window)]
     window: Option<String>,
     /// The model's layers with attention, query heads and width of a head, for the work of attention per step.
     #[arg(long = "model-shape", value_name = "LAYERS,HEADS,HEAD_DIM")]
