@@ -13,7 +13,7 @@ pub(super) fn draw(view: &View) -> Drawn {
     view.needs_communication()?;
     if !has_ranks(section) {
         let why = "Skew is between ranks, and no operation of this trace has more than one. Traces of several ranks that are \
-                   opened together stand side by side under Ranks."
+                   opened together in gpuprism are held against each other."
             .to_owned();
         return Err((why, capture_ranks(view.run.format).to_owned()));
     }
