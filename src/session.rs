@@ -1,6 +1,8 @@
 //! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
 
 mod marks;
+#[cfg(test)]
+mod pieces_tests;
 mod slice;
 mod window;
 
@@ -251,8 +253,8 @@ pub struct Stays {
     pieces: OnceCell<Option<Pieces>>,
 }
 
-/// What stays of a trace of a million ops, calls and ranges each weighs about half of what they weigh; together with the trace it has to fit
-/// into a tab. An op weighs as much as two of the others.
+/// What stays with a trace weighs about half as much as the trace, and both have to fit into a tab. An op counts as two: pieces are of
+/// ops.
 const STAYS_BELOW: usize = 10_000_000;
 
 fn weight(trace: &Trace) -> usize {
@@ -497,10 +499,7 @@ pub fn server_args(file: &RuleFile) -> Result<ServerArgs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Format, GpuOp, OpKind, Span, TraceBuilder};
-    use proptest::prelude::*;
-    use proptest::test_runner::TestRunner;
-    use std::cell::Cell;
+    use crate::trace::{Format, TraceBuilder};
 
     fn choices(rules: &[&str]) -> Choices {
         let file = |text: &&str| RuleFile { file: "mine.json".into(), text: (*text).into() };
@@ -562,135 +561,6 @@ mod tests {
             assert!(stays.around.get().is_some() && whole.contains(r#""mapped_kernel_count":1"#));
             assert!(stays.first.is_none(), "no part is held once all is said");
         }
-    }
-
-    /// GPU work of two devices and the calls behind it: (pause before it in ns, length, what it is, device).
-    type Work = (i64, i64, u8, u8);
-
-    /// Launches of a process for each device come a little before their work, or as clocks tell it behind it; what is 4 belongs to
-    /// the graph of the one before it, on whichever device, what is 9 was launched by nobody.
-    fn trace_of(work: &[Work]) -> Trace {
-        let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
-        let processes = [1, 2].map(|pid| builder.process(pid, ""));
-        let (mut now, mut id, mut process) = (1_000, 0, processes[0]);
-        for &(pause, length, what, device) in work {
-            now += pause;
-            if what != 4 {
-                id += 1;
-                process = processes[usize::from(device)];
-            }
-            let thread = builder.thread(process, i64::from(device) + 7);
-            let (name, call, kind) = match what {
-                0 => ("ncclDevKernel_AllReduce_Sum", "cudaLaunchKernel", OpKind::Kernel),
-                1 => ("[CUDA memcpy HtoD]", "cudaMemcpy", OpKind::Copy),
-                2 => ("ncclDevKernel_SendRecv", "cudaLaunchKernel", OpKind::Kernel),
-                3 | 4 => ("in a graph", "cudaGraphLaunch", OpKind::Kernel),
-                5 => ("ncclDevKernel_SendRecv", "cudaMemset", OpKind::Set),
-                _ => (["gemm", "norm", "softmax"][usize::from(what % 3)], "cudaLaunchKernel", OpKind::Kernel),
-            };
-            let (start, duration, stream) = (Ns(now), Ns(length), i64::from(what % 2));
-            let device = builder.device(&device.to_string(), "");
-            let name = builder.trace.names.intern(name);
-            let op = GpuOp { start, duration, name, device, stream, process, kind };
-            builder.trace.gpu_ops.push(op, (what != 9).then_some(id));
-            let mut span = |name: &str, start: i64, length: i64| {
-                let name = builder.trace.calls.names.intern(name);
-                Span { start: Ns(start), duration: Ns(length), name, thread }
-            };
-            let called = if what == 8 { now + 9 } else { now - 30 };
-            let (launch, sync) = (span(call, called, 7 + pause), span("cudaStreamSynchronize", now + 3, length / 2));
-            if what != 4 {
-                builder.call(launch, Some(id));
-                builder.call(sync, None);
-                let name = ["decode step", "layer", "encode", "token"][usize::from(what % 4)];
-                let name = builder.trace.ranges.names.intern(name);
-                builder.trace.ranges.push(Span { start: Ns(called - 1), duration: Ns(25 * pause), name, thread });
-            }
-        }
-        builder.finish()
-    }
-
-    /// Work of up to two hundred ops with long rests, so that long kernels end; a window of it; the least ops of a piece; how it is counted.
-    fn windows() -> impl Strategy<Value = (Vec<Work>, (f64, f64), usize, Choices)> {
-        const LONG: i64 = 5_000_000_000;
-        let pause = prop_oneof![12 => 0_i64..60, 1 => Just(LONG + 60)];
-        let length = prop_oneof![24 => 0_i64..50, 1 => Just(LONG)];
-        let work = prop::collection::vec((pause, length, 0_u8..10, 0_u8..2), 1..200);
-        let attribution = prop::sample::select(vec![Attribution::FirstCome, Attribution::Fair, Attribution::Exclusive]);
-        let choices = (attribution, any::<bool>(), any::<bool>()).prop_map(|(attribution, merge_devices, has_map)| {
-            let map = || RuleFile { file: "map.json".into(), text: r#"{"one": "layer", "other": "step"}"#.into() };
-            Choices { attribution, merge_devices, phase_map: has_map.then(map), ..Choices::default() }
-        });
-        (work, (0.0..1.0, 0.0..1.0), 1_usize..12, choices)
-    }
-
-    #[test]
-    fn what_pieces_tell_of_a_window_is_what_all_its_ops_tell() {
-        let (all, known, apart) = (Cell::new(0), Cell::new(0), Cell::new(0));
-        let count = |counter: &Cell<usize>, is_so: bool| counter.set(counter.get() + usize::from(is_so));
-        let mut runner = TestRunner::default();
-        let result = runner.run(&windows(), |(work, (from, length), least, choices)| {
-            let trace = trace_of(&work);
-            let mut stays = Stays::default();
-            prop_assert!(stays.pieces.set(Pieces::of_at_least(least, 0, &trace, &around_of(&trace))).is_ok());
-            let window = Some(window_text(&trace, from, from + (1.0 - from) * length));
-            for without_sections in [true, false] {
-                let choices = Choices { window: window.clone(), without_sections, ..choices.clone() };
-                let wanted = Report::new(vec![run(&trace, &choices).unwrap()]).compact();
-                let part = part(&trace, &choices).unwrap();
-                let inside = stays.inside_already(&trace, part.as_ref());
-                count(&all, true);
-                count(&known, inside.is_some());
-                count(&apart, inside.is_some_and(|inside| inside.is_cut_apart()));
-                prop_assert_eq!(report_in_turn(&trace, &choices, &mut stays).unwrap(), wanted);
-            }
-            Ok(())
-        });
-        result.unwrap();
-        let (all, known, apart) = (all.get(), known.get(), apart.get());
-        assert!(
-            known * 4 > all && apart * 20 > all,
-            "of {all} windows {known} had pieces, {apart} with devices cut apart"
-        );
-    }
-
-    /// `encode` speaks of a phase where no name speaks more clearly: in the window none does, before it one did.
-    #[test]
-    fn what_a_word_says_in_a_window_is_what_it_says_there_alone() {
-        let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
-        let process = builder.process(1, "");
-        let (thread, device) = (builder.thread(process, 1), builder.device("0", ""));
-        for (id, at, range) in [(1, 0, "prefill"), (2, 10_000, "encode")] {
-            let name = builder.trace.names.intern("k");
-            let (start, duration) = (Ns(at + 100), Ns(50));
-            let op = GpuOp { start, duration, name, device, stream: 7, process, kind: OpKind::Kernel };
-            builder.trace.gpu_ops.push(op, Some(id));
-            let name = builder.trace.calls.names.intern("cudaLaunchKernel");
-            builder.call(Span { start: Ns(at + 2), duration: Ns(3), name, thread }, Some(id));
-            let name = builder.trace.ranges.names.intern(range);
-            builder.trace.ranges.push(Span { start: Ns(at), duration: Ns(10), name, thread });
-        }
-        let trace = builder.finish();
-        let choices = Choices { window: Some("0.0000095-0.000012".to_owned()), ..Choices::default() };
-        let alone = run(&trace, &choices).unwrap();
-        let first = alone.sections["phase_split"].rows.first();
-        assert_eq!(first.and_then(|row| row.get("phase")), Some(&"prefill".into()));
-        let stays = &mut Stays::default();
-        assert_eq!(report_in_turn(&trace, &choices, stays).unwrap(), Report::new(vec![alone]).compact());
-    }
-
-    /// Of work with a pause every few kernels nearly all of a window is known.
-    #[test]
-    fn a_window_is_mostly_pieces_where_devices_rest_now_and_then() {
-        let work: Vec<Work> =
-            (0..400).map(|at| (if at % 5 == 0 { 40 } else { 8 }, 10, at as u8 % 9, at as u8 % 2)).collect();
-        let trace = trace_of(&work);
-        let pieces = Pieces::of_at_least(10, 0, &trace, &around_of(&trace)).unwrap();
-        let part = part(&trace, &Choices { window: Some(window_text(&trace, 0.103, 0.914)), ..Choices::default() })
-            .unwrap()
-            .unwrap();
-        let known = pieces.inside(&trace, &part).unwrap().len();
-        assert!(known + 40 > part.gpu_ops.len() && known < part.gpu_ops.len(), "{known} of {}", part.gpu_ops.len());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! need no pass over millions of ops of their own.
 
 use super::pieces::{self, Inside, Part};
+use crate::ordering::InOrder;
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, OpKind, Places, ProcessId, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -20,14 +21,16 @@ pub(super) struct Group {
     pub(super) total: Ns,
     pub(super) shortest: Ns,
     pub(super) longest: Ns,
+    /// The place of the first.
+    at: usize,
     /// The first start.
     pub(super) first: Ns,
     /// The last end.
     pub(super) last: Ns,
 }
 
-/// Sums of a trace's ops, a group for those of one name, device, stream, process and kind, in whatever order.
-#[derive(Debug, Default)]
+/// Sums of a trace's ops, a group for those of one name, device, stream, process and kind, in the order of their first ops.
+#[derive(Debug, Clone, Default)]
 pub struct Groups {
     pub(super) groups: Vec<Group>,
     /// Ops that start before the one ahead on the same stream has ended.
@@ -47,10 +50,16 @@ impl Groups {
         let (mut all, mut known) = (Self::default(), HashMap::default());
         for part in pieces::parts(trace, Some(inside)) {
             match part {
-                Part::Edge(edge) => all.merge(&Self::at(trace, &edge), &mut known, &|name| name),
-                Part::Piece(piece, inside, _) => all.merge(&piece.groups, &mut known, &|name| inside.name(name)),
+                Part::Edge(edge) => all.merge(&Self::at(trace, &edge), &mut known, &|group| *group),
+                Part::Piece(piece, inside, _) => all.merge(&piece.groups, &mut known, &|group| Group {
+                    name: inside.name(group.name),
+                    at: inside.place(group.at),
+                    ..*group
+                }),
             }
         }
+        // Of devices that are cut apart some begin in a piece before what is ahead of them.
+        all.groups.order_by_key(|group| group.at);
         all
     }
 
@@ -65,7 +74,7 @@ impl Groups {
         trace.gpu_ops.each_grouped(trace.names.len(), places, |op| {
             if op.group as usize == found.groups.len() {
                 let Some(first) = trace.gpu_ops.get(op.at) else { return };
-                found.groups.push(Group::of(&first));
+                found.groups.push(Group::of(op.at, &first));
                 stream_of_group.push(stream(&mut streams, &first));
             }
             let end = op.start.after(op.duration);
@@ -85,11 +94,11 @@ impl Groups {
         found
     }
 
-    /// Adds what comes behind, nothing of which overlaps on its device with what is there; `known` are the places of groups.
-    fn merge(&mut self, more: &Self, known: &mut HashMap<Key, usize, RandomState>, name: &dyn Fn(NameId) -> NameId) {
+    /// Adds what comes behind, nothing of which overlaps on its device with what is there. `known` are the places of groups; `here`
+    /// tells a group as this trace does.
+    fn merge(&mut self, more: &Self, known: &mut HashMap<Key, usize, RandomState>, here: &dyn Fn(&Group) -> Group) {
         self.overlapping += more.overlapping;
-        for group in &more.groups {
-            let group = Group { name: name(group.name), ..*group };
+        for group in more.groups.iter().map(here) {
             let key = (group.name, group.device, group.process, group.stream, group.kind);
             let place = *known.entry(key).or_insert(self.groups.len());
             match self.groups.get_mut(place) {
@@ -104,8 +113,9 @@ type Key = (NameId, DeviceId, ProcessId, i64, OpKind);
 
 impl Group {
     /// Of an op that is not counted yet.
-    fn of(op: &GpuOp) -> Self {
+    fn of(at: usize, op: &GpuOp) -> Self {
         Self {
+            at,
             name: op.name,
             device: op.device,
             process: op.process,

@@ -5,11 +5,11 @@
 use super::pieces::{Inside, known};
 use crate::trace::{Ns, Trace, Window};
 
-/// A moment at which an op begins, and what was before it.
+/// A moment, and what was before it.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     time: Ns,
-    /// The place of the op.
+    /// The ops from this place on begin in it or later.
     first: usize,
     /// How far the ops before that place reach.
     reach: Ns,
@@ -69,8 +69,7 @@ impl<'a> Spells<'a> {
         Self { spells: all.get(from..to).unwrap_or_default(), window, shift }
     }
 
-    /// Visits what is known of the window, and the times in the rest of it in which something runs, in order.
-    pub(super) fn each(self, part: &Trace, known: &mut dyn FnMut(&Spell), visit: &mut dyn FnMut(Ns, Ns)) {
+    fn each(self, part: &Trace, known: &mut dyn FnMut(&Spell), visit: &mut dyn FnMut(Ns, Ns)) {
         let Self { spells, window, shift } = self;
         let to = spells.first().map_or(window.end, |first| first.from.time);
         each_time(part, BEGINNING, to, visit);
@@ -101,12 +100,21 @@ fn each_time(trace: &Trace, Moment { time, first, mut reach }: Moment, to: Ns, v
 /// Time in which something runs on any device.
 pub(super) fn working(trace: &Trace, inside: Option<&Inside>) -> Ns {
     let (mut of_spells, mut others) = (Ns::ZERO, Ns::ZERO);
-    let mut visit = |from: Ns, to: Ns| others += to.since(from);
-    match known(inside) {
-        None => each_time(trace, BEGINNING, Ns(i64::MAX), &mut visit),
-        Some(inside) => inside.spells().each(trace, &mut |spell| of_spells += spell.working, &mut visit),
-    }
+    each_known(trace, inside, &mut |spell| of_spells += spell.working, &mut |from, to| others += to.since(from));
     of_spells + others
+}
+
+/// Visits the spells of which it is known, and the times in the rest of the trace in which something runs, in order.
+pub(super) fn each_known(
+    trace: &Trace,
+    inside: Option<&Inside>,
+    spell: &mut dyn FnMut(&Spell),
+    visit: &mut dyn FnMut(Ns, Ns),
+) {
+    match known(inside) {
+        None => each_time(trace, BEGINNING, Ns(i64::MAX), visit),
+        Some(inside) => inside.spells().each(trace, spell, visit),
+    }
 }
 
 /// Time in which a thread is blocked and something runs, found on the way through time.

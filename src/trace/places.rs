@@ -41,8 +41,7 @@ impl Places {
         !TELLS_DEVICES_APART || self.of_device.is_empty()
     }
 
-    /// Those of one device.
-    pub fn of(&self, device: DeviceId) -> Range<usize> {
+    fn of(&self, device: DeviceId) -> Range<usize> {
         self.of_device.get(device.0 as usize).unwrap_or(&self.within).clone()
     }
 

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::intervals::each_work;
-use crate::analysis::spells::WhileBlocked;
+use crate::analysis::spells::{WhileBlocked, each_known};
 use crate::trace::Ns;
 
 /// Time in which a thread is blocked and no device works, between the first and the last work.
@@ -18,10 +18,10 @@ pub(super) fn idle(context: &Context) -> Ns {
 fn working(context: &Context, blocked: &[(Ns, Ns)]) -> Option<(Ns, Ns, Ns)> {
     let trace = context.trace;
     let mut while_blocked = WhileBlocked::of(blocked);
-    if let Some(inside) = context.inside() {
+    if trace.graph_replays.is_empty() {
         let (window, mut known) = (trace.span()?, Ns::ZERO);
         let mut visit = |from, to| while_blocked.see(from, to);
-        inside.spells().each(trace, &mut |spell| known += spell.while_blocked, &mut visit);
+        each_known(trace, context.inside(), &mut |spell| known += spell.while_blocked, &mut visit);
         return Some((window.start, window.end, known + while_blocked.sum));
     }
     let mut seen: Option<(Ns, Ns)> = None;

@@ -84,7 +84,7 @@ pub(super) struct Operations<'a> {
     of_kernel: Vec<Option<NameId>>,
     /// What messages call their operations, as far as that is clearer than the kernel's name.
     of_message: (Names, Vec<Option<NameId>>),
-    /// Of the kernels behind the last that was asked for.
+    /// The place of the first message of no kernel before the last that was asked for.
     next: usize,
 }
 

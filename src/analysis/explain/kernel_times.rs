@@ -4,10 +4,11 @@ use super::Context;
 use super::select::Numbers;
 use super::stats::Tally;
 use crate::analysis::groups::{Group, Groups};
-use crate::analysis::pieces::{Inside, Part, parts};
+use crate::analysis::pieces::{Inside, Part, Piece, parts};
 use crate::ordering::order;
 use crate::trace::{DeviceId, NameId, Ns, OpKind, Places, ProcessId, Trace};
 use foldhash::fast::RandomState;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// The kernels of one name, process and device.
@@ -92,7 +93,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Of the ops at these places, whose groups are known.
+    /// Of the ops at these places, of which these are all the groups.
     fn of(context: &Context, places: &Places, groups: &Groups) -> Self {
         let is_kernel = |group: &Group| group.kind == OpKind::Kernel;
         let room = |group: &Group| Numbers::with_room(if is_kernel(group) { group.count as usize } else { 0 });
@@ -129,11 +130,20 @@ impl Ran {
     }
 }
 
+/// The ops at these places, with their groups: those of a whole trace are mostly known, and what is asked for once need not be sorted.
+fn measured<'a>(context: &Context<'a>, places: &Places) -> (Cow<'a, Groups>, Ran) {
+    let is_whole = context.inside().is_none();
+    let known = context.groups.filter(|_| is_whole);
+    let groups = known.map_or_else(|| Cow::Owned(Groups::at(context.trace, places)), Cow::Borrowed);
+    let ran = if is_whole { Ran::of(context, places, &groups) } else { Ran::of_piece(context, places, &groups) };
+    (groups, ran)
+}
+
 /// The durations of a trace's kernels.
 #[derive(Debug)]
 pub(super) struct Durations<'a> {
-    edges: Vec<Ran>,
-    pieces: Vec<&'a Ran>,
+    edges: Vec<(Cow<'a, Groups>, Ran)>,
+    pieces: Vec<(&'a Piece, &'a Inside<'a>)>,
     /// Of each cell the places of its groups, among these and in one of them.
     groups: Vec<Vec<(u32, u32)>>,
     short: Vec<Short>,
@@ -142,37 +152,23 @@ pub(super) struct Durations<'a> {
 impl<'a> Durations<'a> {
     pub(super) fn of(context: &Context<'a>, cells: &[Cell]) -> Self {
         let parts = parts(context.trace, context.inside());
-        let edges: Vec<&Places> = parts.iter().filter_map(Part::edge).collect();
-        let is_one = context.inside().is_none();
-        let known = context.groups.filter(|_| is_one);
-        let anew: Vec<Groups> = if known.is_some() {
-            Vec::new()
-        } else {
-            edges.iter().map(|places| Groups::at(context.trace, places)).collect()
-        };
-        let of_edges: Vec<&Groups> = known.into_iter().chain(&anew).collect();
-        // What is asked for once need not be sorted.
-        let of_edge = if is_one { Ran::of } else { Ran::of_piece };
-        let edges = edges.iter().zip(&of_edges).map(|(places, groups)| of_edge(context, places, groups)).collect();
-        let pieces = parts.iter().filter_map(Part::piece);
         let mut durations = Self {
-            edges,
-            pieces: pieces.clone().map(|(piece, _)| &piece.ran).collect(),
+            edges: parts.iter().filter_map(Part::edge).map(|places| measured(context, places)).collect(),
+            pieces: parts.iter().filter_map(Part::piece).collect(),
             groups: vec![Vec::new(); cells.len()],
             short: vec![Short::default(); cells.len()],
         };
-        let of_pieces = pieces.map(|(piece, inside)| (&piece.groups, Some(inside)));
-        let groups: Vec<_> = of_edges.into_iter().map(|groups| (groups, None)).chain(of_pieces).collect();
-        durations.sort_into(cells, &groups);
+        durations.sort_into(cells);
         durations
     }
 
-    /// Tells the cells their groups, which are those of the edges and of the pieces.
-    fn sort_into(&mut self, cells: &[Cell], groups: &[(&Groups, Option<&Inside>)]) {
+    /// Tells the cells their groups.
+    fn sort_into(&mut self, cells: &[Cell]) {
         let key = |cell: &Cell| (cell.process, cell.device, cell.name);
         let known: HashMap<_, usize, RandomState> = cells.iter().map(|cell| (key(cell), cell.at)).collect();
-        let all = self.edges.iter().chain(self.pieces.iter().copied());
-        for ((at, ran), (groups, inside)) in (0..).zip(all).zip(groups) {
+        let edges = self.edges.iter().map(|(groups, ran)| (&**groups, ran, None));
+        let pieces = self.pieces.iter().map(|(piece, inside)| (&piece.groups, &piece.ran, Some(*inside)));
+        for (at, (groups, ran, inside)) in (0..).zip(edges.chain(pieces)) {
             for ((group, (_, short)), place) in groups.groups.iter().zip(&ran.groups).zip(0..) {
                 let name = inside.map_or(group.name, |inside| inside.name(group.name));
                 let is_kernel = group.kind == OpKind::Kernel;
@@ -190,7 +186,7 @@ impl<'a> Durations<'a> {
     }
 
     fn all(&self) -> impl Iterator<Item = &Ran> {
-        self.edges.iter().chain(self.pieces.iter().copied())
+        self.edges.iter().map(|(_, ran)| ran).chain(self.pieces.iter().map(|(piece, _)| &piece.ran))
     }
 
     /// Median and 90th and 99th percentile of the durations of these cells, in nanoseconds; `None` of none.

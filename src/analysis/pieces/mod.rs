@@ -2,12 +2,12 @@
 //! pieces that lie in it and the two edges beside them, instead of from every op.
 //!
 //! On no device does anything run across the end of a piece, and no call has launched what lies on both sides. So no overlap
-//! and no graph is cut, and sums of pieces are those of one pass over all of their ops, to the nanosecond. Where devices never
-//! rest together each is cut at a place of its own, near the others'. What is told of all devices at once stands in spells
-//! of time, and what is listed by place needs no cuts.
+//! and no graph is cut, and sums of pieces are those of one pass over all of their ops, to the nanosecond. Devices that do not
+//! rest together are cut each at a place of its own. What is told of all devices at once stands in spells of time, and what is
+//! listed by place needs no cuts.
 //! Where a device hardly ever rests pieces are long, and a window may hold none.
 
-mod cut;
+mod seams;
 
 use super::explain::{Around, Attributed, Context, Ran, RangeTimes, Surveyed, Waited};
 use super::groups::Groups;
@@ -15,7 +15,7 @@ use super::overlap::Shares;
 use super::spells::{Spell, Spells};
 use super::triage::stages::Stretch;
 use crate::trace::{GpuOp, Kept, NameId, Names, Ns, OpKind, Places, Trace, Window};
-use cut::{Cut, cuts};
+use seams::{Seam, seams};
 use std::ops::Range;
 
 /// Ops of a piece, at least; of a large trace more, so that there are not too many pieces.
@@ -44,8 +44,8 @@ pub struct Pieces {
 /// What is known of one piece.
 #[derive(Debug)]
 pub(super) struct Piece {
-    from: Cut,
-    to: Cut,
+    from: Seam,
+    to: Seam,
     /// When the last of its ops and of all before it ends.
     end: Ns,
     pub(super) shares: Shares,
@@ -159,8 +159,8 @@ impl Pieces {
     pub(crate) fn of_at_least(least: usize, of_group: usize, trace: &Trace, around: &Around) -> Option<Self> {
         let built = BUILT?;
         // What a graph that was traced as a whole does stands in no column.
-        let cuts = if trace.graph_replays.is_empty() { cuts(least, trace) } else { Vec::new() };
-        let ends = cuts.iter().zip(cuts.iter().skip(1));
+        let seams = if trace.graph_replays.is_empty() { seams(least, trace) } else { Vec::new() };
+        let ends = seams.iter().zip(seams.iter().skip(1));
         let parts: Vec<Places> = ends.clone().map(|(from, to)| Places::between(from, to)).collect();
         let groups: Vec<Groups> = parts.iter().map(|places| Groups::at(trace, places)).collect();
         // Where nearly every op has a name or a stream of its own, sums by group weigh more than ops and tell no sooner.
@@ -190,7 +190,7 @@ impl Pieces {
             let those = (0..).zip(trace.gpu_ops.iter()).filter(|(_, op)| is_so(op));
             those.map(|(at, _)| at).collect()
         };
-        let moments: Vec<usize> = cuts.iter().map(last_place).collect();
+        let moments: Vec<usize> = seams.iter().map(last_place).collect();
         Some(Self {
             built,
             pieces,
@@ -232,7 +232,7 @@ impl Pieces {
         }
         let shift = begun.wrapping_sub(within.start);
         let place = |whole: &usize| whole.wrapping_add(shift);
-        let (first, last): (Cut, Cut) = (first.iter().map(place).collect(), last.iter().map(place).collect());
+        let (first, last): (Seam, Seam) = (first.iter().map(place).collect(), last.iter().map(place).collect());
         let (ranges, range_rows) = self.ranges_inside(kept, window);
         let stretches_from = self.stretches.partition_point(|stretch| stretch.ops().start < within.start);
         let stretches_to = self.stretches.partition_point(|stretch| stretch.ops().end <= within.end);
@@ -273,14 +273,14 @@ fn range_pieces(least: usize, of_name: usize, trace: &Trace) -> Vec<RangePiece> 
     if is_short { pieces } else { Vec::new() }
 }
 
-/// No op before it lies behind the cut.
-fn first_place(cut: &Cut) -> usize {
-    cut.iter().copied().min().unwrap_or_default()
+/// No op before it lies behind the seam.
+fn first_place(seam: &Seam) -> usize {
+    seam.iter().copied().min().unwrap_or_default()
 }
 
-/// All ops from it on lie behind the cut.
-fn last_place(cut: &Cut) -> usize {
-    cut.iter().copied().max().unwrap_or_default()
+/// All ops from it on lie behind the seam.
+fn last_place(seam: &Seam) -> usize {
+    seam.iter().copied().max().unwrap_or_default()
 }
 
 /// Of places in order those in a range.
