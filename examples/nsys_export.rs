@@ -1,12 +1,15 @@
 //! Writes a large Nsight Systems SQLite export to measure with, the same rows on every run.
 //!
-//! `cargo run --release --example nsys_export -- OUT.sqlite [MILLIONS]`: so many million kernels (5 where none are
+//! `cargo run --release --example nsys_export -- OUT.sqlite [MILLIONS [SHAPE]]`: so many million kernels (5 where none are
 //! given), and as many API calls and NVTX ranges; about 220 MB a million.
 //!
-//! It models two processes that serve a model on two GPUs and launch every kernel on its own, decode step after decode
+//! It models processes that serve a model, each on a GPU, and launch every kernel on its own, decode step after decode
 //! step: the same few dozen kernels again and again, an NVTX range around each part of a layer, correlation ids that
-//! both processes count for themselves, a copy and a set a step. Tables and columns are those of schema 3.25; kernels and
+//! all processes count for themselves, a copy and a set a step. Tables and columns are those of schema 3.25; kernels and
 //! ranges stand by start, calls process by process, as nsys writes them. Nothing in it was measured.
+//!
+//! The shape is `steady`: two GPUs that often rest; `busy`: eight that hardly do, and never together; or `eager`: two, and
+//! three calls a kernel.
 
 #![allow(
     clippy::print_stderr,
@@ -50,7 +53,7 @@ const MILLION: u64 = 1_000_000;
 const LAYERS: u64 = 32;
 /// Stands at the top of every global id; then the process, then the thread.
 const HOST: i64 = 1 << 48;
-const PIDS: [i64; 2] = [3187, 3188];
+const FIRST_PID: i64 = 3187;
 const BEGIN_NS: i64 = 154_000_000_000;
 
 /// The kernels of a layer: name, duration, part of the layer.
@@ -93,42 +96,91 @@ const LAYER: [(&str, i64, &str); 10] = [
 const LAUNCH: i64 = 1;
 const MEMCPY: i64 = 2;
 const MEMSET: i64 = 3;
+const RECORD: i64 = 4;
+const CAPTURING: i64 = 5;
 const FIRST_KERNEL: i64 = 10;
 
-/// Kernels, and calls and ranges, of both processes in one decode step.
-const STEP: u64 = 2 * LAYERS * LAYER.len() as u64;
+/// Kernels of one process in one decode step.
+const STEP: u64 = LAYERS * LAYER.len() as u64;
+/// Correlation ids of calls that launch nothing.
+const OTHERS: i64 = 900_000_000;
 /// What a launch takes, and from one launch to the next.
 const LAUNCH_NS: i64 = 3_900;
-const PITCH_NS: i64 = 9_700;
+const PITCH_NS: i64 = 19_400;
+
+/// What is exported.
+#[derive(Clone, Copy)]
+struct Shape {
+    gpus: i64,
+    /// From what one process does to what the next one does.
+    behind_ns: i64,
+    /// Kernels take nearly all the time until the next one begins.
+    is_busy: bool,
+    /// Calls beside the launch of a kernel.
+    others: &'static [i64],
+}
+
+const SHAPES: [(&str, Shape); 3] = [
+    ("steady", Shape { gpus: 2, behind_ns: 1_100, is_busy: false, others: &[] }),
+    ("busy", Shape { gpus: 8, behind_ns: 2_300, is_busy: true, others: &[] }),
+    ("eager", Shape { gpus: 2, behind_ns: 1_100, is_busy: false, others: &[RECORD, CAPTURING] }),
+];
+
+impl Shape {
+    /// Each process with the number of its GPU.
+    fn processes(self) -> impl Iterator<Item = (i64, i64)> {
+        (0..self.gpus).zip(FIRST_PID..)
+    }
+
+    fn launch_ns(self, gpu: i64, place: u64) -> i64 {
+        BEGIN_NS + place as i64 * PITCH_NS + gpu * self.behind_ns
+    }
+
+    fn duration_ns(self, gpu: i64, place: u64, part: usize) -> i64 {
+        // Durations wander a little, as on a real GPU.
+        let random = |place: u64| (place.wrapping_mul(2_654_435_761) >> 7) as i64;
+        if self.is_busy {
+            PITCH_NS - 1 - random(place + gpu as u64 * 977) % 900
+        } else {
+            LAYER[part].1 + random(place) % 600
+        }
+    }
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let Some(path) = arguments.next().filter(|path| !path.starts_with('-')) else {
-        eprintln!("usage: nsys_export OUT.sqlite [MILLIONS]");
+        eprintln!("usage: nsys_export OUT.sqlite [MILLIONS [steady|busy|eager]]");
         return Err("no file named".into());
     };
     let millions: f64 = arguments.next().map_or(Ok(5.0), |text| text.parse())?;
-    let steps = (millions * MILLION as f64 / STEP as f64).ceil() as u64;
+    let wanted = arguments.next().unwrap_or_else(|| "steady".to_owned());
+    let (_, shape) = *SHAPES.iter().find(|(name, _)| *name == wanted).ok_or_else(|| format!("no shape: {wanted}"))?;
+    let steps = (millions * MILLION as f64 / (STEP * shape.gpus as u64) as f64).ceil() as u64;
     if std::fs::exists(&path)? {
         return Err(format!("{path} exists already").into());
     }
     let connection = Connection::open(&path)?;
     connection.execute_batch("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-65536; BEGIN")?;
     connection.execute_batch(TABLES)?;
-    write_names(&connection)?;
-    write_gpu(&connection, steps)?;
-    write_calls(&connection, steps)?;
-    write_ranges(&connection, steps)?;
+    write_names(&connection, shape)?;
+    write_gpu(&connection, steps, shape)?;
+    write_calls(&connection, steps, shape)?;
+    write_ranges(&connection, steps, shape)?;
     connection.execute_batch("COMMIT")?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(())
 }
 
-fn write_names(connection: &Connection) -> rusqlite::Result<()> {
+fn write_names(connection: &Connection, shape: Shape) -> rusqlite::Result<()> {
     let mut string = connection.prepare("INSERT INTO StringIds VALUES (?1, ?2)")?;
-    for (id, text) in
-        [(LAUNCH, "cudaLaunchKernel_v7000"), (MEMCPY, "cudaMemcpyAsync_v3020"), (MEMSET, "cudaMemsetAsync_v3020")]
-    {
+    for (id, text) in [
+        (LAUNCH, "cudaLaunchKernel_v7000"),
+        (MEMCPY, "cudaMemcpyAsync_v3020"),
+        (MEMSET, "cudaMemsetAsync_v3020"),
+        (RECORD, "cudaEventRecord_v3020"),
+        (CAPTURING, "cudaStreamIsCapturing_v10000"),
+    ] {
         string.execute(params![id, text])?;
     }
     for (id, (name, ..)) in (FIRST_KERNEL..).zip(LAYER) {
@@ -137,29 +189,24 @@ fn write_names(connection: &Connection) -> rusqlite::Result<()> {
     for (name, value) in [("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems"), ("EXPORT_SCHEMA_VERSION", "3.25.0")] {
         connection.execute("INSERT INTO META_DATA_EXPORT VALUES (?1, ?2)", params![name, value])?;
     }
-    for (gpu, pid) in (0..).zip(PIDS) {
+    for (gpu, pid) in shape.processes() {
         connection.execute("INSERT INTO PROCESSES VALUES (?1, ?2, 'VLLM::Worker')", params![HOST | pid << 24, pid])?;
         connection.execute("INSERT INTO TARGET_INFO_GPU VALUES (0, ?1, 'NVIDIA H100 80GB HBM3', ?1)", params![gpu])?;
     }
     Ok(())
 }
 
-/// The kernels of both processes in the order in which they start, with their place in their process.
-fn places(steps: u64) -> impl Iterator<Item = (usize, u64, usize)> {
-    let in_process = steps * STEP / 2;
-    (0..in_process)
-        .flat_map(|place| [(0, place, place as usize % LAYER.len()), (1, place, place as usize % LAYER.len())])
-}
-
-fn launch_ns(process: usize, place: u64) -> i64 {
-    BEGIN_NS + place as i64 * PITCH_NS * 2 + process as i64 * 1_100
+/// The kernels of all processes in the order in which they start: GPU, process, place in it, part of the layer.
+fn places(steps: u64, shape: Shape) -> impl Iterator<Item = (i64, i64, u64, usize)> {
+    let of_all = move |place| shape.processes().map(move |(gpu, pid)| (gpu, pid, place, place as usize % LAYER.len()));
+    (0..steps * STEP).flat_map(of_all)
 }
 
 fn is_first_of_step(place: u64) -> bool {
-    place.is_multiple_of(STEP / 2)
+    place.is_multiple_of(STEP)
 }
 
-fn write_gpu(connection: &Connection, steps: u64) -> rusqlite::Result<()> {
+fn write_gpu(connection: &Connection, steps: u64, shape: Shape) -> rusqlite::Result<()> {
     let mut kernel = connection.prepare(
         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?1, ?2, ?3, 1, 0, 7, ?4, ?5, ?6, ?6, NULL, 1, 1, 64, 132, 1, 1, 128, 1,
          1, 16384, 0, 0, 250871808, ?4, 32768, NULL, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 1, 0, 0, NULL, '[]')",
@@ -168,58 +215,60 @@ fn write_gpu(connection: &Connection, steps: u64) -> rusqlite::Result<()> {
         connection.prepare("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (?1, ?2, ?3, 1, 0, 7, ?4, ?5, 512, 1)")?;
     let mut set =
         connection.prepare("INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (?1, ?2, ?3, 1, 0, 7, ?4, ?5, 0, 4096)")?;
-    for (process, place, part) in places(steps) {
-        let (start, owner) = (launch_ns(process, place) + 6_200, HOST | PIDS[process] << 24);
+    for (gpu, pid, place, part) in places(steps, shape) {
+        let (start, owner) = (shape.launch_ns(gpu, place) + 6_200, HOST | pid << 24);
         let correlation = correlation(place);
         let add = |statement: &mut Statement<'_>, start: i64, duration: i64, correlation: i64| {
-            statement.execute(params![start, start + duration, process as i64, correlation, owner])
+            statement.execute(params![start, start + duration, gpu, correlation, owner])
         };
         if is_first_of_step(place) {
             add(&mut copy, start - 3_000, 1_400, correlation - 2)?;
             add(&mut set, start - 1_500, 900, correlation - 1)?;
         }
-        // Durations wander a little, as on a real GPU.
-        let duration = LAYER[part].1 + (place.wrapping_mul(2_654_435_761) >> 7) as i64 % 600;
-        let name = FIRST_KERNEL + part as i64;
-        kernel.execute(params![start, start + duration, process as i64, correlation, owner, name])?;
+        let (duration, name) = (shape.duration_ns(gpu, place, part), FIRST_KERNEL + part as i64);
+        kernel.execute(params![start, start + duration, gpu, correlation, owner, name])?;
     }
     Ok(())
 }
 
-/// Both processes count from the same number; a step's copy and set come before its kernels.
+/// All processes count from the same number; a step's copy and set come before its kernels.
 fn correlation(place: u64) -> i64 {
-    let steps_begun = place as i64 / (STEP as i64 / 2) + 1;
+    let steps_begun = place as i64 / STEP as i64 + 1;
     1_000 + place as i64 + 2 * steps_begun
 }
 
-fn write_calls(connection: &Connection, steps: u64) -> rusqlite::Result<()> {
+fn write_calls(connection: &Connection, steps: u64, shape: Shape) -> rusqlite::Result<()> {
     let mut call =
         connection.prepare("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?1, ?2, 0, ?3, ?4, ?5, 0, NULL)")?;
-    for (process, pid) in PIDS.into_iter().enumerate() {
+    for (gpu, pid) in shape.processes() {
         let thread = HOST | pid << 24 | pid;
-        for place in 0..steps * STEP / 2 {
-            let (start, correlation) = (launch_ns(process, place), correlation(place));
+        for place in 0..steps * STEP {
+            let (start, correlation) = (shape.launch_ns(gpu, place), correlation(place));
             if is_first_of_step(place) {
                 call.execute(params![start - 9_000, start - 6_000, thread, correlation - 2, MEMCPY])?;
                 call.execute(params![start - 5_000, start - 2_500, thread, correlation - 1, MEMSET])?;
             }
             call.execute(params![start, start + LAUNCH_NS, thread, correlation, LAUNCH])?;
+            for (name, at) in shape.others.iter().zip(0..) {
+                let (start, nobodys) = (start + LAUNCH_NS + 500 + at * 900, OTHERS + place as i64 * 8 + at);
+                call.execute(params![start, start + 600, thread, nobodys, name])?;
+            }
         }
     }
     Ok(())
 }
 
-fn write_ranges(connection: &Connection, steps: u64) -> rusqlite::Result<()> {
+fn write_ranges(connection: &Connection, steps: u64, shape: Shape) -> rusqlite::Result<()> {
     let mut range = connection.prepare(
         "INSERT INTO NVTX_EVENTS VALUES (?1, ?2, 59, NULL, NULL, NULL, ?3, ?4, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,
          NULL, NULL, NULL, NULL)",
     )?;
     let layer_of = |place: u64| place / LAYER.len() as u64 % LAYERS;
-    for (process, place, part) in places(steps) {
-        let (start, thread) = (launch_ns(process, place), HOST | PIDS[process] << 24 | PIDS[process]);
-        let end = start + PITCH_NS * 2 - 200;
+    for (gpu, pid, place, part) in places(steps, shape) {
+        let (start, thread) = (shape.launch_ns(gpu, place), HOST | pid << 24 | pid);
+        let end = start + PITCH_NS - 200;
         if is_first_of_step(place) {
-            let end = launch_ns(process, place + STEP / 2) - 20_000;
+            let end = shape.launch_ns(gpu, place + STEP) - 20_000;
             range.execute(params![start - 10_000, end, "execute_context_0(0)_generation_32(32)", thread])?;
         }
         range.execute(params![
