@@ -17,8 +17,7 @@ const NUMERIC = new Set(['count', 'time', 'share']);
  */
 export function showTables(key, views, onSort, onSave, moreRows, onKernel) {
   const place = byId('blocks');
-  const focused = place.querySelector('thead :focus');
-  const [table, column] = [focused?.closest('.block').dataset.table, focused?.dataset.key];
+  const giveFocusBack = keptFocus(place);
   const blocks = joined(views);
   arrange(place, blocks.map((view) => key + JSON.stringify(view)), (_, at) => block(blocks[at], onSort, onSave, moreRows));
   unrolling = unrolling.filter(({ body }) => body.isConnected);
@@ -26,9 +25,24 @@ export function showTables(key, views, onSort, onSave, moreRows, onKernel) {
     const name = target.closest('button.kernel')?.parentElement.title;
     if (name) onKernel(name);
   };
-  if (!focused || focused.isConnected) return;
-  const heads = [...place.querySelectorAll('thead button')];
-  heads.find((button) => button.dataset.key === column && button.closest('.block').dataset.table === table)?.focus();
+  giveFocusBack();
+}
+
+/** Gives the focus back to what has it, if that is made anew: to the same heading or kernel, or to the rows, which scroll by keys. */
+function keptFocus(place) {
+  const focused = place.querySelector(':focus');
+  const table = focused?.closest('.block')?.dataset.table;
+  if (!table) return () => {};
+  const column = focused.closest('thead') && focused.dataset.key;
+  const kernel = focused.closest('td.kernel')?.title;
+  return () => {
+    if (focused.isConnected) return;
+    const block = [...place.children].find((node) => node.dataset.table === table);
+    const among = (selector, is) => [...(block?.querySelectorAll(selector) ?? [])].find(is);
+    const same = (column && among('thead button', ({ dataset }) => dataset.key === column))
+      || (kernel && among('button.kernel', ({ parentElement }) => parentElement.title === kernel));
+    (same || block?.querySelector('.scroll'))?.focus({ preventScroll: true });
+  };
 }
 
 /** Of neighbours that lack the same it is said once, under the titles of all. */

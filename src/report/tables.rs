@@ -305,7 +305,7 @@ fn bar_note(run: &Run) -> String {
         WallSource::RaisedToBusy => "busy time",
     };
     match run.devices.len() {
-        devices if devices > 1 && !run.devices_merged => format!("{wall}, device-seconds over {devices} devices"),
+        devices if devices > 1 && !run.devices_merged => format!("{wall}, sum of {devices} devices"),
         devices if devices > 1 => format!("{wall}, {devices} devices merged"),
         _ => wall.to_owned(),
     }

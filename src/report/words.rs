@@ -59,10 +59,10 @@ fn run_verdict(run: &Run) -> Vec<Clause> {
     }
     let first = if run.wall.cpu_share >= IDLE_FIRST {
         let cause = idle_cause(run).map(|cause| format!(", mostly {cause}")).unwrap_or_default();
-        let text = format!("The GPU is idle for {} of the {}{cause}", percent(run.wall.cpu_share), wall_word(run));
+        let text = format!("{} idle for {} of the {}{cause}", gpu_is(run), percent(run.wall.cpu_share), wall_word(run));
         Clause { text, table: if idle_cause(run).is_some() { "gpu_idle" } else { "devices" } }
     } else {
-        let text = format!("The GPU is busy {} of the {}", percent(run.wall.busy_share), wall_word(run));
+        let text = format!("{} busy {} of the {}", gpu_is(run), percent(run.wall.busy_share), wall_word(run));
         Clause { text, table: "devices" }
     };
     match top_categories(run) {
@@ -74,6 +74,10 @@ fn run_verdict(run: &Run) -> Vec<Clause> {
             plain("."),
         ],
     }
+}
+
+fn gpu_is(run: &Run) -> &'static str {
+    if run.devices.len() > 1 { "The GPUs are" } else { "The GPU is" }
 }
 
 fn idle_cause(run: &Run) -> Option<&str> {

@@ -255,6 +255,25 @@ test('the keyboard reaches choosing, tabs, filter, headings and rows', async () 
   await close();
 });
 
+test('what has the focus in a table keeps it when the table is made anew', async () => {
+  const { page, faults, close } = await opened();
+  const sorted = (direction) => page.waitForFunction((wanted) => document.querySelector('.block:first-child th:has([data-key=count])').getAttribute('aria-sort') === wanted, direction);
+  // As what comes late does: it leaves the focus where it is.
+  const sort = () => page.evaluate(() => document.querySelector('.block:first-child thead [data-key=count]').click());
+  const kernel = page.locator('.block:first-child button.kernel').nth(1);
+  const name = await kernel.locator('..').getAttribute('title');
+  await kernel.focus();
+  await sort();
+  await sorted('descending');
+  assert.deepEqual(await page.evaluate(() => [document.activeElement.className, document.activeElement.parentElement.title]), ['kernel', name]);
+  await page.locator('.block:first-child .scroll').focus();
+  await sort();
+  await sorted('ascending');
+  assert.equal(await page.evaluate(() => document.activeElement.matches('.block:first-child .scroll')), true);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('the focus is visible, and nothing is wider than a narrow screen', async () => {
   const { page, close } = await opened();
   await page.locator('#filter').focus();

@@ -286,26 +286,34 @@ impl<'a> Seen<'a> {
         (busy > 0.0).then_some(busy)
     }
 
-    /// Kernels that a graph replays cost no launch each, and a handful of launches is no storm.
+    /// Kernels that a graph replays cost no launch each, and a handful of launches is no storm. Processes launch side by side: what
+    /// they launch together says nothing of any of them.
     fn launch_storm(&self) -> Option<Finding> {
-        let summary = &self.section("launch_storm")?.summary;
-        let (rate, median) = (summary.amount("launches_per_s"), summary.amount("median_kernel_us"));
-        let calls = summary.amount("host_launches");
+        let rows = &self.section("launch_storm_by_pid")?.rows;
         let least = self.thresholds.launch_storm.iter().map(|storm| storm.launches_per_s).fold(f64::MAX, f64::min);
-        let replayed = calls > 0.0 && summary.amount("host_launches_per_s") < least;
-        let few = summary.amount("total_launches") < self.thresholds.launch_storm_least;
-        if summary.get("is_launch_storm") != Some(&Value::Bool(true)) || replayed || few {
-            return None;
-        }
+        let is_storm = |row: &&Record| {
+            let replayed = row.amount("host_launches") > 0.0 && row.amount("host_launches_per_s") < least;
+            let few = row.amount("total_launches") < self.thresholds.launch_storm_least;
+            row.get("is_launch_storm") == Some(&Value::Bool(true)) && !replayed && !few
+        };
+        let row = rows.iter().find(is_storm)?;
+        let (rate, median) = (row.amount("launches_per_s"), row.amount("median_kernel_us"));
+        let (whose, section) = match rows.len() {
+            1 => (String::new(), "launch_storm"),
+            _ => (format!("process {}: ", row.words("pid")), "launch_storm_by_pid"),
+        };
         let idle = most(self.section("gpu_idle"), "idle_ms");
         Some(Finding {
             severity: Severity::High,
             title: "Very many very short kernels".to_owned(),
             cost_ms: idle.map_or(0.0, |row| row.amount("host_wait_ms")),
-            evidence: format!("{} kernels a second with a median of {median:.1} us", grouped(rate.round() as u64)),
+            evidence: format!(
+                "{whose}{} kernels a second with a median of {median:.1} us",
+                grouped(rate.round() as u64)
+            ),
             recommendation: "Fuse them (torch.compile, fused ops), batch more, or replay them as a CUDA graph."
                 .to_owned(),
-            section: "launch_storm",
+            section,
         })
     }
 
@@ -442,6 +450,30 @@ mod tests {
         let finding = row(&section, "title", "Communication that hides behind nothing");
         assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (1.0, "high"));
         assert!(words(finding, "evidence").contains("25.0 % of the devices' windows"), "{finding:?}");
+    }
+
+    /// A storm is at least 50,000 kernels a second: two processes of 40,000 make 80,000, and neither is one.
+    #[test]
+    fn a_storm_is_one_process_s_and_not_what_several_launch_together() {
+        let storm = |pauses_us: [i64; 2]| {
+            let mut small = Small::new();
+            for (pid, pause_us) in (0..).zip(pauses_us) {
+                let process = small.process(5 + pid);
+                for at in 0..20_000 / pause_us {
+                    small.op_of(process, pid as u32, 7, "k", at * pause_us * 1_000, (at * pause_us + 2) * 1_000, None);
+                }
+            }
+            let section = found(small);
+            let storm = section.rows.iter().find(|row| words(row, "title") == "Very many very short kernels");
+            storm.map(|row| (words(row, "evidence").to_owned(), words(row, "section").to_owned()))
+        };
+        assert_eq!(storm([25, 25]), None, "40,000 kernels a second each");
+        let (evidence, section) = storm([100, 5]).unwrap();
+        assert!(
+            evidence.starts_with("process 6: 200,0") && evidence.ends_with("with a median of 2.0 us"),
+            "{evidence}"
+        );
+        assert_eq!(section, "launch_storm_by_pid");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct Bar {
     pub label: String,
     /// Its parts, in any order.
     pub segments: Vec<Segment>,
-    /// A few words under the label: `device-seconds over 2 devices`. May be empty.
+    /// A few words under the label: `trace window, sum of 2 devices`. May be empty.
     pub note: String,
 }
 
@@ -395,7 +395,7 @@ mod tests {
             segment("norm", 1_000_000, 0.01),
             segment("gemm", 59_000_000, 0.59),
         ];
-        Bar { label: label.into(), segments, note: "device-seconds over 2 devices".into() }
+        Bar { label: label.into(), segments, note: "trace window, sum of 2 devices".into() }
     }
 
     fn rects(chart: &Chart) -> Vec<(&str, f64, f64)> {
