@@ -16,11 +16,11 @@ use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::triage::stages::stage_of_path;
 use crate::analysis::triage::{self, ServerArgs, Stage};
-use crate::analysis::{self, Groups, HAS_PIECES, Inside, Pieces, add_sections, first_results, original};
-use crate::input::{Imported, SERIES_HEAD, folder};
+use crate::analysis::{self, Groups, HAS_PIECES, Inside, Pieces, add_sections, first_results};
+use crate::input::{Imported, folder};
 use crate::json::from_json;
 use crate::ordering::InOrder;
-use crate::report::Report;
+use crate::report::{Report, foreign};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phases, looks_like_rules};
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
@@ -65,7 +65,7 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         Imported::Document(text) if looks_like_phases(&text) => {
             PhaseMap::parse(label, &text).map(|_| Opened::Phases(text))
         }
-        Imported::Document(text) if text.starts_with(SERIES_HEAD) || original::is_one(&text) => foreign(label, text),
+        Imported::Document(text) if foreign::is_foreign(&text) => opened_foreign(label, text),
         Imported::Document(_) => Err(Error::refused(
             label,
             "JSON, but no trace: it has no `traceEvents`, and it is neither a report of gpuprism or nsys-llm-explainer, nor a rule \
@@ -76,13 +76,13 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
 
 #[cfg(target_arch = "wasm32")]
 #[allow(clippy::unnecessary_wraps, reason = "natively it is read, which may fail")]
-fn foreign(_: &str, text: String) -> Result<Opened> {
+fn opened_foreign(_: &str, text: String) -> Result<Opened> {
     Ok(Opened::Foreign(text))
 }
 
 #[cfg(not(target_arch = "wasm32"))]
 #[allow(clippy::needless_pass_by_value, reason = "the page keeps the text")]
-fn foreign(label: &str, text: String) -> Result<Opened> {
+fn opened_foreign(label: &str, text: String) -> Result<Opened> {
     translate(label, &text).map(Opened::Report)
 }
 
@@ -91,8 +91,7 @@ fn foreign(label: &str, text: String) -> Result<Opened> {
 /// # Errors
 /// Where the text is neither.
 pub fn translate(label: &str, text: &str) -> Result<Report> {
-    let read = if text.starts_with(SERIES_HEAD) { original::read_series } else { original::read };
-    Ok(Report::new(vec![read(label, text)?]))
+    Ok(Report::new(vec![foreign::read(label, text)?]))
 }
 
 /// A rule file or a phase map that the person adds.

@@ -9,7 +9,6 @@ mod groups;
 mod key_figures;
 pub mod launched;
 mod notices;
-pub mod original;
 pub mod overlap;
 mod pieces;
 mod pivot;

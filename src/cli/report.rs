@@ -1,7 +1,6 @@
 //! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown, HTML.
 
 use super::{files, nsys, print, redacted};
-use crate::analysis::original;
 use crate::analysis::results::Attribution;
 use crate::report::{self, Report, csv, html_page, is_known_table, known_tables, markdown, terminal};
 use crate::session::{self, Choices, Opened};
@@ -169,7 +168,7 @@ fn report(args: &Args) -> Result<Report> {
             }
         }
     }
-    original::join_series(&mut runs);
+    report::foreign::attach_series(&mut runs);
     Ok(Report::new(runs))
 }
 

@@ -10,6 +10,7 @@ mod csv;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod explain;
 mod findings;
+pub mod foreign;
 pub mod format;
 pub mod html;
 pub mod link;

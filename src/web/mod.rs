@@ -31,10 +31,9 @@ pub use ranks::Ranks;
 #[cfg(feature = "desk")]
 pub use triage::{Triage, choose_files, is_capture};
 
-use crate::analysis::original;
 use crate::input::Importer;
 use crate::json;
-use crate::report::{Report, Request, bars, chart, legend, palette};
+use crate::report::{Report, Request, bars, chart, foreign, legend, palette};
 #[cfg(not(feature = "sqlite"))]
 use crate::rules::names;
 use crate::session::{self, Choices, Opened, RuleFile};
@@ -220,7 +219,7 @@ fn merged(texts: &[String]) -> Thrown<Report> {
     for text in texts {
         runs.extend(Report::read("report", text).map_err(thrown)?.runs);
     }
-    original::join_series(&mut runs);
+    foreign::attach_series(&mut runs);
     Ok(Report::new(runs))
 }
 

@@ -2,10 +2,10 @@
 //! without SQL, as none was run.
 
 use super::{by_pid, figure, notes, rows};
-use crate::analysis::original::{TABLES, Table};
 use crate::analysis::results::{Run, Severity};
 use crate::analysis::section::{Record, Value};
 use crate::report::findings::of_run;
+use crate::report::foreign::{TABLES, Table};
 use crate::rules::signals::Signals;
 use crate::trace::Capture;
 use serde::Serialize;

@@ -1,9 +1,9 @@
 //! `tables/*.csv`: the original's columns first, then those it does not have; CRLF, as there.
 
-use crate::analysis::original::TABLES;
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::report::csv_field;
+use crate::report::foreign::TABLES;
 
 /// File name and text of every table. A table without rows is an empty file; that of ranges by process is then no file.
 pub fn tables(run: &Run) -> Vec<(String, String)> {

@@ -1,62 +1,76 @@
-//! nsys-llm-explainer's report.json: where its tables stand, and a run made of one.
+//! Reads reports of nsys-llm-explainer, `report.json` and `nvlink_timeseries.csv`, into a [`Run`]; linear in the file.
 //!
-//! Its tables are kept as they are. What it does not say is estimated from what it says, and a notice tells which.
+//! The tables become sections without a change of values. `patterns/explain_tables.json` maps each table to its
+//! section and columns; `gpuprism explain` uses the same list to write these files. The report has no elapsed times
+//! and no categories: they are estimated by dividing the busy time in proportion to kernel durations, and a notice
+//! says so.
 
-use super::explain::Sections;
-use super::results::{Attribution, Category, Device, Format, Kernel, Notice, Run, Severity, Totals, Wall, WallSource};
-use super::section::{FIRST_OP, Record, Section, Value};
+use crate::analysis::results::{
+    Attribution, Category, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Wall, WallSource,
+};
+use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
+use crate::input::SERIES_HEAD;
 use crate::json::{self, Json, from_json};
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::{RuleBook, names};
 use crate::{Error, Result, capitalised};
 use std::sync::LazyLock;
 
-/// One table of the original and the section that is the same here.
+/// A table of nsys-llm-explainer and the section with the same contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// The section's name, which is also the file's: `kernels` is `tables/kernels.csv`.
+    /// The section's name, which is also the file name: `kernels` is `tables/kernels.csv`.
     pub section: String,
-    /// The member of `metrics` that holds it; a `/` goes one deeper.
+    /// Path of the JSON member below `metrics`, with `/` between levels.
     pub metric: String,
-    /// The list in that member.
+    /// Name of the array of rows in that member.
     pub list: String,
-    /// Does it have a file of its own?
+    /// Whether the table is also written as a CSV file.
     pub file: bool,
-    /// The original's columns.
+    /// Columns of nsys-llm-explainer, in its order.
     pub columns: Vec<String>,
 }
 from_json!(Table { section, metric, list, file, columns });
 
-/// All tables of the original that have a section.
+/// All tables of nsys-llm-explainer that have a section.
 pub static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
     #[allow(clippy::expect_used, reason = "a file of this crate, read by the tests below")]
     json::read(include_str!("../../patterns/explain_tables.json")).expect("patterns/explain_tables.json")
 });
 
-/// The section of samples that the original keeps in a file of its own.
-const SERIES: &str = "nvlink_timeseries";
-/// What the original calls a kernel's lot of time that its list leaves out.
-const REST: &str = "(kernels beyond the list)";
+/// The section of NVLink samples, which nsys-llm-explainer writes to a separate CSV file.
+const NVLINK_SERIES: &str = "nvlink_timeseries";
+/// Name of the row for kernel time that the list of top kernels leaves out.
+const UNLISTED_KERNELS: &str = "(kernels beyond the list)";
 
-/// Is this JSON text a report of nsys-llm-explainer? Its tool says so, or it has the list of kernels.
-pub fn is_one(text: &str) -> bool {
-    let named = |json: &Json| json.at(&["tool", "name"]).and_then(Json::text) == Some("nsys-llm-explainer");
-    let shaped = |json: &Json| matches!(json.at(&["metrics", "top_kernels", "kernels"]), Some(Json::Array(_)));
-    // A text of another kind is not parsed as a whole.
-    text.contains("\"top_kernels\"") && Json::parse(text).is_ok_and(|json| named(&json) || shaped(&json))
+/// Whether the text is a file that [`read`] accepts.
+pub fn is_foreign(text: &str) -> bool {
+    text.starts_with(SERIES_HEAD) || is_report(text)
 }
 
-/// A run of what the report says.
+/// Whether the text is a `report.json`: the tool's name matches, or the list of top kernels is present.
+fn is_report(text: &str) -> bool {
+    let has_name = |json: &Json| json.at(&["tool", "name"]).and_then(Json::text) == Some("nsys-llm-explainer");
+    let has_kernels = |json: &Json| matches!(json.at(&["metrics", "top_kernels", "kernels"]), Some(Json::Array(_)));
+    // The substring search avoids parsing other JSON files.
+    text.contains("\"top_kernels\"") && Json::parse(text).is_ok_and(|json| has_name(&json) || has_kernels(&json))
+}
+
+/// Reads a `report.json` or an `nvlink_timeseries.csv`.
 ///
 /// # Errors
-/// Where the text is no JSON object.
+/// The text is not valid JSON.
 pub fn read(label: &str, text: &str) -> Result<Run> {
+    if text.starts_with(SERIES_HEAD) { read_nvlink_series(label, text) } else { read_report(label, text) }
+}
+
+fn read_report(label: &str, text: &str) -> Result<Run> {
     let json = Json::parse(text)
-        .map_err(|error| Error::refused(label, format!("a report of nsys-llm-explainer that is damaged: {error}")))?;
+        .map_err(|error| Error::refused(label, format!("a damaged report of nsys-llm-explainer: {error}")))?;
     let sections = sections(&json);
-    let busy = Busy::of(&json, &sections);
+    let busy = BusyTime::of(&json, &sections);
     let (kernels, categories) = kernels(&sections, &busy);
-    let times: i64 = busy.devices.iter().map(|device| device.duration_ns).fold(0, i64::saturating_add);
+    let duration_ns: i64 = busy.devices.iter().map(|device| device.duration_ns).fold(0, i64::saturating_add);
     let launches = figure(&json, "launch_storm", "total_launches").map_or(0, |count| count as u64);
     let elapsed_ns = kernels.iter().fold(0, |sum: i64, kernel| sum.saturating_add(kernel.elapsed_ns));
     let bar_ns = busy.bar_ns();
@@ -73,7 +87,7 @@ pub fn read(label: &str, text: &str) -> Result<Run> {
             gpu_ops: launches,
             kernels: launches,
             distinct_names: kernels.len() as u64,
-            duration_ns: times,
+            duration_ns,
             kernel_duration_ns: busy.kernel_ns,
             union_ns: busy.union_ns(),
             union_all_ns: busy.union_ns(),
@@ -98,64 +112,61 @@ pub fn read(label: &str, text: &str) -> Result<Run> {
     })
 }
 
-/// Gives a series of samples that came as a file to the report of nsys-llm-explainer that lacks it: the one before it,
-/// or else the first. A series that finds none stays a run of its own.
-pub fn join_series(runs: &mut Vec<Run>) {
-    let lacks = |run: &Run| {
+/// Moves the samples of each run made from an `nvlink_timeseries.csv` into a report of nsys-llm-explainer without
+/// samples: the last such report before the file, else the first. Without one, the file stays a run.
+pub fn attach_series(runs: &mut Vec<Run>) {
+    let needs_series = |run: &Run| {
         run.format == Format::NsysLlmExplainer
             && run.sections.contains_key("kernels")
-            && run.sections.get(SERIES).is_none_or(|section| section.rows.is_empty())
+            && run.sections.get(NVLINK_SERIES).is_none_or(|section| section.rows.is_empty())
     };
-    while let Some(at) = runs.iter().position(is_series) {
-        let before = runs.iter().take(at).rposition(lacks);
-        let Some(owner) = before.or_else(|| runs.iter().position(lacks)) else { return };
-        let mut series = runs.remove(at);
-        let owner = if owner > at { owner - 1 } else { owner };
-        if let (Some(run), Some(section)) = (runs.get_mut(owner), series.sections.remove(SERIES)) {
-            run.sections.insert(SERIES.to_owned(), section);
+    while let Some(series_index) = runs.iter().position(is_series) {
+        let before = runs.iter().take(series_index).rposition(needs_series);
+        let Some(owner) = before.or_else(|| runs.iter().position(needs_series)) else { return };
+        let mut series = runs.remove(series_index);
+        let owner = if owner > series_index { owner - 1 } else { owner };
+        if let (Some(run), Some(section)) = (runs.get_mut(owner), series.sections.remove(NVLINK_SERIES)) {
+            run.sections.insert(NVLINK_SERIES.to_owned(), section);
         }
     }
 }
 
 fn is_series(run: &Run) -> bool {
-    run.format == Format::NsysLlmExplainer && run.sections.len() == 1 && run.sections.contains_key(SERIES)
+    run.format == Format::NsysLlmExplainer && run.sections.len() == 1 && run.sections.contains_key(NVLINK_SERIES)
 }
 
-/// A run that is nothing but the samples of an `nvlink_timeseries.csv`.
-///
-/// # Errors
-/// Where the text is no such table.
-pub fn read_series(label: &str, text: &str) -> Result<Run> {
-    let mut section = new_section(SERIES);
+/// Reads the samples of an `nvlink_timeseries.csv` into a run with that one section.
+fn read_nvlink_series(label: &str, text: &str) -> Result<Run> {
+    let mut section = new_section(NVLINK_SERIES);
     let mut lines = text.lines();
-    let head: Vec<&str> = lines.next().unwrap_or_default().trim_end().split(',').collect();
+    let header: Vec<&str> = lines.next().unwrap_or_default().trim_end().split(',').collect();
     let mut unreadable = 0_u64;
     for line in lines.filter(|line| !line.trim().is_empty()) {
         let cells: Vec<&str> = line.trim_end().split(',').collect();
-        if cells.len() != head.len() || line.contains('"') {
+        if cells.len() != header.len() || line.contains('"') {
             unreadable += 1;
             continue;
         }
-        let record = head.iter().zip(cells).map(|(key, cell)| ((*key).to_owned(), plain(cell)));
+        let record = header.iter().zip(cells).map(|(key, cell)| ((*key).to_owned(), csv_value(cell)));
         section.rows.push(Record(record.collect()));
     }
     section.rows_in_all = section.rows.len() as u64;
     if unreadable > 0 {
         section.limits.push(format!("{unreadable} lines of the file could not be read"));
     }
-    let mut run = read(label, "{}")?;
+    let mut run = read_report(label, "{}")?;
     run.sections.clear();
-    run.sections.insert(SERIES.to_owned(), section);
+    run.sections.insert(NVLINK_SERIES.to_owned(), section);
     Ok(run)
 }
 
-/// A cell of a CSV as what it looks like.
-fn plain(cell: &str) -> Value {
+/// Parses a CSV cell as Python writes it: null, Boolean, number or text.
+fn csv_value(cell: &str) -> Value {
     match cell {
         "" | "nan" => Value::Null,
         "True" => Value::Bool(true),
         "False" => Value::Bool(false),
-        // By JSON's reader of numbers: the standard library's has a table of ten kilobytes that hardly compresses.
+        // The JSON number parser: `str::parse::<f64>` would add a 10 KB table to the WebAssembly module.
         text => match Json::parse(text) {
             Ok(number @ (Json::Int(_) | Json::Large(_) | Json::Float(_))) => value(&number),
             _ => text.into(),
@@ -163,30 +174,23 @@ fn plain(cell: &str) -> Value {
     }
 }
 
-/// `nccl_rank_skew` as words.
+const DERIVED_FROM: &str = "the report of nsys-llm-explainer, unchanged";
+
+/// An empty section with the columns of [`TABLES`] and a title made from its name.
 fn new_section(name: &str) -> Section {
     let columns = TABLES.iter().find(|table| table.section == name).map(|table| table.columns.clone());
-    let words: Vec<&str> = name
-        .split('_')
-        .map(|word| {
-            if word == "nccl" {
-                "NCCL"
-            } else if word == "nvlink" {
-                "NVLink"
-            } else if word == "nvtx" {
-                "NVTX"
-            } else if word == "gpu" {
-                "GPU"
-            } else if word == "pid" {
-                "process"
-            } else {
-                word
-            }
-        })
-        .collect();
+    let title_word = |word| match word {
+        "nccl" => "NCCL",
+        "nvlink" => "NVLink",
+        "nvtx" => "NVTX",
+        "gpu" => "GPU",
+        "pid" => "process",
+        word => word,
+    };
+    let words: Vec<&str> = name.split('_').map(title_word).collect();
     Section {
         title: capitalised(words.join(" ")),
-        derived_from: "the report of nsys-llm-explainer, as it stands there".to_owned(),
+        derived_from: DERIVED_FROM.to_owned(),
         columns: columns.unwrap_or_default(),
         ..Section::default()
     }
@@ -207,14 +211,13 @@ fn sections(json: &Json) -> Sections {
         section.rows_in_all = section.rows.len() as u64;
         section.limits = strings(metric.at(&["notes"]));
         section.summary = figures(metric);
-        // The figures of a metric stand with its first table, but for the moment from which all of them count.
+        // Figures of a metric go to its first table. All its tables need the time origin.
         if TABLES.iter().find(|first| first.metric == table.metric) != Some(table) {
             section.summary.0.retain(|(key, _)| key == FIRST_OP && !section.rows.is_empty());
         }
         if rows.is_empty() && metric.at(&["missing_counters"]) == Some(&Json::Bool(true)) {
             let recapture = strings(metric.at(&["capture_instructions"])).join(" ");
-            section.missing =
-                Some(super::section::Missing { why: "The capture has no such counters.".to_owned(), recapture });
+            section.missing = Some(Missing { why: "The capture has no NVLink counters.".to_owned(), recapture });
         }
         sections.insert(table.section.clone(), section);
     }
@@ -224,10 +227,10 @@ fn sections(json: &Json) -> Sections {
     sections
 }
 
-/// A row in the original's order of columns; what else it has comes after.
+/// Converts a row and appends its unlisted keys to `columns`.
 fn record(row: &Json, columns: &mut Vec<String>) -> Record {
     for (key, _) in row.members() {
-        if !columns.iter().any(|known| known == key) {
+        if !columns.iter().any(|listed| listed == key) {
             columns.push(key.to_owned());
         }
     }
@@ -245,13 +248,13 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// The plain values of a metric, those of its `summary` and `pairwise` with them.
+/// The single values of a metric, including those of its `summary` and `pairwise` objects.
 fn figures(metric: &Json) -> Record {
     let mut figures = Vec::new();
-    for place in [Some(metric), metric.at(&["summary"]), metric.at(&["pairwise"])].into_iter().flatten() {
-        for (key, json) in place.members() {
-            let told = json.number().is_some() || key == "source" || key == "is_launch_storm";
-            if told && *json != Json::Null && key != "t0_ns" {
+    for object in [Some(metric), metric.at(&["summary"]), metric.at(&["pairwise"])].into_iter().flatten() {
+        for (key, json) in object.members() {
+            let is_figure = json.number().is_some() || key == "source" || key == "is_launch_storm";
+            if is_figure && *json != Json::Null && key != "t0_ns" {
                 figures.push((key.to_owned(), value(json)));
             }
         }
@@ -261,7 +264,7 @@ fn figures(metric: &Json) -> Record {
 
 fn findings(json: &Json) -> Section {
     let columns = ["severity", "title", "cost_ms", "evidence", "recommendation"];
-    let mut section = Section::new("Findings", "the report of nsys-llm-explainer, as it stands there", &columns);
+    let mut section = Section::new("Findings", DERIVED_FROM, &columns);
     for finding in json.at(&["findings"]).map_or(&[][..], Json::elements) {
         let text = |key: &str| Value::from(finding.at(&[key]).and_then(Json::text).unwrap_or_default());
         let lines = |key: &str| Value::from(strings(finding.at(&[key])).join("\n"));
@@ -278,14 +281,14 @@ fn figure(json: &Json, metric: &str, key: &str) -> Option<f64> {
     json.at(&["metrics", metric, key]).and_then(Json::number).filter(|value| *value >= 0.0)
 }
 
-/// What the report says of busy and idle time.
-struct Busy {
+/// Busy time by device, from the sections `gpu_idle`, `top_kernels` and `launch_storm`.
+struct BusyTime {
     devices: Vec<Device>,
     window_ns: i64,
     kernel_ns: i64,
 }
 
-impl Busy {
+impl BusyTime {
     fn of(json: &Json, sections: &Sections) -> Self {
         let kernel_ns = figure(json, "top_kernels", "total_kernel_time_ns").map_or(0, |ns| ns as i64);
         let rows = sections.get("gpu_idle").map_or(&[][..], |section| &section.rows);
@@ -308,7 +311,7 @@ impl Busy {
         Self { devices: rows.iter().map(device).collect(), window_ns, kernel_ns }
     }
 
-    /// Busy time of all devices; where the report does not tell, kernel time as far as the window goes.
+    /// Busy time summed over devices. Without devices in the report: kernel time, at most the window.
     fn union_ns(&self) -> i64 {
         let union = self.devices.iter().fold(0, |sum: i64, device| sum.saturating_add(device.union_ns));
         if self.devices.is_empty() { self.kernel_ns.min(self.window_ns) } else { union }
@@ -324,8 +327,8 @@ fn ms(row: &Record, key: &str) -> i64 {
     row.get(key).and_then(Value::number).map_or(0, |ms| (ms * 1e6).round() as i64).max(0)
 }
 
-/// The listed kernels, by name, with the busy time divided in proportion to their durations.
-fn kernels(sections: &Sections, busy: &Busy) -> (Vec<Kernel>, Vec<Category>) {
+/// The listed kernels, by name. Elapsed times divide the busy time in proportion to durations.
+fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>) {
     let rows = sections.get("kernels").map_or(&[][..], |section| &section.rows);
     let mut sums: ByKey<&str, (u64, i64, f64, f64)> = ByKey::new();
     for row in rows {
@@ -339,19 +342,19 @@ fn kernels(sections: &Sections, busy: &Busy) -> (Vec<Kernel>, Vec<Category>) {
         });
     }
     let listed: i64 = sums.0.iter().fold(0, |all: i64, (_, sum)| all.saturating_add(sum.1));
-    let all = busy.kernel_ns.max(listed);
-    if all > listed {
-        let rest = (0, all - listed, 0.0, 0.0);
-        sums.change(REST, rest, |sum| *sum = rest);
+    let total = busy.kernel_ns.max(listed);
+    if total > listed {
+        let rest = (0, total - listed, 0.0, 0.0);
+        sums.change(UNLISTED_KERNELS, rest, |sum| *sum = rest);
     }
-    let union = busy.union_ns().min(all);
+    let union = busy.union_ns().min(total);
     let rules = RuleBook::own();
     let mut kernels: Vec<Kernel> = sums
         .0
         .iter()
         .map(|&(name, (count, duration_ns, min_us, max_us))| {
             let demangled = names::demangle(name);
-            let elapsed_ns = part(union, duration_ns, all);
+            let elapsed_ns = proportion(union, duration_ns, total);
             let category = rules.map_or("misc", |rules| rules.category(name, &demangled)).to_owned();
             Kernel {
                 name: name.to_owned(),
@@ -374,7 +377,7 @@ fn kernels(sections: &Sections, busy: &Busy) -> (Vec<Kernel>, Vec<Category>) {
     (kernels, categories)
 }
 
-fn categories(kernels: &[Kernel], busy: &Busy) -> Vec<Category> {
+fn categories(kernels: &[Kernel], busy: &BusyTime) -> Vec<Category> {
     let mut sums: ByKey<&str, (u64, i64, i64)> = ByKey::new();
     for kernel in kernels {
         sums.change(&kernel.category, (0, 0, 0), |sum| {
@@ -406,26 +409,29 @@ fn notices(json: &Json) -> Vec<Notice> {
         severity: Severity::Info,
         code: "another_tools_report".to_owned(),
         message: format!(
-            "a report of {}: its tables and findings stand as they are; elapsed times, categories \
-             and the bar are estimated by dividing its busy time in proportion to kernel durations",
+            "a report of {}: tables and findings are shown unchanged; elapsed times, categories \
+             and the bar are estimates: its busy time divided in proportion to kernel durations",
             name.trim_end(),
         ),
         count: 1,
-        advice: "Open the SQLite export itself for numbers that gpuprism worked out.".to_owned(),
+        advice: "For exact numbers, open the SQLite export.".to_owned(),
     };
     let warned = strings(json.at(&["warnings"])).into_iter().map(|message| Notice {
         severity: Severity::Warning,
         code: "its_warning".to_owned(),
         message: message.trim_end_matches('.').to_owned(),
         count: 1,
-        advice: "This is the other tool's own warning.".to_owned(),
+        advice: "This warning comes from nsys-llm-explainer.".to_owned(),
     });
     warned.chain([own]).collect()
 }
 
-/// `whole * part / all` without overflow.
-fn part(whole: i64, part: i64, all: i64) -> i64 {
-    if all == 0 { 0 } else { i64::try_from(i128::from(whole) * i128::from(part) / i128::from(all)).unwrap_or(i64::MAX) }
+/// `whole * part / total` without overflow.
+fn proportion(whole: i64, part: i64, total: i64) -> i64 {
+    if total == 0 {
+        return 0;
+    }
+    i64::try_from(i128::from(whole) * i128::from(part) / i128::from(total)).unwrap_or(i64::MAX)
 }
 
 fn share(part: i64, whole: i64) -> f64 {
@@ -456,37 +462,37 @@ mod tests {
     }
 
     #[test]
-    fn times_of_a_report_that_is_read_back_count_from_where_they_did() {
+    fn a_report_read_back_keeps_its_time_origin() {
         let run = read("report.json", include_str!("../../examples/explain/report.json")).unwrap();
-        let of_times = |section: &&Section| {
-            let tells_time = |column: &String| column.ends_with("start_ns") || column == "timestamp_ns";
-            !section.rows.is_empty() && section.columns.iter().any(tells_time)
+        let has_timestamps = |section: &&Section| {
+            let is_timestamp = |column: &String| column.ends_with("start_ns") || column == "timestamp_ns";
+            !section.rows.is_empty() && section.columns.iter().any(is_timestamp)
         };
-        let found: Vec<&Section> = run.sections.values().filter(of_times).collect();
-        assert!(found.len() > 3, "{}", found.len());
-        for section in found {
+        let with_timestamps: Vec<&Section> = run.sections.values().filter(has_timestamps).collect();
+        assert!(with_timestamps.len() > 3, "{}", with_timestamps.len());
+        for section in with_timestamps {
             assert_eq!(section.summary.get(FIRST_OP), Some(&Value::Int(0)), "{}", section.title);
         }
     }
 
     #[test]
-    fn its_numbers_stay_and_what_is_estimated_adds_up_to_its_busy_time() {
-        assert!(is_one(&report()) && !is_one("{}") && !is_one(r#"{"top_kernels": {}}"#));
+    fn recorded_numbers_are_unchanged_and_estimates_add_up_to_the_busy_time() {
+        assert!(is_foreign(&report()) && !is_foreign("{}") && !is_foreign(r#"{"top_kernels": {}}"#));
         let run = read("report.json", &report()).unwrap();
         assert_eq!((run.totals.kernels, run.totals.kernel_duration_ns, run.wall.wall_ns), (7, 5_000_000, 8_000_000));
         let elapsed: Vec<(&str, i64, i64)> =
             run.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.duration_ns, kernel.elapsed_ns)).collect();
-        // 4 ms busy for 5 ms of kernels: four fifths of each.
+        // 4 ms busy and 5 ms of kernel time: four fifths of each duration.
         let want = [
             ("nvjet_gemm", 3_000_000, 2_400_000),
-            (REST, 1_000_000, 800_000),
+            (UNLISTED_KERNELS, 1_000_000, 800_000),
             ("ncclDevKernel_AllReduce", 1_000_000, 800_000),
         ];
         assert_eq!(elapsed, want);
         assert_eq!(run.wall.cpu_ns, 4_000_000);
         let kernels = &run.sections["kernels"];
         assert_eq!(kernels.columns.first().map(String::as_str), Some("kernel_name"));
-        assert_eq!(kernels.rows[0].get("own"), Some(&Value::Int(1)), "a column of its own is kept");
+        assert_eq!(kernels.rows[0].get("own"), Some(&Value::Int(1)), "an unlisted column is kept");
         assert_eq!(kernels.summary.get("total_kernel_time_ns"), Some(&Value::Int(5_000_000)));
         assert_eq!(run.sections["findings"].rows[0].get("evidence").and_then(Value::text), Some("e1\ne2"));
         assert_eq!(run.sections["nvlink_during_nccl"].missing.as_ref().unwrap().recapture, "a b");
@@ -495,28 +501,28 @@ mod tests {
     }
 
     #[test]
-    fn a_series_finds_its_report_and_without_one_stays() {
+    fn a_series_joins_a_report_or_stays_a_run() {
         let text = "metric_source_id,metric_name,timestamp_ns,timestamp_ms,metric_value,nccl_active\r\n1,NVLink RX,5,0.000005,7.5,True\r\nbroken\r\n";
-        let series = read_series("nvlink_timeseries.csv", text).unwrap();
-        let rows = &series.sections[SERIES].rows;
+        let series = read("nvlink_timeseries.csv", text).unwrap();
+        let rows = &series.sections[NVLINK_SERIES].rows;
         assert_eq!(
             (rows.len(), rows[0].get("metric_value"), rows[0].get("nccl_active")),
             (1, Some(&Value::Float(7.5)), Some(&Value::Bool(true)))
         );
-        assert_eq!(series.sections[SERIES].limits, ["1 lines of the file could not be read"]);
+        assert_eq!(series.sections[NVLINK_SERIES].limits, ["1 lines of the file could not be read"]);
         let mut alone = vec![series.clone()];
-        join_series(&mut alone);
+        attach_series(&mut alone);
         assert_eq!(alone.len(), 1);
         for runs in [[series.clone(), read("r", &report()).unwrap()], [read("r", &report()).unwrap(), series]] {
             let mut runs = runs.to_vec();
-            join_series(&mut runs);
+            attach_series(&mut runs);
             assert_eq!(runs.len(), 1);
-            assert_eq!(runs[0].sections[SERIES].rows.len(), 1);
+            assert_eq!(runs[0].sections[NVLINK_SERIES].rows.len(), 1);
         }
     }
 
     #[test]
-    fn whatever_stands_in_it_is_read_without_a_panic() {
+    fn malformed_reports_are_read_without_a_panic() {
         for text in [
             r#"{"metrics": {"top_kernels": {"kernels": [1, null, {}, {"kernel_name": 7, "total_time_ns": -9e300, "call_count": 1e300}]}}}"#,
             r#"{"metrics": {"top_kernels": {"kernels": [{"total_time_ns": 9223372036854775807}, {"kernel_name": "b", "total_time_ns": 9223372036854775807}]},
