@@ -5,7 +5,7 @@ use super::format::{change, duration, percent};
 use super::markdown::{escape, section as markdown_section};
 use super::section_table;
 use super::table::{Cell, Table};
-use crate::analysis::compare::{Basis, CategoryChange, Change, Compared, Comparison, Outcome};
+use crate::analysis::compare::{Basis, CategoryChange, Change, ComparedRun, Comparison, Outcome};
 use crate::analysis::section::Value;
 use crate::rules::names;
 
@@ -17,7 +17,7 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
     others.map(|run| verdict_of(comparison, run)).collect()
 }
 
-fn verdict_of(comparison: &Comparison, run: &Compared) -> String {
+fn verdict_of(comparison: &Comparison, run: &ComparedRun) -> String {
     let baseline = comparison.runs.get(comparison.baseline).map_or("", |baseline| baseline.label.as_str());
     let Some(change) = &run.change else {
         return format!("{} cannot be compared with {baseline}. {}", run.label, run.reasons.join(" "));
@@ -61,7 +61,7 @@ pub fn in_short(comparison: &Comparison) -> Vec<String> {
     comparison.runs.iter().map(|run| short_of(comparison, run, baseline)).collect()
 }
 
-fn short_of(comparison: &Comparison, run: &Compared, baseline: &str) -> String {
+fn short_of(comparison: &Comparison, run: &ComparedRun, baseline: &str) -> String {
     let per = per(comparison);
     match (run.outcome, &run.change) {
         (Outcome::Baseline, _) => "baseline".to_owned(),
@@ -85,7 +85,7 @@ fn signed(of: &Change) -> String {
 /// What changed in each run that could be compared, for the chart, and what its axis shows.
 pub fn deltas(comparison: &Comparison) -> (Vec<Deltas>, String) {
     let per = per(comparison);
-    let of = |run: &Compared| {
+    let of = |run: &ComparedRun| {
         let of = run.change.as_ref()?;
         let part = |part: &CategoryChange| Delta {
             category: part.category.clone(),
@@ -152,7 +152,7 @@ pub(super) fn without_empty(table: Table) -> Table {
 fn largest_categories(of: &Change) -> String {
     /// A sentence names no more.
     const NAMED: usize = 4;
-    let named = of.categories.iter().take(of.worth_a_word.min(NAMED));
+    let named = of.categories.iter().take(of.notable_categories.min(NAMED));
     named.map(|part| format!("{} in {}", change(part.delta_ns()), part.category)).collect::<Vec<_>>().join(", ")
 }
 
@@ -254,7 +254,7 @@ mod files {
         for (run, note) in notes(comparison) {
             text += &wrapped("  ", "    ", &format!("{run}{note}"));
         }
-        for (run, change) in changes(comparison).into_iter().filter(|(_, change)| change.worth_a_word > 0) {
+        for (run, change) in changes(comparison).into_iter().filter(|(_, change)| change.notable_categories > 0) {
             text += &format!("\n{}\n{}", clean(&format!("Changes{run}")), bars(change));
         }
         for (table, left_out) in tables(comparison) {
@@ -316,7 +316,7 @@ mod files {
     fn bars(of: &Change) -> String {
         const HALF: usize = 24;
         let largest = of.categories.first().map_or(1, |first| first.delta_ns().unsigned_abs()).max(1);
-        let told = of.categories.iter().take(of.worth_a_word);
+        let told = of.categories.iter().take(of.notable_categories);
         let rows: Vec<(String, String, i64)> =
             told.map(|part| (clean(&part.category), change(part.delta_ns()), part.delta_ns())).collect();
         let wide = rows.iter().map(|row| row.0.width()).max().unwrap_or(0);

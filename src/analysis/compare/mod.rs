@@ -1,55 +1,72 @@
-//! Compares runs with a baseline: how much longer or shorter, in which categories and kernels, and whether that can be said
-//! at all.
+//! Compares finished runs with a baseline: how much the time changed, in which categories and kernels, and whether the
+//! runs can be compared at all. The input is finished runs, new or read back from a report. Only sums
+//! by kernel name are read, never single GPU ops.
 //!
-//! What is compared is the run's bar, wall time over its devices, because it falls into exact parts: kernels, what several
-//! ops share, what nothing fills. Where all runs tell the steps of their engine it is divided by them, so that a longer
-//! capture is no slower one, and idle time before the first and behind the last step is left out; otherwise totals are compared, and it is said that this takes the work for the same. Noise is
-//! two standard errors of the difference, from the spread of the steps of each stage; without it nothing is called noise.
+//! - The compared quantity is the run's bar: wall time summed over its device timelines. It splits exactly into kernels, time
+//!   shared by several ops, and idle time (see `breakdown`), so the changes of the rows of a table add up to the whole change.
+//! - All runs share one [`Basis`]. If every comparable run has a usable `steps` section, times are per step of the engine, which
+//!   makes captures of different length comparable; idle time before the first and after the last step is then left out.
+//!   Otherwise totals are compared, with a warning that this assumes equal work.
+//! - Noise is a multiple (`noise_standard_errors`) of the standard error of the difference of the two means. It is estimated from
+//!   the spread of step intervals within each stage. Without steps it is unknown.
+//! - A pair is refused, with a reason and a remedy, if the captures measure different things: other GPU, device count,
+//!   attribution, rules, stage, mix of stages or amount of work, or if one trace is cut short (see `comparability`).
+//!
+//! Thresholds and sentences are in `patterns/compare.json`.
+//!
+//! | section | rows |
+//! |---|---|
+//! | `compare_summary` | one per run: outcome, compared time, change, noise, wall, busy and idle time, steps, remarks |
+//! | `compare_categories` | one per category and compared run: times, change, and the shares of matched, new and gone kernels in it |
+//! | `compare_kernels` | one per kernel and compared run: `found` (`both`, `new`, `gone`), `cause`, launches, means; also idle and shared time |
+//!
+//! `report::compare` writes a comparison as sentences, tables and JSON (`gpuprism-comparison/1`). In every table, keys that contain
+//! `delta` are shown with a sign, and the columns `baseline_X` and `compared_X` or `X` share a unit.
 
-mod honesty;
-mod parts;
+mod breakdown;
+mod comparability;
 mod rules;
 mod sections;
 mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use parts::CategoryChange;
+pub use breakdown::CategoryChange;
 
 use super::explain::Sections;
 use super::results::Run;
-use parts::{Pair, Parts, by_category, matched};
+use breakdown::{Breakdown, PartPair, changes_by_category, match_parts};
 use rules::Rules;
 use steps::Steps;
 
-/// What is compared.
+/// The unit in which times are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// Time per step of the engine.
     Step,
-    /// The time of the whole run.
+    /// Time of the whole run.
     Total,
 }
 
-/// How a run stands to the baseline.
+/// The result for one run relative to the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is the baseline.
+    /// The run is the baseline.
     Baseline,
-    /// It takes longer, beyond noise where that is known.
+    /// The run takes longer; the difference exceeds noise where noise is known.
     Slower,
-    /// It takes less time, beyond noise where that is known.
+    /// The run takes less time; the difference exceeds noise where noise is known.
     Faster,
-    /// The difference is within noise.
+    /// The difference does not exceed noise.
     WithinNoise,
-    /// There is no difference to speak of.
+    /// No difference, or noise is unknown and the difference is below `negligible_change`.
     Same,
-    /// No comparison could be made.
+    /// The run could not be compared.
     NotComparable,
 }
 
 impl Outcome {
-    /// As tables and scripts have it.
+    /// The word used in tables and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Baseline => "baseline",
@@ -62,26 +79,26 @@ impl Outcome {
     }
 }
 
-/// Runs beside a baseline.
+/// Runs compared with a baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The place of the baseline among the runs.
+    /// Index of the baseline in `runs`.
     pub baseline: usize,
-    /// What is compared, of all runs alike.
+    /// The unit of all compared times.
     pub basis: Basis,
-    /// One a run, in the order given.
-    pub runs: Vec<Compared>,
+    /// One entry per run, in the order given.
+    pub runs: Vec<ComparedRun>,
     /// `compare_summary`, `compare_categories`, `compare_kernels`.
     pub sections: Sections,
 }
 
 impl Comparison {
-    /// Could any run be compared with the baseline?
+    /// True if at least one run could be compared with the baseline.
     pub fn is_possible(&self) -> bool {
         self.runs.iter().any(|run| run.change.is_some())
     }
 
-    /// Is any run slower than the baseline, and by more than this?
+    /// True if at least one run is slower than the baseline by more than `pct` percent, and beyond noise where noise is known.
     pub fn has_regressed(&self, pct: f64) -> bool {
         self.runs.iter().any(|run| {
             let change = run.change.as_ref().filter(|_| run.outcome == Outcome::Slower);
@@ -92,137 +109,140 @@ impl Comparison {
 
 /// One run of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
-    /// What it is called.
+pub struct ComparedRun {
+    /// The run's label.
     pub label: String,
-    /// How it stands to the baseline.
+    /// How its time compares with the baseline's.
     pub outcome: Outcome,
-    /// Why it cannot be compared, each a sentence with the remedy.
+    /// Why it cannot be compared: one sentence each, with the remedy. Empty if it was compared.
     pub reasons: Vec<String>,
-    /// What to mind, a sentence each.
+    /// Caveats of the comparison, one sentence each.
     pub warnings: Vec<String>,
-    /// What changed; `None` for the baseline and where no comparison could be made.
+    /// The difference; `None` for the baseline and for runs that were not compared.
     pub change: Option<Change>,
 }
 
-/// What changed from the baseline to a run, of the whole bar or of a step.
+/// The difference between the baseline and a run, in the unit of [`Comparison::basis`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// The baseline's time.
     pub baseline_ns: i64,
     /// The run's time.
     pub time_ns: i64,
-    /// What chance makes of two equal runs; `None` where that is not known.
+    /// The largest difference that counts as noise; `None` if unknown.
     pub noise_ns: Option<f64>,
-    /// By category, the largest change first; the changes add up to that of the whole.
+    /// Changes by category, largest first; they add up to [`Change::delta_ns`].
     pub categories: Vec<CategoryChange>,
-    /// How many of them are worth a word.
-    pub worth_a_word: usize,
+    /// How many leading entries of `categories` are large enough to be named in a sentence.
+    pub notable_categories: usize,
 }
 
 impl Change {
-    /// How much longer the run takes.
+    /// The run's time minus the baseline's.
     pub fn delta_ns(&self) -> i64 {
         self.time_ns.saturating_sub(self.baseline_ns)
     }
 
-    /// The same as a part of a hundred of the baseline; `None` where that is nothing.
+    /// [`Change::delta_ns`] in percent of the baseline; `None` if the baseline's time is zero.
     pub fn pct(&self) -> Option<f64> {
         (self.baseline_ns != 0).then(|| 100.0 * self.delta_ns() as f64 / self.baseline_ns as f64)
     }
 }
 
-/// A run with its label and what it tells of its steps.
+/// A run to compare, with its label and its steps.
 #[derive(Debug, Clone)]
-struct Subject<'a> {
+struct Candidate<'a> {
     label: &'a str,
     run: &'a Run,
     steps: Option<Steps>,
 }
 
-/// Compares these runs, each with its label, with the one at `baseline`; the first where there is none there.
+/// Compares labelled runs with the one at index `baseline`; an index out of range means the first run.
 pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     let rules = Rules::embedded();
     let baseline = if baseline < runs.len() { baseline } else { 0 };
-    let subjects: Vec<Subject> =
-        runs.iter().map(|&(label, run)| Subject { label, run, steps: Steps::of(run, &rules.thresholds) }).collect();
-    let Some(first) = subjects.get(baseline) else {
+    let candidates: Vec<Candidate> =
+        runs.iter().map(|&(label, run)| Candidate { label, run, steps: Steps::of(run, &rules.thresholds) }).collect();
+    let Some(first) = candidates.get(baseline) else {
         return Comparison { baseline, basis: Basis::Total, runs: Vec::new(), sections: Sections::new() };
     };
-    let mut found: Vec<Compared> = subjects
+    let mut compared: Vec<ComparedRun> = candidates
         .iter()
         .enumerate()
-        .map(|(at, subject)| Compared {
-            label: subject.label.to_owned(),
-            outcome: if at == baseline { Outcome::Baseline } else { Outcome::NotComparable },
-            reasons: if at == baseline { Vec::new() } else { honesty::reasons(rules, first, subject) },
+        .map(|(index, candidate)| ComparedRun {
+            label: candidate.label.to_owned(),
+            outcome: if index == baseline { Outcome::Baseline } else { Outcome::NotComparable },
+            reasons: if index == baseline { Vec::new() } else { comparability::reasons(rules, first, candidate) },
             warnings: Vec::new(),
             change: None,
         })
         .collect();
-    let basis = basis(&subjects, &found);
-    for (at, (subject, found)) in subjects.iter().zip(&mut found).enumerate() {
-        if at != baseline && found.reasons.is_empty() {
-            honesty::reasons_of_work(rules, basis, first, subject).into_iter().for_each(|why| found.reasons.push(why));
+    let basis = basis(&candidates, &compared);
+    for (index, (candidate, compared)) in candidates.iter().zip(&mut compared).enumerate() {
+        if index != baseline && compared.reasons.is_empty() {
+            compared.reasons = comparability::workload_reasons(rules, basis, first, candidate);
         }
     }
-    let parts: Vec<Parts> = subjects.iter().map(|subject| parts_of(subject, basis)).collect();
-    let mut pairs: Vec<Vec<Pair>> = Vec::new();
-    for (at, (subject, found)) in subjects.iter().zip(&mut found).enumerate() {
-        let both = parts.get(baseline).zip(parts.get(at)).filter(|_| at != baseline && found.reasons.is_empty());
+    let breakdowns: Vec<Breakdown> = candidates.iter().map(|candidate| breakdown_of(candidate, basis)).collect();
+    let mut pairs: Vec<Vec<PartPair>> = Vec::new();
+    for (index, (candidate, compared)) in candidates.iter().zip(&mut compared).enumerate() {
+        let is_comparable = index != baseline && compared.reasons.is_empty();
+        let both = breakdowns.get(baseline).zip(breakdowns.get(index)).filter(|_| is_comparable);
         let Some((before, after)) = both else {
             pairs.push(Vec::new());
             continue;
         };
-        let matched = matched(before, after);
-        let change = change(rules, basis, (first, subject), (before, after), &matched);
-        found.outcome = outcome(rules, &change);
-        found.warnings = honesty::warnings(rules, basis, first, subject, &matched, change.noise_ns.is_some());
-        found.change = Some(change);
+        let matched = match_parts(before, after);
+        let change = change(rules, basis, (first, candidate), (before, after), &matched);
+        compared.outcome = outcome(rules, &change);
+        compared.warnings =
+            comparability::warnings(rules, basis, first, candidate, &matched, change.noise_ns.is_some());
+        compared.change = Some(change);
         pairs.push(matched);
     }
-    let sections = sections::sections(basis, &subjects, &found, &parts, baseline, &pairs);
-    Comparison { baseline, basis, runs: found, sections }
+    let sections = sections::sections(basis, &candidates, &compared, &breakdowns, baseline, &pairs);
+    Comparison { baseline, basis, runs: compared, sections }
 }
 
-/// Steps, where all runs that may be compared tell theirs.
-fn basis(subjects: &[Subject], found: &[Compared]) -> Basis {
-    let mut wanted = subjects.iter().zip(found).filter(|(_, found)| found.reasons.is_empty());
-    if wanted.all(|(subject, _)| subject.steps.is_some()) { Basis::Step } else { Basis::Total }
+/// [`Basis::Step`] if all runs that were not refused so far have steps.
+fn basis(candidates: &[Candidate], compared: &[ComparedRun]) -> Basis {
+    let mut accepted = candidates.iter().zip(compared).filter(|(_, compared)| compared.reasons.is_empty());
+    if accepted.all(|(candidate, _)| candidate.steps.is_some()) { Basis::Step } else { Basis::Total }
 }
 
-fn parts_of(subject: &Subject, basis: Basis) -> Parts {
-    let steps = subject.steps.as_ref().filter(|_| basis == Basis::Step);
-    steps.map_or_else(
-        || Parts::of(subject.run, 1, 0),
-        |steps| Parts::of(subject.run, steps.in_bar(subject.run), steps.idle_outside_ns(subject.run)),
-    )
+fn breakdown_of(candidate: &Candidate, basis: Basis) -> Breakdown {
+    let run = candidate.run;
+    match &candidate.steps {
+        Some(steps) if basis == Basis::Step => Breakdown::of(run, steps.count_in_bar(run), steps.idle_outside_ns(run)),
+        _ => Breakdown::of(run, 1, 0),
+    }
 }
 
 fn change(
     rules: &Rules,
     basis: Basis,
-    (first, subject): (&Subject, &Subject),
-    (before, after): (&Parts, &Parts),
-    pairs: &[Pair],
+    (first, candidate): (&Candidate, &Candidate),
+    (before, after): (&Breakdown, &Breakdown),
+    pairs: &[PartPair],
 ) -> Change {
-    let categories = by_category(pairs);
-    let least =
-        categories.first().map_or(0.0, |first| first.delta_ns().unsigned_abs() as f64 * rules.thresholds.worth_a_word);
-    let is_told = |change: &&CategoryChange| change.delta_ns() != 0 && change.delta_ns().unsigned_abs() as f64 >= least;
+    let categories = changes_by_category(pairs);
+    let largest_ns = categories.first().map_or(0, |first| first.delta_ns().unsigned_abs());
+    let min_notable_ns = largest_ns as f64 * rules.thresholds.notable_category_change;
+    let is_notable =
+        |change: &&CategoryChange| change.delta_ns() != 0 && change.delta_ns().unsigned_abs() as f64 >= min_notable_ns;
     Change {
         baseline_ns: before.total_ns,
         time_ns: after.total_ns,
-        noise_ns: if basis == Basis::Step { noise_ns(rules, first, subject) } else { None },
-        worth_a_word: categories.iter().take_while(is_told).count(),
+        noise_ns: if basis == Basis::Step { noise_ns(rules, first, candidate) } else { None },
+        notable_categories: categories.iter().take_while(is_notable).count(),
         categories,
     }
 }
 
-/// So many standard errors of the difference of two means.
-fn noise_ns(rules: &Rules, first: &Subject, other: &Subject) -> Option<f64> {
-    let variance = |subject: &Subject| subject.steps.as_ref()?.variance(&rules.thresholds);
-    Some(rules.thresholds.noise_errors * (variance(first)? + variance(other)?).sqrt())
+/// `noise_standard_errors` times the standard error of the difference of the two mean step times.
+fn noise_ns(rules: &Rules, first: &Candidate, other: &Candidate) -> Option<f64> {
+    let variance = |candidate: &Candidate| candidate.steps.as_ref()?.variance_of_mean(&rules.thresholds);
+    Some(rules.thresholds.noise_standard_errors * (variance(first)? + variance(other)?).sqrt())
 }
 
 fn outcome(rules: &Rules, change: &Change) -> Outcome {
@@ -232,7 +252,7 @@ fn outcome(rules: &Rules, change: &Change) -> Outcome {
     }
     match change.noise_ns {
         Some(noise) if size <= noise => Outcome::WithinNoise,
-        None if size < rules.thresholds.no_change * change.baseline_ns as f64 => Outcome::Same,
+        None if size < rules.thresholds.negligible_change * change.baseline_ns as f64 => Outcome::Same,
         _ if change.delta_ns() > 0 => Outcome::Slower,
         _ => Outcome::Faster,
     }

@@ -5,91 +5,91 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-/// See the module's head.
+/// The contents of the file.
 #[derive(Debug, Deserialize)]
 pub(super) struct Rules {
     pub(super) thresholds: Thresholds,
-    /// Words in names of devices and kernels that tell who made the GPU.
-    makers: Map<String, Value>,
+    /// GPU vendor -> words in kernel names that identify it.
+    vendors: Map<String, Value>,
     reasons: Map<String, Value>,
     warnings: Map<String, Value>,
 }
 
-/// Ratios and parts are parts of one.
+/// Ratios and shares are fractions of 1.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Thresholds {
-    /// Fewer steps of a stage tell no spread.
-    pub(super) least_steps_for_noise: u64,
-    /// So many standard errors of the difference are noise: 2 hold 95 % of what chance does.
-    pub(super) noise_errors: f64,
-    /// Steps that leave a larger part of the work outside are not what to divide by.
-    pub(super) most_work_outside: f64,
-    /// Work outside the steps is said from this part on.
-    pub(super) work_outside_worth_a_word: f64,
-    /// Steps of a stage that the other run lacks may be this part of all.
-    pub(super) foreign_steps_part: f64,
-    /// Another mix of stages may change the time per step by this part.
-    pub(super) mix_effect: f64,
-    /// Totals are of the same work where launches differ by less than this factor.
-    pub(super) same_work_ratio: f64,
-    /// Steps are of the same work where their tokens and requests differ by less than this factor.
-    pub(super) work_of_a_step_ratio: f64,
-    /// Beyond this factor it is other work.
-    pub(super) other_work_of_a_step_ratio: f64,
-    /// Kernels of the same name make up at least this part of the time of two runs of one program.
-    pub(super) least_matched_part: f64,
-    /// Where noise is not known, a smaller change is called none.
-    pub(super) no_change: f64,
-    /// A part of the change is named where it is at least this part of the largest one.
-    pub(super) worth_a_word: f64,
+    /// Steps of a stage needed to estimate noise.
+    pub(super) min_steps_for_noise: u64,
+    /// Noise is this many standard errors of the difference; 2 cover 95 % of random differences.
+    pub(super) noise_standard_errors: f64,
+    /// If steps leave a larger share of the work outside, times are not divided by steps.
+    pub(super) max_work_outside_steps: f64,
+    /// A larger share of work outside steps is a warning, and a reason against comparing a window.
+    pub(super) notable_work_outside_steps: f64,
+    /// The largest accepted share of steps in stages that the other run does not have.
+    pub(super) max_foreign_steps: f64,
+    /// The largest accepted relative change of the time per step that a different mix of stages alone would cause.
+    pub(super) max_mix_effect: f64,
+    /// Totals are refused if kernels are launched more often than this in one of the runs.
+    pub(super) max_launch_ratio: f64,
+    /// A larger ratio of tokens or requests per step is a warning.
+    pub(super) notable_work_per_step_ratio: f64,
+    /// A larger ratio of tokens or requests per step is a reason not to compare.
+    pub(super) max_work_per_step_ratio: f64,
+    /// If kernels found in both runs take a smaller share of the time, a warning doubts that both ran the same program.
+    pub(super) min_matched_time: f64,
+    /// A smaller relative change counts as none if noise is unknown.
+    pub(super) negligible_change: f64,
+    /// A sentence names the categories whose change is at least this share of the largest one.
+    pub(super) notable_category_change: f64,
 }
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "a file of this crate, read by the test below")]
+    #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests below")]
     serde_json::from_str(include_str!("../../../patterns/compare.json")).expect("patterns/compare.json")
 });
 
 impl Rules {
-    /// The file of this crate.
+    /// The rules of the embedded file, parsed once.
     pub(super) fn embedded() -> &'static Self {
         &RULES
     }
 
-    /// Who made the GPU: by the names of the devices, or by the kernels that run for most of the time that tells.
-    pub(super) fn maker(&self, run: &Run) -> Option<&str> {
-        let makers = || self.makers.iter().map(|(maker, words)| (maker.as_str(), words));
-        let named = |maker: &str| run.devices.iter().any(|device| device.name.contains(maker));
-        if let Some((maker, _)) = makers().find(|(maker, _)| named(maker)) {
-            return Some(maker);
+    /// The GPU vendor: named by a device, else the one whose kernel name words cover the most kernel time.
+    pub(super) fn vendor(&self, run: &Run) -> Option<&str> {
+        let vendors = || self.vendors.iter().map(|(vendor, words)| (vendor.as_str(), words));
+        let is_named = |vendor: &str| run.devices.iter().any(|device| device.name.contains(vendor));
+        if let Some((vendor, _)) = vendors().find(|(vendor, _)| is_named(vendor)) {
+            return Some(vendor);
         }
         let time = |words: &Value| {
             let words: Vec<&str> = words.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            let own = run.kernels.iter().filter(|kernel| words.iter().any(|word| kernel.name.contains(word)));
-            own.fold(0, |sum: i64, kernel| sum.saturating_add(kernel.duration_ns))
+            let kernels = run.kernels.iter().filter(|kernel| words.iter().any(|word| kernel.name.contains(word)));
+            kernels.fold(0, |sum: i64, kernel| sum.saturating_add(kernel.duration_ns))
         };
-        let times = makers().map(|(maker, words)| (time(words), maker)).filter(|(time, _)| *time > 0);
-        times.max_by_key(|(time, _)| *time).map(|(_, maker)| maker)
+        let times = vendors().map(|(vendor, words)| (time(words), vendor)).filter(|(time, _)| *time > 0);
+        times.max_by_key(|(time, _)| *time).map(|(_, vendor)| vendor)
     }
 
-    /// Why two runs do not compare, with the remedy; `{key}` stands for a value.
+    /// The reason `name` with `{key}` replaced by values.
     pub(super) fn reason(&self, name: &str, values: &[(&str, &str)]) -> String {
-        sentence(&self.reasons, name, values)
+        fill(&self.reasons, name, values)
     }
 
-    /// What to mind about two runs that do compare.
+    /// The warning `name` with `{key}` replaced by values.
     pub(super) fn warning(&self, name: &str, values: &[(&str, &str)]) -> String {
-        sentence(&self.warnings, name, values)
+        fill(&self.warnings, name, values)
     }
 }
 
-/// Values are put in from left to right, so that a brace in the label of a run stands for nothing.
-fn sentence(sentences: &Map<String, Value>, name: &str, values: &[(&str, &str)]) -> String {
+/// Replaces each `{key}` of a sentence in one pass, so that braces inside a value, such as a run's label, are not replaced.
+fn fill(sentences: &Map<String, Value>, name: &str, values: &[(&str, &str)]) -> String {
     let mut rest = sentences.get(name).and_then(Value::as_str).unwrap_or(name);
     let mut text = String::with_capacity(rest.len());
     while let Some((before, (key, after))) = rest.split_once('{').and_then(|(a, b)| Some((a, b.split_once('}')?))) {
         text += before;
-        text += values.iter().find(|(known, _)| *known == key).map_or("", |(_, value)| *value);
+        text += values.iter().find(|(name, _)| *name == key).map_or("", |(_, value)| *value);
         rest = after;
     }
     text + rest
@@ -100,23 +100,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_sentence_is_one_and_every_threshold_makes_sense() {
+    fn sentences_end_with_a_period_and_reasons_have_a_remedy() {
         let rules = Rules::embedded();
         for sentence in rules.reasons.values().chain(rules.warnings.values()) {
             assert!(sentence.as_str().unwrap().ends_with('.'), "{sentence}");
         }
-        let reasons_with_remedy = |text: &Value| text.as_str().unwrap().matches(['.', ':']).count() >= 2;
-        assert!(rules.reasons.values().all(reasons_with_remedy));
-        let Thresholds { least_steps_for_noise, noise_errors, same_work_ratio, work_of_a_step_ratio, .. } =
-            rules.thresholds;
-        assert!(least_steps_for_noise >= 2, "one value has no spread");
-        assert!(noise_errors > 0.0 && same_work_ratio > 1.0 && work_of_a_step_ratio > 1.0);
+        let has_remedy = |text: &Value| text.as_str().unwrap().matches(['.', ':']).count() >= 2;
+        assert!(rules.reasons.values().all(has_remedy));
     }
 
     #[test]
-    fn values_take_the_places_of_their_names_and_nothing_else() {
+    fn thresholds_are_in_a_sensible_range() {
+        let thresholds = Rules::embedded().thresholds;
+        assert!(thresholds.min_steps_for_noise >= 2, "one value has no spread");
+        assert!(thresholds.noise_standard_errors > 0.0);
+        assert!(thresholds.max_launch_ratio > 1.0 && thresholds.notable_work_per_step_ratio > 1.0);
+    }
+
+    #[test]
+    fn braces_inside_a_value_are_not_replaced() {
         let values = [("run", "{baseline}"), ("baseline", "A"), ("b", "x"), ("a", "y")];
-        let said = Rules::embedded().reason("rules", &values);
-        assert!(said.starts_with("{baseline} was given its categories by the rules x, A by y."), "{said}");
+        let reason = Rules::embedded().reason("rules", &values);
+        assert!(reason.starts_with("{baseline} was categorized with the rules x, A with y."), "{reason}");
     }
 }

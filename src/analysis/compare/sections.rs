@@ -1,7 +1,7 @@
-//! The tables of a comparison. Every change stands under the run that changed; those of a run add up to its whole change.
+//! Builds the tables of a comparison. The changes in the rows of a run add up to the whole change of that run.
 
-use super::parts::{Found, Pair, Part, Parts};
-use super::{Basis, Compared, Outcome, Subject};
+use super::breakdown::{Breakdown, Part, PartPair, Presence};
+use super::{Basis, Candidate, ComparedRun, Outcome};
 use crate::analysis::explain::Sections;
 use crate::analysis::section::{Section, Value};
 
@@ -56,26 +56,26 @@ const KERNELS: [&str; 16] = [
 
 pub(super) fn sections(
     basis: Basis,
-    subjects: &[Subject],
-    found: &[Compared],
-    parts: &[Parts],
+    candidates: &[Candidate],
+    compared: &[ComparedRun],
+    breakdowns: &[Breakdown],
     baseline: usize,
-    pairs: &[Vec<Pair>],
+    pairs: &[Vec<PartPair>],
 ) -> Sections {
     let mut sections = Sections::new();
     let mut put = |name: &str, section| sections.insert(name.to_owned(), section);
-    put("compare_summary", summary(basis, subjects, found, parts));
+    put("compare_summary", summary(basis, candidates, compared, breakdowns));
     let mut categories = table("Changes by category", basis, &CATEGORIES);
     let mut kernels = table("Changes by kernel", basis, &KERNELS)
-        .limit("Kernels are matched by their name without addresses and arguments; template arguments count.")
+        .limit("Kernels are matched by name; addresses and function arguments are ignored, template arguments are not.")
         .limit(
-            "A mean is elapsed time over launches. More or fewer launches count with the baseline's mean, the rest of a \
-             change is longer or shorter launches.",
+            "A mean is elapsed time divided by launches. A change is split in two: the change in launches times the \
+             baseline's mean, and the rest, which is due to longer or shorter launches.",
         );
-    if let Some(before) = parts.get(baseline) {
-        for ((found, pairs), after) in found.iter().zip(pairs).zip(parts) {
-            category_rows(&mut categories, found);
-            pairs.iter().for_each(|pair| kernel_row(&mut kernels, found, pair, (before, after)));
+    if let Some(before) = breakdowns.get(baseline) {
+        for ((compared, pairs), after) in compared.iter().zip(pairs).zip(breakdowns) {
+            category_rows(&mut categories, compared);
+            pairs.iter().for_each(|pair| kernel_row(&mut kernels, compared, pair, (before, after)));
         }
     }
     put("compare_categories", categories);
@@ -88,27 +88,27 @@ fn table(title: &str, basis: Basis, columns: &[&str]) -> Section {
         Basis::Step => "elapsed time per step of the engine",
         Basis::Total => "elapsed time of the whole runs",
     };
-    Section::new(title, derived_from, columns).limit("The changes of a run add up to its whole change.")
+    Section::new(title, derived_from, columns).limit("The changes of a run add up to its total change.")
 }
 
-fn summary(basis: Basis, subjects: &[Subject], found: &[Compared], parts: &[Parts]) -> Section {
+fn summary(basis: Basis, candidates: &[Candidate], compared: &[ComparedRun], breakdowns: &[Breakdown]) -> Section {
     let derived_from = match basis {
         Basis::Step => "wall time over all devices, per step of the engine",
         Basis::Total => "wall time over all devices of the whole runs",
     };
     let mut section = Section::new("Comparison", derived_from, &SUMMARY);
     if basis == Basis::Step {
-        section =
-            section.limit("Noise is two standard errors of the difference, from the spread of each stage's steps.");
+        section = section
+            .limit("Noise is two standard errors of the difference, estimated from the spread of steps in each stage.");
     }
-    for ((subject, found), parts) in subjects.iter().zip(found).zip(parts) {
-        let (run, change) = (subject.run, found.change.as_ref());
-        let remarks: Vec<&str> = found.reasons.iter().chain(&found.warnings).map(String::as_str).collect();
-        let steps = subject.steps.as_ref();
+    for ((candidate, compared), breakdown) in candidates.iter().zip(compared).zip(breakdowns) {
+        let (run, change) = (candidate.run, compared.change.as_ref());
+        let remarks: Vec<&str> = compared.reasons.iter().chain(&compared.warnings).map(String::as_str).collect();
+        let steps = candidate.steps.as_ref();
         section.row([
-            found.label.as_str().into(),
-            found.outcome.word().into(),
-            if found.outcome == Outcome::NotComparable { Value::Null } else { parts.total_ns.into() },
+            compared.label.as_str().into(),
+            compared.outcome.word().into(),
+            if compared.outcome == Outcome::NotComparable { Value::Null } else { breakdown.total_ns.into() },
             change.map(|change| change.delta_ns()).into(),
             change.and_then(|change| change.pct()).into(),
             change.and_then(|change| ratio(change.baseline_ns, change.time_ns)).into(),
@@ -125,41 +125,47 @@ fn summary(basis: Basis, subjects: &[Subject], found: &[Compared], parts: &[Part
     section
 }
 
-fn category_rows(section: &mut Section, found: &Compared) {
-    let Some(change) = &found.change else { return };
-    let whole = change.delta_ns();
-    for own in &change.categories {
+fn category_rows(section: &mut Section, compared: &ComparedRun) {
+    let Some(change) = &compared.change else { return };
+    let total_ns = change.delta_ns();
+    for category in &change.categories {
         section.row([
-            found.label.as_str().into(),
-            own.category.as_str().into(),
-            own.baseline_ns.into(),
-            own.time_ns.into(),
-            own.delta_ns().into(),
-            ratio(own.baseline_ns, own.time_ns).into(),
-            part_of(own.delta_ns(), whole),
-            own.matched_delta_ns.into(),
-            own.new_ns.into(),
-            own.gone_ns.saturating_neg().into(),
+            compared.label.as_str().into(),
+            category.category.as_str().into(),
+            category.baseline_ns.into(),
+            category.time_ns.into(),
+            category.delta_ns().into(),
+            ratio(category.baseline_ns, category.time_ns).into(),
+            share_pct(category.delta_ns(), total_ns),
+            category.matched_delta_ns.into(),
+            category.new_ns.into(),
+            category.gone_ns.saturating_neg().into(),
         ]);
     }
 }
 
-fn kernel_row(section: &mut Section, found: &Compared, pair: &Pair, (before, after): (&Parts, &Parts)) {
-    let (Some(change), Some(part)) = (&found.change, pair.part()) else { return };
+fn kernel_row(
+    section: &mut Section,
+    compared: &ComparedRun,
+    pair: &PartPair,
+    (before, after): (&Breakdown, &Breakdown),
+) {
+    let (Some(change), Some(part)) = (&compared.change, pair.part()) else { return };
     let (baseline_ns, time_ns) = pair.times_ns();
-    let launches =
-        |parts: &Parts, part: Option<&Part>| part.filter(|part| part.launches > 0).map(|p| parts.launches(p));
+    let launches = |breakdown: &Breakdown, part: Option<&Part>| {
+        part.filter(|part| part.launches > 0).map(|part| breakdown.launches(part))
+    };
     let (launches_a, launches_b) = (launches(before, pair.baseline), launches(after, pair.other));
     let causes = launches_a.zip(launches_b).map(|(a, b)| {
         let by_launches = ((b - a) * (baseline_ns as f64 / a)).round() as i64;
         (by_launches, pair.delta_ns().saturating_sub(by_launches))
     });
     section.row([
-        found.label.as_str().into(),
+        compared.label.as_str().into(),
         part.name.as_str().into(),
         part.category.as_str().into(),
-        pair.found().word().into(),
-        cause(pair.found(), causes).into(),
+        pair.presence().word().into(),
+        cause(pair.presence(), causes).into(),
         launches_a.into(),
         launches_b.into(),
         launches_a.map(|launches| baseline_ns as f64 / launches).into(),
@@ -168,26 +174,22 @@ fn kernel_row(section: &mut Section, found: &Compared, pair: &Pair, (before, aft
         time_ns.into(),
         pair.delta_ns().into(),
         ratio(baseline_ns, time_ns).into(),
-        part_of(pair.delta_ns(), change.delta_ns()),
+        share_pct(pair.delta_ns(), change.delta_ns()),
         causes.map(|causes| causes.0).into(),
         causes.map(|causes| causes.1).into(),
     ]);
 }
 
-/// What makes most of a change.
-fn cause(found: Found, causes: Option<(i64, i64)>) -> &'static str {
-    match (found, causes) {
-        (Found::New, _) => "new",
-        (Found::Gone, _) => "gone",
-        (Found::Both, None | Some((0, 0))) => "",
-        (Found::Both, Some((launches, length))) if launches.unsigned_abs() > length.unsigned_abs() => {
-            if launches > 0 {
-                "more launches"
-            } else {
-                "fewer launches"
-            }
+/// The main cause of a change.
+fn cause(presence: Presence, causes: Option<(i64, i64)>) -> &'static str {
+    match (presence, causes) {
+        (Presence::New, _) => "new",
+        (Presence::Gone, _) => "gone",
+        (Presence::Both, None | Some((0, 0))) => "",
+        (Presence::Both, Some((launches, length))) if launches.unsigned_abs() > length.unsigned_abs() => {
+            if launches > 0 { "more launches" } else { "fewer launches" }
         }
-        (Found::Both, Some((_, length))) => {
+        (Presence::Both, Some((_, length))) => {
             if length > 0 {
                 "longer launches"
             } else {
@@ -201,6 +203,6 @@ fn ratio(baseline_ns: i64, time_ns: i64) -> Option<f64> {
     (baseline_ns > 0).then(|| time_ns as f64 / baseline_ns as f64)
 }
 
-fn part_of(delta_ns: i64, whole_ns: i64) -> Value {
-    if whole_ns == 0 { Value::Null } else { Value::Float(100.0 * delta_ns as f64 / whole_ns as f64) }
+fn share_pct(delta_ns: i64, total_ns: i64) -> Value {
+    if total_ns == 0 { Value::Null } else { Value::Float(100.0 * delta_ns as f64 / total_ns as f64) }
 }

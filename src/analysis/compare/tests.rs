@@ -1,4 +1,4 @@
-//! Comparisons worked out by hand, and what holds of all.
+//! Comparisons with results computed by hand, and properties of all comparisons.
 
 use super::*;
 use crate::analysis::section::{Section, Value};
@@ -11,10 +11,10 @@ const GEMM: &str = "nvjet_tst_64x8";
 const NCCL: &str = "ncclDevKernel_AllReduce";
 const FLASH: &str = "flash_fwd_kernel";
 
-/// A trace that is written down op by op; times in nanoseconds.
-struct Small(TraceBuilder, u32);
+/// Builds a small trace op by op; times are in nanoseconds. The number is the last correlation id.
+struct SmallTrace(TraceBuilder, u32);
 
-impl Small {
+impl SmallTrace {
     fn new(label: &str) -> Self {
         Self(TraceBuilder::new(label, Format::TorchProfiler), 0)
     }
@@ -29,15 +29,15 @@ impl Small {
         self
     }
 
-    /// A step that launches these kernels one after the other, `idle` behind each.
-    fn step(&mut self, name: &str, at: i64, idle: i64, kernels: &[(&str, i64)]) -> i64 {
+    /// Adds a step that launches kernels one after the other, with `idle` ns after each; returns its end.
+    fn step(&mut self, name: &str, start: i64, idle: i64, kernels: &[(&str, i64)]) -> i64 {
         let process = self.0.process(1, "");
         let thread = self.0.thread(process, 1);
         let (range, call) =
             (self.0.trace.ranges.names.intern(name), self.0.trace.calls.names.intern("cudaLaunchKernel"));
         let length: i64 = kernels.iter().map(|(_, duration)| duration + idle).sum();
-        self.0.trace.ranges.push(Span { start: Ns(at), duration: Ns(length), name: range, thread });
-        let mut at = at;
+        self.0.trace.ranges.push(Span { start: Ns(start), duration: Ns(length), name: range, thread });
+        let mut at = start;
         for (kernel, duration) in kernels {
             self.kernel(kernel, 0, "NVIDIA H100", (at, at + duration));
             self.0.call(Span { start: Ns(at), duration: Ns(1), name: call, thread }, Some(self.1));
@@ -55,14 +55,14 @@ fn run(trace: &Trace) -> Run {
     analyze(trace, &RuleBook::embedded().select("gpuprism", "default").unwrap(), &Options::default())
 }
 
-fn compared(runs: &[&Run]) -> Comparison {
+fn compare_with_first(runs: &[&Run]) -> Comparison {
     let labelled: Vec<(&str, &Run)> = runs.iter().map(|run| (run.label.as_str(), *run)).collect();
     compare(&labelled, 0)
 }
 
-/// So many decode steps of these kernels, each step a little longer or shorter than the one before.
+/// A run of decode steps that launch these kernels; steps alternate between 10 ns longer and 10 ns shorter kernels.
 fn decoding(label: &str, steps: i64, kernels: &[(&str, i64)]) -> Run {
-    let mut small = Small::new(label);
+    let mut small = SmallTrace::new(label);
     let mut at = 1_000;
     for step in 0..steps {
         let jitter = if step % 2 == 0 { 10 } else { -10 };
@@ -84,19 +84,19 @@ fn text<'a>(section: &'a Section, row: usize, key: &str) -> &'a str {
 }
 
 #[test]
-fn a_step_that_takes_longer_is_told_by_category_however_many_steps_there_are() {
+fn changes_per_step_do_not_depend_on_the_number_of_steps() {
     let a = decoding("A", 10, &[(FLASH, 40_000), (GEMM, 50_000), (NCCL, 10_000)]);
     let b = decoding("B", 30, &[(FLASH, 52_000), (GEMM, 45_000), (NCCL, 10_000)]);
-    let comparison = compared(&[&a, &b]);
+    let comparison = compare_with_first(&[&a, &b]);
     assert_eq!(comparison.basis, Basis::Step);
     assert_eq!(comparison.runs[1].reasons, [""; 0]);
     assert_eq!(comparison.runs[1].outcome, Outcome::Slower);
     let change = comparison.runs[1].change.as_ref().unwrap();
     assert_eq!((change.baseline_ns, change.time_ns, change.delta_ns()), (100_000, 107_000, 7_000));
-    let told: Vec<_> =
-        change.categories.iter().take(change.worth_a_word).map(|c| (c.category.as_str(), c.delta_ns())).collect();
-    assert_eq!(told, [("attention", 12_000), ("gemm", -5_000)]);
-    // Intervals of 100,030 and 99,970 ns by turns; the last of a run is as long as its own step.
+    let notable: Vec<_> =
+        change.categories.iter().take(change.notable_categories).map(|c| (c.category.as_str(), c.delta_ns())).collect();
+    assert_eq!(notable, [("attention", 12_000), ("gemm", -5_000)]);
+    // Intervals alternate between 100,030 and 99,970 ns.
     let deviation = |count: f64| (count * 30.0 * 30.0 / (count - 1.0)).sqrt();
     let noise = 2.0 * (deviation(10.0).powi(2) / 10.0 + deviation(30.0).powi(2) / 30.0).sqrt();
     assert!((change.noise_ns.unwrap() - noise).abs() < 1e-6, "{:?} is not {noise}", change.noise_ns);
@@ -107,9 +107,9 @@ fn a_step_that_takes_longer_is_told_by_category_however_many_steps_there_are() {
 }
 
 #[test]
-fn a_run_beside_itself_differs_in_nothing() {
+fn a_run_compared_with_itself_has_no_change() {
     let a = decoding("A", 7, &[(FLASH, 40_000), (GEMM, 50_001)]);
-    let comparison = compared(&[&a, &a]);
+    let comparison = compare_with_first(&[&a, &a]);
     assert_eq!(comparison.runs[1].outcome, Outcome::Same);
     assert!(!comparison.has_regressed(0.0));
     for section in ["compare_categories", "compare_kernels"] {
@@ -119,9 +119,9 @@ fn a_run_beside_itself_differs_in_nothing() {
 }
 
 #[test]
-fn a_change_within_the_spread_of_steps_is_noise() {
-    let steps = |label: &str, first: i64| {
-        let mut small = Small::new(label);
+fn a_change_smaller_than_the_spread_of_steps_is_noise() {
+    let alternating = |label: &str, first: i64| {
+        let mut small = SmallTrace::new(label);
         let mut at = 0;
         for step in 0..8 {
             let long = if step % 2 == 0 { first } else { 200_000 - first };
@@ -129,22 +129,22 @@ fn a_change_within_the_spread_of_steps_is_noise() {
         }
         small.run()
     };
-    let (a, b) = (steps("A", 80_000), steps("B", 80_000));
-    let comparison = compared(&[&a, &b]);
+    let (a, b) = (alternating("A", 80_000), alternating("B", 80_000));
+    let comparison = compare_with_first(&[&a, &b]);
     assert_eq!(comparison.runs[1].change.as_ref().unwrap().delta_ns(), 1_000);
     assert_eq!(comparison.runs[1].outcome, Outcome::WithinNoise);
     assert!(!comparison.has_regressed(0.0), "noise is no regression");
 }
 
 #[test]
-fn more_launches_slower_launches_new_and_gone_kernels_are_told_apart() {
+fn kernel_rows_name_the_cause_of_each_change() {
     let a = decoding("A", 6, &[(GEMM, 1_000), (GEMM, 1_000), (FLASH, 9_000), ("void rms_norm_kernel<4>(int)", 500)]);
     let b = decoding(
         "B",
         6,
         &[(GEMM, 1_000), (GEMM, 1_000), (GEMM, 1_100), (FLASH, 9_000), ("void rms_norm_kernel<8>(int)", 800)],
     );
-    let comparison = compared(&[&a, &b]);
+    let comparison = compare_with_first(&[&a, &b]);
     let kernels = &comparison.sections["compare_kernels"];
     let rows: Vec<_> = (0..kernels.rows.len())
         .map(|row| (text(kernels, row, "kernel_name"), text(kernels, row, "cause"), int(kernels, row, "delta_ns")))
@@ -158,16 +158,19 @@ fn more_launches_slower_launches_new_and_gone_kernels_are_told_apart() {
             ("void rms_norm_kernel<4>", "gone", -500)
         ]
     );
-    assert_eq!(int(kernels, 0, "launches_delta_ns"), 1_000, "one more of 1,000 ns a step");
+    assert_eq!(int(kernels, 0, "launches_delta_ns"), 1_000, "one more launch of 1,000 ns per step");
     assert_eq!(int(kernels, 0, "length_delta_ns"), 100);
     let categories = &comparison.sections["compare_categories"];
     let norm = (0..categories.rows.len()).find(|row| text(categories, *row, "category") == "norm").unwrap();
-    let of = |key: &str| int(categories, norm, key);
-    assert_eq!((of("delta_ns"), of("matched_delta_ns"), of("new_delta_ns"), of("gone_delta_ns")), (300, 0, 800, -500));
+    let value = |key: &str| int(categories, norm, key);
+    assert_eq!(
+        (value("delta_ns"), value("matched_delta_ns"), value("new_delta_ns"), value("gone_delta_ns")),
+        (300, 0, 800, -500)
+    );
 }
 
 fn without_steps(label: &str, gpu: &str, times: i64) -> Run {
-    let mut small = Small::new(label);
+    let mut small = SmallTrace::new(label);
     for at in 0..times {
         small.kernel(GEMM, 0, gpu, (at * 100, at * 100 + 60)).kernel(FLASH, 0, gpu, (at * 100 + 60, at * 100 + 90));
     }
@@ -175,38 +178,38 @@ fn without_steps(label: &str, gpu: &str, times: i64) -> Run {
 }
 
 fn assert_refused(a: &Run, b: &Run, words: &[&str]) {
-    let comparison = compared(&[a, b]);
+    let comparison = compare_with_first(&[a, b]);
     assert!(!comparison.is_possible() && comparison.runs[1].outcome == Outcome::NotComparable);
-    let why = comparison.runs[1].reasons.join(" ");
-    assert!(words.iter().all(|word| why.contains(word)), "{words:?} are not in {why:?}");
+    let reasons = comparison.runs[1].reasons.join(" ");
+    assert!(words.iter().all(|word| reasons.contains(word)), "{words:?} are not in {reasons:?}");
     assert!(comparison.sections["compare_kernels"].rows.is_empty());
 }
 
 #[test]
-fn what_cannot_be_compared_honestly_is_refused_with_the_remedy() {
+fn runs_that_measure_different_things_are_refused_with_a_remedy() {
     let a = without_steps("A", "NVIDIA H100", 10);
-    assert_refused(&a, &without_steps("B", "NVIDIA B200", 10), &["B200", "H100", "one kind of GPU"]);
+    assert_refused(&a, &without_steps("B", "NVIDIA B200", 10), &["B200", "H100", "same kind of GPU"]);
     assert_refused(&a, &without_steps("B", "NVIDIA H100", 20), &["2.00 times", "same number of steps"]);
-    assert_refused(&a, &Small::new("B").run(), &["B has no GPU op"]);
-    assert_refused(&Small::new("A").run(), &a, &["A has no GPU op"]);
+    assert_refused(&a, &SmallTrace::new("B").run(), &["B has no GPU op"]);
+    assert_refused(&SmallTrace::new("A").run(), &a, &["A has no GPU op"]);
     let b = without_steps("B", "NVIDIA H100", 10);
-    assert!(compared(&[&a, &b]).is_possible());
+    assert!(compare_with_first(&[&a, &b]).is_possible());
     assert_refused(
         &a,
         &Run { attribution: crate::analysis::results::Attribution::Fair, ..b.clone() },
-        &["fair and first-come"],
+        &["by fair, A by first-come"],
     );
     assert_refused(&a, &Run { rules: "vllm/llama".to_owned(), ..b.clone() }, &["vllm/llama"]);
-    let mut two = Small::new("two");
+    let mut two = SmallTrace::new("two");
     two.kernel(GEMM, 0, "NVIDIA H100", (0, 10)).kernel(GEMM, 1, "NVIDIA H100", (0, 10));
     assert_refused(&a, &two.run(), &["2 devices", "one rank of each"]);
     let (extend, decode) = (without_steps("x-EXTEND.json", "", 3), without_steps("x-DECODE.json", "", 3));
     assert_refused(&extend, &decode, &["extend/prefill", "decode", "profile_by_stage"]);
     let window = crate::analysis::results::Picked { start_ns: 0, end_ns: 1_000, whole_ns: 2_000 };
     let cut = Run { window: Some(window), ..b.clone() };
-    assert_refused(&a, &cut, &["one is cut to a window", "Pick a window in both"]);
-    assert_refused(&cut, &a, &["one is cut to a window"]);
-    assert!(compared(&[&cut, &cut]).is_possible());
+    assert_refused(&a, &cut, &["limited to a window", "Select a window in both"]);
+    assert_refused(&cut, &a, &["limited to a window"]);
+    assert!(compare_with_first(&[&cut, &cut]).is_possible());
     let mut hidden = b.clone();
     hidden.notices.push(crate::analysis::results::Notice {
         severity: crate::analysis::results::Severity::Warning,
@@ -219,9 +222,9 @@ fn what_cannot_be_compared_honestly_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn a_file_of_which_a_part_is_missing_compares_with_nothing_and_a_rank_of_it_says_so() {
+fn an_incomplete_trace_is_refused_and_its_rank_log_is_marked() {
     let with = |kind: Option<ProblemKind>| {
-        let mut small = Small::new("B");
+        let mut small = SmallTrace::new("B");
         small.kernel(GEMM, 0, "NVIDIA H100", (0, 60));
         kind.into_iter().for_each(|kind| small.0.trace.problems.add(kind, 1, 1_048_576));
         small.0.finish()
@@ -235,34 +238,34 @@ fn a_file_of_which_a_part_is_missing_compares_with_nothing_and_a_rank_of_it_says
     let notices = run(&with(Some(ProblemKind::Truncated))).notices;
     assert!(notices.iter().any(|notice| notice.message.contains("byte 1,048,576;")), "{notices:?}");
     for kind in [ProblemKind::Unclosed, ProblemKind::OpenLastRow, ProblemKind::TrailingData, ProblemKind::LeftOut] {
-        let told = with(Some(kind));
-        assert!(compared(&[&run(&whole), &run(&told)]).is_possible(), "{kind:?} leaves the trace whole");
-        assert!(!crate::analysis::ranks::log(&told).is_cut_short, "{kind:?}");
+        let complete = with(Some(kind));
+        assert!(compare_with_first(&[&run(&whole), &run(&complete)]).is_possible(), "{kind:?} loses no data");
+        assert!(!crate::analysis::ranks::log(&complete).is_cut_short, "{kind:?}");
     }
 }
 
-/// Six steps of two kernels of 50 ns, the second 60 ns behind the first; a step every 130 ns.
+/// Six steps of two kernels of 50 ns with 10 ns between them; a step starts every 130 ns.
 #[test]
-fn a_window_that_cuts_steps_does_not_compare_with_the_whole_run_and_says_how_much_of_it_they_are() {
-    let mut small = Small::new("run.json");
+fn a_window_with_much_work_outside_whole_steps_is_refused() {
+    let mut small = SmallTrace::new("run.json");
     (0..6).fold(0, |at, _| small.step("step[DECODE bs=1]", at, 10, &[(GEMM, 50), (FLASH, 50)]) + 10);
     let trace = small.0.finish();
     let picked =
         |start, end| Run { label: "part.json".into(), ..run(&trace.within(Window { start: Ns(start), end: Ns(end) })) };
-    // Of its eight kernels six are of the steps two to four; before them and behind them half a step each.
+    // The window has eight kernels: six in whole steps, two in the steps cut at its ends.
     assert_refused(
         &run(&trace),
         &picked(60, 570),
         &["In the window of part.json, 25 % of the work lies outside whole steps."],
     );
-    let whole_steps = compared(&[&run(&trace), &picked(130, 515)]);
+    let whole_steps = compare_with_first(&[&run(&trace), &picked(130, 515)]);
     assert_eq!((whole_steps.is_possible(), whole_steps.basis), (true, Basis::Step), "{:?}", whole_steps.runs);
 }
 
 #[test]
-fn another_mix_of_stages_is_no_change_of_the_program() {
+fn a_different_mix_of_stages_is_refused() {
     let mixed = |label: &str, steps: &[(&str, i64)]| {
-        let mut small = Small::new(label);
+        let mut small = SmallTrace::new(label);
         let mut at = 0;
         for (name, ns) in steps {
             at = small.step(name, at, 0, &[(GEMM, *ns)]);
@@ -272,77 +275,83 @@ fn another_mix_of_stages_is_no_change_of_the_program() {
     const EXTEND: (&str, i64) = ("step[EXTEND bs=1 toks=10]", 1_000);
     const DECODE: (&str, i64) = ("step[DECODE bs=1]", 100);
     let a = mixed("A", &[EXTEND, DECODE, DECODE, DECODE]);
-    // 325 ns a step against 400 ns, had B's steps been as long as A's.
+    // With A's step times, A takes 325 ns per step and B's mix 400 ns.
     let b = mixed("B", &[EXTEND, DECODE, DECODE]);
     assert_refused(&a, &b, &["+23 %", "one stage"]);
     assert_refused(&a, &mixed("B", &[DECODE, DECODE]), &["B is decode", "25 % extend/prefill"]);
-    assert!(compared(&[&a, &mixed("B", &[EXTEND, DECODE, DECODE, ("step[DECODE bs=1]", 150)])]).is_possible());
+    assert!(
+        compare_with_first(&[&a, &mixed("B", &[EXTEND, DECODE, DECODE, ("step[DECODE bs=1]", 150)])]).is_possible()
+    );
 }
 
 #[test]
-fn without_steps_totals_are_compared_and_it_is_said() {
-    let comparison = compared(&[&without_steps("A", "g", 10), &without_steps("B", "g", 11)]);
+fn totals_are_compared_with_a_warning_if_there_are_no_steps() {
+    let comparison = compare_with_first(&[&without_steps("A", "g", 10), &without_steps("B", "g", 11)]);
     assert_eq!(comparison.basis, Basis::Total);
     let warnings = comparison.runs[1].warnings.join(" ");
     assert!(warnings.contains("assumes that both did the same work") && warnings.contains("not known"), "{warnings}");
 }
 
 #[test]
-fn steps_of_other_batches_are_other_work() {
+fn different_batch_sizes_are_a_warning_or_a_reason() {
     let step = |label: &str, name: &str| {
-        let mut small = Small::new(label);
+        let mut small = SmallTrace::new(label);
         small.step(name, 0, 0, &[(GEMM, 100)]);
         small.run()
     };
     let a = step("A", "step[DECODE bs=16]");
-    let comparison = compared(&[&a, &step("B", "step[DECODE bs=20]")]);
+    let comparison = compare_with_first(&[&a, &step("B", "step[DECODE bs=20]")]);
     let warnings = comparison.runs[1].warnings.join(" ");
-    assert!(warnings.contains("20 tokens") && warnings.contains("needs 5 steps"), "{warnings}");
+    assert!(warnings.contains("20 tokens") && warnings.contains("needs at least 5 steps"), "{warnings}");
     assert_refused(&a, &step("B", "step[DECODE bs=64]"), &["64 tokens", "16", "same load"]);
 }
 
 #[test]
-fn waiting_before_the_first_step_and_behind_the_last_is_no_part_of_a_step() {
-    let waited = |label: &str, until: i64| {
-        let mut small = Small::new(label);
+fn idle_time_outside_the_steps_does_not_count() {
+    let idle_until = |label: &str, until: i64| {
+        let mut small = SmallTrace::new(label);
         small.kernel("warm up", 0, "NVIDIA H100", (0, 10));
         let at = small.step("step[DECODE bs=1]", until, 0, &[(GEMM, 100)]);
         small.step("step[DECODE bs=1]", at + 40, 0, &[(GEMM, 100)]);
         small.run()
     };
-    let comparison = compared(&[&waited("A", 1_000), &waited("B", 90_000)]);
+    let comparison = compare_with_first(&[&idle_until("A", 1_000), &idle_until("B", 90_000)]);
     let change = comparison.runs[1].change.as_ref().unwrap();
-    assert_eq!((change.baseline_ns, change.delta_ns()), (125, 0), "two steps, 40 ns between them, 10 ns of warming up");
+    assert_eq!(
+        (change.baseline_ns, change.delta_ns()),
+        (125, 0),
+        "half of: two steps of 100 ns, 40 ns between them, 10 ns of warm-up"
+    );
 }
 
 #[test]
-fn another_maker_s_gpu_is_told_by_its_kernels_where_no_name_tells() {
+fn the_gpu_vendor_is_detected_from_kernel_names_if_devices_have_no_name() {
     let on = |label: &str, name: &str| {
-        let mut small = Small::new(label);
+        let mut small = SmallTrace::new(label);
         small.kernel(name, 0, "", (0, 100));
         small.run()
     };
     let a = on("A", "nvjet_tst_64x8");
     assert_refused(&a, &on("B", "Cijk_Alik_Bljk_BBS"), &["a GPU of AMD", "a GPU of NVIDIA"]);
-    assert!(compared(&[&a, &on("B", "triton_red_fused_1")]).is_possible());
+    assert!(compare_with_first(&[&a, &on("B", "triton_red_fused_1")]).is_possible());
 }
 
 #[test]
-fn of_several_runs_those_that_compare_are_compared() {
+fn a_refused_run_does_not_affect_the_other_runs() {
     let a = decoding("A", 6, &[(GEMM, 1_000)]);
     let runs = [&a, &without_steps("other GPU", "NVIDIA B200", 6), &decoding("C", 6, &[(GEMM, 1_200)])];
-    let comparison = compared(&runs);
+    let comparison = compare_with_first(&runs);
     let outcomes: Vec<Outcome> = comparison.runs.iter().map(|run| run.outcome).collect();
     assert_eq!(outcomes, [Outcome::Baseline, Outcome::NotComparable, Outcome::Slower]);
-    assert_eq!(comparison.basis, Basis::Step, "what does not compare does not decide how the others do");
+    assert_eq!(comparison.basis, Basis::Step, "refused runs do not decide the basis");
     let labelled: Vec<(&str, &Run)> = runs.iter().map(|run| (run.label.as_str(), *run)).collect();
-    let back = compare(&labelled, 2);
-    assert_eq!(back.runs[0].outcome, Outcome::Faster);
-    assert_eq!(back.runs[0].change.as_ref().unwrap().delta_ns(), -200);
+    let reversed = compare(&labelled, 2);
+    assert_eq!(reversed.runs[0].outcome, Outcome::Faster);
+    assert_eq!(reversed.runs[0].change.as_ref().unwrap().delta_ns(), -200);
 }
 
 proptest! {
-    /// Nothing is lost, whatever runs are compared: changes by category and by kernel add up to the whole change.
+    /// Changes by category and by kernel add up to the change of the whole run.
     #[test]
     fn changes_add_up_to_the_whole_change(
         a in prop::collection::vec((0_usize..6, 1_i64..5_000, 0_i64..300), 1..60),
@@ -351,7 +360,7 @@ proptest! {
     ) {
         const NAMES: [&str; 6] = [GEMM, NCCL, FLASH, "void a<1>(int)", "void a<1>(long)", "b"];
         let build = |label: &str, ops: &[(usize, i64, i64)]| {
-            let (mut small, mut at) = (Small::new(label), 0);
+            let (mut small, mut at) = (SmallTrace::new(label), 0);
             for &(name, ns, idle) in ops {
                 if with_steps {
                     at = small.step("step[DECODE bs=1]", at, idle, &[(NAMES[name], ns)]);
@@ -363,28 +372,27 @@ proptest! {
             small.run()
         };
         let (a, b) = (build("A", &a), build("B", &b));
-        let comparison = compared(&[&a, &b]);
-        prop_assert_eq!(with_steps && !comparison.is_possible(), false);
+        let comparison = compare_with_first(&[&a, &b]);
+        prop_assert!(!with_steps || comparison.is_possible());
         if let Some(change) = &comparison.runs[1].change {
             for section in ["compare_categories", "compare_kernels"] {
                 let section = &comparison.sections[section];
                 let rows = 0..section.rows.len();
-                for (key, whole) in [("delta_ns", change.delta_ns()), ("baseline_ns", change.baseline_ns), ("compared_ns", change.time_ns)] {
-                    prop_assert_eq!(rows.clone().map(|row| int(section, row, key)).sum::<i64>(), whole);
+                for (key, total) in [("delta_ns", change.delta_ns()), ("baseline_ns", change.baseline_ns), ("compared_ns", change.time_ns)] {
+                    prop_assert_eq!(rows.clone().map(|row| int(section, row, key)).sum::<i64>(), total);
                 }
                 let sizes: Vec<i64> = rows.map(|row| int(section, row, "delta_ns").abs()).collect();
                 prop_assert!(sizes.is_sorted_by(|a, b| a >= b));
             }
-            let steps = if with_steps { 1 } else { 0 };
-            prop_assert_eq!(steps == 1, comparison.basis == Basis::Step);
+            prop_assert_eq!(with_steps, comparison.basis == Basis::Step);
             if !with_steps {
                 prop_assert_eq!(change.delta_ns(), b.wall.bar_ns - a.wall.bar_ns);
             }
         }
         let categories = &comparison.sections["compare_categories"];
         for row in 0..categories.rows.len() {
-            let of = |key: &str| int(categories, row, key);
-            prop_assert_eq!(of("delta_ns"), of("matched_delta_ns") + of("new_delta_ns") + of("gone_delta_ns"));
+            let value = |key: &str| int(categories, row, key);
+            prop_assert_eq!(value("delta_ns"), value("matched_delta_ns") + value("new_delta_ns") + value("gone_delta_ns"));
         }
     }
 }

@@ -1,0 +1,319 @@
+//! Decides whether two runs can be compared, and collects the caveats if they can.
+
+use super::breakdown::{PartPair, Presence, match_parts};
+use super::rules::Rules;
+use super::steps::{StageSteps, Steps};
+use super::{Basis, Breakdown, Candidate};
+use crate::analysis::results::{Attribution, Run, WallSource};
+use crate::analysis::section::Value;
+use crate::analysis::triage::Stage;
+use crate::analysis::triage::stages::stage_of_path;
+use crate::ordering::InOrder;
+use crate::trace::ProblemKind;
+
+/// Collects the sentences about one pair of runs.
+struct Sentences<'a> {
+    rules: &'a Rules,
+    baseline: &'a str,
+    run: &'a str,
+    sentences: Vec<String>,
+}
+
+impl<'a> Sentences<'a> {
+    fn new(rules: &'a Rules, baseline: &'a Candidate, run: &'a Candidate) -> Self {
+        Self { rules, baseline: baseline.label, run: run.label, sentences: Vec::new() }
+    }
+
+    fn values<'b>(&'b self, more: &[(&'b str, &'b str)]) -> Vec<(&'b str, &'b str)> {
+        [&[("run", self.run), ("baseline", self.baseline)], more].concat()
+    }
+
+    fn reason(&mut self, name: &str, more: &[(&str, &str)]) {
+        let sentence = self.rules.reason(name, &self.values(more));
+        self.sentences.push(sentence);
+    }
+
+    fn warning(&mut self, name: &str, more: &[(&str, &str)]) {
+        let sentence = self.rules.warning(name, &self.values(more));
+        self.sentences.push(sentence);
+    }
+}
+
+/// Reasons against a comparison that hold for either basis.
+pub(super) fn reasons(rules: &Rules, first: &Candidate, other: &Candidate) -> Vec<String> {
+    let (a, b) = (first.run, other.run);
+    let mut found = Sentences::new(rules, first, other);
+    for (candidate, run) in [(first, a), (other, b)] {
+        if run.totals.gpu_ops == 0 && run.kernels.is_empty() {
+            return vec![rules.reason("no_gpu_ops", &[("run", candidate.label)])];
+        }
+    }
+    for (candidate, run) in [(first, a), (other, b)] {
+        if ProblemKind::CUT_SHORT.iter().any(|kind| has_notice(run, kind.code())) {
+            found.reason("incomplete", &[("cut", candidate.label)]);
+        }
+    }
+    if a.attribution != b.attribution {
+        found.reason("attribution", &[("a", attribution(a)), ("b", attribution(b))]);
+    }
+    let (devices_a, devices_b) = (working_devices(a), working_devices(b));
+    if a.devices_merged != b.devices_merged && devices_a.max(devices_b) > 1 {
+        found.reason("merged", &[]);
+    } else if devices_a != devices_b && devices_a.min(devices_b) > 0 {
+        found.reason("device_count", &[("a", &devices_a.to_string()), ("b", &devices_b.to_string())]);
+    }
+    gpu_reason(&mut found, a, b);
+    if has_notice(a, GRAPHS_TRACED_WHOLE) != has_notice(b, GRAPHS_TRACED_WHOLE) {
+        found.reason("graphs_hidden", &[]);
+    }
+    if a.rules != b.rules {
+        found.reason("rules", &[("a", &a.rules), ("b", &b.rules)]);
+    }
+    if (a.wall.source == WallSource::Window) != (b.wall.source == WallSource::Window) {
+        found.reason("wall", &[]);
+    }
+    stage_reason(&mut found, first, other);
+    found.sentences
+}
+
+/// Reasons against a comparison because the runs did different work.
+pub(super) fn workload_reasons(rules: &Rules, basis: Basis, first: &Candidate, other: &Candidate) -> Vec<String> {
+    let mut found = Sentences::new(rules, first, other);
+    match (&first.steps, &other.steps) {
+        (Some(a), Some(b)) if basis == Basis::Step => {
+            for (candidate, steps) in [(first, a), (other, b)] {
+                let outside = steps.work_outside_share;
+                if candidate.run.window.is_some() && outside > rules.thresholds.notable_work_outside_steps {
+                    found.reason(
+                        "parts_of_steps",
+                        &[("cut", candidate.label), ("pct", &format!("{:.0}", 100.0 * outside))],
+                    );
+                }
+            }
+            if let Some(effect) = mix_effect(a, b).filter(|effect| effect.abs() > rules.thresholds.max_mix_effect) {
+                let pct = format!("{:+.0}", 100.0 * effect);
+                found.reason("mix", &[("a", &a.mix()), ("b", &b.mix()), ("pct", &pct)]);
+            } else if let Some((what, mean_a, mean_b)) =
+                differing_work_per_step(a, b, rules.thresholds.max_work_per_step_ratio)
+            {
+                found.reason("work_of_a_step", &[("what", what), ("a", &mean_a), ("b", &mean_b)]);
+            }
+        }
+        // Steps are comparable in any window; the total of a window is not comparable with the total of a whole trace.
+        _ if first.run.window.is_some() != other.run.window.is_some() => found.reason("window", &[]),
+        _ => {
+            let ratio = launch_ratio(first.run, other.run).unwrap_or(1.0);
+            let limit = rules.thresholds.max_launch_ratio;
+            if ratio > limit || ratio * limit < 1.0 {
+                found.reason("other_work", &[("ratio", &format!("{ratio:.2}"))]);
+            }
+        }
+    }
+    found.sentences
+}
+
+/// Caveats for two runs that are compared.
+pub(super) fn warnings(
+    rules: &Rules,
+    basis: Basis,
+    first: &Candidate,
+    other: &Candidate,
+    pairs: &[PartPair],
+    is_noise_known: bool,
+) -> Vec<String> {
+    let (a, b) = (first.run, other.run);
+    let mut found = Sentences::new(rules, first, other);
+    workload_warnings(&mut found, basis, first, other);
+    if gpu_names(a).is_empty() || gpu_names(b).is_empty() {
+        found.warning("gpu_unknown", &[]);
+    }
+    if has_notice(a, GRAPHS_TRACED_WHOLE) && has_notice(b, GRAPHS_TRACED_WHOLE) {
+        found.warning("graphs_hidden", &[]);
+    }
+    if let (Some(engine_a), Some(engine_b)) = (&a.engine, &b.engine)
+        && engine_a != engine_b
+    {
+        found.warning("engine", &[("a", engine_a), ("b", engine_b)]);
+    }
+    if let (Some(model_a), Some(model_b)) = (model(a), model(b))
+        && model_a != model_b
+    {
+        found.warning("model", &[("a", model_a), ("b", model_b)]);
+    }
+    if a.format != b.format {
+        found.warning("format", &[]);
+    }
+    let matched = matched_time_share(pairs);
+    if matched < rules.thresholds.min_matched_time {
+        found.warning("few_matched", &[("pct", &format!("{:.0}", 100.0 * matched))]);
+    }
+    match basis {
+        Basis::Step if is_noise_known => {}
+        Basis::Step => {
+            found.warning("noise_one", &[("min_steps", &rules.thresholds.min_steps_for_noise.to_string())]);
+        }
+        Basis::Total => found.warning("noise_none", &[]),
+    }
+    found.sentences
+}
+
+fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, other: &Candidate) {
+    let thresholds = found.rules.thresholds;
+    let (Basis::Step, Some(a), Some(b)) = (basis, &first.steps, &other.steps) else {
+        found.warning("same_work", &[]);
+        return;
+    };
+    if let Some((what, mean_a, mean_b)) = differing_work_per_step(a, b, thresholds.notable_work_per_step_ratio) {
+        found.warning("work_of_a_step", &[("what", what), ("a", &mean_a), ("b", &mean_b)]);
+    }
+    let outside = a.work_outside_share.max(b.work_outside_share);
+    if outside > thresholds.notable_work_outside_steps {
+        found.warning("outside_steps", &[("pct", &format!("{:.0}", 100.0 * outside))]);
+    }
+}
+
+/// The mean tokens or requests per step, if they differ by more than the factor `ratio`: their name and both means.
+fn differing_work_per_step(a: &Steps, b: &Steps, ratio: f64) -> Option<(&'static str, String, String)> {
+    let differing = |what, value: fn(&StageSteps) -> Option<f64>| {
+        let (mean_a, mean_b) = (a.mean(value)?, b.mean(value)?);
+        let is_different = mean_a.max(mean_b) > mean_a.min(mean_b) * ratio;
+        is_different.then(|| (what, format!("{mean_a:.0}"), format!("{mean_b:.0}")))
+    };
+    differing("tokens", |stage| stage.tokens).or_else(|| differing("requests", |stage| stage.batch_size))
+}
+
+/// Code of the notice that CUDA graphs were traced as a whole.
+const GRAPHS_TRACED_WHOLE: &str = "graphs_traced_whole";
+
+fn has_notice(run: &Run, code: &str) -> bool {
+    run.notices.iter().any(|notice| notice.code == code)
+}
+
+fn attribution(run: &Run) -> &'static str {
+    match run.attribution {
+        Attribution::FirstCome => "first-come",
+        Attribution::Fair => "fair",
+        Attribution::Exclusive => "exclusive",
+    }
+}
+
+/// The number of devices that ran GPU ops.
+fn working_devices(run: &Run) -> usize {
+    run.devices.iter().filter(|device| device.gpu_ops > 0).count()
+}
+
+/// The distinct product names of the devices that ran GPU ops; empty if one of them has no name.
+fn gpu_names(run: &Run) -> Vec<String> {
+    let names = run.devices.iter().filter(|device| device.gpu_ops > 0).map(|device| device.name.trim().to_owned());
+    let mut names: Vec<String> = names.collect();
+    names.order_by(|a, b| a.cmp(b));
+    names.dedup();
+    if names.iter().any(String::is_empty) { Vec::new() } else { names }
+}
+
+/// Compares the product names, or the vendors if not all products are named.
+fn gpu_reason(found: &mut Sentences, a: &Run, b: &Run) {
+    let (gpus_a, gpus_b) = (gpu_names(a), gpu_names(b));
+    let both_named = !gpus_a.is_empty() && !gpus_b.is_empty();
+    let vendors = (found.rules.vendor(a), found.rules.vendor(b));
+    let is_different = match vendors {
+        _ if both_named => !same_gpus(&gpus_a, &gpus_b),
+        (Some(a), Some(b)) => a != b,
+        _ => false,
+    };
+    let describe = |gpus: &[String], vendor: Option<&str>| match vendor {
+        Some(vendor) if gpus.is_empty() => format!("a GPU of {vendor} (by its kernel names)"),
+        _ => gpus.join(" and "),
+    };
+    if is_different {
+        let (a, b) = (describe(&gpus_a, vendors.0), describe(&gpus_b, vendors.1));
+        found.reason("gpu", &[("a", &a), ("b", &b)]);
+    }
+}
+
+fn same_gpus(a: &[String], b: &[String]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.eq_ignore_ascii_case(b))
+}
+
+fn model(run: &Run) -> Option<&str> {
+    run.sections.get("triage_summary")?.summary.get("model").and_then(Value::text)
+}
+
+/// Adds a reason if the runs are from different stages of serving, according to their steps, else to their file names.
+fn stage_reason(found: &mut Sentences, first: &Candidate, other: &Candidate) {
+    let max_foreign = found.rules.thresholds.max_foreign_steps;
+    if let (Some(a), Some(b)) = (&first.steps, &other.steps) {
+        let has_stages = |steps: &Steps| steps.stages.iter().all(|stage| stage.stage != Stage::All.label());
+        if has_stages(a) && has_stages(b) && foreign_share(a, b).max(foreign_share(b, a)) > max_foreign {
+            found.reason("stages", &[("a", &a.mix()), ("b", &b.mix())]);
+        }
+        return;
+    }
+    let only_stage = |candidate: &Candidate| match &candidate.steps {
+        Some(steps) => match steps.stages.as_slice() {
+            [only] => only.stage.clone(),
+            _ => Stage::All.label().to_owned(),
+        },
+        None => stage_of_path(candidate.label).label().to_owned(),
+    };
+    let (a, b) = (only_stage(first), only_stage(other));
+    if a != b && a != Stage::All.label() && b != Stage::All.label() {
+        found.reason("stages", &[("a", &a), ("b", &b)]);
+    }
+}
+
+/// The share of steps in `one` that belong to stages which `other` does not have.
+fn foreign_share(one: &Steps, other: &Steps) -> f64 {
+    let foreign = one.stages.iter().filter(|stage| other.share_of_stage(&stage.stage) == 0.0);
+    foreign.map(|stage| one.share_of_stage(&stage.stage)).fold(0.0, |sum, share| sum + share)
+}
+
+/// The relative change of the baseline's time per step if its stages were mixed as in the other run while each stage kept
+/// its mean step time.
+fn mix_effect(baseline: &Steps, other: &Steps) -> Option<f64> {
+    let step_time = |mix: &Steps| {
+        let stages = baseline.stages.iter();
+        let (time, shares) = stages.fold((0.0, 0.0), |(time, shares), stage| {
+            let share = mix.share_of_stage(&stage.stage);
+            (time + share * stage.mean_interval_ns, shares + share)
+        });
+        if shares > 0.0 { time / shares } else { 0.0 }
+    };
+    let (own_mix, other_mix) = (step_time(baseline), step_time(other));
+    (own_mix > 0.0).then(|| (other_mix - own_mix) / own_mix)
+}
+
+/// Launches in the other run over launches in the baseline: the median over kernels that both have, weighted by the
+/// baseline's time.
+fn launch_ratio(baseline: &Run, other: &Run) -> Option<f64> {
+    let (a, b) = (Breakdown::of(baseline, 1, 0), Breakdown::of(other, 1, 0));
+    let pairs = match_parts(&a, &b);
+    let mut ratios: Vec<(f64, i64)> = Vec::new();
+    for pair in &pairs {
+        if let (Some(before), Some(after)) = (pair.baseline, pair.other)
+            && before.launches > 0
+        {
+            ratios.push((after.launches as f64 / before.launches as f64, before.time_ns));
+        }
+    }
+    ratios.order_by(|a, b| a.0.total_cmp(&b.0));
+    let half = ratios.iter().fold(0, |sum: i64, ratio| sum.saturating_add(ratio.1)) / 2;
+    let mut sum = 0_i64;
+    ratios.iter().find_map(|(ratio, time)| {
+        sum = sum.saturating_add(*time);
+        (sum >= half).then_some(*ratio)
+    })
+}
+
+/// The share of the kernel time of both runs that is in kernels which both have.
+fn matched_time_share(pairs: &[PartPair]) -> f64 {
+    let (mut both, mut all) = (0.0, 0.0);
+    for pair in pairs {
+        let is_kernel = pair.part().is_some_and(|part| part.launches > 0);
+        let (a, b) = pair.times_ns();
+        let time = if is_kernel { a as f64 + b as f64 } else { 0.0 };
+        all += time;
+        both += if pair.presence() == Presence::Both { time } else { 0.0 };
+    }
+    if all > 0.0 { both / all } else { 1.0 }
+}
