@@ -6,10 +6,10 @@
 mod common;
 
 use gpuprism::analysis::section::{Section, Value};
+use gpuprism::analysis::triage::call_sites::{CallSite, Resolution};
 use gpuprism::analysis::triage::frames;
 use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Status};
 use gpuprism::analysis::triage::kernels::{self, KernelRow};
-use gpuprism::analysis::triage::sites::{Found, Site};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, catalog};
 use gpuprism::input::{Imported, Importer};
 use gpuprism::trace::{Annotation, Format, GpuOp, NONE, Ns, OpKind, ProcessId, TraceBuilder};
@@ -23,7 +23,7 @@ const LABELS: &str = include_str!("data/triage_labels/catalog.json");
 /// A run of a few kernels, one microsecond after the other, and what is known of where they come from.
 struct Case {
     builder: TraceBuilder,
-    sites: Vec<Site>,
+    sites: Vec<CallSite>,
     of_op: Vec<u32>,
     now: i64,
     framework: Framework,
@@ -64,11 +64,17 @@ impl Case {
     fn placed(self, name: &str, duration_us: i64, stack: &[&str], cpu_op: &str) -> Self {
         let stack: Vec<String> = stack.iter().map(|frame| (*frame).to_owned()).collect();
         let location = stack.last().cloned().unwrap_or_default();
-        let site = Site { display: location.clone(), location, stack, cpu_op: cpu_op.to_owned(), found: Found::Exact };
+        let site = CallSite {
+            display: location.clone(),
+            location,
+            stack,
+            cpu_op: cpu_op.to_owned(),
+            resolution: Resolution::Exact,
+        };
         self.op(name, duration_us, 7, Some(site))
     }
 
-    fn op(mut self, name: &str, duration_us: i64, stream: i64, site: Option<Site>) -> Self {
+    fn op(mut self, name: &str, duration_us: i64, stream: i64, site: Option<CallSite>) -> Self {
         let site = site.map_or(NONE, |site| {
             self.sites.push(site);
             u32::try_from(self.sites.len() - 1).unwrap()
@@ -123,8 +129,8 @@ impl Case {
         let mut view = View::new(&request);
         view.framework = self.framework;
         view.stages = vec![Some(Stage::Decode); trace.gpu_ops.len()];
-        view.sites.sites = self.sites;
-        view.sites.of_op = self.of_op;
+        view.call_sites.distinct = self.sites;
+        view.call_sites.by_op = self.of_op;
         let rows = kernels::rows(&view);
         let fusion = |(pattern, status, kernels): &(&str, Status, Vec<&str>)| {
             let names: Vec<String> = kernels.iter().map(|name| frames::canonical(name)).collect();

@@ -7,9 +7,9 @@ mod common;
 
 use common::shared;
 use gpuprism::analysis::section::Value;
+use gpuprism::analysis::triage::call_sites::{CallSite, CallSites, Resolution};
 use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Patterns};
 use gpuprism::analysis::triage::kernels;
-use gpuprism::analysis::triage::sites::{Found, Site, Sites};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, triage};
 use gpuprism::input::{Imported, Importer};
 use gpuprism::trace::{Code, Format, GpuOp, Names, Ns, OpKind, Trace, TraceBuilder};
@@ -105,10 +105,10 @@ impl Small {
     }
 
     /// The function stands where a frame has it: after the place.
-    fn site(op: &SmallOp) -> Site {
+    fn site(op: &SmallOp) -> CallSite {
         let location = if op.function.is_empty() { String::new() } else { format!("some/where.py:3 {}", op.function) };
         let stack = if location.is_empty() { Vec::new() } else { vec![location.clone()] };
-        Site { display: location.clone(), location, stack, cpu_op: op.op.clone(), found: Found::Exact }
+        CallSite { display: location.clone(), location, stack, cpu_op: op.op.clone(), resolution: Resolution::Exact }
     }
 
     fn view<'a>(&self, trace: &'a Trace, server: &'a ServerArgs, options: &'a Options, of: Framework) -> View<'a> {
@@ -126,7 +126,7 @@ impl Small {
     /// Every op has a place in the code of its own.
     fn place(&self, view: &mut View) {
         let of_op = (0..).take(self.ops.len()).collect();
-        view.sites = Sites { sites: self.ops.iter().map(Self::site).collect(), of_op };
+        view.call_sites = CallSites { distinct: self.ops.iter().map(Self::site).collect(), by_op: of_op };
     }
 
     fn fusions_of(&self, framework: Framework, change: impl Fn(&mut View)) -> Vec<Fusion> {

@@ -1,8 +1,8 @@
 //! The kernel table: time, launches and code of every kernel name, per stage.
 
+use super::call_sites::{CallSite, Resolution};
 use super::definitions::{BORROWED_PLACES, KERNEL_SHARES, REPLAYED_PLACES};
 use super::frames::FrameRules;
-use super::sites::{Found, Site};
 use super::stages::Stage;
 use super::times::percent;
 use super::view::{KernelName, View};
@@ -36,13 +36,13 @@ pub struct KernelRow {
     /// Of the stage's wall time (first start to last end of its ops, per device).
     pub wall_share_pct: f64,
     /// Where its ops come from, the most telling first.
-    pub sites: Vec<RowSite>,
+    pub call_sites: Vec<RowCallSite>,
 }
 
 /// A place in the code that launches ops of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RowSite {
-    /// As in [`super::sites::Site::location`].
+pub struct RowCallSite {
+    /// As in [`super::call_sites::CallSite::location`].
     pub location: String,
     /// The place to show.
     pub display: String,
@@ -51,7 +51,7 @@ pub struct RowSite {
     /// The most frequent CPU op there.
     pub cpu_op: String,
     /// How it was found.
-    pub found: Found,
+    pub resolution: Resolution,
     /// How many ops.
     pub launches: u64,
     /// Sum of durations.
@@ -118,15 +118,15 @@ const SITES_SHOWN: usize = 2;
 
 fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
     let sites = row.shown_sites(rules);
-    let location = |(site, share): &(&RowSite, Option<f64>)| {
-        let display = if site.display.is_empty() { Found::Unknown.label() } else { &site.display };
+    let location = |(site, share): &(&RowCallSite, Option<f64>)| {
+        let display = if site.display.is_empty() { Resolution::Unresolved.label() } else { &site.display };
         share.map_or(display.to_owned(), |share| format!("{display} (site share {share:.0}%)"))
     };
     let lines = |lines: Vec<String>| lines.join("\n");
     let ops = sites.iter().map(|(site, _)| site.cpu_op.clone()).filter(|op| !op.is_empty());
     let mut found: Vec<&str> = Vec::new();
     for (site, _) in &sites {
-        let label = site.found.label();
+        let label = site.resolution.label();
         if !found.contains(&label) {
             found.push(label);
         }
@@ -149,26 +149,27 @@ fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
 impl KernelRow {
     /// The first places to show; where there are several to choose from, with their part of the row's duration, in per
     /// cent. Places outside of the serving framework are not shown beside one within.
-    fn shown_sites(&self, rules: &FrameRules) -> Vec<(&RowSite, Option<f64>)> {
-        let preferred = |site: &&RowSite| rules.is_framework(&site.display);
-        let any_preferred = self.sites.iter().any(|site| preferred(&site));
-        let candidates: Vec<&RowSite> = self.sites.iter().filter(|site| !any_preferred || preferred(site)).collect();
+    fn shown_sites(&self, rules: &FrameRules) -> Vec<(&RowCallSite, Option<f64>)> {
+        let preferred = |site: &&RowCallSite| rules.is_framework(&site.display);
+        let any_preferred = self.call_sites.iter().any(|site| preferred(&site));
+        let candidates: Vec<&RowCallSite> =
+            self.call_sites.iter().filter(|site| !any_preferred || preferred(site)).collect();
         let share =
-            |site: &RowSite| (candidates.len() > 1).then(|| percent(Ns(site.duration_ns), Ns(self.duration_ns)));
+            |site: &RowCallSite| (candidates.len() > 1).then(|| percent(Ns(site.duration_ns), Ns(self.duration_ns)));
         candidates.iter().take(SITES_SHOWN).map(|site| (*site, share(site))).collect()
     }
 }
 
 fn limits(view: &View, rows: &[KernelRow]) -> Vec<String> {
-    let found = |found: Found| rows.iter().flat_map(|row| &row.sites).any(|site| site.found == found);
+    let found = |found: Resolution| rows.iter().flat_map(|row| &row.call_sites).any(|site| site.resolution == found);
     let mut limits = vec![KERNEL_SHARES.to_owned()];
     if view.trace.code.as_ref().is_none_or(|code| code.frames.is_empty()) && !view.is_pair {
         limits.push("The trace holds no Python frames (with_stack), so no place in the code is known.".to_owned());
     }
-    if found(Found::Replay) {
+    if found(Resolution::Replay) {
         limits.push(REPLAYED_PLACES.to_owned());
     }
-    if found(Found::BorrowedExact) || found(Found::BorrowedRelaxed) {
+    if found(Resolution::BorrowedExact) || found(Resolution::BorrowedRelaxed) {
         limits.push(BORROWED_PLACES.to_owned());
     }
     limits
@@ -204,7 +205,7 @@ impl Sums {
                 row
             });
             let Some(sum) = sums.rows.get_mut(row) else { continue };
-            let site = view.sites.of_op.get(at).copied().unwrap_or(NONE);
+            let site = view.call_sites.by_op.get(at).copied().unwrap_or(NONE);
             let place = *sites.entry((row, site)).or_insert(sum.sites.len());
             if place == sum.sites.len() {
                 sum.sites.push((site, 0, 0));
@@ -235,7 +236,7 @@ impl RowSum {
             share_pct: part_of(of_stage.duration),
             busy_share_pct: part_of(of_stage.busy),
             wall_share_pct: part_of(of_stage.wall),
-            sites: self.row_sites(view, rules),
+            call_sites: self.row_sites(view, rules),
             stage: self.stage,
             name: self.name,
             category: self.category,
@@ -243,44 +244,44 @@ impl RowSum {
         }
     }
 
-    /// Sites of one location as one, the most telling first.
-    fn row_sites(&self, view: &View, rules: &FrameRules) -> Vec<RowSite> {
+    /// CallSites of one location as one, the most telling first.
+    fn row_sites(&self, view: &View, rules: &FrameRules) -> Vec<RowCallSite> {
         let mut locations: Vec<Vec<Share>> = Vec::new();
         let mut places: HashMap<&str, usize, RandomState> = HashMap::default();
-        let unknown = Site::unknown();
+        let unknown = CallSite::unresolved();
         for &(site, launches, duration_ns) in &self.sites {
-            let site = view.sites.sites.get(site as usize).unwrap_or(&unknown);
+            let site = view.call_sites.distinct.get(site as usize).unwrap_or(&unknown);
             let place = *places.entry(&site.location).or_insert(locations.len());
             locations.resize(locations.len().max(place + 1), Vec::new());
             locations.get_mut(place).into_iter().for_each(|sites| sites.push((site, launches, duration_ns)));
         }
-        let mut sites: Vec<RowSite> = locations.iter().map(|sites| row_site(sites)).collect();
+        let mut sites: Vec<RowCallSite> = locations.iter().map(|sites| row_site(sites)).collect();
         sites.order_by_key(|site| Reverse((rules.source_priority(&site.display), site.duration_ns, site.launches)));
         sites
     }
 }
 
 /// A site with the launches and nanoseconds of a row that come from there.
-type Share<'a> = (&'a Site, u64, i64);
+type Share<'a> = (&'a CallSite, u64, i64);
 
 /// What the sites of one location have in common: their most frequent stack, CPU op and way of being found, each counted
 /// for itself.
-fn row_site(sites: &[Share]) -> RowSite {
+fn row_site(sites: &[Share]) -> RowCallSite {
     let stack = most(sites, |site| (&site.stack, &site.display));
     let (stack, display) = stack.map(|(stack, display)| (stack.clone(), display.clone())).unwrap_or_default();
-    RowSite {
+    RowCallSite {
         location: sites.first().map(|(site, ..)| site.location.clone()).unwrap_or_default(),
         display,
         stack,
         cpu_op: most(sites, |site| &site.cpu_op).cloned().unwrap_or_default(),
-        found: most(sites, |site| site.found).unwrap_or(Found::Unknown),
+        resolution: most(sites, |site| site.resolution).unwrap_or(Resolution::Unresolved),
         launches: sites.iter().map(|(_, launches, _)| launches).sum(),
         duration_ns: sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.2)),
     }
 }
 
 /// The value with the most launches, of equals the first.
-fn most<'a, T: Copy + Eq + Hash>(sites: &[Share<'a>], value: impl Fn(&'a Site) -> T) -> Option<T> {
+fn most<'a, T: Copy + Eq + Hash>(sites: &[Share<'a>], value: impl Fn(&'a CallSite) -> T) -> Option<T> {
     let mut counts: HashMap<T, u64, RandomState> = HashMap::default();
     sites.iter().for_each(|(site, launches, _)| *counts.entry(value(site)).or_default() += launches);
     // The first that reaches the highest count, in the order of sites, not of the map.
@@ -330,12 +331,20 @@ mod tests {
         View::new(&Request { trace, path, file_stage, mapping: &[], server, framework: None, options })
     }
 
-    fn site(location: &str, found: Found, duration_ns: i64) -> RowSite {
+    fn site(location: &str, resolution: Resolution, duration_ns: i64) -> RowCallSite {
         let (location, cpu_op) = (location.to_owned(), format!("op of {location}"));
-        RowSite { display: location.clone(), location, stack: Vec::new(), cpu_op, found, launches: 1, duration_ns }
+        RowCallSite {
+            display: location.clone(),
+            location,
+            stack: Vec::new(),
+            cpu_op,
+            resolution,
+            launches: 1,
+            duration_ns,
+        }
     }
 
-    fn row(sites: Vec<RowSite>) -> KernelRow {
+    fn row(call_sites: Vec<RowCallSite>) -> KernelRow {
         let (name, category, duration_ns) = ("k".to_owned(), "gemm".to_owned(), 100);
         let (stage, ids, launches, share_pct) = (Stage::Decode, Vec::new(), 2, 50.0);
         let (busy_share_pct, wall_share_pct) = (50.0, 50.0);
@@ -349,7 +358,7 @@ mod tests {
             share_pct,
             busy_share_pct,
             wall_share_pct,
-            sites,
+            call_sites,
         }
     }
 
@@ -370,7 +379,7 @@ mod tests {
         let shares = |row: &KernelRow| [row.share_pct, row.busy_share_pct, row.wall_share_pct];
         assert_eq!(shares(&rows[0]), [50.0, 75.0, 50.0]);
         assert_eq!(rows[0].ids.len(), 2);
-        assert_eq!(rows[0].sites.len(), 1, "no place is one place");
+        assert_eq!(rows[0].call_sites.len(), 1, "no place is one place");
     }
 
     #[test]
@@ -394,10 +403,10 @@ mod tests {
         let rules = FrameRules::embedded();
         let text = |row: &KernelRow, column: usize| cells(row, &rules)[column].text().unwrap().to_owned();
         let [vllm, script] = ["vllm/a.py:1 f", "script.py:2 g"];
-        let plain = row(vec![site(script, Found::Exact, 60), site("", Found::Unknown, 40)]);
+        let plain = row(vec![site(script, Resolution::Exact, 60), site("", Resolution::Unresolved, 40)]);
         assert_eq!(text(&plain, 6), "script.py:2 g (site share 60%)\nunresolved (site share 40%)");
         assert_eq!(text(&plain, 8), "exact, unresolved");
-        let framework = row(vec![site(vllm, Found::ByLaunch, 40), site(script, Found::Exact, 60)]);
+        let framework = row(vec![site(vllm, Resolution::ByLaunch, 40), site(script, Resolution::Exact, 60)]);
         assert_eq!(text(&framework, 6), vllm, "the framework's own place stands alone");
         assert_eq!(text(&framework, 7), "op of vllm/a.py:1 f");
         assert_eq!(text(&framework, 8), "by launch");
@@ -405,20 +414,23 @@ mod tests {
 
     #[test]
     fn sites_of_one_location_are_one_with_their_most_frequent_stack_and_op() {
-        let site = |display: &str, cpu_op: &str, found| Site {
+        let site = |display: &str, cpu_op: &str, resolution| CallSite {
             location: "torch/linear.py:1 forward".to_owned(),
             display: display.to_owned(),
             stack: vec![display.to_owned()],
             cpu_op: cpu_op.to_owned(),
-            found,
+            resolution,
         };
         let [a, b, c] = [
-            site("m.py:1 attention", "aten::addmm", Found::Exact),
-            site("m.py:2 mlp", "aten::mm", Found::Exact),
-            site("m.py:2 mlp", "aten::addmm", Found::ByLaunch),
+            site("m.py:1 attention", "aten::addmm", Resolution::Exact),
+            site("m.py:2 mlp", "aten::mm", Resolution::Exact),
+            site("m.py:2 mlp", "aten::addmm", Resolution::ByLaunch),
         ];
         let one = row_site(&[(&a, 4, 40), (&b, 3, 30), (&c, 3, 30)]);
-        assert_eq!((one.display.as_str(), one.cpu_op.as_str(), one.found), ("m.py:2 mlp", "aten::addmm", Found::Exact));
+        assert_eq!(
+            (one.display.as_str(), one.cpu_op.as_str(), one.resolution),
+            ("m.py:2 mlp", "aten::addmm", Resolution::Exact)
+        );
         assert_eq!((one.launches, one.duration_ns), (10, 100));
     }
 }

@@ -6,6 +6,7 @@
 //! who follows whom on a stream. Every table is a [`crate::analysis::section::Section`] with a `stage` column, so that page, terminal and files
 //! show the same numbers. Rules, words and catalogs are in `patterns/`.
 
+pub mod call_sites;
 mod captures;
 pub mod catalog;
 pub mod definitions;
@@ -14,7 +15,6 @@ pub mod fuse;
 pub mod kernels;
 pub(crate) mod overlap;
 pub mod serving;
-pub mod sites;
 pub mod stages;
 pub(crate) mod steps;
 pub(crate) mod summary;

@@ -1,7 +1,7 @@
 //! One trace as the triage sees it: of every GPU op what it is, in which stage it ran, which code launched it.
 
+use super::call_sites::CallSites;
 use super::serving::{Framework, ServerArgs};
-use super::sites::Sites;
 use super::stages::Stage;
 use super::times::Times;
 use super::{Options, Request, serving, stages};
@@ -26,7 +26,7 @@ pub struct View<'a> {
     /// The stage that the names of the file and its folders tell.
     pub file_stage: Stage,
     /// The code that launched every op.
-    pub sites: Sites,
+    pub call_sites: CallSites,
     /// True where traces beside this one tell where kernels come from.
     pub is_pair: bool,
     /// The serving framework.
@@ -56,14 +56,14 @@ impl<'a> View<'a> {
         let stages = stages::of_ops(trace, request.file_stage);
         let stages: Vec<_> = stages.into_iter().zip(kept).map(|(stage, kept)| kept.then_some(stage)).collect();
         let names = kernel_names(trace);
-        let sites = Sites::new(trace, &names, &stages, request.mapping);
+        let call_sites = CallSites::new(trace, &names, &stages, request.mapping);
         Self {
             trace,
             meanings: Context::new(trace, 0),
             names,
             stages,
             file_stage: request.file_stage,
-            sites,
+            call_sites,
             is_pair: !request.mapping.is_empty(),
             framework,
             server: request.server,

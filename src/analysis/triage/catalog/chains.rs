@@ -4,8 +4,8 @@
 use super::data::{Family, NewWork};
 use super::seen::{Place, Seen, SeenRow, is_own};
 use super::words::Part;
+use crate::analysis::triage::call_sites::CallSite;
 use crate::analysis::triage::kernels::{KernelRow, RowPlaces};
-use crate::analysis::triage::sites::Site;
 use crate::analysis::triage::times::Busy;
 use crate::analysis::triage::{Stage, View};
 use crate::ordering::{ByKey, InOrder};
@@ -84,13 +84,13 @@ impl Streams {
 
     /// Launches of the family's chain that one of its gates launched. Copies between its parts do not part them.
     pub(super) fn gated(&self, view: &View, seen: &Seen, family: &Family) -> Launches {
-        let has_gate = |site: &Site| {
+        let has_gate = |site: &CallSite| {
             let place = Place::new(&site.location, &site.stack, &site.cpu_op);
-            is_own(site.found) && place.functions.iter().any(|name| family.gates.whole(name).is_some())
+            is_own(site.resolution) && place.functions.iter().any(|name| family.gates.whole(name).is_some())
         };
-        let gated: Vec<bool> = view.sites.sites.iter().map(has_gate).collect();
+        let gated: Vec<bool> = view.call_sites.distinct.iter().map(has_gate).collect();
         let is_gated = |link: &Link| {
-            view.sites.of_op.get(link.op).and_then(|site| gated.get(*site as usize)).is_some_and(|is| *is)
+            view.call_sites.by_op.get(link.op).and_then(|site| gated.get(*site as usize)).is_some_and(|is| *is)
         };
         let is_anywhere = gated.contains(&true);
         let categories = family.chain.iter().filter(|_| is_anywhere);

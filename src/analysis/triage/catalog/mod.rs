@@ -164,7 +164,8 @@ fn put_alone(section: &mut Section, seen: &Seen, consulted: &Consulted, alone: &
         if !is_explained && share >= new.min_share_pct && alone_pct >= new.min_alone_pct {
             let head = format!("{alone_pct:.1} % of it runs with no other work on its device");
             let evidence = [head, seen.line(row).unwrap_or_default()];
-            let sources = seen_row.row.sites.iter().map(|site| site.display.clone()).filter(|site| !site.is_empty());
+            let sources =
+                seen_row.row.call_sites.iter().map(|site| site.display.clone()).filter(|site| !site.is_empty());
             let advice = "No family of the catalog hides this communication: look for work that does not wait for it.";
             put_opportunity(section, seen, "overlap", evidence, sources.take(LINES).collect(), advice);
         }
@@ -208,7 +209,7 @@ fn put_opportunity(
 /// Where the first launch of a chain comes from, each place once.
 fn sources(run: &Run, chain: &Chain) -> Vec<String> {
     let mut sources: Vec<String> = Vec::new();
-    for site in chain.ops.iter().filter_map(|op| run.view.sites.of(*op)) {
+    for site in chain.ops.iter().filter_map(|op| run.view.call_sites.of_op(*op)) {
         if !site.display.is_empty() && !sources.contains(&site.display) && sources.len() < LINES {
             sources.push(site.display.clone());
         }

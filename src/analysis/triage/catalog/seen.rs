@@ -3,10 +3,10 @@
 
 use super::data::{Catalog, Family, Hardware};
 use super::words::{Part, PartIs};
+use crate::analysis::triage::call_sites::Resolution;
 use crate::analysis::triage::fuse::fewest_tokens;
-use crate::analysis::triage::kernels::{KernelRow, RowSite};
+use crate::analysis::triage::kernels::{KernelRow, RowCallSite};
 use crate::analysis::triage::serving::{Setting, Vendor};
-use crate::analysis::triage::sites::Found;
 use crate::analysis::triage::times::percent;
 use crate::analysis::triage::{Stage, View};
 use crate::ordering::ByKey;
@@ -44,7 +44,7 @@ pub(super) struct SeenRow<'a> {
     /// Its place among the rows of all stages.
     pub(super) at: usize,
     name: Haystack,
-    sites: Vec<(&'a RowSite, Place)>,
+    sites: Vec<(&'a RowCallSite, Place)>,
 }
 
 /// The names of one place in the code.
@@ -151,8 +151,8 @@ impl<'a> Seen<'a> {
 
 impl<'a> SeenRow<'a> {
     fn new(at: usize, row: &'a KernelRow) -> Self {
-        let place = |site: &'a RowSite| (site, Place::new(&site.location, &site.stack, &site.cpu_op));
-        let sites = row.sites.iter().filter(|site| is_own(site.found)).map(place).collect();
+        let place = |site: &'a RowCallSite| (site, Place::new(&site.location, &site.stack, &site.cpu_op));
+        let sites = row.call_sites.iter().filter(|site| is_own(site.resolution)).map(place).collect();
         Self { row, at, name: Haystack::new(&names::demangle(&row.name)), sites }
     }
 
@@ -191,8 +191,8 @@ impl<'a> SeenRow<'a> {
 }
 
 /// Is the place the kernel's own, and not that of a graph's replay or one borrowed from a kernel of a like name?
-pub(super) fn is_own(found: Found) -> bool {
-    matches!(found, Found::Exact | Found::ByLaunch | Found::BorrowedExact)
+pub(super) fn is_own(found: Resolution) -> bool {
+    matches!(found, Resolution::Exact | Resolution::ByLaunch | Resolution::BorrowedExact)
 }
 
 impl Place {

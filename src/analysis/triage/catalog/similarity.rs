@@ -62,8 +62,11 @@ fn holds(level: &Level, signals: &[Signal]) -> bool {
 }
 
 fn places(run: &Run, chain: &Chain) -> Vec<Place> {
-    let sites = chain.ops.iter().filter_map(|op| run.view.sites.of(*op));
-    sites.filter(|site| is_own(site.found)).map(|site| Place::new(&site.location, &site.stack, &site.cpu_op)).collect()
+    let sites = chain.ops.iter().filter_map(|op| run.view.call_sites.of_op(*op));
+    sites
+        .filter(|site| is_own(site.resolution))
+        .map(|site| Place::new(&site.location, &site.stack, &site.cpu_op))
+        .collect()
 }
 
 fn signals(run: &Run, seen: &Seen, chain: &Chain, places: &[Place], family: &Family, weights: &Weights) -> Vec<Signal> {

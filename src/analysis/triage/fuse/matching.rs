@@ -1,7 +1,7 @@
 //! Which patterns a trace shows: one look at every distinct name and place, then one sweep over the ops of every stream.
 
+use super::super::call_sites::CallSite;
 use super::super::kernels::{KernelRow, RowPlaces};
-use super::super::sites::Site;
 use super::super::stages::Stage;
 use super::super::times::percent;
 use super::super::view::View;
@@ -97,13 +97,13 @@ type Bits = Vec<u64>;
 impl Classes {
     fn new(view: &View, sought: &Sought) -> Self {
         let of_names: Vec<Bits> = (0..view.trace.names.len()).map(|id| name_bits(view, sought, id)).collect();
-        let of_sites: Vec<Bits> = view.sites.sites.iter().map(|site| site_bits(Some(site), sought)).collect();
+        let of_sites: Vec<Bits> = view.call_sites.distinct.iter().map(|site| site_bits(Some(site), sought)).collect();
         let nowhere = site_bits(None, sought);
         let mut found =
             Self { of_op: Vec::with_capacity(view.trace.gpu_ops.len()), classes: Vec::new(), active: Vec::new() };
         let mut known = Places::default();
         for (at, op) in view.trace.gpu_ops.iter().enumerate() {
-            let site = view.sites.of_op.get(at).copied().unwrap_or(NONE);
+            let site = view.call_sites.by_op.get(at).copied().unwrap_or(NONE);
             let class = *known.entry(pair(op.name.0, site)).or_insert_with(|| {
                 let name = of_names.get(op.name.0 as usize).map_or(&[] as &[u64], Vec::as_slice);
                 let bits: Bits =
@@ -168,14 +168,14 @@ fn name_bits(view: &View, sought: &Sought, id: usize) -> Bits {
     bits(&sought.tests, |test| test.holds_for_kernel(&name, category))
 }
 
-fn site_bits(site: Option<&Site>, sought: &Sought) -> Bits {
+fn site_bits(site: Option<&CallSite>, sought: &Sought) -> Bits {
     let op = Haystack::new(site.map_or("", |site| &site.cpu_op));
     let functions = site.map(functions).unwrap_or_default();
     bits(&sought.tests, |test| test.holds_for_site(&op, &functions))
 }
 
 /// The functions of a place: `python/sglang/srt/models/qwen3.py:310 forward` ends in one.
-fn functions(site: &Site) -> Vec<Needle> {
+fn functions(site: &CallSite) -> Vec<Needle> {
     let places = site.stack.iter().chain([&site.location, &site.display]);
     places.filter_map(|place| Needle::new(place.rsplit_once(' ')?.1)).collect()
 }
@@ -381,7 +381,7 @@ impl<'a> Rows<'a> {
     fn locations(&self, ops: &[u32]) -> Vec<String> {
         let mut times: ByKey<u32, Ns> = ByKey::new();
         for &op in ops {
-            let site = self.view.sites.of_op.get(op as usize).copied();
+            let site = self.view.call_sites.by_op.get(op as usize).copied();
             let duration = self.view.trace.gpu_ops.get(op as usize).map_or(Ns::ZERO, |op| op.duration);
             if let Some(site) = site {
                 times.change(site, Ns::ZERO, |sum| *sum += duration);
@@ -389,7 +389,7 @@ impl<'a> Rows<'a> {
         }
         times.0.order_by(|a, b| b.1.cmp(&a.1));
         let mut locations: Vec<String> = Vec::new();
-        for site in times.0.iter().filter_map(|(site, _)| self.view.sites.sites.get(*site as usize)) {
+        for site in times.0.iter().filter_map(|(site, _)| self.view.call_sites.distinct.get(*site as usize)) {
             let location = function_first(if site.display.is_empty() { &site.location } else { &site.display });
             if !location.is_empty() && !locations.contains(&location) {
                 locations.push(location);

@@ -8,7 +8,7 @@
 use super::rules::{Class, Thresholds};
 use super::sweep::{Piece, Swept};
 use crate::analysis::triage::View;
-use crate::analysis::triage::sites::{Found, Site};
+use crate::analysis::triage::call_sites::{CallSite, Resolution};
 use crate::trace::Ns;
 
 /// What the neighbours of launches say; a launch is counted once.
@@ -143,7 +143,7 @@ fn are_serial(view: &View, swept: &Swept, one: &Piece, other: &Piece) -> Option<
     if hand_over(class(one), class(other)) {
         return Some(true);
     }
-    let (one, other) = (view.sites.of(one.at)?, view.sites.of(other.at)?);
+    let (one, other) = (view.call_sites.of_op(one.at)?, view.call_sites.of_op(other.at)?);
     if is_one_op(one, other) || is_one_place(one, other) {
         return Some(true);
     }
@@ -161,13 +161,13 @@ fn hand_over(one: Class, other: Class) -> bool {
     }
 }
 
-fn is_one_op(one: &Site, other: &Site) -> bool {
+fn is_one_op(one: &CallSite, other: &CallSite) -> bool {
     // Ops of a graph share the call that replays it.
-    one.found != Found::Replay && !one.cpu_op.is_empty() && one.cpu_op == other.cpu_op
+    one.resolution != Resolution::Replay && !one.cpu_op.is_empty() && one.cpu_op == other.cpu_op
 }
 
 /// The same file, or the same function of another: `python/sglang/srt/models/qwen3.py:310 forward`.
-fn is_one_place(one: &Site, other: &Site) -> bool {
+fn is_one_place(one: &CallSite, other: &CallSite) -> bool {
     let same = |one: &str, other: &str| !one.is_empty() && one == other;
     let (one, other) = (parts(&one.location), parts(&other.location));
     same(one.0, other.0) || same(one.1, other.1)

@@ -144,7 +144,7 @@ impl Table<'_> {
     fn scope(&self, row: usize) -> &str {
         let row = self.swept.rows.get(row).and_then(|row| self.places.of(row.stage, row.first));
         let row = row.and_then(|row| self.kernels.get(row));
-        let site = row.and_then(|row| row.sites.first()).filter(|site| !site.display.is_empty());
+        let site = row.and_then(|row| row.call_sites.first()).filter(|site| !site.display.is_empty());
         site.map_or("unmapped", |site| site.display.as_str())
     }
 

@@ -88,7 +88,7 @@ fn models(view: &View) -> Vec<Haystack> {
     }
     let own = view.trace.code.iter().flat_map(|code| code.frames.names.iter());
     // Of a graph's kernels only traces beside this one tell frames.
-    let of_sites = view.sites.sites.iter().flat_map(|site| site.stack.iter().chain([&site.location]));
+    let of_sites = view.call_sites.distinct.iter().flat_map(|site| site.stack.iter().chain([&site.location]));
     let mut names: Vec<&str> = own.chain(of_sites.map(String::as_str)).filter_map(model_in).collect();
     names.sort_unstable();
     names.dedup();

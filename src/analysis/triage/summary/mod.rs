@@ -1,11 +1,11 @@
 //! What dominates the run, in a few figures and sentences: framework, model, arguments that bear on it, and what the
 //! overlap reading rests on.
 
+use super::call_sites::Resolution;
 use super::definitions::{PAUSES, STAGE_WALL};
 use super::kernels::KernelRow;
 use super::overlap;
 use super::serving::{Role, rank_labels, tensor_parallel};
-use super::sites::Found;
 use super::stages::{Stage, contradictions, steps};
 use super::times::{Times, percent};
 use super::view::View;
@@ -197,7 +197,7 @@ fn replayed(view: &View) -> Option<String> {
     let (mut replayed, mut all) = (0_u64, 0_u64);
     for (at, _, _) in view.ops() {
         all += 1;
-        replayed += u64::from(view.sites.of(at).is_some_and(|site| site.found == Found::Replay));
+        replayed += u64::from(view.call_sites.of_op(at).is_some_and(|site| site.resolution == Resolution::Replay));
     }
     (replayed > 0).then(|| {
         let share = 100.0 * replayed as f64 / all as f64;

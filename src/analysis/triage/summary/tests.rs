@@ -1,5 +1,5 @@
+use super::super::call_sites::CallSite;
 use super::super::serving::Framework;
-use super::super::sites::Site;
 use super::super::stages::testing::{Made, arguments, with_view};
 use super::super::{Options, ServerArgs};
 use super::*;
@@ -26,8 +26,19 @@ fn summary(trace: &Trace) -> Section {
 fn kernel_row(stage: Stage, name: &str, category: &str, duration_ns: i64) -> KernelRow {
     let (name, category) = (name.to_owned(), category.to_owned());
     let (share_pct, busy_share_pct, wall_share_pct) = (0.0, 0.0, 0.0);
-    let (ids, launches, sites) = (vec![NameId(0)], 1, Vec::new());
-    KernelRow { stage, name, category, ids, duration_ns, launches, share_pct, busy_share_pct, wall_share_pct, sites }
+    let (ids, launches, call_sites) = (vec![NameId(0)], 1, Vec::new());
+    KernelRow {
+        stage,
+        name,
+        category,
+        ids,
+        duration_ns,
+        launches,
+        share_pct,
+        busy_share_pct,
+        wall_share_pct,
+        call_sites,
+    }
 }
 
 #[test]
@@ -161,7 +172,7 @@ fn ops_behind_graph_replays_are_counted_with_the_way_to_bring_them_to_light() {
     made.op("0", 0, 10).op("0", 10, 20).op("0", 20, 30).op("0", 30, 40);
     let trace = made.finish();
     let (location, display, stack, cpu_op) = <(String, String, Vec<String>, String)>::default();
-    let site = Site { location, display, stack, cpu_op, found: Found::Replay };
+    let site = CallSite { location, display, stack, cpu_op, resolution: Resolution::Replay };
     for (framework, how) in [
         (Framework::Sglang, "--disable-cuda-graph --disable-piecewise-cuda-graph"),
         (Framework::Vllm, "--enforce-eager"),
@@ -169,8 +180,8 @@ fn ops_behind_graph_replays_are_counted_with_the_way_to_bring_them_to_light() {
         (Framework::Plain, "CUDA graphs turned off"),
     ] {
         let replayed = with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| {
-            (view.framework, view.sites.sites) = (framework, vec![site.clone()]);
-            view.sites.of_op = vec![0, 0, 0, NONE];
+            (view.framework, view.call_sites.distinct) = (framework, vec![site.clone()]);
+            view.call_sites.by_op = vec![0, 0, 0, NONE];
             section(view, &[], &overlaps())
         });
         assert!(

@@ -2,7 +2,7 @@
 
 use super::stacks::{SHOWN, Stacks};
 use super::sweep::{OpsOfIds, Probe, sweep};
-use super::{Found, Site};
+use super::{CallSite, Resolution};
 use crate::analysis::triage::frames::FrameRules;
 use crate::rules::signals::{CallKind, Signals};
 use crate::trace::{CallId, Code, NONE, NameId, Ns, Spans, Trace};
@@ -26,7 +26,7 @@ pub(super) struct Chain<'a> {
     around: Answers,
     known: HashMap<Key, u32, RandomState>,
     /// Distinct sites so far.
-    pub(super) sites: Vec<Site>,
+    pub(super) sites: Vec<CallSite>,
 }
 
 /// What tells the sites of one trace apart.
@@ -35,7 +35,7 @@ struct Key {
     best: u32,
     stack: [u32; SHOWN],
     launcher: Launcher,
-    found: Found,
+    resolution: Resolution,
 }
 
 /// What launched an op, by its name among CPU ops or calls.
@@ -104,14 +104,14 @@ impl<'a> Chain<'a> {
         let in_op = if op_is_asked { self.in_ops.of(op) } else { NONE };
         let frame = if in_op == NONE { self.in_calls.of(call) } else { in_op };
         let is_replay = call_name.is_some_and(|name| self.replays.get(name.0 as usize) == Some(&true));
-        let found = match (op_name, call_name) {
-            _ if is_replay => Found::Replay,
-            (Some(_), _) if in_op != NONE || frame == NONE || !op_is_asked => Found::Exact,
-            (_, Some(_)) => Found::ByLaunch,
-            (_, None) => Found::Unknown,
+        let resolution = match (op_name, call_name) {
+            _ if is_replay => Resolution::Replay,
+            (Some(_), _) if in_op != NONE || frame == NONE || !op_is_asked => Resolution::Exact,
+            (_, Some(_)) => Resolution::ByLaunch,
+            (_, None) => Resolution::Unresolved,
         };
         let launcher = op_name.or(call_name.map(Launcher::Call)).unwrap_or(Launcher::Unknown);
-        self.intern(Key { best: self.stacks.best(frame), stack: self.stacks.shown(frame), launcher, found })
+        self.intern(Key { best: self.stacks.best(frame), stack: self.stacks.shown(frame), launcher, resolution })
     }
 
     fn intern(&mut self, key: Key) -> u32 {
@@ -124,7 +124,7 @@ impl<'a> Chain<'a> {
         at
     }
 
-    fn described(&self, key: Key) -> Site {
+    fn described(&self, key: Key) -> CallSite {
         let text = |name: u32| self.rules.location(self.stacks.text(name));
         let location = if key.best == NONE { String::new() } else { text(key.best) };
         let stack: Vec<String> = key.stack.iter().rev().filter(|name| **name != NONE).map(|name| text(*name)).collect();
@@ -134,7 +134,7 @@ impl<'a> Chain<'a> {
             Launcher::Call(name) => self.trace.calls.names.get(name),
             Launcher::Unknown => "",
         };
-        Site { location, display, stack, cpu_op: cpu_op.to_owned(), found: key.found }
+        CallSite { location, display, stack, cpu_op: cpu_op.to_owned(), resolution: key.resolution }
     }
 }
 

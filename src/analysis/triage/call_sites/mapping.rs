@@ -2,7 +2,7 @@
 
 use super::captured;
 use super::chain::Chain;
-use super::{Found, Site};
+use super::{CallSite, Resolution};
 use crate::analysis::triage::captures::{self, Capture};
 use crate::analysis::triage::frames::{Alias, FrameRules, canonical};
 use crate::analysis::triage::stages::{self, Stage};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 #[derive(Default)]
 pub(super) struct Mapping {
     /// Distinct sites.
-    pub(super) sites: Vec<Site>,
+    pub(super) sites: Vec<CallSite>,
     /// By the id of a kernel's name in `names`.
     kernels: Vec<Kernel>,
     /// Canonical kernel names.
@@ -40,7 +40,7 @@ struct Kernel {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Loan {
     pub(super) sites: Vec<u32>,
-    pub(super) found: Found,
+    pub(super) resolution: Resolution,
 }
 
 impl Mapping {
@@ -61,7 +61,7 @@ impl Mapping {
         code: &Code,
         rules: &FrameRules,
         signals: &Signals,
-        known: &mut HashMap<Site, u32, RandomState>,
+        known: &mut HashMap<CallSite, u32, RandomState>,
     ) {
         let captured = captured::find(trace, code, rules, signals);
         let calls = captured.iter().map(|captured| captured.call).collect();
@@ -114,7 +114,7 @@ impl Mapping {
         let (capture, first) = captures::find(&self.captures, replay)?;
         let is_named = self.captures.get(capture).is_some_and(|capture| capture.iter().any(Option::is_some));
         let sites = self.captured_sites.get(capture)?.get(first..first.checked_add(replay.len())?)?.to_vec();
-        Some(Loan { sites, found: if is_named { Found::BorrowedExact } else { Found::BorrowedRelaxed } })
+        Some(Loan { sites, resolution: if is_named { Resolution::BorrowedExact } else { Resolution::BorrowedRelaxed } })
     }
 
     /// The id of a canonical kernel name.
@@ -127,8 +127,8 @@ impl Mapping {
     }
 
     /// The place of a site, [`NONE`] for one that tells nothing to a borrower.
-    fn place(&mut self, site: Site, known: &mut HashMap<Site, u32, RandomState>) -> u32 {
-        if site.location.is_empty() || matches!(site.found, Found::Replay | Found::Unknown) {
+    fn place(&mut self, site: CallSite, known: &mut HashMap<CallSite, u32, RandomState>) -> u32 {
+        if site.location.is_empty() || matches!(site.resolution, Resolution::Replay | Resolution::Unresolved) {
             return NONE;
         }
         let next = u32::try_from(self.sites.len()).unwrap_or(NONE);
@@ -143,10 +143,10 @@ impl Mapping {
     pub(super) fn lend(&self, name: &str, stage: Stage, rules: &FrameRules) -> Option<Loan> {
         let mut known = self.names.iter().zip(&self.kernels).filter(|(_, kernel)| !kernel.all.is_empty());
         if let Some((_, own)) = known.find(|(known, _)| *known == name) {
-            return Some(Loan { sites: own.in_stage(stage).to_vec(), found: Found::BorrowedExact });
+            return Some(Loan { sites: own.in_stage(stage).to_vec(), resolution: Resolution::BorrowedExact });
         }
         let similar = self.similar(name, stage, rules)?;
-        Some(Loan { sites: similar, found: Found::BorrowedRelaxed })
+        Some(Loan { sites: similar, resolution: Resolution::BorrowedRelaxed })
     }
 
     /// The sites of a kernel whose name is much like this one. All kernels that are as similar must agree on one place: a

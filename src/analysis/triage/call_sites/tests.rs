@@ -72,7 +72,7 @@ impl Program {
         Trace { code, ..self.trace.finish() }
     }
 
-    fn sites(self) -> Vec<Site> {
+    fn sites(self) -> Vec<CallSite> {
         sites(&self.finish(), &[])
     }
 }
@@ -87,16 +87,16 @@ fn push(spans: &mut Spans, name: &str, thread: u32, time: (i64, i64)) {
 }
 
 /// The site of every op.
-fn sites(trace: &Trace, mapping: &[&Trace]) -> Vec<Site> {
+fn sites(trace: &Trace, mapping: &[&Trace]) -> Vec<CallSite> {
     let name = |raw: &str| KernelName { canonical: canonical(raw), category: String::new() };
     let names: Vec<KernelName> = trace.names.iter().map(name).collect();
     let stages = vec![Some(Stage::All); trace.gpu_ops.len()];
-    let sites = Sites::new(trace, &names, &stages, mapping);
-    (0..trace.gpu_ops.len()).map(|at| sites.of(at).unwrap().clone()).collect()
+    let sites = CallSites::new(trace, &names, &stages, mapping);
+    (0..trace.gpu_ops.len()).map(|at| sites.of_op(at).unwrap().clone()).collect()
 }
 
-fn told(sites: &[Site]) -> Vec<(&str, &str, Found)> {
-    sites.iter().map(|site| (site.location.as_str(), site.cpu_op.as_str(), site.found)).collect()
+fn told(sites: &[CallSite]) -> Vec<(&str, &str, Resolution)> {
+    sites.iter().map(|site| (site.location.as_str(), site.cpu_op.as_str(), site.resolution)).collect()
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn an_op_is_traced_to_the_frames_around_its_cpu_op() {
         .call("cudaLaunchKernel", 0, (60, 70), 1)
         .kernel("k", (2_000, 3_000), 7, Some(1))
         .sites();
-    assert_eq!(told(&sites), [(LINEAR_SHOWN, "aten::mm", Found::Exact)], "the innermost of the best frames");
+    assert_eq!(told(&sites), [(LINEAR_SHOWN, "aten::mm", Resolution::Exact)], "the innermost of the best frames");
     assert_eq!(
         sites[0].stack,
         [MODEL_SHOWN, LINEAR_SHOWN, "vllm/linear.py:21 __call__"],
@@ -135,11 +135,11 @@ fn without_a_cpu_op_the_launching_call_tells_and_without_both_nothing() {
         .kernel("nothing", (6_000, 7_000), 77, Some(77))
         .sites();
     let wanted = [
-        (MODEL_SHOWN, "cuLaunchKernelEx", Found::ByLaunch),
-        ("", "cudaLaunchKernel", Found::ByLaunch),
-        ("", "aten::lost", Found::Exact),
-        (MODEL_SHOWN, "aten::lost", Found::ByLaunch),
-        ("", "", Found::Unknown),
+        (MODEL_SHOWN, "cuLaunchKernelEx", Resolution::ByLaunch),
+        ("", "cudaLaunchKernel", Resolution::ByLaunch),
+        ("", "aten::lost", Resolution::Exact),
+        (MODEL_SHOWN, "aten::lost", Resolution::ByLaunch),
+        ("", "", Resolution::Unresolved),
     ];
     assert_eq!(told(&sites), wanted);
 }
@@ -246,12 +246,12 @@ fn eager() -> Trace {
 fn a_replayed_kernel_has_the_replays_place_until_a_mapping_trace_tells_its_own() {
     let graph = replay(&["void add<float>(int)", "void add<float>(int)", "unheard_of"]);
     let alone = sites(&graph, &[]);
-    assert_eq!(told(&alone)[0], ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Found::Replay));
+    assert_eq!(told(&alone)[0], ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Resolution::Replay));
     let mapped = sites(&graph, &[&eager()]);
     let wanted = [
-        (MODEL_SHOWN, "aten::add", Found::BorrowedExact),
-        (LINEAR_SHOWN, "aten::add", Found::BorrowedExact),
-        ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Found::Replay),
+        (MODEL_SHOWN, "aten::add", Resolution::BorrowedExact),
+        (LINEAR_SHOWN, "aten::add", Resolution::BorrowedExact),
+        ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Resolution::Replay),
     ];
     assert_eq!(told(&mapped), wanted, "in the order of launches");
 }
@@ -259,8 +259,8 @@ fn a_replayed_kernel_has_the_replays_place_until_a_mapping_trace_tells_its_own()
 #[test]
 fn a_similar_name_borrows_where_all_similar_kernels_agree_and_says_so() {
     let graph = replay(&["nvjet_tst_128x16_v_bz_bias_TNT_kernel", "nvjet_tst_64x8_h_bz_bias_TNT_kernel"]);
-    let found = |mapping: &Trace| sites(&graph, &[mapping]).iter().map(|site| site.found).collect::<Vec<_>>();
-    assert_eq!(found(&eager()), [Found::BorrowedRelaxed, Found::Replay], "another letter is another kernel");
+    let found = |mapping: &Trace| sites(&graph, &[mapping]).iter().map(|site| site.resolution).collect::<Vec<_>>();
+    assert_eq!(found(&eager()), [Resolution::BorrowedRelaxed, Resolution::Replay], "another letter is another kernel");
     let disagreeing = Program::new()
         .frame(MODEL, 0, (0, 1_000))
         .op("aten::mm", 0, (10, 20), 1)
@@ -269,7 +269,7 @@ fn a_similar_name_borrows_where_all_similar_kernels_agree_and_says_so() {
         .kernel("nvjet_tst_64x8_v_bz_bias_TNT_kernel", (2_000, 2_010), 1, None)
         .kernel("nvjet_tst_64x9_v_bz_bias_TNT_kernel", (2_100, 2_200), 2, None)
         .finish();
-    assert_eq!(found(&disagreeing), [Found::Replay, Found::Replay], "a wrong place is worse than none");
+    assert_eq!(found(&disagreeing), [Resolution::Replay, Resolution::Replay], "a wrong place is worse than none");
 }
 
 #[test]
@@ -281,8 +281,11 @@ fn a_kernel_that_goes_by_another_name_in_the_mapping_trace_borrows_by_the_list_o
         .finish();
     let graph = replay(&["void flash::FlashAttnFwdCombine<64>(int)", "flash::prepare_varlen"]);
     let sites = sites(&graph, &[&eager]);
-    assert_eq!(told(&sites)[0], ("vllm/fa.py:7 flash_attn_varlen_func", "_vllm_fa3_C::fwd", Found::BorrowedRelaxed));
-    assert_eq!(sites[1].found, Found::Replay);
+    assert_eq!(
+        told(&sites)[0],
+        ("vllm/fa.py:7 flash_attn_varlen_func", "_vllm_fa3_C::fwd", Resolution::BorrowedRelaxed)
+    );
+    assert_eq!(sites[1].resolution, Resolution::Replay);
 }
 
 #[test]
@@ -294,7 +297,8 @@ fn an_ops_own_place_is_better_than_a_borrowed_one() {
         .kernel("void add<float>(int)", (2_000, 2_010), 1, None)
         .kernel("void add<float>(int)", (2_100, 2_110), 2, None)
         .finish();
-    let wanted = [("vllm/own.py:1 f", "aten::mm", Found::Exact), (MODEL_SHOWN, "aten::add", Found::BorrowedExact)];
+    let wanted =
+        [("vllm/own.py:1 f", "aten::mm", Resolution::Exact), (MODEL_SHOWN, "aten::add", Resolution::BorrowedExact)];
     assert_eq!(told(&sites(&own, &[&eager()])), wanted, "the second has a CPU op and no place");
 }
 
@@ -310,9 +314,9 @@ fn launches_of_a_graphs_capture_tell_the_place_of_kernels_that_never_ran() {
         .finish();
     let graph = replay(&["gemm", "bias", "elsewhere"]);
     let wanted = [
-        (MODEL_SHOWN, "aten::mm", Found::BorrowedExact),
-        (MODEL_SHOWN, "aten::linear", Found::BorrowedExact),
-        ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Found::Replay),
+        (MODEL_SHOWN, "aten::mm", Resolution::BorrowedExact),
+        (MODEL_SHOWN, "aten::linear", Resolution::BorrowedExact),
+        ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Resolution::Replay),
     ];
     assert_eq!(told(&sites(&graph, &[&capture])), wanted);
 }
@@ -339,11 +343,11 @@ fn launches_that_do_not_name_their_kernels_are_matched_by_number_and_marked() {
     let program = program.call("cudaLaunchKernel", 0, (30, 40), 901).frame(LINEAR, 0, (50, 400));
     let program = program.call("cudaLaunchKernelExC_v11060", 0, (60, 70), 902).call("cudaMalloc", 0, (71, 72), 903);
     let capture = program.call("cudaStreamEndCapture", 0, (600, 610), 904).finish();
-    let wanted = [(MODEL_SHOWN, Found::BorrowedRelaxed), (LINEAR_SHOWN, Found::BorrowedRelaxed)];
+    let wanted = [(MODEL_SHOWN, Resolution::BorrowedRelaxed), (LINEAR_SHOWN, Resolution::BorrowedRelaxed)];
     let replayed = sites(&replay(&["a", "b"]), &[&capture]);
-    assert_eq!(replayed.iter().map(|site| (site.location.as_str(), site.found)).collect::<Vec<_>>(), wanted);
+    assert_eq!(replayed.iter().map(|site| (site.location.as_str(), site.resolution)).collect::<Vec<_>>(), wanted);
     let longer = sites(&replay(&["a", "b", "c"]), &[&capture]);
-    assert!(longer.iter().all(|site| site.found == Found::Replay));
+    assert!(longer.iter().all(|site| site.resolution == Resolution::Replay));
 }
 
 #[test]
@@ -351,7 +355,7 @@ fn a_trace_without_code_tells_its_launching_calls() {
     let trace = Program::new().call("cudaLaunchKernel", 0, (60, 70), 1).kernel("k", (100, 110), NONE, Some(1)).finish();
     let trace = Trace { code: None, ..trace };
     assert_eq!(trace.gpu_ops.launch(0), Some(CallId(0)));
-    assert_eq!(told(&sites(&trace, &[])), [("", "cudaLaunchKernel", Found::ByLaunch)]);
+    assert_eq!(told(&sites(&trace, &[])), [("", "cudaLaunchKernel", Resolution::ByLaunch)]);
 }
 
 #[test]
