@@ -10,11 +10,16 @@ pub use marks::{Mark, Marks, marks};
 pub use slice::chrome_trace;
 pub use window::{strips, text as text_of_window, window, window_in, window_text};
 
-use crate::analysis::cube::{self, Axis, Cube};
-use crate::analysis::explain::{self, Around, AroundCalls, Known, OneKernel, agrees, around_of};
+use crate::analysis::context::Known;
+use crate::analysis::kernels;
+use crate::analysis::kernels::one_kernel::OneKernel;
+use crate::analysis::pivot::cells;
+use crate::analysis::pivot::cells::{Axis, Cube};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
-use crate::analysis::triage::stages::stage_of_path;
+use crate::analysis::structure::launch_ranges::{Around, AroundCalls};
+use crate::analysis::structure::phases::{agrees, around_of};
+use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, Groups, HAS_PIECES, Inside, Pieces, add_sections, first_results};
 use crate::input::{Imported, folder};
@@ -393,7 +398,7 @@ fn options(trace: &Trace, choices: &Choices) -> Result<analysis::Options> {
 /// Those of [`window`].
 pub fn cube(trace: &Trace, choices: &Choices, axes: &[Axis]) -> Result<Cube> {
     let part = part(trace, choices)?;
-    Ok(cube::cube(part.as_ref().unwrap_or(trace), choices.attribution, choices.merge_devices, axes))
+    Ok(cells::cube(part.as_ref().unwrap_or(trace), choices.attribution, choices.merge_devices, axes))
 }
 
 /// One kernel in detail, in the chosen window and under the chosen rules.
@@ -404,7 +409,7 @@ pub fn one_kernel(trace: &Trace, choices: &Choices, name: &str, columns: usize) 
     let part = part(trace, choices)?;
     let (book, _) = rule_book(&choices.rules)?;
     let rules = pick_rules(&book, choices)?;
-    let mut found = explain::one_kernel(part.as_ref().unwrap_or(trace), &rules, name, columns);
+    let mut found = kernels::one_kernel::one_kernel(part.as_ref().unwrap_or(trace), &rules, name, columns);
     if let Some(raw) = &found.raw {
         let rule = book.rule_of(&rules, raw, &found.name);
         let (rule, from) =

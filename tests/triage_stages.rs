@@ -6,7 +6,8 @@
 mod common;
 
 use gpuprism::analysis::section::{Record, Section, Value};
-use gpuprism::analysis::triage::{Options, Request, ServerArgs, Stage, stages, triage};
+use gpuprism::analysis::structure::stages;
+use gpuprism::analysis::triage::{Options, Request, ServerArgs, Stage, triage};
 use gpuprism::input::{Imported, Importer};
 use gpuprism::trace::Trace;
 use std::collections::BTreeMap;

@@ -1,30 +1,36 @@
-//! Pure functions from a trace to typed results, a file per question.
+//! Pure functions from a trace to typed results, a folder per question.
 
+pub mod communication;
 pub mod compare;
-pub mod cube;
+pub mod context;
 pub mod dashboard;
-mod ends;
-pub mod explain;
-mod groups;
+pub mod findings;
+#[cfg(test)]
+mod golden;
+pub mod hardware;
+pub mod host;
+pub mod index;
+pub mod kernels;
 mod key_figures;
-pub mod launched;
+pub mod labels;
+pub mod measure;
 mod notices;
-pub mod overlap;
-mod pieces;
-mod pivot;
-pub mod ranks;
+pub mod pivot;
+pub mod recapture;
 pub mod results;
 mod rule_use;
 mod run;
 pub mod section;
-pub mod shape;
-mod spells;
-pub mod strips;
+pub mod sections;
+pub mod structure;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod time;
 pub mod triage;
 
-pub use groups::Groups;
-pub use pieces::{HAS_PIECES, Inside, Pieces};
-pub use pivot::{Pivot, PivotRow, pivot};
+pub use index::{HAS_PIECES, Inside, Pieces};
+pub use kernels::groups::Groups;
+pub use pivot::by_category::{Pivot, PivotRow, pivot};
 pub use rule_use::rule_use;
 pub use run::{Options, add_sections, analyze, first_results};
 

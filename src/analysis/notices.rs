@@ -1,7 +1,7 @@
 //! What the reader should know before believing the numbers: one sentence and one piece of advice a problem.
 
-use super::groups::{Group, Groups};
 use super::results::{Notice, Severity, Wall, WallSource};
+use crate::analysis::kernels::groups::{Group, Groups};
 use crate::digits::grouped;
 use crate::ordering::InOrder;
 use crate::trace::{Cut, Format, Ns, Problem, ProblemKind, ProcessId, Trace};

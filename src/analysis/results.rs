@@ -2,7 +2,7 @@
 //!
 //! All times are integer nanoseconds (`_ns`). Sums and shares are computed here and nowhere later.
 
-pub use super::explain::Sections;
+pub use crate::analysis::section::Sections;
 use crate::json::from_json;
 pub use crate::trace::Format;
 use serde::Serialize;

@@ -1,12 +1,14 @@
 //! Puts the answers about one trace together.
 
-use super::explain::{Context, Known, Sections, explain};
-use super::groups::{Group, Groups};
-use super::overlap::{Owned, share_out, unions};
-use super::pieces::Inside;
 use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Wall, WallSource};
-use super::spells::working;
 use super::{key_figures, notices};
+use crate::analysis::context::{Context, Known};
+use crate::analysis::index::Inside;
+use crate::analysis::kernels::groups::{Group, Groups};
+use crate::analysis::section::Sections;
+use crate::analysis::sections::explain;
+use crate::analysis::time::attribution::{Owned, share_out, unions};
+use crate::analysis::time::busy::working;
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{PhaseMap, RuleSet, names};

@@ -7,6 +7,10 @@ use crate::json::{Fit, FromJson, Json, Members, Misfit, from_json};
 use crate::trace::{Ns, Trace};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// All sections of a report, by name.
+pub type Sections = BTreeMap<String, Section>;
 
 /// See the module's head.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]

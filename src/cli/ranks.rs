@@ -2,7 +2,8 @@
 
 use super::files::{self, Readable};
 use super::{Format, nsys, print, printable};
-use crate::analysis::ranks::{self, RankLog, RankPart, Seen};
+use crate::analysis::communication::ranks;
+use crate::analysis::communication::ranks::{RankLog, RankPart, Seen};
 use crate::input::folder;
 use crate::report::{csv, ranks as words};
 use crate::session::window_in;

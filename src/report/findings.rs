@@ -103,8 +103,8 @@ fn lines(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::explain::Sections;
     use crate::analysis::section::Section;
+    use crate::analysis::section::Sections;
     use crate::session::{self, Choices};
     use crate::trace::{Format, TraceBuilder};
 

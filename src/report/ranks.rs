@@ -4,7 +4,7 @@ use super::compare::without_empty;
 use super::format::{duration, percent};
 use super::section_table;
 use super::table::{Cell, Table};
-use crate::analysis::ranks::{Aside, Job, Ranks};
+use crate::analysis::communication::ranks::{Aside, Job, Ranks};
 
 /// The tables of ranks.
 pub const TABLES: [&str; 4] = ["ranks", "rank_collectives", "rank_waits", "rank_files"];
@@ -117,7 +117,7 @@ pub use files::{json, markdown, text};
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
     use super::{Job, Ranks, TABLES, aside, table, verdict};
-    use crate::analysis::ranks::Rank;
+    use crate::analysis::communication::ranks::Rank;
     use crate::report::chart::{PARTS, rank_parts};
     use crate::report::format::clean;
     use crate::report::format::duration;

@@ -2,9 +2,9 @@
 
 use super::table::{Cell, Column, Gap, Kind, Table};
 use super::tables::attribution_note;
-use crate::analysis::cube::Axis;
+use crate::analysis::pivot::cells::Axis;
+use crate::analysis::pivot::layout::{Amount, COLUMNS, Measure, Member, Shape, Shaped, Source, Whole, shape};
 use crate::analysis::results::Run;
-use crate::analysis::shape::{Amount, COLUMNS, Measure, Member, Shape, Shaped, Source, Whole, shape};
 use crate::{Result, capitalised, rules::names};
 use std::collections::HashMap;
 

@@ -4,8 +4,9 @@ use super::Report;
 use super::chart::{Bar, Segment};
 use super::table::{Cell, Column, Kind, Table};
 use super::{palette, sections};
+use crate::analysis::pivot::by_category::pivot;
 use crate::analysis::results::{Attribution, Run, Severity, WallSource};
-use crate::analysis::{CPU, SHARED, pivot};
+use crate::analysis::{CPU, SHARED};
 
 /// The table with this id, of all runs or of one; `None` for an unknown id, or a section that none of the runs has.
 ///

@@ -1,8 +1,8 @@
 //! What of a trace can be looked at alone by name: steps of the engine, stretches of one stage, ranges of the program.
 
 use super::window::text;
-use crate::analysis::launched::launched_in;
-use crate::analysis::triage::stages::{Stage, Step, steps_of_ranges};
+use crate::analysis::host::launched_work::launched_in;
+use crate::analysis::structure::stages::{Stage, Step, steps_of_ranges};
 use crate::ordering::{ByKey, InOrder, order};
 use crate::report::format::duration;
 use crate::trace::{NameId, Ns, Span, Trace, Window};

@@ -1,7 +1,7 @@
 //! The window of time that a person looks at: how it is written, what can be picked, and the strips to pick it from.
 
 use super::{Choices, pick_rules, rule_book};
-use crate::analysis::strips::{Strips, strips as cut_strips};
+use crate::analysis::time::strips::{Strips, strips as cut_strips};
 use crate::report::format::duration;
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};

@@ -29,9 +29,9 @@ pub use desk::Pivot;
 #[cfg(feature = "desk")]
 mod desk {
     use super::super::{Thrown, thrown, to_js, view};
-    use crate::analysis::cube::Cube;
+    use crate::analysis::pivot::cells::Cube;
+    use crate::analysis::pivot::layout::{Shape, Source};
     use crate::analysis::results::{Run, Sections};
-    use crate::analysis::shape::{Shape, Source};
     use crate::json;
     use crate::report::table::Table;
     use crate::report::{Report, Request, arrange, csv, shaped_table, with_totals};

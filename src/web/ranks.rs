@@ -1,7 +1,7 @@
 //! Ranks of one job in the page: logs where the traces are, and in the module `gpuprism_desk` what they say side by side.
 
 use super::{Imported, Thrown, thrown};
-use crate::analysis::ranks;
+use crate::analysis::communication::ranks;
 use crate::json;
 use crate::session::{self, Choices, Opened};
 use wasm_bindgen::prelude::*;
@@ -46,7 +46,8 @@ pub use desk::Ranks;
 #[cfg(feature = "desk")]
 mod desk {
     use super::super::{Thrown, thrown, to_js, view};
-    use crate::analysis::ranks::{self, RankLog, RankPart, Seen};
+    use crate::analysis::communication::ranks;
+    use crate::analysis::communication::ranks::{RankLog, RankPart, Seen};
     use crate::json;
     use crate::report::{Request, arrange, chart, csv, palette, ranks as words};
     use crate::session::{text_of_window, window_in};

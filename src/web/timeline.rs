@@ -1,7 +1,7 @@
 //! The overview of a trace on the page: its strips, and the windows that can be picked from them.
 
 use super::{Imported, Thrown, thrown, to_js};
-use crate::analysis::strips::Strips;
+use crate::analysis::time::strips::Strips;
 use crate::digits::grouped;
 use crate::json;
 use crate::report::chart::{self, Chart, Node};

@@ -2,7 +2,7 @@
 //! must be read once more with the code that launched its work.
 
 use super::{Imported, Thrown, TraceReader, thrown};
-use crate::analysis::triage::stages::stage_of_path;
+use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{self, Options, ServerArgs};
 use crate::input::Importer;
 use crate::input::folder::{self, Content};

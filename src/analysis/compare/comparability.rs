@@ -6,8 +6,8 @@ use super::steps::{StageSteps, Steps};
 use super::{Basis, Breakdown, Candidate};
 use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
+use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::Stage;
-use crate::analysis::triage::stages::stage_of_path;
 use crate::ordering::InOrder;
 use crate::trace::ProblemKind;
 

@@ -33,8 +33,8 @@ mod tests;
 
 pub use breakdown::CategoryChange;
 
-use super::explain::Sections;
 use super::results::Run;
+use crate::analysis::section::Sections;
 use breakdown::{Breakdown, PartPair, changes_by_category, match_parts};
 use rules::Rules;
 use steps::Steps;

@@ -2,7 +2,7 @@
 
 use super::breakdown::{Breakdown, Part, PartPair, Presence};
 use super::{Basis, Candidate, ComparedRun, Outcome};
-use crate::analysis::explain::Sections;
+use crate::analysis::section::Sections;
 use crate::analysis::section::{Section, Value};
 
 const SUMMARY: [&str; 14] = [

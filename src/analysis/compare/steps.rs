@@ -3,8 +3,8 @@
 use super::rules::Thresholds;
 use crate::analysis::results::{Run, WallSource};
 use crate::analysis::section::{Record, Value};
+use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::Stage;
-use crate::analysis::triage::stages::stage_of_path;
 
 /// The steps of a run, by stage.
 #[derive(Debug, Clone, PartialEq)]

@@ -233,14 +233,14 @@ fn an_incomplete_trace_is_refused_and_its_rank_log_is_marked() {
     for kind in [ProblemKind::Truncated, ProblemKind::DamagedGzip, ProblemKind::DamagedTable, ProblemKind::NoTimes] {
         let cut = with(Some(kind));
         assert_refused(&run(&whole), &run(&cut), &["B is cut short or damaged"]);
-        assert!(crate::analysis::ranks::log(&cut).is_cut_short, "{kind:?}");
+        assert!(crate::analysis::communication::ranks::log(&cut).is_cut_short, "{kind:?}");
     }
     let notices = run(&with(Some(ProblemKind::Truncated))).notices;
     assert!(notices.iter().any(|notice| notice.message.contains("byte 1,048,576;")), "{notices:?}");
     for kind in [ProblemKind::Unclosed, ProblemKind::OpenLastRow, ProblemKind::TrailingData, ProblemKind::LeftOut] {
         let complete = with(Some(kind));
         assert!(compare_with_first(&[&run(&whole), &run(&complete)]).is_possible(), "{kind:?} loses no data");
-        assert!(!crate::analysis::ranks::log(&complete).is_cut_short, "{kind:?}");
+        assert!(!crate::analysis::communication::ranks::log(&complete).is_cut_short, "{kind:?}");
     }
 }
 

@@ -3,10 +3,10 @@
 use super::call_sites::{CallSite, Resolution};
 use super::definitions::{BORROWED_PLACES, KERNEL_SHARES, REPLAYED_PLACES};
 use super::frames::FrameRules;
-use super::stages::Stage;
 use super::times::percent;
 use super::view::{KernelName, View};
 use crate::analysis::section::{Section, Value};
+use crate::analysis::structure::stages::Stage;
 use crate::ordering::InOrder;
 use crate::trace::{NONE, NameId, Names, Ns};
 use foldhash::fast::RandomState;

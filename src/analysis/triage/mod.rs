@@ -15,17 +15,16 @@ pub mod fuse;
 pub mod kernels;
 pub(crate) mod overlap;
 pub mod serving;
-pub mod stages;
 pub(crate) mod steps;
 pub(crate) mod summary;
 mod times;
 mod view;
 
+pub use crate::analysis::structure::stages::Stage;
 pub use serving::{Framework, ModelShape, ServerArgs};
-pub use stages::Stage;
 pub use view::{KernelName, View};
 
-use super::explain::Sections;
+use crate::analysis::section::Sections;
 use crate::trace::Trace;
 use serde::Deserialize;
 

@@ -1,8 +1,8 @@
 //! How long the stages take: the one place where durations, busy time and wall time are summed.
 
-use super::stages::Stage;
 use super::view::View;
-use crate::analysis::overlap::gain;
+use crate::analysis::structure::stages::Stage;
+use crate::analysis::time::attribution::gain;
 use crate::ordering::ByKey;
 use crate::trace::{DeviceId, Ns};
 

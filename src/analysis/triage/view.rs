@@ -2,10 +2,11 @@
 
 use super::call_sites::CallSites;
 use super::serving::{Framework, ServerArgs};
-use super::stages::Stage;
 use super::times::Times;
-use super::{Options, Request, serving, stages};
-use crate::analysis::explain::Context;
+use crate::analysis::context::Context;
+use crate::analysis::structure::stages;
+use crate::analysis::structure::stages::Stage;
+use crate::analysis::triage::{Options, Request, serving};
 use crate::ordering::ByKey;
 use crate::rules::{RuleBook, names};
 use crate::trace::{DeviceId, GpuOp, NameId, OpKind, Trace};

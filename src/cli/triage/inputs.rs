@@ -5,7 +5,7 @@
 
 use super::super::files;
 use crate::analysis::results::{Notice, Run, Severity};
-use crate::analysis::triage::stages::stage_of_path;
+use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{Framework, Options, Request, ServerArgs, Stage};
 use crate::input::folder::{self, Aside, Chosen, Content, Entry, Selection};
 use crate::ordering::ByKey;

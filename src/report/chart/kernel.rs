@@ -3,7 +3,7 @@
 use super::axis::TimeAxis;
 use super::strips::{Place, wide, word};
 use super::{Chart, Node};
-use crate::analysis::explain::{Bin, Column, Histogram, OneKernel, OverTime};
+use crate::analysis::kernels::one_kernel::{Bin, Column, Histogram, OneKernel, OverTime};
 use crate::digits::grouped;
 use crate::report::format::{duration, percent};
 use crate::report::palette;

@@ -1,7 +1,7 @@
 //! Bars of ranks: where the window of a job went on each of its ranks, every bar as long as the window.
 
 use super::{Bar, Chart, Segment, stacked_bars};
-use crate::analysis::ranks::{Job, Rank};
+use crate::analysis::communication::ranks::{Job, Rank};
 use crate::ordering::InOrder;
 use crate::report::format::{duration, percent};
 
@@ -68,7 +68,7 @@ fn summary(job: &Job) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::ranks::{Parts, Source, Windows};
+    use crate::analysis::communication::ranks::{Parts, Source, Windows};
     use crate::report::palette;
 
     fn rank(label: &str, parts: Parts) -> Rank {

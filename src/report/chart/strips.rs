@@ -2,7 +2,7 @@
 
 use super::axis::TimeAxis;
 use super::{Chart, Node, glyphs};
-use crate::analysis::strips::{Strip, Strips};
+use crate::analysis::time::strips::{Strip, Strips};
 use crate::report::format::{duration, percent};
 use crate::report::palette;
 use crate::trace::{Ns, Window};

@@ -3,9 +3,10 @@
 use super::captured;
 use super::chain::Chain;
 use super::{CallSite, Resolution};
+use crate::analysis::structure::stages;
+use crate::analysis::structure::stages::Stage;
 use crate::analysis::triage::captures::{self, Capture};
 use crate::analysis::triage::frames::{Alias, FrameRules, canonical};
-use crate::analysis::triage::stages::{self, Stage};
 use crate::rules::signals::Signals;
 use crate::trace::{Code, NONE, Names, Trace};
 use foldhash::fast::RandomState;

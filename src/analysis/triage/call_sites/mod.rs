@@ -12,8 +12,8 @@ mod sweep;
 mod tests;
 
 use super::frames::FrameRules;
-use super::stages::Stage;
 use super::view::KernelName;
+use crate::analysis::structure::stages::Stage;
 use crate::rules::signals::Signals;
 use crate::trace::{CallId, Code, DeviceId, NONE, Names, OpKind, Trace};
 use chain::Chain;

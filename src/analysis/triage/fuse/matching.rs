@@ -2,12 +2,12 @@
 
 use super::super::call_sites::CallSite;
 use super::super::kernels::{KernelRow, RowPlaces};
-use super::super::stages::Stage;
 use super::super::times::percent;
 use super::super::view::View;
 use super::patterns::{Chain, Origin, Pattern, Patterns, Sought, Test};
 use super::run::Run;
 use super::{Confidence, Fusion, Status};
+use crate::analysis::structure::stages::Stage;
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::names::demangle;
 use crate::rules::needle::{Haystack, Needle};

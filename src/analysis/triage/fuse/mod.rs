@@ -25,7 +25,7 @@ pub use patterns::{Origin, Pattern, Patterns};
 pub(super) use run::fewest_tokens;
 pub use table::{COLUMNS, section};
 
-use super::stages::Stage;
+use crate::analysis::structure::stages::Stage;
 
 /// A pattern that a stage shows.
 #[derive(Debug, Clone, PartialEq)]

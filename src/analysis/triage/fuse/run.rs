@@ -1,9 +1,9 @@
 //! Which patterns are for the setting of a run and for the size of its steps.
 
 use super::super::serving::Setting;
-use super::super::stages::{Stage, steps};
 use super::super::view::View;
 use super::patterns::Pattern;
+use crate::analysis::structure::stages::{Stage, steps};
 use crate::ordering::ByKey;
 use crate::rules::needle::Needle;
 
@@ -69,10 +69,10 @@ pub(in super::super) fn fewest_tokens(view: &View) -> ByKey<Stage, u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::stages::testing::{Made, with_view};
     use super::super::super::{Options, ServerArgs};
     use super::super::patterns::Patterns;
     use super::*;
+    use crate::analysis::structure::stages::testing::{Made, with_view};
 
     #[test]
     fn a_kernel_for_few_tokens_is_for_the_smallest_step_of_a_stage_or_for_none() {

@@ -1,8 +1,8 @@
 //! How long the devices wait, by the stage whose op ends the gap, and for what.
 
 use super::rules::Rules;
-use crate::analysis::explain::idle::Cause;
-use crate::analysis::explain::intervals::each_gap;
+use crate::analysis::host::idle::Cause;
+use crate::analysis::time::intervals::each_gap;
 use crate::analysis::triage::{Stage, View};
 use crate::trace::{NameId, Ns};
 

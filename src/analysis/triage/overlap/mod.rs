@@ -15,10 +15,10 @@ mod verdicts;
 
 use super::kernels::{KernelRow, RowPlaces};
 use super::serving::Framework;
-use super::stages::Stage;
 use super::view::View;
-use crate::analysis::explain::idle::Cause;
+use crate::analysis::host::idle::Cause;
 use crate::analysis::section::{Section, Value};
+use crate::analysis::structure::stages::Stage;
 use crate::trace::Ns;
 use dependency::Neighbours;
 use idle::Idle;

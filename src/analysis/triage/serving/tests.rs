@@ -1,6 +1,6 @@
-use super::super::stages::testing::{Made, arguments};
 use super::super::{Options, Stage};
 use super::*;
+use crate::analysis::structure::stages::testing::{Made, arguments};
 use crate::trace::{Collective, Job, NONE};
 
 /// The framework of a trace with this path and these arguments.

@@ -2,10 +2,10 @@
 
 use super::definitions::ATTENTION_WORK;
 use super::serving::ModelShape;
-use super::stages::{Basis, Form, Stage, Step, Sums, steps};
 use super::times::{Busy, percent};
 use super::view::View;
 use crate::analysis::section::{Section, Value};
+use crate::analysis::structure::stages::{Basis, Form, Stage, Step, Sums, steps};
 use crate::trace::Ns;
 
 /// The columns of the table.

@@ -1,7 +1,7 @@
-use super::super::stages::testing::{Made, arguments, with_view};
 use super::super::{Options, ServerArgs};
 use super::*;
 use crate::analysis::section::Record;
+use crate::analysis::structure::stages::testing::{Made, arguments, with_view};
 use crate::trace::Trace;
 
 const US: i64 = 1_000;

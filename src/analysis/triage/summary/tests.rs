@@ -1,9 +1,9 @@
 use super::super::call_sites::CallSite;
 use super::super::serving::Framework;
-use super::super::stages::testing::{Made, arguments, with_view};
 use super::super::{Options, ServerArgs};
 use super::*;
 use crate::analysis::section::{Record, Value};
+use crate::analysis::structure::stages::testing::{Made, arguments, with_view};
 use crate::trace::{Job, NONE, NameId, Trace};
 
 fn summary_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, rows: &[KernelRow]) -> Section {

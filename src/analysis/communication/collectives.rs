@@ -1,0 +1,667 @@
+//! Collectives and other messages between GPUs: by operation, by rank and by process, from the kernels that do them.
+
+use crate::analysis::context::{Context, NameKind};
+use crate::analysis::index::HAS_PIECES;
+use crate::analysis::labels;
+use crate::analysis::recapture;
+use crate::analysis::recapture::Lacks;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::time::intervals::{Activity, Busy, Hidden};
+use crate::digits::grouped;
+use crate::ordering::{ByKey, InOrder};
+use crate::trace::{Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
+
+const TITLE: &str = "Collectives";
+const SKEW_TITLE: &str = "Collectives by rank";
+const PID_TITLE: &str = "Collectives by process";
+const COLUMNS: [&str; 16] = [
+    "op_name",
+    "raw_name_example",
+    "source",
+    "count",
+    "total_time_ms",
+    "max_duration_ms",
+    "avg_duration_us",
+    "compute_overlap_ms",
+    "compute_overlap_pct",
+    "straggler",
+    "straggler_total_ms",
+    "straggler_max_ms",
+    "bytes_total",
+    "algorithm_bandwidth_gb_per_s",
+    "bus_bandwidth_gb_per_s",
+    "exposed_ms",
+];
+const SKEW_COLUMNS: [&str; 5] = ["op_name", "rank_label", "total_time_ms", "max_duration_ms", "skew_vs_median_pct"];
+const PID_COLUMNS: [&str; 5] = ["pid", "total_nccl_time_ms", "nccl_event_count", "max_duration_ms", "top_nccl_op"];
+const SHOWN: usize = 20;
+const DERIVED_FROM: &str = "communication kernels; times of ranges of the host are not used";
+
+/// What carries messages between two ranks, in whatever order.
+pub(crate) const PAIRS: &str = "sendrecv";
+
+/// How often and how long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tally {
+    count: u64,
+    total: Ns,
+    longest: Ns,
+}
+
+impl Tally {
+    fn add(&mut self, more: Self) {
+        self.count += more.count;
+        self.total += more.total;
+        self.longest = self.longest.max(more.longest);
+    }
+}
+
+/// The messages of one operation whose size the trace tells, and the time they took.
+#[derive(Debug, Clone, Copy, Default)]
+struct Messages {
+    count: u64,
+    bytes: u64,
+    time: Ns,
+    /// Bytes that the busiest link of each rank carries, of messages whose number of ranks is known.
+    bus_bytes: f64,
+    bus_time: Ns,
+}
+
+/// A process on a device: as narrow as a trace can tell ranks.
+type Unit = (ProcessId, DeviceId);
+
+/// Everything that the sections count, in one pass.
+#[derive(Debug)]
+pub(crate) struct Collectives {
+    operations: Names,
+    /// By operation: the first kernel's name.
+    example: Vec<NameId>,
+    messages: Vec<Messages>,
+    cells: ByKey<(NameId, Unit), Tally>,
+}
+
+/// The operation of every communication kernel.
+pub(crate) struct Operations<'a> {
+    context: &'a Context<'a>,
+    of_kernel: Vec<Option<NameId>>,
+    /// What messages call their operations, as far as that is clearer than the kernel's name.
+    of_message: (Names, Vec<Option<NameId>>),
+    /// The place of the first message of no kernel before the last that was asked for.
+    next: usize,
+}
+
+impl<'a> Operations<'a> {
+    pub(crate) fn new(context: &'a Context, names: &mut Names) -> Self {
+        let mut of_kernel = Vec::with_capacity(context.trace.names.len());
+        for (id, _) in (0..).map(NameId).zip(context.trace.names.iter()) {
+            of_kernel.push(match context.name_kind(id) {
+                NameKind::Communication(operation) => Some(names.intern(operation)),
+                _ => None,
+            });
+        }
+        let mut of_message = (Names::default(), Vec::new());
+        for (_, message) in &context.trace.collectives {
+            if of_message.0.intern(&message.operation).0 as usize == of_message.1.len() {
+                of_message.1.push(context.signals.collective(&message.operation).map(|name| names.intern(name)));
+            }
+        }
+        Self { context, of_kernel, of_message, next: 0 }
+    }
+
+    /// The operation of the kernel at this place, and its message; soonest where places grow from call to call.
+    fn of(&mut self, at: usize, name: NameId) -> Option<(NameId, Option<&'a Collective>)> {
+        let operation = self.of_kernel.get(name.0 as usize).copied().flatten()?;
+        let Some(message) = self.message(at) else { return Some((operation, None)) };
+        let NameId(known) = self.of_message.0.intern(&message.operation);
+        let clearer = self.of_message.1.get(known as usize).copied().flatten();
+        Some((clearer.unwrap_or(operation), Some(message)))
+    }
+
+    /// The message of the kernel at this place.
+    fn message(&mut self, at: usize) -> Option<&'a Collective> {
+        let messages = self.context.trace.collectives.as_slice();
+        let is_behind = |message: &(u32, Collective)| message.0 as usize >= at;
+        // Pieces of a trace whose devices are cut apart lie side by side.
+        if HAS_PIECES && self.next.checked_sub(1).and_then(|last| messages.get(last)).is_some_and(is_behind) {
+            self.next = messages.partition_point(|message| !is_behind(message));
+        }
+        while messages.get(self.next).is_some_and(|message| !is_behind(message)) {
+            self.next += 1;
+        }
+        messages.get(self.next).filter(|message| message.0 as usize == at).map(|(_, message)| message)
+    }
+
+    /// The number of the operation at this place, which is communication; soonest where places grow from call to call.
+    pub(crate) fn row(&mut self, at: usize) -> usize {
+        let op = self.context.trace.gpu_ops.get(at);
+        op.and_then(|op| self.of(at, op.name)).map_or(0, |(operation, _)| operation.0 as usize)
+    }
+
+    fn kernels(&self) -> impl Iterator<Item = (usize, GpuOp)> + use<'a> {
+        let context = self.context;
+        let ops = context.trace.gpu_ops.iter().enumerate();
+        ops.filter(|(_, op)| op.kind == OpKind::Kernel && context.is_communication(op.name))
+    }
+}
+
+/// One kernel that carries messages between GPUs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'a> {
+    /// Its place among the GPU ops.
+    pub(crate) at: usize,
+    pub(crate) op: GpuOp,
+    /// `allreduce`, `sendrecv`, ...
+    pub(crate) operation: &'a str,
+    pub(crate) message: Option<&'a Collective>,
+    /// The larger end of the message, where the trace tells it.
+    pub(crate) bytes: Option<u64>,
+}
+
+/// Visits all communication kernels by start.
+pub(crate) fn each_call(context: &Context, visit: &mut dyn FnMut(Call)) {
+    let mut names = Names::default();
+    let mut operations = Operations::new(context, &mut names);
+    for (at, op) in operations.kernels() {
+        let Some((operation, message)) = operations.of(at, op.name) else { continue };
+        let operation = names.get(operation);
+        let bytes = message.and_then(|message| size(operation, message));
+        visit(Call { at, op, operation, message, bytes });
+    }
+}
+
+impl Collectives {
+    /// `None` for a trace without communication.
+    pub(crate) fn of(context: &Context) -> Option<Self> {
+        let mut names = Names::default();
+        let mut operations = Operations::new(context, &mut names);
+        let mut found = Self {
+            example: vec![NameId(0); names.len()],
+            messages: vec![Messages::default(); names.len()],
+            operations: names,
+            cells: ByKey::new(),
+        };
+        let is_message = |op: &GpuOp| op.kind == OpKind::Kernel && context.is_communication(op.name);
+        context.each_listed(&|inside| inside.messages(), &is_message, &mut |at, op| {
+            let Some((operation, message)) = operations.of(at, op.name) else { return };
+            let count = found.cells.change((operation, (op.process, op.device)), Tally::default(), |cell| {
+                cell.add(Tally { count: 1, total: op.duration, longest: op.duration });
+                cell.count
+            });
+            if let (1, Some(example)) = (count, found.example.get_mut(operation.0 as usize)) {
+                *example = op.name;
+            }
+            if let (Some(message), Some(messages)) = (message, found.messages.get_mut(operation.0 as usize)) {
+                messages.add(found.operations.get(operation), message, op.duration);
+            }
+        });
+        (!found.cells.0.is_empty()).then_some(found)
+    }
+
+    /// Sums over what `key` makes the same.
+    fn by<K: Ord>(&self, key: &dyn Fn(NameId, Unit) -> K) -> Vec<(K, Tally)> {
+        let mut sums = ByKey::new();
+        for &((operation, unit), cell) in &self.cells.0 {
+            sums.change(key(operation, unit), Tally::default(), |sum| sum.add(cell));
+        }
+        sums.0
+    }
+
+    fn by_operation(&self) -> Vec<(&str, (NameId, Tally))> {
+        let mut sums = ByKey::new();
+        for &((operation, _), cell) in &self.cells.0 {
+            let first = (operation, Tally::default());
+            sums.change(self.operations.get(operation), first, |sum: &mut (NameId, Tally)| sum.1.add(cell));
+        }
+        sums.0
+    }
+
+    /// Who took part, by the label that people know a rank by.
+    fn by_label(&self, trace: &Trace) -> Vec<((NameId, String), Tally)> {
+        let units: Vec<Unit> = self.by(&|_, unit| unit).into_iter().map(|(unit, _)| unit).collect();
+        // In the order of the units, so that they can be searched.
+        let labels = ByKey(units.iter().map(|unit| (*unit, label(trace, *unit, &units))).collect());
+        self.by(&|operation, unit| (operation, labels.get(&unit).cloned().unwrap_or_default()))
+    }
+}
+
+impl Messages {
+    fn add(&mut self, operation: &str, message: &Collective, duration: Ns) {
+        let Some(bytes) = size(operation, message) else { return };
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.time += duration;
+        if let Some(factor) = bus_factor(operation, message.ranks) {
+            self.bus_bytes += bytes as f64 * factor;
+            self.bus_time += duration;
+        }
+    }
+
+    fn total(&self) -> Value {
+        if self.count == 0 { Value::Null } else { Value::from(self.bytes) }
+    }
+}
+
+/// The larger end of a message is its size, as nccl-tests count it: what an allgather puts out of all ranks.
+fn size(operation: &str, message: &Collective) -> Option<u64> {
+    match operation {
+        "allgather" => message.bytes_out,
+        "reducescatter" => message.bytes_in,
+        _ => message.bytes_in.max(message.bytes_out),
+    }
+}
+
+/// How much more than a message's size crosses the busiest link, as nccl-tests define it for bus bandwidth.
+fn bus_factor(operation: &str, ranks: Option<u64>) -> Option<f64> {
+    let others = match operation {
+        "allreduce" => 2.0,
+        "allgather" | "reducescatter" | "alltoall" => 1.0,
+        _ => return Some(1.0),
+    };
+    let ranks = ranks.filter(|ranks| *ranks > 0)? as f64;
+    Some(others * (ranks - 1.0) / ranks)
+}
+
+/// `rank:TP00` in merged ranks; `units` are all there are, in order. Else the device where a process drives several or has no number; else the process.
+fn label(trace: &Trace, unit: Unit, units: &[Unit]) -> String {
+    let (pid, name) =
+        trace.processes.get(unit.0.0 as usize).map_or((-1, ""), |process| (process.pid, process.name.as_str()));
+    if let Some(rank) = name.strip_prefix('[').and_then(|rank| rank.strip_suffix(']')) {
+        return format!("rank:{rank}");
+    }
+    let device = trace.devices.get(unit.1.0 as usize).map_or("", |device| device.id.as_str());
+    let before = units.partition_point(|other| other.0 < unit.0);
+    let devices = units.partition_point(|other| other.0 <= unit.0) - before;
+    let (one_process, one_device) = (devices == units.len(), devices == 1);
+    match (one_device && pid >= 0, one_process || pid < 0) {
+        (true, _) => format!("pid:{pid}"),
+        (false, true) => format!("device:{device}"),
+        (false, false) => format!("pid:{pid} device:{device}"),
+    }
+}
+
+/// Time, overlap, stragglers and bandwidth of each operation.
+pub(crate) fn nccl_ops(context: &Context) -> Section {
+    let trace = context.trace;
+    let Some(found) = context.collectives() else { return missing(context, TITLE, &COLUMNS) };
+    let hidden = &context.survey().hidden;
+    let mut section = section(context, TITLE, &COLUMNS)
+        .limit("Time of a kernel counts its wait for other ranks; rates are therefore those that the program got.")
+        .limit("Exposed is time in which the kernel's device runs nothing but communication.");
+    let by_label = found.by_label(trace);
+    let is_alone = by_label.iter().zip(by_label.iter().skip(1)).all(|(((_, a), _), ((_, b), _))| a == b);
+    let stragglers = stragglers(by_label);
+    let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation();
+    rows.order_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
+    for (_, (operation, tally)) in &rows {
+        let hidden = hidden.get(operation.0 as usize).copied().unwrap_or_default();
+        section.row(op_row(trace, found, *operation, tally, hidden, stragglers.get(operation)));
+    }
+    if is_alone {
+        // Nobody is slower than others.
+        let is_kept = |key: &str| !key.starts_with("straggler");
+        section.columns.retain(|key| is_kept(key));
+        section.rows.iter_mut().for_each(|row| row.0.retain(|(key, _)| is_kept(key)));
+    }
+    section.truncate(SHOWN);
+    section.limits.extend(limits_of_messages(trace, found));
+    if !trace.graph_replays.is_empty() {
+        section.limits.push("Communication in CUDA graphs that were traced as a whole is not seen.".to_owned());
+    }
+    figures(context, &mut section, &rows);
+    section
+}
+
+/// Where the sizes of messages are from, and of how many kernels they are known.
+fn limits_of_messages(trace: &Trace, found: &Collectives) -> Vec<String> {
+    let known = found.messages.iter().map(|messages| messages.count).sum::<u64>();
+    let kernels = found.cells.0.iter().map(|(_, cell)| cell.count).sum::<u64>();
+    let of_nsys = trace.format == Format::NsysSqlite;
+    let mut limits = Vec::new();
+    match known {
+        0 if of_nsys => limits.push(
+            "The trace does not tell how large messages were: NCCL's NVTX ranges do in an export with --include-json true."
+                .to_owned(),
+        ),
+        0 => limits.push("The trace does not tell how large messages were.".to_owned()),
+        _ if known < kernels => limits.push(format!(
+            "The sizes of {} of {} messages are known: sums of bytes and bandwidths are of those alone.",
+            grouped(known),
+            grouped(kernels)
+        )),
+        _ => {}
+    }
+    if known > 0 && of_nsys {
+        limits.push(
+            "Sizes are from the NVTX payload of the NCCL call that holds the launch, or of all calls of its group."
+                .to_owned(),
+        );
+    }
+    limits
+}
+
+fn op_row(
+    trace: &Trace,
+    found: &Collectives,
+    operation: NameId,
+    tally: &Tally,
+    hidden: Hidden,
+    straggler: Option<&(Tally, String)>,
+) -> [Value; COLUMNS.len()] {
+    let (straggler, late) = straggler.map_or(("", Tally::default()), |(tally, label)| (label, *tally));
+    let messages = found.messages.get(operation.0 as usize).copied().unwrap_or_default();
+    let example = found.example.get(operation.0 as usize).map_or("", |name| trace.names.get(*name));
+    [
+        found.operations.get(operation).into(),
+        example.into(),
+        "kernel".into(),
+        tally.count.into(),
+        Value::ms(tally.total),
+        Value::ms(tally.longest),
+        (tally.total.0 as f64 / tally.count as f64 / 1e3).into(),
+        Value::ms(Ns(hidden.beside_compute_ns)),
+        Value::pct(Ns(hidden.beside_compute_ns), tally.total),
+        straggler.into(),
+        Value::ms(late.total),
+        Value::ms(late.longest),
+        messages.total(),
+        (messages.bytes as f64 / messages.time.0 as f64).into(),
+        (messages.bus_bytes / messages.bus_time.0 as f64).into(),
+        Value::ms(Ns(hidden.exposed_ns)),
+    ]
+}
+
+/// By operation, who spent most time in it.
+fn stragglers(by_label: Vec<((NameId, String), Tally)>) -> ByKey<NameId, (Tally, String)> {
+    let mut slowest = ByKey::new();
+    for ((operation, label), tally) in by_label {
+        // Of a new operation nothing is slower, as the first tally is empty.
+        slowest.change(operation, (Tally::default(), String::new()), |slowest: &mut (Tally, String)| {
+            if (tally.total, tally.longest) >= (slowest.0.total, slowest.0.longest) {
+                *slowest = (tally, label);
+            }
+        });
+    }
+    slowest
+}
+
+/// Sums over all operations, and what part of the devices' windows nothing but communication fills.
+fn figures(context: &Context, section: &mut Section, rows: &[(&str, (NameId, Tally))]) {
+    let survey = context.survey();
+    let mut all = Tally::default();
+    rows.iter().for_each(|(_, (_, tally))| all.add(*tally));
+    let beside_compute = survey.hidden.iter().fold(Ns::ZERO, |sum, row| sum + Ns(row.beside_compute_ns));
+    let exposed = survey.activities.iter().fold(Ns::ZERO, |sum, device: &Activity| sum + Ns(device.exposed()));
+    let lengths = survey.busy.iter().flatten().map(|busy: &Busy| busy.last.since(busy.first));
+    let window = lengths.fold(Ns::ZERO, |sum, length| sum + length);
+    section.figure("count", all.count);
+    section.figure("total_time_ms", Value::ms(all.total));
+    section.figure("compute_overlap_pct", Value::pct(beside_compute, all.total));
+    section.figure("exposed_ms", Value::ms(exposed));
+    section.figure("exposed_pct_of_window", Value::pct(exposed, window));
+}
+
+/// How far each rank is from the median rank in each operation.
+pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
+    let trace = context.trace;
+    let Some(found) = context.collectives() else { return missing(context, SKEW_TITLE, &SKEW_COLUMNS) };
+    let by_label = found.by_label(trace);
+    let mut section = section(context, SKEW_TITLE, &SKEW_COLUMNS)
+        .limit("A rank that arrives last waits least: the shortest total may be the cause of the longest.");
+    let mut one_label = true;
+    for (operation, (id, _)) in found.by_operation() {
+        let before = by_label.partition_point(|((of, _), _)| *of < id);
+        let of_operation = by_label.iter().skip(before).take_while(|((of, _), _)| *of == id);
+        let mut rows: Vec<(i64, &str, &Tally)> =
+            of_operation.map(|((_, label), tally)| (tally.total.0, label.as_str(), tally)).collect();
+        one_label &= rows.len() < 2;
+        rows.order_by_key(|row| (row.0, row.1));
+        let total = |at: usize| rows.get(at).map_or(0, |row| row.0) as f64;
+        let median = (total(rows.len().saturating_sub(1) / 2) + total(rows.len() / 2)) / 2.0;
+        let skew = |total: i64| if median > 0.0 { 100.0 * (total as f64 - median) / median } else { 0.0 };
+        rows.order_by(|a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
+        for (total, label, tally) in rows {
+            let (total_time, longest) = (Value::ms(tally.total), Value::ms(tally.longest));
+            section.row([operation.into(), label.into(), total_time, longest, skew(total).into()]);
+        }
+    }
+    if one_label {
+        section
+            .limits
+            .push("The trace holds one rank: skew shows only where traces of all ranks are in one.".to_owned());
+    }
+    section
+}
+
+/// Communication of each process.
+pub(crate) fn nccl_by_pid(context: &Context) -> Section {
+    let trace = context.trace;
+    let Some(found) = context.collectives() else { return missing(context, PID_TITLE, &PID_COLUMNS) };
+    let mut top = ByKey::new();
+    for ((process, operation), tally) in found.by(&|operation, unit| (unit.0, operation)) {
+        top.change(process, (Ns(-1), ""), |best: &mut (Ns, &str)| {
+            if tally.total > best.0 {
+                *best = (tally.total, found.operations.get(operation));
+            }
+        });
+    }
+    let mut rows: Vec<(ProcessId, Tally)> = found.by(&|_, unit| unit.0);
+    rows.order_by_key(|(_, tally)| std::cmp::Reverse((tally.total, tally.count)));
+    let mut section = section(context, PID_TITLE, &PID_COLUMNS);
+    for (process, tally) in rows {
+        section.row([
+            labels::pid(trace, process),
+            Value::ms(tally.total),
+            tally.count.into(),
+            Value::ms(tally.longest),
+            top.get(&process).map_or("", |top| top.1).into(),
+        ]);
+    }
+    section
+}
+
+fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
+    let trace = context.trace;
+    let hidden = !trace.graph_replays.is_empty() || trace.gpu_ops.is_empty();
+    let why = match (trace.gpu_ops.is_empty(), trace.graph_replays.is_empty()) {
+        (true, true) => "The trace holds no GPU ops.",
+        (_, false) => "No communication kernel was traced; CUDA graphs that were traced as a whole may hide some.",
+        (false, true) => "No communication kernel ran.",
+    };
+    let recapture = if hidden { recapture::command(trace.format, Lacks::Kernels) } else { String::new() };
+    Section::missing(title, columns, why, &recapture)
+}
+
+fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
+    let section = Section::new(title, DERIVED_FROM, columns);
+    if context.trace.devices.len() > 1 { section.limit("Times are summed over devices.") } else { section }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::*;
+    use proptest::prelude::*;
+
+    fn message(operation: &str, bytes_in: u64, bytes_out: u64, ranks: u64) -> Collective {
+        Collective {
+            operation: operation.to_owned(),
+            bytes_in: Some(bytes_in),
+            bytes_out: Some(bytes_out),
+            ranks: Some(ranks),
+            ..Collective::default()
+        }
+    }
+
+    #[test]
+    fn the_fixture_has_the_collectives_that_were_worked_out_by_hand() {
+        let Some((trace, expected)) = fixture() else { return };
+        let context = Context::new(&trace, 30);
+        let (ops, by_pid) = (nccl_ops(&context), nccl_by_pid(&context));
+        let expected = expected["nccl_ops"].as_array().unwrap();
+        assert_eq!((ops.rows.len(), by_pid.rows.len()), (expected.len(), 2));
+        for (ours, theirs) in ops.rows.iter().zip(expected) {
+            for text in ["op_name", "source", "straggler"] {
+                assert_eq!(words(ours, text), theirs[text]);
+            }
+            close(number(ours, "total_time_ms"), &theirs["total_ms"]);
+            close(number(ours, "compute_overlap_ms"), &theirs["compute_overlap_ms"]);
+            close(number(ours, "compute_overlap_pct"), &theirs["compute_overlap_pct"]);
+        }
+        // Device 0 runs the all-reduce alone in [1.0, 1.5) and [2.5, 3.0) ms; the broadcast in [4.0, 4.2) and [5.15, 5.5).
+        let exposed: Vec<f64> = ops.rows.iter().map(|row| number(row, "exposed_ms")).collect();
+        assert!((exposed[0] - 1.0).abs() < 1e-12 && (exposed[1] - 0.6).abs() < 1e-12, "{exposed:?}");
+        assert_eq!(words(&by_pid.rows[0], "top_nccl_op"), "allreduce");
+    }
+
+    #[test]
+    fn compute_of_another_gpu_hides_nothing() {
+        let mut small = Small::new();
+        small.op(0, KINDS[ALLREDUCE], 0, 100);
+        small.op(1, KINDS[COMPUTE], 0, 100);
+        let section = small.section(nccl_ops);
+        assert_eq!(number(&section.rows[0], "compute_overlap_ms"), 0.0);
+        assert_eq!(number(&section.rows[0], "exposed_ms"), 1e-4);
+        assert_eq!(number(&section.summary, "exposed_pct_of_window"), 50.0, "100 ns of two windows of 100 ns");
+    }
+
+    #[test]
+    fn kernels_that_share_a_word_with_a_collective_and_ranges_that_name_one_are_none() {
+        let mut small = Small::new();
+        small.op(0, "void at::native::elementwise_kernel<broadcast>(int)", 0, 10);
+        small.op(0, "void at::native::reduce_kernel<512, 1>(int)", 10, 20);
+        let process = small.process(10);
+        let thread = small.0.thread(process, 1);
+        let name = small.0.trace.ranges.names.intern("nccl:all_gather");
+        small.0.trace.ranges.push(crate::trace::Span { start: Ns(0), duration: Ns(9), name, thread });
+        let section = small.section(nccl_ops);
+        assert!(section.missing.is_some() && section.rows.is_empty());
+    }
+
+    #[test]
+    fn bandwidth_is_that_of_nccl_tests() {
+        let mut small = Small::new();
+        // 8 ranks: an all-reduce of 1000 bytes in 100 ns, then an all-gather of 8 times 500 bytes in 200 ns.
+        small.op(0, KINDS[ALLREDUCE], 0, 100);
+        small.0.collective_of_last_op(message("allreduce", 1_000, 1_000, 8));
+        small.op(0, KINDS[ALLGATHER], 100, 300);
+        small.0.collective_of_last_op(message("_allgather_base", 500, 4_000, 8));
+        small.op(0, "ncclDevKernel_Broadcast_RING", 300, 400);
+        let section = small.section(nccl_ops);
+        let figures = |operation| {
+            let row = row(&section, "op_name", operation);
+            (
+                number(row, "algorithm_bandwidth_gb_per_s"),
+                number(row, "bus_bandwidth_gb_per_s"),
+                number(row, "bytes_total"),
+            )
+        };
+        assert_eq!(figures("allreduce"), (10.0, 17.5, 1_000.0));
+        assert_eq!(figures("allgather"), (20.0, 17.5, 4_000.0));
+        let unknown = row(&section, "op_name", "broadcast");
+        for column in ["bytes_total", "algorithm_bandwidth_gb_per_s", "bus_bandwidth_gb_per_s"] {
+            assert_eq!(unknown.get(column), Some(&Value::Null), "{column}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_message_is_not_taken_for_all_of_it_and_unknown_sizes_are_counted() {
+        let mut small = Small::new();
+        small.op(0, KINDS[ALLGATHER], 0, 100);
+        small.0.collective_of_last_op(Collective { bytes_out: None, ..message("ncclAllGather", 500, 0, 8) });
+        small.op(0, "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", 100, 200);
+        small.0.collective_of_last_op(Collective { bytes_in: None, ..message("ncclReduceScatter", 0, 500, 8) });
+        small.op(0, KINDS[ALLREDUCE], 200, 300);
+        small.0.collective_of_last_op(message("ncclAllReduce", 0, 0, 8));
+        let section = small.section(nccl_ops);
+        let bytes = |operation| row(&section, "op_name", operation).get("bytes_total").cloned();
+        assert_eq!(bytes("allgather"), Some(Value::Null));
+        assert_eq!(bytes("reducescatter"), Some(Value::Null));
+        assert_eq!(bytes("allreduce"), Some(Value::from(0_u64)), "a message of no bytes has a size");
+        assert!(section.limits.iter().any(|limit| limit.contains("1 of 3 messages")), "{:?}", section.limits);
+    }
+
+    #[test]
+    fn a_message_says_what_a_kernel_of_sends_and_receives_does() {
+        let mut small = Small::new();
+        small.op(0, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 0, 100);
+        small.0.collective_of_last_op(message("all_to_allv", 800, 800, 4));
+        let section = small.section(nccl_ops);
+        assert_eq!(words(&section.rows[0], "op_name"), "alltoall");
+        assert_eq!(number(&section.rows[0], "bus_bandwidth_gb_per_s"), 6.0, "8 GB/s of which 3/4 leave the rank");
+    }
+
+    #[test]
+    fn the_rank_with_the_most_time_is_named_as_far_as_the_trace_tells_ranks() {
+        let labels = |processes: [(i64, &str); 3]| {
+            let mut small = Small::new();
+            for (device, (pid, name)) in (0..).zip(processes) {
+                let process = small.0.process(pid, name);
+                small.op_of(process, device, 7, KINDS[ALLREDUCE], 0, 100 * (1 + i64::from(device)), None);
+            }
+            let trace = small.0.finish();
+            let context = Context::new(&trace, 30);
+            let skew = nccl_rank_skew(&context);
+            let rows =
+                skew.rows.iter().map(|row| (words(row, "rank_label").to_owned(), number(row, "skew_vs_median_pct")));
+            (words(&nccl_ops(&context).rows[0], "straggler").to_owned(), rows.collect::<Vec<_>>())
+        };
+        let skew = |names: [&str; 3]| names.map(str::to_owned).into_iter().zip([-50.0, 50.0, 0.0]).collect::<Vec<_>>();
+        let ranks = labels([(-1, "[TP00]"), (-1, "[TP01]"), (-1, "[TP02]")]);
+        assert_eq!(ranks, ("rank:TP02".to_owned(), skew(["rank:TP00", "rank:TP02", "rank:TP01"])));
+        let one = labels([(5, "python"), (5, "python"), (5, "python")]);
+        assert_eq!(one, ("device:2".to_owned(), skew(["device:0", "device:2", "device:1"])));
+        let several = labels([(5, "python"), (6, "python"), (7, "python")]);
+        assert_eq!(several, ("pid:7".to_owned(), skew(["pid:5", "pid:7", "pid:6"])));
+    }
+
+    #[test]
+    fn where_there_is_one_rank_no_straggler_is_named() {
+        let keys = |pids: &[i64]| {
+            let mut small = Small::new();
+            for (device, pid) in (0..).zip(pids) {
+                let process = small.0.process(*pid, "python");
+                small.op_of(process, device, 7, KINDS[ALLREDUCE], 0, 100, None);
+            }
+            let section = small.section(nccl_ops);
+            let keys: Vec<String> = section.rows[0].0.iter().map(|(key, _)| key.clone()).collect();
+            assert_eq!(keys, section.columns);
+            keys.into_iter().filter(|key| key.contains("straggler")).count()
+        };
+        assert_eq!((keys(&[5]), keys(&[5, 6])), (0, 3));
+    }
+
+    #[test]
+    fn messages_of_a_real_torch_trace_are_counted_and_named() {
+        let Some(trace) = torch("nccl_metadata_a100.trace.json.gz") else { return };
+        let section = nccl_ops(&Context::new(&trace, 30));
+        assert_eq!(number(&section.summary, "count"), 21.0);
+        let allreduce = row(&section, "op_name", "allreduce");
+        // 15 all-reduces of 76,671,096 floats together, in 46,762,159 ns; two ranks make both rates the same.
+        let bus = number(allreduce, "bus_bandwidth_gb_per_s");
+        assert!((bus - 306_684_384.0 / 46_762_159.0).abs() < 1e-12, "{bus} GB/s");
+        assert_eq!(bus, number(allreduce, "algorithm_bandwidth_gb_per_s"));
+    }
+
+    proptest! {
+        #[test]
+        fn overlap_and_exposure_are_what_counting_every_tick_gives(pieces in pieces()) {
+            let section = Small::of(&pieces).section(nccl_ops);
+            for (kind, operation) in [(ALLREDUCE, "allreduce"), (ALLGATHER, "allgather")] {
+                let of_kind = || pieces.iter().filter(|piece| piece.kind == kind);
+                if of_kind().count() == 0 {
+                    continue;
+                }
+                let row = row(&section, "op_name", operation);
+                let beside_compute = of_kind().map(|piece| {
+                    let ticks = piece.start..piece.start + piece.duration;
+                    ticks.filter(|&tick| running(&pieces, piece.device, tick)[COMPUTE] > 0).count()
+                });
+                let beside_compute = beside_compute.sum::<usize>() as f64 / 1e6;
+                prop_assert!((number(row, "compute_overlap_ms") - beside_compute).abs() < 1e-12);
+                prop_assert!(number(row, "compute_overlap_pct") <= 100.0);
+                let alone = ticks_ms(&pieces, &|now| now[kind] > 0 && now[COMPUTE] + now[COPY] + now[4] + now[5] == 0);
+                prop_assert!((number(row, "exposed_ms") - alone).abs() < 1e-12);
+            }
+        }
+    }
+}

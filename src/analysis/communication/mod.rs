@@ -1,0 +1,7 @@
+//! What do GPUs spend on messages to each other?
+//!
+//! - [`collectives`]: time, overlap, message sizes and stragglers of each collective operation in one trace.
+//! - [`ranks`]: which rank of a job the others wait for, from the traces of several ranks.
+
+pub mod collectives;
+pub mod ranks;

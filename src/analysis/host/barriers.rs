@@ -1,0 +1,256 @@
+//! Where threads of the host wait: calls that block until the GPU is done, waits in the operating system, and threads
+//! that launch nothing for a while.
+
+use crate::analysis::context::Context;
+use crate::analysis::host::calls::LauncherGaps;
+use crate::analysis::labels;
+use crate::analysis::measure::tally::{Tallies, Tally, key};
+use crate::analysis::recapture;
+use crate::analysis::recapture::Lacks;
+use crate::analysis::section::{Section, Value};
+use crate::trace::{Format, NameId, Names, Ns, ProcessId};
+
+const SYNC: [&str; 4] = ["api_name", "call_count", "total_time_ms", "avg_duration_us"];
+const SYNC_BY_PID: [&str; 5] = ["pid", "api_name", "call_count", "total_time_ms", "avg_duration_us"];
+const BARRIERS: [&str; 6] =
+    ["barrier_kind", "api_name", "count", "total_time_ms", "avg_duration_us", "max_duration_us"];
+const SYNC_ROWS: usize = 200;
+const BARRIER_ROWS: usize = 50;
+
+fn no_calls(context: &Context, title: &str, columns: &[&str]) -> Section {
+    let recapture = recapture::command(context.trace.format, Lacks::Calls);
+    Section::missing(title, columns, "The trace holds no calls of the CUDA or HIP API.", &recapture)
+}
+
+/// Synchronising calls that block their thread.
+pub(crate) fn sync(context: &Context) -> Section {
+    const TITLE: &str = "Synchronising calls";
+    let trace = context.trace;
+    if trace.calls.is_empty() {
+        return no_calls(context, TITLE, &SYNC);
+    }
+    let host = context.host();
+    let blocking = host.synchronizing.of_all_highs();
+    let mut section = Section::new(TITLE, "the durations of API calls, by name", &SYNC)
+        .limit("Calls that only sound like waiting (a stream's wait for an event, a query of an event) return at once; they are counted as non-blocking calls, where the trace's reader keeps them, and not in the rows.")
+        .limit("Times are sums over threads; a runtime call and the driver call inside it count once in the sum of all and once each in the rows.");
+    section.figure("sync_total_time_ms", Value::ms(host.synchronizing_once));
+    // The reader of torch traces passes such calls over: none counted would not mean none made.
+    if trace.format != Format::TorchProfiler {
+        section.figure("non_blocking_calls", host.returning.count);
+        section.figure("non_blocking_time_ms", Value::ms(host.returning.total));
+    }
+    let ranked = blocking.by_time(&|tally| trace.calls.names.get(NameId(tally.low())));
+    section.rows_in_all = ranked.len() as u64;
+    for tally in ranked.iter().take(SYNC_ROWS) {
+        let name = trace.calls.names.get(NameId(tally.low()));
+        section.row([name.into(), tally.count.into(), Value::ms(tally.total), tally.average_us()]);
+    }
+    section
+}
+
+/// The same by process.
+pub(crate) fn sync_by_pid(context: &Context) -> Section {
+    const TITLE: &str = "Synchronising calls by process";
+    let trace = context.trace;
+    if trace.calls.is_empty() {
+        return no_calls(context, TITLE, &SYNC_BY_PID);
+    }
+    let mut section = Section::new(TITLE, "the durations of API calls, by process and name", &SYNC_BY_PID);
+    let ranked = context.host().synchronizing.by_time(&|tally| trace.calls.names.get(NameId(tally.low())));
+    section.rows_in_all = ranked.len() as u64;
+    for tally in ranked.iter().take(SYNC_ROWS) {
+        section.row([
+            labels::pid(trace, ProcessId(tally.high())),
+            trace.calls.names.get(NameId(tally.low())).into(),
+            tally.count.into(),
+            Value::ms(tally.total),
+            tally.average_us(),
+        ]);
+    }
+    section
+}
+
+/// The kinds of barriers, as their rows are called.
+const KINDS: [&str; 4] = ["sync_api", "blocking_memcpy", "host_wait", "cpu_launcher_gap"];
+
+/// Everything in which the host waits or lets the GPU wait, the longest sum first.
+pub(crate) fn barriers(context: &Context) -> Section {
+    const TITLE: &str = "Barriers between CPU and GPU";
+    let trace = context.trace;
+    if trace.calls.is_empty() && trace.host_waits.is_empty() {
+        return no_calls(context, TITLE, &BARRIERS);
+    }
+    let (mut barriers, mut names) = (Tallies::default(), Names::default());
+    let host = context.host();
+    for (kind, calls) in [(0, &host.synchronizing), (1, &host.copying)] {
+        for tally in calls.iter() {
+            let name = names.intern(trace.calls.names.get(NameId(tally.low())));
+            barriers.merge(&Tally { key: key(kind, name.0), ..*tally });
+        }
+    }
+    for wait in trace.host_waits.iter().filter(|wait| context.signals.is_host_wait(&wait.name)) {
+        let key = key(2, names.intern(&wait.name).0);
+        barriers.merge(&Tally { key, count: wait.count, total: wait.total, longest: wait.longest, ..Tally::default() });
+    }
+    let found = &host.gaps;
+    if found.gaps.count > 0 {
+        barriers.merge(&Tally { key: key(3, names.intern(KINDS[3]).0), ..found.gaps });
+    }
+    let mut section = section_of_barriers(context, TITLE, found);
+    let ranked = barriers.by_time(&|tally| names.get(NameId(tally.low())));
+    section.rows_in_all = ranked.len() as u64;
+    for tally in ranked.iter().take(BARRIER_ROWS) {
+        section.row([
+            KINDS.get(tally.high() as usize).copied().into(),
+            names.get(NameId(tally.low())).into(),
+            tally.count.into(),
+            Value::ms(tally.total),
+            tally.average_us(),
+            Value::us(tally.longest),
+        ]);
+    }
+    section
+}
+
+fn section_of_barriers(context: &Context, title: &str, found: &LauncherGaps) -> Section {
+    let (trace, thresholds) = (context.trace, &context.signals.thresholds);
+    let (least, most) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
+    let mut section = Section::new(title, "the durations of API calls, the gaps between launches of a thread, and waits in the operating system", &BARRIERS)
+        .limit("Times are sums over threads, which wait at the same time; they do not add up to wall time.")
+        .limit(format!("cpu_launcher_gap is an estimate: {least} to {most} us in which a thread neither launched nor was blocked in a call. What it did instead the trace does not tell; the GPU may have been busy. Longer gaps are taken for a program without work and are counted as idle gaps."))
+        .limit("blocking_memcpy is what a copy's name says: copies within a device may return at once, and an asynchronous copy from pageable memory may block.");
+    if trace.host_waits.is_empty() {
+        section = section.limit("The trace tells nothing of waits in the operating system.");
+    } else {
+        section = section.limit(
+            "host_wait holds threads without work as well: a thread that waits for a request waits in poll or futex.",
+        );
+        let others = || trace.host_waits.iter().filter(|wait| !context.signals.is_host_wait(&wait.name));
+        section.figure("other_os_calls", others().map(|wait| wait.count).sum::<u64>());
+        section.figure("other_os_time_ms", Value::ms(others().fold(Ns::ZERO, |sum, wait| sum + wait.total)));
+    }
+    section.figure("launcher_gap_threshold_us", least);
+    section.figure("launcher_idle_threshold_us", most);
+    section.figure("idle_gaps", found.idle.count);
+    section.figure("idle_gap_time_ms", Value::ms(found.idle.total));
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::sections::explain;
+    use crate::analysis::testing::{Small, figure, rows};
+    use crate::trace::{HostWait, ProcessId};
+
+    const US: i64 = 1_000;
+
+    fn barrier_rows(small: Small) -> Vec<String> {
+        let trace = small.finish();
+        let columns = ["barrier_kind", "api_name", "count", "total_time_ms", "max_duration_us"];
+        rows(&explain(&Context::new(&trace, 30)), "barriers", &columns)
+    }
+
+    #[test]
+    fn launcher_gaps_are_those_of_one_thread() {
+        let mut small = Small::new();
+        let launch = "cudaLaunchKernel";
+        // Thread 1 leaves 80 us and 49 us, thread 2 90 us in the same time, thread 3 launches once.
+        for (tid, start, end) in [(1, 0, 10), (2, 5, 20), (3, 50, 51), (1, 90, 100), (2, 110, 120), (1, 149, 150)] {
+            small.call_on((9, tid), launch, (start * US, end * US), None);
+        }
+        assert_eq!(barrier_rows(small), ["cpu_launcher_gap cpu_launcher_gap 2 0.17 90"]);
+    }
+
+    #[test]
+    fn a_gap_is_neither_time_blocked_in_a_call_nor_time_without_work() {
+        let mut small = Small::new();
+        let thread = (9, 1);
+        small.call_on(thread, "cudaLaunchKernel", (0, 10 * US), None);
+        // 20 us, 500 us blocked with a driver call inside, 30 us: a gap of 50 us.
+        small.call_on(thread, "cudaStreamSynchronize", (30 * US, 530 * US), None);
+        small.call_on(thread, "cuStreamSynchronize", (40 * US, 520 * US), None);
+        small.call_on(thread, "cudaGraphLaunch", (560 * US, 600 * US), None);
+        // A second without a request is no barrier.
+        small.call_on(thread, "cudaLaunchKernel", (1_000_600 * US, 1_000_601 * US), None);
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        let columns = ["api_name", "count", "total_time_ms"];
+        let want = ["cudaStreamSynchronize 1 0.5", "cuStreamSynchronize 1 0.48", "cpu_launcher_gap 1 0.05"];
+        assert_eq!(rows(&sections, "barriers", &columns), want);
+        assert_eq!(
+            (figure(&sections, "barriers", "idle_gaps"), figure(&sections, "barriers", "idle_gap_time_ms")),
+            (1.0, 1000.0)
+        );
+        assert_eq!(figure(&sections, "sync", "sync_total_time_ms"), 0.5, "the call inside the other counts once");
+    }
+
+    #[test]
+    fn what_only_sounds_like_waiting_is_counted_apart() {
+        let mut small = Small::new();
+        for name in [
+            "cudaStreamWaitEvent_v3020",
+            "cudaEventQuery",
+            "cudaMemcpyAsync",
+            "cudaMemcpy_v3020",
+            "cudaEventSynchronize",
+        ] {
+            small.call_on((1, 1), name, (0, US), None);
+        }
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(rows(&sections, "sync", &["api_name"]), ["cudaEventSynchronize"]);
+        assert_eq!(rows(&sections, "sync_by_pid", &["pid", "api_name"]), ["1 cudaEventSynchronize"]);
+        assert_eq!(figure(&sections, "sync", "non_blocking_calls"), 2.0);
+        let barriers = rows(&sections, "barriers", &["barrier_kind", "api_name"]);
+        assert_eq!(barriers, ["sync_api cudaEventSynchronize", "blocking_memcpy cudaMemcpy_v3020"]);
+    }
+
+    #[test]
+    fn a_wait_in_the_operating_system_is_one_row_for_all_processes() {
+        let mut small = Small::new();
+        for (process, total, longest) in [(0, 3_000_000, 2_000_000), (1, 1_000_000, 1_000_000)] {
+            let wait = HostWait {
+                process: ProcessId(process),
+                name: "poll".into(),
+                count: 2,
+                total: Ns(total),
+                longest: Ns(longest),
+            };
+            small.0.trace.host_waits.push(wait);
+        }
+        assert_eq!(barrier_rows(small), ["host_wait poll 4 4 2000"]);
+    }
+
+    #[test]
+    fn a_call_of_the_operating_system_that_works_is_no_wait_but_is_counted() {
+        let mut small = Small::new();
+        for (name, total) in [("ioctl", 5_000_000), ("sem_timedwait", 2_000_000), ("epoll_ctl", 1_000_000)] {
+            let (total, longest) = (Ns(total), Ns(total));
+            small.0.trace.host_waits.push(HostWait {
+                process: ProcessId(0),
+                name: name.into(),
+                count: 3,
+                total,
+                longest,
+            });
+        }
+        let trace = small.finish();
+        let sections = explain(&Context::new(&trace, 30));
+        assert_eq!(rows(&sections, "barriers", &["barrier_kind", "api_name"]), ["host_wait sem_timedwait"]);
+        let figures = ["other_os_calls", "other_os_time_ms"].map(|name| figure(&sections, "barriers", name));
+        assert_eq!(figures, [6.0, 6.0]);
+    }
+
+    #[test]
+    fn without_calls_the_command_that_records_them_is_told() {
+        let mut small = Small::new();
+        small.kernel("k", 1, (0, 1), None);
+        let trace = small.finish();
+        for name in ["sync", "sync_by_pid", "barriers"] {
+            let missing = explain(&Context::new(&trace, 30))[name].missing.clone().unwrap();
+            assert!(missing.recapture.contains("--trace=cuda,nvtx,osrt"), "{missing:?}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! When a GPU ran nothing, and what it waited for.
+//!
+//! Causes are those of HolisticTraceAnalysis, but for gaps of the whole device instead of one stream: the host was late with
+//! the launch of the op that ends the gap; or the launch was made and the gap is as short as the one between any two kernels;
+//! or something else, such as an event of another stream, held the op back. A gap is waiting for the host until the launch
+//! returns, not to its end: behind a launch that was made early in it, half a second is nothing of the host's.
+
+use crate::analysis::context::Context;
+use crate::analysis::labels;
+use crate::analysis::recapture;
+use crate::analysis::recapture::Lacks;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::time::intervals::{Busy, Gap};
+use crate::rules::signals::CallKind;
+use crate::trace::{DeviceId, Ns};
+
+const COLUMNS: [&str; 9] = [
+    "device_id",
+    "window_ms",
+    "busy_ms",
+    "idle_ms",
+    "idle_pct_of_window",
+    "host_wait_ms",
+    "kernel_wait_ms",
+    "other_wait_ms",
+    "unknown_ms",
+];
+const GAP_COLUMNS: [&str; 5] = ["device_id", "gap_start_ns", "gap_end_ns", "gap_ms", "cause"];
+pub(crate) const GAPS_SHOWN: usize = 50;
+const DERIVED_FROM: &str = "start and end of kernels, copies, sets and whole graphs, and the calls that launched them";
+/// A gap below this, with the launch made, is what any two kernels leave between them: the default of
+/// HolisticTraceAnalysis.
+const BETWEEN_KERNELS: Ns = Ns(30);
+
+/// What a gap was spent waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    HostWait,
+    KernelWait,
+    Other,
+    /// The trace does not tell which call launched what ended the gap.
+    Unknown,
+}
+
+impl Cause {
+    pub(crate) const ALL: [Self; 4] = [Self::HostWait, Self::KernelWait, Self::Other, Self::Unknown];
+
+    /// The parts of a gap, of which the first comes first; one that is no part takes no time.
+    pub(crate) fn parts(context: &Context, gap: &Gap) -> [(Self, Ns); 2] {
+        let trace = context.trace;
+        let launch = trace.gpu_ops.launch(gap.next).and_then(|call| trace.calls.get(call.0 as usize));
+        let Some(launch) = launch else {
+            return [(Self::Unknown, gap.end.since(gap.start)), (Self::Unknown, Ns::ZERO)];
+        };
+        // Other calls, such as copies, may wait for the device themselves.
+        let launched = match context.call_kind(launch.name) {
+            CallKind::Launch | CallKind::GraphLaunch => launch.end(),
+            _ => launch.start,
+        };
+        let launched = launched.clamp(gap.start, gap.end);
+        let rest = gap.end.since(launched);
+        let behind = if rest < BETWEEN_KERNELS { Self::KernelWait } else { Self::Other };
+        [(Self::HostWait, launched.since(gap.start)), (behind, rest)]
+    }
+
+    /// What most of the gap is.
+    pub(crate) fn of(context: &Context, gap: &Gap) -> Self {
+        let [first, second] = Self::parts(context, gap);
+        if second.1 > first.1 { second.0 } else { first.0 }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::HostWait => "host_wait",
+            Self::KernelWait => "kernel_wait",
+            Self::Other => "other",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// How long each device was idle between its first and last op, and why.
+pub(crate) fn gpu_idle(context: &Context) -> Section {
+    const TITLE: &str = "Idle time of GPUs";
+    let survey = context.survey();
+    if survey.busy.iter().all(Option::is_none) {
+        return missing(context, TITLE, &COLUMNS);
+    }
+    let mut section = section(context, TITLE, &COLUMNS);
+    for (device, (busy, waits)) in (0..).zip(survey.busy.iter().zip(&survey.waits)) {
+        let Some(Busy { first, last, busy }) = *busy else { continue };
+        let (window, [host, kernel, other, unknown]) = (last.since(first), waits.map(Value::ms));
+        let idle = window.since(busy);
+        section.row([
+            labels::device(context.trace, DeviceId(device)),
+            Value::ms(window),
+            Value::ms(busy),
+            Value::ms(idle),
+            Value::pct(idle, window),
+            host,
+            kernel,
+            other,
+            unknown,
+        ]);
+    }
+    section
+}
+
+/// The longest gaps of all devices.
+pub(crate) fn gpu_idle_gaps(context: &Context) -> Section {
+    const TITLE: &str = "Longest idle gaps";
+    let survey = context.survey();
+    if survey.busy.iter().all(Option::is_none) {
+        return missing(context, TITLE, &GAP_COLUMNS);
+    }
+    let mut section = section(context, TITLE, &GAP_COLUMNS).from_first_op(context.trace);
+    for gap in survey.longest_gaps.clone().ranked().filter_map(|long| gap_before(context, long.start(), long.at())) {
+        let cause = Cause::of(context, &gap).word();
+        let device = labels::device(context.trace, DeviceId(gap.device as u32));
+        section.row([device, gap.start.into(), gap.end.into(), Value::ms(gap.end.since(gap.start)), cause.into()]);
+    }
+    section.rows_in_all = survey.longest_gaps.seen;
+    section
+}
+
+/// The gap from `start` to the work at this place.
+pub(crate) fn gap_before(context: &Context, start: Ns, next: usize) -> Option<Gap> {
+    let trace = context.trace;
+    if let (Some(cut), Some(device)) = (&trace.cut, next.checked_sub(Gap::last_of_window(context))) {
+        return Some(Gap { device, start, end: cut.window.end, next });
+    }
+    let (end, device) = match trace.gpu_ops.get(next) {
+        Some(op) => (op.start, op.device),
+        None => trace.graph_replays.get(next - trace.gpu_ops.len()).map(|replay| (replay.start, replay.device))?,
+    };
+    Some(Gap { device: device.0 as usize, start, end, next })
+}
+
+fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
+    let recapture = recapture::command(context.trace.format, Lacks::Kernels);
+    Section::missing(title, columns, "The trace holds no GPU ops.", &recapture)
+}
+
+fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
+    let section = Section::new(title, DERIVED_FROM, columns)
+        .limit(match context.trace.cut {
+            None => "A device's window is from its first op to its last; time before and after is not counted.",
+            Some(_) => "What ends the last gap of a device lies behind the window: its cause is not known.",
+        })
+        .limit("A gap waits for the host until the launch of the op that ends it returns (of copies and other calls: begins), then for something else; ops of one graph share one launch.");
+    if context.trace.calls.is_empty() {
+        return section.limit(format!(
+            "The trace holds no API calls, so that no cause is known. To capture them: {}",
+            recapture::command(context.trace.format, Lacks::Calls)
+        ));
+    }
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::*;
+    use crate::trace::Window;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_fixture_is_idle_as_was_worked_out_by_hand_but_for_its_copies() {
+        let Some((trace, expected)) = fixture() else { return };
+        let context = Context::new(&trace, 30);
+        let (idle, gaps, expected) = (gpu_idle(&context), gpu_idle_gaps(&context), &expected["gpu_idle"]);
+        close(number(&idle.rows[0], "window_ms"), &expected["window_ms"]);
+        // The original takes a GPU that copies for idle: here 0.5 ms of its 1.0 ms, which cuts its one gap in two.
+        close(number(&idle.rows[0], "busy_ms"), &serde_json::json!(expected["busy_ms"].as_f64().unwrap() + 0.5));
+        let gaps: Vec<(f64, f64)> =
+            gaps.rows.iter().map(|gap| (number(gap, "gap_start_ns"), number(gap, "gap_end_ns"))).collect();
+        assert_eq!(gaps, [(3_600_000.0, 4_000_000.0), (3_000_000.0, 3_100_000.0)]);
+    }
+
+    /// Two kernels, launched just before each, in a window that begins before the first and ends behind the second.
+    #[test]
+    fn a_window_is_idle_up_to_its_edges_and_what_ends_its_last_gap_is_not_known() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        for (id, start) in [(1, 1_000), (2, 3_000)] {
+            small.call(process, "cudaLaunchKernel", start - 50, start - 40, Some(id));
+            small.op_of(process, 0, 7, "k", start, start + 500, Some(id));
+        }
+        small.op(0, "later", 9_000, 9_100);
+        let window = Window { start: Ns(400), end: Ns(5_000) };
+        let part = small.0.finish().within(window);
+        let context = Context::new(&part, 30);
+        let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
+        let ns = |column: &str| (number(&idle.rows[0], column) * 1e6).round();
+        assert_eq!((ns("window_ms"), ns("busy_ms"), ns("idle_ms")), (4_600.0, 1_000.0, 3_600.0));
+        // Launches return 40 ns before their kernels.
+        let causes = ["host_wait_ms", "other_wait_ms", "unknown_ms"].map(ns);
+        assert_eq!(causes, [560.0 + 1_460.0, 80.0, 1_500.0]);
+        let told: Vec<(f64, f64, &str)> = gaps
+            .rows
+            .iter()
+            .map(|gap| (number(gap, "gap_start_ns"), number(gap, "gap_end_ns"), words(gap, "cause")))
+            .collect();
+        let wanted = [(1_500.0, 3_000.0, "host_wait"), (3_500.0, 5_000.0, "unknown"), (400.0, 1_000.0, "host_wait")];
+        assert_eq!(told, wanted);
+    }
+
+    #[test]
+    fn every_gap_has_the_cause_that_its_next_launch_tells() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        let mut op = |start, end, launch: Option<(i64, u32)>| {
+            if let Some((launch, id)) = launch {
+                small.call(process, "cudaLaunchKernel", launch, launch + 5, Some(id));
+            }
+            small.op_of(process, 0, 7, "k", start, end, launch.map(|launch| launch.1));
+        };
+        op(0, 100, None);
+        op(200, 300, Some((150, 1))); // launched after the GPU ran dry: 55 of 100 ns until the call returns
+        op(329, 400, Some((160, 2))); // launched long before, 29 ns
+        op(430, 500, Some((170, 3))); // launched long before, 30 ns: more than kernels leave between them
+        op(1_500, 1_600, None); // 1000 ns
+        small.replay(0, 1_650, 1_700); // 50 ns
+        let trace = small.0.finish();
+        let context = Context::new(&trace, 30);
+        let idle = &gpu_idle(&context).rows[0];
+        let ns = |column| (number(idle, column) * 1e6).round();
+        let causes = ["host_wait_ms", "kernel_wait_ms", "other_wait_ms", "unknown_ms"].map(ns);
+        assert_eq!((causes, ns("idle_ms")), ([55.0, 29.0, 30.0 + 45.0, 1_050.0], 1_209.0));
+        let gaps = gpu_idle_gaps(&context);
+        let causes: Vec<&str> = gaps.rows.iter().map(|gap| words(gap, "cause")).collect();
+        assert_eq!(causes, ["unknown", "host_wait", "unknown", "other", "kernel_wait"]);
+    }
+
+    /// The host launches 40 us after the device ran dry; the kernel comes half a second later.
+    #[test]
+    fn a_gap_behind_an_early_launch_is_not_the_host_s_and_one_in_which_a_launch_goes_on_is() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        small.op(0, "first", 0, 1_000);
+        small.call(process, "cudaLaunchKernel", 41_000, 42_000, Some(1));
+        small.op_of(process, 0, 7, "k", 500_000_000, 500_001_000, Some(1));
+        small.call(process, "cudaGraphLaunch", 400_000_000, 500_009_000, Some(2));
+        small.op_of(process, 0, 7, "in graph", 500_006_000, 500_007_000, Some(2));
+        let trace = small.0.finish();
+        let context = Context::new(&trace, 30);
+        let idle = &gpu_idle(&context).rows[0];
+        let ns = |column| (number(idle, column) * 1e6).round();
+        assert_eq!(ns("host_wait_ms"), 41_000.0 + 5_000.0);
+        assert_eq!(ns("other_wait_ms"), 500_000_000.0 - 42_000.0);
+        let gaps = gpu_idle_gaps(&context);
+        assert_eq!(gaps.rows.iter().map(|gap| words(gap, "cause")).collect::<Vec<_>>(), ["other", "host_wait"]);
+    }
+
+    #[test]
+    fn the_longest_gaps_are_those_of_all_devices_and_the_rest_is_counted() {
+        let mut small = Small::new();
+        for at in 0..40 {
+            small.op(0, "k", 100 * at, 100 * at + 50 - at);
+            small.op(1, "k", 1_000 * at, 1_000 * at + 10);
+        }
+        let section = small.section(gpu_idle_gaps);
+        assert_eq!((section.rows.len(), section.rows_in_all), (GAPS_SHOWN, 78));
+        let of = |device: i64| section.rows.iter().filter(|row| row.get("device_id") == Some(&device.into())).count();
+        assert_eq!((of(0), of(1)), (11, 39));
+        assert!(section.rows.is_sorted_by(|a, b| number(a, "gap_ms") >= number(b, "gap_ms")));
+    }
+
+    proptest! {
+        #[test]
+        fn idle_time_is_what_counting_every_tick_gives(pieces in pieces()) {
+            let trace = Small::of(&pieces).0.finish();
+            let context = Context::new(&trace, 30);
+            let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
+            let (mut busy, mut rest) = (0.0, 0.0);
+            for row in &idle.rows {
+                let causes = ["host_wait_ms", "kernel_wait_ms", "other_wait_ms", "unknown_ms"];
+                let by_cause: f64 = causes.iter().map(|cause| number(row, cause)).sum();
+                prop_assert!((number(row, "idle_ms") - by_cause).abs() < 1e-12);
+                prop_assert!((number(row, "window_ms") - number(row, "busy_ms") - by_cause).abs() < 1e-12);
+                busy += number(row, "busy_ms");
+                rest += by_cause;
+            }
+            prop_assert!((busy - ticks_ms(&pieces, &|now| now.iter().any(|&count| count > 0))).abs() < 1e-12);
+            prop_assert!((rest - gaps.rows.iter().map(|gap| number(gap, "gap_ms")).sum::<f64>()).abs() < 1e-12);
+        }
+    }
+}

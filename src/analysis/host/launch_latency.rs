@@ -1,0 +1,492 @@
+//! How long kernels wait between the end of the call that launches them and their start.
+
+use crate::analysis::context::Context;
+use crate::analysis::index::{Inside, Part, parts};
+use crate::analysis::labels;
+use crate::analysis::measure::percentiles::Numbers;
+use crate::analysis::recapture;
+use crate::analysis::recapture::Lacks;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::time::intervals::Longest;
+use crate::digits::grouped;
+use crate::rules::signals::CallKind;
+use crate::trace::{GpuOp, Ns, OpKind, Places};
+
+const COLUMNS: [&str; 9] = [
+    "pid",
+    "stream_id",
+    "api_name",
+    "kernel_name",
+    "launch_start_ns",
+    "launch_end_ns",
+    "kernel_start_ns",
+    "kernel_end_ns",
+    "latency_us",
+];
+const HISTOGRAM_COLUMNS: [&str; 4] = ["bin_start_us", "bin_end_us", "count", "without_communication"];
+const SHOWN: usize = 100;
+const MAX_BINS: usize = 30;
+const MIN_BINS: usize = 8;
+
+/// A kernel, its place in the trace, and when the call that launched it returned.
+struct Launched {
+    at: usize,
+    kernel: GpuOp,
+    returned: Ns,
+}
+
+impl Launched {
+    /// From the end of the call to the start of the kernel; negative where the kernel was faster.
+    fn wait(&self) -> Ns {
+        self.kernel.start.since(self.returned)
+    }
+
+    /// Kernels that start before their launch returns did not wait.
+    fn latency(&self) -> Ns {
+        self.wait().max(Ns::ZERO)
+    }
+}
+
+/// Kernels that say nothing about launch latency, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct LeftOut {
+    begun: u64,
+    no_call: u64,
+    other_call: u64,
+    later_in_graph: u64,
+}
+
+impl LeftOut {
+    fn add(&mut self, more: Self) {
+        self.begun += more.begun;
+        self.no_call += more.no_call;
+        self.other_call += more.other_call;
+        self.later_in_graph += more.later_in_graph;
+    }
+}
+
+/// Visits every launched kernel; of a graph's kernels the first alone, as the others wait for each other. Of a window those that
+/// began before it, or whose graph did, say nothing.
+fn each_launched(context: &Context, places: &Places, visit: &mut dyn FnMut(Launched)) -> LeftOut {
+    let trace = context.trace;
+    let is_begun = |id| trace.kept.as_ref().is_some_and(|kept| kept.is_begun(id));
+    let (mut left_out, mut graphs_seen) = (LeftOut::default(), vec![0_u64; trace.calls.len() / 64 + 1]);
+    for (at, kernel) in trace.gpu_ops.iter_in(places).filter(|(_, op)| op.kind == OpKind::Kernel) {
+        let id = trace.gpu_ops.launch(at);
+        let known = id.map(|id| id.0 as usize).and_then(|id| Some((id, trace.calls.name(id)?, trace.calls.end(id)?)));
+        let Some((id, name, returned)) = known else {
+            left_out.no_call += 1;
+            continue;
+        };
+        match context.call_kind(name) {
+            CallKind::Launch | CallKind::GraphLaunch if is_begun(id) => left_out.begun += 1,
+            CallKind::Launch => visit(Launched { at, kernel, returned }),
+            CallKind::GraphLaunch => {
+                let Some(seen) = graphs_seen.get_mut(id / 64) else { continue };
+                let bit = 1 << (id % 64);
+                if *seen & bit == 0 {
+                    visit(Launched { at, kernel, returned });
+                } else {
+                    left_out.later_in_graph += 1;
+                }
+                *seen |= bit;
+            }
+            _ => left_out.other_call += 1,
+        }
+    }
+    left_out
+}
+
+/// What both sections tell of, measured in one pass.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    longest: Longest,
+    /// Of all kernels.
+    all: Latencies,
+    /// Of those that do not communicate, where some do.
+    computing: Option<Latencies>,
+    left_out: LeftOut,
+    /// Began before their launch returned.
+    early: u64,
+    sum: i128,
+}
+
+/// How long kernels waited.
+#[derive(Debug)]
+struct Latencies {
+    count: usize,
+    /// In nanoseconds, by [`PERCENTS`]; `None` where there are no latencies.
+    percentiles: Vec<Option<f64>>,
+    /// How many lie in each bin, from zero on.
+    bins: Vec<u64>,
+}
+
+/// The last is the longest.
+const PERCENTS: [u64; 4] = [50, 95, 99, 100];
+
+impl Latencies {
+    /// The numbers themselves are not kept, because they weigh four bytes a kernel.
+    fn of(numbers: &[&Numbers]) -> Self {
+        let percentiles = Numbers::percentiles(numbers, &PERCENTS);
+        Self { count: numbers.iter().map(|numbers| numbers.len()).sum(), percentiles, bins: Vec::new() }
+    }
+
+    /// How many of the numbers lie in each bin of [`Latencies::width`].
+    fn bins_of(&self, all: &[&Numbers]) -> Vec<u64> {
+        let (count, width_us) = self.width();
+        let mut bins = vec![0; count];
+        let bin_of = |latency: i64| ((latency as f64 / 1e3 / width_us) as usize).min(count - 1);
+        all.iter().for_each(|numbers| numbers.count_into(&mut bins, &bin_of));
+        bins
+    }
+
+    /// How many bins, and how many microseconds wide.
+    fn width(&self) -> (usize, f64) {
+        let bins = self.count.isqrt().clamp(MIN_BINS, MAX_BINS);
+        (bins, (self.longest().unwrap_or(0.0) / 1e3 / bins as f64).max(1e-6))
+    }
+
+    /// In microseconds, under names of this kind.
+    fn figures(&self, section: &mut Section, name: &dyn Fn(&str) -> String) {
+        for (percentile, key) in self.percentiles.iter().zip(["p50_us", "p95_us", "p99_us"]) {
+            section.figure(&name(key), percentile.map(|ns| ns / 1e3));
+        }
+    }
+
+    fn longest(&self) -> Option<f64> {
+        self.percentiles.last().copied().flatten()
+    }
+}
+
+/// How long some of the kernels waited, of which no launch has others.
+#[derive(Debug)]
+pub struct Waited {
+    longest: Longest,
+    computing: Numbers,
+    messages: Numbers,
+    left_out: LeftOut,
+    early: u64,
+    sum: i128,
+}
+
+impl Waited {
+    /// Of the ops at these places.
+    fn of(context: &Context, places: &Places) -> Self {
+        let ops = &context.trace.gpu_ops;
+        // Of devices cut apart a few too many.
+        let launched = places.within().filter(|at| ops.launch(*at).is_some()).count();
+        // So that the latencies of millions of kernels never move to a larger place.
+        let computing = Numbers::with_room(launched);
+        let (longest, messages, left_out) = (Longest::new(SHOWN), Numbers::default(), LeftOut::default());
+        let mut waited = Self { longest, computing, messages, left_out, early: 0, sum: 0 };
+        waited.left_out = each_launched(context, places, &mut |launched| {
+            let latency = launched.latency();
+            waited.longest.offer(latency, launched.kernel.start, 0, launched.at);
+            let is_message = context.is_communication(launched.kernel.name);
+            let of_kind = if is_message { &mut waited.messages } else { &mut waited.computing };
+            of_kind.push(latency.0);
+            waited.early += u64::from(launched.wait() < Ns::ZERO);
+            waited.sum += i128::from(latency.0);
+        });
+        waited
+    }
+
+    /// The same of a piece, which is asked for again and again.
+    pub(crate) fn of_piece(context: &Context, places: &Places) -> Self {
+        let mut waited = Self::of(context, places);
+        waited.computing.sort();
+        waited.messages.sort();
+        waited
+    }
+}
+
+impl Measured {
+    pub(crate) fn of(context: &Context) -> Self {
+        let parts = parts(context.trace, context.inside());
+        // What is asked for once need not be sorted.
+        let of_edge = if context.inside().is_none() { Waited::of } else { Waited::of_piece };
+        let edges: Vec<Waited> = parts.iter().filter_map(Part::edge).map(|places| of_edge(context, places)).collect();
+        let known = parts.iter().filter_map(Part::piece).map(|(piece, inside)| (&piece.waited, Some(inside)));
+        let all: Vec<(&Waited, Option<&Inside>)> = edges.iter().map(|edge| (edge, None)).chain(known).collect();
+        Self::sum(&all)
+    }
+
+    /// Of edges and of what is known of pieces.
+    fn sum(all: &[(&Waited, Option<&Inside>)]) -> Self {
+        let (mut longest, mut left_out, mut early, mut sum) = (Longest::new(SHOWN), LeftOut::default(), 0, 0);
+        for (waited, inside) in all {
+            longest.merge_from(&waited.longest, &|at| inside.map_or(at, |inside| inside.place(at)));
+            left_out.add(waited.left_out);
+            early += waited.early;
+            sum += waited.sum;
+        }
+        let computing: Vec<&Numbers> = all.iter().map(|(waited, _)| &waited.computing).collect();
+        let messages: Vec<&Numbers> = all.iter().map(|(waited, _)| &waited.messages).collect();
+        let mut of_all = Latencies::of(&[computing.as_slice(), &messages].concat());
+        let bins = of_all.bins_of(&computing);
+        of_all.bins =
+            bins.iter().zip(of_all.bins_of(&messages)).map(|(computing, message)| computing + message).collect();
+        let has_messages = messages.iter().any(|messages| messages.len() > 0);
+        let computing = has_messages.then(|| Latencies { bins, ..Latencies::of(&computing) });
+        Self { longest, all: of_all, computing, left_out, early, sum }
+    }
+}
+
+/// The kernels that waited longest, and how long kernels wait.
+pub(crate) fn launch_latency_rows(context: &Context) -> Section {
+    const TITLE: &str = "Launch latency";
+    let trace = context.trace;
+    let measured = context.launched();
+    let Measured { longest, all, computing, left_out, early, sum } = measured;
+    let count = all.count;
+    if count == 0 {
+        return missing(context, *left_out, TITLE, &COLUMNS);
+    }
+    let mut section = section(TITLE, &COLUMNS, count, *left_out).from_first_op(context.trace);
+    if *early > 0 {
+        section.limits.push(format!(
+            "{} of {} measured kernels began before their launch call returned and count as zero.",
+            grouped(*early),
+            grouped(count as u64)
+        ));
+    }
+    section.figure("count", count);
+    section.figure("mean_us", *sum as f64 / count as f64 / 1e3);
+    all.figures(&mut section, &str::to_owned);
+    section.figure("max_us", all.longest().map(|ns| ns / 1e3));
+    if let Some(computing) = computing {
+        computing.figures(&mut section, &|name| format!("without_communication_{name}"));
+    }
+    for long in longest.clone().ranked() {
+        let call = trace.gpu_ops.launch(long.at()).and_then(|call| trace.calls.get(call.0 as usize));
+        let (Some(kernel), Some(call)) = (trace.gpu_ops.get(long.at()), call) else { continue };
+        section.row([
+            labels::pid(trace, kernel.process),
+            labels::stream(&kernel),
+            trace.calls.names.get(call.name).into(),
+            labels::kernel(trace, kernel.name),
+            call.start.into(),
+            call.end().into(),
+            kernel.start.into(),
+            kernel.end().into(),
+            Value::us(long.duration),
+        ]);
+    }
+    section.rows_in_all = count as u64;
+    section
+}
+
+/// How many kernels waited how long.
+pub(crate) fn launch_latency_histogram(context: &Context) -> Section {
+    const TITLE: &str = "Launch latency, histogram";
+    let measured = context.launched();
+    let all = &measured.all;
+    if all.count == 0 {
+        return missing(context, measured.left_out, TITLE, &HISTOGRAM_COLUMNS);
+    }
+    let (_, width_us) = all.width();
+    let computing = measured.computing.as_ref().unwrap_or(all);
+    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, all.count, measured.left_out);
+    for (bin, (count, without)) in all.bins.iter().zip(&computing.bins).enumerate() {
+        let (from, to) = (bin as f64 * width_us, (bin + 1) as f64 * width_us);
+        section.row([from.into(), to.into(), (*count).into(), (*without).into()]);
+    }
+    section
+}
+
+fn missing(context: &Context, left_out: LeftOut, title: &str, columns: &[&str]) -> Section {
+    let trace = context.trace;
+    if left_out.begun > 0 && left_out.no_call + left_out.other_call == 0 {
+        let why = "No kernel was launched for this window: those in it began before it, or their graphs did.";
+        return Section::missing(title, columns, why, "");
+    }
+    let (why, lacks) = match (trace.gpu_ops.iter().any(|op| op.kind == OpKind::Kernel), trace.calls.is_empty()) {
+        (false, _) => ("The trace holds no GPU kernels.", Lacks::Kernels),
+        (true, true) => ("The trace holds no API calls.", Lacks::Calls),
+        (true, false) => ("No kernel of the trace is linked to the call that launched it.", Lacks::Calls),
+    };
+    Section::missing(title, columns, why, &recapture::command(trace.format, lacks))
+}
+
+fn section(title: &str, columns: &[&str], measured: usize, left_out: LeftOut) -> Section {
+    let kernels = measured as u64 + left_out.begun + left_out.no_call + left_out.other_call + left_out.later_in_graph;
+    let mut section = Section::new(title, "launch calls and the kernels of the same process and correlation id", columns)
+        .limit("A kernel may wait for the host or for earlier work on its stream: a long latency behind a busy stream is no fault.");
+    for (count, what) in [
+        (left_out.later_in_graph, "follow another of the same graph launch and are left out."),
+        (left_out.begun, "began before the window, or their graph did, and are left out."),
+        (left_out.no_call, "are linked to no call and are left out."),
+        (left_out.other_call, "were launched by calls that are no launch, such as copies, and are left out."),
+    ] {
+        if count > 0 {
+            section.limits.push(format!("{} of {} kernels {what}", grouped(count), grouped(kernels)));
+        }
+    }
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::*;
+    use crate::trace::Window;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_fixture_waits_as_was_worked_out_by_hand() {
+        let Some((trace, expected)) = fixture() else { return };
+        let context = Context::new(&trace, 30);
+        let (rows, histogram) = (launch_latency_rows(&context), launch_latency_histogram(&context));
+        let expected = &expected["launch_latency"];
+        for (ours, theirs) in
+            [("count", "count"), ("mean_us", "mean"), ("p50_us", "p50"), ("p95_us", "p95"), ("p99_us", "p99")]
+        {
+            close(number(&rows.summary, ours), &expected[theirs]);
+        }
+        let sorted = expected["latencies_us_sorted"].as_array().unwrap();
+        for (row, want) in rows.rows.iter().zip(sorted.iter().rev()) {
+            close(number(row, "latency_us"), want);
+        }
+        let counts: Vec<f64> = histogram.rows.iter().map(|row| number(row, "count")).collect();
+        assert_eq!(serde_json::json!(counts.iter().map(|count| *count as u64).collect::<Vec<_>>()), expected["counts"]);
+        close(number(&histogram.rows[0], "bin_end_us"), &expected["bin_width"]);
+    }
+
+    #[test]
+    fn launches_of_two_processes_with_one_correlation_id_do_not_mix() {
+        let mut small = Small::new();
+        for (pid, device, start) in [(1, 0, 0), (2, 1, 1_000_000)] {
+            let process = small.process(pid);
+            small.call(process, "cudaLaunchKernel", start, start + 10, Some(77));
+            small.op_of(process, device, 7, "k", start + 30, start + 50, Some(77));
+        }
+        let section = small.section(launch_latency_rows);
+        let latencies: Vec<f64> = section.rows.iter().map(|row| number(row, "latency_us")).collect();
+        assert_eq!(latencies, [0.02, 0.02]);
+    }
+
+    #[test]
+    fn a_graph_launch_has_one_latency_and_what_is_left_out_is_counted() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        small.call(process, "cudaGraphLaunch_v10000", 0, 100, Some(1));
+        small.call(process, "cudaMemcpyAsync", 0, 100, Some(2));
+        for start in [350, 600, 900] {
+            small.op_of(process, 0, 7, "in_graph", start, start + 50, Some(1));
+        }
+        small.op_of(process, 0, 7, "copies_as_kernel", 1_000, 1_100, Some(2));
+        small.op_of(process, 0, 7, "alone", 1_200, 1_300, None);
+        small.op_of(process, 0, 7, "early", 90, 300, Some(1));
+        let section = small.section(launch_latency_rows);
+        assert_eq!((section.rows.len(), number(&section.summary, "count")), (1, 1.0));
+        assert_eq!((words(&section.rows[0], "kernel_name"), number(&section.rows[0], "latency_us")), ("early", 0.0));
+        for start in [
+            "3 of 6 kernels follow",
+            "1 of 6 kernels are linked to no call",
+            "1 of 6 kernels were launched by",
+            "1 of 1 measured kernels began before",
+        ] {
+            assert!(section.limits.iter().any(|limit| limit.starts_with(start)), "{start}: {:?}", section.limits);
+        }
+    }
+
+    #[test]
+    fn what_a_window_s_first_kernels_waited_for_is_not_told_by_where_it_begins() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        small.call(process, "cudaGraphLaunch_v10000", 0, 10, Some(1));
+        small.call(process, "cudaLaunchKernel", 12, 20, Some(2));
+        small.call(process, "cudaLaunchKernel", 22, 30, Some(3));
+        for (start, end, id) in [(40, 80, 1), (90, 120, 2), (130, 180, 1), (190, 220, 3)] {
+            small.op_of(process, 0, 7, "k", start, end, Some(id));
+        }
+        let whole = small.0.finish();
+        let of =
+            |from, to| launch_latency_rows(&Context::new(&whole.within(Window { start: Ns(from), end: Ns(to) }), 30));
+        // Of the three kernels one is cut and one follows another of its graph, which ran before.
+        let section = of(100, 300);
+        let waits: Vec<f64> = section.rows.iter().map(|row| number(row, "latency_us")).collect();
+        assert_eq!((waits, number(&section.summary, "count")), (vec![0.16], 1.0));
+        assert!(
+            section.limits.iter().any(|limit| limit.starts_with("2 of 3 kernels began before")),
+            "{:?}",
+            section.limits
+        );
+        let nothing = of(100, 185).missing.unwrap();
+        assert!(nothing.why.contains("began before it") && nothing.recapture.is_empty(), "{nothing:?}");
+    }
+
+    #[test]
+    fn a_window_measures_the_first_kernel_of_a_graph_alone_whatever_copies_or_clocks_came_before() {
+        let of = |ops: &[(i64, i64, &str)], from| {
+            let mut small = Small::new();
+            let process = small.process(1);
+            small.call(process, "cudaGraphLaunch_v10000", 100, 110, Some(1));
+            ops.iter().for_each(|&(start, end, name)| small.op_of(process, 0, 7, name, start, end, Some(1)));
+            let whole = small.0.finish();
+            let part = whole.within(Window { start: Ns(from), end: Ns(500) });
+            [&whole, &part].map(|trace| {
+                let section = launch_latency_rows(&Context::new(trace, 30));
+                section.rows.iter().map(|row| number(row, "latency_us")).collect::<Vec<_>>()
+            })
+        };
+        let after_copy = [(120, 130, "[CUDA memcpy Device-to-Host]"), (140, 180, "k"), (190, 200, "k")];
+        assert_eq!(of(&after_copy, 135), [vec![0.03], vec![0.03]]);
+        // The device's clock is behind.
+        assert_eq!(of(&[(60, 70, "k"), (75, 85, "k")], 72), [vec![0.0], vec![]]);
+    }
+
+    #[test]
+    fn a_trace_without_calls_says_how_to_capture_them() {
+        let mut small = Small::new();
+        small.op(0, "k", 0, 10);
+        let missing = small.section(launch_latency_rows).missing.unwrap();
+        assert!(missing.why.contains("no API calls") && missing.recapture.contains("nsys profile"), "{missing:?}");
+    }
+
+    #[test]
+    fn messages_are_counted_apart_in_bins_and_percentiles() {
+        let mut small = Small::new();
+        let process = small.process(1);
+        for (id, (name, wait)) in (0..).zip([("k", 10_000), ("k", 20_000), (KINDS[ALLREDUCE], 80_000), ("k", 30_000)]) {
+            small.call(process, "cudaLaunchKernel", 0, 10, Some(id));
+            small.op_of(process, 0, 7, name, 10 + wait, 20 + wait, Some(id));
+        }
+        let trace = small.0.finish();
+        let context = Context::new(&trace, 30);
+        let (rows, section) = (launch_latency_rows(&context), launch_latency_histogram(&context));
+        let sum = |column: &str| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
+        assert_eq!((sum("count"), sum("without_communication")), (4.0, 3.0));
+        assert_eq!(number(&section.rows[7], "without_communication"), 0.0, "the message is the longest");
+        let figure = |name| number(&rows.summary, name);
+        assert_eq!((figure("p50_us"), figure("without_communication_p50_us")), (25.0, 20.0));
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_and_bins_are_those_of_the_sorted_list(
+            waits in proptest::collection::vec(prop_oneof![0_i64..2_000, 4_294_967_290_i64..4_294_967_400], 1..80),
+        ) {
+            let mut small = Small::new();
+            let process = small.process(1);
+            for (id, &wait) in (0..).zip(&waits) {
+                small.call(process, "cudaLaunchKernel", 0, 10, Some(id));
+                small.op_of(process, 0, 7, "k", 10 + wait, 20 + wait, Some(id));
+            }
+            let trace = small.0.finish();
+            let context = Context::new(&trace, 30);
+            let (rows, histogram) = (launch_latency_rows(&context), launch_latency_histogram(&context));
+            let mut sorted = waits.clone();
+            sorted.sort_unstable();
+            for (name, percent) in [("p50_us", 50.0), ("p95_us", 95.0), ("p99_us", 99.0), ("max_us", 100.0)] {
+                let place = percent * (sorted.len() - 1) as f64 / 100.0;
+                let (low, high) = (sorted[place.floor() as usize] as f64, sorted[place.ceil() as usize] as f64);
+                let want = (low + (high - low) * place.fract()) / 1e3;
+                prop_assert!((number(&rows.summary, name) - want).abs() <= 1e-9 * want.max(1.0));
+            }
+            let count: f64 = histogram.rows.iter().map(|row| number(row, "count")).sum();
+            prop_assert_eq!(count, waits.len() as f64);
+            prop_assert_eq!(number(&rows.rows[0], "latency_us"), sorted[sorted.len() - 1] as f64 / 1e3);
+        }
+    }
+}

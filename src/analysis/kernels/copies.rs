@@ -1,0 +1,211 @@
+//! Memory copies: the longest ones, and how much each direction moves.
+
+use crate::analysis::context::Context;
+use crate::analysis::labels;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::time::attribution::gain;
+use crate::analysis::time::intervals::Longest;
+use crate::digits::grouped;
+use crate::ordering::InOrder;
+use crate::trace::{GpuOp, Ns, OpKind};
+
+const TITLE: &str = "Copy engine";
+const COLUMNS: [&str; 12] = [
+    "event_name",
+    "direction",
+    "event_class",
+    "lane",
+    "stream_id",
+    "device_id",
+    "bytes",
+    "start_ns",
+    "end_ns",
+    "duration_ns",
+    "duration_ms",
+    "gb_per_s",
+];
+const SHOWN: usize = 100;
+/// Ends of a copy: as Nsight spells them, as torch does in `Memcpy HtoD`, and in a table.
+const ENDS: [(&str, char, char); 4] =
+    [("host", 'h', 'H'), ("device", 'd', 'D'), ("peer", 'p', 'P'), ("array", 'a', 'A')];
+
+/// The longest copies, and totals by direction.
+pub(crate) fn copy_engine_events(context: &Context) -> Section {
+    let trace = context.trace;
+    let is_copy = |op: &GpuOp| op.kind == OpKind::Copy;
+    let mut copied = vec![false; trace.names.len()];
+    context.each_listed(&|inside| inside.copies(), &is_copy, &mut |_, op| {
+        copied.get_mut(op.name.0 as usize).into_iter().for_each(|copied| *copied = true);
+    });
+    let named = trace.names.iter().zip(copied);
+    let directions: Vec<String> =
+        named.map(|(name, is_copied)| if is_copied { direction(name) } else { String::new() }).collect();
+    let direction = |op: &GpuOp| directions.get(op.name.0 as usize).map_or(UNKNOWN, String::as_str);
+    let mut longest = Longest::new(SHOWN);
+    let mut totals: Vec<(&str, Total)> = Vec::new();
+    let mut bytes = trace.bytes.iter().peekable();
+    context.each_listed(&|inside| inside.copies(), &is_copy, &mut |at, op| {
+        while bytes.next_if(|entry| (entry.0 as usize) < at).is_some() {}
+        let moved = bytes.next_if(|entry| entry.0 as usize == at).map(|entry| entry.1);
+        longest.offer(op.duration, op.start, 0, at);
+        let direction = direction(&op);
+        if !totals.iter().any(|(known, _)| *known == direction) {
+            totals.push((direction, Total::of(trace.devices.len())));
+        }
+        let total = totals.iter_mut().find(|(known, _)| *known == direction);
+        total.into_iter().for_each(|(_, total)| total.add(&op, moved));
+    });
+    if longest.seen == 0 {
+        return Section::missing(TITLE, &COLUMNS, "The trace holds no memory copies.", "");
+    }
+    let mut section = Section::new(TITLE, "memory copies on the GPU", &COLUMNS)
+        .limit("Rates are bytes over the time of the copy; copies of one direction that overlap share a link.")
+        .from_first_op(trace);
+    let seen = longest.seen;
+    for long in longest.ranked() {
+        let Some(op) = trace.gpu_ops.get(long.at()) else { continue };
+        let at = trace.bytes.binary_search_by_key(&long.at(), |entry| entry.0 as usize);
+        let moved = at.ok().and_then(|at| trace.bytes.get(at)).map(|entry| entry.1);
+        section.row([
+            trace.names.get(op.name).into(),
+            direction(&op).into(),
+            "memcpy".into(),
+            labels::lane(trace, "Copy", &op).into(),
+            labels::stream(&op),
+            labels::device(trace, op.device),
+            moved.into(),
+            op.start.into(),
+            op.end().into(),
+            op.duration.into(),
+            Value::ms(op.duration),
+            moved.map_or(Value::Null, |moved| gb_per_s(moved, op.duration)),
+        ]);
+    }
+    section.rows_in_all = seen;
+    totals.order_by_key(|(direction, _)| *direction);
+    let unknown = totals.iter().map(|(_, total)| total.count - total.count_with_bytes).sum::<u64>();
+    if unknown > 0 {
+        section.limits.push(format!(
+            "{} of {} copies do not tell how many bytes they moved.",
+            grouped(unknown),
+            grouped(seen)
+        ));
+    }
+    totals.iter().for_each(|(direction, total)| total.figures(direction, &mut section));
+    section
+}
+
+/// What the copies of one direction did.
+#[derive(Debug, Clone, Default)]
+struct Total {
+    count: u64,
+    time: Ns,
+    /// Time in which any of them runs, each device's by itself.
+    busy: Ns,
+    /// How far those of each device reach.
+    reach: Vec<Option<Ns>>,
+    count_with_bytes: u64,
+    bytes: u64,
+    time_with_bytes: Ns,
+}
+
+impl Total {
+    fn of(devices: usize) -> Self {
+        Self { reach: vec![None; devices], ..Self::default() }
+    }
+
+    /// Copies come by start.
+    fn add(&mut self, copy: &GpuOp, bytes: Option<u64>) {
+        self.count += 1;
+        self.time += copy.duration;
+        let reach = self.reach.get_mut(copy.device.0 as usize);
+        self.busy += reach.map_or(Ns::ZERO, |reach| gain(reach, copy.start, copy.end()));
+        if let Some(bytes) = bytes {
+            self.count_with_bytes += 1;
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.time_with_bytes += copy.duration;
+        }
+    }
+
+    fn figures(&self, direction: &str, section: &mut Section) {
+        let direction = direction.to_ascii_lowercase();
+        section.figure(&format!("{direction}_count"), self.count);
+        section.figure(&format!("{direction}_total_time_ms"), Value::ms(self.time));
+        section.figure(&format!("{direction}_busy_ms"), Value::ms(self.busy));
+        if self.count_with_bytes > 0 {
+            section.figure(&format!("{direction}_bytes"), self.bytes);
+            section.figure(&format!("{direction}_gb_per_s"), gb_per_s(self.bytes, self.time_with_bytes));
+        }
+    }
+}
+
+/// Bytes a nanosecond are GB/s; `Null` where no time passed.
+fn gb_per_s(bytes: u64, time: Ns) -> Value {
+    Value::from(bytes as f64 / time.0 as f64)
+}
+
+const UNKNOWN: &str = "unknown";
+
+/// `H2D` of `[CUDA memcpy Host-to-Device]`, `Memcpy HtoD (Pageable -> Device)` or `CopyHostToDevice`.
+fn direction(name: &str) -> String {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    for (from, from_letter, from_short) in ENDS {
+        for (to, to_letter, to_short) in ENDS {
+            let (long, short) = (format!("{from}to{to}"), format!("memcpy{from_letter}to{to_letter}"));
+            if plain.contains(&long) || plain.contains(&short) {
+                return format!("{from_short}2{to_short}");
+            }
+        }
+    }
+    UNKNOWN.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::*;
+
+    #[test]
+    fn directions_are_read_from_the_names_of_every_profiler() {
+        for (name, want) in [
+            ("[CUDA memcpy Host-to-Device]", "H2D"),
+            ("[CUDA memcpy Device-to-Host]", "D2H"),
+            ("[CUDA memcpy Peer-to-Peer]", "P2P"),
+            ("[CUDA memcpy Array-to-Device]", "A2D"),
+            ("[CUDA memcpy HtoD]", "H2D"),
+            ("Memcpy HtoD (Pageable -> Device)", "H2D"),
+            ("Memcpy DtoH (Device -> Pinned)", "D2H"),
+            ("Memcpy DtoD (Device -> Device)", "D2D"),
+            ("CopyDeviceToHost", "D2H"),
+            ("Memcpy", "unknown"),
+        ] {
+            assert_eq!(direction(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn totals_cover_every_copy_and_rows_the_longest() {
+        let mut small = Small::new();
+        for at in 0..120 {
+            small.op(0, "Memcpy HtoD (Pageable -> Device)", 1_000 * at, 1_000 * at + 100 + at);
+            small.0.bytes_of_last_op(200);
+        }
+        small.op(0, "Memcpy DtoH (Device -> Pinned)", 500, 600);
+        small.op(0, "gemm", 0, 90_000);
+        // Beside one of the same direction, and on another device.
+        small.op(0, "Memcpy DtoH (Device -> Pinned)", 550, 650);
+        small.op(1, "Memcpy DtoH (Device -> Pinned)", 500, 600);
+        let section = small.section(copy_engine_events);
+        assert_eq!((section.rows.len(), section.rows_in_all), (SHOWN, 123));
+        let longest = &section.rows[0];
+        assert_eq!((number(longest, "duration_ns"), number(longest, "bytes")), (219.0, 200.0));
+        assert!((number(longest, "gb_per_s") - 200.0 / 219.0).abs() < 1e-12);
+        assert_eq!((words(longest, "direction"), words(longest, "lane")), ("H2D", "Copy 0 stream 7"));
+        let figure = |name| number(&section.summary, name);
+        assert_eq!((figure("h2d_count"), figure("h2d_bytes"), figure("d2h_count")), (120.0, 24_000.0, 3.0));
+        assert_eq!(figure("h2d_total_time_ms"), (120.0 * 100.0 + 119.0 * 120.0 / 2.0) / 1e6);
+        assert_eq!((figure("d2h_total_time_ms"), figure("d2h_busy_ms")), (0.0003, 0.00025));
+        assert_eq!(section.summary.get("d2h_bytes"), None, "nobody says how much");
+        assert!(section.limits.iter().any(|limit| limit.starts_with("3 of 123 copies")), "{:?}", section.limits);
+    }
+}

@@ -1,0 +1,578 @@
+//! One kernel in detail: how long its launches take, when they run, what launches it, and what runs before and after it.
+//!
+//! It is no section of a report, for it is asked of one name; whoever holds the trace computes it.
+
+use crate::analysis::labels;
+use crate::analysis::measure::percentiles::interpolate;
+use crate::analysis::recapture;
+use crate::analysis::recapture::Lacks;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::structure::launch_ranges::{NONE, around_calls};
+use crate::ordering::{ByKey, InOrder};
+use crate::rules::{RuleSet, names};
+use crate::trace::{DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
+use std::cmp::Reverse;
+
+/// See the module's head.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OneKernel {
+    /// The name for people, in full.
+    pub name: String,
+    /// As the trace has it; `None` where no op has this name.
+    pub raw: Option<String>,
+    /// Its category by the rules.
+    pub category: String,
+    /// Single figures, and a row a device and stream.
+    pub detail: Section,
+    /// What launches it.
+    pub callers: Section,
+    /// What runs before and after it on its stream.
+    pub neighbours: Section,
+    /// Its launches by duration.
+    pub histogram: Histogram,
+    /// Its launches by start.
+    pub over_time: OverTime,
+}
+
+/// Launches by duration; every launch is in one bin.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Histogram {
+    /// From the shortest; empty where there is no launch.
+    pub bins: Vec<Bin>,
+    /// Do bins widen by a factor, not by a length?
+    pub is_logarithmic: bool,
+    /// Per cent and duration in nanoseconds of p50, p90 and p99.
+    pub percentiles: Vec<(u64, f64)>,
+}
+
+/// One bin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bin {
+    /// The shortest duration that is in it.
+    pub from: Ns,
+    /// The shortest one above that is not.
+    pub to: Ns,
+    /// Launches.
+    pub count: u64,
+    /// Of all launches.
+    pub share: f64,
+}
+
+/// Launches by start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverTime {
+    /// From the first GPU op to the last, or the chosen window.
+    pub window: Window,
+    /// Is it a part of the trace?
+    pub is_part: bool,
+    /// Equally long.
+    pub columns: Vec<Column>,
+}
+
+/// The launches that began in one column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Column {
+    /// How many.
+    pub count: u64,
+    /// Their durations together.
+    pub total: Ns,
+    /// The longest of them.
+    pub longest: Ns,
+}
+
+const DETAIL: [&str; 10] = [
+    "device_id",
+    "stream_id",
+    "call_count",
+    "total_time_ns",
+    "avg_duration_us",
+    "min_duration_us",
+    "p50_duration_us",
+    "p90_duration_us",
+    "p99_duration_us",
+    "max_duration_us",
+];
+const CALLERS: [&str; 5] = ["api_name", "range_name", "call_count", "pct_of_launches", "total_time_ns"];
+const CALLERS_IN_CODE: [&str; 7] =
+    ["api_name", "range_name", "cpu_op", "python_location", "call_count", "pct_of_launches", "total_time_ns"];
+const NEIGHBOURS: [&str; 5] = ["side", "kernel_name", "call_count", "pct_of_launches", "median_gap_ns"];
+/// Rows of callers, and of neighbours on each side.
+const TOP: usize = 10;
+/// Bins of equal width.
+const BINS: i64 = 40;
+/// From this ratio of longest to shortest on, bins of equal width would hide the short ones.
+const SPREAD: i64 = 20;
+/// Ten edges a decade, each a quarter above the one before: rounded powers of the tenth root of ten.
+const EDGES: [i64; 10] = [100, 126, 158, 200, 251, 316, 398, 501, 631, 794];
+const PERCENTILES: [u64; 3] = [50, 90, 99];
+
+/// Everything about the GPU ops of this name, as the trace has it or as people read it. `columns`: parts of the time.
+pub fn one_kernel(trace: &Trace, rules: &RuleSet, name: &str, columns: usize) -> OneKernel {
+    let wanted = Wanted::of(trace, name);
+    let ops: Vec<(usize, GpuOp)> = trace.gpu_ops.iter().enumerate().filter(|(_, op)| wanted.has(op.name)).collect();
+    let raw = ops.first().map(|(_, op)| trace.names.get(op.name).to_owned());
+    let full = raw.as_deref().map_or_else(|| name.to_owned(), |raw| names::demangle(raw).into_owned());
+    let category = raw.as_deref().map(|raw| rules.category(raw, &full).to_owned()).unwrap_or_default();
+    let durations = sorted(ops.iter().map(|(_, op)| op.duration));
+    OneKernel {
+        detail: detail(trace, &wanted, &ops, &durations, &category),
+        callers: callers(trace, &ops),
+        neighbours: neighbours(trace, &wanted, ops.len()),
+        histogram: histogram(&durations),
+        over_time: over_time(trace, &ops, columns),
+        name: full,
+        raw,
+        category,
+    }
+}
+
+/// Which names of the trace are meant: several mangled ones can read alike.
+struct Wanted(Vec<bool>);
+
+impl Wanted {
+    fn of(trace: &Trace, name: &str) -> Self {
+        let exact: Vec<bool> = trace.names.iter().map(|raw| raw == name).collect();
+        if exact.contains(&true) {
+            return Self(exact);
+        }
+        Self(trace.names.iter().map(|raw| names::demangle(raw) == name).collect())
+    }
+
+    fn has(&self, name: NameId) -> bool {
+        self.0.get(name.0 as usize).copied().unwrap_or(false)
+    }
+}
+
+fn sorted(durations: impl Iterator<Item = Ns>) -> Vec<i64> {
+    let mut durations: Vec<i64> = durations.map(|duration| duration.0).collect();
+    durations.sort_unstable();
+    durations
+}
+
+fn percentile(sorted: &[i64], percent: u64) -> Option<f64> {
+    interpolate(sorted.len(), percent, &|at| sorted.get(at).copied())
+}
+
+fn percentile_us(sorted: &[i64], percent: u64) -> Value {
+    Value::from(percentile(sorted, percent).map(|ns| ns / 1e3))
+}
+
+fn sum(durations: &[i64]) -> Ns {
+    Ns(durations.iter().fold(0, |sum: i64, duration| sum.saturating_add(*duration)))
+}
+
+fn mean_us(durations: &[i64]) -> Value {
+    Value::from(sum(durations).0 as f64 / durations.len().max(1) as f64 / 1e3)
+}
+
+fn extreme_us(duration: Option<&i64>) -> Value {
+    Value::from(duration.map(|ns| *ns as f64 / 1e3))
+}
+
+fn detail(trace: &Trace, wanted: &Wanted, ops: &[(usize, GpuOp)], durations: &[i64], category: &str) -> Section {
+    const TITLE: &str = "Launches";
+    if ops.is_empty() {
+        let place = if trace.cut.is_some() { "the chosen window of this trace" } else { "this trace" };
+        return Section::missing(TITLE, &DETAIL, &format!("No GPU op in {place} has this name."), "");
+    }
+    let mut section = Section::new(TITLE, "start and end of every launch", &DETAIL)
+        .limit("Of busy time: what it owns under first come, of the time in which its devices run anything.");
+    if trace.cut.is_some_and(|cut| cut.cut_ops > 0) {
+        section = section.limit("Of a launch that reaches over an end of the window the part inside counts.");
+    }
+    let (owned, busy) = owned_and_busy(trace, wanted);
+    section.figure("launches", durations.len());
+    section.figure("total_time_ns", sum(durations));
+    section.figure("busy_share_pct", Value::pct(owned, busy));
+    section.figure("avg_duration_us", mean_us(durations));
+    section.figure("min_duration_us", extreme_us(durations.first()));
+    for (name, percent) in ["p50_duration_us", "p90_duration_us", "p99_duration_us"].iter().zip(PERCENTILES) {
+        section.figure(name, percentile_us(durations, percent));
+    }
+    section.figure("max_duration_us", extreme_us(durations.last()));
+    section.figure("category", category);
+    let mut lanes = Grouped::new();
+    for (_, op) in ops {
+        add(&mut lanes, lane(op, 0), op.duration.0);
+    }
+    for (lane, mut durations) in lanes.0 {
+        durations.sort_unstable();
+        section.row([
+            labels::device(trace, DeviceId(lane[0])),
+            Value::from(Some(stream(lane)).filter(|stream| *stream >= 0)),
+            durations.len().into(),
+            sum(&durations).into(),
+            mean_us(&durations),
+            extreme_us(durations.first()),
+            percentile_us(&durations, 50),
+            percentile_us(&durations, 90),
+            percentile_us(&durations, 99),
+            extreme_us(durations.last()),
+        ]);
+    }
+    section
+}
+
+/// Device and stream as a key; `process` tells streams of one number apart.
+fn lane(op: &GpuOp, process: u32) -> Caller {
+    [op.device.0, (op.stream >> 32) as u32, op.stream as u32, process]
+}
+
+fn stream([_, high, low, _]: Caller) -> i64 {
+    (i64::from(high) << 32) | i64::from(low)
+}
+
+/// The time that the kernel owns where the op that began first owns it, and the busy time of the devices it runs on.
+fn owned_and_busy(trace: &Trace, wanted: &Wanted) -> (Ns, Ns) {
+    let mut devices: Vec<(Ns, Ns, Ns)> = vec![(Ns(i64::MIN), Ns::ZERO, Ns::ZERO); trace.devices.len()];
+    for op in trace.gpu_ops.iter() {
+        let Some((reach, owned, busy)) = devices.get_mut(op.device.0 as usize) else { continue };
+        let from = op.start.max(*reach);
+        if op.end() <= from {
+            continue;
+        }
+        let time = op.end().since(from);
+        *busy += time;
+        if wanted.has(op.name) {
+            *owned += time;
+        }
+        *reach = op.end();
+    }
+    let used = devices.iter().filter(|(_, owned, _)| *owned > Ns::ZERO);
+    used.fold((Ns::ZERO, Ns::ZERO), |(owned, busy), device| (owned + device.1, busy + device.2))
+}
+
+/// Durations or gaps in nanoseconds under up to four numbers: one type, so that the page's module holds its code once.
+type Grouped = ByKey<Caller, Vec<i64>>;
+
+/// What the code around a launch is called; [`NONE`] where there is nothing.
+type Caller = [u32; 4];
+
+fn add(groups: &mut Grouped, key: Caller, ns: i64) {
+    groups.change(key, Vec::new(), |group| group.push(ns));
+}
+
+/// The largest group first.
+fn rank(groups: &mut Grouped) {
+    groups.0.order_by_key(|(_, group)| Reverse(group.len()));
+}
+
+fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
+    const TITLE: &str = "Called from";
+    let columns: &[&str] = if trace.code.is_some() { &CALLERS_IN_CODE } else { &CALLERS };
+    let linked = ops.iter().filter(|(at, _)| trace.gpu_ops.launch(*at).is_some()).count();
+    if linked == 0 {
+        let why = "The trace holds no call that launched it.";
+        return Section::missing(TITLE, columns, why, &recapture::command(trace.format, Lacks::Calls));
+    }
+    let mut section = Section::new(TITLE, "the calls with the launches' correlation ids", columns)
+        .limit("A range is the innermost one of the launching thread around the call.");
+    if trace.code.is_none() {
+        section = section.limit("CPU ops and Python frames are read with the triage alone.");
+    }
+    if linked < ops.len() {
+        section = section.limit(format!("{} launches have no known call.", ops.len() - linked));
+    }
+    let ranges = around_calls(trace, &trace.ranges, &|_| true);
+    let (cpu_ops, frames) = in_code(trace);
+    let mut found = Grouped::new();
+    for (at, op) in ops {
+        let Some(call) = trace.gpu_ops.launch(*at) else { continue };
+        let place = call.0 as usize;
+        let of = |names: &[u32]| names.get(place).copied().unwrap_or(NONE);
+        let name = trace.calls.get(place).map_or(NONE, |call| call.name.0);
+        add(&mut found, [name, of(&ranges), of(&cpu_ops), of(&frames)], op.duration.0);
+    }
+    rank(&mut found);
+    for (caller, durations) in found.0 {
+        let numbers = [durations.len().into(), pct(durations.len(), ops.len()), sum(&durations).into()];
+        add_caller(trace, &mut section, caller, numbers);
+    }
+    section.truncate(TOP);
+    section
+}
+
+/// The CPU op and the Python frame around each call, where the trace was read with its code.
+fn in_code(trace: &Trace) -> (Vec<u32>, Vec<u32>) {
+    let Some(code) = &trace.code else { return (Vec::new(), Vec::new()) };
+    // Frames of builtins have no place in a file.
+    let in_file = |name: NameId| code.frames.names.get(name).contains(".py(");
+    (around_calls(trace, &code.cpu_ops, &|_| true), around_calls(trace, &code.frames, &in_file))
+}
+
+fn add_caller(trace: &Trace, section: &mut Section, [call, range, cpu_op, frame]: Caller, numbers: [Value; 3]) {
+    let [count, share, total] = numbers;
+    let (call, range) = (name_in(&trace.calls, call), name_in(&trace.ranges, range));
+    match &trace.code {
+        Some(code) => {
+            let (cpu_op, frame) = (name_in(&code.cpu_ops, cpu_op), name_in(&code.frames, frame));
+            section.row([call, range, cpu_op, frame, count, share, total]);
+        }
+        None => section.row([call, range, count, share, total]),
+    }
+}
+
+fn name_in(spans: &Spans, name: u32) -> Value {
+    if name == NONE { Value::Null } else { spans.names.get(NameId(name)).into() }
+}
+
+fn pct(part: usize, whole: usize) -> Value {
+    Value::from(100.0 * part as f64 / whole.max(1) as f64)
+}
+
+fn neighbours(trace: &Trace, wanted: &Wanted, launches: usize) -> Section {
+    let mut section = Section::new("Neighbours", "the ops beside each launch on its stream", &NEIGHBOURS)
+        .limit("A gap below zero: both ran at the same time. Without a name: nothing ran there.");
+    // Gaps under the neighbour's name; NONE: there is none.
+    let (mut before, mut after) = (Grouped::new(), Grouped::new());
+    let mut last: ByKey<Caller, GpuOp> = ByKey::new();
+    for op in trace.gpu_ops.iter() {
+        let lane = lane(&op, op.process.0);
+        // Two ops can be equal in all: only the place tells the first one.
+        let is_first = last.get(&lane).is_none();
+        let previous = last.change(lane, op, |last| std::mem::replace(last, op));
+        let gap = op.start.since(previous.end()).0;
+        if wanted.has(op.name) {
+            let name = if is_first { NONE } else { previous.name.0 };
+            add(&mut before, [name, 0, 0, 0], gap);
+        }
+        if !is_first && wanted.has(previous.name) {
+            add(&mut after, [op.name.0, 0, 0, 0], gap);
+        }
+    }
+    for (_, op) in last.0.iter().filter(|(_, op)| wanted.has(op.name)) {
+        add(&mut after, [NONE, 0, 0, 0], op.duration.0);
+    }
+    let rows = before.0.len() + after.0.len();
+    add_side(trace, &mut section, "before", before, launches);
+    add_side(trace, &mut section, "after", after, launches);
+    section.rows_in_all = rows as u64;
+    section
+}
+
+fn add_side(trace: &Trace, section: &mut Section, side: &str, mut found: Grouped, launches: usize) {
+    rank(&mut found);
+    for ([name, ..], mut gaps) in found.0.into_iter().take(TOP) {
+        gaps.sort_unstable();
+        let name = (name != NONE).then_some(NameId(name));
+        let gap = name.and(percentile(&gaps, 50)).map(|gap| gap as i64);
+        let name = name.map_or(Value::Null, |name| labels::kernel(trace, name));
+        section.row([side.into(), name, gaps.len().into(), pct(gaps.len(), launches), gap.into()]);
+    }
+}
+
+fn histogram(sorted: &[i64]) -> Histogram {
+    let (Some(&shortest), Some(&longest)) = (sorted.first(), sorted.last()) else { return Histogram::default() };
+    let is_logarithmic = longest / SPREAD >= shortest.max(1);
+    let edges = if is_logarithmic { log_edges(shortest, longest) } else { even_edges(shortest, longest) };
+    let below = |edge: i64| sorted.partition_point(|duration| *duration < edge);
+    let bins = edges.iter().zip(edges.iter().skip(1)).map(|(&from, &to)| {
+        let count = below(to) - below(from);
+        Bin { from: Ns(from), to: Ns(to), count: count as u64, share: count as f64 / sorted.len() as f64 }
+    });
+    let percentiles = PERCENTILES.iter().filter_map(|percent| Some((*percent, percentile(sorted, *percent)?)));
+    Histogram { bins: bins.collect(), is_logarithmic, percentiles: percentiles.collect() }
+}
+
+fn even_edges(shortest: i64, longest: i64) -> Vec<i64> {
+    let width = (longest - shortest) / BINS + 1;
+    let bins = (longest - shortest) / width + 1;
+    (0..=bins).map(|at| shortest.saturating_add(at.saturating_mul(width))).collect()
+}
+
+/// Edges around both durations; the first is zero where a duration is.
+fn log_edges(shortest: i64, longest: i64) -> Vec<i64> {
+    let mut edges = vec![0];
+    let mut power: i64 = 1;
+    while edges.last().is_some_and(|last| *last <= longest) {
+        // Beyond centuries there is one last edge.
+        let last = power > i64::MAX / 1_000;
+        let decade = EDGES.map(|edge| if last { i64::MAX } else { edge * power / 100 });
+        for edge in decade {
+            if edges.last().is_some_and(|last| *last <= longest && *last < edge) {
+                edges.push(edge);
+            }
+        }
+        power = power.saturating_mul(10);
+    }
+    edges.split_off(edges.partition_point(|edge| *edge <= shortest).saturating_sub(1))
+}
+
+fn over_time(trace: &Trace, ops: &[(usize, GpuOp)], columns: usize) -> OverTime {
+    let none = Window { start: Ns::ZERO, end: Ns::ZERO };
+    let window = trace.cut.map(|cut| cut.window).or_else(|| trace.span()).unwrap_or(none);
+    let mut found = vec![Column::default(); columns.clamp(1, 4_096)];
+    let (count, length) = (found.len() as i128, i128::from(window.length().0.max(1)));
+    for (_, op) in ops {
+        let place = i128::from(op.start.since(window.start).0) * count / length;
+        let place = usize::try_from(place.clamp(0, count - 1)).unwrap_or(0);
+        if let Some(column) = found.get_mut(place) {
+            column.count += 1;
+            column.total += op.duration;
+            column.longest = column.longest.max(op.duration);
+        }
+    }
+    OverTime { window, is_part: trace.cut.is_some(), columns: found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::RuleBook;
+    use crate::session::{self, Choices};
+    use crate::trace::{Format, OpKind, ProcessId, Span, ThreadId, TraceBuilder};
+    use proptest::prelude::*;
+
+    /// One thread, one stream.
+    struct Small(TraceBuilder, ProcessId, ThreadId);
+
+    impl Small {
+        fn new() -> Self {
+            let mut builder = TraceBuilder::new("small", Format::NsysSqlite);
+            let process = builder.process(1, "");
+            let thread = builder.thread(process, 1);
+            Self(builder, process, thread)
+        }
+
+        fn span(&mut self, name: NameId, (start, end): (i64, i64)) -> Span {
+            Span { start: Ns(start), duration: Ns(end - start), name, thread: self.2 }
+        }
+
+        fn range(&mut self, name: &str, times: (i64, i64)) {
+            let name = self.0.trace.ranges.names.intern(name);
+            let span = self.span(name, times);
+            self.0.trace.ranges.push(span);
+        }
+
+        fn call(&mut self, name: &str, times: (i64, i64), id: u32) {
+            let name = self.0.trace.calls.names.intern(name);
+            let span = self.span(name, times);
+            self.0.call(span, Some(id));
+        }
+
+        fn kernel(&mut self, name: &str, (start, end): (i64, i64), id: Option<u32>) {
+            let (device, name) = (self.0.device("0", ""), self.0.trace.names.intern(name));
+            let (start, duration) = (Ns(start), Ns(end - start));
+            let op = GpuOp { start, duration, name, device, stream: 7, process: self.1, kind: OpKind::Kernel };
+            self.0.trace.gpu_ops.push(op, id);
+        }
+    }
+
+    fn find(trace: &Trace, name: &str) -> OneKernel {
+        one_kernel(trace, RuleBook::own().unwrap(), name, 10)
+    }
+
+    fn figure<'a>(section: &'a Section, name: &str) -> &'a Value {
+        section.summary.get(name).unwrap()
+    }
+
+    fn rows<'a>(section: &'a Section, keys: &[&str]) -> Vec<Vec<&'a Value>> {
+        section.rows.iter().map(|row| keys.iter().map(|key| row.get(key).unwrap()).collect()).collect()
+    }
+
+    /// k runs 0..10 and 20..50 between two ops named other, launched in the ranges `one` and `two`.
+    fn worked() -> Trace {
+        let mut small = Small::new();
+        small.range("one", (0, 5));
+        small.range("two", (6, 9));
+        for (id, at) in [(1, 1), (2, 3), (3, 7), (4, 8)] {
+            small.call("cudaLaunchKernel", (at, at + 1), id);
+        }
+        small.kernel("k", (0, 10), Some(1));
+        small.kernel("other", (12, 20), Some(2));
+        small.kernel("k", (20, 50), Some(3));
+        small.kernel("other", (56, 60), Some(4));
+        small.0.finish()
+    }
+
+    #[test]
+    fn figures_callers_and_neighbours_of_a_hand_worked_trace() {
+        let found = find(&worked(), "k");
+        assert_eq!(figure(&found.detail, "launches"), &Value::Int(2));
+        assert_eq!(figure(&found.detail, "total_time_ns"), &Value::Int(40));
+        // 40 of the 52 busy nanoseconds.
+        assert_eq!(figure(&found.detail, "busy_share_pct"), &Value::Float(4_000.0 / 52.0));
+        assert_eq!(figure(&found.detail, "p50_duration_us"), &Value::Float(0.02));
+        assert_eq!(figure(&found.detail, "p90_duration_us"), &Value::Float(0.028));
+        let callers = rows(&found.callers, &["api_name", "range_name", "call_count", "total_time_ns"]);
+        let launch = Value::from("cudaLaunchKernel");
+        let (one, two, ten, thirty) = (Value::from("one"), Value::from("two"), Value::Int(10), Value::Int(30));
+        assert_eq!(callers, [[&launch, &one, &Value::Int(1), &ten], [&launch, &two, &Value::Int(1), &thirty]]);
+        let beside = rows(&found.neighbours, &["side", "kernel_name", "call_count", "median_gap_ns"]);
+        let (before, after, other, none) =
+            (Value::from("before"), Value::from("after"), Value::from("other"), Value::Null);
+        let once = Value::Int(1);
+        assert_eq!(
+            beside,
+            [
+                [&before, &other, &once, &Value::Int(0)],
+                [&before, &none, &once, &none],
+                // After 10 comes 12, after 50 comes 56.
+                [&after, &other, &Value::Int(2), &Value::Int(4)],
+            ]
+        );
+        let counts: Vec<u64> = found.over_time.columns.iter().map(|column| column.count).collect();
+        assert_eq!(counts, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0], "20 of 60 is the fourth of ten columns");
+        assert_eq!(found.over_time.columns[3].longest, Ns(30));
+    }
+
+    #[test]
+    fn a_name_that_no_op_has_is_said_to_have_no_launches() {
+        let found = find(&worked(), "nobody");
+        assert_eq!(found.raw, None);
+        assert_eq!(found.detail.missing.unwrap().why, "No GPU op in this trace has this name.");
+        assert!(found.histogram.bins.is_empty());
+    }
+
+    #[test]
+    fn a_window_holds_its_own_launches_and_the_rule_is_told() {
+        let choices = Choices { window: Some("0.000000015-0.00000006".to_owned()), ..Choices::default() };
+        let found = session::one_kernel(&worked(), &choices, "k", 9).unwrap();
+        assert_eq!(figure(&found.detail, "launches"), &Value::Int(1));
+        assert_eq!(figure(&found.detail, "rules"), &Value::from("gpuprism/default, built in"));
+        let rules = session::RuleFile {
+            file: "mine.json".to_owned(),
+            text: r#"{"gpuprism": {"default": {"^k$": "mine"}}}"#.to_owned(),
+        };
+        let found =
+            session::one_kernel(&worked(), &Choices { rules: vec![rules], ..Choices::default() }, "k", 9).unwrap();
+        assert_eq!(found.category, "mine");
+        assert_eq!(figure(&found.detail, "category_rule"), &Value::from("^k$"));
+        assert_eq!(figure(&found.detail, "rules"), &Value::from("gpuprism/default, mine.json"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_launch_is_in_one_bin_and_one_column_whatever_it_takes(
+            durations in proptest::collection::vec(
+                prop_oneof![0_i64..9, 0_i64..5_000, 0_i64..9_000_000_000_000, Just(i64::MAX / 16)], 1..60),
+            columns in 0_usize..300,
+        ) {
+            let mut small = Small::new();
+            for (at, duration) in (0..).zip(&durations) {
+                small.kernel("k", (at, at + duration), None);
+            }
+            let found = one_kernel(&small.0.finish(), RuleBook::own().unwrap(), "k", columns);
+            for bin in &found.histogram.bins {
+                let inside = durations.iter().filter(|duration| (bin.from.0..bin.to.0).contains(duration)).count();
+                prop_assert_eq!(bin.count, inside as u64);
+            }
+            let all = durations.len() as u64;
+            prop_assert_eq!(found.histogram.bins.iter().map(|bin| bin.count).sum::<u64>(), all);
+            prop_assert_eq!(found.over_time.columns.iter().map(|column| column.count).sum::<u64>(), all);
+            let mut sorted = durations.clone();
+            sorted.sort_unstable();
+            for (percent, ns) in &found.histogram.percentiles {
+                let place = *percent as f64 * (sorted.len() - 1) as f64 / 100.0;
+                let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+                let naive = low as f64 + (high - low) as f64 * place.fract();
+                prop_assert!((ns - naive).abs() <= 1e-9 * naive.max(1.0) + 1e-3, "p{}: {} {}", percent, ns, naive);
+            }
+            for width in [240, 960] {
+                let chart = crate::report::chart::durations(&found, width);
+                prop_assert_eq!(chart.nodes.iter().filter(|node| node.tag == "rect").count(),
+                    found.histogram.bins.iter().filter(|bin| bin.count > 0).count());
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The pivot table: elapsed time by category and run.
+
+use crate::analysis::results::Run;
+use crate::analysis::{CPU, SHARED};
+use crate::ordering::InOrder;
+
+/// Elapsed time by category (rows) and run (columns), with sums of both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pivot {
+    /// GPU categories by their sum, largest first; then what no op owns.
+    pub rows: Vec<PivotRow>,
+    /// The sum of each run: its whole bar.
+    pub totals_ns: Vec<i64>,
+    /// The sum of all runs.
+    pub total_ns: i64,
+}
+
+/// One category.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PivotRow {
+    /// Its name.
+    pub category: String,
+    /// A value a run; `None` where the run has no such category.
+    pub elapsed_ns: Vec<Option<i64>>,
+    /// The sum of the row.
+    pub total_ns: i64,
+}
+
+/// Lays runs side by side.
+pub fn pivot(runs: &[Run]) -> Pivot {
+    let mut names: Vec<&str> =
+        runs.iter().flat_map(|run| &run.categories).map(|category| category.category.as_str()).collect();
+    names.order_by(|a, b| a.cmp(b));
+    names.dedup();
+    let in_run =
+        |run: &Run, name: &str| run.categories.iter().find(|category| category.category == name).map(|c| c.elapsed_ns);
+    let mut rows: Vec<PivotRow> =
+        names.iter().map(|name| row(name, runs.iter().map(|run| in_run(run, name)))).collect();
+    rows.order_by_key(|row| std::cmp::Reverse(row.total_ns));
+    if runs.iter().any(|run| run.wall.shared_ns > 0) {
+        rows.push(row(SHARED, runs.iter().map(|run| Some(run.wall.shared_ns))));
+    }
+    rows.push(row(CPU, runs.iter().map(|run| Some(run.wall.cpu_ns))));
+    let column = |index: usize| rows.iter().filter_map(|row| *row.elapsed_ns.get(index)?).fold(0, i64::saturating_add);
+    let totals_ns: Vec<i64> = (0..runs.len()).map(column).collect();
+    let total_ns = totals_ns.iter().copied().fold(0, i64::saturating_add);
+    Pivot { rows, totals_ns, total_ns }
+}
+
+fn row(category: &str, elapsed_ns: impl Iterator<Item = Option<i64>>) -> PivotRow {
+    let elapsed_ns: Vec<Option<i64>> = elapsed_ns.collect();
+    let total_ns = elapsed_ns.iter().flatten().copied().fold(0, i64::saturating_add);
+    PivotRow { category: category.to_owned(), elapsed_ns, total_ns }
+}

@@ -1,0 +1,59 @@
+//! All sections of a report: one section answers one question, each a pure function of the trace.
+//!
+//! Every pass is a sweep over tables sorted by start, O(n log n) at most. Overlap and idle time are per device, launches are
+//! joined within their process, and collectives are recognised by their kernels, not by the names of ranges.
+
+use super::communication::collectives;
+use super::context::Context;
+use super::findings;
+use super::hardware::counters;
+use super::host::{barriers, idle, launch_latency};
+use super::kernels::{copies, top_kernels};
+use super::section::{Section, Sections};
+use super::structure::{phases, ranges, steps};
+use super::time::{longest_events, streams};
+
+type Answer = fn(&Context) -> Section;
+
+/// Answers every question about one trace that its data allow.
+pub fn explain(context: &Context) -> Sections {
+    let answers: [(&str, Answer); 22] = [
+        ("kernels_by_pid", top_kernels::kernels_by_pid),
+        ("sync", barriers::sync),
+        ("sync_by_pid", barriers::sync_by_pid),
+        ("barriers", barriers::barriers),
+        ("nvtx_ranges", ranges::nvtx_ranges),
+        ("nvtx_kernel_time", ranges::nvtx_kernel_time),
+        ("nvtx_by_pid", ranges::nvtx_by_pid),
+        ("phase_split", phases::phase_split),
+        ("steps", steps::steps),
+        ("nccl_ops", collectives::nccl_ops),
+        ("nccl_rank_skew", collectives::nccl_rank_skew),
+        ("nccl_by_pid", collectives::nccl_by_pid),
+        ("nvlink_during_nccl", counters::nvlink_during_nccl),
+        ("nvlink_timeseries", counters::nvlink_timeseries),
+        ("roofline", counters::roofline),
+        ("gpu_idle", idle::gpu_idle),
+        ("gpu_idle_gaps", idle::gpu_idle_gaps),
+        ("copy_engine_events", copies::copy_engine_events),
+        ("launch_latency_rows", launch_latency::launch_latency_rows),
+        ("launch_latency_histogram", launch_latency::launch_latency_histogram),
+        ("stream_overlap", streams::stream_overlap),
+        ("timeline_events", longest_events::timeline_events),
+    ];
+    let mut sections = Sections::new();
+    for (name, section) in top_kernels::of_durations(context) {
+        sections.insert(name.to_owned(), section);
+    }
+    for (name, answer) in answers {
+        sections.insert(name.to_owned(), answer(context));
+    }
+    if let Some(map) = context.phase_map {
+        sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));
+        sections.insert("nvtx_kernel_phases".to_owned(), phases::nvtx_kernel_phases(context, map));
+    }
+    let (critical_path, findings) = (findings::critical_path(&sections), findings::findings(context, &sections));
+    sections.insert("critical_path".to_owned(), critical_path);
+    sections.insert("findings".to_owned(), findings);
+    sections
+}

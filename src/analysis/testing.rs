@@ -1,0 +1,291 @@
+//! Small traces for tests: written op by op, made of random pieces, the public fixture of the tool that these sections replace,
+//! and real ones where they are at hand.
+
+use crate::analysis::context::Context;
+use crate::analysis::section::Sections;
+use crate::analysis::section::{Record, Section, Value};
+use crate::input::{Imported, Importer};
+use crate::trace::{
+    DeviceId, Format, GpuOp, GraphReplay, MetricSeries, NameId, Ns, OpKind, ProcessId, Span, ThreadId, Trace,
+    TraceBuilder,
+};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+
+/// A trace put together op by op; times in nanoseconds, start and end.
+pub(crate) struct Small(pub(crate) TraceBuilder);
+
+impl Small {
+    pub(crate) fn new() -> Self {
+        Self(TraceBuilder::new("small", Format::NsysSqlite))
+    }
+
+    pub(crate) fn device(&mut self, device: u32) -> DeviceId {
+        self.0.device(&device.to_string(), "")
+    }
+
+    pub(crate) fn process(&mut self, pid: i64) -> ProcessId {
+        self.0.process(pid, "")
+    }
+
+    /// An op of process `10 + device` on stream 7; its name says what it is.
+    pub(crate) fn op(&mut self, device: u32, name: &str, start: i64, end: i64) {
+        let process = self.process(10 + i64::from(device));
+        self.op_of(process, device, 7, name, start, end, None);
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a row of a trace")]
+    pub(crate) fn op_of(
+        &mut self,
+        process: ProcessId,
+        device: u32,
+        stream: i64,
+        name: &str,
+        start: i64,
+        end: i64,
+        correlation: Option<u32>,
+    ) {
+        let kind = match name {
+            _ if name.starts_with("Memcpy") || name.starts_with("[CUDA memcpy") => OpKind::Copy,
+            _ if name.starts_with("Memset") => OpKind::Set,
+            _ => OpKind::Kernel,
+        };
+        let device = self.device(device);
+        let name = self.0.trace.names.intern(name);
+        let op = GpuOp { start: Ns(start), duration: Ns(end - start), name, device, stream, process, kind };
+        self.0.trace.gpu_ops.push(op, correlation);
+    }
+
+    /// A call of this process, on thread 9.
+    pub(crate) fn call(&mut self, process: ProcessId, name: &str, start: i64, end: i64, correlation: Option<u32>) {
+        let thread = self.0.thread(process, 9);
+        self.call_in(thread, name, (start, end), correlation);
+    }
+
+    fn call_in(&mut self, thread: ThreadId, name: &str, (start, end): (i64, i64), correlation: Option<u32>) {
+        let name: NameId = self.0.trace.calls.names.intern(name);
+        self.0.call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
+    }
+
+    /// A kernel on device 0.
+    pub(crate) fn kernel(&mut self, name: &str, pid: i64, (start, end): (i64, i64), launch: Option<u32>) -> &mut Self {
+        let process = self.process(pid);
+        self.op_of(process, 0, 7, name, start, end, launch);
+        self
+    }
+
+    fn thread(&mut self, (pid, tid): (i64, i64)) -> ThreadId {
+        let process = self.process(pid);
+        self.0.thread(process, tid)
+    }
+
+    /// A call of this process and thread.
+    pub(crate) fn call_on(
+        &mut self,
+        thread: (i64, i64),
+        name: &str,
+        time: (i64, i64),
+        correlation: Option<u32>,
+    ) -> &mut Self {
+        let thread = self.thread(thread);
+        self.call_in(thread, name, time, correlation);
+        self
+    }
+
+    /// A range of this process and thread.
+    pub(crate) fn range(&mut self, name: &str, thread: (i64, i64), (start, end): (i64, i64)) -> &mut Self {
+        let thread = self.thread(thread);
+        let name = self.0.trace.ranges.names.intern(name);
+        self.0.trace.ranges.push(Span { start: Ns(start), duration: Ns(end - start), name, thread });
+        self
+    }
+
+    pub(crate) fn finish(self) -> Trace {
+        self.0.finish()
+    }
+
+    pub(crate) fn replay(&mut self, device: u32, start: i64, end: i64) {
+        let device = self.device(device);
+        self.0.trace.graph_replays.push(GraphReplay { start: Ns(start), duration: Ns(end - start), device });
+    }
+
+    pub(crate) fn metric(&mut self, source: i64, device: Option<u32>, name: &str, samples: &[(i64, f64)]) {
+        let device = device.map(|device| self.device(device));
+        let samples = samples.iter().map(|&(time, value)| (Ns(time), value)).collect();
+        self.0.trace.metrics.push(MetricSeries { source, device, name: name.to_owned(), samples });
+    }
+
+    pub(crate) fn section(self, section: fn(&Context) -> Section) -> Section {
+        section(&Context::new(&self.0.finish(), 30))
+    }
+}
+
+/// The file below `../shared`; `None`, and said so, where it is missing.
+pub(crate) fn shared(file: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(file);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: no {}", path.display());
+    None
+}
+
+pub(crate) fn read_json(file: &str) -> Option<serde_json::Value> {
+    Some(serde_json::from_slice(&std::fs::read(shared(file)?).unwrap()).unwrap())
+}
+
+/// A real torch trace.
+pub(crate) fn torch(file: &str) -> Option<Trace> {
+    let bytes = std::fs::read(shared(&format!("traces/torch/{file}"))?).unwrap();
+    let mut importer = Importer::new(file);
+    importer.feed(&bytes).unwrap();
+    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{file} is a trace") };
+    Some(*trace)
+}
+
+/// The fixture as a reader of exports would hand it over, and the numbers that were recomputed for it by hand.
+pub(crate) fn fixture() -> Option<(Trace, serde_json::Value)> {
+    const FOLDER: &str = "spec/data/golden";
+    let tables = read_json(&format!("{FOLDER}/nsys_fixture.json"))?["tables"].take();
+    let expected = read_json(&format!("{FOLDER}/nsys_fixture.expected.json"))?["expected"].take();
+    let rows = |table: &str| tables[table]["rows"].as_array().unwrap().clone();
+    let strings: Vec<(i64, String)> = rows("StringIds").iter().map(|row| (int(&row[0]), text(&row[1]))).collect();
+    let named = |id: &serde_json::Value| strings.iter().find(|string| string.0 == int(id)).unwrap().1.clone();
+    let mut small = Small::new();
+    for row in rows("CUPTI_ACTIVITY_KIND_KERNEL") {
+        let (process, name) = (small.process(int(&row[5]) >> 24), named(&row[7]));
+        let correlation = Some(int(&row[6]) as u32);
+        small.op_of(process, int(&row[2]) as u32, int(&row[4]), &name, int(&row[0]), int(&row[1]), correlation);
+    }
+    for row in rows("CUPTI_ACTIVITY_KIND_MEMCPY") {
+        let name = ["", "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"][int(&row[5]) as usize];
+        let process = small.process(-1);
+        small.op_of(process, int(&row[2]) as u32, int(&row[3]), name, int(&row[0]), int(&row[1]), None);
+        small.0.bytes_of_last_op(int(&row[4]) as u64);
+    }
+    let thread = |global: &serde_json::Value| (int(global) >> 24, int(global) & 0xff_ffff);
+    for row in rows("CUPTI_ACTIVITY_KIND_RUNTIME") {
+        let correlation = row[4].as_u64().map(|id| id as u32);
+        small.call_on(thread(&row[3]), &named(&row[2]), (int(&row[0]), int(&row[1])), correlation);
+    }
+    for row in rows("NVTX_EVENTS") {
+        small.range(&text(&row[3]), thread(&row[5]), (int(&row[0]), int(&row[1])));
+    }
+    for row in rows("TARGET_INFO_GPU_METRICS") {
+        let samples = rows("GPU_METRICS").into_iter().filter(|sample| sample[1] == row[0]);
+        let samples: Vec<(i64, f64)> = samples.map(|sample| (int(&sample[0]), sample[3].as_f64().unwrap())).collect();
+        small.metric(0, Some(0), &text(&row[1]), &samples);
+    }
+    Some((small.0.finish(), expected))
+}
+
+fn int(value: &serde_json::Value) -> i64 {
+    value.as_i64().unwrap()
+}
+
+fn text(value: &serde_json::Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// A row as the values of the columns asked for, numbers with three digits behind the point.
+pub(crate) fn rows(sections: &Sections, section: &str, columns: &[&str]) -> Vec<String> {
+    let show = |value: &Value| match (value.text(), value.number()) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(number)) => format!("{number:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+        (None, None) => "-".to_owned(),
+    };
+    let row = |row: &Record| {
+        let values = columns.iter().map(|column| show(row.get(column).unwrap()));
+        values.collect::<Vec<_>>().join(" ")
+    };
+    sections[section].rows.iter().map(row).collect()
+}
+
+/// A figure of a section.
+pub(crate) fn figure(sections: &Sections, section: &str, name: &str) -> f64 {
+    number(&sections[section].summary, name)
+}
+
+/// The number of this name.
+pub(crate) fn number(record: &Record, name: &str) -> f64 {
+    record.get(name).and_then(Value::number).unwrap_or_else(|| panic!("{name} in {record:?}"))
+}
+
+/// The words of this name.
+pub(crate) fn words<'a>(record: &'a Record, name: &str) -> &'a str {
+    record.get(name).and_then(Value::text).unwrap_or_else(|| panic!("{name} in {record:?}"))
+}
+
+/// The row whose column says this.
+pub(crate) fn row<'a>(section: &'a Section, column: &str, value: &str) -> &'a Record {
+    section.rows.iter().find(|row| row.get(column).and_then(Value::text) == Some(value)).unwrap()
+}
+
+/// Equal but for the last digits of a double.
+pub(crate) fn close(ours: f64, theirs: &serde_json::Value) {
+    let theirs = theirs.as_f64().unwrap();
+    assert!((ours - theirs).abs() <= 1e-9 * theirs.abs().max(1.0), "{ours} is not {theirs}");
+}
+
+/// What a random piece of work is; the last is a whole graph.
+pub(crate) const KINDS: [&str; 6] = [
+    "gemm",
+    "ncclDevKernel_AllReduce_Sum",
+    "ncclDevKernel_AllGather",
+    "Memcpy HtoD (Pageable -> Device)",
+    "Memset",
+    "",
+];
+pub(crate) const COMPUTE: usize = 0;
+pub(crate) const ALLREDUCE: usize = 1;
+pub(crate) const ALLGATHER: usize = 2;
+pub(crate) const COPY: usize = 3;
+pub(crate) const DEVICES: u32 = 3;
+pub(crate) const TICKS: i64 = 32;
+
+/// A piece of work on a grid of time so small that every tick can be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) device: u32,
+    pub(crate) kind: usize,
+    pub(crate) start: i64,
+    pub(crate) duration: i64,
+}
+
+pub(crate) fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+    let piece = (0..DEVICES, 0..KINDS.len(), 0..TICKS - 8, 0_i64..8);
+    let piece = piece.prop_map(|(device, kind, start, duration)| Piece { device, kind, start, duration });
+    proptest::collection::vec(piece, 1..30)
+}
+
+impl Small {
+    pub(crate) fn of(pieces: &[Piece]) -> Self {
+        let mut small = Self::new();
+        (0..DEVICES).for_each(|device| {
+            small.device(device);
+        });
+        for piece in pieces {
+            let (start, end) = (piece.start, piece.start + piece.duration);
+            match KINDS[piece.kind] {
+                "" => small.replay(piece.device, start, end),
+                name => small.op(piece.device, name, start, end),
+            }
+        }
+        small
+    }
+}
+
+/// How many pieces of each kind run on the device from this tick to the next.
+pub(crate) fn running(pieces: &[Piece], device: u32, tick: i64) -> [usize; KINDS.len()] {
+    let mut running = [0; KINDS.len()];
+    for piece in pieces.iter().filter(|piece| piece.device == device) {
+        running[piece.kind] += usize::from(piece.start <= tick && tick < piece.start + piece.duration);
+    }
+    running
+}
+
+/// Ticks of all devices, in milliseconds, in which what runs is as wanted.
+pub(crate) fn ticks_ms(pieces: &[Piece], wanted: &dyn Fn([usize; KINDS.len()]) -> bool) -> f64 {
+    let all = (0..DEVICES).flat_map(|device| (0..TICKS).map(move |tick| (device, tick)));
+    all.filter(|&(device, tick)| wanted(running(pieces, device, tick))).count() as f64 / 1e6
+}

@@ -1,0 +1,120 @@
+//! How far computing, communication and copies run at the same time.
+
+use crate::analysis::context::Context;
+use crate::analysis::recapture;
+use crate::analysis::recapture::Lacks;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::time::intervals::{Activity, Class};
+use crate::trace::Ns;
+
+const TITLE: &str = "Overlap of streams";
+const COLUMNS: [&str; 3] = ["label", "total_time_ms", "overlap_pct"];
+
+/// How long each class of work runs on its device, and how much of that beside another class.
+pub(crate) fn stream_overlap(context: &Context) -> Section {
+    let trace = context.trace;
+    if trace.gpu_ops.is_empty() && trace.graph_replays.is_empty() {
+        let recapture = recapture::command(trace.format, Lacks::Kernels);
+        return Section::missing(TITLE, &COLUMNS, "The trace holds no GPU ops.", &recapture);
+    }
+    let devices = &context.survey().activities;
+    let sum = |of: &dyn Fn(&Activity) -> i64| devices.iter().fold(Ns::ZERO, |sum, device| sum + Ns(of(device)));
+    let mut section = Section::new(TITLE, "start and end of every GPU op", &COLUMNS)
+        .limit("Overlap is counted between ops of the same device and summed over devices.")
+        .limit("Ops that run at the same time may still wait for each other's resources.");
+    for class in Class::ALL {
+        let total = sum(&|device| device.with_all(class.bit()));
+        let always = matches!(class, Class::Compute | Class::Communication | Class::Copy);
+        if always || total > Ns::ZERO {
+            section.row([
+                label(class).into(),
+                Value::ms(total),
+                Value::pct(sum(&|device| device.shared(class)), total),
+            ]);
+        }
+    }
+    if !trace.graph_replays.is_empty() {
+        section.limits.push("CUDA graphs that were traced as a whole hide what their kernels overlap with.".to_owned());
+    }
+    for (name, one, other) in [
+        ("compute_nccl_overlap_ms", Class::Compute, Class::Communication),
+        ("compute_memcpy_overlap_ms", Class::Compute, Class::Copy),
+        ("nccl_memcpy_overlap_ms", Class::Communication, Class::Copy),
+    ] {
+        section.figure(name, Value::ms(sum(&|device| device.with_all(one.bit() | other.bit()))));
+    }
+    let most = devices.iter().map(|device| device.most).max().unwrap_or(0);
+    section.figure("max_concurrent_gpu_ops", most);
+    section
+}
+
+fn label(class: Class) -> &'static str {
+    match class {
+        Class::Compute => "Compute",
+        Class::Communication => "NCCL",
+        Class::Copy => "Memcpy",
+        Class::Set => "Memset",
+        Class::Replay => "CUDA graph",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_fixture_overlaps_as_was_worked_out_by_hand() {
+        let Some((trace, expected)) = fixture() else { return };
+        let (ours, expected) = (stream_overlap(&Context::new(&trace, 30)), &expected["stream_overlap"]);
+        for label in ["Compute", "NCCL", "Memcpy"] {
+            close(number(row(&ours, "label", label), "total_time_ms"), &expected[label]["ms"]);
+            close(number(row(&ours, "label", label), "overlap_pct"), &expected[label]["pct"]);
+        }
+        close(number(&ours.summary, "compute_nccl_overlap_ms"), &expected["compute_nccl_ms"]);
+        close(number(&ours.summary, "compute_memcpy_overlap_ms"), &expected["compute_memcpy_ms"]);
+        close(number(&ours.summary, "nccl_memcpy_overlap_ms"), &expected["nccl_memcpy_ms"]);
+        close(number(&ours.summary, "max_concurrent_gpu_ops"), &expected["max_concurrent"]);
+    }
+
+    #[test]
+    fn work_of_one_gpu_overlaps_nothing_of_another_and_no_share_exceeds_the_whole() {
+        let mut small = Small::new();
+        small.op(0, KINDS[ALLREDUCE], 0, 100);
+        small.op(1, KINDS[COMPUTE], 0, 100);
+        // The copy runs beside two others at once, which the original counted twice.
+        small.op(1, KINDS[ALLREDUCE], 50, 100);
+        small.op(1, KINDS[COPY], 60, 100);
+        let section = small.section(stream_overlap);
+        let pct = |label| number(row(&section, "label", label), "overlap_pct");
+        assert_eq!((pct("Compute"), pct("Memcpy")), (50.0, 100.0));
+        assert!((pct("NCCL") - 100.0 / 3.0).abs() < 1e-9, "50 of 150 ns");
+        assert_eq!(number(&section.summary, "max_concurrent_gpu_ops"), 3.0);
+    }
+
+    #[test]
+    fn every_copy_counts_not_the_longest_five_hundred() {
+        let mut small = Small::new();
+        (0..600).for_each(|at| small.op(0, KINDS[COPY], 10 * at, 10 * at + 1));
+        assert_eq!(number(row(&small.section(stream_overlap), "label", "Memcpy"), "total_time_ms"), 600.0 / 1e6);
+    }
+
+    proptest! {
+        #[test]
+        fn overlap_is_what_counting_every_tick_gives(pieces in pieces()) {
+            let section = Small::of(&pieces).section(stream_overlap);
+            let (nccl, others) = (|now: &[usize; 6]| now[ALLREDUCE] + now[ALLGATHER], |now: &[usize; 6]| now[COPY] + now[4] + now[5]);
+            let compute_ms = ticks_ms(&pieces, &|now| now[COMPUTE] > 0);
+            let shared_ms = ticks_ms(&pieces, &|now| now[COMPUTE] > 0 && nccl(&now) + others(&now) > 0);
+            let ours = row(&section, "label", "Compute");
+            prop_assert!((number(ours, "total_time_ms") - compute_ms).abs() < 1e-12);
+            prop_assert!((number(ours, "overlap_pct") * compute_ms - 100.0 * shared_ms).abs() < 1e-9);
+            let both = ticks_ms(&pieces, &|now| now[COPY] > 0 && nccl(&now) > 0);
+            prop_assert!((number(&section.summary, "nccl_memcpy_overlap_ms") - both).abs() < 1e-12);
+            let all = (0..DEVICES).flat_map(|device| (0..TICKS).map(move |tick| (device, tick)));
+            let most = all.map(|(device, tick)| running(&pieces, device, tick).iter().sum::<usize>()).max();
+            prop_assert_eq!(number(&section.summary, "max_concurrent_gpu_ops"), most.unwrap_or(0) as f64);
+        }
+    }
+}
