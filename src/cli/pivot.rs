@@ -7,7 +7,7 @@ use crate::Result;
 use crate::analysis::pivot::cells::{Axis, Cube};
 use crate::analysis::pivot::layout::{Measure, Shape, Source, Whole};
 use crate::analysis::results::Run;
-use crate::report::{Report, axis_word, csv, markdown_table, shaped_json, shaped_table, terminal, with_totals};
+use crate::report::{Report, axis_name, csv, markdown_table, pivot_json, pivot_table, terminal, with_totals_row};
 use crate::session::{self, Choices};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ impl ValueEnum for AxisArg {
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(axis_word(self.0)))
+        Some(clap::builder::PossibleValue::new(axis_name(self.0)))
     }
 }
 
@@ -115,14 +115,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let labels = report.labels();
     let sources = labels.iter().zip(&report.runs).zip(&cubes);
     let sources: Vec<Source> = sources.map(|((label, run), cube)| Source { label, run, cube: cube.as_ref() }).collect();
-    let table = shaped_table(&sources, shape)?;
+    let table = pivot_table(&sources, shape)?;
     print(&match args.format {
         Format::Text => {
             let note = terminal::wrapped("  ", "  ", &table.note);
             printable(&(terminal::one_table(&report, table, 0) + "\n" + &note))
         }
-        Format::Csv => csv(&with_totals(table)),
-        Format::Json => shaped_json(&table),
+        Format::Csv => csv(&with_totals_row(table)),
+        Format::Json => pivot_json(&table),
         Format::Markdown => markdown_table(&table),
     })
 }

@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         Format::Text => printable(&words::text(&ranks)),
         Format::Markdown => words::markdown(&ranks),
         Format::Json => words::json(&ranks),
-        Format::Csv => words::whole_table(&ranks, &args.table).map(|table| csv(&table)).unwrap_or_default(),
+        Format::Csv => words::full_table(&ranks, &args.table).map(|table| csv(&table)).unwrap_or_default(),
     };
     match &args.out {
         Some(path) => files::write(path, &text),

@@ -56,7 +56,7 @@ fn size(pct: f64) -> String {
 }
 
 /// A few words on how each run stands to the baseline, in the order of the runs: `+7.0 % per step against A`.
-pub fn in_short(comparison: &Comparison) -> Vec<String> {
+pub fn short_verdicts(comparison: &Comparison) -> Vec<String> {
     let baseline = comparison.runs.get(comparison.baseline).map_or("", |baseline| baseline.label.as_str());
     comparison.runs.iter().map(|run| short_of(comparison, run, baseline)).collect()
 }
@@ -102,14 +102,14 @@ pub fn deltas(comparison: &Comparison) -> (Vec<Deltas>, String) {
 pub const TABLES: [&str; 3] = ["compare_summary", "compare_categories", "compare_kernels"];
 
 /// One of the [`TABLES`] with all rows and columns, for files.
-pub fn whole_table(comparison: &Comparison, id: &str) -> Option<Table> {
+pub fn full_table(comparison: &Comparison, id: &str) -> Option<Table> {
     comparison.sections.get(id).map(|section| section_table(id, section))
 }
 
 /// One of the [`TABLES`] for people: of the run at `run` alone where it was compared, what changed before what it was, and
 /// without columns that say nothing; `None` where nothing could be compared. Verdicts and warnings say what `remarks` does.
 pub fn table(comparison: &Comparison, id: &str, run: Option<usize>) -> Option<Table> {
-    let mut table = whole_table(comparison, id)?;
+    let mut table = full_table(comparison, id)?;
     if id == "compare_summary" {
         return Some(without_empty(table.without("remarks")));
     }
@@ -209,7 +209,7 @@ fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
         &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"],
     ];
     for (id, left_out) in TABLES.into_iter().zip(left_out) {
-        let Some(mut table) = whole_table(comparison, id) else { continue };
+        let Some(mut table) = full_table(comparison, id) else { continue };
         let delta = table.columns.iter().position(|column| column.key == "delta_ns");
         if id != "compare_summary" {
             table.rows.retain(|row| delta.and_then(|at| row.get(at)) != Some(&Cell::Ns(0)));
@@ -236,7 +236,7 @@ pub use files::{json, kernels, text};
 /// What the command line prints.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Change, Comparison, change, notes, tables, verdict, whole_table};
+    use super::{Change, Comparison, change, full_table, notes, tables, verdict};
     use crate::analysis::compare::Basis;
     use crate::report::format::clean;
     use crate::report::table::Table;
@@ -268,7 +268,7 @@ mod files {
 
     /// The table of all kernels.
     pub fn kernels(comparison: &Comparison) -> Table {
-        whole_table(comparison, "compare_kernels").unwrap_or_default()
+        full_table(comparison, "compare_kernels").unwrap_or_default()
     }
 
     /// One stable shape for scripts; DESIGN.md tells it.

@@ -46,7 +46,7 @@ pub fn findings(report: &Report) -> Vec<Finding<'_>> {
 
 /// The same, each once: what several runs have alike is told of the one that it costs most, with how many others have it, none of
 /// them more gravely.
-pub fn findings_in_short(report: &Report) -> Vec<Finding<'_>> {
+pub fn merged_findings(report: &Report) -> Vec<Finding<'_>> {
     let mut told: Vec<(Finding, Vec<String>)> = Vec::new();
     for finding in findings(report) {
         let is_alike = |known: &Finding| {
@@ -83,7 +83,7 @@ fn cost_ms(row: &Record) -> f64 {
 
 fn finding(row: &Record) -> Finding<'_> {
     let text = |key: &str| row.get(key).and_then(Value::text).unwrap_or_default();
-    let cost = Unit::at_end_of("cost_ms").filter(|_| cost_ms(row) > 0.0);
+    let cost = Unit::split_suffix("cost_ms").filter(|_| cost_ms(row) > 0.0);
     Finding {
         run: String::new(),
         severity: text("severity"),
@@ -130,7 +130,7 @@ mod tests {
         let report = Report::new(runs);
         let told = |it: &Finding| (it.severity.to_owned(), it.title.to_owned(), it.run.clone(), it.cost.clone());
         let owned = |of: [&str; 4]| (of[0].to_owned(), of[1].to_owned(), of[2].to_owned(), of[3].to_owned());
-        let short: Vec<_> = findings_in_short(&report).iter().map(told).collect();
+        let short: Vec<_> = merged_findings(&report).iter().map(told).collect();
         let wanted = [
             ["low", "Copies", "a", "9.00 ms"],
             ["high", "Idle", "b; alike in 2 other runs", "5.00 ms"],
@@ -139,6 +139,6 @@ mod tests {
         assert_eq!(short, wanted.map(owned), "a graver one is no other's");
         assert_eq!(findings(&report).len(), 5, "files hold them all");
         let twice = Report::new(vec![run("a", &[("low", "Copies", 2.0), ("low", "Copies", 1.0)])]);
-        assert_eq!(findings_in_short(&twice).len(), 2, "of one run all are told");
+        assert_eq!(merged_findings(&twice).len(), 2, "of one run all are told");
     }
 }

@@ -30,9 +30,9 @@ pub fn headings_in(table: &Table, units: &[Unit]) -> Vec<String> {
     columns
         .map(|(column, unit)| match column.kind {
             Kind::Time => format!("{} ({})", column.title, unit.name()),
-            Kind::Instant => format!("{} (ms)", column.title),
+            Kind::Timestamp => format!("{} (ms)", column.title),
             Kind::Share => format!("{} (%)", column.title),
-            Kind::Text | Kind::Kernel | Kind::Category | Kind::Place | Kind::Count | Kind::Number => {
+            Kind::Text | Kind::Kernel | Kind::Category | Kind::CodeLocation | Kind::Count | Kind::Number => {
                 column.title.clone()
             }
         })
@@ -83,7 +83,7 @@ fn without_side(key: &str) -> &str {
 pub(super) fn ns(cell: &Cell) -> Option<f64> {
     match cell {
         Cell::Ns(ns) => Some(*ns as f64),
-        Cell::Since { clock, first_op } => Some(clock.saturating_sub(*first_op) as f64),
+        Cell::Timestamp { clock_ns, first_op_ns } => Some(clock_ns.saturating_sub(*first_op_ns) as f64),
         Cell::MeanNs(ns) => Some(*ns),
         Cell::Time(value, unit) => Some(value * unit.ns() as f64),
         _ => None,
@@ -94,7 +94,7 @@ fn shown_row(row: &[Cell], table: &Table, units: &[Unit]) -> Vec<Shown> {
     let cells = row.iter().zip(&table.columns).zip(units);
     cells
         .map(|((cell, column), unit)| match column.kind {
-            Kind::Instant => instant(cell),
+            Kind::Timestamp => instant(cell),
             _ if column.is_change() => signed(cell, *unit),
             _ => shown_cell(cell, *unit),
         })
@@ -152,7 +152,7 @@ fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
         Cell::Text(text) => plain(text.replace(".\n", ". ").replace('\n', "; ")),
         Cell::Kernel { short, full } => Shown { text: short.clone(), title: full.clone() },
         Cell::Count(count) => Shown { text: grouped(*count), title: exact(cell) },
-        Cell::Ns(_) | Cell::Since { .. } | Cell::MeanNs(_) | Cell::Time(..) => {
+        Cell::Ns(_) | Cell::Timestamp { .. } | Cell::MeanNs(_) | Cell::Time(..) => {
             let ns = ns(cell).unwrap_or_default();
             Shown { text: in_unit(ns, unit), title: with_unit(cell) }
         }
@@ -189,7 +189,7 @@ pub fn exact(cell: &Cell) -> String {
         Cell::Text(text) => text.clone(),
         Cell::Kernel { full, .. } => full.clone(),
         Cell::Count(count) => count.to_string(),
-        Cell::Ns(ns) | Cell::Since { clock: ns, .. } => ns.to_string(),
+        Cell::Ns(ns) | Cell::Timestamp { clock_ns: ns, .. } => ns.to_string(),
         Cell::Int(value) => value.to_string(),
         Cell::MeanNs(value)
         | Cell::Share(value)
@@ -260,8 +260,8 @@ pub(in crate::report) fn measure(value: f64) -> String {
 }
 
 /// A count that is told already, and what it counts: `1 launch`, `2,000 launches`.
-pub fn of(told: &str, one: &str, many: &str) -> String {
-    format!("{told} {}", if told == "1" { one } else { many })
+pub fn counted(count: &str, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == "1" { one } else { many })
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 use super::chart::dashboard::Panel;
 use super::chart::{Chart, escape};
 use super::table::{Cell, Column, Kind, Table};
-use super::words::{figure_lines, format_name};
-use super::{Finding, Report, chart, findings, format, is_fixed, palette};
+use super::text::{figure_lines, format_name};
+use super::{Finding, Report, chart, findings, format, is_builtin_table, palette};
 use crate::analysis::results::{Notice, Run, Severity};
 use std::fmt::Write;
 
@@ -175,7 +175,7 @@ const OPEN_ROWS: usize = 12;
 fn section(table: &Table) -> String {
     let (id, title) = (escape(&table.id), escape(&table.title));
     let around = around(table);
-    if table.rows.is_empty() && !is_fixed(&table.id) {
+    if table.rows.is_empty() && !is_builtin_table(&table.id) {
         return format!("<section>\n<h2>{title}</h2>\n{around}</section>\n");
     }
     let count = table.rows.len();
@@ -191,7 +191,7 @@ fn section(table: &Table) -> String {
         table_body(table),
         table_foot(table),
     );
-    if count > OPEN_ROWS && !is_fixed(&table.id) {
+    if count > OPEN_ROWS && !is_builtin_table(&table.id) {
         return format!(
             "<section>\n<h2>{title}</h2>\n{around}<details><summary>{count} rows</summary>\n{rows}</details>\n</section>\n"
         );

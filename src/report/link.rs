@@ -9,7 +9,7 @@ use std::io::Read;
 
 /// How long a link's report may be, in characters. Browsers take millions, but Windows starts one with at most 32,767
 /// characters when a link is clicked in another program, and chats cut longer messages.
-pub const MOST_CHARACTERS: usize = 32_000;
+pub const MAX_CHARACTERS: usize = 32_000;
 
 /// What a link's report may unpack to, in bytes; a full link of a real report unpacks to a tenth of it.
 const MOST_BYTES: u64 = 4 << 20;

@@ -2,8 +2,8 @@
 
 use super::format::{clean, headings, shown, shown_totals};
 use super::table::{Column, Table};
-use super::words::{facts, figure_lines, notice_lines, verdict};
-use super::{Finding, Report, all_tables, findings, is_fixed, tables_of};
+use super::text::{facts, figure_lines, notice_lines, verdict};
+use super::{Finding, Report, all_tables, findings, is_builtin_table, tables_of};
 use crate::digits::grouped;
 
 /// Rows of a section in the whole report; `--table` prints all.
@@ -29,7 +29,7 @@ pub fn markdown(report: &Report) -> String {
         if ["notices", "findings"].contains(&table.id.as_str()) {
             continue;
         }
-        let limit = if is_fixed(&table.id) { usize::MAX } else { SECTION_ROWS };
+        let limit = if is_builtin_table(&table.id) { usize::MAX } else { SECTION_ROWS };
         text += &section(&if one_run { table.without_run() } else { table }, limit);
     }
     text

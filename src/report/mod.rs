@@ -3,7 +3,6 @@
 //! `tables` lays results out as typed [`table::Table`]s, `format` writes their cells for people, and the renderers
 //! (terminal, `csv`, `markdown`, `html`, the page) differ only in what they put around them. Nothing here computes.
 
-mod arrange;
 pub mod chart;
 pub mod compare;
 mod csv;
@@ -16,30 +15,31 @@ pub mod html;
 pub mod link;
 mod markdown;
 pub mod palette;
+mod pivot;
 pub mod ranks;
 pub mod redact;
 mod sections;
-mod shaped;
+mod sort_filter;
 pub mod table;
 mod tables;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod terminal;
+mod text;
 pub mod triage;
-mod words;
 pub mod zip;
 
-pub use arrange::{Request, arrange};
 pub use csv::{csv, field as csv_field};
-pub use findings::{Finding, findings, findings_in_short};
+pub use findings::{Finding, findings, merged_findings};
 pub use markdown::{group as markdown_group, markdown, table as markdown_table};
+#[cfg(not(target_arch = "wasm32"))]
+pub use pivot::pivot_json;
+pub use pivot::{axis_name, pivot_table, with_totals_row};
 pub use sections::{
     Group, all_tables, groups, groups_by_stage, is_known_table, known_tables, section_table, tables_of,
 };
-#[cfg(not(target_arch = "wasm32"))]
-pub use shaped::shaped_json;
-pub use shaped::{axis_word, shaped_table, with_totals};
-pub use tables::{bars, is_fixed, legend, severity, table};
-pub use words::{Clause, clauses, facts, verdict};
+pub use sort_filter::{TableRequest, sort_and_filter};
+pub use tables::{bars, is_builtin_table, legend, severity, table};
+pub use text::{Clause, clauses, facts, verdict};
 
 use crate::analysis::compare::compare as compare_runs;
 use crate::analysis::results::Run;

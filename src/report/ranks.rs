@@ -84,13 +84,13 @@ pub fn aside(ranks: &Ranks) -> Vec<String> {
 }
 
 /// One of the [`TABLES`] with all rows and columns, for files.
-pub fn whole_table(ranks: &Ranks, id: &str) -> Option<Table> {
+pub fn full_table(ranks: &Ranks, id: &str) -> Option<Table> {
     ranks.sections.get(id).map(|section| section_table(id, section))
 }
 
 /// One of the [`TABLES`] for people, without columns that say nothing; `None` where it has no row.
 pub fn table(ranks: &Ranks, id: &str) -> Option<Table> {
-    let table = without_empty(whole_table(ranks, id)?);
+    let table = without_empty(full_table(ranks, id)?);
     let is_empty = |key: &&&str| {
         let at = table.columns.iter().position(|column| column.key == **key);
         at.is_some_and(|at| table.rows.iter().all(|row| row.get(at).is_none_or(says_nothing)))

@@ -5,7 +5,7 @@
 
 use super::chart::Unit;
 use super::table::{Cell, Column, Figure, Gap, Kind, Table};
-use super::{Report, is_fixed, table as find_table};
+use super::{Report, is_builtin_table, table as find_table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{FIRST_OP, Section, Value};
 use crate::analysis::triage::Stage;
@@ -102,7 +102,7 @@ pub fn is_known_table(id: &str) -> bool {
 /// in the one of the notices.
 pub fn groups(report: &Report) -> Vec<Group> {
     let present =
-        |id: &String| is_fixed(id) || report.runs.iter().any(|run| run.sections.contains_key(section_name(id)));
+        |id: &String| is_builtin_table(id) || report.runs.iter().any(|run| run.sections.contains_key(section_name(id)));
     let mut groups = WORDS.groups.clone();
     groups.iter_mut().for_each(|group| group.tables.retain(present));
     let sections = report.runs.iter().flat_map(|run| run.sections.keys());
@@ -148,7 +148,7 @@ pub fn tables_of(report: &Report, group: &str) -> Vec<Table> {
 /// All tables of a report: what costs most, where the time went, then the sections that explain it, group by group.
 pub fn all_tables(report: &Report) -> Vec<Table> {
     let mut ids: Vec<String> = groups_by_stage(report).into_iter().flat_map(|group| group.tables).collect();
-    ids.order_by_key(|id| (id != "critical_path", !is_fixed(id)));
+    ids.order_by_key(|id| (id != "critical_path", !is_builtin_table(id)));
     ids.iter().filter_map(|id| find_table(report, id, None)).collect()
 }
 
@@ -180,14 +180,14 @@ fn table_of(id: &str, having: &[(&str, &Section)], first: &Section) -> Table {
     let keys = keys(having, tell_first_op);
     let mut columns = vec![Column { key: "run".to_owned(), title: "Run".to_owned(), kind: Kind::Text }];
     columns.extend(keys.iter().map(|key| column(key, having)));
-    let counts_from_first_op = tell_first_op && columns.iter().any(|column| column.kind == Kind::Instant);
+    let counts_from_first_op = tell_first_op && columns.iter().any(|column| column.kind == Kind::Timestamp);
     let mut rows = Vec::new();
     for (label, section) in having {
         let first_op = first_op(section).filter(|_| counts_from_first_op);
         rows.extend(section.rows.iter().map(|record| {
             let cells = columns.iter().skip(1).map(|column| {
                 let cell = cell(&column.key, column.kind, record.get(&column.key));
-                if column.kind == Kind::Instant { since(cell, first_op) } else { cell }
+                if column.kind == Kind::Timestamp { since(cell, first_op) } else { cell }
             });
             [Cell::Text((*label).to_owned())].into_iter().chain(cells).collect::<Vec<Cell>>()
         }));
@@ -225,7 +225,7 @@ fn keys(having: &[(&str, &Section)], tell_first_op: bool) -> Vec<String> {
     }
     let all = keys.clone();
     let has = |stem: &str, unit: &str| all.contains(&format!("{stem}_{unit}"));
-    keys.retain(|key| match Unit::at_end_of(key) {
+    keys.retain(|key| match Unit::split_suffix(key) {
         // Milliseconds from a beginning read better than the clock's nanoseconds, where these do not tell theirs.
         Some((stem, unit)) if WORDS.instants.iter().any(|instant| instant == stem) && !tell_first_op => {
             unit.name() != "ns" || !has(stem, "ms")
@@ -264,7 +264,7 @@ fn note(having: &[(&str, &Section)], counts_from_first_op: bool) -> String {
 
 fn figures(label: &str, section: &Section) -> Vec<Figure> {
     let has = |key: &str| section.summary.get(key).is_some_and(|value| *value != Value::Null);
-    let is_said = |key: &str| match Unit::at_end_of(key) {
+    let is_said = |key: &str| match Unit::split_suffix(key) {
         _ if WORDS.repeated.get(key).is_some_and(|twin| has(twin)) => true,
         Some((stem, unit)) => unit.name() != "ns" && has(&[stem, "_ns"].concat()),
         None => false,
@@ -273,7 +273,7 @@ fn figures(label: &str, section: &Section) -> Vec<Figure> {
     let values = known.map(|(key, value)| (key, value, kind(key, &[value])));
     // A point in time by itself says nothing to a person.
     values
-        .filter(|(.., kind)| *kind != Kind::Instant)
+        .filter(|(.., kind)| *kind != Kind::Timestamp)
         .map(|(key, value, kind)| Figure {
             run: label.to_owned(),
             key: key.clone(),
@@ -314,13 +314,13 @@ fn kind(key: &str, values: &[&Value]) -> Kind {
         return match key {
             "category" => Kind::Category,
             name if words.iter().any(|word| word == name) => Kind::Kernel,
-            "python_location" | "python_scope" | "source_location" | "candidate_path" => Kind::Place,
+            "python_location" | "python_scope" | "source_location" | "candidate_path" => Kind::CodeLocation,
             _ => Kind::Text,
         };
     }
-    match Unit::at_end_of(key) {
+    match Unit::split_suffix(key) {
         _ if has_word(key, "pct") || has_word(key, "fraction") => Kind::Share,
-        Some((stem, _)) if WORDS.instants.iter().any(|instant| instant == stem) => Kind::Instant,
+        Some((stem, _)) if WORDS.instants.iter().any(|instant| instant == stem) => Kind::Timestamp,
         Some(_) => Kind::Time,
         None if is_id(key) => Kind::Text,
         None if is(|value| matches!(value, Value::Float(_) | Value::Int(i64::MIN..0))) => Kind::Number,
@@ -368,14 +368,14 @@ fn first_op(section: &Section) -> Option<i64> {
 
 fn since(cell: Cell, first_op: Option<i64>) -> Cell {
     match (cell, first_op) {
-        (Cell::Ns(clock), Some(first_op)) => Cell::Since { clock, first_op },
+        (Cell::Ns(clock_ns), Some(first_op_ns)) => Cell::Timestamp { clock_ns, first_op_ns },
         (cell, _) => cell,
     }
 }
 
 fn measure(key: &str, value: &Value) -> Cell {
     let number = value.number().unwrap_or_default();
-    match Unit::at_end_of(key) {
+    match Unit::split_suffix(key) {
         _ if has_word(key, "pct") => Cell::Percent(number),
         _ if has_word(key, "fraction") => Cell::Share(number),
         Some((_, unit)) => match value {
@@ -388,7 +388,7 @@ fn measure(key: &str, value: &Value) -> Cell {
 
 /// Words for a key, without its unit.
 pub(super) fn title(key: &str) -> String {
-    let stem = Unit::at_end_of(key).map_or(key, |(stem, _)| stem);
+    let stem = Unit::split_suffix(key).map_or(key, |(stem, _)| stem);
     let listed = WORDS.columns.get(key).or_else(|| WORDS.columns.get(stem));
     if let Some(words) = listed {
         return words.clone();

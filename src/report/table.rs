@@ -13,8 +13,9 @@ pub enum Kind {
     Kernel,
     /// A category: drawn with its swatch.
     Category,
-    /// Places in the code, one a line.
-    Place,
+    /// Places in the code, one per line.
+    #[serde(rename = "place")]
+    CodeLocation,
     /// A whole number.
     Count,
     /// Nanoseconds; people see one of ns, us, ms, s, chosen for the column.
@@ -23,7 +24,7 @@ pub enum Kind {
     Share,
     /// A point in time: people see milliseconds to the microsecond.
     #[serde(rename = "time")]
-    Instant,
+    Timestamp,
     /// A measure that need not be whole and may be negative.
     #[serde(rename = "count")]
     Number,
@@ -32,7 +33,7 @@ pub enum Kind {
 impl Kind {
     /// Do its cells hold numbers, to be aligned and sorted as such?
     pub fn is_number(self) -> bool {
-        !matches!(self, Self::Text | Self::Kernel | Self::Category | Self::Place)
+        !matches!(self, Self::Text | Self::Kernel | Self::Category | Self::CodeLocation)
     }
 }
 
@@ -73,11 +74,11 @@ pub enum Cell {
     /// Exact nanoseconds.
     Ns(i64),
     /// A point in time of a trace whose first GPU op starts at `first_op`, from which people count; both exact nanoseconds.
-    Since {
-        /// By the trace's clock.
-        clock: i64,
-        /// By the same.
-        first_op: i64,
+    Timestamp {
+        /// Time on the trace's clock, in nanoseconds.
+        clock_ns: i64,
+        /// Start of the first GPU op on the same clock, in nanoseconds.
+        first_op_ns: i64,
     },
     /// Nanoseconds that need not be whole, such as a mean.
     MeanNs(f64),

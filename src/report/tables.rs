@@ -22,7 +22,7 @@ pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
         .collect();
     match id {
         "kernels" => Some(kernels(&chosen)),
-        "pivot" => Some(pivot_table(report, &labels)),
+        "pivot" => Some(report_pivot(report, &labels)),
         "categories" => Some(categories(&chosen)),
         "devices" => Some(devices(&chosen)),
         "notices" => Some(notices(&chosen)),
@@ -33,7 +33,7 @@ pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
 const FIXED: [&str; 5] = ["kernels", "pivot", "categories", "devices", "notices"];
 
 /// Is this a table that does not come from a section? Every report has those.
-pub fn is_fixed(id: &str) -> bool {
+pub fn is_builtin_table(id: &str) -> bool {
     FIXED.contains(&id)
 }
 
@@ -123,7 +123,7 @@ fn kernel_totals(run: &Run) -> Vec<Cell> {
     totals
 }
 
-fn pivot_table(report: &Report, labels: &[String]) -> Table {
+fn report_pivot(report: &Report, labels: &[String]) -> Table {
     let pivot = pivot(&report.runs);
     let several = labels.len() > 1;
     let mut columns = columns(&[("category", "Category", Kind::Category)]);

@@ -3,8 +3,8 @@
 use super::findings::{Finding, of_run};
 use super::format::{clean, headings, shown, shown_totals};
 use super::table::Table;
-use super::words::{facts, figure_lines, notice_lines, verdict};
-use super::{Report, groups, is_fixed, table};
+use super::text::{facts, figure_lines, notice_lines, verdict};
+use super::{Report, groups, is_builtin_table, table};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Longer names are cut in the middle.
@@ -48,7 +48,7 @@ pub fn one_table(report: &Report, table: Table, limit: usize) -> String {
 /// What `--table` prints beside what stands here.
 fn more_tables(report: &Report) -> String {
     let ids = groups(report).into_iter().flat_map(|group| group.tables);
-    let others: Vec<String> = ids.filter(|id| !is_fixed(id)).collect();
+    let others: Vec<String> = ids.filter(|id| !is_builtin_table(id)).collect();
     if others.is_empty() {
         return String::new();
     }
@@ -97,7 +97,7 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
     let mut text = format!("\n{}\n{}", clean(&table.title), around(table));
-    if table.rows.is_empty() && !is_fixed(&table.id) {
+    if table.rows.is_empty() && !is_builtin_table(&table.id) {
         return text;
     }
     for row in &rows {
@@ -119,7 +119,7 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
 fn around(table: &Table) -> String {
     let mut text = String::new();
     let named = |run: &str| if run.is_empty() { String::new() } else { format!("{run}: ") };
-    if !is_fixed(&table.id) && !table.note.is_empty() {
+    if !is_builtin_table(&table.id) && !table.note.is_empty() {
         text += &wrapped("  ", "  ", &table.note);
     }
     for (run, words) in figure_lines(table) {

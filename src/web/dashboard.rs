@@ -57,7 +57,7 @@ impl Desk {
         let pixels = |width: usize| u32::try_from(width).unwrap_or(u32::MAX);
         let options = Options {
             hardware: wish.hardware,
-            threshold_ms: wish.threshold_ms.clamp(0.0, Options::HIGHEST_THRESHOLD_MS),
+            threshold_ms: wish.threshold_ms.clamp(0.0, Options::MAX_THRESHOLD_MS),
             communication: wish.communication,
             width: pixels(wish.width),
             column_width: pixels(wish.column_width),
@@ -74,7 +74,7 @@ impl Desk {
             by_name: of_device.map_or("", |preset| &preset.title),
             threshold: format!("{} ms", options.threshold_ms),
             threshold_ms: options.threshold_ms,
-            highest_threshold_ms: Options::HIGHEST_THRESHOLD_MS,
+            highest_threshold_ms: Options::MAX_THRESHOLD_MS,
         })
     }
 

@@ -5,7 +5,7 @@ use super::{Thrown, merged, thrown, to_js, view};
 use crate::analysis::compare::{Comparison, Outcome, compare};
 use crate::analysis::results::Run;
 use crate::json;
-use crate::report::{self, Report, Request, chart, compare as words};
+use crate::report::{self, Report, TableRequest, chart, compare as words};
 use crate::rules::names;
 use crate::session;
 use serde::Serialize;
@@ -91,7 +91,7 @@ impl Desk {
     pub fn compare(&mut self, baseline: usize) -> Thrown<JsValue> {
         let comparison = self.comparison(baseline);
         let mut verdicts = words::verdict(comparison).into_iter();
-        let runs = comparison.runs.iter().zip(words::in_short(comparison)).map(|(run, in_short)| ComparedView {
+        let runs = comparison.runs.iter().zip(words::short_verdicts(comparison)).map(|(run, in_short)| ComparedView {
             label: run.label.clone(),
             outcome: run.outcome.word(),
             in_short,
@@ -116,7 +116,7 @@ impl Desk {
     /// # Errors
     /// A request of another shape.
     pub fn table(&mut self, baseline: usize, request: &JsValue) -> Thrown<JsValue> {
-        let request: Request = json::read(&String::from(js_sys::JSON::stringify(request)?)).map_err(thrown)?;
+        let request: TableRequest = json::read(&String::from(js_sys::JSON::stringify(request)?)).map_err(thrown)?;
         let whole = words::table(self.comparison(baseline), &request.id, request.run);
         to_js(&whole.map(|whole| view::Arranged::table(whole, &request, false).view(&request)))
     }
@@ -136,7 +136,7 @@ impl Desk {
     /// An unknown format or table.
     pub fn export(&mut self, format: &str, table: &str, baseline: usize) -> Thrown<String> {
         match format {
-            "csv" if words::TABLES.contains(&table) => Ok(words::whole_table(self.comparison(baseline), table)
+            "csv" if words::TABLES.contains(&table) => Ok(words::full_table(self.comparison(baseline), table)
                 .map(|table| report::csv(&table))
                 .unwrap_or_default()),
             "markdown" if table == "compare" => Ok(words::markdown(self.comparison(baseline))),

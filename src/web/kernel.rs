@@ -5,7 +5,7 @@ use super::{Imported, Thrown, thrown, to_js};
 use crate::analysis::section::Section;
 use crate::json;
 use crate::report::chart::{self, Chart};
-use crate::report::{Request, section_table};
+use crate::report::{TableRequest, section_table};
 use crate::session::{self, Choices, Opened};
 use crate::trace::Trace;
 use serde::Serialize;
@@ -39,7 +39,7 @@ fn kernel(trace: &Trace, choices: &str, name: &str, width: u32) -> Thrown<JsValu
 }
 
 fn table(id: &str, section: &Section) -> TableView {
-    let request = Request::default();
+    let request = TableRequest::default();
     Arranged::table(section_table(id, section), &request, true).view(&request)
 }
 

@@ -33,7 +33,7 @@ pub use triage::{Triage, choose_files, is_capture};
 
 use crate::input::Importer;
 use crate::json;
-use crate::report::{Report, Request, bars, chart, foreign, legend, palette};
+use crate::report::{Report, TableRequest, bars, chart, foreign, legend, palette};
 #[cfg(not(feature = "sqlite"))]
 use crate::rules::names;
 use crate::session::{self, Choices, Opened, RuleFile};
@@ -275,7 +275,7 @@ impl Reports {
     /// # Errors
     /// A request of another shape.
     pub fn table(&mut self, request: &JsValue) -> Thrown<JsValue> {
-        let request: Request = json::read(&String::from(js_sys::JSON::stringify(request)?)).map_err(thrown)?;
+        let request: TableRequest = json::read(&String::from(js_sys::JSON::stringify(request)?)).map_err(thrown)?;
         let kept = self.arranged.take().filter(|kept| kept.answers(&request));
         self.arranged = kept.or_else(|| view::Arranged::of(&self.report, &request));
         to_js(&self.arranged.as_ref().map(|arranged| arranged.view(&request)))

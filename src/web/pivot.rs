@@ -34,7 +34,7 @@ mod desk {
     use crate::analysis::results::{Run, Sections};
     use crate::json;
     use crate::report::table::Table;
-    use crate::report::{Report, Request, arrange, csv, shaped_table, with_totals};
+    use crate::report::{Report, TableRequest, csv, pivot_table, sort_and_filter, with_totals_row};
     use wasm_bindgen::prelude::*;
 
     /// The runs of all open files with the cubes of their traces.
@@ -70,7 +70,7 @@ mod desk {
         /// # Errors
         /// A shape without meaning; texts of another shape.
         pub fn table(&self, shape: &str, request: &str) -> Thrown<JsValue> {
-            let request: Request = json::read(request).map_err(thrown)?;
+            let request: TableRequest = json::read(request).map_err(thrown)?;
             let whole = self.shaped(shape, &request)?;
             to_js(&view::Arranged::table(whole, &request, request.run.is_some()).view(&request))
         }
@@ -80,18 +80,18 @@ mod desk {
         /// # Errors
         /// Those of [`Pivot::table`].
         pub fn csv(&self, shape: &str, request: &str) -> Thrown<String> {
-            let request: Request = json::read(request).map_err(thrown)?;
-            Ok(csv(&with_totals(arrange(self.shaped(shape, &request)?, &request))))
+            let request: TableRequest = json::read(request).map_err(thrown)?;
+            Ok(csv(&with_totals_row(sort_and_filter(self.shaped(shape, &request)?, &request))))
         }
 
-        fn shaped(&self, shape: &str, request: &Request) -> Thrown<Table> {
+        fn shaped(&self, shape: &str, request: &TableRequest) -> Thrown<Table> {
             let shape: Shape = json::read(shape).map_err(thrown)?;
             let labels = self.report.labels();
             let sources = labels.iter().zip(&self.report.runs).zip(&self.cubes).enumerate();
             let chosen = sources.filter(|(at, _)| request.run.is_none_or(|run| run == *at));
             let sources: Vec<Source> =
                 chosen.map(|(_, ((label, run), cube))| Source { label, run, cube: cube.as_ref() }).collect();
-            shaped_table(&sources, shape).map_err(thrown)
+            pivot_table(&sources, shape).map_err(thrown)
         }
     }
 }

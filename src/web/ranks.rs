@@ -49,7 +49,7 @@ mod desk {
     use crate::analysis::communication::ranks;
     use crate::analysis::communication::ranks::{RankLog, RankPart, Seen};
     use crate::json;
-    use crate::report::{Request, arrange, chart, csv, palette, ranks as words};
+    use crate::report::{TableRequest, chart, csv, palette, ranks as words, sort_and_filter};
     use crate::session::{text_of_window, window_in};
     use crate::trace::Window;
     use serde::Serialize;
@@ -174,7 +174,7 @@ mod desk {
         /// # Errors
         /// A request of another shape.
         pub fn table(&self, request: &str) -> Thrown<JsValue> {
-            let request: Request = json::read(request).map_err(thrown)?;
+            let request: TableRequest = json::read(request).map_err(thrown)?;
             let whole = words::table(self.found(), &request.id);
             to_js(&whole.map(|whole| view::Arranged::table(whole, &request, false).view(&request)))
         }
@@ -184,9 +184,9 @@ mod desk {
         /// # Errors
         /// A request of another shape.
         pub fn csv(&self, request: &str) -> Thrown<String> {
-            let request: Request = json::read(request).map_err(thrown)?;
-            let whole = words::whole_table(self.found(), &request.id);
-            Ok(whole.map(|whole| csv(&arrange(whole, &request))).unwrap_or_default())
+            let request: TableRequest = json::read(request).map_err(thrown)?;
+            let whole = words::full_table(self.found(), &request.id);
+            Ok(whole.map(|whole| csv(&sort_and_filter(whole, &request))).unwrap_or_default())
         }
     }
 }

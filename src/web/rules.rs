@@ -4,7 +4,7 @@ use super::{Desk, Thrown, thrown, to_js, view};
 use crate::analysis::results::Run;
 use crate::analysis::rule_use;
 use crate::json;
-use crate::report::{self, Request, section_table, table::Table};
+use crate::report::{self, TableRequest, section_table, table::Table};
 use crate::rules::{self, RuleSet, names};
 use crate::session::{self, Choices};
 use wasm_bindgen::prelude::*;
@@ -16,7 +16,7 @@ impl Desk {
     /// # Errors
     /// Rules that cannot be used; texts of another shape.
     pub fn workbench(&self, choices: &str, request: &str) -> Thrown<JsValue> {
-        let request: Request = json::read(request).map_err(thrown)?;
+        let request: TableRequest = json::read(request).map_err(thrown)?;
         let whole = self.rule_table(choices, &request)?;
         to_js(&whole.map(|whole| view::Arranged::table(whole, &request, false).view(&request)))
     }
@@ -26,7 +26,7 @@ impl Desk {
     /// # Errors
     /// Those of [`Desk::workbench`].
     pub fn workbench_csv(&self, choices: &str, request: &str) -> Thrown<String> {
-        let request: Request = json::read(request).map_err(thrown)?;
+        let request: TableRequest = json::read(request).map_err(thrown)?;
         Ok(self.rule_table(choices, &request)?.map(|table| report::csv(&table)).unwrap_or_default())
     }
 
@@ -67,7 +67,7 @@ impl Desk {
 }
 
 impl Desk {
-    fn rule_table(&self, choices: &str, request: &Request) -> Thrown<Option<Table>> {
+    fn rule_table(&self, choices: &str, request: &TableRequest) -> Thrown<Option<Table>> {
         let rules = in_force(choices)?;
         let runs = self.report.runs.iter().enumerate().filter(|(at, _)| request.run.is_none_or(|run| run == *at));
         let runs: Vec<&Run> = runs.map(|(_, run)| run).collect();

@@ -56,7 +56,7 @@ impl Desk {
         let (name, _) = file(&wish.format);
         let (size, fits, length) = if wish.format == "link" {
             let characters = link::encode(&report).len();
-            (characters, characters <= link::MOST_CHARACTERS, length_of(characters, wish.slim))
+            (characters, characters <= link::MAX_CHARACTERS, length_of(characters, wish.slim))
         } else {
             (bytes(&report, &wish.format)?.len(), true, String::new())
         };
@@ -86,7 +86,7 @@ impl Desk {
     pub fn share_link(&self, wish: &str) -> Thrown<String> {
         let wish: Wish = json::read(wish).map_err(thrown)?;
         let text = link::encode(&self.shared(&wish)?);
-        if text.len() > link::MOST_CHARACTERS { Err(thrown(length_of(text.len(), wish.slim))) } else { Ok(text) }
+        if text.len() > link::MAX_CHARACTERS { Err(thrown(length_of(text.len(), wish.slim))) } else { Ok(text) }
     }
 
     /// The report text that a link carries.
@@ -190,8 +190,8 @@ fn plural(count: u64, what: &str) -> String {
 
 /// How long the link's report is beside what is allowed, and what to do.
 fn length_of(characters: usize, slim: bool) -> String {
-    let (length, most) = (grouped(characters as u64), grouped(link::MOST_CHARACTERS as u64));
-    if characters <= link::MOST_CHARACTERS {
+    let (length, most) = (grouped(characters as u64), grouped(link::MAX_CHARACTERS as u64));
+    if characters <= link::MAX_CHARACTERS {
         return format!("{length} of at most {most} characters");
     }
     let advice = if slim {

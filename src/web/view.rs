@@ -6,8 +6,8 @@ use crate::report::format::figure;
 use crate::report::format::{Shown, headings_in, shown_in, units};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
-    Clause, Finding, Report, Request, arrange, clauses, facts, findings_in_short, groups_by_stage, is_fixed, legend,
-    palette, severity, table as find_table,
+    Clause, Finding, Report, TableRequest, clauses, facts, groups_by_stage, is_builtin_table, legend, merged_findings,
+    palette, severity, sort_and_filter, table as find_table,
 };
 use serde::Serialize;
 
@@ -82,7 +82,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
     Overview {
         verdict: clauses(report),
         runs: runs.collect(),
-        findings: findings_in_short(report),
+        findings: merged_findings(report),
         categories: legend(report)
             .into_iter()
             .map(|name| CategoryView { class: palette::class(&name), name })
@@ -149,7 +149,7 @@ const MOST_ROWS: usize = 500_000;
 /// A table in the order asked for. It is kept, because the page asks for the rows of a long one piece by piece.
 #[derive(Debug)]
 pub(super) struct Arranged {
-    request: Request,
+    request: TableRequest,
     /// Rows before the filter.
     all: usize,
     table: Table,
@@ -157,15 +157,15 @@ pub(super) struct Arranged {
 }
 
 impl Arranged {
-    pub(super) fn of(report: &Report, request: &Request) -> Option<Self> {
+    pub(super) fn of(report: &Report, request: &TableRequest) -> Option<Self> {
         let whole = find_table(report, &request.id, request.run)?;
         Some(Self::table(whole, request, request.run.is_some() || report.runs.len() == 1))
     }
 
     /// The whole table as it was asked for. Where it is of one run, that is not named in it.
-    pub(super) fn table(whole: Table, request: &Request, one_run: bool) -> Self {
+    pub(super) fn table(whole: Table, request: &TableRequest, one_run: bool) -> Self {
         let all = whole.rows.len();
-        let mut table = arrange(whole, request);
+        let mut table = sort_and_filter(whole, request);
         table.rows.truncate(MOST_ROWS);
         if one_run {
             table = table.without_run();
@@ -173,12 +173,12 @@ impl Arranged {
         Self { request: request.clone(), all, units: units(&table), table }
     }
 
-    pub(super) fn answers(&self, request: &Request) -> bool {
-        self.request.asks_for_the_same_table(request)
+    pub(super) fn answers(&self, request: &TableRequest) -> bool {
+        self.request.selects_same_table(request)
     }
 
     /// The rows asked for, and all that stands around them.
-    pub(super) fn view(&self, request: &Request) -> TableView {
+    pub(super) fn view(&self, request: &TableRequest) -> TableView {
         let Self { table, all, units, .. } = self;
         let cells = |row: Vec<Shown>| {
             row.into_iter().zip(&table.columns).map(|(cell, column)| cell_view(cell, column.kind)).collect()
@@ -199,7 +199,7 @@ impl Arranged {
             note: table.note.clone(),
             figures: table.figures_by_run().map(figures).collect(),
             gaps: table.gaps.clone(),
-            grid: *all > 0 || is_fixed(&table.id),
+            grid: *all > 0 || is_builtin_table(&table.id),
             shown: rows_of(table.rows.len(), *all),
             row_count: table.rows.len(),
             columns: columns(table, units, request),
@@ -226,7 +226,7 @@ fn figures(figures: &[Figure]) -> FiguresView {
     FiguresView { run, figures: figures.iter().map(view).collect() }
 }
 
-fn columns(table: &Table, units: &[Unit], request: &Request) -> Vec<ColumnView> {
+fn columns(table: &Table, units: &[Unit], request: &TableRequest) -> Vec<ColumnView> {
     let sort = |key: &str| match (request.sort.as_deref() == Some(key), request.descending) {
         (false, _) => "none",
         (true, false) => "ascending",

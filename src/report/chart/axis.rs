@@ -37,7 +37,7 @@ impl Unit {
     }
 
     /// The unit at the end of a key such as `total_time_ms`, and what stands before it.
-    pub(in crate::report) fn at_end_of(key: &str) -> Option<(&str, Self)> {
+    pub(in crate::report) fn split_suffix(key: &str) -> Option<(&str, Self)> {
         let (stem, name) = key.rsplit_once('_')?;
         // `launches_per_s` is a rate.
         let unit = UNITS.iter().find(|unit| unit.name == name && !stem.ends_with("_per"))?;

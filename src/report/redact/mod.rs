@@ -6,17 +6,17 @@
 //! numbers of processes and threads, which are counted anew.
 
 mod placeholders;
-mod prose;
+mod rules;
+mod scanner;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use super::Report;
 use crate::json::{FromJson, Json};
 use placeholders::{Noun, Placeholders, is_placeholder};
-use prose::{Scanner, number_of, public_part};
+use rules::{RULES, is_public};
+use scanner::{Scanner, number_of, public_part};
 use std::collections::BTreeMap;
-use words::{RULES, is_public};
 
 /// One kind of what can be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

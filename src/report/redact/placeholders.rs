@@ -1,7 +1,7 @@
 //! Placeholders: one text always has the same one, numbered by first appearance, and none that the report already had.
 
 use super::Redaction;
-use super::words::RULES;
+use super::rules::RULES;
 use std::collections::BTreeMap;
 
 /// What a placeholder calls the text that it stands for.

@@ -1,7 +1,7 @@
 //! What stands behind the tables, the most pressing first: what is wrong with the input, what was met in this trace, what is
 //! not shown, what was set aside; last what figures are of, which is the same for every trace.
 
-use super::super::words::notice_lines;
+use super::super::text::notice_lines;
 use super::tables::THREE;
 use super::{Style, View};
 use crate::analysis::results::{Run, Severity};

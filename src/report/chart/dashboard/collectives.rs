@@ -4,7 +4,7 @@ use super::rows::{self, Measure, Row};
 use super::{Drawn, View, exact, first_few, percent, time};
 use crate::analysis::dashboard::same;
 use crate::analysis::section::Record;
-use crate::report::format::of;
+use crate::report::format::counted;
 use crate::report::palette;
 
 pub(super) fn draw(view: &View) -> Drawn {
@@ -25,7 +25,7 @@ pub(super) fn draw(view: &View) -> Drawn {
         let title = format!(
             "{name}: {} in {}, {} % of it hidden by compute ({}){beside}",
             total.exact,
-            of(&exact(row, "count"), "launch", "launches"),
+            counted(&exact(row, "count"), "launch", "launches"),
             exact(row, "compute_overlap_pct"),
             hidden.as_ref().map_or("", |time| time.exact.as_str()),
         );

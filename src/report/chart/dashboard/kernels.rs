@@ -4,7 +4,7 @@ use super::rows::{self, Measure, Row};
 use super::{Drawn, Time, View, exact, first_few, short, time};
 use crate::analysis::dashboard::{Beside, KernelBar, waterfall};
 use crate::digits::grouped;
-use crate::report::format::of;
+use crate::report::format::counted;
 use crate::report::palette;
 use crate::rules::names;
 
@@ -61,7 +61,7 @@ fn row(bar: &KernelBar, several_devices: bool) -> Option<Row> {
     let device = exact(bar.row, "device_id");
     let total = time(bar.row, "total_time_ms")?;
     let on = if several_devices { format!(" on device {device}") } else { String::new() };
-    let launches = of(&exact(bar.row, "call_count"), "launch", "launches");
+    let launches = counted(&exact(bar.row, "call_count"), "launch", "launches");
     let (beside, baseline) = beside(bar);
     Some(Row {
         label: format!("{}{on}", names::short(name)),

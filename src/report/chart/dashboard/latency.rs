@@ -106,7 +106,8 @@ fn plot(bins: &[Bin], base: &[(&str, Time)], width: u32) -> Plot {
 fn columns(bins: &[Bin]) -> Vec<Mark> {
     let shown = bins.iter().filter(|bin| bin.count > 0.0);
     let mark = |bin: &Bin| {
-        let title = format!("{} to {}: {}", bin.from.exact, bin.to.exact, format::of(&bin.told, "launch", "launches"));
+        let title =
+            format!("{} to {}: {}", bin.from.exact, bin.to.exact, format::counted(&bin.told, "launch", "launches"));
         let node = Node { class: format!("{WORK} dash-column"), title, ..Node::default() };
         Mark { at: vec![(bin.from.ns, bin.count), (bin.to.ns, 0.0)], shape: Shape::Box, node }
     };

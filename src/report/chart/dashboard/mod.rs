@@ -44,7 +44,7 @@ pub struct Options {
 
 impl Options {
     /// The threshold goes from zero to this, in milliseconds.
-    pub const HIGHEST_THRESHOLD_MS: f64 = 50.0;
+    pub const MAX_THRESHOLD_MS: f64 = 50.0;
 }
 
 impl Default for Options {
@@ -169,7 +169,7 @@ struct Time {
 
 /// The time under a key, by the unit at the key's end; `None` where there is none, or one below zero.
 fn time(row: &Record, key: &str) -> Option<Time> {
-    let (value, (_, unit)) = (number(row, key)?, Unit::at_end_of(key)?);
+    let (value, (_, unit)) = (number(row, key)?, Unit::split_suffix(key)?);
     let ns = value * unit.ns() as f64;
     let exact = format!("{} {}", exact(row, key), unit.name());
     (ns >= 0.0).then(|| Time { ns, told: duration(ns.round() as i64), exact })

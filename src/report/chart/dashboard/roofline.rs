@@ -6,7 +6,7 @@ use super::super::{Chart, Node, glyphs};
 use super::plot::{AXIS, Mark, Plot, Scale, Shape, wide};
 use super::{Drawn, View, ceilings, exact, first_few, short};
 use crate::analysis::dashboard::{Limit, Point, Preset, points, preset};
-use crate::report::format::{measure, of};
+use crate::report::format::{counted, measure};
 use crate::report::palette;
 use crate::rules::names;
 use plotters::coord::ranged1d::Ranged;
@@ -156,6 +156,6 @@ fn tooltip(point: &Point) -> String {
         exact(row, "arithmetic_intensity"),
         exact(row, "achieved_tflops"),
         exact(row, "total_time_ms"),
-        of(&exact(row, "call_count"), "launch", "launches"),
+        counted(&exact(row, "call_count"), "launch", "launches"),
     )
 }

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 /// What to show of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Request {
+pub struct TableRequest {
     /// The table's id.
     pub id: String,
     /// One run only.
@@ -26,18 +26,18 @@ pub struct Request {
     /// How many rows to show from there; none: all.
     pub count: Option<usize>,
 }
-from_json!(Request { ; id, run, sort, descending, filter, hidden_categories, from, count });
+from_json!(TableRequest { ; id, run, sort, descending, filter, hidden_categories, from, count });
 
-impl Request {
+impl TableRequest {
     /// Do both ask for rows of the same table in the same order?
-    pub fn asks_for_the_same_table(&self, other: &Self) -> bool {
+    pub fn selects_same_table(&self, other: &Self) -> bool {
         let whole = |request: &Self| Self { from: 0, count: None, ..request.clone() };
         whole(self) == whole(other)
     }
 }
 
 /// Applies a request. Sums are dropped where rows were, as they are sums of all rows.
-pub fn arrange(mut table: Table, request: &Request) -> Table {
+pub fn sort_and_filter(mut table: Table, request: &TableRequest) -> Table {
     let all = table.rows.len();
     let category = table.columns.iter().position(|column| column.kind == Kind::Category);
     let hidden = |row: &Vec<Cell>| match category.and_then(|index| row.get(index)) {
@@ -130,19 +130,19 @@ mod tests {
         for (descending, want) in
             [(false, ["Alpha one", "gamma one", "beta"]), (true, ["gamma one", "Alpha one", "beta"])]
         {
-            let request = Request { sort: Some("ns".into()), descending, ..Request::default() };
-            assert_eq!(names(&arrange(table(), &request)), want);
+            let request = TableRequest { sort: Some("ns".into()), descending, ..TableRequest::default() };
+            assert_eq!(names(&sort_and_filter(table(), &request)), want);
         }
     }
 
     #[test]
     fn filtering_drops_sums_of_rows_that_are_gone() {
-        let request = Request { filter: "ONE gem".into(), ..Request::default() };
-        let arranged = arrange(table(), &request);
+        let request = TableRequest { filter: "ONE gem".into(), ..TableRequest::default() };
+        let arranged = sort_and_filter(table(), &request);
         assert_eq!(names(&arranged), ["Alpha one", "gamma one"]);
         assert_eq!(arranged.totals, None);
-        let request = Request { hidden_categories: vec!["gemm".into()], ..Request::default() };
-        assert_eq!(names(&arrange(table(), &request)), ["beta"]);
-        assert!(arrange(table(), &Request::default()).totals.is_some());
+        let request = TableRequest { hidden_categories: vec!["gemm".into()], ..TableRequest::default() };
+        assert_eq!(names(&sort_and_filter(table(), &request)), ["beta"]);
+        assert!(sort_and_filter(table(), &TableRequest::default()).totals.is_some());
     }
 }

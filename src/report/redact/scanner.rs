@@ -1,7 +1,7 @@
 //! What stands in the middle of other words: secrets, addresses, paths, process numbers, names of code.
 
 use super::placeholders::{Noun, Placeholders};
-use super::words::{PATTERNS, RULES, is_listed, is_public};
+use super::rules::{PATTERNS, RULES, is_listed, is_public};
 use super::{Redaction, Redactions};
 use regex::Regex;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The sentences of a report: verdict, facts, notices. They say the numbers, they do not make any.
 
 use super::Report;
-use super::format::{self, duration, of, percent};
+use super::format::{self, counted, duration, percent};
 use super::table::Table;
 use super::tables::severity;
 use crate::analysis::results::{Attribution, Format, Run, WallSource};
@@ -134,8 +134,8 @@ pub fn facts(run: &Run) -> String {
     });
     format!(
         "{part}{} of {} on {devices}; busy {} of the {} ({}); {source}; rules {}",
-        of(&grouped(run.totals.gpu_ops), "GPU op", "GPU ops"),
-        of(&grouped(run.totals.distinct_names), "name", "names"),
+        counted(&grouped(run.totals.gpu_ops), "GPU op", "GPU ops"),
+        counted(&grouped(run.totals.distinct_names), "name", "names"),
         percent(run.wall.busy_share),
         wall_word(run),
         duration(run.wall.wall_ns),

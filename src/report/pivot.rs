@@ -12,7 +12,7 @@ use std::collections::HashMap;
 ///
 /// # Errors
 /// A shape without meaning.
-pub fn shaped_table(sources: &[Source], asked: Shape) -> Result<Table> {
+pub fn pivot_table(sources: &[Source], asked: Shape) -> Result<Table> {
     let shaped = shape(sources, asked)?;
     let names = Names::of(sources);
     let kind = match (asked.percent, asked.values) {
@@ -26,8 +26,8 @@ pub fn shaped_table(sources: &[Source], asked: Shape) -> Result<Table> {
         _ => Kind::Text,
     };
     let mut columns = vec![Column {
-        key: if asked.rows == Axis::Kernel { "name".to_owned() } else { axis_word(asked.rows).to_owned() },
-        title: capitalised(axis_word(asked.rows).to_owned()),
+        key: if asked.rows == Axis::Kernel { "name".to_owned() } else { axis_name(asked.rows).to_owned() },
+        title: capitalised(axis_name(asked.rows).to_owned()),
         kind: first,
     }];
     columns.extend(shaped.columns.iter().map(|member| {
@@ -67,7 +67,7 @@ pub fn shaped_table(sources: &[Source], asked: Shape) -> Result<Table> {
 }
 
 /// The table with its sums as a last row, for a CSV of what is shown.
-pub fn with_totals(mut table: Table) -> Table {
+pub fn with_totals_row(mut table: Table) -> Table {
     if let Some(mut totals) = table.totals.take() {
         let kernel = table.columns.first().is_some_and(|column| column.kind == Kind::Kernel);
         if let (true, Some(Cell::Text(text))) = (kernel, totals.first().cloned()) {
@@ -79,7 +79,7 @@ pub fn with_totals(mut table: Table) -> Table {
 }
 
 /// As the page's form, the command line and column headings call it.
-pub fn axis_word(axis: Axis) -> &'static str {
+pub fn axis_name(axis: Axis) -> &'static str {
     match axis {
         Axis::Category => "category",
         Axis::Kernel => "kernel",
@@ -142,8 +142,8 @@ fn measure_word(values: Measure) -> &'static str {
 }
 
 fn title(shape: &Shape) -> String {
-    let by = shape.columns.map_or(String::new(), |columns| format!(" and {}", axis_word(columns)));
-    capitalised(format!("{} by {}{by}", measure_word(shape.values), axis_word(shape.rows)))
+    let by = shape.columns.map_or(String::new(), |columns| format!(" and {}", axis_name(columns)));
+    capitalised(format!("{} by {}{by}", measure_word(shape.values), axis_name(shape.rows)))
 }
 
 fn note(sources: &[Source], shaped: &Shaped) -> String {
@@ -192,7 +192,7 @@ fn gaps(shaped: &Shaped) -> Vec<Gap> {
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use native::json as shaped_json;
+pub use native::json as pivot_json;
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native {
