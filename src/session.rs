@@ -26,7 +26,7 @@ use crate::input::{Imported, folder};
 use crate::json::from_json;
 use crate::ordering::InOrder;
 use crate::report::{Report, foreign};
-use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phases, looks_like_rules};
+use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
 use std::cell::OnceCell;
@@ -67,7 +67,7 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         },
         Imported::Document(text) if label.ends_with(SERVER_ARGS) => Ok(Opened::Server(text)),
         Imported::Document(text) if looks_like_rules(&text) => Ok(Opened::Rules(text)),
-        Imported::Document(text) if looks_like_phases(&text) => {
+        Imported::Document(text) if looks_like_phase_map(&text) => {
             PhaseMap::parse(label, &text).map(|_| Opened::Phases(text))
         }
         Imported::Document(text) if foreign::is_foreign(&text) => opened_foreign(label, text),

@@ -192,7 +192,7 @@ impl<'a> Context<'a> {
 
 /// gpuprism's own rules say what communicates, whatever rules the person picked for categories.
 fn name_kinds(trace: &Trace, signals: &Signals) -> Vec<NameKind> {
-    let rules = RuleBook::own();
+    let rules = RuleBook::gpuprism_default();
     trace
         .names
         .iter()

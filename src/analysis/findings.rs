@@ -295,7 +295,7 @@ impl<'a> Seen<'a> {
         let least = self.thresholds.launch_storm.iter().map(|storm| storm.launches_per_s).fold(f64::MAX, f64::min);
         let is_storm = |row: &&Record| {
             let replayed = row.amount("host_launches") > 0.0 && row.amount("host_launches_per_s") < least;
-            let few = row.amount("total_launches") < self.thresholds.launch_storm_least;
+            let few = row.amount("total_launches") < self.thresholds.launch_storm_min;
             row.get("is_launch_storm") == Some(&Value::Bool(true)) && !replayed && !few
         };
         let row = rows.iter().find(is_storm)?;
@@ -325,7 +325,7 @@ impl<'a> Seen<'a> {
         // The call of the driver within a call of the runtime is no wait of its own.
         let total_ms = section.summary.amount("sync_total_time_ms");
         let calls = section.rows.iter().fold(0.0, |sum, row| sum + row.amount("call_count"));
-        let row = section.rows.first().filter(|_| idle_ms >= self.thresholds.synchronize_least_ms)?;
+        let row = section.rows.first().filter(|_| idle_ms >= self.thresholds.synchronize_min_ms)?;
         let severity = if idle_ms >= self.thresholds.synchronize_medium_ms { Severity::Medium } else { Severity::Low };
         Some(Finding {
             severity,

@@ -78,18 +78,18 @@ fn in_force(rules: &RuleSet, works: &[Work], usage: &Usage) -> Section {
     );
     let mut section = Section::new("Rules in force", &derived, &COLUMNS)
         .limit("The first rule that is found in a name takes it. Shadowed are names that a rule matches and an earlier one takes");
-    if usage.asked_all < works.len() {
+    if usage.fully_tested < works.len() {
         section = section.limit(format!(
             "Shadowing is known for the {} names that cost most, of {}; what rules take is known for all",
-            usage.asked_all,
+            usage.fully_tested,
             works.len()
         ));
     }
     let (_, total) = sums(works, 0..works.len());
     let mut states = [0_u64; 3];
     for (place, rule) in usage.rules.iter().enumerate() {
-        let (launches, elapsed) = sums(works, rule.taken.iter().copied());
-        let lost: &[(usize, usize)] = if rule.is_catch_all() { &[] } else { &rule.lost };
+        let (launches, elapsed) = sums(works, rule.matched.iter().copied());
+        let lost: &[(usize, usize)] = if rule.is_catch_all() { &[] } else { &rule.shadowed };
         let (_, shadowed) = sums(works, lost.iter().map(|(at, _)| *at));
         let state = state(rule);
         for (count, word) in states.iter_mut().zip([IN_USE, SHADOWED, NEVER_HIT]) {
@@ -100,7 +100,7 @@ fn in_force(rules: &RuleSet, works: &[Work], usage: &Usage) -> Section {
             rule.regex.into(),
             rule.category.into(),
             state.into(),
-            rule.taken.len().into(),
+            rule.matched.len().into(),
             launches.into(),
             elapsed.into(),
             Value::pct(Ns(elapsed), Ns(total)),
@@ -121,7 +121,7 @@ const SHADOWED: &str = "shadowed";
 const NEVER_HIT: &str = "never hit";
 
 fn state(rule: &RuleUse) -> &'static str {
-    match (rule.taken.is_empty(), rule.lost.is_empty()) {
+    match (rule.matched.is_empty(), rule.shadowed.is_empty()) {
         (false, _) => IN_USE,
         (true, false) if rule.is_catch_all() => NEVER_HIT,
         (true, false) => SHADOWED,
@@ -152,7 +152,7 @@ fn misc(works: &[Work], usage: &Usage) -> Section {
     let mut section = Section::new("What is in misc", "the kernel names of the runs shown", &COLUMNS)
         .limit("Names that no rule matches, that only the closing rule .* takes, or that a rule puts into misc");
     let caught = usage.rules.iter().enumerate().filter(|(_, rule)| rule.is_catch_all() || rule.category == MISC);
-    let caught = caught.flat_map(|(place, rule)| rule.taken.iter().map(move |at| (*at, Some((place, rule.regex)))));
+    let caught = caught.flat_map(|(place, rule)| rule.matched.iter().map(move |at| (*at, Some((place, rule.regex)))));
     let mut left: Vec<(usize, Option<(usize, &str)>)> =
         caught.chain(usage.unmatched.iter().map(|at| (*at, None))).collect();
     left.order_by_key(|(at, _)| *at);

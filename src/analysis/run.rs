@@ -258,9 +258,9 @@ fn picked(Cut { window, whole, .. }: Cut) -> Picked {
 fn engine(trace: &Trace) -> Option<String> {
     let engines = Engines::embedded();
     let mut guess = engines.guess();
-    trace.clues.python_frames.iter().for_each(|name| guess.see(Evidence::Frame, name.as_bytes()));
-    trace.clues.annotations.iter().for_each(|name| guess.see(Evidence::Annotation, name.as_bytes()));
-    trace.names.iter().for_each(|name| guess.see(Evidence::Kernel, name.as_bytes()));
+    trace.clues.python_frames.iter().for_each(|name| guess.add(Evidence::Frame, name.as_bytes()));
+    trace.clues.annotations.iter().for_each(|name| guess.add(Evidence::Annotation, name.as_bytes()));
+    trace.names.iter().for_each(|name| guess.add(Evidence::Kernel, name.as_bytes()));
     guess.label().map(str::to_owned)
 }
 

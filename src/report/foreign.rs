@@ -348,7 +348,7 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
         sums.change(UNLISTED_KERNELS, rest, |sum| *sum = rest);
     }
     let union = busy.union_ns().min(total);
-    let rules = RuleBook::own();
+    let rules = RuleBook::gpuprism_default();
     let mut kernels: Vec<Kernel> = sums
         .0
         .iter()

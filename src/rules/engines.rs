@@ -1,20 +1,23 @@
-//! Which serving engine a trace seems to come from, by words in its names (`patterns/engines.json`).
+//! Guesses which serving engine wrote a trace, from substrings of the names in it (`patterns/engines.json`).
+//!
+//! Python frames are the strongest evidence, then annotations, then kernel names: engines share kernels, not source files.
+//! A guess costs one substring search per word and name until it cannot improve.
 
 use crate::json::{self, from_json};
 use memchr::memmem::Finder;
 
-/// Where a name was met, weakest first: kernels are shared between engines, source files are not.
+/// The kind of name, weakest evidence first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
     /// The name of a GPU kernel.
     Kernel,
-    /// The name of a span that the engine marked.
+    /// The name of a range that the engine annotated.
     Annotation,
     /// The name of a Python frame: `sglang/srt/managers/scheduler.py(812): event_loop_overlap`.
     Frame,
 }
 
-/// The known engines and what they leave in a trace.
+/// The known engines and the substrings that identify them.
 #[derive(Debug)]
 pub struct Engines {
     engines: Vec<Engine>,
@@ -28,23 +31,24 @@ struct Engine {
     kernels: Vec<Finder<'static>>,
 }
 
-struct Words {
+/// An entry of `patterns/engines.json`.
+struct EngineEntry {
     label: String,
     python_function: Vec<String>,
     annotation: Vec<String>,
     kernel: Vec<String>,
 }
-from_json!(Words { label, python_function, annotation, kernel });
+from_json!(EngineEntry { label, python_function, annotation, kernel });
 
 impl Engines {
     /// The list of `patterns/engines.json`.
     pub fn embedded() -> Self {
-        // A test holds that the list parses.
-        let words: Vec<Words> = json::read(include_str!("../../patterns/engines.json")).unwrap_or_default();
-        Self { engines: words.into_iter().map(Engine::new).collect() }
+        // A test checks that the file parses.
+        let entries: Vec<EngineEntry> = json::read(include_str!("../../patterns/engines.json")).unwrap_or_default();
+        Self { engines: entries.into_iter().map(Engine::new).collect() }
     }
 
-    /// The label of the first engine in the list that has a word in `text`.
+    /// The label of the first engine in the list with a word that occurs in `text`.
     ///
     /// ```
     /// use gpuprism::rules::engines::{Engines, Evidence};
@@ -56,19 +60,20 @@ impl Engines {
         self.find(source, text, self.engines.len()).map(|(_, engine)| engine.label.as_str())
     }
 
-    /// A guess that collects evidence name by name.
+    /// Starts a guess that collects evidence name by name.
     pub fn guess(&self) -> Guess<'_> {
         Guess { engines: self, best: None }
     }
 
-    fn find(&self, source: Evidence, text: &[u8], first: usize) -> Option<(usize, &Engine)> {
+    /// The first match among the first `count` engines, with its index.
+    fn find(&self, source: Evidence, text: &[u8], count: usize) -> Option<(usize, &Engine)> {
         let has_word = |engine: &&Engine| engine.words(source).iter().any(|word| word.find(text).is_some());
-        self.engines.iter().enumerate().take(first).find(|(_, engine)| has_word(engine))
+        self.engines.iter().enumerate().take(count).find(|(_, engine)| has_word(engine))
     }
 }
 
-/// The engine that the names seen so far speak for: the strongest [`Evidence`] counts, and of equal evidence the engine
-/// that stands first in the list (SGLang calls parts of vLLM, not the reverse).
+/// The most likely engine for the names added so far. The strongest [`Evidence`] wins. With equal evidence, the engine that
+/// comes first in the list wins, because SGLang calls parts of vLLM and not the reverse.
 #[derive(Debug)]
 pub struct Guess<'a> {
     engines: &'a Engines,
@@ -76,32 +81,32 @@ pub struct Guess<'a> {
 }
 
 impl Guess<'_> {
-    /// Looks at one name; cheap once the answer cannot get better.
-    pub fn see(&mut self, source: Evidence, text: &[u8]) {
-        let first = match self.best {
+    /// Adds one name. Skips the search if the name cannot improve the guess.
+    pub fn add(&mut self, source: Evidence, text: &[u8]) {
+        let candidates = match self.best {
             Some((best, _)) if best > source => return,
-            Some((best, place)) if best == source => place,
+            Some((best, index)) if best == source => index,
             _ => self.engines.engines.len(),
         };
-        if let Some((place, _)) = self.engines.find(source, text, first) {
-            self.best = Some((source, place));
+        if let Some((index, _)) = self.engines.find(source, text, candidates) {
+            self.best = Some((source, index));
         }
     }
 
     /// The engine's label: `SGLang`, `vLLM`, `TensorRT-LLM`, ...
     pub fn label(&self) -> Option<&str> {
-        self.best.and_then(|(_, place)| self.engines.engines.get(place)).map(|engine| engine.label.as_str())
+        self.best.and_then(|(_, index)| self.engines.engines.get(index)).map(|engine| engine.label.as_str())
     }
 }
 
 impl Engine {
-    fn new(words: Words) -> Self {
+    fn new(entry: EngineEntry) -> Self {
         let finders = |list: Vec<String>| list.iter().map(|word| Finder::new(word.as_bytes()).into_owned()).collect();
         Self {
-            label: words.label,
-            frames: finders(words.python_function),
-            annotations: finders(words.annotation),
-            kernels: finders(words.kernel),
+            label: entry.label,
+            frames: finders(entry.python_function),
+            annotations: finders(entry.annotation),
+            kernels: finders(entry.kernel),
         }
     }
 
@@ -119,9 +124,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_engine_is_known_by_what_it_writes() {
+    fn each_engine_is_detected_from_its_own_frames_annotations_and_kernels() {
         let engines = Engines::embedded();
-        let known = [
+        let cases = [
             (
                 Evidence::Frame,
                 "/sgl-workspace/sglang/python/sglang/srt/managers/scheduler.py(812): event_loop_overlap",
@@ -146,7 +151,7 @@ mod tests {
             (Evidence::Kernel, "void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*)", Some("vLLM")),
             (Evidence::Kernel, "nvjet_tst_64x8_64x16_4x1_v_bz_TNT", None),
         ];
-        for (source, text, label) in known {
+        for (source, text, label) in cases {
             assert_eq!(engines.detect(source, text.as_bytes()), label, "{text}");
         }
     }
@@ -156,23 +161,23 @@ mod tests {
         let engines = Engines::embedded();
         let mut guess = engines.guess();
         assert_eq!(guess.label(), None);
-        guess.see(Evidence::Kernel, b"void vllm::rms_norm_kernel<float>(float*)");
+        guess.add(Evidence::Kernel, b"void vllm::rms_norm_kernel<float>(float*)");
         assert_eq!(guess.label(), Some("vLLM"));
-        guess.see(Evidence::Annotation, b"step[DECODE bs=16]");
+        guess.add(Evidence::Annotation, b"step[DECODE bs=16]");
         assert_eq!(guess.label(), Some("SGLang"));
-        guess.see(Evidence::Frame, b"vllm/v1/engine/core.py(300): step");
-        guess.see(Evidence::Annotation, b"step[DECODE bs=16]");
+        guess.add(Evidence::Frame, b"vllm/v1/engine/core.py(300): step");
+        guess.add(Evidence::Annotation, b"step[DECODE bs=16]");
         assert_eq!(guess.label(), Some("vLLM"));
     }
 
     #[test]
-    fn of_equal_evidence_the_first_engine_of_the_list_wins_in_any_order() {
+    fn with_equal_evidence_the_first_engine_in_the_list_wins_in_any_order_of_names() {
         let engines = Engines::embedded();
         let names: [&[u8]; 2] = [b"execute_16_context_0(sq0)_generation_16(sq16)", b"step[DECODE bs=16]"];
         for order in [[0, 1], [1, 0]] {
             let mut guess = engines.guess();
-            for place in order {
-                guess.see(Evidence::Annotation, names[place]);
+            for index in order {
+                guess.add(Evidence::Annotation, names[index]);
             }
             assert_eq!(guess.label(), Some("SGLang"));
         }

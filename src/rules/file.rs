@@ -1,18 +1,22 @@
-//! One rule file, from its text to lists of rules: both shapes of gputrc2graph, errors by place.
+//! Parses the text of one rule file into lists of rules. Regexes are compiled later.
+//!
+//! Two layouts of gputrc2graph are accepted: `{"engine": {"model": {"regex": "category"}}}`, and an older one with the rules
+//! of a model under `layer_anno` / `Substage`. The older one may lack the engine level; its engine is then `custom`.
+//! Error messages name file, engine, model and rule.
 
 use super::matcher::Matcher;
 use crate::analysis::{CPU, SHARED};
 use crate::json::Json;
 use crate::{Error, Result};
 
-/// The engine that a rule file without an engine level is filed under.
-const NAMELESS_ENGINE: &str = "custom";
+/// The engine of rules from a file without an engine level.
+const DEFAULT_ENGINE: &str = "custom";
 
-/// Far above any real rule file (the largest known holds 25 rules), far below what would stall a browser tab.
+/// Far above any real rule file (the largest known one has 25 rules) and far below a size that would stall a browser tab.
 pub(super) const MAX_FILE_BYTES: usize = 4 << 20;
 pub(super) const MAX_RULES: usize = 10_000;
 
-/// The rules of one model, in their order; a regex may still stand twice.
+/// The rules of one model in file order. A regex may still occur twice.
 #[derive(Debug, PartialEq)]
 pub(super) struct ModelRules {
     pub(super) engine: String,
@@ -25,45 +29,46 @@ pub(super) struct ModelRules {
 pub(super) struct Rule {
     pub(super) regex: String,
     pub(super) category: String,
-    /// The file that brought it, once it is in a book.
+    /// The file that defined it last; empty before the rule is merged into a book.
     pub(super) file: String,
 }
 
-/// Reads the text of a rule file; the regexes are not compiled yet.
+/// Parses the text of a rule file without compiling the regexes.
 pub(super) fn parse(file: &str, text: &str) -> Result<Vec<ModelRules>> {
     if text.len() > MAX_FILE_BYTES {
-        return Err(Error::rules(file, "is larger than 4 MiB, which no rule file is"));
+        return Err(Error::rules(file, "larger than 4 MiB, the limit for a rule file"));
     }
     let mut sets = Vec::new();
     for (name, value) in object(file, read_json(file, text)?)? {
-        let place = format!("{file}: {name}");
-        let entries = object(&place, value)?;
+        let location = format!("{file}: {name}");
+        let entries = object(&location, value)?;
         if is_layered(&entries) {
-            let rules = rules_of(&place, entries)?;
-            sets.push(ModelRules { engine: NAMELESS_ENGINE.to_owned(), model: name, rules });
+            let rules = rules_of(&location, entries)?;
+            sets.push(ModelRules { engine: DEFAULT_ENGINE.to_owned(), model: name, rules });
             continue;
         }
         for (model, value) in entries {
-            let place = format!("{place} / {model}");
-            let rules = rules_of(&place, object(&place, value)?)?;
+            let location = format!("{location} / {model}");
+            let rules = rules_of(&location, object(&location, value)?)?;
             sets.push(ModelRules { engine: name.clone(), model, rules });
         }
     }
     if sets.is_empty() {
         return Err(Error::rules(
             file,
-            "holds no rules; expected {\"engine\": {\"model\": {\"regex\": \"category\"}}}",
+            "no rules in the file; expected {\"engine\": {\"model\": {\"regex\": \"category\"}}}",
         ));
     }
     if sets.iter().map(|set| set.rules.len()).sum::<usize>() > MAX_RULES {
-        return Err(Error::rules(file, format!("holds more than {MAX_RULES} rules")));
+        return Err(Error::rules(file, format!("more than {MAX_RULES} rules, the limit for a rule file")));
     }
     Ok(sets)
 }
 
-/// Is this JSON text a rule file of either shape, be it with mistakes in single rules?
+/// Returns true if the text is a JSON rule file of either layout, even if single rules in it are invalid.
 ///
-/// True where every top-level value is an object of objects and some string stands in one of these; a trace or a report never is.
+/// The test: every top-level value is an object of objects, and at least one of these contains a string. Traces and reports
+/// never pass it.
 pub fn looks_like_rules(text: &str) -> bool {
     if text.len() > MAX_FILE_BYTES {
         return false;
@@ -78,90 +83,92 @@ pub fn looks_like_rules(text: &str) -> bool {
         };
         models.extend(entries.iter().map(|(_, model)| model));
     }
-    models.iter().all(|model| matches!(model, Json::Object(_))) && models.into_iter().any(holds_a_string)
+    models.iter().all(|model| matches!(model, Json::Object(_))) && models.into_iter().any(contains_string)
 }
 
-/// Does this JSON text have the shape of a phase map: names whose values are texts or lists?
-pub fn looks_like_phases(text: &str) -> bool {
+/// Returns true if the text is a JSON object whose values are all strings or lists, as in a phase map.
+pub fn looks_like_phase_map(text: &str) -> bool {
     let is_patterns = |value: &Json| matches!(value, Json::String(_) | Json::Array(_));
     let Ok(Json::Object(phases)) = read_json("", text) else { return false };
     text.len() <= MAX_FILE_BYTES && !phases.is_empty() && phases.iter().all(|(_, value)| is_patterns(value))
 }
 
-/// Compiles one rule; `place` names file, engine and model.
-pub(super) fn compile(place: &str, rule: &Rule) -> Result<Matcher> {
-    Matcher::new(&rule.regex).map_err(|why| {
-        Error::rules(format!("{place} / {}", rule.regex), format!("not a regex that can be used: {why}"))
-    })
+/// Compiles one rule. `location` names file, engine and model in the error message.
+pub(super) fn compile(location: &str, rule: &Rule) -> Result<Matcher> {
+    Matcher::new(&rule.regex)
+        .map_err(|why| Error::rules(format!("{location} / {}", rule.regex), format!("unusable regex: {why}")))
 }
 
 pub(super) fn read_json(file: &str, text: &str) -> Result<Json> {
-    // Editors on Windows put a byte order mark in front.
+    // Some editors on Windows start a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     Json::parse(text).map_err(|error| {
         Error::rules(
             file,
-            format!("not valid JSON: {error} (keys and strings stand in double quotes, no comma after the last entry)"),
+            format!(
+                "not valid JSON: {error} (use double quotes for keys and strings, and no comma after the last entry)"
+            ),
         )
     })
 }
 
-fn object(place: &str, value: Json) -> Result<Vec<(String, Json)>> {
+fn object(location: &str, value: Json) -> Result<Vec<(String, Json)>> {
     match value {
         Json::Object(entries) => Ok(entries),
         other => Err(Error::rules(
-            place,
+            location,
             format!(
-                "expected an object, found {}; the shape is {{\"engine\": {{\"model\": {{\"regex\": \"category\"}}}}}}",
+                "expected an object, found {}; the structure is {{\"engine\": {{\"model\": {{\"regex\": \"category\"}}}}}}",
                 other.kind()
             ),
         )),
     }
 }
 
-/// The first gputrc2graph put every model's rules under `layer_anno`, beside a constant `Stage`.
+/// The first version of gputrc2graph put the rules of a model under `layer_anno` / `Substage`, next to a constant `Stage`.
 fn is_layered(model: &[(String, Json)]) -> bool {
     matches!(model, [(key, Json::Object(layers))] if key == "layer_anno" && layers.iter().any(|(layer, _)| layer == "Substage"))
 }
 
-/// Parts of a bar that are no category of any op.
+/// Names that gpuprism uses for parts of the time bar that belong to no GPU op or to several.
 const RESERVED: [&str; 2] = [CPU, SHARED];
 
-fn rules_of(place: &str, model: Vec<(String, Json)>) -> Result<Vec<Rule>> {
-    let entries = if is_layered(&model) { substage(place, model)? } else { model };
+fn rules_of(location: &str, model: Vec<(String, Json)>) -> Result<Vec<Rule>> {
+    let entries = if is_layered(&model) { substage(location, model)? } else { model };
     let mut rules = Vec::with_capacity(entries.len());
     for (regex, value) in entries {
         match value {
             Json::String(category) if RESERVED.contains(&category.as_str()) => {
                 let why = format!(
-                    "`{category}` is what gpuprism calls time without GPU work or of several ops at once: take another name"
+                    "the category name `{category}` is reserved for time without GPU work or with several GPU ops at \
+                     once: use another name"
                 );
-                return Err(Error::rules(format!("{place} / {regex}"), why));
+                return Err(Error::rules(format!("{location} / {regex}"), why));
             }
             Json::String(category) => rules.push(Rule { regex, category, file: String::new() }),
             other => {
                 let why = format!("the category must be a string, found {}", other.kind());
-                return Err(Error::rules(format!("{place} / {regex}"), why));
+                return Err(Error::rules(format!("{location} / {regex}"), why));
             }
         }
     }
     if rules.is_empty() {
-        return Err(Error::rules(place, "holds no rules"));
+        return Err(Error::rules(location, "no rules in this entry"));
     }
     Ok(rules)
 }
 
-fn substage(place: &str, model: Vec<(String, Json)>) -> Result<Vec<(String, Json)>> {
+fn substage(location: &str, model: Vec<(String, Json)>) -> Result<Vec<(String, Json)>> {
     let mut rules = Vec::new();
     for (key, layers) in model {
-        let place = format!("{place} / {key}");
-        for (layer, value) in object(&place, layers)? {
-            let place = format!("{place} / {layer}");
+        let location = format!("{location} / {key}");
+        for (layer, value) in object(&location, layers)? {
+            let location = format!("{location} / {layer}");
             match layer.as_str() {
-                "Substage" => rules.extend(object(&place, value)?),
+                "Substage" => rules.extend(object(&location, value)?),
                 "Stage" => {}
                 _ => {
-                    return Err(Error::rules(place, "unknown layer; expected Stage and Substage"));
+                    return Err(Error::rules(location, "unknown layer; expected Stage and Substage"));
                 }
             }
         }
@@ -169,9 +176,9 @@ fn substage(place: &str, model: Vec<(String, Json)>) -> Result<Vec<(String, Json
     Ok(rules)
 }
 
-fn holds_a_string(value: &Json) -> bool {
+fn contains_string(value: &Json) -> bool {
     match value {
-        Json::Object(entries) => entries.iter().any(|(_, value)| holds_a_string(value)),
+        Json::Object(entries) => entries.iter().any(|(_, value)| contains_string(value)),
         Json::String(_) => true,
         _ => false,
     }
@@ -181,12 +188,12 @@ fn holds_a_string(value: &Json) -> bool {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> String {
+    fn error_of(text: &str) -> String {
         parse("a.json", text).unwrap_err().to_string()
     }
 
     #[test]
-    fn the_nested_shape_gives_the_rules_of_its_substage() {
+    fn the_layered_layout_yields_the_rules_of_its_substage() {
         let nested =
             r#"{"llama": {"layer_anno": {"Stage": {".*": "layer"}, "Substage": {"gemm": "gemm", ".*": "misc"}}}}"#;
         let with_engine = format!(r#"{{"vllm": {nested}}}"#);
@@ -200,50 +207,50 @@ mod tests {
     #[test]
     fn an_error_names_file_engine_model_and_rule() {
         assert_eq!(
-            said(r#"{"e": {"m": {"gemm": 1}}}"#),
+            error_of(r#"{"e": {"m": {"gemm": 1}}}"#),
             "a.json: e / m / gemm: the category must be a string, found a number"
         );
         assert_eq!(
-            said(r#"{"e": {"m": {"gemm": {"x": "y"}}}}"#),
+            error_of(r#"{"e": {"m": {"gemm": {"x": "y"}}}}"#),
             "a.json: e / m / gemm: the category must be a string, found an object"
         );
         assert!(
-            said(r#"{"e": {"m": {"nccl": "CPU (non-GPU)"}}}"#)
-                .starts_with("a.json: e / m / nccl: `CPU (non-GPU)` is what")
+            error_of(r#"{"e": {"m": {"nccl": "CPU (non-GPU)"}}}"#)
+                .starts_with("a.json: e / m / nccl: the category name `CPU (non-GPU)` is reserved")
         );
-        assert!(said(r#"{"e": {"m": ["gemm"]}}"#).starts_with("a.json: e / m: expected an object, found an array"));
-        assert!(said(r#"{"e": "gemm"}"#).starts_with("a.json: e: expected an object, found a string"));
-        assert!(said("[]").starts_with("a.json: expected an object, found an array"));
-        assert_eq!(said(r#"{"e": {"m": {}}}"#), "a.json: e / m: holds no rules");
-        assert!(said(r#"{"e": {}}"#).starts_with("a.json: holds no rules"));
+        assert!(error_of(r#"{"e": {"m": ["gemm"]}}"#).starts_with("a.json: e / m: expected an object, found an array"));
+        assert!(error_of(r#"{"e": "gemm"}"#).starts_with("a.json: e: expected an object, found a string"));
+        assert!(error_of("[]").starts_with("a.json: expected an object, found an array"));
+        assert_eq!(error_of(r#"{"e": {"m": {}}}"#), "a.json: e / m: no rules in this entry");
+        assert!(error_of(r#"{"e": {}}"#).starts_with("a.json: no rules in the file"));
         let layer = r#"{"m": {"layer_anno": {"Substage": {"a": "b"}, "Kernel": {"a": "b"}}}}"#;
-        assert_eq!(said(layer), "a.json: m / layer_anno / Kernel: unknown layer; expected Stage and Substage");
+        assert_eq!(error_of(layer), "a.json: m / layer_anno / Kernel: unknown layer; expected Stage and Substage");
     }
 
     #[test]
-    fn invalid_json_is_named_by_line_and_column() {
-        let error = said("{'e': {'m': {'gemm': 'gemm'}}}");
+    fn an_error_for_invalid_json_names_line_and_column() {
+        let error = error_of("{'e': {'m': {'gemm': 'gemm'}}}");
         assert!(error.starts_with("a.json: not valid JSON: ") && error.contains("line 1 column 2"), "{error}");
         assert!(error.contains("double quotes"), "{error}");
-        assert!(said("{\"e\": {\n\"m\": {\"a\": \"b\",}}}").contains("line 2 column 16"));
-        assert!(said("").contains("not valid JSON"));
+        assert!(error_of("{\"e\": {\n\"m\": {\"a\": \"b\",}}}").contains("line 2 column 16"));
+        assert!(error_of("").contains("not valid JSON"));
     }
 
     #[test]
-    fn hostile_files_are_refused_in_a_sentence() {
-        assert!(said(&"{\"a\":".repeat(100_000)).contains("not valid JSON"));
-        assert!(said(&" ".repeat(MAX_FILE_BYTES + 1)).contains("larger than 4 MiB"));
+    fn deeply_nested_and_oversized_files_are_rejected() {
+        assert!(error_of(&"{\"a\":".repeat(100_000)).contains("not valid JSON"));
+        assert!(error_of(&" ".repeat(MAX_FILE_BYTES + 1)).contains("larger than 4 MiB"));
         let rules: Vec<String> = (0..=MAX_RULES).map(|rule| format!("\"r{rule}\":\"c\"")).collect();
-        assert!(said(&format!("{{\"e\":{{\"m\":{{{}}}}}}}", rules.join(","))).contains("more than 10000 rules"));
+        assert!(error_of(&format!("{{\"e\":{{\"m\":{{{}}}}}}}", rules.join(","))).contains("more than 10000 rules"));
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_error() {
+    fn a_byte_order_mark_is_accepted() {
         assert_eq!(parse("a.json", "\u{feff}{\"e\": {\"m\": {\"a\": \"b\"}}}").unwrap().len(), 1);
     }
 
     #[test]
-    fn rule_files_are_told_from_traces_and_reports() {
+    fn rule_files_are_distinguished_from_traces_and_reports() {
         for text in [
             r#"{"e": {"m": {"gemm": "gemm"}}}"#,
             r#"{"m": {"layer_anno": {"Stage": {".*": "layer"}, "Substage": {"a": "b"}}}}"#,

@@ -1,39 +1,42 @@
-//! Is a rule found in a name? Regexes, with a short cut for the plain words that nearly all rules are made of.
+//! Tests whether a rule's regex matches anywhere in a name.
 //!
-//! The `regex` crate is built without its fast engines, which would double the page's module. A search for plain words
-//! needs none of them and is some ten times faster. Nor does it have Unicode's tables, which weigh a fifteenth of the
-//! page: `(?i)`, `\w`, `\d`, `\s` and `\b` know ASCII alone, as kernel names do, and any other character is as many `.`
-//! as it has bytes.
+//! A regex is split at its top-level `|`. Alternatives that are plain words become substring searches (`memmem`), about ten
+//! times faster than the regex engine; the rest stays one regex. The answers are the same. The `regex` crate is built without
+//! its fast engines, which would double the size of the page's wasm module, so a regex search costs microseconds per rule and
+//! name: write rules as alternatives of plain words.
+//!
+//! Limits: names are matched as bytes, without Unicode tables (they would add a fifteenth to the page). `(?i)`, `\w`, `\d`,
+//! `\s` and `\b` work for ASCII only, and `.` matches one byte of a multi-byte character.
 
 use memchr::memmem::Finder;
 use regex::bytes::{Regex, RegexBuilder};
 
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// One rule, compiled: its alternatives that are plain words, and a regex of the others.
+/// One compiled rule: its plain words, and a regex of its other alternatives.
 #[derive(Debug, Clone)]
 pub(super) struct Matcher {
     ignores_case: bool,
-    /// Folded where the rule ignores case.
+    /// In lower case if the rule ignores case.
     words: Vec<Finder<'static>>,
     rest: Option<Regex>,
 }
 
-/// A name, made ready for many searches.
+/// A name prepared for many searches.
 pub(super) struct Name<'a> {
     text: &'a str,
-    folded: String,
+    lower_case: String,
 }
 
 impl<'a> Name<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, folded: text.to_ascii_lowercase() }
+        Self { text, lower_case: text.to_ascii_lowercase() }
     }
 }
 
 impl Matcher {
     /// # Errors
-    /// What is wrong with the regex, in one line.
+    /// The reason why the regex does not compile, in one line.
     pub(super) fn new(regex: &str) -> Result<Self, String> {
         let (flags, body) = regex.strip_prefix("(?i)").map_or(("", regex), |body| ("(?i)", body));
         let ignores_case = !flags.is_empty();
@@ -46,9 +49,9 @@ impl Matcher {
         Ok(Self { ignores_case, words: words.into_iter().map(finder).collect(), rest })
     }
 
-    /// Is the regex found anywhere in the name?
+    /// Returns true if the regex matches anywhere in the name.
     pub(super) fn is_match(&self, name: &Name) -> bool {
-        let text = if self.ignores_case { &name.folded } else { name.text };
+        let text = if self.ignores_case { &name.lower_case } else { name.text };
         self.words.iter().any(|word| word.find(text.as_bytes()).is_some())
             || self.rest.as_ref().is_some_and(|rest| rest.is_match(name.text.as_bytes()))
     }
@@ -61,7 +64,8 @@ fn compile(regex: &str) -> Result<Regex, String> {
     })
 }
 
-/// The parts between the outermost `|` of a valid regex; all of it where a group sets flags, which may reach across parts.
+/// Splits a valid regex at its top-level `|`. Returns it whole if a group may set flags, because these could apply to later
+/// alternatives.
 fn alternatives(regex: &str) -> Vec<&str> {
     if regex.contains("(?") {
         return vec![regex];
@@ -77,7 +81,7 @@ fn alternatives(regex: &str) -> Vec<&str> {
             b'[' => {
                 classes += 1;
                 bytes.next_if(|(_, next)| *next == b'^');
-                // A bracket that comes first in its class is one of its characters.
+                // A `]` right after the opening bracket is a literal character of the class.
                 bytes.next_if(|(_, next)| *next == b']');
             }
             b']' => classes = classes.saturating_sub(1),
@@ -104,20 +108,20 @@ mod tests {
 
     use super::*;
 
-    fn found(regex: &str, name: &str) -> bool {
+    fn is_match(regex: &str, name: &str) -> bool {
         Matcher::new(regex).unwrap().is_match(&Name::new(name))
     }
 
     #[test]
-    fn plain_words_are_searched_without_a_regex() {
+    fn plain_words_become_substring_searches() {
         let matcher = Matcher::new("(?i)gemm|Mat_Mul|conv[0-9]|a::b").unwrap();
         assert_eq!((matcher.words.len(), matcher.rest.unwrap().as_str()), (3, "(?i)conv[0-9]"));
         assert!(Matcher::new("gemm|nvjet").unwrap().rest.is_none());
     }
 
     #[test]
-    fn only_ascii_has_case_and_classes() {
-        assert!(!found("rank", "Rank"));
+    fn case_and_character_classes_work_for_ascii_only() {
+        assert!(!is_match("rank", "Rank"));
         for (regex, name, want) in [
             (r"(?i)rank|x", "RANK", true),
             (r"(?i)rank|x", "RAN\u{212a}", false),
@@ -127,14 +131,14 @@ mod tests {
             (r"^..$", "\u{e9}", true),
             (r"[^b]gemm", "\u{e9}gemm", true),
         ] {
-            assert_eq!(found(regex, name), want, "{regex} in {name}");
+            assert_eq!(is_match(regex, name), want, "{regex} in {name}");
         }
         assert!(Matcher::new("[\u{e9}]").is_err_and(|why| why.contains("Unicode")));
     }
 
     proptest! {
         #[test]
-        fn the_short_cut_never_changes_the_answer(
+        fn a_split_regex_matches_the_same_names_as_the_whole_regex(
             regex in r"(\(\?i\))?[abAB|()\[\]^\\.*?Ks_-]{0,14}",
             name in "[abABk_|\\]S\u{212a}\u{17f}]{0,8}",
         ) {

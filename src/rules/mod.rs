@@ -1,16 +1,21 @@
-//! Kernel names to categories by ordered rules, and kernel names to names for people; the data is in `patterns/`.
+//! Interprets names: kernel categories, readable kernel names, serving engines and phases, and kinds of API calls.
 //!
-//! [`RuleBook`] merges rule files in gputrc2graph's shape and gives one [`RuleSet`]; [`names`] demangles and shortens;
-//! [`phases`] and [`PhaseMap`] know phases of serving by the names of ranges;
-//! [`engines`] knows what a serving engine leaves in a trace; [`signals`] what calls, collectives and counters are by name.
+//! The data is in `patterns/`; this code does no I/O. [`RuleBook`] merges rule files in gputrc2graph's format and selects one
+//! [`RuleSet`], which maps kernel names to categories. [`names`] demangles and shortens kernel names. [`phases`] and
+//! [`PhaseMap`] derive the serving phase from range names. [`engines`] detects the serving engine. [`signals`] classifies API
+//! calls, collectives and counters by name.
+//!
+//! The rule workbench of the page lets a person inspect and edit rules. [`RuleSet::usage`] reports which names each rule
+//! matches and which it loses to earlier rules. [`check_user_file`] and [`add_rule`] validate and edit the person's own file.
+//! The tables are in `analysis::rule_use`, the editor is in `www/rules.js`.
 
 mod book;
+mod editing;
 pub mod engines;
 mod file;
 mod matcher;
 pub mod names;
 pub mod needle;
-mod own;
 mod phase_map;
 pub mod phases;
 pub mod signals;
@@ -18,7 +23,7 @@ mod usage;
 
 pub(crate) use book::MISC;
 pub use book::{Duplicate, RuleBook, RuleSet};
-pub use file::{looks_like_phases, looks_like_rules};
-pub use own::{check_own, draft};
+pub use editing::{add_rule, check_user_file};
+pub use file::{looks_like_phase_map, looks_like_rules};
 pub use phase_map::PhaseMap;
 pub use usage::{RuleUse, Usage};

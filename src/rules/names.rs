@@ -1,32 +1,34 @@
-//! Kernel names for people: demangled, and in the short form that tables show.
+//! Makes kernel names readable: demangles them and shortens them for tables.
 //!
-//! Names come from a trace and may be anything: every function here is linear in its input, bounded in depth and output,
-//! and keeps what it does not understand. The demangler is the crate `gpuprism-demangle`, except in the page's first
-//! module: the page fetches the demangler when a trace needs it and hands over what it said (`learned`).
+//! Names come from a trace and may be any text. Every function is linear in its input and bounded in recursion depth and
+//! output size. Text that cannot be parsed is returned unchanged. Demangling is done by the crate `gpuprism-demangle`. The
+//! page's first wasm module does not contain it: the page loads the demangler only if a trace has mangled names, and stores
+//! its results in `demangled_cache`.
 
+#[cfg(all(target_arch = "wasm32", not(feature = "sqlite")))]
+pub use demangled_cache::{demangle, store_demangled};
 #[cfg(any(not(target_arch = "wasm32"), feature = "sqlite"))]
 pub use gpuprism_demangle::demangle;
-#[cfg(all(target_arch = "wasm32", not(feature = "sqlite")))]
-pub use learned::{demangle, learn};
 
 #[cfg(all(target_arch = "wasm32", not(feature = "sqlite")))]
-mod learned;
+mod demangled_cache;
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use crate::json::{self, from_json};
 
-/// How wide a kernel column may get, in characters.
+/// The maximum width of a kernel column in characters.
 const MAX_SHORT_CHARS: usize = 72;
 
-/// Is this an Itanium name, which [`demangle`] makes readable?
+/// Returns true for an Itanium C++ ABI mangled name, which [`demangle`] can decode.
 pub fn is_mangled(raw: &str) -> bool {
     raw.starts_with("_Z")
 }
 
-/// The form for tables: no return type, namespaces, template arguments or parameters. A wrapper that launches many different
-/// functors (`patterns/short_names.json`) keeps the functor's name. At most 72 characters, cut in the middle.
+/// The short form for tables: without return type, namespaces, template arguments and parameters. A wrapper kernel that runs
+/// many different functors (`patterns/short_names.json`) keeps the functor's name. Names over 72 characters are shortened in
+/// the middle.
 ///
 /// ```
 /// use gpuprism::rules::names::short;
@@ -39,42 +41,44 @@ pub fn is_mangled(raw: &str) -> bool {
 /// ```
 pub fn short(demangled: &str) -> String {
     if let Some(name) = mangled_path(demangled).filter(|name| !WORDS.wrappers.contains(*name)) {
-        return cut(name);
+        return shorten_middle(name);
     }
     if !is_cpp(demangled) {
-        return cut(demangled);
+        return shorten_middle(demangled);
     }
     let Some(function) = Signature::new(demangled).function() else {
-        return cut(demangled);
+        return shorten_middle(demangled);
     };
     if WORDS.wrappers.contains(function.name)
         && let Some(functor) = informative(function.template)
     {
-        return cut(&format!("{}<{functor}>", function.name));
+        return shorten_middle(&format!("{}<{functor}>", function.name));
     }
     match function.scope {
-        Some(scope) if WORDS.needs_scope.contains(function.name) => cut(&format!("{scope}::{}", function.name)),
-        _ => cut(function.name),
+        Some(scope) if WORDS.needs_scope.contains(function.name) => {
+            shorten_middle(&format!("{scope}::{}", function.name))
+        }
+        _ => shorten_middle(function.name),
     }
 }
 
 /// The data of `patterns/short_names.json`.
 #[derive(Debug, Default)]
 struct Words {
-    /// Kernels whose own name says nothing: the functor among their template arguments does.
+    /// Kernels that are identified by the functor in their template arguments.
     wrappers: HashSet<String>,
-    /// Kernels whose own name says nothing: their namespace does.
+    /// Kernels that are identified by their namespace.
     needs_scope: HashSet<String>,
-    /// Identifiers in template arguments that are no functor.
+    /// Identifiers in template arguments that are not functors.
     not_informative: HashSet<String>,
 }
 from_json!(Words { wrappers, needs_scope, not_informative });
 
-// A test holds that the list parses.
+// A test checks that the file parses.
 static WORDS: LazyLock<Words> =
     LazyLock::new(|| json::read(include_str!("../../patterns/short_names.json")).unwrap_or_default());
 
-/// The last path component of a nested name that could not be demangled: `_ZN3foo3barI...` has its path in plain text.
+/// The last path component of a nested mangled name (`bar` of `_ZN3foo3barI...`), for names that could not be demangled.
 fn mangled_path(name: &str) -> Option<&str> {
     let mut rest = name.strip_prefix("_ZN")?;
     let mut last = None;
@@ -82,41 +86,42 @@ fn mangled_path(name: &str) -> Option<&str> {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let component = rest.get(..digits).and_then(|length| length.parse::<usize>().ok());
         let Some(length) = component else { return last };
-        let Some((component, behind)) = rest.get(digits..).and_then(|from| from.split_at_checked(length)) else {
+        let Some((component, after)) = rest.get(digits..).and_then(|from| from.split_at_checked(length)) else {
             return last;
         };
         last = Some(component);
-        rest = behind;
+        rest = after;
     }
 }
 
-/// A signature has a scope, template arguments, or a parameter list right behind a name; `Memcpy HtoD (Host -> Device)` has none.
+/// Returns true if the text has a scope, template arguments, or a parameter list directly after a name.
+/// `Memcpy HtoD (Host -> Device)` has none of these.
 fn is_cpp(text: &str) -> bool {
     let attached = |pair: &[u8]| matches!(pair, [before, b'('] if is_identifier(*before) || *before == b'>');
     text.contains("::") || text.contains('<') || text.as_bytes().windows(2).any(attached)
 }
 
-/// What is read off a C++ signature.
+/// The parts of a C++ signature that short names use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Function<'a> {
     /// The path component before the name.
     scope: Option<&'a str>,
     /// The last path component, without its template arguments.
     name: &'a str,
-    /// The template arguments, without the outer brackets; empty where there are none.
+    /// The template arguments without the outer brackets; may be empty.
     template: &'a str,
 }
 
-/// Walks a signature once, on the outermost level only.
+/// Scans a signature once and skips everything inside brackets.
 struct Signature<'a> {
     text: &'a str,
-    at: usize,
+    position: usize,
     found: Option<Function<'a>>,
 }
 
 impl<'a> Signature<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, at: 0, found: None }
+        Self { text, position: 0, found: None }
     }
 
     fn function(mut self) -> Option<Function<'a>> {
@@ -125,41 +130,41 @@ impl<'a> Signature<'a> {
                 b' ' => self.end_of_return_type(),
                 b'(' => {
                     self.skip_group();
-                    if self.found.is_some() && !self.scope_goes_on() {
+                    if self.found.is_some() && !self.continue_scope() {
                         break;
                     }
                 }
                 b'<' | b'[' | b'{' => self.skip_group(),
                 b'\'' => self.skip_quoted(),
                 _ if is_identifier(byte) => self.component(),
-                _ => self.at += 1,
+                _ => self.position += 1,
             }
         }
         self.found
     }
 
     fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or_default()
+        self.text.get(self.position..).unwrap_or_default()
     }
 
     fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.text.as_bytes().get(self.position).copied()
     }
 
-    /// `void f(...)`: what stood before the blank was no name.
+    /// In `void f(...)`, the text before the space was a return type, not the name.
     fn end_of_return_type(&mut self) {
-        self.at += 1;
+        self.position += 1;
         if !matches!(self.peek(), None | Some(b' ')) {
             self.found = None;
         }
     }
 
-    /// A bracket group behind a function is its parameter list, unless a lambda or a local scope follows.
-    fn scope_goes_on(&mut self) -> bool {
+    /// Returns true if `::` follows a parameter list: then a lambda or local scope inside that function follows.
+    fn continue_scope(&mut self) -> bool {
         let rest = self.rest();
-        let behind = rest.strip_prefix(" const").unwrap_or(rest);
-        if behind.starts_with("::") {
-            self.at = self.text.len() - behind.len();
+        let after = rest.strip_prefix(" const").unwrap_or(rest);
+        if after.starts_with("::") {
+            self.position = self.text.len() - after.len();
             return true;
         }
         false
@@ -167,21 +172,21 @@ impl<'a> Signature<'a> {
 
     fn component(&mut self) {
         let name = identifier(self.rest());
-        self.at += name.len();
+        self.position += name.len();
         if name == "operator" {
             return self.skip_operator();
         }
         let mut template = "";
         if self.peek() == Some(b'<') {
-            let start = self.at + 1;
+            let start = self.position + 1;
             self.skip_group();
-            template = self.text.get(start..self.at).unwrap_or_default();
+            template = self.text.get(start..self.position).unwrap_or_default();
             template = template.strip_suffix('>').unwrap_or(template);
         }
         self.found = Some(Function { scope: self.found.map(|scope| scope.name), name, template });
     }
 
-    /// The symbols of `operator()` or `operator<<` are no brackets; the name before stays the one to show.
+    /// The symbols of `operator()` and `operator<<` are not brackets. The name before the operator is kept.
     fn skip_operator(&mut self) {
         let rest = self.rest().trim_start_matches(' ');
         let symbols = if rest.starts_with("()") {
@@ -189,45 +194,45 @@ impl<'a> Signature<'a> {
         } else {
             rest.bytes().take_while(|byte| b"<>=!+-*/%&|^~".contains(byte)).count()
         };
-        self.at = self.text.len() - rest.len() + symbols;
+        self.position = self.text.len() - rest.len() + symbols;
     }
 
     fn skip_group(&mut self) {
-        self.at += group_length(self.rest());
+        self.position += group_length(self.rest());
     }
 
     fn skip_quoted(&mut self) {
         let closing = self.rest().bytes().skip(1).position(|byte| byte == b'\'');
-        self.at = closing.map_or(self.text.len(), |length| self.at + length + 2);
+        self.position = closing.map_or(self.text.len(), |length| self.position + length + 2);
     }
 }
 
-/// Bytes up to and with the bracket that closes the first one; all of an unbalanced text.
+/// The number of bytes up to and including the bracket that closes the first one. The whole length if it is never closed.
 fn group_length(text: &str) -> usize {
     let mut open: Vec<u8> = Vec::new();
-    let mut before = b' ';
-    for (at, byte) in text.bytes().enumerate() {
+    let mut previous = b' ';
+    for (index, byte) in text.bytes().enumerate() {
         match byte {
             b'<' | b'(' | b'[' | b'{' => open.push(byte),
-            b'>' if before != b'-' => {
+            b'>' if previous != b'-' => {
                 open.pop_if(|top| *top == b'<');
             }
             b')' | b']' | b'}' => {
-                // A `<` that is still open in here was a comparison.
+                // A `<` that is still open here was a less-than sign.
                 while open.len() > 1 && open.pop_if(|top| *top == b'<').is_some() {}
                 open.pop_if(|top| *top != b'<');
             }
             _ => {}
         }
         if open.is_empty() {
-            return at + 1;
+            return index + 1;
         }
-        before = byte;
+        previous = byte;
     }
     text.len()
 }
 
-/// The first identifier in template arguments that names what is computed.
+/// The first identifier in template arguments that names a functor.
 fn informative(template: &str) -> Option<&str> {
     let mut rest = template;
     while let Some(start) = rest.bytes().position(is_identifier) {
@@ -248,13 +253,13 @@ fn identifier(text: &str) -> &str {
     text.get(..length).unwrap_or_default()
 }
 
-/// Bytes beyond ASCII count, so that no character is ever split.
+/// Non-ASCII bytes count as identifier bytes, which avoids splitting a multi-byte character.
 fn is_identifier(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 
-/// At most [`MAX_SHORT_CHARS`] characters, an ellipsis in the middle: kernel names differ at both ends.
-fn cut(name: &str) -> String {
+/// Shortens to [`MAX_SHORT_CHARS`] characters with an ellipsis in the middle, because kernel names differ at both ends.
+fn shorten_middle(name: &str) -> String {
     let count = name.chars().count();
     if count <= MAX_SHORT_CHARS {
         return name.to_owned();
@@ -270,7 +275,7 @@ mod tests {
 
     use super::*;
 
-    // Expected values by GNU c++filt.
+    // Expected values from GNU c++filt.
     #[test]
     fn itanium_names_are_demangled() {
         assert_eq!(demangle("_Z4gemmPKfS0_Pfi"), "gemm(float const*, float const*, float*, int)");
@@ -282,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_itanium_stay_as_they_are() {
+    fn names_that_are_not_mangled_are_returned_unchanged() {
         for name in [
             "",
             "_Z",
@@ -298,10 +303,10 @@ mod tests {
     }
 
     #[test]
-    fn hostile_mangled_names_neither_panic_nor_hang() {
+    fn deeply_nested_and_expanding_mangled_names_are_returned_unchanged() {
         let nested = format!("_Z1f{}i", "P".repeat(30_000));
         assert_eq!(demangle(&nested), nested);
-        // Each argument is a pair of the one before: 2^35 letters if written out.
+        // Each argument is a pair of the previous one: 2^35 letters if expanded.
         let pairs = |count: usize| {
             let ids = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ".chars().take(count);
             ids.fold(String::from("_Z1f1ASt4pairIS_S_E"), |name, id| name + &format!("S0_IS{id}_S{id}_E"))
@@ -313,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_name_drops_what_tells_kernels_apart_to_the_compiler_only() {
+    fn a_short_name_has_no_return_type_namespace_template_or_parameters() {
         let names = [
             ("void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*, long, float)", "rms_norm_kernel"),
             (
@@ -341,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapper_keeps_the_functor_that_it_runs() {
+    fn a_wrapper_keeps_the_name_of_its_functor() {
         let names = [
             (
                 "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>)",
@@ -381,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_cpp_syntax_are_kept_or_cut_in_the_middle() {
+    fn names_without_cpp_syntax_are_kept_or_shortened_in_the_middle() {
         for name in [
             "triton_poi_fused_add_0",
             "[CUDA memcpy Host-to-Device]",
@@ -395,20 +400,22 @@ mod tests {
         }
         let tensile =
             "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT128x256x32_MI16x16x1_SN_LDSB1_AFC1_AFEM1_WG32_8_1";
-        let cut = short(tensile);
-        assert_eq!(cut.chars().count(), MAX_SHORT_CHARS);
-        assert!(cut.starts_with("Cijk_Alik_Bljk_BBS_BH_Bias") && cut.ends_with("AFEM1_WG32_8_1"), "{cut}");
+        let shortened = short(tensile);
+        assert_eq!(shortened.chars().count(), MAX_SHORT_CHARS);
+        let keeps_both_ends =
+            shortened.starts_with("Cijk_Alik_Bljk_BBS_BH_Bias") && shortened.ends_with("AFEM1_WG32_8_1");
+        assert!(keeps_both_ends, "{shortened}");
         assert_eq!(short(&"\u{6f22}".repeat(100)).chars().count(), MAX_SHORT_CHARS);
     }
 
     #[test]
-    fn a_mangled_name_beyond_the_demangler_still_shows_its_path() {
+    fn a_mangled_name_that_cannot_be_demangled_is_shortened_to_its_last_path_component() {
         let name = "_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16TnPFT_RKS3_EXadL_Z4siluIS2_ES3_S5_EEEEvPS3_PS4_i";
         assert_eq!(short(&demangle(name)), "act_and_mul_kernel");
     }
 
     #[test]
-    fn a_megabyte_of_brackets_is_no_problem() {
+    fn a_megabyte_of_brackets_gives_a_short_name() {
         for unit in ["<", "(", "a<", "a::", "void (", "operator", "{'", ")>]", "a(b)::", "<(", "\u{e9}<("] {
             let name = unit.repeat((1 << 20) / unit.len());
             assert!(short(&name).chars().count() <= MAX_SHORT_CHARS);

@@ -1,28 +1,30 @@
-//! Words to look for in names of kernels, ops and functions, on word boundaries and regardless of how they are written:
-//! `fused_add_rmsnorm` is in `FusedAddRMSNormKernel` and in `fused_add_rms_norm_bf16`, `add` is not in `padding`.
+//! Searches words in names of kernels, ops and functions, on word boundaries and in any spelling.
+//!
+//! `fused_add_rmsnorm` is found in `FusedAddRMSNormKernel` and in `fused_add_rms_norm_bf16`; `add` is not found in `padding`.
+//! A name is reduced to lower-case letters and digits once; then each search is linear in its length.
 
-/// One word or several in a row.
+/// One or several consecutive words to search for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needle(Vec<u8>);
 
-/// A name, prepared to be searched for many needles.
+/// A name prepared for searches of many needles.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Haystack {
-    /// Letters and digits alone, in lower case.
+    /// The letters and digits of the name, in lower case.
     letters: Vec<u8>,
-    /// Parallel, with one more at the end: does a word begin here?
-    begins: Vec<bool>,
+    /// For each letter, true if a word starts there. One more entry at the end is always true.
+    is_word_start: Vec<bool>,
 }
 
 impl Needle {
-    /// `None` where the text holds neither letter nor digit.
+    /// Returns `None` if the text has no letter and no digit.
     pub fn new(text: &str) -> Option<Self> {
         let letters: Vec<u8> =
             text.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect();
         (!letters.is_empty()).then_some(Self(letters))
     }
 
-    /// Does the name hold these words, whole?
+    /// Returns true if the name contains these words as whole words.
     ///
     /// ```
     /// use gpuprism::rules::needle::{Haystack, Needle};
@@ -32,40 +34,41 @@ impl Needle {
     /// ```
     pub fn is_in(&self, name: &Haystack) -> bool {
         let needle = self.0.as_slice();
-        let begins = |at: usize| name.begins.get(at) == Some(&true);
-        let is_at = |at: usize| name.letters.get(at..).is_some_and(|letters| letters.starts_with(needle));
-        // Names have few words, and most do not begin as the needle does.
-        (0..name.letters.len()).any(|at| begins(at) && is_at(at) && begins(at + needle.len()))
+        let is_boundary = |index: usize| name.is_word_start.get(index) == Some(&true);
+        let is_at = |index: usize| name.letters.get(index..).is_some_and(|letters| letters.starts_with(needle));
+        (0..name.letters.len()).any(|index| is_boundary(index) && is_at(index) && is_boundary(index + needle.len()))
     }
 }
 
 impl Haystack {
-    /// Splits a name into its words: at signs, before capitals, and between letters and digits.
+    /// Splits a name into words: at punctuation, before capitals, and between letters and digits.
     pub fn new(text: &str) -> Self {
         let bytes = text.as_bytes();
         let mut name = Self::default();
-        let mut last: Option<u8> = None;
-        for (at, &byte) in bytes.iter().enumerate() {
+        let mut previous: Option<u8> = None;
+        for (index, &byte) in bytes.iter().enumerate() {
             if !byte.is_ascii_alphanumeric() {
-                last = None;
+                previous = None;
                 continue;
             }
-            let next = bytes.get(at + 1).copied();
+            let next = bytes.get(index + 1).copied();
             name.letters.push(byte.to_ascii_lowercase());
-            name.begins.push(last.is_none_or(|last| is_boundary(last, byte, next)));
-            last = Some(byte);
+            name.is_word_start.push(previous.is_none_or(|previous| starts_word(previous, byte, next)));
+            previous = Some(byte);
         }
-        name.begins.push(true);
+        name.is_word_start.push(true);
         name
     }
 }
 
-/// Between two neighbours, both letters or digits; `next` follows them (`RMSNorm`: the N begins a word).
-fn is_boundary(last: u8, byte: u8, next: Option<u8>) -> bool {
-    let rises = last.is_ascii_lowercase() && byte.is_ascii_uppercase();
-    let capital_word =
-        last.is_ascii_uppercase() && byte.is_ascii_uppercase() && next.is_some_and(|next| next.is_ascii_lowercase());
-    rises || capital_word || last.is_ascii_digit() != byte.is_ascii_digit()
+/// Returns true if a word starts at `byte`, between two letters or digits. The byte after it decides for a capital after
+/// capitals: in `RMSNorm`, a word starts at the N.
+fn starts_word(previous: u8, byte: u8, next: Option<u8>) -> bool {
+    let is_capital_after_small = previous.is_ascii_lowercase() && byte.is_ascii_uppercase();
+    let is_last_of_capitals = previous.is_ascii_uppercase()
+        && byte.is_ascii_uppercase()
+        && next.is_some_and(|next| next.is_ascii_lowercase());
+    is_capital_after_small || is_last_of_capitals || previous.is_ascii_digit() != byte.is_ascii_digit()
 }
 
 #[cfg(test)]
@@ -73,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn needles_are_found_on_word_boundaries_in_any_spelling() {
+    fn needles_match_whole_words_in_any_spelling() {
         let is_in = |needle: &str, text: &str| Needle::new(needle).unwrap().is_in(&Haystack::new(text));
         assert!(is_in("rmsnorm", "void rmsnorm_kernel<4>"));
         assert!(is_in("rmsnorm", "kernelsfused_add_rmsnormFusedAddRMSNormKernel"));

@@ -1,14 +1,14 @@
-//! The person's own phases: a JSON object of phase -> pattern or list of patterns, in the shape of nsys-llm-explainer.
+//! Phases defined by the user: a JSON object of phase -> pattern or list of patterns, in the format of nsys-llm-explainer.
 //!
-//! A pattern `re:...` is a regex, searched in the name without its outer blanks; any other is a part of the name, `A` to
-//! `Z` in either case. The first phase of the file that has a pattern in a name is the name's phase.
+//! A pattern that starts with `re:` is a regex. Any other pattern is a substring and ignores the case of ASCII letters. Names
+//! are matched without leading and trailing white space. The first phase in the file with a matching pattern wins.
 
 use super::file::{MAX_FILE_BYTES, MAX_RULES, read_json};
 use super::matcher::{Matcher, Name};
 use crate::json::Json;
 use crate::{Error, Result};
 
-/// See the module's head.
+/// A parsed phase map; the module documentation describes the format.
 #[derive(Debug, Clone)]
 pub struct PhaseMap {
     phases: Vec<Phase>,
@@ -23,15 +23,16 @@ struct Phase {
 #[derive(Debug, Clone)]
 enum Pattern {
     Regex(Matcher),
-    /// In small letters.
-    Part(String),
+    /// In lower case.
+    Substring(String),
 }
 
 impl PhaseMap {
-    /// Reads a phase map.
+    /// Parses a phase map.
     ///
     /// # Errors
-    /// What is no such object, an empty pattern or a regex that does not compile, by file, phase and pattern.
+    /// Text that is not such an object, an empty pattern, or a regex that does not compile. The message names file, phase and
+    /// pattern.
     ///
     /// ```
     /// use gpuprism::rules::PhaseMap;
@@ -43,52 +44,52 @@ impl PhaseMap {
     /// ```
     pub fn parse(file: &str, text: &str) -> Result<Self> {
         if text.len() > MAX_FILE_BYTES {
-            return Err(Error::rules(file, "is larger than 4 MiB, which no phase map is"));
+            return Err(Error::rules(file, "larger than 4 MiB, the limit for a phase map"));
         }
         let entries = match read_json(file, text)? {
             Json::Object(entries) if !entries.is_empty() => entries,
-            Json::Object(_) => return Err(shape(file, "no phase")),
-            other => return Err(shape(file, other.kind())),
+            Json::Object(_) => return Err(wrong_structure(file, "no phase")),
+            other => return Err(wrong_structure(file, other.kind())),
         };
         let mut phases: Vec<Phase> = Vec::new();
         for (name, value) in entries {
             let patterns = patterns(&format!("{file}: {name}"), value)?;
-            // A phase that stands in the file twice keeps its first place.
+            // A phase that occurs twice in the file keeps its first position.
             match phases.iter_mut().find(|phase| phase.name == name) {
                 Some(phase) => phase.patterns.extend(patterns),
                 None => phases.push(Phase { name, patterns }),
             }
         }
         if phases.iter().map(|phase| phase.patterns.len()).sum::<usize>() > MAX_RULES {
-            return Err(Error::rules(file, format!("holds more than {MAX_RULES} patterns")));
+            return Err(Error::rules(file, format!("more than {MAX_RULES} patterns, the limit for a phase map")));
         }
         Ok(Self { phases })
     }
 
-    /// The index in [`PhaseMap::names`] of the name's phase.
+    /// The phase of this name, as an index into [`PhaseMap::names`].
     pub fn phase_of(&self, name: &str) -> Option<usize> {
         let name = name.trim();
-        let (searched, small) = (Name::new(name), name.to_ascii_lowercase());
-        let hits = |pattern: &Pattern| match pattern {
-            Pattern::Regex(regex) => regex.is_match(&searched),
-            Pattern::Part(part) => small.contains(part.as_str()),
+        let (prepared, lower_case) = (Name::new(name), name.to_ascii_lowercase());
+        let is_match = |pattern: &Pattern| match pattern {
+            Pattern::Regex(regex) => regex.is_match(&prepared),
+            Pattern::Substring(text) => lower_case.contains(text.as_str()),
         };
-        self.phases.iter().position(|phase| phase.patterns.iter().any(hits))
+        self.phases.iter().position(|phase| phase.patterns.iter().any(is_match))
     }
 
-    /// The phases in the order of the file.
+    /// The phases in file order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.phases.iter().map(|phase| phase.name.as_str())
     }
 }
 
-fn shape(place: &str, found: &str) -> Error {
+fn wrong_structure(location: &str, found: &str) -> Error {
     let why =
         format!("expected {{\"phase\": \"pattern\"}} or {{\"phase\": [\"pattern\", \"re:regex\"]}}, found {found}");
-    Error::rules(place, why)
+    Error::rules(location, why)
 }
 
-fn patterns(place: &str, value: Json) -> Result<Vec<Pattern>> {
+fn patterns(location: &str, value: Json) -> Result<Vec<Pattern>> {
     let elements = match value {
         Json::Array(elements) => elements,
         one => vec![one],
@@ -96,21 +97,21 @@ fn patterns(place: &str, value: Json) -> Result<Vec<Pattern>> {
     let mut patterns = Vec::with_capacity(elements.len());
     for element in elements {
         match element {
-            Json::String(text) => patterns.push(pattern(place, &text)?),
-            other => return Err(shape(place, other.kind())),
+            Json::String(text) => patterns.push(pattern(location, &text)?),
+            other => return Err(wrong_structure(location, other.kind())),
         }
     }
-    if patterns.is_empty() { Err(shape(place, "no pattern")) } else { Ok(patterns) }
+    if patterns.is_empty() { Err(wrong_structure(location, "no pattern")) } else { Ok(patterns) }
 }
 
-fn pattern(place: &str, text: &str) -> Result<Pattern> {
-    let place = || format!("{place} / {text}");
+fn pattern(location: &str, text: &str) -> Result<Pattern> {
+    let location = || format!("{location} / {text}");
     if text.trim().is_empty() || text == "re:" {
-        return Err(Error::rules(place(), "an empty pattern would stand in every name"));
+        return Err(Error::rules(location(), "empty pattern: it would match every name"));
     }
-    let Some(regex) = text.strip_prefix("re:") else { return Ok(Pattern::Part(text.trim().to_ascii_lowercase())) };
+    let Some(regex) = text.strip_prefix("re:") else { return Ok(Pattern::Substring(text.trim().to_ascii_lowercase())) };
     let matcher = Matcher::new(regex);
-    let matcher = matcher.map_err(|why| Error::rules(place(), format!("not a regex that can be used: {why}")));
+    let matcher = matcher.map_err(|why| Error::rules(location(), format!("unusable regex: {why}")));
     matcher.map(Pattern::Regex)
 }
 
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_phase_in_the_order_of_the_file_wins() {
+    fn the_first_matching_phase_in_file_order_wins() {
         let text = r#"{"z": "Step", "a": ["re:DECODE", "  bs=4 "], "z ": "x", "a": "late"}"#;
         let map = PhaseMap::parse("m", text).unwrap();
         assert_eq!(map.names().collect::<Vec<_>>(), ["z", "a", "z "]);
@@ -135,13 +136,13 @@ mod tests {
             assert_eq!(map.phase_of(name), want, "{name}");
         }
         let anchored = PhaseMap::parse("m", r#"{"p": "re:^run$"}"#).unwrap();
-        assert_eq!(anchored.phase_of(" run\n"), Some(0), "a regex sees the name without its outer blanks");
+        assert_eq!(anchored.phase_of(" run\n"), Some(0), "outer white space is removed before the match");
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_file_phase_and_pattern() {
+    fn an_error_names_file_phase_and_pattern() {
         for (text, parts) in [
-            (r#"{"p": ["ok", "re:a("]}"#, ["m.json: p / re:a(", "not a regex"]),
+            (r#"{"p": ["ok", "re:a("]}"#, ["m.json: p / re:a(", "unusable regex"]),
             (r#"{"p": 3}"#, ["m.json: p", "found a number"]),
             (r#"{"p": ["x", null]}"#, ["m.json: p", "found null"]),
             (r#"{"p": []}"#, ["m.json: p", "no pattern"]),

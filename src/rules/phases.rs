@@ -1,71 +1,73 @@
-//! Which phase of serving a range is by its name: `prefill_stage`, `step[DECODE bs=16]`,
-//! `execute_context_1(888)_generation_0(0)`.
+//! Derives the serving phase (prefill, decode, sampling) of a range from its name: `prefill_stage`, `step[DECODE bs=16]`,
+//! `execute_context_1(888)_generation_0(0)`. The words are in `patterns/signals.json`.
 //!
-//! A word counts where it stands alone: `token` is no part of `max_tokens_x`, `decode` none of `decoder.py`. vLLM's names
-//! tell how many requests of each phase a step holds: a word with such a count of zero says nothing, and one with
-//! another count says its phase however common the word is. A step of both phases is the first of the list.
+//! A word must stand alone: `token` does not match `max_tokens_x`, `decode` does not match `decoder.py`. vLLM's names contain
+//! the number of requests per phase after the word. A word with count zero does not match. A word with a positive count is
+//! strong evidence, even if the word is a common one. If a name matches several phases, the first phase in the list wins.
 
 use super::signals::Phase;
 use crate::trace::Names;
 
-/// How clearly a name speaks of a phase.
+/// How strongly a name indicates a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Said {
-    Weakly,
-    Clearly,
+enum Strength {
+    Weak,
+    Strong,
 }
 
 /// For each name the index of its phase in `phases`, if it has one.
 ///
-/// Weak words count only where no name speaks clearly.
+/// Weak matches are used only if no name in the list has a strong one.
 pub fn phases_of(phases: &[Phase], names: &Names) -> Vec<Option<usize>> {
-    let said: Vec<Option<(Said, usize)>> = names.iter().map(|name| phase_of(phases, name)).collect();
-    let least = if said.iter().flatten().any(|said| said.0 == Said::Clearly) { Said::Clearly } else { Said::Weakly };
-    said.into_iter().map(|said| said.filter(|said| said.0 >= least).map(|(_, phase)| phase)).collect()
+    let matches: Vec<Option<(Strength, usize)>> = names.iter().map(|name| phase_of(phases, name)).collect();
+    let has_strong = matches.iter().flatten().any(|(strength, _)| *strength == Strength::Strong);
+    let min_strength = if has_strong { Strength::Strong } else { Strength::Weak };
+    let phase = |(strength, phase)| (strength >= min_strength).then_some(phase);
+    matches.into_iter().map(|found| found.and_then(phase)).collect()
 }
 
-/// The first phase that the name speaks of clearly, else the first it speaks of at all.
-fn phase_of(phases: &[Phase], name: &str) -> Option<(Said, usize)> {
+/// The first phase with a strong match, else the first with a weak match.
+fn phase_of(phases: &[Phase], name: &str) -> Option<(Strength, usize)> {
     let mut weak = None;
     for (index, phase) in phases.iter().enumerate() {
-        match said(phase, name) {
-            Some(Said::Clearly) => return Some((Said::Clearly, index)),
-            Some(Said::Weakly) => weak = weak.or(Some((Said::Weakly, index))),
+        match strength(phase, name) {
+            Some(Strength::Strong) => return Some((Strength::Strong, index)),
+            Some(Strength::Weak) => weak = weak.or(Some((Strength::Weak, index))),
             None => {}
         }
     }
     weak
 }
 
-fn said(phase: &Phase, name: &str) -> Option<Said> {
-    let strong = phase.words.iter().filter_map(|word| find(name, word)).any(|count| count != Some(0));
+fn strength(phase: &Phase, name: &str) -> Option<Strength> {
+    let has_word = phase.words.iter().filter_map(|word| find(name, word)).any(|count| count != Some(0));
     let weak = || phase.weak_words.iter().filter_map(|word| find(name, word));
-    if strong || weak().any(|count| count.is_some_and(|count| count > 0)) {
-        return Some(Said::Clearly);
+    if has_word || weak().any(|count| count.is_some_and(|count| count > 0)) {
+        return Some(Strength::Strong);
     }
-    weak().any(|count| count.is_none()).then_some(Said::Weakly)
+    weak().any(|count| count.is_none()).then_some(Strength::Weak)
 }
 
-/// Looks for a word of ASCII letters, whatever their case, and tells the count of requests behind it, if there is one.
+/// Searches a word of ASCII letters, ignoring case. Returns the number of requests after the word, if there is one.
 fn find(name: &str, word: &str) -> Option<Option<u64>> {
     let (name, word) = (name.as_bytes(), word.as_bytes());
-    let at = name.windows(word.len().max(1)).enumerate().find(|(at, window)| {
+    let found = name.windows(word.len().max(1)).enumerate().find(|(start, window)| {
         window.eq_ignore_ascii_case(word)
-            && !joins(at.checked_sub(1).and_then(|before| name.get(before)), window.first())
-            && !joins(window.last(), name.get(at + word.len()))
+            && !is_same_word(start.checked_sub(1).and_then(|before| name.get(before)), window.first())
+            && !is_same_word(window.last(), name.get(start + word.len()))
     });
-    at.map(|(at, _)| name.get(at + word.len()..).and_then(count_of_requests))
+    found.map(|(start, _)| name.get(start + word.len()..).and_then(request_count))
 }
 
-/// Do two letters belong to one word? A capital after a small letter begins the next.
-fn joins(before: Option<&u8>, after: Option<&u8>) -> bool {
+/// Returns true if two adjacent letters belong to one word. A capital after a small letter starts a new word.
+fn is_same_word(before: Option<&u8>, after: Option<&u8>) -> bool {
     let (Some(before), Some(after)) = (before, after) else { return false };
     let letters = before.is_ascii_alphabetic() && after.is_ascii_alphabetic();
     letters && !(before.is_ascii_lowercase() && after.is_ascii_uppercase())
 }
 
-/// The 15 of `_15(`.
-fn count_of_requests(rest: &[u8]) -> Option<u64> {
+/// Parses the 15 of `_15(`.
+fn request_count(rest: &[u8]) -> Option<u64> {
     let rest = rest.strip_prefix(b"_")?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = rest.split_at_checked(digits)?;
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_names_say_their_phase() {
+    fn range_names_of_engines_have_the_right_phase() {
         for (name, want) in [
             ("step[DECODE bs=16]", Some("decode")),
             ("step[EXTEND bs=15 toks=15360]", Some("prefill")),
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_inside_another_word_says_nothing() {
+    fn a_word_inside_another_word_does_not_match() {
         for name in
             ["/models/max_tokens_x/decoder.py", "regenerate", "resampled", "ExtendedStep", "", "\u{e9}", "aten::mm"]
         {
@@ -123,10 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn common_words_count_only_where_no_range_says_it_better() {
+    fn weak_words_count_only_if_no_name_has_a_strong_match() {
         let want = |phase: &str| Some(phase.to_owned());
         assert_eq!(phases(&["context", "token 5"]), [want("prefill"), want("decode")]);
         assert_eq!(phases(&["context", "token 5", "decode"]), [None, None, want("decode")]);
-        assert_eq!(phases(&["context_3(5)", "token 5"]), [want("prefill"), None], "a count makes a word clear");
+        assert_eq!(phases(&["context_3(5)", "token 5"]), [want("prefill"), None], "a count makes the match strong");
     }
 }

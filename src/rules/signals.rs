@@ -1,27 +1,29 @@
-//! What names of calls, kernels, ranges and counters say, and the thresholds of findings (`patterns/signals.json`).
+//! Classifies API calls, collectives and counters by their names, and holds the thresholds of findings.
+//!
+//! The data is in `patterns/signals.json`. A lookup costs one substring search per word of the list.
 
 use crate::json::{self, from_json};
 
-/// What a call of the CUDA or HIP API does to the GPU and to the thread that makes it.
+/// The effect of a CUDA or HIP API call on the GPU and on the calling thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// Launches a kernel.
     Launch,
-    /// Launches a whole graph.
+    /// Launches a CUDA graph.
     GraphLaunch,
-    /// Copies and returns at once.
+    /// Starts a copy and returns at once.
     CopyAsync,
-    /// Copies and returns when done.
+    /// Copies and returns when the copy is done.
     CopyBlocking,
     /// Sets memory.
     Set,
-    /// Blocks its thread until GPU work is done.
+    /// Blocks the calling thread until GPU work is done.
     Synchronize,
-    /// Sounds like waiting and does not block its thread: `cudaStreamWaitEvent`, `cudaEventQuery`.
+    /// Does not block the calling thread, although its name suggests it: `cudaStreamWaitEvent`, `cudaEventQuery`.
     DoesNotBlock,
     /// Allocates or frees memory, which may block.
     Allocation,
-    /// Says nothing about GPU time.
+    /// Any other call.
     Other,
 }
 from_json!(CallKind =
@@ -36,23 +38,23 @@ from_json!(CallKind =
     "other" => Other
 );
 
-/// See the module's head.
+/// The word lists and thresholds of `patterns/signals.json`.
 #[derive(Debug, Clone)]
 pub struct Signals {
     calls: Vec<CallRule>,
     host_waits: Vec<String>,
     collectives: Vec<Collective>,
-    /// Words of phases, in the order in which they are tried.
+    /// Phases and their words, in the order in which they are tried.
     pub phases: Vec<Phase>,
-    /// Words of NVLink counters.
+    /// Words in names of NVLink counters.
     pub nvlink: Vec<String>,
-    /// Words of counters of floating point operations.
+    /// Words in names of counters of floating-point operations.
     pub flops: Vec<String>,
-    /// Words of counters of bytes moved to and from device memory.
+    /// Words in names of counters of bytes transferred to and from device memory.
     pub dram_bytes: Vec<String>,
-    /// Words of kernels that move memory.
+    /// Words in names of kernels that move memory.
     pub memory_kernels: Vec<String>,
-    /// From where on something is a finding.
+    /// The thresholds of findings.
     pub thresholds: Thresholds,
 }
 from_json!(strict Signals {
@@ -73,83 +75,83 @@ struct Collective {
 }
 from_json!(strict Collective { operation, words });
 
-/// The words of one phase of serving.
+/// The words of one serving phase.
 #[derive(Debug, Clone)]
 pub struct Phase {
     /// `prefill`, `decode` or `sampling`.
     pub phase: String,
-    /// Any of these in a range's name means this phase.
+    /// Any of these words in a range name indicates this phase.
     pub words: Vec<String>,
-    /// Words too common to mean it unless no range of the trace has a better one.
+    /// Common words, used only if no range of the trace matches one of the `words` of any phase.
     pub weak_words: Vec<String>,
 }
 from_json!(strict Phase { phase, words, weak_words });
 
-/// From where on something is a finding; shares are parts of one.
+/// The thresholds of findings. Shares are fractions of 1.
 #[derive(Debug, Clone)]
 pub struct Thresholds {
-    /// Either is a storm: at least so many launches a second of kernels with at most this median duration.
+    /// A launch storm is a run that meets any of these conditions.
     pub launch_storm: Vec<LaunchStorm>,
-    /// Fewer launches than this are no storm.
-    pub launch_storm_least: f64,
-    /// A kernel up to this long is tiny.
+    /// Minimum number of launches for a launch storm.
+    pub launch_storm_min: f64,
+    /// Maximum duration of a tiny kernel.
     pub tiny_kernel_us: f64,
-    /// A thread that launches nothing for so long leaves a gap.
+    /// Minimum time without a launch that counts as a launcher gap of a thread.
     pub launcher_gap_us: f64,
-    /// One that launches nothing for longer has nothing to launch: a server without requests.
+    /// Maximum launcher gap. A thread that launches nothing for longer is idle, for example a server without requests.
     pub launcher_idle_us: f64,
-    /// Less kernel time than this under any range is worth a warning.
+    /// Minimum share of kernel time under any range; a lower share is a warning.
     pub nvtx_coverage: f64,
-    /// One kernel with this share of kernel time is a finding of high severity.
+    /// Minimum share of one kernel in the kernel time for a finding of high severity.
     pub top_kernel_high: f64,
-    /// The same of medium severity.
+    /// The same for medium severity.
     pub top_kernel_medium: f64,
-    /// Copies in one direction with this share of busy time are a finding of high severity.
+    /// Minimum share of copies in one direction in the busy time for a finding of high severity.
     pub copies_high: f64,
-    /// The same of medium severity.
+    /// The same for medium severity.
     pub copies_medium: f64,
-    /// So much time in synchronising calls is of medium severity.
+    /// Minimum time in synchronizing calls for a finding of medium severity.
     pub synchronize_medium_ms: f64,
-    /// Less time in which the host waits and no GPU works is no finding.
-    pub synchronize_least_ms: f64,
-    /// This share of a device's window idle is of medium severity.
+    /// Minimum time in which the host waits and no GPU is busy for a finding.
+    pub synchronize_min_ms: f64,
+    /// Minimum idle share of a device's window for a finding of medium severity.
     pub idle_medium: f64,
-    /// The same of high severity.
+    /// The same for high severity.
     pub idle_high: f64,
-    /// A phase with this share dominates.
+    /// Minimum share of a phase that dominates.
     pub phase_dominates: f64,
-    /// A rank this far from the median is a straggler.
+    /// Minimum relative distance of a straggler rank from the median.
     pub skew: f64,
-    /// This share of a window in communication that hides behind nothing is a finding.
+    /// Minimum share of the window in communication without overlapping work for a finding.
     pub exposed_communication: f64,
 }
 from_json!(strict Thresholds {
-    launch_storm, launch_storm_least, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage,
-    top_kernel_high, top_kernel_medium, copies_high, copies_medium, synchronize_medium_ms, synchronize_least_ms, idle_medium, idle_high, phase_dominates, skew,
-    exposed_communication
+    launch_storm, launch_storm_min, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage, top_kernel_high,
+    top_kernel_medium, copies_high, copies_medium, synchronize_medium_ms, synchronize_min_ms, idle_medium, idle_high,
+    phase_dominates, skew, exposed_communication
 });
 
-/// One way to be a launch storm.
+/// One condition for a launch storm: many launches of short kernels.
 #[derive(Debug, Clone)]
 pub struct LaunchStorm {
-    /// At least so many launches a second.
+    /// Minimum number of launches per second.
     pub launches_per_s: f64,
-    /// A median kernel duration of at most this.
+    /// Maximum median kernel duration.
     pub median_us: f64,
 }
 from_json!(strict LaunchStorm { launches_per_s, median_us });
 
 impl Signals {
-    /// The list of `patterns/signals.json`.
+    /// The built-in data of `patterns/signals.json`.
     ///
     /// # Panics
-    /// Never: the file is part of the program, and a test holds that it parses.
-    #[allow(clippy::expect_used, reason = "the file is part of the program, and a test holds that it parses")]
+    /// Never: the file is part of the program, and a test checks that it parses.
+    #[allow(clippy::expect_used, reason = "the file is part of the program, and a test checks that it parses")]
     pub fn embedded() -> Self {
         json::read(include_str!("../../patterns/signals.json")).expect("patterns/signals.json parses")
     }
 
-    /// What the call of this name does.
+    /// Classifies an API call by its name.
     ///
     /// ```
     /// use gpuprism::rules::signals::{CallKind, Signals};
@@ -164,16 +166,16 @@ impl Signals {
         rule.map_or(CallKind::Other, |rule| rule.kind)
     }
 
-    /// Does a thread do nothing but wait in this call of the operating system?
+    /// Returns true if a thread only waits during this operating system call.
     pub fn is_host_wait(&self, name: &str) -> bool {
         self.host_waits.iter().any(|wait| wait == name)
     }
 
-    /// The collective that a name speaks of: `allreduce`, ...; `None` where it names none.
+    /// The collective operation in a name (`allreduce`, ...), if there is one.
     pub fn collective(&self, name: &str) -> Option<&str> {
         let name = name.to_ascii_lowercase();
-        let said = |collective: &&Collective| collective.words.iter().any(|word| name.contains(word.as_str()));
-        self.collectives.iter().find(said).map(|collective| collective.operation.as_str())
+        let is_match = |collective: &&Collective| collective.words.iter().any(|word| name.contains(word.as_str()));
+        self.collectives.iter().find(is_match).map(|collective| collective.operation.as_str())
     }
 }
 
@@ -182,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_known_with_and_without_versions_on_cuda_and_hip() {
+    fn calls_are_classified_with_and_without_version_suffix_on_cuda_and_hip() {
         let signals = Signals::embedded();
         for (name, want) in [
             ("cudaLaunchKernel_v7000", CallKind::Launch),
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn collectives_are_told_from_kernels_that_only_share_a_word() {
+    fn collectives_are_distinguished_from_kernels_that_share_a_word() {
         let signals = Signals::embedded();
         for (name, want) in [
             ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", Some("allreduce")),

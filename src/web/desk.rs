@@ -80,7 +80,7 @@ impl Desk {
     /// Takes how mangled names read.
     #[cfg(not(feature = "sqlite"))]
     pub fn learn(&mut self, mangled: Vec<String>, readable: Vec<String>) {
-        names::learn(mangled, readable);
+        names::store_demangled(mangled, readable);
         self.compared = None;
     }
 

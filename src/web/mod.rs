@@ -156,7 +156,7 @@ impl Imported {
     /// Takes how those names read, in their order.
     #[cfg(not(feature = "sqlite"))]
     pub fn learn(&self, readable: Vec<String>) {
-        names::learn(self.mangled(), readable);
+        names::store_demangled(self.mangled(), readable);
     }
 
     /// Can the module `gpuprism_desk` say more of this trace? It can of torch.profiler's.

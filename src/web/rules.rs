@@ -41,7 +41,7 @@ impl Desk {
 
     /// What is wrong with a rule file that is being written; empty where nothing is.
     pub fn check_rules(&self, file: &str, text: &str) -> String {
-        rules::check_own(file, text).err().map(|error| error.to_string()).unwrap_or_default()
+        rules::check_user_file(file, text).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     /// The text of a person's rule file with a rule for kernels like this one, whose category is left to fill in.
@@ -51,8 +51,8 @@ impl Desk {
     pub fn rule_for_kernel(&self, choices: &str, file: &str, text: &str, kernel: &str) -> Thrown<Vec<String>> {
         let rules = in_force(choices)?;
         let readable = names::demangle(kernel);
-        let regex = rules.stable_part(kernel, &readable);
-        Ok(vec![rules::draft(file, text, &rules, &regex, "").map_err(thrown)?, json::write(&regex)])
+        let regex = rules.suggest_regex(kernel, &readable);
+        Ok(vec![rules::add_rule(file, text, &rules, &regex, "").map_err(thrown)?, json::write(&regex)])
     }
 
     /// The text of a person's rule file with a rule in force in it, to be changed.
@@ -62,7 +62,7 @@ impl Desk {
     pub fn rule_to_edit(&self, choices: &str, file: &str, text: &str, regex: &str) -> Thrown<Vec<String>> {
         let rules = in_force(choices)?;
         let category = rules.category_of(regex).unwrap_or_default();
-        Ok(vec![rules::draft(file, text, &rules, regex, category).map_err(thrown)?, json::write(&regex)])
+        Ok(vec![rules::add_rule(file, text, &rules, regex, category).map_err(thrown)?, json::write(&regex)])
     }
 }
 

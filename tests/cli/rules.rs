@@ -54,7 +54,7 @@ fn a_broken_rule_is_named_by_file_engine_model_and_rule() {
     let folder = example("rules_broken");
     std::fs::write(folder.join("bad.json"), r#"{"e": {"m": {"ge(mm": "x"}}}"#).unwrap();
     let said = gpuprism(&folder, ["rules", "a.json", "--rules", "bad.json"]);
-    assert!(said.stderr.contains("bad.json: e / m / ge(mm: not a regex"), "{}", said.stderr);
+    assert!(said.stderr.contains("bad.json: e / m / ge(mm: unusable regex"), "{}", said.stderr);
 }
 
 #[test]

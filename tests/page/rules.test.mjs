@@ -92,7 +92,7 @@ test('what is wrong is named while it is written, and does not count', async () 
   const { page, faults, close } = await open();
   await unfold(page);
   for (const [text, words] of [
-    [{ gpuprism: { default: { 'zor(': 'x' } } }, 'own rules.json: gpuprism / default / zor(: not a regex that can be used'],
+    [{ gpuprism: { default: { 'zor(': 'x' } } }, 'own rules.json: gpuprism / default / zor(: unusable regex'],
     [{ gpuprism: { default: { zor: 3 } } }, 'own rules.json: gpuprism / default / zor: the category must be a string'],
     ['{"gpuprism": ', 'own rules.json: not valid JSON'],
   ]) {

@@ -27,7 +27,7 @@ pub fn number(row: &Record, key: &str) -> Option<f64> {
 
 /// Is this kernel a message between GPUs? By gpuprism's own rules, as in every section, whatever rules give the categories.
 pub fn is_communication(kernel: &str) -> bool {
-    RuleBook::own().is_some_and(|rules| rules.category(kernel, kernel) == "communication")
+    RuleBook::gpuprism_default().is_some_and(|rules| rules.category(kernel, kernel) == "communication")
 }
 
 /// The categories of a run's kernels by the names that its sections know them by.

@@ -459,7 +459,7 @@ mod tests {
     }
 
     fn find(trace: &Trace, name: &str) -> OneKernel {
-        one_kernel(trace, RuleBook::own().unwrap(), name, 10)
+        one_kernel(trace, RuleBook::gpuprism_default().unwrap(), name, 10)
     }
 
     fn figure<'a>(section: &'a Section, name: &str) -> &'a Value {
@@ -552,7 +552,7 @@ mod tests {
             for (at, duration) in (0..).zip(&durations) {
                 small.kernel("k", (at, at + duration), None);
             }
-            let found = one_kernel(&small.0.finish(), RuleBook::own().unwrap(), "k", columns);
+            let found = one_kernel(&small.0.finish(), RuleBook::gpuprism_default().unwrap(), "k", columns);
             for bin in &found.histogram.bins {
                 let inside = durations.iter().filter(|duration| (bin.from.0..bin.to.0).contains(duration)).count();
                 prop_assert_eq!(bin.count, inside as u64);

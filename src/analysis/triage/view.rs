@@ -110,7 +110,7 @@ fn kept(trace: &Trace, options: &Options) -> Vec<bool> {
 }
 
 fn kernel_names(trace: &Trace) -> Vec<KernelName> {
-    let rules = RuleBook::own();
+    let rules = RuleBook::gpuprism_default();
     let mut kinds = vec![OpKind::Kernel; trace.names.len()];
     for op in trace.gpu_ops.iter() {
         if let Some(kind) = kinds.get_mut(op.name.0 as usize) {

@@ -1,4 +1,4 @@
-//! A person's own rule file, as the page edits it: what is wrong with it, a rule put into it, a rule set written as a file.
+//! Edits a person's rule file as text: validates it, inserts a rule, suggests a regex for a kernel, and exports a rule set.
 
 use super::book::{RuleBook, RuleSet};
 use super::file::{self, Rule};
@@ -6,27 +6,27 @@ use super::names;
 use crate::ordering::InOrder;
 use crate::{Error, Result};
 
-/// Checks a rule file that is being written: what [`RuleBook::add`] refuses, and categories that still have to be filled in.
+/// Checks a rule file during editing: [`RuleBook::add`] must accept it, and no category may be empty.
 ///
 /// # Errors
-/// The sentence names file, engine, model and rule.
-pub fn check_own(file: &str, text: &str) -> Result<()> {
+/// The message names file, engine, model and rule.
+pub fn check_user_file(file: &str, text: &str) -> Result<()> {
     RuleBook::default().add(file, text)?;
     for set in file::parse(file, text)? {
         if let Some(rule) = set.rules.iter().find(|rule| rule.category.trim().is_empty()) {
-            let place = format!("{file}: {} / {} / {}", set.engine, set.model, rule.regex);
-            return Err(Error::rules(place, "the category is empty: fill it in between the quotes"));
+            let location = format!("{file}: {} / {} / {}", set.engine, set.model, rule.regex);
+            return Err(Error::rules(location, "the category is empty: enter a category between the quotes"));
         }
     }
     Ok(())
 }
 
-/// The file's text with this rule in front of those of its engine and model; unchanged where the regex is there already.
-/// An empty text is an empty file.
+/// Returns the file's text with this rule added as the first of the engine and model of `rules`. The text is returned
+/// unchanged if it has the regex already. Empty text counts as an empty file.
 ///
 /// # Errors
-/// Where the text is no rule file.
-pub fn draft(file: &str, text: &str, rules: &RuleSet, regex: &str, category: &str) -> Result<String> {
+/// Text that is not a rule file.
+pub fn add_rule(file: &str, text: &str, rules: &RuleSet, regex: &str, category: &str) -> Result<String> {
     let mut sets = if text.trim().is_empty() { Vec::new() } else { file::parse(file, text)? };
     let (engine, model) = rules.label().split_once('/').unwrap_or((rules.label(), ""));
     let new = Rule { regex: regex.to_owned(), category: category.to_owned(), file: String::new() };
@@ -37,37 +37,37 @@ pub fn draft(file: &str, text: &str, rules: &RuleSet, regex: &str, category: &st
             sets.push(file::ModelRules { engine: engine.to_owned(), model: model.to_owned(), rules: vec![new] });
         }
     }
-    Ok(written(&sets))
+    Ok(to_text(&sets))
 }
 
 impl RuleSet {
-    /// The category that the rule of this regex gives.
+    /// The category of the rule with exactly this regex.
     pub fn category_of(&self, regex: &str) -> Option<&str> {
         self.compiled().find(|(rule, _)| rule.regex == regex).map(|(rule, _)| rule.category.as_str())
     }
 
-    /// A regex for kernels like this one: its own name without namespaces, template arguments and the sizes behind it.
-    /// Where that is too short or not in the name, it is the whole name.
-    pub fn stable_part(&self, raw: &str, demangled: &str) -> String {
-        stable_part(self.side(raw, demangled), demangled)
+    /// Suggests a regex for this kernel and its variants: its short name without namespaces, template arguments and trailing
+    /// sizes. Falls back to the whole name if the short one has fewer than 6 bytes or does not occur in the matched name.
+    pub fn suggest_regex(&self, raw: &str, demangled: &str) -> String {
+        suggest_regex(self.matched_name(raw, demangled), demangled)
     }
 
-    /// What gputrc2graph wants a file of this set to be called.
+    /// The file name under which gputrc2graph looks for this set.
     pub fn file_name(&self) -> String {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
         format!("{}_engine_model.json", self.label().chars().map(plain).collect::<String>())
     }
 
-    /// The set as a rule file of gputrc2graph's shape, in the order in which its rules are tried.
+    /// The set as the text of a rule file in gputrc2graph's format, in the order in which its rules are tried.
     pub fn to_json(&self) -> String {
         let (engine, model) = self.label().split_once('/').unwrap_or((self.label(), ""));
         let rules = self.compiled().map(|(rule, _)| rule.clone()).collect();
-        written(&[file::ModelRules { engine: engine.to_owned(), model: model.to_owned(), rules }])
+        to_text(&[file::ModelRules { engine: engine.to_owned(), model: model.to_owned(), rules }])
     }
 }
 
-/// Rule sets as the text of a file; sets of one engine stand together.
-fn written(sets: &[file::ModelRules]) -> String {
+/// Rule sets as the text of a rule file, grouped by engine.
+fn to_text(sets: &[file::ModelRules]) -> String {
     let mut sets: Vec<&file::ModelRules> = sets.iter().collect();
     let engines: Vec<&str> = sets.iter().map(|set| set.engine.as_str()).collect();
     let first = |engine: &str| engines.iter().position(|known| *known == engine);
@@ -92,19 +92,19 @@ fn quoted(text: &str) -> String {
     crate::json::write(&text)
 }
 
-fn stable_part(seen: &str, demangled: &str) -> String {
+fn suggest_regex(matched_name: &str, demangled: &str) -> String {
     let short = names::short(demangled);
     let name = short.split(['<', '(', '\u{2026}']).next().unwrap_or_default();
     let sizes = name.as_bytes().windows(2).position(|pair| matches!(pair, [b'_', digit] if digit.is_ascii_digit()));
-    let stem = sizes.and_then(|at| name.get(..at)).filter(|stem| stem.len() >= SHORTEST_STEM).unwrap_or(name).trim();
-    escaped(if stem.len() >= SHORTEST_STEM && seen.contains(stem) { stem } else { seen })
+    let stem = sizes.and_then(|end| name.get(..end)).filter(|stem| stem.len() >= MIN_STEM_BYTES).unwrap_or(name).trim();
+    escape(if stem.len() >= MIN_STEM_BYTES && matched_name.contains(stem) { stem } else { matched_name })
 }
 
-/// Fewer letters than these would take kernels of all kinds.
-const SHORTEST_STEM: usize = 6;
+/// A shorter stem would match unrelated kernels.
+const MIN_STEM_BYTES: usize = 6;
 
-/// The text as a regex that matches it alone.
-fn escaped(text: &str) -> String {
+/// Escapes the text so that the regex matches exactly this text.
+fn escape(text: &str) -> String {
     let mut regex = String::with_capacity(text.len());
     for letter in text.chars() {
         if "\\.+*?()|[]{}^$".contains(letter) {
@@ -121,20 +121,20 @@ mod tests {
 
     use super::*;
 
-    fn embedded() -> RuleSet {
+    fn gpuprism_rules() -> RuleSet {
         RuleBook::embedded().select("gpuprism", "default").unwrap()
     }
 
     #[test]
-    fn a_rule_for_a_kernel_takes_its_own_name_and_the_siblings_of_other_sizes() {
-        let own = embedded();
+    fn a_suggested_regex_matches_the_kernel_and_its_variants_of_other_sizes() {
+        let rules = gpuprism_rules();
         for (kernel, regex) in [
             ("void vllm::rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, int)", "rms_norm_kernel"),
             ("my_scan_kernel_128x64_warp4", "my_scan_kernel"),
             ("Memcpy HtoD (Pinned -> Device)", "Memcpy HtoD"),
             ("a.b+c", r"a\.b\+c"),
         ] {
-            assert_eq!(own.stable_part(kernel, kernel), regex);
+            assert_eq!(rules.suggest_regex(kernel, kernel), regex);
         }
         let raw = RuleBook::embedded()
             .sets()
@@ -143,21 +143,21 @@ mod tests {
         let (engine, model) = raw.unwrap();
         let raw = RuleBook::embedded().select(&engine, &model).unwrap();
         let mangled = "_ZN4vllm15rms_norm_kernelIN3c108BFloat16EEEvPT_i";
-        assert_eq!(raw.stable_part(mangled, &names::demangle(mangled)), "rms_norm_kernel");
+        assert_eq!(raw.suggest_regex(mangled, &names::demangle(mangled)), "rms_norm_kernel");
     }
 
     #[test]
-    fn a_draft_stands_in_front_of_its_set_and_keeps_the_others() {
-        let rules = embedded();
-        let first = draft("a.json", "", &rules, "my\\.gemm", "").unwrap();
+    fn an_added_rule_comes_first_in_its_set_and_other_rules_are_kept() {
+        let rules = gpuprism_rules();
+        let first = add_rule("a.json", "", &rules, "my\\.gemm", "").unwrap();
         assert_eq!(first, "{\n  \"gpuprism\": {\n    \"default\": {\n      \"my\\\\.gemm\": \"\"\n    }\n  }\n}\n");
-        let said = check_own("a.json", &first).unwrap_err().to_string();
+        let message = check_user_file("a.json", &first).unwrap_err().to_string();
         assert_eq!(
-            said,
-            "a.json: gpuprism / default / my\\.gemm: the category is empty: fill it in between the quotes"
+            message,
+            "a.json: gpuprism / default / my\\.gemm: the category is empty: enter a category between the quotes"
         );
         let text = r#"{"vllm": {"llama": {"x": "y"}}, "gpuprism": {"default": {"a": "b"}}}"#;
-        let second = draft("a.json", text, &rules, "new", "cat").unwrap();
+        let second = add_rule("a.json", text, &rules, "new", "cat").unwrap();
         let sets = file::parse("a.json", &second).unwrap();
         let listed: Vec<(&str, Vec<&str>)> = sets
             .iter()
@@ -165,22 +165,22 @@ mod tests {
             .collect();
         assert_eq!(listed, [("llama", vec!["x"]), ("default", vec!["new", "a"])]);
         assert_eq!(
-            draft("a.json", &second, &rules, "a", "other").unwrap(),
+            add_rule("a.json", &second, &rules, "a", "other").unwrap(),
             second,
-            "a rule that is there stays as it is"
+            "an existing rule is not changed"
         );
-        assert!(draft("a.json", "{", &rules, "a", "b").is_err());
+        assert!(add_rule("a.json", "{", &rules, "a", "b").is_err());
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_file_engine_model_and_rule() {
-        let said = check_own("own.json", r#"{"e": {"m": {"ge(mm": "x"}}}"#).unwrap_err().to_string();
-        assert!(said.starts_with("own.json: e / m / ge(mm: not a regex that can be used: "), "{said}");
+    fn an_error_names_file_engine_model_and_rule() {
+        let message = check_user_file("own.json", r#"{"e": {"m": {"ge(mm": "x"}}}"#).unwrap_err().to_string();
+        assert!(message.starts_with("own.json: e / m / ge(mm: unusable regex: "), "{message}");
     }
 
     proptest! {
         #[test]
-        fn an_exported_set_read_back_gives_every_name_the_same_category(
+        fn an_exported_set_gives_every_name_the_same_category_when_read_back(
             regexes in prop::collection::vec("[ab\"\\u{e9}]{1,3}|a.b|\\\\.", 1..6),
             names in prop::collection::vec("[ab\".]{0,4}", 0..8),
         ) {
@@ -199,10 +199,10 @@ mod tests {
         }
 
         #[test]
-        fn the_regex_for_a_kernel_always_takes_that_kernel(name in "\\PC{1,40}|[a-z_0-9:<>(]{1,40}") {
-            let rules = embedded();
-            let regex = rules.stable_part(&name, &name);
-            let text = draft("a.json", "", &rules, &regex, "mine").unwrap();
+        fn a_suggested_regex_always_matches_its_kernel(name in "\\PC{1,40}|[a-z_0-9:<>(]{1,40}") {
+            let rules = gpuprism_rules();
+            let regex = rules.suggest_regex(&name, &name);
+            let text = add_rule("a.json", "", &rules, &regex, "mine").unwrap();
             let mut book = RuleBook::embedded();
             book.add("a.json", &text).unwrap();
             let changed = book.select("gpuprism", "default").unwrap();
