@@ -28,13 +28,9 @@ pub(crate) mod testing;
 pub mod time;
 pub mod triage;
 
+pub use crate::rules::{CPU, SHARED};
 pub use index::{HAS_PIECES, Inside, Pieces};
 pub use kernels::groups::Groups;
 pub use pivot::by_category::{Pivot, PivotRow, pivot};
 pub use rule_use::rule_use;
 pub use run::{Options, add_sections, analyze, first_results};
-
-/// The part of a bar in which a device runs nothing, as gputrc2graph calls it.
-pub const CPU: &str = "CPU (non-GPU)";
-/// The part of a bar in which several ops run, where only exclusive time is owned.
-pub const SHARED: &str = "shared by several ops";

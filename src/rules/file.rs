@@ -5,7 +5,7 @@
 //! Error messages name file, engine, model and rule.
 
 use super::matcher::Matcher;
-use crate::analysis::{CPU, SHARED};
+use super::{CPU, SHARED};
 use crate::json::Json;
 use crate::{Error, Result};
 

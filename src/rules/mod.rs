@@ -27,3 +27,8 @@ pub use editing::{add_rule, check_user_file};
 pub use file::{looks_like_phase_map, looks_like_rules};
 pub use phase_map::PhaseMap;
 pub use usage::{RuleUse, Usage};
+
+/// The category of the time in which a device runs nothing. gputrc2graph uses the same name.
+pub const CPU: &str = "CPU (non-GPU)";
+/// The category of the time in which several ops run, if ops own only the time in which they run alone.
+pub const SHARED: &str = "shared by several ops";
