@@ -150,7 +150,7 @@ fn the_names_of_the_files_agree_with_their_annotations_where_they_tell_a_stage()
         let by_name = stages::stage_of_path(&trace.label);
         if by_name != Stage::All {
             assert_eq!(by_name.label(), expected.stage, "{}", expected.file);
-            assert_eq!(stages::contradictions(&stages::steps(&trace), by_name), (0, 1), "{}", expected.file);
+            assert_eq!(stages::count_stage_conflicts(&stages::steps(&trace), by_name), (0, 1), "{}", expected.file);
             told += 1;
         }
     }

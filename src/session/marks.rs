@@ -2,7 +2,7 @@
 
 use super::window::text;
 use crate::analysis::host::launched_work::launched_in;
-use crate::analysis::structure::stages::{Stage, Step, steps_of_ranges};
+use crate::analysis::structure::stages::{Stage, Step, steps_from_ranges};
 use crate::ordering::{ByKey, InOrder, order};
 use crate::report::format::duration;
 use crate::trace::{NameId, Ns, Span, Trace, Window};
@@ -43,7 +43,7 @@ const NAME_CHARS: usize = 60;
 /// was launched in it, because hosts run ahead of devices; one that launched none is its own time.
 pub fn marks(trace: &Trace) -> Vec<Marks> {
     let Some(whole) = trace.span() else { return Vec::new() };
-    let steps = steps_of_ranges(trace, None);
+    let steps = steps_from_ranges(trace, None);
     let device = steps.iter().filter_map(|step| step.device).min();
     let of_device: Vec<Step> = steps.iter().filter(|step| step.device == device).copied().collect();
     let mut groups = vec![step_marks(&of_device, whole), stretch_marks(&of_device, whole)];

@@ -2,7 +2,7 @@
 //! computed where the trace is, and goes to whoever shapes it as a JSON text.
 
 use crate::analysis::results::Attribution;
-use crate::analysis::structure::stages::{HostStep, stage_of_path, steps_of_ops};
+use crate::analysis::structure::stages::{HostStep, stage_of_path, steps_by_op};
 use crate::analysis::time::attribution::share_out_to_cells;
 use crate::analysis::triage::Stage;
 use crate::json::from_json;
@@ -130,7 +130,7 @@ impl Places {
     fn new(trace: &Trace, wanted: &[Axis]) -> Self {
         let wants = |axis| wanted.contains(&axis);
         let (wants_stage, wants_step) = (wants(Axis::Stage), wants(Axis::Step));
-        let (steps, of_ops) = if wants_stage || wants_step { steps_of_ops(trace) } else { (Vec::new(), Vec::new()) };
+        let (steps, of_ops) = if wants_stage || wants_step { steps_by_op(trace) } else { (Vec::new(), Vec::new()) };
         let steps_together = together(steps.iter().map(|step| step.number).max().unwrap_or(0));
         let (mut stages, mut labels) = (Vec::new(), Vec::new());
         let mut place_of = |stage: String, step: String| {

@@ -6,7 +6,7 @@ use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::phases;
-use crate::analysis::structure::stages::{Basis, Form, Step, steps_of_ranges};
+use crate::analysis::structure::stages::{Basis, Form, Step, steps_from_ranges};
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
 use crate::ordering::InOrder;
@@ -30,7 +30,7 @@ const COLUMNS: [&str; 9] = [
 /// unless no step of its stage has one: then its own length stands for it.
 pub(crate) fn steps(context: &Context) -> Section {
     let trace = context.trace;
-    let mut steps = steps_of_ranges(trace, context.inside());
+    let mut steps = steps_from_ranges(trace, context.inside());
     // Beside steps that launched work, one without is a profiler's last, cut short.
     if steps.iter().any(|step| step.basis != Basis::Host) {
         steps.retain(|step| step.basis != Basis::Host);
@@ -93,7 +93,7 @@ pub(crate) fn steps(context: &Context) -> Section {
 /// Does all that the step launched lie in the window, if there is one?
 fn is_whole(step: &Step, trace: &Trace) -> bool {
     let (Some(cut), Some(kept)) = (&trace.cut, &trace.kept) else { return true };
-    let (start, end) = step.marked;
+    let (start, end) = step.annotation_range;
     if step.basis == Basis::Host {
         return start >= cut.window.start && end <= cut.window.end;
     }
@@ -338,7 +338,7 @@ mod tests {
                 device: Some(DeviceId(device(id))),
                 basis: Basis::Launches,
                 process: ProcessId(0),
-                marked: (Ns(start), Ns(start + duration)),
+                annotation_range: (Ns(start), Ns(start + duration)),
             };
             let steps: Vec<Step> = ops.iter().filter(|op| op.3).map(step).collect();
             let begin = ops.iter().map(|op| op.0).min().unwrap();

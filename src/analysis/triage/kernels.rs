@@ -87,10 +87,10 @@ pub const COLUMNS: [&str; 11] = [
 pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     let mut section = Section::new("Kernel table", "GPU ops, CPU ops and Python frames", &COLUMNS);
     let rules = FrameRules::embedded();
-    let all = view.times().duration();
+    let all = view.times().total_duration();
     let (mut hidden, mut hidden_time) = (0_usize, Ns::ZERO);
     for stage in view.times().stages() {
-        let stray = view.times().of(stage).duration;
+        let stray = view.times().of_stage(stage).duration;
         let is_skipped = stage == Stage::All && percent(stray, all) < STRAY_PCT && stray < all;
         let limit = if view.options.kernel_table_limit == 0 { usize::MAX } else { view.options.kernel_table_limit };
         for (at, row) in rows.iter().filter(|row| row.stage == stage).enumerate() {
@@ -163,7 +163,7 @@ impl KernelRow {
 fn limits(view: &View, rows: &[KernelRow]) -> Vec<String> {
     let found = |found: Resolution| rows.iter().flat_map(|row| &row.call_sites).any(|site| site.resolution == found);
     let mut limits = vec![KERNEL_SHARES.to_owned()];
-    if view.trace.code.as_ref().is_none_or(|code| code.frames.is_empty()) && !view.is_pair {
+    if view.trace.code.as_ref().is_none_or(|code| code.frames.is_empty()) && !view.has_mapping {
         limits.push("The trace holds no Python frames (with_stack), so no place in the code is known.".to_owned());
     }
     if found(Resolution::Replay) {
@@ -227,7 +227,7 @@ impl Sums {
 
 impl RowSum {
     fn row(self, view: &View, rules: &FrameRules) -> KernelRow {
-        let of_stage = view.times().of(self.stage);
+        let of_stage = view.times().of_stage(self.stage);
         let duration_ns = self.sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.2));
         let part_of = |whole: Ns| percent(Ns(duration_ns), whole);
         KernelRow {
@@ -290,9 +290,9 @@ fn most<'a, T: Copy + Eq + Hash>(sites: &[Share<'a>], value: impl Fn(&'a CallSit
 }
 
 /// Where the row of a name in a stage stands among all rows.
-pub(super) struct RowPlaces(HashMap<(Stage, NameId), usize, RandomState>);
+pub(super) struct RowIndex(HashMap<(Stage, NameId), usize, RandomState>);
 
-impl RowPlaces {
+impl RowIndex {
     /// By stage and by every name that a row stands for.
     pub(super) fn new(rows: &[KernelRow]) -> Self {
         let of_row = |(at, row): (usize, &KernelRow)| {
@@ -303,7 +303,7 @@ impl RowPlaces {
     }
 
     /// The place of the row.
-    pub(super) fn of(&self, stage: Stage, name: NameId) -> Option<usize> {
+    pub(super) fn row(&self, stage: Stage, name: NameId) -> Option<usize> {
         self.0.get(&(stage, name)).copied()
     }
 }

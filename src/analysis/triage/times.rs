@@ -61,18 +61,18 @@ impl Times {
     }
 
     /// The time of this stage.
-    pub(super) fn of(&self, stage: Stage) -> StageTime {
+    pub(super) fn of_stage(&self, stage: Stage) -> StageTime {
         self.stages.get(stage as usize).copied().unwrap_or_default()
     }
 
     /// The sum of durations of all stages.
-    pub(super) fn duration(&self) -> Ns {
+    pub(super) fn total_duration(&self) -> Ns {
         self.stages.iter().fold(Ns::ZERO, |sum, time| sum + time.duration)
     }
 
     /// The stages that have ops, in the order of tables.
     pub(super) fn stages(&self) -> Vec<Stage> {
-        Stage::ALL.into_iter().filter(|stage| self.of(*stage).launches > 0).collect()
+        Stage::ALL.into_iter().filter(|stage| self.of_stage(*stage).launches > 0).collect()
     }
 
     /// The sum of durations on this device in stages that are wanted.
@@ -95,12 +95,12 @@ pub(super) fn percent(part: Ns, whole: Ns) -> f64 {
 }
 
 /// When each device works.
-pub(super) struct Busy {
+pub(super) struct BusyTime {
     /// By device: start and end of times with work, by start, none touching the next, and the work before each.
     windows: Vec<Vec<(Ns, Ns, Ns)>>,
 }
 
-impl Busy {
+impl BusyTime {
     /// With those ops of the view that count, by their place in the trace.
     pub(super) fn new(view: &View, counts: impl Fn(usize) -> bool) -> Self {
         let mut windows: Vec<Vec<(Ns, Ns, Ns)>> = vec![Vec::new(); view.trace.devices.len()];

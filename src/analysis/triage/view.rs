@@ -18,7 +18,7 @@ pub struct View<'a> {
     /// What is triaged.
     pub trace: &'a Trace,
     /// What the names of kernels and calls mean.
-    pub meanings: Context<'a>,
+    pub context: Context<'a>,
     /// Every distinct op name, by its id.
     pub names: Vec<KernelName>,
     /// The stage of every op, in the order of the trace's ops; `None` for ops that are left out (another device than the
@@ -29,7 +29,7 @@ pub struct View<'a> {
     /// The code that launched every op.
     pub call_sites: CallSites,
     /// True where traces beside this one tell where kernels come from.
-    pub is_pair: bool,
+    pub has_mapping: bool,
     /// The serving framework.
     pub framework: Framework,
     /// `server_args.json`.
@@ -60,12 +60,12 @@ impl<'a> View<'a> {
         let call_sites = CallSites::new(trace, &names, &stages, request.mapping);
         Self {
             trace,
-            meanings: Context::new(trace, 0),
+            context: Context::new(trace, 0),
             names,
             stages,
             file_stage: request.file_stage,
             call_sites,
-            is_pair: !request.mapping.is_empty(),
+            has_mapping: !request.mapping.is_empty(),
             framework,
             server: request.server,
             options: request.options,

@@ -7,7 +7,7 @@ mod windows;
 
 pub use step_info::{Form, StepInfo, Sums};
 pub use step_list::Stretch;
-pub use step_list::{Basis, HostStep, Step, contradictions, steps, steps_of_ops, steps_of_ranges};
+pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
 
 use crate::ordering::InOrder;
 use crate::trace::{Annotation, Code, DeviceId, GpuOp, NONE, Names, Ns, ProcessId, Trace};

@@ -28,7 +28,7 @@ pub struct Step {
     /// The process of its annotation.
     pub process: ProcessId,
     /// When its annotation began and ended, on the host or the device.
-    pub marked: (Ns, Ns),
+    pub annotation_range: (Ns, Ns),
 }
 
 /// What the times of a step are from.
@@ -78,7 +78,7 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
 
 /// The steps that ranges of the host tell, which every trace keeps, by start; [`Step::name`] is a name of the ranges. They
 /// are of the most exact form alone that the trace holds: a profiler's step around those of the engine is no second one.
-pub fn steps_of_ranges(trace: &Trace, inside: Option<&Inside>) -> Vec<Step> {
+pub fn steps_from_ranges(trace: &Trace, inside: Option<&Inside>) -> Vec<Step> {
     let host = host_marks(trace);
     let mut steps = Vec::new();
     launched(trace, inside, &host, &[], &mut steps);
@@ -86,7 +86,7 @@ pub fn steps_of_ranges(trace: &Trace, inside: Option<&Inside>) -> Vec<Step> {
     steps
 }
 
-/// A step of the host, as [`steps_of_ops`] numbers it.
+/// A step of the host, as [`steps_by_op`] numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostStep {
     /// Its number in its process, from 1 on: ranks of one run number the same steps alike.
@@ -95,9 +95,9 @@ pub struct HostStep {
     pub stage: Stage,
 }
 
-/// The steps that launched GPU ops, as [`steps_of_ranges`] knows them, and for each op the place of its step: the one whose
+/// The steps that launched GPU ops, as [`steps_from_ranges`] knows them, and for each op the place of its step: the one whose
 /// range holds the op's launch; [`NONE`] where there is no such step.
-pub fn steps_of_ops(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
+pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
     let host = host_marks(trace);
     let alone: Vec<&Mark> = host.iter().filter(is_step).collect();
     let windows = windows_of(trace, &alone);
@@ -205,7 +205,7 @@ impl Mark {
             around = outer.parent.and_then(|parent| all.get(parent));
         }
         let &Self { name, start, end, device, process, .. } = self;
-        Step { info, name, start, end, device, basis, process, marked: (start, end) }
+        Step { info, name, start, end, device, basis, process, annotation_range: (start, end) }
     }
 }
 
@@ -413,7 +413,7 @@ impl Stretch {
 }
 
 /// How many steps an engine's own annotations tell, and how many of them the stage of the file's name cannot hold.
-pub fn contradictions(steps: &[Step], file_stage: Stage) -> (usize, usize) {
+pub fn count_stage_conflicts(steps: &[Step], file_stage: Stage) -> (usize, usize) {
     let told = || steps.iter().filter(|step| step.info.form == Form::Engine);
     // A profiler that splits by stage files chunked prefill under prefill and verifying under decode; drafts are in both.
     let cannot_hold = |step: &&Step| match file_stage {

@@ -142,9 +142,9 @@ fn the_files_stage_counts_for_all_and_without_annotations_none_is_known() {
     made.twin("0", DECODE, 0, 100, 1).op("0", 10, 20);
     let trace = made.finish();
     assert_eq!(of_ops(&trace, Stage::Prefill), [Stage::Prefill]);
-    assert_eq!(contradictions(&steps(&trace), Stage::Prefill), (1, 1));
-    assert_eq!(contradictions(&steps(&trace), Stage::Decode), (0, 1));
-    assert_eq!(contradictions(&steps(&trace), Stage::All), (0, 1));
+    assert_eq!(count_stage_conflicts(&steps(&trace), Stage::Prefill), (1, 1));
+    assert_eq!(count_stage_conflicts(&steps(&trace), Stage::Decode), (0, 1));
+    assert_eq!(count_stage_conflicts(&steps(&trace), Stage::All), (0, 1));
     made.twin("0", "ProfilerStep#4", 0, 100, 1).op("0", 10, 20);
     assert_eq!(stages(&mut made), [Stage::All]);
     let trace = Trace { code: None, ..trace };

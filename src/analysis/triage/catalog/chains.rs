@@ -5,8 +5,8 @@ use super::data::{Family, NewWork};
 use super::seen::{Place, Seen, SeenRow, is_own};
 use super::words::Part;
 use crate::analysis::triage::call_sites::CallSite;
-use crate::analysis::triage::kernels::{KernelRow, RowPlaces};
-use crate::analysis::triage::times::Busy;
+use crate::analysis::triage::kernels::{KernelRow, RowIndex};
+use crate::analysis::triage::times::BusyTime;
 use crate::analysis::triage::{Stage, View};
 use crate::ordering::{ByKey, InOrder};
 use crate::trace::Ns;
@@ -68,10 +68,10 @@ impl Streams {
     /// The streams of every stage, by [`Stage::ALL`]. Where work of another stage lies between, a stream begins anew.
     pub(super) fn of_stages(view: &View, rows: &[KernelRow]) -> Vec<Self> {
         let mut stages: Vec<Self> = Stage::ALL.iter().map(|_| Self(Vec::new())).collect();
-        let (places, in_stage) = (RowPlaces::new(rows), places_in_stage(rows));
+        let (places, in_stage) = (RowIndex::new(rows), places_in_stage(rows));
         let link = |&(at, stage): &(u32, Stage)| {
             let op = view.trace.gpu_ops.get(at as usize)?;
-            let row = *in_stage.get(places.of(stage, op.name)?)?;
+            let row = *in_stage.get(places.row(stage, op.name)?)?;
             Some(Link { op: at as usize, row, duration: op.duration })
         };
         let streams = view.streams();
@@ -267,10 +267,10 @@ pub(super) fn alone(view: &View, rows: &[KernelRow]) -> Vec<Ns> {
         let name = view.trace.gpu_ops.get(at).and_then(|op| view.name(op.name));
         name.is_some_and(|name| name.category == COMMUNICATION)
     };
-    let (others, places) = (Busy::new(view, |at| !is_communication(at)), RowPlaces::new(rows));
+    let (others, places) = (BusyTime::new(view, |at| !is_communication(at)), RowIndex::new(rows));
     let mut alone = vec![Ns::ZERO; rows.len()];
     for (_, stage, op) in view.ops().filter(|(at, ..)| is_communication(*at)) {
-        let row = places.of(stage, op.name).and_then(|row| alone.get_mut(row));
+        let row = places.row(stage, op.name).and_then(|row| alone.get_mut(row));
         let time = op.duration - others.between(op.device, op.start, op.end());
         row.into_iter().for_each(|sum| *sum += time);
     }

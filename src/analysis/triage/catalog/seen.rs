@@ -6,7 +6,7 @@ use super::words::{Part, PartIs};
 use crate::analysis::triage::call_sites::Resolution;
 use crate::analysis::triage::fuse::fewest_tokens;
 use crate::analysis::triage::kernels::{KernelRow, RowCallSite};
-use crate::analysis::triage::serving::{Setting, Vendor};
+use crate::analysis::triage::serving::{Deployment, Vendor};
 use crate::analysis::triage::times::percent;
 use crate::analysis::triage::{Stage, View};
 use crate::ordering::ByKey;
@@ -19,7 +19,7 @@ use crate::trace::Ns;
 pub(super) struct Run<'a> {
     /// The run.
     pub(super) view: &'a View<'a>,
-    setting: Setting,
+    setting: Deployment,
     devices: Vec<Haystack>,
     /// Tokens of each stage's smallest step.
     fewest_tokens: ByKey<Stage, u64>,
@@ -83,7 +83,7 @@ pub(super) struct Hit {
 impl<'a> Run<'a> {
     /// Looks at what does not differ between stages.
     pub(super) fn new(view: &'a View<'a>) -> Self {
-        Self { view, setting: Setting::of(view), devices: devices(view), fewest_tokens: fewest_tokens(view) }
+        Self { view, setting: Deployment::new(view), devices: devices(view), fewest_tokens: fewest_tokens(view) }
     }
 
     /// Does any step of the stage have as few tokens as the family takes? What is not known is yes.
@@ -133,7 +133,7 @@ impl<'a> Seen<'a> {
     pub(super) fn new(view: &View, stage: Stage, rows: &'a [KernelRow]) -> Self {
         let of_stage = rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
         let rows: Vec<SeenRow> = of_stage.map(|(at, row)| SeenRow::new(at, row)).collect();
-        Self { stage, rows, total: view.times().of(stage).duration }
+        Self { stage, rows, total: view.times().of_stage(stage).duration }
     }
 
     /// Of the stage's sum of durations, a part of a hundred.

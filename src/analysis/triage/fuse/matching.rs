@@ -1,7 +1,7 @@
 //! Which patterns a trace shows: one look at every distinct name and place, then one sweep over the ops of every stream.
 
 use super::super::call_sites::CallSite;
-use super::super::kernels::{KernelRow, RowPlaces};
+use super::super::kernels::{KernelRow, RowIndex};
 use super::super::times::percent;
 use super::super::view::View;
 use super::patterns::{Chain, Origin, Pattern, Patterns, Sought, Test};
@@ -340,12 +340,12 @@ fn shares(a: &Finding, b: &Finding) -> bool {
 struct Rows<'a> {
     view: &'a View<'a>,
     rows: &'a [KernelRow],
-    places: RowPlaces,
+    places: RowIndex,
 }
 
 impl<'a> Rows<'a> {
     fn new(view: &'a View<'a>, rows: &'a [KernelRow]) -> Self {
-        Self { view, rows, places: RowPlaces::new(rows) }
+        Self { view, rows, places: RowIndex::new(rows) }
     }
 
     fn fusion(&self, finding: &Finding, patterns: &[Pattern]) -> Option<Fusion> {
@@ -353,13 +353,13 @@ impl<'a> Rows<'a> {
         let mut duration = Ns::ZERO;
         for op in finding.ops.iter().filter_map(|op| self.view.trace.gpu_ops.get(*op as usize)) {
             duration += op.duration;
-            if let Some(row) = self.places.of(finding.stage, op.name) {
+            if let Some(row) = self.places.row(finding.stage, op.name) {
                 parts.change(row, Ns::ZERO, |sum| *sum += op.duration);
             }
         }
         let mut parts = parts.0;
         parts.order_by(|a, b| b.1.cmp(&a.1));
-        let share = |part: Ns| percent(part, self.view.times().of(finding.stage).duration);
+        let share = |part: Ns| percent(part, self.view.times().of_stage(finding.stage).duration);
         let evidence = parts.iter().take(EVIDENCE);
         let evidence =
             evidence.filter_map(|(row, part)| Some(format!("{} ({:.1}%)", self.rows.get(*row)?.name, share(*part))));

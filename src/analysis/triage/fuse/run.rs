@@ -1,6 +1,6 @@
 //! Which patterns are for the setting of a run and for the size of its steps.
 
-use super::super::serving::Setting;
+use super::super::serving::Deployment;
 use super::super::view::View;
 use super::patterns::Pattern;
 use crate::analysis::structure::stages::{Stage, steps};
@@ -9,14 +9,14 @@ use crate::rules::needle::Needle;
 
 /// See the module's head.
 pub(super) struct Run {
-    setting: Setting,
+    setting: Deployment,
     /// Tokens of each stage's smallest step; of no stage whose steps do not tell.
     fewest_tokens: ByKey<Stage, u64>,
 }
 
 impl Run {
     pub(super) fn of(view: &View) -> Self {
-        Self { setting: Setting::of(view), fewest_tokens: fewest_tokens(view) }
+        Self { setting: Deployment::new(view), fewest_tokens: fewest_tokens(view) }
     }
 
     /// Is the hardware one that the pattern is for? Unknown hardware may be.

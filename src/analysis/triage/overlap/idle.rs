@@ -29,7 +29,7 @@ impl Idle {
 pub(super) fn idle(view: &View, rules: &Rules) -> ([Idle; Stage::ALL.len()], Vec<bool>) {
     let mut stages = [Idle::default(); Stage::ALL.len()];
     let mut dry = vec![false; view.trace.gpu_ops.len()];
-    each_gap(&view.meanings, &mut |gap| {
+    each_gap(&view.context, &mut |gap| {
         if let Some(dry) = dry.get_mut(gap.next) {
             *dry = true;
         }
@@ -43,7 +43,7 @@ pub(super) fn idle(view: &View, rules: &Rules) -> ([Idle; Stage::ALL.len()], Vec
         }
         stage.gaps += 1;
         stage.idle_ns = stage.idle_ns.saturating_add(length.0);
-        for (cause, part) in Cause::parts(&view.meanings, &gap) {
+        for (cause, part) in Cause::parts(&view.context, &gap) {
             let time = stage.by_cause.get_mut(cause as usize);
             time.into_iter().for_each(|time| *time = time.saturating_add(part.0));
         }

@@ -13,7 +13,7 @@ mod tests;
 mod text;
 mod verdicts;
 
-use super::kernels::{KernelRow, RowPlaces};
+use super::kernels::{KernelRow, RowIndex};
 use super::serving::Framework;
 use super::view::View;
 use crate::analysis::host::idle::Cause;
@@ -58,7 +58,7 @@ pub(crate) fn section(view: &View, rows: &[KernelRow]) -> Section {
     let swept = sweep::sweep(view, &rules);
     let (idle, dry) = idle::idle(view, &rules);
     let neighbours = dependency::neighbours(view, &swept, &rules.thresholds, &dry);
-    let places = RowPlaces::new(rows);
+    let places = RowIndex::new(rows);
     let table = Table { view, kernels: rows, places, rules, swept, neighbours, idle };
     table.section()
 }
@@ -67,7 +67,7 @@ pub(crate) fn section(view: &View, rows: &[KernelRow]) -> Section {
 struct Table<'a> {
     view: &'a View<'a>,
     kernels: &'a [KernelRow],
-    places: RowPlaces,
+    places: RowIndex,
     rules: Rules,
     swept: Swept,
     /// In the order of the sweep's rows.
@@ -109,7 +109,7 @@ impl Table<'_> {
         let judge = Judge {
             rules: &self.rules,
             bar_pct: self.view.options.min_share_pct,
-            is_pair: self.view.is_pair,
+            is_pair: self.view.has_mapping,
             streams_meet: self.swept.overlapped_ns as f64 > meeting_ns,
         };
         judge.stage(self.swept.busy_ns(stage), &rows)
@@ -142,7 +142,7 @@ impl Table<'_> {
 
     /// The place that launches most of a row of the sweep, where one is known.
     fn scope(&self, row: usize) -> &str {
-        let row = self.swept.rows.get(row).and_then(|row| self.places.of(row.stage, row.first));
+        let row = self.swept.rows.get(row).and_then(|row| self.places.row(row.stage, row.first));
         let row = row.and_then(|row| self.kernels.get(row));
         let site = row.and_then(|row| row.call_sites.first()).filter(|site| !site.display.is_empty());
         site.map_or("unmapped", |site| site.display.as_str())

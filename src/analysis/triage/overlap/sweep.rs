@@ -97,7 +97,7 @@ pub(super) struct Swept {
 impl Swept {
     /// Time with at least one op of the stage, per device.
     pub(super) fn busy_ns(&self, stage: Stage) -> i64 {
-        self.times.of(stage).busy.0
+        self.times.of_stage(stage).busy.0
     }
 }
 

@@ -76,7 +76,7 @@ impl Table<'_> {
                     .to_owned(),
             );
         }
-        if self.view.is_pair {
+        if self.view.has_mapping {
             return limits;
         }
         limits.push(ONE_TRACE.to_owned());
@@ -91,7 +91,7 @@ impl Table<'_> {
     }
 
     fn replays_graphs(&self) -> bool {
-        let (meanings, trace) = (&self.view.meanings, self.view.trace);
+        let (meanings, trace) = (&self.view.context, self.view.trace);
         let replays = |name| meanings.call_kind(name) == CallKind::GraphLaunch;
         let mut calls = trace.gpu_ops.launches().flatten().filter_map(|call| trace.calls.get(call.0 as usize));
         calls.any(|call| replays(call.name))

@@ -104,7 +104,7 @@ impl ServerArgs {
     }
 
     /// The arguments that bear on how a trace is read, as `key=value`.
-    pub(in crate::analysis::triage) fn telling(&self) -> Vec<String> {
+    pub(in crate::analysis::triage) fn relevant_arguments(&self) -> Vec<String> {
         let data = Data::embedded();
         let null = |key: &String| self.search(key, Value::is_null).filter(|_| data.meaningful_null.contains(key));
         let shown = |key: &String| {

@@ -1,14 +1,14 @@
 //! Which serving framework ran, with which arguments, and in which role (`patterns/serving.json`).
 
 mod arguments;
+mod deployment;
 mod parallel;
-mod setting;
 
 pub(super) use arguments::Role;
 pub use arguments::{ModelShape, ServerArgs};
+pub(super) use deployment::Deployment;
+pub use deployment::Vendor;
 pub(super) use parallel::{rank_labels, tensor_parallel};
-pub(super) use setting::Setting;
-pub use setting::Vendor;
 
 use super::Request;
 use crate::rules::engines::{Engines, Evidence};
@@ -75,7 +75,7 @@ impl Framework {
 #[serde(deny_unknown_fields)]
 struct Data {
     frameworks: Vec<Known>,
-    vendors: Vec<setting::VendorWords>,
+    vendors: Vec<deployment::VendorWords>,
     model: Vec<String>,
     tensor_parallel: Vec<String>,
     layers: Vec<String>,

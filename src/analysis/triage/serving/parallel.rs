@@ -13,7 +13,7 @@ pub(in crate::analysis::triage) struct TensorParallel {
     /// What says so, in a phrase.
     pub(in crate::analysis::triage) source: &'static str,
     /// Was it told? Otherwise it is an estimate.
-    pub(in crate::analysis::triage) is_told: bool,
+    pub(in crate::analysis::triage) is_certain: bool,
 }
 
 /// By the server's arguments, else by what the trace shows; `None` where nothing tells.
@@ -24,8 +24,8 @@ pub(in crate::analysis::triage) fn tensor_parallel(
     framework: Framework,
     trace: &Trace,
 ) -> Option<TensorParallel> {
-    let told = |size, source| TensorParallel { size, source, is_told: true };
-    let estimate = |size, source| TensorParallel { size, source, is_told: false };
+    let told = |size, source| TensorParallel { size, source, is_certain: true };
+    let estimate = |size, source| TensorParallel { size, source, is_certain: false };
     let world = trace.job.as_ref().map(|job| u64::from(job.world_size));
     let by_arguments = server.tp_size().map(|size| told(size, "server arguments"));
     if by_arguments.is_some() || framework == Framework::Plain {

@@ -133,15 +133,21 @@ fn the_model_its_shape_and_what_bears_on_reading_are_told() {
     );
     assert_eq!(server.model().as_deref(), Some("Qwen/Qwen3-8B"));
     assert_eq!(server.model_shape(), Some(ModelShape { layers: 36, heads: 32, head_dim: 128 }));
-    assert_eq!(server.telling(), ["disable_cuda_graph=false", "cuda_graph_config=null", "attention_backend=fa3"]);
+    assert_eq!(
+        server.relevant_arguments(),
+        ["disable_cuda_graph=false", "cuda_graph_config=null", "attention_backend=fa3"]
+    );
     let empty = ServerArgs::default();
-    assert_eq!((empty.model(), empty.model_shape(), empty.telling().len(), empty.role()), (None, None, 0, None));
+    assert_eq!(
+        (empty.model(), empty.model_shape(), empty.relevant_arguments().len(), empty.role()),
+        (None, None, 0, None)
+    );
 }
 
 /// Size and source.
 fn parallel(json: &str, trace: &Trace) -> Option<(u64, &'static str, bool)> {
     let found = tensor_parallel(&arguments(json), Framework::Vllm, trace)?;
-    Some((found.size, found.source, found.is_told))
+    Some((found.size, found.source, found.is_certain))
 }
 
 #[test]

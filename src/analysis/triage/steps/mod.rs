@@ -2,7 +2,7 @@
 
 use super::definitions::ATTENTION_WORK;
 use super::serving::ModelShape;
-use super::times::{Busy, percent};
+use super::times::{BusyTime, percent};
 use super::view::View;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::{Basis, Form, Stage, Step, Sums, steps};
@@ -35,7 +35,7 @@ pub(crate) fn section(view: &View) -> Section {
         return Section::missing(TITLE, &COLUMNS, why, recapture);
     }
     let shape = view.options.model_shape.or_else(|| view.server.model_shape());
-    let busy = Busy::new(view, |_| true);
+    let busy = BusyTime::new(view, |_| true);
     let mut section = Section::new(TITLE, "step annotations, the device's before the host's", &COLUMNS);
     for stage in Stage::ALL {
         let steps: Vec<&Step> = kept.iter().filter(|step| row_of(view, step) == stage).collect();
@@ -65,7 +65,7 @@ fn row_of(view: &View, step: &Step) -> Stage {
     if step.info.stage == Stage::All { view.file_stage } else { step.info.stage }
 }
 
-fn row(view: &View, stage: Stage, steps: &[&Step], shape: Option<ModelShape>, busy: &Busy) -> [Value; 11] {
+fn row(view: &View, stage: Stage, steps: &[&Step], shape: Option<ModelShape>, busy: &BusyTime) -> [Value; 11] {
     let mut durations: Vec<i64> = steps.iter().map(|step| length(step).0).collect();
     durations.sort_unstable();
     let us = |percent| percentile(&durations, percent).map(|ns| ns / 1e3);
@@ -188,7 +188,7 @@ fn of_steps(some: usize, all: usize) -> String {
 }
 
 /// Of the time of the steps the part in which their device works; `None` where no step knows its device.
-fn busy_pct(busy: &Busy, steps: &[&Step]) -> Option<f64> {
+fn busy_pct(busy: &BusyTime, steps: &[&Step]) -> Option<f64> {
     let (mut worked, mut time) = (Ns::ZERO, Ns::ZERO);
     for step in steps {
         let Some(device) = step.device else { continue };

@@ -9,7 +9,7 @@ use super::serving::{Role, rank_labels, tensor_parallel};
 use super::times::{Times, percent};
 use super::view::View;
 use crate::analysis::section::{Record, Section, Value};
-use crate::analysis::structure::stages::{Stage, contradictions, steps};
+use crate::analysis::structure::stages::{Stage, count_stage_conflicts, steps};
 use crate::ordering::{ByKey, InOrder};
 use crate::rules::names;
 use crate::trace::{DeviceId, Ns};
@@ -25,7 +25,7 @@ pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Se
     figures(view, &mut section);
     let times = view.times();
     for stage in times.stages() {
-        let time = times.of(stage);
+        let time = times.of_stage(stage);
         section.row([
             stage.label().into(),
             time.duration.into(),
@@ -52,15 +52,15 @@ pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Se
 }
 
 fn figures(view: &View, section: &mut Section) {
-    section.figure("mode", if view.is_pair { "mapping-formal" } else { "single-trace" });
+    section.figure("mode", if view.has_mapping { "mapping-formal" } else { "single-trace" });
     section.figure("framework", view.framework.label());
     section.figure("model", view.server.model());
     section.figure("role", view.server.role().map(Role::label));
     let parallel = tensor_parallel(view.server, view.framework, view.trace);
     section.figure("tp_size", parallel.map(|parallel| parallel.size));
-    let estimate = |is_told| if is_told { "" } else { "an estimate by " };
-    section.figure("tp_size_from", parallel.map(|told| format!("{}{}", estimate(told.is_told), told.source)));
-    let arguments = view.server.telling();
+    let estimate = |is_certain| if is_certain { "" } else { "an estimate by " };
+    section.figure("tp_size_from", parallel.map(|told| format!("{}{}", estimate(told.is_certain), told.source)));
+    let arguments = view.server.relevant_arguments();
     section.figure("arguments", (!arguments.is_empty()).then(|| arguments.join("\n")));
     let devices = view.trace.devices.iter().filter(|device| is_wanted(view, &device.id));
     let devices = devices.map(|device| match device.name.as_str() {
@@ -69,7 +69,7 @@ fn figures(view: &View, section: &mut Section) {
     });
     let devices = devices.collect::<Vec<_>>().join(", ");
     section.figure("devices", (!devices.is_empty()).then_some(devices));
-    let basis = if view.is_pair {
+    let basis = if view.has_mapping {
         "a pair: times and streams are this trace's, the code behind its kernels that of the mapping traces"
     } else {
         "one trace: times, streams and the code behind its kernels are its own"
@@ -132,9 +132,9 @@ fn workers_mixed(view: &View, times: &Times) -> Option<String> {
     const APART: &str = "Profile prefill and decode workers apart, and triage each by itself.";
     if let Some(role) = view.server.role() {
         let other = if role == Role::Prefill { Stage::Decode } else { Stage::Prefill };
-        let foreign = times.of(other).duration;
+        let foreign = times.of_stage(other).duration;
         return (foreign > Ns::ZERO).then(|| {
-            let (role, other, share) = (role.label(), other.label(), percent(foreign, times.duration()));
+            let (role, other, share) = (role.label(), other.label(), percent(foreign, times.total_duration()));
             format!("The arguments are those of a {role}, but {share:.1} % of the GPU time is {other}. {APART}")
         });
     }
@@ -185,7 +185,7 @@ fn uneven_devices(view: &View, times: &Times) -> Option<String> {
 }
 
 fn contradicted(view: &View) -> Option<String> {
-    let (against, told) = contradictions(&steps(view.trace), view.file_stage);
+    let (against, told) = count_stage_conflicts(&steps(view.trace), view.file_stage);
     (against > 0).then(|| {
         let stage = view.file_stage.label();
         format!("By its name the file is of the stage {stage}, but {against} of {told} steps are annotated as another.")
@@ -201,7 +201,7 @@ fn replayed(view: &View) -> Option<String> {
     }
     (replayed > 0).then(|| {
         let share = 100.0 * replayed as f64 / all as f64;
-        let how = if view.is_pair {
+        let how = if view.has_mapping {
             "The mapping traces hold no kernels of these names.".to_owned()
         } else {
             let flags = overlap::without_graphs(view.framework);

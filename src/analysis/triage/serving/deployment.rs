@@ -46,7 +46,7 @@ pub(super) struct VendorWords {
 
 /// See the module's head.
 #[derive(Debug)]
-pub(in crate::analysis::triage) struct Setting {
+pub(in crate::analysis::triage) struct Deployment {
     /// `None` where neither devices nor calls tell.
     pub(in crate::analysis::triage) vendor: Option<Vendor>,
     /// What names the model; empty where nothing does.
@@ -55,10 +55,10 @@ pub(in crate::analysis::triage) struct Setting {
     pub(in crate::analysis::triage) tp_size: Option<u64>,
 }
 
-impl Setting {
+impl Deployment {
     /// As far as arguments and trace tell.
-    pub(in crate::analysis::triage) fn of(view: &View) -> Self {
-        let group = tensor_parallel(view.server, view.framework, view.trace).filter(|group| group.is_told);
+    pub(in crate::analysis::triage) fn new(view: &View) -> Self {
+        let group = tensor_parallel(view.server, view.framework, view.trace).filter(|group| group.is_certain);
         Self { vendor: vendor(view.trace), models: models(view), tp_size: group.map(|group| group.size) }
     }
 }
