@@ -44,7 +44,7 @@ impl Json {
     }
 
     /// The member that these keys lead to, from object to object.
-    pub(crate) fn at(&self, path: &[&str]) -> Option<&Self> {
+    pub(crate) fn get_path(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |json, key| json.members().find(|(name, _)| name == key).map(|(_, value)| value))
     }
 
@@ -131,12 +131,12 @@ impl<'de> Visitor<'de> for InOrder {
 
 /// Why a text or value is not what was asked for, and where in it: `runs / 0 / label: expected a string, found null`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Misfit {
+pub(crate) struct JsonError {
     place: String,
     why: String,
 }
 
-impl Misfit {
+impl JsonError {
     pub(crate) fn new(why: impl Into<String>) -> Self {
         Self { place: String::new(), why: why.into() }
     }
@@ -156,7 +156,7 @@ impl Misfit {
     }
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.place.is_empty() {
             write!(f, "{}: ", self.place)?;
@@ -166,11 +166,11 @@ impl fmt::Display for Misfit {
 }
 
 /// What was read, or why it could not be.
-pub(crate) type Fit<T> = std::result::Result<T, Misfit>;
+pub(crate) type JsonResult<T> = std::result::Result<T, JsonError>;
 
 /// What can be read from a JSON value.
 pub(crate) trait FromJson: Sized {
-    fn from_json(json: Json) -> Fit<Self>;
+    fn from_json(json: Json) -> JsonResult<Self>;
 
     /// What stands for a member that is not there.
     fn absent() -> Option<Self> {
@@ -179,22 +179,22 @@ pub(crate) trait FromJson: Sized {
 }
 
 /// Reads a text.
-pub(crate) fn read<T: FromJson>(text: &str) -> Fit<T> {
-    T::from_json(Json::parse(text).map_err(|error| Misfit::new(error.to_string()))?)
+pub(crate) fn read<T: FromJson>(text: &str) -> JsonResult<T> {
+    T::from_json(Json::parse(text).map_err(|error| JsonError::new(error.to_string()))?)
 }
 
 /// The members of an object, to be taken one by one.
 pub(crate) struct Members(Vec<(String, Json)>);
 
 impl Members {
-    pub(crate) fn of(json: Json) -> Fit<Self> {
-        if let Json::Object(members) = json { Ok(Self(members)) } else { Err(Misfit::expected("an object", &json)) }
+    pub(crate) fn of(json: Json) -> JsonResult<Self> {
+        if let Json::Object(members) = json { Ok(Self(members)) } else { Err(JsonError::expected("an object", &json)) }
     }
 
     /// Refuses an object that has other members than these.
-    pub(crate) fn no_others(&self, known: &[&str]) -> Fit<()> {
+    pub(crate) fn no_others(&self, known: &[&str]) -> JsonResult<()> {
         match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
-            Some((key, _)) => Err(Misfit::new("nothing has this name").within(key)),
+            Some((key, _)) => Err(JsonError::new("nothing has this name").within(key)),
             None => Ok(()),
         }
     }
@@ -204,26 +204,26 @@ impl Members {
         Some(std::mem::replace(value, Json::Null))
     }
 
-    pub(crate) fn take<T: FromJson>(&mut self, key: &str) -> Fit<T> {
+    pub(crate) fn take<T: FromJson>(&mut self, key: &str) -> JsonResult<T> {
         let read = match self.find(key) {
             Some(json) => T::from_json(json),
-            None => T::absent().ok_or_else(Misfit::missing),
+            None => T::absent().ok_or_else(JsonError::missing),
         };
-        read.map_err(|misfit| misfit.within(key))
+        read.map_err(|error| error.within(key))
     }
 
     /// Shows all of them, in the order of the text.
-    pub(crate) fn each(self, take: &mut dyn FnMut(String, Json) -> Fit<()>) -> Fit<()> {
+    pub(crate) fn each(self, take: &mut dyn FnMut(String, Json) -> JsonResult<()>) -> JsonResult<()> {
         for (key, value) in self.0 {
             let place = key.clone();
-            take(key, value).map_err(|misfit| misfit.within(&place))?;
+            take(key, value).map_err(|error| error.within(&place))?;
         }
         Ok(())
     }
 
     /// The default of its type where it is not there.
-    pub(crate) fn take_or_default<T: FromJson + Default>(&mut self, key: &str) -> Fit<T> {
-        self.find(key).map_or_else(|| Ok(T::default()), T::from_json).map_err(|misfit| misfit.within(key))
+    pub(crate) fn take_or_default<T: FromJson + Default>(&mut self, key: &str) -> JsonResult<T> {
+        self.find(key).map_or_else(|| Ok(T::default()), T::from_json).map_err(|error| error.within(key))
     }
 }
 
@@ -256,9 +256,9 @@ macro_rules! from_json {
     };
     (@ $name:ident { $($member:ident),* ; $($optional:ident),* } $check:expr) => {
         impl $crate::json::FromJson for $name {
-            fn from_json(json: $crate::json::Json) -> $crate::json::Fit<Self> {
+            fn from_json(json: $crate::json::Json) -> $crate::json::JsonResult<Self> {
                 let mut members = $crate::json::Members::of(json)?;
-                let check: fn(&$crate::json::Members) -> $crate::json::Fit<()> = $check;
+                let check: fn(&$crate::json::Members) -> $crate::json::JsonResult<()> = $check;
                 check(&members)?;
                 Ok(Self {
                     $($member: members.take(stringify!($member))?,)*
@@ -269,11 +269,11 @@ macro_rules! from_json {
     };
     ($name:ident = $($word:literal => $variant:ident),*) => {
         impl $crate::json::FromJson for $name {
-            fn from_json(json: $crate::json::Json) -> $crate::json::Fit<Self> {
+            fn from_json(json: $crate::json::Json) -> $crate::json::JsonResult<Self> {
                 match json.text() {
                     $(Some($word) => Ok(Self::$variant),)*
-                    Some(other) => Err($crate::json::Misfit::new(format!("there is no `{other}`"))),
-                    None => Err($crate::json::Misfit::expected("a string", &json)),
+                    Some(other) => Err($crate::json::JsonError::new(format!("there is no `{other}`"))),
+                    None => Err($crate::json::JsonError::expected("a string", &json)),
                 }
             }
         }
@@ -282,48 +282,48 @@ macro_rules! from_json {
 pub(crate) use from_json;
 
 impl FromJson for String {
-    fn from_json(json: Json) -> Fit<Self> {
-        if let Json::String(text) = json { Ok(text) } else { Err(Misfit::expected("a string", &json)) }
+    fn from_json(json: Json) -> JsonResult<Self> {
+        if let Json::String(text) = json { Ok(text) } else { Err(JsonError::expected("a string", &json)) }
     }
 }
 
 impl FromJson for bool {
-    fn from_json(json: Json) -> Fit<Self> {
-        if let Json::Bool(value) = json { Ok(value) } else { Err(Misfit::expected("true or false", &json)) }
+    fn from_json(json: Json) -> JsonResult<Self> {
+        if let Json::Bool(value) = json { Ok(value) } else { Err(JsonError::expected("true or false", &json)) }
     }
 }
 
 impl FromJson for f64 {
-    fn from_json(json: Json) -> Fit<Self> {
-        json.number().ok_or_else(|| Misfit::expected("a number", &json))
+    fn from_json(json: Json) -> JsonResult<Self> {
+        json.number().ok_or_else(|| JsonError::expected("a number", &json))
     }
 }
 
 impl FromJson for i64 {
-    fn from_json(json: Json) -> Fit<Self> {
-        if let Json::Int(number) = json { Ok(number) } else { Err(Misfit::expected("a whole number", &json)) }
+    fn from_json(json: Json) -> JsonResult<Self> {
+        if let Json::Int(number) = json { Ok(number) } else { Err(JsonError::expected("a whole number", &json)) }
     }
 }
 
 impl FromJson for u64 {
-    fn from_json(json: Json) -> Fit<Self> {
+    fn from_json(json: Json) -> JsonResult<Self> {
         let number = match json {
             Json::Int(number) => Self::try_from(number).ok(),
             Json::Large(number) => Some(number),
             _ => None,
         };
-        number.ok_or_else(|| Misfit::expected("a count", &json))
+        number.ok_or_else(|| JsonError::expected("a count", &json))
     }
 }
 
 impl FromJson for usize {
-    fn from_json(json: Json) -> Fit<Self> {
-        Self::try_from(u64::from_json(json)?).map_err(|_| Misfit::new("a count that is too large"))
+    fn from_json(json: Json) -> JsonResult<Self> {
+        Self::try_from(u64::from_json(json)?).map_err(|_| JsonError::new("a count that is too large"))
     }
 }
 
 impl<T: FromJson> FromJson for Option<T> {
-    fn from_json(json: Json) -> Fit<Self> {
+    fn from_json(json: Json) -> JsonResult<Self> {
         if json == Json::Null { Ok(None) } else { T::from_json(json).map(Some) }
     }
 
@@ -333,7 +333,7 @@ impl<T: FromJson> FromJson for Option<T> {
 }
 
 impl<T: FromJson> FromJson for Vec<T> {
-    fn from_json(json: Json) -> Fit<Self> {
+    fn from_json(json: Json) -> JsonResult<Self> {
         let mut list = Self::with_capacity(json.elements().len());
         each(json, &mut |element| {
             list.push(T::from_json(element)?);
@@ -344,22 +344,22 @@ impl<T: FromJson> FromJson for Vec<T> {
 }
 
 /// Shows every element of an array. Not generic, so that the page's module holds it once.
-fn each(json: Json, take: &mut dyn FnMut(Json) -> Fit<()>) -> Fit<()> {
-    let Json::Array(elements) = json else { return Err(Misfit::expected("an array", &json)) };
+fn each(json: Json, take: &mut dyn FnMut(Json) -> JsonResult<()>) -> JsonResult<()> {
+    let Json::Array(elements) = json else { return Err(JsonError::expected("an array", &json)) };
     for (at, element) in elements.into_iter().enumerate() {
-        take(element).map_err(|misfit| misfit.within(&at.to_string()))?;
+        take(element).map_err(|error| error.within(&at.to_string()))?;
     }
     Ok(())
 }
 
 impl FromJson for HashSet<String> {
-    fn from_json(json: Json) -> Fit<Self> {
+    fn from_json(json: Json) -> JsonResult<Self> {
         Ok(Vec::from_json(json)?.into_iter().collect())
     }
 }
 
 impl<T: FromJson> FromJson for BTreeMap<String, T> {
-    fn from_json(json: Json) -> Fit<Self> {
+    fn from_json(json: Json) -> JsonResult<Self> {
         let mut map = Self::new();
         // One by one: collecting would sort them first, by a sort of its own.
         Members::of(json)?.each(&mut |key, value| {
@@ -420,7 +420,7 @@ mod tests {
     fn a_value_keeps_the_order_of_keys_and_those_given_twice() {
         let json = Json::parse(r#"{"z": 1, "a": {"b": [true]}, "z": 2}"#).unwrap();
         assert_eq!(json.members().map(|(key, _)| key).collect::<Vec<_>>(), ["z", "a", "z"]);
-        assert_eq!(json.at(&["a", "b"]).map(Json::elements), Some(&[Json::Bool(true)][..]));
-        assert_eq!((json.at(&["a", "c"]), json.at(&["z", "c"])), (None, None));
+        assert_eq!(json.get_path(&["a", "b"]).map(Json::elements), Some(&[Json::Bool(true)][..]));
+        assert_eq!((json.get_path(&["a", "c"]), json.get_path(&["z", "c"])), (None, None));
     }
 }

@@ -1,88 +1,86 @@
-//! One sorting routine for every table.
+//! A stable sort and an ordered map that keep the WebAssembly module small.
 //!
-//! The standard library's sort is compiled anew for every type and every way of comparing, some five kilobytes each; with
-//! forty of them that was a tenth of the page's first load. Here only the way of comparing is compiled anew.
+//! The standard library's sort and `BTreeMap` are monomorphised for every element type and comparison, about 5 KB each. With
+//! forty sorts that was a tenth of the page's first download. Here only the comparison is monomorphised.
 
 use std::cmp::Ordering;
 
-/// Stable sorting of tables that people read. Columns of millions of rows sort their numbers by the standard library.
-pub(crate) trait InOrder<T> {
-    /// Sorts by `compare`; equal items keep their order.
+/// A stable sort for tables shown to people. Columns of millions of rows use the standard library's faster sort.
+pub(crate) trait StableSort<T> {
+    /// Sorts by `compare`. Equal items keep their order.
     fn order_by(&mut self, compare: impl Fn(&T, &T) -> Ordering);
 
-    /// Sorts by a key; equal keys keep their order.
+    /// Sorts by a key. Items with equal keys keep their order.
     fn order_by_key<K: Ord>(&mut self, key: impl Fn(&T) -> K) {
         self.order_by(|a, b| key(a).cmp(&key(b)));
     }
 }
 
-impl<T> InOrder<T> for [T] {
+impl<T> StableSort<T> for [T] {
     fn order_by(&mut self, compare: impl Fn(&T, &T) -> Ordering) {
         let order = order(self.len(), &|a, b| match (self.get(a), self.get(b)) {
             (Some(a), Some(b)) => compare(a, b),
             _ => Ordering::Equal,
         });
-        put_in_order(&order, &mut |a, b| self.swap(a, b));
+        apply_order(&order, &mut |a, b| self.swap(a, b));
     }
 }
 
-/// The places `0..count` in this order, equal ones as they stand.
+/// Returns the indices `0..count` sorted by `compare`; equal indices keep their order.
 pub(crate) fn order(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_unstable_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
     order
 }
 
-/// Swaps items until the one that `order` names first is first, and so on.
-fn put_in_order(order: &[usize], swap: &mut dyn FnMut(usize, usize)) {
-    let mut place = vec![0; order.len()];
+/// Permutes items in place, by swaps, so that item `order[i]` ends at index `i`.
+fn apply_order(order: &[usize], swap: &mut dyn FnMut(usize, usize)) {
+    let mut target = vec![0; order.len()];
     for (new, &old) in order.iter().enumerate() {
-        if let Some(slot) = place.get_mut(old) {
+        if let Some(slot) = target.get_mut(old) {
             *slot = new;
         }
     }
-    for at in 0..order.len() {
-        while let Some(&to) = place.get(at).filter(|to| **to != at) {
-            swap(at, to);
-            place.swap(at, to);
+    for index in 0..order.len() {
+        while let Some(&to) = target.get(index).filter(|to| **to != index) {
+            swap(index, to);
+            target.swap(index, to);
         }
     }
 }
 
-/// Values by key, in the order of the keys: for keys that are few beside what is counted under them.
-///
-/// The standard library's ordered map is compiled anew for every pair of types, some five kilobytes each.
+/// An ordered map as a sorted vector of pairs: lookups take O(log n), inserting a new key O(n). For maps with few keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ByKey<K, V>(pub(crate) Vec<(K, V)>);
+pub(crate) struct VecMap<K, V>(pub(crate) Vec<(K, V)>);
 
-impl<K: Ord, V> Default for ByKey<K, V> {
+impl<K: Ord, V> Default for VecMap<K, V> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Ord, V> ByKey<K, V> {
+impl<K: Ord, V> VecMap<K, V> {
     pub(crate) const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Changes the value of this key; a new key begins with `first`.
-    pub(crate) fn change<R>(&mut self, key: K, first: V, change: impl FnOnce(&mut V) -> R) -> R {
-        let at = self.0.partition_point(|(known, _)| *known < key);
-        match self.0.get_mut(at) {
-            Some((known, value)) if *known == key => change(value),
+    /// Calls `update` on the value of `key` and returns its result. A missing key is inserted with `initial` first.
+    pub(crate) fn update<R>(&mut self, key: K, initial: V, update: impl FnOnce(&mut V) -> R) -> R {
+        let index = self.0.partition_point(|(existing, _)| *existing < key);
+        match self.0.get_mut(index) {
+            Some((existing, value)) if *existing == key => update(value),
             _ => {
-                let mut value = first;
-                let result = change(&mut value);
-                self.0.insert(at, (key, value));
+                let mut value = initial;
+                let result = update(&mut value);
+                self.0.insert(index, (key, value));
                 result
             }
         }
     }
 
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        let at = self.0.partition_point(|(known, _)| known < key);
-        self.0.get(at).filter(|(known, _)| known == key).map(|(_, value)| value)
+        let index = self.0.partition_point(|(existing, _)| existing < key);
+        self.0.get(index).filter(|(existing, _)| existing == key).map(|(_, value)| value)
     }
 }
 
@@ -94,10 +92,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_by_key_are_those_of_the_standard_library(changes in prop::collection::vec((0_u8..9, any::<u16>()), 0..60)) {
-            let (mut ours, mut theirs) = (ByKey::new(), std::collections::BTreeMap::new());
+        fn vec_map_agrees_with_btree_map(changes in prop::collection::vec((0_u8..9, any::<u16>()), 0..60)) {
+            let (mut ours, mut theirs) = (VecMap::new(), std::collections::BTreeMap::new());
             for (key, more) in changes {
-                ours.change(key, 7_u64, |sum| *sum += u64::from(more));
+                ours.update(key, 7_u64, |sum| *sum += u64::from(more));
                 *theirs.entry(key).or_insert(7_u64) += u64::from(more);
             }
             for key in 0..9 {
@@ -107,7 +105,7 @@ mod tests {
         }
 
         #[test]
-        fn the_order_is_that_of_the_standard_library(mut items in prop::collection::vec((0_u8..9, any::<u16>()), 0..60)) {
+        fn stable_sort_agrees_with_the_standard_library(mut items in prop::collection::vec((0_u8..9, any::<u16>()), 0..60)) {
             let (mut up, mut down) = (items.clone(), items.clone());
             up.sort_by_key(|item| item.0);
             down.sort_by_key(|item| Reverse(item.0));

@@ -24,7 +24,7 @@ use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, Groups, HAS_PIECES, Inside, Pieces, add_sections, first_results};
 use crate::input::{Imported, folder};
 use crate::json::from_json;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::report::{Report, foreign};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
 use crate::trace::{Ns, Trace, Window};
@@ -338,7 +338,7 @@ const MANY_OPS: usize = 120_000;
 /// # Errors
 /// Those of [`window`].
 pub fn takes_a_while(trace: &Trace, choices: &Choices) -> Result<bool> {
-    let ops = picked(trace, choices)?.map_or(trace.gpu_ops.len(), |window| trace.gpu_ops.begin_in(window));
+    let ops = picked(trace, choices)?.map_or(trace.gpu_ops.len(), |window| trace.gpu_ops.count_starting_in(window));
     Ok(ops > MANY_OPS)
 }
 

@@ -10,7 +10,7 @@ use common::{csv_rows, directory, file_name, files, gpuprism, json_runs, read_js
 use gpuprism::analysis::results::{Kernel, Run};
 use gpuprism::input::{Imported, Importer, nsys};
 use gpuprism::session::{self, Choices};
-use gpuprism::trace::{Problems, Trace};
+use gpuprism::trace::{ImportProblems, Trace};
 use rusqlite::types::ValueRef;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ fn every_fact_of_every_nsys_export_holds_to_the_nanosecond() {
     for export in &exports {
         let trace = nsys::open(export, file_name(export)).unwrap();
         check_facts(&trace, &facts, &format!("{}.json", file_name(export)));
-        assert_eq!(trace.problems, Problems::default(), "{}", file_name(export));
+        assert_eq!(trace.problems, ImportProblems::default(), "{}", file_name(export));
     }
     assert!(exports.len() >= 9, "{} exports", exports.len());
 }

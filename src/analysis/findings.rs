@@ -9,7 +9,7 @@ use crate::analysis::labels;
 use crate::analysis::section::Sections;
 use crate::analysis::section::{Record, Section, Value};
 use crate::digits::grouped;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::rules::names;
 use crate::rules::signals::Thresholds;
 use crate::trace::NameId;

@@ -3,8 +3,8 @@
 use super::results::{Notice, Severity, Wall, WallSource};
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::digits::grouped;
-use crate::ordering::InOrder;
-use crate::trace::{Cut, Format, Ns, Problem, ProblemKind, ProcessId, Trace};
+use crate::ordering::StableSort;
+use crate::trace::{Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Trace};
 
 /// All notices of a trace, most severe first.
 pub(super) fn of(trace: &Trace, groups: &Groups, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
@@ -71,7 +71,7 @@ fn whole_graphs(trace: &Trace) -> Option<Notice> {
     })
 }
 
-fn of_problem(trace: &Trace, Problem { kind, count, first_at }: Problem) -> Notice {
+fn of_problem(trace: &Trace, ImportProblem { kind, count, first_at }: ImportProblem) -> Notice {
     let first_at = grouped(first_at);
     let whole = format!("{} GPU ops were read before that", grouped(trace.gpu_ops.len() as u64));
     let unit = if trace.format == Format::TorchProfiler { "byte" } else { "row" };

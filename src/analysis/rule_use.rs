@@ -2,7 +2,7 @@
 
 use super::results::Run;
 use super::section::{Section, Value};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::rules::{MISC, RuleSet, RuleUse, Usage, names};
 use crate::trace::Ns;
 use std::collections::BTreeMap;

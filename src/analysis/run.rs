@@ -9,7 +9,7 @@ use crate::analysis::section::Sections;
 use crate::analysis::sections::explain;
 use crate::analysis::time::attribution::{Owned, share_out, unions};
 use crate::analysis::time::busy::working;
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{PhaseMap, RuleSet, names};
 use crate::trace::{Cut, Ns, OpKind, Trace};
@@ -165,7 +165,7 @@ fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &Owned, cou
 }
 
 fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category> {
-    let mut sums = ByKey::new();
+    let mut sums = VecMap::new();
     for kernel in kernels {
         let first = Category {
             category: kernel.category.clone(),
@@ -177,7 +177,7 @@ fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category>
             elapsed_share: 0.0,
             bar_share: 0.0,
         };
-        sums.change(kernel.category.as_str(), first, |sum: &mut Category| {
+        sums.update(kernel.category.as_str(), first, |sum: &mut Category| {
             sum.count += kernel.count;
             sum.duration_ns = sum.duration_ns.saturating_add(kernel.duration_ns);
             sum.elapsed_ns = sum.elapsed_ns.saturating_add(kernel.elapsed_ns);
@@ -258,8 +258,8 @@ fn picked(Cut { window, whole, .. }: Cut) -> Picked {
 fn engine(trace: &Trace) -> Option<String> {
     let engines = Engines::embedded();
     let mut guess = engines.guess();
-    trace.clues.python_frames.iter().for_each(|name| guess.add(Evidence::Frame, name.as_bytes()));
-    trace.clues.annotations.iter().for_each(|name| guess.add(Evidence::Annotation, name.as_bytes()));
+    trace.engine_hints.python_frames.iter().for_each(|name| guess.add(Evidence::Frame, name.as_bytes()));
+    trace.engine_hints.annotations.iter().for_each(|name| guess.add(Evidence::Annotation, name.as_bytes()));
     trace.names.iter().for_each(|name| guess.add(Evidence::Kernel, name.as_bytes()));
     guess.label().map(str::to_owned)
 }

@@ -3,7 +3,7 @@
 //! Columns are named as in the tables of nsys-llm-explainer and carry their unit at the end: `_ns`, `_us`, `_ms`, `_s`,
 //! `_pct` (0 to 100), `_fraction` (0 to 1). A section that a trace cannot fill says what is missing and how to capture it.
 
-use crate::json::{Fit, FromJson, Json, Members, Misfit, from_json};
+use crate::json::{FromJson, Json, JsonError, JsonResult, Members, from_json};
 use crate::trace::{Ns, Trace};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -262,7 +262,7 @@ impl Serialize for Record {
 }
 
 impl FromJson for Value {
-    fn from_json(json: Json) -> Fit<Self> {
+    fn from_json(json: Json) -> JsonResult<Self> {
         Ok(match json {
             Json::Null => Self::Null,
             Json::Bool(value) => Self::Bool(value),
@@ -270,13 +270,13 @@ impl FromJson for Value {
             Json::Large(value) => value.into(),
             Json::Float(value) => value.into(),
             Json::String(text) => Self::Text(text),
-            Json::Array(_) | Json::Object(_) => return Err(Misfit::expected("a plain value", &json)),
+            Json::Array(_) | Json::Object(_) => return Err(JsonError::expected("a plain value", &json)),
         })
     }
 }
 
 impl FromJson for Record {
-    fn from_json(json: Json) -> Fit<Self> {
+    fn from_json(json: Json) -> JsonResult<Self> {
         let mut record = Self::default();
         Members::of(json)?.each(&mut |key, value| {
             record.0.push((key, Value::from_json(value)?));

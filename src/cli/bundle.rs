@@ -1,7 +1,7 @@
 //! `gpuprism bundle`: the texts of several triages in one Markdown document, by model and framework.
 
 use super::{files, print};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use super::files::{Progress, read_full};
 use crate::input::{Unpacker, nsys};
-use crate::trace::{Capture, ProblemKind, Trace};
+use crate::trace::{DatabaseInfo, ProblemKind, Trace};
 use crate::{Error, Result};
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -55,7 +55,7 @@ pub(super) fn read(path: &Path, label: &str) -> Result<Box<Trace>> {
 }
 
 /// What tables the export at `path` has; none where it is no database, or a packed one.
-pub(super) fn describe(path: &Path) -> Result<Option<Capture>> {
+pub(super) fn describe(path: &Path) -> Result<Option<DatabaseInfo>> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let mut file = File::open(path).map_err(failed)?;
     if find(&mut file).map_err(failed)? != Database::Plain {

@@ -4,7 +4,7 @@ use super::{database, files, nsys, print, printable, redacted};
 use crate::analysis::results::Severity;
 use crate::report::{Report, explain};
 use crate::session::{self, Choices, Opened};
-use crate::trace::Capture;
+use crate::trace::DatabaseInfo;
 use crate::{Error, Result};
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let report = redacted(Report::new(vec![session::run(&trace, &choices)?]), args.redact);
     let Some(run) = report.runs.into_iter().next() else { return Ok(()) };
     // Tables of a database may be anyone's; the report does without them.
-    let capture = if args.redact { Capture::default() } else { capture };
+    let capture = if args.redact { DatabaseInfo::default() } else { capture };
     let tables = out.join("tables");
     std::fs::create_dir_all(&tables).map_err(|error| Error::io(tables.display().to_string(), &error))?;
     files::write(&out.join("report.md"), &explain::markdown(&run))?;

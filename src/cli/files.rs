@@ -6,7 +6,7 @@ use crate::analysis::results::{Run, Severity};
 use crate::digits::grouped;
 use crate::input::folder::Entry;
 use crate::input::{Imported, Reader, Unpacker};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::report::Report;
 use crate::report::format::clean;
 use crate::session::{self, Opened, RuleFile};

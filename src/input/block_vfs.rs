@@ -4,7 +4,7 @@
 //! one read-only database and no other file, so no journal and no temporary file either. It knows nothing of the browser,
 //! and so its tests run natively.
 
-pub(crate) mod pieces;
+pub(crate) mod memory;
 
 use rsqlite_vfs::{
     AccessMode, DeviceCharacteristics, FileKind, LockLevel, OpenAccess, OpenOptions, OpenRequest, OpenedFile,

@@ -8,7 +8,7 @@
 
 mod names;
 
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{NONE, Trace};
 use names::{Newness, Words};
 use std::collections::BTreeSet;

@@ -11,14 +11,14 @@
 //!
 //! Which files of a folder are worth reading, `folder` says.
 
-#[cfg(not(target_arch = "wasm32"))]
-mod apart;
 #[cfg(any(test, all(target_arch = "wasm32", feature = "sqlite")))]
 pub(crate) mod block_vfs;
 pub mod folder;
 mod gpu_trace_csv;
 #[cfg(any(not(target_arch = "wasm32"), feature = "sqlite"))]
 pub mod nsys;
+#[cfg(not(target_arch = "wasm32"))]
+mod reader_thread;
 mod sniff;
 mod torch;
 mod unpack;
@@ -172,16 +172,16 @@ struct JsonReader {
 enum Torch {
     Here(Box<TorchReader>),
     #[cfg(not(target_arch = "wasm32"))]
-    Apart(apart::Apart),
+    Threaded(reader_thread::ReaderThread),
 }
 
 impl Torch {
     fn new(label: &str, detail: Detail) -> Self {
         #[cfg(not(target_arch = "wasm32"))]
         if detail == Detail::Code
-            && let Ok(apart) = apart::Apart::start(label, detail)
+            && let Ok(reader) = reader_thread::ReaderThread::start(label, detail)
         {
-            return Self::Apart(apart);
+            return Self::Threaded(reader);
         }
         Self::Here(Box::new(TorchReader::new(label, detail)))
     }
@@ -190,7 +190,7 @@ impl Torch {
         match self {
             Self::Here(torch) => torch.as_mut(),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(apart) => apart,
+            Self::Threaded(reader) => reader,
         }
     }
 
@@ -199,7 +199,7 @@ impl Torch {
         match self {
             Self::Here(torch) => torch.gpu_ops(),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(_) => 0,
+            Self::Threaded(_) => 0,
         }
     }
 
@@ -208,7 +208,7 @@ impl Torch {
         match self {
             Self::Here(torch) => Some(*torch),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Apart(apart) => apart.join(),
+            Self::Threaded(reader) => reader.join(),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::sections::table_id;
 use super::table::Cell;
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Value};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use serde::Serialize;
 
 /// One finding, ready to be written.

@@ -11,7 +11,7 @@ use crate::analysis::results::{
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
 use crate::input::SERIES_HEAD;
 use crate::json::{self, Json, from_json};
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::rules::{RuleBook, names};
 use crate::{Error, Result, capitalised};
 use std::sync::LazyLock;
@@ -50,8 +50,9 @@ pub fn is_foreign(text: &str) -> bool {
 
 /// Whether the text is a `report.json`: the tool's name matches, or the list of top kernels is present.
 fn is_report(text: &str) -> bool {
-    let has_name = |json: &Json| json.at(&["tool", "name"]).and_then(Json::text) == Some("nsys-llm-explainer");
-    let has_kernels = |json: &Json| matches!(json.at(&["metrics", "top_kernels", "kernels"]), Some(Json::Array(_)));
+    let has_name = |json: &Json| json.get_path(&["tool", "name"]).and_then(Json::text) == Some("nsys-llm-explainer");
+    let has_kernels =
+        |json: &Json| matches!(json.get_path(&["metrics", "top_kernels", "kernels"]), Some(Json::Array(_)));
     // The substring search avoids parsing other JSON files.
     text.contains("\"top_kernels\"") && Json::parse(text).is_ok_and(|json| has_name(&json) || has_kernels(&json))
 }
@@ -200,8 +201,8 @@ fn sections(json: &Json) -> Sections {
     let mut sections = Sections::new();
     for table in TABLES.iter() {
         let path: Vec<&str> = ["metrics"].into_iter().chain(table.metric.split('/')).collect();
-        let Some(metric @ Json::Object(_)) = json.at(&path) else { continue };
-        let rows = metric.at(&[&table.list]).map_or(&[][..], Json::elements);
+        let Some(metric @ Json::Object(_)) = json.get_path(&path) else { continue };
+        let rows = metric.get_path(&[&table.list]).map_or(&[][..], Json::elements);
         let mut section = new_section(&table.section);
         section.rows = rows
             .iter()
@@ -209,14 +210,14 @@ fn sections(json: &Json) -> Sections {
             .map(|row| record(row, &mut section.columns))
             .collect();
         section.rows_in_all = section.rows.len() as u64;
-        section.limits = strings(metric.at(&["notes"]));
+        section.limits = strings(metric.get_path(&["notes"]));
         section.summary = figures(metric);
         // Figures of a metric go to its first table. All its tables need the time origin.
         if TABLES.iter().find(|first| first.metric == table.metric) != Some(table) {
             section.summary.0.retain(|(key, _)| key == FIRST_OP && !section.rows.is_empty());
         }
-        if rows.is_empty() && metric.at(&["missing_counters"]) == Some(&Json::Bool(true)) {
-            let recapture = strings(metric.at(&["capture_instructions"])).join(" ");
+        if rows.is_empty() && metric.get_path(&["missing_counters"]) == Some(&Json::Bool(true)) {
+            let recapture = strings(metric.get_path(&["capture_instructions"])).join(" ");
             section.missing = Some(Missing { why: "The capture has no NVLink counters.".to_owned(), recapture });
         }
         sections.insert(table.section.clone(), section);
@@ -234,7 +235,7 @@ fn record(row: &Json, columns: &mut Vec<String>) -> Record {
             columns.push(key.to_owned());
         }
     }
-    Record(columns.iter().filter_map(|key| Some((key.clone(), value(row.at(&[key])?)))).collect())
+    Record(columns.iter().filter_map(|key| Some((key.clone(), value(row.get_path(&[key])?)))).collect())
 }
 
 fn value(json: &Json) -> Value {
@@ -251,7 +252,7 @@ fn value(json: &Json) -> Value {
 /// The single values of a metric, including those of its `summary` and `pairwise` objects.
 fn figures(metric: &Json) -> Record {
     let mut figures = Vec::new();
-    for object in [Some(metric), metric.at(&["summary"]), metric.at(&["pairwise"])].into_iter().flatten() {
+    for object in [Some(metric), metric.get_path(&["summary"]), metric.get_path(&["pairwise"])].into_iter().flatten() {
         for (key, json) in object.members() {
             let is_figure = json.number().is_some() || key == "source" || key == "is_launch_storm";
             if is_figure && *json != Json::Null && key != "t0_ns" {
@@ -265,9 +266,9 @@ fn figures(metric: &Json) -> Record {
 fn findings(json: &Json) -> Section {
     let columns = ["severity", "title", "cost_ms", "evidence", "recommendation"];
     let mut section = Section::new("Findings", DERIVED_FROM, &columns);
-    for finding in json.at(&["findings"]).map_or(&[][..], Json::elements) {
-        let text = |key: &str| Value::from(finding.at(&[key]).and_then(Json::text).unwrap_or_default());
-        let lines = |key: &str| Value::from(strings(finding.at(&[key])).join("\n"));
+    for finding in json.get_path(&["findings"]).map_or(&[][..], Json::elements) {
+        let text = |key: &str| Value::from(finding.get_path(&[key]).and_then(Json::text).unwrap_or_default());
+        let lines = |key: &str| Value::from(strings(finding.get_path(&[key])).join("\n"));
         section.row([text("severity"), text("title"), Value::Null, lines("evidence"), lines("recommendation")]);
     }
     section
@@ -278,7 +279,7 @@ fn strings(json: Option<&Json>) -> Vec<String> {
 }
 
 fn figure(json: &Json, metric: &str, key: &str) -> Option<f64> {
-    json.at(&["metrics", metric, key]).and_then(Json::number).filter(|value| *value >= 0.0)
+    json.get_path(&["metrics", metric, key]).and_then(Json::number).filter(|value| *value >= 0.0)
 }
 
 /// Busy time by device, from the sections `gpu_idle`, `top_kernels` and `launch_storm`.
@@ -330,11 +331,11 @@ fn ms(row: &Record, key: &str) -> i64 {
 /// The listed kernels, by name. Elapsed times divide the busy time in proportion to durations.
 fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>) {
     let rows = sections.get("kernels").map_or(&[][..], |section| &section.rows);
-    let mut sums: ByKey<&str, (u64, i64, f64, f64)> = ByKey::new();
+    let mut sums: VecMap<&str, (u64, i64, f64, f64)> = VecMap::new();
     for row in rows {
         let number = |key: &str| row.get(key).and_then(Value::number).unwrap_or_default();
         let name = row.get("kernel_name").and_then(Value::text).unwrap_or_default();
-        sums.change(name, (0, 0, f64::MAX, 0.0), |sum| {
+        sums.update(name, (0, 0, f64::MAX, 0.0), |sum| {
             sum.0 = sum.0.saturating_add(number("call_count") as u64);
             sum.1 = sum.1.saturating_add((number("total_time_ns") as i64).max(0));
             sum.2 = sum.2.min(number("min_duration_us"));
@@ -345,7 +346,7 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
     let total = busy.kernel_ns.max(listed);
     if total > listed {
         let rest = (0, total - listed, 0.0, 0.0);
-        sums.change(UNLISTED_KERNELS, rest, |sum| *sum = rest);
+        sums.update(UNLISTED_KERNELS, rest, |sum| *sum = rest);
     }
     let union = busy.union_ns().min(total);
     let rules = RuleBook::gpuprism_default();
@@ -378,9 +379,9 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
 }
 
 fn categories(kernels: &[Kernel], busy: &BusyTime) -> Vec<Category> {
-    let mut sums: ByKey<&str, (u64, i64, i64)> = ByKey::new();
+    let mut sums: VecMap<&str, (u64, i64, i64)> = VecMap::new();
     for kernel in kernels {
-        sums.change(&kernel.category, (0, 0, 0), |sum| {
+        sums.update(&kernel.category, (0, 0, 0), |sum| {
             sum.0 += kernel.count;
             sum.1 = sum.1.saturating_add(kernel.duration_ns);
             sum.2 = sum.2.saturating_add(kernel.elapsed_ns);
@@ -403,7 +404,7 @@ fn categories(kernels: &[Kernel], busy: &BusyTime) -> Vec<Category> {
 }
 
 fn notices(json: &Json) -> Vec<Notice> {
-    let tool = |key: &str, other: &str| json.at(&["tool", key]).and_then(Json::text).unwrap_or(other).to_owned();
+    let tool = |key: &str, other: &str| json.get_path(&["tool", key]).and_then(Json::text).unwrap_or(other).to_owned();
     let name = format!("{} {}", tool("name", "nsys-llm-explainer"), tool("version", ""));
     let own = Notice {
         severity: Severity::Info,
@@ -416,7 +417,7 @@ fn notices(json: &Json) -> Vec<Notice> {
         count: 1,
         advice: "For exact numbers, open the SQLite export.".to_owned(),
     };
-    let warned = strings(json.at(&["warnings"])).into_iter().map(|message| Notice {
+    let warned = strings(json.get_path(&["warnings"])).into_iter().map(|message| Notice {
         severity: Severity::Warning,
         code: "its_warning".to_owned(),
         message: message.trim_end_matches('.').to_owned(),

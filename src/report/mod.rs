@@ -92,7 +92,7 @@ impl Report {
             );
             return Err(Error::refused(label, why));
         }
-        Self::from_json(json).map_err(|misfit| damaged(&misfit))
+        Self::from_json(json).map_err(|error| damaged(&error))
     }
 
     /// The one text of this report: the same bytes natively and in the browser.
@@ -171,7 +171,7 @@ const PAGE_WIDTH: u32 = 1216;
 const PAGE_COLUMN_WIDTH: u32 = 594;
 
 fn version(json: &Json) -> &str {
-    json.at(&["schema"]).and_then(Json::text).unwrap_or_default()
+    json.get_path(&["schema"]).and_then(Json::text).unwrap_or_default()
 }
 
 /// A report with kernels, sections and notices, for the tests of what is done with whole reports.

@@ -2,8 +2,8 @@
 //!
 //! The colours are data, `patterns/palette.json`. A chart, a table or an export never says a colour, only a class.
 
-use crate::json::{self, Fit, FromJson, Json, Members, from_json};
-use crate::ordering::InOrder;
+use crate::json::{self, FromJson, Json, JsonResult, Members, from_json};
+use crate::ordering::StableSort;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -39,19 +39,19 @@ struct Category {
 }
 
 impl<T: FromJson> Pair<T> {
-    fn of(members: &mut Members) -> Fit<Self> {
+    fn of(members: &mut Members) -> JsonResult<Self> {
         Ok(Self { light: members.take("light")?, dark: members.take("dark")? })
     }
 }
 
 impl<T: FromJson> FromJson for Pair<T> {
-    fn from_json(json: Json) -> Fit<Self> {
+    fn from_json(json: Json) -> JsonResult<Self> {
         Self::of(&mut Members::of(json)?)
     }
 }
 
 impl FromJson for Category {
-    fn from_json(json: Json) -> Fit<Self> {
+    fn from_json(json: Json) -> JsonResult<Self> {
         let mut members = Members::of(json)?;
         Ok(Self { category: members.take("category")?, colours: Pair::of(&mut members)? })
     }

@@ -12,7 +12,7 @@ use crate::analysis::triage::Stage;
 use crate::capitalised;
 use crate::digits::grouped;
 use crate::json::{self, from_json};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::rules::names;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -3,7 +3,7 @@
 use super::format::{exact, ns};
 use super::table::{Cell, Kind, Table};
 use crate::json::from_json;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use std::cmp::Ordering;
 
 /// What to show of a table.

@@ -3,7 +3,7 @@
 use super::book::{RuleBook, RuleSet};
 use super::file::{self, Rule};
 use super::names;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::{Error, Result};
 
 /// Checks a rule file during editing: [`RuleBook::add`] must accept it, and no category may be empty.

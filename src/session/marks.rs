@@ -3,7 +3,7 @@
 use super::window::text;
 use crate::analysis::host::launched_work::launched_in;
 use crate::analysis::structure::stages::{Stage, Step, steps_from_ranges};
-use crate::ordering::{ByKey, InOrder, order};
+use crate::ordering::{StableSort, VecMap, order};
 use crate::report::format::duration;
 use crate::trace::{NameId, Ns, Span, Trace, Window};
 use serde::Serialize;
@@ -94,11 +94,11 @@ fn step_title(step: &Step, number: usize) -> String {
 /// Steps of one stage, one after the other.
 fn stretch_marks(steps: &[Step], whole: Window) -> Marks {
     let mut group = Marks::new("Stages");
-    let mut numbers: ByKey<Stage, usize> = ByKey::new();
+    let mut numbers: VecMap<Stage, usize> = VecMap::new();
     for stretch in steps.chunk_by(|step, next| step.info.stage == next.info.stage) {
         let Some(first) = stretch.first() else { continue };
         let stage = first.info.stage;
-        let number = numbers.change(stage, 0, |number| {
+        let number = numbers.update(stage, 0, |number| {
             *number += 1;
             *number
         });
@@ -159,7 +159,7 @@ struct Reach<'a> {
 
 impl<'a> Reach<'a> {
     fn of(trace: &'a Trace, whole: Window) -> Self {
-        let before = trace.calls.begin_before(whole.start);
+        let before = trace.calls.count_starting_before(whole.start);
         let launching = trace.gpu_ops.launches().flatten().map(|call| call.0);
         let mut early: Vec<u32> = launching.filter(|call| (*call as usize) < before).collect();
         early.order_by(|a, b| a.cmp(b));
@@ -172,7 +172,7 @@ impl<'a> Reach<'a> {
     }
 
     fn launches_early(&self, range: &Span) -> bool {
-        let from = self.trace.calls.begin_before(range.start);
+        let from = self.trace.calls.count_starting_before(range.start);
         let behind = self.early.partition_point(|call| (*call as usize) < from);
         let calls = self.early.iter().skip(behind).map_while(|call| self.trace.calls.get(*call as usize));
         calls

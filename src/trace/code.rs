@@ -5,7 +5,7 @@
 
 use super::columns::{index, reorder};
 use super::{CallId, DeviceId, NameId, Names, Ns, ProcessId, Span, Spans, Thread};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 
 /// No id, no parent.
 pub const NONE: u32 = u32::MAX;

@@ -1,7 +1,7 @@
 //! What the columnar tables share: compact durations and sorting by an order.
 
 use super::{NameId, Ns, Window};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use std::ops::Range;
 
 /// Durations at four bytes each; the few of more than four seconds stand in a list beside them.

@@ -5,37 +5,37 @@
 //! by start and among equal starts by their place in the file, joins every op with the call that launched it, and
 //! nothing changes them afterwards. Columns cost 24 bytes a GPU op, 20 a call or range.
 
-mod capture;
 mod code;
 mod columns;
-mod details;
-mod launches;
+mod correlation;
+mod database_info;
+mod import_problems;
 mod names;
 mod ops;
+mod optional_tables;
 mod places;
-mod problems;
 mod spans;
 mod time;
 mod window;
 
-pub use capture::{Capture, CapturedTable};
 pub use code::{Annotation, Code, FrameIds, NONE};
-pub use details::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
+pub use database_info::{DatabaseInfo, TableInfo};
+pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use names::{NameId, Names};
-pub use ops::{DeviceId, GpuOp, GpuOps, Grouped, OpKind, is_plausible};
+pub use ops::{DeviceId, GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
+pub use optional_tables::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
 pub use places::Places;
-pub use problems::{Problem, ProblemKind, Problems};
 pub use spans::{Span, Spans};
 pub use time::Ns;
 pub(crate) use time::leading_whole;
 pub use window::{Cut, Kept, Window};
 
 use crate::json::from_json;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use code::CodeBuilder;
 use columns::{index, reorder};
+use correlation::CallsByCorrelation;
 use foldhash::fast::RandomState;
-use launches::Launches;
 use ops::UNLINKED;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -151,9 +151,9 @@ pub struct Trace {
     /// Events that were counted and not kept.
     pub events: EventCounts,
     /// Names that tell which serving engine ran: distinct annotations and Python frames, a bounded sample.
-    pub clues: Clues,
+    pub engine_hints: EngineHints,
     /// What the reader met.
-    pub problems: Problems,
+    pub problems: ImportProblems,
     /// Where this is a part of a trace: which.
     pub cut: Option<Cut>,
     /// And what it keeps of it.
@@ -162,7 +162,7 @@ pub struct Trace {
 
 /// A bounded sample of names that tell which serving engine ran.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Clues {
+pub struct EngineHints {
     /// Distinct names of annotations (`step[DECODE bs=16]`).
     pub annotations: Names,
     /// Distinct names of Python frames (`vllm/v1/worker/gpu_worker.py(12): load`).
@@ -205,8 +205,8 @@ impl TraceBuilder {
                 job: None,
                 code: None,
                 events: EventCounts::default(),
-                clues: Clues::default(),
-                problems: Problems::default(),
+                engine_hints: EngineHints::default(),
+                problems: ImportProblems::default(),
                 cut: None,
                 kept: None,
             },
@@ -328,7 +328,7 @@ impl TraceBuilder {
             }
         }
         let (threads, processes) = (&self.trace.threads, self.trace.processes.len());
-        let launches = Launches::new(&self.trace.calls, &self.correlations, threads, processes);
+        let launches = CallsByCorrelation::new(&self.trace.calls, &self.correlations, threads, processes);
         self.correlations = Vec::new();
         self.trace.gpu_ops.link(|process, id| launches.call(process, id));
         self.is_linked = true;

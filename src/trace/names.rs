@@ -1,4 +1,4 @@
-//! Interned names: every distinct text once, a `u32` everywhere else.
+//! Interned names: each distinct text is stored once, and rows refer to it by a `u32` id.
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ impl PartialEq for Names {
 }
 
 impl Names {
-    /// The id of `text`, new or known.
+    /// Returns the id of `text`, adding it at first use.
     pub fn intern(&mut self, text: &str) -> NameId {
         if let Some(&id) = self.ids.get(text) {
             return id;
@@ -34,55 +34,52 @@ impl Names {
         id
     }
 
-    /// The id of `text` where it is known.
+    /// Returns the id of `text` if it was interned.
     pub fn find(&self, text: &str) -> Option<NameId> {
         self.ids.get(text).copied()
     }
 
-    /// The text of an id of these names; empty for a stranger's.
+    /// Returns the text of `id`, or an empty text if `id` is out of range.
     pub fn get(&self, id: NameId) -> &str {
         self.texts.get(id.0 as usize).map_or("", |text| text)
     }
 
-    /// How many distinct names there are.
+    /// Returns the number of distinct names.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// True where nothing was interned.
+    /// Returns true if nothing was interned.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// All names in order of their ids.
+    /// Iterates over all names in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(|text| &**text)
     }
 }
 
-/// Names as they are met in a part of a table, numbered anew in that order.
-pub(super) struct Renaming<'a> {
-    all: &'a Names,
+/// Assigns new ids to the names that a part of a trace uses, in order of first use.
+pub(super) struct NameRemap<'a> {
+    old_names: &'a Names,
+    /// The names used so far; their ids are the new ones.
     pub(super) names: Names,
-    now: Vec<Option<NameId>>,
+    /// The new id of each old one, if assigned.
+    new_ids: Vec<Option<NameId>>,
 }
 
-impl<'a> Renaming<'a> {
-    pub(super) fn of(all: &'a Names) -> Self {
-        Self { all, names: Names::default(), now: vec![None; all.len()] }
+impl<'a> NameRemap<'a> {
+    pub(super) fn new(old_names: &'a Names) -> Self {
+        Self { old_names, names: Names::default(), new_ids: vec![None; old_names.len()] }
     }
 
-    /// Numbers a name if it is new.
-    pub(super) fn see(&mut self, old: NameId) {
-        self.now(old);
-    }
-
-    /// The new id of an old one.
-    pub(super) fn now(&mut self, old: NameId) -> NameId {
-        match self.now.get_mut(old.0 as usize) {
-            Some(Some(now)) => *now,
-            Some(slot) => *slot.insert(self.names.intern(self.all.get(old))),
-            None => self.names.intern(self.all.get(old)),
+    /// Returns the new id of an old one and assigns it at first use.
+    pub(super) fn new_id(&mut self, old: NameId) -> NameId {
+        match self.new_ids.get_mut(old.0 as usize) {
+            Some(Some(id)) => *id,
+            Some(slot) => *slot.insert(self.names.intern(self.old_names.get(old))),
+            None => self.names.intern(self.old_names.get(old)),
         }
     }
 }

@@ -49,9 +49,9 @@ impl GpuOp {
     }
 }
 
-/// An op and the group that [`GpuOps::each_grouped`] puts it in.
+/// An op and the group that [`GpuOps::for_each_grouped`] puts it in.
 #[derive(Debug, Clone, Copy)]
-pub struct Grouped {
+pub struct GroupedOp {
     /// The op's place.
     pub at: usize,
     /// The number of its group.
@@ -191,7 +191,7 @@ impl GpuOps {
 
     /// Visits the ops at these places in order, each with the number of its group: a group are the ops of one name, stream, process
     /// and kind, and groups count up in the order of their first ops. Names are below `names`.
-    pub fn each_grouped(&self, names: usize, places: &Places, mut visit: impl FnMut(Grouped)) {
+    pub fn for_each_grouped(&self, names: usize, places: &Places, mut visit: impl FnMut(GroupedOp)) {
         /// More slots than this are not worth their memory.
         const SLOTS: usize = 1 << 20;
         let slots = names.checked_mul(self.lanes.len()).filter(|slots| *slots <= SLOTS);
@@ -213,7 +213,7 @@ impl GpuOps {
                 *group = groups;
                 groups += 1;
             }
-            visit(Grouped { at, group: *group, start, duration });
+            visit(GroupedOp { at, group: *group, start, duration });
         }
     }
 
@@ -247,23 +247,23 @@ impl GpuOps {
     }
 
     /// How many begin before this time.
-    pub fn begin_before(&self, time: Ns) -> usize {
+    pub fn count_starting_before(&self, time: Ns) -> usize {
         self.start.partition_point(|start| *start < time)
     }
 
     /// How many begin in this window.
-    pub fn begin_in(&self, window: Window) -> usize {
-        self.begin_before(window.end) - self.begin_before(window.start)
+    pub fn count_starting_in(&self, window: Window) -> usize {
+        self.count_starting_before(window.end) - self.count_starting_before(window.start)
     }
 
     /// The place of the first op that may end as late as this: those before it all end earlier.
-    pub fn may_reach(&self, time: Ns) -> usize {
+    pub fn first_reaching(&self, time: Ns) -> usize {
         may_reach(&self.start, self.duration.longest(), time)
     }
 
     /// When the last op ends; `None` where there is none.
     pub(super) fn last_end(&self) -> Option<Ns> {
-        let first = self.may_reach(*self.start.last()?);
+        let first = self.first_reaching(*self.start.last()?);
         self.start.iter().enumerate().skip(first).map(|(at, start)| start.after(self.duration.get(at))).max()
     }
 
@@ -360,7 +360,7 @@ mod tests {
                 .collect();
             for names in [6, 1 << 21] {
                 let mut found = Vec::new();
-                columns.each_grouped(names, &columns.places(), |op| found.push(op.group));
+                columns.for_each_grouped(names, &columns.places(), |op| found.push(op.group));
                 prop_assert_eq!(&found, &wanted);
             }
         }

@@ -1,7 +1,7 @@
 //! Spans of the host as columns: API calls, and ranges that the program or its framework marked.
 
 use super::columns::{Durations, Rows, index, order_by_start, renumber, reorder, reorder_times};
-use super::names::Renaming;
+use super::names::NameRemap;
 use super::{NameId, Names, Ns, ThreadId, Window};
 
 /// Something that a thread of the host did.
@@ -89,7 +89,7 @@ impl Spans {
     }
 
     /// How many begin before this time.
-    pub fn begin_before(&self, time: Ns) -> usize {
+    pub fn count_starting_before(&self, time: Ns) -> usize {
         self.start.partition_point(|start| *start < time)
     }
 
@@ -118,12 +118,12 @@ impl Spans {
     }
 
     fn named_part(&self, rows: &Rows, first: &[u32]) -> Self {
-        let mut renaming = Renaming::of(&self.names);
-        first.iter().filter_map(|&at| self.name.get(at as usize)).for_each(|name| renaming.see(*name));
+        let mut remap = NameRemap::new(&self.names);
+        first.iter().filter_map(|&at| self.name.get(at as usize)).for_each(|name| _ = remap.new_id(*name));
         let mut name = rows.take(&self.name);
-        name.iter_mut().for_each(|name| *name = renaming.now(*name));
+        name.iter_mut().for_each(|name| *name = remap.new_id(*name));
         Self {
-            names: renaming.names,
+            names: remap.names,
             start: rows.take(&self.start),
             duration: self.duration.take(rows),
             thread: rows.take(&self.thread),

@@ -1,9 +1,9 @@
 //! A window of time, and the part of a trace that lies in it.
 
 use super::columns::{Rows, index};
-use super::names::Renaming;
+use super::names::NameRemap;
 use super::{Code, DeviceId, GraphReplay, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, Spans, Trace};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use std::ops::Range;
 
 /// A length of time on a trace's clock.
@@ -139,12 +139,12 @@ impl Trace {
         let hosts = launches.hosts;
         let ranges = self.ranges.rows_around(hosts);
         let (mut gpu_ops, cut_ops) = self.gpu_ops.part(&kept, window);
-        let mut renaming = Renaming::of(&self.names);
+        let mut remap = NameRemap::new(&self.names);
         let (op_names, op_links) = gpu_ops.names_and_links();
-        op_names.iter_mut().for_each(|name| *name = renaming.now(*name));
+        op_names.iter_mut().for_each(|name| *name = remap.new_id(*name));
         op_links.iter_mut().for_each(|link| *link = calls.place(*link).unwrap_or(*link));
         Self {
-            names: renaming.names,
+            names: remap.names,
             bytes: self.bytes.iter().filter_map(|(at, bytes)| Some((kept.place(*at)?, *bytes))).collect(),
             collectives: self.collectives.iter().filter_map(|(at, it)| Some((kept.place(*at)?, it.clone()))).collect(),
             graph_replays: self
@@ -180,7 +180,7 @@ impl Trace {
             processes: self.processes.clone(),
             threads: self.threads.clone(),
             events: self.events,
-            clues: self.clues.clone(),
+            engine_hints: self.engine_hints.clone(),
             problems: self.problems.clone(),
             calls: self.calls.part(&calls, window, &launches.early(&calls), &|at| launches.is_launch(at)),
             gpu_ops,
@@ -191,8 +191,8 @@ impl Trace {
 
 impl Trace {
     fn beside(&self, window: Window) -> Vec<Launch> {
-        let before = (0..self.gpu_ops.begin_before(window.start)).rev();
-        let behind = self.gpu_ops.begin_before(window.end)..self.gpu_ops.len();
+        let before = (0..self.gpu_ops.count_starting_before(window.start)).rev();
+        let behind = self.gpu_ops.count_starting_before(window.end)..self.gpu_ops.len();
         let mut beside = self.first_launches(&mut before.into_iter());
         beside.extend(self.first_launches(&mut behind.into_iter()));
         beside
@@ -251,7 +251,7 @@ impl Launching {
 
     /// Which of these launched kernels that began before the window.
     fn begun(&self, trace: &Trace, ops: &Rows, calls: &Rows) -> Vec<u32> {
-        let from = trace.gpu_ops.begin_before(Ns(self.hosts.start.0.saturating_sub(CLOCKS_DIFFER.0)));
+        let from = trace.gpu_ops.count_starting_before(Ns(self.hosts.start.0.saturating_sub(CLOCKS_DIFFER.0)));
         let early = ops.cut.iter().map(|at| *at as usize).chain(from..ops.within.start as usize);
         let kernels = early.filter(|at| trace.gpu_ops.get(*at).is_some_and(|op| op.kind == OpKind::Kernel));
         let links = kernels.filter_map(|at| trace.gpu_ops.launch(at));

@@ -2,7 +2,7 @@
 //! `gpuprism_sqlite` has it, and only a worker can use it: the page itself has no reader that waits for bytes.
 
 use super::{Imported, Thrown, thrown};
-use crate::input::block_vfs::pieces::Pieces;
+use crate::input::block_vfs::memory::ChunkedMemory;
 use crate::input::block_vfs::{Database, Source};
 use crate::input::{Unpacker, nsys, too_large_to_unpack};
 use crate::session::Opened;
@@ -57,8 +57,8 @@ fn unreadable(why: &str) -> JsValue {
 }
 
 /// Unpacks the whole file; what is wrong with the packing, and where, comes beside it.
-fn unpack(file: &BrowserFile, label: &str) -> Thrown<(Pieces, Option<(ProblemKind, u64)>)> {
-    let mut pieces = Pieces::default();
+fn unpack(file: &BrowserFile, label: &str) -> Thrown<(ChunkedMemory, Option<(ProblemKind, u64)>)> {
+    let mut pieces = ChunkedMemory::default();
     let mut push = |plain: &[u8]| match pieces.size() + plain.len() as u64 {
         size if size > UNPACKED_BYTES => Err(thrown(too_large_to_unpack(label, UNPACKED_BYTES))),
         _ => pieces.push(plain).map_err(|why| thrown(format!("{label}: {why}"))),

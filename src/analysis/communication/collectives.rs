@@ -8,7 +8,7 @@ use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::intervals::{Activity, Busy, Hidden};
 use crate::digits::grouped;
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::trace::{Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
 
 const TITLE: &str = "Collectives";
@@ -77,7 +77,7 @@ pub(crate) struct Collectives {
     /// By operation: the first kernel's name.
     example: Vec<NameId>,
     messages: Vec<Messages>,
-    cells: ByKey<(NameId, Unit), Tally>,
+    cells: VecMap<(NameId, Unit), Tally>,
 }
 
 /// The operation of every communication kernel.
@@ -178,12 +178,12 @@ impl Collectives {
             example: vec![NameId(0); names.len()],
             messages: vec![Messages::default(); names.len()],
             operations: names,
-            cells: ByKey::new(),
+            cells: VecMap::new(),
         };
         let is_message = |op: &GpuOp| op.kind == OpKind::Kernel && context.is_communication(op.name);
         context.each_listed(&|inside| inside.messages(), &is_message, &mut |at, op| {
             let Some((operation, message)) = operations.of(at, op.name) else { return };
-            let count = found.cells.change((operation, (op.process, op.device)), Tally::default(), |cell| {
+            let count = found.cells.update((operation, (op.process, op.device)), Tally::default(), |cell| {
                 cell.add(Tally { count: 1, total: op.duration, longest: op.duration });
                 cell.count
             });
@@ -199,18 +199,18 @@ impl Collectives {
 
     /// Sums over what `key` makes the same.
     fn by<K: Ord>(&self, key: &dyn Fn(NameId, Unit) -> K) -> Vec<(K, Tally)> {
-        let mut sums = ByKey::new();
+        let mut sums = VecMap::new();
         for &((operation, unit), cell) in &self.cells.0 {
-            sums.change(key(operation, unit), Tally::default(), |sum| sum.add(cell));
+            sums.update(key(operation, unit), Tally::default(), |sum| sum.add(cell));
         }
         sums.0
     }
 
     fn by_operation(&self) -> Vec<(&str, (NameId, Tally))> {
-        let mut sums = ByKey::new();
+        let mut sums = VecMap::new();
         for &((operation, _), cell) in &self.cells.0 {
             let first = (operation, Tally::default());
-            sums.change(self.operations.get(operation), first, |sum: &mut (NameId, Tally)| sum.1.add(cell));
+            sums.update(self.operations.get(operation), first, |sum: &mut (NameId, Tally)| sum.1.add(cell));
         }
         sums.0
     }
@@ -219,7 +219,7 @@ impl Collectives {
     fn by_label(&self, trace: &Trace) -> Vec<((NameId, String), Tally)> {
         let units: Vec<Unit> = self.by(&|_, unit| unit).into_iter().map(|(unit, _)| unit).collect();
         // In the order of the units, so that they can be searched.
-        let labels = ByKey(units.iter().map(|unit| (*unit, label(trace, *unit, &units))).collect());
+        let labels = VecMap(units.iter().map(|unit| (*unit, label(trace, *unit, &units))).collect());
         self.by(&|operation, unit| (operation, labels.get(&unit).cloned().unwrap_or_default()))
     }
 }
@@ -371,11 +371,11 @@ fn op_row(
 }
 
 /// By operation, who spent most time in it.
-fn stragglers(by_label: Vec<((NameId, String), Tally)>) -> ByKey<NameId, (Tally, String)> {
-    let mut slowest = ByKey::new();
+fn stragglers(by_label: Vec<((NameId, String), Tally)>) -> VecMap<NameId, (Tally, String)> {
+    let mut slowest = VecMap::new();
     for ((operation, label), tally) in by_label {
         // Of a new operation nothing is slower, as the first tally is empty.
-        slowest.change(operation, (Tally::default(), String::new()), |slowest: &mut (Tally, String)| {
+        slowest.update(operation, (Tally::default(), String::new()), |slowest: &mut (Tally, String)| {
             if (tally.total, tally.longest) >= (slowest.0.total, slowest.0.longest) {
                 *slowest = (tally, label);
             }
@@ -436,9 +436,9 @@ pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
 pub(crate) fn nccl_by_pid(context: &Context) -> Section {
     let trace = context.trace;
     let Some(found) = context.collectives() else { return missing(context, PID_TITLE, &PID_COLUMNS) };
-    let mut top = ByKey::new();
+    let mut top = VecMap::new();
     for ((process, operation), tally) in found.by(&|operation, unit| (unit.0, operation)) {
-        top.change(process, (Ns(-1), ""), |best: &mut (Ns, &str)| {
+        top.update(process, (Ns(-1), ""), |best: &mut (Ns, &str)| {
             if tally.total > best.0 {
                 *best = (tally.total, found.operations.get(operation));
             }

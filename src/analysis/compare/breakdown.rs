@@ -4,7 +4,7 @@
 use crate::analysis::results::Run;
 use crate::analysis::triage::frames::canonical;
 use crate::analysis::{CPU, SHARED};
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::rules::names;
 
 /// Name of the time that the list of kernels does not account for; zero unless the report was written by another tool.
@@ -66,12 +66,12 @@ impl Breakdown {
 
 /// The kernels of a run by canonical name, in order of first occurrence. A name takes the category of its first kernel.
 fn kernels(run: &Run) -> Vec<Part> {
-    let mut index_of: ByKey<String, usize> = ByKey::new();
+    let mut index_of: VecMap<String, usize> = VecMap::new();
     let mut parts: Vec<Part> = Vec::new();
     for kernel in &run.kernels {
         let name = canonical(&names::demangle(&kernel.name));
         let new = parts.len();
-        let index = index_of.change(name.clone(), new, |index| *index);
+        let index = index_of.update(name.clone(), new, |index| *index);
         if index == new {
             parts.push(Part { name, category: kernel.category.clone(), launches: 0, time_ns: 0 });
         }
@@ -194,7 +194,7 @@ impl CategoryChange {
 
 /// Sums the pairs by category, largest change first.
 pub(super) fn changes_by_category(pairs: &[PartPair]) -> Vec<CategoryChange> {
-    let mut sums: ByKey<&str, CategoryChange> = ByKey::new();
+    let mut sums: VecMap<&str, CategoryChange> = VecMap::new();
     for pair in pairs {
         let Some(part) = pair.part() else { continue };
         let zero = CategoryChange {
@@ -206,7 +206,7 @@ pub(super) fn changes_by_category(pairs: &[PartPair]) -> Vec<CategoryChange> {
             gone_ns: 0,
         };
         let (baseline_ns, time_ns) = pair.times_ns();
-        sums.change(&part.category, zero, |sum| {
+        sums.update(&part.category, zero, |sum| {
             sum.baseline_ns = sum.baseline_ns.saturating_add(baseline_ns);
             sum.time_ns = sum.time_ns.saturating_add(time_ns);
             let (target, change) = match pair.presence() {

@@ -8,7 +8,7 @@ use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::Stage;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::ProblemKind;
 
 /// Collects the sentences about one pair of runs.

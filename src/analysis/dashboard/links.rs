@@ -3,7 +3,7 @@
 
 use super::number;
 use crate::analysis::section::{Section, Value};
-use crate::ordering::ByKey;
+use crate::ordering::VecMap;
 
 /// All counters of a run over time.
 #[derive(Debug, Default)]
@@ -63,14 +63,14 @@ pub fn links(section: &Section, most: usize, ticks: usize) -> Links {
         usize::try_from(along / (i128::from(found.length_ns).max(1))).unwrap_or(0).min(parts - 1)
     };
     let columns = (most / (2 * found.lines.len().max(1))).max(1);
-    let mut extremes: ByKey<(usize, usize), (Sample, Sample)> = ByKey::new();
+    let mut extremes: VecMap<(usize, usize), (Sample, Sample)> = VecMap::new();
     let edge = |at: usize| i64::try_from(i128::from(found.length_ns) * at as i128 / ticks as i128).unwrap_or(i64::MAX);
     let nothing = vec![None; found.lines.len()];
     found.ticks =
         (0..ticks).map(|at| Tick { from_ns: edge(at), to_ns: edge(at + 1), highest: nothing.clone() }).collect();
     for sample in &samples {
         let (time, line, value, _) = *sample;
-        extremes.change((line, part(time, columns)), (*sample, *sample), |(low, high): &mut (Sample, Sample)| {
+        extremes.update((line, part(time, columns)), (*sample, *sample), |(low, high): &mut (Sample, Sample)| {
             if value < low.2 {
                 *low = *sample;
             }
@@ -101,7 +101,7 @@ pub fn links(section: &Section, most: usize, ticks: usize) -> Links {
 
 /// All samples that can be drawn, in the order of their time; makes a line for each counter.
 fn samples(section: &Section, lines: &mut Vec<Line>) -> Vec<Sample> {
-    let mut places: ByKey<(String, String), usize> = ByKey::new();
+    let mut places: VecMap<(String, String), usize> = VecMap::new();
     let mut samples: Vec<Sample> = Vec::new();
     for row in &section.rows {
         let (Some(Value::Int(time)), Some(value)) = (row.get("timestamp_ns"), number(row, "metric_value")) else {
@@ -109,7 +109,7 @@ fn samples(section: &Section, lines: &mut Vec<Line>) -> Vec<Sample> {
         };
         let (name, source) = (row.text("metric_name").to_owned(), row.words("metric_source_id"));
         let new = lines.len();
-        let line = places.change((name.clone(), source.clone()), new, |line| *line);
+        let line = places.update((name.clone(), source.clone()), new, |line| *line);
         if line == new {
             lines.push(Line { name, source, ..Line::default() });
         }

@@ -15,7 +15,7 @@ pub use roofline::{Limit, Point, points};
 
 use super::results::Run;
 use super::section::{Record, Section};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::rules::{RuleBook, names};
 use crate::trace::Format;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::intervals::{Windows, communication_windows};
 use crate::digits::grouped;
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind};
 
 const NVLINK_TITLE: &str = "NVLink during collectives";
@@ -284,10 +284,10 @@ fn instances(context: &Context) -> Vec<Done> {
 
 /// Visits the kernels by start with the part of each that no earlier one of its name on its device covers.
 fn each_piece(context: &Context, device: Option<DeviceId>, visit: &mut dyn FnMut(&GpuOp, Ns, Ns)) {
-    let mut reach = ByKey::new();
+    let mut reach = VecMap::new();
     let kernels = context.trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel);
     for op in kernels.filter(|op| device.is_none_or(|device| op.device == device)) {
-        reach.change((op.name, op.device), op.start, |reach: &mut Ns| {
+        reach.update((op.name, op.device), op.start, |reach: &mut Ns| {
             visit(&op, op.start.max(*reach), op.end());
             *reach = (*reach).max(op.end());
         });

@@ -1,6 +1,6 @@
 //! The GPU work that ranges of the host launched, as times on the GPU.
 
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{Ns, Span, Trace, Window};
 use std::ops::Range;
 
@@ -40,9 +40,11 @@ struct Stretch {
 }
 
 fn stretches(trace: &Trace, ranges: &[Span]) -> Vec<Stretch> {
-    let begin_before = |time: Ns| trace.calls.begin_before(time);
-    let calls: Vec<Range<usize>> =
-        ranges.iter().map(|range| begin_before(range.start)..begin_before(range.end() + Ns(1))).collect();
+    let count_starting_before = |time: Ns| trace.calls.count_starting_before(time);
+    let calls: Vec<Range<usize>> = ranges
+        .iter()
+        .map(|range| count_starting_before(range.start)..count_starting_before(range.end() + Ns(1)))
+        .collect();
     let mut edges: Vec<usize> = calls.iter().flat_map(|calls| [calls.start, calls.end]).collect();
     edges.order_by(|a, b| a.cmp(b));
     edges.dedup();

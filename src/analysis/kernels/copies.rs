@@ -6,7 +6,7 @@ use crate::analysis::section::{Section, Value};
 use crate::analysis::time::attribution::gain;
 use crate::analysis::time::intervals::Longest;
 use crate::digits::grouped;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{GpuOp, Ns, OpKind};
 
 const TITLE: &str = "Copy engine";

@@ -98,7 +98,7 @@ impl Ran {
         let is_kernel = |group: &Group| group.kind == OpKind::Kernel;
         let room = |group: &Group| Numbers::with_room(if is_kernel(group) { group.count as usize } else { 0 });
         let mut durations: Vec<Numbers> = groups.groups.iter().map(room).collect();
-        context.trace.gpu_ops.each_grouped(context.trace.names.len(), places, |op| {
+        context.trace.gpu_ops.for_each_grouped(context.trace.names.len(), places, |op| {
             let of_group = groups.groups.get(op.group as usize).filter(|group| is_kernel(group));
             let durations = of_group.and_then(|_| durations.get_mut(op.group as usize));
             durations.into_iter().for_each(|durations| durations.push(op.duration.0));

@@ -3,7 +3,7 @@
 
 use crate::analysis::index;
 use crate::analysis::index::{Inside, Part};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, OpKind, Places, ProcessId, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -72,7 +72,7 @@ impl Groups {
     pub(crate) fn at(trace: &Trace, places: &Places) -> Self {
         let mut found = Self::default();
         let (mut streams, mut stream_of_group): (Vec<Stream>, Vec<usize>) = (Vec::new(), Vec::new());
-        trace.gpu_ops.each_grouped(trace.names.len(), places, |op| {
+        trace.gpu_ops.for_each_grouped(trace.names.len(), places, |op| {
             if op.group as usize == found.groups.len() {
                 let Some(first) = trace.gpu_ops.get(op.at) else { return };
                 found.groups.push(Group::of(op.at, &first));

@@ -8,7 +8,7 @@ use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::launch_ranges::{NONE, around_calls};
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
 use std::cmp::Reverse;
@@ -243,13 +243,13 @@ fn owned_and_busy(trace: &Trace, wanted: &Wanted) -> (Ns, Ns) {
 }
 
 /// Durations or gaps in nanoseconds under up to four numbers: one type, so that the page's module holds its code once.
-type Grouped = ByKey<Caller, Vec<i64>>;
+type Grouped = VecMap<Caller, Vec<i64>>;
 
 /// What the code around a launch is called; [`NONE`] where there is nothing.
 type Caller = [u32; 4];
 
 fn add(groups: &mut Grouped, key: Caller, ns: i64) {
-    groups.change(key, Vec::new(), |group| group.push(ns));
+    groups.update(key, Vec::new(), |group| group.push(ns));
 }
 
 /// The largest group first.
@@ -325,12 +325,12 @@ fn neighbours(trace: &Trace, wanted: &Wanted, launches: usize) -> Section {
         .limit("A gap below zero: both ran at the same time. Without a name: nothing ran there.");
     // Gaps under the neighbour's name; NONE: there is none.
     let (mut before, mut after) = (Grouped::new(), Grouped::new());
-    let mut last: ByKey<Caller, GpuOp> = ByKey::new();
+    let mut last: VecMap<Caller, GpuOp> = VecMap::new();
     for op in trace.gpu_ops.iter() {
         let lane = lane(&op, op.process.0);
         // Two ops can be equal in all: only the place tells the first one.
         let is_first = last.get(&lane).is_none();
-        let previous = last.change(lane, op, |last| std::mem::replace(last, op));
+        let previous = last.update(lane, op, |last| std::mem::replace(last, op));
         let gap = op.start.since(previous.end()).0;
         if wanted.has(op.name) {
             let name = if is_first { NONE } else { previous.name.0 };

@@ -1,6 +1,6 @@
 //! Exact percentiles of millions of numbers, without sorting them.
 
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 
 /// Where a percentile of `count` values lies: at `percent/100 * (count - 1)`, mostly between two of them.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use crate::analysis::results::Run;
 use crate::analysis::{CPU, SHARED};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 
 /// Elapsed time by category (rows) and run (columns), with sums of both.
 #[derive(Debug, Clone, PartialEq, Eq)]

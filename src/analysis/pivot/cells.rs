@@ -6,7 +6,7 @@ use crate::analysis::structure::stages::{HostStep, stage_of_path, steps_by_op};
 use crate::analysis::time::attribution::share_out_to_cells;
 use crate::analysis::triage::Stage;
 use crate::json::from_json;
-use crate::ordering::ByKey;
+use crate::ordering::VecMap;
 use crate::trace::{DeviceId, GpuOp, NONE, ProcessId, Trace};
 use foldhash::fast::RandomState;
 use serde::Serialize;
@@ -122,7 +122,7 @@ struct Places {
     steps_together: u32,
     has_devices: bool,
     /// Of each stream its place; `None` where they are not wanted.
-    streams: Option<ByKey<i64, u32>>,
+    streams: Option<VecMap<i64, u32>>,
     has_processes: bool,
 }
 
@@ -158,7 +158,7 @@ impl Places {
             steps: of_ops,
             steps_together,
             has_devices: wants(Axis::Device),
-            streams: wants(Axis::Stream).then(ByKey::new),
+            streams: wants(Axis::Stream).then(VecMap::new),
             has_processes: wants(Axis::Process),
         }
     }
@@ -181,7 +181,7 @@ impl Places {
         }
         let label = if stream < 0 { UNKNOWN.to_owned() } else { format!("stream {stream}") };
         let new = place(labels, label);
-        streams.change(stream, new, |_| ());
+        streams.update(stream, new, |_| ());
         new
     }
 }

@@ -9,7 +9,7 @@ use crate::analysis::structure::phases;
 use crate::analysis::structure::stages::{Basis, Form, Step, steps_from_ranges};
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
 
@@ -225,8 +225,8 @@ fn inside_of_all(lanes: &[Lane], trace: &Trace) -> Range<usize> {
     let filled: Option<Vec<(Ns, Ns)>> = lanes.iter().map(|lane| lane.filled).collect();
     let filled = filled.unwrap_or_default();
     let (first, last) = (filled.iter().map(|steps| steps.0).max(), filled.iter().map(|steps| steps.1).min());
-    let from = first.map_or(ops.len(), |first| ops.begin_before(Ns(first.0.saturating_add(1))));
-    from..last.map_or(ops.len(), |last| ops.may_reach(last)).max(from)
+    let from = first.map_or(ops.len(), |first| ops.count_starting_before(Ns(first.0.saturating_add(1))));
+    from..last.map_or(ops.len(), |last| ops.first_reaching(last)).max(from)
 }
 
 impl Lane {

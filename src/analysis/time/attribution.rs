@@ -10,7 +10,7 @@
 
 use crate::analysis::index::{Inside, Part, parts};
 use crate::analysis::measure::running::Ends;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{GpuOp, NameId, Ns, Places, Trace};
 use std::cmp::Reverse;
 

@@ -3,7 +3,7 @@
 //! In a column every instant belongs to the op that started first, as in the bars under first come; a device's strip
 //! thus adds up to its busy time.
 
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, Ns, Trace, Window};
 
@@ -101,9 +101,9 @@ fn categories(trace: &Trace, rules: &RuleSet) -> (Vec<String>, Vec<usize>) {
 
 /// Streams with the sum of their durations.
 fn streams_of(trace: &Trace) -> Vec<((DeviceId, i64), Ns)> {
-    let mut sums: ByKey<(DeviceId, i64), Ns> = ByKey::new();
+    let mut sums: VecMap<(DeviceId, i64), Ns> = VecMap::new();
     for op in trace.gpu_ops.iter() {
-        sums.change((op.device, op.stream), Ns::ZERO, |sum| *sum += op.duration);
+        sums.update((op.device, op.stream), Ns::ZERO, |sum| *sum += op.duration);
     }
     sums.0
 }

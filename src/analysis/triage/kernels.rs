@@ -7,7 +7,7 @@ use super::times::percent;
 use super::view::{KernelName, View};
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::Stage;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{NONE, NameId, Names, Ns};
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;

@@ -3,7 +3,7 @@
 use super::view::View;
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::time::attribution::gain;
-use crate::ordering::ByKey;
+use crate::ordering::VecMap;
 use crate::trace::{DeviceId, Ns};
 
 /// The time of a stage; of several devices the sum.
@@ -25,7 +25,7 @@ pub(super) struct Times {
     /// By [`Stage::ALL`].
     stages: [StageTime; Stage::ALL.len()],
     /// Of each device with ops, by device and stage.
-    devices: ByKey<(DeviceId, Stage), OnDevice>,
+    devices: VecMap<(DeviceId, Stage), OnDevice>,
 }
 
 /// A stage on one device.
@@ -41,7 +41,7 @@ impl Times {
     pub(super) fn new(view: &View) -> Self {
         let mut times = Self::default();
         for (_, stage, op) in view.ops() {
-            let gained = times.devices.change((op.device, stage), OnDevice::default(), |device| {
+            let gained = times.devices.update((op.device, stage), OnDevice::default(), |device| {
                 device.duration += op.duration;
                 device.first.get_or_insert(op.start);
                 gain(&mut device.reach, op.start, op.end())

@@ -7,7 +7,7 @@ use crate::analysis::context::Context;
 use crate::analysis::structure::stages;
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::triage::{Options, Request, serving};
-use crate::ordering::ByKey;
+use crate::ordering::VecMap;
 use crate::rules::{RuleBook, names};
 use crate::trace::{DeviceId, GpuOp, NameId, OpKind, Trace};
 use std::cell::OnceCell;
@@ -92,10 +92,10 @@ impl<'a> View<'a> {
     /// The ops of every stream of every device, in the order in which they began: place in the trace and stage. What has
     /// no stream has no order.
     pub(super) fn streams(&self) -> Vec<Vec<(u32, Stage)>> {
-        let mut streams: ByKey<(DeviceId, i64), Vec<(u32, Stage)>> = ByKey::new();
+        let mut streams: VecMap<(DeviceId, i64), Vec<(u32, Stage)>> = VecMap::new();
         for (at, stage, op) in self.ops().filter(|(.., op)| op.stream >= 0) {
             let op_at = (u32::try_from(at).unwrap_or(u32::MAX), stage);
-            streams.change((op.device, op.stream), Vec::new(), |stream| stream.push(op_at));
+            streams.update((op.device, op.stream), Vec::new(), |stream| stream.push(op_at));
         }
         streams.0.into_iter().map(|(_, stream)| stream).collect()
     }

@@ -8,7 +8,7 @@ use crate::analysis::results::{Notice, Run, Severity};
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{Framework, Options, Request, ServerArgs, Stage};
 use crate::input::folder::{self, Aside, Chosen, Content, Entry, Selection};
-use crate::ordering::ByKey;
+use crate::ordering::VecMap;
 use crate::session::{self, Choices, Opened};
 use crate::trace::{Format, Trace};
 use crate::{Error, Result};
@@ -317,10 +317,10 @@ impl<'a> Batch<'a> {
 
     /// What was set aside, and the reasons.
     fn notice(&self, plan: &Plan) -> Option<Notice> {
-        let mut reasons: ByKey<&str, Vec<&str>> = ByKey::new();
+        let mut reasons: VecMap<&str, Vec<&str>> = VecMap::new();
         for (place, why) in &plan.aside {
             let label = self.source(*place).map_or("", |source| source.label(place.entry));
-            reasons.change(why.as_str(), Vec::new(), |labels| labels.push(label));
+            reasons.update(why.as_str(), Vec::new(), |labels| labels.push(label));
         }
         set_aside(&reasons.0)
     }

@@ -2,7 +2,7 @@
 
 use super::schema::{self, Role, Schema, quoted};
 use crate::Result;
-use crate::trace::{Capture, CapturedTable};
+use crate::trace::{DatabaseInfo, TableInfo};
 use rusqlite::Connection;
 
 const ROLES: [(&str, &Role); 10] = [
@@ -19,19 +19,19 @@ const ROLES: [(&str, &Role); 10] = [
 ];
 
 /// Describes the tables of an open database.
-pub(super) fn capture(connection: &Connection, label: &str) -> Result<Capture> {
+pub(super) fn capture(connection: &Connection, label: &str) -> Result<DatabaseInfo> {
     super::guard(connection).map_err(|error| schema::unreadable(label, &error))?;
     let schema = Schema::probe(connection, label)?;
     schema.check_origin(label)?;
     let role = |(name, role): (&'static str, &Role)| (name, schema.find(role).map(|table| table.name.clone()));
-    Ok(Capture {
+    Ok(DatabaseInfo {
         sqlite_version: rusqlite::version().to_owned(),
         roles: ROLES.into_iter().map(role).collect(),
         tables: schema.tables().map(|table| captured(connection, table)).collect(),
     })
 }
 
-fn captured(connection: &Connection, table: &schema::Table) -> CapturedTable {
+fn captured(connection: &Connection, table: &schema::Table) -> TableInfo {
     let from = format!("FROM main.{} NOT INDEXED", quoted(&table.name));
     let rows = connection.query_row(&format!("SELECT count(*) {from}"), [], |row| row.get::<_, i64>(0));
     let range = table.column(&["start", "timestamp"]).and_then(|start| {
@@ -39,7 +39,7 @@ fn captured(connection: &Connection, table: &schema::Table) -> CapturedTable {
         let query = format!("SELECT min({start}), max(max({start}), max({end})) {from}");
         connection.query_row(&query, [], |row| Ok((row.get(0)?, row.get(1)?))).ok()
     });
-    CapturedTable {
+    TableInfo {
         name: table.name.clone(),
         rows: rows.ok().and_then(|rows| u64::try_from(rows).ok()),
         range,

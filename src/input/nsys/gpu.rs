@@ -1,11 +1,11 @@
 //! What ran on the GPUs: kernels, copies, sets, and CUDA graphs that were traced as a whole.
 
 use super::names::PendingNames;
-use super::owners::Packing;
+use super::packed_ids::IdFormat;
 use super::scan::{Cells, Damaged};
 use super::schema::{COPIES, COPY_KINDS, GRAPHS, KERNELS, Role, SETS};
 use super::{CORRELATION, Import, correlation, time};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{GpuOp, GraphReplay, NameId, OpKind, ProblemKind};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -79,10 +79,10 @@ fn read_table(
             import.builder.trace.problems.add(ProblemKind::NoDevices, rows, 0);
         }
     }
-    let (packing, owner) = Packing::of(table);
+    let (packing, owner) = IdFormat::of(table);
     let shared: &[&[&str]] = &[&["start"], &["end"], owner, &["deviceId"], &["streamId"], CORRELATION];
     let columns = [shared, more].concat();
-    let (builder, hosts, gpus) = (&mut import.builder, &mut import.hosts, &mut import.gpus);
+    let (builder, hosts, gpus) = (&mut import.builder, &mut import.threads, &mut import.gpus);
     let read = import.scanner.scan(table, &columns, &mut |cells| {
         let (start, duration) = match time(cells) {
             Ok(time) => time,
@@ -141,7 +141,7 @@ impl CopyNames {
 /// Reads CUDA graphs that were traced as a whole, by start.
 pub(super) fn read_graph_replays(import: &mut Import<'_>) {
     let Some(table) = import.schema.find(&GRAPHS) else { return };
-    let (packing, owner) = Packing::of(table);
+    let (packing, owner) = IdFormat::of(table);
     let (builder, gpus) = (&mut import.builder, &mut import.gpus);
     let read =
         import.scanner.scan(table, &[&["start"], &["end"], owner, &["deviceId"]], &mut |cells| match time(cells) {

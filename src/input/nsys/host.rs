@@ -2,7 +2,7 @@
 
 use super::names::{PendingNames, Strings, texts};
 use super::nccl::Payloads;
-use super::owners::Packing;
+use super::packed_ids::IdFormat;
 use super::schema::{DRIVER, NVTX, OS_RUNTIME, RUNTIME, Table};
 use super::{CORRELATION, Import, correlation, time};
 use crate::trace::{HostWait, NameId, Ns, ProcessId, Span};
@@ -12,8 +12,8 @@ use std::collections::HashMap;
 /// A table tells its threads by these, or its processes alone.
 const THREAD: &[&str] = &["globalTid", "global_tid"];
 
-fn threads(table: &Table) -> (Packing, &'static [&'static str]) {
-    if table.column(THREAD).is_some() { (Packing::Global, THREAD) } else { Packing::of(table) }
+fn threads(table: &Table) -> (IdFormat, &'static [&'static str]) {
+    if table.column(THREAD).is_some() { (IdFormat::Global, THREAD) } else { IdFormat::of(table) }
 }
 
 /// Reads the calls of the CUDA runtime and driver.
@@ -32,7 +32,7 @@ pub(super) fn read_calls(import: &mut Import<'_>) -> PendingNames {
 
 fn read_calls_of(import: &mut Import<'_>, table: &Table, names: &mut PendingNames) {
     let (packing, owner) = threads(table);
-    let (builder, hosts) = (&mut import.builder, &mut import.hosts);
+    let (builder, hosts) = (&mut import.builder, &mut import.threads);
     hosts.next_table();
     let columns = [&["start"], &["end"], owner, CORRELATION, &["nameId"], &["name"]];
     let read = import.scanner.scan(table, &columns, &mut |cells| {
@@ -59,7 +59,7 @@ pub(super) fn read_ranges<'a>(import: &mut Import<'a>) -> (PendingNames, Payload
     let Some(table) = import.schema.find(&NVTX) else { return (names, payloads) };
     import.builder.trace.ranges.reserve(import.scanner.rows_at_most(Some(table)));
     let (packing, owner) = threads(table);
-    let (builder, hosts) = (&mut import.builder, &mut import.hosts);
+    let (builder, hosts) = (&mut import.builder, &mut import.threads);
     hosts.next_table();
     let json = [&["jsonText"], &["jsonTextId"]];
     let has_json = json.iter().any(|column| table.column(*column).is_some());
@@ -158,8 +158,8 @@ impl Waits {
 pub(super) fn read_waits(import: &mut Import<'_>) -> Waits {
     let mut waits = Waits::default();
     let Some(table) = import.schema.find(&OS_RUNTIME) else { return waits };
-    let (packing, owner) = Packing::of(table);
-    let (builder, hosts) = (&mut import.builder, &mut import.hosts);
+    let (packing, owner) = IdFormat::of(table);
+    let (builder, hosts) = (&mut import.builder, &mut import.threads);
     let read = import.scanner.scan(table, &[&["start"], &["end"], owner, &["nameId"], &["name"]], &mut |cells| {
         builder.trace.events.cpu += 1;
         match time(cells) {

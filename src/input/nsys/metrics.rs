@@ -2,7 +2,7 @@
 
 use super::Import;
 use super::schema::{METRIC_NAMES, METRICS};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{MetricSeries, Ns, ProblemKind, is_plausible};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;

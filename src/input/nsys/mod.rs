@@ -14,7 +14,7 @@ mod names;
 mod nccl;
 #[cfg(not(target_arch = "wasm32"))]
 mod open;
-mod owners;
+mod packed_ids;
 mod scan;
 mod schema;
 
@@ -25,7 +25,7 @@ use super::Detail;
 use crate::trace::{Format, NameId, Ns, ProblemKind, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use names::{PendingNames, Strings, look_up};
-use owners::{Gpus, Hosts};
+use packed_ids::{Gpus, ThreadTable};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use scan::{Cells, Damaged, Scanner};
@@ -35,7 +35,7 @@ use schema::Schema;
 const CORRELATION: &[&str] = &["correlationId", "correlation_id"];
 
 /// Annotations that are kept to guess the engine from.
-const CLUES_KEPT: usize = 4_096;
+const MAX_HINTS: usize = 4_096;
 
 /// What is said of an export whose tables are all lost.
 const DAMAGED_WHOLE: &str = "an Nsight Systems SQLite export that is cut or damaged before its first row: copy it again, or export again \
@@ -65,7 +65,7 @@ fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut 
     let left_out = if detail == Detail::GpuOps { schema.take_all_but_gpu() } else { Vec::new() };
     let left_out: usize = left_out.iter().map(|table| scanner.rows_at_most(Some(table))).sum();
     let mut import = Import {
-        hosts: Hosts::read(&mut scanner, &schema),
+        threads: ThreadTable::read(&mut scanner, &schema),
         gpus: Gpus::read(&mut scanner, &schema),
         builder: TraceBuilder::new(label, Format::NsysSqlite),
         schema: &schema,
@@ -128,7 +128,7 @@ struct Import<'a> {
     scanner: Scanner<'a>,
     schema: &'a Schema,
     builder: TraceBuilder,
-    hosts: Hosts,
+    threads: ThreadTable,
     gpus: Gpus,
 }
 
@@ -170,8 +170,8 @@ impl Import<'_> {
         if missing > 0 {
             trace.problems.add(ProblemKind::MissingName, missing, 0);
         }
-        for name in trace.ranges.names.iter().take(CLUES_KEPT) {
-            trace.clues.annotations.intern(name);
+        for name in trace.ranges.names.iter().take(MAX_HINTS) {
+            trace.engine_hints.annotations.intern(name);
         }
     }
 }

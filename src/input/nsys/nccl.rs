@@ -8,7 +8,7 @@
 //! them, and may merge them into one kernel. Where it is not certain which messages a kernel moves, it has none.
 
 use super::scan::{Cells, Lookup};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{Collective, NameId, Names, Ns, OpKind, Span, ThreadId, Trace};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step};

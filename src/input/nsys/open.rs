@@ -2,7 +2,7 @@
 
 use super::describe::capture;
 use super::{HEADER_BYTES, is_cut, read, schema};
-use crate::trace::{Capture, ProblemKind, Trace};
+use crate::trace::{DatabaseInfo, ProblemKind, Trace};
 use crate::{Error, Result};
 use rusqlite::{Connection, OpenFlags};
 use std::fs::File;
@@ -41,7 +41,7 @@ pub fn open_with(path: &Path, label: &str, progress: &mut dyn FnMut(u64)) -> Res
 ///
 /// # Errors
 /// Those of [`open`].
-pub fn describe(path: &Path, label: &str) -> Result<Capture> {
+pub fn describe(path: &Path, label: &str) -> Result<DatabaseInfo> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let path = path.canonicalize().map_err(failed)?;
     let (header, _) = header(&path).map_err(failed)?;

@@ -5,7 +5,7 @@ use super::fixture::{
     integers, row, strings, table,
 };
 use super::{open, read, read_gpu_ops};
-use crate::trace::{Collective, OpKind, ProblemKind, Problems, Trace};
+use crate::trace::{Collective, ImportProblems, OpKind, ProblemKind, Trace};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ fn every_generation_of_the_schema_becomes_the_same_trace() {
     assert_eq!(traces[0], traces[1]);
     assert_eq!(traces[1], traces[2]);
     let trace = &traces[0];
-    assert_eq!(trace.problems, Problems::default());
+    assert_eq!(trace.problems, ImportProblems::default());
     let of_one = |later: i64, device| {
         [
             (10_000 + later, 10_000, GEMM, device, Some("cudaLaunchKernel_v7000")),
@@ -114,7 +114,7 @@ fn gpu_work_alone_is_the_same_and_the_rows_left_out_are_counted() {
 fn the_golden_fixture_is_read_whole() {
     let trace = trace(&golden(true));
     assert_eq!((trace.gpu_ops.len(), trace.calls.len(), trace.ranges.len()), (7, 8, 3));
-    assert_eq!(trace.problems, Problems::default());
+    assert_eq!(trace.problems, ImportProblems::default());
     let linked = trace.gpu_ops.launches().flatten().count();
     assert_eq!(linked, 5, "every kernel has a launch; the copies carry no correlation id");
     let samples: usize = trace.metrics.iter().map(|series| series.samples.len()).sum();

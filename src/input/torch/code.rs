@@ -2,8 +2,8 @@
 //!
 //! Read only where the trace is to keep it; the page's first module is built without.
 
-use super::shapes::{Owner, Shaped, Shapes};
-use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, keep_clue, known_name, number};
+use super::templates::{EventTemplates, Owner, TemplateEvent};
+use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, keep_hint, known_name, number};
 use crate::trace::{Annotation, FrameIds, NONE, Ns, Span, is_plausible};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Value, unescape};
@@ -18,7 +18,7 @@ pub(super) struct CodeNames {
     cpu_ops: HashMap<Box<[u8]>, NameId, RandomState>,
     frames: HashMap<Box<[u8]>, NameId, RandomState>,
     kernels: HashMap<Box<[u8]>, NameId, RandomState>,
-    pub(super) shapes: Shapes,
+    pub(super) templates: EventTemplates,
 }
 
 /// The `args` of an event that lead from one to another.
@@ -83,8 +83,8 @@ impl TorchReader {
     }
 
     /// A CPU op or a Python frame of a known shape; false for what has none.
-    pub(super) fn shaped_event(&mut self, text: &[u8]) -> bool {
-        let Some(shaped) = self.code.as_ref().and_then(|code| code.shapes.read(text)) else { return false };
+    pub(super) fn read_by_template(&mut self, text: &[u8]) -> bool {
+        let Some(shaped) = self.code.as_ref().and_then(|code| code.templates.read(text)) else { return false };
         self.events += 1;
         self.count_code(shaped.class, Some(shaped.name));
         self.keep(&shaped);
@@ -102,18 +102,18 @@ impl TorchReader {
         };
         let id = if class == Class::PythonFrame { fields.code.python_id } else { fields.code.external_id };
         let (id, parent) = (id_of(id), id_of(fields.code.python_parent));
-        self.keep(&Shaped { class, name, owner, start, duration, id, parent });
+        self.keep(&TemplateEvent { class, name, owner, start, duration, id, parent });
     }
 
     fn count_code(&mut self, class: Class, name: Option<&[u8]>) {
-        if class == Class::PythonFrame && self.wants_clues() {
-            keep_clue(&mut self.builder.trace.clues.python_frames, name);
+        if class == Class::PythonFrame && self.wants_hints() {
+            keep_hint(&mut self.builder.trace.engine_hints.python_frames, name);
         }
         self.count(class);
     }
 
-    fn keep(&mut self, event: &Shaped<'_>) {
-        let Shaped { start, duration, id, parent, .. } = *event;
+    fn keep(&mut self, event: &TemplateEvent<'_>) {
+        let TemplateEvent { start, duration, id, parent, .. } = *event;
         if !is_plausible(start, duration) {
             return;
         }
@@ -122,7 +122,7 @@ impl TorchReader {
             Owner::Other { pid, tid, .. } | Owner::Unshaped { pid, tid } => self.thread(pid, tid),
         };
         let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
-        known.shapes.remember(event.owner, thread);
+        known.templates.remember(event.owner, thread);
         if event.class == Class::PythonFrame {
             let name = known_name(&mut known.frames, &mut code.frames.names, event.name);
             self.builder.frame(Span { start, duration, name, thread }, FrameIds { id, parent });

@@ -9,7 +9,7 @@
 mod code;
 #[cfg(test)]
 mod code_tests;
-mod shapes;
+mod templates;
 
 use super::Detail;
 use crate::json::Json;
@@ -28,8 +28,8 @@ use std::sync::LazyLock;
 /// Kineto's times are microseconds: three digits above a nanosecond.
 const MICROSECONDS: u32 = 3;
 /// So many Python frames are looked at, and so many distinct names kept, to tell the serving engine.
-const FRAMES_LOOKED_AT: u64 = 50_000;
-const CLUES_KEPT: usize = 4_096;
+const MAX_FRAMES_FOR_HINTS: u64 = 50_000;
+const MAX_HINTS: usize = 4_096;
 
 /// A call whose name holds one of these launches, moves, sets or waits; others say nothing about GPU time.
 static CALLS_READ: LazyLock<[Finder<'static>; 6]> =
@@ -128,7 +128,7 @@ struct Fields<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     /// Names that tell the serving engine.
-    clues: bool,
+    engine_hints: bool,
     /// Which code launched what.
     code: bool,
 }
@@ -201,7 +201,7 @@ impl<'a> Fields<'a> {
                 Step::End => return Some(true),
                 Step::Damaged => return None,
             }
-            if self.is_enough(Wanted { clues: false, ..wanted }) {
+            if self.is_enough(Wanted { engine_hints: false, ..wanted }) {
                 return Some(true);
             }
         }
@@ -246,7 +246,7 @@ impl<'a> Fields<'a> {
                 Some(false) => true,
                 None => false,
             },
-            Class::PythonFrame | Class::Annotation { .. } if wanted.clues => self.name.is_some(),
+            Class::PythonFrame | Class::Annotation { .. } if wanted.engine_hints => self.name.is_some(),
             _ => true,
         }
     }
@@ -315,22 +315,22 @@ fn is_call_read(name: &[u8]) -> bool {
 
 impl Sink for TorchReader {
     fn event(&mut self, text: &[u8], at: u64) {
-        if self.keeps_code() && self.shaped_event(text) {
+        if self.keeps_code() && self.read_by_template(text) {
             return;
         }
         if let Some(class) = self.openings.class_of(text) {
             self.events += 1;
             return self.count(class);
         }
-        let want_clues = self.wants_clues();
-        let wanted = Wanted { clues: want_clues, code: self.keeps_code() };
+        let wants_hints = self.wants_hints();
+        let wanted = Wanted { engine_hints: wants_hints, code: self.keeps_code() };
         let Some((fields, read)) = Fields::read(text, wanted) else { return self.unreadable(at) };
         let Some(phase) = fields.phase else { return self.unreadable(at) };
         self.events += 1;
         let class = if phase == b"X" { fields.class.unwrap_or(Class::Other) } else { Class::Other };
-        let clues = &mut self.builder.trace.clues;
-        if let (Class::Annotation { .. }, true) = (class, want_clues) {
-            keep_clue(&mut clues.annotations, fields.name);
+        let engine_hints = &mut self.builder.trace.engine_hints;
+        if let (Class::Annotation { .. }, true) = (class, wants_hints) {
+            keep_hint(&mut engine_hints.annotations, fields.name);
         }
         match class {
             Class::Gpu(kind) => return self.gpu_op(&fields, kind, at),
@@ -341,17 +341,17 @@ impl Sink for TorchReader {
                 }
                 if !on_gpu {
                     self.span(&fields, SpanKind::Range, at);
-                } else if !want_clues && !wanted.code {
+                } else if !wants_hints && !wanted.code {
                     self.openings.learn(text.get(..read).unwrap_or_default(), class);
                 }
             }
             Class::PythonFrame | Class::CpuOp if wanted.code => {
                 if let Some(code) = &mut self.code {
-                    code.shapes.learn(text, &fields, class);
+                    code.templates.learn(text, &fields, class);
                 }
                 return self.code_event(&fields);
             }
-            Class::PythonFrame if want_clues => keep_clue(&mut clues.python_frames, fields.name),
+            Class::PythonFrame if wants_hints => keep_hint(&mut engine_hints.python_frames, fields.name),
             // One a process or thread: they stand in front of a merged trace and would take all places.
             _ if phase == b"M" => {}
             _ => self.openings.learn(text.get(..read).unwrap_or_default(), class),
@@ -379,19 +379,19 @@ fn job(text: &[u8]) -> Option<Job> {
     let number = |json: &Json| if let Json::Int(number) = json { u32::try_from(*number).ok() } else { None };
     let word = |json: Option<&Json>| json.and_then(Json::text).unwrap_or_default().to_owned();
     let group = |group: &Json| ProcessGroup {
-        name: word(group.at(&["pg_name"])),
-        ranks: group.at(&["ranks"]).map_or(&[][..], Json::elements).iter().filter_map(number).collect(),
+        name: word(group.get_path(&["pg_name"])),
+        ranks: group.get_path(&["ranks"]).map_or(&[][..], Json::elements).iter().filter_map(number).collect(),
     };
     Some(Job {
-        rank: number(info.at(&["rank"])?)?,
-        world_size: number(info.at(&["world_size"])?)?,
-        backend: word(info.at(&["backend"])),
-        groups: info.at(&["pg_config"]).map_or(&[][..], Json::elements).iter().map(group).collect(),
+        rank: number(info.get_path(&["rank"])?)?,
+        world_size: number(info.get_path(&["world_size"])?)?,
+        backend: word(info.get_path(&["backend"])),
+        groups: info.get_path(&["pg_config"]).map_or(&[][..], Json::elements).iter().map(group).collect(),
     })
 }
 
-fn keep_clue(kept: &mut Names, name: Option<&[u8]>) {
-    if let (Some(name), true) = (name, kept.len() < CLUES_KEPT) {
+fn keep_hint(kept: &mut Names, name: Option<&[u8]>) {
+    if let (Some(name), true) = (name, kept.len() < MAX_HINTS) {
         kept.intern(&unescape(name));
     }
 }
@@ -447,8 +447,8 @@ impl TorchReader {
         self.builder.finish()
     }
 
-    fn wants_clues(&self) -> bool {
-        self.builder.trace.events.python_frames < FRAMES_LOOKED_AT
+    fn wants_hints(&self) -> bool {
+        self.builder.trace.events.python_frames < MAX_FRAMES_FOR_HINTS
     }
 
     fn count(&mut self, class: Class) {

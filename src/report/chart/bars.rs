@@ -4,7 +4,7 @@ use super::axis::{RowAxis, TimeAxis};
 use super::backend::{Recorder, Role, UNIT, pixels, words};
 use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, hatch};
 use super::{Chart, Node, glyphs};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::report::format::duration;
 use crate::report::palette;
 use plotters::chart::ChartBuilder;

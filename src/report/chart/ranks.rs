@@ -2,7 +2,7 @@
 
 use super::{Bar, Chart, Segment, stacked_bars};
 use crate::analysis::communication::ranks::{Job, Rank};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::report::format::{duration, percent};
 
 /// The parts of a bar, as the legend names them, in the order in which they stand.

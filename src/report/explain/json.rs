@@ -7,7 +7,7 @@ use crate::analysis::section::{Record, Value};
 use crate::report::findings::of_run;
 use crate::report::foreign::{TABLES, Table};
 use crate::rules::signals::Signals;
-use crate::trace::Capture;
+use crate::trace::DatabaseInfo;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter, PrettyFormatter};
 use serde_json::{Map, Value as Json, json};
@@ -71,7 +71,7 @@ const KEYS: [(&str, &[&str]); 23] = [
 ];
 
 /// The text of report.json.
-pub fn json(run: &Run, capture: &Capture) -> String {
+pub fn json(run: &Run, capture: &DatabaseInfo) -> String {
     let warned = run.notices.iter().filter(|notice| notice.severity > Severity::Info);
     let warnings: Vec<String> = warned.map(|notice| format!("{}. {}", notice.message, notice.advice)).collect();
     let report = json!({
@@ -155,7 +155,7 @@ impl Formatter for Ascii<'_> {
     }
 }
 
-fn schema(run: &Run, capture: &Capture) -> Json {
+fn schema(run: &Run, capture: &DatabaseInfo) -> Json {
     const SECOND_NS: i64 = 1_000_000_000;
     const MILLISECOND_NS: i64 = 1_000_000;
     // What nsys writes is nanoseconds; the original guesses from the length of the capture, and its readers look for that.
@@ -194,7 +194,7 @@ fn schema(run: &Run, capture: &Capture) -> Json {
 /// Objects by metric; a `/` goes one deeper.
 type Metrics = BTreeMap<String, Map<String, Json>>;
 
-fn metrics(run: &Run, capture: &Capture) -> Json {
+fn metrics(run: &Run, capture: &DatabaseInfo) -> Json {
     let mut metrics = Metrics::new();
     for (metric, keys) in KEYS {
         at(&mut metrics, metric).extend(keys.iter().map(|key| ((*key).to_owned(), Json::Null)));

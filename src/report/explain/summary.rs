@@ -3,7 +3,7 @@
 use super::{figure, rows};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Value};
-use crate::trace::Capture;
+use crate::trace::DatabaseInfo;
 
 /// The lines after a run, as nsys-llm-explainer prints them.
 pub fn summary(run: &Run) -> String {
@@ -67,7 +67,7 @@ fn nvlink(run: &Run) -> Option<String> {
 }
 
 /// What `--print-schema` prints.
-pub fn schema(capture: &Capture) -> String {
+pub fn schema(capture: &DatabaseInfo) -> String {
     let mut lines = String::new();
     for (role, table) in &capture.roles {
         let words = role.replace('_', " ");

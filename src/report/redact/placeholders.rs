@@ -101,7 +101,7 @@ impl Placeholders {
 
     /// Every text with its placeholder, the longest first.
     pub(super) fn longest_first(&self) -> Vec<(String, String)> {
-        use crate::ordering::InOrder;
+        use crate::ordering::StableSort;
         let mut all: Vec<(String, String)> =
             self.given.iter().map(|((_, text), placeholder)| (text.clone(), placeholder.clone())).collect();
         all.order_by_key(|(text, _)| std::cmp::Reverse(text.len()));

@@ -14,7 +14,7 @@ use super::{Report, table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use tables::{Layout, THREE};
 
 /// As the original prints it.

@@ -9,7 +9,7 @@ use crate::analysis::communication::ranks::log::{RankLog, TIMES};
 use crate::analysis::communication::ranks::names::{Named, named};
 use crate::analysis::communication::ranks::rules::Rules;
 use crate::analysis::communication::ranks::{Aside, Source};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 
 /// A rank before anything of it is computed.
 #[derive(Debug, Clone, PartialEq, Eq)]

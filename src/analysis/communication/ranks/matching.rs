@@ -13,7 +13,7 @@ use crate::analysis::communication::ranks::jobs::Group;
 use crate::analysis::communication::ranks::log::{CALL, COUNT, RankLog, RankPart};
 use crate::analysis::communication::ranks::rules::Rules;
 use crate::digits::grouped;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::Ns;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! What a file's name tells of a rank: `rank3`, `worker_0`, `TP-1-DP-0`, `profile_0.pt.trace.json`.
 
 use crate::analysis::communication::ranks::rules::Rules;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 
 /// See the module's head.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use crate::analysis::communication::ranks::matching::{Call, Met, Stream, Unmatch
 use crate::analysis::communication::ranks::{Aside, Job, Rank, Windows};
 use crate::analysis::section::Sections;
 use crate::analysis::section::{Section, Value};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use std::cmp::Reverse;
 
 const RANKS: [&str; 20] = [

@@ -6,7 +6,7 @@ use crate::analysis::communication::ranks::matching::{Stream, said_of_unmatched}
 use crate::analysis::communication::ranks::rules::Rules;
 use crate::analysis::communication::ranks::{Job, Parts, Rank, Seen, Source, Windows};
 use crate::digits::grouped;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 
 /// What a rank's calls add up to.
 #[derive(Debug, Clone, Copy, Default)]

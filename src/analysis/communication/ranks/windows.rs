@@ -8,7 +8,7 @@ use crate::analysis::communication::ranks::jobs::{Group, group};
 use crate::analysis::communication::ranks::log::RankLog;
 use crate::analysis::communication::ranks::matching::{Stream, streams};
 use crate::analysis::communication::ranks::rules::Rules;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{Ns, Window};
 
 /// Which logs are of one job, and where moments of one lie in the others.

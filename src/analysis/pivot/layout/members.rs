@@ -5,7 +5,7 @@ use crate::analysis::pivot::layout::{Member, NOT_HELD, Source};
 use crate::analysis::results::Kernel;
 use crate::analysis::triage::Stage;
 use crate::analysis::{CPU, SHARED};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 

@@ -9,7 +9,7 @@ pub use step_info::{Form, StepInfo, Sums};
 pub use step_list::Stretch;
 pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
 
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{Annotation, Code, DeviceId, GpuOp, NONE, Names, Ns, ProcessId, Trace};
 use windows::Windows;
 

@@ -5,7 +5,7 @@ use crate::analysis::index;
 use crate::analysis::index::Inside;
 use crate::analysis::structure::stages::windows::Windows;
 use crate::analysis::structure::stages::{Form, Stage, StepInfo, infos};
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::{Annotation, CallId, Code, DeviceId, GpuOp, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Which of many windows of time, one inside another, is the innermost at a moment.
 
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::Ns;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -8,7 +8,7 @@ use crate::analysis::triage::call_sites::CallSite;
 use crate::analysis::triage::kernels::{KernelRow, RowIndex};
 use crate::analysis::triage::times::BusyTime;
 use crate::analysis::triage::{Stage, View};
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::trace::Ns;
 
 /// A longer run of small kernels is no pattern of its own: it is cut.
@@ -19,7 +19,7 @@ const COPIES: usize = 8;
 pub(super) const COMMUNICATION: &str = "communication";
 
 /// How often which rows stand before and after a chain.
-type Sides = ByKey<(Option<usize>, Option<usize>), u64>;
+type Sides = VecMap<(Option<usize>, Option<usize>), u64>;
 
 /// One op of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) struct Streams(Vec<Vec<Link>>);
 /// Launches of a family's parts in a row.
 pub(super) struct Launches {
     /// Of their rows the place in the stage, and how long they ran of it.
-    rows: ByKey<usize, Ns>,
+    rows: VecMap<usize, Ns>,
     /// How often.
     pub(super) count: u64,
     /// Sum of their durations.
@@ -106,7 +106,7 @@ impl Streams {
     /// Launches of these parts in a row; none is counted twice.
     fn launches(&self, seen: &Seen, parts: &[Part], is_wanted: &dyn Fn(&[Link]) -> bool) -> Launches {
         let (duration, copies) = (Ns::ZERO, Ns::ZERO);
-        let mut launches = Launches { rows: ByKey::new(), count: 0, duration, copies, longest: 0 };
+        let mut launches = Launches { rows: VecMap::new(), count: 0, duration, copies, longest: 0 };
         // Names are looked at once a row, not once a launch.
         let begins: Vec<bool> = seen.rows.iter().map(|row| place(row, parts).is_some()).collect();
         if !begins.contains(&true) {
@@ -135,18 +135,18 @@ impl Streams {
             category.is_some_and(|category| new.fusable.contains(category))
                 && !explained.get(link.row).copied().unwrap_or(true)
         };
-        let mut chains: ByKey<Vec<usize>, (Chain, Sides)> = ByKey::new();
+        let mut chains: VecMap<Vec<usize>, (Chain, Sides)> = VecMap::new();
         for links in &self.0 {
             for (from, to) in runs(links, &is_open) {
                 let Some(part) = links.get(from..to) else { continue };
                 let row_at = |at: Option<usize>| links.get(at?).map(|link| link.row);
                 let around = (row_at(from.checked_sub(1)), row_at(Some(to)));
-                let empty = (Chain::of(part), ByKey::new());
+                let empty = (Chain::of(part), VecMap::new());
                 let rows: Vec<usize> = part.iter().map(|link| link.row).collect();
-                chains.change(rows, empty, |(chain, sides)| {
+                chains.update(rows, empty, |(chain, sides)| {
                     chain.launches += 1;
                     chain.duration = part.iter().fold(chain.duration, |sum, link| sum + link.duration);
-                    sides.change(around, 0, |count| *count += 1);
+                    sides.update(around, 0, |count| *count += 1);
                 });
             }
         }
@@ -168,7 +168,7 @@ impl Launches {
         self.longest = self.longest.max(window.links.len());
         for link in &window.links {
             self.duration += link.duration;
-            self.rows.change(link.row, Ns::ZERO, |sum| *sum += link.duration);
+            self.rows.update(link.row, Ns::ZERO, |sum| *sum += link.duration);
         }
     }
 

@@ -6,7 +6,7 @@ use super::data::{Catalog, Family, Relation, Status};
 use super::seen::{By, Hit, Run, Seen};
 use super::switches::{self, Switch};
 use crate::analysis::triage::fuse::{self, Fusion};
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::trace::Ns;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -109,10 +109,10 @@ fn owners(run: &Run, seen: &Seen) -> Vec<Option<(usize, Hit)>> {
 }
 
 fn active(run: &Run, seen: &Seen, owners: &[Option<(usize, Hit)>]) -> Vec<Finding> {
-    let mut families: ByKey<usize, (Vec<usize>, Ns, By)> = ByKey::new();
+    let mut families: VecMap<usize, (Vec<usize>, Ns, By)> = VecMap::new();
     for (row, owner) in owners.iter().enumerate() {
         if let Some((family, hit)) = owner {
-            families.change(*family, (Vec::new(), Ns::ZERO, By::Function), |(rows, sum, by)| {
+            families.update(*family, (Vec::new(), Ns::ZERO, By::Function), |(rows, sum, by)| {
                 rows.push(row);
                 *sum += hit.duration;
                 *by = hit.by.min(*by);

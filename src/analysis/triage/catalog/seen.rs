@@ -9,7 +9,7 @@ use crate::analysis::triage::kernels::{KernelRow, RowCallSite};
 use crate::analysis::triage::serving::{Deployment, Vendor};
 use crate::analysis::triage::times::percent;
 use crate::analysis::triage::{Stage, View};
-use crate::ordering::ByKey;
+use crate::ordering::VecMap;
 use crate::rules::names;
 use crate::rules::needle::{Haystack, Needle};
 use crate::trace::Ns;
@@ -22,7 +22,7 @@ pub(super) struct Run<'a> {
     setting: Deployment,
     devices: Vec<Haystack>,
     /// Tokens of each stage's smallest step.
-    fewest_tokens: ByKey<Stage, u64>,
+    fewest_tokens: VecMap<Stage, u64>,
 }
 
 /// The rows of one stage.

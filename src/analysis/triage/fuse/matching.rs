@@ -8,7 +8,7 @@ use super::patterns::{Chain, Origin, Pattern, Patterns, Sought, Test};
 use super::run::Run;
 use super::{Confidence, Fusion, Status};
 use crate::analysis::structure::stages::Stage;
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::rules::names::demangle;
 use crate::rules::needle::{Haystack, Needle};
 use crate::trace::{NONE, NameId, Ns, OpKind};
@@ -185,10 +185,10 @@ fn active(view: &View, sought: &Sought, classes: &Classes) -> Vec<Finding> {
     if sought.active.is_empty() {
         return Vec::new();
     }
-    let mut found: ByKey<(Stage, usize), (Vec<u32>, bool)> = ByKey::new();
+    let mut found: VecMap<(Stage, usize), (Vec<u32>, bool)> = VecMap::new();
     for (at, stage, _) in view.ops() {
         for &(pattern, by_name) in classes.active_in(index(at)) {
-            found.change((stage, pattern), (Vec::new(), false), |(ops, named)| {
+            found.update((stage, pattern), (Vec::new(), false), |(ops, named)| {
                 ops.push(index(at));
                 *named |= by_name;
             });
@@ -216,7 +216,7 @@ fn split(view: &View, sought: &Sought, classes: &Classes, status: &dyn Fn(usize,
     let mut findings = Vec::new();
     let patterns = sought.chains.chunk_by(|a, b| a.pattern == b.pattern);
     for chains in patterns {
-        let mut found: ByKey<Stage, Chained> = ByKey::new();
+        let mut found: VecMap<Stage, Chained> = VecMap::new();
         for lane in &lanes {
             sweep(lane, chains, sought, classes, &mut found);
         }
@@ -237,7 +237,7 @@ fn split(view: &View, sought: &Sought, classes: &Classes, status: &dyn Fn(usize,
 /// The ops of one stream of one device, by start.
 type Lane = [(u32, Stage)];
 
-fn sweep(lane: &Lane, chains: &[Chain], sought: &Sought, classes: &Classes, found: &mut ByKey<Stage, Chained>) {
+fn sweep(lane: &Lane, chains: &[Chain], sought: &Sought, classes: &Classes, found: &mut VecMap<Stage, Chained>) {
     let first = chains.iter().filter_map(|chain| chain.links.first()).fold(0, |kinds, link| kinds | link.kinds);
     let mut at = 0;
     while let Some(&(op, stage)) = lane.get(at) {
@@ -252,7 +252,7 @@ fn sweep(lane: &Lane, chains: &[Chain], sought: &Sought, classes: &Classes, foun
         if let Some(last) = links.last() {
             at = last.place + 1;
         }
-        found.change(stage, Chained::default(), |chained| {
+        found.update(stage, Chained::default(), |chained| {
             chained.beginnings += u64::from(links.is_empty());
             for link in &links {
                 let begins = u64::from(classes.of(link.op).kinds & first != 0);
@@ -349,12 +349,12 @@ impl<'a> Rows<'a> {
     }
 
     fn fusion(&self, finding: &Finding, patterns: &[Pattern]) -> Option<Fusion> {
-        let mut parts: ByKey<usize, Ns> = ByKey::new();
+        let mut parts: VecMap<usize, Ns> = VecMap::new();
         let mut duration = Ns::ZERO;
         for op in finding.ops.iter().filter_map(|op| self.view.trace.gpu_ops.get(*op as usize)) {
             duration += op.duration;
             if let Some(row) = self.places.row(finding.stage, op.name) {
-                parts.change(row, Ns::ZERO, |sum| *sum += op.duration);
+                parts.update(row, Ns::ZERO, |sum| *sum += op.duration);
             }
         }
         let mut parts = parts.0;
@@ -379,12 +379,12 @@ impl<'a> Rows<'a> {
 
     /// The places that launch these ops, the one with most time first.
     fn locations(&self, ops: &[u32]) -> Vec<String> {
-        let mut times: ByKey<u32, Ns> = ByKey::new();
+        let mut times: VecMap<u32, Ns> = VecMap::new();
         for &op in ops {
             let site = self.view.call_sites.by_op.get(op as usize).copied();
             let duration = self.view.trace.gpu_ops.get(op as usize).map_or(Ns::ZERO, |op| op.duration);
             if let Some(site) = site {
-                times.change(site, Ns::ZERO, |sum| *sum += duration);
+                times.update(site, Ns::ZERO, |sum| *sum += duration);
             }
         }
         times.0.order_by(|a, b| b.1.cmp(&a.1));

@@ -4,14 +4,14 @@ use super::super::serving::Deployment;
 use super::super::view::View;
 use super::patterns::Pattern;
 use crate::analysis::structure::stages::{Stage, steps};
-use crate::ordering::ByKey;
+use crate::ordering::VecMap;
 use crate::rules::needle::Needle;
 
 /// See the module's head.
 pub(super) struct Run {
     setting: Deployment,
     /// Tokens of each stage's smallest step; of no stage whose steps do not tell.
-    fewest_tokens: ByKey<Stage, u64>,
+    fewest_tokens: VecMap<Stage, u64>,
 }
 
 impl Run {
@@ -56,12 +56,12 @@ impl Run {
 }
 
 /// Tokens of each stage's smallest step; none of a stage whose steps do not tell.
-pub(in super::super) fn fewest_tokens(view: &View) -> ByKey<Stage, u64> {
-    let mut fewest = ByKey::new();
+pub(in super::super) fn fewest_tokens(view: &View) -> VecMap<Stage, u64> {
+    let mut fewest = VecMap::new();
     for info in steps(view.trace).into_iter().map(|step| step.info) {
         let stage = if info.stage == Stage::All { view.file_stage } else { info.stage };
         if let Some(tokens) = info.tokens {
-            fewest.change(stage, tokens, |fewest: &mut u64| *fewest = tokens.min(*fewest));
+            fewest.update(stage, tokens, |fewest: &mut u64| *fewest = tokens.min(*fewest));
         }
     }
     fewest

@@ -7,7 +7,7 @@
 use super::rules::{Class, Rules};
 use crate::analysis::triage::times::Times;
 use crate::analysis::triage::{Stage, View};
-use crate::ordering::ByKey;
+use crate::ordering::VecMap;
 use crate::trace::{NameId, Names, Ns, ProcessId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,7 +36,7 @@ pub(super) struct Row {
     /// Time on other streams than the one on which its device works most.
     pub(super) beside_main_ns: i64,
     /// What hides it, by name; of several the weightiest, then the longest.
-    pub(super) hidden_by: ByKey<NameId, i64>,
+    pub(super) hidden_by: VecMap<NameId, i64>,
 }
 
 impl Row {
@@ -131,7 +131,7 @@ struct Table {
     /// By canonical name and stage.
     row_of: Vec<Option<usize>>,
     lanes: Vec<Lane>,
-    lane_of: ByKey<(u32, ProcessId, i64), usize>,
+    lane_of: VecMap<(u32, ProcessId, i64), usize>,
 }
 
 impl Table {
@@ -157,7 +157,7 @@ impl Table {
                 hidden_by_compute_ns: 0,
                 beside_copies_ns: 0,
                 beside_main_ns: 0,
-                hidden_by: ByKey::new(),
+                hidden_by: VecMap::new(),
             });
             rows.len() - 1
         }))
@@ -165,7 +165,7 @@ impl Table {
 
     fn lane(&mut self, device: u32, process: ProcessId, stream: i64) -> usize {
         let lanes = &mut self.lanes;
-        let lane = self.lane_of.change((device, process, stream), usize::MAX, |lane| {
+        let lane = self.lane_of.update((device, process, stream), usize::MAX, |lane| {
             if *lane == usize::MAX {
                 *lane = lanes.len();
             }
@@ -345,7 +345,7 @@ impl Passing {
         for (_, _, _, lane, row, ..) in running {
             let hides = if lane == first.3 { second } else { Some(first) };
             if let (Some((.., name, is_copy)), Some(row)) = (hides, table.rows.get_mut(row)) {
-                row.hidden_by.change(name, 0, |time| *time = time.saturating_add(passed));
+                row.hidden_by.update(name, 0, |time| *time = time.saturating_add(passed));
                 let beside_copies_ns = if is_copy { passed } else { 0 };
                 row.beside_copies_ns = row.beside_copies_ns.saturating_add(beside_copies_ns);
             }

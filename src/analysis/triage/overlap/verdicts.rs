@@ -10,7 +10,7 @@ use super::dependency::{Neighbours, Risk};
 use super::rules::{Class, Rules};
 use super::sweep::Row;
 use crate::analysis::triage::times::percent;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::trace::Ns;
 
 /// A row of the table.

@@ -147,11 +147,11 @@ fn of_path(data: &Data, path: &str) -> Option<Framework> {
 fn of_trace(trace: &Trace) -> Option<Framework> {
     let engines = Engines::embedded();
     let mut guess = engines.guess();
-    trace.clues.python_frames.iter().for_each(|name| guess.add(Evidence::Frame, name.as_bytes()));
+    trace.engine_hints.python_frames.iter().for_each(|name| guess.add(Evidence::Frame, name.as_bytes()));
     if let Some(code) = &trace.code {
         code.frames.names.iter().for_each(|name| guess.add(Evidence::Frame, name.as_bytes()));
     }
-    trace.clues.annotations.iter().for_each(|name| guess.add(Evidence::Annotation, name.as_bytes()));
+    trace.engine_hints.annotations.iter().for_each(|name| guess.add(Evidence::Annotation, name.as_bytes()));
     trace.names.iter().for_each(|name| guess.add(Evidence::Kernel, name.as_bytes()));
     guess.label().and_then(Framework::parse)
 }

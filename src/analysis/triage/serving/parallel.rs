@@ -1,7 +1,7 @@
 //! How many GPUs share each layer, and what says so.
 
 use super::{Framework, ServerArgs};
-use crate::ordering::ByKey;
+use crate::ordering::VecMap;
 use crate::trace::Trace;
 use std::cmp::Reverse;
 
@@ -91,8 +91,8 @@ fn rank_in(text: &str) -> Option<u64> {
 
 /// The number of ranks that most collectives between several have; of equally frequent ones the smallest.
 fn group_size(trace: &Trace) -> Option<u64> {
-    let mut counts = ByKey::new();
+    let mut counts = VecMap::new();
     let sizes = trace.collectives.iter().filter_map(|(_, collective)| collective.ranks).filter(|ranks| *ranks > 1);
-    sizes.for_each(|ranks| counts.change(ranks, 0_u64, |count| *count += 1));
+    sizes.for_each(|ranks| counts.update(ranks, 0_u64, |count| *count += 1));
     counts.0.into_iter().max_by_key(|&(size, count)| (count, Reverse(size))).map(|(size, _)| size)
 }

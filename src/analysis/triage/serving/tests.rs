@@ -47,7 +47,7 @@ fn a_person_may_call_a_framework_by_any_of_its_names() {
 #[test]
 fn the_person_counts_before_arguments_these_before_the_path_and_that_before_the_trace() {
     let mut made = Made::new();
-    made.0.trace.clues.annotations.intern("execute_context_1(8)_generation_0(0)");
+    made.0.trace.engine_hints.annotations.intern("execute_context_1(8)_generation_0(0)");
     let vllm = made.finish();
     let sglang = r#"{"model_path": "/models/vllm-test", "schedule_policy": "fcfs", "attention_backend": "trtllm_mla"}"#;
     assert_eq!(told("tensorrt_llm/x.json", sglang, &vllm, Some(Framework::Plain)), Framework::Plain);
@@ -93,7 +93,7 @@ fn the_nearest_name_of_a_path_that_names_one_framework_tells_it() {
 #[test]
 fn frames_of_tokenspeed_tell_it() {
     let mut made = Made::new();
-    made.0.trace.clues.python_frames.intern("/opt/python/tokenspeed/runtime/engine.py(9): step");
+    made.0.trace.engine_hints.python_frames.intern("/opt/python/tokenspeed/runtime/engine.py(9): step");
     assert_eq!(told("", "{}", &made.finish(), None), Framework::TokenSpeed);
 }
 

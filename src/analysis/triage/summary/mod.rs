@@ -10,7 +10,7 @@ use super::times::{Times, percent};
 use super::view::View;
 use crate::analysis::section::{Record, Section, Value};
 use crate::analysis::structure::stages::{Stage, count_stage_conflicts, steps};
-use crate::ordering::{ByKey, InOrder};
+use crate::ordering::{StableSort, VecMap};
 use crate::rules::names;
 use crate::trace::{DeviceId, Ns};
 use std::cmp::Reverse;
@@ -98,9 +98,9 @@ fn dominated_by(stage: Stage, duration: Ns, rows: &[KernelRow], overlaps: &Secti
 fn largest_categories(rows: &[&KernelRow], duration: Ns) -> String {
     const NAMED: usize = 3;
     const LEAST_PCT: f64 = 10.0;
-    let mut sums = ByKey::new();
+    let mut sums = VecMap::new();
     rows.iter()
-        .for_each(|row| sums.change(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.duration_ns)));
+        .for_each(|row| sums.update(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.duration_ns)));
     let mut sums = sums.0;
     sums.order_by_key(|(_, sum)| Reverse(*sum));
     let shares = sums.into_iter().map(|(category, sum)| (category, percent(Ns(sum), duration)));

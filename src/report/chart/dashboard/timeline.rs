@@ -7,7 +7,7 @@ use super::plot::{AXIS, Mark, Plot, Scale, Shape, wide};
 use super::{Drawn, View, exact, first_few, short, time};
 use crate::analysis::dashboard::{Categories, is_communication};
 use crate::analysis::section::Record;
-use crate::ordering::InOrder;
+use crate::ordering::StableSort;
 use crate::report::palette;
 use crate::rules::names;
 

@@ -2,18 +2,18 @@
 
 /// The tables of a database and what each is for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Capture {
+pub struct DatabaseInfo {
     /// The library that read it.
     pub sqlite_version: String,
     /// `kernel_table` and the like, and the table found for it.
     pub roles: Vec<(&'static str, Option<String>)>,
     /// By name.
-    pub tables: Vec<CapturedTable>,
+    pub tables: Vec<TableInfo>,
 }
 
 /// One table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CapturedTable {
+pub struct TableInfo {
     /// As the file spells it.
     pub name: String,
     /// None where they could not be counted.
@@ -24,7 +24,7 @@ pub struct CapturedTable {
     pub columns: Vec<(String, String)>,
 }
 
-impl Capture {
+impl DatabaseInfo {
     /// The table found for a role.
     pub fn table(&self, role: &str) -> Option<&str> {
         self.roles.iter().find(|(name, _)| *name == role).and_then(|(_, table)| table.as_deref())

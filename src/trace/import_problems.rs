@@ -66,7 +66,7 @@ impl ProblemKind {
 
 /// How often a kind was met, and where first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Problem {
+pub struct ImportProblem {
     /// What it is.
     pub kind: ProblemKind,
     /// How often; for [`ProblemKind::TrailingData`] the number of bytes.
@@ -77,9 +77,9 @@ pub struct Problem {
 
 /// All problems of a trace, by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Problems(Vec<Problem>);
+pub struct ImportProblems(Vec<ImportProblem>);
 
-impl Problems {
+impl ImportProblems {
     /// Counts `count` more of `kind`, met at `at`.
     pub fn add(&mut self, kind: ProblemKind, count: u64, at: u64) {
         match self.0.iter_mut().find(|problem| problem.kind == kind) {
@@ -89,7 +89,7 @@ impl Problems {
             }
             None => {
                 let place = self.0.partition_point(|problem| problem.kind < kind);
-                self.0.insert(place, Problem { kind, count, first_at: at });
+                self.0.insert(place, ImportProblem { kind, count, first_at: at });
             }
         }
     }
@@ -105,7 +105,7 @@ impl Problems {
     }
 
     /// All of them, each kind once.
-    pub fn iter(&self) -> impl Iterator<Item = Problem> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = ImportProblem> + '_ {
         self.0.iter().copied()
     }
 }

@@ -6,13 +6,13 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// Bytes in the order in which they came.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct ChunkedMemory {
     /// All of them full but the last.
     pieces: Vec<Vec<u8>>,
     size: u64,
 }
 
-impl Pieces {
+impl ChunkedMemory {
     /// Takes the next bytes.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Pieces {
     }
 }
 
-impl Source for Pieces {
+impl Source for ChunkedMemory {
     fn size(&self) -> u64 {
         self.size
     }
@@ -67,7 +67,7 @@ mod tests {
     fn what_went_in_comes_out_whatever_the_pieces() {
         let bytes: Vec<u8> = (0..(PIECE_BYTES * 2 + 777)).map(|at| (at * 31 % 251) as u8).collect();
         for step in [1_000, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, bytes.len()] {
-            let mut pieces = Pieces::default();
+            let mut pieces = ChunkedMemory::default();
             bytes.chunks(step).for_each(|chunk| pieces.push(chunk).unwrap());
             assert_eq!(pieces.size(), bytes.len() as u64);
             for (from, length) in [(0, bytes.len()), (PIECE_BYTES - 3, 7), (bytes.len() - 1, 1), (5, 0)] {

@@ -17,7 +17,7 @@ const BATCHES_WAITING: usize = 3;
 
 /// The end of the line at which events go in.
 #[derive(Debug)]
-pub(super) struct Apart {
+pub(super) struct ReaderThread {
     batch: Batch,
     full: SyncSender<Batch>,
     empties: Receiver<Batch>,
@@ -48,7 +48,7 @@ enum What {
     Unreadable,
 }
 
-impl Apart {
+impl ReaderThread {
     /// Starts the thread.
     pub(super) fn start(label: &str, detail: Detail) -> io::Result<Self> {
         let (full, batches) = sync_channel::<Batch>(BATCHES_WAITING);
@@ -105,7 +105,7 @@ impl Batch {
     }
 }
 
-impl Sink for Apart {
+impl Sink for ReaderThread {
     fn event(&mut self, text: &[u8], at: u64) {
         self.batch.bytes.extend_from_slice(text);
         self.add(What::Event, text.len(), at);

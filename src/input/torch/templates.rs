@@ -9,11 +9,11 @@ use crate::trace::{NONE, Ns, ThreadId, leading_whole};
 
 /// The shapes of a file.
 #[derive(Debug, Default)]
-pub(super) struct Shapes(Vec<Shape>);
+pub(super) struct EventTemplates(Vec<EventTemplate>);
 
 /// What is kept of a CPU op or a Python frame.
 #[derive(Debug)]
-pub(super) struct Shaped<'a> {
+pub(super) struct TemplateEvent<'a> {
     pub(super) class: Class,
     pub(super) name: &'a [u8],
     pub(super) owner: Owner<'a>,
@@ -30,14 +30,14 @@ pub(super) struct Shaped<'a> {
 pub(super) enum Owner<'a> {
     /// The same as that of the last event of this shape.
     Last(ThreadId),
-    /// Another: to be told to [`Shapes::remember`].
+    /// Another: to be told to [`EventTemplates::remember`].
     Other { pid: &'a [u8], tid: &'a [u8], text: &'a [u8], shape: usize },
     /// That of an event which was read member by member.
     Unshaped { pid: &'a [u8], tid: &'a [u8] },
 }
 
 #[derive(Debug)]
-struct Shape {
+struct EventTemplate {
     class: Class,
     /// In the order of the file.
     parts: Vec<Part>,
@@ -68,12 +68,12 @@ enum Slot {
     Parent,
 }
 
-impl Shapes {
+impl EventTemplates {
     /// CPU ops and frames, with some room for threads that are written otherwise.
     const KEPT: usize = 4;
 
     /// The values of an event of a known shape.
-    pub(super) fn read<'a>(&self, event: &'a [u8]) -> Option<Shaped<'a>> {
+    pub(super) fn read<'a>(&self, event: &'a [u8]) -> Option<TemplateEvent<'a>> {
         self.0.iter().enumerate().find_map(|(at, shape)| shape.read(event, at))
     }
 
@@ -90,14 +90,14 @@ impl Shapes {
     pub(super) fn learn(&mut self, event: &[u8], fields: &Fields<'_>, class: Class) {
         if self.0.len() < Self::KEPT
             && self.read(event).is_none()
-            && let Some(shape) = Shape::of(event, fields, class)
+            && let Some(shape) = EventTemplate::of(event, fields, class)
         {
             self.0.push(shape);
         }
     }
 }
 
-impl Shape {
+impl EventTemplate {
     fn of(event: &[u8], fields: &Fields<'_>, class: Class) -> Option<Self> {
         let code = &fields.code;
         let ids = match class {
@@ -137,8 +137,8 @@ impl Shape {
         Some(Self { class, parts, end: *event.get(at)?, behind_pid, behind_tid, last: None })
     }
 
-    fn read<'a>(&self, event: &'a [u8], place: usize) -> Option<Shaped<'a>> {
-        let mut shaped = Shaped {
+    fn read<'a>(&self, event: &'a [u8], place: usize) -> Option<TemplateEvent<'a>> {
+        let mut shaped = TemplateEvent {
             class: self.class,
             name: &[],
             owner: Owner::Last(ThreadId(0)),

@@ -7,10 +7,10 @@ use super::ops::UNLINKED;
 use super::{ProcessId, Spans, Thread};
 
 /// The calls of each process by correlation id.
-pub(super) struct Launches(Vec<OfProcess>);
+pub(super) struct CallsByCorrelation(Vec<ProcessCalls>);
 
 /// Ids count up, so that a table is smaller than pairs; where they do not, pairs it is.
-enum OfProcess {
+enum ProcessCalls {
     Table { first: u32, calls: Vec<u32> },
     Pairs(Vec<(u32, u32)>),
 }
@@ -18,7 +18,7 @@ enum OfProcess {
 /// Up to so many slots of a table a call, it is a table.
 const SLOTS: usize = 4;
 
-impl Launches {
+impl CallsByCorrelation {
     /// `correlations` runs parallel to `calls`. Where two calls of a process share an id, the first counts.
     pub(super) fn new(calls: &Spans, correlations: &[u32], threads: &[Thread], processes: usize) -> Self {
         let process = |at: usize| {
@@ -32,14 +32,14 @@ impl Launches {
                 (*first, *last, *count) = ((*first).min(id), (*last).max(id), *count + 1);
             }
         }
-        let mut of_process: Vec<OfProcess> = spans.iter().map(|span| OfProcess::of_span(*span)).collect();
+        let mut of_process: Vec<ProcessCalls> = spans.iter().map(|span| ProcessCalls::of_span(*span)).collect();
         for (at, &id) in known() {
             if let Some(of_process) = of_process.get_mut(process(at)) {
                 of_process.add(id, index(at));
             }
         }
         for of_process in &mut of_process {
-            if let OfProcess::Pairs(pairs) = of_process {
+            if let ProcessCalls::Pairs(pairs) = of_process {
                 pairs.sort_unstable();
             }
         }
@@ -50,10 +50,10 @@ impl Launches {
     pub(super) fn call(&self, process: ProcessId, id: u32) -> u32 {
         let found = match self.0.get(process.0 as usize) {
             None => None,
-            Some(OfProcess::Table { first, calls }) => {
+            Some(ProcessCalls::Table { first, calls }) => {
                 id.checked_sub(*first).and_then(|slot| calls.get(slot as usize)).copied()
             }
-            Some(OfProcess::Pairs(pairs)) => {
+            Some(ProcessCalls::Pairs(pairs)) => {
                 let at = pairs.partition_point(|pair| pair.0 < id);
                 pairs.get(at).filter(|pair| pair.0 == id).map(|pair| pair.1)
             }
@@ -62,7 +62,7 @@ impl Launches {
     }
 }
 
-impl OfProcess {
+impl ProcessCalls {
     fn of_span((first, last, count): (u32, u32, usize)) -> Self {
         let slots = (last as usize).saturating_sub(first as usize).saturating_add(1);
         if count > 0 && slots <= count.saturating_mul(SLOTS) {

@@ -19,12 +19,12 @@ const GLOBAL: &[&str] = &["globalPid", "globalTid", "global_tid"];
 
 /// How the rows of one table tell their process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(super) enum IdFormat {
     Plain,
     Global,
 }
 
-impl Packing {
+impl IdFormat {
     /// The packing of a table, and the names of the column to ask for.
     pub(super) fn of(table: &Table) -> (Self, &'static [&'static str]) {
         if table.column(PLAIN).is_some() { (Self::Plain, PLAIN) } else { (Self::Global, GLOBAL) }
@@ -41,7 +41,7 @@ impl Packing {
 
 /// The processes and threads met so far.
 #[derive(Debug, Default)]
-pub(super) struct Hosts {
+pub(super) struct ThreadTable {
     names: HashMap<i64, String, RandomState>,
     processes: HashMap<i64, ProcessId, RandomState>,
     last_process: Option<(i64, ProcessId)>,
@@ -49,11 +49,11 @@ pub(super) struct Hosts {
     last_thread: Option<(i64, ThreadId)>,
 }
 
-impl Hosts {
+impl ThreadTable {
     pub(super) fn read(scanner: &mut Scanner<'_>, schema: &Schema) -> Self {
         let mut hosts = Self::default();
         if let Some(table) = schema.find(&PROCESSES) {
-            let (packing, column) = Packing::of(table);
+            let (packing, column) = IdFormat::of(table);
             // Names alone are lost where the table is damaged.
             let _ = scanner.scan(table, &[column, &["name"]], &mut |cells| {
                 if let (Some(global), Some(name)) = (cells.int(0), cells.text(1)) {
@@ -77,7 +77,7 @@ impl Hosts {
     }
 
     /// The thread behind a global thread id, or the unknown thread of the unknown process.
-    pub(super) fn thread(&mut self, builder: &mut TraceBuilder, packing: Packing, value: Option<i64>) -> ThreadId {
+    pub(super) fn thread(&mut self, builder: &mut TraceBuilder, packing: IdFormat, value: Option<i64>) -> ThreadId {
         let key = value.unwrap_or(i64::MIN);
         if let Some((last, thread)) = self.last_thread
             && last == key
@@ -89,7 +89,7 @@ impl Hosts {
             None => {
                 let process = self.process(builder, packing.pid(value));
                 let tid = match (packing, value) {
-                    (Packing::Global, Some(global)) => global & LOW_BITS,
+                    (IdFormat::Global, Some(global)) => global & LOW_BITS,
                     _ => UNKNOWN,
                 };
                 builder.thread(process, tid)
