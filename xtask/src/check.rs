@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::command::Run;
-use crate::{fuzz, page, project, setup, wasm};
+use crate::{book, fuzz, page, project, setup, wasm};
 
 type Check = (&'static str, fn() -> Result<()>);
 
@@ -29,6 +29,7 @@ const CHECKS: &[Check] = &[
     ("SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
     // A debug build, with the examples: so the features, and with them the compiled crates, are those of the Rust tests.
     ("command line", || Run::new("cargo build --bin gpuprism --examples").run()),
+    ("generated chapters and links of the book", book::check),
     ("page in the browser", page_tests),
 ];
 

@@ -1,6 +1,7 @@
 //! Everything that builds, serves, checks and measures gpuprism: `cargo xtask help` lists the commands.
 
 mod bench;
+mod book;
 mod check;
 mod command;
 mod fuzz;
@@ -27,6 +28,7 @@ usage: cargo xtask COMMAND
   build [--out DIR]       make the whole page in DIR (dist) and weigh its first load
   space [--out DIR]       make the page as a static Space for Hugging Face in DIR (target/space)
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
+  book                    write the generated chapters of docs/ and check its links
   test                    every check: format, lints, tests, docs, fuzzing, the page in a browser
   fuzz [--seconds N]      hunt with every fuzz target for N seconds each (60)
   bench                   measure reading speed and memory, and write benches/README.md
@@ -59,6 +61,7 @@ fn run() -> Result<()> {
         ["build"] => page::build(arguments.out.as_deref()),
         ["space"] => space::build(arguments.out.as_deref()),
         ["serve"] => serve::serve(arguments.port),
+        ["book"] => book::write(),
         ["test"] => check::all(),
         ["fuzz"] => fuzz::all(fuzz::Effort::Hunt { seconds: arguments.seconds }),
         ["bench"] => bench::all(),

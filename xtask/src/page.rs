@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use flate2::{Compression, write::GzEncoder};
 
 use crate::command::Run;
-use crate::{offline, project, setup, wasm};
+use crate::{book, offline, project, setup, wasm};
 
 /// What a first visit may transfer, gzipped.
 pub const FIRST_LOAD_BUDGET_BYTES: u64 = 500_000;
@@ -32,6 +32,7 @@ pub fn build(out: Option<&Path>) -> Result<()> {
     copy_directory(&root.join("www"), &dist)?;
     leave_comments_behind(&dist)?;
     Run::new("cargo run --quiet --example serving_trace --").arg(dist.join(EXAMPLE)).run()?;
+    book::render(&dist)?;
     list_for_offline(&dist)?;
     weigh(&dist)
 }
@@ -109,7 +110,7 @@ fn without_blanks(sheet: &str) -> String {
 }
 
 /// Every file under a directory, in order of its path.
-fn files_under(directory: &Path) -> Result<Vec<PathBuf>> {
+pub fn files_under(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let entries =
         fs::read_dir(directory).with_context(|| format!("cannot read the directory {}", directory.display()))?;
@@ -162,12 +163,12 @@ fn on_demand(dist: &Path) -> Result<Vec<(String, u64, u64)>> {
     weights(dist, is_on_demand)
 }
 
-/// Name, size and gzipped size.
+/// Name, size and gzipped size of the page's files, without the book.
 fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u64)>> {
     let mut weights = Vec::new();
     for path in files_under(dist)? {
         let name = path.strip_prefix(dist)?.to_string_lossy().into_owned();
-        if !wanted(&name) {
+        if name.starts_with("docs/") || !wanted(&name) {
             continue;
         }
         let bytes = fs::read(&path)?;

@@ -1,0 +1,306 @@
+//! The JSON reference: fields, types and doc comments of the serialised types, and the sections of the example's reports.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use syn::{Attribute, Fields, GenericArgument, Item, PathArguments, Type};
+
+use super::{Program, cell};
+use crate::project;
+
+/// The type at the top of a report; all others are found from its fields.
+const ROOT: &str = "Report";
+
+/// Types that write their JSON by hand, and how it looks.
+const PLAIN: [(&str, &str); 8] = [
+    ("String", "text"),
+    ("bool", "boolean"),
+    ("u64", "integer"),
+    ("u32", "integer"),
+    ("usize", "integer"),
+    ("i64", "integer"),
+    ("f64", "number"),
+    ("Record", "object; each value is text, a number, a boolean or null"),
+];
+
+pub fn reference(program: &Program) -> Result<String> {
+    let mut text = types(&Sources::read(&project::root().join("src"))?)?;
+    text += &sections(program)?;
+    Ok(text.trim_end().to_owned() + "\n")
+}
+
+/// The serialised types of the library by name, and its type aliases.
+#[derive(Default)]
+struct Sources {
+    types: BTreeMap<String, Vec<(PathBuf, Item)>>,
+    aliases: BTreeMap<String, Type>,
+}
+
+impl Sources {
+    fn read(directory: &Path) -> Result<Self> {
+        let mut sources = Self::default();
+        for path in crate::page::files_under(directory)? {
+            if path.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&path)?;
+            let file = syn::parse_file(&text).with_context(|| format!("cannot parse {}", path.display()))?;
+            file.items.into_iter().for_each(|item| sources.add(&path, item));
+        }
+        Ok(sources)
+    }
+
+    fn add(&mut self, path: &Path, item: Item) {
+        match &item {
+            Item::Struct(found) if is_serialised(&found.attrs) => {
+                self.types.entry(found.ident.to_string()).or_default().push((path.to_owned(), item));
+            }
+            Item::Enum(found) if is_serialised(&found.attrs) => {
+                self.types.entry(found.ident.to_string()).or_default().push((path.to_owned(), item));
+            }
+            Item::Type(alias) if alias.generics.params.is_empty() => {
+                self.aliases.insert(alias.ident.to_string(), (*alias.ty).clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// The type of this name: the one of the same file, or the only one.
+    fn find(&self, name: &str, from: &Path) -> Result<&(PathBuf, Item)> {
+        let found = self.types.get(name).map_or(&[][..], Vec::as_slice);
+        match found.iter().find(|(path, _)| path == from).or(if let [one] = found { Some(one) } else { None }) {
+            Some(one) => Ok(one),
+            None => bail!("{} serialised types are called {name}: the JSON reference needs one", found.len()),
+        }
+    }
+}
+
+fn types(sources: &Sources) -> Result<String> {
+    let mut text = "## Fields of a report\n\n".to_owned();
+    let mut queue = vec![(ROOT.to_owned(), project::root().join("src/report/mod.rs"))];
+    let mut next = 0;
+    while let Some((name, from)) = queue.get(next).cloned() {
+        next += 1;
+        let (path, item) = sources.find(&name, &from)?;
+        let mut follow = |field: &Type| -> Result<String> {
+            let (shown, named) = describe(field, sources)?;
+            for name in named {
+                if queue.iter().all(|(known, _)| *known != name) {
+                    queue.push((name, path.clone()));
+                }
+            }
+            Ok(shown)
+        };
+        match item {
+            Item::Struct(found) => {
+                text += &format!("### {name}\n\n{}\n\n", docs(&found.attrs));
+                text += "| field | type | unit | meaning |\n|---|---|---|---|\n";
+                let Fields::Named(fields) = &found.fields else { bail!("{name} has fields without names") };
+                for field in &fields.named {
+                    let key = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
+                    let shown = follow(&field.ty)?;
+                    text += &format!("| `{key}` | {shown} | {} | {} |\n", unit(&key), cell(&docs(&field.attrs)));
+                }
+            }
+            Item::Enum(found) => {
+                text += &format!("### {name}\n\n{}\n\n| value | meaning |\n|---|---|\n", docs(&found.attrs));
+                for variant in &found.variants {
+                    let value = snake_case(&variant.ident.to_string());
+                    text += &format!("| `\"{value}\"` | {} |\n", cell(&docs(&variant.attrs)));
+                }
+            }
+            _ => {}
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// How JSON shows a type, and the names of the serialised types in it.
+fn describe(of: &Type, sources: &Sources) -> Result<(String, Vec<String>)> {
+    let Type::Path(path) = of else { bail!("the JSON reference knows no type of this form") };
+    let Some(last) = path.path.segments.last() else { bail!("a type without a name") };
+    let name = last.ident.to_string();
+    let inner: Vec<&Type> = match &last.arguments {
+        PathArguments::AngleBracketed(arguments) => {
+            let types = arguments.args.iter();
+            types
+                .filter_map(|argument| if let GenericArgument::Type(inner) = argument { Some(inner) } else { None })
+                .collect()
+        }
+        _ => Vec::new(),
+    };
+    if let Some((_, shown)) = PLAIN.iter().find(|(plain, _)| *plain == name) {
+        return Ok(((*shown).to_owned(), Vec::new()));
+    }
+    if let Some(alias) = sources.aliases.get(&name) {
+        return describe(alias, sources);
+    }
+    match (name.as_str(), inner.as_slice()) {
+        ("Option", [one]) => describe(one, sources).map(|(shown, named)| (format!("{shown}, or null"), named)),
+        ("Vec", [one]) => describe(one, sources).map(|(shown, named)| (format!("list: {shown}"), named)),
+        ("BTreeMap", [_, one]) => {
+            describe(one, sources).map(|(shown, named)| (format!("object: name to {shown}"), named))
+        }
+        (_, []) => Ok((format!("[{name}](#{})", name.to_lowercase()), vec![name])),
+        _ => bail!("the JSON reference does not know the type {name}"),
+    }
+}
+
+fn is_serialised(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let mut serialised = false;
+        if attribute.path().is_ident("derive") {
+            let _ = attribute.parse_nested_meta(|meta| {
+                serialised |= meta.path.is_ident("Serialize");
+                Ok(())
+            });
+        }
+        serialised
+    })
+}
+
+/// The doc comment in one line, with links to code as plain code.
+fn docs(attributes: &[Attribute]) -> String {
+    let mut words = Vec::new();
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("doc")) {
+        if let syn::Meta::NameValue(pair) = &attribute.meta
+            && let syn::Expr::Lit(literal) = &pair.value
+            && let syn::Lit::Str(line) = &literal.lit
+        {
+            words.push(line.value().trim().to_owned());
+        }
+    }
+    words.join(" ").replace("[`", "`").replace("`]", "`").trim().to_owned()
+}
+
+/// The unit that the end of a key names.
+fn unit(key: &str) -> &'static str {
+    const UNITS: [(&str, &str); 8] = [
+        ("_ns", "ns"),
+        ("_us", "µs"),
+        ("_ms", "ms"),
+        ("_s", "s"),
+        ("_pct", "%"),
+        ("_share", "0 to 1"),
+        ("_fraction", "0 to 1"),
+        ("bytes", "bytes"),
+    ];
+    UNITS.iter().find(|(end, _)| key.ends_with(end)).map_or("", |(_, unit)| unit)
+}
+
+fn snake_case(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push('_');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
+}
+
+/// The sections of a report, a triage, a comparison, a job of ranks and a rule report, all of the example trace.
+fn sections(program: &Program) -> Result<String> {
+    let mut sections = BTreeMap::new();
+    for (command, output) in outputs(program)? {
+        let places = ["/runs/0/sections", "/sections", ""];
+        let found = places.iter().filter_map(|place| output.pointer(place)?.as_object());
+        for (name, section) in found.flatten().filter(|(_, section)| section.get("columns").is_some()) {
+            sections.entry(name.clone()).or_insert_with(|| (command, section.clone()));
+        }
+    }
+    let mut text =
+        "## Sections\n\n| section | of | title | columns of a row | figures of `summary` |\n|---|---|---|---|---|\n"
+            .to_owned();
+    for (name, (command, section)) in sections {
+        let columns = section["columns"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let figures = section["summary"].as_object().into_iter().flatten().map(|(figure, _)| figure.as_str());
+        let title = section["title"].as_str().unwrap_or_default();
+        text += &format!("| `{name}` | {command} | {} | {} | {} |\n", cell(title), codes(columns), codes(figures));
+    }
+    Ok(text)
+}
+
+fn codes<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The JSON output of each command for the example trace.
+fn outputs(program: &Program) -> Result<Vec<(&'static str, Value)>> {
+    let directory = std::env::temp_dir().join(format!("gpuprism-book-{}", std::process::id()));
+    fs::create_dir_all(&directory)?;
+    let (first, second) = (directory.join("rank0.json"), directory.join("rank1.json"));
+    let phases = directory.join("phases.json");
+    program.write_example(&first)?;
+    // A job of ranks takes two traces: the second is the first with another rank.
+    let text = fs::read_to_string(&first)?;
+    let other = text.replacen("\"rank\": 0", "\"rank\": 1", 1).replacen("\"rank\":0", "\"rank\":1", 1);
+    fs::write(&second, other)?;
+    fs::write(&phases, r#"{"prefill": "prefill", "decode": "decode"}"#)?;
+    let (first, second, phases) = (first.to_string_lossy(), second.to_string_lossy(), phases.to_string_lossy());
+    let mut outputs = Vec::new();
+    for (command, arguments) in [
+        ("report", vec!["--phase-map", &phases, &first]),
+        ("triage", vec![&*first]),
+        ("diff", vec![&first, &second]),
+        ("ranks", vec![&first, &second]),
+        ("rules", vec![&first]),
+        ("pivot", vec!["--rows", "category", &first]),
+    ] {
+        let printed = program.gpuprism(&[&[command, "--format", "json"], arguments.as_slice()].concat())?;
+        outputs.push((command, serde_json::from_str(&printed).with_context(|| format!("{command} printed no JSON"))?));
+    }
+    fs::remove_dir_all(&directory)?;
+    Ok(outputs)
+}
+
+/// The prose of the JSON chapter describes the outputs that are no reports: it must name each of their keys.
+pub fn check_prose(chapter: &str, prose: &str, program: &Program) -> Result<()> {
+    if chapter != "json.md" {
+        return Ok(());
+    }
+    for (command, output) in outputs(program)? {
+        if matches!(command, "diff" | "ranks" | "pivot") {
+            let missing: Vec<String> = keys(&output).filter(|key| !prose.contains(&format!("`{key}`"))).collect();
+            if !missing.is_empty() {
+                bail!("docs/json.md does not describe these keys of `{command}`: {}", missing.join(", "));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The keys of an object and of the objects in it, but for sections.
+fn keys(value: &Value) -> Box<dyn Iterator<Item = String> + '_> {
+    match value {
+        Value::Object(members) => Box::new(
+            members
+                .iter()
+                .filter(|(key, _)| *key != "sections")
+                .flat_map(|(key, value)| std::iter::once(key.clone()).chain(keys(value))),
+        ),
+        Value::Array(elements) => Box::new(elements.first().into_iter().flat_map(keys)),
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{docs, snake_case, unit};
+
+    #[test]
+    fn names_units_and_docs_follow_the_source() {
+        assert_eq!(snake_case("RaisedToBusy"), "raised_to_busy");
+        assert_eq!((unit("wall_ns"), unit("busy_share"), unit("count")), ("ns", "0 to 1", ""));
+        let item: syn::ItemStruct = syn::parse_quote! {
+            /// Of [`Wall::bar_ns`],
+            /// in parts.
+            struct A;
+        };
+        assert_eq!(docs(&item.attrs), "Of `Wall::bar_ns`, in parts.");
+    }
+}
