@@ -22,13 +22,13 @@ pub use code::{Annotation, Code, FrameIds, NONE};
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use names::{NameId, Names};
-pub use ops::{DeviceId, GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
+pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
 pub use optional_tables::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
-pub use places::Places;
+pub use places::{DeviceId, Places};
 pub use spans::{Span, Spans};
-pub use time::Ns;
 pub(crate) use time::leading_whole;
-pub use window::{Cut, Kept, Window};
+pub use time::{Ns, Window};
+pub use window::{Cut, Kept};
 
 use crate::json::from_json;
 use crate::ordering::StableSort;

@@ -3,7 +3,7 @@
 //! 24 bytes an op: what many ops share (device, stream, process, kind) is one number, a [`Lane`]'s.
 
 use super::columns::{Durations, Rows, index, may_reach, order_by_start, renumber, reorder, reorder_times};
-use super::{CallId, NameId, Ns, Places, ProcessId, Window};
+use super::{CallId, DeviceId, NameId, Ns, Places, ProcessId, Window};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,10 +18,6 @@ pub enum OpKind {
     /// A memory set.
     Set,
 }
-
-/// The index of a device in a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeviceId(pub u32);
 
 /// One GPU op, as readers hand it over and analyses read it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

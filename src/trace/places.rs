@@ -1,7 +1,10 @@
 //! Some ops of a trace, told by their places.
 
-use super::DeviceId;
 use std::ops::Range;
+
+/// The index of a device in a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u32);
 
 /// The ops at these places; where devices are told apart, of each those that lie in a range of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]

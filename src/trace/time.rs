@@ -177,6 +177,33 @@ impl fmt::Display for Ns {
     }
 }
 
+/// A length of time on a trace's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Where it begins.
+    pub start: Ns,
+    /// Where it ends; what begins there lies outside.
+    pub end: Ns,
+}
+
+impl Window {
+    /// How long it is.
+    pub fn length(&self) -> Ns {
+        self.end.since(self.start)
+    }
+
+    /// Does any of this time lie in the window? What takes no time does where it begins.
+    pub fn meets(self, start: Ns, end: Ns) -> bool {
+        start < self.end && (end > self.start || start >= self.start)
+    }
+
+    /// The part of this time that lies in the window, its start and its length; `None` where nothing of it does.
+    pub fn cut(self, start: Ns, end: Ns) -> Option<(Ns, Ns)> {
+        let from = start.max(self.start);
+        self.meets(start, end).then(|| (from, end.min(self.end).since(from)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

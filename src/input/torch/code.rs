@@ -2,7 +2,7 @@
 //!
 //! Read only where the trace is to keep it; the page's first module is built without.
 
-use super::templates::{EventTemplates, Owner, TemplateEvent};
+use super::templates::{EventTemplates, Owner, TemplateEvent, folded_id};
 use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, keep_hint, known_name, number};
 use crate::trace::{Annotation, FrameIds, NONE, Ns, Span, is_plausible};
 use foldhash::fast::RandomState;
@@ -49,14 +49,8 @@ impl<'a> CodeFields<'a> {
     }
 }
 
-/// Ids count up from somewhere; those beyond 32 bits are folded, so that they still tell ops apart.
 fn id_of(text: Option<&[u8]>) -> u32 {
-    text.and_then(number::<u64>).map_or(NONE, folded)
-}
-
-pub(super) fn folded(id: u64) -> u32 {
-    let folded = (id ^ (id >> 32).wrapping_mul(0x9e37_79b9)) as u32;
-    if folded == NONE { NONE - 1 } else { folded }
+    text.and_then(number::<u64>).map_or(NONE, folded_id)
 }
 
 impl Fields<'_> {

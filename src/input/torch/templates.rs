@@ -4,7 +4,7 @@
 //! A shape is learnt from an event that was read member by member. An event that differs from it in one byte outside of
 //! its values, or whose values hold anything unusual, is read member by member as well.
 
-use super::{Class, Fields, MICROSECONDS, code};
+use super::{Class, Fields, MICROSECONDS};
 use crate::trace::{NONE, Ns, ThreadId, leading_whole};
 
 /// The shapes of a file.
@@ -239,10 +239,16 @@ fn bare(rest: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at_checked(rest.iter().take_while(|byte| is_bare(byte)).count()).unwrap_or((rest, &[]))
 }
 
+/// Folds an id of 64 bits into 32. Ids count up from an arbitrary number, so that folding keeps them distinct.
+pub(super) fn folded_id(id: u64) -> u32 {
+    let folded = (id ^ (id >> 32).wrapping_mul(0x9e37_79b9)) as u32;
+    if folded == NONE { NONE - 1 } else { folded }
+}
+
 /// An id or `null`, and what stands behind it.
 fn id(rest: &[u8]) -> Option<(u32, &[u8])> {
     match leading_whole(rest) {
-        Some((id, rest)) => Some((code::folded(id), rest)),
+        Some((id, rest)) => Some((folded_id(id), rest)),
         None => Some((NONE, rest.strip_prefix(b"null")?)),
     }
 }
