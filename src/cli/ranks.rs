@@ -3,7 +3,7 @@
 use super::files::{self, Readable};
 use super::{Format, nsys, print, printable};
 use crate::analysis::communication::ranks;
-use crate::analysis::communication::ranks::{RankLog, RankPart, Seen};
+use crate::analysis::communication::ranks::{RankInput, RankLog, RankWindow};
 use crate::input::folder;
 use crate::report::{csv, ranks as words};
 use crate::session::window_in;
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         Some(window) => parts(&read, window)?,
         None => vec![None; read.len()],
     };
-    let seen = read.iter().zip(&parts).map(|((_, log), part)| Seen { log, part: part.as_ref() });
+    let seen = read.iter().zip(&parts).map(|((_, log), part)| RankInput { log, window: part.as_ref() });
     let ranks = ranks::ranks(&seen.collect::<Vec<_>>());
     if ranks.jobs.is_empty() || args.format == Format::Csv {
         words::aside(&ranks).iter().for_each(|sentence| files::warn(sentence));
@@ -128,12 +128,12 @@ fn logs(found: &[Found]) -> Result<Vec<(&Found, RankLog)>> {
 }
 
 /// Of each file what its ranks did in the window that is this one in the first rank of its job.
-fn parts(read: &[(&Found, RankLog)], text: &str) -> Result<Vec<Option<RankPart>>> {
+fn parts(read: &[(&Found, RankLog)], text: &str) -> Result<Vec<Option<RankWindow>>> {
     let logs: Vec<&RankLog> = read.iter().map(|(_, log)| log).collect();
     let mut windows: Vec<Option<Window>> = vec![None; logs.len()];
     let mut refused = None;
-    let jobs = ranks::Jobs::of(&logs);
-    for first in jobs.firsts() {
+    let jobs = ranks::JobClocks::new(&logs);
+    for first in jobs.first_logs() {
         let Some(log) = logs.get(first) else { continue };
         let window = match window_in(log.span(), text) {
             Ok(Some(window)) => window,
@@ -161,7 +161,7 @@ fn parts(read: &[(&Found, RankLog)], text: &str) -> Result<Vec<Option<RankPart>>
     }
     let wanted: Vec<(&Found, Window)> =
         read.iter().zip(&windows).filter_map(|((file, _), window)| Some((*file, (*window)?))).collect();
-    let mut parts = side_by_side(&wanted, &|(file, window)| Ok(ranks::part(&*trace(file)?, *window))).into_iter();
+    let mut parts = side_by_side(&wanted, &|(file, window)| Ok(ranks::window_log(&*trace(file)?, *window))).into_iter();
     windows.into_iter().map(|window| window.and_then(|_| parts.next()).transpose()).collect()
 }
 

@@ -4,7 +4,7 @@ use super::compare::without_empty;
 use super::format::{duration, percent};
 use super::section_table;
 use super::table::{Cell, Table};
-use crate::analysis::communication::ranks::{Aside, Job, Ranks};
+use crate::analysis::communication::ranks::{Job, Ranks, UngroupedFile};
 
 /// The tables of ranks.
 pub const TABLES: [&str; 4] = ["ranks", "rank_collectives", "rank_waits", "rank_files"];
@@ -33,7 +33,7 @@ pub fn verdict(ranks: &Ranks) -> Vec<String> {
     let several = ranks.jobs.len() > 1;
     let told = |job: &Job| {
         let name = if several { format!("{}: ", job.title) } else { String::new() };
-        let windows = job.windows.said().map_or_else(String::new, |said| format!(" {said}"));
+        let windows = job.windows.note().map_or_else(String::new, |said| format!(" {said}"));
         format!("{name}{}{windows}", verdict_of(job))
     };
     ranks.jobs.iter().map(told).collect()
@@ -80,7 +80,7 @@ fn compute(job: &Job) -> String {
 
 /// Files that belong to no job, a sentence each.
 pub fn aside(ranks: &Ranks) -> Vec<String> {
-    ranks.aside.iter().map(|Aside { file, why }| format!("{file} is not grouped: {why}.")).collect()
+    ranks.ungrouped.iter().map(|UngroupedFile { file, reason }| format!("{file} is not grouped: {reason}.")).collect()
 }
 
 /// One of the [`TABLES`] with all rows and columns, for files.
@@ -203,9 +203,9 @@ mod files {
                 })
             })
             .collect();
-        let aside: Vec<Value> =
-            ranks.aside.iter().map(|aside| json!({ "file": aside.file, "why": aside.why })).collect();
-        let whole = json!({ "schema": SCHEMA, "jobs": jobs, "not_grouped": aside, "sections": ranks.sections });
+        let not_grouped: Vec<Value> =
+            ranks.ungrouped.iter().map(|file| json!({ "file": file.file, "why": file.reason })).collect();
+        let whole = json!({ "schema": SCHEMA, "jobs": jobs, "not_grouped": not_grouped, "sections": ranks.sections });
         serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
     }
 

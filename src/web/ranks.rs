@@ -25,7 +25,7 @@ impl Imported {
         let Opened::Trace(trace) = &self.opened else { return Err(thrown("the file holds no trace")) };
         let choices: Choices = json::read(choices).map_err(thrown)?;
         let window = session::picked(trace, &choices).map_err(thrown)?;
-        Ok(window.map(|window| json::write(&ranks::part(trace, window))).unwrap_or_default())
+        Ok(window.map(|window| json::write(&ranks::window_log(trace, window))).unwrap_or_default())
     }
 
     /// The log of the ranks of a trace, as JSON text for [`Ranks`].
@@ -47,7 +47,7 @@ pub use desk::Ranks;
 mod desk {
     use super::super::{Thrown, thrown, to_js, view};
     use crate::analysis::communication::ranks;
-    use crate::analysis::communication::ranks::{RankLog, RankPart, Seen};
+    use crate::analysis::communication::ranks::{RankInput, RankLog, RankWindow};
     use crate::json;
     use crate::report::{TableRequest, chart, csv, palette, ranks as words, sort_and_filter};
     use crate::session::{text_of_window, window_in};
@@ -80,7 +80,7 @@ mod desk {
     pub struct Ranks {
         logs: Vec<RankLog>,
         /// In the order of the logs; one that is not there is of no window.
-        parts: Vec<Option<RankPart>>,
+        parts: Vec<Option<RankWindow>>,
         /// Worked out when it is asked for, as logs come before it is known which windows are picked.
         found: OnceCell<ranks::Ranks>,
     }
@@ -88,8 +88,8 @@ mod desk {
     impl Ranks {
         fn found(&self) -> &ranks::Ranks {
             self.found.get_or_init(|| {
-                let part = |at: usize| self.parts.get(at).and_then(Option::as_ref);
-                let seen = self.logs.iter().enumerate().map(|(at, log)| Seen { log, part: part(at) });
+                let window = |at: usize| self.parts.get(at).and_then(Option::as_ref);
+                let seen = self.logs.iter().enumerate().map(|(at, log)| RankInput { log, window: window(at) });
                 ranks::ranks(&seen.collect::<Vec<_>>())
             })
         }
@@ -136,7 +136,7 @@ mod desk {
                 text_of_window(found.start.since(span.start), found.end.since(span.start))
             };
             let mut texts = vec![None; logs.len()];
-            for (at, found) in ranks::Jobs::of(&logs).windows(at, whole) {
+            for (at, found) in ranks::JobClocks::new(&logs).windows(at, whole) {
                 // One that holds nothing of this time is not left in a window of another time.
                 if let Some(slot) = texts.get_mut(at) {
                     *slot = Some(picked.and(found).zip(span(at)).map(text).unwrap_or_default());
@@ -156,7 +156,7 @@ mod desk {
                 verdict: words::verdict(found),
                 aside: words::aside(found),
                 has_jobs: !found.jobs.is_empty(),
-                is_one_job: found.jobs.len() == 1 && found.aside.is_empty(),
+                is_one_job: found.jobs.len() == 1 && found.ungrouped.is_empty(),
                 parts: chart::PARTS.map(part).into(),
             })
         }

@@ -71,7 +71,7 @@ fn a_window_is_one_of_all_ranks_and_a_rank_that_is_cut_short_is_named() {
         (&job["ranks"][0]["parts"]["wait_ns"], &job["ranks"][1]["parts"]["compute_ns"]),
         (&40_000.into(), &40_000.into())
     );
-    assert!(job["verdict"].as_str().unwrap().contains("All of this is of the picked window."), "{job}");
+    assert!(job["verdict"].as_str().unwrap().contains("All values refer to the selected window."), "{job}");
     let json: Value = serde_json::from_str(&printed(&folder, window("-0.00008"))).unwrap();
     assert_eq!(json["jobs"][0]["window_ns"], 80_000, "from the beginning");
     let said = gpuprism(&folder, window("1-2"));
@@ -92,7 +92,7 @@ fn what_is_no_rank_is_said() {
     assert!(said.stderr.contains("notes.txt") && said.stderr.contains("left out"), "{said:?}");
     let said = gpuprism(&folder, ["ranks", "job/rank0.json"]);
     assert_eq!(said.status, 2);
-    assert!(said.stderr.contains("rank 0 is of 2 ranks, and no other rank of its job is open"), "{said:?}");
+    assert!(said.stderr.contains("rank 0 is one of 2 ranks, and no other rank of its job is open"), "{said:?}");
     assert_eq!(gpuprism(&folder, ["ranks", "job/notes.txt"]).status, 1, "a file that was named must be a trace");
     let report = printed(&folder, ["report", "job/rank0.json", "--format", "json"]);
     std::fs::write(folder.join("report.json"), report).unwrap();

@@ -68,10 +68,10 @@ fn summary(job: &Job) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::communication::ranks::{Parts, Source, Windows};
+    use crate::analysis::communication::ranks::{Source, TimeParts, WindowSelection};
     use crate::report::palette;
 
-    fn rank(label: &str, parts: Parts) -> Rank {
+    fn rank(label: &str, parts: TimeParts) -> Rank {
         Rank {
             label: label.into(),
             file: "f".into(),
@@ -95,13 +95,13 @@ mod tests {
 
     #[test]
     fn every_bar_is_as_long_as_the_window_and_parts_differ_in_colour() {
-        let waits = Parts { compute_ns: 30, wait_ns: 50, idle_ns: 20, ..Parts::default() };
-        let computes = Parts { compute_ns: 60, hidden_ns: 10, outside_ns: 30, ..Parts::default() };
+        let waits = TimeParts { compute_ns: 30, wait_ns: 50, idle_ns: 20, ..TimeParts::default() };
+        let computes = TimeParts { compute_ns: 60, hidden_ns: 10, outside_ns: 30, ..TimeParts::default() };
         let job = Job {
             title: "j".into(),
             world_size: None,
             window_ns: 100,
-            windows: Windows::None,
+            windows: WindowSelection::None,
             ranks: vec![rank("rank 0", waits), rank("rank 1", computes)],
             matched: 0,
             unmatched: 0,

@@ -1,163 +1,166 @@
-//! Which files and devices are ranks of one job, and why others are not.
+//! Groups files and devices into jobs, and gives a reason for each file that belongs to none.
 //!
-//! A file that says which rank wrote it belongs to a job of as many ranks on GPUs of one kind, together with the files whose
-//! names agree but for ranks, times and ids; where no names agree, numbers of ranks alone make it a job, which is said. Where
-//! a rank is there twice, names with times and ids tell jobs apart. Files that say nothing go by their names alone. A file
-//! with several devices is a job by itself.
+//! - A file without `distributedInfo` that has several devices, or a file of merged ranks, is a job by itself; each device is a rank.
+//! - Other files are grouped by world size, backend and kind of GPU. Within such a set, files whose names agree except for rank
+//!   numbers, times and ids form a job. Files without `distributedInfo` need a rank number in their name and are grouped by name
+//!   alone.
+//! - If no names agree, or if they differ by host and every rank occurs exactly once, all files of the set form one job; its
+//!   limits then state the doubt.
+//! - If a rank occurs twice in a job, the times and ids in the names separate several jobs, provided that this puts most files
+//!   together. Otherwise the last file by name is used for each rank and the others are left out.
 
-use crate::analysis::communication::ranks::log::{RankLog, TIMES};
-use crate::analysis::communication::ranks::names::{Named, named};
-use crate::analysis::communication::ranks::rules::Rules;
-use crate::analysis::communication::ranks::{Aside, Source};
+use super::file_names::{self, RankName};
+use super::log::{RankLog, TIME_COLUMNS};
+use super::rules::Rules;
+use super::{Source, UngroupedFile};
 use crate::ordering::StableSort;
 
-/// A rank before anything of it is computed.
+/// One rank of a job: a device of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Member {
-    /// The place of its log.
-    pub(crate) log: usize,
-    /// Its place in the log.
-    pub(crate) device: usize,
-    /// In the order of ranks.
+pub(super) struct Member {
+    /// Index of its log.
+    pub(super) log: usize,
+    /// Index of its device in the log.
+    pub(super) device: usize,
+    /// Sort key: kinds of parallelism with numbers.
     order: Vec<(usize, u32)>,
     /// `rank 3`.
-    pub(crate) label: String,
-    /// Its number among the ranks of the job, where the file tells it.
-    pub(crate) number: Option<u32>,
-    /// What says so.
-    pub(crate) source: Source,
+    pub(super) label: String,
+    /// The rank number according to `distributedInfo`.
+    pub(super) number: Option<u32>,
+    /// How the rank number was determined.
+    pub(super) source: Source,
 }
 
-/// Ranks of one job, in the order of their numbers.
+/// The ranks of one job, in the order of their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) title: String,
-    pub(crate) members: Vec<Member>,
-    pub(crate) world_size: Option<u32>,
-    /// Why they may be no job after all.
-    pub(crate) doubt: Option<&'static str>,
+pub(super) struct JobGroup {
+    pub(super) title: String,
+    pub(super) members: Vec<Member>,
+    pub(super) world_size: Option<u32>,
+    /// Why the files may not belong together after all.
+    pub(super) doubt: Option<&'static str>,
 }
 
-/// A file that may be one of several ranks.
-struct File {
+/// A file with one rank, before it is grouped.
+struct RankFile {
     member: Member,
-    world: Option<u32>,
-    /// What moves its messages.
+    world_size: Option<u32>,
     backend: String,
-    /// The product name of its GPU; empty where the trace does not tell.
+    /// Product name of its GPU; empty if unknown.
     gpu: String,
-    /// Its name without rank, times and ids.
-    loose: String,
-    /// Its name without rank.
-    stem: String,
+    /// The file name without rank numbers, times and ids.
+    pattern: String,
+    /// The file name without rank numbers.
+    without_rank: String,
     name: String,
 }
 
-/// Jobs by title, and files that belong to none.
-pub(crate) fn group(logs: &[&RankLog], rules: &Rules) -> (Vec<Group>, Vec<Aside>) {
-    let (mut groups, mut aside, mut files) = (Vec::new(), Vec::new(), Vec::new());
-    for (at, log) in logs.iter().enumerate() {
-        let by_name = named(&log.file, rules);
-        let merged = log.devices.len() > 1 && log.devices.iter().all(|device| device.starts_with('['));
-        match (told(log).filter(|_| !merged), log.devices.len(), by_name) {
-            (_, 0, _) => put_aside(&mut aside, log, "it holds no GPU kernel".to_owned()),
-            (Some((rank, world)), ..) => files.push(by_info(log, at, rank, world, rules)),
-            (None, 2.., _) => groups.push(by_device(log, at)),
-            (None, _, Some(named)) => files.push(by_file_name(log, at, named)),
-            (None, _, None) => put_aside(&mut aside, log, why_unknown(log)),
+/// Returns jobs sorted by title, and the files that belong to none.
+pub(super) fn group(logs: &[&RankLog], rules: &Rules) -> (Vec<JobGroup>, Vec<UngroupedFile>) {
+    let (mut groups, mut ungrouped, mut files) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, log) in logs.iter().enumerate() {
+        let name = file_names::parse(&log.file, rules);
+        let is_merged = log.devices.len() > 1 && log.devices.iter().all(|device| device.starts_with('['));
+        match (recorded_rank(log).filter(|_| !is_merged), log.devices.len(), name) {
+            (_, 0, _) => leave_out(&mut ungrouped, log, "it has no GPU kernel".to_owned()),
+            (Some((rank, world_size)), ..) => files.push(file_by_info(log, index, rank, world_size, rules)),
+            (None, 2.., _) => groups.push(group_of_devices(log, index)),
+            (None, _, Some(name)) => files.push(file_by_name(log, index, name)),
+            (None, _, None) => leave_out(&mut ungrouped, log, why_rank_is_unknown(log)),
         }
     }
-    order(&mut files);
-    for files in by_kind(files) {
-        by_loose_name(files, &mut groups, &mut aside, logs);
+    sort(&mut files);
+    for files in split_by_kind(files) {
+        group_by_pattern(files, &mut groups, &mut ungrouped, logs);
     }
     groups.order_by(|a, b| a.title.cmp(&b.title));
-    aside.order_by(|a, b| (&a.file, &a.why).cmp(&(&b.file, &b.why)));
-    (groups, aside)
+    ungrouped.order_by(|a, b| (&a.file, &a.reason).cmp(&(&b.file, &b.reason)));
+    (groups, ungrouped)
 }
 
-/// By rank, then by name, whatever the order in which files were opened.
-fn order(files: &mut [File]) {
+/// Sorts by rank, then by name, so that the order in which files were opened does not matter.
+fn sort(files: &mut [RankFile]) {
     files.order_by(|a, b| (&a.member.order, &a.name, a.member.log).cmp(&(&b.member.order, &b.name, b.member.log)));
 }
 
-fn put_aside(aside: &mut Vec<Aside>, log: &RankLog, why: String) {
-    aside.push(Aside { file: log.file.clone(), why });
+fn leave_out(ungrouped: &mut Vec<UngroupedFile>, log: &RankLog, reason: String) {
+    ungrouped.push(UngroupedFile { file: log.file.clone(), reason });
 }
 
-/// Rank and number of ranks, where the file tells both and they can be.
-fn told(log: &RankLog) -> Option<(u32, u32)> {
-    let (rank, world) = (u32::try_from(log.rank).ok()?, u32::try_from(log.world_size).ok()?);
-    (rank < world).then_some((rank, world))
+/// Rank and world size according to `distributedInfo`, if both are known and plausible.
+fn recorded_rank(log: &RankLog) -> Option<(u32, u32)> {
+    let (rank, world_size) = (u32::try_from(log.rank).ok()?, u32::try_from(log.world_size).ok()?);
+    (rank < world_size).then_some((rank, world_size))
 }
 
-fn why_unknown(log: &RankLog) -> String {
+fn why_rank_is_unknown(log: &RankLog) -> String {
     if log.world_size >= 0 || log.rank >= 0 {
         return format!(
-            "it says that it is rank {} of {}, which cannot be, and its name numbers no rank",
+            "it claims to be rank {} of {}, which is impossible, and its name has no rank number",
             log.rank, log.world_size
         );
     }
-    "neither the file nor its name says which rank it is, and it holds one GPU".to_owned()
+    "neither the file nor its name gives a rank number, and it has one GPU".to_owned()
 }
 
-/// Of several devices the one that is busiest: a rank touches others for a copy or a check.
-fn busiest(log: &RankLog) -> usize {
-    let busy = |device: usize| log.times.get(device * TIMES + 1).copied().unwrap_or(0);
+/// The index of the busiest device. A rank may use other devices for a copy or a check.
+fn busiest_device(log: &RankLog) -> usize {
+    let busy = |device: usize| log.times.get(device * TIME_COLUMNS + 1).copied().unwrap_or(0);
     (0..log.devices.len()).rev().max_by_key(|device| busy(*device)).unwrap_or(0)
 }
 
-fn by_info(log: &RankLog, at: usize, rank: u32, world: u32, rules: &Rules) -> File {
-    let device = busiest(log);
+fn file_by_info(log: &RankLog, index: usize, rank: u32, world_size: u32, rules: &Rules) -> RankFile {
+    let device = busiest_device(log);
     let member = Member {
-        log: at,
+        log: index,
         device,
         order: vec![(0, rank)],
         label: format!("rank {rank}"),
         number: Some(rank),
         source: Source::DistributedInfo,
     };
-    let [loose, stem] =
-        named(&log.file, rules).map_or_else(|| [log.file.clone(), log.file.clone()], |named| [named.loose, named.stem]);
-    file(log, member, Some(world), [loose, stem])
+    let names = file_names::parse(&log.file, rules).map(|name| [name.pattern, name.without_rank]);
+    rank_file(log, member, Some(world_size), names.unwrap_or_else(|| [log.file.clone(), log.file.clone()]))
 }
 
-fn by_file_name(log: &RankLog, at: usize, named: Named) -> File {
-    let Named { numbers, label, stem, loose } = named;
-    let member = Member { log: at, device: 0, order: numbers, label, number: None, source: Source::FileName };
-    file(log, member, None, [loose, stem])
+fn file_by_name(log: &RankLog, index: usize, name: RankName) -> RankFile {
+    let RankName { numbers, label, without_rank, pattern } = name;
+    let member = Member { log: index, device: 0, order: numbers, label, number: None, source: Source::FileName };
+    rank_file(log, member, None, [pattern, without_rank])
 }
 
-fn file(log: &RankLog, member: Member, world: Option<u32>, [loose, stem]: [String; 2]) -> File {
+fn rank_file(log: &RankLog, member: Member, world_size: Option<u32>, [pattern, without_rank]: [String; 2]) -> RankFile {
     let gpu = log.gpus.get(member.device).cloned().unwrap_or_default();
-    File { member, world, backend: log.backend.clone(), gpu, loose, stem, name: log.file.clone() }
+    let (backend, name) = (log.backend.clone(), log.file.clone());
+    RankFile { member, world_size, backend, gpu, pattern, without_rank, name }
 }
 
-fn by_device(log: &RankLog, at: usize) -> Group {
+fn group_of_devices(log: &RankLog, index: usize) -> JobGroup {
     let label = |id: &str| match id.strip_prefix('[').and_then(|id| id.split_once(']')) {
         Some((rank, _)) => rank.to_owned(),
         None if id.bytes().all(|byte| byte.is_ascii_digit()) => format!("GPU {id}"),
         None => id.to_owned(),
     };
     let labels: Vec<String> = log.devices.iter().map(|id| label(id)).collect();
-    let is_told_apart = |at: usize| labels.iter().filter(|label| Some(*label) == labels.get(at)).count() == 1;
+    let is_unique = |device: usize| labels.iter().filter(|label| Some(*label) == labels.get(device)).count() == 1;
     let members = log.devices.iter().zip(&labels).enumerate().map(|(device, (id, label))| Member {
-        log: at,
+        log: index,
         device,
         order: vec![(0, u32::try_from(device).unwrap_or(u32::MAX))],
-        label: if is_told_apart(device) { label.clone() } else { id.clone() },
+        label: if is_unique(device) { label.clone() } else { id.clone() },
         number: None,
         source: Source::Device,
     });
-    Group { title: log.file.clone(), members: members.collect(), world_size: None, doubt: None }
+    JobGroup { title: log.file.clone(), members: members.collect(), world_size: None, doubt: None }
 }
 
-/// The files by a key, in their order.
-fn buckets<K: PartialEq>(files: Vec<File>, key: impl Fn(&File) -> K) -> Vec<Vec<File>> {
-    let mut buckets: Vec<(K, Vec<File>)> = Vec::new();
+/// Partitions the files by a key; keeps their order.
+fn partition_by<K: PartialEq>(files: Vec<RankFile>, key: impl Fn(&RankFile) -> K) -> Vec<Vec<RankFile>> {
+    let mut buckets: Vec<(K, Vec<RankFile>)> = Vec::new();
     for file in files {
         let own = key(&file);
-        match buckets.iter_mut().find(|(known, _)| *known == own) {
+        match buckets.iter_mut().find(|(other, _)| *other == own) {
             Some((_, files)) => files.push(file),
             None => buckets.push((own, vec![file])),
         }
@@ -165,115 +168,125 @@ fn buckets<K: PartialEq>(files: Vec<File>, key: impl Fn(&File) -> K) -> Vec<Vec<
     buckets.into_iter().map(|(_, files)| files).collect()
 }
 
-/// Files that may be of one job whatever their names: of as many ranks, on GPUs that are not known to differ.
-fn by_kind(files: Vec<File>) -> Vec<Vec<File>> {
-    let name = |file: &File| file.world.is_none().then(|| file.loose.clone());
-    let alike = buckets(files, |file| (file.world, file.backend.clone(), name(file)));
+/// Partitions the files by world size, backend and known kind of GPU; files without a world size also by name.
+fn split_by_kind(files: Vec<RankFile>) -> Vec<Vec<RankFile>> {
+    let pattern = |file: &RankFile| file.world_size.is_none().then(|| file.pattern.clone());
+    let sets = partition_by(files, |file| (file.world_size, file.backend.clone(), pattern(file)));
     let mut kinds = Vec::new();
-    for files in alike {
-        let mut told = files.iter().map(|file| &file.gpu).filter(|gpu| !gpu.is_empty());
-        let first = told.next();
-        let is_one_gpu = told.all(|gpu| Some(gpu) == first);
-        kinds.extend(if is_one_gpu { vec![files] } else { buckets(files, |file| file.gpu.clone()) });
+    for files in sets {
+        let mut known_gpus = files.iter().map(|file| &file.gpu).filter(|gpu| !gpu.is_empty());
+        let first = known_gpus.next();
+        let is_one_gpu = known_gpus.all(|gpu| Some(gpu) == first);
+        kinds.extend(if is_one_gpu { vec![files] } else { partition_by(files, |file| file.gpu.clone()) });
     }
     kinds
 }
 
-/// How many ranks there are among files in the order of ranks.
-fn ranks(files: &[File]) -> usize {
+/// The number of distinct ranks among files sorted by rank.
+fn count_ranks(files: &[RankFile]) -> usize {
     files.chunk_by(|a, b| a.member.order == b.member.order).count()
 }
 
-/// Makes jobs of files whose names agree but for ranks, times and ids; of all of them where no names agree.
-fn by_loose_name(files: Vec<File>, groups: &mut Vec<Group>, aside: &mut Vec<Aside>, logs: &[&RankLog]) {
-    let all = ranks(&files);
-    let is_whole = files.len() == all && files.iter().all(|file| file.world.map(|world| world as usize) == Some(all));
-    let names = buckets(files, |file| file.loose.clone());
-    let most = names.iter().map(|files| ranks(files)).max().unwrap_or(0);
-    // Hosts have names of their own, and as many ranks each.
-    let is_hosts = is_whole && names.iter().all(|files| files.len() == most);
-    if names.len() > 1 && all > 1 && (most < 2 || is_hosts) {
-        let doubt = if most < 2 { NAMES_SHARE_NOTHING } else { NAMES_OF_HOSTS };
-        let mut files: Vec<File> = names.into_iter().flatten().collect();
-        order(&mut files);
-        let group = job(last_of_each(files, aside), aside, logs);
-        groups.extend(group.map(|group| Group { doubt: Some(doubt), ..group }));
+/// Makes jobs of files whose names agree except for rank numbers, times and ids; one job of all files if no names agree.
+fn group_by_pattern(
+    files: Vec<RankFile>,
+    groups: &mut Vec<JobGroup>,
+    ungrouped: &mut Vec<UngroupedFile>,
+    logs: &[&RankLog],
+) {
+    let ranks = count_ranks(&files);
+    let has_rank_count = |file: &RankFile| file.world_size.map(|size| size as usize) == Some(ranks);
+    let is_complete = files.len() == ranks && files.iter().all(has_rank_count);
+    let by_pattern = partition_by(files, |file| file.pattern.clone());
+    let max_ranks = by_pattern.iter().map(|files| count_ranks(files)).max().unwrap_or(0);
+    // Names that contain the host: each host has the same number of ranks.
+    let is_by_host = is_complete && by_pattern.iter().all(|files| files.len() == max_ranks);
+    if by_pattern.len() > 1 && ranks > 1 && (max_ranks < 2 || is_by_host) {
+        let doubt = if max_ranks < 2 { UNRELATED_NAMES } else { NAMES_BY_HOST };
+        let group = job_of_latest(by_pattern.into_iter().flatten().collect(), ungrouped, logs);
+        groups.extend(group.map(|group| JobGroup { doubt: Some(doubt), ..group }));
         return;
     }
-    for files in names {
-        match ranks(&files) {
-            1 if most > 1 => aside.extend(files.into_iter().map(strange_name)),
-            _ => by_stem(files, groups, aside, logs),
+    for files in by_pattern {
+        match count_ranks(&files) {
+            1 if max_ranks > 1 => ungrouped.extend(files.into_iter().map(unrelated_file)),
+            _ => group_by_time(files, groups, ungrouped, logs),
         }
     }
 }
 
-const NAMES_SHARE_NOTHING: &str =
-    "Names of these files share nothing: that they are one job is read from the number of ranks alone.";
-const NAMES_OF_HOSTS: &str =
-    "Names of these files differ in more than ranks: that they are one job is read from each rank being there once.";
+const UNRELATED_NAMES: &str =
+    "The file names have nothing in common: the files are grouped only because their number of ranks is the same.";
+const NAMES_BY_HOST: &str =
+    "The file names differ in more than the rank: the files are grouped only because each rank occurs once.";
 
-fn strange_name(File { name, member, world, .. }: File) -> Aside {
-    let of = world.map_or_else(String::new, |world| format!(" of {world}"));
-    let why = format!("it is {}{of}, but its name has nothing in common with those of other such ranks", member.label);
-    Aside { file: name, why }
+fn unrelated_file(RankFile { name, member, world_size, .. }: RankFile) -> UngroupedFile {
+    let of = world_size.map_or_else(String::new, |size| format!(" of {size}"));
+    let reason =
+        format!("it is {}{of}, but its name has nothing in common with those of other such ranks", member.label);
+    UngroupedFile { file: name, reason }
 }
 
-/// Where a rank is there twice, names with their times and ids tell jobs apart, unless each rank writes its own.
-fn by_stem(files: Vec<File>, groups: &mut Vec<Group>, aside: &mut Vec<Aside>, logs: &[&RankLog]) {
-    let (all, ranks_of_all) = (files.len(), ranks(&files));
-    if ranks_of_all == all {
-        groups.extend(job(files, aside, logs));
+/// If a rank occurs twice, separates jobs by the times and ids in their names, unless each rank has its own time.
+fn group_by_time(
+    files: Vec<RankFile>,
+    groups: &mut Vec<JobGroup>,
+    ungrouped: &mut Vec<UngroupedFile>,
+    logs: &[&RankLog],
+) {
+    let (file_count, ranks) = (files.len(), count_ranks(&files));
+    if ranks == file_count {
+        groups.extend(job(files, ungrouped, logs));
         return;
     }
-    let stems = buckets(files, |file| file.stem.clone());
-    let together: usize = stems.iter().filter(|files| ranks(files) > 1).map(Vec::len).sum();
-    // Two ranks may write in the same millisecond.
-    if ranks_of_all == 1 || together * 2 > all {
-        stems.into_iter().for_each(|files| groups.extend(job(last_of_each(files, aside), aside, logs)));
+    let by_time = partition_by(files, |file| file.without_rank.clone());
+    let grouped: usize = by_time.iter().filter(|files| count_ranks(files) > 1).map(Vec::len).sum();
+    // Require more than half: two ranks of different runs may have the same time by accident.
+    if ranks == 1 || grouped * 2 > file_count {
+        by_time.into_iter().for_each(|files| groups.extend(job_of_latest(files, ungrouped, logs)));
         return;
     }
-    let mut files: Vec<File> = stems.into_iter().flatten().collect();
-    order(&mut files);
-    groups.extend(job(last_of_each(files, aside), aside, logs));
+    groups.extend(job_of_latest(by_time.into_iter().flatten().collect(), ungrouped, logs));
 }
 
-/// Of files of one rank the last by name, which is the newest where names tell times.
-fn last_of_each(files: Vec<File>, aside: &mut Vec<Aside>) -> Vec<File> {
-    let mut kept: Vec<File> = Vec::new();
+/// Makes a job of the last file by name of each rank, which is the newest one if names contain times.
+fn job_of_latest(mut files: Vec<RankFile>, ungrouped: &mut Vec<UngroupedFile>, logs: &[&RankLog]) -> Option<JobGroup> {
+    sort(&mut files);
+    let mut kept: Vec<RankFile> = Vec::new();
     for file in files {
         match kept.last_mut() {
             Some(last) if last.member.order == file.member.order => {
-                let why = format!("{} is there already, from {}", file.member.label, file.name);
+                let reason = format!("{} is already present, from {}", file.member.label, file.name);
                 let older = std::mem::replace(last, file);
-                aside.push(Aside { file: older.name, why });
+                ungrouped.push(UngroupedFile { file: older.name, reason });
             }
             _ => kept.push(file),
         }
     }
-    kept
+    job(kept, ungrouped, logs)
 }
 
-fn job(files: Vec<File>, aside: &mut Vec<Aside>, logs: &[&RankLog]) -> Option<Group> {
+fn job(files: Vec<RankFile>, ungrouped: &mut Vec<UngroupedFile>, logs: &[&RankLog]) -> Option<JobGroup> {
     let first = files.first()?;
-    let world_size = first.world;
+    let world_size = first.world_size;
     if files.len() == 1 {
-        let of = match world_size {
-            Some(1) => "is the only rank of its job".to_owned(),
-            Some(world) => format!("is of {world} ranks, and no other rank of its job is open"),
-            None => "by its name, and no other rank of its job is open".to_owned(),
+        let label = &first.member.label;
+        let reason = match world_size {
+            Some(1) => format!("{label} is the only rank of its job"),
+            Some(size) => format!("{label} is one of {size} ranks, and no other rank of its job is open"),
+            None => format!("its name says {label}, and no other rank of its job is open"),
         };
-        aside.push(Aside { file: first.name.clone(), why: format!("{} {of}", first.member.label) });
+        ungrouped.push(UngroupedFile { file: first.name.clone(), reason });
         return None;
     }
     let title = title(&files, logs);
-    Some(Group { title, members: files.into_iter().map(|file| file.member).collect(), world_size, doubt: None })
+    Some(JobGroup { title, members: files.into_iter().map(|file| file.member).collect(), world_size, doubt: None })
 }
 
-/// What the names of the files share, else how many there are.
-fn title(files: &[File], logs: &[&RankLog]) -> String {
-    let shared = files.first().map(|file| file.loose.clone());
-    let shared = shared.filter(|first| files.iter().all(|file| file.loose == *first));
+/// The common pattern of the file names, else the first name and the number of other files.
+fn title(files: &[RankFile], logs: &[&RankLog]) -> String {
+    let shared = files.first().map(|file| file.pattern.clone());
+    let shared = shared.filter(|first| files.iter().all(|file| file.pattern == *first));
     let first = files.first().and_then(|file| logs.get(file.member.log)).map_or("", |log| log.file.as_str());
     shared.unwrap_or_else(|| format!("{first} and {} more", files.len() - 1))
 }

@@ -1,135 +1,145 @@
-//! Which calls of several ranks are one collective.
+//! Matches communication calls of several ranks that belong to the same collective. Linear in the number of calls, except for the
+//! search for an offset, which is limited to `MAX_SIZE_COMPARISONS`.
 //!
-//! Ranks of a group make the same calls of one operation in the same order, so that the first call of one rank meets the
-//! first of the others, where they made as many. Where one rank's trace holds more, sizes of messages may tell which part
-//! of the longer list is the shorter one; where they fit at several places or nowhere, nothing is matched. Of a list that a
-//! log holds in part alone the first calls are matched, where the traces hold as many of all.
+//! The ranks of a process group issue the calls of one operation in the same order, so if all ranks have the same number of calls,
+//! the n-th calls belong together. If the counts differ, the message sizes of the shortest list must fit every longer list at
+//! exactly one offset and cover at least half of it; otherwise nothing is matched. If a log dropped calls, the kept ones are
+//! matched only if the traces have equal counts.
 //!
-//! All calls are matched, whatever window is picked; told is of the matched ones what lies in it.
+//! All calls of the trace are matched, whatever window is selected. The window only limits which part of a call is visible.
 
+use super::RankInput;
+use super::jobs::JobGroup;
+use super::log::{CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow};
+use super::rules::Rules;
 use crate::analysis::communication::collectives::PAIRS;
-use crate::analysis::communication::ranks::Seen;
-use crate::analysis::communication::ranks::jobs::Group;
-use crate::analysis::communication::ranks::log::{CALL, COUNT, RankLog, RankPart};
-use crate::analysis::communication::ranks::rules::Rules;
 use crate::digits::grouped;
 use crate::ordering::StableSort;
 use crate::trace::Ns;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// One message as one rank saw it.
+/// One communication call of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(super) struct Call {
     bytes: i64,
-    pub(crate) start_ns: i64,
-    pub(crate) duration_ns: i64,
-    /// The part of what is shown in which nothing but communication runs.
-    pub(crate) exposed_ns: i64,
-    /// From where to where in its duration it lies in the window; `None` where it does not.
-    shown: Option<(i64, i64)>,
+    pub(super) start_ns: i64,
+    pub(super) duration_ns: i64,
+    /// The part of the visible time in which only communication runs.
+    pub(super) exposed_ns: i64,
+    /// Start and end of the part inside the window, relative to the start of the call; `None` if the call is outside.
+    visible: Option<(i64, i64)>,
 }
 
 impl Call {
-    /// `exposed_ns` is that of the whole call.
+    /// A fully visible call.
     fn new([bytes, start_ns, duration_ns, exposed_ns]: [i64; 4]) -> Self {
         let exposed_ns = exposed_ns.clamp(0, duration_ns);
-        Self { bytes, start_ns, duration_ns, exposed_ns, shown: Some((0, duration_ns)) }
+        Self { bytes, start_ns, duration_ns, exposed_ns, visible: Some((0, duration_ns)) }
     }
 
-    /// The same call, of which a window shows a part.
-    fn within(self, part: &RankPart, exposed_ns: i64) -> Self {
-        let meets = part.window().meets(Ns(self.start_ns), Ns(self.end_ns()));
-        let place = |time: i64| time.saturating_sub(self.start_ns).clamp(0, self.duration_ns);
-        let (from, to) = (place(part.from_ns), place(part.to_ns));
-        let shown = (meets && from <= to).then_some((from, to));
-        Self { shown, exposed_ns: exposed_ns.clamp(0, shown.map_or(0, |(from, to)| to - from)), ..self }
+    /// The same call limited to a window, with the exposed time inside the window.
+    fn within(self, window: &RankWindow, exposed_ns: i64) -> Self {
+        let meets = window.window().meets(Ns(self.start_ns), Ns(self.end_ns()));
+        let offset = |time: i64| time.saturating_sub(self.start_ns).clamp(0, self.duration_ns);
+        let (from, to) = (offset(window.from_ns), offset(window.to_ns));
+        let visible = (meets && from <= to).then_some((from, to));
+        Self { visible, exposed_ns: exposed_ns.clamp(0, visible.map_or(0, |(from, to)| to - from)), ..self }
     }
 
-    pub(crate) fn end_ns(&self) -> i64 {
+    pub(super) fn end_ns(&self) -> i64 {
         self.start_ns.saturating_add(self.duration_ns)
     }
 
-    /// How much of it is shown; `None` where it lies outside the window.
-    pub(crate) fn shown_ns(&self) -> Option<i64> {
-        self.shown.map(|(from, to)| to - from)
+    /// The visible duration; `None` if the call is outside the window.
+    pub(super) fn visible_ns(&self) -> Option<i64> {
+        self.visible.map(|(from, to)| to - from)
     }
 
-    /// How much is shown of this stretch of its duration.
-    fn shown_of(&self, stretch: Range<i64>) -> i64 {
-        let (from, to) = self.shown.unwrap_or((0, 0));
-        (to.min(stretch.end) - from.max(stretch.start)).max(0)
+    /// The visible part of a range of times relative to the start of the call.
+    fn visible_part_ns(&self, range: Range<i64>) -> i64 {
+        let (from, to) = self.visible.unwrap_or((0, 0));
+        (to.min(range.end) - from.max(range.start)).max(0)
     }
 }
 
-/// The place of a rank in its job, and a call of it.
-pub(crate) type OfRank<'a> = (usize, &'a Call);
+/// A rank's index in its job, and one of its calls.
+pub(super) type RankCall<'a> = (usize, &'a Call);
 
-/// By the place of a rank in its job: its calls in order.
-pub(crate) type CallsOfRanks = Vec<(usize, Vec<Call>)>;
+/// The calls of each rank in order, with the rank's index in its job.
+pub(super) type CallsByRank = Vec<(usize, Vec<Call>)>;
 
-/// The calls of one operation in one process group.
+/// The calls of one operation in one process group, matched across ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stream {
-    pub(crate) operation: String,
-    /// Empty where the traces do not tell.
-    pub(crate) group: String,
-    /// How many ranks the group has, where the traces tell.
-    pub(crate) size: Option<usize>,
-    pub(crate) calls: CallsOfRanks,
-    /// Of each rank the call that is the first collective that all saw, and how many all saw; or why none is matched.
-    pub(crate) matched: Result<(Vec<usize>, usize), Unmatched>,
-    /// How many collectives are shown that all its ranks saw.
-    pub(crate) meetings: usize,
-    /// Calls of all ranks that are shown and were not matched.
-    pub(crate) unmatched: usize,
+pub(super) struct OperationCalls {
+    pub(super) operation: String,
+    /// Name of the process group; empty if unknown.
+    pub(super) group: String,
+    /// The number of ranks in the group, if known.
+    pub(super) group_size: Option<usize>,
+    pub(super) calls: CallsByRank,
+    pub(super) alignment: Result<Alignment, MatchFailure>,
+    /// The number of matched collectives that are visible.
+    pub(super) matched: usize,
+    /// The number of visible calls of all ranks that were not matched.
+    pub(super) unmatched: usize,
 }
 
-/// Why calls of a group are not matched.
+/// How the call lists of the ranks are aligned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Alignment {
+    /// The index of the first matched call in the list of each rank.
+    offsets: Vec<usize>,
+    /// The number of matched collectives.
+    count: usize,
+}
+
+/// Why the calls of an operation are not matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unmatched {
-    /// Messages between two ranks: who meets whom is not told.
-    Pairs,
-    /// One rank alone has such calls.
+pub(super) enum MatchFailure {
+    /// Messages between two ranks; the peers are unknown.
+    PointToPoint,
+    /// Only one rank has such calls.
     OneRank,
-    /// Numbers of calls differ, and sizes do not tell which belong together.
+    /// The numbers of calls differ, and message sizes do not determine which calls belong together.
     Counts,
-    /// As many calls, of other sizes.
+    /// The numbers of calls are equal, but the message sizes differ.
     Sizes,
-    /// Numbers of calls differ, and the logs do not hold all of them.
-    Cut,
+    /// The numbers of calls differ, and a log dropped some of them.
+    DroppedCalls,
 }
 
-impl Unmatched {
-    pub(crate) fn why(self) -> &'static str {
+impl MatchFailure {
+    /// The reason as a clause without a period.
+    pub(super) fn reason(self) -> &'static str {
         match self {
-            Self::Pairs => "messages between two ranks: the traces do not tell who meets whom",
-            Self::OneRank => "one open rank alone has such calls",
+            Self::PointToPoint => "messages between two ranks: the traces do not name the peers",
+            Self::OneRank => "only one open rank has such calls",
             Self::Counts => {
-                "the ranks made different numbers of calls, and message sizes do not tell which belong together"
+                "the ranks made different numbers of calls, and message sizes do not determine which belong together"
             }
-            Self::Sizes => "the sizes of messages differ from rank to rank",
-            Self::Cut => {
-                "the ranks made different numbers of calls, and lists of so many are cut before they are compared"
+            Self::Sizes => "message sizes differ between the ranks",
+            Self::DroppedCalls => {
+                "the ranks made different numbers of calls, and the lists are too long to be compared in full"
             }
         }
     }
 }
 
-/// Operation, group and the numbers of its ranks.
+/// Operation, group name and rank numbers of the group.
 type Key = (String, String, String);
 
-/// What the ranks of a job have of one operation in one group.
+/// The calls of one operation in one group before they are matched.
 #[derive(Default)]
-struct Lists {
-    calls: CallsOfRanks,
-    /// How many calls each of these ranks' traces hold, at least as many as there are in its list.
+struct CallLists {
+    calls: CallsByRank,
+    /// The number of calls in the trace of each rank; a log that dropped calls has fewer in its list.
     counts: Vec<usize>,
 }
 
-impl Lists {
-    /// The list of this rank; ranks come in their order.
-    fn of(&mut self, rank: usize) -> Option<(&mut Vec<Call>, &mut usize)> {
+impl CallLists {
+    /// The list and count of this rank. Ranks must be asked for in ascending order.
+    fn of_rank(&mut self, rank: usize) -> Option<(&mut Vec<Call>, &mut usize)> {
         if self.calls.last().is_none_or(|(last, _)| *last != rank) {
             self.calls.push((rank, Vec::new()));
             self.counts.push(0);
@@ -138,215 +148,225 @@ impl Lists {
     }
 }
 
-/// All calls of a job's ranks, matched where that can be told; by operation, then by group. Of a window those of which something
-/// is shown.
-pub(crate) fn streams(group: &Group, seen: &[Seen], rules: &Rules) -> Vec<Stream> {
-    let mut streams: BTreeMap<Key, Lists> = BTreeMap::new();
+/// Matches all calls of a job's ranks, sorted by operation and group. Operations without a visible call are left out.
+pub(super) fn match_calls(group: &JobGroup, inputs: &[RankInput], rules: &Rules) -> Vec<OperationCalls> {
+    let mut lists: BTreeMap<Key, CallLists> = BTreeMap::new();
     for (rank, member) in group.members.iter().enumerate() {
-        let Some(Seen { log, part }) = seen.get(member.log) else { continue };
-        for (at, call) in log.calls.chunks_exact(CALL).enumerate() {
+        let Some(RankInput { log, window }) = inputs.get(member.log) else { continue };
+        for (index, call) in log.calls.chunks_exact(CALL_COLUMNS).enumerate() {
             let &[device, operation, group, bytes, start_ns, duration_ns, exposed_ns] = call else { continue };
             if usize::try_from(device) != Ok(member.device) || duration_ns < 0 {
                 continue;
             }
             let call = Call::new([bytes, start_ns, duration_ns, exposed_ns]);
-            let in_part = |part: &RankPart| call.within(part, part.exposed.get(at).copied().unwrap_or(0));
-            let call = part.map_or(call, in_part);
-            if let Some((calls, count)) = streams.entry(key(log, operation, group)).or_default().of(rank) {
+            let in_window = |window: &RankWindow| call.within(window, window.exposed.get(index).copied().unwrap_or(0));
+            let call = window.map_or(call, in_window);
+            if let Some((calls, count)) = lists.entry(key(log, operation, group)).or_default().of_rank(rank) {
                 calls.push(call);
                 *count += 1;
             }
         }
-        for row in log.counts.chunks_exact(COUNT) {
-            let &[device, operation, group, told] = row else { continue };
+        for row in log.counts.chunks_exact(COUNT_COLUMNS) {
+            let &[device, operation, group, total] = row else { continue };
             if usize::try_from(device) != Ok(member.device) {
                 continue;
             }
-            if let Some((_, count)) = streams.entry(key(log, operation, group)).or_default().of(rank) {
-                *count = usize::try_from(told).unwrap_or(0).max(*count);
+            if let Some((_, count)) = lists.entry(key(log, operation, group)).or_default().of_rank(rank) {
+                *count = usize::try_from(total).unwrap_or(0).max(*count);
             }
         }
     }
-    let streams = streams.into_iter().map(|((operation, group, ranks), Lists { calls, counts })| {
-        let matched = matched(&operation, &calls, &counts, rules);
-        let size = (!ranks.is_empty()).then(|| ranks.split(' ').count());
-        Stream { operation, group, size, calls, matched, meetings: 0, unmatched: 0 }.counted()
+    let operations = lists.into_iter().map(|((operation, group, ranks), CallLists { calls, counts })| {
+        let alignment = align(&operation, &calls, &counts, rules);
+        let group_size = (!ranks.is_empty()).then(|| ranks.split(' ').count());
+        OperationCalls { operation, group, group_size, calls, alignment, matched: 0, unmatched: 0 }.counted()
     });
-    streams.filter(Stream::is_shown).collect()
+    operations.filter(OperationCalls::is_visible).collect()
 }
 
 fn key(log: &RankLog, operation: i64, group: i64) -> Key {
-    let text =
-        |texts: &[String], at: i64| usize::try_from(at).ok().and_then(|at| texts.get(at)).cloned().unwrap_or_default();
+    let text = |texts: &[String], index: i64| {
+        usize::try_from(index).ok().and_then(|index| texts.get(index)).cloned().unwrap_or_default()
+    };
     (text(&log.operations, operation), text(&log.groups, group), text(&log.group_ranks, group))
 }
 
-fn matched(
+fn align(
     operation: &str,
     ranks: &[(usize, Vec<Call>)],
     counts: &[usize],
     rules: &Rules,
-) -> Result<(Vec<usize>, usize), Unmatched> {
+) -> Result<Alignment, MatchFailure> {
     if operation == PAIRS {
-        return Err(Unmatched::Pairs);
+        return Err(MatchFailure::PointToPoint);
     }
     if ranks.len() < 2 {
-        return Err(Unmatched::OneRank);
+        return Err(MatchFailure::OneRank);
     }
-    let has_size = rules.same_size.iter().any(|known| known == operation);
+    let has_equal_sizes = rules.equal_size_operations.iter().any(|name| name == operation);
     let shortest = ranks.iter().map(|(_, calls)| calls.as_slice()).min_by_key(|calls| calls.len()).unwrap_or_default();
-    let mut effort = MOST_COMPARED;
+    let mut budget = MAX_SIZE_COMPARISONS;
     let same_counts = counts.iter().all(|count| Some(count) == counts.first());
-    let is_cut = ranks.iter().zip(counts).any(|((_, calls), count)| calls.len() != *count);
-    if is_cut && !same_counts {
-        return Err(Unmatched::Cut);
+    let has_dropped = ranks.iter().zip(counts).any(|((_, calls), count)| calls.len() != *count);
+    if has_dropped && !same_counts {
+        return Err(MatchFailure::DroppedCalls);
     }
     let mut offsets = Vec::new();
     for (_, calls) in ranks {
         let offset = if same_counts {
-            fits(shortest, calls, has_size, &mut effort).then_some(0).ok_or(Unmatched::Sizes)
+            sizes_match(shortest, calls, has_equal_sizes, &mut budget).then_some(0).ok_or(MatchFailure::Sizes)
         } else {
-            only_place(shortest, calls, has_size, &mut effort).ok_or(Unmatched::Counts)
+            unique_offset(shortest, calls, has_equal_sizes, &mut budget).ok_or(MatchFailure::Counts)
         };
         offsets.push(offset?);
     }
-    Ok((offsets, shortest.len()))
+    Ok(Alignment { offsets, count: shortest.len() })
 }
 
-/// More comparisons of sizes are not worth the time: nobody's job needs them.
-const MOST_COMPARED: usize = 50_000_000;
+/// Limit for comparisons of message sizes per operation; real jobs stay far below it.
+const MAX_SIZE_COMPARISONS: usize = 50_000_000;
 
-/// The only place in `calls` that the sizes of `part` fit, if it is at least half of them.
-fn only_place(part: &[Call], calls: &[Call], has_size: bool, effort: &mut usize) -> Option<usize> {
-    if part.len() == calls.len() {
-        return fits(part, calls, has_size, effort).then_some(0);
+/// The only offset at which the sizes of `shortest` fit into `calls`. `None` if there are several or none, or if `shortest` has
+/// less than half as many calls.
+fn unique_offset(shortest: &[Call], calls: &[Call], has_equal_sizes: bool, budget: &mut usize) -> Option<usize> {
+    if shortest.len() == calls.len() {
+        return sizes_match(shortest, calls, has_equal_sizes, budget).then_some(0);
     }
-    if part.len() * 2 < calls.len() || !has_size {
+    if shortest.len() * 2 < calls.len() || !has_equal_sizes {
         return None;
     }
-    let mut places = calls.windows(part.len()).enumerate().filter(|(_, window)| fits(part, window, has_size, effort));
-    let (place, _) = places.next()?;
-    let is_only = places.next().is_none();
-    (is_only && *effort > 0).then_some(place)
+    let windows = calls.windows(shortest.len()).enumerate();
+    let mut offsets = windows.filter(|(_, window)| sizes_match(shortest, window, has_equal_sizes, budget));
+    let (offset, _) = offsets.next()?;
+    let is_unique = offsets.next().is_none();
+    (is_unique && *budget > 0).then_some(offset)
 }
 
-/// Are the sizes, as far as they are told, the same in order? Also no, where that was asked too often.
-fn fits(a: &[Call], b: &[Call], has_size: bool, effort: &mut usize) -> bool {
-    if !has_size {
+/// True if all known sizes are equal, or if sizes of this operation may differ between ranks. False once the budget is used up.
+fn sizes_match(a: &[Call], b: &[Call], has_equal_sizes: bool, budget: &mut usize) -> bool {
+    if !has_equal_sizes {
         return true;
     }
     a.iter().zip(b).all(|(a, b)| {
-        *effort = effort.saturating_sub(1);
-        *effort > 0 && (a.bytes == b.bytes || a.bytes < 0 || b.bytes < 0)
+        *budget = budget.saturating_sub(1);
+        *budget > 0 && (a.bytes == b.bytes || a.bytes < 0 || b.bytes < 0)
     })
 }
 
-/// One collective as all ranks of its group saw it: of which a window shows something, if not of every rank.
+/// One matched collective that is visible on at least one rank.
 #[derive(Debug)]
-pub(crate) struct Meeting<'a> {
-    pub(crate) calls: Vec<Met<'a>>,
-    /// The shortest duration, as far as it is shown: when the last rank has arrived, nothing but the transfer is left.
-    pub(crate) transfer_ns: i64,
-    /// The only rank with that duration, which arrived last.
-    pub(crate) last: Option<usize>,
+pub(super) struct MatchedCollective<'a> {
+    pub(super) participants: Vec<Participant<'a>>,
+    /// The visible part of the shortest duration. Once the last rank has arrived, only the transfer remains.
+    pub(super) transfer_ns: i64,
+    /// The rank with the shortest duration, which arrived last; `None` if several have it.
+    pub(super) last: Option<usize>,
 }
 
-/// One rank's part in a collective.
+/// One rank in a matched collective. Its call begins with waiting for the last rank and ends with the transfer.
 #[derive(Debug)]
-pub(crate) struct Met<'a> {
-    /// The place of the rank in the job.
-    pub(crate) rank: usize,
-    pub(crate) call: &'a Call,
-    /// A call begins with waiting for the last rank,
-    pub(crate) wait_ns: i64,
-    /// and ends with the transfer.
-    pub(crate) transfer_ns: i64,
+pub(super) struct Participant<'a> {
+    /// The rank's index in the job.
+    pub(super) rank: usize,
+    pub(super) call: &'a Call,
+    /// The visible part of the waiting.
+    pub(super) wait_ns: i64,
+    /// The visible part of the transfer.
+    pub(super) transfer_ns: i64,
 }
 
-impl Meeting<'_> {
-    /// What all ranks together waited.
-    pub(crate) fn waited_ns(&self) -> i64 {
-        self.calls.iter().fold(0, |sum, met| sum.saturating_add(met.wait_ns))
+impl MatchedCollective<'_> {
+    /// The visible waiting of all ranks.
+    pub(super) fn total_wait_ns(&self) -> i64 {
+        self.participants.iter().fold(0, |sum, participant| sum.saturating_add(participant.wait_ns))
     }
 }
 
-impl Stream {
-    /// Visits what was matched and is shown, in order.
-    pub(crate) fn each_meeting(&self, visit: &mut dyn FnMut(&Meeting)) {
-        self.each_matched(&mut |calls| {
+impl OperationCalls {
+    /// Visits the matched collectives that are visible, in order.
+    pub(super) fn for_each_collective(&self, visit: &mut dyn FnMut(&MatchedCollective)) {
+        self.for_each_match(&mut |calls| {
             let transfer_ns = calls.iter().map(|(_, call)| call.duration_ns).min().unwrap_or(0);
             let mut shortest = calls.iter().filter(|(_, call)| call.duration_ns == transfer_ns);
             let last = shortest.next().map(|(rank, _)| *rank).filter(|_| shortest.next().is_none());
-            if calls.iter().any(|(_, call)| call.shown.is_some()) {
-                let calls: Vec<Met> = calls.iter().map(|(rank, call)| Met::of(*rank, call, transfer_ns)).collect();
-                let transfer_ns = calls.iter().map(|met| met.transfer_ns).max().unwrap_or(0);
-                visit(&Meeting { calls, transfer_ns, last });
+            if calls.iter().any(|(_, call)| call.visible.is_some()) {
+                let participants: Vec<Participant> =
+                    calls.iter().map(|(rank, call)| Participant::new(*rank, call, transfer_ns)).collect();
+                let transfer_ns = participants.iter().map(|own| own.transfer_ns).max().unwrap_or(0);
+                visit(&MatchedCollective { participants, transfer_ns, last });
             }
         });
     }
 
-    /// Visits all that was matched, shown or not: the place of each rank in the job, and its call.
-    pub(crate) fn each_matched(&self, visit: &mut dyn FnMut(&[OfRank])) {
-        let Ok((offsets, count)) = &self.matched else { return };
+    /// Visits the calls of each matched collective, visible or not.
+    pub(super) fn for_each_match(&self, visit: &mut dyn FnMut(&[RankCall])) {
+        let Ok(Alignment { offsets, count }) = &self.alignment else { return };
         let mut matched = Vec::with_capacity(offsets.len());
-        for at in 0..*count {
+        for index in 0..*count {
             let ranks = self.calls.iter().zip(offsets);
-            matched.extend(ranks.filter_map(|((rank, calls), offset)| Some((*rank, calls.get(offset + at)?))));
+            matched.extend(ranks.filter_map(|((rank, calls), offset)| Some((*rank, calls.get(offset + index)?))));
             visit(&matched);
             matched.clear();
         }
     }
 
-    /// Is there anything to tell?
-    fn is_shown(&self) -> bool {
-        self.calls.iter().flat_map(|(_, calls)| calls).any(|call| call.shown.is_some())
+    /// True if any call is visible.
+    fn is_visible(&self) -> bool {
+        self.calls.iter().flat_map(|(_, calls)| calls).any(|call| call.visible.is_some())
     }
 
     fn counted(mut self) -> Self {
-        let (mut meetings, mut unmatched) = (0, 0);
-        self.each_meeting(&mut |_| meetings += 1);
-        self.each_unmatched(&mut |_, call| unmatched += usize::from(call.shown.is_some()));
-        (self.meetings, self.unmatched) = (meetings, unmatched);
+        let (mut matched, mut unmatched) = (0, 0);
+        self.for_each_collective(&mut |_| matched += 1);
+        self.for_each_unmatched(&mut |_, call| unmatched += usize::from(call.visible.is_some()));
+        (self.matched, self.unmatched) = (matched, unmatched);
         self
     }
 
-    /// The calls of a rank that were not matched.
-    pub(crate) fn each_unmatched(&self, visit: &mut dyn FnMut(usize, &Call)) {
-        for (at, (rank, calls)) in self.calls.iter().enumerate() {
-            let (from, count) = match &self.matched {
-                Ok((offsets, count)) => (offsets.get(at).copied().unwrap_or(0), *count),
-                Err(_) => (0, 0),
+    /// Visits each rank index and call that was not matched, visible or not.
+    pub(super) fn for_each_unmatched(&self, visit: &mut dyn FnMut(usize, &Call)) {
+        for (list, (rank, calls)) in self.calls.iter().enumerate() {
+            let matched = match &self.alignment {
+                Ok(Alignment { offsets, count }) => {
+                    let first = offsets.get(list).copied().unwrap_or(0);
+                    first..first + count
+                }
+                Err(_) => 0..0,
             };
-            let outside = calls.iter().enumerate().filter(|(place, _)| *place < from || *place >= from + count);
-            outside.for_each(|(_, call)| visit(*rank, call));
+            let unmatched = calls.iter().enumerate().filter(|(index, _)| !matched.contains(index));
+            unmatched.for_each(|(_, call)| visit(*rank, call));
         }
     }
 }
 
-impl<'a> Met<'a> {
-    fn of(rank: usize, call: &'a Call, transfer_ns: i64) -> Self {
-        let arrived = call.duration_ns.saturating_sub(transfer_ns);
-        let (wait_ns, transfer_ns) = (call.shown_of(0..arrived), call.shown_of(arrived..call.duration_ns));
+impl<'a> Participant<'a> {
+    fn new(rank: usize, call: &'a Call, transfer_ns: i64) -> Self {
+        let last_arrival = call.duration_ns.saturating_sub(transfer_ns);
+        let wait_ns = call.visible_part_ns(0..last_arrival);
+        let transfer_ns = call.visible_part_ns(last_arrival..call.duration_ns);
         Self { rank, call, wait_ns, transfer_ns }
     }
 }
 
-/// Sentences on what could not be matched, with how much it is.
-pub(crate) fn said_of_unmatched(streams: &[Stream]) -> Vec<String> {
+/// One sentence per reason why calls were not matched, with their number, largest first.
+pub(super) fn unmatched_notes(operations: &[OperationCalls]) -> Vec<String> {
     let mut counts: Vec<(&'static str, usize)> = Vec::new();
-    let mut partly = 0;
-    for stream in streams {
-        match &stream.matched {
-            Ok(_) => partly += stream.unmatched,
-            Err(why) => match counts.iter_mut().find(|(known, _)| *known == why.why()) {
-                Some((_, count)) => *count += stream.unmatched,
-                None => counts.push((why.why(), stream.unmatched)),
+    let mut beyond_overlap = 0;
+    for operation in operations {
+        match &operation.alignment {
+            Ok(_) => beyond_overlap += operation.unmatched,
+            Err(failure) => match counts.iter_mut().find(|(reason, _)| *reason == failure.reason()) {
+                Some((_, count)) => *count += operation.unmatched,
+                None => counts.push((failure.reason(), operation.unmatched)),
             },
         }
     }
-    if partly > 0 {
-        counts.push(("calls that only some ranks' traces hold, beside those that all hold", partly));
+    if beyond_overlap > 0 {
+        counts.push(("they lie before or after the calls that all traces have", beyond_overlap));
     }
     counts.order_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counts.into_iter().map(|(why, count)| format!("{} calls are not matched: {why}.", grouped(count as u64))).collect()
+    counts
+        .into_iter()
+        .map(|(reason, count)| format!("{} calls are not matched: {reason}.", grouped(count as u64)))
+        .collect()
 }

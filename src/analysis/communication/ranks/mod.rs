@@ -1,81 +1,105 @@
-//! Ranks of one job side by side: how each spends its time, which waits for which in collectives, and who holds the others
-//! up.
+//! Compares the ranks of a job: how each rank spends its time, how long it waits for others in collectives, and which rank is
+//! the straggler.
 //!
-//! Clocks of several hosts are not compared: durations are enough. All ranks of a collective leave it together, and the one
-//! that arrives last waits for nobody, so that the shortest duration of a call is its transfer and what others take longer
-//! is waiting for the last. [`log`] reads one trace where it is, [`part`] a window of it; [`ranks`] takes the logs of all files.
+//!     Trace -> RankLog (in the worker that holds the trace) -> JSON text -> ranks() (logs of all files) -> typed jobs and Sections
+//!
+//! [`log`] makes a few passes over the GPU ops of a trace. [`ranks`] is linear in the number of calls, which each log limits.
+//!
+//! - A rank is a device that runs kernels. How files are grouped into jobs is described in `jobs`.
+//! - Waiting is estimated from durations alone, because clocks of several hosts cannot be compared. All ranks leave a collective
+//!   together and the one that arrives last does not wait. So the shortest duration of a matched collective is its transfer time,
+//!   and every rank's excess over it is waiting. On `dlrm_v100_8ranks`, whose ranks share one clock, the eight ends of each
+//!   collective lie within 8 us.
+//! - How calls of several ranks are matched is described in `matching`. Calls that cannot be matched are counted with the reason.
+//! - [`TimeParts`] do not overlap and add up exactly to the job's window, which is the longest window of a rank. Time in which only
+//!   communication runs is divided call by call in the proportion of waiting to transfer.
+//! - A rank is a straggler if waiting for it, as the only rank to arrive last, takes at least `straggler_share` of the other
+//!   ranks' time in matched collectives.
+//! - A log covers the whole trace even if a window is selected, because calls are matched by their order. [`window_log`] adds the
+//!   times within a window. A call that reaches over an end of the window counts with the part inside: waiting comes first,
+//!   transfer last. Adjacent windows therefore add up. `clocks` translates a window between the clocks of a job's traces.
+//!
+//! | section | rows |
+//! |---|---|
+//! | `ranks` | one per rank: times, waiting, transfer, waiting of others for it, distance from the median compute time |
+//! | `rank_collectives` | one per operation and process group: matched and unmatched calls, transfer, waiting, the longest wait |
+//! | `rank_waits` | the same by rank |
+//! | `rank_files` | one per file: its job and rank and their source, or why it is not grouped |
+//!
+//! Words and thresholds are in `patterns/ranks.json`; `report::ranks` writes the result as text, tables and JSON
+//! (`gpuprism-ranks/1`).
 
+mod clocks;
+mod file_names;
 mod jobs;
 mod log;
 mod matching;
-mod names;
 mod rules;
 mod sections;
 #[cfg(test)]
 mod tests;
 mod times;
-mod windows;
 
-pub use log::{CALL, COUNT, RankLog, RankPart, TIMES, log, part};
-pub use windows::Jobs;
+pub use clocks::JobClocks;
+pub use log::{CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow, TIME_COLUMNS, log, window_log};
 
 use crate::analysis::section::Sections;
 use rules::Rules;
 
-/// Ranks of all jobs.
+/// The ranks of all jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranks {
-    /// By title.
+    /// Sorted by title.
     pub jobs: Vec<Job>,
     /// Files that belong to no job.
-    pub aside: Vec<Aside>,
+    pub ungrouped: Vec<UngroupedFile>,
     /// `ranks`, `rank_collectives`, `rank_waits`, `rank_files`.
     pub sections: Sections,
 }
 
 /// A file that belongs to no job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Aside {
-    /// Its base name.
+pub struct UngroupedFile {
+    /// Base name of the file.
     pub file: String,
-    /// A phrase.
-    pub why: String,
+    /// Why it belongs to no job: a clause without a period.
+    pub reason: String,
 }
 
-/// Ranks that worked together.
+/// Ranks that ran together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// What names of its files share, with `#` for a rank's number.
+    /// The common pattern of the file names, with `#` for the rank number and `*` for times and ids.
     pub title: String,
-    /// How many ranks the files say there are.
+    /// The number of ranks according to the files.
     pub world_size: Option<u32>,
-    /// The longest window of a rank.
+    /// The longest time range of a rank.
     pub window_ns: i64,
-    /// What part of the traces is told of.
-    pub windows: Windows,
-    /// In the order of their numbers.
+    /// Whether whole traces or windows are compared.
+    pub windows: WindowSelection,
+    /// In the order of rank numbers.
     pub ranks: Vec<Rank>,
-    /// Collectives that several ranks saw.
+    /// Collectives that were matched across ranks.
     pub matched: u64,
     /// Calls that were not matched.
     pub unmatched: u64,
-    /// What is not said of it, a sentence each.
+    /// Limits of the comparison, one sentence each.
     pub limits: Vec<String>,
 }
 
-/// What says which rank it is.
+/// How the rank number was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The file itself.
+    /// `distributedInfo` in the file.
     DistributedInfo,
-    /// Its name.
+    /// The file name.
     FileName,
-    /// Each GPU of a file is one.
+    /// The file has several GPUs, each of which is a rank.
     Device,
 }
 
 impl Source {
-    /// As tables have it.
+    /// The word used in tables.
     pub fn word(self) -> &'static str {
         match self {
             Self::DistributedInfo => "the trace",
@@ -92,124 +116,124 @@ pub struct Rank {
     pub label: String,
     /// The file's base name.
     pub file: String,
-    /// The device in the file.
+    /// Id of the device in the file.
     pub device: String,
-    /// What says which rank it is.
+    /// How the rank number was determined.
     pub source: Source,
-    /// First start to last end of its GPU ops.
+    /// First start to last end of its GPU ops, or the length of the selected window.
     pub wall_ns: i64,
-    /// The part of it with any GPU op.
+    /// Time with at least one GPU op.
     pub busy_ns: i64,
-    /// The part with a kernel that computes.
+    /// Time with at least one compute kernel.
     pub compute_ns: i64,
-    /// Where the job's window went; adds up to it.
-    pub parts: Parts,
-    /// Durations of its communication kernels.
+    /// Breakdown of the job's window; adds up to it.
+    pub parts: TimeParts,
+    /// Sum of the durations of its communication kernels.
     pub communication_ns: i64,
-    /// Of these: waiting for the last rank, in matched collectives.
+    /// Waiting for the last rank, in matched collectives.
     pub wait_ns: i64,
-    /// Of these: the shortest duration of any rank, in matched collectives.
+    /// Transfer time, in matched collectives.
     pub transfer_ns: i64,
-    /// Matched collectives that it took part in.
+    /// Number of matched collectives in which it took part.
     pub collectives: u64,
-    /// Of these: it arrived last, alone.
+    /// Number of these in which it alone arrived last.
     pub times_last: u64,
-    /// What the others waited in those.
+    /// Sum of the waiting of other ranks in those.
     pub waited_for_ns: i64,
-    /// The same as a part of a hundred of the others' time in matched collectives.
+    /// [`Rank::waited_for_ns`] in percent of the other ranks' time in matched collectives.
     pub waited_for_pct: f64,
-    /// How far its compute time is from the median rank's, in parts of a hundred.
+    /// Difference of its compute time from that of the median rank, in percent.
     pub skew_pct: f64,
-    /// It holds the others up.
+    /// True if the other ranks wait for it: [`Rank::waited_for_pct`] reaches the threshold.
     pub is_straggler: bool,
 }
 
-/// How the job's window went by on one rank: parts that do not overlap.
+/// Breakdown of the job's window on one rank into parts that do not overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Parts {
-    /// Kernels that compute run, nothing communicates.
+pub struct TimeParts {
+    /// Compute kernels run, no communication.
     pub compute_ns: i64,
-    /// Kernels that compute run beside communication, which they hide.
+    /// Compute kernels and communication run at the same time.
     pub hidden_ns: i64,
-    /// Copies, sets and graphs that were traced as a whole run, and no kernel that computes.
+    /// Copies, sets or graphs traced as a whole run, but no compute kernel.
     pub other_ns: i64,
-    /// Nothing but communication runs, and it is transfer.
+    /// Only communication runs: transfer.
     pub transfer_ns: i64,
-    /// Nothing but communication runs, and it waits for the last rank.
+    /// Only communication runs: waiting for the last rank.
     pub wait_ns: i64,
-    /// Nothing but communication runs, and it could not be matched with other ranks.
+    /// Only communication runs: not matched with other ranks.
     pub unmatched_ns: i64,
     /// Nothing runs.
     pub idle_ns: i64,
-    /// The rank's window is shorter than the job's by this.
+    /// By how much the rank's time range is shorter than the job's.
     pub outside_ns: i64,
 }
 
-/// What is known of a trace: its log, and what its ranks did in the window that is picked, if one is.
+/// One trace as input of [`ranks`].
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
-    /// Of the whole trace.
+pub struct RankInput<'a> {
+    /// The log of the whole trace.
     pub log: &'a RankLog,
-    /// See [`part`].
-    pub part: Option<&'a RankPart>,
+    /// The result of [`window_log`], if a window is selected in the trace.
+    pub window: Option<&'a RankWindow>,
 }
 
-/// Groups ranks into jobs and matches their collectives. The order of the logs does not matter.
+/// Groups ranks into jobs and matches their collectives. The order of the inputs does not matter.
 ///
-/// A job is told in the windows that are picked where one is picked in each of its traces; else whole traces are compared.
-pub fn ranks(seen: &[Seen]) -> Ranks {
+/// A job is limited to the selected windows if one is selected in each of its traces; otherwise whole traces are compared.
+pub fn ranks(inputs: &[RankInput]) -> Ranks {
     let rules = Rules::embedded();
-    let logs: Vec<&RankLog> = seen.iter().map(|seen| seen.log).collect();
-    let whole: Vec<Seen> = logs.iter().map(|&log| Seen { log, part: None }).collect();
-    let (groups, aside) = jobs::group(&logs, rules);
-    let (mut jobs, mut found) = (Vec::new(), Vec::new());
+    let logs: Vec<&RankLog> = inputs.iter().map(|input| input.log).collect();
+    let whole: Vec<RankInput> = logs.iter().map(|&log| RankInput { log, window: None }).collect();
+    let (groups, ungrouped) = jobs::group(&logs, rules);
+    let (mut jobs, mut calls_of_jobs) = (Vec::new(), Vec::new());
     for group in &groups {
-        let windows = Windows::of(group, seen);
-        let seen = if windows == Windows::Picked { seen } else { &whole };
-        let streams = matching::streams(group, seen, rules);
-        jobs.push(times::job(group, windows, seen, &streams, rules));
-        found.push(streams);
+        let windows = WindowSelection::of(group, inputs);
+        let inputs = if windows == WindowSelection::All { inputs } else { &whole };
+        let operations = matching::match_calls(group, inputs, rules);
+        jobs.push(times::job(group, windows, inputs, &operations, rules));
+        calls_of_jobs.push(operations);
     }
-    let sections = sections::sections(&jobs, &found, &aside);
-    Ranks { jobs, aside, sections }
+    let sections = sections::sections(&jobs, &calls_of_jobs, &ungrouped);
+    Ranks { jobs, ungrouped, sections }
 }
 
-/// Where windows are picked in a job's traces.
+/// In how many of a job's traces a window is selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Windows {
-    /// Nowhere: whole traces are compared.
+pub enum WindowSelection {
+    /// In none: whole traces are compared.
     None,
-    /// In some traces: whole traces are compared, which is to be said.
-    Some,
-    /// In all of them.
-    Picked,
+    /// In some, but not all: whole traces are compared, and a note mentions it.
+    Partial,
+    /// In all: the windows are compared.
+    All,
 }
 
-impl Windows {
-    fn of(group: &jobs::Group, seen: &[Seen]) -> Self {
-        let picked = group.members.iter().map(|member| seen.get(member.log).is_some_and(|seen| seen.part.is_some()));
-        let picked: Vec<bool> = picked.collect();
-        match (picked.contains(&true), picked.contains(&false)) {
+impl WindowSelection {
+    fn of(group: &jobs::JobGroup, inputs: &[RankInput]) -> Self {
+        let has_window = |member: &jobs::Member| inputs.get(member.log).is_some_and(|input| input.window.is_some());
+        let selected: Vec<bool> = group.members.iter().map(has_window).collect();
+        match (selected.contains(&true), selected.contains(&false)) {
             (false, _) => Self::None,
-            (true, true) => Self::Some,
-            (true, false) => Self::Picked,
+            (true, true) => Self::Partial,
+            (true, false) => Self::All,
         }
     }
 
-    /// What is to be said of it, if anything.
-    pub fn said(self) -> Option<&'static str> {
+    /// A sentence for the report, if one is needed.
+    pub fn note(self) -> Option<&'static str> {
         match self {
             Self::None => None,
-            Self::Some => Some("Whole traces are compared: a window is picked in some of them alone."),
-            Self::Picked => Some("All of this is of the picked window."),
+            Self::Partial => Some("Whole traces are compared because a window is selected in only some of them."),
+            Self::All => Some("All values refer to the selected window."),
         }
     }
 }
 
 impl Job {
-    /// The rank that holds the others up most, if any does.
+    /// The straggler for which the other ranks wait longest, if there is one.
     pub fn straggler(&self) -> Option<&Rank> {
-        let worst = self.ranks.iter().filter(|rank| rank.is_straggler);
-        worst.max_by(|a, b| a.waited_for_pct.total_cmp(&b.waited_for_pct))
+        let stragglers = self.ranks.iter().filter(|rank| rank.is_straggler);
+        stragglers.max_by(|a, b| a.waited_for_pct.total_cmp(&b.waited_for_pct))
     }
 }

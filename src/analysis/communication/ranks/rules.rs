@@ -1,42 +1,42 @@
-//! Words and thresholds of ranks (`patterns/ranks.json`).
+//! Words and thresholds for grouping ranks (`patterns/ranks.json`).
 
 use crate::json::{self, from_json};
 use std::sync::LazyLock;
 
-/// See the module's head.
+/// The contents of the file.
 #[derive(Debug)]
-pub(crate) struct Rules {
-    /// Words before a rank's number in a file's name, and how people write them; the outermost kind first.
-    pub(crate) kinds: Vec<Vec<String>>,
-    /// Words whose number is no rank although it ends a name.
-    pub(crate) counts: Vec<String>,
-    /// Operations in which every rank puts in as much.
-    pub(crate) same_size: Vec<String>,
-    /// Operations that a rank may leave before the others have what it sends.
-    pub(crate) one_way: Vec<String>,
-    /// A rank that the others wait for in this part of their time in collectives holds them up.
-    pub(crate) held_up_share: f64,
+pub(super) struct Rules {
+    /// Words before a rank number in a file name, each with its spelling in labels; the outermost parallelism first.
+    pub(super) kinds: Vec<Vec<String>>,
+    /// Words before a number at the end of a name that is not a rank number.
+    pub(super) counter_words: Vec<String>,
+    /// Operations in which all ranks contribute equally sized messages.
+    pub(super) equal_size_operations: Vec<String>,
+    /// Operations that a rank may leave before the other ranks have received its data.
+    pub(super) one_way_operations: Vec<String>,
+    /// A rank is a straggler if the other ranks spend this share of their time in collectives waiting for it.
+    pub(super) straggler_share: f64,
 }
-from_json!(Rules { kinds, counts, same_size, one_way, held_up_share });
+from_json!(Rules { kinds, counter_words, equal_size_operations, one_way_operations, straggler_share });
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "a file of this crate, read by the tests of names")]
+    #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests of `file_names`")]
     json::read(include_str!("../../../../patterns/ranks.json")).expect("patterns/ranks.json")
 });
 
 impl Rules {
-    /// The file of this crate.
-    pub(crate) fn embedded() -> &'static Self {
+    /// The rules of the embedded file, parsed once.
+    pub(super) fn embedded() -> &'static Self {
         &RULES
     }
 
-    /// The place of a word among the kinds.
-    pub(crate) fn kind(&self, word: &str) -> Option<usize> {
-        self.kinds.iter().position(|kind| kind.first().is_some_and(|known| known.eq_ignore_ascii_case(word)))
+    /// The index of the kind with this word.
+    pub(super) fn kind(&self, word: &str) -> Option<usize> {
+        self.kinds.iter().position(|kind| kind.first().is_some_and(|first| first.eq_ignore_ascii_case(word)))
     }
 
-    /// How people write a kind; a bare number is a rank's.
-    pub(crate) fn kind_word(&self, kind: usize) -> &str {
+    /// The spelling of a kind in labels; `rank` for a bare number.
+    pub(super) fn kind_label(&self, kind: usize) -> &str {
         self.kinds.get(kind).and_then(|kind| kind.get(1)).map_or("rank", String::as_str)
     }
 }

@@ -1,7 +1,7 @@
-//! The tables of ranks. A table of several jobs has a column for them.
+//! Builds the tables of ranks. If there are several jobs, the first column names the job.
 
-use crate::analysis::communication::ranks::matching::{Call, Met, Stream, Unmatched};
-use crate::analysis::communication::ranks::{Aside, Job, Rank, Windows};
+use super::matching::{Call, MatchFailure, OperationCalls, Participant};
+use super::{Job, Rank, UngroupedFile, WindowSelection};
 use crate::analysis::section::Sections;
 use crate::analysis::section::{Section, Value};
 use crate::ordering::StableSort;
@@ -62,42 +62,42 @@ const WAITS: [&str; 10] = [
 
 const FILES: [&str; 5] = ["file", "job", "rank_label", "rank_from", "remarks"];
 
-const BY_DURATION: &str = "Of a collective the shortest duration is transfer, what other ranks take longer is waiting for the last one: an \
-     estimate from durations alone, because clocks of hosts are not compared.";
+const BY_DURATION: &str = "The shortest duration of a collective is taken as transfer, the excess of other ranks as waiting for the last one. \
+     This is an estimate from durations alone, because clocks of hosts are not compared.";
 
-const CUT_CALLS: &str = "Of a collective that reaches over an end of the window the part inside counts: it begins with waiting and ends with the transfer.";
+const CLIPPED_CALLS: &str = "A collective that reaches over an end of the window counts with the part inside: waiting comes first, transfer last.";
 
-pub(crate) fn sections(jobs: &[Job], streams: &[Vec<Stream>], aside: &[Aside]) -> Sections {
+pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungrouped: &[UngroupedFile]) -> Sections {
     let mut ranks = Section::new("Ranks", "GPU ops of each rank, and collectives matched across ranks", &RANKS)
-        .limit("From median is of compute time.");
+        .limit("The column From median refers to compute time.");
     let mut collectives =
         Section::new("Collectives across ranks", "collectives matched across ranks", &COLLECTIVES).limit(BY_DURATION);
     let mut waits = Section::new("Waiting by rank", "collectives matched across ranks", &WAITS)
-        .limit("A rank that arrives last waits least: the shortest total may be the cause of the longest.");
-    let mut files = Section::new("Files and ranks", "what files and their names tell", &FILES);
+        .limit("A rank that arrives last waits least, so the rank with the shortest total may be the one that delays the others.");
+    let mut files = Section::new("Files and ranks", "contents and names of the files", &FILES);
     if jobs.iter().any(|job| job.matched > 0) {
         ranks = ranks.limit(BY_DURATION);
     }
-    for (job, streams) in jobs.iter().zip(streams) {
+    for (job, operations) in jobs.iter().zip(calls_of_jobs) {
         let several = jobs.len() > 1;
-        let named = |limit: &str| if several { format!("{}: {limit}", job.title) } else { limit.to_owned() };
-        let cut = (job.windows == Windows::Picked && job.matched > 0).then_some(CUT_CALLS);
-        ranks.limits.extend(job.windows.said().into_iter().chain(cut).map(named));
-        ranks.limits.extend(job.limits.iter().map(|limit| named(limit)));
+        let with_title = |limit: &str| if several { format!("{}: {limit}", job.title) } else { limit.to_owned() };
+        let clipped = (job.windows == WindowSelection::All && job.matched > 0).then_some(CLIPPED_CALLS);
+        ranks.limits.extend(job.windows.note().into_iter().chain(clipped).map(with_title));
+        ranks.limits.extend(job.limits.iter().map(|limit| with_title(limit)));
         job.ranks.iter().for_each(|rank| rank_row(&mut ranks, job, rank));
-        let mut told: Vec<Told> = streams.iter().map(|stream| Told::of(stream, job)).collect();
-        told.order_by_key(|told| Reverse((told.wait_ns, told.total_ns)));
-        for told in &told {
-            told.row(&mut collectives, job);
-            told.rank_rows(&mut waits, job);
+        let mut sums: Vec<OperationSums> = operations.iter().map(|calls| OperationSums::of(calls, job)).collect();
+        sums.order_by_key(|sums| Reverse((sums.wait_ns, sums.total_ns)));
+        for sums in &sums {
+            sums.add_row(&mut collectives, job);
+            sums.add_rank_rows(&mut waits, job);
         }
         for rank in &job.ranks {
             let from = rank.source.word();
             files.row([text(&rank.file), text(&job.title), text(&rank.label), from.into(), Value::Null]);
         }
     }
-    for Aside { file, why } in aside {
-        files.row([text(file), Value::Null, Value::Null, Value::Null, text(&format!("not grouped: {why}"))]);
+    for UngroupedFile { file, reason } in ungrouped {
+        files.row([text(file), Value::Null, Value::Null, Value::Null, text(&format!("not grouped: {reason}"))]);
     }
     let mut sections = Sections::new();
     for (name, section) in
@@ -108,7 +108,7 @@ pub(crate) fn sections(jobs: &[Job], streams: &[Vec<Stream>], aside: &[Aside]) -
     sections
 }
 
-/// One job needs no name in its tables; of files it is what they have in common.
+/// Removes the column `job`, which is not needed if there is only one job.
 fn without_job(mut section: Section) -> Section {
     if section.columns.first().is_some_and(|column| column == "job") {
         section.columns.remove(0);
@@ -149,21 +149,21 @@ fn rank_row(section: &mut Section, job: &Job, rank: &Rank) {
     ]);
 }
 
-/// What one operation in one group adds up to, over all its ranks.
-struct Told<'a> {
-    stream: &'a Stream,
-    /// Durations of all calls, matched or not.
+/// Sums over the calls of one operation in one process group.
+struct OperationSums<'a> {
+    calls: &'a OperationCalls,
+    /// Visible durations of all calls, matched or not.
     total_ns: i64,
     matched_ns: i64,
     wait_ns: i64,
     transfer_ns: i64,
     worst_ns: i64,
     worst_rank: Option<usize>,
-    by_rank: Vec<OfRank>,
+    by_rank: Vec<RankSums>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct OfRank {
+struct RankSums {
     rank: usize,
     total_ns: i64,
     wait_ns: i64,
@@ -172,16 +172,16 @@ struct OfRank {
     waited_for_ns: i64,
 }
 
-impl<'a> Told<'a> {
-    fn of(stream: &'a Stream, job: &Job) -> Self {
-        let new = |rank| OfRank { rank, total_ns: 0, wait_ns: 0, worst_ns: 0, times_last: 0, waited_for_ns: 0 };
-        let mut by_rank: Vec<OfRank> = (0..job.ranks.len()).map(new).collect();
+impl<'a> OperationSums<'a> {
+    fn of(calls: &'a OperationCalls, job: &Job) -> Self {
+        let new = |rank| RankSums { rank, total_ns: 0, wait_ns: 0, worst_ns: 0, times_last: 0, waited_for_ns: 0 };
+        let mut by_rank: Vec<RankSums> = (0..job.ranks.len()).map(new).collect();
         let (mut transfer_ns, mut worst) = (0_i64, (0_i64, None));
-        let all = stream.calls.iter().flat_map(|(_, calls)| calls);
-        let total_ns = all.filter_map(Call::shown_ns).fold(0_i64, i64::saturating_add);
-        stream.each_meeting(&mut |meeting| {
-            transfer_ns = transfer_ns.saturating_add(meeting.transfer_ns);
-            for &Met { rank, wait_ns, transfer_ns, .. } in &meeting.calls {
+        let all = calls.calls.iter().flat_map(|(_, calls)| calls);
+        let total_ns = all.filter_map(Call::visible_ns).fold(0_i64, i64::saturating_add);
+        calls.for_each_collective(&mut |collective| {
+            transfer_ns = transfer_ns.saturating_add(collective.transfer_ns);
+            for &Participant { rank, wait_ns, transfer_ns, .. } in &collective.participants {
                 if wait_ns > worst.0 {
                     worst = (wait_ns, Some(rank));
                 }
@@ -190,37 +190,37 @@ impl<'a> Told<'a> {
                 own.wait_ns = own.wait_ns.saturating_add(wait_ns);
                 own.worst_ns = own.worst_ns.max(wait_ns);
             }
-            if let Some(own) = meeting.last.and_then(|last| by_rank.get_mut(last)) {
+            if let Some(own) = collective.last.and_then(|last| by_rank.get_mut(last)) {
                 own.times_last += 1;
-                own.waited_for_ns = own.waited_for_ns.saturating_add(meeting.waited_ns());
+                own.waited_for_ns = own.waited_for_ns.saturating_add(collective.total_wait_ns());
             }
         });
-        let sum = |of: fn(&OfRank) -> i64| by_rank.iter().map(of).fold(0_i64, i64::saturating_add);
+        let sum = |value: fn(&RankSums) -> i64| by_rank.iter().map(value).fold(0_i64, i64::saturating_add);
         let (wait_ns, matched_ns) = (sum(|own| own.wait_ns), sum(|own| own.total_ns));
         let (worst_ns, worst_rank) = worst;
-        Self { stream, total_ns, matched_ns, wait_ns, transfer_ns, worst_ns, worst_rank, by_rank }
+        Self { calls, total_ns, matched_ns, wait_ns, transfer_ns, worst_ns, worst_rank, by_rank }
     }
 
     fn group(&self) -> Value {
-        if self.stream.group.is_empty() { Value::Null } else { text(&self.stream.group) }
+        if self.calls.group.is_empty() { Value::Null } else { text(&self.calls.group) }
     }
 
-    fn row(&self, section: &mut Section, job: &Job) {
+    fn add_row(&self, section: &mut Section, job: &Job) {
         let label = |rank: usize| job.ranks.get(rank).map(|rank| rank.label.as_str());
         let last = self
             .by_rank
             .iter()
             .filter(|own| own.waited_for_ns > 0)
             .max_by_key(|own| (own.waited_for_ns, Reverse(own.rank)));
-        let ranks = self.stream.calls.len();
-        let size = self.stream.size.filter(|size| *size != ranks);
+        let ranks = self.calls.calls.len();
+        let size = self.calls.group_size.filter(|size| *size != ranks);
         section.row([
             text(&job.title),
-            text(&self.stream.operation),
+            text(&self.calls.operation),
             self.group(),
             size.map_or_else(|| ranks.to_string(), |size| format!("{ranks} of {size}")).into(),
-            self.stream.meetings.into(),
-            self.stream.unmatched.into(),
+            self.calls.matched.into(),
+            self.calls.unmatched.into(),
             self.total_ns.into(),
             self.transfer_ns.into(),
             self.wait_ns.into(),
@@ -232,25 +232,25 @@ impl<'a> Told<'a> {
             self.worst_ns.into(),
             self.worst_rank.and_then(label).into(),
             last.and_then(|own| label(own.rank)).into(),
-            self.stream.matched.as_ref().err().copied().map(Unmatched::why).into(),
+            self.calls.alignment.as_ref().err().copied().map(MatchFailure::reason).into(),
         ]);
     }
 
-    fn rank_rows(&self, section: &mut Section, job: &Job) {
-        if self.stream.meetings == 0 {
+    fn add_rank_rows(&self, section: &mut Section, job: &Job) {
+        if self.calls.matched == 0 {
             return;
         }
-        let own: Vec<&OfRank> =
-            self.by_rank.iter().filter(|own| self.stream.calls.iter().any(|(rank, _)| *rank == own.rank)).collect();
-        let median = super::times::median(own.iter().map(|own| own.total_ns).collect());
-        for own in own {
+        let participants: Vec<&RankSums> =
+            self.by_rank.iter().filter(|own| self.calls.calls.iter().any(|(rank, _)| *rank == own.rank)).collect();
+        let median = super::times::median(participants.iter().map(|own| own.total_ns).collect());
+        for own in participants {
             let skew = if median > 0.0 { 100.0 * (own.total_ns as f64 - median) / median } else { 0.0 };
             section.row([
                 text(&job.title),
-                text(&self.stream.operation),
+                text(&self.calls.operation),
                 self.group(),
                 job.ranks.get(own.rank).map(|rank| rank.label.as_str()).into(),
-                self.stream.meetings.into(),
+                self.calls.matched.into(),
                 own.total_ns.into(),
                 own.wait_ns.into(),
                 own.worst_ns.into(),

@@ -1,4 +1,4 @@
-//! Hand-worked jobs, properties, a real job of eight ranks beside figures of another program, and logs that lie.
+//! Jobs with results computed by hand, properties, a real job of eight ranks compared with another program, and malformed logs.
 
 mod windows;
 
@@ -14,7 +14,7 @@ const GEMM: &str = "gemm_kernel";
 const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
 const SEND_RECV: &str = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)";
 
-/// A kernel: name, start, duration, bytes of its message.
+/// A kernel: name, start, duration, message size in bytes.
 type Op<'a> = (&'a str, i64, i64, Option<u64>);
 
 fn builder(file: &str, job: Option<(u32, u32)>, ops: &[Op]) -> TraceBuilder {
@@ -56,16 +56,16 @@ fn log_of(file: &str, job: Option<(u32, u32)>, ops: &[Op]) -> RankLog {
 }
 
 fn grouped(logs: &[RankLog]) -> Ranks {
-    ranks(&logs.iter().map(|log| Seen { log, part: None }).collect::<Vec<_>>())
+    ranks(&logs.iter().map(|log| RankInput { log, window: None }).collect::<Vec<_>>())
 }
 
-fn parts(parts: Parts) -> [i64; 8] {
-    let Parts { compute_ns, hidden_ns, other_ns, transfer_ns, wait_ns, unmatched_ns, idle_ns, outside_ns } = parts;
+fn parts(parts: TimeParts) -> [i64; 8] {
+    let TimeParts { compute_ns, hidden_ns, other_ns, transfer_ns, wait_ns, unmatched_ns, idle_ns, outside_ns } = parts;
     [compute_ns, hidden_ns, other_ns, transfer_ns, wait_ns, unmatched_ns, idle_ns, outside_ns]
 }
 
-/// Rank 0 computes 100 ns before each of three all-reduces, rank 1 first 160, then 100, then 40 ns; the last one is
-/// half hidden by compute on rank 0. Clocks are 5 us apart.
+/// Two ranks with three all-reduces. Rank 0 computes 100 ns before each, rank 1 computes 160, 100 and 40 ns. On rank 0, half of
+/// the last all-reduce overlaps compute. The clocks differ by 5 us.
 fn two_traces() -> [Trace; 2] {
     let all_reduce = |start, duration| (ALL_REDUCE, start, duration, Some(64));
     let first = [
@@ -92,24 +92,24 @@ fn two_ranks() -> Vec<RankLog> {
 }
 
 #[test]
-fn two_ranks_wait_for_each_other_as_worked_out_by_hand() {
+fn waiting_and_transfer_of_two_ranks_match_hand_computed_values() {
     let found = grouped(&two_ranks());
     let [job] = found.jobs.as_slice() else { panic!("{found:?}") };
     assert_eq!((job.title.as_str(), job.window_ns, job.matched, job.unmatched), ("rank#.json", 420, 3, 0));
     let [first, second] = job.ranks.as_slice() else { panic!("{job:?}") };
-    // The first all-reduce: 80 against 20. The second: nobody waits. The third: 20 against 80.
+    // First all-reduce: 80 and 20 ns, rank 0 waits 60. Second: no rank waits. Third: 20 and 80 ns, rank 1 waits 60.
     assert_eq!((first.communication_ns, first.wait_ns, first.transfer_ns), (120, 60, 60));
     assert_eq!((second.communication_ns, second.wait_ns, second.transfer_ns), (120, 60, 60));
     assert_eq!((first.times_last, first.waited_for_ns, first.waited_for_pct), (1, 60, 50.0));
     assert_eq!((second.times_last, second.waited_for_ns, second.waited_for_pct), (1, 60, 50.0));
-    // Rank 0 computes 310 ns, of which 10 beside the third all-reduce, which has 10 ns left for itself, all transfer.
+    // Rank 0 computes 310 ns, 10 of them during the third all-reduce; the other 10 ns of it are exposed transfer.
     assert_eq!(parts(first.parts), [300, 10, 0, 50, 60, 0, 0, 0]);
     assert_eq!(parts(second.parts), [300, 0, 0, 60, 60, 0, 0, 0]);
-    assert_eq!(found.aside, []);
+    assert_eq!(found.ungrouped, []);
     let waits = &found.sections["rank_waits"];
     assert_eq!(waits.rows.len(), 2);
-    let told = &found.sections["rank_collectives"].rows[0];
-    let number = |key: &str| told.get(key).and_then(|value| value.number()).unwrap();
+    let row = &found.sections["rank_collectives"].rows[0];
+    let number = |key: &str| row.get(key).and_then(|value| value.number()).unwrap();
     assert_eq!(
         (
             number("calls_matched"),
@@ -120,11 +120,11 @@ fn two_ranks_wait_for_each_other_as_worked_out_by_hand() {
         ),
         (3.0, 60.0, 120.0, 50.0, 60.0)
     );
-    assert_eq!(told.get("process_group").and_then(|group| group.text()), Some("tp"));
+    assert_eq!(row.get("process_group").and_then(|group| group.text()), Some("tp"));
 }
 
 #[test]
-fn a_rank_that_is_always_late_holds_the_others_up() {
+fn a_rank_that_always_arrives_last_is_the_straggler() {
     let rank = |rank: u32, duration| {
         let ops: Vec<Op> = (0..4).map(|at| (ALL_REDUCE, at * 1_000, duration, None)).collect();
         log_of(&format!("rank{rank}.json"), Some((rank, 3)), &ops)
@@ -132,15 +132,15 @@ fn a_rank_that_is_always_late_holds_the_others_up() {
     let found = grouped(&[rank(0, 100), rank(1, 90), rank(2, 40)]);
     let job = &found.jobs[0];
     let late = job.straggler().unwrap();
-    // The others spend 4 * 190 ns, of which 4 * (60 + 50) wait for it.
+    // The others spend 4 * 190 ns in collectives; 4 * (60 + 50) ns of it is waiting.
     assert_eq!((late.label.as_str(), late.times_last, late.waited_for_ns), ("rank 2", 4, 440));
     assert!((late.waited_for_pct - 100.0 * 440.0 / 760.0).abs() < 1e-12);
     assert_eq!(job.ranks.iter().filter(|rank| rank.is_straggler).count(), 1);
-    assert!(job.limits.iter().any(|limit| limit.contains("do not tell process groups")), "{:?}", job.limits);
+    assert!(job.limits.iter().any(|limit| limit.contains("do not name process groups")), "{:?}", job.limits);
 }
 
 #[test]
-fn of_a_broadcast_it_is_said_that_the_sender_may_only_seem_late() {
+fn a_broadcast_has_a_limit_about_senders_that_leave_early() {
     let broadcast = |rank: u32, duration| {
         log_of(&format!("rank{rank}.json"), Some((rank, 2)), &[("ncclDevKernel_Broadcast_RING", 0, duration, None)])
     };
@@ -150,7 +150,7 @@ fn of_a_broadcast_it_is_said_that_the_sender_may_only_seem_late() {
 }
 
 #[test]
-fn sizes_tell_which_calls_belong_together_where_counts_differ_and_else_nothing_is_matched() {
+fn calls_with_different_counts_are_matched_only_if_sizes_fit_at_one_offset() {
     let rank = |rank: u32, sizes: &[u64]| {
         let ops: Vec<Op> = (0..).zip(sizes).map(|(at, size)| (ALL_REDUCE, at * 100, 50, Some(*size))).collect();
         log_of(&format!("rank{rank}.json"), Some((rank, 2)), &ops)
@@ -163,36 +163,44 @@ fn sizes_tell_which_calls_belong_together_where_counts_differ_and_else_nothing_i
     };
     assert_eq!(counts(&[1, 2, 3], &[1, 2, 3]), (3, 0));
     assert_eq!(counts(&[1, 2, 3, 4], &[2, 3, 4]), (3, 1), "the first rank's trace begins earlier");
-    assert_eq!(counts(&[7, 7, 7, 7], &[7, 7, 7]), (0, 7), "they fit at two places");
+    assert_eq!(counts(&[7, 7, 7, 7], &[7, 7, 7]), (0, 7), "they fit at two offsets");
     assert_eq!(counts(&[1, 2, 3], &[4, 5]), (0, 5), "they fit nowhere");
-    assert_eq!(counts(&[1, 2, 3, 4, 5], &[3, 4]), (0, 7), "too small a part to prove anything");
-    assert_eq!(counts(&[1, 2, 3], &[1, 2, 4]), (0, 6), "as many, of other sizes");
+    assert_eq!(counts(&[1, 2, 3, 4, 5], &[3, 4]), (0, 7), "less than half of the longer list");
+    assert_eq!(counts(&[1, 2, 3], &[1, 2, 4]), (0, 6), "equal counts, different sizes");
 }
 
 #[test]
-fn of_a_list_that_was_cut_the_first_calls_are_matched_only_where_all_ranks_made_as_many() {
+fn lists_with_dropped_calls_are_matched_only_if_all_traces_have_equal_counts() {
     let rank = |rank: u32, made: i64, kept: usize| {
         let ops: Vec<Op> = (0..made).map(|at| (ALL_REDUCE, at * 100, 50, None)).collect();
         let mut log = log_of(&format!("rank{rank}.json"), Some((rank, 3)), &ops);
-        assert_eq!(log.counts, [0, 0, 0, made], "as many as the trace holds");
-        log.calls.truncate(kept * CALL);
+        assert_eq!(log.counts, [0, 0, 0, made], "counts every call of the trace");
+        log.calls.truncate(kept * CALL_COLUMNS);
         log.left_out = made - kept as i64;
         log
     };
     let job = |ranks: [(i64, usize); 3]| {
         let logs: Vec<RankLog> = (0..).zip(ranks).map(|(at, (made, kept))| rank(at, made, kept)).collect();
         let job = grouped(&logs).jobs.remove(0);
-        (job.matched, job.unmatched, job.limits.iter().any(|limit| limit.contains("cut before they are compared")))
+        (job.matched, job.unmatched, job.limits.iter().any(|limit| limit.contains("too long to be compared in full")))
     };
     assert_eq!(job([(9, 4), (9, 4), (9, 4)]), (4, 0, false));
-    assert_eq!(job([(9, 4), (9, 3), (9, 4)]), (3, 2, false), "lists are cut where all calls of a file are too many");
-    assert_eq!(job([(9, 4), (8, 4), (9, 4)]), (0, 12, true), "lists that look as long");
+    assert_eq!(
+        job([(9, 4), (9, 3), (9, 4)]),
+        (3, 2, false),
+        "the limit is for all calls of a file, so lists of one operation may be cut at different lengths"
+    );
+    assert_eq!(
+        job([(9, 4), (8, 4), (9, 4)]),
+        (0, 12, true),
+        "lists of equal length, but the traces have different counts"
+    );
     assert_eq!(job([(5, 4), (4, 4), (4, 4)]), (0, 12, true));
-    assert_eq!(job([(9, 4), (9, 0), (9, 4)]).0, 0, "a rank of whose calls none was kept took part");
+    assert_eq!(job([(9, 4), (9, 0), (9, 4)]).0, 0, "a rank whose calls were all dropped still took part");
 }
 
 #[test]
-fn a_message_between_two_ranks_is_no_collective_unless_something_says_so() {
+fn send_and_receive_is_an_all_to_all_only_if_marked_as_such() {
     let with_range = |range: &str| {
         let mut builder = builder("rank0.json", Some((0, 2)), &[]);
         let process = builder.process(1, "");
@@ -214,110 +222,115 @@ fn a_message_between_two_ranks_is_no_collective_unless_something_says_so() {
         log(&builder.finish()).operations
     };
     assert_eq!(with_range("nccl:all_to_all"), ["alltoall"]);
-    assert_eq!(with_range("my all_to_all of things"), ["sendrecv"], "a program's own words are no proof");
+    assert_eq!(with_range("my all_to_all of things"), ["sendrecv"], "only the range of torch counts");
     let pair = |rank: u32, bytes| log_of(&format!("rank{rank}.json"), Some((rank, 2)), &[(SEND_RECV, 0, 10, bytes)]);
     let found = grouped(&[pair(0, None), pair(1, None)]);
     assert_eq!((found.jobs[0].matched, found.jobs[0].unmatched), (0, 2));
     assert!(found.jobs[0].limits[0].contains("messages between two ranks"), "{:?}", found.jobs[0].limits);
     assert_eq!(found.jobs[0].ranks[0].parts.unmatched_ns, 10);
-    // Of an all-to-all each rank puts in what it has.
+    // The message sizes of an all-to-all may differ between ranks.
     assert_eq!(grouped(&[pair(0, Some(8)), pair(1, Some(800))]).jobs[0].matched, 1);
 }
 
 #[test]
-fn files_that_are_not_grouped_are_named_with_the_reason() {
+fn files_that_are_not_grouped_have_a_reason() {
     let one = |file: &str, job| log_of(file, job, &[(GEMM, 0, 10, None)]);
     let titles = |logs: &[RankLog]| {
         let found = grouped(logs);
         let jobs: Vec<(String, usize)> = found.jobs.iter().map(|job| (job.title.clone(), job.ranks.len())).collect();
-        (jobs, found.aside.into_iter().map(|aside| format!("{}: {}", aside.file, aside.why)).collect::<Vec<_>>())
+        (jobs, found.ungrouped.into_iter().map(|file| format!("{}: {}", file.file, file.reason)).collect::<Vec<_>>())
     };
     let two = |title: &str| (title.to_owned(), 2);
-    // Times in names differ from rank to rank.
+    // The times in the names differ between ranks.
     let own = ["worker0.1694128201545.json", "worker1.1694128201999.json"];
     assert_eq!(titles(&own.map(|file| one(file, None))), (vec![two("worker#.*.json")], vec![]));
     // Two runs of one program.
     let runs = ["a_rank0.json", "a_rank1.json", "b_rank0.json", "b_rank1.json"];
     let logs: Vec<RankLog> = (0..).zip(runs).map(|(at, file)| one(file, Some((at % 2, 2)))).collect();
     assert_eq!(titles(&logs), (vec![two("a_rank#.json"), two("b_rank#.json")], vec![]));
-    // One file twice.
+    // The same file twice.
     let twice = [one("rank0.json", Some((0, 2))), one("rank0.json", Some((0, 2))), one("rank1.json", Some((1, 2)))];
-    let why = "rank0.json: rank 0 is there already, from rank0.json".to_owned();
-    assert_eq!(titles(&twice), (vec![two("rank#.json")], vec![why]));
-    // Nothing to go by, ranks that cannot be, one rank alone, no work.
+    let reason = "rank0.json: rank 0 is already present, from rank0.json".to_owned();
+    assert_eq!(titles(&twice), (vec![two("rank#.json")], vec![reason]));
+    // No rank number, an impossible rank number, a single rank, no work.
     let mut empty = one("rank4.json", None);
     empty.devices.clear();
-    let (jobs, aside) = titles(&[one("x.json", None), one("y.json", Some((9, 8))), one("z.json", Some((3, 8))), empty]);
+    let (jobs, ungrouped) =
+        titles(&[one("x.json", None), one("y.json", Some((9, 8))), one("z.json", Some((3, 8))), empty]);
     assert_eq!(jobs, []);
     assert_eq!(
-        aside,
+        ungrouped,
         [
-            "rank4.json: it holds no GPU kernel",
-            "x.json: neither the file nor its name says which rank it is, and it holds one GPU",
-            "y.json: it says that it is rank 9 of 8, which cannot be, and its name numbers no rank",
-            "z.json: rank 3 is of 8 ranks, and no other rank of its job is open",
+            "rank4.json: it has no GPU kernel",
+            "x.json: neither the file nor its name gives a rank number, and it has one GPU",
+            "y.json: it claims to be rank 9 of 8, which is impossible, and its name has no rank number",
+            "z.json: rank 3 is one of 8 ranks, and no other rank of its job is open",
         ]
     );
     assert_eq!(titles(&[]), (vec![], vec![]));
 }
 
 #[test]
-fn what_only_the_number_of_ranks_joins_is_no_job_or_is_said_to_be_doubtful() {
+fn files_that_share_only_the_number_of_ranks_are_left_out_or_marked_as_doubtful() {
     let one = |file: &str, gpu: &str, rank, world| RankLog {
         gpus: vec![gpu.into()],
         ..log_of(file, Some((rank, world)), &[(GEMM, 0, 10, None)])
     };
     let own = |rank: u32| one(&format!("rank{rank}.json"), "", rank, 8);
-    // A foreign trace of as many ranks, whether its rank is there or not.
+    // An unrelated trace with the same world size; its rank is free or already taken.
     for rank in [1, 3] {
         let found = grouped(&[own(0), own(1), own(2), one("train_rank3of8.json", "", rank, 8)]);
         assert_eq!(found.jobs.iter().map(|job| job.ranks.len()).collect::<Vec<_>>(), [3]);
-        assert_eq!(found.aside[0].file, "train_rank3of8.json");
-        let why = format!("it is rank {rank} of 8, but its name has nothing in common");
-        assert!(found.aside[0].why.starts_with(&why), "{:?}", found.aside);
-        assert!(!found.jobs[0].limits.iter().any(|limit| limit.contains("Names of these files")));
+        assert_eq!(found.ungrouped[0].file, "train_rank3of8.json");
+        let reason = format!("it is rank {rank} of 8, but its name has nothing in common");
+        assert!(found.ungrouped[0].reason.starts_with(&reason), "{:?}", found.ungrouped);
+        assert!(!found.jobs[0].limits.iter().any(|limit| limit.contains("file names")));
     }
-    // No names agree.
+    // All names differ.
     let apart = |a: &str, b: &str| grouped(&[one("metadata.json", a, 0, 2), one("train.json", b, 1, 2)]);
     let found = apart("", "A100");
     assert_eq!(found.jobs[0].ranks.len(), 2);
-    assert!(found.jobs[0].limits.iter().any(|limit| limit.contains("share nothing")), "{:?}", found.jobs[0].limits);
-    // Other GPUs, or another number of ranks.
+    assert!(
+        found.jobs[0].limits.iter().any(|limit| limit.contains("have nothing in common")),
+        "{:?}",
+        found.jobs[0].limits
+    );
+    // Different GPUs, or a different number of ranks.
     let found = apart("V100", "A100");
-    assert_eq!((found.jobs.len(), found.aside.len()), (0, 2));
+    assert_eq!((found.jobs.len(), found.ungrouped.len()), (0, 2));
     let found = grouped(&[one("rank0.json", "", 0, 2), one("rank1.json", "", 1, 4)]);
-    assert_eq!((found.jobs.len(), found.aside.len()), (0, 2));
-    // Names of hosts, of which each rank of the job is there once.
+    assert_eq!((found.jobs.len(), found.ungrouped.len()), (0, 2));
+    // Names with the host; each rank of the job occurs once.
     let hosts = ["a_rank0.json", "a_rank1.json", "b_rank2.json", "b_rank3.json"];
     let found = grouped(&(0..).zip(hosts).map(|(rank, file)| one(file, "", rank, 4)).collect::<Vec<_>>());
-    assert_eq!((found.jobs.len(), found.jobs[0].ranks.len(), found.aside.len()), (1, 4, 0));
-    assert!(found.jobs[0].limits.iter().any(|limit| limit.contains("each rank being there once")));
+    assert_eq!((found.jobs.len(), found.jobs[0].ranks.len(), found.ungrouped.len()), (1, 4, 0));
+    assert!(found.jobs[0].limits.iter().any(|limit| limit.contains("each rank occurs once")));
 }
 
 #[test]
-fn a_second_file_of_one_rank_whose_name_has_its_own_time_leaves_the_job_whole() {
+fn older_files_of_some_ranks_do_not_split_the_job() {
     let name = |rank: u32, at: u64| format!("worker_{rank}.{at}.pt.trace.json");
     let times = [1694128201545, 1694128201550, 1694128201555, 1694128201560];
-    for told in [true, false] {
-        let one = |rank: u32, at| log_of(&name(rank, at), told.then_some((rank, 4)), &[(GEMM, 0, 10, None)]);
+    for has_info in [true, false] {
+        let one = |rank: u32, at| log_of(&name(rank, at), has_info.then_some((rank, 4)), &[(GEMM, 0, 10, None)]);
         let mut logs: Vec<RankLog> = (0..).zip(times).map(|(rank, at)| one(rank, at)).collect();
-        // Written earlier, in the same millisecond as another rank's, which tells nothing.
+        // Two older files that have the same time by accident.
         logs.push(one(0, 1694128201540));
         logs.push(one(1, 1694128201540));
         let found = grouped(&logs);
         let files: Vec<&str> = found.jobs[0].ranks.iter().map(|rank| rank.file.as_str()).collect();
         assert_eq!(files, (0..).zip(times).map(|(rank, at)| name(rank, at)).collect::<Vec<_>>());
-        let aside = found.aside.iter().map(|aside| (aside.file.clone(), aside.why.clone())).collect::<Vec<_>>();
-        let why = |rank: u32, at| {
-            format!("{} {rank} is there already, from {}", if told { "rank" } else { "worker" }, name(rank, at))
+        let ungrouped = found.ungrouped.iter().map(|file| (file.file.clone(), file.reason.clone())).collect::<Vec<_>>();
+        let reason = |rank: u32, at| {
+            format!("{} {rank} is already present, from {}", if has_info { "rank" } else { "worker" }, name(rank, at))
         };
         let older = |rank: u32| name(rank, 1694128201540);
-        assert_eq!(aside, [(older(0), why(0, times[0])), (older(1), why(1, times[1]))]);
+        assert_eq!(ungrouped, [(older(0), reason(0, times[0])), (older(1), reason(1, times[1]))]);
     }
 }
 
 #[test]
-fn devices_of_one_file_are_ranks_and_so_are_ranks_that_were_merged() {
+fn devices_of_one_file_are_ranks() {
     let labels = |devices: &[&str], job| {
         let mut builder = builder("all.json", job, &[]);
         devices.iter().for_each(|device| push(&mut builder, device, &(ALL_REDUCE, 0, 10, None)));
@@ -332,10 +345,10 @@ fn devices_of_one_file_are_ranks_and_so_are_ranks_that_were_merged() {
     };
     assert_eq!(labels(&["0", "1"], None), ["GPU 0", "GPU 1"]);
     assert_eq!(labels(&["[TP00] 0", "[TP01] 1"], Some((0, 1))), ["[TP00", "[TP01"].map(|label| label[1..].to_owned()));
-    assert_eq!(labels(&["0", "1"], Some((0, 8))), [""; 0], "one rank that touches two GPUs");
+    assert_eq!(labels(&["0", "1"], Some((0, 8))), [""; 0], "one rank that uses two GPUs");
 }
 
-/// Nine microseconds of any ops on each of these ranks.
+/// Traces of two to four ranks with random ops in about 10 us.
 fn traces() -> impl Strategy<Value = Vec<Trace>> {
     let names = [GEMM, ALL_REDUCE, SEND_RECV, "Memcpy DtoD", "ncclDevKernel_AllGather_RING_LL"];
     let op = (prop::sample::select(names.to_vec()), 0_i64..9_000, 0_i64..900, prop::option::of(0_u64..3));
@@ -343,12 +356,12 @@ fn traces() -> impl Strategy<Value = Vec<Trace>> {
     prop::collection::vec(ops, 2..5).prop_map(|ranks| {
         let world = ranks.len() as u32;
         let ranks = (0..).zip(ranks);
-        let known = |(name, start, duration, bytes): (&'static str, i64, i64, Option<u64>)| {
+        let with_known_size = |(name, start, duration, bytes): (&'static str, i64, i64, Option<u64>)| {
             (name, start, duration, bytes.filter(|_| name.starts_with("nccl")))
         };
         ranks
             .map(|(rank, ops)| {
-                let ops: Vec<Op> = ops.into_iter().map(known).collect();
+                let ops: Vec<Op> = ops.into_iter().map(with_known_size).collect();
                 builder(&format!("rank{rank}.json"), Some((rank, world)), &ops).finish()
             })
             .collect()
@@ -361,7 +374,7 @@ fn jobs() -> impl Strategy<Value = Vec<RankLog>> {
 
 proptest! {
     #[test]
-    fn parts_add_up_to_the_window_and_waiting_and_transfer_to_communication(logs in jobs(), turned in 0_usize..5) {
+    fn parts_add_up_to_the_window_and_waiting_and_transfer_to_communication(logs in jobs(), shift in 0_usize..5) {
         let found = grouped(&logs);
         for job in &found.jobs {
             for rank in &job.ranks {
@@ -370,7 +383,7 @@ proptest! {
                 prop_assert!(own.iter().all(|part| *part >= 0), "{:?}", own);
                 let log = logs.iter().find(|log| log.file == rank.file).unwrap();
                 let durations = |wanted: &dyn Fn(&str) -> bool| {
-                    let calls = log.calls.chunks(CALL).filter(|call| wanted(&log.operations[call[1] as usize]));
+                    let calls = log.calls.chunks(CALL_COLUMNS).filter(|call| wanted(&log.operations[call[1] as usize]));
                     calls.map(|call| call[5]).sum::<i64>()
                 };
                 prop_assert_eq!(rank.communication_ns, durations(&|_| true));
@@ -383,7 +396,7 @@ proptest! {
             prop_assert!(job.ranks.iter().map(|rank| rank.waited_for_ns).sum::<i64>() <= waited);
         }
         let mut others = logs.clone();
-        others.rotate_left(turned % logs.len());
+        others.rotate_left(shift % logs.len());
         prop_assert_eq!(grouped(&others), found);
         for log in &logs {
             prop_assert_eq!(&json::read::<RankLog>(&json::write(log)).unwrap(), log);
@@ -391,7 +404,7 @@ proptest! {
     }
 
     #[test]
-    fn logs_that_lie_are_read_without_harm(
+    fn malformed_logs_do_not_cause_a_panic_or_lose_a_file(
         numbers in prop::collection::vec(any::<i64>(), 0..40), times in prop::collection::vec(any::<i64>(), 0..20),
         rank in any::<i64>(), world_size in any::<i64>(), devices in 0_usize..4,
     ) {
@@ -414,12 +427,12 @@ proptest! {
             is_cut_short: rank > 0,
         };
         let logs = [log("rank0.json", 0), log("rank1.json", 1), log("rank2.json", rank)];
-        let part = RankPart { from_ns: rank, to_ns: world_size, times: times.clone(), exposed: numbers.clone() };
-        ranks(&logs.each_ref().map(|log| Seen { log, part: Some(&part) }));
-        Jobs::of(&logs.each_ref()).windows(0, part.window());
+        let window = RankWindow { from_ns: rank, to_ns: world_size, times: times.clone(), exposed: numbers.clone() };
+        ranks(&logs.each_ref().map(|log| RankInput { log, window: Some(&window) }));
+        JobClocks::new(&logs.each_ref()).windows(0, window.window());
         let found = grouped(&logs);
-        let files = found.jobs.iter().map(|job| job.ranks.len()).sum::<usize>() + found.aside.len();
-        prop_assert!(files >= 3 || devices > 1, "every file is somewhere: {:?}", found);
+        let files = found.jobs.iter().map(|job| job.ranks.len()).sum::<usize>() + found.ungrouped.len();
+        prop_assert!(files >= 3 || devices > 1, "a file is missing: {:?}", found);
     }
 }
 
@@ -439,11 +452,11 @@ fn read(path: &std::path::Path) -> Trace {
     *trace
 }
 
-/// The figures are from a program that is not this one: it walks over the raw JSON microsecond by microsecond, names
-/// collectives by the range around their launch, and joins them by their order. The traces are of one host and one clock, on
-/// which all ranks leave each of the eight collectives within 8 us of each other, whenever they entered it.
+/// The expected values are from an independent program that steps through the raw JSON in microseconds, names collectives by the
+/// range around their launch, and matches them by order. The traces share one host clock, on which all ranks leave each of the
+/// eight collectives within 8 us.
 #[test]
-fn a_real_job_of_eight_ranks_is_as_another_program_counts_it() {
+fn a_real_job_of_eight_ranks_matches_an_independent_program() {
     let Some(folder) = shared("torch/dlrm_v100_8ranks") else { return };
     let logs: Vec<RankLog> =
         (0..8).map(|rank| log(&read(&folder.join(format!("rank{rank}.pt.trace.json.gz"))))).collect();
@@ -466,10 +479,10 @@ fn a_real_job_of_eight_ranks_is_as_another_program_counts_it() {
 }
 
 #[test]
-fn process_groups_of_a_real_trace_are_in_its_log() {
+fn the_log_of_a_real_trace_has_its_process_groups() {
     let Some(path) = shared("torch/nccl_metadata_a100.trace.json.gz") else { return };
     let log = log(&read(&path));
     assert_eq!((log.rank, log.world_size, log.backend.as_str()), (0, 2, "nccl"));
     assert_eq!((log.groups.as_slice(), log.group_ranks.as_slice()), (&["0".to_owned()][..], &["0 1".to_owned()][..]));
-    assert_eq!((log.calls.len() / CALL, log.left_out), (21, 0));
+    assert_eq!((log.calls.len() / CALL_COLUMNS, log.left_out), (21, 0));
 }

@@ -1,0 +1,96 @@
+//! Translates a window between the clocks of a job's traces, so that a window selected in one trace can be selected in all.
+//!
+//! All ranks leave a collective together, so the ends of a matched collective in two traces are the same moment on two clocks.
+//! Each time uses the clock offset at the nearest such moment, which allows clocks to drift over the length of a trace.
+
+use super::RankInput;
+use super::jobs::{JobGroup, group};
+use super::log::RankLog;
+use super::matching::{OperationCalls, match_calls};
+use super::rules::Rules;
+use crate::ordering::StableSort;
+use crate::trace::{Ns, Window};
+
+/// Logs grouped into jobs, with the relations between their clocks.
+#[derive(Debug)]
+pub struct JobClocks<'a> {
+    logs: &'a [&'a RankLog],
+    groups: Vec<JobGroup>,
+}
+
+impl<'a> JobClocks<'a> {
+    /// Groups the logs into jobs.
+    pub fn new(logs: &'a [&'a RankLog]) -> Self {
+        Self { logs, groups: group(logs, Rules::embedded()).0 }
+    }
+
+    /// The index of the log of each job's first rank.
+    pub fn first_logs(&self) -> impl Iterator<Item = usize> {
+        self.groups.iter().filter_map(|group| group.members.first()).map(|member| member.log)
+    }
+
+    /// Translates a window of the log at index `from` to all logs of its job, including itself.
+    ///
+    /// The window is `None` for a log that shares no matched collective with it or has no work at that time. The result is empty
+    /// if the log belongs to no job.
+    pub fn windows(&self, from: usize, window: Window) -> Vec<(usize, Option<Window>)> {
+        let has_log = |group: &&JobGroup| group.members.iter().any(|member| member.log == from);
+        let Some(group) = self.groups.iter().find(has_log) else { return Vec::new() };
+        let rules = Rules::embedded();
+        let inputs: Vec<RankInput> = self.logs.iter().map(|&log| RankInput { log, window: None }).collect();
+        let mut operations = match_calls(group, &inputs, rules);
+        // A rank that only sends may leave these early.
+        operations.retain(|calls| !rules.one_way_operations.contains(&calls.operation));
+        let log_of_rank: Vec<usize> = group.members.iter().map(|member| member.log).collect();
+        let translate_to = |to: usize| {
+            if to == from {
+                return Some(window);
+            }
+            let translated = ClockPair::new(&operations, &log_of_rank, [from, to]).translate_window(window)?;
+            intersection(translated, self.logs.get(to)?.span()?)
+        };
+        let mut logs = log_of_rank.clone();
+        // Devices of one file are ranks that share a log.
+        logs.dedup();
+        logs.into_iter().map(|log| (log, translate_to(log))).collect()
+    }
+}
+
+fn intersection(window: Window, span: Window) -> Option<Window> {
+    let (start, end) = (window.start.max(span.start), window.end.min(span.end));
+    (start < end).then_some(Window { start, end })
+}
+
+/// Moments that are known on both of two clocks, sorted by the first clock.
+struct ClockPair(Vec<[i64; 2]>);
+
+impl ClockPair {
+    /// Uses the ends of the collectives in which ranks of both logs took part.
+    fn new(operations: &[OperationCalls], log_of_rank: &[usize], logs: [usize; 2]) -> Self {
+        let mut moments = Vec::new();
+        for operation in operations {
+            operation.for_each_match(&mut |calls| {
+                let end = |log: usize| {
+                    let own = calls.iter().find(|(rank, _)| log_of_rank.get(*rank) == Some(&log));
+                    own.map(|(_, call)| call.end_ns())
+                };
+                let [one, other] = logs.map(end);
+                moments.extend(one.zip(other).map(|(one, other)| [one, other]));
+            });
+        }
+        moments.order_by_key(|[one, _]| *one);
+        Self(moments)
+    }
+
+    fn translate_window(&self, window: Window) -> Option<Window> {
+        Some(Window { start: self.translate(window.start)?, end: self.translate(window.end)? })
+    }
+
+    /// Translates a time of the first clock to the second one; `None` if no common moment is known.
+    fn translate(&self, time: Ns) -> Option<Ns> {
+        let next = self.0.partition_point(|[one, _]| *one < time.0);
+        let neighbours = [next.checked_sub(1), Some(next)].into_iter().flatten().filter_map(|index| self.0.get(index));
+        let [one, other] = neighbours.min_by_key(|[one, _]| one.abs_diff(time.0))?;
+        Some(Ns(time.0.saturating_sub(*one).saturating_add(*other)))
+    }
+}
