@@ -1,13 +1,13 @@
 //! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
 
-mod marks;
+mod chrome_trace;
+mod named_windows;
 #[cfg(test)]
 mod pieces_tests;
-mod slice;
 mod window;
 
-pub use marks::{Mark, Marks, marks};
-pub use slice::chrome_trace;
+pub use chrome_trace::chrome_trace;
+pub use named_windows::{NamedWindow, WindowGroup, named_windows};
 pub use window::{strips, text as text_of_window, window, window_in, window_text};
 
 use crate::analysis::context::Known;

@@ -15,6 +15,8 @@ mod ops;
 mod optional_tables;
 mod places;
 mod spans;
+#[cfg(test)]
+pub(crate) mod testing;
 mod time;
 mod window;
 

@@ -35,7 +35,7 @@ struct Drawing {
 #[derive(Debug, Serialize)]
 struct Marks {
     title: String,
-    marks: Vec<session::Mark>,
+    marks: Vec<session::NamedWindow>,
     /// How many more there are, as text; empty where these are all.
     more: String,
 }
@@ -103,10 +103,10 @@ impl Imported {
     pub fn marks(&self) -> Thrown<JsValue> {
         match &self.opened {
             Opened::Trace(trace) => {
-                let groups = session::marks(trace).into_iter();
-                let groups = groups.map(|session::Marks { title, marks, more }| {
+                let groups = session::named_windows(trace).into_iter();
+                let groups = groups.map(|session::WindowGroup { title, windows, more }| {
                     let more = if more > 0 { grouped(more as u64) } else { String::new() };
-                    Marks { title, marks, more }
+                    Marks { title, marks: windows, more }
                 });
                 to_js(&groups.collect::<Vec<_>>())
             }

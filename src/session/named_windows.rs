@@ -1,0 +1,340 @@
+//! Lists the windows of a trace that a person can pick by name: engine steps, stage intervals and annotated ranges.
+//!
+//! Costs one pass over the ranges and GPU ops, and a sort. All lists are bounded; [`WindowGroup::more`] counts the rest.
+
+use super::window::text;
+use crate::analysis::host::launched_work::launched_in;
+use crate::analysis::structure::stages::{Stage, Step, steps_from_ranges};
+use crate::ordering::{StableSort, VecMap, order};
+use crate::report::format::duration;
+use crate::trace::{NameId, Ns, Span, Trace, Window};
+use serde::Serialize;
+
+/// A window with a title.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NamedWindow {
+    /// For example `3: decode, batch 16, 3.21 ms`.
+    pub title: String,
+    /// The window as text, in the format that [`super::window`] parses.
+    pub window: String,
+}
+
+/// The named windows of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WindowGroup {
+    /// The kind: `Steps`, `Stages` or `Range NAME`.
+    pub title: String,
+    /// The windows in time order.
+    pub windows: Vec<NamedWindow>,
+    /// The number of windows that are not listed.
+    pub more: usize,
+}
+
+// Longer lists are hard to use.
+const MAX_STEPS: usize = 500;
+const MAX_STAGE_INTERVALS: usize = 100;
+const MAX_RANGE_NAMES: usize = 20;
+const MAX_RANGES_PER_NAME: usize = 20;
+
+/// The maximum length of a range name in a title, in characters.
+const MAX_NAME_CHARS: usize = 60;
+
+/// The named windows of a trace by group, without empty groups.
+///
+/// Steps are those of the first device. A stage interval goes from the first to the last of consecutive steps of one stage.
+/// The window of a range is the GPU work that was launched in it, because the host runs ahead of the GPU. If a range launched
+/// no work, its window is its own time on the host.
+pub fn named_windows(trace: &Trace) -> Vec<WindowGroup> {
+    let Some(whole) = trace.span() else { return Vec::new() };
+    let steps = steps_from_ranges(trace, None);
+    let device = steps.iter().filter_map(|step| step.device).min();
+    let device_steps: Vec<Step> = steps.iter().filter(|step| step.device == device).copied().collect();
+    let mut groups = vec![step_windows(&device_steps, whole), stage_windows(&device_steps, whole)];
+    groups.extend(range_windows(trace, &steps, whole));
+    groups.retain(|group| !group.windows.is_empty() || group.more > 0);
+    groups
+}
+
+impl WindowGroup {
+    fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..Self::default() }
+    }
+
+    /// Adds the part of a window that is inside `whole`, if it is not empty. Only counts it if there are `max` windows already.
+    fn add(&mut self, title: impl FnOnce() -> String, Window { start, end }: Window, whole: Window, max: usize) {
+        let (start, end) = (start.max(whole.start).since(whole.start), end.min(whole.end).since(whole.start));
+        if start >= end {
+            return;
+        }
+        if self.windows.len() < max {
+            self.windows.push(NamedWindow { title: title(), window: text(start, end) });
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+fn step_windows(steps: &[Step], whole: Window) -> WindowGroup {
+    let mut group = WindowGroup::new("Steps");
+    for (step, number) in steps.iter().zip(1..) {
+        group.add(|| step_title(step, number), Window { start: step.start, end: step.end }, whole, MAX_STEPS);
+    }
+    group
+}
+
+fn step_title(step: &Step, number: usize) -> String {
+    let mut title = format!("{number}: {}", step.info.stage.label());
+    if let Some(batch) = step.info.batch_size {
+        title += &format!(", batch {batch}");
+    }
+    if let Some(tokens) = step.info.tokens {
+        title += &format!(", {tokens} tokens");
+    }
+    title + &format!(", {}", duration(step.end.since(step.start).0))
+}
+
+/// One window for each group of consecutive steps of one stage.
+fn stage_windows(steps: &[Step], whole: Window) -> WindowGroup {
+    let mut group = WindowGroup::new("Stages");
+    let mut numbers: VecMap<Stage, usize> = VecMap::new();
+    for interval in steps.chunk_by(|step, next| step.info.stage == next.info.stage) {
+        let Some(first) = interval.first() else { continue };
+        let stage = first.info.stage;
+        let number = numbers.update(stage, 0, |number| {
+            *number += 1;
+            *number
+        });
+        let window = Window { start: first.start, end: interval.iter().map(|step| step.end).fold(first.end, Ns::max) };
+        let steps = if interval.len() == 1 { "1 step".to_owned() } else { format!("{} steps", interval.len()) };
+        let title = || format!("{} {number}: {steps}, {}", stage.label(), duration(window.end.since(window.start).0));
+        group.add(title, window, whole, MAX_STAGE_INTERVALS);
+    }
+    group
+}
+
+/// One group per range name, in order of decreasing total time, without the names of steps.
+fn range_windows(trace: &Trace, steps: &[Step], whole: Window) -> Vec<WindowGroup> {
+    let count = trace.ranges.names.len();
+    let mut totals = vec![(0_usize, Ns::ZERO); count];
+    for range in trace.ranges.iter() {
+        if let Some((count, time)) = totals.get_mut(range.name.0 as usize) {
+            (*count, *time) = (*count + 1, *time + range.duration);
+        }
+    }
+    for step in steps {
+        totals.get_mut(step.name.0 as usize).into_iter().for_each(|(count, _)| *count = 0);
+    }
+    let total = |name: usize| totals.get(name).copied().unwrap_or_default();
+    let mut names = order(count, &|a, b| total(b).1.cmp(&total(a).1));
+    names.retain(|name| total(*name).0 > 0);
+    let unlisted_names = names.split_off(MAX_RANGE_NAMES.min(names.len())).len();
+    let listed = ListedRanges::new(trace, &names, &Selectable::new(trace, whole));
+    let windows = launched_in(trace, &listed.ranges);
+    let mut groups: Vec<WindowGroup> = Vec::new();
+    for &name in &names {
+        let id = NameId(name as u32);
+        let mut group = WindowGroup::new(format!("Range {}", shorten(trace.ranges.names.get(id))));
+        let with_this_name =
+            listed.ranges.iter().zip(&windows).zip(&listed.numbers).filter(|((range, _), _)| range.name == id);
+        for ((range, window), number) in with_this_name {
+            let (window, host) = match window {
+                Some(window) => (*window, ""),
+                None => (Window { start: range.start, end: range.end() }, " on the host, no GPU work"),
+            };
+            let title = || format!("{number}: {}{host}", duration(window.length().0));
+            group.add(title, window, whole, MAX_RANGES_PER_NAME);
+        }
+        group.more += listed.selectable.get(name).map_or(0, |count| count.saturating_sub(MAX_RANGES_PER_NAME));
+        groups.push(group);
+    }
+    groups.push(WindowGroup { more: unlisted_names, ..WindowGroup::new("Ranges of other names") });
+    groups
+}
+
+/// Decides which ranges can be selected: those that overlap the time of the GPU ops, and earlier ones that launched GPU ops.
+struct Selectable<'a> {
+    trace: &'a Trace,
+    whole: Window,
+    /// Indices of the launching calls that start before the first GPU op, in ascending order.
+    early_launches: Vec<u32>,
+}
+
+impl<'a> Selectable<'a> {
+    fn new(trace: &'a Trace, whole: Window) -> Self {
+        let before = trace.calls.count_starting_before(whole.start);
+        let launching = trace.gpu_ops.launches().flatten().map(|call| call.0);
+        let mut early_launches: Vec<u32> = launching.filter(|call| (*call as usize) < before).collect();
+        early_launches.order_by(|a, b| a.cmp(b));
+        early_launches.dedup();
+        Self { trace, whole, early_launches }
+    }
+
+    fn contains(&self, range: &Span) -> bool {
+        range.start < self.whole.end && (range.end() > self.whole.start || self.has_early_launch(range))
+    }
+
+    fn has_early_launch(&self, range: &Span) -> bool {
+        let first_call = self.trace.calls.count_starting_before(range.start);
+        let skipped = self.early_launches.partition_point(|call| (*call as usize) < first_call);
+        let calls = self.early_launches.iter().skip(skipped).map_while(|call| self.trace.calls.get(*call as usize));
+        calls
+            .take_while(|call| call.start <= range.end())
+            .any(|call| call.thread == range.thread && call.end() <= range.end())
+    }
+}
+
+/// The first selectable ranges of each name, in time order.
+struct ListedRanges {
+    ranges: Vec<Span>,
+    /// For each range, its number among all ranges of its name, from 1.
+    numbers: Vec<usize>,
+    /// For each name, the number of selectable ranges.
+    selectable: Vec<usize>,
+}
+
+impl ListedRanges {
+    fn new(trace: &Trace, names: &[usize], selectable: &Selectable) -> Self {
+        let count = trace.ranges.names.len();
+        let mut listed = Self { ranges: Vec::new(), numbers: Vec::new(), selectable: vec![0; count] };
+        // Ranges so far by name; `None` for names that are not listed.
+        let mut numbers = vec![None; count];
+        for &name in names {
+            numbers.get_mut(name).into_iter().for_each(|number| *number = Some(0));
+        }
+        for range in trace.ranges.iter() {
+            let name = range.name.0 as usize;
+            let (Some(Some(number)), Some(count)) = (numbers.get_mut(name), listed.selectable.get_mut(name)) else {
+                continue;
+            };
+            *number += 1;
+            if !selectable.contains(&range) {
+                continue;
+            }
+            *count += 1;
+            if *count <= MAX_RANGES_PER_NAME {
+                listed.ranges.push(range);
+                listed.numbers.push(*number);
+            }
+        }
+        listed
+    }
+}
+
+fn shorten(name: &str) -> String {
+    match name.char_indices().nth(MAX_NAME_CHARS) {
+        Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Choices, run};
+    use crate::trace::testing::TestTrace;
+
+    /// The GPU runs 100 us behind the host. Thread 1 executes two prefill, three decode and one prefill step, each with one
+    /// op of 4 us. The range `generate` contains the decode steps. The range `schedule` of thread 2 launches nothing.
+    fn served_trace() -> Trace {
+        let mut trace = TestTrace::new();
+        trace.in_us().range("generate", 19..50).thread(2).range("schedule", 25..135).thread(1);
+        for (index, stage) in (0..).zip(["EXTEND", "EXTEND", "DECODE", "DECODE", "DECODE", "EXTEND"]) {
+            let start = 10 * index;
+            trace
+                .range(&format!("step[{stage} bs=4]"), start..start + 8)
+                .call("cudaLaunchKernel", start + 1..start + 3)
+                .launches(&format!("kernel {index}"), 100 + start..104 + start);
+        }
+        trace.finish()
+    }
+
+    /// Each group as one line: title, windows, number of unlisted windows.
+    fn as_lines(trace: &Trace) -> Vec<String> {
+        let line = |group: &WindowGroup| {
+            let windows = group.windows.iter().map(|window| format!("{} @{}", window.title, window.window));
+            format!("{} | {} | {}", group.title, windows.collect::<Vec<_>>().join(" | "), group.more)
+        };
+        named_windows(trace).iter().map(line).collect()
+    }
+
+    #[test]
+    fn steps_stage_intervals_and_ranges_are_listed() {
+        let lines = as_lines(&served_trace());
+        assert_eq!(lines.len(), 4, "{lines:#?}");
+        assert!(lines[0].starts_with("Steps | 1: extend/prefill, batch 4, 4.00 us @0-0.000004 | 2: "), "{lines:#?}");
+        assert_eq!(
+            lines[1..],
+            [
+                "Stages | extend/prefill 1: 2 steps, 14.0 us @0-0.000014 | decode 1: 3 steps, 24.0 us @0.00002-0.000044 | \
+                 extend/prefill 2: 1 step, 4.00 us @0.00005-0.000054 | 0",
+                // It launches nothing: the window is its own time, from the first GPU op on.
+                "Range schedule | 1: 110 us on the host, no GPU work @0-0.000035 | 0",
+                "Range generate | 1: 24.0 us @0.00002-0.000044 | 0",
+            ][..],
+        );
+    }
+
+    #[test]
+    fn every_window_contains_the_work_that_its_title_names() {
+        let trace = served_trace();
+        for group in named_windows(&trace) {
+            for NamedWindow { title, window } in &group.windows {
+                let choices = Choices { window: Some(window.clone()), ..Choices::default() };
+                let run = run(&trace, &choices).unwrap();
+                let names: Vec<&str> = run.kernels.iter().map(|kernel| &*kernel.name).collect();
+                let expected: &[usize] = match (&*group.title, title.split([':', ',']).next().unwrap()) {
+                    ("Steps", number) => &[number.parse::<usize>().unwrap() - 1],
+                    ("Stages", "extend/prefill 1") => &[0, 1],
+                    ("Stages", "extend/prefill 2") => &[5],
+                    (_, "decode 1") | ("Range generate", _) => &[2, 3, 4],
+                    (_, _) => &[0, 1, 2, 3],
+                };
+                let expected: Vec<String> = expected.iter().map(|index| format!("kernel {index}")).collect();
+                assert_eq!(names, expected, "{}: {title}", group.title);
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_without_gpu_work_before_the_first_gpu_op_are_not_listed() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        // 25 ranges before the first launch, 26 with one launch each, 5 after the last op.
+        for index in 0..56 {
+            trace.range("batch", 10 * index..10 * index + 5);
+        }
+        for index in 0..26 {
+            let (call, op) = (251 + 10 * index, 400 + 4 * index);
+            trace.call("cudaLaunchKernel", call..call + 2).launches("kernel", op..op + 4);
+        }
+        // A thread that launches nothing: 30 ranges between the first launch and the first op, 2 while the GPU is busy.
+        trace.thread(2);
+        for start in (0..30).map(|index| 255 + 4 * index).chain([410, 450]) {
+            trace.range("schedule", start..start + 3);
+        }
+        let groups = named_windows(&trace.finish());
+        let [batch, schedule] = &groups[..] else { panic!("{groups:#?}") };
+        let titles: Vec<&str> = schedule.windows.iter().map(|window| &*window.title).collect();
+        let on_host = |number| format!("{number}: 3.00 us on the host, no GPU work");
+        assert_eq!((titles, schedule.more), (vec![&*on_host(31), &*on_host(32)], 0));
+        assert_eq!((batch.windows.len(), batch.more), (20, 6), "26 are selectable");
+        assert_eq!(batch.windows[0].title, "26: 4.00 us");
+        assert_eq!(batch.windows[19].title, "45: 4.00 us");
+    }
+
+    #[test]
+    fn lists_are_bounded_and_count_the_unlisted_windows() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for index in 0..1_000 {
+            let name = if index < 25 { "again".to_owned() } else { format!("request {index} {}", "x".repeat(100)) };
+            trace.kernel("kernel", 10 * index..10 * index + 9).range(&name, 10 * index..10 * index + 5);
+        }
+        let groups = named_windows(&trace.finish());
+        assert_eq!(groups.len(), 21);
+        assert_eq!((&*groups[0].title, groups[0].windows.len(), groups[0].more), ("Range again", 20, 5));
+        assert!(groups.iter().all(|group| group.title.chars().count() < 80));
+        let last = &groups[20];
+        assert_eq!((&*last.title, last.windows.len(), last.more), ("Ranges of other names", 0, 956));
+    }
+}

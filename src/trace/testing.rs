@@ -1,0 +1,219 @@
+//! Builds small traces for tests, one event per line.
+//!
+//! The builder has a current device, stream, process and thread. Each event is added there, so a trace reads from top to
+//! bottom like a timeline. Times are ranges in nanoseconds, or in microseconds after [`TestTrace::in_us`].
+//!
+//! ```ignore
+//! let trace = TestTrace::new()
+//!     .range("decode", 0..50)
+//!     .call("cudaLaunchKernel", 1..3).launches("gemm", 100..104)
+//!     .device(1).stream(9).kernel("ncclAllReduce", 100..120)
+//!     .finish();
+//! ```
+
+#![allow(dead_code, reason = "test crates include this file and use only some of the methods")]
+
+use super::{
+    Annotation, DeviceId, Format, GpuOp, GraphReplay, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, ThreadId, Trace,
+    TraceBuilder,
+};
+use std::ops::Range;
+
+/// A trace under construction. Starts on device 0, stream 7, process 1 and thread 1.
+pub(crate) struct TestTrace {
+    pub(crate) builder: TraceBuilder,
+    ns_per_unit: i64,
+    device: (String, String),
+    stream: i64,
+    pid: i64,
+    tid: i64,
+    last_call: u32,
+}
+
+impl TestTrace {
+    /// An empty torch.profiler trace.
+    pub(crate) fn new() -> Self {
+        Self::of(Format::TorchProfiler)
+    }
+
+    /// An empty Nsight Systems export.
+    pub(crate) fn nsys() -> Self {
+        Self::of(Format::NsysSqlite)
+    }
+
+    fn of(format: Format) -> Self {
+        Self {
+            builder: TraceBuilder::new("t", format),
+            ns_per_unit: 1,
+            device: ("0".to_owned(), String::new()),
+            stream: 7,
+            pid: 1,
+            tid: 1,
+            last_call: 0,
+        }
+    }
+
+    /// Sets the label of the trace.
+    pub(crate) fn label(&mut self, label: &str) -> &mut Self {
+        label.clone_into(&mut self.builder.trace.label);
+        self
+    }
+
+    /// Times from here on are in microseconds.
+    pub(crate) fn in_us(&mut self) -> &mut Self {
+        self.ns_per_unit = 1_000;
+        self
+    }
+
+    /// Makes this device the current one and adds it to the trace.
+    pub(crate) fn device(&mut self, id: impl ToString) -> &mut Self {
+        self.named_device(id, "")
+    }
+
+    /// Makes this device the current one and adds it to the trace with the name of its GPU.
+    pub(crate) fn named_device(&mut self, id: impl ToString, gpu: &str) -> &mut Self {
+        self.device = (id.to_string(), gpu.to_owned());
+        self.device_id();
+        self
+    }
+
+    /// Makes this stream the current one.
+    pub(crate) fn stream(&mut self, stream: i64) -> &mut Self {
+        self.stream = stream;
+        self
+    }
+
+    /// Makes this process the current one.
+    pub(crate) fn process(&mut self, pid: i64) -> &mut Self {
+        self.pid = pid;
+        self
+    }
+
+    /// Makes this thread of the current process the current one.
+    pub(crate) fn thread(&mut self, tid: i64) -> &mut Self {
+        self.tid = tid;
+        self
+    }
+
+    /// Adds a GPU op without a launching call. Names that begin with `Memcpy`, `[CUDA memcpy` or `Memset` are copies and sets,
+    /// all others are kernels.
+    pub(crate) fn kernel(&mut self, name: &str, time: Range<i64>) -> &mut Self {
+        self.op(name, time, None)
+    }
+
+    /// Adds a GPU op with this correlation id.
+    pub(crate) fn kernel_with_id(&mut self, name: &str, time: Range<i64>, correlation: u32) -> &mut Self {
+        self.op(name, time, Some(correlation))
+    }
+
+    /// Adds a GPU op that the last call launched.
+    pub(crate) fn launches(&mut self, name: &str, time: Range<i64>) -> &mut Self {
+        self.op(name, time, Some(self.last_call))
+    }
+
+    /// Adds a call of the current thread with the next free correlation id.
+    pub(crate) fn call(&mut self, name: &str, time: Range<i64>) -> &mut Self {
+        self.call_with_id(name, time, self.last_call + 1)
+    }
+
+    /// Adds a call of the current thread with this correlation id.
+    pub(crate) fn call_with_id(&mut self, name: &str, time: Range<i64>, correlation: u32) -> &mut Self {
+        let name = self.builder.trace.calls.names.intern(name);
+        let (start, duration) = self.start_and_duration(&time);
+        let call = Span { start, duration, name, thread: self.thread_id() };
+        self.builder.call(call, Some(correlation));
+        self.last_call = correlation;
+        self
+    }
+
+    /// Adds a range of the current thread.
+    pub(crate) fn range(&mut self, name: &str, time: Range<i64>) -> &mut Self {
+        let name = self.builder.trace.ranges.names.intern(name);
+        let (start, duration) = self.start_and_duration(&time);
+        let range = Span { start, duration, name, thread: self.thread_id() };
+        self.builder.trace.ranges.push(range);
+        self
+    }
+
+    /// Adds a replay of a CUDA graph on the current device.
+    pub(crate) fn replay(&mut self, time: Range<i64>) -> &mut Self {
+        let (start, duration) = self.start_and_duration(&time);
+        let device = self.device_id();
+        self.builder.trace.graph_replays.push(GraphReplay { start, duration, device });
+        self
+    }
+
+    /// Adds a counter of the current device, as (time, value).
+    pub(crate) fn metric(&mut self, name: &str, samples: &[(i64, f64)]) -> &mut Self {
+        let device = Some(self.device_id());
+        let samples = samples.iter().map(|&(time, value)| (Ns(time * self.ns_per_unit), value)).collect();
+        self.builder.trace.metrics.push(MetricSeries { source: 0, device, name: name.to_owned(), samples });
+        self
+    }
+
+    /// Keeps code: CPU ops, Python frames and annotations. Call it before the first event.
+    pub(crate) fn with_code(&mut self) -> &mut Self {
+        self.builder.keep_code();
+        self
+    }
+
+    /// Adds an annotation of the host, as [`crate::trace::Code`] keeps them.
+    pub(crate) fn annotation(&mut self, text: &str, time: Range<i64>) -> &mut Self {
+        self.annotation_on(None, text, time, NONE)
+    }
+
+    /// Adds an annotation of the host (no device) or of a device with this external id.
+    pub(crate) fn annotation_on(
+        &mut self,
+        device: Option<DeviceId>,
+        text: &str,
+        time: Range<i64>,
+        id: u32,
+    ) -> &mut Self {
+        let (start, duration) = self.start_and_duration(&time);
+        let process = self.process_id();
+        if let Some(code) = self.builder.code() {
+            let name = code.annotation_names.intern(text);
+            code.annotations.push(Annotation { start, duration, name, id, device, process });
+        }
+        self
+    }
+
+    /// The finished trace. The builder is empty again afterwards.
+    pub(crate) fn finish(&mut self) -> Trace {
+        std::mem::replace(self, Self::new()).builder.finish()
+    }
+
+    /// Adds a GPU op to the current device, stream and process.
+    pub(crate) fn op(&mut self, name: &str, time: Range<i64>, correlation: Option<u32>) -> &mut Self {
+        let kind = match name {
+            _ if name.starts_with("Memcpy") || name.starts_with("[CUDA memcpy") => OpKind::Copy,
+            _ if name.starts_with("Memset") => OpKind::Set,
+            _ => OpKind::Kernel,
+        };
+        let (start, duration) = self.start_and_duration(&time);
+        let (name, device) = (self.builder.trace.names.intern(name), self.device_id());
+        let (stream, process) = (self.stream, self.process_id());
+        let op = GpuOp { start, duration, name, device, stream, process, kind };
+        self.builder.trace.gpu_ops.push(op, correlation);
+        self
+    }
+
+    pub(crate) fn device_id(&mut self) -> DeviceId {
+        let (id, gpu) = &self.device;
+        self.builder.device(id, gpu)
+    }
+
+    pub(crate) fn process_id(&mut self) -> ProcessId {
+        self.builder.process(self.pid, "")
+    }
+
+    pub(crate) fn thread_id(&mut self) -> ThreadId {
+        let process = self.process_id();
+        self.builder.thread(process, self.tid)
+    }
+
+    fn start_and_duration(&self, time: &Range<i64>) -> (Ns, Ns) {
+        (Ns(time.start * self.ns_per_unit), Ns((time.end - time.start) * self.ns_per_unit))
+    }
+}
