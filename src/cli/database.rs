@@ -1,6 +1,6 @@
 //! Opens SQLite exports, which are files and no streams: where they lie, or unpacked for as long as they are read.
 
-use super::files::{Progress, read_full};
+use super::file_io::{Progress, label, read_full};
 use crate::input::{Unpacker, nsys};
 use crate::trace::{DatabaseInfo, ProblemKind, Trace};
 use crate::{Error, Result};
@@ -61,7 +61,7 @@ pub(super) fn describe(path: &Path) -> Result<Option<DatabaseInfo>> {
     if find(&mut file).map_err(failed)? != Database::Plain {
         return Ok(None);
     }
-    nsys::describe(path, &super::files::label(path)).map(Some)
+    nsys::describe(path, &label(path)).map(Some)
 }
 
 /// Unpacks the export into a file that is gone afterwards, and reads that.

@@ -1,6 +1,8 @@
 //! Reads a file: a database where it lies, anything else on two cores, one reading and unpacking, the other parsing.
 
 use super::database::{self, Database};
+pub(super) use super::file_io::label;
+use super::file_io::{CHUNK_BYTES, Progress, read_full};
 use super::{nsys, say};
 use crate::analysis::results::{Run, Severity};
 use crate::digits::grouped;
@@ -8,25 +10,16 @@ use crate::input::folder::Entry;
 use crate::input::{Imported, Reader, Unpacker};
 use crate::ordering::StableSort;
 use crate::report::Report;
-use crate::report::format::clean;
 use crate::session::{self, Opened, RuleFile};
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Pieces large enough that handing them over costs nothing, and small enough that those in use weigh nothing.
-const PIECE_BYTES: usize = 1 << 18;
 /// Pieces that wait at most; memory stays bounded whichever side is slower.
 const PIECES_WAITING: usize = 4;
-
-/// The file's name without its folders: a report carries no path.
-pub(super) fn label(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
-}
 
 /// Reads one file and says what it is.
 pub(super) fn open(path: &Path) -> Result<Opened> {
@@ -189,7 +182,7 @@ fn unpack(
     };
     loop {
         let mut piece = empties.try_recv().unwrap_or_default();
-        piece.resize(PIECE_BYTES, 0);
+        piece.resize(CHUNK_BYTES, 0);
         let read = read_full(&mut file, &mut piece)?;
         if read == 0 {
             break;
@@ -205,54 +198,6 @@ fn unpack(
     }
     progress.clear();
     Ok(unpacker.finish(&mut hand_over).unwrap_or(None))
-}
-
-/// Fills the piece as far as the file goes.
-pub(super) fn read_full(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while let Some(rest) = piece.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match file.read(rest) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// A line on a terminal that says how far the reading is; nothing where standard error is no terminal.
-pub(super) struct Progress<'a> {
-    label: &'a str,
-    length: u64,
-    visible: bool,
-}
-
-impl<'a> Progress<'a> {
-    /// Files that are read in a blink get no line.
-    pub(super) fn new(label: &'a str, length: u64) -> Self {
-        const WORTH_IT: u64 = 8 << 20;
-        Self { label, length, visible: length > WORTH_IT && std::io::stderr().is_terminal() }
-    }
-
-    fn show(&self, done: u64) {
-        if self.visible && done % (8 << 20) < PIECE_BYTES as u64 {
-            let percent = done.saturating_mul(100) / self.length.max(1);
-            let _ = write!(std::io::stderr(), "\rreading {}: {percent} %", clean(self.label));
-        }
-    }
-
-    pub(super) fn show_rows(&self, rows: u64) {
-        if self.visible {
-            let _ = write!(std::io::stderr(), "\rreading {}: {rows} rows", clean(self.label));
-        }
-    }
-
-    pub(super) fn clear(&self) {
-        if self.visible {
-            let _ = write!(std::io::stderr(), "\r\x1b[2K");
-        }
-    }
 }
 
 /// Writes a file, or says which could not be written.

@@ -5,6 +5,7 @@ mod bundle;
 mod database;
 mod diff;
 mod explain;
+mod file_io;
 mod files;
 mod graph;
 mod nsys;

@@ -1,6 +1,6 @@
 //! Runs the person's own nsys on an .nsys-rep, which nothing else can read, and says what went wrong.
 
-use super::files;
+use super::file_io::label;
 use crate::input::nsys_rep;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -52,13 +52,13 @@ pub(super) fn run(
             let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
             let why = format!(
                 "`{nsys} {task}` wrote no {}: is there CUDA work in this report? It said: {last}",
-                files::label(result)
+                label(result)
             );
-            Err(Error::refused(files::label(path), why))
+            Err(Error::refused(label(path), why))
         }
         Ok(output) => {
             let why = format!("`{nsys} {task}` failed ({}); its own words stand above", output.status);
-            Err(Error::refused(files::label(path), why))
+            Err(Error::refused(label(path), why))
         }
         Err(error) => {
             let remedy = nsys_rep(&path.display().to_string());

@@ -5,7 +5,6 @@
 
 use super::chart::Unit;
 use super::table::{Cell, Column, Figure, Gap, Kind, Table};
-use super::{Report, is_builtin_table, table as find_table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{FIRST_OP, Section, Value};
 use crate::analysis::triage::Stage;
@@ -17,20 +16,7 @@ use crate::rules::names;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// Tables that stand one below the other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    /// Stable name.
-    pub id: String,
-    /// Heading for people.
-    pub title: String,
-    /// Ids of its tables.
-    pub tables: Vec<String>,
-}
-from_json!(Group { id, title, tables });
-
 struct Words {
-    groups: Vec<Group>,
     columns: BTreeMap<String, String>,
     words: BTreeMap<String, String>,
     names: Vec<String>,
@@ -38,7 +24,7 @@ struct Words {
     /// Figures that another one says too.
     repeated: BTreeMap<String, String>,
 }
-from_json!(Words { groups, columns, words, names, instants, repeated });
+from_json!(Words { columns, words, names, instants, repeated });
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
     #[allow(clippy::expect_used, reason = "a file of this crate, read by the test below")]
@@ -52,19 +38,19 @@ pub(super) fn table_id(section: &str) -> &str {
     if section == RENAMED.0 { RENAMED.1 } else { section }
 }
 
-fn section_name(table: &str) -> &str {
+pub(super) fn section_name(table: &str) -> &str {
     let (table, _) = split_stage(table);
     if table == RENAMED.1 { RENAMED.0 } else { table }
 }
 
 /// Sections that make one table a stage.
-const BY_STAGE: [&str; 4] = ["triage_kernels", "triage_overlap", "triage_fuse", "triage_catalog"];
+pub(super) const BY_STAGE: [&str; 4] = ["triage_kernels", "triage_overlap", "triage_fuse", "triage_catalog"];
 
 /// The column that tells the stage, and what parts section and stage in the id of a stage's table: `triage_kernels@decode`.
 const STAGE: (&str, char) = ("stage", '@');
 
 /// The section of a table and the stage that it is of; `None`: of all.
-fn split_stage(table: &str) -> (&str, Option<&str>) {
+pub(super) fn split_stage(table: &str) -> (&str, Option<&str>) {
     match table.split_once(STAGE.1) {
         Some((section, stage)) if BY_STAGE.contains(&section) => (section, Some(stage)),
         _ => (table, None),
@@ -72,7 +58,7 @@ fn split_stage(table: &str) -> (&str, Option<&str>) {
 }
 
 /// The stages that rows of these runs have in a section, in the order of stages.
-fn stages<'a>(section: &str, runs: impl Iterator<Item = &'a Run>) -> Vec<&'a str> {
+pub(super) fn stages<'a>(section: &str, runs: impl Iterator<Item = &'a Run>) -> Vec<&'a str> {
     let mut stages: Vec<&str> = Vec::new();
     for run in runs {
         let Some(section) = run.sections.get(section) else { continue };
@@ -85,71 +71,6 @@ fn stages<'a>(section: &str, runs: impl Iterator<Item = &'a Run>) -> Vec<&'a str
     }
     stages.order_by_key(|stage| Stage::ALL.iter().position(|known| known.label() == *stage).unwrap_or(usize::MAX));
     stages
-}
-
-/// The ids of all tables that a report can have.
-pub fn known_tables() -> impl Iterator<Item = &'static str> {
-    WORDS.groups.iter().flat_map(|group| &group.tables).map(String::as_str)
-}
-
-/// Can a report have a table of this id? `triage_kernels@decode` is one stage of a table.
-pub fn is_known_table(id: &str) -> bool {
-    let (table, _) = split_stage(id);
-    known_tables().any(|known| known == table)
-}
-
-/// The groups of tables that this report has, in the order in which people want them. A section that has no group stands
-/// in the one of the notices.
-pub fn groups(report: &Report) -> Vec<Group> {
-    let present =
-        |id: &String| is_builtin_table(id) || report.runs.iter().any(|run| run.sections.contains_key(section_name(id)));
-    let mut groups = WORDS.groups.clone();
-    groups.iter_mut().for_each(|group| group.tables.retain(present));
-    let sections = report.runs.iter().flat_map(|run| run.sections.keys());
-    let mut others: Vec<String> =
-        sections.map(|name| table_id(name).to_owned()).filter(|id| !known_tables().any(|known| known == id)).collect();
-    others.order_by(|a, b| a.cmp(b));
-    others.dedup();
-    if let Some(last) = groups.last_mut() {
-        last.tables.extend(others);
-    }
-    groups.retain(|group| !group.tables.is_empty());
-    groups
-}
-
-/// Like [`groups`], with one table a stage where a section has stages.
-pub fn groups_by_stage(report: &Report) -> Vec<Group> {
-    let mut groups = groups(report);
-    for group in &mut groups {
-        for id in std::mem::take(&mut group.tables) {
-            let stages = if BY_STAGE.contains(&id.as_str()) { stages(&id, report.runs.iter()) } else { Vec::new() };
-            for stage in &stages {
-                group.tables.push([&id, "@", stage].concat());
-            }
-            if stages.is_empty() {
-                group.tables.push(id);
-            }
-        }
-    }
-    groups
-}
-
-/// The tables of one group.
-pub fn tables_of(report: &Report, group: &str) -> Vec<Table> {
-    let mut tables = Vec::new();
-    for group in groups_by_stage(report).iter().filter(|known| known.id == group) {
-        for id in &group.tables {
-            tables.extend(find_table(report, id, None));
-        }
-    }
-    tables
-}
-
-/// All tables of a report: what costs most, where the time went, then the sections that explain it, group by group.
-pub fn all_tables(report: &Report) -> Vec<Table> {
-    let mut ids: Vec<String> = groups_by_stage(report).into_iter().flat_map(|group| group.tables).collect();
-    ids.order_by_key(|id| (id != "critical_path", !is_builtin_table(id)));
-    ids.iter().filter_map(|id| find_table(report, id, None)).collect()
 }
 
 /// The section of this table in these runs; none of them has it: `None`.
@@ -411,8 +332,8 @@ fn word(part: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::csv;
     use crate::report::format::{Shown, exact, figure, headings, shown};
+    use crate::report::{Report, all_tables, csv, groups, known_tables, table as find_table};
     use crate::session::{self, Choices};
     use crate::trace::{Format, TraceBuilder};
 
