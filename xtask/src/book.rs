@@ -25,13 +25,14 @@ type Generator = fn(&Program) -> Result<String>;
 
 const GENERATED: [(&str, Generator); 2] = [("command-line.md", command_line::reference), ("json.md", json::reference)];
 
-/// Writes the generated chapters, then checks all links.
-pub fn write() -> Result<()> {
+/// Writes the generated chapters, checks all links, and renders the book into a directory if one is given.
+pub fn write(out: Option<&Path>) -> Result<()> {
     for (path, _, text) in generated()? {
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         println!("wrote {}", path.display());
     }
-    html::check_links()
+    html::check_links()?;
+    out.map_or(Ok(()), render)
 }
 
 /// Fails if a generated chapter is out of date or a link of the book leads nowhere.

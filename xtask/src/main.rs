@@ -28,7 +28,7 @@ usage: cargo xtask COMMAND
   build [--out DIR]       make the whole page in DIR (dist) and weigh its first load
   space [--out DIR]       make the page as a static Space for Hugging Face in DIR (target/space)
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
-  book                    write the generated chapters of docs/ and check its links
+  book [--out DIR]        write the generated chapters of docs/, check all links, and render the book into DIR/docs
   test                    every check: format, lints, tests, docs, fuzzing, the page in a browser
   fuzz [--seconds N]      hunt with every fuzz target for N seconds each (60)
   bench                   measure reading speed and memory, and write benches/README.md
@@ -61,7 +61,7 @@ fn run() -> Result<()> {
         ["build"] => page::build(arguments.out.as_deref()),
         ["space"] => space::build(arguments.out.as_deref()),
         ["serve"] => serve::serve(arguments.port),
-        ["book"] => book::write(),
+        ["book"] => book::write(arguments.out.as_deref()),
         ["test"] => check::all(),
         ["fuzz"] => fuzz::all(fuzz::Effort::Hunt { seconds: arguments.seconds }),
         ["bench"] => bench::all(),
