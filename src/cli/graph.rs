@@ -1,7 +1,7 @@
 //! `gpuprism graph`: gputrc2graph's job, with its flags and its columns, without its rounding.
 //!
 //! All devices count as one, as there; seconds 0 means the trace's window, as its help promises. Differences from the
-//! original are listed in DESIGN.md.
+//! original are listed in docs/differences.md.
 
 use super::{files, nsys};
 use crate::analysis::CPU;

@@ -271,7 +271,7 @@ mod files {
         full_table(comparison, "compare_kernels").unwrap_or_default()
     }
 
-    /// One stable shape for scripts; DESIGN.md tells it.
+    /// The stable JSON for scripts; docs/json.md lists its fields.
     pub fn json(comparison: &Comparison) -> String {
         let mut sentences = verdict(comparison).into_iter();
         let runs: Vec<serde_json::Value> = comparison

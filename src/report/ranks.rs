@@ -182,7 +182,7 @@ mod files {
         text
     }
 
-    /// One stable shape for scripts; DESIGN.md tells it.
+    /// The stable JSON for scripts; docs/json.md lists its fields.
     pub fn json(ranks: &Ranks) -> String {
         let sentences = verdict(ranks);
         let jobs: Vec<Value> = ranks

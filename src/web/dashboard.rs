@@ -7,7 +7,7 @@ use crate::report::chart::dashboard::{CSS, Options, Panel, dashboard};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
-/// What the page asks for; see `DashboardWish` in DESIGN.md.
+/// The page's request: the run, its baseline, and the options of the panels. Widths are in pixels.
 struct Wish {
     run: Option<usize>,
     baseline: usize,
@@ -19,7 +19,7 @@ struct Wish {
 }
 from_json!(Wish { run, baseline, hardware, threshold_ms, communication, width, column_width });
 
-/// See `Dashboard` in DESIGN.md.
+/// The panels, and the values of the form above them.
 #[derive(Debug, Serialize)]
 struct DashboardView {
     /// The run that is shown, and the one behind it; empty where there is none.

@@ -11,7 +11,7 @@ use crate::trace::Trace;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
-/// See `Kernel` in DESIGN.md.
+/// The panel of one kernel: its charts and its three tables.
 #[derive(Debug, Serialize)]
 struct KernelView {
     /// In full.

@@ -1,4 +1,4 @@
-//! The wasm-bindgen shell: what the page's workers call. No logic here; DESIGN.md holds the contract.
+//! The wasm-bindgen shell: what the page's workers call. No logic here; docs/page.md describes the interface.
 //!
 //! Text crosses the border as strings that are ready to show; 64-bit nanoseconds never become a JS number.
 

@@ -11,7 +11,7 @@ use crate::report::{
 };
 use serde::Serialize;
 
-/// See `Overview` in DESIGN.md.
+/// Everything the page shows above and next to the tables; see "The interface" in docs/page.md.
 #[derive(Debug, Serialize)]
 pub(super) struct Overview<'a> {
     verdict: Vec<Clause>,
@@ -96,7 +96,7 @@ fn banner(report: &Report, run: usize) -> Vec<FigureView> {
     self::figures(&figures).figures
 }
 
-/// See `TableView` in DESIGN.md.
+/// The rows of a table that the page requested, sorted and filtered, with finished text in every cell.
 #[derive(Debug, Serialize)]
 pub(super) struct TableView {
     id: String,

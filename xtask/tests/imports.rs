@@ -38,7 +38,7 @@ const FILES_IN_CIRCLES: &[&str] = &[
     "src/analysis/triage/view.rs",
 ];
 
-/// What each folder (or file) directly under `src` may use; see "The way of the data" in DESIGN.md. Files that are not
+/// What each folder (or file) directly under `src` may use; see "Data flow" in ARCHITECTURE.md. Files that are not
 /// listed, such as `json.rs`, are helpers: everything may use them and they may use other helpers only.
 const LAYERS: &[(&str, &[&str])] = &[
     ("trace", &[]),
