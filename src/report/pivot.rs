@@ -1,4 +1,4 @@
-//! A shaped pivot as a table and as JSON.
+//! Formats a pivot of the runs (`analysis::pivot`) as a table and as JSON; linear in its cells.
 
 use super::table::{Cell, Column, Gap, Kind, Table};
 use super::tables::attribution_note;
@@ -8,10 +8,10 @@ use crate::analysis::results::Run;
 use crate::{Result, capitalised, rules::names};
 use std::collections::HashMap;
 
-/// Lays the runs out as asked.
+/// Builds the pivot table of these runs.
 ///
 /// # Errors
-/// A shape without meaning.
+/// The combination of rows, columns and values is not valid.
 pub fn pivot_table(sources: &[Source], asked: Shape) -> Result<Table> {
     let shaped = shape(sources, asked)?;
     let names = Names::of(sources);
@@ -66,7 +66,7 @@ pub fn pivot_table(sources: &[Source], asked: Shape) -> Result<Table> {
     })
 }
 
-/// The table with its sums as a last row, for a CSV of what is shown.
+/// Appends the totals as a last row, for CSV.
 pub fn with_totals_row(mut table: Table) -> Table {
     if let Some(mut totals) = table.totals.take() {
         let kernel = table.columns.first().is_some_and(|column| column.kind == Kind::Kernel);
@@ -78,7 +78,7 @@ pub fn with_totals_row(mut table: Table) -> Table {
     table
 }
 
-/// As the page's form, the command line and column headings call it.
+/// The name of an axis in the page's form, on the command line and in column headings.
 pub fn axis_name(axis: Axis) -> &'static str {
     match axis {
         Axis::Category => "category",
@@ -92,7 +92,7 @@ pub fn axis_name(axis: Axis) -> &'static str {
     }
 }
 
-/// Short forms of kernel names.
+/// Short forms of kernel names, by full name.
 struct Names<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Names<'a> {
@@ -154,10 +154,10 @@ fn note(sources: &[Source], shaped: &Shaped) -> String {
             let runs: Vec<(&str, &Run)> = sources.iter().map(|source| (source.label, source.run)).collect();
             attribution_note(&runs).replace(" Shares are of elapsed time.", "")
         }
-        Measure::Duration => "Durations of GPU ops, overlaps counted for each.".to_owned(),
+        Measure::Duration => "Durations of GPU ops. An overlap counts for each op.".to_owned(),
         Measure::Exclusive => "Time in which the op is the only one running.".to_owned(),
-        Measure::Count => "GPU ops.".to_owned(),
-        Measure::Mean => "Mean duration of a GPU op, rows by the sum of durations.".to_owned(),
+        Measure::Count => "Number of GPU ops.".to_owned(),
+        Measure::Mean => "Mean duration of a GPU op. Rows are sorted by the sum of durations.".to_owned(),
     }];
     sentences.extend(shape.percent.map(|whole| match whole {
         Whole::Row => "Per cent of the row.".to_owned(),
@@ -165,29 +165,28 @@ fn note(sources: &[Source], shaped: &Shaped) -> String {
         Whole::All => "Per cent of the whole table.".to_owned(),
     }));
     if axes.iter().any(|axis| matches!(axis, Axis::Step | Axis::Stage)) {
-        sentences.push("An op belongs to the step whose range holds its launch.".to_owned());
+        sentences.push("An op belongs to the step whose range contains its launch.".to_owned());
     }
     for (run, size) in &shaped.grouped {
-        sentences.push(format!("{run} has too many steps for a table: {size} steps stand together."));
+        sentences.push(format!("{run} has too many steps for one table: {size} consecutive steps form a group."));
     }
     if let (false, true) =
         (shaped.without_steps.is_empty(), axes.iter().any(|axis| *axis == Axis::Step || *axis == Axis::Stage))
     {
-        let stage =
-            if axes.contains(&Axis::Stage) { "; a stage is told by the file's name, or not at all" } else { "" };
-        sentences.push(format!("No range marks steps in {}{stage}.", shaped.without_steps.join(", ")));
+        let stage = if axes.contains(&Axis::Stage) { "; the stage comes from the file name or is unknown" } else { "" };
+        sentences.push(format!("No ranges mark steps in {}{stage}.", shaped.without_steps.join(", ")));
     }
     if let Some(Member::Others(count)) = shaped.columns.last() {
-        sentences.push(format!("The {COLUMNS} largest columns are shown; the other {count} are summed in one."));
+        sentences.push(format!("The {COLUMNS} largest columns are shown; one column sums the other {count}."));
     }
     if let Some(Member::Others(count)) = shaped.rows.last().map(|row| &row.member) {
-        sentences.push(format!("The {} largest rows are shown; the other {count} are summed in one.", shape.top));
+        sentences.push(format!("The {} largest rows are shown; one row sums the other {count}.", shape.top));
     }
     sentences.join(" ")
 }
 
 fn gaps(shaped: &Shaped) -> Vec<Gap> {
-    let why = "A report holds runs, categories and kernels: open the trace itself for stages, steps, devices, streams and processes.";
+    let why = "A report contains only runs, categories and kernels. Open the trace for stages, steps, devices, streams and processes.";
     shaped.gaps.iter().map(|run| Gap { run: run.clone(), why: why.to_owned(), recapture: String::new() }).collect()
 }
 
@@ -199,10 +198,10 @@ mod native {
     use super::*;
     use serde_json::{Value, json};
 
-    /// The version of the JSON shape.
+    /// The version of the JSON schema.
     const SCHEMA: &str = "gpuprism-pivot/1";
 
-    /// Exact values: integer nanoseconds, parts of one, null where no op is.
+    /// The table as JSON with exact values: integer nanoseconds, fractions, null for a cell without ops.
     pub fn json(table: &Table) -> String {
         let row = |cells: &Vec<Cell>| cells.iter().map(value).collect::<Vec<Value>>();
         let columns: Vec<&str> = table.columns.iter().map(|column| column.key.as_str()).collect();

@@ -1,7 +1,11 @@
-//! Explaining sections as tables: which there are, in which group, and what a column is by its key.
+//! Converts sections of results to tables; linear in rows.
 //!
-//! Words and groups are in `patterns/sections.json`. A key ends with its unit: `_ns`, `_us`, `_ms`, `_s` make a time,
-//! `pct` a part of a hundred, `fraction` a part of one.
+//! The key of a column decides its type and format. A suffix names the unit: `_ns`, `_us`, `_ms`, `_s` for a time. The
+//! word `pct` marks a percentage, `fraction` a fraction of one. Column titles and the special keys are data:
+//! `patterns/sections.json`.
+//!
+//! Timestamps are exported on the trace's clock. If all sections of a table record the first GPU op
+//! (`Section::from_first_op`), they are shown relative to it.
 
 use super::chart::Unit;
 use super::table::{Cell, Column, Figure, Gap, Kind, Table};
@@ -16,24 +20,30 @@ use crate::rules::names;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-struct Words {
+/// The part of `patterns/sections.json` that this module uses.
+struct Config {
+    /// Column titles, by key with or without its unit.
     columns: BTreeMap<String, String>,
+    /// Spelling of single words in titles that `columns` does not list.
     words: BTreeMap<String, String>,
+    /// Keys of columns with kernel names.
     names: Vec<String>,
+    /// Keys of timestamps, without unit.
     instants: Vec<String>,
-    /// Figures that another one says too.
+    /// Figures that duplicate another one, with the key of that one.
     repeated: BTreeMap<String, String>,
 }
-from_json!(Words { columns, words, names, instants, repeated });
+from_json!(Config { columns, words, names, instants, repeated });
 
-static WORDS: LazyLock<Words> = LazyLock::new(|| {
+static CONFIG: LazyLock<Config> = LazyLock::new(|| {
     #[allow(clippy::expect_used, reason = "a file of this crate, read by the test below")]
     json::read(include_str!("../../patterns/sections.json")).expect("patterns/sections.json")
 });
 
-/// The section of this name has a table of another id: `kernels` is the table of all op names.
+/// A section and the id of its table, if they differ: the id `kernels` belongs to the built-in table of all op names.
 const RENAMED: (&str, &str) = ("kernels", "top_kernels");
 
+/// The id of the table of a section.
 pub(super) fn table_id(section: &str) -> &str {
     if section == RENAMED.0 { RENAMED.1 } else { section }
 }
@@ -43,27 +53,30 @@ pub(super) fn section_name(table: &str) -> &str {
     if table == RENAMED.1 { RENAMED.0 } else { table }
 }
 
-/// Sections that make one table a stage.
+/// Sections that are shown as one table per stage.
 pub(super) const BY_STAGE: [&str; 4] = ["triage_kernels", "triage_overlap", "triage_fuse", "triage_catalog"];
 
-/// The column that tells the stage, and what parts section and stage in the id of a stage's table: `triage_kernels@decode`.
-const STAGE: (&str, char) = ("stage", '@');
+/// The key of the column with the stage.
+const STAGE_KEY: &str = "stage";
 
-/// The section of a table and the stage that it is of; `None`: of all.
+/// Separates section and stage in the id of the table of one stage: `triage_kernels@decode`.
+pub(super) const STAGE_SEPARATOR: char = '@';
+
+/// The section of a table id and its stage; `None` for the table of all stages.
 pub(super) fn split_stage(table: &str) -> (&str, Option<&str>) {
-    match table.split_once(STAGE.1) {
+    match table.split_once(STAGE_SEPARATOR) {
         Some((section, stage)) if BY_STAGE.contains(&section) => (section, Some(stage)),
         _ => (table, None),
     }
 }
 
-/// The stages that rows of these runs have in a section, in the order of stages.
+/// The stages in the rows of a section, in the order of [`Stage::ALL`], unknown stages last.
 pub(super) fn stages<'a>(section: &str, runs: impl Iterator<Item = &'a Run>) -> Vec<&'a str> {
     let mut stages: Vec<&str> = Vec::new();
     for run in runs {
         let Some(section) = run.sections.get(section) else { continue };
         for row in &section.rows {
-            match row.get(STAGE.0) {
+            match row.get(STAGE_KEY) {
                 Some(Value::Text(stage)) if !stages.contains(&stage.as_str()) => stages.push(stage),
                 _ => {}
             }
@@ -73,42 +86,42 @@ pub(super) fn stages<'a>(section: &str, runs: impl Iterator<Item = &'a Run>) -> 
     stages
 }
 
-/// The section of this table in these runs; none of them has it: `None`.
+/// The table of a section, with the rows of all these runs; `None` if no run has the section.
 pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
     let name = section_name(id);
     let (_, stage) = split_stage(id);
-    let having: Vec<(&str, &Section)> =
+    let sections: Vec<(&str, &Section)> =
         runs.iter().filter_map(|(label, run)| Some((*label, run.sections.get(name)?))).collect();
-    let (_, first) = having.iter().find(|(_, section)| section.missing.is_none()).or(having.first())?;
-    let table = table_of(id, &having, first);
+    let (_, first) = sections.iter().find(|(_, section)| section.missing.is_none()).or(sections.first())?;
+    let table = table_of(id, &sections, first);
     match stage {
         Some(stage) => {
-            let first = stages(name, runs.iter().map(|(_, run)| *run)).first() == Some(&stage);
-            of_stage(table, stage, first)
+            let is_first = stages(name, runs.iter().map(|(_, run)| *run)).first() == Some(&stage);
+            filter_stage(table, stage, is_first)
         }
         None => Some(table),
     }
 }
 
-/// A section by itself as a table: one that speaks of several runs has a column of its own for them.
+/// The table of one section that belongs to no run, such as those of a comparison.
 pub fn section_table(id: &str, section: &Section) -> Table {
     table_of(id, &[("", section)], section).without("run")
 }
 
-/// All rows of these sections, which `first` gives its title, behind the names of their runs.
-fn table_of(id: &str, having: &[(&str, &Section)], first: &Section) -> Table {
-    let tell_first_op = tell_first_op(having);
-    let keys = keys(having, tell_first_op);
+/// The rows of all these sections after a column with the label of the run. `first` supplies the title.
+fn table_of(id: &str, sections: &[(&str, &Section)], first: &Section) -> Table {
+    let have_first_op = have_first_op(sections);
+    let keys = keys(sections, have_first_op);
     let mut columns = vec![Column { key: "run".to_owned(), title: "Run".to_owned(), kind: Kind::Text }];
-    columns.extend(keys.iter().map(|key| column(key, having)));
-    let counts_from_first_op = tell_first_op && columns.iter().any(|column| column.kind == Kind::Timestamp);
+    columns.extend(keys.iter().map(|key| column(key, sections)));
+    let is_relative = have_first_op && columns.iter().any(|column| column.kind == Kind::Timestamp);
     let mut rows = Vec::new();
-    for (label, section) in having {
-        let first_op = first_op(section).filter(|_| counts_from_first_op);
+    for (label, section) in sections {
+        let first_op = first_op(section).filter(|_| is_relative);
         rows.extend(section.rows.iter().map(|record| {
             let cells = columns.iter().skip(1).map(|column| {
                 let cell = cell(&column.key, column.kind, record.get(&column.key));
-                if column.kind == Kind::Timestamp { since(cell, first_op) } else { cell }
+                if column.kind == Kind::Timestamp { relative_to(cell, first_op) } else { cell }
             });
             [Cell::Text((*label).to_owned())].into_iter().chain(cells).collect::<Vec<Cell>>()
         }));
@@ -116,30 +129,30 @@ fn table_of(id: &str, having: &[(&str, &Section)], first: &Section) -> Table {
     Table {
         id: id.to_owned(),
         title: first.title.clone(),
-        note: note(having, counts_from_first_op),
-        figures: having.iter().flat_map(|(label, section)| figures(label, section)).collect(),
-        gaps: gaps(having),
+        note: note(sections, is_relative),
+        figures: sections.iter().flat_map(|(label, section)| figures(label, section)).collect(),
+        gaps: gaps(sections),
         columns,
         rows,
         totals: None,
     }
 }
 
-/// The rows of one stage, if there are any. What is said of all of them is said by the first.
-fn of_stage(mut table: Table, stage: &str, first: bool) -> Option<Table> {
+/// Keeps the rows of one stage; `None` if there are none. Note, figures and gaps are kept for the first stage only.
+fn filter_stage(mut table: Table, stage: &str, is_first: bool) -> Option<Table> {
     table.title = format!("{}: {stage}", table.title);
-    if !first {
+    if !is_first {
         (table.note, table.figures, table.gaps) = (String::new(), Vec::new(), Vec::new());
     }
-    let at = table.columns.iter().position(|column| column.key == STAGE.0);
-    table.rows.retain(|row| matches!(at.and_then(|at| row.get(at)), Some(Cell::Text(text)) if text == stage));
-    (!table.rows.is_empty()).then(|| table.without(STAGE.0))
+    let index = table.columns.iter().position(|column| column.key == STAGE_KEY);
+    table.rows.retain(|row| matches!(index.and_then(|index| row.get(index)), Some(Cell::Text(text)) if text == stage));
+    (!table.rows.is_empty()).then(|| table.without(STAGE_KEY))
 }
 
-/// The columns of all these sections, without those that say the same in another unit.
-fn keys(having: &[(&str, &Section)], tell_first_op: bool) -> Vec<String> {
+/// The keys of all columns of these sections. If a value is there in two units, nanoseconds are kept.
+fn keys(sections: &[(&str, &Section)], have_first_op: bool) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
-    for key in having.iter().flat_map(|(_, section)| &section.columns) {
+    for key in sections.iter().flat_map(|(_, section)| &section.columns) {
         if !keys.contains(key) {
             keys.push(key.clone());
         }
@@ -147,8 +160,8 @@ fn keys(having: &[(&str, &Section)], tell_first_op: bool) -> Vec<String> {
     let all = keys.clone();
     let has = |stem: &str, unit: &str| all.contains(&format!("{stem}_{unit}"));
     keys.retain(|key| match Unit::split_suffix(key) {
-        // Milliseconds from a beginning read better than the clock's nanoseconds, where these do not tell theirs.
-        Some((stem, unit)) if WORDS.instants.iter().any(|instant| instant == stem) && !tell_first_op => {
+        // Timestamps of unknown origin: the milliseconds are relative to some start, the nanoseconds are not.
+        Some((stem, unit)) if CONFIG.instants.iter().any(|instant| instant == stem) && !have_first_op => {
             unit.name() != "ns" || !has(stem, "ms")
         }
         Some((stem, unit)) => unit.name() == "ns" || !has(stem, "ns"),
@@ -157,7 +170,7 @@ fn keys(having: &[(&str, &Section)], tell_first_op: bool) -> Vec<String> {
     keys
 }
 
-fn note(having: &[(&str, &Section)], counts_from_first_op: bool) -> String {
+fn note(sections: &[(&str, &Section)], is_relative: bool) -> String {
     let mut sentences: Vec<String> = Vec::new();
     let mut say = |sentence: &str| {
         let ended = sentence.trim_end();
@@ -166,17 +179,17 @@ fn note(having: &[(&str, &Section)], counts_from_first_op: bool) -> String {
             sentences.push(sentence);
         }
     };
-    for (_, section) in having {
+    for (_, section) in sections {
         if !section.derived_from.is_empty() {
             say(&format!("From {}", section.derived_from));
         }
         section.limits.iter().for_each(|limit| say(limit));
     }
-    if counts_from_first_op {
-        say("Times count from the first GPU op of the trace; exact ones are those of its own clock");
+    if is_relative {
+        say("Timestamps are relative to the first GPU op of the trace; exact values are on the trace's clock");
     }
-    let kept: u64 = having.iter().map(|(_, section)| section.rows.len() as u64).sum();
-    let all = having.iter().fold(0_u64, |all, (_, section)| all.saturating_add(section.rows_in_all));
+    let kept: u64 = sections.iter().map(|(_, section)| section.rows.len() as u64).sum();
+    let all = sections.iter().fold(0_u64, |all, (_, section)| all.saturating_add(section.rows_in_all));
     if all > kept {
         say(&format!("{} of {} rows are kept", grouped(kept), grouped(all)));
     }
@@ -185,14 +198,14 @@ fn note(having: &[(&str, &Section)], counts_from_first_op: bool) -> String {
 
 fn figures(label: &str, section: &Section) -> Vec<Figure> {
     let has = |key: &str| section.summary.get(key).is_some_and(|value| *value != Value::Null);
-    let is_said = |key: &str| match Unit::split_suffix(key) {
-        _ if WORDS.repeated.get(key).is_some_and(|twin| has(twin)) => true,
+    let is_duplicate = |key: &str| match Unit::split_suffix(key) {
+        _ if CONFIG.repeated.get(key).is_some_and(|twin| has(twin)) => true,
         Some((stem, unit)) => unit.name() != "ns" && has(&[stem, "_ns"].concat()),
         None => false,
     };
-    let known = section.summary.0.iter().filter(|(key, value)| *value != Value::Null && !is_said(key));
-    let values = known.map(|(key, value)| (key, value, kind(key, &[value])));
-    // A point in time by itself says nothing to a person.
+    let shown = section.summary.0.iter().filter(|(key, value)| *value != Value::Null && !is_duplicate(key));
+    let values = shown.map(|(key, value)| (key, value, kind(key, &[value])));
+    // A single timestamp is of no use to a reader.
     values
         .filter(|(.., kind)| *kind != Kind::Timestamp)
         .map(|(key, value, kind)| Figure {
@@ -204,10 +217,10 @@ fn figures(label: &str, section: &Section) -> Vec<Figure> {
         .collect()
 }
 
-/// What runs lack, runs that lack the same named together.
-fn gaps(having: &[(&str, &Section)]) -> Vec<Gap> {
+/// The reasons for missing rows. Runs with the same reason share an entry.
+fn gaps(sections: &[(&str, &Section)]) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = Vec::new();
-    for (label, section) in having {
+    for (label, section) in sections {
         let Some(missing) = &section.missing else { continue };
         match gaps.iter_mut().find(|gap| gap.why == missing.why && gap.recapture == missing.recapture) {
             Some(gap) => gap.run += &format!(", {label}"),
@@ -221,17 +234,17 @@ fn gaps(having: &[(&str, &Section)]) -> Vec<Gap> {
     gaps
 }
 
-fn column(key: &str, having: &[(&str, &Section)]) -> Column {
-    let rows = having.iter().flat_map(|(_, section)| &section.rows);
+fn column(key: &str, sections: &[(&str, &Section)]) -> Column {
+    let rows = sections.iter().flat_map(|(_, section)| &section.rows);
     let values: Vec<&Value> = rows.filter_map(|record| record.get(key)).collect();
     Column { key: key.to_owned(), title: title(key), kind: kind(key, &values) }
 }
 
-/// What a column holds, by its key, and where that says nothing by its values.
+/// The type of a column, from its key, or else from its values.
 fn kind(key: &str, values: &[&Value]) -> Kind {
     let is = |test: fn(&Value) -> bool| values.iter().any(|value| test(value));
     if is(|value| matches!(value, Value::Text(_) | Value::Bool(_))) {
-        let words = &WORDS.names;
+        let words = &CONFIG.names;
         return match key {
             "category" => Kind::Category,
             name if words.iter().any(|word| word == name) => Kind::Kernel,
@@ -241,7 +254,7 @@ fn kind(key: &str, values: &[&Value]) -> Kind {
     }
     match Unit::split_suffix(key) {
         _ if has_word(key, "pct") || has_word(key, "fraction") => Kind::Share,
-        Some((stem, _)) if WORDS.instants.iter().any(|instant| instant == stem) => Kind::Timestamp,
+        Some((stem, _)) if CONFIG.instants.iter().any(|instant| instant == stem) => Kind::Timestamp,
         Some(_) => Kind::Time,
         None if is_id(key) => Kind::Text,
         None if is(|value| matches!(value, Value::Float(_) | Value::Int(i64::MIN..0))) => Kind::Number,
@@ -273,13 +286,13 @@ fn cell(key: &str, kind: Kind, value: Option<&Value>) -> Cell {
     }
 }
 
-/// Do all sections with rows tell the first GPU op? Times of a clock and times from a beginning do not stand in one column.
-fn tell_first_op(having: &[(&str, &Section)]) -> bool {
-    let mut filled = having.iter().filter(|(_, section)| !section.rows.is_empty()).peekable();
+/// Whether all sections with rows record the first GPU op. Otherwise one column would mix absolute and relative times.
+fn have_first_op(sections: &[(&str, &Section)]) -> bool {
+    let mut filled = sections.iter().filter(|(_, section)| !section.rows.is_empty()).peekable();
     filled.peek().is_some() && filled.all(|(_, section)| first_op(section).is_some())
 }
 
-/// The moment from which people count the section's points in time, if it tells.
+/// The start of the first GPU op, if the section records it.
 fn first_op(section: &Section) -> Option<i64> {
     match section.summary.get(FIRST_OP) {
         Some(Value::Int(first_op)) => Some(*first_op),
@@ -287,7 +300,7 @@ fn first_op(section: &Section) -> Option<i64> {
     }
 }
 
-fn since(cell: Cell, first_op: Option<i64>) -> Cell {
+fn relative_to(cell: Cell, first_op: Option<i64>) -> Cell {
     match (cell, first_op) {
         (Cell::Ns(clock_ns), Some(first_op_ns)) => Cell::Timestamp { clock_ns, first_op_ns },
         (cell, _) => cell,
@@ -307,10 +320,10 @@ fn measure(key: &str, value: &Value) -> Cell {
     }
 }
 
-/// Words for a key, without its unit.
+/// The displayed title for a key, without its unit.
 pub(super) fn title(key: &str) -> String {
     let stem = Unit::split_suffix(key).map_or(key, |(stem, _)| stem);
-    let listed = WORDS.columns.get(key).or_else(|| WORDS.columns.get(stem));
+    let listed = CONFIG.columns.get(key).or_else(|| CONFIG.columns.get(stem));
     if let Some(words) = listed {
         return words.clone();
     }
@@ -321,9 +334,9 @@ pub(super) fn title(key: &str) -> String {
 }
 
 fn word(part: &str) -> String {
-    match (WORDS.words.get(part), part.as_bytes()) {
+    match (CONFIG.words.get(part), part.as_bytes()) {
         (Some(words), _) => words.clone(),
-        // From where to where: `h2d`, `p2p`.
+        // A direction: `h2d`, `p2p`.
         (None, [from, b'2', to]) if from.is_ascii_lowercase() && to.is_ascii_lowercase() => part.to_ascii_uppercase(),
         (None, _) => part.to_owned(),
     }
@@ -351,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_at_the_end_of_a_key_decides_how_a_value_is_shown_and_csv_keeps_it() {
+    fn the_unit_suffix_of_a_key_decides_the_displayed_unit_and_csv_keeps_the_value() {
         let columns = [
             "kernel_name",
             "device_id",
@@ -392,14 +405,14 @@ mod tests {
     }
 
     #[test]
-    fn points_in_time_count_from_the_first_gpu_op_for_people_and_by_the_clock_for_machines() {
+    fn timestamps_are_shown_relative_to_the_first_gpu_op_and_exported_on_the_clock() {
         let mut section = Section::new("T", "", &["gap_start_ns", "gap_start_ms"]);
         section.figure(FIRST_OP, 7_000_000_000_000_i64);
         section.row([7_000_001_234_567_i64.into(), 7_000_001.234_567.into()]);
         section.row([6_999_999_999_000_i64.into(), 6_999_999.999.into()]);
         let table = only(section);
-        assert!(table.figures.is_empty(), "the beginning by itself is no figure");
-        assert!(table.note.contains("from the first GPU op"), "{}", table.note);
+        assert!(table.figures.is_empty(), "the time origin is not shown as a figure");
+        assert!(table.note.contains("relative to the first GPU op"), "{}", table.note);
         assert_eq!(headings(&table), ["Gap start (ms)"]);
         let cells: Vec<Shown> = shown(&table).into_iter().map(|mut row| row.remove(0)).collect();
         let cell = |text: &str, title: &str| Shown { text: text.to_owned(), title: title.to_owned() };
@@ -408,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_points_in_time_says_nothing_of_where_they_count_from() {
+    fn a_table_without_timestamps_has_no_note_about_their_origin() {
         let mut section = Section::new("T", "", &["gap_ms"]);
         section.figure(FIRST_OP, 5_000_000_i64);
         section.row([1.5.into()]);
@@ -416,17 +429,18 @@ mod tests {
     }
 
     #[test]
-    fn times_from_a_beginning_do_not_stand_beside_times_of_a_clock() {
-        let section = |tells: bool| {
+    fn relative_and_absolute_timestamps_are_not_mixed_in_a_column() {
+        let section = |has_first_op: bool| {
             let mut section = Section::new("T", "", &["gap_start_ns"]);
-            if tells {
+            if has_first_op {
                 section.figure(FIRST_OP, 5_000_000_i64);
             }
             section.row([7_000_000_i64.into()]);
             section
         };
-        let shown_in = |tell: [bool; 2]| {
-            let runs = ["a", "b"].into_iter().zip(tell).map(|(label, tells)| run(label, "k", section(tells))).collect();
+        let shown_in = |have_first_op: [bool; 2]| {
+            let runs =
+                ["a", "b"].into_iter().zip(have_first_op).map(|(label, has)| run(label, "k", section(has))).collect();
             let table = find_table(&Report::new(runs), "k", None).unwrap();
             let texts: Vec<String> = shown(&table).into_iter().map(|row| row[1].text.clone()).collect();
             (texts, table.note.contains("first GPU op"))
@@ -436,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_stand_in_groups_of_three_digits_for_people_and_as_they_are_in_csv() {
+    fn byte_counts_are_shown_in_groups_of_three_digits_and_plain_in_csv() {
         let mut section = Section::new("T", "", &["bytes"]);
         section.figure("h2d_bytes", 39_526_400_i64);
         section.row([1_048_576_i64.into()]);
@@ -446,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_stands_twice_in_two_units_is_shown_once() {
+    fn a_value_in_two_units_is_shown_once() {
         let columns = ["total_time_ns", "total_time_ms", "start_ns", "start_ms", "gap_ms"];
         let table = only(Section::new("T", "", &columns));
         let keys: Vec<&str> = table.columns.iter().map(|column| column.key.as_str()).collect();
@@ -454,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_stands_twice_is_shown_once() {
+    fn a_duplicate_figure_is_shown_once() {
         let mut section = Section::new("T", "", &[]);
         for key in ["mapped_time_ns", "mapped_time_ms", "wall_ms", "coverage_fraction", "coverage_pct"] {
             section.figure(key, 1.0);
@@ -467,14 +481,14 @@ mod tests {
     }
 
     #[test]
-    fn figures_limits_and_what_is_missing_reach_every_output() {
+    fn figures_limits_and_gaps_reach_every_output() {
         let mut full =
             Section::new("Collectives", "communication kernels", &["op_name"]).limit("Ranks are not compared");
         full.figure("exposed_ms", 391.6);
         full.row(["allreduce".into()]);
         full.rows_in_all = 1204;
-        let gone = Section::missing("Collectives", &["op_name"], "No kernels.", "nsys profile CMD");
-        let report = Report::new(vec![run("a", "nccl_ops", full), run("b", "nccl_ops", gone)]);
+        let missing = Section::missing("Collectives", &["op_name"], "No kernels.", "nsys profile CMD");
+        let report = Report::new(vec![run("a", "nccl_ops", full), run("b", "nccl_ops", missing)]);
         let table = find_table(&report, "nccl_ops", None).unwrap();
         assert_eq!(figure(&table.figures[0].cell).text, "392 ms");
         let outputs = [
@@ -498,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_section_of_an_unknown_name_acts_nowhere() {
+    fn a_hostile_section_with_an_unknown_name_is_escaped_everywhere() {
         let mut section = Section::new(HOSTILE, HOSTILE, &["kernel_name", "op_name", HOSTILE]).limit(HOSTILE);
         section.row([HOSTILE.into(), HOSTILE.into(), Value::Float(f64::MAX)]);
         section.row([Value::Null, i64::MIN.into(), true.into()]);
@@ -515,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn every_section_that_is_made_has_its_place() {
+    fn every_section_of_a_run_belongs_to_exactly_one_group() {
         let trace = TraceBuilder::new("t", Format::TorchProfiler).finish();
         let run = session::run(&trace, &Choices::default()).unwrap();
         for name in run.sections.keys() {
@@ -525,11 +539,11 @@ mod tests {
         let all = ids.len();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), all, "one place each");
+        assert_eq!(ids.len(), all, "one group each");
     }
 
     #[test]
-    fn a_section_of_several_stages_is_a_table_a_stage_with_every_row_once() {
+    fn a_section_with_stages_becomes_one_table_per_stage_with_every_row_once() {
         let mut section = Section::new("Kernels", "ops", &["stage", "kernel_name", "duration_ns"]).limit("An estimate");
         for (stage, name, ns) in
             [("decode", "a", 5_i64), ("extend/prefill", "b", 7), ("decode", "c", 9), ("odd@", "d", 1)]
@@ -545,13 +559,13 @@ mod tests {
         assert_eq!(tables.iter().map(names).collect::<Vec<_>>(), [vec!["b"], vec!["a", "c"], vec!["d"]]);
         assert!(tables.iter().all(|table| table.columns.iter().all(|column| column.key != "stage")));
         let notes: Vec<bool> = tables.iter().map(|table| table.note.contains("An estimate.")).collect();
-        assert_eq!(notes, [true, false, false], "said once");
+        assert_eq!(notes, [true, false, false], "the note is shown once");
         let whole = find_table(&report, "triage_kernels", None).unwrap();
-        assert_eq!((whole.rows.len(), whole.columns[1].key.as_str()), (4, "stage"), "one file for a machine");
+        assert_eq!((whole.rows.len(), whole.columns[1].key.as_str()), (4, "stage"), "exports have one table");
     }
 
     #[test]
-    fn findings_are_told_with_evidence_and_what_to_do() {
+    fn findings_are_shown_with_evidence_and_recommendation() {
         let mut section = Section::new("Findings", "", &["severity", "title", "cost_ms", "evidence", "recommendation"]);
         section.row([
             "high".into(),

@@ -1,4 +1,6 @@
-//! Sorting, filtering and hiding: what a reader does to a table, done once for every reader.
+//! Sorts and filters a table for the page: O(rows) to filter, O(rows log rows) to sort.
+//!
+//! It is done here and not in JavaScript, so that rows are compared by their exact values, not by the formatted text.
 
 use super::format::{exact, ns};
 use super::table::{Cell, Kind, Table};
@@ -6,71 +8,74 @@ use crate::json::from_json;
 use crate::ordering::StableSort;
 use std::cmp::Ordering;
 
-/// What to show of a table.
+/// Which rows of a table to show, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableRequest {
     /// The table's id.
     pub id: String,
-    /// One run only.
+    /// Index of the only run to show; `None` for all runs.
     pub run: Option<usize>,
-    /// The key of the column to sort by; none: as the table comes.
+    /// The key of the column to sort by; `None` keeps the order of the table.
     pub sort: Option<String>,
     /// Largest first.
     pub descending: bool,
-    /// Rows with this text in any cell, `A` to `Z` in either case; blanks part words that must all be there.
+    /// Words separated by blanks. A row is kept if each word occurs in one of its text cells; ASCII case is ignored.
     pub filter: String,
-    /// Categories whose rows are left out.
+    /// Rows of these categories are left out.
     pub hidden_categories: Vec<String>,
-    /// The first row to show, counted from 0 once all of the above is done.
+    /// Index of the first row to show, after sorting and filtering.
     pub from: usize,
-    /// How many rows to show from there; none: all.
+    /// The maximum number of rows to show; `None` for all.
     pub count: Option<usize>,
 }
 from_json!(TableRequest { ; id, run, sort, descending, filter, hidden_categories, from, count });
 
 impl TableRequest {
-    /// Do both ask for rows of the same table in the same order?
+    /// Whether both requests select the same sorted and filtered table. The range of rows may differ.
     pub fn selects_same_table(&self, other: &Self) -> bool {
         let whole = |request: &Self| Self { from: 0, count: None, ..request.clone() };
         whole(self) == whole(other)
     }
 }
 
-/// Applies a request. Sums are dropped where rows were, as they are sums of all rows.
+/// Sorts and filters the table; `from` and `count` are left to the caller. If rows are removed, the totals are
+/// removed too, because they are sums over all rows.
 pub fn sort_and_filter(mut table: Table, request: &TableRequest) -> Table {
     let all = table.rows.len();
     let category = table.columns.iter().position(|column| column.kind == Kind::Category);
-    let hidden = |row: &Vec<Cell>| match category.and_then(|index| row.get(index)) {
+    let is_hidden = |row: &Vec<Cell>| match category.and_then(|index| row.get(index)) {
         Some(Cell::Text(name)) => request.hidden_categories.contains(name),
         _ => false,
     };
     let words: Vec<String> = request.filter.split_ascii_whitespace().map(str::to_ascii_lowercase).collect();
-    table.rows.retain(|row| !hidden(row) && matches(row, &words));
+    table.rows.retain(|row| !is_hidden(row) && contains_all(row, &words));
     if table.rows.len() < all {
         table.totals = None;
     }
-    let sorted = request.sort.as_ref().and_then(|key| table.columns.iter().position(|column| column.key == *key));
-    if let Some(index) = sorted {
+    let sort_column = request.sort.as_ref().and_then(|key| table.columns.iter().position(|column| column.key == *key));
+    if let Some(index) = sort_column {
         table.rows.order_by(|a, b| compare(a.get(index), b.get(index), request.descending));
     }
     table
 }
 
-fn matches(row: &[Cell], words: &[String]) -> bool {
-    let has = |word: &String| row.iter().any(|cell| texts(cell).any(|text| text.to_ascii_lowercase().contains(word)));
-    words.iter().all(has)
+fn contains_all(row: &[Cell], words: &[String]) -> bool {
+    let contains =
+        |word: &String| row.iter().any(|cell| texts(cell).any(|text| text.to_ascii_lowercase().contains(word)));
+    words.iter().all(contains)
 }
 
+/// The searchable texts of a cell: for a kernel both names, for a number none.
 fn texts(cell: &Cell) -> impl Iterator<Item = String> {
     let short = if let Cell::Kernel { short, .. } = cell { Some(short.clone()) } else { None };
-    let words = matches!(cell, Cell::Text(_) | Cell::Kernel { .. }).then(|| exact(cell));
-    short.into_iter().chain(words)
+    let full = matches!(cell, Cell::Text(_) | Cell::Kernel { .. }).then(|| exact(cell));
+    short.into_iter().chain(full)
 }
 
-/// Empty cells stand last in either direction.
+/// Empty cells come last in both directions.
 fn compare(a: Option<&Cell>, b: Option<&Cell>, descending: bool) -> Ordering {
-    let empty = |cell: Option<&Cell>| matches!(cell, None | Some(Cell::Empty));
-    match (empty(a), empty(b)) {
+    let is_empty = |cell: Option<&Cell>| matches!(cell, None | Some(Cell::Empty));
+    match (is_empty(a), is_empty(b)) {
         (false, false) => {}
         (a, b) => return a.cmp(&b),
     }
@@ -88,6 +93,7 @@ fn compare(a: Option<&Cell>, b: Option<&Cell>, descending: bool) -> Ordering {
     if descending { ordering.reverse() } else { ordering }
 }
 
+/// The value as one scale per kind: shares in per cent, times in nanoseconds.
 fn number(cell: &Cell) -> Option<f64> {
     match cell {
         Cell::Share(value) => Some(*value * 100.0),
@@ -126,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_sort_as_numbers_and_empty_cells_stay_last() {
+    fn numbers_sort_by_value_and_empty_cells_come_last() {
         for (descending, want) in
             [(false, ["Alpha one", "gamma one", "beta"]), (true, ["gamma one", "Alpha one", "beta"])]
         {
@@ -136,11 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn filtering_drops_sums_of_rows_that_are_gone() {
+    fn filtering_removes_the_totals() {
         let request = TableRequest { filter: "ONE gem".into(), ..TableRequest::default() };
-        let arranged = sort_and_filter(table(), &request);
-        assert_eq!(names(&arranged), ["Alpha one", "gamma one"]);
-        assert_eq!(arranged.totals, None);
+        let filtered = sort_and_filter(table(), &request);
+        assert_eq!(names(&filtered), ["Alpha one", "gamma one"]);
+        assert_eq!(filtered.totals, None);
         let request = TableRequest { hidden_categories: vec!["gemm".into()], ..TableRequest::default() };
         assert_eq!(names(&sort_and_filter(table(), &request)), ["beta"]);
         assert!(sort_and_filter(table(), &TableRequest::default()).totals.is_some());

@@ -1,158 +1,159 @@
-//! The one shape of every table: typed cells under typed columns. Renderers format these and nothing else.
+//! [`Table`]: typed cells in typed columns. Every renderer (page, terminal, CSV, Markdown, HTML) formats this type and
+//! nothing else.
 
 use super::chart::Unit;
 use serde::Serialize;
 
-/// What a column holds; it decides alignment, unit and how a cell is written.
+/// The type of a column's values. It decides alignment, unit and format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Plain words.
     Text,
-    /// A kernel name: short form in tables, full name on demand.
+    /// A kernel name: the short form is shown, the full name is in the tooltip.
     Kernel,
-    /// A category: drawn with its swatch.
+    /// A category, shown with its colour.
     Category,
     /// Places in the code, one per line.
     #[serde(rename = "place")]
     CodeLocation,
     /// A whole number.
     Count,
-    /// Nanoseconds; people see one of ns, us, ms, s, chosen for the column.
+    /// A duration, shown in one unit for the whole column: ns, us, ms or s.
     Time,
-    /// A part of one or of a hundred; people see per cent.
+    /// A fraction or a percentage, shown in per cent.
     Share,
-    /// A point in time: people see milliseconds to the microsecond.
+    /// A point in time, shown in milliseconds with microsecond digits.
     #[serde(rename = "time")]
     Timestamp,
-    /// A measure that need not be whole and may be negative.
+    /// A number that may be fractional or negative.
     #[serde(rename = "count")]
     Number,
 }
 
 impl Kind {
-    /// Do its cells hold numbers, to be aligned and sorted as such?
+    /// Whether cells are numbers: aligned right and sorted by value.
     pub fn is_number(self) -> bool {
         !matches!(self, Self::Text | Self::Kernel | Self::Category | Self::CodeLocation)
     }
 }
 
-/// A column: `key` is stable (the JSON field it comes from), `title` is for people and carries no unit.
+/// A column of a [`Table`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Stable name, also the CSV header.
+    /// Stable name: the JSON field it comes from and the CSV header.
     pub key: String,
-    /// Heading for people, without unit.
+    /// Displayed heading, without unit.
     pub title: String,
-    /// What its cells hold.
+    /// Type of the values.
     pub kind: Kind,
 }
 
 impl Column {
-    /// Do its cells say how much something changed, so that they show their sign?
+    /// Whether cells are differences, shown with their sign: the key contains the word `delta`.
     pub(super) fn is_change(&self) -> bool {
         self.key.split('_').any(|word| word == "delta")
     }
 }
 
-/// One value.
+/// The value of one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Nothing to say, such as a category that a run does not have.
+    /// No value, such as a category that a run does not have.
     Empty,
-    /// Words (also categories).
+    /// Words, including category names.
     Text(String),
     /// A kernel name in both forms.
     Kernel {
-        /// The form for tables.
+        /// The form shown in tables.
         short: String,
-        /// As in the file.
+        /// The name in the trace.
         full: String,
     },
     /// A whole number.
     Count(u64),
     /// Exact nanoseconds.
     Ns(i64),
-    /// A point in time of a trace whose first GPU op starts at `first_op`, from which people count; both exact nanoseconds.
+    /// A point in time. It is shown relative to the first GPU op; exports keep the clock value.
     Timestamp {
         /// Time on the trace's clock, in nanoseconds.
         clock_ns: i64,
         /// Start of the first GPU op on the same clock, in nanoseconds.
         first_op_ns: i64,
     },
-    /// Nanoseconds that need not be whole, such as a mean.
+    /// Fractional nanoseconds, such as a mean.
     MeanNs(f64),
-    /// A part of one.
+    /// A fraction, 0 to 1.
     Share(f64),
-    /// A part of a hundred.
+    /// A percentage, 0 to 100.
     Percent(f64),
-    /// A time in a unit of its own, which exact outputs keep.
+    /// A duration in the given unit; exports keep this unit.
     Time(f64, Unit),
     /// A whole number that may be negative, or an id.
     Int(i64),
-    /// Any other measure.
+    /// Any other number.
     Number(f64),
 }
 
-/// A single figure beside the rows of a table.
+/// A single value shown above the rows of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Whose it is.
+    /// The label of its run.
     pub run: String,
     /// Stable name.
     pub key: String,
-    /// Words for people.
+    /// Displayed name.
     pub title: String,
-    /// Its value, which people see with its unit.
+    /// The value, shown with its unit.
     pub cell: Cell,
 }
 
-/// Why a run has no rows, and the command that would capture what they are made of.
+/// The reason why a run has no rows, and the command that captures the missing data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// Whose it is.
+    /// The label of the run, or of several runs with the same reason.
     pub run: String,
-    /// A sentence.
+    /// One sentence.
     pub why: String,
-    /// Empty where no command helps.
+    /// The command; empty if no command helps.
     pub recapture: String,
 }
 
-/// A table, ready for any renderer.
+/// A table for all renderers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
-    /// Stable name: `kernels`, `pivot`, `categories`, `devices`, `notices`, or a section's.
+    /// Stable name: `kernels`, `pivot`, `categories`, `devices`, `notices`, or the name of a section.
     pub id: String,
-    /// Heading for people.
+    /// Displayed heading.
     pub title: String,
-    /// What stands under the heading: denominators, device-seconds, estimates, limits. May be empty.
+    /// Text below the heading: denominators, estimates, limits. May be empty.
     pub note: String,
-    /// Single figures, by run.
+    /// Single values, grouped by run.
     pub figures: Vec<Figure>,
-    /// Runs that have nothing here.
+    /// Runs without data for this table.
     pub gaps: Vec<Gap>,
-    /// Left to right.
+    /// Columns, left to right.
     pub columns: Vec<Column>,
-    /// Each as long as `columns`.
+    /// Rows; each has one cell per column.
     pub rows: Vec<Vec<Cell>>,
-    /// A last row of sums, where sums make sense.
+    /// A last row of sums, if sums make sense.
     pub totals: Option<Vec<Cell>>,
 }
 
 impl Table {
-    /// The table without the names of its runs; a pivot has them in its head, where a run may be called `run`.
+    /// Removes the labels of the runs. The columns of a pivot are kept: there a run itself may be called `run`.
     pub fn without_run(mut self) -> Self {
         self.figures.iter_mut().for_each(|figure| figure.run = String::new());
         self.gaps.iter_mut().for_each(|gap| gap.run = String::new());
         if self.id == "pivot" { self } else { self.without("run") }
     }
 
-    /// The figures, run by run.
+    /// The figures in one slice per run.
     pub fn figures_by_run(&self) -> impl Iterator<Item = &[Figure]> {
         self.figures.chunk_by(|a, b| a.run == b.run)
     }
 
-    /// The table without the column of this key.
+    /// Removes the column with this key, if there is one.
     pub fn without(mut self, key: &str) -> Self {
         let Some(index) = self.columns.iter().position(|column| column.key == key) else { return self };
         self.columns.remove(index);

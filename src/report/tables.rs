@@ -1,4 +1,5 @@
-//! Which results stand in which table, and in the bars.
+//! Builds the five built-in tables (kernels, pivot, categories, devices, notices) and the bars of the chart from the
+//! results of the runs; linear in rows.
 
 use super::Report;
 use super::chart::{Bar, Segment};
@@ -8,9 +9,9 @@ use crate::analysis::pivot::by_category::pivot;
 use crate::analysis::results::{Attribution, Run, Severity, WallSource};
 use crate::analysis::{CPU, SHARED};
 
-/// The table with this id, of all runs or of one; `None` for an unknown id, or a section that none of the runs has.
+/// Returns the table with this id, for all runs or for one; `None` if the id is unknown or no run has the section.
 ///
-/// All but the pivot begin with a column that names the run.
+/// Every table except the pivot starts with the column `run`, the label of the run.
 pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
     let labels = report.labels();
     let chosen: Vec<(&str, &Run)> = labels
@@ -30,11 +31,11 @@ pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
     }
 }
 
-const FIXED: [&str; 5] = ["kernels", "pivot", "categories", "devices", "notices"];
+const BUILTIN_TABLES: [&str; 5] = ["kernels", "pivot", "categories", "devices", "notices"];
 
-/// Is this a table that does not come from a section? Every report has those.
+/// Whether this is one of the tables that every report has; all others come from sections.
 pub fn is_builtin_table(id: &str) -> bool {
-    FIXED.contains(&id)
+    BUILTIN_TABLES.contains(&id)
 }
 
 fn columns(columns: &[(&str, &str, Kind)]) -> Vec<Column> {
@@ -50,19 +51,19 @@ fn text(text: &str) -> Cell {
     Cell::Text(text.to_owned())
 }
 
-/// What elapsed means, for the line under a heading.
+/// Explains elapsed time under the attribution of these runs, for the note below a heading.
 pub(super) fn attribution_note(runs: &[(&str, &Run)]) -> String {
-    let mut ways = runs.iter().map(|(_, run)| run.attribution);
-    let first = ways.next();
-    if ways.any(|way| Some(way) != first) {
-        return "These runs were counted in different ways: their elapsed times do not compare.".to_owned();
+    let mut attributions = runs.iter().map(|(_, run)| run.attribution);
+    let first = attributions.next();
+    if attributions.any(|attribution| Some(attribution) != first) {
+        return "These runs use different attributions, so their elapsed times cannot be compared.".to_owned();
     }
     let meaning = match first {
         None | Some(Attribution::FirstCome) => {
-            "Elapsed: the part of busy time an op owns, the op that started first owning an overlap."
+            "Elapsed: the op's part of the busy time; an overlap counts for the op that started first."
         }
         Some(Attribution::Fair) => {
-            "Elapsed: the part of busy time an op owns, overlaps split evenly among the running ops."
+            "Elapsed: the op's part of the busy time; an overlap is split evenly among the running ops."
         }
         Some(Attribution::Exclusive) => "Elapsed: the time in which the op is the only one running.",
     };
@@ -140,7 +141,7 @@ fn report_pivot(report: &Report, labels: &[String]) -> Table {
     let mut totals = vec![text("total")];
     totals.extend(pivot.totals_ns.iter().map(|ns| Cell::Ns(*ns)));
     totals.extend(several.then_some(Cell::Ns(pivot.total_ns)));
-    let note = "Elapsed time by category and run; a column adds up to the run's bar.".to_owned();
+    let note = "Elapsed time by category and run. A column adds up to the bar of its run.".to_owned();
     Table {
         id: "pivot".to_owned(),
         title: "Pivot".to_owned(),
@@ -197,7 +198,7 @@ fn categories(runs: &[(&str, &Run)]) -> Table {
     }
 }
 
-/// The parts of a bar that no category owns: name, length, share of the bar.
+/// The parts of a bar that belong to no category: name, nanoseconds, share of the bar.
 fn unowned(run: &Run) -> impl Iterator<Item = (&'static str, i64, f64)> {
     let shared =
         (run.attribution == Attribution::Exclusive).then_some((SHARED, run.wall.shared_ns, run.wall.shared_share));
@@ -231,7 +232,7 @@ fn devices(runs: &[(&str, &Run)]) -> Table {
     };
     let rows = runs.iter().flat_map(|(label, run)| run.devices.iter().map(|device| row(label, device))).collect();
     let note =
-        "Busy: time with at least one op running. Idle: wall time minus busy. Shares are of wall time.".to_owned();
+        "Busy: time with at least one op running. Idle: wall time minus busy time. Shares are of wall time.".to_owned();
     Table {
         id: "devices".to_owned(),
         title: "Devices".to_owned(),
@@ -249,7 +250,7 @@ fn notices(runs: &[(&str, &Run)]) -> Table {
         ("severity", "Severity", Kind::Text),
         ("code", "Code", Kind::Text),
         ("count", "Count", Kind::Count),
-        ("message", "What", Kind::Text),
+        ("message", "Message", Kind::Text),
         ("advice", "What to do", Kind::Text),
     ]);
     let row = |label: &str, notice: &crate::analysis::results::Notice| {
@@ -263,7 +264,7 @@ fn notices(runs: &[(&str, &Run)]) -> Table {
         ]
     };
     let rows = runs.iter().flat_map(|(label, run)| run.notices.iter().map(|notice| row(label, notice))).collect();
-    let note = "What the import met; without rows there was nothing to report.".to_owned();
+    let note = "Problems and remarks from reading and analysing the trace.".to_owned();
     Table {
         id: "notices".to_owned(),
         title: "Notices".to_owned(),
@@ -275,7 +276,7 @@ fn notices(runs: &[(&str, &Run)]) -> Table {
     }
 }
 
-/// The word for a severity.
+/// The displayed word for a severity.
 pub fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Info => "info",
@@ -300,9 +301,9 @@ fn segment(category: &str, elapsed_ns: i64, share: f64) -> Segment {
 
 fn bar_note(run: &Run) -> String {
     let wall = match run.wall.source {
-        WallSource::Window if run.window.is_some() => "window picked",
+        WallSource::Window if run.window.is_some() => "selected window",
         WallSource::Window => "trace window",
-        WallSource::Given => "wall time given",
+        WallSource::Given => "given wall time",
         WallSource::RaisedToBusy => "busy time",
     };
     match run.devices.len() {
@@ -312,7 +313,7 @@ fn bar_note(run: &Run) -> String {
     }
 }
 
-/// All categories of all runs, in the order in which bars are stacked and legends read.
+/// The categories of all runs in the order of the palette, used for stacking bars and for the legend.
 pub fn legend(report: &Report) -> Vec<String> {
     let categories =
         report.runs.iter().flat_map(|run| run.categories.iter().map(|category| category.category.as_str()));

@@ -1,4 +1,4 @@
-//! The sentences of a report: verdict, facts, notices. They say the numbers, they do not make any.
+//! The sentences of a report: the verdict, one line of facts per run, notices. They quote results and compute nothing.
 
 use super::Report;
 use super::format::{self, counted, duration, percent};
@@ -8,39 +8,39 @@ use crate::analysis::results::{Attribution, Format, Run, WallSource};
 use crate::digits::grouped;
 use serde::Serialize;
 
-/// So many runs are told apart in a sentence each; beyond that the chart is the better verdict.
-const RUNS_IN_WORDS: usize = 3;
-/// The categories that a sentence names.
-const CATEGORIES_IN_WORDS: usize = 3;
+/// The maximum number of runs with a sentence of their own in the verdict.
+const MAX_VERDICT_RUNS: usize = 3;
+/// The maximum number of categories named per run in the verdict.
+const MAX_VERDICT_CATEGORIES: usize = 3;
 
-/// A part of the verdict, and the table that proves it; empty for words between.
+/// A part of the verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Clause {
-    /// Joined as they stand, the texts of all clauses are the verdict.
+    /// The words. The concatenation of all clauses is the verdict.
     pub text: String,
-    /// Stable name of the table.
+    /// Id of the table with the numbers; empty for connecting words.
     pub table: &'static str,
 }
 
-/// Where the time went, in plain words.
+/// States in plain words where the time went.
 pub fn verdict(report: &Report) -> String {
     clauses(report).into_iter().map(|clause| clause.text).collect()
 }
 
-/// The parts of the verdict.
+/// The verdict in parts, each with the table that it refers to.
 pub fn clauses(report: &Report) -> Vec<Clause> {
     let several = report.runs.len() > 1;
     let mut clauses = Vec::new();
-    for (label, run) in report.labels().iter().zip(&report.runs).take(RUNS_IN_WORDS) {
+    for (label, run) in report.labels().iter().zip(&report.runs).take(MAX_VERDICT_RUNS) {
         if several {
             clauses.push(plain(format!("{}{label}: ", if clauses.is_empty() { "" } else { " " })));
         }
         clauses.extend(if several { short_verdict(run) } else { run_verdict(run) });
     }
-    match report.runs.len().checked_sub(RUNS_IN_WORDS) {
+    match report.runs.len().checked_sub(MAX_VERDICT_RUNS) {
         None | Some(0) => {}
-        Some(1) => clauses.push(plain(" The other one stands in the chart.")),
-        Some(more) => clauses.push(plain(format!(" The other {more} stand in the chart."))),
+        Some(1) => clauses.push(plain(" The chart shows 1 more run.")),
+        Some(more) => clauses.push(plain(format!(" The chart shows {more} more runs."))),
     }
     clauses
 }
@@ -49,15 +49,15 @@ fn plain(text: impl Into<String>) -> Clause {
     Clause { text: text.into(), table: "" }
 }
 
-/// From this share of the wall time on, that the GPU is idle comes before what it does.
-const IDLE_FIRST: f64 = 0.1;
+/// From this idle share of the wall time on, the verdict starts with idle time instead of busy time.
+const IDLE_FIRST_SHARE: f64 = 0.1;
 
 fn run_verdict(run: &Run) -> Vec<Clause> {
     if run.totals.gpu_ops == 0 {
-        let place = if run.window.is_some() { "window" } else { "trace" };
-        return vec![plain(format!("No GPU work in this {place}."))];
+        let extent = if run.window.is_some() { "window" } else { "trace" };
+        return vec![plain(format!("No GPU work in this {extent}."))];
     }
-    let first = if run.wall.cpu_share >= IDLE_FIRST {
+    let first = if run.wall.cpu_share >= IDLE_FIRST_SHARE {
         let cause = idle_cause(run).map(|cause| format!(", mostly {cause}")).unwrap_or_default();
         let text = format!("{} idle for {} of the {}{cause}", gpu_is(run), percent(run.wall.cpu_share), wall_word(run));
         Clause { text, table: if idle_cause(run).is_some() { "gpu_idle" } else { "devices" } }
@@ -84,7 +84,7 @@ fn idle_cause(run: &Run) -> Option<&str> {
     run.sections.get("key_figures")?.summary.get("idle_cause")?.text()
 }
 
-/// For a reader who compares: fewer words.
+/// The verdict of one of several runs.
 fn short_verdict(run: &Run) -> Vec<Clause> {
     if run.totals.gpu_ops == 0 {
         return vec![plain("no GPU work.")];
@@ -98,7 +98,7 @@ fn short_verdict(run: &Run) -> Vec<Clause> {
 
 /// `gemm 61.2 %, attention 18.0 %`.
 fn top_categories(run: &Run) -> String {
-    let top = run.categories.iter().take(CATEGORIES_IN_WORDS).filter(|category| category.elapsed_ns > 0);
+    let top = run.categories.iter().take(MAX_VERDICT_CATEGORIES).filter(|category| category.elapsed_ns > 0);
     let parts: Vec<String> =
         top.map(|category| format!("{} {}", category.category, percent(category.elapsed_share))).collect();
     parts.join(", ")
@@ -113,10 +113,10 @@ fn owned_word(run: &Run) -> &'static str {
 
 fn wall_word(run: &Run) -> &'static str {
     match run.wall.source {
-        WallSource::Window if run.window.is_some() => "window picked",
-        WallSource::Window => "trace's window",
-        WallSource::Given => "wall time given",
-        WallSource::RaisedToBusy => "busy time, which stands in for the wall time",
+        WallSource::Window if run.window.is_some() => "selected window",
+        WallSource::Window => "trace window",
+        WallSource::Given => "given wall time",
+        WallSource::RaisedToBusy => "busy time (used as wall time)",
     }
 }
 
@@ -143,12 +143,12 @@ pub fn facts(run: &Run) -> String {
     )
 }
 
-/// The notices of a run, a line each.
+/// The notices of a run, one line each.
 pub(super) fn notice_lines(run: &Run) -> impl Iterator<Item = String> + '_ {
     run.notices.iter().map(|notice| format!("{}: {}. {}", severity(notice.severity), notice.message, notice.advice))
 }
 
-/// The single figures of a table, a line a run: the run's name and `Launches 5 · Window 5.50 ms`.
+/// The figures of a table, one line per run: the label of the run and `Launches 5 · Window 5.50 ms`.
 pub(super) fn figure_lines(table: &Table) -> impl Iterator<Item = (&str, String)> {
     table.figures_by_run().map(|figures| {
         let words = figures.iter().map(|figure| format!("{} {}", figure.title, format::figure(&figure.cell).text));
@@ -157,7 +157,7 @@ pub(super) fn figure_lines(table: &Table) -> impl Iterator<Item = (&str, String)
     })
 }
 
-/// What a trace was read from, for people.
+/// The displayed name of a trace format.
 pub(super) fn format_name(format: Format) -> &'static str {
     match format {
         Format::TorchProfiler => "torch.profiler",

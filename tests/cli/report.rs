@@ -112,8 +112,8 @@ fn the_terminal_says_the_numbers_worked_by_hand() {
         &["total", "5", "43.0", "38.0"],
     ];
     assert_eq!(lines(&text, &first, |line| line.split_whitespace().collect()), want, "{text}");
-    assert!(text.contains("(us)") && text.contains("busy 70.4 % of the trace's window"), "{text}");
-    assert!(text.contains("The GPUs are idle for 29.6 % of the trace's window"), "there are two: {text}");
+    assert!(text.contains("(us)") && text.contains("busy 70.4 % of the trace window"), "{text}");
+    assert!(text.contains("The GPUs are idle for 29.6 % of the trace window"), "there are two: {text}");
     let all = |limit| printed(&example("report_limit_of_all"), ["report", "five.json", "--limit", limit]);
     assert_eq!(all("99999999999999999999999"), all("0"));
     let limited = printed(&example("report_limit"), ["report", "five.json", "--limit", "1"]);
