@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let seen = read.iter().zip(&parts).map(|((_, log), part)| RankInput { log, window: part.as_ref() });
     let ranks = ranks::ranks(&seen.collect::<Vec<_>>());
     if ranks.jobs.is_empty() || args.format == Format::Csv {
-        words::aside(&ranks).iter().for_each(|sentence| files::warn(sentence));
+        words::ungrouped(&ranks).iter().for_each(|sentence| files::warn(sentence));
     }
     if ranks.jobs.is_empty() {
         return Err(Error::usage("ranks", "no two ranks of one job are among these files"));

@@ -1,16 +1,15 @@
-//! Ranks of one job in words: the verdict of each job, and what the terminal, Markdown and JSON say of it.
+//! Formats the analysis of ranks (`analysis::communication::ranks`): verdicts, tables, terminal text, Markdown, JSON.
 
-use super::compare::without_empty;
 use super::format::{duration, percent};
 use super::section_table;
 use super::table::{Cell, Table};
 use crate::analysis::communication::ranks::{Job, Ranks, UngroupedFile};
 
-/// The tables of ranks.
+/// The tables of an analysis of ranks.
 pub const TABLES: [&str; 4] = ["ranks", "rank_collectives", "rank_waits", "rank_files"];
 
-/// Columns that say nothing where all of their cells are zero.
-const ONLY_IF_ANY: [&str; 13] = [
+/// Columns that are left out if all of their cells are zero or `no`.
+const HIDDEN_IF_ZERO: [&str; 13] = [
     "communication_ns",
     "wait_ns",
     "transfer_ns",
@@ -26,17 +25,17 @@ const ONLY_IF_ANY: [&str; 13] = [
     "calls_unmatched",
 ];
 
-/// A sentence or two a job, in their order.
+/// One or two sentences per job, in the order of the jobs.
 ///
-/// `rank 3 holds the others up: 41 % of the other ranks' time in collectives is waiting for it (last in 5 of 8).`
+/// `Rank 3 delays the others: 41 % of the other ranks' time in collectives is waiting for it (it is last in 5 of 8).`
 pub fn verdict(ranks: &Ranks) -> Vec<String> {
     let several = ranks.jobs.len() > 1;
-    let told = |job: &Job| {
+    let sentences = |job: &Job| {
         let name = if several { format!("{}: ", job.title) } else { String::new() };
-        let windows = job.windows.note().map_or_else(String::new, |said| format!(" {said}"));
+        let windows = job.windows.note().map_or_else(String::new, |text| format!(" {text}"));
         format!("{name}{}{windows}", verdict_of(job))
     };
-    ranks.jobs.iter().map(told).collect()
+    ranks.jobs.iter().map(sentences).collect()
 }
 
 fn verdict_of(job: &Job) -> String {
@@ -52,13 +51,13 @@ fn verdict_of(job: &Job) -> String {
     let share = percent(wait as f64 / all.max(1) as f64);
     let Some(rank) = job.straggler() else {
         return format!(
-            "No rank holds the others up: {share} of time in {} matched collectives is waiting, spread over the ranks. {compute}",
+            "No single rank delays the others: {share} of the time in {} matched collectives is waiting, spread over the ranks. {compute}",
             job.matched
         );
     };
     format!(
-        "{} holds the others up: {} of the other ranks' time in collectives is waiting for it (it comes last in {} of {}). \
-         Its own work shows what keeps it; in the others' it stands as communication. {compute}",
+        "{} delays the others: {} of the other ranks' time in collectives is waiting for it (it is last in {} of {}). \
+         Look for the cause in the work of this rank; the traces of the others show it as communication. {compute}",
         crate::capitalised(rank.label.clone()),
         percent(rank.waited_for_pct / 100.0),
         rank.times_last,
@@ -66,7 +65,7 @@ fn verdict_of(job: &Job) -> String {
     )
 }
 
-/// Who computes longest, beside the median rank.
+/// A sentence about the rank with the longest compute time, relative to the median rank.
 fn compute(job: &Job) -> String {
     let longest = job.ranks.iter().max_by(|a, b| a.skew_pct.total_cmp(&b.skew_pct));
     match longest.filter(|rank| rank.skew_pct >= 1.0) {
@@ -74,34 +73,34 @@ fn compute(job: &Job) -> String {
             let label = crate::capitalised(rank.label.clone());
             format!("{label} computes {} longer than the median rank.", percent(rank.skew_pct / 100.0))
         }
-        None => "All ranks compute about as long.".to_owned(),
+        None => "All ranks compute for about the same time.".to_owned(),
     }
 }
 
 /// Files that belong to no job, a sentence each.
-pub fn aside(ranks: &Ranks) -> Vec<String> {
+pub fn ungrouped(ranks: &Ranks) -> Vec<String> {
     ranks.ungrouped.iter().map(|UngroupedFile { file, reason }| format!("{file} is not grouped: {reason}.")).collect()
 }
 
-/// One of the [`TABLES`] with all rows and columns, for files.
+/// One of the [`TABLES`] with all rows and columns, for exports.
 pub fn full_table(ranks: &Ranks, id: &str) -> Option<Table> {
     ranks.sections.get(id).map(|section| section_table(id, section))
 }
 
-/// One of the [`TABLES`] for people, without columns that say nothing; `None` where it has no row.
+/// One of the [`TABLES`] for display, without empty columns; `None` if it has no rows.
 pub fn table(ranks: &Ranks, id: &str) -> Option<Table> {
-    let table = without_empty(full_table(ranks, id)?);
-    let is_empty = |key: &&&str| {
-        let at = table.columns.iter().position(|column| column.key == **key);
-        at.is_some_and(|at| table.rows.iter().all(|row| row.get(at).is_none_or(says_nothing)))
+    let table = full_table(ranks, id)?.without_empty_columns();
+    let is_hidden = |key: &&&str| {
+        let index = table.columns.iter().position(|column| column.key == **key);
+        index.is_some_and(|index| table.rows.iter().all(|row| row.get(index).is_none_or(is_zero)))
     };
-    let empty: Vec<&&str> = ONLY_IF_ANY.iter().filter(is_empty).collect();
-    let table = empty.iter().fold(table.clone(), |table, key| table.without(key));
+    let hidden: Vec<&&str> = HIDDEN_IF_ZERO.iter().filter(is_hidden).collect();
+    let table = hidden.iter().fold(table.clone(), |table, key| table.without(key));
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Zero, or that something is not so.
-fn says_nothing(cell: &Cell) -> bool {
+/// Whether the cell is zero or `no`.
+fn is_zero(cell: &Cell) -> bool {
     match cell {
         Cell::Ns(0) | Cell::Count(0) => true,
         Cell::Percent(value) => *value == 0.0,
@@ -113,10 +112,10 @@ fn says_nothing(cell: &Cell) -> bool {
 #[cfg(not(target_arch = "wasm32"))]
 pub use files::{json, markdown, text};
 
-/// What the command line prints.
+/// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Job, Ranks, TABLES, aside, table, verdict};
+    use super::{Job, Ranks, TABLES, table, ungrouped, verdict};
     use crate::analysis::communication::ranks::Rank;
     use crate::report::chart::{PARTS, rank_parts};
     use crate::report::format::clean;
@@ -126,16 +125,16 @@ mod files {
     use serde_json::{Map, Value, json};
     use unicode_width::UnicodeWidthStr;
 
-    /// The version of the JSON shape.
+    /// The version of the JSON schema.
     const SCHEMA: &str = "gpuprism-ranks/1";
-    /// How the parts of a bar are drawn, in the order of [`PARTS`].
+    /// The characters that draw the parts of a bar, in the order of [`PARTS`].
     const MARKS: [char; PARTS.len()] = ['#', '=', 'c', '>', 'w', '?', '.', ' '];
 
-    /// Verdicts, bars, tables.
+    /// Verdicts, bars and tables as plain text.
     pub fn text(ranks: &Ranks) -> String {
         let mut text = String::new();
         verdict(ranks).iter().for_each(|sentence| text += &wrapped("", "  ", sentence));
-        aside(ranks).iter().for_each(|sentence| text += &wrapped("  ", "    ", sentence));
+        ungrouped(ranks).iter().for_each(|sentence| text += &wrapped("  ", "    ", sentence));
         for job in &ranks.jobs {
             text += &format!("\n{}\n{}", clean(&format!("{}: {}", job.title, duration(job.window_ns))), bars(job));
         }
@@ -144,23 +143,23 @@ mod files {
             text += &wrapped("  ", "  ", &legend.join(", "));
         }
         for table in TABLES.iter().filter_map(|id| table(ranks, id)) {
-            // A terminal is narrow.
-            let left_out = ["device_id", "exposed_ns", "compute_overlap_ns", "outside_ns", "waited_for_ns"];
-            text += &section(&left_out.iter().fold(table, |table, key| table.without(key)), 0);
+            // These columns do not fit the width of a terminal.
+            let hidden = ["device_id", "exposed_ns", "compute_overlap_ns", "outside_ns", "waited_for_ns"];
+            text += &section(&hidden.iter().fold(table, |table, key| table.without(key)), 0);
         }
         text
     }
 
-    /// A line a rank, all as long as the job's window.
+    /// One bar per rank; each is as long as the window of the job.
     fn bars(job: &Job) -> String {
-        const WIDE: i128 = 72;
+        const WIDTH: i128 = 72;
         let longest = job.ranks.iter().map(|rank| clean(&rank.label).width()).max().unwrap_or(0);
         let mut text = String::new();
         for rank in &job.ranks {
             let (mut bar, mut passed, mut drawn) = (String::new(), 0_i128, 0_i128);
             for (mark, ns) in MARKS.iter().zip(rank_parts(rank)) {
                 passed += i128::from(ns);
-                let until = passed * WIDE / i128::from(job.window_ns.max(1));
+                let until = passed * WIDTH / i128::from(job.window_ns.max(1));
                 (drawn..until).for_each(|_| bar.push(*mark));
                 drawn = drawn.max(until);
             }
@@ -171,18 +170,18 @@ mod files {
         text
     }
 
-    /// The same as Markdown.
+    /// Verdicts and tables as Markdown.
     pub fn markdown(ranks: &Ranks) -> String {
         let mut text = "# Ranks\n\n".to_owned();
         verdict(ranks).iter().for_each(|sentence| text += &format!("- **{}**\n", escape(sentence)));
-        aside(ranks).iter().for_each(|sentence| text += &format!("- {}\n", escape(sentence)));
+        ungrouped(ranks).iter().for_each(|sentence| text += &format!("- {}\n", escape(sentence)));
         for table in TABLES.iter().filter_map(|id| table(ranks, id)) {
             text += &markdown_section(&table, usize::MAX);
         }
         text
     }
 
-    /// The stable JSON for scripts; docs/json.md lists its fields.
+    /// The JSON for scripts; docs/json.md lists its fields.
     pub fn json(ranks: &Ranks) -> String {
         let sentences = verdict(ranks);
         let jobs: Vec<Value> = ranks

@@ -95,6 +95,17 @@ pub enum Cell {
     Number(f64),
 }
 
+impl Cell {
+    /// Whether there is no value, or an empty text.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Text(text) => text.is_empty(),
+            _ => false,
+        }
+    }
+}
+
 /// A single value shown above the rows of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
@@ -151,6 +162,14 @@ impl Table {
     /// The figures in one slice per run.
     pub fn figures_by_run(&self) -> impl Iterator<Item = &[Figure]> {
         self.figures.chunk_by(|a, b| a.run == b.run)
+    }
+
+    /// Removes the columns in which no row has a value.
+    pub fn without_empty_columns(self) -> Self {
+        let is_empty = |index: usize| self.rows.iter().all(|row| row.get(index).is_none_or(Cell::is_empty));
+        let columns = self.columns.iter().enumerate().filter(|(index, _)| is_empty(*index));
+        let empty: Vec<String> = columns.map(|(_, column)| column.key.clone()).collect();
+        empty.iter().fold(self, |table, key| table.without(key))
     }
 
     /// Removes the column with this key, if there is one.

@@ -154,7 +154,7 @@ mod desk {
             let part = |name: &'static str| Part { name, class: palette::class(name) };
             to_js(&Said {
                 verdict: words::verdict(found),
-                aside: words::aside(found),
+                aside: words::ungrouped(found),
                 has_jobs: !found.jobs.is_empty(),
                 is_one_job: found.jobs.len() == 1 && found.ungrouped.is_empty(),
                 parts: chart::PARTS.map(part).into(),

@@ -30,7 +30,7 @@ fn example(test: &str) -> std::path::PathBuf {
 fn a_folder_of_ranks_says_who_holds_the_others_up() {
     let folder = example("ranks_folder");
     let text = printed(&folder, ["ranks", "job"]);
-    let verdict = "Rank 1 holds the others up: 85.7 % of the other ranks' time in collectives is waiting for it";
+    let verdict = "Rank 1 delays the others: 85.7 % of the other ranks' time in collectives is waiting for it";
     assert!(text.starts_with(verdict), "{text}");
     // 72 characters are 100 us: 30 us of compute, 10 us of transfer, 60 us of waiting.
     let bar = format!("  rank 0  |{}{}{}|", "#".repeat(21), ">".repeat(7), "w".repeat(44));
@@ -104,6 +104,9 @@ fn what_is_no_rank_is_said() {
 fn gpus_of_one_export_are_ranks_without_collectives() {
     let Some(folder) = shared("traces/nsys") else { return };
     let text = printed(&folder, ["ranks", "h100_2gpu_fastvideo_s3.25.sqlite"]);
-    assert!(text.starts_with("2 ranks in 969 ms; no collective ran. All ranks compute about as long."), "{text}");
+    assert!(
+        text.starts_with("2 ranks in 969 ms; no collective ran. All ranks compute for about the same time."),
+        "{text}"
+    );
     assert!(text.contains("GPU 0") && !text.contains("Waiting (") && !text.contains("Straggler"), "{text}");
 }

@@ -55,7 +55,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   const files = [rank(1, 2, 90), rank(0, 2, 30)];
   await h.drop(page, ...files);
   await h.settled(page);
-  const verdict = 'Rank 1 holds the others up: 85.7 % of the other ranks\' time in collectives is waiting for it (it comes last in 1 of 1). Its own work shows what keeps it; in the others\' it stands as communication. Rank 1 computes 50.0 % longer than the median rank.';
+  const verdict = 'Rank 1 delays the others: 85.7 % of the other ranks\' time in collectives is waiting for it (it is last in 1 of 1). Look for the cause in the work of this rank; the traces of the others show it as communication. Rank 1 computes 50.0 % longer than the median rank.';
   // The head says it, and not which of two ranks is slower.
   await page.locator('#comparison p').waitFor();
   assert.deepEqual([await page.locator('#comparison p').allInnerTexts(), await page.locator('.run-change').count()], [[verdict], 0]);
@@ -79,7 +79,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   const window = (name) => page.getByLabel(`Window of ${name}, from-to in seconds`);
   await window('rank1.json').fill('0.00004-0.00008');
   await page.keyboard.press('Enter');
-  const ofWindow = 'Rank 1 holds the others up: 100 % of the other ranks\' time in collectives is waiting for it (it comes last in 1 of 1). Its own work shows what keeps it; in the others\' it stands as communication. Rank 1 computes 100 % longer than the median rank. All of this is of the picked window.';
+  const ofWindow = 'Rank 1 delays the others: 100 % of the other ranks\' time in collectives is waiting for it (it is last in 1 of 1). Look for the cause in the work of this rank; the traces of the others show it as communication. Rank 1 computes 100 % longer than the median rank. All of this is of the picked window.';
   await page.locator('#comparison p', { hasText: 'of the picked window' }).waitFor();
   assert.deepEqual(await page.locator('#comparison p').allInnerTexts(), [ofWindow]);
   assert.deepEqual([await window('rank0.json').inputValue(), await window('rank1.json').inputValue()], ['0.00004-0.00008', '0.00004-0.00008']);
@@ -158,12 +158,12 @@ test('several GPUs of one trace are ranks, and still are when it was triaged', a
   await h.drop(page, h.kineto('both.json', [...work(0, 20_000), ...work(1, 60_000)]));
   await h.settled(page);
   await opened(page);
-  assert.match((await said(page))[0], /^GPU 1 holds the others up: 50\.0 %/);
+  assert.match((await said(page))[0], /^GPU 1 delays the others: 50\.0 %/);
   await page.locator('#tab-triage').click();
   await page.locator('.block[data-table^=triage_]').first().waitFor();
   await page.locator('#tab-ranks').click();
   await opened(page);
-  assert.match((await said(page))[0], /^GPU 1 holds the others up: 50\.0 %/);
+  assert.match((await said(page))[0], /^GPU 1 delays the others: 50\.0 %/);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -243,7 +243,7 @@ test('of a dropped folder all ranks of a stage are opened', async () => {
   await page.locator('#chips li').nth(1).waitFor();
   await h.settled(page);
   await opened(page);
-  assert.match((await said(page))[0], /^Rank 1 holds the others up/);
+  assert.match((await said(page))[0], /^Rank 1 delays the others/);
   assert.match(await page.locator('.card').innerText(), /notes\.txt/);
   assert.deepEqual(faults, []);
   await close();
@@ -264,7 +264,7 @@ test('each trace tells its ranks once, whatever is opened or closed beside it, a
   await page.locator('#chips button').last().click();
   await bars(3);
   assert.deepEqual(await page.evaluate(() => [window.tap.asked.ranksLog.length, new Set(window.tap.asked.hold.map(({ worker }) => worker)).size]), [4, 1]);
-  assert.match((await said(page))[0], /^Rank 1 holds the others up/);
+  assert.match((await said(page))[0], /^Rank 1 delays the others/);
   assert.deepEqual(faults, []);
   await close();
 });

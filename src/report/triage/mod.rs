@@ -190,12 +190,12 @@ impl View<'_> {
         let mut text = self.style.heading(if title.is_empty() { &table.title } else { title });
         let before = text.len();
         const ABOVE: [&str; 4] = ["mode", "framework", "model", "mapping_traces"];
-        table.figures.retain(|figure| !ABOVE.contains(&figure.key.as_str()) && !is_empty(&figure.cell));
+        table.figures.retain(|figure| !ABOVE.contains(&figure.key.as_str()) && !figure.cell.is_empty());
         text += &self.figures(&table.figures);
         for gap in &table.gaps {
             text += &self.style.item(&format!("missing: {} {}", gap.why, gap.recapture));
         }
-        drop_empty_columns(&mut table);
+        table = table.without_empty_columns();
         if !table.rows.is_empty() {
             if text.len() > before {
                 text.push('\n');
@@ -255,28 +255,6 @@ fn with_reason(shown: &Figure, figures: &[Figure]) -> String {
         Some(reason) => format!("{text} ({})", figure(&reason.cell).text),
         None => text,
     }
-}
-
-fn is_empty(cell: &Cell) -> bool {
-    match cell {
-        Cell::Empty => true,
-        Cell::Text(text) => text.is_empty(),
-        _ => false,
-    }
-}
-
-/// Columns in which no row says anything.
-fn drop_empty_columns(table: &mut Table) {
-    let kept: Vec<bool> = (0..table.columns.len())
-        .map(|at| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| !is_empty(cell))))
-        .collect();
-    keep(&mut table.columns, &kept);
-    table.rows.iter_mut().for_each(|row| keep(row, &kept));
-}
-
-fn keep<T>(items: &mut Vec<T>, kept: &[bool]) {
-    let mut kept = kept.iter();
-    items.retain(|_| kept.next().copied().unwrap_or(true));
 }
 
 /// The rows of one stage of one run.
