@@ -1,10 +1,10 @@
-//! CSV (RFC 4180, LF) with exact values: integer nanoseconds, full names, parts of one.
+//! Writes tables as CSV (RFC 4180, LF line ends) with exact values: integer nanoseconds, full names, fractions.
 
 use super::format::exact;
 use super::table::{Cell, Kind, Table};
 
-/// The table as CSV; headers are the columns' keys. A kernel column becomes `name` and `short_name`; a table that has
-/// figures and no rows of its own is one line a figure.
+/// The table as CSV; headers are the keys of the columns. A kernel column becomes two, `name` and `short_name`. A table
+/// that has only figures becomes one line per figure.
 pub fn csv(table: &Table) -> String {
     if table.columns.iter().all(|column| column.key == "run") && !table.figures.is_empty() {
         return figures(table);
@@ -49,7 +49,8 @@ fn line(text: &mut String, fields: impl Iterator<Item = String>) {
     text.push('\n');
 }
 
-/// A text as one field: quoted where it has to be, and with an apostrophe ahead of what a spreadsheet would run.
+/// A text as one CSV field, quoted if necessary. A text that a spreadsheet would run as a formula gets a leading
+/// apostrophe.
 ///
 /// ```
 /// use gpuprism::report::csv_field;
@@ -57,7 +58,7 @@ fn line(text: &mut String, fields: impl Iterator<Item = String>) {
 /// assert_eq!(csv_field("=cmd|' /C calc'!A0"), "'=cmd|' /C calc'!A0");
 /// ```
 pub fn field(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let guarded = if formula { format!("'{text}") } else { text.to_owned() };
-    if guarded.contains([',', '"', '\n', '\r']) { format!("\"{}\"", guarded.replace('"', "\"\"")) } else { guarded }
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let safe = if is_formula { format!("'{text}") } else { text.to_owned() };
+    if safe.contains([',', '"', '\n', '\r']) { format!("\"{}\"", safe.replace('"', "\"\"")) } else { safe }
 }

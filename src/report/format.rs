@@ -1,20 +1,19 @@
-//! Cells for people: one unit a time column, three significant digits, the exact value beside it.
+//! Formats cells for display: one unit per time column, three significant digits, the exact value in the tooltip.
 
 use super::chart::Unit;
 use super::table::{Cell, Kind, Table};
 use crate::digits::grouped;
 
-/// A cell as people see it.
+/// A formatted cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Shown {
-    /// The text in the cell.
+    /// The displayed text.
     pub text: String,
-    /// The exact value or the full name; empty where the text already is that.
+    /// The tooltip: the exact value or the full name; empty if the text is exact.
     pub title: String,
 }
 
-/// The largest unit in which this many nanoseconds are at least one. Means need not be whole, but no unit begins
-/// between two whole numbers.
+/// The largest unit that is not longer than this duration. Truncation is safe, because units are whole nanoseconds.
 fn unit(ns: f64) -> Unit {
     Unit::of(ns as i64)
 }
@@ -24,7 +23,7 @@ pub fn headings(table: &Table) -> Vec<String> {
     headings_in(table, &units(table))
 }
 
-/// [`headings`], where the table's [`units`] are known.
+/// Like [`headings`], for given [`units`].
 pub fn headings_in(table: &Table, units: &[Unit]) -> Vec<String> {
     let columns = table.columns.iter().zip(units);
     columns
@@ -39,47 +38,48 @@ pub fn headings_in(table: &Table, units: &[Unit]) -> Vec<String> {
         .collect()
 }
 
-/// All rows as people see them.
+/// All rows, formatted.
 pub fn shown(table: &Table) -> Vec<Vec<Shown>> {
     shown_in(table, &units(table), &table.rows)
 }
 
-/// Some of the table's rows as people see them, in the [`units`] of the whole table.
+/// Some rows of the table, formatted in the [`units`] of the whole table.
 pub fn shown_in(table: &Table, units: &[Unit], rows: &[Vec<Cell>]) -> Vec<Vec<Shown>> {
     rows.iter().map(|row| shown_row(row, table, units)).collect()
 }
 
-/// The row of sums, if there is one.
+/// The row of totals, formatted.
 pub fn shown_totals(table: &Table) -> Option<Vec<Shown>> {
     let units = units(table);
     table.totals.as_ref().map(|row| shown_row(row, table, &units))
 }
 
-/// The unit of each column, which hangs on all its rows.
+/// The unit of each column: that of its largest value.
 pub fn units(table: &Table) -> Vec<Unit> {
     (0..table.columns.len()).map(|index| column_unit(table, index)).collect()
 }
 
-/// The columns of a pivot are compared with each other, so they share the unit of the largest run; sums do not count. So
-/// are a baseline's times with the run's.
+/// Columns that a reader compares share a unit: all columns of a pivot except the sums, and the baseline's value with
+/// that of the run.
 fn column_unit(table: &Table, index: usize) -> Unit {
-    let sums = if table.columns.len() > 2 { table.columns.len() - 1 } else { usize::MAX };
-    let measure = |at: usize| table.columns.get(at).map(|column| without_side(&column.key));
-    let own = measure(index);
-    let compared =
-        |other: usize| if table.id == "pivot" { other != sums } else { other == index || measure(other) == own };
-    let columns = table.columns.iter().enumerate().filter(|(other, _)| compared(*other));
+    let sum_column = if table.columns.len() > 2 { table.columns.len() - 1 } else { usize::MAX };
+    let measure = |column: usize| table.columns.get(column).map(|column| without_side(&column.key));
+    let shares_unit = |other: usize| match table.id.as_str() {
+        "pivot" => other != sum_column,
+        _ => other == index || measure(other) == measure(index),
+    };
+    let columns = table.columns.iter().enumerate().filter(|(other, _)| shares_unit(*other));
     let cells = columns.flat_map(|(other, _)| table.rows.iter().filter_map(move |row| row.get(other)));
     let largest = cells.filter_map(ns).fold(0.0_f64, |largest, ns| largest.max(ns.abs()));
     unit(largest)
 }
 
-/// What a column measures, whichever side of a comparison it is of.
+/// The key without the prefix for the side of a comparison.
 fn without_side(key: &str) -> &str {
     key.strip_prefix("baseline_").or_else(|| key.strip_prefix("compared_")).unwrap_or(key)
 }
 
-/// A time, in nanoseconds.
+/// A time in nanoseconds; `None` for other cells.
 pub(super) fn ns(cell: &Cell) -> Option<f64> {
     match cell {
         Cell::Ns(ns) => Some(*ns as f64),
@@ -94,37 +94,37 @@ fn shown_row(row: &[Cell], table: &Table, units: &[Unit]) -> Vec<Shown> {
     let cells = row.iter().zip(&table.columns).zip(units);
     cells
         .map(|((cell, column), unit)| match column.kind {
-            Kind::Timestamp => instant(cell),
+            Kind::Timestamp => timestamp(cell),
             _ if column.is_change() => signed(cell, *unit),
             _ => shown_cell(cell, *unit),
         })
         .collect()
 }
 
-/// A change: what grew has a plus before it.
+/// A difference: positive values get a plus sign.
 fn signed(cell: &Cell, unit: Unit) -> Shown {
     let mut shown = shown_cell(cell, unit);
-    let grew = match cell {
+    let is_positive = match cell {
         Cell::Percent(value) | Cell::Number(value) => *value > 0.0,
         Cell::Count(count) => *count > 0,
         Cell::Int(value) => *value > 0,
         _ => ns(cell).is_some_and(|ns| ns > 0.0),
     };
-    if grew {
+    if is_positive {
         shown.text.insert(0, '+');
     }
     shown
 }
 
-/// A point in time, to the microsecond.
-fn instant(cell: &Cell) -> Shown {
+/// A point in time in milliseconds, with microsecond digits.
+fn timestamp(cell: &Cell) -> Shown {
     let Some(ns) = ns(cell) else { return Shown::default() };
     let us = (ns.abs() / 1e3).round() as u64;
     let sign = if ns < 0.0 { "-" } else { "" };
     Shown { text: format!("{sign}{}.{:03}", grouped(us / 1000), us % 1000), title: with_unit(cell) }
 }
 
-/// A single figure, with its unit: `31.9 ms`.
+/// A single value with its unit: `31.9 ms`.
 pub fn figure(cell: &Cell) -> Shown {
     let unit = unit(ns(cell).map_or(1.0, f64::abs));
     let mut shown = shown_cell(cell, unit);
@@ -148,7 +148,7 @@ fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
     let plain = |text: String| Shown { text, title: String::new() };
     match cell {
         Cell::Empty => plain(String::new()),
-        // A text of several lines is a list.
+        // Lines are the items of a list.
         Cell::Text(text) => plain(text.replace(".\n", ". ").replace('\n', "; ")),
         Cell::Kernel { short, full } => Shown { text: short.clone(), title: full.clone() },
         Cell::Count(count) => Shown { text: grouped(*count), title: exact(cell) },
@@ -163,26 +163,26 @@ fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
     }
 }
 
-/// A time in the unit of its column; what is so small beside the others that no two digits would be left has a unit of its own.
-fn in_unit(ns: f64, column: Unit) -> String {
-    const LEAST: f64 = 0.01;
-    let value = ns / column.ns() as f64;
-    let own = unit(ns.abs());
-    if value == 0.0 || value.abs() >= LEAST || own == column {
+/// A time in the unit of its column. A value below 0.01 is shown in its own unit, or it would lose its digits.
+fn in_unit(ns: f64, column_unit: Unit) -> String {
+    const MIN_IN_COLUMN_UNIT: f64 = 0.01;
+    let value = ns / column_unit.ns() as f64;
+    let own_unit = unit(ns.abs());
+    if value == 0.0 || value.abs() >= MIN_IN_COLUMN_UNIT || own_unit == column_unit {
         return digits(value);
     }
-    format!("{} {}", digits(ns / own.ns() as f64), own.name())
+    format!("{} {}", digits(ns / own_unit.ns() as f64), own_unit.name())
 }
 
-/// The text without the control characters by which a hostile name could command a terminal, break a line or turn the
-/// direction of what follows.
+/// Replaces control characters and direction marks by U+FFFD: a name from a trace could otherwise send escape sequences
+/// to the terminal, break a line or reverse the text.
 pub fn clean(text: &str) -> String {
-    let turns = |character| matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let clean = |character: char| if character.is_control() || turns(character) { '\u{fffd}' } else { character };
+    let is_direction_mark = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let clean = |c: char| if c.is_control() || is_direction_mark(c) { '\u{fffd}' } else { c };
     text.chars().map(clean).collect()
 }
 
-/// A cell for machines: integer nanoseconds, shares as parts of one, full names.
+/// A cell for exports: integer nanoseconds, fractions, full names.
 pub fn exact(cell: &Cell) -> String {
     match cell {
         Cell::Empty => String::new(),
@@ -199,7 +199,7 @@ pub fn exact(cell: &Cell) -> String {
     }
 }
 
-/// A length of time by itself: `31.9 ms`.
+/// A duration with its unit: `31.9 ms`.
 ///
 /// ```
 /// use gpuprism::report::format::duration;
@@ -212,7 +212,7 @@ pub fn duration(ns: i64) -> String {
     format!("{} {}", digits(ns as f64 / unit.ns() as f64), unit.name())
 }
 
-/// A change of a length of time: `+31.9 ms`.
+/// A difference of durations with its sign: `+31.9 ms`.
 ///
 /// ```
 /// use gpuprism::report::format::change;
@@ -227,7 +227,7 @@ pub fn change(ns: i64) -> String {
     format!("{sign}{}", duration(ns.saturating_abs()))
 }
 
-/// A part of one as per cent: `61.2 %`.
+/// A fraction in per cent: `61.2 %`.
 ///
 /// ```
 /// use gpuprism::report::format::percent;
@@ -237,7 +237,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))
 }
 
-/// Three significant digits, whole digits never dropped, nothing below a thousandth: `1234`, `12.3`, `0.012`, `<0.001`.
+/// Three significant digits, at most three decimals, all integer digits: `1234`, `12.3`, `0.012`, `<0.001`.
 fn digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -249,7 +249,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Three digits, thousands apart where there are some.
+/// Three significant digits, or all integer digits in groups of three.
 pub(in crate::report) fn measure(value: f64) -> String {
     let size = value.abs();
     if size < 999.5 {
@@ -259,7 +259,7 @@ pub(in crate::report) fn measure(value: f64) -> String {
     format!("{sign}{}", grouped(size.round() as u64))
 }
 
-/// A count that is told already, and what it counts: `1 launch`, `2,000 launches`.
+/// A formatted count and its noun: `1 launch`, `2,000 launches`.
 pub fn counted(count: &str, one: &str, many: &str) -> String {
     format!("{count} {}", if count == "1" { one } else { many })
 }
@@ -270,7 +270,7 @@ mod tests {
     use crate::report::table::Column;
 
     #[test]
-    fn three_digits_and_no_whole_digit_lost() {
+    fn digits_keeps_three_significant_digits_and_all_integer_digits() {
         for (value, want) in [
             (0.0, "0"),
             (0.0001, "<0.001"),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_column_has_one_unit_and_keeps_the_exact_value() {
+    fn a_time_column_has_one_unit_and_exact_values_in_tooltips() {
         let column = Column { key: "elapsed_ns".into(), title: "Elapsed".into(), kind: Kind::Time };
         let rows = vec![vec![Cell::Ns(31_905_483)], vec![Cell::Ns(2_368)], vec![Cell::Empty]];
         let table = Table { columns: vec![column], rows, ..Table::default() };

@@ -1,4 +1,8 @@
-//! A report inside an address: deflated and written in base64url, to stand behind the `#` that no browser sends.
+//! Encodes a report into a URL fragment (`#report=`), which browsers do not send to the server.
+//!
+//! The text is the version `1.` and the compact JSON, deflated (RFC 1951) and in base64url (RFC 4648) without padding.
+//! Encoding and decoding are linear in the size of the report. A link is pasted into chats and stays in browser
+//! histories, so the page redacts everything by default before it makes one (see [`super::redact`]).
 
 use super::Report;
 use super::zip::deflate;
@@ -7,74 +11,76 @@ use crate::{Error, Result};
 use flate2::read::DeflateDecoder;
 use std::io::Read;
 
-/// How long a link's report may be, in characters. Browsers take millions, but Windows starts one with at most 32,767
-/// characters when a link is clicked in another program, and chats cut longer messages.
+/// The maximum length of an encoded report in characters. Browsers accept millions, but Windows starts a program with at
+/// most 32,767 characters when a link is clicked, and chats cut longer messages.
 pub const MAX_CHARACTERS: usize = 32_000;
 
-/// What a link's report may unpack to, in bytes; a full link of a real report unpacks to a tenth of it.
-const MOST_BYTES: u64 = 4 << 20;
+/// The maximum size of an unpacked report in bytes, against decompression bombs. The longest links of real reports
+/// unpack to a tenth of it.
+const MAX_UNPACKED_BYTES: u64 = 4 << 20;
 
-/// Ahead of the text, so that a later way of writing it is told apart.
+/// The version of the encoding, a prefix of the text.
 const VERSION: &str = "1.";
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The report as the text behind `#report=`, of whatever length.
+/// Encodes a report as the text after `#report=`; the result may be longer than [`MAX_CHARACTERS`].
 pub fn encode(report: &Report) -> String {
     VERSION.to_owned() + &base64url(&deflate(report.compact().as_bytes()))
 }
 
-/// Reads such a text back.
+/// Decodes the text after `#report=`.
 ///
 /// # Errors
-/// A text that is damaged, of another version, too large or no report.
+/// The text is damaged, too large or not a report, or has another version.
 pub fn decode(text: &str) -> Result<Report> {
     let refused = |why: &str| Error::refused("the link", why);
-    const CUT: &str = "its report is damaged: chats and mail programs cut long links, so ask for it as a file";
+    const DAMAGED: &str =
+        "its report is damaged: chats and mail programs cut long links, so ask for the report as a file";
     let text = text.strip_prefix(VERSION).ok_or_else(|| {
         let is_later = text.split_once('.').is_some_and(|(version, _)| version.parse::<u32>().is_ok());
-        refused(if is_later { "written by a later gpuprism than this one" } else { CUT })
+        refused(if is_later { "written by a later version of gpuprism" } else { DAMAGED })
     })?;
-    let packed = bytes(text).ok_or_else(|| refused(CUT))?;
+    let packed = from_base64url(text).ok_or_else(|| refused(DAMAGED))?;
     let mut json = Vec::new();
-    let unpacked = DeflateDecoder::new(packed.as_slice()).take(MOST_BYTES + 1).read_to_end(&mut json);
-    if json.len() as u64 > MOST_BYTES {
-        return Err(refused("its report unpacks to more than 4 MiB, which no link that gpuprism makes does"));
+    let unpacked = DeflateDecoder::new(packed.as_slice()).take(MAX_UNPACKED_BYTES + 1).read_to_end(&mut json);
+    if json.len() as u64 > MAX_UNPACKED_BYTES {
+        return Err(refused("its report unpacks to more than 4 MiB; gpuprism does not make such links"));
     }
-    unpacked.map_err(|_| refused(CUT))?;
-    let json = String::from_utf8(json).map_err(|_| refused(CUT))?;
+    unpacked.map_err(|_| refused(DAMAGED))?;
+    let json = String::from_utf8(json).map_err(|_| refused(DAMAGED))?;
     Report::read("the link", &json)
 }
 
-/// Kernels of each run in a slim report.
-const SLIM_KERNELS: usize = 30;
-/// The sections in it, and how many rows of each.
+/// The maximum number of kernels per run in a slim report.
+const MAX_SLIM_KERNELS: usize = 30;
+/// The sections of a slim report.
 const SLIM_SECTIONS: [&str; 5] = ["findings", "critical_path", "steps", "triage_summary", "gpu_idle"];
-const SLIM_ROWS: usize = 12;
+/// The maximum number of rows per section in a slim report.
+const MAX_SLIM_ROWS: usize = 12;
 
-/// What a link can carry of a large report: totals, categories, the kernels that cost most, findings. A notice in each run
-/// says what was left out.
+/// A shortened copy of a report that fits a link: totals, categories, the longest kernels and a few sections. A notice in
+/// each run states what was left out.
 pub fn slim(report: &Report) -> Report {
     let mut slim = report.clone();
     for run in &mut slim.runs {
         let (kernels, sections) = (run.kernels.len(), run.sections.len());
-        run.kernels.truncate(SLIM_KERNELS);
+        run.kernels.truncate(MAX_SLIM_KERNELS);
         run.sections.retain(|name, _| SLIM_SECTIONS.contains(&name.as_str()));
-        run.sections.values_mut().for_each(|section| section.truncate(SLIM_ROWS));
+        run.sections.values_mut().for_each(|section| section.truncate(MAX_SLIM_ROWS));
         if kernels > run.kernels.len() || sections > run.sections.len() {
-            let left = format!(
-                "A shortened report: it holds {} of {kernels} kernel names and {} of {sections} sections",
+            let message = format!(
+                "A shortened report: it contains {} of {kernels} kernel names and {} of {sections} sections",
                 run.kernels.len(),
                 run.sections.len(),
             );
             run.notices.push(Notice {
                 severity: Severity::Info,
                 code: "shortened".to_owned(),
-                message: left,
+                message,
                 count: 1,
-                advice:
-                    "Totals and categories are those of the whole trace. Ask for the report as a file for the rest."
-                        .to_owned(),
+                advice: "Totals and categories cover the whole trace. For the rest, ask for the report as a file."
+                    .to_owned(),
             });
         }
     }
@@ -83,24 +89,24 @@ pub fn slim(report: &Report) -> Report {
 
 fn base64url(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let bits = three.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte)) << (8 * (3 - three.len()));
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte)) << (8 * (3 - chunk.len()));
         let digits = [18, 12, 6, 0].map(|shift| DIGITS.get((bits >> shift) as usize & 63).copied().unwrap_or_default());
-        text.extend(digits.iter().take(three.len() + 1).map(|digit| char::from(*digit)));
+        text.extend(digits.iter().take(chunk.len() + 1).map(|digit| char::from(*digit)));
     }
     text
 }
 
-/// None where a character is no digit, or where the length is one that no bytes have.
-fn bytes(text: &str) -> Option<Vec<u8>> {
+/// `None` if a character is not a base64url digit, or if the length is not possible.
+fn from_base64url(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
-    for four in text.as_bytes().chunks(4) {
+    for chunk in text.as_bytes().chunks(4) {
         let mut bits = 0_u32;
-        for digit in four {
-            bits = (bits << 6) | u32::try_from(DIGITS.iter().position(|known| known == digit)?).ok()?;
+        for digit in chunk {
+            bits = (bits << 6) | u32::try_from(DIGITS.iter().position(|other| other == digit)?).ok()?;
         }
-        bits <<= 6 * (4 - four.len());
-        let count = four.len().checked_sub(1).filter(|count| *count > 0)?;
+        bits <<= 6 * (4 - chunk.len());
+        let count = chunk.len().checked_sub(1).filter(|count| *count > 0)?;
         bytes.extend(bits.to_be_bytes().iter().skip(1).take(count));
     }
     Some(bytes)
@@ -113,19 +119,19 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_report_comes_back_out_of_a_link_to_the_last_bit() {
+    fn decoding_a_link_restores_the_exact_report() {
         let report = sample();
         let text = encode(&report);
         assert!(
             text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)),
-            "nothing to escape: {text}"
+            "no character needs escaping: {text}"
         );
         assert_eq!(decode(&text).unwrap().json(), report.json());
     }
 
     /// RFC 4648, section 10.
     #[test]
-    fn base64url_is_the_standard_s_without_padding() {
+    fn base64url_matches_the_test_vectors_of_the_rfc() {
         let cases = [
             ("", ""),
             ("f", "Zg"),
@@ -137,36 +143,36 @@ mod tests {
         ];
         for (plain, coded) in cases {
             assert_eq!(base64url(plain.as_bytes()), coded);
-            assert_eq!(bytes(coded).unwrap(), plain.as_bytes());
+            assert_eq!(from_base64url(coded).unwrap(), plain.as_bytes());
         }
         assert_eq!(base64url(&[0xfb, 0xff]), "-_8");
-        assert_eq!(bytes("a"), None);
-        assert_eq!(bytes("a+b/"), None);
+        assert_eq!(from_base64url("a"), None);
+        assert_eq!(from_base64url("a+b/"), None);
     }
 
     #[test]
-    fn what_is_damaged_too_large_or_of_another_kind_is_told_in_a_sentence() {
+    fn invalid_links_are_refused_with_a_reason() {
         let sound = encode(&sample());
         let bomb = VERSION.to_owned() + &base64url(&deflate(&vec![b' '; 64 << 20]));
         let other = VERSION.to_owned() + &base64url(&deflate(b"{\"schema\": \"gpuprism-report/9\"}"));
-        for (text, told) in [
+        for (text, reason) in [
             (&sound[..sound.len() / 2], "is damaged"),
             (&sound[2..], "is damaged"),
             ("", "is damaged"),
             ("1.", "is damaged"),
             ("1.!!!!", "is damaged"),
-            ("7.AAAA", "later gpuprism"),
+            ("7.AAAA", "later version of gpuprism"),
             (bomb.as_str(), "more than 4 MiB"),
             (other.as_str(), "gpuprism-report/9"),
         ] {
             let error = decode(text).unwrap_err().to_string();
-            assert!(error.contains(told), "{told}: {error}");
+            assert!(error.contains(reason), "{reason}: {error}");
         }
-        assert!(bomb.len() < 100_000, "a small text can be a bomb");
+        assert!(bomb.len() < 100_000, "the text is small, only the unpacked report is too large");
     }
 
     #[test]
-    fn a_slim_report_keeps_totals_and_says_what_it_left_out() {
+    fn a_slim_report_keeps_totals_and_states_what_was_left_out() {
         let report = sample();
         let small = slim(&report);
         assert_eq!(
@@ -174,20 +180,20 @@ mod tests {
             (report.runs[0].totals.clone(), &report.runs[0].categories)
         );
         let notice = small.runs[0].notices.last().unwrap();
-        let said = format!("of {} kernel names and ", report.runs[0].kernels.len());
-        assert!(notice.message.contains(&said), "{}", notice.message);
+        let wanted = format!("of {} kernel names and ", report.runs[0].kernels.len());
+        assert!(notice.message.contains(&wanted), "{}", notice.message);
         assert_eq!(Report::read("r", &small.json()).unwrap(), small);
     }
 
     proptest! {
         #[test]
-        fn any_text_behind_the_sign_is_refused_or_read_and_never_a_panic(text in "(1\\.)?[A-Za-z0-9_-]{0,300}") {
+        fn decoding_any_text_does_not_panic(text in "(1\\.)?[A-Za-z0-9_-]{0,300}") {
             let _ = decode(&text);
         }
 
         #[test]
-        fn any_bytes_come_back(given in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert_eq!(bytes(&base64url(&given)).unwrap(), given);
+        fn base64url_round_trips_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(from_base64url(&base64url(&bytes)).unwrap(), bytes);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Markdown, for issues and pull requests.
+//! Writes reports as Markdown for issues, pull requests and chats. Everything from a trace passes [`escape`].
 
 use super::format::{clean, headings, shown, shown_totals};
 use super::table::{Column, Table};
@@ -6,8 +6,8 @@ use super::text::{facts, figure_lines, notice_lines, verdict};
 use super::{Finding, Report, all_tables, findings, is_builtin_table, tables_of};
 use crate::digits::grouped;
 
-/// Rows of a section in the whole report; `--table` prints all.
-const SECTION_ROWS: usize = 10;
+/// The maximum number of rows per section in the whole report; `--table` prints all.
+const MAX_SECTION_ROWS: usize = 10;
 
 /// The whole report.
 pub fn markdown(report: &Report) -> String {
@@ -29,13 +29,13 @@ pub fn markdown(report: &Report) -> String {
         if ["notices", "findings"].contains(&table.id.as_str()) {
             continue;
         }
-        let limit = if is_builtin_table(&table.id) { usize::MAX } else { SECTION_ROWS };
+        let limit = if is_builtin_table(&table.id) { usize::MAX } else { MAX_SECTION_ROWS };
         text += &section(&if one_run { table.without_run() } else { table }, limit);
     }
     text
 }
 
-/// The tables of one group, whole, for a chat or an issue.
+/// The tables of one group with all rows.
 pub fn group(report: &Report, id: &str) -> String {
     let mut text = String::new();
     for table in tables_of(report, id) {
@@ -44,7 +44,7 @@ pub fn group(report: &Report, id: &str) -> String {
     text
 }
 
-/// One table, whole.
+/// One table with all rows.
 pub fn table(table: &Table) -> String {
     section(table, usize::MAX).trim_start().to_owned()
 }
@@ -86,7 +86,7 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
         text += &line(row.iter().map(|cell| cell.text.as_str()));
     }
     if let Some(more) = table.rows.len().checked_sub(limit).filter(|more| *more > 0) {
-        text += &format!("\nand {} more with --table {}\n", grouped(more as u64), escape(&table.id));
+        text += &format!("\n{} more rows: --table {}\n", grouped(more as u64), escape(&table.id));
     }
     text
 }
@@ -100,7 +100,7 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// Takes the meaning from everything that Markdown or its HTML would act on.
+/// Escapes the characters with a meaning in Markdown or HTML, and replaces control characters.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in clean(&text.replace(['\n', '\r', '\t'], " ")).chars() {
@@ -113,14 +113,14 @@ pub(super) fn escape(text: &str) -> String {
             plain => escaped.push(plain),
         }
     }
-    // A bare address would become a link.
+    // Otherwise a URL would become a link.
     escaped.replace("://", ":&#47;&#47;")
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn nothing_in_a_name_acts() {
+    fn markup_in_names_is_escaped() {
         let escaped = super::escape("a|b`c`<img src=x>\n[x](y) a_b *c*");
         assert_eq!(escaped, r"a\|b\`c\`&lt;img src=x&gt; \[x\](y) a\_b \*c\*");
     }

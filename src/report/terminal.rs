@@ -1,4 +1,4 @@
-//! A report on a terminal: plain text, columns aligned by display width.
+//! Writes reports as plain text for a terminal, with columns aligned by display width.
 
 use super::findings::{Finding, of_run};
 use super::format::{clean, headings, shown, shown_totals};
@@ -7,13 +7,13 @@ use super::text::{facts, figure_lines, notice_lines, verdict};
 use super::{Report, groups, is_builtin_table, table};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Longer names are cut in the middle.
-const NAME_WIDTH: usize = 72;
+/// Wider cells are shortened in the middle; in terminal columns.
+const MAX_CELL_WIDTH: usize = 72;
 
-/// Sentences are broken here.
+/// Sentences are wrapped at this width, in terminal columns.
 const LINE_WIDTH: usize = 110;
 
-/// The whole report; of each run's kernels the first `limit`, or all for zero.
+/// The whole report with at most `limit` kernels per run; 0 for all.
 pub fn terminal(report: &Report, limit: usize) -> String {
     let mut text = format!("{}\n", clean(&verdict(report)));
     for (index, (label, run)) in report.labels().iter().zip(&report.runs).enumerate() {
@@ -39,13 +39,13 @@ pub fn terminal(report: &Report, limit: usize) -> String {
     text + &more_tables(report)
 }
 
-/// One table of all runs, its first `limit` rows, or all for zero.
+/// One table of all runs with at most `limit` rows; 0 for all.
 pub fn one_table(report: &Report, table: Table, limit: usize) -> String {
     let table = if report.runs.len() == 1 { table.without_run() } else { table };
     section(&table, limit).trim_start().to_owned()
 }
 
-/// What `--table` prints beside what stands here.
+/// The names of the tables that only `--table` prints.
 fn more_tables(report: &Report) -> String {
     let ids = groups(report).into_iter().flat_map(|group| group.tables);
     let others: Vec<String> = ids.filter(|id| !is_builtin_table(id)).collect();
@@ -55,7 +55,7 @@ fn more_tables(report: &Report) -> String {
     format!("\n{}", wrapped("", "  ", &format!("More with --table: {}", others.join(", "))))
 }
 
-/// Severity, title and cost; what shows it; what to do.
+/// A finding: severity, title and cost; then evidence; then recommendations.
 fn paragraph(finding: &Finding) -> String {
     let cost = if finding.cost.is_empty() { String::new() } else { format!(" ({})", finding.cost) };
     let mut text = format!("\n  {}: {}{}\n", clean(finding.severity), clean(finding.title), clean(&cost));
@@ -64,7 +64,7 @@ fn paragraph(finding: &Finding) -> String {
     text
 }
 
-/// The sentence in lines of bearable length, the first behind `head`, the others behind `indent`.
+/// Wraps a sentence at [`LINE_WIDTH`]. The first line starts with `head`, the others with `indent`.
 pub fn wrapped(head: &str, indent: &str, sentence: &str) -> String {
     let (mut text, mut line) = (String::new(), head.to_owned());
     for word in clean(sentence).split(' ') {
@@ -92,11 +92,12 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
             .chain(shown_totals(table))
             .map(|row| row.into_iter().map(|cell| cell.text).collect()),
     );
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| cut(&clean(cell))).collect()).collect();
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| shorten(&clean(cell))).collect()).collect();
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
-    let mut text = format!("\n{}\n{}", clean(&table.title), around(table));
+    let mut text = format!("\n{}\n{}", clean(&table.title), preamble(table));
     if table.rows.is_empty() && !is_builtin_table(&table.id) {
         return text;
     }
@@ -110,13 +111,13 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
         text += &format!("  {}\n", line.join("  ").trim_end());
     }
     if left_out > 0 {
-        text += &format!("  and {left_out} more: `--limit 0` prints them\n");
+        text += &format!("  {left_out} more rows: `--limit 0` prints all\n");
     }
     text
 }
 
-/// What a section says beside its rows.
-fn around(table: &Table) -> String {
+/// Note, figures and gaps of a table.
+fn preamble(table: &Table) -> String {
     let mut text = String::new();
     let named = |run: &str| if run.is_empty() { String::new() } else { format!("{run}: ") };
     if !is_builtin_table(&table.id) && !table.note.is_empty() {
@@ -127,7 +128,7 @@ fn around(table: &Table) -> String {
     }
     for gap in &table.gaps {
         text += &wrapped("  ", "  ", &format!("missing: {}{}", named(&gap.run), gap.why));
-        // A command to copy stays whole.
+        // Not wrapped, so that the command can be copied.
         text += &format!("    {}\n", clean(&gap.recapture));
     }
     text
@@ -137,18 +138,18 @@ fn blanks(cell: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(cell.width()))
 }
 
-/// Cuts the middle out of what is wider than a name may be; wide characters count as two.
-fn cut(text: &str) -> String {
-    if text.width() <= NAME_WIDTH {
+/// Shortens a wide text in the middle. East Asian wide characters count as two columns.
+fn shorten(text: &str) -> String {
+    if text.width() <= MAX_CELL_WIDTH {
         return text.to_owned();
     }
-    let half = NAME_WIDTH / 2 - 1;
+    let half = MAX_CELL_WIDTH / 2 - 1;
     let head: String = fitting(text.chars(), half);
     let tail: String = fitting(text.chars().rev(), half).chars().rev().collect();
     format!("{head}…{tail}")
 }
 
-/// As many of the characters as fit into a width.
+/// The longest prefix that fits the width.
 fn fitting(characters: impl Iterator<Item = char>, width: usize) -> String {
     let mut left = width;
     let fits = |character: &char| {

@@ -188,7 +188,7 @@ test('links that are damaged, bombs or of another kind are a sentence; the page 
   const cases = [
     ['1.AAAA', /damaged/],
     ['%00<script>', /damaged/],
-    ['7.AAAA', /later gpuprism/],
+    ['7.AAAA', /later version of gpuprism/],
     [coded(Buffer.alloc(64 << 20, 32)), /more than 4 MiB/],
     [coded(Buffer.from('{"schema": "gpuprism-report/9"}')), /gpuprism-report\/9/],
   ];
