@@ -77,7 +77,7 @@ fn compute(job: &Job) -> String {
     }
 }
 
-/// Files that belong to no job, a sentence each.
+/// The files that belong to no job, one sentence each.
 pub fn ungrouped(ranks: &Ranks) -> Vec<String> {
     ranks.ungrouped.iter().map(|UngroupedFile { file, reason }| format!("{file} is not grouped: {reason}.")).collect()
 }
