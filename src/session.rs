@@ -59,7 +59,7 @@ pub const SERVER_ARGS: &str = "server_args.json";
 pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(trace) => Ok(Opened::Trace(trace)),
-        Imported::Document(text) if Report::is_one(&text) => match Report::read(label, &text)? {
+        Imported::Document(text) if Report::is_report(&text) => match Report::read(label, &text)? {
             report if report.runs.is_empty() => {
                 Err(Error::refused(label, "a gpuprism report that holds no runs: make it again from the trace"))
             }

@@ -1,6 +1,7 @@
-//! The report as one HTML file that opens from a disk, without a network, and sorts, filters and highlights by itself.
+//! Writes a report as one self-contained HTML file: no network, with sorting, filtering and highlighting.
 //!
-//! Everything that may come from a trace passes [`escape`]; the script of the file only moves what Rust wrote.
+//! Everything that may come from a trace passes [`escape`]. The script of the file only sorts, hides and marks existing
+//! elements; it computes no numbers.
 
 use super::chart::dashboard::Panel;
 use super::chart::{Chart, escape};
@@ -14,32 +15,32 @@ const STYLE: &str = include_str!("html/report.css");
 const SCRIPT: &str = include_str!("html/report.js");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
-/// The whole report as HTML: notices first, then the charts with their legend, then every table.
+/// The whole report as HTML: notices, charts with their legend, findings, dashboard, tables.
 ///
-/// The table of notices is not repeated, because the notices stand on top. Without a script the file still reads: only
-/// sorting, filtering and the legend's switches need it.
+/// The tables of notices and findings are left out, because both are shown as lists. Without scripts the file is
+/// readable; only sorting, filtering and the switches of the legend need them.
 pub fn html(report: &Report, tables: &[Table], charts: &[Chart], dashboard: &Dashboard, title: &str) -> String {
     let mut page = head(title);
     page += &runs(report);
     page += &notices(report);
     page += &figures(charts);
-    page += &to_do(report);
+    page += &findings_list(report);
     page += &panels(dashboard);
     for table in tables.iter().filter(|table| !["notices", "findings"].contains(&table.id.as_str())) {
         page += &section(table);
     }
     let version = env!("CARGO_PKG_VERSION");
-    let _ = write!(page, "</main>\n<footer>Written by gpuprism {version}. Times are exact in tooltips.</footer>\n");
+    let _ = write!(page, "</main>\n<footer>Written by gpuprism {version}. Tooltips show exact times.</footer>\n");
     let _ = write!(page, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
     page
 }
 
-/// The panels of one run.
+/// The dashboard of one run.
 #[derive(Debug, Default)]
 pub struct Dashboard {
-    /// Which run, where there are several.
+    /// The heading, with the labels of run and baseline if there are several runs.
     pub heading: String,
-    /// All of them, drawn or not.
+    /// All panels, including those without data.
     pub panels: Vec<Panel>,
 }
 
@@ -52,13 +53,13 @@ fn panels(dashboard: &Dashboard) -> String {
 }
 
 fn panel(panel: &Panel) -> String {
-    let drawn = panel.chart.as_ref().map(Chart::to_svg).unwrap_or_default();
+    let svg = panel.chart.as_ref().map(Chart::to_svg).unwrap_or_default();
     let gap = panel.gap.as_ref().map(|(why, recapture)| format!("{} <code>{}</code>", escape(why), escape(recapture)));
     let (title, note) = (escape(panel.title), gap.unwrap_or_else(|| escape(&panel.note)));
     let class = if panel.is_wide { " class=\"wide\"" } else { "" };
     format!(
         "<figure{class}>\n<figcaption><strong>{title}</strong> <span class=\"note\">{note}</span></figcaption>\n\
-         {drawn}</figure>\n"
+         {svg}</figure>\n"
     )
 }
 
@@ -97,13 +98,13 @@ fn notices(report: &Report) -> String {
     }
     let mut list = String::from("<section aria-label=\"Notices\">\n<ul class=\"notices\">\n");
     for (run, notice) in all() {
-        let place = if report.runs.len() > 1 { format!("{}: ", run.label) } else { String::new() };
-        list += &notice_item(&place, notice);
+        let prefix = if report.runs.len() > 1 { format!("{}: ", run.label) } else { String::new() };
+        list += &notice_item(&prefix, notice);
     }
     list + "</ul>\n</section>\n"
 }
 
-fn notice_item(place: &str, notice: &Notice) -> String {
+fn notice_item(prefix: &str, notice: &Notice) -> String {
     let (class, word) = match notice.severity {
         Severity::Info => ("info", "Note"),
         Severity::Warning => ("warning", "Warning"),
@@ -112,7 +113,7 @@ fn notice_item(place: &str, notice: &Notice) -> String {
     let count = if notice.count > 1 { format!(" ({} times)", notice.count) } else { String::new() };
     format!(
         "<li class=\"{class}\"><strong>{word}</strong> <span>{}{}{count}</span> <span class=\"advice\">{}</span></li>\n",
-        escape(place),
+        escape(prefix),
         escape(&notice.message),
         escape(&notice.advice),
     )
@@ -126,12 +127,12 @@ fn figures(charts: &[Chart]) -> String {
     format!("<section>\n<h2>Where the time went</h2>\n<figure>\n{drawings}{}</figure>\n</section>\n", legend(charts))
 }
 
-fn to_do(report: &Report) -> String {
-    let found = findings(report);
-    if found.is_empty() {
+fn findings_list(report: &Report) -> String {
+    let findings = findings(report);
+    if findings.is_empty() {
         return String::new();
     }
-    let items: String = found.iter().map(finding_item).collect();
+    let items: String = findings.iter().map(finding_item).collect();
     format!("<section>\n<h2>What to do</h2>\n<ul class=\"notices\">\n{items}</ul>\n</section>\n")
 }
 
@@ -154,7 +155,7 @@ fn finding_item(finding: &Finding) -> String {
     )
 }
 
-/// One switch a category that the charts show, in stacking order.
+/// One switch per category in the charts, in stacking order.
 fn legend(charts: &[Chart]) -> String {
     let marks = charts.iter().flat_map(|chart| &chart.nodes).filter(|node| node.tag == "rect");
     let mut list = String::from("<div class=\"legend\" role=\"group\" aria-label=\"Categories\">\n");
@@ -169,21 +170,21 @@ fn legend(charts: &[Chart]) -> String {
     list + "</div>\n"
 }
 
-/// A section of more rows than this is folded.
-const OPEN_ROWS: usize = 12;
+/// A section with more rows is collapsed.
+const MAX_OPEN_ROWS: usize = 12;
 
 fn section(table: &Table) -> String {
     let (id, title) = (escape(&table.id), escape(&table.title));
-    let around = around(table);
+    let preamble = preamble(table);
     if table.rows.is_empty() && !is_builtin_table(&table.id) {
-        return format!("<section>\n<h2>{title}</h2>\n{around}</section>\n");
+        return format!("<section>\n<h2>{title}</h2>\n{preamble}</section>\n");
     }
     let count = table.rows.len();
     let filter = format!(
         "<p class=\"tools\"><label>Filter <input type=\"search\" aria-controls=\"{id}\" autocomplete=\"off\" spellcheck=\"false\"></label> \
          <output>{count} rows</output></p>\n"
     );
-    // A filter for a handful of rows is noise.
+    // Short tables need no filter.
     let filter = if count > 5 { filter } else { String::new() };
     let rows = format!(
         "{filter}<div class=\"scroll\">\n<table id=\"{id}\">\n{}{}{}</table>\n</div>\n",
@@ -191,16 +192,16 @@ fn section(table: &Table) -> String {
         table_body(table),
         table_foot(table),
     );
-    if count > OPEN_ROWS && !is_builtin_table(&table.id) {
+    if count > MAX_OPEN_ROWS && !is_builtin_table(&table.id) {
         return format!(
-            "<section>\n<h2>{title}</h2>\n{around}<details><summary>{count} rows</summary>\n{rows}</details>\n</section>\n"
+            "<section>\n<h2>{title}</h2>\n{preamble}<details><summary>{count} rows</summary>\n{rows}</details>\n</section>\n"
         );
     }
-    format!("<section>\n<h2>{title}</h2>\n{around}{rows}</section>\n")
+    format!("<section>\n<h2>{title}</h2>\n{preamble}{rows}</section>\n")
 }
 
-/// Note, single figures, and what is missing.
-fn around(table: &Table) -> String {
+/// Note, figures and gaps of a table.
+fn preamble(table: &Table) -> String {
     let mut text = String::new();
     if !table.note.is_empty() {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(&table.note));
@@ -239,13 +240,13 @@ fn table_body(table: &Table) -> String {
             .zip(&shown)
             .map(|((column, cell), shown)| cell_html(column, cell, shown))
             .collect();
-        let _ = writeln!(body, "<tr{}>{cells}</tr>", category_of(table, row));
+        let _ = writeln!(body, "<tr{}>{cells}</tr>", category_attribute(table, row));
     }
     body + "</tbody>\n"
 }
 
-/// Lets the legend's switches take a row along.
-fn category_of(table: &Table, row: &[Cell]) -> String {
+/// The attribute by which the switches of the legend find the rows of a category.
+fn category_attribute(table: &Table, row: &[Cell]) -> String {
     let mut cells = table.columns.iter().zip(row);
     match cells.find(|(column, _)| column.kind == Kind::Category) {
         Some((_, Cell::Text(category))) => format!(" data-key=\"{}\"", escape(category)),
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn names_from_a_trace_never_stand_in_the_file_unescaped() {
+    fn names_from_a_trace_are_escaped() {
         let long = HOSTILE.repeat(100);
         for name in [HOSTILE, &long] {
             let page =
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_refers_to_nothing_outside_itself() {
+    fn the_file_has_no_external_references() {
         let page = html(&report("run"), &[table("name")], &[chart("run", &["gemm"])], &Dashboard::default(), "title");
         let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for reference in ["http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "style=\""] {
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_carry_their_exact_value_for_sorting() {
+    fn number_cells_have_their_exact_value_for_sorting() {
         let page = html(&report("run"), &[table("name")], &[], &Dashboard::default(), "title");
         assert!(page.contains("data-value=\"1234567\" title=\"1234567 ns\">1.23</td>"), "{page}");
     }

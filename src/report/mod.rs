@@ -1,7 +1,9 @@
-//! The Report: all results of all runs, and one renderer per output.
+//! [`Report`], the results of all runs, and its renderers.
 //!
-//! `tables` lays results out as typed [`table::Table`]s, `format` writes their cells for people, and the renderers
-//! (terminal, `csv`, `markdown`, `html`, the page) differ only in what they put around them. Nothing here computes.
+//! `tables`, `sections` and `groups` convert results to typed [`table::Table`]s. `format` formats their cells. The
+//! renderers (`terminal`, `csv`, `markdown`, `html`, the page) differ only in the markup. `text` has the sentences,
+//! [`chart`] the charts, [`redact`], [`link`] and [`mod@zip`] are for sharing. This module formats: every number shown
+//! is a field of a result.
 
 pub mod chart;
 pub mod compare;
@@ -50,17 +52,17 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt;
 
-/// The version of the report's JSON shape; an older gpuprism refuses a newer one by name.
+/// The version of the report's JSON schema. A report of another version is refused.
 pub const SCHEMA: &str = "gpuprism-report/1";
-/// How it begins in every version.
-const KIND: &str = "gpuprism-report/";
+/// The part of [`SCHEMA`] that all versions share.
+const SCHEMA_PREFIX: &str = "gpuprism-report/";
 
-/// All results of all runs, in the order the person gave the files.
+/// The results of all runs, in the order in which the files were given.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
-    /// One a trace.
+    /// One run per trace.
     pub runs: Vec<Run>,
 }
 from_json!(Report { schema, runs });
@@ -71,55 +73,54 @@ impl Report {
         Self { schema: SCHEMA.to_owned(), runs }
     }
 
-    /// Is this JSON text a report, of whatever version?
-    pub fn is_one(text: &str) -> bool {
-        // A text of another kind is not parsed as a whole.
-        text.contains(KIND) && Json::parse(text).is_ok_and(|json| version(&json).starts_with(KIND))
+    /// Whether this JSON text is a report of any version.
+    pub fn is_report(text: &str) -> bool {
+        // The substring search avoids parsing other JSON files.
+        text.contains(SCHEMA_PREFIX) && Json::parse(text).is_ok_and(|json| version(&json).starts_with(SCHEMA_PREFIX))
     }
 
-    /// Reads a report back.
+    /// Parses a report.
     ///
     /// # Errors
-    /// Another version, or a report that somebody changed into another shape.
+    /// The text has another version or does not match the schema. The error names `label`.
     pub fn read(label: &str, text: &str) -> Result<Self> {
-        let damaged =
-            |why: &dyn fmt::Display| Error::refused(label, format!("a gpuprism report that is damaged: {why}"));
+        let damaged = |why: &dyn fmt::Display| Error::refused(label, format!("a damaged gpuprism report: {why}"));
         let json = Json::parse(text).map_err(|error| damaged(&error))?;
         let version = version(&json);
         if version != SCHEMA {
             let why = format!(
-                "a report of the version `{version}`; this gpuprism reads `{SCHEMA}`: make it again from the trace"
+                "a report of version `{version}`; this gpuprism reads `{SCHEMA}`: make the report again from the trace"
             );
             return Err(Error::refused(label, why));
         }
         Self::from_json(json).map_err(|error| damaged(&error))
     }
 
-    /// The one text of this report: the same bytes natively and in the browser.
+    /// The report as indented JSON: the same bytes natively and in the browser.
     pub fn json(&self) -> String {
-        // Strings, numbers and lists under string keys always serialise.
+        // Serialising strings, numbers and lists under string keys cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// The same without line breaks, to be handed between the page's workers and read back.
+    /// The report as compact JSON, for messages between the page's workers and for links.
     pub fn compact(&self) -> String {
         json::write(self)
     }
 
-    /// What to call each run: its label, numbered where several share one.
+    /// The labels of the runs; duplicates get a number.
     pub fn labels(&self) -> Vec<String> {
-        let mut seen: HashMap<&str, usize> = HashMap::new();
+        let mut counts: HashMap<&str, usize> = HashMap::new();
         let mut labels = Vec::with_capacity(self.runs.len());
         for run in &self.runs {
-            let times = seen.entry(&run.label).or_default();
-            *times += 1;
-            labels.push(if *times == 1 { run.label.clone() } else { format!("{} ({times})", run.label) });
+            let count = counts.entry(&run.label).or_default();
+            *count += 1;
+            labels.push(if *count == 1 { run.label.clone() } else { format!("{} ({count})", run.label) });
         }
         labels
     }
 }
 
-/// One HTML file with the chart and all tables.
+/// The report as one HTML file with charts and all tables.
 pub fn html_page(report: &Report, title: &str) -> String {
     let legend = legend(report);
     let legend: Vec<&str> = legend.iter().map(String::as_str).collect();
@@ -133,7 +134,7 @@ pub fn html_page(report: &Report, title: &str) -> String {
     html::html(report, &tables, &[chart], &dashboard(report), title)
 }
 
-/// The panels of a single run; of several those of the second beside the first.
+/// The dashboard of a single run. With several runs: the second run with the first as baseline.
 fn dashboard(report: &Report) -> html::Dashboard {
     let options = chart::dashboard::Options {
         width: PAGE_WIDTH,
@@ -143,13 +144,13 @@ fn dashboard(report: &Report) -> html::Dashboard {
     let (run, baseline) = if report.runs.len() > 1 { (1, Some(0)) } else { (0, None) };
     let labels = report.labels();
     let heading = match (labels.as_slice(), baseline) {
-        ([first, second, ..], Some(_)) => format!("Dashboard of {second}, beside {first}"),
+        ([first, second, ..], Some(_)) => format!("Dashboard of {second} with the baseline {first}"),
         _ => "Dashboard".to_owned(),
     };
     html::Dashboard { heading, panels: chart::dashboard::dashboard(report, run, baseline, &options) }
 }
 
-/// The runs beside the first, as `gpuprism diff` compares them; why, where it refuses.
+/// The tables of a comparison of all runs with the first, as in `gpuprism diff`.
 fn comparison(report: &Report) -> Vec<table::Table> {
     let labels = report.labels();
     let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
@@ -158,7 +159,7 @@ fn comparison(report: &Report) -> Vec<table::Table> {
     let sections = ids.iter().filter_map(|id| Some((*id, comparison.sections.remove(*id)?)));
     let sections: Vec<(&str, Section)> = sections.collect();
     let mut tables: Vec<table::Table> = sections.iter().map(|(id, section)| section_table(id, section)).collect();
-    // Refused comparisons have a sentence, and no rows by category or kernel.
+    // If nothing could be compared, only the summary has rows: the reasons.
     tables.retain(|table| table.id == "compare_summary" || !table.rows.is_empty());
     if let Some(first) = tables.first_mut() {
         first.note = [compare::verdict(&comparison).join(" "), std::mem::take(&mut first.note)].join(" ");
@@ -166,15 +167,16 @@ fn comparison(report: &Report) -> Vec<table::Table> {
     tables
 }
 
-/// The width of a chart in a file, in pixels, and of one of two side by side.
+/// The width of a chart in an HTML file, in pixels.
 const PAGE_WIDTH: u32 = 1216;
+/// The width of one of two charts in a row, in pixels.
 const PAGE_COLUMN_WIDTH: u32 = 594;
 
 fn version(json: &Json) -> &str {
     json.get_path(&["schema"]).and_then(Json::text).unwrap_or_default()
 }
 
-/// A report with kernels, sections and notices, for the tests of what is done with whole reports.
+/// A report with kernels, sections and notices for tests.
 #[cfg(test)]
 mod tests_support {
     use super::Report;
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_read_back_is_the_same_report_to_the_last_bit() {
+    fn reading_a_report_back_restores_every_bit() {
         let shares = (1..2000).map(|part| f64::from(part) / 1999.0 / 3.0);
         let report = Report::new(shares.map(|share| run("\u{202e}=a,\"b\"\n", share)).collect());
         let text = report.json();
@@ -251,12 +253,16 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_another_version_is_refused_by_name() {
+    fn a_report_of_another_version_is_refused_with_its_version() {
         let text = Report::new(Vec::new()).json().replace("report/1", "report/7");
-        assert!(Report::is_one(&text));
+        assert!(Report::is_report(&text));
         let error = Report::read("r.json", &text).unwrap_err().to_string();
         assert!(error.contains("gpuprism-report/7") && error.contains(SCHEMA), "{error}");
-        assert!(!Report::is_one(r#"{"schema": "other/1"}"#) && !Report::is_one("{}") && !Report::is_one("nonsense"));
+        assert!(
+            !Report::is_report(r#"{"schema": "other/1"}"#)
+                && !Report::is_report("{}")
+                && !Report::is_report("nonsense")
+        );
     }
 
     #[test]
@@ -267,11 +273,11 @@ mod tests {
         let both = html_page(&Report::new(vec![sample.runs[0].clone(), other]), "t");
         assert!(both.contains("other.json takes exactly as long as sample.json"), "the verdict");
         assert!(both.contains("id=\"compare_summary\""), "its table");
-        assert!(!html_page(&sample, "t").contains("compare_summary"), "one run has nothing beside it");
+        assert!(!html_page(&sample, "t").contains("compare_summary"), "a single run has no comparison");
     }
 
     #[test]
-    fn runs_of_one_name_are_numbered() {
+    fn duplicate_labels_are_numbered() {
         let report = Report::new(vec![run("a", 0.0), run("b", 0.0), run("a", 0.0)]);
         assert_eq!(report.labels(), ["a", "b", "a (2)"]);
     }

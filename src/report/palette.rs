@@ -1,6 +1,7 @@
-//! One colour a category, for life: the class that names it, the stylesheet that holds it, and the order categories are stacked in.
+//! The colours of the categories: CSS classes, the stylesheet, and the stacking order.
 //!
-//! The colours are data, `patterns/palette.json`. A chart, a table or an export never says a colour, only a class.
+//! A category has the same colour in every chart, table and export. The colours are data: `patterns/palette.json`. Charts
+//! and tables use only class names; [`css`] defines each colour once for the light and once for the dark theme.
 
 use crate::json::{self, FromJson, Json, JsonResult, Members, from_json};
 use crate::ordering::StableSort;
@@ -12,15 +13,16 @@ const DATA: &str = include_str!("../../patterns/palette.json");
 
 #[derive(Debug, Default)]
 struct Palette {
-    background: Pair<String>,
+    background: Themed<String>,
     categories: Vec<Category>,
-    spares: Vec<Pair<Colour>>,
+    spares: Vec<Themed<Colour>>,
     aliases: BTreeMap<String, String>,
 }
 from_json!(Palette { background, categories, spares, aliases });
 
 #[derive(Debug, Default)]
-struct Pair<T> {
+/// A value for the light and one for the dark theme.
+struct Themed<T> {
     light: T,
     dark: T,
 }
@@ -35,16 +37,16 @@ from_json!(Colour { fill, ink });
 #[derive(Debug)]
 struct Category {
     category: String,
-    colours: Pair<Colour>,
+    colours: Themed<Colour>,
 }
 
-impl<T: FromJson> Pair<T> {
+impl<T: FromJson> Themed<T> {
     fn of(members: &mut Members) -> JsonResult<Self> {
         Ok(Self { light: members.take("light")?, dark: members.take("dark")? })
     }
 }
 
-impl<T: FromJson> FromJson for Pair<T> {
+impl<T: FromJson> FromJson for Themed<T> {
     fn from_json(json: Json) -> JsonResult<Self> {
         Self::of(&mut Members::of(json)?)
     }
@@ -53,14 +55,14 @@ impl<T: FromJson> FromJson for Pair<T> {
 impl FromJson for Category {
     fn from_json(json: Json) -> JsonResult<Self> {
         let mut members = Members::of(json)?;
-        Ok(Self { category: members.take("category")?, colours: Pair::of(&mut members)? })
+        Ok(Self { category: members.take("category")?, colours: Themed::of(&mut members)? })
     }
 }
 
 /// The CSS class of a category: `cat-gemm` for `gemm`.
 ///
-/// A name of gputrc2graph's rule files has the class of its nearest relative; any other name has one of a few spare
-/// classes, always the same one. Whatever the name holds, the class is made of `a-z`, `0-9`, `_` and `-` alone.
+/// Category names of gputrc2graph's rule files are aliases of similar categories. Any other name gets one of a few spare
+/// classes, chosen by a hash, so it is always the same. The class contains only `a-z`, `0-9`, `_` and `-`.
 ///
 /// ```
 /// use gpuprism::report::palette;
@@ -70,14 +72,14 @@ impl FromJson for Category {
 /// assert!(palette::class("\"><script>").starts_with("cat-spare-"));
 /// ```
 pub fn class(category: &str) -> String {
-    match known(category) {
-        Some(known) => format!("cat-{}", slug(&known.category)),
-        None => format!("cat-spare-{}", spare(category)),
+    match find(category) {
+        Some(entry) => format!("cat-{}", slug(&entry.category)),
+        None => format!("cat-spare-{}", spare_number(category)),
     }
 }
 
-/// The distinct names among `categories` in the order they are stacked and listed: as in the palette, names that it
-/// does not know before the unknown rest, the CPU slice last.
+/// The distinct names in stacking order: the order of the palette, with names that it does not contain before `misc`, and
+/// CPU time last.
 ///
 /// ```
 /// use gpuprism::report::palette;
@@ -90,10 +92,11 @@ pub fn order<'a>(categories: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> 
     names
 }
 
-/// The stylesheet of the palette: one custom property a colour, light and dark, and what the classes do with them.
+/// The stylesheet of the palette: custom properties for all colours, and the rules of the classes.
 ///
-/// A class sets `--fill` and `--ink`; marks (`rect`), labels on them (`text`) and `.swatch` elements use these. The dark
-/// values hold where the system asks for dark, or `data-theme` on the root element does; `data-theme=light` wins over the system.
+/// A class sets `--fill` and `--ink`, which shapes (`rect`), their labels (`text`) and `.swatch` elements use. The dark
+/// theme applies if the system prefers it or the root element has `data-theme=dark`; `data-theme=light` overrides the
+/// system.
 pub fn css() -> String {
     let (mut light, mut dark, mut classes) = (String::new(), String::new(), String::new());
     for (name, colours) in entries() {
@@ -123,32 +126,33 @@ fn properties(name: &str, colour: &Colour) -> String {
     format!("--cat-{name}:{};--cat-{name}-ink:{};", colour.fill, colour.ink)
 }
 
-fn entries() -> impl Iterator<Item = (String, &'static Pair<Colour>)> {
+fn entries() -> impl Iterator<Item = (String, &'static Themed<Colour>)> {
     let palette = palette();
     let categories = palette.categories.iter().map(|entry| (slug(&entry.category), &entry.colours));
-    let spares = palette.spares.iter().enumerate().map(|(at, colours)| (format!("spare-{}", at + 1), colours));
+    let spares = (1..).zip(&palette.spares).map(|(number, colours)| (format!("spare-{number}"), colours));
     categories.chain(spares)
 }
 
 fn palette() -> &'static Palette {
     static PALETTE: OnceLock<Palette> = OnceLock::new();
-    // A test proves that the embedded text parses; an empty palette would only be a colourless one.
+    // A test checks that the embedded text parses.
     PALETTE.get_or_init(|| json::read(DATA).unwrap_or_default())
 }
 
-fn known(category: &str) -> Option<&'static Category> {
+/// The entry of a category or of the category that it is an alias of.
+fn find(category: &str) -> Option<&'static Category> {
     let palette = palette();
     let name = palette.aliases.get(category).map_or(category, String::as_str);
     palette.categories.iter().find(|entry| entry.category == name)
 }
 
-/// `CPU (non-GPU)` is `cpu`; every other name of the palette is one word already.
+/// `cpu` for `CPU (non-GPU)`; all other names in the palette are single words.
 fn slug(category: &str) -> String {
     category.split(' ').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Which spare colour, from 1: the one the palette names, else by a hash of the name that never changes (FNV-1a).
-fn spare(category: &str) -> usize {
+/// The number of the spare colour, from 1: that of the alias `spare N`, else from a stable hash of the name (FNV-1a).
+fn spare_number(category: &str) -> usize {
     let palette = palette();
     let named = palette.aliases.get(category).and_then(|alias| alias.strip_prefix("spare "));
     if let Some(number) = named.and_then(|number| number.parse().ok()) {
@@ -158,17 +162,18 @@ fn spare(category: &str) -> usize {
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let count = u64::try_from(palette.spares.len().max(1)).unwrap_or(1);
-    usize::try_from(hash % count).map_or(1, |at| at + 1)
+    usize::try_from(hash % count).map_or(1, |index| index + 1)
 }
 
 fn compare(a: &str, b: &str) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(|| a.cmp(b))
 }
 
+/// Odd numbers for the categories of the palette; the even number before `misc` for all others.
 fn rank(category: &str) -> usize {
-    let place = |name: &str| palette().categories.iter().position(|entry| entry.category == name);
-    let at = known(category).and_then(|entry| place(&entry.category));
-    at.map_or_else(|| 2 * place("misc").unwrap_or_default(), |at| 2 * at + 1)
+    let index_of = |name: &str| palette().categories.iter().position(|entry| entry.category == name);
+    let index = find(category).and_then(|entry| index_of(&entry.category));
+    index.map_or_else(|| 2 * index_of("misc").unwrap_or_default(), |index| 2 * index + 1)
 }
 
 #[cfg(test)]
@@ -196,17 +201,17 @@ mod tests {
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
     }
 
-    const AS_IS: [Rgb; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+    const NORMAL_VISION: [Rgb; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
     /// Machado, Oliveira and Fernandes 2009, severity 1.0, for linear RGB.
     const PROTANOPIA: [Rgb; 3] =
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]];
     const DEUTERANOPIA: [Rgb; 3] =
         [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]];
 
-    /// The colour as an eye sees it, in OKLab, where distance is about what people call different.
-    fn seen(hex: &str, eye: &[Rgb; 3]) -> Rgb {
+    /// The colour under the given vision in OKLab, where distances match perceived differences.
+    fn oklab(hex: &str, vision: &[Rgb; 3]) -> Rgb {
         let light = linear(hex);
-        let [r, g, b] = eye.map(|row| row.iter().zip(light).map(|(m, c)| m * c).sum::<f64>().clamp(0.0, 1.0));
+        let [r, g, b] = vision.map(|row| row.iter().zip(light).map(|(m, c)| m * c).sum::<f64>().clamp(0.0, 1.0));
         let l = (0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b).cbrt();
         let m = (0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b).cbrt();
         let s = (0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b).cbrt();
@@ -217,8 +222,8 @@ mod tests {
         ]
     }
 
-    fn distance(a: &str, b: &str, eye: &[Rgb; 3]) -> f64 {
-        let (a, b) = (seen(a, eye), seen(b, eye));
+    fn distance(a: &str, b: &str, vision: &[Rgb; 3]) -> f64 {
+        let (a, b) = (oklab(a, vision), oklab(b, vision));
         a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
     }
 
@@ -239,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn every_mark_stands_out_from_its_background_and_its_label_from_the_mark() {
+    fn shapes_contrast_with_the_background_and_labels_with_their_shape() {
         for (background, colours) in schemes() {
             for (name, colour) in colours {
                 let mark = contrast(&colour.fill, background);
                 assert!(mark >= 3.0, "{name} on {background}: {mark:.2}");
-                // The CPU slice is a hatch on the page's own background, and so is its label.
+                // CPU time is hatched, so its label is on the background of the page.
                 let under = if name == "cpu" { background } else { &colour.fill };
                 let label = contrast(&colour.ink, under);
                 assert!(label >= 4.5, "label on {name}, {background}: {label:.2}");
@@ -252,28 +257,28 @@ mod tests {
         }
     }
 
-    /// What colour alone promises: neighbours in stacking order differ clearly for every eye, any two families differ a
-    /// little, any two categories differ for a full-colour eye. Within a family a colour-blind reader needs order and labels.
+    /// Neighbours in stacking order differ clearly under every vision, any two families differ a little, and any two
+    /// categories differ under normal vision. Within a family a colour-blind reader needs order and labels.
     #[test]
-    fn categories_stay_apart_also_without_red_or_green() {
+    fn categories_are_distinguishable_with_colour_blindness() {
         for (background, colours) in schemes() {
             let named: Vec<_> =
                 colours.iter().filter(|(name, _)| name != "cpu" && !name.starts_with("spare")).collect();
-            for eye in [&AS_IS, &PROTANOPIA, &DEUTERANOPIA] {
+            for vision in [&NORMAL_VISION, &PROTANOPIA, &DEUTERANOPIA] {
                 for pair in named.windows(2) {
-                    let far = distance(&pair[0].1.fill, &pair[1].1.fill, eye);
+                    let far = distance(&pair[0].1.fill, &pair[1].1.fill, vision);
                     assert!(far >= 0.08, "neighbours {} and {} on {background}: {far:.3}", pair[0].0, pair[1].0);
                 }
             }
             for (at, (a, first)) in colours.iter().enumerate() {
                 for (b, second) in &colours[at + 1..] {
-                    let far = distance(&first.fill, &second.fill, &AS_IS);
+                    let far = distance(&first.fill, &second.fill, &NORMAL_VISION);
                     assert!(far >= 0.05, "{a} and {b} on {background}: {far:.3}");
                 }
             }
             for (a, first) in &named {
                 for (b, second) in named.iter().filter(|(b, _)| family(a) != family(b)) {
-                    let far = [&PROTANOPIA, &DEUTERANOPIA].map(|eye| distance(&first.fill, &second.fill, eye));
+                    let far = [&PROTANOPIA, &DEUTERANOPIA].map(|vision| distance(&first.fill, &second.fill, vision));
                     assert!(far.iter().all(|far| *far >= 0.03), "families of {a} and {b} on {background}: {far:.3?}");
                 }
             }
@@ -287,17 +292,17 @@ mod tests {
     }
 
     #[test]
-    fn every_alias_leads_to_a_colour() {
+    fn every_alias_resolves_to_a_colour() {
         let palette = palette();
         for (name, target) in &palette.aliases {
             let number = target.strip_prefix("spare ").and_then(|number| number.parse::<usize>().ok());
             let spare = number.is_some_and(|number| (1..=palette.spares.len()).contains(&number));
-            assert!(spare || known(name).is_some(), "{name} -> {target}");
+            assert!(spare || find(name).is_some(), "{name} -> {target}");
         }
     }
 
     #[test]
-    fn the_categories_of_a_gputrc2graph_language_model_have_a_colour_each() {
+    fn the_categories_of_gputrc2graph_have_distinct_colours() {
         let names = [
             "activation",
             "attn",
@@ -324,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_category_is_a_safe_class_with_a_rule_in_the_stylesheet() {
+    fn hostile_category_names_get_safe_classes() {
         let css = css();
         for name in ["", "}</style><script>", "a b", "\0", "ñandú", "cat-gemm", &"x".repeat(5000)] {
             let class = class(name);

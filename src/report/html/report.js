@@ -1,4 +1,4 @@
-// Sorts, filters and highlights the report it stands in. Every number and word was written by Rust; nothing is computed here.
+// Sorts, filters and highlights the tables and charts of this file. All numbers and words are written by Rust.
 "use strict";
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -7,14 +7,14 @@ const hidden = new Set();
 function sortBy(heading) {
   const table = heading.closest("table");
   const body = table.tBodies[0];
-  const at = heading.cellIndex;
+  const column = heading.cellIndex;
   const numeric = heading.classList.contains("number");
   const first = numeric ? "descending" : "ascending";
   const other = numeric ? "ascending" : "descending";
   const direction = heading.getAttribute("aria-sort") === first ? other : first;
   const sign = direction === "ascending" ? 1 : -1;
   const value = (row) => {
-    const cell = row.cells[at];
+    const cell = row.cells[column];
     if (!numeric) return cell.textContent.toLowerCase();
     return cell.dataset.value === "" ? null : Number(cell.dataset.value);
   };
@@ -36,7 +36,7 @@ function showRows(section) {
     row.hidden = hidden.has(row.dataset.key) || (words !== "" && !row.textContent.toLowerCase().includes(words));
   }
   const shown = rows.filter((row) => !row.hidden).length;
-  // Sums over all rows would mislead under a part of them.
+  // The totals are sums over all rows.
   if (table.tFoot) table.tFoot.hidden = shown < rows.length;
   const count = section.querySelector("output");
   if (count) count.textContent = shown === rows.length ? `${rows.length} rows` : `${shown} of ${rows.length} rows`;
