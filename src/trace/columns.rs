@@ -1,237 +1,241 @@
-//! What the columnar tables share: compact durations and sorting by an order.
+//! Shared parts of the column tables: compact durations, sorting by start, and the rows that a time window keeps.
 
 use super::{NameId, Ns, Window};
 use crate::ordering::StableSort;
 use std::ops::Range;
 
-/// Durations at four bytes each; the few of more than four seconds stand in a list beside them.
+/// A column of durations at four bytes each. Durations of 4.29 s or more are stored in a separate sorted list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Durations {
-    short: Vec<u32>,
-    /// Index and duration, by index.
+    short_ns: Vec<u32>,
+    /// Row index and duration, sorted by row index.
     long: Vec<(u32, Ns)>,
-    /// None is longer.
+    /// An upper bound of all durations.
     longest: Ns,
 }
 
-/// Stands in `Durations::short` where the duration is in the other list.
+/// The value in `Durations::short_ns` of a row whose duration is in `Durations::long`.
 const LONG: u32 = u32::MAX;
 
 impl Durations {
-    pub(super) fn reserve(&mut self, more: usize) {
-        self.short.reserve_exact(more);
+    pub(super) fn reserve(&mut self, additional: usize) {
+        self.short_ns.reserve_exact(additional);
     }
 
     pub(super) fn push(&mut self, duration: Ns) {
         self.longest = self.longest.max(duration);
         match u32::try_from(duration.0) {
-            Ok(short) if short != LONG => self.short.push(short),
+            Ok(short) if short != LONG => self.short_ns.push(short),
             _ => {
-                self.long.push((index(self.short.len()), duration));
-                self.short.push(LONG);
+                self.long.push((index(self.short_ns.len()), duration));
+                self.short_ns.push(LONG);
             }
         }
     }
 
     #[inline]
-    pub(super) fn get(&self, at: usize) -> Ns {
-        match self.short.get(at) {
-            Some(&LONG) => self.get_long(at),
+    pub(super) fn get(&self, row: usize) -> Ns {
+        match self.short_ns.get(row) {
+            Some(&LONG) => self.get_long(row),
             Some(&short) => Ns(i64::from(short)),
             None => Ns::ZERO,
         }
     }
 
     #[cold]
-    fn get_long(&self, at: usize) -> Ns {
-        let found = self.long.binary_search_by_key(&index(at), |(index, _)| *index);
-        found.ok().and_then(|place| self.long.get(place)).map_or(Ns::ZERO, |(_, duration)| *duration)
+    fn get_long(&self, row: usize) -> Ns {
+        let found = self.long.binary_search_by_key(&index(row), |(row, _)| *row);
+        found.ok().and_then(|entry| self.long.get(entry)).map_or(Ns::ZERO, |(_, duration)| *duration)
     }
 
-    /// None is longer; after [`Durations::shorten`] all may be shorter.
+    /// Returns an upper bound of all durations: the longest one ever pushed. [`Durations::shorten`] does not lower it.
     pub(super) fn longest(&self) -> Ns {
         self.longest
     }
 
-    pub(super) fn shorten(&mut self, at: usize, to: Ns) {
-        let long = self.long.binary_search_by_key(&index(at), |(index, _)| *index);
+    pub(super) fn shorten(&mut self, row: usize, to: Ns) {
+        let long = self.long.binary_search_by_key(&index(row), |(row, _)| *row);
         match u32::try_from(to.0) {
             Ok(short) if short != LONG => {
-                self.short.get_mut(at).into_iter().for_each(|slot| *slot = short);
-                if let Ok(place) = long {
-                    self.long.remove(place);
+                self.short_ns.get_mut(row).into_iter().for_each(|slot| *slot = short);
+                if let Ok(entry) = long {
+                    self.long.remove(entry);
                 }
             }
-            _ => long.into_iter().for_each(|place| self.long.get_mut(place).into_iter().for_each(|it| it.1 = to)),
+            _ => {
+                let entry = long.ok().and_then(|entry| self.long.get_mut(entry));
+                entry.into_iter().for_each(|(_, duration)| *duration = to);
+            }
         }
     }
 
-    /// Those of these rows, in their order.
-    pub(super) fn take(&self, rows: &Rows) -> Self {
-        let long = self.long.iter().filter_map(|(at, long)| Some((rows.place(*at)?, *long)));
-        let mut taken = Self { short: rows.take(&self.short), long: long.collect(), longest: self.longest };
-        // Rows that are kept whole stand before those that are cut.
-        taken.long.order_by_key(|(at, _)| *at);
+    /// Returns the durations of these rows, in their order.
+    pub(super) fn take(&self, rows: &KeptRows) -> Self {
+        let long = self.long.iter().filter_map(|(row, long)| Some((rows.new_index(*row)?, *long)));
+        let mut taken = Self { short_ns: rows.take(&self.short_ns), long: long.collect(), longest: self.longest };
+        // `before` rows precede `cut` rows in the new table, so old row order is not new row order.
+        taken.long.order_by_key(|(row, _)| *row);
         taken
     }
 
     pub(super) fn reorder(&mut self, order: &[u32]) {
-        reorder(&mut self.short, order);
-        let places = self.short.iter().zip(order).enumerate().filter(|(_, (short, _))| **short == LONG);
-        let long = places.map(|(new, (_, &old))| (index(new), self.get_long(old as usize))).collect();
+        reorder(&mut self.short_ns, order);
+        let long_rows = self.short_ns.iter().zip(order).enumerate().filter(|(_, (short, _))| **short == LONG);
+        let long = long_rows.map(|(new, (_, &old))| (index(new), self.get_long(old as usize))).collect();
         self.long = long;
     }
 }
 
-/// Row numbers are 32 bits wide: more rows do not fit a browser tab's memory.
-pub(super) fn index(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+/// Converts a row number to 32 bits. A table of more rows would not fit the memory of a browser tab.
+pub(super) fn index(row: usize) -> u32 {
+    u32::try_from(row).unwrap_or(u32::MAX)
 }
 
-/// The first row that may end as late as this, of columns sorted by start of which no row is longer than `longest`.
-pub(super) fn may_reach(start: &[Ns], longest: Ns, time: Ns) -> usize {
+/// Returns a row such that all earlier rows end before `time`. `start` is sorted and no row is longer than `longest`.
+pub(super) fn first_reaching(start: &[Ns], longest: Ns, time: Ns) -> usize {
     start.partition_point(|start| start.0 < time.0.saturating_sub(longest.0))
 }
 
-/// The rows that can lie in a window, of such columns.
-pub(super) fn near(start: &[Ns], longest: Ns, window: Window) -> Range<usize> {
-    may_reach(start, longest, window.start)..start.partition_point(|time| *time < window.end)
+/// Returns a range of rows that includes all rows overlapping `window`; `start` and `longest` as for [`first_reaching`].
+pub(super) fn candidates(start: &[Ns], longest: Ns, window: Window) -> Range<usize> {
+    first_reaching(start, longest, window.start)..start.partition_point(|time| *time < window.end)
 }
 
-/// Rows of a table sorted by start that are kept of a window, in the order in which they stand there: most lie in one piece.
+/// The rows of a table sorted by start that a window keeps, in the order of the new table: `before`, `cut`, `within`, `after`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Rows {
-    /// Began before the window and are kept whole.
+pub(super) struct KeptRows {
+    /// Rows that start before the window and are kept whole.
     pub(super) before: Vec<u32>,
-    /// Began before the window and are cut where it begins.
+    /// Rows that start before the window and are cut at its start.
     pub(super) cut: Vec<u32>,
-    /// Begin in the window.
+    /// Rows that start in the window.
     pub(super) within: Range<u32>,
-    /// Begin behind the window and are kept whole.
+    /// Rows that start after the window and are kept whole.
     pub(super) after: Vec<u32>,
 }
 
-impl Rows {
-    /// Those of which something lies in the window; what began before it is kept whole.
-    pub(super) fn meeting(window: Window, start: &[Ns], duration: &Durations) -> Self {
-        let near = near(start, duration.longest(), window);
-        let first = start.partition_point(|time| *time < window.start).min(near.end);
-        let meets = |at: &usize| start.get(*at).is_some_and(|from| *from + duration.get(*at) > window.start);
-        let before = (near.start..first).filter(meets).map(index).collect();
-        Self { before, within: index(first)..index(near.end), ..Self::default() }
+impl KeptRows {
+    /// Returns the rows that overlap the window. Rows that start before it are kept whole.
+    pub(super) fn overlapping(window: Window, start: &[Ns], duration: &Durations) -> Self {
+        let candidates = candidates(start, duration.longest(), window);
+        let first = start.partition_point(|time| *time < window.start).min(candidates.end);
+        let overlaps = |row: &usize| start.get(*row).is_some_and(|from| *from + duration.get(*row) > window.start);
+        let before = (candidates.start..first).filter(overlaps).map(index).collect();
+        Self { before, within: index(first)..index(candidates.end), ..Self::default() }
     }
 
     pub(super) fn len(&self) -> usize {
         self.before.len() + self.cut.len() + self.within.len() + self.after.len()
     }
 
-    /// Where in the window's table those begin that begin in the window.
-    pub(super) fn base(&self) -> usize {
+    /// Returns the new index of the first row that starts in the window.
+    pub(super) fn within_offset(&self) -> usize {
         self.before.len() + self.cut.len()
     }
 
-    /// The old places in their new order.
+    /// Iterates over the old indices in the order of the new table.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
         let early = self.before.iter().chain(&self.cut).copied();
         early.chain(self.within.clone()).chain(self.after.iter().copied())
     }
 
-    /// The new place of an old one.
-    pub(super) fn place(&self, old: u32) -> Option<u32> {
-        let base = index(self.base());
+    /// Returns the new index of an old one, if the row is kept.
+    pub(super) fn new_index(&self, old: u32) -> Option<u32> {
+        let offset = index(self.within_offset());
         if self.within.contains(&old) {
-            return Some(base + (old - self.within.start));
+            return Some(offset + (old - self.within.start));
         }
-        let found = |rows: &[u32], from: u32| rows.binary_search(&old).ok().map(|at| from + index(at));
+        let find = |rows: &[u32], first: u32| rows.binary_search(&old).ok().map(|row| first + index(row));
         if old < self.within.start {
-            return found(&self.before, 0).or_else(|| found(&self.cut, index(self.before.len())));
+            return find(&self.before, 0).or_else(|| find(&self.cut, index(self.before.len())));
         }
-        found(&self.after, base + index(self.within.len()))
+        find(&self.after, offset + index(self.within.len()))
     }
 
-    /// The old place of a new one.
-    pub(super) fn old(&self, new: u32) -> Option<u32> {
-        let at = new as usize;
-        let behind = |list: &[u32], at: usize| list.get(at).copied().ok_or(at.saturating_sub(list.len()));
-        behind(&self.before, at)
-            .or_else(|at| behind(&self.cut, at))
-            .or_else(|at| self.within.clone().nth(at).ok_or(at.saturating_sub(self.within.len())))
-            .or_else(|at| behind(&self.after, at))
+    /// Returns the old index of a new one.
+    pub(super) fn old_index(&self, new: u32) -> Option<u32> {
+        // Each step returns the old index, or the new index relative to the next list.
+        let get = |list: &[u32], row: usize| list.get(row).copied().ok_or(row.saturating_sub(list.len()));
+        get(&self.before, new as usize)
+            .or_else(|row| get(&self.cut, row))
+            .or_else(|row| self.within.clone().nth(row).ok_or(row.saturating_sub(self.within.len())))
+            .or_else(|row| get(&self.after, row))
             .ok()
     }
 
-    /// Of a column the entries of these rows.
+    /// Returns the entries of these rows in a column.
     pub(super) fn take<T: Copy>(&self, column: &[T]) -> Vec<T> {
         let mut taken = Vec::with_capacity(self.len());
-        let one = |at: &u32| column.get(*at as usize).copied();
-        taken.extend(self.before.iter().chain(&self.cut).filter_map(one));
+        let entry = |row: &u32| column.get(*row as usize).copied();
+        taken.extend(self.before.iter().chain(&self.cut).filter_map(entry));
         taken.extend_from_slice(column.get(self.within.start as usize..self.within.end as usize).unwrap_or_default());
-        taken.extend(self.after.iter().filter_map(one));
+        taken.extend(self.after.iter().filter_map(entry));
         taken
     }
 
-    /// Cuts the times that were taken of these rows at the window's ends, but for rows that are kept whole, and tells how
-    /// many it cut.
-    pub(super) fn cut_times(
+    /// Clips the times of the new table to the window and returns the number of clipped rows. `start` and `duration` are
+    /// columns of the new table. Rows in `before` and `after`, and old rows for which `is_whole` returns true, stay whole.
+    pub(super) fn clip_times(
         &self,
         start: &mut [Ns],
         duration: &mut Durations,
         window: Window,
         is_whole: &dyn Fn(u32) -> bool,
     ) -> u64 {
-        for at in self.before.len()..self.base() {
-            let Some(from) = start.get_mut(at) else { break };
-            let end = (*from + duration.get(at)).min(window.end);
+        for row in self.before.len()..self.within_offset() {
+            let Some(from) = start.get_mut(row) else { break };
+            let end = (*from + duration.get(row)).min(window.end);
             *from = window.start;
-            duration.shorten(at, end.since(window.start));
+            duration.shorten(row, end.since(window.start));
         }
-        let first = may_reach(start, duration.longest(), window.end).max(self.base());
-        let mut cut = self.cut.len() as u64;
-        for (at, from) in start.iter().enumerate().take(self.base() + self.within.len()).skip(first) {
-            let old = self.within.start + index(at - self.base());
-            if *from + duration.get(at) > window.end && !is_whole(old) {
-                duration.shorten(at, window.end.since(*from));
-                cut += 1;
+        let first = first_reaching(start, duration.longest(), window.end).max(self.within_offset());
+        let mut clipped = self.cut.len() as u64;
+        for (row, from) in start.iter().enumerate().take(self.within_offset() + self.within.len()).skip(first) {
+            let old = self.within.start + index(row - self.within_offset());
+            if *from + duration.get(row) > window.end && !is_whole(old) {
+                duration.shorten(row, window.end.since(*from));
+                clipped += 1;
             }
         }
-        cut
+        clipped
     }
 }
 
-/// The order that sorts rows by start, equal starts by their place in the file; `None` where they are sorted.
+/// Returns the permutation that sorts rows by start, stably; `None` if they are sorted.
 pub(super) fn order_by_start(start: &[Ns]) -> Option<Vec<u32>> {
     if start.is_sorted() {
         return None;
     }
     let mut order: Vec<u32> = (0..index(start.len())).collect();
-    order.sort_by_key(|&at| start.get(at as usize).copied());
+    order.sort_by_key(|&row| start.get(row as usize).copied());
     Some(order)
 }
 
-/// Puts into each place what stands at the place that `order` names for it.
+/// Permutes a column: entry `i` becomes the old entry `order[i]`.
 pub(super) fn reorder<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
     let mut ordered = Vec::with_capacity(order.len());
-    ordered.extend(order.iter().filter_map(|&at| column.get(at as usize).copied()));
+    ordered.extend(order.iter().filter_map(|&row| column.get(row as usize).copied()));
     *column = ordered;
 }
 
-/// [`reorder`] by halves: a second column of times is memory that a browser tab may not have.
+/// Does the same as [`reorder`], but 32 bits of each time after the other: this needs half the temporary memory, which a
+/// browser tab may not have.
 pub(super) fn reorder_times(column: &mut [Ns], order: &[u32]) {
     const HALF: u32 = u32::BITS;
     for shift in [0, HALF] {
-        let of = |time: &Ns| (time.0 >> shift) as u32;
-        let halves: Vec<u32> = order.iter().map(|&at| column.get(at as usize).map_or(0, of)).collect();
-        let others = !(i64::from(u32::MAX) << shift);
+        let half = |time: &Ns| (time.0 >> shift) as u32;
+        let halves: Vec<u32> = order.iter().map(|&row| column.get(row as usize).map_or(0, half)).collect();
+        let other_half = !(i64::from(u32::MAX) << shift);
         for (time, half) in column.iter_mut().zip(halves) {
-            time.0 = time.0 & others | i64::from(half) << shift;
+            time.0 = time.0 & other_half | i64::from(half) << shift;
         }
     }
 }
 
-/// Replaces each name by the one at its place in `now`.
-pub(super) fn renumber(column: &mut [NameId], now: &[NameId]) {
+/// Replaces each name `n` by `new_ids[n]`.
+pub(super) fn renumber(column: &mut [NameId], new_ids: &[NameId]) {
     for name in column {
-        *name = now.get(name.0 as usize).copied().unwrap_or(*name);
+        *name = new_ids.get(name.0 as usize).copied().unwrap_or(*name);
     }
 }
 
@@ -240,31 +244,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_follows_any_permutation() {
-        // All permutations of five: what the definition says, place by place.
+    fn both_reorder_functions_apply_every_permutation() {
+        // All permutations of five rows, checked entry by entry.
         for code in 0..5_usize.pow(5) {
-            let order: Vec<u32> = (0..5).map(|at| (code / 5_usize.pow(at) % 5) as u32).collect();
-            if !(0..5).all(|at| order.contains(&at)) {
+            let order: Vec<u32> = (0..5).map(|row| (code / 5_usize.pow(row) % 5) as u32).collect();
+            if !(0..5).all(|row| order.contains(&row)) {
                 continue;
             }
             let column = [i64::MIN, -1, 7 << 32 | 3, i64::MAX, 1 << 31].map(Ns);
-            let wanted: Vec<Ns> = order.iter().map(|&at| column[at as usize]).collect();
+            let expected: Vec<Ns> = order.iter().map(|&row| column[row as usize]).collect();
             let (mut plain, mut times) = (column.to_vec(), column);
             reorder(&mut plain, &order);
             reorder_times(&mut times, &order);
-            assert_eq!((&plain[..], &times[..]), (&wanted[..], &wanted[..]), "{order:?}");
+            assert_eq!((&plain[..], &times[..]), (&expected[..], &expected[..]), "{order:?}");
         }
     }
 
     #[test]
-    fn durations_of_any_length_are_kept_exactly_and_follow_an_order() {
+    fn durations_of_any_length_are_exact_and_can_be_reordered() {
         let values = [0, 1, i64::from(u32::MAX) - 1, i64::from(u32::MAX), i64::MAX, 7];
         let mut durations = Durations::default();
         values.iter().for_each(|&value| durations.push(Ns(value)));
-        assert!((0..6).all(|at| durations.get(at) == Ns(values[at])));
+        assert!((0..6).all(|row| durations.get(row) == Ns(values[row])));
         let order = [4, 0, 3, 5, 1, 2];
         durations.reorder(&order);
-        assert!((0..6).all(|at| durations.get(at) == Ns(values[order[at] as usize])));
+        assert!((0..6).all(|row| durations.get(row) == Ns(values[order[row] as usize])));
         assert_eq!(durations.get(6), Ns::ZERO);
     }
 }

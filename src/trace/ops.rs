@@ -2,7 +2,7 @@
 //!
 //! 24 bytes an op: what many ops share (device, stream, process, kind) is one number, a [`Lane`]'s.
 
-use super::columns::{Durations, Rows, index, may_reach, order_by_start, renumber, reorder, reorder_times};
+use super::columns::{Durations, KeptRows, first_reaching, index, order_by_start, renumber, reorder, reorder_times};
 use super::{CallId, DeviceId, NameId, Ns, Places, ProcessId, Window};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -254,7 +254,7 @@ impl GpuOps {
 
     /// The place of the first op that may end as late as this: those before it all end earlier.
     pub fn first_reaching(&self, time: Ns) -> usize {
-        may_reach(&self.start, self.duration.longest(), time)
+        first_reaching(&self.start, self.duration.longest(), time)
     }
 
     /// When the last op ends; `None` where there is none.
@@ -264,14 +264,14 @@ impl GpuOps {
     }
 
     /// Those of which something lies in the window; what began before it is to be cut.
-    pub(super) fn rows_in(&self, window: Window) -> Rows {
-        let mut rows = Rows::meeting(window, &self.start, &self.duration);
+    pub(super) fn rows_to_clip(&self, window: Window) -> KeptRows {
+        let mut rows = KeptRows::overlapping(window, &self.start, &self.duration);
         std::mem::swap(&mut rows.before, &mut rows.cut);
         rows
     }
 
     /// The ops of these rows, cut at the window's ends, and how many were.
-    pub(super) fn part(&self, rows: &Rows, window: Window) -> (Self, u64) {
+    pub(super) fn part(&self, rows: &KeptRows, window: Window) -> (Self, u64) {
         let mut part = Self {
             start: rows.take(&self.start),
             duration: self.duration.take(rows),
@@ -281,7 +281,7 @@ impl GpuOps {
             lanes: self.lanes.clone(),
             lane_ids: HashMap::default(),
         };
-        let cut = rows.cut_times(&mut part.start, &mut part.duration, window, &|_| false);
+        let cut = rows.clip_times(&mut part.start, &mut part.duration, window, &|_| false);
         (part, cut)
     }
 
@@ -291,7 +291,7 @@ impl GpuOps {
     }
 
     /// The places of the calls that launched ops of these rows, those without one left out.
-    pub(super) fn links_of(&self, rows: &Rows) -> Vec<u32> {
+    pub(super) fn links_of(&self, rows: &KeptRows) -> Vec<u32> {
         let mut links = rows.take(&self.link);
         links.retain(|link| *link != UNLINKED);
         links

@@ -1,6 +1,6 @@
 //! Spans of the host as columns: API calls, and ranges that the program or its framework marked.
 
-use super::columns::{Durations, Rows, index, order_by_start, renumber, reorder, reorder_times};
+use super::columns::{Durations, KeptRows, index, order_by_start, renumber, reorder, reorder_times};
 use super::names::NameRemap;
 use super::{NameId, Names, Ns, ThreadId, Window};
 
@@ -100,24 +100,24 @@ impl Spans {
     }
 
     /// Those of which something lies in the window, kept whole.
-    pub(super) fn rows_around(&self, window: Window) -> Rows {
-        Rows::meeting(window, &self.start, &self.duration)
+    pub(super) fn rows_overlapping(&self, window: Window) -> KeptRows {
+        KeptRows::overlapping(window, &self.start, &self.duration)
     }
 
     /// The spans of these rows.
-    pub(super) fn whole_part(&self, rows: &Rows) -> Self {
+    pub(super) fn whole_part(&self, rows: &KeptRows) -> Self {
         self.named_part(rows, &[])
     }
 
     /// The spans of these rows, cut at the window's ends where they do not have to stay whole. Names are numbered in the
     /// order in which the rows `first` and then all have them.
-    pub(super) fn part(&self, rows: &Rows, window: Window, first: &[u32], is_whole: &dyn Fn(u32) -> bool) -> Self {
+    pub(super) fn part(&self, rows: &KeptRows, window: Window, first: &[u32], is_whole: &dyn Fn(u32) -> bool) -> Self {
         let mut part = self.named_part(rows, first);
-        rows.cut_times(&mut part.start, &mut part.duration, window, is_whole);
+        rows.clip_times(&mut part.start, &mut part.duration, window, is_whole);
         part
     }
 
-    fn named_part(&self, rows: &Rows, first: &[u32]) -> Self {
+    fn named_part(&self, rows: &KeptRows, first: &[u32]) -> Self {
         let mut remap = NameRemap::new(&self.names);
         first.iter().filter_map(|&at| self.name.get(at as usize)).for_each(|name| _ = remap.new_id(*name));
         let mut name = rows.take(&self.name);

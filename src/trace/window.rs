@@ -1,6 +1,6 @@
 //! A window of time, and the part of a trace that lies in it.
 
-use super::columns::{Rows, index};
+use super::columns::{KeptRows, index};
 use super::names::NameRemap;
 use super::{Code, DeviceId, GraphReplay, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, Spans, Trace, Window};
 use crate::ordering::StableSort;
@@ -24,9 +24,9 @@ pub struct Cut {
 /// Which rows of a trace a part of it keeps, for whoever knows something of the whole trace's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    ops: Rows,
-    calls: Rows,
-    ranges: Rows,
+    ops: KeptRows,
+    calls: KeptRows,
+    ranges: KeptRows,
     /// Calls of the part of whose kernels some began before the window, by place.
     begun: Vec<u32>,
     /// Of each device the last launch of what begins before the window and the first of what begins behind it.
@@ -47,22 +47,22 @@ pub struct Launch {
 impl Kept {
     /// The place in the whole trace of a call of the part.
     pub fn whole_call(&self, place: u32) -> Option<u32> {
-        self.calls.old(place)
+        self.calls.old_index(place)
     }
 
     /// Places in the whole trace of the GPU ops that begin in the window, and the place in the part of the first of them.
     pub fn ops(&self) -> (Range<usize>, usize) {
-        (self.ops.within.start as usize..self.ops.within.end as usize, self.ops.base())
+        (self.ops.within.start as usize..self.ops.within.end as usize, self.ops.within_offset())
     }
 
     /// The same of ranges; those around launches begin before the window too, and behind it.
     pub fn ranges(&self) -> (Range<usize>, usize) {
-        (self.ranges.within.start as usize..self.ranges.within.end as usize, self.ranges.base())
+        (self.ranges.within.start as usize..self.ranges.within.end as usize, self.ranges.within_offset())
     }
 
     /// The place in the part of a range of the whole trace.
     pub fn range(&self, place: u32) -> Option<u32> {
-        self.ranges.place(place)
+        self.ranges.new_index(place)
     }
 
     /// Did a kernel that the call at this place of the part launched begin before the window?
@@ -105,21 +105,25 @@ impl Trace {
     /// them stay whole wherever they are, as do ranges, CPU ops and frames around them: where an op comes from does not
     /// change with the window. Counts of what is not kept (`events`, `problems`) are those of the whole trace.
     pub fn within(&self, window: Window) -> Self {
-        let kept = self.gpu_ops.rows_in(window);
+        let kept = self.gpu_ops.rows_to_clip(window);
         let launches = Launching::of(self, &kept, window);
         let calls = launches.rows(&self.calls, window);
         let begun = launches.begun(self, &kept, &calls);
         let hosts = launches.hosts;
-        let ranges = self.ranges.rows_around(hosts);
+        let ranges = self.ranges.rows_overlapping(hosts);
         let (mut gpu_ops, cut_ops) = self.gpu_ops.part(&kept, window);
         let mut remap = NameRemap::new(&self.names);
         let (op_names, op_links) = gpu_ops.names_and_links();
         op_names.iter_mut().for_each(|name| *name = remap.new_id(*name));
-        op_links.iter_mut().for_each(|link| *link = calls.place(*link).unwrap_or(*link));
+        op_links.iter_mut().for_each(|link| *link = calls.new_index(*link).unwrap_or(*link));
         Self {
             names: remap.names,
-            bytes: self.bytes.iter().filter_map(|(at, bytes)| Some((kept.place(*at)?, *bytes))).collect(),
-            collectives: self.collectives.iter().filter_map(|(at, it)| Some((kept.place(*at)?, it.clone()))).collect(),
+            bytes: self.bytes.iter().filter_map(|(at, bytes)| Some((kept.new_index(*at)?, *bytes))).collect(),
+            collectives: self
+                .collectives
+                .iter()
+                .filter_map(|(at, it)| Some((kept.new_index(*at)?, it.clone())))
+                .collect(),
             graph_replays: self
                 .graph_replays
                 .iter()
@@ -205,7 +209,7 @@ struct Launching {
 }
 
 impl Launching {
-    fn of(trace: &Trace, ops: &Rows, window: Window) -> Self {
+    fn of(trace: &Trace, ops: &KeptRows, window: Window) -> Self {
         let links = trace.gpu_ops.links_of(ops);
         let mut is_launch = vec![false; trace.calls.len()];
         let (mut first, mut last) = (index(is_launch.len()), 0);
@@ -223,13 +227,13 @@ impl Launching {
     }
 
     /// Which of these launched kernels that began before the window.
-    fn begun(&self, trace: &Trace, ops: &Rows, calls: &Rows) -> Vec<u32> {
+    fn begun(&self, trace: &Trace, ops: &KeptRows, calls: &KeptRows) -> Vec<u32> {
         let from = trace.gpu_ops.count_starting_before(Ns(self.hosts.start.0.saturating_sub(CLOCKS_DIFFER.0)));
         let early = ops.cut.iter().map(|at| *at as usize).chain(from..ops.within.start as usize);
         let kernels = early.filter(|at| trace.gpu_ops.get(*at).is_some_and(|op| op.kind == OpKind::Kernel));
         let links = kernels.filter_map(|at| trace.gpu_ops.launch(at));
         let mut begun: Vec<u32> =
-            links.filter(|call| self.is_launch(call.0)).filter_map(|call| calls.place(call.0)).collect();
+            links.filter(|call| self.is_launch(call.0)).filter_map(|call| calls.new_index(call.0)).collect();
         begun.order_by_key(|at| *at);
         begun.dedup();
         begun
@@ -240,8 +244,8 @@ impl Launching {
     }
 
     /// The calls that are kept: launches whole, the others in as far as they lie in the window.
-    fn rows(&self, calls: &Spans, window: Window) -> Rows {
-        let mut rows = calls.rows_around(window);
+    fn rows(&self, calls: &Spans, window: Window) -> KeptRows {
+        let mut rows = calls.rows_overlapping(window);
         rows.cut = std::mem::take(&mut rows.before);
         rows.cut.retain(|at| !self.is_launch(*at));
         let launches = |from: u32, to: u32| (from..to).filter(|at| self.is_launch(*at)).collect();
@@ -252,7 +256,7 @@ impl Launching {
     }
 
     /// The calls that began before the window, as they stood.
-    fn early(&self, calls: &Rows) -> Vec<u32> {
+    fn early(&self, calls: &KeptRows) -> Vec<u32> {
         let mut early = [calls.before.as_slice(), &calls.cut].concat();
         early.order_by_key(|at| *at);
         early
@@ -260,12 +264,12 @@ impl Launching {
 }
 
 impl Code {
-    fn within(&self, ops: &Rows, calls: &Rows, hosts: Window, window: Window) -> Self {
-        let (cpu_ops, frames) = (self.cpu_ops.rows_around(hosts), self.frames.rows_around(hosts));
+    fn within(&self, ops: &KeptRows, calls: &KeptRows, hosts: Window, window: Window) -> Self {
+        let (cpu_ops, frames) = (self.cpu_ops.rows_overlapping(hosts), self.frames.rows_overlapping(hosts));
         let parents = kept(&self.frame_parents, &frames);
         Self {
             cpu_op_ids: kept(&self.cpu_op_ids, &cpu_ops),
-            frame_parents: parents.iter().map(|parent| frames.place(*parent).unwrap_or(NONE)).collect(),
+            frame_parents: parents.iter().map(|parent| frames.new_index(*parent).unwrap_or(NONE)).collect(),
             op_ids: kept(&self.op_ids, ops),
             annotations: self
                 .annotations
@@ -283,7 +287,7 @@ impl Code {
 }
 
 /// Of a column the entries of these rows.
-fn kept(column: &[u32], rows: &Rows) -> Vec<u32> {
+fn kept(column: &[u32], rows: &KeptRows) -> Vec<u32> {
     rows.iter().map(|at| column.get(at as usize).copied().unwrap_or(NONE)).collect()
 }
 
