@@ -64,7 +64,7 @@ impl Small {
 
     fn call_in(&mut self, thread: ThreadId, name: &str, (start, end): (i64, i64), correlation: Option<u32>) {
         let name: NameId = self.0.trace.calls.names.intern(name);
-        self.0.call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
+        self.0.add_call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
     }
 
     /// A kernel on device 0.
@@ -161,7 +161,7 @@ pub(crate) fn fixture() -> Option<(Trace, serde_json::Value)> {
         let name = ["", "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"][int(&row[5]) as usize];
         let process = small.process(-1);
         small.op_of(process, int(&row[2]) as u32, int(&row[3]), name, int(&row[0]), int(&row[1]), None);
-        small.0.bytes_of_last_op(int(&row[4]) as u64);
+        small.0.set_bytes_of_last_op(int(&row[4]) as u64);
     }
     let thread = |global: &serde_json::Value| (int(global) >> 24, int(global) & 0xff_ffff);
     for row in rows("CUPTI_ACTIVITY_KIND_RUNTIME") {

@@ -39,8 +39,8 @@ fn trace_of(work: &[Work]) -> Trace {
         builder.trace.gpu_ops.push(op, (what != 9).then_some(id));
         let bytes = 1_000 + u64::from(id);
         match what {
-            1 if pause % 2 == 0 => builder.bytes_of_last_op(bytes),
-            0 | 2 if pause % 3 > 0 => builder.collective_of_last_op(Collective {
+            1 if pause % 2 == 0 => builder.set_bytes_of_last_op(bytes),
+            0 | 2 if pause % 3 > 0 => builder.set_collective_of_last_op(Collective {
                 operation: ["allreduce", "_allgather_base", "send"][pause as usize % 3].into(),
                 bytes_in: Some(bytes),
                 ranks: Some(2),
@@ -55,8 +55,8 @@ fn trace_of(work: &[Work]) -> Trace {
         let called = if what == 8 { now + 9 } else { now - 30 };
         let (launch, sync) = (span(call, called, 7 + pause), span("cudaStreamSynchronize", now + 3, length / 2));
         if what != 4 {
-            builder.call(launch, Some(id));
-            builder.call(sync, None);
+            builder.add_call(launch, Some(id));
+            builder.add_call(sync, None);
             let name = ["decode step", "layer", "encode", "token"][usize::from(what % 4)];
             let name = builder.trace.ranges.names.intern(name);
             builder.trace.ranges.push(Span { start: Ns(called - 1), duration: Ns(25 * pause), name, thread });
@@ -131,7 +131,7 @@ fn what_a_word_says_in_a_window_is_what_it_says_there_alone() {
         let op = GpuOp { start, duration, name, device, stream: 7, process, kind: OpKind::Kernel };
         builder.trace.gpu_ops.push(op, Some(id));
         let name = builder.trace.calls.names.intern("cudaLaunchKernel");
-        builder.call(Span { start: Ns(at + 2), duration: Ns(3), name, thread }, Some(id));
+        builder.add_call(Span { start: Ns(at + 2), duration: Ns(3), name, thread }, Some(id));
         let name = builder.trace.ranges.names.intern(range);
         builder.trace.ranges.push(Span { start: Ns(at), duration: Ns(10), name, thread });
     }
@@ -160,7 +160,7 @@ fn sums_from_pieces_of_devices_that_are_cut_apart_tell_whose_durations_are_whose
         let op = GpuOp { start, duration, name, device, stream: 7, process, kind: OpKind::Kernel };
         builder.trace.gpu_ops.push(op, Some(id));
         let call = builder.trace.calls.names.intern("cudaLaunchKernel");
-        builder.call(Span { start: Ns(start.0 - 20), duration: Ns(3), name: call, thread }, Some(id));
+        builder.add_call(Span { start: Ns(start.0 - 20), duration: Ns(3), name: call, thread }, Some(id));
         let range = builder.trace.ranges.names.intern(if id == 1 { "prefill" } else { "encode" });
         builder.trace.ranges.push(Span { start: Ns(start.0 - 21), duration: Ns(5), name: range, thread });
     }

@@ -97,7 +97,7 @@ mod tests {
             let (device, duration) = (DeviceId(0), Ns(100_000_000));
             let op = GpuOp { start, duration, name, device, stream: 7, process: ProcessId(0), kind: OpKind::Kernel };
             builder.trace.gpu_ops.push(op, Some(id));
-            builder.call(Span { start: start - Ns(50), duration: Ns(5), name: launch, thread }, Some(id));
+            builder.add_call(Span { start: start - Ns(50), duration: Ns(5), name: launch, thread }, Some(id));
             builder.trace.ranges.push(Span { start: start - Ns(80), duration: Ns(60), name: step, thread });
         }
         builder.finish()

@@ -1,80 +1,79 @@
-//! Which code launched what: CPU ops, Python frames, annotations, and the ids that lead from a GPU op to them.
+//! The code that launched GPU work: CPU ops, Python frames, annotations, and the ids that join them with GPU ops.
 //!
-//! A reader fills this only when asked to (`Reader::with_code`), because most analyses do without and most of a torch
-//! trace is this. Times are on the clock of the GPU ops. About 28 bytes a frame or op.
+//! A reader fills this only on request (`Reader::with_code`): it is most of a torch trace, and most analyses do not use it.
+//! Times are on the clock of the GPU ops. A frame or op takes about 28 bytes.
 
 use super::columns::{index, reorder};
 use super::{CallId, DeviceId, NameId, Names, Ns, ProcessId, Span, Spans, Thread};
 use crate::ordering::StableSort;
 
-/// No id, no parent.
+/// The value of an id column that has no id, or of a parent column that has no parent.
 pub const NONE: u32 = u32::MAX;
 
-/// See the module's head. Tables that are "parallel" have one entry for each entry of the other.
+/// Host-side code of a trace. A column "parallel" to a table has one entry for each row of the table.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Code {
-    /// Ops of the framework on the host (`aten::mm`), sorted by start, of equal starts the longer first.
+    /// Framework ops on the host (`aten::mm`), sorted by start, outer before inner.
     pub cpu_ops: Spans,
-    /// Parallel to `cpu_ops`: the external id of each, or [`NONE`].
+    /// Parallel to `cpu_ops`: external id, or [`NONE`].
     pub cpu_op_ids: Vec<u32>,
-    /// Python frames (`vllm/v1/worker/gpu_worker.py(12): load`), sorted by start, of equal starts the longer first.
+    /// Python frames (`vllm/v1/worker/gpu_worker.py(12): load`), sorted by start, outer before inner.
     pub frames: Spans,
-    /// Parallel to `frames`: the place of the calling frame where the trace tells it, or [`NONE`].
+    /// Parallel to `frames`: row of the calling frame, or [`NONE`] if not recorded.
     pub frame_parents: Vec<u32>,
-    /// Parallel to the GPU ops of the trace: the external id of each, its own or that of the call with its correlation
-    /// id, or [`NONE`].
+    /// Parallel to the GPU ops of the trace: external id of the op, or of its launching call, or [`NONE`].
     pub op_ids: Vec<u32>,
     /// Annotations of host and device, sorted by start.
     pub annotations: Vec<Annotation>,
     /// Texts of the annotations.
     pub annotation_names: Names,
-    /// Parallel to the calls of the trace where any of them names the kernel it launches (AMD's do), empty otherwise: that
-    /// name in `kernel_names`, or [`NONE`]. While a graph is captured such a call launches nothing that runs.
+    /// Parallel to the calls of the trace: the kernel that the call launches, an index into `kernel_names`, or [`NONE`]. Empty
+    /// if no call names its kernel; AMD's do. A call during graph capture names a kernel that does not run then.
     pub call_kernels: Vec<u32>,
-    /// Names of kernels as calls tell them.
+    /// Names of kernels as the calls spell them.
     pub kernel_names: Names,
 }
 
-/// What a program or its framework marked: `step[DECODE bs=16]`.
+/// A range that the program or its framework marked: `step[DECODE bs=16]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Annotation {
-    /// When it began.
+    /// Start.
     pub start: Ns,
-    /// How long it took.
+    /// Duration.
     pub duration: Ns,
-    /// Its text, in [`Code::annotation_names`].
+    /// Text, in [`Code::annotation_names`].
     pub name: NameId,
-    /// Its external id, or [`NONE`].
+    /// External id, or [`NONE`].
     pub id: u32,
-    /// The device for the device's twin of an annotation, `None` for the host's.
+    /// The device, if this is the copy of an annotation on the device timeline; `None` on the host.
     pub device: Option<DeviceId>,
-    /// Whose it is: ids, names and times of two ranks in one file have nothing to do with each other.
+    /// The process. Ids, names and times of two ranks in one file are unrelated.
     pub process: ProcessId,
 }
 
 impl Annotation {
-    /// When it ended.
+    /// Returns the end time.
     pub fn end(&self) -> Ns {
         self.start.after(self.duration)
     }
 }
 
-/// The code of a trace while it is read: what ids link, and rows in any order.
+/// The code of a trace while it is read: rows in the order of the file, joined by ids.
 #[derive(Debug, Default)]
 pub(super) struct CodeBuilder {
     pub(super) code: Code,
-    /// Parallel to the calls.
+    /// Parallel to the calls: external id, or [`NONE`].
     pub(super) call_ids: Vec<u32>,
-    /// Parallel to the frames: the id of each and of its caller as the trace numbers them.
+    /// Parallel to the frames: the id of the frame in the trace, or [`NONE`].
     frame_ids: Vec<u32>,
 }
 
-/// A Python frame's ids as the trace numbers them, or [`NONE`].
+/// The ids of a Python frame in the trace, or [`NONE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameIds {
-    /// Its own.
+    /// The frame's own id.
     pub id: u32,
-    /// Its caller's.
+    /// The id of its caller.
     pub parent: u32,
 }
 
@@ -85,7 +84,7 @@ impl CodeBuilder {
         self.frame_ids.push(ids.id);
     }
 
-    /// Sorts the tables and puts places in the place of ids; `launches` gives the call that launched each GPU op.
+    /// Sorts the tables and replaces ids by rows. `launches` yields the call that launched each GPU op.
     pub(super) fn finish(mut self, launches: impl Iterator<Item = Option<CallId>>, threads: &[Thread]) -> Code {
         for (id, call) in self.code.op_ids.iter_mut().zip(launches).filter(|(id, _)| **id == NONE) {
             *id = call.and_then(|call| self.call_ids.get(call.0 as usize)).copied().unwrap_or(NONE);
@@ -109,78 +108,84 @@ impl CodeBuilder {
             reorder(&mut code.frame_parents, &order);
             reorder(&mut self.frame_ids, &order);
         }
-        let places = Places::new(&code.frames, std::mem::take(&mut self.frame_ids), threads);
-        for (at, (parent, frame)) in code.frame_parents.iter_mut().zip(code.frames.iter()).enumerate() {
+        let rows = FrameRows::new(&code.frames, std::mem::take(&mut self.frame_ids), threads);
+        for (row, (parent, frame)) in code.frame_parents.iter_mut().zip(code.frames.iter()).enumerate() {
             if *parent != NONE {
-                *parent = places.near(at, frame, *parent).unwrap_or_else(|| places.of(frame, *parent));
+                *parent = rows.near(row, frame, *parent).unwrap_or_else(|| rows.find(frame, *parent));
             }
         }
     }
 }
 
-/// Where the frame of an id stands. Each process numbers its own; ids mostly count up in the order of starts, and then
-/// need no table of their own.
-struct Places<'a> {
+/// Finds the row of a frame by process and id. Each process numbers its own frames. Ids usually ascend with the start time,
+/// so that the frame table itself is sorted by id and needs no index.
+struct FrameRows<'a> {
     frames: &'a Spans,
+    /// Parallel to `frames`.
     ids: Vec<u32>,
-    /// Empty where all are of one process.
+    /// Empty if all threads belong to one process.
     threads: &'a [Thread],
-    /// Empty where `ids` count up.
-    by_id: Vec<u32>,
+    /// Rows sorted by process and id; empty if `frames` are already in that order.
+    sorted_rows: Vec<u32>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> FrameRows<'a> {
     fn new(frames: &'a Spans, ids: Vec<u32>, threads: &'a [Thread]) -> Self {
         let is_one_process = threads.windows(2).all(|pair| pair.first().map(process_of) == pair.last().map(process_of));
         let threads = if is_one_process { &[] } else { threads };
-        let mut places = Self { frames, ids, threads, by_id: Vec::new() };
-        let count = index(places.ids.len());
-        if !(0..count).is_sorted_by_key(|at| places.key(at)) {
-            let mut by_id: Vec<u32> = (0..count).collect();
-            by_id.sort_unstable_by_key(|at| (places.key(*at), *at));
-            places.by_id = by_id;
+        let mut rows = Self { frames, ids, threads, sorted_rows: Vec::new() };
+        let count = index(rows.ids.len());
+        if !(0..count).is_sorted_by_key(|row| rows.key(row)) {
+            let mut sorted_rows: Vec<u32> = (0..count).collect();
+            sorted_rows.sort_unstable_by_key(|row| (rows.key(*row), *row));
+            rows.sorted_rows = sorted_rows;
         }
-        places
+        rows
     }
 
-    /// Process and id of the frame at this place.
-    fn key(&self, at: u32) -> (Option<ProcessId>, u32) {
-        let id = self.ids.get(at as usize).copied().unwrap_or(NONE);
+    /// Returns process and id of the frame in this row.
+    fn key(&self, row: u32) -> (Option<ProcessId>, u32) {
+        let id = self.ids.get(row as usize).copied().unwrap_or(NONE);
         if self.threads.is_empty() {
             return (None, id);
         }
-        (self.frames.get(at as usize).and_then(|frame| self.process(frame)), id)
+        (self.frames.get(row as usize).and_then(|frame| self.process(frame)), id)
     }
 
     fn process(&self, frame: Span) -> Option<ProcessId> {
         self.threads.get(frame.thread.0 as usize).map(process_of)
     }
 
-    /// The place of the caller where all ids between it and this frame are counted without a gap, as most are.
-    fn near(&self, at: usize, frame: Span, caller: u32) -> Option<u32> {
-        let above = self.ids.get(at)?.checked_sub(caller)?;
-        let found = index(at).checked_sub(above).filter(|_| self.by_id.is_empty())?;
+    /// Fast path of [`FrameRows::find`]: guesses that the ids between caller and frame are consecutive, as most are, and
+    /// returns the guessed row if it is right.
+    fn near(&self, row: usize, frame: Span, caller: u32) -> Option<u32> {
+        let distance = self.ids.get(row)?.checked_sub(caller)?;
+        let found = index(row).checked_sub(distance).filter(|_| self.sorted_rows.is_empty())?;
         let wanted = (self.process(frame), caller);
         let is_first = found.checked_sub(1).is_none_or(|before| self.key(before) < wanted);
         (is_first && self.key(found) == wanted).then_some(found)
     }
 
-    /// The place of the caller with this id of a frame, or [`NONE`].
-    fn of(&self, frame: Span, caller: u32) -> u32 {
+    /// Returns the row of the frame with id `caller` in the process of `frame`, or [`NONE`]. Binary search.
+    fn find(&self, frame: Span, caller: u32) -> u32 {
         let wanted = (self.process(frame), caller);
-        let place = |rank: u32| {
-            if self.by_id.is_empty() { rank } else { self.by_id.get(rank as usize).copied().unwrap_or(NONE) }
+        let row = |rank: u32| {
+            if self.sorted_rows.is_empty() {
+                rank
+            } else {
+                self.sorted_rows.get(rank as usize).copied().unwrap_or(NONE)
+            }
         };
         let (mut low, mut high) = (0, index(self.ids.len()));
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.key(place(middle)) < wanted {
+            if self.key(row(middle)) < wanted {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
-        let found = place(low);
+        let found = row(low);
         if self.key(found) == wanted { found } else { NONE }
     }
 }

@@ -1,52 +1,52 @@
-//! Which call launched which GPU op: the call with the op's correlation id in the op's process.
+//! Looks up the API call that launched a GPU op by process and correlation id.
 //!
-//! A correlation id says something within its process alone; ids of two processes in one capture collide.
+//! Building takes O(calls), a lookup O(1) for dense ids. Correlation ids are unique only within a process.
 
 use super::columns::index;
 use super::ops::UNLINKED;
 use super::{ProcessId, Spans, Thread};
 
-/// The calls of each process by correlation id.
+/// For each process, the calls by correlation id.
 pub(super) struct CallsByCorrelation(Vec<ProcessCalls>);
 
-/// Ids count up, so that a table is smaller than pairs; where they do not, pairs it is.
+/// Profilers number calls consecutively, so a table indexed by id is usually dense. Sparse ids use sorted pairs instead.
 enum ProcessCalls {
     Table { first: u32, calls: Vec<u32> },
     Pairs(Vec<(u32, u32)>),
 }
 
-/// Up to so many slots of a table a call, it is a table.
-const SLOTS: usize = 4;
+/// A table is used if it has at most this many slots per call.
+const MAX_SLOTS_PER_CALL: usize = 4;
 
 impl CallsByCorrelation {
-    /// `correlations` runs parallel to `calls`. Where two calls of a process share an id, the first counts.
+    /// `correlations[i]` is the correlation id of `calls[i]`. If two calls of a process share an id, the first one is used.
     pub(super) fn new(calls: &Spans, correlations: &[u32], threads: &[Thread], processes: usize) -> Self {
-        let process = |at: usize| {
-            let thread = calls.get(at).and_then(|call| threads.get(call.thread.0 as usize));
+        let process = |call: usize| {
+            let thread = calls.get(call).and_then(|call| threads.get(call.thread.0 as usize));
             thread.map_or(usize::MAX, |thread| thread.process.0 as usize)
         };
-        let known = || correlations.iter().enumerate().filter(|(_, id)| **id != UNLINKED);
-        let mut spans = vec![(u32::MAX, 0_u32, 0_usize); processes];
-        for (at, &id) in known() {
-            if let Some((first, last, count)) = spans.get_mut(process(at)) {
-                (*first, *last, *count) = ((*first).min(id), (*last).max(id), *count + 1);
+        let with_id = || correlations.iter().enumerate().filter(|(_, id)| **id != UNLINKED);
+        let mut ranges = vec![IdRange { first: u32::MAX, last: 0, calls: 0 }; processes];
+        for (call, &id) in with_id() {
+            if let Some(range) = ranges.get_mut(process(call)) {
+                *range = IdRange { first: range.first.min(id), last: range.last.max(id), calls: range.calls + 1 };
             }
         }
-        let mut of_process: Vec<ProcessCalls> = spans.iter().map(|span| ProcessCalls::of_span(*span)).collect();
-        for (at, &id) in known() {
-            if let Some(of_process) = of_process.get_mut(process(at)) {
-                of_process.add(id, index(at));
+        let mut by_process: Vec<ProcessCalls> = ranges.iter().map(ProcessCalls::with_capacity).collect();
+        for (call, &id) in with_id() {
+            if let Some(calls) = by_process.get_mut(process(call)) {
+                calls.add(id, index(call));
             }
         }
-        for of_process in &mut of_process {
-            if let ProcessCalls::Pairs(pairs) = of_process {
+        for calls in &mut by_process {
+            if let ProcessCalls::Pairs(pairs) = calls {
                 pairs.sort_unstable();
             }
         }
-        Self(of_process)
+        Self(by_process)
     }
 
-    /// The index of the call, or `UNLINKED`.
+    /// Returns the index of the call, or `UNLINKED` if there is none.
     pub(super) fn call(&self, process: ProcessId, id: u32) -> u32 {
         let found = match self.0.get(process.0 as usize) {
             None => None,
@@ -62,13 +62,21 @@ impl CallsByCorrelation {
     }
 }
 
+/// The smallest and largest correlation id of a process, and its number of calls.
+#[derive(Debug, Clone, Copy)]
+struct IdRange {
+    first: u32,
+    last: u32,
+    calls: usize,
+}
+
 impl ProcessCalls {
-    fn of_span((first, last, count): (u32, u32, usize)) -> Self {
+    fn with_capacity(&IdRange { first, last, calls }: &IdRange) -> Self {
         let slots = (last as usize).saturating_sub(first as usize).saturating_add(1);
-        if count > 0 && slots <= count.saturating_mul(SLOTS) {
+        if calls > 0 && slots <= calls.saturating_mul(MAX_SLOTS_PER_CALL) {
             Self::Table { first, calls: vec![UNLINKED; slots] }
         } else {
-            Self::Pairs(Vec::with_capacity(count))
+            Self::Pairs(Vec::with_capacity(calls))
         }
     }
 

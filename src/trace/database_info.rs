@@ -1,31 +1,32 @@
-//! What a database of a capture holds, for a person who asks why a section is empty.
+//! A description of an SQLite export: its tables, their columns and their roles. `gpuprism explain` writes it to its files,
+//! because it shows why a section is empty.
 
-/// The tables of a database and what each is for.
+/// The tables of a database and their roles.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DatabaseInfo {
-    /// The library that read it.
+    /// Version of the SQLite library that read the file.
     pub sqlite_version: String,
-    /// `kernel_table` and the like, and the table found for it.
+    /// Role (`kernel_table`, ...) and the table that fills it, if there is one.
     pub roles: Vec<(&'static str, Option<String>)>,
-    /// By name.
+    /// Sorted by name.
     pub tables: Vec<TableInfo>,
 }
 
-/// One table.
+/// One table of a database.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableInfo {
-    /// As the file spells it.
+    /// Name as the file spells it.
     pub name: String,
-    /// None where they could not be counted.
+    /// Number of rows; `None` if they could not be counted.
     pub rows: Option<u64>,
-    /// The earliest start and the latest end, where it has such columns.
+    /// Earliest start and latest end in ns, if the table has such columns.
     pub range: Option<(i64, i64)>,
-    /// Names and declared types.
+    /// Names and declared types of the columns.
     pub columns: Vec<(String, String)>,
 }
 
 impl DatabaseInfo {
-    /// The table found for a role.
+    /// Returns the table that fills a role.
     pub fn table(&self, role: &str) -> Option<&str> {
         self.roles.iter().find(|(name, _)| *name == role).and_then(|(_, table)| table.as_deref())
     }

@@ -1,47 +1,47 @@
-//! What a reader met and could not use, counted by kind.
+//! Input that a reader could not use, counted by kind.
 
-/// A kind of problem. The sentence and the advice for each are written in `analysis/notices.rs`.
+/// A kind of problem. `analysis/notices.rs` has the sentence and the advice that people see for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProblemKind {
     /// The file ends in the middle of the trace.
     Truncated,
-    /// The event list has no closing bracket, which the format allows: perhaps the file is cut, perhaps not.
+    /// The event list has no closing bracket. The format allows that, so the file may or may not be cut.
     Unclosed,
-    /// The compressed data is damaged; what was unpacked before is used.
+    /// The compressed data is damaged; only the part before the damage is used.
     DamagedGzip,
-    /// An event that is not readable JSON, or whose start was lost.
+    /// An event is not valid JSON, or its beginning was lost.
     UnreadableEvent,
     /// A GPU op without a usable start or duration.
     OpWithoutTime,
-    /// A GPU op with a negative duration, or one that ends beyond all time.
+    /// A GPU op with a negative duration, or with times beyond the range of the clock.
     ImpossibleDuration,
-    /// A row of a table that is not a GPU op.
+    /// A row of a CSV table that cannot be read as a GPU op.
     UnreadableRow,
-    /// The last row of a table has no line end: perhaps the file is cut, perhaps not.
+    /// The last row of a CSV table has no line end, so the file may or may not be cut.
     OpenLastRow,
-    /// A row of a call, range, wait or counter without usable time.
+    /// A row of a call, range, wait or counter without usable times.
     HostRowWithoutTime,
-    /// A sample of a counter without a name, or of nobody knows which GPU.
+    /// A sample of a counter without a name, or of an unknown GPU.
     UnknownCounter,
-    /// A table of a database that is damaged before its end.
+    /// A database table could not be read to its end.
     DamagedTable,
-    /// A row of a table of GPU work that has no column of starts or ends.
+    /// A row of a GPU table that lacks the start or end column.
     NoTimes,
-    /// A row of a table of GPU work that has no column of devices.
+    /// A row of a GPU table that lacks the device column.
     NoDevices,
-    /// A name that rows refer to and the file does not hold.
+    /// A name that rows refer to but that the string table does not have.
     MissingName,
     /// Bytes after the end of the trace.
     TrailingData,
-    /// A call or range of a trace of which GPU events alone were to be read.
+    /// A call or range that was skipped because only GPU events were requested.
     LeftOut,
 }
 
 impl ProblemKind {
-    /// Kinds of files of which a part is missing, nobody knows which: what they hold says nothing of the whole.
+    /// Kinds of problems with which an unknown part of the file is missing, so that sums over the trace are incomplete.
     pub const CUT_SHORT: [Self; 4] = [Self::Truncated, Self::DamagedGzip, Self::DamagedTable, Self::NoTimes];
 
-    /// The name of its notice in reports.
+    /// Returns the code of its notice in reports.
     pub fn code(self) -> &'static str {
         match self {
             Self::Truncated => "truncated",
@@ -64,23 +64,23 @@ impl ProblemKind {
     }
 }
 
-/// How often a kind was met, and where first.
+/// The number of problems of one kind, and the first place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImportProblem {
-    /// What it is.
+    /// The kind.
     pub kind: ProblemKind,
-    /// How often; for [`ProblemKind::TrailingData`] the number of bytes.
+    /// Number of occurrences; for [`ProblemKind::TrailingData`] the number of bytes.
     pub count: u64,
-    /// The byte of the (unpacked) file, or the line of a table, where it was met first.
+    /// Byte offset in the (unpacked) file, or row of the table, of the first occurrence.
     pub first_at: u64,
 }
 
-/// All problems of a trace, by kind.
+/// All problems of a trace, one entry per kind, sorted by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportProblems(Vec<ImportProblem>);
 
 impl ImportProblems {
-    /// Counts `count` more of `kind`, met at `at`.
+    /// Adds `count` problems of `kind`; `at` is a byte offset or row, as in [`ImportProblem::first_at`].
     pub fn add(&mut self, kind: ProblemKind, count: u64, at: u64) {
         match self.0.iter_mut().find(|problem| problem.kind == kind) {
             Some(problem) => {
@@ -88,23 +88,23 @@ impl ImportProblems {
                 problem.first_at = problem.first_at.min(at);
             }
             None => {
-                let place = self.0.partition_point(|problem| problem.kind < kind);
-                self.0.insert(place, ImportProblem { kind, count, first_at: at });
+                let index = self.0.partition_point(|problem| problem.kind < kind);
+                self.0.insert(index, ImportProblem { kind, count, first_at: at });
             }
         }
     }
 
-    /// True where this kind was met.
+    /// Returns true if there is a problem of this kind.
     pub fn has(&self, kind: ProblemKind) -> bool {
         self.0.iter().any(|problem| problem.kind == kind)
     }
 
-    /// True where a part of the file is missing, nobody knows which.
+    /// Returns true if an unknown part of the file is missing.
     pub fn is_cut_short(&self) -> bool {
         ProblemKind::CUT_SHORT.into_iter().any(|kind| self.has(kind))
     }
 
-    /// All of them, each kind once.
+    /// Iterates over the kinds that occurred.
     pub fn iter(&self) -> impl Iterator<Item = ImportProblem> + '_ {
         self.0.iter().copied()
     }

@@ -1,9 +1,8 @@
-//! The model every format becomes: interned names, integer nanoseconds, columns of GPU ops, API calls and ranges, the
-//! devices, processes and threads they belong to.
+//! The data model: column tables of GPU ops, API calls and ranges, with interned names and integer nanoseconds.
 //!
-//! A [`Trace`] knows no file format. Readers fill a [`TraceBuilder`]; [`TraceBuilder::finish`] sorts each table once,
-//! by start and among equal starts by their place in the file, joins every op with the call that launched it, and
-//! nothing changes them afterwards. Columns cost 24 bytes a GPU op, 20 a call or range.
+//! A [`Trace`] is independent of the file format. A reader fills a [`TraceBuilder`]. [`TraceBuilder::finish`] sorts each table
+//! by start, stably, and joins every GPU op with the call that launched it; after that the trace is immutable. Cost: O(n) for
+//! sorted input, O(n log n) otherwise. A GPU op takes 24 bytes, a call or range 20.
 
 mod code;
 mod columns;
@@ -28,7 +27,7 @@ pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
 pub use optional_tables::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
 pub use places::{DeviceId, Places};
 pub use spans::{Span, Spans};
-pub(crate) use time::leading_whole;
+pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
 pub use window::{Cut, Kept};
 
@@ -42,10 +41,10 @@ use ops::UNLINKED;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// Whether this build can keep the code that launched the work: the page's first module cannot.
+/// True if this build can keep [`Code`]. The page's first WebAssembly module cannot, because it has to be small.
 pub(crate) const CODE_IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "desk"));
 
-/// The formats a trace can come from.
+/// The file formats of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -55,7 +54,7 @@ pub enum Format {
     NsysGpuTraceCsv,
     /// The SQLite export of an Nsight Systems report.
     NsysSqlite,
-    /// The report of nsys-llm-explainer: tables without a trace.
+    /// The report of nsys-llm-explainer, which has tables but no trace.
     NsysLlmExplainer,
 }
 from_json!(Format =
@@ -65,11 +64,11 @@ from_json!(Format =
     "nsys_llm_explainer" => NsysLlmExplainer
 );
 
-/// The index of a process in a trace. A trace that does not tell processes apart has one.
+/// The index of a process in [`Trace::processes`]. If a trace does not record processes, all rows belong to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ProcessId(pub u32);
 
-/// The index of a thread in a trace.
+/// The index of a thread in [`Trace::threads`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(pub u32);
 
@@ -80,51 +79,51 @@ pub struct CallId(pub u32);
 /// One process of the capture; in a file of merged ranks, one rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// As the operating system numbers it; -1 where the trace does not tell.
+    /// Process id of the operating system; -1 if not recorded.
     pub pid: i64,
-    /// The program's name or the rank's label; empty where the trace does not tell.
+    /// Name of the program or label of the rank; empty if not recorded.
     pub name: String,
 }
 
 /// One thread of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Thread {
-    /// Whose it is.
+    /// The process of the thread.
     pub process: ProcessId,
-    /// As the operating system numbers it.
+    /// Thread id of the operating system; -1 if not recorded.
     pub tid: i64,
 }
 
-/// One GPU, as the trace numbers it.
+/// One GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// `0`, or `[TP00] 0` in a file of merged ranks.
+    /// Id in the trace: `0`, or `[TP00] 0` in a file of merged ranks.
     pub id: String,
-    /// The product name; empty where the trace does not tell.
+    /// Product name; empty if not recorded.
     pub name: String,
 }
 
-/// How many events of the kinds that are counted, not kept, a trace holds.
+/// Numbers of events that are counted but not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventCounts {
-    /// CPU ops, runtime and driver calls, annotations and Python frames; only what has a duration.
+    /// Host events with a duration: CPU ops, runtime and driver calls, annotations and Python frames.
     pub cpu: u64,
-    /// Python frames alone.
+    /// Python frames, which `cpu` includes.
     pub python_frames: u64,
-    /// Everything else: metadata, flows, instants, counters.
+    /// All other events: metadata, flows, instants, counters.
     pub other: u64,
 }
 
 /// One trace in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// What to call it: the file's base name.
+    /// Base name of the file.
     pub label: String,
-    /// What it was read from.
+    /// Format of the file.
     pub format: Format,
-    /// Distinct op names.
+    /// Distinct names of GPU ops.
     pub names: Names,
-    /// Kernels, copies and sets, sorted by start, then by place in the file.
+    /// Kernels, copies and sets, sorted by start; equal starts keep the order of the file.
     pub gpu_ops: GpuOps,
     /// Indexed by [`DeviceId`], sorted by id.
     pub devices: Vec<Device>,
@@ -136,33 +135,33 @@ pub struct Trace {
     pub calls: Spans,
     /// Ranges that the program marked: NVTX ranges, torch's user annotations.
     pub ranges: Spans,
-    /// Bytes moved by copies and sets that tell: index of the op and bytes, by index.
+    /// Size of copies and sets, if recorded: row of the op and bytes, sorted by row.
     pub bytes: Vec<(u32, u64)>,
-    /// What is known of collectives beyond their kernels: index of the op and its message, by index.
+    /// Messages of collectives, if recorded: row of the op and its message, sorted by row.
     pub collectives: Vec<(u32, Collective)>,
-    /// CUDA graphs that were traced as a whole, which hides their kernels; sorted by start.
+    /// CUDA graphs that were traced as a whole, without their kernels; sorted by start.
     pub graph_replays: Vec<GraphReplay>,
-    /// Waiting in the operating system, summed per process and call.
+    /// Waits in the operating system, summed by process and call.
     pub host_waits: Vec<HostWait>,
-    /// Sampled hardware counters that an analysis asks for.
+    /// Sampled hardware counters that an analysis uses.
     pub metrics: Vec<MetricSeries>,
-    /// Which rank of which job wrote it, where it tells.
+    /// The distributed job and the rank that wrote the trace, if recorded.
     pub job: Option<Box<Job>>,
-    /// Which code launched what, where the reader was asked for it.
+    /// The code that launched the GPU work, if it was requested.
     pub code: Option<Box<Code>>,
-    /// Events that were counted and not kept.
+    /// Events that were counted but not stored.
     pub events: EventCounts,
-    /// Names that tell which serving engine ran: distinct annotations and Python frames, a bounded sample.
+    /// Evidence of the serving engine.
     pub engine_hints: EngineHints,
-    /// What the reader met.
+    /// Input that the reader could not use.
     pub problems: ImportProblems,
-    /// Where this is a part of a trace: which.
+    /// For a part of a trace: the time window and what it cut.
     pub cut: Option<Cut>,
-    /// And what it keeps of it.
+    /// For a part of a trace: the rows of the whole trace that it keeps.
     pub kept: Option<Box<Kept>>,
 }
 
-/// A bounded sample of names that tell which serving engine ran.
+/// A bounded sample of names from which the serving engine is guessed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EngineHints {
     /// Distinct names of annotations (`step[DECODE bs=16]`).
@@ -174,19 +173,19 @@ pub struct EngineHints {
 /// A trace while it is read.
 #[derive(Debug)]
 pub struct TraceBuilder {
-    /// The trace so far; ops unsorted, devices in order of appearance.
+    /// The rows read so far: ops in the order of the file, devices in the order of appearance.
     pub trace: Trace,
     device_ids: Names,
     process_ids: HashMap<(i64, String), ProcessId, RandomState>,
     thread_ids: HashMap<Thread, ThreadId, RandomState>,
-    /// Parallel to the calls.
+    /// Parallel to the calls: correlation id.
     correlations: Vec<u32>,
     code: Option<Box<CodeBuilder>>,
     is_linked: bool,
 }
 
 impl TraceBuilder {
-    /// An empty trace of this format.
+    /// Creates an empty trace of this format.
     pub fn new(label: &str, format: Format) -> Self {
         Self {
             trace: Trace {
@@ -221,7 +220,7 @@ impl TraceBuilder {
         }
     }
 
-    /// The device with this id, new or known.
+    /// Returns the device with this id, adding it if it is new.
     pub fn device(&mut self, id: &str, name: &str) -> DeviceId {
         let NameId(index) = self.device_ids.intern(id);
         if index as usize == self.trace.devices.len() {
@@ -230,7 +229,7 @@ impl TraceBuilder {
         DeviceId(index)
     }
 
-    /// The process of this number and name, new or known.
+    /// Returns the process with this pid and name, adding it if it is new.
     pub fn process(&mut self, pid: i64, name: &str) -> ProcessId {
         let processes = &mut self.trace.processes;
         *self.process_ids.entry((pid, name.to_owned())).or_insert_with(|| {
@@ -239,7 +238,7 @@ impl TraceBuilder {
         })
     }
 
-    /// The thread of this process and number, new or known.
+    /// Returns the thread with this tid of `process`, adding it if it is new.
     pub fn thread(&mut self, process: ProcessId, tid: i64) -> ThreadId {
         let (threads, thread) = (&mut self.trace.threads, Thread { process, tid });
         *self.thread_ids.entry(thread).or_insert_with(|| {
@@ -248,45 +247,45 @@ impl TraceBuilder {
         })
     }
 
-    /// Makes room for so many more calls, exactly.
-    pub fn reserve_calls(&mut self, more: usize) {
-        self.trace.calls.reserve(more);
-        self.correlations.reserve_exact(more);
+    /// Reserves memory for exactly this many additional calls.
+    pub fn reserve_calls(&mut self, additional: usize) {
+        self.trace.calls.reserve(additional);
+        self.correlations.reserve_exact(additional);
     }
 
-    /// Adds a call; ops of the same process and correlation id are its work.
-    pub fn call(&mut self, call: Span, correlation: Option<u32>) {
+    /// Adds a call. It launched the ops of the same process with the same correlation id.
+    pub fn add_call(&mut self, call: Span, correlation: Option<u32>) {
         self.trace.calls.push(call);
         self.correlations.push(correlation.unwrap_or(UNLINKED));
     }
 
-    /// Adds what moved the bytes of the op that was pushed last.
-    pub fn bytes_of_last_op(&mut self, bytes: u64) {
+    /// Sets the size of the copy or set that was pushed last.
+    pub fn set_bytes_of_last_op(&mut self, bytes: u64) {
         let last = index(self.trace.gpu_ops.len().saturating_sub(1));
         self.trace.bytes.push((last, bytes));
     }
 
-    /// Adds what is known of the collective whose kernel was pushed last.
-    pub fn collective_of_last_op(&mut self, collective: Collective) {
+    /// Sets the message of the collective whose kernel was pushed last.
+    pub fn set_collective_of_last_op(&mut self, collective: Collective) {
         let last = index(self.trace.gpu_ops.len().saturating_sub(1));
         self.trace.collectives.push((last, collective));
     }
 
-    /// Keeps which code launched what. To be called before the first op and call, of which ids are kept from then on.
+    /// Starts to collect [`Code`]. Must be called before the first op and call are added.
     pub fn keep_code(&mut self) {
         self.code = Some(Box::default());
     }
 
     /// Sets the external id of the GPU op that was pushed last.
-    pub fn code_of_last_op(&mut self, id: u32) {
+    pub fn set_external_id_of_last_op(&mut self, id: u32) {
         if let Some(code) = &mut self.code {
             code.code.op_ids.resize(self.trace.gpu_ops.len(), NONE);
             code.code.op_ids.last_mut().into_iter().for_each(|last| *last = id);
         }
     }
 
-    /// Sets the external id of the call that was pushed last, and the kernel it says it launches.
-    pub fn code_of_last_call(&mut self, id: u32, kernel: Option<NameId>) {
+    /// Sets the external id of the call that was pushed last, and the kernel that it names.
+    pub fn set_code_of_last_call(&mut self, id: u32, kernel: Option<NameId>) {
         if let Some(code) = &mut self.code {
             for (column, value) in
                 [(&mut code.call_ids, id), (&mut code.code.call_kernels, kernel.map_or(NONE, |name| name.0))]
@@ -297,28 +296,28 @@ impl TraceBuilder {
         }
     }
 
-    /// Adds an op of the framework on the host; its name is in the names of [`Code::cpu_ops`].
-    pub fn cpu_op(&mut self, op: Span, id: u32) {
+    /// Adds a framework op on the host. Its name is in the names of [`Code::cpu_ops`].
+    pub fn add_cpu_op(&mut self, op: Span, id: u32) {
         if let Some(code) = &mut self.code {
             code.code.cpu_ops.push(op);
             code.code.cpu_op_ids.push(id);
         }
     }
 
-    /// Adds a Python frame; its name is in the names of [`Code::frames`].
-    pub fn frame(&mut self, frame: Span, ids: FrameIds) {
+    /// Adds a Python frame. Its name is in the names of [`Code::frames`].
+    pub fn add_frame(&mut self, frame: Span, ids: FrameIds) {
         if let Some(code) = &mut self.code {
             code.frame(frame, ids);
         }
     }
 
-    /// The code so far, where it is kept.
+    /// Returns the code collected so far; `None` unless [`TraceBuilder::keep_code`] was called.
     pub fn code(&mut self) -> Option<&mut Code> {
         self.code.as_mut().map(|code| &mut code.code)
     }
 
-    /// Joins ops with their launches. To be called once all ops and calls are there: a reader that has much else to read
-    /// does it early, because it needs memory and frees some.
+    /// Joins ops with their launching calls; call it when all ops and calls are added. [`TraceBuilder::finish`] does it, but a
+    /// reader with other large tables to read calls it before them, because it frees the correlation ids.
     pub fn link(&mut self) {
         self.sort_ops();
         let calls = &mut self.trace.calls;
@@ -330,13 +329,13 @@ impl TraceBuilder {
             }
         }
         let (threads, processes) = (&self.trace.threads, self.trace.processes.len());
-        let launches = CallsByCorrelation::new(&self.trace.calls, &self.correlations, threads, processes);
+        let calls = CallsByCorrelation::new(&self.trace.calls, &self.correlations, threads, processes);
         self.correlations = Vec::new();
-        self.trace.gpu_ops.link(|process, id| launches.call(process, id));
+        self.trace.gpu_ops.link(|process, id| calls.call(process, id));
         self.is_linked = true;
     }
 
-    /// Sorts the tables and the devices and joins ops with their launches; the trace is complete.
+    /// Sorts the tables and devices, joins ops with their launching calls and returns the trace.
     pub fn finish(mut self) -> Trace {
         if !self.is_linked {
             self.link();
@@ -352,7 +351,8 @@ impl TraceBuilder {
         self.trace
     }
 
-    /// Sorts the ops once all are there: a reader that has much else to read may do it early, while memory is free.
+    /// Sorts the ops; call it when all ops are added. [`TraceBuilder::finish`] does it, but a reader with other large tables to
+    /// read calls it before them, to reduce the peak of memory.
     pub fn sort_ops(&mut self) {
         let Some(order) = self.trace.gpu_ops.sort_by_start() else { return };
         if let Some(code) = &mut self.code {
@@ -361,17 +361,17 @@ impl TraceBuilder {
         if self.trace.bytes.is_empty() && self.trace.collectives.is_empty() {
             return;
         }
-        let mut place = vec![0; order.len()];
+        let mut new_rows = vec![0; order.len()];
         for (new, &old) in order.iter().enumerate() {
-            if let Some(slot) = place.get_mut(old as usize) {
+            if let Some(slot) = new_rows.get_mut(old as usize) {
                 *slot = index(new);
             }
         }
         drop(order);
-        let now = |old: u32| place.get(old as usize).copied().unwrap_or(old);
-        self.trace.bytes.iter_mut().for_each(|entry| entry.0 = now(entry.0));
+        let new_row = |old: u32| new_rows.get(old as usize).copied().unwrap_or(old);
+        self.trace.bytes.iter_mut().for_each(|entry| entry.0 = new_row(entry.0));
         self.trace.bytes.order_by_key(|entry| entry.0);
-        self.trace.collectives.iter_mut().for_each(|entry| entry.0 = now(entry.0));
+        self.trace.collectives.iter_mut().for_each(|entry| entry.0 = new_row(entry.0));
         self.trace.collectives.order_by_key(|entry| entry.0);
     }
 
@@ -379,15 +379,15 @@ impl TraceBuilder {
         let mut order: Vec<usize> = (0..self.trace.devices.len()).collect();
         let key = |index: &usize| self.trace.devices.get(*index).map(|device| natural_key(&device.id));
         order.order_by_key(key);
-        let mut rank = vec![DeviceId(0); order.len()];
+        let mut new_ids = vec![DeviceId(0); order.len()];
         for (new, &old) in order.iter().enumerate() {
-            if let Some(slot) = rank.get_mut(old) {
+            if let Some(slot) = new_ids.get_mut(old) {
                 *slot = DeviceId(index(new));
             }
         }
         self.trace.devices = order.iter().filter_map(|&old| self.trace.devices.get(old).cloned()).collect();
-        let renumbered = |device: DeviceId| rank.get(device.0 as usize).copied().unwrap_or(device);
-        self.trace.gpu_ops.renumber_devices(&rank);
+        let renumbered = |device: DeviceId| new_ids.get(device.0 as usize).copied().unwrap_or(device);
+        self.trace.gpu_ops.renumber_devices(&new_ids);
         self.trace.graph_replays.iter_mut().for_each(|replay| replay.device = renumbered(replay.device));
         self.trace.metrics.iter_mut().for_each(|series| series.device = series.device.map(renumbered));
         let annotations = self.trace.code.iter_mut().flat_map(|code| &mut code.annotations);
@@ -395,7 +395,7 @@ impl TraceBuilder {
     }
 }
 
-/// Sorts `2` before `10`: text with its last run of digits as a number.
+/// Splits off the digits at the end as a number, so that `2` sorts before `10`.
 fn natural_key(id: &str) -> (String, u64) {
     let digits = id.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (head, tail) = id.split_at(id.len() - digits);

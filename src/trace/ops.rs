@@ -1,6 +1,6 @@
-//! GPU ops as columns: one vector a field, so that a pass over starts touches starts alone.
+//! The column table of GPU ops: one vector per field, so that a pass over starts reads only starts.
 //!
-//! 24 bytes an op: what many ops share (device, stream, process, kind) is one number, a [`Lane`]'s.
+//! An op takes 24 bytes. Device, stream, process and kind repeat in many ops; each combination is stored once, as a [`Lane`].
 
 use super::columns::{Durations, KeptRows, first_reaching, index, order_by_start, renumber, reorder, reorder_times};
 use super::{CallId, DeviceId, NameId, Ns, Places, ProcessId, Window};
@@ -19,18 +19,18 @@ pub enum OpKind {
     Set,
 }
 
-/// One GPU op, as readers hand it over and analyses read it back.
+/// One row of [`GpuOps`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuOp {
-    /// When it began, on the trace's clock.
+    /// Start on the clock of the trace.
     pub start: Ns,
-    /// How long it ran; zero is legal.
+    /// Duration; may be zero.
     pub duration: Ns,
-    /// Its name.
+    /// Name, in [`super::Trace::names`].
     pub name: NameId,
-    /// Where it ran.
+    /// The device it ran on.
     pub device: DeviceId,
-    /// The stream on its device; -1 where the trace does not tell.
+    /// The stream of its device; -1 if the trace does not record streams.
     pub stream: i64,
     /// The process that launched it.
     pub process: ProcessId,
@@ -39,32 +39,32 @@ pub struct GpuOp {
 }
 
 impl GpuOp {
-    /// When it ended.
+    /// Returns the end time.
     pub fn end(&self) -> Ns {
         self.start.after(self.duration)
     }
 }
 
-/// An op and the group that [`GpuOps::for_each_grouped`] puts it in.
+/// An op and its group; see [`GpuOps::for_each_grouped`].
 #[derive(Debug, Clone, Copy)]
 pub struct GroupedOp {
-    /// The op's place.
-    pub at: usize,
-    /// The number of its group.
+    /// Row of the op in [`GpuOps`].
+    pub row: usize,
+    /// Number of its group.
     pub group: u32,
-    /// When it began.
+    /// Start of the op.
     pub start: Ns,
-    /// How long it ran.
+    /// Duration of the op.
     pub duration: Ns,
 }
 
-/// False for times that no profiler means: a negative duration, or one that does not fit with others in 64 bits.
+/// Returns false for a negative duration and for times so large that differences of two times could overflow 64 bits.
 pub fn is_plausible(start: Ns, duration: Ns) -> bool {
     const FAR: i64 = 1 << 62;
     (-FAR / 2..FAR).contains(&start.0) && (0..FAR / 2).contains(&duration.0)
 }
 
-/// What the ops of one stream, of one kind and from one process, share.
+/// The fields that all ops of one kind, stream and process share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Lane {
     device: DeviceId,
@@ -73,25 +73,25 @@ struct Lane {
     kind: OpKind,
 }
 
-/// Columns of GPU ops; in a finished trace sorted by start, then by place in the file.
+/// The columns of all GPU ops. A finished trace has them sorted by start; equal starts keep the order of the file.
 #[derive(Debug, Clone, Default)]
 pub struct GpuOps {
     start: Vec<Ns>,
     duration: Durations,
     name: Vec<NameId>,
+    /// Index into `lanes`.
     lane: Vec<u32>,
-    /// While the trace is read the correlation id, in a finished trace the index of the call that launched the op.
+    /// While the trace is read: the correlation id. In a finished trace: the index of the call that launched the op.
     link: Vec<u32>,
     lanes: Vec<Lane>,
     lane_ids: HashMap<Lane, u32, RandomState>,
 }
 
-/// Of a column what stands at these places.
-fn at<'a, T>(column: &'a [T], places: &Range<usize>) -> &'a [T] {
-    column.get(places.clone()).unwrap_or_default()
+fn slice<'a, T>(column: &'a [T], rows: &Range<usize>) -> &'a [T] {
+    column.get(rows.clone()).unwrap_or_default()
 }
 
-/// No launch is known.
+/// The link of an op whose launch is unknown.
 pub(super) const UNLINKED: u32 = u32::MAX;
 
 impl PartialEq for GpuOps {
@@ -101,16 +101,16 @@ impl PartialEq for GpuOps {
 }
 
 impl GpuOps {
-    /// Makes room for so many more, exactly.
-    pub fn reserve(&mut self, more: usize) {
-        self.start.reserve_exact(more);
-        self.duration.reserve(more);
-        self.name.reserve_exact(more);
-        self.lane.reserve_exact(more);
-        self.link.reserve_exact(more);
+    /// Reserves memory for exactly this many additional ops.
+    pub fn reserve(&mut self, additional: usize) {
+        self.start.reserve_exact(additional);
+        self.duration.reserve(additional);
+        self.name.reserve_exact(additional);
+        self.lane.reserve_exact(additional);
+        self.link.reserve_exact(additional);
     }
 
-    /// Adds one op at the end. The call of the same process and correlation id launched it.
+    /// Appends an op. Its launch is the call of the same process with the same correlation id.
     pub fn push(&mut self, op: GpuOp, correlation: Option<u32>) {
         let lane = self.lane(Lane { device: op.device, stream: op.stream, process: op.process, kind: op.kind });
         self.start.push(op.start);
@@ -132,76 +132,75 @@ impl GpuOps {
         })
     }
 
-    /// How many ops there are.
+    /// Returns the number of ops.
     pub fn len(&self) -> usize {
         self.start.len()
     }
 
-    /// True for a trace without GPU ops.
+    /// Returns true if there are no GPU ops.
     pub fn is_empty(&self) -> bool {
         self.start.is_empty()
     }
 
-    /// All ops in order.
+    /// Iterates over all ops in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = GpuOp> + Clone {
         let columns = self.times().zip(&self.lane).zip(&self.name);
         columns.map(|((times, &lane), &name)| self.op(times, lane, name))
     }
 
-    /// The places of all ops.
+    /// Returns the rows of all ops.
     pub fn places(&self) -> Places {
         (0..self.len()).into()
     }
 
-    /// The ops at these places, with their places.
+    /// Iterates over the ops in `places`, with their rows.
     pub fn iter_in(&self, places: &Places) -> impl Iterator<Item = (usize, GpuOp)> {
-        let within = self.known(places.within());
-        let (start, lane, name) = (at(&self.start, &within), at(&self.lane, &within), at(&self.name, &within));
+        let within = self.clamped(places.within());
+        let (start, lane, name) = (slice(&self.start, &within), slice(&self.lane, &within), slice(&self.name, &within));
         let columns = within.zip(start).zip(lane).zip(name);
         let ops =
-            columns.map(|(((at, &start), &lane), &name)| (at, self.op((start, self.duration.get(at)), lane, name)));
-        ops.filter(|(at, op)| places.hold(*at, op.device))
+            columns.map(|(((row, &start), &lane), &name)| (row, self.op((start, self.duration.get(row)), lane, name)));
+        ops.filter(|(row, op)| places.hold(*row, op.device))
     }
 
-    /// As far as there are ops at these places.
-    fn known(&self, places: Range<usize>) -> Range<usize> {
-        let end = places.end.min(self.len());
-        places.start.min(end)..end
+    fn clamped(&self, rows: Range<usize>) -> Range<usize> {
+        let end = rows.end.min(self.len());
+        rows.start.min(end)..end
     }
 
-    /// The op at this place.
-    pub fn get(&self, at: usize) -> Option<GpuOp> {
-        let (start, lane, name) = (*self.start.get(at)?, *self.lane.get(at)?, *self.name.get(at)?);
-        Some(self.op((start, self.duration.get(at)), lane, name))
+    /// Returns the op in this row.
+    pub fn get(&self, row: usize) -> Option<GpuOp> {
+        let (start, lane, name) = (*self.start.get(row)?, *self.lane.get(row)?, *self.name.get(row)?);
+        Some(self.op((start, self.duration.get(row)), lane, name))
     }
 
-    /// Start and duration of all ops in order, for passes that need nothing else.
+    /// Iterates over start and duration of all ops, for passes that need no other column.
     pub fn times(&self) -> impl ExactSizeIterator<Item = (Ns, Ns)> + Clone {
-        self.start.iter().enumerate().map(|(at, &start)| (start, self.duration.get(at)))
+        self.start.iter().enumerate().map(|(row, &start)| (start, self.duration.get(row)))
     }
 
-    /// The same from this place on.
+    /// Like [`GpuOps::times`], from row `first` on.
     pub fn times_from(&self, first: usize) -> impl Iterator<Item = (Ns, Ns)> {
-        self.start.iter().enumerate().skip(first).map(|(at, &start)| (start, self.duration.get(at)))
+        self.start.iter().enumerate().skip(first).map(|(row, &start)| (start, self.duration.get(row)))
     }
 
-    /// Visits the ops at these places in order, each with the number of its group: a group are the ops of one name, stream, process
-    /// and kind, and groups count up in the order of their first ops. Names are below `names`.
+    /// Calls `visit` for each op in `places`, in order, with the number of its group. Ops of the same name, device, stream,
+    /// process and kind form a group. Groups are numbered in the order of their first ops. `names` exceeds every name id.
     pub fn for_each_grouped(&self, names: usize, places: &Places, mut visit: impl FnMut(GroupedOp)) {
-        /// More slots than this are not worth their memory.
-        const SLOTS: usize = 1 << 20;
-        let slots = names.checked_mul(self.lanes.len()).filter(|slots| *slots <= SLOTS);
+        /// A table with a slot for each name and lane is used up to this size (4 MiB), a hash map beyond it.
+        const MAX_SLOTS: usize = 1 << 20;
+        let slots = names.checked_mul(self.lanes.len()).filter(|slots| *slots <= MAX_SLOTS);
         let mut table = vec![u32::MAX; slots.unwrap_or(0)];
         let mut others: HashMap<u64, u32, RandomState> = HashMap::default();
         let mut groups = 0;
-        let within = self.known(places.within());
-        let (start, lane, name) = (at(&self.start, &within), at(&self.lane, &within), at(&self.name, &within));
+        let within = self.clamped(places.within());
+        let (start, lane, name) = (slice(&self.start, &within), slice(&self.lane, &within), slice(&self.name, &within));
         let device = |lane: u32| self.lanes.get(lane as usize).map_or(DeviceId(u32::MAX), |lane| lane.device);
-        for (((at, &start), &lane), &name) in within.zip(start).zip(lane).zip(name) {
-            if !places.is_whole() && !places.hold(at, device(lane)) {
+        for (((row, &start), &lane), &name) in within.zip(start).zip(lane).zip(name) {
+            if !places.is_whole() && !places.hold(row, device(lane)) {
                 continue;
             }
-            let duration = self.duration.get(at);
+            let duration = self.duration.get(row);
             let slot = table.get_mut(lane as usize * names + name.0 as usize);
             let group =
                 slot.unwrap_or_else(|| others.entry(u64::from(lane) << 32 | u64::from(name.0)).or_insert(u32::MAX));
@@ -209,68 +208,68 @@ impl GpuOps {
                 *group = groups;
                 groups += 1;
             }
-            visit(GroupedOp { at, group: *group, start, duration });
+            visit(GroupedOp { row, group: *group, start, duration });
         }
     }
 
-    /// The calls that launched the ops, in the order of [`GpuOps::iter`].
+    /// Iterates over the calls that launched the ops, in the order of [`GpuOps::iter`]; `None` for an unknown launch.
     pub fn launches(&self) -> impl ExactSizeIterator<Item = Option<CallId>> + Clone {
         self.link.iter().map(|&link| (link != UNLINKED).then_some(CallId(link)))
     }
 
-    /// The call that launched the op at this place.
-    pub fn launch(&self, at: usize) -> Option<CallId> {
-        self.link.get(at).filter(|&&link| link != UNLINKED).map(|&link| CallId(link))
+    /// Returns the call that launched the op in this row, if known.
+    pub fn launch(&self, row: usize) -> Option<CallId> {
+        self.link.get(row).filter(|&&link| link != UNLINKED).map(|&link| CallId(link))
     }
 
     #[inline]
-    #[allow(clippy::indexing_slicing, reason = "push keeps lanes known")]
+    #[allow(clippy::indexing_slicing, reason = "`push` adds the lane of every op")]
     fn op(&self, (start, duration): (Ns, Ns), lane: u32, name: NameId) -> GpuOp {
         let Lane { device, stream, process, kind } = self.lanes[lane as usize];
         GpuOp { start, duration, name, device, stream, process, kind }
     }
 
-    pub(super) fn renumber_devices(&mut self, rank: &[DeviceId]) {
+    pub(super) fn renumber_devices(&mut self, new_ids: &[DeviceId]) {
         for lane in &mut self.lanes {
-            lane.device = rank.get(lane.device.0 as usize).copied().unwrap_or(lane.device);
+            lane.device = new_ids.get(lane.device.0 as usize).copied().unwrap_or(lane.device);
         }
         self.lane_ids = HashMap::default();
     }
 
-    /// Gives every op the name that stands at its name's place in `now`.
-    pub fn rename(&mut self, now: &[NameId]) {
-        renumber(&mut self.name, now);
+    /// Replaces each name id `n` by `new_ids[n]`.
+    pub fn rename(&mut self, new_ids: &[NameId]) {
+        renumber(&mut self.name, new_ids);
     }
 
-    /// How many begin before this time.
+    /// Returns the number of ops that start before `time`: also the row of the first op that does not.
     pub fn count_starting_before(&self, time: Ns) -> usize {
         self.start.partition_point(|start| *start < time)
     }
 
-    /// How many begin in this window.
+    /// Returns the number of ops that start in the window.
     pub fn count_starting_in(&self, window: Window) -> usize {
         self.count_starting_before(window.end) - self.count_starting_before(window.start)
     }
 
-    /// The place of the first op that may end as late as this: those before it all end earlier.
+    /// Returns a row such that all earlier ops end before `time`. Not always the last such row.
     pub fn first_reaching(&self, time: Ns) -> usize {
         first_reaching(&self.start, self.duration.longest(), time)
     }
 
-    /// When the last op ends; `None` where there is none.
+    /// Returns the latest end of all ops; `None` if there are no ops.
     pub(super) fn last_end(&self) -> Option<Ns> {
         let first = self.first_reaching(*self.start.last()?);
-        self.start.iter().enumerate().skip(first).map(|(at, start)| start.after(self.duration.get(at))).max()
+        self.start.iter().enumerate().skip(first).map(|(row, start)| start.after(self.duration.get(row))).max()
     }
 
-    /// Those of which something lies in the window; what began before it is to be cut.
+    /// Returns the ops that overlap the window. Ops that start before it are to be cut at its start.
     pub(super) fn rows_to_clip(&self, window: Window) -> KeptRows {
         let mut rows = KeptRows::overlapping(window, &self.start, &self.duration);
         std::mem::swap(&mut rows.before, &mut rows.cut);
         rows
     }
 
-    /// The ops of these rows, cut at the window's ends, and how many were.
+    /// Returns the ops in these rows, clipped to the window, and the number of clipped ops.
     pub(super) fn part(&self, rows: &KeptRows, window: Window) -> (Self, u64) {
         let mut part = Self {
             start: rows.take(&self.start),
@@ -285,19 +284,18 @@ impl GpuOps {
         (part, cut)
     }
 
-    /// Names and links to calls, to be changed.
     pub(super) fn names_and_links(&mut self) -> (&mut [NameId], &mut [u32]) {
         (&mut self.name, &mut self.link)
     }
 
-    /// The places of the calls that launched ops of these rows, those without one left out.
+    /// Returns the indices of the calls that launched the ops in these rows; ops with an unknown launch are skipped.
     pub(super) fn links_of(&self, rows: &KeptRows) -> Vec<u32> {
         let mut links = rows.take(&self.link);
         links.retain(|link| *link != UNLINKED);
         links
     }
 
-    /// Puts the index of the launching call in the place of each op's correlation id.
+    /// Replaces each op's correlation id by the index of the launching call. `call_of` maps process and correlation id to it.
     pub(super) fn link(&mut self, call_of: impl Fn(ProcessId, u32) -> u32) {
         for (link, lane) in self.link.iter_mut().zip(&self.lane) {
             if let (Some(lane), true) = (self.lanes.get(*lane as usize), *link != UNLINKED) {
@@ -306,7 +304,7 @@ impl GpuOps {
         }
     }
 
-    /// Sorts by start, equal starts in the order of the file, and tells the order it took.
+    /// Sorts by start, stably. Returns the permutation, or `None` if the ops were sorted.
     pub(super) fn sort_by_start(&mut self) -> Option<Vec<u32>> {
         let order = order_by_start(&self.start)?;
         reorder_times(&mut self.start, &order);
@@ -338,26 +336,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn groups_are_the_same_whether_a_table_holds_them_or_there_are_too_many_names_for_one(
+        fn table_and_hash_map_number_groups_alike(
             ops in prop::collection::vec((0_u32..6, 0_i64..3, any::<bool>()), 0..60),
         ) {
             let mut columns = GpuOps::default();
-            ops.iter().for_each(|it| columns.push(op(*it), None));
-            let mut seen = Vec::new();
-            let wanted: Vec<u32> = ops
+            ops.iter().for_each(|key| columns.push(op(*key), None));
+            let mut groups = Vec::new();
+            let expected: Vec<u32> = ops
                 .iter()
-                .map(|it| {
-                    let at = seen.iter().position(|known| known == it);
-                    at.unwrap_or_else(|| {
-                        seen.push(*it);
-                        seen.len() - 1
+                .map(|key| {
+                    let group = groups.iter().position(|known| known == key);
+                    group.unwrap_or_else(|| {
+                        groups.push(*key);
+                        groups.len() - 1
                     }) as u32
                 })
                 .collect();
             for names in [6, 1 << 21] {
                 let mut found = Vec::new();
                 columns.for_each_grouped(names, &columns.places(), |op| found.push(op.group));
-                prop_assert_eq!(&found, &wanted);
+                prop_assert_eq!(&found, &expected);
             }
         }
     }

@@ -1,83 +1,83 @@
-//! What some traces tell beside ops, calls and ranges.
+//! Rows of the tables that only some formats fill: the distributed job, collectives, graph replays, host waits, counters.
 
 use super::{DeviceId, Ns, ProcessId};
 
-/// What a trace tells of the distributed job of which one rank wrote it.
+/// The distributed job of a trace that one rank wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Job {
-    /// The rank's number.
+    /// Number of the rank that wrote the trace.
     pub rank: u32,
-    /// How many ranks there are.
+    /// Number of ranks in the job.
     pub world_size: u32,
-    /// What moves messages: `nccl`; empty where the trace does not tell.
+    /// The communication library: `nccl`; empty if not recorded.
     pub backend: String,
-    /// The process groups of the rank, where the trace tells them.
+    /// The process groups of the rank; empty if not recorded.
     pub groups: Vec<ProcessGroup>,
 }
 
-/// Ranks that exchange messages.
+/// A set of ranks that communicate with each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessGroup {
-    /// As collectives name it in [`Collective::communicator`].
+    /// Name, equal to [`Collective::communicator`] of its collectives.
     pub name: String,
-    /// The numbers of its ranks; empty where the trace does not tell.
+    /// Numbers of its ranks; empty if not recorded.
     pub ranks: Vec<u32>,
 }
 
-/// The message of a collective.
+/// The message of a collective operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Collective {
-    /// What it does: `allreduce`, `_allgather_base`, as the trace writes it.
+    /// Operation as the trace spells it: `allreduce`, `_allgather_base`.
     pub operation: String,
-    /// Bytes that each rank puts in.
+    /// Bytes that each rank sends.
     pub bytes_in: Option<u64>,
-    /// Bytes that each rank gets out.
+    /// Bytes that each rank receives.
     pub bytes_out: Option<u64>,
-    /// How many ranks take part.
+    /// Number of ranks that take part.
     pub ranks: Option<u64>,
     /// The communicator or process group.
     pub communicator: String,
-    /// The algorithm and protocol, where the trace tells.
+    /// Algorithm and protocol; empty if not recorded.
     pub algorithm: String,
-    /// The element type.
+    /// Element type.
     pub element: String,
 }
 
-/// One run of a CUDA graph that was traced as a whole.
+/// One launch of a CUDA graph that was traced as a whole, without its kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphReplay {
-    /// When it began.
+    /// Start on the clock of the trace.
     pub start: Ns,
-    /// How long it ran.
+    /// Duration.
     pub duration: Ns,
-    /// Where it ran.
+    /// The device it ran on.
     pub device: DeviceId,
 }
 
-/// Waiting in one operating system call, summed over a process.
+/// Time that a process waited in one operating system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostWait {
-    /// Who waited.
+    /// The process that waited.
     pub process: ProcessId,
     /// The call: `poll`, `futex`, ...
     pub name: String,
-    /// How often.
+    /// Number of waits.
     pub count: u64,
-    /// How long in all.
+    /// Sum of all waits.
     pub total: Ns,
     /// The longest wait.
     pub longest: Ns,
 }
 
-/// The samples of one hardware counter on one device.
+/// The samples of one hardware counter of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricSeries {
-    /// What was sampled, as the trace numbers its sources; two GPUs are two sources.
+    /// Number of the sampled unit in the trace; two GPUs are two sources.
     pub source: i64,
-    /// The GPU that the source stands for, where the trace tells.
+    /// The GPU of the source, if known.
     pub device: Option<DeviceId>,
-    /// The counter's name with its unit, as the trace writes it.
+    /// Name and unit of the counter as the trace spells them.
     pub name: String,
-    /// Time and value, by time.
+    /// Time and value, sorted by time.
     pub samples: Vec<(Ns, f64)>,
 }

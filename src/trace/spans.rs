@@ -1,30 +1,30 @@
-//! Spans of the host as columns: API calls, and ranges that the program or its framework marked.
+//! The column table of host spans: API calls, marked ranges (NVTX, user annotations), CPU ops and Python frames.
 
 use super::columns::{Durations, KeptRows, index, order_by_start, renumber, reorder, reorder_times};
 use super::names::NameRemap;
 use super::{NameId, Names, Ns, ThreadId, Window};
 
-/// Something that a thread of the host did.
+/// A named time interval of one host thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// When it began, on the clock of the GPU ops.
+    /// Start on the clock of the GPU ops.
     pub start: Ns,
-    /// How long it took; zero is legal.
+    /// Duration; may be zero.
     pub duration: Ns,
-    /// Its name, in [`Spans::names`].
+    /// Name, in [`Spans::names`].
     pub name: NameId,
-    /// Who did it.
+    /// The thread that ran it.
     pub thread: ThreadId,
 }
 
 impl Span {
-    /// When it ended.
+    /// Returns the end time.
     pub fn end(&self) -> Ns {
         self.start.after(self.duration)
     }
 }
 
-/// Columns of spans; in a finished trace sorted by start.
+/// The columns of spans. A finished trace has them sorted by start.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Spans {
     /// Distinct names of these spans.
@@ -36,15 +36,15 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Makes room for so many more, exactly.
-    pub fn reserve(&mut self, more: usize) {
-        self.start.reserve_exact(more);
-        self.duration.reserve(more);
-        self.name.reserve_exact(more);
-        self.thread.reserve_exact(more);
+    /// Reserves memory for exactly this many additional spans.
+    pub fn reserve(&mut self, additional: usize) {
+        self.start.reserve_exact(additional);
+        self.duration.reserve(additional);
+        self.name.reserve_exact(additional);
+        self.thread.reserve_exact(additional);
     }
 
-    /// Adds one at the end.
+    /// Appends a span.
     pub fn push(&mut self, span: Span) {
         self.start.push(span.start);
         self.duration.push(span.duration);
@@ -52,74 +52,74 @@ impl Spans {
         self.thread.push(span.thread);
     }
 
-    /// Gives every span the name that stands at its name's place in `now`.
-    pub fn rename(&mut self, now: &[NameId]) {
-        renumber(&mut self.name, now);
+    /// Replaces each name id `n` by `new_ids[n]`.
+    pub fn rename(&mut self, new_ids: &[NameId]) {
+        renumber(&mut self.name, new_ids);
     }
 
-    /// How many there are.
+    /// Returns the number of spans.
     pub fn len(&self) -> usize {
         self.start.len()
     }
 
-    /// True where there are none.
+    /// Returns true if there are no spans.
     pub fn is_empty(&self) -> bool {
         self.start.is_empty()
     }
 
-    /// The span at this place.
-    pub fn get(&self, at: usize) -> Option<Span> {
-        let (start, name, thread) = (*self.start.get(at)?, *self.name.get(at)?, *self.thread.get(at)?);
-        Some(Span { start, duration: self.duration.get(at), name, thread })
+    /// Returns the span in this row.
+    pub fn get(&self, row: usize) -> Option<Span> {
+        let (start, name, thread) = (*self.start.get(row)?, *self.name.get(row)?, *self.thread.get(row)?);
+        Some(Span { start, duration: self.duration.get(row), name, thread })
     }
 
-    /// When the span at this place began.
-    pub fn start(&self, at: usize) -> Option<Ns> {
-        self.start.get(at).copied()
+    /// Returns the start of the span in this row.
+    pub fn start(&self, row: usize) -> Option<Ns> {
+        self.start.get(row).copied()
     }
 
-    /// The name of the span at this place.
-    pub fn name(&self, at: usize) -> Option<NameId> {
-        self.name.get(at).copied()
+    /// Returns the name of the span in this row.
+    pub fn name(&self, row: usize) -> Option<NameId> {
+        self.name.get(row).copied()
     }
 
-    /// When the span at this place ended.
-    pub fn end(&self, at: usize) -> Option<Ns> {
-        Some(self.start(at)?.after(self.duration.get(at)))
+    /// Returns the end of the span in this row.
+    pub fn end(&self, row: usize) -> Option<Ns> {
+        Some(self.start(row)?.after(self.duration.get(row)))
     }
 
-    /// How many begin before this time.
+    /// Returns the number of spans that start before `time`: also the row of the first span that does not.
     pub fn count_starting_before(&self, time: Ns) -> usize {
         self.start.partition_point(|start| *start < time)
     }
 
-    /// All spans in order.
+    /// Iterates over all spans in order.
     pub fn iter(&self) -> impl Iterator<Item = Span> + Clone {
         let columns = self.start.iter().zip(&self.name).zip(&self.thread).enumerate();
-        columns.map(|(at, ((&start, &name), &thread))| Span { start, duration: self.duration.get(at), name, thread })
+        columns.map(|(row, ((&start, &name), &thread))| Span { start, duration: self.duration.get(row), name, thread })
     }
 
-    /// Those of which something lies in the window, kept whole.
+    /// Returns the spans that overlap the window, to be kept whole.
     pub(super) fn rows_overlapping(&self, window: Window) -> KeptRows {
         KeptRows::overlapping(window, &self.start, &self.duration)
     }
 
-    /// The spans of these rows.
+    /// Returns the spans in these rows.
     pub(super) fn whole_part(&self, rows: &KeptRows) -> Self {
-        self.named_part(rows, &[])
+        self.renamed_part(rows, &[])
     }
 
-    /// The spans of these rows, cut at the window's ends where they do not have to stay whole. Names are numbered in the
-    /// order in which the rows `first` and then all have them.
+    /// Returns the spans in these rows, clipped to the window unless `is_whole`. Names get new ids in the order of first use,
+    /// by the rows in `first` and then by all others.
     pub(super) fn part(&self, rows: &KeptRows, window: Window, first: &[u32], is_whole: &dyn Fn(u32) -> bool) -> Self {
-        let mut part = self.named_part(rows, first);
+        let mut part = self.renamed_part(rows, first);
         rows.clip_times(&mut part.start, &mut part.duration, window, is_whole);
         part
     }
 
-    fn named_part(&self, rows: &KeptRows, first: &[u32]) -> Self {
+    fn renamed_part(&self, rows: &KeptRows, first: &[u32]) -> Self {
         let mut remap = NameRemap::new(&self.names);
-        first.iter().filter_map(|&at| self.name.get(at as usize)).for_each(|name| _ = remap.new_id(*name));
+        first.iter().filter_map(|&row| self.name.get(row as usize)).for_each(|name| _ = remap.new_id(*name));
         let mut name = rows.take(&self.name);
         name.iter_mut().for_each(|name| *name = remap.new_id(*name));
         Self {
@@ -131,20 +131,21 @@ impl Spans {
         }
     }
 
-    /// Sorts by start, of equal starts the longer first, and tells the order it took.
+    /// Sorts by start, spans of equal start by descending duration, so that outer spans precede inner ones. Returns the
+    /// permutation, or `None` if the spans were sorted.
     pub(super) fn sort_outer_first(&mut self) -> Option<Vec<u32>> {
-        let key = |at: usize| (self.start.get(at).copied(), std::cmp::Reverse(self.duration.get(at)));
+        let key = |row: usize| (self.start.get(row).copied(), std::cmp::Reverse(self.duration.get(row)));
         let neighbours = self.start.iter().zip(self.start.iter().skip(1)).enumerate();
-        if neighbours.into_iter().all(|(at, (one, next))| one < next || key(at) <= key(at + 1)) {
+        if neighbours.into_iter().all(|(row, (one, next))| one < next || key(row) <= key(row + 1)) {
             return None;
         }
         let mut order: Vec<u32> = (0..index(self.len())).collect();
-        order.sort_by_key(|&at| key(at as usize));
+        order.sort_by_key(|&row| key(row as usize));
         self.reorder(&order);
         Some(order)
     }
 
-    /// Sorts by start and tells the order it took.
+    /// Sorts by start, stably. Returns the permutation, or `None` if the spans were sorted.
     pub(super) fn sort_by_start(&mut self) -> Option<Vec<u32>> {
         let order = order_by_start(&self.start)?;
         self.reorder(&order);

@@ -121,7 +121,7 @@ impl TestTrace {
         let name = self.builder.trace.calls.names.intern(name);
         let (start, duration) = self.start_and_duration(&time);
         let call = Span { start, duration, name, thread: self.thread_id() };
-        self.builder.call(call, Some(correlation));
+        self.builder.add_call(call, Some(correlation));
         self.last_call = correlation;
         self
     }

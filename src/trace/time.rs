@@ -1,9 +1,9 @@
-//! Time as integer nanoseconds, never floating point: epoch times do not fit a double.
+//! Time as integer nanoseconds. Floating point is never used: a double cannot hold epoch time in ns exactly.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// Nanoseconds: a point in time or a length of it.
+/// A point in time or a duration, in nanoseconds.
 ///
 /// ```
 /// use gpuprism::trace::Ns;
@@ -16,11 +16,11 @@ use std::ops::{Add, AddAssign, Sub};
 pub struct Ns(pub i64);
 
 impl Ns {
-    /// No time at all.
+    /// The duration zero.
     pub const ZERO: Self = Self(0);
 
-    /// Reads decimal text in units of 10^`digits` nanoseconds (microseconds: 3), cut off below one nanosecond.
-    /// `None` for what is no number or does not fit.
+    /// Parses decimal text in units of 10^`digits` ns (microseconds: 3). Digits below one nanosecond are truncated, not
+    /// rounded. Returns `None` if the text is not a number or does not fit 64 bits.
     pub fn from_decimal(text: &[u8], digits: u32) -> Option<Self> {
         let (negative, text) = match text.split_first()? {
             (b'-', rest) => (true, rest),
@@ -31,7 +31,7 @@ impl Ns {
         Some(Self(if negative { -magnitude } else { magnitude }))
     }
 
-    /// Reads the plain number that a text begins with, as [`Self::from_decimal`] does, and gives the text behind it.
+    /// Parses the number at the start of `text`, like [`Self::from_decimal`] but without an exponent. Also returns the rest.
     pub(crate) fn leading_decimal(text: &[u8], digits: u32) -> Option<(Self, &[u8])> {
         let (negative, text) = match text.split_first()? {
             (b'-', rest) => (true, rest),
@@ -41,39 +41,39 @@ impl Ns {
         Some((Self(if negative { -magnitude } else { magnitude }), rest))
     }
 
-    /// `self - earlier` of two moments of a trace, in which [`is_plausible`](super::is_plausible) lets no length overflow: nothing
-    /// asks, because this is what analyses do most.
+    /// Returns `self - earlier`. Unchecked, because it is the most frequent operation of the analyses: times that passed
+    /// [`is_plausible`](super::is_plausible) cannot overflow.
     pub fn since(self, earlier: Self) -> Self {
         Self(self.0.wrapping_sub(earlier.0))
     }
 
-    /// The moment this much after one of a trace, of which the same holds.
+    /// Returns `self + duration`, unchecked like [`Ns::since`].
     pub fn after(self, duration: Self) -> Self {
         Self(self.0.wrapping_add(duration.0))
     }
 }
 
-/// Sums are held at the ends of what fits. WebAssembly has no instruction that does so; a branch that is never taken costs less than
-/// several that stand for it.
+/// The result of a saturating operation that overflowed. WebAssembly has no saturating instruction; one branch that is never
+/// taken is faster than the compiler's replacement for it.
 #[cold]
 fn out_of_range(is_above: bool) -> i64 {
     if is_above { i64::MAX } else { i64::MIN }
 }
 
-/// `digits[.digits]`.
+/// Parses `digits[.digits]`.
 fn plain(text: &[u8], digits: u32) -> Option<i64> {
     let (value, rest) = leading(text, digits)?;
     rest.is_empty().then_some(value)
 }
 
-/// The `digits[.digits]` that a text begins with, and what stands behind it.
+/// Parses the `digits[.digits]` at the start of `text`; also returns the rest.
 fn leading(text: &[u8], digits: u32) -> Option<(i64, &[u8])> {
-    let (whole, behind) = digits_of(0, text)?;
-    if behind.len() == text.len() {
+    let (whole, after_whole) = append_digits(0, text)?;
+    if after_whole.len() == text.len() {
         return None;
     }
-    let Some(fraction) = behind.strip_prefix(b".") else {
-        return Some((scaled(whole, digits)?, behind));
+    let Some(fraction) = after_whole.strip_prefix(b".") else {
+        return Some((scaled(whole, digits)?, after_whole));
     };
     if let Some((read, count)) = fraction.first_chunk().map(|eight| up_to_eight_digits(*eight))
         && let Some(missing) = digits.checked_sub(count as u32).filter(|_| count < 8)
@@ -82,22 +82,22 @@ fn leading(text: &[u8], digits: u32) -> Option<(i64, &[u8])> {
         return Some((scaled(value, missing)?, fraction.get(count..)?));
     }
     let wanted = fraction.get(..digits as usize).unwrap_or(fraction);
-    let (value, unread) = digits_of(whole, wanted)?;
+    let (value, unread) = append_digits(whole, wanted)?;
     let read = wanted.len() - unread.len();
     let missing = digits.checked_sub(u32::try_from(read).ok()?)?;
-    let mut behind = fraction.get(read..)?;
-    while let Some((b'0'..=b'9', rest)) = behind.split_first() {
-        behind = rest;
+    let mut rest = fraction.get(read..)?;
+    while let Some((b'0'..=b'9', after)) = rest.split_first() {
+        rest = after;
     }
-    Some((scaled(value, missing)?, behind))
+    Some((scaled(value, missing)?, rest))
 }
 
 fn scaled(value: i64, digits: u32) -> Option<i64> {
     if digits == 0 { Some(value) } else { value.checked_mul(10_i64.checked_pow(digits)?) }
 }
 
-/// Writes the digits that a text begins with behind those of `value`; gives what stands behind them.
-fn digits_of(mut value: i64, mut text: &[u8]) -> Option<(i64, &[u8])> {
+/// Appends the decimal digits at the start of `text` to those of `value`; also returns the rest.
+fn append_digits(mut value: i64, mut text: &[u8]) -> Option<(i64, &[u8])> {
     while let Some(eight) = text.first_chunk() {
         let (read, count) = up_to_eight_digits(*eight);
         value = value.checked_mul(*TENS.get(count)?)?.checked_add(read)?;
@@ -113,23 +113,24 @@ fn digits_of(mut value: i64, mut text: &[u8]) -> Option<(i64, &[u8])> {
     Some((value, text))
 }
 
-/// The whole number that a text begins with, and what stands behind it; `None` for what begins otherwise or does not fit.
-pub(crate) fn leading_whole(text: &[u8]) -> Option<(u64, &[u8])> {
-    let (value, behind) = digits_of(0, text)?;
-    if behind.len() == text.len() { None } else { Some((u64::try_from(value).ok()?, behind)) }
+/// Parses the whole number at the start of `text`; also returns the rest. `None` if there is no digit or it does not fit.
+pub(crate) fn leading_integer(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (value, rest) = append_digits(0, text)?;
+    if rest.len() == text.len() { None } else { Some((u64::try_from(value).ok()?, rest)) }
 }
 
+/// Powers of ten by exponent.
 const TENS: [i64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// The number that eight bytes begin with and how many digits it has: neighbours are joined to pairs, pairs to fours, fours
-/// to the whole.
+/// Parses the digits at the start of eight bytes; also returns their number. SWAR: digits are combined to pairs, pairs to
+/// groups of four, and those to the number.
 fn up_to_eight_digits(text: [u8; 8]) -> (i64, usize) {
     const EVERY: u64 = 0x0101_0101_0101_0101;
     let digits = u64::from_le_bytes(text) ^ (0x30 * EVERY);
-    // Seven bits and 0x76 make no carry and set the eighth where they are ten or more.
+    // Seven bits plus 0x76 do not carry into the next byte, and set bit 7 if they are ten or more: not a digit.
     let others = (((digits & (0x7f * EVERY)) + 0x76 * EVERY) | digits) & (0x80 * EVERY);
     let count = others.trailing_zeros() / 8;
-    // The last digit goes to the end, zeros before the first.
+    // Move the last digit into the highest byte; zero bytes precede the first digit.
     let digits = digits.checked_shl(u64::BITS - 8 * count).unwrap_or(0);
     let pairs = (digits & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(10 * (1 << 8) + 1) >> 8;
     let fours = (pairs & 0x00ff_00ff_00ff_00ff).wrapping_mul(100 * (1 << 16) + 1) >> 16;
@@ -137,7 +138,7 @@ fn up_to_eight_digits(text: [u8; 8]) -> (i64, usize) {
     (whole as i64, count as usize)
 }
 
-/// `digits[.digits]e[+-]digits`: moves the point and reads the rest as plain text.
+/// Parses `digits[.digits]e[+-]digits`: adds the exponent to the scale and parses the mantissa as plain text.
 fn scientific(text: &[u8], digits: u32) -> Option<i64> {
     let split = text.iter().position(|byte| matches!(byte, b'e' | b'E'))?;
     let (mantissa, exponent) = text.split_at(split);
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimal_text_is_cut_at_a_nanosecond_and_never_rounded() {
+    fn decimal_text_is_truncated_to_nanoseconds() {
         for (text, digits, want) in [
             ("7", 3, Some(7_000)),
             ("0", 3, Some(0)),

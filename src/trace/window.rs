@@ -307,7 +307,7 @@ mod tests {
         let call_name = builder.trace.calls.names.intern("cudaLaunchKernel");
         let wait_name = builder.trace.calls.names.intern("cudaDeviceSynchronize");
         let range_name = builder.trace.ranges.names.intern("step");
-        builder.call(Span { start: Ns(-50), duration: Ns(400), name: wait_name, thread }, None);
+        builder.add_call(Span { start: Ns(-50), duration: Ns(400), name: wait_name, thread }, None);
         for (&(start, duration, device), id) in ops.iter().zip(0..) {
             let device = builder.device(&device.to_string(), "");
             let name = builder.trace.names.intern(&format!("kernel {}", id % 5));
@@ -322,7 +322,7 @@ mod tests {
             };
             builder.trace.gpu_ops.push(op, Some(id));
             let launch = Span { start: Ns(start - 20), duration: Ns(5), name: call_name, thread };
-            builder.call(launch, Some(id));
+            builder.add_call(launch, Some(id));
             builder.trace.ranges.push(Span { start: Ns(start - 25), duration: Ns(12), name: range_name, thread });
         }
         builder.finish()

@@ -542,9 +542,9 @@ mod tests {
         let mut small = Small::new();
         // 8 ranks: an all-reduce of 1000 bytes in 100 ns, then an all-gather of 8 times 500 bytes in 200 ns.
         small.op(0, KINDS[ALLREDUCE], 0, 100);
-        small.0.collective_of_last_op(message("allreduce", 1_000, 1_000, 8));
+        small.0.set_collective_of_last_op(message("allreduce", 1_000, 1_000, 8));
         small.op(0, KINDS[ALLGATHER], 100, 300);
-        small.0.collective_of_last_op(message("_allgather_base", 500, 4_000, 8));
+        small.0.set_collective_of_last_op(message("_allgather_base", 500, 4_000, 8));
         small.op(0, "ncclDevKernel_Broadcast_RING", 300, 400);
         let section = small.section(nccl_ops);
         let figures = |operation| {
@@ -567,11 +567,11 @@ mod tests {
     fn a_part_of_a_message_is_not_taken_for_all_of_it_and_unknown_sizes_are_counted() {
         let mut small = Small::new();
         small.op(0, KINDS[ALLGATHER], 0, 100);
-        small.0.collective_of_last_op(Collective { bytes_out: None, ..message("ncclAllGather", 500, 0, 8) });
+        small.0.set_collective_of_last_op(Collective { bytes_out: None, ..message("ncclAllGather", 500, 0, 8) });
         small.op(0, "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", 100, 200);
-        small.0.collective_of_last_op(Collective { bytes_in: None, ..message("ncclReduceScatter", 0, 500, 8) });
+        small.0.set_collective_of_last_op(Collective { bytes_in: None, ..message("ncclReduceScatter", 0, 500, 8) });
         small.op(0, KINDS[ALLREDUCE], 200, 300);
-        small.0.collective_of_last_op(message("ncclAllReduce", 0, 0, 8));
+        small.0.set_collective_of_last_op(message("ncclAllReduce", 0, 0, 8));
         let section = small.section(nccl_ops);
         let bytes = |operation| row(&section, "op_name", operation).get("bytes_total").cloned();
         assert_eq!(bytes("allgather"), Some(Value::Null));
@@ -584,7 +584,7 @@ mod tests {
     fn a_message_says_what_a_kernel_of_sends_and_receives_does() {
         let mut small = Small::new();
         small.op(0, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 0, 100);
-        small.0.collective_of_last_op(message("all_to_allv", 800, 800, 4));
+        small.0.set_collective_of_last_op(message("all_to_allv", 800, 800, 4));
         let section = small.section(nccl_ops);
         assert_eq!(words(&section.rows[0], "op_name"), "alltoall");
         assert_eq!(number(&section.rows[0], "bus_bandwidth_gb_per_s"), 6.0, "8 GB/s of which 3/4 leave the rank");

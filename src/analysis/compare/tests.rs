@@ -40,7 +40,7 @@ impl SmallTrace {
         let mut at = start;
         for (kernel, duration) in kernels {
             self.kernel(kernel, 0, "NVIDIA H100", (at, at + duration));
-            self.0.call(Span { start: Ns(at), duration: Ns(1), name: call, thread }, Some(self.1));
+            self.0.add_call(Span { start: Ns(at), duration: Ns(1), name: call, thread }, Some(self.1));
             at += duration + idle;
         }
         at

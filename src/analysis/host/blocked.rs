@@ -56,7 +56,7 @@ mod tests {
         }
         for &(start, duration) in calls {
             let name = builder.trace.calls.names.intern("cudaStreamSynchronize");
-            builder.call(Span { start: Ns(start), duration: Ns(duration), name, thread }, None);
+            builder.add_call(Span { start: Ns(start), duration: Ns(duration), name, thread }, None);
         }
         builder.finish()
     }

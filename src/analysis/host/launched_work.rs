@@ -76,7 +76,7 @@ mod tests {
             let (call_name, kernel) = (builder.trace.calls.names.intern("cudaLaunchKernel"), builder.trace.names.intern("k"));
             for (&(start, duration, thread), id) in calls.iter().zip(0_u32..) {
                 let thread = threads[thread as usize];
-                builder.call(Span { start: Ns(start), duration: Ns(duration), name: call_name, thread }, Some(id));
+                builder.add_call(Span { start: Ns(start), duration: Ns(duration), name: call_name, thread }, Some(id));
                 let start = Ns(100 + 7 * i64::from(id) % 50);
                 let op = GpuOp { start, duration: Ns(3), name: kernel, device, stream: 7, process, kind: OpKind::Kernel };
                 builder.trace.gpu_ops.push(op, Some(id));

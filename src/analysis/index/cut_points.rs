@@ -121,7 +121,7 @@ mod tests {
             let op = GpuOp { start, duration, name, device, stream: 7, process, kind: OpKind::Kernel };
             builder.trace.gpu_ops.push(op, Some(call));
             let name = builder.trace.calls.names.intern("cudaLaunchKernel");
-            builder.call(Span { start, duration: Ns(1), name, thread }, Some(call));
+            builder.add_call(Span { start, duration: Ns(1), name, thread }, Some(call));
         }
         builder.finish()
     }

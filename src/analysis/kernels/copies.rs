@@ -188,7 +188,7 @@ mod tests {
         let mut small = Small::new();
         for at in 0..120 {
             small.op(0, "Memcpy HtoD (Pageable -> Device)", 1_000 * at, 1_000 * at + 100 + at);
-            small.0.bytes_of_last_op(200);
+            small.0.set_bytes_of_last_op(200);
         }
         small.op(0, "Memcpy DtoH (Device -> Pinned)", 500, 600);
         small.op(0, "gemm", 0, 90_000);

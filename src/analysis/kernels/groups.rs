@@ -74,8 +74,8 @@ impl Groups {
         let (mut streams, mut stream_of_group): (Vec<Stream>, Vec<usize>) = (Vec::new(), Vec::new());
         trace.gpu_ops.for_each_grouped(trace.names.len(), places, |op| {
             if op.group as usize == found.groups.len() {
-                let Some(first) = trace.gpu_ops.get(op.at) else { return };
-                found.groups.push(Group::of(op.at, &first));
+                let Some(first) = trace.gpu_ops.get(op.row) else { return };
+                found.groups.push(Group::of(op.row, &first));
                 stream_of_group.push(stream(&mut streams, &first));
             }
             let end = op.start.after(op.duration);

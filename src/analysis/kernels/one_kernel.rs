@@ -447,7 +447,7 @@ mod tests {
         fn call(&mut self, name: &str, times: (i64, i64), id: u32) {
             let name = self.0.trace.calls.names.intern(name);
             let span = self.span(name, times);
-            self.0.call(span, Some(id));
+            self.0.add_call(span, Some(id));
         }
 
         fn kernel(&mut self, name: &str, (start, end): (i64, i64), id: Option<u32>) {

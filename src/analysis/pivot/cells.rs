@@ -259,7 +259,7 @@ mod tests {
             let process = builder.process(pid, "");
             let thread = builder.thread(process, 1);
             let call = builder.trace.calls.names.intern("cudaLaunchKernel");
-            builder.call(Span { start: Ns(start), duration: Ns(0), name: call, thread }, Some(id));
+            builder.add_call(Span { start: Ns(start), duration: Ns(0), name: call, thread }, Some(id));
             let op = GpuOp {
                 start: Ns(start),
                 duration: Ns(duration),

@@ -94,15 +94,15 @@ fn odd_trace(ops: &[Drawn], marks: &[(usize, i64, i64, Option<u8>)]) -> Trace {
     for &(name, device, stream, start, duration, id) in ops {
         let (start, duration) = (Ns(start), Ns(duration));
         let call = builder.trace.calls.names.intern(if id == 0 { "cudaGraphLaunch" } else { "cudaLaunchKernel" });
-        builder.call(Span { start, duration, name: call, thread }, Some(id));
+        builder.add_call(Span { start, duration, name: call, thread }, Some(id));
         let code = builder.code().unwrap();
         let (op, frame) = (code.cpu_ops.names.intern("aten::mm"), code.frames.names.intern("/w/vllm/a.py(1): f"));
-        builder.cpu_op(Span { start, duration, name: op, thread }, id);
-        builder.frame(Span { start, duration, name: frame, thread }, FrameIds { id, parent: id / 2 });
+        builder.add_cpu_op(Span { start, duration, name: op, thread }, id);
+        builder.add_frame(Span { start, duration, name: frame, thread }, FrameIds { id, parent: id / 2 });
         let kind = if name == 3 { OpKind::Copy } else { OpKind::Kernel };
         let (name, device) = (builder.trace.names.intern(NAMES[name]), builder.device(&device.to_string(), ""));
         builder.trace.gpu_ops.push(GpuOp { start, duration, name, device, stream, process, kind }, Some(id));
-        builder.code_of_last_op(id);
+        builder.set_external_id_of_last_op(id);
     }
     for &(name, start, duration, device) in marks {
         let device = device.map(|device| builder.device(&device.to_string(), ""));

@@ -102,7 +102,7 @@ fn read_table(
         if kind != OpKind::Kernel
             && let Some(bytes) = cells.int(MORE + 1).and_then(|bytes| u64::try_from(bytes).ok())
         {
-            builder.bytes_of_last_op(bytes);
+            builder.set_bytes_of_last_op(bytes);
         }
     });
     import.note(read);

@@ -41,7 +41,7 @@ fn read_calls_of(import: &mut Import<'_>, table: &Table, names: &mut PendingName
             Ok((start, duration)) => {
                 let thread = hosts.thread(builder, packing, cells.int(2));
                 let call = Span { start, duration, name: names.of_row(cells, &[4, 5]), thread };
-                builder.call(call, correlation(cells, 3));
+                builder.add_call(call, correlation(cells, 3));
             }
             Err(problem) => builder.trace.problems.add(problem.of_host(), 1, cells.at),
         }

@@ -119,10 +119,10 @@ impl TorchReader {
         known.templates.remember(event.owner, thread);
         if event.class == Class::PythonFrame {
             let name = known_name(&mut known.frames, &mut code.frames.names, event.name);
-            self.builder.frame(Span { start, duration, name, thread }, FrameIds { id, parent });
+            self.builder.add_frame(Span { start, duration, name, thread }, FrameIds { id, parent });
         } else {
             let name = known_name(&mut known.cpu_ops, &mut code.cpu_ops.names, event.name);
-            self.builder.cpu_op(Span { start, duration, name, thread }, id);
+            self.builder.add_cpu_op(Span { start, duration, name, thread }, id);
         }
     }
 
@@ -143,7 +143,7 @@ impl TorchReader {
     pub(super) fn code_of_call(&mut self, fields: &Fields<'_>) {
         let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
         let kernel = fields.code.kernel.map(|raw| known_name(&mut known.kernels, &mut code.kernel_names, raw));
-        self.builder.code_of_last_call(fields.code.id(), kernel);
+        self.builder.set_code_of_last_call(fields.code.id(), kernel);
     }
 }
 

@@ -477,13 +477,13 @@ impl TorchReader {
         let op = GpuOp { start, duration, name, device, stream, process, kind };
         self.builder.trace.gpu_ops.push(op, fields.correlation.and_then(number));
         if self.keeps_code() {
-            self.builder.code_of_last_op(fields.code.id());
+            self.builder.set_external_id_of_last_op(fields.code.id());
         }
         if let Some(bytes) = fields.bytes.and_then(number).filter(|_| kind != OpKind::Kernel) {
-            self.builder.bytes_of_last_op(bytes);
+            self.builder.set_bytes_of_last_op(bytes);
         }
         if let Some(collective) = fields.message.collective() {
-            self.builder.collective_of_last_op(collective);
+            self.builder.set_collective_of_last_op(collective);
         }
     }
 
@@ -502,7 +502,7 @@ impl TorchReader {
             SpanKind::Call => {
                 let name = known_name(&mut self.call_names, &mut self.builder.trace.calls.names, name);
                 let correlation = fields.correlation.and_then(number);
-                self.builder.call(Span { start, duration, name, thread }, correlation);
+                self.builder.add_call(Span { start, duration, name, thread }, correlation);
                 if self.keeps_code() {
                     self.code_of_call(fields);
                 }

@@ -5,7 +5,7 @@
 //! its values, or whose values hold anything unusual, is read member by member as well.
 
 use super::{Class, Fields, MICROSECONDS};
-use crate::trace::{NONE, Ns, ThreadId, leading_whole};
+use crate::trace::{NONE, Ns, ThreadId, leading_integer};
 
 /// The shapes of a file.
 #[derive(Debug, Default)]
@@ -247,7 +247,7 @@ pub(super) fn folded_id(id: u64) -> u32 {
 
 /// An id or `null`, and what stands behind it.
 fn id(rest: &[u8]) -> Option<(u32, &[u8])> {
-    match leading_whole(rest) {
+    match leading_integer(rest) {
         Some((id, rest)) => Some((folded_id(id), rest)),
         None => Some((NONE, rest.strip_prefix(b"null")?)),
     }

@@ -41,7 +41,7 @@ fn push(builder: &mut TraceBuilder, device: &str, &(name, start, duration, bytes
     builder.trace.gpu_ops.push(op, None);
     if let Some(bytes) = bytes {
         let operation = if name == ALL_REDUCE { "allreduce" } else { "all_to_all" };
-        builder.collective_of_last_op(Collective {
+        builder.set_collective_of_last_op(Collective {
             operation: operation.into(),
             bytes_in: Some(bytes),
             bytes_out: Some(bytes),
@@ -208,7 +208,7 @@ fn send_and_receive_is_an_all_to_all_only_if_marked_as_such() {
         let name = builder.trace.ranges.names.intern(range);
         builder.trace.ranges.push(Span { start: Ns(0), duration: Ns(20), name, thread });
         let name = builder.trace.calls.names.intern("cudaLaunchKernel");
-        builder.call(Span { start: Ns(5), duration: Ns(5), name, thread }, Some(3));
+        builder.add_call(Span { start: Ns(5), duration: Ns(5), name, thread }, Some(3));
         let op = GpuOp {
             start: Ns(30),
             duration: Ns(10),

@@ -27,7 +27,7 @@ fn trace(label: &str, ops: &[Op]) -> Trace {
     }
     for (&(name, start, duration, stream, device), id) in ops.iter().zip(1..) {
         let call = builder.trace.calls.names.intern("cudaLaunchKernel");
-        builder.call(Span { start: Ns(start), duration: Ns(0), name: call, thread }, Some(id));
+        builder.add_call(Span { start: Ns(start), duration: Ns(0), name: call, thread }, Some(id));
         let name = builder.trace.names.intern(name);
         let device = builder.device(&device.to_string(), "");
         let (start, duration) = (Ns(start), Ns(duration));

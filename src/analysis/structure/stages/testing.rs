@@ -26,7 +26,7 @@ impl Made {
     pub(crate) fn launched(&mut self, device: &str, at: i64, start: i64, end: i64) -> &mut Self {
         let correlation = 1000 + u32::try_from(self.0.trace.calls.len()).unwrap();
         let name = self.0.trace.calls.names.intern("cudaLaunchKernel");
-        self.0.call(Span { start: Ns(at), duration: Ns(1), name, thread: self.2 }, Some(correlation));
+        self.0.add_call(Span { start: Ns(at), duration: Ns(1), name, thread: self.2 }, Some(correlation));
         self.op_of(device, "kernel", start, end, Some(correlation), NONE)
     }
 
@@ -45,7 +45,7 @@ impl Made {
             .trace
             .gpu_ops
             .push(GpuOp { start, duration, name, device, stream: 7, process: self.1, kind }, correlation);
-        self.0.code_of_last_op(id);
+        self.0.set_external_id_of_last_op(id);
         self
     }
 

@@ -44,7 +44,7 @@ impl Program {
 
     fn call(mut self, name: &str, thread: u32, time: (i64, i64), correlation: u32) -> Self {
         let name = self.trace.trace.calls.names.intern(name);
-        self.trace.call(span(name, thread, time), Some(correlation));
+        self.trace.add_call(span(name, thread, time), Some(correlation));
         self.code.call_kernels.push(NONE);
         self
     }

@@ -49,7 +49,7 @@ impl Small {
         let thread = self.0.thread(process, 1);
         let name = self.0.trace.calls.names.intern(name);
         let duration = Ns(1_000 * (end - start));
-        self.0.call(Span { start: Ns(1_000 * start), duration, name, thread }, Some(correlation));
+        self.0.add_call(Span { start: Ns(1_000 * start), duration, name, thread }, Some(correlation));
     }
 
     fn section(self) -> Section {

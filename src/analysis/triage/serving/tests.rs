@@ -159,7 +159,7 @@ fn the_tensor_parallel_size_is_told_or_estimated_and_says_from_what() {
 
     made.0.trace.job = job(16);
     for ranks in [8, 16, 8, 1, 1, 1] {
-        made.op_of("0", "nccl", 0, 10, None, NONE).0.collective_of_last_op(collective(ranks));
+        made.op_of("0", "nccl", 0, 10, None, NONE).0.set_collective_of_last_op(collective(ranks));
     }
     let mut trace = made.finish();
     assert_eq!(parallel(r#"{"tp_size": 4}"#, &trace), Some((4, "server arguments", true)));
