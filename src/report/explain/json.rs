@@ -1,5 +1,5 @@
-//! `report.json`, in the keys of nsys-llm-explainer's. Without the hour it was made, so that a report can be made again;
-//! without SQL, as none was run.
+//! Writes `report.json` with the keys of nsys-llm-explainer, but without its creation time, so that equal traces give
+//! equal bytes, and without its SQL queries.
 
 use super::{by_pid, figure, notes, rows};
 use crate::analysis::results::{Run, Severity};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// The keys that every report of the original has; those that no section fills are null.
+/// The keys that every `report.json` of nsys-llm-explainer has, by metric. Keys without a value are null.
 const KEYS: [(&str, &[&str]); 23] = [
     ("top_kernels", &["table", "kernels", "total_kernel_time_ns", "notes"]),
     ("launch_storm", &["storm_thresholds", "tiny_kernel_us", "tiny_kernels", "notes"]),
@@ -70,10 +70,10 @@ const KEYS: [(&str, &[&str]); 23] = [
     ("by_pid/nvtx", &["present", "nvtx_table", "pid_source", "ranges", "kernel_time_by_pid", "notes"]),
 ];
 
-/// The text of report.json.
+/// The contents of `report.json`.
 pub fn json(run: &Run, capture: &DatabaseInfo) -> String {
-    let warned = run.notices.iter().filter(|notice| notice.severity > Severity::Info);
-    let warnings: Vec<String> = warned.map(|notice| format!("{}. {}", notice.message, notice.advice)).collect();
+    let notices = run.notices.iter().filter(|notice| notice.severity > Severity::Info);
+    let warnings: Vec<String> = notices.map(|notice| format!("{}. {}", notice.message, notice.advice)).collect();
     let report = json!({
         "tool": {"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")},
         "trace": {"path": run.label},
@@ -91,11 +91,11 @@ pub fn json(run: &Run, capture: &DatabaseInfo) -> String {
     ascii(&report)
 }
 
-/// Two blanks deep, all characters beyond ASCII escaped.
+/// JSON indented by two blanks, with all non-ASCII characters escaped, as Python writes it.
 fn ascii(report: &Json) -> String {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Ascii(PrettyFormatter::new()));
-    // Strings, numbers and lists under string keys always serialise.
+    // Serialising strings, numbers and lists under string keys cannot fail.
     let _ = report.serialize(&mut serializer);
     bytes.push(b'\n');
     String::from_utf8(bytes).unwrap_or_default()
@@ -158,7 +158,8 @@ impl Formatter for Ascii<'_> {
 fn schema(run: &Run, capture: &DatabaseInfo) -> Json {
     const SECOND_NS: i64 = 1_000_000_000;
     const MILLISECOND_NS: i64 = 1_000_000;
-    // What nsys writes is nanoseconds; the original guesses from the length of the capture, and its readers look for that.
+    // The unit is always nanoseconds. nsys-llm-explainer guesses it from the length of the capture, and programs that
+    // read its reports expect these keys.
     let (guess, basis) = match run.totals.window_ns {
         SECOND_NS.. => ("ns", "kernel_window_ns_ge_1s"),
         MILLISECOND_NS.. => ("ns_likely", "kernel_window_ns_ge_1ms"),
@@ -169,7 +170,7 @@ fn schema(run: &Run, capture: &DatabaseInfo) -> Json {
         let range = table.range.map(|(start, end)| [start, end]);
         json!({"name": table.name, "rows": table.rows, "time_range": range, "columns": columns.collect::<Vec<_>>()})
     });
-    let able = run.sections.iter().map(|(name, section)| (name.clone(), section.missing.is_none().into()));
+    let capabilities = run.sections.iter().map(|(name, section)| (name.clone(), section.missing.is_none().into()));
     let mut schema = Map::from_iter([
         ("path".to_owned(), json!(run.label)),
         ("sqlite_version".to_owned(), json!(Some(&capture.sqlite_version).filter(|version| !version.is_empty()))),
@@ -177,7 +178,7 @@ fn schema(run: &Run, capture: &DatabaseInfo) -> Json {
         ("timestamp_unit_assumed".to_owned(), json!("ns")),
         ("timestamp_unit_guess".to_owned(), json!(guess)),
         ("timestamp_unit_guess_basis".to_owned(), json!(basis)),
-        ("capabilities".to_owned(), Json::Object(able.collect())),
+        ("capabilities".to_owned(), Json::Object(capabilities.collect())),
         ("tables".to_owned(), json!(tables.collect::<Vec<_>>())),
     ]);
     for key in ["string", "kernel", "runtime", "nvtx", "gpu_metrics", "target_info_gpu_metrics", "cuda_graph"] {
@@ -191,16 +192,16 @@ fn schema(run: &Run, capture: &DatabaseInfo) -> Json {
     Json::Object(schema)
 }
 
-/// Objects by metric; a `/` goes one deeper.
+/// Objects by the path of their metric, with `/` between levels.
 type Metrics = BTreeMap<String, Map<String, Json>>;
 
 fn metrics(run: &Run, capture: &DatabaseInfo) -> Json {
     let mut metrics = Metrics::new();
     for (metric, keys) in KEYS {
-        at(&mut metrics, metric).extend(keys.iter().map(|key| ((*key).to_owned(), Json::Null)));
+        object(&mut metrics, metric).extend(keys.iter().map(|key| ((*key).to_owned(), Json::Null)));
     }
     for table in TABLES.iter() {
-        fill(at(&mut metrics, &table.metric), table, run);
+        fill(object(&mut metrics, &table.metric), table, run);
     }
     for (metric, key, role) in [
         ("top_kernels", "table", "kernel_table"),
@@ -214,18 +215,18 @@ fn metrics(run: &Run, capture: &DatabaseInfo) -> Json {
         ("by_pid/sync", "runtime_table", "runtime_table"),
         ("by_pid/nvtx", "nvtx_table", "nvtx_table"),
     ] {
-        at(&mut metrics, metric).insert(key.to_owned(), json!(capture.table(role)));
+        object(&mut metrics, metric).insert(key.to_owned(), json!(capture.table(role)));
     }
-    own_figures(&mut metrics, run);
-    processes(&mut metrics, run);
+    add_figures(&mut metrics, run);
+    add_processes(&mut metrics, run);
     let mut metrics = nested(metrics);
     metrics.insert("nvtx_coverage_warn_threshold".to_owned(), json!(Signals::embedded().thresholds.nvtx_coverage));
     metrics.insert("critical_path".to_owned(), json!(rows(run, "critical_path")));
     Json::Object(metrics)
 }
 
-/// The object of this metric, made where it is not there.
-fn at<'a>(metrics: &'a mut Metrics, metric: &str) -> &'a mut Map<String, Json> {
+/// The object of a metric, created if necessary.
+fn object<'a>(metrics: &'a mut Metrics, metric: &str) -> &'a mut Map<String, Json> {
     metrics.entry(metric.to_owned()).or_default()
 }
 
@@ -235,33 +236,34 @@ fn nested(metrics: Metrics) -> Map<String, Json> {
     let mut outer = outer;
     for (metric, object) in inner {
         if let Some((group, member)) = metric.split_once('/') {
-            at(&mut outer, group).insert(member.to_owned(), Json::Object(object));
+            self::object(&mut outer, group).insert(member.to_owned(), Json::Object(object));
         }
     }
     outer.into_iter().map(|(metric, object)| (metric, Json::Object(object))).collect()
 }
 
-/// Rows, single figures, notes and presence of the section of one table.
+/// Adds rows, figures, notes and presence of one table.
 fn fill(metric: &mut Map<String, Json>, table: &Table, run: &Run) {
     let Some(section) = run.sections.get(&table.section) else {
         metric.insert(table.list.clone(), json!([]));
         return;
     };
     metric.insert(table.list.clone(), json!(section.rows));
-    let inner = match table.metric.as_str() {
+    // Some metrics keep their figures in an object of their own.
+    let figures_key = match table.metric.as_str() {
         "launch_latency" => Some("summary"),
         "stream_overlap" => Some("pairwise"),
         _ => None,
     };
     let figures = section.summary.0.iter().map(|(key, value)| (key.clone(), json!(value)));
-    match inner {
-        Some(inner) if !section.summary.0.is_empty() => {
-            metric.insert(inner.to_owned(), Json::Object(figures.collect()));
+    match figures_key {
+        Some(key) if !section.summary.0.is_empty() => {
+            metric.insert(key.to_owned(), Json::Object(figures.collect()));
         }
         Some(_) => {}
         None => metric.extend(figures),
     }
-    // The first table of a metric speaks for it.
+    // Notes and presence of a metric are those of its first table.
     if TABLES.iter().find(|first| first.metric == table.metric) == Some(table) {
         metric.insert("notes".to_owned(), json!(notes(section)));
         if metric.contains_key("present") {
@@ -275,33 +277,34 @@ fn fill(metric: &mut Map<String, Json>, table: &Table, run: &Run) {
     }
 }
 
-fn own_figures(metrics: &mut Metrics, run: &Run) {
+/// Adds the figures that no section has under the expected key.
+fn add_figures(metrics: &mut Metrics, run: &Run) {
     let thresholds = Signals::embedded().thresholds;
-    at(metrics, "top_kernels").insert("total_kernel_time_ns".to_owned(), json!(run.totals.kernel_duration_ns));
+    object(metrics, "top_kernels").insert("total_kernel_time_ns".to_owned(), json!(run.totals.kernel_duration_ns));
     let mut storm = Map::new();
-    for (place, threshold) in thresholds.launch_storm.iter().enumerate() {
-        storm.insert(format!("launches_per_s_threshold_{}", place + 1), json!(threshold.launches_per_s));
-        storm.insert(format!("p50_kernel_us_threshold_{}", place + 1), json!(threshold.median_us));
+    for (number, threshold) in (1..).zip(&thresholds.launch_storm) {
+        storm.insert(format!("launches_per_s_threshold_{number}"), json!(threshold.launches_per_s));
+        storm.insert(format!("p50_kernel_us_threshold_{number}"), json!(threshold.median_us));
     }
-    let launches = at(metrics, "launch_storm");
+    let launches = object(metrics, "launch_storm");
     launches.insert("storm_thresholds".to_owned(), Json::Object(storm));
     launches.insert("tiny_kernel_us".to_owned(), json!(thresholds.tiny_kernel_us));
     if let Some(count) = figure(run, "nccl_ops", "count") {
-        at(metrics, "nccl").insert("event_count".to_owned(), json!(count));
+        object(metrics, "nccl").insert("event_count".to_owned(), json!(count));
     }
     let source = rows(run, "nccl_ops").first().and_then(|row| row.get("source"));
-    at(metrics, "nccl").insert("source".to_owned(), json!(source));
+    object(metrics, "nccl").insert("source".to_owned(), json!(source));
 }
 
-/// `per_pid`, `pid_attribution` and the list of processes.
-fn processes(metrics: &mut Metrics, run: &Run) {
+/// Adds `per_pid`, `pid_attribution` and the processes of `by_pid/kernels`.
+fn add_processes(metrics: &mut Metrics, run: &Run) {
     let kernels = by_pid(run, "kernels_by_pid");
-    let own = |section: &str, pid: i64| -> Vec<&Record> {
+    let rows_of = |section: &str, pid: i64| -> Vec<&Record> {
         rows(run, section).iter().filter(|row| row.amount("pid") as i64 == pid).collect()
     };
     let process = |(pid, rows): &(i64, Vec<&Record>)| {
-        json!({"pid": pid, "top_kernels": rows, "launch_storm": own("launch_storm_by_pid", *pid).first(),
-            "sync": own("sync_by_pid", *pid), "nvtx": own("nvtx_by_pid", *pid)})
+        json!({"pid": pid, "top_kernels": rows, "launch_storm": rows_of("launch_storm_by_pid", *pid).first(),
+            "sync": rows_of("sync_by_pid", *pid), "nvtx": rows_of("nvtx_by_pid", *pid)})
     };
     let total = |(pid, rows): &(i64, Vec<&Record>)| {
         let first = |key: &str| rows.first().and_then(|row| row.get(key)).cloned().unwrap_or(Value::Null);
@@ -309,15 +312,15 @@ fn processes(metrics: &mut Metrics, run: &Run) {
             "pct_of_total_kernel_time": first("pid_pct_of_total_kernel_time")})
     };
     let top: Vec<Json> = kernels.iter().map(total).collect();
-    at(metrics, "by_pid/kernels").insert("pids".to_owned(), json!(top));
-    let each = at(metrics, "per_pid");
-    each.insert("present".to_owned(), json!(!kernels.is_empty()));
-    each.insert("top_pids".to_owned(), json!(top));
-    each.insert("pids".to_owned(), json!(kernels.iter().map(process).collect::<Vec<Json>>()));
-    let attribution = at(metrics, "pid_attribution");
+    object(metrics, "by_pid/kernels").insert("pids".to_owned(), json!(top));
+    let per_pid = object(metrics, "per_pid");
+    per_pid.insert("present".to_owned(), json!(!kernels.is_empty()));
+    per_pid.insert("top_pids".to_owned(), json!(top));
+    per_pid.insert("pids".to_owned(), json!(kernels.iter().map(process).collect::<Vec<Json>>()));
+    let attribution = object(metrics, "pid_attribution");
     for (kind, section) in [("kernel", "kernels_by_pid"), ("runtime", "sync_by_pid"), ("nvtx", "nvtx_by_pid")] {
         let pids: Vec<i64> = by_pid(run, section).into_iter().map(|(pid, _)| pid).collect();
-        // Only kernels are listed for every process.
+        // The rows of kernels may be cut off; the figure counts all processes.
         let count = if kind == "kernel" {
             figure(run, section, "processes").map_or(json!(pids.len()), |n| json!(n))
         } else {

@@ -1,4 +1,4 @@
-//! `report.md`: the sections in the order of nsys-llm-explainer's, each with what it is derived from and its limits.
+//! Writes `report.md`: the sections in the order of nsys-llm-explainer, each with its source and limits.
 
 use super::{by_pid, rows};
 use crate::analysis::results::{Run, Severity};
@@ -7,7 +7,7 @@ use crate::digits::grouped;
 use crate::report::findings::of_run;
 use crate::report::markdown::escape;
 
-/// Heading, section, rows at most.
+/// Heading, section, maximum number of rows.
 const SECTIONS: [(&str, &str, usize); 19] = [
     ("Global critical path suspects", "critical_path", 10),
     ("Top NCCL ops", "nccl_ops", 20),
@@ -30,26 +30,24 @@ const SECTIONS: [(&str, &str, usize); 19] = [
     ("NVTX per PID (best-effort)", "nvtx_by_pid", 60),
 ];
 
-/// The text of report.md.
+/// The contents of `report.md`.
 pub fn markdown(run: &Run) -> String {
     let mut text = format!(
         "# GPU trace report\n\n- Trace: {}\n- Tool: gpuprism {}\n",
         escape(&run.label),
         env!("CARGO_PKG_VERSION")
     );
-    let warned: Vec<_> = run.notices.iter().filter(|notice| notice.severity > Severity::Info).collect();
-    if !warned.is_empty() {
+    let mut warnings = run.notices.iter().filter(|notice| notice.severity > Severity::Info).peekable();
+    if warnings.peek().is_some() {
         text += "\n## Warnings\n\n";
-        warned
-            .iter()
-            .for_each(|notice| text += &format!("- {}. {}\n", escape(&notice.message), escape(&notice.advice)));
+        warnings.for_each(|notice| text += &format!("- {}. {}\n", escape(&notice.message), escape(&notice.advice)));
     }
     text += &next_steps(run);
     for (heading, name, limit) in SECTIONS {
         text += &format!("\n## {heading}\n\n");
         match run.sections.get(name) {
             Some(section) => text += &body(section, limit),
-            None => text += "Nothing of this kind was found.\n",
+            None => text += "The trace has no data for this section.\n",
         }
         if name == "kernels_by_pid" {
             text += &top_processes(run);
@@ -61,7 +59,7 @@ pub fn markdown(run: &Run) -> String {
 fn next_steps(run: &Run) -> String {
     let mut text = "\n## What to do next\n".to_owned();
     if rows(run, "findings").is_empty() {
-        return text + "\nNo finding crossed its threshold.\n";
+        return text + "\nNo findings: no value exceeds its threshold.\n";
     }
     for finding in of_run(run) {
         let cost = if finding.cost.is_empty() { String::new() } else { format!(", {}", escape(&finding.cost)) };
@@ -91,8 +89,7 @@ fn body(section: &Section, limit: usize) -> String {
         text += &format!("- {key}: {}\n", escape(&cell(key, value)));
     }
     if section.rows.is_empty() {
-        let nothing = if section.summary.0.is_empty() { "No rows.\n" } else { "" };
-        return text + nothing;
+        return text + if section.summary.0.is_empty() { "No rows.\n" } else { "" };
     }
     if !section.summary.0.is_empty() {
         text.push('\n');
@@ -100,7 +97,7 @@ fn body(section: &Section, limit: usize) -> String {
     text += &table(&section.columns, section.rows.iter().take(limit));
     let more = section.rows_in_all.saturating_sub(section.rows.len().min(limit) as u64);
     if more > 0 {
-        text += &format!("\nand {} more\n", grouped(more));
+        text += &format!("\n{} more rows\n", grouped(more));
     }
     text
 }
@@ -116,7 +113,7 @@ fn table<'a>(columns: &[String], rows: impl Iterator<Item = &'a Record>) -> Stri
     text
 }
 
-/// A value as the original writes it, by the name of its column.
+/// A value in the format of nsys-llm-explainer; the name of the column decides the number of decimals.
 fn cell(column: &str, value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -151,8 +148,8 @@ fn top_processes(run: &Run) -> String {
 
 fn derivation(run: &Run) -> String {
     let mut text = "\n## Derivation & assumptions\n\n".to_owned();
-    text += "- Times are nanoseconds of the trace's clock; overlap and idle time are worked out per device.\n";
-    text += "- A launch and its kernel are joined within their process.\n";
+    text += "- Times are nanoseconds on the trace's clock; overlap and idle time are computed per device.\n";
+    text += "- Launches and kernels are matched within their process.\n";
     for (name, section) in run.sections.iter().filter(|(_, section)| !section.derived_from.is_empty()) {
         text += &format!("- {}: {}\n", escape(name), escape(&section.derived_from));
     }

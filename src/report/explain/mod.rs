@@ -1,4 +1,6 @@
-//! The files of `gpuprism explain`, in the names, keys and columns of nsys-llm-explainer.
+//! Writes the files of `gpuprism explain` with the names, keys and columns of nsys-llm-explainer.
+//!
+//! All values are those of the run's sections. [`super::foreign`] maps sections to tables and reads the files back.
 
 mod json;
 mod markdown;
@@ -15,7 +17,7 @@ use crate::analysis::section::{Record, Section, Value};
 use crate::digits::grouped;
 use std::collections::BTreeMap;
 
-/// The rows of a section, where the run has it.
+/// The rows of a section; empty if the run does not have it.
 fn rows<'a>(run: &'a Run, section: &str) -> &'a [Record] {
     run.sections.get(section).map_or(&[], |section| &section.rows)
 }
@@ -25,17 +27,17 @@ fn figure<'a>(run: &'a Run, section: &str, key: &str) -> Option<&'a Value> {
     run.sections.get(section)?.summary.get(key)
 }
 
-/// What a section is derived from and does not say, a sentence each.
+/// What is missing, the source of the data and its limits, one sentence each.
 fn notes(section: &Section) -> Vec<String> {
     let derived = (!section.derived_from.is_empty()).then(|| format!("Derived from {}.", section.derived_from));
     let kept = section.rows.len() as u64;
-    let cut = (section.rows_in_all > kept)
+    let truncated = (section.rows_in_all > kept)
         .then(|| format!("{} of {} rows are kept.", grouped(kept), grouped(section.rows_in_all)));
     let missing = section.missing.as_ref().map(|missing| missing.why.clone());
-    missing.into_iter().chain(derived).chain(section.limits.iter().cloned()).chain(cut).collect()
+    missing.into_iter().chain(derived).chain(section.limits.iter().cloned()).chain(truncated).collect()
 }
 
-/// Rows by process, in the order in which processes first appear.
+/// The rows of a section grouped by process, in order of first appearance.
 fn by_pid<'a>(run: &'a Run, section: &str) -> Vec<(i64, Vec<&'a Record>)> {
     let (mut order, mut groups) = (Vec::new(), BTreeMap::<i64, Vec<&Record>>::new());
     for row in rows(run, section) {

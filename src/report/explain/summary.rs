@@ -1,11 +1,11 @@
-//! What `gpuprism explain` prints: a line a question.
+//! The text that `gpuprism explain` prints: one line per question.
 
 use super::{figure, rows};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Value};
 use crate::trace::DatabaseInfo;
 
-/// The lines after a run, as nsys-llm-explainer prints them.
+/// The summary of a run in the format of nsys-llm-explainer.
 pub fn summary(run: &Run) -> String {
     let lines = [kernel(run), barrier(run), collective(run), storm(run), idle(run), nvlink(run)];
     lines.into_iter().flatten().map(|line| line + "\n").collect()
@@ -41,7 +41,7 @@ fn storm(run: &Run) -> Option<String> {
     ))
 }
 
-/// The device that idles the largest part of its window.
+/// The device with the largest idle share of its window.
 fn idle(run: &Run) -> Option<String> {
     let share = |row: &&Record| row.amount("idle_pct_of_window");
     let worst = rows(run, "gpu_idle").iter().reduce(|a, b| if share(&b) > share(&a) { b } else { a })?;
@@ -66,7 +66,7 @@ fn nvlink(run: &Run) -> Option<String> {
     ))
 }
 
-/// What `--print-schema` prints.
+/// The tables and columns of the capture, for `--print-schema`.
 pub fn schema(capture: &DatabaseInfo) -> String {
     let mut lines = String::new();
     for (role, table) in &capture.roles {
@@ -76,10 +76,10 @@ pub fn schema(capture: &DatabaseInfo) -> String {
     for table in &capture.tables {
         let rows = table.rows.map(|rows| format!("rows={rows}"));
         let range = table.range.map(|(start, end)| format!("t=[{start},{end}]"));
-        let known: Vec<String> = rows.into_iter().chain(range).collect();
-        let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
+        let details: Vec<String> = rows.into_iter().chain(range).collect();
+        let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
         let columns: Vec<String> = table.columns.iter().map(|(name, kind)| format!("{name}:{kind}")).collect();
-        lines += &format!("- {}{known}: {}\n", table.name, columns.join(", "));
+        lines += &format!("- {}{details}: {}\n", table.name, columns.join(", "));
     }
     lines
 }

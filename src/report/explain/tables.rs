@@ -1,11 +1,12 @@
-//! `tables/*.csv`: the original's columns first, then those it does not have; CRLF, as there.
+//! Writes `tables/*.csv` with CRLF line ends: the columns of nsys-llm-explainer first, then gpuprism's own.
 
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::report::csv_field;
 use crate::report::foreign::TABLES;
 
-/// File name and text of every table. A table without rows is an empty file; that of ranges by process is then no file.
+/// File name and contents of every table. A table without rows is an empty file, except `nvtx_by_pid.csv`, which is left
+/// out.
 pub fn tables(run: &Run) -> Vec<(String, String)> {
     let files = TABLES.iter().filter(|table| table.file).map(|table| {
         let section = run.sections.get(&table.section);
@@ -14,12 +15,12 @@ pub fn tables(run: &Run) -> Vec<(String, String)> {
     files.filter(|(name, text)| !(name == "nvtx_by_pid.csv" && text.is_empty())).collect()
 }
 
-fn csv(first: &[String], section: &Section) -> String {
+fn csv(first_columns: &[String], section: &Section) -> String {
     if section.rows.is_empty() {
         return String::new();
     }
-    let more = section.columns.iter().filter(|column| !first.contains(column));
-    let columns: Vec<&String> = first.iter().chain(more).collect();
+    let own_columns = section.columns.iter().filter(|column| !first_columns.contains(column));
+    let columns: Vec<&String> = first_columns.iter().chain(own_columns).collect();
     let mut text = line(columns.iter().map(|column| csv_field(column)));
     for row in &section.rows {
         text += &line(columns.iter().map(|column| row.get(column).map(field).unwrap_or_default()));
@@ -37,7 +38,7 @@ fn field(value: &Value) -> String {
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
         Value::Int(value) => value.to_string(),
-        // `2.0`, as the original writes it.
+        // `2.0`, as Python writes it.
         Value::Float(value) => format!("{value:?}"),
         Value::Text(text) => csv_field(text),
     }
