@@ -1,9 +1,20 @@
-//! A report to be shown to others: what tells who made it, where and of what, replaced by placeholders.
+//! Replaces private texts in a report by placeholders, for sharing. Two passes over the report, linear in its size.
 //!
-//! The report is walked as one JSON value, so that a section that comes later is covered without a word here. How a text is
-//! read hangs on its key; under a key that nobody listed it is a name, and a name stays only where each of its words is
-//! public (`patterns/redaction.json` and gpuprism's own catalogues). Numbers and categories stay as they are, but for the
-//! numbers of processes and threads, which are counted anew.
+//! The report is processed as one JSON value, so new sections are covered without changes here. The key of a text decides
+//! how it is treated (`fields` in `patterns/redaction.json`). A text under an unlisted key is a private name, unless each
+//! of its words is public: in gpuprism's own catalogues or in the list of `redaction.json`. A matching rule is not enough,
+//! because rules match parts of names (`zorblax_gemm`), and neither is a public namespace, because template arguments may
+//! be private.
+//!
+//! The first pass reads all fields, so that sentences that quote a field get the same placeholder. The second pass
+//! replaces. Sentences are also searched for secrets, addresses, paths, process ids and identifiers of code.
+//!
+//! Placeholders are numbered by first appearance, above the numbers of an earlier redaction, so redacting again changes
+//! nothing. The label of a run keeps its rank and stage (`run 1 TP0 DECODE`), which comparisons need. Numbers and
+//! categories do not change, except process and thread ids, which are renumbered.
+//!
+//! Saved files have only secrets replaced by default, because they stay with the user. For a link everything is
+//! preselected, because links are pasted into chats and stay in browser histories.
 
 mod placeholders;
 mod rules;
@@ -18,31 +29,31 @@ use rules::{RULES, is_public};
 use scanner::{Scanner, number_of, public_part};
 use std::collections::BTreeMap;
 
-/// One kind of what can be replaced.
+/// A kind of private text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Redaction {
     /// Access tokens, keys, passwords.
     Secrets,
-    /// Names of files, folders and places in code.
+    /// Names of files and folders, and code locations.
     Files,
     /// Host names, addresses, user names.
     Machines,
-    /// Numbers of processes and threads.
+    /// Process and thread ids.
     Processes,
-    /// Model names and arguments of the server.
+    /// Model names and server arguments.
     Models,
-    /// Kernel names that are not public.
+    /// Kernel names with private words.
     Kernels,
-    /// Annotations and whatever else is called by words that are not public.
+    /// Annotations and all other names with private words.
     Names,
 }
 
 impl Redaction {
-    /// All of them.
+    /// All kinds, in display order.
     pub const ALL: [Self; 7] =
         [Self::Secrets, Self::Files, Self::Machines, Self::Processes, Self::Models, Self::Kernels, Self::Names];
 
-    /// Stable, for scripts and the page.
+    /// The stable id used by scripts and the page.
     pub fn id(self) -> &'static str {
         match self {
             Self::Secrets => "secrets",
@@ -55,13 +66,13 @@ impl Redaction {
         }
     }
 
-    /// For people.
+    /// The displayed name.
     pub fn title(self) -> &'static str {
         match self {
             Self::Secrets => "Tokens, keys, passwords",
-            Self::Files => "File names, paths, places in code",
+            Self::Files => "File names, paths, code locations",
             Self::Machines => "Hosts, addresses, users",
-            Self::Processes => "Process and thread numbers",
+            Self::Processes => "Process and thread ids",
             Self::Models => "Models and server arguments",
             Self::Kernels => "Private kernel names",
             Self::Names => "Annotations and other private names",
@@ -69,24 +80,23 @@ impl Redaction {
     }
 }
 
-/// What is to be replaced.
+/// The kinds of text to replace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redactions(Vec<Redaction>);
 
 impl Redactions {
-    /// Everything.
+    /// All kinds.
     pub fn all() -> Self {
         Self(Redaction::ALL.to_vec())
     }
 
-    /// Those of these ids; what has another id is `Err`.
+    /// The kinds with these ids.
     ///
     /// # Errors
-    /// The first id that is none.
+    /// Returns the first unknown id.
     pub fn of<'a>(ids: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
-        let known =
-            |id: &'a str| Redaction::ALL.into_iter().find(|known| known.id() == id).ok_or_else(|| id.to_owned());
-        ids.into_iter().map(known).collect::<Result<Vec<_>, _>>().map(Self)
+        let find = |id: &'a str| Redaction::ALL.into_iter().find(|kind| kind.id() == id).ok_or_else(|| id.to_owned());
+        ids.into_iter().map(find).collect::<Result<Vec<_>, _>>().map(Self)
     }
 
     fn has(&self, redaction: Redaction) -> bool {
@@ -94,37 +104,37 @@ impl Redactions {
     }
 }
 
-/// What was replaced, of one kind.
+/// The replaced texts of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replaced {
     /// The kind.
     pub redaction: Redaction,
-    /// How many different texts.
+    /// The number of distinct texts.
     pub count: usize,
-    /// The first of them; empty where there is none.
+    /// The first of them; empty if there is none.
     pub example: String,
 }
 
-/// What a redaction replaced: one entry a kind, in the order of [`Redaction::ALL`].
+/// A summary of a redaction: one entry per kind, in the order of [`Redaction::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted(pub Vec<Replaced>);
 
-/// The report with what was asked for replaced by placeholders. The same text has the same placeholder wherever it
-/// stands, and in every redaction of this report that asks for the same.
-pub fn redact(report: &Report, what: &Redactions) -> (Report, Redacted) {
+/// Replaces all private texts of the given kinds by placeholders. Equal texts get equal placeholders everywhere in the
+/// report, and again in a later call with the same report and kinds.
+pub fn redact(report: &Report, kinds: &Redactions) -> (Report, Redacted) {
     let compact = report.compact();
     let Ok(mut json) = Json::parse(&compact) else { return (Report::new(Vec::new()), Redacted(Vec::new())) };
-    let names = Placeholders::new(&compact);
+    let placeholders = Placeholders::new(&compact);
     let mut redactor = Redactor {
-        scanner: Scanner { what: what.clone(), names, processes: BTreeMap::new() },
-        listed: Vec::new(),
-        known: BTreeMap::new(),
+        scanner: Scanner { kinds: kinds.clone(), placeholders, processes: BTreeMap::new() },
+        field_texts: Vec::new(),
+        cache: BTreeMap::new(),
     };
     redactor.name_kernels(report);
-    redactor.collect(&mut json);
-    redactor.known.clear();
-    walk(&mut json, &mut |list, key, value| redactor.value(list, key, value));
-    // A report whose texts changed is a report.
+    redactor.collect_fields(&mut json);
+    redactor.cache.clear();
+    walk(&mut json, &mut |list, key, value| redactor.replace_value(list, key, value));
+    // Only texts and ids change, so the JSON still matches the schema.
     let mut redacted = Report::from_json(json).unwrap_or_else(|_| Report::new(Vec::new()));
     for (run, original) in redacted.runs.iter_mut().zip(&report.runs) {
         for (kernel, original) in run.kernels.iter_mut().zip(&original.kernels) {
@@ -133,54 +143,56 @@ pub fn redact(report: &Report, what: &Redactions) -> (Report, Redacted) {
             }
         }
     }
-    (redacted, redactor.replaced())
+    (redacted, redactor.summary())
 }
 
-/// How a text is read.
+/// How the texts of a field are treated; the names of the lists in `patterns/redaction.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Reading {
-    /// A key of the report's own shape.
+enum FieldKind {
+    /// A word of a closed set, or a key of the schema.
     Key,
-    /// Sentences of gpuprism, and words of a closed set.
+    /// Sentences of gpuprism.
     Words,
     File,
     Kernel,
-    Place,
+    CodeLocation,
     Model,
     Arguments,
-    /// Anything else.
+    /// Any other field.
     Name,
 }
 
-fn reading(list: &str, key: &str) -> Reading {
+/// The kind of the field `key` in the object or list `list`.
+fn field_kind(list: &str, key: &str) -> FieldKind {
     let fields = &RULES.fields;
-    let is_it = |known: &String| match known.split_once('.') {
-        Some((around, within)) => around == list && within == key,
-        None => known == key,
+    let matches = |listed: &String| match listed.split_once('.') {
+        Some((parent, child)) => parent == list && child == key,
+        None => listed == key,
     };
-    let is_in = |keys: &[String]| keys.iter().any(is_it);
+    let is_in = |keys: &[String]| keys.iter().any(matches);
     match () {
-        () if is_in(&fields.keys) => Reading::Key,
-        () if is_in(&fields.files) => Reading::File,
-        () if is_in(&fields.kernels) => Reading::Kernel,
-        () if is_in(&fields.places) => Reading::Place,
-        () if is_in(&fields.models) => Reading::Model,
-        () if is_in(&fields.arguments) => Reading::Arguments,
-        () if is_in(&fields.words) => Reading::Words,
-        () => Reading::Name,
+        () if is_in(&fields.keys) => FieldKind::Key,
+        () if is_in(&fields.files) => FieldKind::File,
+        () if is_in(&fields.kernels) => FieldKind::Kernel,
+        () if is_in(&fields.places) => FieldKind::CodeLocation,
+        () if is_in(&fields.models) => FieldKind::Model,
+        () if is_in(&fields.arguments) => FieldKind::Arguments,
+        () if is_in(&fields.words) => FieldKind::Words,
+        () => FieldKind::Name,
     }
 }
 
-/// A value of the report, or one of its keys.
+/// A text, key or integer in the JSON of the report.
 enum Part<'a> {
     Text(&'a mut String),
     Key(&'a mut String),
     Int(&'a mut i64),
 }
 
-/// Shows every text, key and whole number with its key and the key of the list or object around it.
+/// Calls `each` for every text, key and integer with the key of its list or object and its own key.
 fn walk(json: &mut Json, each: &mut dyn FnMut(&str, &str, Part)) {
-    // Optimised for these two known texts, the calls within came to keep the first of them, as Rust 1.95 compiles it.
+    // `black_box` works around an optimiser fault of Rust 1.95: with constant arguments, the inner calls kept the
+    // constant `list` instead of the key passed to them.
     let outermost = std::hint::black_box("");
     walk_within(json, outermost, outermost, each);
 }
@@ -202,54 +214,54 @@ fn walk_within(json: &mut Json, list: &str, key: &str, each: &mut dyn FnMut(&str
 
 struct Redactor {
     scanner: Scanner,
-    /// Texts of fields and their placeholders, the longest first, to be found in sentences.
-    listed: Vec<(String, String)>,
-    /// What was said of a text before.
-    known: BTreeMap<(Reading, String), String>,
+    /// Texts of fields and their placeholders, longest first, to be replaced in sentences.
+    field_texts: Vec<(String, String)>,
+    /// Results for earlier texts.
+    cache: BTreeMap<(FieldKind, String), String>,
 }
 
 impl Redactor {
-    /// The short form of a private kernel is called like the kernel.
+    /// Assigns placeholders to private kernels. The short form of a name gets the same placeholder.
     fn name_kernels(&mut self, report: &Report) {
-        if !self.scanner.what.has(Redaction::Kernels) {
+        if !self.scanner.kinds.has(Redaction::Kernels) {
             return;
         }
         for kernel in report.runs.iter().flat_map(|run| &run.kernels) {
             let (name, short) = (&kernel.name, &kernel.short_name);
             if is_public(name) {
-                // Its short form may be cut in the middle of a word.
-                self.scanner.names.alias(Noun::Kernel, short, short);
+                // Keep its short form too: it may be cut in the middle of a word and then not look public.
+                self.scanner.placeholders.alias(Noun::Kernel, short, short);
             } else if !is_placeholder(name) {
-                let placeholder = self.scanner.names.give(Noun::Kernel, name);
+                let placeholder = self.scanner.placeholders.assign(Noun::Kernel, name);
                 if short != name && !is_public(short) {
-                    self.scanner.names.alias(Noun::Kernel, short, &placeholder);
+                    self.scanner.placeholders.alias(Noun::Kernel, short, &placeholder);
                 }
             }
         }
     }
 
-    /// Reads every field first: what it holds may stand in a sentence ahead of it.
-    fn collect(&mut self, json: &mut Json) {
+    /// Assigns placeholders to all fields, because a sentence may quote a field that comes later.
+    fn collect_fields(&mut self, json: &mut Json) {
         walk(json, &mut |list, key, part| {
             let Part::Text(text) = part else { return };
             self.scanner.learn_users(text);
-            let reading = reading(list, key);
-            if !matches!(reading, Reading::Words | Reading::Key) {
-                self.text(reading, text);
+            let kind = field_kind(list, key);
+            if !matches!(kind, FieldKind::Words | FieldKind::Key) {
+                self.redacted(kind, text);
             }
         });
-        self.listed = self.scanner.names.longest_first();
-        self.listed.retain(|(text, _)| is_telling(text));
-        let stems: Vec<(String, String)> = self.listed.iter().filter_map(stem).collect();
-        self.listed.extend(stems);
+        self.field_texts = self.scanner.placeholders.longest_first();
+        self.field_texts.retain(|(text, _)| is_specific(text));
+        let stems: Vec<(String, String)> = self.field_texts.iter().filter_map(file_stem).collect();
+        self.field_texts.extend(stems);
     }
 
-    fn value(&mut self, list: &str, key: &str, part: Part) {
+    fn replace_value(&mut self, list: &str, key: &str, part: Part) {
         match part {
-            Part::Text(text) => *text = self.text(reading(list, key), text),
-            Part::Key(text) => *text = self.text(Reading::Key, text),
-            Part::Int(number) if RULES.process_ids.iter().any(|known| known == key) => {
-                if self.scanner.what.has(Redaction::Processes) {
+            Part::Text(text) => *text = self.redacted(field_kind(list, key), text),
+            Part::Key(text) => *text = self.redacted(FieldKind::Key, text),
+            Part::Int(number) if RULES.process_ids.iter().any(|id| id == key) => {
+                if self.scanner.kinds.has(Redaction::Processes) {
                     *number = number_of(&mut self.scanner.processes, *number);
                 }
             }
@@ -257,101 +269,102 @@ impl Redactor {
         }
     }
 
-    fn text(&mut self, reading: Reading, text: &str) -> String {
+    /// The text without its private parts, from the cache if possible.
+    fn redacted(&mut self, kind: FieldKind, text: &str) -> String {
         if text.is_empty() || is_placeholder(text) {
             return text.to_owned();
         }
-        let key = (reading, text.to_owned());
-        if let Some(known) = self.known.get(&key) {
-            return known.clone();
+        let key = (kind, text.to_owned());
+        if let Some(cached) = self.cache.get(&key) {
+            return cached.clone();
         }
-        let read = self.read(reading, text);
-        self.known.insert(key, read.clone());
-        read
+        let redacted = self.redact_text(kind, text);
+        self.cache.insert(key, redacted.clone());
+        redacted
     }
 
-    fn read(&mut self, reading: Reading, text: &str) -> String {
-        let names = &mut self.scanner.names;
-        let has = |redaction| self.scanner.what.has(redaction);
-        match reading {
-            Reading::Words => self.sentence(text),
-            Reading::File if has(Redaction::Files) => names.give(Noun::Run, text),
-            Reading::Model if has(Redaction::Models) => names.give(Noun::Model, text),
-            Reading::Kernel if is_public(text) => self.scanner.without_secrets(text),
-            Reading::Kernel if has(Redaction::Kernels) => names.give(Noun::Kernel, text),
-            Reading::Place if has(Redaction::Files) => self.lines(text, Self::place),
-            Reading::Arguments if has(Redaction::Models) => self.lines(text, Self::argument),
-            Reading::Name if has(Redaction::Names) && !is_public(text) => self.name(text),
+    fn redact_text(&mut self, kind: FieldKind, text: &str) -> String {
+        let placeholders = &mut self.scanner.placeholders;
+        let has = |redaction| self.scanner.kinds.has(redaction);
+        match kind {
+            FieldKind::Words => self.sentence(text),
+            FieldKind::File if has(Redaction::Files) => placeholders.assign(Noun::Run, text),
+            FieldKind::Model if has(Redaction::Models) => placeholders.assign(Noun::Model, text),
+            FieldKind::Kernel if is_public(text) => self.scanner.without_secrets(text),
+            FieldKind::Kernel if has(Redaction::Kernels) => placeholders.assign(Noun::Kernel, text),
+            FieldKind::CodeLocation if has(Redaction::Files) => self.each_line(text, Self::code_location),
+            FieldKind::Arguments if has(Redaction::Models) => self.each_line(text, Self::argument),
+            FieldKind::Name if has(Redaction::Names) && !is_public(text) => self.name(text),
             _ => self.scanner.scanned(text),
         }
     }
 
-    fn lines(&mut self, text: &str, line: fn(&mut Self, &str) -> String) -> String {
-        text.split('\n').map(|text| line(self, text)).collect::<Vec<String>>().join("\n")
+    fn each_line(&mut self, text: &str, redact_line: fn(&mut Self, &str) -> String) -> String {
+        text.split('\n').map(|line| redact_line(self, line)).collect::<Vec<String>>().join("\n")
     }
 
-    /// A private name; a kernel is called the same here as in its own columns.
+    /// A private name. A kernel keeps the placeholder of its own columns.
     fn name(&mut self, text: &str) -> String {
-        let kernel = self.scanner.names.known(Noun::Kernel, text);
-        kernel.unwrap_or_else(|| self.scanner.names.give(Noun::Name, text))
+        let kernel = self.scanner.placeholders.get(Noun::Kernel, text);
+        kernel.unwrap_or_else(|| self.scanner.placeholders.assign(Noun::Name, text))
     }
 
     /// `path:line function` or `function @ path:line`.
-    fn place(&mut self, line: &str) -> String {
+    fn code_location(&mut self, line: &str) -> String {
         let is_path = |word: &&str| word.contains(['/', '\\']) || word.contains(".py");
         let Some(path) = line.split([' ', '(']).find(is_path) else {
             return if is_public(line) {
                 self.scanner.scanned(line)
             } else {
-                self.scanner.names.give(Noun::Path, line)
+                self.scanner.placeholders.assign(Noun::Path, line)
             };
         };
-        let bare = path.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == ':');
-        let around = line.replacen(path, "", 1);
-        match public_part(bare) {
-            // Inside of an installed package its functions are as public as its files.
-            Some(part) if bare.len() != part.len() || is_public(&around) => {
-                self.scanner.without_secrets(&line.replacen(bare, part, 1))
+        let file = path.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == ':');
+        let function = line.replacen(path, "", 1);
+        match public_part(file) {
+            // In an installed public package, function names are public too.
+            Some(part) if file.len() != part.len() || is_public(&function) => {
+                self.scanner.without_secrets(&line.replacen(file, part, 1))
             }
-            _ => self.scanner.names.give(Noun::Path, line),
+            _ => self.scanner.placeholders.assign(Noun::Path, line),
         }
     }
 
-    /// `key=value`: switches and numbers stay.
+    /// `key=value`. Public values such as switches and numbers are kept.
     fn argument(&mut self, line: &str) -> String {
-        let Some(at) = line.find(['=', ':', ' ']) else { return self.sentence(line) };
-        let (key, value) = line.split_at(at);
-        let (sign, value) =
+        let Some(key_end) = line.find(['=', ':', ' ']) else { return self.sentence(line) };
+        let (key, value) = line.split_at(key_end);
+        let (separator, value) =
             value.split_at(value.find(|letter| !matches!(letter, '=' | ':' | ' ')).unwrap_or(value.len()));
-        let stays = is_public(key) && is_public(value) && !value.contains(['/', '\\']);
-        let key = if is_public(key) { key.to_owned() } else { self.scanner.names.give(Noun::Value, key) };
-        if stays || value.is_empty() || is_placeholder(value) {
-            let value = self.scanner.scanned(value);
-            return format!("{key}{sign}{value}");
-        }
-        let value = self.scanner.names.give(Noun::Value, value);
-        format!("{key}{sign}{value}")
+        let is_kept = is_public(key) && is_public(value) && !value.contains(['/', '\\']);
+        let key = if is_public(key) { key.to_owned() } else { self.scanner.placeholders.assign(Noun::Value, key) };
+        let value = if is_kept || value.is_empty() || is_placeholder(value) {
+            self.scanner.scanned(value)
+        } else {
+            self.scanner.placeholders.assign(Noun::Value, value)
+        };
+        format!("{key}{separator}{value}")
     }
 
     fn sentence(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
-        for (listed, placeholder) in &self.listed {
-            if text.contains(listed.as_str()) {
-                text = replaced_words(&text, listed, placeholder);
+        for (field_text, placeholder) in &self.field_texts {
+            if text.contains(field_text.as_str()) {
+                text = replace_words(&text, field_text, placeholder);
             }
         }
         let text = self.scanner.scanned(&text);
         self.scanner.without_identifiers(&text)
     }
 
-    fn replaced(&self) -> Redacted {
-        let of = |redaction: Redaction| {
-            let mut texts = self.scanner.names.order.iter().filter(|(noun, _)| noun.redaction() == redaction);
+    fn summary(&self) -> Redacted {
+        let summary_of = |redaction: Redaction| {
+            let mut texts = self.scanner.placeholders.order.iter().filter(|(noun, _)| noun.redaction() == redaction);
             let example = texts.next().map(|(_, text)| text.clone());
             let count = texts.count() + usize::from(example.is_some());
             Replaced { redaction, count, example: example.unwrap_or_default() }
         };
-        let mut all: Vec<Replaced> = Redaction::ALL.into_iter().map(of).collect();
+        let mut all: Vec<Replaced> = Redaction::ALL.into_iter().map(summary_of).collect();
         let processes = &self.scanner.processes;
         if let Some(entry) = all.iter_mut().find(|entry| entry.redaction == Redaction::Processes) {
             entry.count = processes.len();
@@ -362,31 +375,31 @@ impl Redactor {
     }
 }
 
-/// Would this text stand in a sentence for itself alone? A single public word would not.
-fn is_telling(text: &str) -> bool {
-    const LEAST_LETTERS: usize = 3;
+/// Whether the text can be replaced in sentences: short texts, numbers and single public words would match by chance.
+fn is_specific(text: &str) -> bool {
+    const MIN_LENGTH: usize = 3;
     let is_word = text.bytes().all(|byte| byte.is_ascii_alphabetic());
-    text.len() >= LEAST_LETTERS && !(is_word && is_public(text)) && !text.bytes().all(|byte| byte.is_ascii_digit())
+    text.len() >= MIN_LENGTH && !(is_word && is_public(text)) && !text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A file is also called by its name without what is behind the first dot, and without its folders.
-fn stem((text, placeholder): &(String, String)) -> Option<(String, String)> {
+/// The file name of a run without folders and without everything after the first dot, with the same placeholder.
+fn file_stem((text, placeholder): &(String, String)) -> Option<(String, String)> {
     placeholder.strip_prefix("run ")?;
     let name = text.rsplit(['/', '\\']).next()?;
     let stem = name.split('.').next()?;
-    (stem != text && is_telling(stem) && !is_public(stem)).then(|| (stem.to_owned(), placeholder.clone()))
+    (stem != text && is_specific(stem) && !is_public(stem)).then(|| (stem.to_owned(), placeholder.clone()))
 }
 
-/// Replaces a text where it stands by itself, not in the middle of a longer name.
-fn replaced_words(text: &str, from: &str, to: &str) -> String {
-    let is_part = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
-    let (starts, ends) = (is_part(from.chars().next()), is_part(from.chars().next_back()));
+/// Replaces all occurrences that are not part of a longer word.
+fn replace_words(text: &str, from: &str, to: &str) -> String {
+    let is_word = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
+    let (starts_word, ends_word) = (is_word(from.chars().next()), is_word(from.chars().next_back()));
     let mut out = String::new();
     let mut done = 0;
     for (at, _) in text.match_indices(from) {
         let before = text.get(..at).and_then(|before| before.chars().next_back());
         let after = text.get(at + from.len()..).and_then(|after| after.chars().next());
-        if at >= done && !(starts && is_part(before)) && !(ends && is_part(after)) {
+        if at >= done && !(starts_word && is_word(before)) && !(ends_word && is_word(after)) {
             out += text.get(done..at).unwrap_or_default();
             out += to;
             done = at + from.len();

@@ -1,10 +1,11 @@
-//! Placeholders: one text always has the same one, numbered by first appearance, and none that the report already had.
+//! Assigns placeholders: equal texts get equal ones, numbered by first appearance, above the numbers that the report
+//! already contains.
 
 use super::Redaction;
 use super::rules::RULES;
 use std::collections::BTreeMap;
 
-/// What a placeholder calls the text that it stands for.
+/// The noun of a placeholder: the kind of text that it replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Noun {
     Secret,
@@ -57,94 +58,96 @@ impl Noun {
     }
 }
 
-/// What was replaced by what.
+/// The placeholders assigned so far.
 #[derive(Debug)]
 pub(super) struct Placeholders {
-    given: BTreeMap<(Noun, String), String>,
-    /// In the order of their first appearance.
+    by_text: BTreeMap<(Noun, String), String>,
+    /// Replaced texts in the order of first appearance.
     pub(super) order: Vec<(Noun, String)>,
     /// The last number of each noun.
     last: BTreeMap<Noun, u64>,
 }
 
 impl Placeholders {
-    /// `report` is the text to be redacted: it may hold placeholders of an earlier redaction.
+    /// `report` is the JSON to redact; it may contain placeholders of an earlier redaction.
     pub(super) fn new(report: &str) -> Self {
         let last = Noun::ALL.into_iter().map(|noun| (noun, highest(noun, report))).collect();
-        Self { given: BTreeMap::new(), order: Vec::new(), last }
+        Self { by_text: BTreeMap::new(), order: Vec::new(), last }
     }
 
-    pub(super) fn give(&mut self, noun: Noun, text: &str) -> String {
-        if let Some(placeholder) = self.given.get(&(noun, text.to_owned())) {
+    /// The placeholder of a text, new if necessary.
+    pub(super) fn assign(&mut self, noun: Noun, text: &str) -> String {
+        if let Some(placeholder) = self.by_text.get(&(noun, text.to_owned())) {
             return placeholder.clone();
         }
         let last = self.last.entry(noun).or_default();
         *last += 1;
         let mut placeholder = format!("{} {last}", noun.word());
         if noun == Noun::Run {
-            placeholder += &hints(text);
+            placeholder += &rank_and_stage(text);
         }
-        self.given.insert((noun, text.to_owned()), placeholder.clone());
+        self.by_text.insert((noun, text.to_owned()), placeholder.clone());
         self.order.push((noun, text.to_owned()));
         placeholder
     }
 
-    /// The placeholder that this text has, if it has one.
-    pub(super) fn known(&self, noun: Noun, text: &str) -> Option<String> {
-        self.given.get(&(noun, text.to_owned())).cloned()
+    /// The placeholder of a text, if one is assigned.
+    pub(super) fn get(&self, noun: Noun, text: &str) -> Option<String> {
+        self.by_text.get(&(noun, text.to_owned())).cloned()
     }
 
-    /// Another text for what stands behind this placeholder.
+    /// Assigns an existing placeholder to another text.
     pub(super) fn alias(&mut self, noun: Noun, text: &str, placeholder: &str) {
-        self.given.entry((noun, text.to_owned())).or_insert_with(|| placeholder.to_owned());
+        self.by_text.entry((noun, text.to_owned())).or_insert_with(|| placeholder.to_owned());
     }
 
-    /// Every text with its placeholder, the longest first.
+    /// All texts with their placeholders, longest text first.
     pub(super) fn longest_first(&self) -> Vec<(String, String)> {
         use crate::ordering::StableSort;
         let mut all: Vec<(String, String)> =
-            self.given.iter().map(|((_, text), placeholder)| (text.clone(), placeholder.clone())).collect();
+            self.by_text.iter().map(|((_, text), placeholder)| (text.clone(), placeholder.clone())).collect();
         all.order_by_key(|(text, _)| std::cmp::Reverse(text.len()));
         all
     }
 }
 
-/// Is this text a placeholder of an earlier redaction?
+/// Whether the text is a placeholder.
 pub(super) fn is_placeholder(text: &str) -> bool {
     Noun::ALL.into_iter().any(|noun| {
         let Some(number) = text.strip_prefix(noun.word()).and_then(|rest| rest.strip_prefix(' ')) else { return false };
         let rest = number.trim_start_matches(|digit: char| digit.is_ascii_digit());
-        rest.len() < number.len() && (rest.is_empty() || (noun == Noun::Run && rest == hints(rest)))
+        rest.len() < number.len() && (rest.is_empty() || (noun == Noun::Run && rest == rank_and_stage(rest)))
     })
 }
 
-/// The highest number behind this noun in a text.
+/// The highest number of the placeholders with this noun in a text.
 fn highest(noun: Noun, text: &str) -> u64 {
-    const MOST_DIGITS: usize = 9;
+    const MAX_DIGITS: usize = 9;
     let before = format!("{} ", noun.word());
-    let pieces = text.split(before.as_str()).skip(1);
-    let digits = |piece: &str| piece.len() - piece.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
-    let numbers = pieces.filter_map(|piece| piece.get(..digits(piece).min(MOST_DIGITS))?.parse().ok());
+    let parts = text.split(before.as_str()).skip(1);
+    let digits = |part: &str| part.len() - part.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+    let numbers = parts.filter_map(|part| part.get(..digits(part).min(MAX_DIGITS))?.parse().ok());
     numbers.max().unwrap_or(0)
 }
 
-/// What a label says of rank and stage: ` TP0 DECODE`. It tells nobody apart, and comparisons need it.
-fn hints(label: &str) -> String {
-    let mut hints = String::new();
+/// The rank and stage in a label, such as ` TP0 DECODE`. They are not private, and comparisons need them.
+fn rank_and_stage(label: &str) -> String {
+    let mut found = String::new();
     let is_rank = |word: &str| RULES.label_ranks.iter().any(|rank| rank.eq_ignore_ascii_case(word));
-    let mut pieces =
-        label.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|piece| !piece.is_empty()).peekable();
-    while let Some(piece) = pieces.next() {
-        let letters = piece.trim_end_matches(|digit: char| digit.is_ascii_digit());
-        let is_number = |piece: &&str| piece.bytes().all(|byte| byte.is_ascii_digit());
-        let has_number = letters.len() < piece.len();
-        if RULES.label_words.iter().any(|word| word.eq_ignore_ascii_case(piece)) || (has_number && is_rank(letters)) {
-            hints += &format!(" {piece}");
-        } else if is_rank(piece)
-            && let Some(number) = pieces.next_if(is_number)
+    let mut words =
+        label.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).peekable();
+    while let Some(word) = words.next() {
+        let letters = word.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+        let has_number = letters.len() < word.len();
+        if RULES.label_words.iter().any(|listed| listed.eq_ignore_ascii_case(word)) || (has_number && is_rank(letters))
         {
-            hints += &format!(" {piece}{number}");
+            found += &format!(" {word}");
+        } else if is_rank(word)
+            && let Some(number) = words.next_if(is_number)
+        {
+            found += &format!(" {word}{number}");
         }
     }
-    hints
+    found
 }

@@ -1,11 +1,12 @@
-//! What is public: the data of `patterns/redaction.json`, and whether every word of a name is known to everybody.
+//! The rules of redaction, `patterns/redaction.json`, and the test whether a name is public: each of its words must be in
+//! gpuprism's catalogues of public kernels and code or in the list of public words. Linear in the name.
 
 use crate::json::{self, from_json};
 use regex::Regex;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// The data of `patterns/redaction.json`.
+/// The contents of `patterns/redaction.json`.
 pub(super) struct Rules {
     pub(super) fields: Fields,
     pub(super) process_ids: Vec<String>,
@@ -43,10 +44,11 @@ from_json!(Rules {
     public_words
 });
 
-/// Keys, by how their texts are read.
+/// Keys of fields, by how their texts are treated.
 pub(super) struct Fields {
-    /// Of the report's own shape, and words of closed sets.
+    /// Fields with words of closed sets.
     pub(super) keys: Vec<String>,
+    /// Fields with sentences of gpuprism.
     pub(super) words: Vec<String>,
     pub(super) files: Vec<String>,
     pub(super) kernels: Vec<String>,
@@ -56,17 +58,17 @@ pub(super) struct Fields {
 }
 from_json!(Fields { keys, words, files, kernels, places, models, arguments });
 
-/// The patterns, compiled.
+/// The compiled patterns.
 pub(super) struct Patterns {
     pub(super) secrets: Regex,
-    /// Its group 1 is the value.
+    /// Group 1 is the value.
     pub(super) secret_values: Regex,
     pub(super) long_hex: Regex,
     pub(super) machines: Regex,
-    /// Its group 1 is the user.
+    /// Group 1 is the user.
     pub(super) home: Regex,
     pub(super) paths: Regex,
-    /// Its group 1 is the number.
+    /// Group 1 is the id.
     pub(super) processes: Regex,
 }
 
@@ -93,7 +95,7 @@ fn compiled(pattern: &str) -> Regex {
     Regex::new(pattern).expect("patterns/redaction.json")
 }
 
-/// Texts that everybody has: gpuprism's own rules and catalogues of public kernels and code.
+/// Data files of gpuprism with public words: rules and catalogues of kernels and code.
 const CATALOGUES: [&str; 13] = [
     include_str!("../../../patterns/sections.json"),
     include_str!("../../../patterns/explain_tables.json"),
@@ -114,7 +116,7 @@ static PUBLIC: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let mut words = HashSet::new();
     let lists = RULES.public_words.iter().map(String::as_str);
     for text in CATALOGUES.into_iter().chain(lists) {
-        // A regex's `\b` and a list's `\n` are no letters of a word.
+        // The `b` of a regex's `\b` and the `n` of `\n` are not letters of a word.
         let text = text.replace("\\\\b", " ").replace("\\n", " ");
         each_word(&text, &mut |word| {
             words.insert(word);
@@ -124,56 +126,55 @@ static PUBLIC: LazyLock<HashSet<String>> = LazyLock::new(|| {
     words
 });
 
-/// Does this text stand in one of gpuprism's own catalogues?
-pub(super) fn is_listed(text: &str) -> bool {
+/// Whether the text occurs in one of gpuprism's catalogues.
+pub(super) fn is_in_catalogues(text: &str) -> bool {
     CATALOGUES.iter().any(|catalogue| catalogue.contains(text))
 }
 
-/// Is every word of this name public? Digits, signs and words of one or two letters tell nothing.
+/// Whether every word of the name is public. Digits, signs and words of one or two letters are ignored.
 pub(super) fn is_public(name: &str) -> bool {
     if name.starts_with("_Z") {
         return identifiers(name).iter().all(|identifier| is_public(identifier));
     }
-    let begins = RULES.public_beginnings.iter().find_map(|beginning| name.strip_prefix(beginning.as_str()));
-    // What such a name goes on with is a code, as long as it is one word.
-    let rest = begins
+    let after_prefix = RULES.public_beginnings.iter().find_map(|beginning| name.strip_prefix(beginning.as_str()));
+    // After a public prefix, one identifier is a code of the library, such as a tile configuration.
+    let rest = after_prefix
         .map_or(name, |rest| rest.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || letter == '_'));
     each_word(rest, &mut |word| PUBLIC.contains(&word))
 }
 
-/// Shows every word of three letters or more, in small letters, until one is refused; a letter that is not ASCII makes a
-/// word of its own. True where none was refused.
+/// Calls `take` for every word of at least three letters, in lower case, until it returns false. Words end at capitals,
+/// digits and signs; a non-ASCII letter is a word. Returns whether `take` accepted all words.
 fn each_word(text: &str, take: &mut dyn FnMut(String) -> bool) -> bool {
     let mut word = String::new();
-    let mut was_small = false;
+    let mut was_lowercase = false;
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
         if letter.is_alphabetic() && !letter.is_ascii() {
             return take(letter.to_string());
         }
-        let small_next = letters.peek().is_some_and(char::is_ascii_lowercase);
-        let is_capital = letter.is_ascii_uppercase();
-        let begins = is_capital && (was_small || (small_next && !word.is_empty()));
-        if begins || !letter.is_ascii_alphabetic() {
-            let ended = std::mem::take(&mut word);
-            if ended.len() > 2 && !take(ended) {
+        let is_lowercase_next = letters.peek().is_some_and(char::is_ascii_lowercase);
+        let starts_word = letter.is_ascii_uppercase() && (was_lowercase || (is_lowercase_next && !word.is_empty()));
+        if starts_word || !letter.is_ascii_alphabetic() {
+            let complete = std::mem::take(&mut word);
+            if complete.len() > 2 && !take(complete) {
                 return false;
             }
         }
         if letter.is_ascii_alphabetic() {
             word.push(letter.to_ascii_lowercase());
         }
-        was_small = letter.is_ascii_lowercase();
+        was_lowercase = letter.is_ascii_lowercase();
     }
     word.len() <= 2 || take(word)
 }
 
-/// The identifiers of a mangled name: each stands behind its length; `Li128E` is a number.
+/// The identifiers of a mangled name (Itanium ABI): each follows its length. `Li128E` is a literal, not a length.
 fn identifiers(mangled: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = mangled;
-    while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
-        let (before, from) = rest.split_at(at);
+    while let Some(start) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        let (before, from) = rest.split_at(start);
         let digits = from.len() - from.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
         let (number, after) = from.split_at(digits);
         let letters = before.trim_end_matches('n').as_bytes();
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_reads_and_its_patterns_work() {
+    fn the_rules_parse_and_their_lists_are_sorted_and_distinct() {
         assert!(!RULES.public_words.is_empty() && PATTERNS.secrets.is_match("hf_abcdefgh12"));
         let fields = &RULES.fields;
         let lists = [
@@ -211,16 +212,16 @@ mod tests {
         let all = keys.len();
         keys.sort_unstable();
         keys.dedup();
-        assert_eq!(keys.len(), all, "a key is read in one way");
+        assert_eq!(keys.len(), all, "each key is in one list");
         let mut words: Vec<&str> = RULES.public_words.iter().flat_map(|line| line.split(' ')).collect();
         assert!(words.iter().all(|word| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_lowercase())));
         let given = words.len();
         words.dedup();
-        assert!(words.is_sorted() && words.len() == given, "in order, each once");
+        assert!(words.is_sorted() && words.len() == given, "sorted, each once");
     }
 
     #[test]
-    fn a_name_is_public_where_each_of_its_words_is() {
+    fn a_name_is_public_if_each_of_its_words_is() {
         for name in [
             "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, std::array<char*, 1ul> >(int)",
             "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",

@@ -7,7 +7,7 @@ use crate::session::{self, Choices};
 use crate::trace::{Format, TraceBuilder};
 use proptest::prelude::*;
 
-/// A run with a text in every field that can hold one.
+/// A run with a text in every field that can contain one.
 fn run(text: &dyn Fn(&str) -> String) -> Run {
     let mut run = session::run(&TraceBuilder::new("t", Format::TorchProfiler).finish(), &Choices::default()).unwrap();
     let kernel = |name: &str, at: i64| Kernel {
@@ -82,7 +82,7 @@ fn outputs(report: &Report) -> Vec<String> {
     all
 }
 
-/// Every number with its path, and every category, but process numbers.
+/// Every number with its path, and every category, except process ids.
 fn figures(report: &Report) -> Vec<String> {
     fn collect(value: &serde_json::Value, path: &str, into: &mut Vec<String>) {
         match value {
@@ -104,8 +104,8 @@ fn all(report: &Report) -> Report {
     redact(report, &Redactions::all()).0
 }
 
-/// What is recognised wherever it stands, behind and before any words.
-const PLANTS: [&str; 14] = [
+/// Private texts that are recognised anywhere in a sentence.
+const PRIVATE_TEXTS: [&str; 14] = [
     "/home/zorblax/run_7/trace.py",
     "C:\\Users\\zorblax\\trace.py",
     "\\\\zorblax\\share\\x",
@@ -124,34 +124,35 @@ const PLANTS: [&str; 14] = [
 
 proptest! {
     #[test]
-    fn nothing_planted_in_any_text_of_a_report_survives_in_any_output(
-        plant in prop::sample::select(PLANTS.to_vec()),
+    fn private_texts_in_any_field_are_in_no_output(
+        private in prop::sample::select(PRIVATE_TEXTS.to_vec()),
         before in "(|see |[(]|\"|a, )",
         after in "(| now|[)]|,|\")",
     ) {
-        let report = Report::new(vec![run(&|field| format!("{field} {before}{plant}{after}"))]);
+        let report = Report::new(vec![run(&|field| format!("{field} {before}{private}{after}"))]);
         let redacted = all(&report);
         for output in outputs(&redacted) {
-            prop_assert!(!output.contains("zorblax"), "{plant:?} in {output}");
+            prop_assert!(!output.contains("zorblax"), "{private:?} in {output}");
         }
         prop_assert!(figures(&redacted) == figures(&report));
     }
 
     #[test]
-    fn redacting_again_changes_nothing(plant in prop::sample::select(PLANTS.to_vec())) {
-        let once = all(&Report::new(vec![run(&|field| format!("{field} {plant}")), run(&|field| format!("b {field}"))]));
+    fn redacting_again_changes_nothing(private in prop::sample::select(PRIVATE_TEXTS.to_vec())) {
+        let once =
+            all(&Report::new(vec![run(&|field| format!("{field} {private}")), run(&|field| format!("b {field}"))]));
         prop_assert_eq!(all(&once).json(), once.json());
     }
 
     #[test]
-    fn any_text_at_all_is_redacted_without_a_panic(text in any::<String>()) {
+    fn redacting_any_text_does_not_panic_or_change_numbers(text in any::<String>()) {
         let report = Report::new(vec![run(&|_| text.clone())]);
         prop_assert!(figures(&all(&report)) == figures(&report));
     }
 }
 
 #[test]
-fn private_words_stay_in_no_column_that_names_things_nor_in_sentences_that_quote_them() {
+fn private_words_are_replaced_in_name_columns_and_in_sentences_that_quote_them() {
     let mut secret = run(&|field| format!("public {field}"));
     secret.kernels[0].name = "void zorblax::fast(int)".into();
     secret.kernels[0].short_name = "zorblax".into();
@@ -170,7 +171,7 @@ fn private_words_stay_in_no_column_that_names_things_nor_in_sentences_that_quote
 }
 
 #[test]
-fn what_everybody_knows_stays() {
+fn public_names_are_kept() {
     let kept = [
         "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int> >(int)",
         "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
@@ -196,7 +197,7 @@ fn what_everybody_knows_stays() {
 }
 
 #[test]
-fn what_is_not_asked_for_stays_and_what_is_found_is_counted() {
+fn only_the_selected_kinds_are_replaced_and_counted() {
     let mut run = run(&|_| String::new());
     run.label = "a.json".into();
     run.notices[0].message = "read /home/anna/x.json with hf_abcdefgh12 and hf_abcdefgh12, twice".into();
@@ -212,12 +213,12 @@ fn what_is_not_asked_for_stays_and_what_is_found_is_counted() {
     assert_eq!(Redactions::of(["secrets", "x"]), Err("x".to_owned()));
 }
 
-/// gpuprism's own sentences hold nothing private: a redaction must leave them readable.
+/// gpuprism's own sentences contain nothing private, so redaction must not change them.
 #[test]
-fn the_sentences_of_real_reports_stay() {
+fn the_sentences_of_a_real_report_are_kept() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/torch");
     let Ok(bytes) = std::fs::read(folder.join("vllm_b200_eager_prefill.trace.json.gz")) else {
-        eprintln!("skipped: no traces beside the project");
+        eprintln!("skipped: ../shared/traces is missing");
         return;
     };
     let mut importer = crate::input::Importer::new("trace.json");
@@ -235,5 +236,5 @@ fn the_sentences_of_real_reports_stay() {
         );
     }
     let private = redacted.runs[0].kernels.iter().filter(|kernel| kernel.name.starts_with("private")).count();
-    assert_eq!(private, 0, "all of this trace's kernels are public ones");
+    assert_eq!(private, 0, "all kernels of this trace are public");
 }
