@@ -1,7 +1,7 @@
 // The desk worker: holds the runs' reports, never a trace, writes the files that a person saves and compares the runs. It is
 // fetched when a person first wants a file, or opens a second run.
 
-const [{ default: init, Desk }, { serve }] = await Promise.all([import('./pkg/gpuprism_desk.js'), import('./worker-serve.js')]);
+const [{ default: init, Desk }, { serve }] = await Promise.all([import('./pkg/gpuprism_full.js'), import('./worker-serve.js')]);
 
 let wasm;
 let desk;
@@ -11,17 +11,7 @@ serve({
     wasm = await init({ module_or_path: module });
     desk = new Desk();
   },
-  /** Resolves with whether there are names that the demangler has to read. */
-  set({ texts }) {
-    desk.set(texts);
-    return desk.mangled().length > 0;
-  },
-  async demangle({ module }) {
-    const demangler = await import('./pkg/gpuprism_demangle.js');
-    await demangler.default({ module_or_path: module });
-    const mangled = desk.mangled();
-    desk.learn(mangled, demangler.demangle(mangled));
-  },
+  set: ({ texts }) => desk.set(texts),
   translate: ({ label, text }) => desk.translate(label, text),
   export: ({ format, table, baseline }) => desk.export(format, table, baseline),
   compare: ({ baseline }) => desk.compare(baseline),

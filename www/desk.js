@@ -68,7 +68,7 @@ export class Desk {
   async #start() {
     this.#texts = [];
     try {
-      const module = await compiledModule('gpuprism_desk');
+      const module = await compiledModule('gpuprism_full');
       const link = new WorkerLink('desk-worker.js');
       await link.request('start', { module });
       return link;
@@ -84,15 +84,10 @@ export class Desk {
     const known = this.#texts;
     if (texts.length === known.length && texts.every((text, at) => text === known[at])) return this.#inStep;
     this.#texts = texts;
-    this.#inStep = give(link, texts);
+    this.#inStep = link.request('set', { texts });
     this.#inStep.catch(() => {
       if (this.#texts === texts) this.#texts = [];
     });
     return this.#inStep;
   }
-}
-
-async function give(link, texts) {
-  const isMangled = await link.request('set', { texts });
-  if (isMangled) await link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
 }

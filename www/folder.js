@@ -58,7 +58,7 @@ async function choose(files) {
   const link = new WorkerLink('triage-worker.js');
   try {
     const entries = files.map(({ name, size, lastModified }) => ({ path: name, bytes: size, modified: lastModified }));
-    return await link.request('choose', { module: await compiledModule('gpuprism_desk'), entries });
+    return await link.request('choose', { module: await compiledModule('gpuprism_full'), entries });
   } finally {
     link.close();
   }

@@ -1,6 +1,6 @@
 // The pivot worker: holds the runs' reports and the cubes of their traces, never a trace, and lays them out as asked.
 
-const [{ default: init, Pivot }, { serve }] = await Promise.all([import('./pkg/gpuprism_desk.js'), import('./worker-serve.js')]);
+const [{ default: init, Pivot }, { serve }] = await Promise.all([import('./pkg/gpuprism_full.js'), import('./worker-serve.js')]);
 
 let wasm;
 let pivot;

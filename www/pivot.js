@@ -77,7 +77,7 @@ export class Pivot {
     // A worker that met a fault has ended.
     if (!link?.alive) {
       link = new WorkerLink('pivot-worker.js');
-      await link.request('start', { module: await compiledModule('gpuprism_desk') });
+      await link.request('start', { module: await compiledModule('gpuprism_full') });
     }
     await link.request('hold', { texts, cubes });
     return link;

@@ -1,6 +1,6 @@
 // The ranks worker: holds the logs of all open traces, never a trace, and says how the ranks of a job stand to each other.
 
-const [{ default: init, Ranks }, { serve }] = await Promise.all([import('./pkg/gpuprism_desk.js'), import('./worker-serve.js')]);
+const [{ default: init, Ranks }, { serve }] = await Promise.all([import('./pkg/gpuprism_full.js'), import('./worker-serve.js')]);
 
 let wasm;
 let ranks;

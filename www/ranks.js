@@ -157,7 +157,7 @@ export class Ranks {
 
   async #start(link) {
     try {
-      await link.request('start', { module: await compiledModule('gpuprism_desk') });
+      await link.request('start', { module: await compiledModule('gpuprism_full') });
     } catch (error) {
       link.close();
       throw error;

@@ -34,7 +34,7 @@ export class ReaderPool {
   async #read(reader, file, gpuOnly, onProgress) {
     if (reader.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
     try {
-      const fast = isLarge(file) ? await compiledModule('gpuprism_sqlite').catch(() => null) : null;
+      const fast = isLarge(file) ? await compiledModule('gpuprism_full').catch(() => null) : null;
       return await reader.start().open({ module: fast ?? await compiledModule('gpuprism'), file, gpuOnly, isFast: fast !== null }, onProgress);
     } finally {
       this.#leave();
@@ -59,14 +59,13 @@ class Reader extends TraceHolder {
     return this;
   }
 
-  /** A database and mangled names each take a module of their own, which nothing else ever fetches. */
+  /** Databases are read by the full module. */
   async open(request, onProgress) {
     const { file, gpuOnly } = request;
     const opened = await this.link.request('open', request, onProgress);
     if (opened.kind === 'database') {
-      return this.link.request('openDatabase', { module: await compiledModule('gpuprism_sqlite'), file, gpuOnly }, onProgress);
+      return this.link.request('openDatabase', { module: await compiledModule('gpuprism_full'), file, gpuOnly }, onProgress);
     }
-    if (opened.mangled) await this.link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
     return opened;
   }
 

@@ -43,13 +43,6 @@ export async function readWhole(reader, file, progress) {
   return reader.finish();
 }
 
-/** Makes mangled names readable, through the module that has a demangler. */
-export async function demangle(imported, module) {
-  const demangler = await import('./pkg/gpuprism_demangle.js');
-  await start(demangler, module);
-  imported.learn(demangler.demangle(imported.mangled()));
-}
-
 /**
  * The file's bytes in order. The browser fills a stream while this thread parses, a slice only while it waits. Where it
  * can, it fills one buffer again and again.

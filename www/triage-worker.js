@@ -1,20 +1,20 @@
 // The triage worker: reads a torch trace once more, with the code that launched its work, and keeps it for every later
 // analysis. It also says which files of a folder are worth opening. It is fetched when a person first opens the triage.
 
-const [gpuprism, { demangle, looks, memoryBytes, readWhole, start }, { serve }] = await Promise.all([
-  import('./pkg/gpuprism_desk.js'), import('./reading.js'), import('./worker-serve.js'),
+const [gpuprism, { looks, memoryBytes, readWhole, start }, { serve }] = await Promise.all([
+  import('./pkg/gpuprism_full.js'), import('./reading.js'), import('./worker-serve.js'),
 ]);
 
 let imported;
 let triage;
 
-serve({ open, demangle: ({ module }) => demangle(imported, module), map, analyze, choose, ...looks(() => imported) }, memoryBytes);
+serve({ open, map, analyze, choose, ...looks(() => imported) }, memoryBytes);
 
 async function open({ module, file }, progress) {
   await start(gpuprism, module);
   imported = await read(file, progress);
   triage = new gpuprism.Triage();
-  return { mangled: imported.mangled().length > 0, capture: gpuprism.is_capture(imported) };
+  return { capture: gpuprism.is_capture(imported) };
 }
 
 const read = (file, progress) => readWhole(gpuprism.TraceReader.with_code(file.name), file, progress);

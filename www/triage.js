@@ -177,11 +177,10 @@ class CodeReader extends TraceHolder {
 
   async open(file, onProgress) {
     onProgress({ doing: 'reading' });
-    const module = await compiledModule('gpuprism_desk');
+    const module = await compiledModule('gpuprism_full');
     if (this.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
     this.link = new WorkerLink('triage-worker.js');
-    const { mangled, capture } = await this.link.request('open', { module, file }, onProgress);
-    if (mangled) await this.link.request('demangle', { module: await compiledModule('gpuprism_demangle') });
+    const { capture } = await this.link.request('open', { module, file }, onProgress);
     Object.assign(this, { opened: true, capture });
   }
 

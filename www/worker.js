@@ -1,6 +1,6 @@
 // The trace worker: reads one file through a wasm reader and keeps what it imported for every later analysis.
 
-const [gpuprism, { demangle, looks, memoryBytes, readWhole, start }, { serve }] = await Promise.all([
+const [gpuprism, { looks, memoryBytes, readWhole, start }, { serve }] = await Promise.all([
   import('./pkg/gpuprism.js'), import('./reading.js'), import('./worker-serve.js'),
 ]);
 
@@ -8,12 +8,12 @@ let imported;
 /** Is the trace large, and was no window of it rehearsed yet? */
 let isUnrehearsed = false;
 
-serve({ open, openDatabase, demangle: ({ module }) => demangle(imported, module), analyze, ...looks(() => imported) }, memoryBytes);
+serve({ open, openDatabase, analyze, ...looks(() => imported) }, memoryBytes);
 
 /** Resolves with what the file is; a `database` is not read yet. */
 async function open({ module, isFast, file, gpuOnly }, progress) {
   isUnrehearsed = isFast;
-  const built = isFast ? await import('./pkg/gpuprism_sqlite.js') : gpuprism;
+  const built = isFast ? await import('./pkg/gpuprism_full.js') : gpuprism;
   await start(built, module);
   const reader = gpuOnly ? built.TraceReader.gpu_ops_only(file.name) : new built.TraceReader(file.name);
   const what = await readWhole(reader, file, progress);
@@ -22,7 +22,7 @@ async function open({ module, isFast, file, gpuOnly }, progress) {
 
 /** Reads a file by offset, through the module that has SQLite; what it imports is used like any other. */
 async function openDatabase({ module, file, gpuOnly }, progress) {
-  const sqlite = await import('./pkg/gpuprism_sqlite.js');
+  const sqlite = await import('./pkg/gpuprism_full.js');
   await start(sqlite, module);
   isUnrehearsed = true;
   progress({ rows: 0, doing: 'reading' });
@@ -32,8 +32,7 @@ async function openDatabase({ module, file, gpuOnly }, progress) {
 function opened(what) {
   imported = what;
   const kind = imported.kind();
-  const mangled = imported.mangled().length > 0;
-  return { kind, mangled, torch: imported.can_triage(), ranks: imported.ranks(), text: kind === 'trace' ? null : imported.text(), memory: memoryBytes() };
+  return { kind, torch: imported.can_triage(), ranks: imported.ranks(), text: kind === 'trace' ? null : imported.text(), memory: memoryBytes() };
 }
 
 /** Of many ops what is known before their sections, where that is wanted soon: then `isPartial`. */

@@ -11,11 +11,11 @@
 //!
 //! Which files of a folder are worth reading, `folder` says.
 
-#[cfg(any(test, all(target_arch = "wasm32", feature = "sqlite")))]
+#[cfg(any(test, all(target_arch = "wasm32", feature = "full")))]
 pub(crate) mod block_vfs;
 pub mod folder;
 mod gpu_trace_csv;
-#[cfg(any(not(target_arch = "wasm32"), feature = "sqlite"))]
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 pub mod nsys;
 #[cfg(not(target_arch = "wasm32"))]
 mod reader_thread;
@@ -23,7 +23,7 @@ mod sniff;
 mod torch;
 mod unpack;
 
-#[cfg(all(target_arch = "wasm32", feature = "sqlite"))]
+#[cfg(all(target_arch = "wasm32", feature = "full"))]
 pub(crate) use sniff::too_large_to_unpack;
 pub use sniff::{SERIES_HEAD, nsys_rep};
 pub use unpack::Unpacker;

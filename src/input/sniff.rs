@@ -142,7 +142,7 @@ fn database(label: &str, bytes: &[u8]) -> Error {
 }
 
 /// The refusal of a gzipped database that would have to be held whole.
-#[cfg(all(target_arch = "wasm32", feature = "sqlite"))]
+#[cfg(all(target_arch = "wasm32", feature = "full"))]
 pub(crate) fn too_large_to_unpack(label: &str, bound_bytes: u64) -> Error {
     let why = format!(
         "a gzipped database of more than {} MiB, which the page would have to hold whole; unpacked, it reads one of any \

@@ -1,17 +1,11 @@
 //! Makes kernel names readable: demangles them and shortens them for tables.
 //!
 //! Names come from a trace and may be any text. Every function is linear in its input and bounded in recursion depth and
-//! output size. Text that cannot be parsed is returned unchanged. Demangling is done by the crate `gpuprism-demangle`. The
-//! page's first wasm module does not contain it: the page loads the demangler only if a trace has mangled names, and stores
-//! its results in `demangled_cache`.
+//! output size. Text that cannot be parsed is returned unchanged.
 
-#[cfg(all(target_arch = "wasm32", not(feature = "sqlite")))]
-pub use demangled_cache::{demangle, store_demangled};
-#[cfg(any(not(target_arch = "wasm32"), feature = "sqlite"))]
-pub use gpuprism_demangle::demangle;
+mod demangle;
 
-#[cfg(all(target_arch = "wasm32", not(feature = "sqlite")))]
-mod demangled_cache;
+pub use demangle::demangle;
 
 use std::collections::HashSet;
 use std::sync::LazyLock;

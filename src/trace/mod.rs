@@ -42,7 +42,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 
 /// True if this build can keep [`Code`]. The page's first WebAssembly module cannot, because it has to be small.
-pub(crate) const CODE_IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "desk"));
+pub(crate) const CODE_IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "full"));
 
 /// The file formats of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -15,7 +15,7 @@ pub struct Places {
 }
 
 /// The page's first module has to be small, and never asks for places of one device.
-const TELLS_DEVICES_APART: bool = cfg!(any(feature = "sqlite", not(target_arch = "wasm32")));
+const TELLS_DEVICES_APART: bool = cfg!(any(feature = "full", not(target_arch = "wasm32")));
 
 impl From<Range<usize>> for Places {
     fn from(within: Range<usize>) -> Self {

@@ -1,5 +1,5 @@
 //! Reads an SQLite export out of a browser's file, of which it holds a few blocks at a time. Only the module
-//! `gpuprism_sqlite` has it, and only a worker can use it: the page itself has no reader that waits for bytes.
+//! `gpuprism_full` has it, and only a worker can use it: the page itself has no reader that waits for bytes.
 
 use super::{Imported, Thrown, thrown};
 use crate::input::block_vfs::memory::ChunkedMemory;

@@ -1,4 +1,4 @@
-//! What a person wants after the first results, but for the triage. Only the module `gpuprism_desk` has it: it is fetched
+//! What a person wants after the first results, but for the triage. Only the module `gpuprism_full` has it: it is fetched
 //! when something first asks for it.
 
 use super::{Thrown, merged, thrown, to_js, view};
@@ -6,7 +6,6 @@ use crate::analysis::compare::{Comparison, Outcome, compare};
 use crate::analysis::results::Run;
 use crate::json;
 use crate::report::{self, Report, TableRequest, chart, compare as words};
-use crate::rules::names;
 use crate::session;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
@@ -68,20 +67,6 @@ impl Desk {
         self.report = merged(&texts)?;
         self.compared = None;
         Ok(())
-    }
-
-    /// The mangled names of kernels, which this module cannot read, if they were not learned yet.
-    pub fn mangled(&self) -> Vec<String> {
-        let kernels = self.report.runs.iter().flat_map(|run| &run.kernels);
-        let unknown = |name: &&String| names::is_mangled(name) && names::demangle(name) == name.as_str();
-        kernels.map(|kernel| &kernel.name).filter(unknown).cloned().collect()
-    }
-
-    /// Takes how mangled names read.
-    #[cfg(not(feature = "sqlite"))]
-    pub fn learn(&mut self, mangled: Vec<String>, readable: Vec<String>) {
-        names::store_demangled(mangled, readable);
-        self.compared = None;
     }
 
     /// How the runs stand to the one at `baseline`, in words.

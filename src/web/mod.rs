@@ -2,40 +2,38 @@
 //!
 //! Text crosses the border as strings that are ready to show; 64-bit nanoseconds never become a JS number.
 
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 mod dashboard;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "full")]
 mod database;
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 mod desk;
 mod kernel;
 mod pivot;
 mod ranks;
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 mod rules;
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 mod share;
 mod timeline;
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 mod triage;
 mod view;
 
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "full")]
 pub use database::read_database;
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 pub use desk::Desk;
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 pub use pivot::Pivot;
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 pub use ranks::Ranks;
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 pub use triage::{Triage, choose_files, is_capture};
 
 use crate::input::Importer;
 use crate::json;
 use crate::report::{Report, TableRequest, bars, chart, foreign, legend, palette};
-#[cfg(not(feature = "sqlite"))]
-use crate::rules::names;
 use crate::session::{self, Choices, Opened, RuleFile};
 use crate::trace::Format;
 use serde::Serialize;
@@ -104,7 +102,7 @@ impl TraceReader {
         Ok(())
     }
 
-    /// True where the bytes so far, unpacked, begin a database: `read_database` of the module `gpuprism_sqlite` reads it.
+    /// True where the bytes so far, unpacked, begin a database: `read_database` of the module `gpuprism_full` reads it.
     pub fn is_database(&self) -> bool {
         self.importer.is_database()
     }
@@ -142,29 +140,12 @@ impl Imported {
 
 #[wasm_bindgen]
 impl Imported {
-    /// The mangled names of GPU ops that this module cannot read: the module `gpuprism_demangle` can.
-    pub fn mangled(&self) -> Vec<String> {
-        match &self.opened {
-            #[cfg(not(feature = "sqlite"))]
-            Opened::Trace(trace) => {
-                trace.names.iter().filter(|name| names::is_mangled(name)).map(str::to_owned).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Takes how those names read, in their order.
-    #[cfg(not(feature = "sqlite"))]
-    pub fn learn(&self, readable: Vec<String>) {
-        names::store_demangled(self.mangled(), readable);
-    }
-
-    /// Can the module `gpuprism_desk` say more of this trace? It can of torch.profiler's.
+    /// Can the module `gpuprism_full` say more of this trace? It can of torch.profiler's.
     pub fn can_triage(&self) -> bool {
         matches!(&self.opened, Opened::Trace(trace) if trace.format == Format::TorchProfiler)
     }
 
-    /// `trace`, `report`, `rules`, `phases` or `server`; `foreign`, which the module `gpuprism_desk` can translate.
+    /// `trace`, `report`, `rules`, `phases` or `server`; `foreign`, which the module `gpuprism_full` can translate.
     pub fn kind(&self) -> String {
         match &self.opened {
             Opened::Trace(_) => "trace",

@@ -1,4 +1,4 @@
-//! The pivot in the page: cubes where the traces are, and in the module `gpuprism_desk` the table that a person shapes.
+//! The pivot in the page: cubes where the traces are, and in the module `gpuprism_full` the table that a person shapes.
 
 use super::{Imported, Thrown, thrown};
 use crate::json;
@@ -23,10 +23,10 @@ impl Imported {
     }
 }
 
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 pub use desk::Pivot;
 
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 mod desk {
     use super::super::{Thrown, thrown, to_js, view};
     use crate::analysis::pivot::cells::Cube;

@@ -1,4 +1,4 @@
-//! Ranks of one job in the page: logs where the traces are, and in the module `gpuprism_desk` what they say side by side.
+//! Ranks of one job in the page: logs where the traces are, and in the module `gpuprism_full` what they say side by side.
 
 use super::{Imported, Thrown, thrown};
 use crate::analysis::communication::ranks;
@@ -40,10 +40,10 @@ impl Imported {
     }
 }
 
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 pub use desk::Ranks;
 
-#[cfg(feature = "desk")]
+#[cfg(feature = "full")]
 mod desk {
     use super::super::{Thrown, thrown, to_js, view};
     use crate::analysis::communication::ranks;

@@ -1,4 +1,4 @@
-//! The triage of a torch trace, in the page. Only the module `gpuprism_desk` has it: most visits do without, and a trace
+//! The triage of a torch trace, in the page. Only the module `gpuprism_full` has it: most visits do without, and a trace
 //! must be read once more with the code that launched its work.
 
 use super::{Imported, Thrown, TraceReader, thrown};

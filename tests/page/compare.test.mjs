@@ -211,12 +211,12 @@ test('one run alone is not compared, and a run that is closed is forgotten', asy
 
 test('a desk that cannot be loaded is said in the line, the results stand, and the tab asks again', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
-  await page.route('**/gpuprism_desk_bg.wasm', (route) => route.fulfill({ status: 503 }));
+  await page.route('**/gpuprism_full_bg.wasm', (route) => route.fulfill({ status: 503 }));
   await h.drop(page, stepped('a.json'), stepped('b.json'));
   await page.locator('#comparison p').waitFor();
   assert.match(await page.locator('#comparison').innerText(), /were not compared.*503/);
   assert.ok(await page.locator('.block:first-child table').isVisible());
-  await page.unroute('**/gpuprism_desk_bg.wasm');
+  await page.unroute('**/gpuprism_full_bg.wasm');
   await opensTab(page);
   await compared(page);
   await close();

@@ -152,7 +152,7 @@ test('an .nsys-rep is answered with the command that exports it', async () => {
   await close();
 });
 
-const isDatabaseModule = (path) => path.startsWith('/pkg/gpuprism_sqlite');
+const isDatabaseModule = (path) => path.startsWith('/pkg/gpuprism_full');
 
 test('the second module is fetched for a database alone, once, and beside it nothing but the comparison of the runs', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
@@ -165,8 +165,8 @@ test('the second module is fetched for a database alone, once, and beside it not
   await h.drop(page, { name: 'a.sqlite', body: small }, { name: 'b.sqlite', body: small });
   await h.settled(page);
   await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 3);
-  assert.equal(server.requests.filter((path) => path.endsWith('_sqlite_bg.wasm')).length, 1);
-  const own = /^\/((worker|worker-serve|reading|strips|results|overview|chart|tabs|table|compare|desk|desk-worker|pkg\/gpuprism|pkg\/gpuprism_(sqlite|desk))\.js|pkg\/gpuprism_(sqlite|desk)_bg\.wasm|favicon\.svg)$/;
+  assert.equal(server.requests.filter((path) => path.endsWith('_full_bg.wasm')).length, 1);
+  const own = /^\/((worker|worker-serve|reading|strips|results|overview|chart|tabs|table|compare|desk|desk-worker|pkg\/gpuprism|pkg\/gpuprism_full)\.js|pkg\/gpuprism_full_bg\.wasm|favicon\.svg)$/;
   for (const path of server.requests) assert.match(path, own);
   for (const url of asked) assert.ok(url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`), url);
   assert.deepEqual(faults, []);
@@ -175,11 +175,11 @@ test('the second module is fetched for a database alone, once, and beside it not
 
 test('if the second module cannot be had the card says so, and it is asked for again', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
-  await page.route('**/gpuprism_sqlite_bg.wasm', (route) => route.fulfill({ status: 503 }));
+  await page.route('**/gpuprism_full_bg.wasm', (route) => route.fulfill({ status: 503 }));
   await h.drop(page, { name: 'run.sqlite', body: small });
   await page.locator('.card.error .message').waitFor();
   assert.match(await page.locator('.card.error .message').textContent(), /could not be loaded.*503/);
-  await page.unroute('**/gpuprism_sqlite_bg.wasm');
+  await page.unroute('**/gpuprism_full_bg.wasm');
   await page.locator('.card.error button', { hasText: 'Try again' }).click();
   await h.settled(page);
   assert.deepEqual(faults, []);

@@ -7,7 +7,7 @@ import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
 
-const asked = () => server.requests.filter((path) => /desk/.test(path)).sort();
+const asked = () => server.requests.filter((path) => /desk|full/.test(path)).sort();
 const labels = async (page) => JSON.parse((await h.exported(page, 'json')).body).runs.map(({ label }) => label);
 
 test('the desk is fetched by the first export, not by results, sorting, filtering or tabs, and once', async () => {
@@ -25,7 +25,7 @@ test('the desk is fetched by the first export, not by results, sorting, filterin
   assert.deepEqual(await labels(page), ['a.json']);
   await h.exported(page, 'csv');
   await h.exported(page, 'html');
-  assert.deepEqual(asked(), ['/desk-worker.js', '/desk.js', '/pkg/gpuprism_desk.js', '/pkg/gpuprism_desk_bg.wasm']);
+  assert.deepEqual(asked(), ['/desk-worker.js', '/desk.js', '/pkg/gpuprism_full.js', '/pkg/gpuprism_full_bg.wasm']);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -48,7 +48,7 @@ test('an export is of the files open at that moment and of how they are counted 
 
 test('a desk that cannot be loaded is a card that says so; the results stand, and the next export asks again', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
-  await page.route('**/gpuprism_desk_bg.wasm', (route) => route.fulfill({ status: 503 }));
+  await page.route('**/gpuprism_full_bg.wasm', (route) => route.fulfill({ status: 503 }));
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);
   await page.locator('#export summary').click();
@@ -57,7 +57,7 @@ test('a desk that cannot be loaded is a card that says so; the results stand, an
   await card.waitFor();
   assert.match(await card.textContent(), /The export failed.*503/);
   assert.ok(await page.locator('.block:first-child table').isVisible());
-  await page.unroute('**/gpuprism_desk_bg.wasm');
+  await page.unroute('**/gpuprism_full_bg.wasm');
   assert.deepEqual(await labels(page), ['a.json']);
   await close();
 });

@@ -82,7 +82,7 @@ test('scripts and what a first visit loads are kept at once; another module is k
   const { first } = await listOf(h.dist);
   const atOnce = Object.keys(first).map((name) => (name === 'index.html' ? '/' : `/${name}`)).sort();
   assert.deepEqual(await cachedFiles(page), atOnce);
-  assert.ok(!atOnce.some((path) => /desk_bg|sqlite|demangle|example/.test(path)), atOnce.join());
+  assert.ok(!atOnce.some((path) => /full_bg|example/.test(path)), atOnce.join());
   // A visitor who opened no file yet opens one without a network.
   for (const script of ['/results.js', '/strips.js', '/table.js', '/ranks.js']) assert.ok(atOnce.includes(script), script);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));

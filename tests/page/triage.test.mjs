@@ -66,9 +66,9 @@ test('the module is fetched when the tab is opened and not before, and nothing e
   page.on('request', (request) => asked.push([request.method(), request.url()]));
   await h.drop(page, coded('run.json'));
   await h.settled(page);
-  assert.equal(fetched(/triage|desk/), 0);
+  assert.equal(fetched(/triage|full/), 0);
   await openTriage(page);
-  assert.deepEqual(server.requests.filter((path) => /triage|desk/.test(path)).sort(), ['/pkg/gpuprism_desk.js', '/pkg/gpuprism_desk_bg.wasm', '/triage-worker.js', '/triage.js']);
+  assert.deepEqual(server.requests.filter((path) => /triage|full/.test(path)).sort(), ['/pkg/gpuprism_full.js', '/pkg/gpuprism_full_bg.wasm', '/triage-worker.js', '/triage.js']);
   for (const [method, url] of asked) assert.ok(method === 'GET' && (url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`)), `${method} ${url}`);
   for (const worker of page.workers()) assert.match(worker.url(), /^blob:/);
   assert.equal(page.workers().length, 2, 'the reader without code has ended');
@@ -308,7 +308,7 @@ test('one click copies the whole triage as Markdown', async () => {
 
 test('a triage that cannot be loaded says so in its tab and hands over the command; the rest stands', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
-  await page.route('**/gpuprism_desk_bg.wasm', (route) => route.fulfill({ status: 503 }));
+  await page.route('**/gpuprism_full_bg.wasm', (route) => route.fulfill({ status: 503 }));
   await h.drop(page, coded('run.json'));
   await h.settled(page);
   await page.locator('#tab-triage').click();
@@ -317,7 +317,7 @@ test('a triage that cannot be loaded says so in its tab and hands over the comma
   assert.match(await card.textContent(), /gpuprism triage --input run\.json/);
   await page.locator('#tab-kernels').click();
   await page.locator('.of-kernels').waitFor();
-  await page.unroute('**/gpuprism_desk_bg.wasm');
+  await page.unroute('**/gpuprism_full_bg.wasm');
   await page.locator('#tab-triage').click();
   await card.locator('button', { hasText: 'Try again' }).click();
   await triaged(page);

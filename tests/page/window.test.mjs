@@ -381,9 +381,9 @@ test('what is refused while the rest is being computed leaves a page that says s
 
 /** Stands in for the module that reads databases: notes in its worker the windows that are cut, and refuses them where told to. */
 const noting = (refuses) => `
-  import { Imported } from './gpuprism_sqlite.js?own';
-  export * from './gpuprism_sqlite.js?own';
-  export { default } from './gpuprism_sqlite.js?own';
+  import { Imported } from './gpuprism_full.js?own';
+  export * from './gpuprism_full.js?own';
+  export { default } from './gpuprism_full.js?own';
   self.cut = [];
   self.refuses = ${refuses};
   const { analyze } = Imported.prototype;
@@ -410,7 +410,7 @@ for (const refuses of [false, true]) {
     const file = { name: 'run.sqlite', body: await readFile(join(folder, 'run.sqlite')) };
     await rm(folder, { recursive: true });
     const { page, faults, close } = await h.openPage(browser, server.origin);
-    await page.route('**/pkg/gpuprism_sqlite.js', (route) => route.fulfill({ contentType: 'text/javascript', body: noting(refuses) }));
+    await page.route('**/pkg/gpuprism_full.js', (route) => route.fulfill({ contentType: 'text/javascript', body: noting(refuses) }));
     const written = page.getByLabel('Window of run.sqlite');
     await h.drop(page, file);
     await h.settled(page);

@@ -11,7 +11,7 @@ use crate::command::Run;
 use crate::{book, offline, project, setup, wasm};
 
 /// What a first visit may transfer, gzipped.
-pub const FIRST_LOAD_BUDGET_BYTES: u64 = 500_000;
+pub const FIRST_LOAD_BUDGET_BYTES: u64 = 600_000;
 
 const EXAMPLE: &str = "example.json.gz";
 
@@ -225,7 +225,7 @@ const OFFLINE_SCRIPT: &str = "offline.js";
 const OFFLINE_FILES: [&str; 4] = [OFFLINE_SCRIPT, "offline.html", "offline-frame.js", offline::SERVICE_WORKER];
 
 fn is_on_demand(name: &str) -> bool {
-    let mut later = wasm::MODULES.iter().filter(|module| !module.first_load);
+    let mut later = wasm::MODULES.iter().filter(|module| !module.is_first_load);
     name == EXAMPLE
         || LATER_SCRIPTS.contains(&name)
         || OFFLINE_FILES.contains(&name)

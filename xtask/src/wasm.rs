@@ -1,4 +1,22 @@
-//! The page's WebAssembly modules: cargo compiles them, wasm-bindgen binds them, in this process.
+//! Builds the page's WebAssembly modules: cargo compiles them and wasm-bindgen, as a library, writes the JavaScript glue.
+//!
+//! The crate is built twice:
+//!
+//! | module | cargo feature | contents | gzipped | loaded |
+//! |---|---|---|---|---|
+//! | `gpuprism` | none | reads traces and reports, computes and shows the results | 550 KB | when the page opens |
+//! | `gpuprism_full` | `full` | everything that the native build has: also SQLite, triage, comparison, exports | 1.5 MB | on demand |
+//!
+//! | worker | module | instances | started by |
+//! |---|---|---|---|
+//! | `render-worker.js` | `gpuprism` | one | the page, when it opens |
+//! | `worker.js` | `gpuprism`; `gpuprism_full` for databases and large files | one per file | a file |
+//! | `triage-worker.js` | `gpuprism_full` | one per trace | the triage tab, a dropped folder |
+//! | `desk-worker.js` | `gpuprism_full` | one | exports, comparison, sharing, the rules tab, reports of other tools |
+//! | `pivot-worker.js` | `gpuprism_full` | one | a pivot other than the default one |
+//! | `ranks-worker.js` | `gpuprism_full` | one | the ranks tab |
+//!
+//! docs/decisions/page-weight.md lists what was measured to decide this.
 
 use std::path::{Path, PathBuf};
 
@@ -9,54 +27,20 @@ use wasmparser::{Parser, Payload};
 use crate::command::Run;
 use crate::project;
 
-/// One build of a crate for the page.
+/// One build of the crate for the page.
 pub struct Module {
-    pub package: &'static str,
-    /// Names the output: `STEM.js` and `STEM_bg.wasm`.
+    /// The name of the output files: `STEM.js` and `STEM_bg.wasm`.
     pub stem: &'static str,
-    pub features: &'static [&'static str],
-    /// Whether the page fetches it at once; a module that waits for the input that needs it does not count against the
-    /// first load.
-    pub first_load: bool,
-    /// Whether a trace's bytes go through it, which takes SIMD.
-    pub reads_bytes: bool,
-    /// Whether it holds traces of a million ops and need not be small: built for speed, a window takes half the time.
-    pub is_fast: bool,
+    features: &'static [&'static str],
+    /// True if the page loads the module when it opens, so that it counts towards the first load.
+    pub is_first_load: bool,
+    /// Optimised for speed, not for size. Cutting a window out of a large trace takes half the time.
+    is_fast: bool,
 }
 
 pub const MODULES: &[Module] = &[
-    Module {
-        package: "gpuprism",
-        stem: "gpuprism",
-        features: &[],
-        first_load: true,
-        reads_bytes: true,
-        is_fast: false,
-    },
-    Module {
-        package: "gpuprism",
-        stem: "gpuprism_sqlite",
-        features: &["sqlite"],
-        first_load: false,
-        reads_bytes: true,
-        is_fast: true,
-    },
-    Module {
-        package: "gpuprism",
-        stem: "gpuprism_desk",
-        features: &["desk"],
-        first_load: false,
-        reads_bytes: true,
-        is_fast: false,
-    },
-    Module {
-        package: "gpuprism-demangle",
-        stem: "gpuprism_demangle",
-        features: &["module"],
-        first_load: false,
-        reads_bytes: false,
-        is_fast: false,
-    },
+    Module { stem: "gpuprism", features: &[], is_first_load: true, is_fast: false },
+    Module { stem: "gpuprism_full", features: &["full"], is_first_load: false, is_fast: true },
 ];
 
 impl Module {
@@ -65,15 +49,15 @@ impl Module {
     }
 
     fn flags(&self) -> Vec<String> {
-        let mut flags = vec![format!("--package={}", self.package), format!("--features={}", self.features.join(","))];
+        let mut flags = vec!["--package=gpuprism".to_owned(), format!("--features={}", self.features.join(","))];
         if self.is_fast {
-            flags.push(format!("--config=profile.wasm.package.{}.opt-level=3", self.package));
+            flags.push("--config=profile.wasm.package.gpuprism.opt-level=3".to_owned());
         }
         flags
     }
 }
 
-/// Compiles and binds every module into `out`.
+/// Builds every module into `out`.
 pub fn build(out: &Path) -> Result<()> {
     for module in MODULES {
         let compiled = compile(module)?;
@@ -82,7 +66,7 @@ pub fn build(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lints the library as every module has it; in the modules' profile, or SQLite compiles a second time.
+/// Runs clippy on the library as each module is built. It uses the profile of the modules, so that SQLite is compiled only once.
 pub fn lint() -> Result<()> {
     MODULES.iter().try_for_each(|module| {
         cargo("cargo clippy --lib --target wasm32-unknown-unknown --profile wasm")
@@ -94,11 +78,10 @@ pub fn lint() -> Result<()> {
 
 fn compile(module: &Module) -> Result<PathBuf> {
     cargo("cargo build --lib --target wasm32-unknown-unknown --profile wasm").args(module.flags()).run()?;
-    let name = format!("{}.wasm", module.package.replace('-', "_"));
-    Ok(project::target_dir()?.join("wasm32-unknown-unknown/wasm").join(name))
+    Ok(project::target_dir()?.join("wasm32-unknown-unknown/wasm/gpuprism.wasm"))
 }
 
-/// A cargo command for wasm32, protected from RUSTFLAGS: they replace the flags of .cargo/config.toml, and SIMD with them.
+/// A cargo command for wasm32 without RUSTFLAGS, which would replace the flags of .cargo/config.toml and so disable SIMD.
 fn cargo(line: &str) -> Run {
     let mut run = Run::new(line);
     for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"] {
@@ -127,9 +110,9 @@ fn bind(module: &Module, compiled: &Path, out: &Path) -> Result<()> {
         .with_context(|| format!("wasm-bindgen could not bind {} into {}", compiled.display(), out.display()))
 }
 
-/// Fails when a module under `dist` that reads bytes has no SIMD instruction: the event splitter would be ten times slower.
+/// Fails if a module in `dist` contains no SIMD instructions: the event splitter would be ten times slower.
 pub fn assert_simd(dist: &Path) -> Result<()> {
-    for module in MODULES.iter().filter(|module| module.reads_bytes) {
+    for module in MODULES {
         let path = dist.join("pkg").join(module.wasm_name());
         let bytes =
             std::fs::read(&path).with_context(|| format!("cannot read {}; run `cargo xtask build`", path.display()))?;
@@ -138,8 +121,8 @@ pub fn assert_simd(dist: &Path) -> Result<()> {
         println!("{}: {count} SIMD instructions", module.wasm_name());
         if count == 0 {
             bail!(
-                "{} has no SIMD instruction: `+simd128` of .cargo/config.toml did not reach the compiler. \
-                 Another cargo configuration or a FLAGS variable replaces it: look into ~/.cargo/config.toml and \
+                "{} contains no SIMD instructions: the compiler did not get `+simd128` from .cargo/config.toml. \
+                 Another cargo configuration or a FLAGS variable overrides it: check ~/.cargo/config.toml and \
                  `env | grep FLAGS`",
                 path.display()
             );
@@ -149,7 +132,7 @@ pub fn assert_simd(dist: &Path) -> Result<()> {
 }
 
 fn simd_instructions(module: &[u8]) -> Result<usize> {
-    // Every SIMD instruction, and nothing else, is encoded behind this byte (core specification, "Vector Instructions").
+    // The opcode prefix of all SIMD instructions and of no others (core specification, "Vector Instructions").
     const SIMD_PREFIX: u8 = 0xfd;
     let mut count = 0;
     for payload in Parser::new(0).parse_all(module) {
@@ -168,7 +151,7 @@ fn simd_instructions(module: &[u8]) -> Result<usize> {
 mod tests {
     use super::simd_instructions;
 
-    /// A module with one function of no arguments and results, whose body is `instructions`.
+    /// A module with one function, without parameters and results, whose body is `instructions`.
     fn module(instructions: &[u8]) -> Vec<u8> {
         let body_length = u8::try_from(instructions.len() + 2).unwrap();
         let mut bytes = b"\0asm\x01\0\0\0".to_vec();
@@ -181,11 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn only_simd_instructions_count() {
+    fn simd_instructions_are_counted_without_operands() {
         let v128_const = [[0xfd, 0x0c].as_slice(), &[0; 16]].concat();
         let drop = [0x1a];
         let simd = module(&[v128_const.as_slice(), &drop].concat());
-        // i32.const 0x7d is the byte 0xfd 0x00 in LEB128: an operand, not a prefix.
+        // i32.const 0x7d: LEB128 encodes the operand as 0xfd 0x00, which is no prefix.
         let plain = module(&[0x41, 0xfd, 0x00, 0x1a]);
         assert_eq!(simd_instructions(&simd).unwrap(), 1);
         assert_eq!(simd_instructions(&plain).unwrap(), 0);

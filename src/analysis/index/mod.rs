@@ -101,13 +101,13 @@ pub struct Inside<'a> {
 /// counted, and has to be small; the one that reads large files does. What cannot be without one is left out of other builds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Built {
-    #[cfg(any(feature = "sqlite", not(target_arch = "wasm32")))]
+    #[cfg(any(feature = "full", not(target_arch = "wasm32")))]
     Yes,
 }
 
-#[cfg(any(feature = "sqlite", not(target_arch = "wasm32")))]
+#[cfg(any(feature = "full", not(target_arch = "wasm32")))]
 const BUILT: Option<Built> = Some(Built::Yes);
-#[cfg(not(any(feature = "sqlite", not(target_arch = "wasm32"))))]
+#[cfg(not(any(feature = "full", not(target_arch = "wasm32"))))]
 const BUILT: Option<Built> = None;
 
 /// Does this build put windows together from pieces?
