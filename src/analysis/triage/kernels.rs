@@ -1,7 +1,8 @@
-//! The kernel table: time, launches and code of every kernel name, per stage.
+//! The kernel table: time, launches and call sites of every kernel name, per stage. One pass over the ops with hash
+//! lookups; the rest is linear in the number of rows and their call sites.
 
 use super::call_sites::{CallSite, Resolution};
-use super::definitions::{BORROWED_PLACES, KERNEL_SHARES, REPLAYED_PLACES};
+use super::definitions::{BORROWED, GRAPH_REPLAY, KERNEL_SHARES};
 use super::frames::FrameRules;
 use super::times::percent;
 use super::view::{KernelName, View};
@@ -21,48 +22,47 @@ pub struct KernelRow {
     pub stage: Stage,
     /// The canonical name.
     pub name: String,
-    /// By gpuprism's own rules.
+    /// The category by gpuprism's own rules.
     pub category: String,
-    /// The names in the trace that it stands for.
+    /// The names in the trace that have this canonical name.
     pub ids: Vec<NameId>,
     /// Sum of durations.
     pub duration_ns: i64,
-    /// How many ops.
+    /// Number of ops.
     pub launches: u64,
-    /// Of the sum of durations of the stage, a part of a hundred.
+    /// Share of the sum of durations of the stage, in percent.
     pub share_pct: f64,
-    /// Of the stage's busy time (the union over its ops, per device); can pass 100 on several streams.
+    /// Share of the stage's busy time (the union of its ops, per device). It can exceed 100 if streams overlap.
     pub busy_share_pct: f64,
-    /// Of the stage's wall time (first start to last end of its ops, per device).
+    /// Share of the stage's wall time (first start to last end of its ops, per device).
     pub wall_share_pct: f64,
-    /// Where its ops come from, the most telling first.
+    /// The call sites of its ops, best source priority first.
     pub call_sites: Vec<RowCallSite>,
 }
 
-/// A place in the code that launches ops of a row.
+/// A source location that launches ops of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowCallSite {
-    /// As in [`super::call_sites::CallSite::location`].
+    /// See [`CallSite::location`].
     pub location: String,
-    /// The place to show.
+    /// See [`CallSite::display`].
     pub display: String,
     /// The most frequent stack there, outermost first.
     pub stack: Vec<String>,
     /// The most frequent CPU op there.
     pub cpu_op: String,
-    /// How it was found.
+    /// How it was resolved, in most cases.
     pub resolution: Resolution,
-    /// How many ops.
+    /// Number of ops.
     pub launches: u64,
     /// Sum of durations.
     pub duration_ns: i64,
 }
 
-/// All rows of all stages, in the order of stages, then by duration, largest first; nothing is cut.
+/// Computes all rows of all stages, sorted by stage, then by duration, longest first.
 pub fn rows(view: &View) -> Vec<KernelRow> {
     let rules = FrameRules::embedded();
-    let sums = Sums::new(view);
-    let mut rows: Vec<KernelRow> = sums.rows.into_iter().map(|sum| sum.row(view, &rules)).collect();
+    let mut rows: Vec<KernelRow> = row_sums(view).into_iter().map(|sum| sum.into_row(view, &rules)).collect();
     rows.order_by_key(|row| (row.stage, Reverse(row.duration_ns)));
     rows
 }
@@ -82,19 +82,19 @@ pub const COLUMNS: [&str; 11] = [
     "wall_share_pct",
 ];
 
-/// The table: rows under the bar are counted in the summary, not shown. `python_location` and `cpu_op` are lists, an item
-/// a line.
+/// Builds the table. Rows below the minimum share or past the limit are hidden; the summary counts them.
+/// `python_location` and `cpu_op` are lists with one item per line.
 pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     let mut section = Section::new("Kernel table", "GPU ops, CPU ops and Python frames", &COLUMNS);
     let rules = FrameRules::embedded();
-    let all = view.times().total_duration();
+    let total = view.times().total_duration();
     let (mut hidden, mut hidden_time) = (0_usize, Ns::ZERO);
     for stage in view.times().stages() {
-        let stray = view.times().of_stage(stage).duration;
-        let is_skipped = stage == Stage::All && percent(stray, all) < STRAY_PCT && stray < all;
+        let stage_time = view.times().of_stage(stage).duration;
+        let is_negligible = stage == Stage::All && percent(stage_time, total) < NEGLIGIBLE_PCT && stage_time < total;
         let limit = if view.options.kernel_table_limit == 0 { usize::MAX } else { view.options.kernel_table_limit };
-        for (at, row) in rows.iter().filter(|row| row.stage == stage).enumerate() {
-            if is_skipped || at >= limit || row.share_pct < view.options.min_share_pct {
+        for (index, row) in rows.iter().filter(|row| row.stage == stage).enumerate() {
+            if is_negligible || index >= limit || row.share_pct < view.options.min_share_pct {
                 (hidden, hidden_time) = (hidden + 1, hidden_time + Ns(row.duration_ns));
             } else {
                 section.row(cells(row, &rules));
@@ -103,32 +103,31 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     }
     section.rows_in_all = rows.len() as u64;
     section.figure("hidden_rows", hidden);
-    section.figure("hidden_share_pct", percent(hidden_time, all));
+    section.figure("hidden_share_pct", percent(hidden_time, total));
     for limit in limits(view, rows) {
         section.limits.push(limit);
     }
     section
 }
 
-/// Ops outside of every step are not shown where they are a smaller part of a run of known stages, in per cent.
-const STRAY_PCT: f64 = 1.0;
+/// Ops outside of all steps are hidden if they take less than this share of the time of a run with known stages.
+const NEGLIGIBLE_PCT: f64 = 1.0;
 
-/// So many places of a row are shown.
-const SITES_SHOWN: usize = 2;
+/// Maximum number of source locations in a cell.
+const SHOWN_LOCATIONS: usize = 2;
 
 fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
-    let sites = row.shown_sites(rules);
+    let sites = row.shown_call_sites(rules);
     let location = |(site, share): &(&RowCallSite, Option<f64>)| {
         let display = if site.display.is_empty() { Resolution::Unresolved.label() } else { &site.display };
         share.map_or(display.to_owned(), |share| format!("{display} (site share {share:.0}%)"))
     };
-    let lines = |lines: Vec<String>| lines.join("\n");
-    let ops = sites.iter().map(|(site, _)| site.cpu_op.clone()).filter(|op| !op.is_empty());
-    let mut found: Vec<&str> = Vec::new();
+    let cpu_ops: Vec<String> = sites.iter().map(|(site, _)| site.cpu_op.clone()).filter(|op| !op.is_empty()).collect();
+    let mut resolutions: Vec<&str> = Vec::new();
     for (site, _) in &sites {
         let label = site.resolution.label();
-        if !found.contains(&label) {
-            found.push(label);
+        if !resolutions.contains(&label) {
+            resolutions.push(label);
         }
     }
     [
@@ -138,105 +137,115 @@ fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
         row.duration_ns.into(),
         row.share_pct.into(),
         row.launches.into(),
-        lines(sites.iter().map(location).collect()).into(),
-        lines(ops.collect()).into(),
-        found.join(", ").into(),
+        sites.iter().map(location).collect::<Vec<_>>().join("\n").into(),
+        cpu_ops.join("\n").into(),
+        resolutions.join(", ").into(),
         row.busy_share_pct.into(),
         row.wall_share_pct.into(),
     ]
 }
 
 impl KernelRow {
-    /// The first places to show; where there are several to choose from, with their part of the row's duration, in per
-    /// cent. Places outside of the serving framework are not shown beside one within.
-    fn shown_sites(&self, rules: &FrameRules) -> Vec<(&RowCallSite, Option<f64>)> {
-        let preferred = |site: &&RowCallSite| rules.is_framework(&site.display);
-        let any_preferred = self.call_sites.iter().any(|site| preferred(&site));
+    /// The call sites to show, at most [`SHOWN_LOCATIONS`], each with its share of the row's duration in percent if there
+    /// are several candidates. If some are inside the serving framework, the others are no candidates.
+    fn shown_call_sites(&self, rules: &FrameRules) -> Vec<(&RowCallSite, Option<f64>)> {
+        let is_framework = |site: &&RowCallSite| rules.is_framework(&site.display);
+        let any_framework = self.call_sites.iter().any(|site| is_framework(&site));
         let candidates: Vec<&RowCallSite> =
-            self.call_sites.iter().filter(|site| !any_preferred || preferred(site)).collect();
+            self.call_sites.iter().filter(|site| !any_framework || is_framework(site)).collect();
         let share =
             |site: &RowCallSite| (candidates.len() > 1).then(|| percent(Ns(site.duration_ns), Ns(self.duration_ns)));
-        candidates.iter().take(SITES_SHOWN).map(|site| (*site, share(site))).collect()
+        candidates.iter().take(SHOWN_LOCATIONS).map(|site| (*site, share(site))).collect()
     }
 }
 
 fn limits(view: &View, rows: &[KernelRow]) -> Vec<String> {
-    let found = |found: Resolution| rows.iter().flat_map(|row| &row.call_sites).any(|site| site.resolution == found);
+    let has = |resolution| rows.iter().flat_map(|row| &row.call_sites).any(|site| site.resolution == resolution);
     let mut limits = vec![KERNEL_SHARES.to_owned()];
     if view.trace.code.as_ref().is_none_or(|code| code.frames.is_empty()) && !view.has_mapping {
-        limits.push("The trace holds no Python frames (with_stack), so no place in the code is known.".to_owned());
+        limits.push(
+            "The trace has no Python frames, so source locations are unknown. Record it with with_stack=True."
+                .to_owned(),
+        );
     }
-    if found(Resolution::Replay) {
-        limits.push(REPLAYED_PLACES.to_owned());
+    if has(Resolution::Replay) {
+        limits.push(GRAPH_REPLAY.to_owned());
     }
-    if found(Resolution::BorrowedExact) || found(Resolution::BorrowedRelaxed) {
-        limits.push(BORROWED_PLACES.to_owned());
+    if has(Resolution::BorrowedExact) || has(Resolution::BorrowedRelaxed) {
+        limits.push(BORROWED.to_owned());
     }
     limits
 }
 
-/// Ops summed up by stage and name, and below that by site.
-struct Sums {
-    rows: Vec<RowSum>,
-}
-
+/// The ops of one canonical name in one stage, aggregated by call site.
 struct RowSum {
     stage: Stage,
     name: String,
     category: String,
     ids: Vec<NameId>,
-    /// By place in the view's sites, in the order of their first ops.
-    sites: Vec<(u32, u64, i64)>,
+    /// In order of first appearance.
+    call_sites: Vec<CallSiteSum>,
 }
 
-impl Sums {
-    fn new(view: &View) -> Self {
-        let mut sums = Self { rows: Vec::new() };
-        let mut canonical = Names::default();
-        let names: Vec<NameId> = view.names.iter().map(|name| canonical.intern(&name.canonical)).collect();
-        let mut rows_of_canonical: HashMap<(Stage, NameId), usize, RandomState> = HashMap::default();
-        let mut rows: HashMap<(Stage, NameId), usize, RandomState> = HashMap::default();
-        let mut sites: HashMap<(usize, u32), usize, RandomState> = HashMap::default();
-        for (at, stage, op) in view.ops() {
-            let (Some(name), Some(known)) = (names.get(op.name.0 as usize), view.name(op.name)) else { continue };
-            let row = *rows.entry((stage, op.name)).or_insert_with(|| {
-                let row = *rows_of_canonical.entry((stage, *name)).or_insert_with(|| sums.add(stage, known));
-                sums.rows.get_mut(row).into_iter().for_each(|sum| sum.ids.push(op.name));
-                row
-            });
-            let Some(sum) = sums.rows.get_mut(row) else { continue };
-            let site = view.call_sites.by_op.get(at).copied().unwrap_or(NONE);
-            let place = *sites.entry((row, site)).or_insert(sum.sites.len());
-            if place == sum.sites.len() {
-                sum.sites.push((site, 0, 0));
-            }
-            if let Some((_, launches, duration_ns)) = sum.sites.get_mut(place) {
-                *launches += 1;
-                *duration_ns = duration_ns.saturating_add(op.duration.0);
-            }
-        }
-        sums
-    }
+/// The ops of one row from one call site.
+struct CallSiteSum {
+    /// Index in [`super::call_sites::CallSites::distinct`], or [`NONE`].
+    call_site: u32,
+    launches: u64,
+    duration_ns: i64,
+}
 
-    fn add(&mut self, stage: Stage, name: &KernelName) -> usize {
-        let (name, category) = (name.canonical.clone(), name.category.clone());
-        self.rows.push(RowSum { stage, name, category, ids: Vec::new(), sites: Vec::new() });
-        self.rows.len() - 1
+/// Aggregates the ops of the view, in one pass. The rows are in order of first appearance.
+fn row_sums(view: &View) -> Vec<RowSum> {
+    let mut sums: Vec<RowSum> = Vec::new();
+    let mut canonical = Names::default();
+    let canonical_ids: Vec<NameId> = view.names.iter().map(|name| canonical.intern(&name.canonical)).collect();
+    let mut row_of_canonical: HashMap<(Stage, NameId), usize, RandomState> = HashMap::default();
+    let mut row_of_name: HashMap<(Stage, NameId), usize, RandomState> = HashMap::default();
+    let mut sum_of_call_site: HashMap<(usize, u32), usize, RandomState> = HashMap::default();
+    for (index, stage, op) in view.ops() {
+        let (Some(canonical_id), Some(name)) = (canonical_ids.get(op.name.0 as usize), view.name(op.name)) else {
+            continue;
+        };
+        let row = *row_of_name.entry((stage, op.name)).or_insert_with(|| {
+            let row = *row_of_canonical.entry((stage, *canonical_id)).or_insert(sums.len());
+            if row == sums.len() {
+                sums.push(RowSum::new(stage, name));
+            }
+            sums.get_mut(row).into_iter().for_each(|sum| sum.ids.push(op.name));
+            row
+        });
+        let Some(sum) = sums.get_mut(row) else { continue };
+        let call_site = view.call_sites.by_op.get(index).copied().unwrap_or(NONE);
+        let slot = *sum_of_call_site.entry((row, call_site)).or_insert(sum.call_sites.len());
+        if slot == sum.call_sites.len() {
+            sum.call_sites.push(CallSiteSum { call_site, launches: 0, duration_ns: 0 });
+        }
+        if let Some(sum) = sum.call_sites.get_mut(slot) {
+            sum.launches += 1;
+            sum.duration_ns = sum.duration_ns.saturating_add(op.duration.0);
+        }
     }
+    sums
 }
 
 impl RowSum {
-    fn row(self, view: &View, rules: &FrameRules) -> KernelRow {
-        let of_stage = view.times().of_stage(self.stage);
-        let duration_ns = self.sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.2));
-        let part_of = |whole: Ns| percent(Ns(duration_ns), whole);
+    fn new(stage: Stage, name: &KernelName) -> Self {
+        let (name, category) = (name.canonical.clone(), name.category.clone());
+        Self { stage, name, category, ids: Vec::new(), call_sites: Vec::new() }
+    }
+
+    fn into_row(self, view: &View, rules: &FrameRules) -> KernelRow {
+        let stage_time = view.times().of_stage(self.stage);
+        let duration_ns = self.call_sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.duration_ns));
+        let share_of = |whole: Ns| percent(Ns(duration_ns), whole);
         KernelRow {
-            launches: self.sites.iter().map(|site| site.1).sum(),
+            launches: self.call_sites.iter().map(|site| site.launches).sum(),
             duration_ns,
-            share_pct: part_of(of_stage.duration),
-            busy_share_pct: part_of(of_stage.busy),
-            wall_share_pct: part_of(of_stage.wall),
-            call_sites: self.row_sites(view, rules),
+            share_pct: share_of(stage_time.duration),
+            busy_share_pct: share_of(stage_time.busy),
+            wall_share_pct: share_of(stage_time.wall),
+            call_sites: self.row_call_sites(view, rules),
             stage: self.stage,
             name: self.name,
             category: self.category,
@@ -244,65 +253,72 @@ impl RowSum {
         }
     }
 
-    /// CallSites of one location as one, the most telling first.
-    fn row_sites(&self, view: &View, rules: &FrameRules) -> Vec<RowCallSite> {
-        let mut locations: Vec<Vec<Share>> = Vec::new();
-        let mut places: HashMap<&str, usize, RandomState> = HashMap::default();
-        let unknown = CallSite::unresolved();
-        for &(site, launches, duration_ns) in &self.sites {
-            let site = view.call_sites.distinct.get(site as usize).unwrap_or(&unknown);
-            let place = *places.entry(&site.location).or_insert(locations.len());
-            locations.resize(locations.len().max(place + 1), Vec::new());
-            locations.get_mut(place).into_iter().for_each(|sites| sites.push((site, launches, duration_ns)));
+    /// Merges the call sites of each source location and sorts the result, best source priority first.
+    fn row_call_sites(&self, view: &View, rules: &FrameRules) -> Vec<RowCallSite> {
+        let mut locations: Vec<Vec<Weighted>> = Vec::new();
+        let mut slots: HashMap<&str, usize, RandomState> = HashMap::default();
+        let unresolved = CallSite::unresolved();
+        for &CallSiteSum { call_site, launches, duration_ns } in &self.call_sites {
+            let call_site = view.call_sites.distinct.get(call_site as usize).unwrap_or(&unresolved);
+            let slot = *slots.entry(&call_site.location).or_insert(locations.len());
+            locations.resize(locations.len().max(slot + 1), Vec::new());
+            let weighted = Weighted { call_site, launches, duration_ns };
+            locations.get_mut(slot).into_iter().for_each(|location| location.push(weighted));
         }
-        let mut sites: Vec<RowCallSite> = locations.iter().map(|sites| row_site(sites)).collect();
-        sites.order_by_key(|site| Reverse((rules.source_priority(&site.display), site.duration_ns, site.launches)));
-        sites
+        let mut call_sites: Vec<RowCallSite> = locations.iter().map(|location| merged(location)).collect();
+        call_sites
+            .order_by_key(|site| Reverse((rules.source_priority(&site.display), site.duration_ns, site.launches)));
+        call_sites
     }
 }
 
-/// A site with the launches and nanoseconds of a row that come from there.
-type Share<'a> = (&'a CallSite, u64, i64);
+/// A call site with the launches and nanoseconds that a row spends there.
+#[derive(Debug, Clone, Copy)]
+struct Weighted<'a> {
+    call_site: &'a CallSite,
+    launches: u64,
+    duration_ns: i64,
+}
 
-/// What the sites of one location have in common: their most frequent stack, CPU op and way of being found, each counted
-/// for itself.
-fn row_site(sites: &[Share]) -> RowCallSite {
-    let stack = most(sites, |site| (&site.stack, &site.display));
+/// Merges the call sites of one location. Stack, CPU op and resolution are the most frequent ones, each determined on its
+/// own.
+fn merged(sites: &[Weighted]) -> RowCallSite {
+    let stack = most_frequent(sites, |site| (&site.stack, &site.display));
     let (stack, display) = stack.map(|(stack, display)| (stack.clone(), display.clone())).unwrap_or_default();
     RowCallSite {
-        location: sites.first().map(|(site, ..)| site.location.clone()).unwrap_or_default(),
+        location: sites.first().map(|site| site.call_site.location.clone()).unwrap_or_default(),
         display,
         stack,
-        cpu_op: most(sites, |site| &site.cpu_op).cloned().unwrap_or_default(),
-        resolution: most(sites, |site| site.resolution).unwrap_or(Resolution::Unresolved),
-        launches: sites.iter().map(|(_, launches, _)| launches).sum(),
-        duration_ns: sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.2)),
+        cpu_op: most_frequent(sites, |site| &site.cpu_op).cloned().unwrap_or_default(),
+        resolution: most_frequent(sites, |site| site.resolution).unwrap_or(Resolution::Unresolved),
+        launches: sites.iter().map(|site| site.launches).sum(),
+        duration_ns: sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.duration_ns)),
     }
 }
 
-/// The value with the most launches, of equals the first.
-fn most<'a, T: Copy + Eq + Hash>(sites: &[Share<'a>], value: impl Fn(&'a CallSite) -> T) -> Option<T> {
+/// The value with the most launches, the first of equals.
+fn most_frequent<'a, T: Copy + Eq + Hash>(sites: &[Weighted<'a>], value: impl Fn(&'a CallSite) -> T) -> Option<T> {
     let mut counts: HashMap<T, u64, RandomState> = HashMap::default();
-    sites.iter().for_each(|(site, launches, _)| *counts.entry(value(site)).or_default() += launches);
-    // The first that reaches the highest count, in the order of sites, not of the map.
-    let counted = sites.iter().rev().map(|(site, ..)| value(site));
-    counted.max_by_key(|value| counts.get(value).copied())
+    sites.iter().for_each(|site| *counts.entry(value(site.call_site)).or_default() += site.launches);
+    // `max_by_key` returns the last maximum. The order of the sites, not of the map, keeps the result deterministic.
+    let values = sites.iter().rev().map(|site| value(site.call_site));
+    values.max_by_key(|value| counts.get(value).copied())
 }
 
-/// Where the row of a name in a stage stands among all rows.
+/// Looks up the index of a row by stage and name.
 pub(super) struct RowIndex(HashMap<(Stage, NameId), usize, RandomState>);
 
 impl RowIndex {
-    /// By stage and by every name that a row stands for.
+    /// Indexes rows by stage and every name that they stand for.
     pub(super) fn new(rows: &[KernelRow]) -> Self {
-        let of_row = |(at, row): (usize, &KernelRow)| {
+        let keys = |(index, row): (usize, &KernelRow)| {
             let stage = row.stage;
-            row.ids.iter().map(|id| ((stage, *id), at)).collect::<Vec<_>>()
+            row.ids.iter().map(|id| ((stage, *id), index)).collect::<Vec<_>>()
         };
-        Self(rows.iter().enumerate().flat_map(of_row).collect())
+        Self(rows.iter().enumerate().flat_map(keys).collect())
     }
 
-    /// The place of the row.
+    /// The index of the row of a name in a stage.
     pub(super) fn row(&self, stage: Stage, name: NameId) -> Option<usize> {
         self.0.get(&(stage, name)).copied()
     }
@@ -314,7 +330,7 @@ mod tests {
     use crate::analysis::triage::{Options, Request, ServerArgs};
     use crate::trace::{Format, GpuOp, OpKind, ProcessId, Trace, TraceBuilder};
 
-    /// Kernels by name, device, start and end.
+    /// A trace of kernels given by name, device, start and end.
     fn trace(kernels: &[(&str, &str, i64, i64)]) -> Trace {
         let mut builder = TraceBuilder::new("small", Format::TorchProfiler);
         for &(name, device, start, end) in kernels {
@@ -363,8 +379,8 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_all_devices_and_names_are_summed_and_shares_have_the_denominators_they_say() {
-        // Sum 300, busy 100 + 100 (b runs beside a), wall 200 + 100.
+    fn rows_sum_over_devices_and_raw_names_and_shares_use_their_documented_denominators() {
+        // Sum 300, busy 100 + 100 (b overlaps a), wall 200 + 100.
         let trace = trace(&[
             ("void a(int)", "0", 0, 50),
             ("b", "0", 0, 50),
@@ -374,16 +390,20 @@ mod tests {
         ]);
         let (server, options) = (ServerArgs::default(), Options::default());
         let rows = rows(&view(&trace, &server, &options));
-        let told: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.duration_ns, row.launches)).collect();
-        assert_eq!(told, [("void a", 150, 2), ("b", 150, 3)], "equal ones in the order of their first ops");
+        let sums: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.duration_ns, row.launches)).collect();
+        assert_eq!(
+            sums,
+            [("void a", 150, 2), ("b", 150, 3)],
+            "rows of equal duration keep the order of their first ops"
+        );
         let shares = |row: &KernelRow| [row.share_pct, row.busy_share_pct, row.wall_share_pct];
         assert_eq!(shares(&rows[0]), [50.0, 75.0, 50.0]);
         assert_eq!(rows[0].ids.len(), 2);
-        assert_eq!(rows[0].call_sites.len(), 1, "no place is one place");
+        assert_eq!(rows[0].call_sites.len(), 1, "all unresolved ops share one call site");
     }
 
     #[test]
-    fn rows_that_are_not_shown_are_counted() {
+    fn hidden_rows_are_counted() {
         let trace = trace(&[("large", "0", 0, 900), ("middle", "0", 900, 990), ("small", "0", 990, 1_000)]);
         let server = ServerArgs::default();
         for (min_share_pct, kernel_table_limit, shown, hidden_pct) in
@@ -399,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_shows_the_two_best_places_and_how_each_was_found() {
+    fn a_cell_shows_the_two_best_locations_and_their_resolutions() {
         let rules = FrameRules::embedded();
         let text = |row: &KernelRow, column: usize| cells(row, &rules)[column].text().unwrap().to_owned();
         let [vllm, script] = ["vllm/a.py:1 f", "script.py:2 g"];
@@ -407,13 +427,13 @@ mod tests {
         assert_eq!(text(&plain, 6), "script.py:2 g (site share 60%)\nunresolved (site share 40%)");
         assert_eq!(text(&plain, 8), "exact, unresolved");
         let framework = row(vec![site(vllm, Resolution::ByLaunch, 40), site(script, Resolution::Exact, 60)]);
-        assert_eq!(text(&framework, 6), vllm, "the framework's own place stands alone");
+        assert_eq!(text(&framework, 6), vllm, "a framework location hides the others");
         assert_eq!(text(&framework, 7), "op of vllm/a.py:1 f");
         assert_eq!(text(&framework, 8), "by launch");
     }
 
     #[test]
-    fn sites_of_one_location_are_one_with_their_most_frequent_stack_and_op() {
+    fn call_sites_of_one_location_merge_to_their_most_frequent_stack_and_op() {
         let site = |display: &str, cpu_op: &str, resolution| CallSite {
             location: "torch/linear.py:1 forward".to_owned(),
             display: display.to_owned(),
@@ -426,7 +446,8 @@ mod tests {
             site("m.py:2 mlp", "aten::mm", Resolution::Exact),
             site("m.py:2 mlp", "aten::addmm", Resolution::ByLaunch),
         ];
-        let one = row_site(&[(&a, 4, 40), (&b, 3, 30), (&c, 3, 30)]);
+        let weighted = |call_site, launches| Weighted { call_site, launches, duration_ns: 10 * launches as i64 };
+        let one = merged(&[weighted(&a, 4), weighted(&b, 3), weighted(&c, 3)]);
         assert_eq!(
             (one.display.as_str(), one.cpu_op.as_str(), one.resolution),
             ("m.py:2 mlp", "aten::addmm", Resolution::Exact)

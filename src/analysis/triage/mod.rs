@@ -1,10 +1,48 @@
-//! The triage of a torch trace: which kernels cost the time and which code launched them, where work could overlap, and
-//! which known fusions are active, split or absent; a table each per stage of serving.
+//! The triage of a torch.profiler trace of an LLM server: which kernels cost the time, which code launched them, which
+//! work could overlap, and which known fusions are active, split or absent. Each table has a row group per serving stage.
+//! Input is a trace read with its code ([`crate::trace::Code`]: CPU ops, Python frames, external ids). The cost is a few
+//! linear passes over the GPU ops, plus sorting the CPU ops, frames and annotations by time.
 //!
-//! The way of the data: [`View`] says of every GPU op what it is, in which stage it ran and which code launched it
-//! (`sites`, `stages`). `kernels` sums ops into rows. `overlap` sweeps the ops, `fuse` and `catalog` look at rows and at
-//! who follows whom on a stream. Every table is a [`crate::analysis::section::Section`] with a `stage` column, so that page, terminal and files
-//! show the same numbers. Rules, words and catalogs are in `patterns/`.
+//! ```text
+//! bytes -> input (Reader::with_code) -> Trace with Code -> View -> kernel rows -> Sections
+//! ```
+//!
+//! [`View`] resolves three things for every GPU op once: its canonical kernel name, its stage and its call site. The
+//! tables only aggregate and sweep.
+//!
+//! | section | one row per | module |
+//! |---|---|---|
+//! | `triage_summary` | stage; also mode, framework, model, arguments and warnings | `summary` |
+//! | `triage_steps` | stage: steps, batch size, tokens, time, attention work | `steps` |
+//! | `triage_kernels` | kernel name | [`kernels`] |
+//! | `triage_overlap` | kernel name | `overlap`, `patterns/overlap.json` |
+//! | `triage_fuse` | fusion pattern | [`fuse`], `patterns/fuse_patterns.json` |
+//! | `triage_catalog` | known optimization family | [`catalog`], `patterns/fuse_overlap_catalog.json` |
+//!
+//! The tables share these modules:
+//!
+//! | module | result |
+//! |---|---|
+//! | [`call_sites`] | the code that launched an op |
+//! | [`frames`] | canonical kernel names, displayed source locations, priorities of Python frames (`patterns/frames.json`) |
+//! | [`crate::analysis::structure::stages`] | the stage of an op, the steps of the engine |
+//! | [`serving`] | framework, server arguments, tensor-parallel size, deployment (`patterns/serving.json`) |
+//! | `times` | kernel, busy and wall time by stage and device |
+//! | `captures` | which captured launch a kernel of a graph replay corresponds to |
+//!
+//! Rules that every table follows:
+//!
+//! - Rows have a `stage` column and are in the order of [`Stage::ALL`]. A cell with a list has one item per line.
+//! - A kernel row is one canonical name in one stage. [`kernels::rows`] computes the rows once, all tables use them.
+//! - The wall time of a stage is the time from the first start to the last end of its ops, summed over devices. The
+//!   overlap table uses another denominator: busy time plus the gaps that the stage's ops end, without pauses. Its column
+//!   is therefore named `unpaused_share_pct`.
+//! - Ranks that were merged into one file reuse the same ids. Correlation ids, external ids, Python frame ids and
+//!   annotations are therefore matched within one process only. A device belongs to one rank: its id contains the label.
+//! - Ops without a stream (-1) have no order, so no chain of ops includes them.
+//! - Search words of patterns match at word boundaries (`rules::needle`) and only in the field that they are meant for.
+//! - `session::triage` builds a run from these sections, and `report::triage` formats the report alone. A report that
+//!   is read back therefore prints the same.
 
 pub mod call_sites;
 mod captures;
@@ -28,19 +66,19 @@ use crate::analysis::section::Sections;
 use crate::trace::Trace;
 use serde::Deserialize;
 
-/// What the person chose.
+/// Options of a triage.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Rows with a smaller share are counted, not shown; a part of a hundred.
+    /// Rows with a smaller share, in percent, are hidden and only counted.
     pub min_share_pct: f64,
-    /// Rows of a stage's kernel table; 0 is all.
+    /// Maximum number of rows per stage in the kernel table; 0 means no limit.
     pub kernel_table_limit: usize,
-    /// Rows of a stage's overlap table; 0 is all.
+    /// Maximum number of rows per stage in the overlap table; 0 means no limit.
     pub overlap_table_limit: usize,
-    /// Only devices whose id holds this text.
+    /// Restricts the triage to devices whose id contains this text.
     pub pid_substring: Option<String>,
-    /// For the work of attention; otherwise the server's arguments may tell.
+    /// Model dimensions for the attention work. If `None`, they are read from the server arguments.
     pub model_shape: Option<ModelShape>,
 }
 
@@ -56,27 +94,27 @@ impl Default for Options {
     }
 }
 
-/// One trace to triage and what is known beside it.
+/// One trace to triage, with its context.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Read with its code.
+    /// The trace, read with its code.
     pub trace: &'a Trace,
-    /// Where the trace was read from, for what its names tell; empty where that is not known.
+    /// The path that the trace was read from, used to detect the framework; empty if unknown.
     pub path: &'a str,
-    /// The stage that the names of the file and its folders tell.
+    /// The stage that the names of the file and its folders state.
     pub file_stage: Stage,
-    /// Traces of the same work that tell where its kernels come from: captured without CUDA graphs, or while graphs
-    /// were captured. Empty: the trace tells for itself.
+    /// Mapping traces: traces of the same workload, recorded without CUDA graphs or while graphs were captured. They
+    /// provide call sites for kernels of graph replays. May be empty.
     pub mapping: &'a [&'a Trace],
-    /// `server_args.json`.
+    /// The content of `server_args.json`.
     pub server: &'a ServerArgs,
-    /// What the person says; otherwise it is told by server arguments, paths and the trace.
+    /// The framework that the user named. If `None`, it is detected from server arguments, path and trace.
     pub framework: Option<Framework>,
-    /// What the person chose.
+    /// The options.
     pub options: &'a Options,
 }
 
-/// All tables of the triage, by the name of their section: `triage_summary`, `triage_steps`, `triage_kernels`,
+/// Computes all tables of the triage, keyed by section name: `triage_summary`, `triage_steps`, `triage_kernels`,
 /// `triage_overlap`, `triage_fuse`, `triage_catalog`.
 pub fn triage(request: &Request) -> Sections {
     let view = View::new(request);

@@ -1,4 +1,5 @@
-//! How long the stages take: the one place where durations, busy time and wall time are summed.
+//! Kernel time, busy time and wall time of every stage, from one pass over the ops in order of start. [`BusyTime`] returns
+//! the busy time of a device between two times in O(log n), by prefix sums over its merged busy intervals.
 
 use super::view::View;
 use crate::analysis::structure::stages::Stage;
@@ -6,45 +7,45 @@ use crate::analysis::time::attribution::gain;
 use crate::ordering::VecMap;
 use crate::trace::{DeviceId, Ns};
 
-/// The time of a stage; of several devices the sum.
+/// The times of a stage, each summed over devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct StageTime {
-    /// Sum of durations.
+    /// Sum of the durations of its ops.
     pub(super) duration: Ns,
-    /// Time with at least one op of the stage, per device.
+    /// Time in which at least one of its ops runs (the union of the ops of a device).
     pub(super) busy: Ns,
-    /// From the first start to the last end of its ops, per device: pauses and work of other stages are in it.
+    /// Time from the first start to the last end of its ops. It includes pauses and work of other stages.
     pub(super) wall: Ns,
-    /// How many ops.
+    /// Number of ops.
     pub(super) launches: u64,
 }
 
 /// The times of all stages.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Times {
-    /// By [`Stage::ALL`].
+    /// In the order of [`Stage::ALL`].
     stages: [StageTime; Stage::ALL.len()],
-    /// Of each device with ops, by device and stage.
-    devices: VecMap<(DeviceId, Stage), OnDevice>,
+    /// Only devices that have ops.
+    devices: VecMap<(DeviceId, Stage), DeviceTime>,
 }
 
 /// A stage on one device.
 #[derive(Debug, Clone, Copy, Default)]
-struct OnDevice {
+struct DeviceTime {
     duration: Ns,
-    first: Option<Ns>,
-    reach: Option<Ns>,
+    first_start: Option<Ns>,
+    last_end: Option<Ns>,
 }
 
 impl Times {
-    /// One pass over the ops.
+    /// Sums up the ops of the view.
     pub(super) fn new(view: &View) -> Self {
         let mut times = Self::default();
         for (_, stage, op) in view.ops() {
-            let gained = times.devices.update((op.device, stage), OnDevice::default(), |device| {
+            let gained = times.devices.update((op.device, stage), DeviceTime::default(), |device| {
                 device.duration += op.duration;
-                device.first.get_or_insert(op.start);
-                gain(&mut device.reach, op.start, op.end())
+                device.first_start.get_or_insert(op.start);
+                gain(&mut device.last_end, op.start, op.end())
             });
             if let Some(time) = times.stages.get_mut(stage as usize) {
                 time.duration += op.duration;
@@ -54,13 +55,14 @@ impl Times {
         }
         for ((_, stage), device) in &times.devices.0 {
             if let Some(time) = times.stages.get_mut(*stage as usize) {
-                time.wall += device.first.zip(device.reach).map_or(Ns::ZERO, |(first, last)| last.since(first));
+                time.wall +=
+                    device.first_start.zip(device.last_end).map_or(Ns::ZERO, |(first, last)| last.since(first));
             }
         }
         times
     }
 
-    /// The time of this stage.
+    /// The times of a stage.
     pub(super) fn of_stage(&self, stage: Stage) -> StageTime {
         self.stages.get(stage as usize).copied().unwrap_or_default()
     }
@@ -70,15 +72,15 @@ impl Times {
         self.stages.iter().fold(Ns::ZERO, |sum, time| sum + time.duration)
     }
 
-    /// The stages that have ops, in the order of tables.
+    /// The stages that have ops, in the order of [`Stage::ALL`].
     pub(super) fn stages(&self) -> Vec<Stage> {
         Stage::ALL.into_iter().filter(|stage| self.of_stage(*stage).launches > 0).collect()
     }
 
-    /// The sum of durations on this device in stages that are wanted.
-    pub(super) fn of_device(&self, device: DeviceId, is_wanted: impl Fn(Stage) -> bool) -> Ns {
-        let wanted = self.devices.0.iter().filter(|((of, stage), _)| *of == device && is_wanted(*stage));
-        wanted.fold(Ns::ZERO, |sum, (_, time)| sum + time.duration)
+    /// The sum of durations on a device, over the stages that the predicate accepts.
+    pub(super) fn of_device(&self, device: DeviceId, predicate: impl Fn(Stage) -> bool) -> Ns {
+        let selected = self.devices.0.iter().filter(|((owner, stage), _)| *owner == device && predicate(*stage));
+        selected.fold(Ns::ZERO, |sum, (_, time)| sum + time.duration)
     }
 
     /// The devices that have ops.
@@ -89,43 +91,53 @@ impl Times {
     }
 }
 
-/// A part of a hundred; zero of nothing.
+/// `part` in percent of `whole`; zero if `whole` is zero.
 pub(super) fn percent(part: Ns, whole: Ns) -> f64 {
     if whole == Ns::ZERO { 0.0 } else { 100.0 * part.0 as f64 / whole.0 as f64 }
 }
 
-/// When each device works.
+/// The busy intervals of each device.
 pub(super) struct BusyTime {
-    /// By device: start and end of times with work, by start, none touching the next, and the work before each.
-    windows: Vec<Vec<(Ns, Ns, Ns)>>,
+    /// By device: disjoint intervals in order of start.
+    intervals: Vec<Vec<BusyInterval>>,
+}
+
+/// A time in which a device works without a pause.
+#[derive(Debug, Clone, Copy)]
+struct BusyInterval {
+    start: Ns,
+    end: Ns,
+    /// Busy time of the device before `start`.
+    busy_before: Ns,
 }
 
 impl BusyTime {
-    /// With those ops of the view that count, by their place in the trace.
-    pub(super) fn new(view: &View, counts: impl Fn(usize) -> bool) -> Self {
-        let mut windows: Vec<Vec<(Ns, Ns, Ns)>> = vec![Vec::new(); view.trace.devices.len()];
-        for (_, _, op) in view.ops().filter(|(at, ..)| counts(*at)) {
-            let Some(windows) = windows.get_mut(op.device.0 as usize) else { continue };
-            match windows.last_mut() {
-                Some(last) if op.start <= last.1 => last.1 = last.1.max(op.end()),
+    /// Merges the ops of the view that the predicate accepts; its argument is the index of an op in the trace.
+    pub(super) fn new(view: &View, predicate: impl Fn(usize) -> bool) -> Self {
+        let mut intervals: Vec<Vec<BusyInterval>> = vec![Vec::new(); view.trace.devices.len()];
+        for (_, _, op) in view.ops().filter(|(index, ..)| predicate(*index)) {
+            let Some(intervals) = intervals.get_mut(op.device.0 as usize) else { continue };
+            match intervals.last_mut() {
+                Some(last) if op.start <= last.end => last.end = last.end.max(op.end()),
                 last => {
-                    let before = last.map_or(Ns::ZERO, |&mut (start, end, before)| before + (end - start));
-                    windows.push((op.start, op.end(), before));
+                    let busy_before = last.map_or(Ns::ZERO, |last| last.busy_before + (last.end - last.start));
+                    intervals.push(BusyInterval { start: op.start, end: op.end(), busy_before });
                 }
             }
         }
-        Self { windows }
+        Self { intervals }
     }
 
-    /// Work on this device between two times.
+    /// The busy time of a device between two times.
     pub(super) fn between(&self, device: DeviceId, start: Ns, end: Ns) -> Ns {
         self.until(device, end) - self.until(device, start)
     }
 
+    /// The busy time of a device before `time`.
     fn until(&self, device: DeviceId, time: Ns) -> Ns {
-        let Some(windows) = self.windows.get(device.0 as usize) else { return Ns::ZERO };
-        let next = windows.partition_point(|window| window.0 < time);
-        let last = next.checked_sub(1).and_then(|at| windows.get(at));
-        last.map_or(Ns::ZERO, |&(start, end, before)| before + (end.min(time) - start))
+        let Some(intervals) = self.intervals.get(device.0 as usize) else { return Ns::ZERO };
+        let next = intervals.partition_point(|interval| interval.start < time);
+        let last = next.checked_sub(1).and_then(|index| intervals.get(index));
+        last.map_or(Ns::ZERO, |last| last.busy_before + (last.end.min(time) - last.start))
     }
 }

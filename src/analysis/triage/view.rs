@@ -1,4 +1,5 @@
-//! One trace as the triage sees it: of every GPU op what it is, in which stage it ran, which code launched it.
+//! The canonical name, stage and call site of every GPU op of one trace, computed once in linear time from the trace and
+//! its mapping traces. All tables of the triage read them from here.
 
 use super::call_sites::CallSites;
 use super::serving::{Framework, ServerArgs};
@@ -12,50 +13,50 @@ use crate::rules::{RuleBook, names};
 use crate::trace::{DeviceId, GpuOp, NameId, OpKind, Trace};
 use std::cell::OnceCell;
 
-/// See the module's head.
+/// A trace with the resolved name, stage and call site of every op.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// What is triaged.
+    /// The trace.
     pub trace: &'a Trace,
-    /// What the names of kernels and calls mean.
+    /// The meanings of kernel and call names.
     pub context: Context<'a>,
-    /// Every distinct op name, by its id.
+    /// All distinct op names, indexed by [`NameId`].
     pub names: Vec<KernelName>,
-    /// The stage of every op, in the order of the trace's ops; `None` for ops that are left out (another device than the
-    /// person asked for).
+    /// The stage of every op, parallel to the trace's ops; `None` for ops on devices that the options exclude.
     pub stages: Vec<Option<Stage>>,
-    /// The stage that the names of the file and its folders tell.
+    /// The stage that the names of the file and its folders state.
     pub file_stage: Stage,
-    /// The code that launched every op.
+    /// The call site of every op.
     pub call_sites: CallSites,
-    /// True where traces beside this one tell where kernels come from.
+    /// Whether the request has mapping traces.
     pub has_mapping: bool,
     /// The serving framework.
     pub framework: Framework,
-    /// `server_args.json`.
+    /// The content of `server_args.json`.
     pub server: &'a ServerArgs,
-    /// What the person chose.
+    /// The options of the request.
     pub options: &'a Options,
     times: OnceCell<Times>,
 }
 
-/// What is known of an op by its name alone.
+/// The properties of an op that follow from its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelName {
-    /// Without addresses and, of a `void` kernel, without its arguments; template arguments stay. Rows go by it.
+    /// The name as [`super::frames::canonical`] returns it. Ops with the same canonical name share a row.
     pub canonical: String,
-    /// By gpuprism's own rules: `gemm`, `communication`, ...
+    /// The category by gpuprism's own rules: `gemm`, `communication`, ...; `memory` for copies and memsets.
     pub category: String,
 }
 
 impl<'a> View<'a> {
-    /// Looks at every op once.
+    /// Resolves every op of the trace.
     pub fn new(request: &Request<'a>) -> Self {
         let trace = request.trace;
-        let kept = kept(trace, request.options);
+        let is_selected = selected_ops(trace, request.options);
         let framework = serving::framework(request);
         let stages = stages::of_ops(trace, request.file_stage);
-        let stages: Vec<_> = stages.into_iter().zip(kept).map(|(stage, kept)| kept.then_some(stage)).collect();
+        let stages: Vec<_> =
+            stages.into_iter().zip(is_selected).map(|(stage, is_selected)| is_selected.then_some(stage)).collect();
         let names = kernel_names(trace);
         let call_sites = CallSites::new(trace, &names, &stages, request.mapping);
         Self {
@@ -73,40 +74,41 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The ops that are looked at, with their place in the trace and their stage.
+    /// The ops on selected devices, each with its index in the trace and its stage.
     pub fn ops(&self) -> impl Iterator<Item = (usize, Stage, GpuOp)> + '_ {
         let ops = self.trace.gpu_ops.iter().zip(&self.stages).enumerate();
-        ops.filter_map(|(at, (op, stage))| Some((at, (*stage)?, op)))
+        ops.filter_map(|(index, (op, stage))| Some((index, (*stage)?, op)))
     }
 
-    /// What is known of this name.
+    /// The properties of a name.
     pub fn name(&self, id: NameId) -> Option<&KernelName> {
         self.names.get(id.0 as usize)
     }
 
-    /// How long the stages take.
+    /// The times of all stages, computed at the first call.
     pub(super) fn times(&self) -> &Times {
         self.times.get_or_init(|| Times::new(self))
     }
 
-    /// The ops of every stream of every device, in the order in which they began: place in the trace and stage. What has
-    /// no stream has no order.
+    /// The index and stage of the ops of every stream, one list per device and stream, in order of start. Ops without a
+    /// stream are left out, because they have no order.
     pub(super) fn streams(&self) -> Vec<Vec<(u32, Stage)>> {
         let mut streams: VecMap<(DeviceId, i64), Vec<(u32, Stage)>> = VecMap::new();
-        for (at, stage, op) in self.ops().filter(|(.., op)| op.stream >= 0) {
-            let op_at = (u32::try_from(at).unwrap_or(u32::MAX), stage);
-            streams.update((op.device, op.stream), Vec::new(), |stream| stream.push(op_at));
+        for (index, stage, op) in self.ops().filter(|(.., op)| op.stream >= 0) {
+            let op_index = u32::try_from(index).unwrap_or(u32::MAX);
+            streams.update((op.device, op.stream), Vec::new(), |stream| stream.push((op_index, stage)));
         }
         streams.0.into_iter().map(|(_, stream)| stream).collect()
     }
 }
 
-fn kept(trace: &Trace, options: &Options) -> Vec<bool> {
-    let wanted = |op: GpuOp| match &options.pid_substring {
+/// Whether the options select the device of each op.
+fn selected_ops(trace: &Trace, options: &Options) -> Vec<bool> {
+    let is_selected = |op: GpuOp| match &options.pid_substring {
         None => true,
         Some(text) => trace.devices.get(op.device.0 as usize).is_some_and(|device| device.id.contains(text)),
     };
-    trace.gpu_ops.iter().map(wanted).collect()
+    trace.gpu_ops.iter().map(is_selected).collect()
 }
 
 fn kernel_names(trace: &Trace) -> Vec<KernelName> {
