@@ -1,31 +1,31 @@
-//! Names of kernels and places in the code, as tables show them, and which of several Python frames tells most
-//! (`patterns/frames.json`).
+//! Canonical kernel names, source locations as tables show them, and priorities that select the most informative of
+//! several Python frames. The rules are in `patterns/frames.json`. Each function is linear in the length of the name.
 
 use serde::Deserialize;
 
-/// A kernel's name without what differs from run to run: blanks in a row are one, addresses are `0xADDR`, and a `void`
-/// kernel loses its argument list; template arguments stay.
+/// Returns a kernel's name without the parts that differ from run to run. Consecutive blanks become one, addresses become
+/// `0xADDR`, and a `void` kernel loses its argument list. Template arguments remain.
 pub fn canonical(raw: &str) -> String {
     let blanks_joined = raw.split_whitespace().collect::<Vec<_>>().join(" ");
     without_arguments(&without_addresses(&blanks_joined)).to_owned()
 }
 
-/// An address begins a word: the tile `MT320x256x64` holds none.
+/// Only `0x` at the beginning of a word starts an address: the tile `MT320x256x64` contains none.
 fn without_addresses(name: &str) -> String {
-    let mut plain = String::with_capacity(name.len());
+    let mut result = String::with_capacity(name.len());
     let mut rest = name;
     while let Some((before, after)) = rest.split_once("0x") {
         let begins_word = !before.ends_with(|last: char| last.is_ascii_alphanumeric());
         let digits = after.len() - after.trim_start_matches(|digit: char| digit.is_ascii_hexdigit()).len();
-        plain.push_str(before);
-        plain.push_str("0x");
+        result.push_str(before);
+        result.push_str("0x");
         rest = after;
         if begins_word && digits > 0 {
-            plain.push_str("ADDR");
+            result.push_str("ADDR");
             rest = after.get(digits..).unwrap_or_default();
         }
     }
-    plain + rest
+    result + rest
 }
 
 fn without_arguments(name: &str) -> &str {
@@ -33,20 +33,20 @@ fn without_arguments(name: &str) -> &str {
         return name;
     }
     let mut depth = 0_usize;
-    for (at, byte) in name.bytes().enumerate().rev() {
+    for (index, byte) in name.bytes().enumerate().rev() {
         match byte {
             b')' => depth += 1,
             b'(' => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth == 0 {
-            return name.get(..at).unwrap_or(name).trim_end();
+            return name.get(..index).unwrap_or(name).trim_end();
         }
     }
     name
 }
 
-/// A Python frame's name, taken apart: `PATH(LINE): FUNCTION`.
+/// The parsed name of a Python frame: `PATH(LINE): FUNCTION`.
 #[derive(Debug, Clone, Copy)]
 struct Frame<'a> {
     path: &'a str,
@@ -55,21 +55,21 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// `None` for what is no place in a file: built-in methods, modules.
+    /// Returns `None` for frames without a file, such as built-in methods and modules.
     fn parse(raw: &'a str) -> Option<Self> {
-        raw.match_indices('(').find_map(|(at, _)| {
-            let (line, function) = raw.get(at + 1..)?.split_once("): ")?;
+        raw.match_indices('(').find_map(|(paren, _)| {
+            let (line, function) = raw.get(paren + 1..)?.split_once("): ")?;
             let is_line = !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
-            is_line.then_some(Self { path: raw.get(..at)?, line, function })
+            is_line.then_some(Self { path: raw.get(..paren)?, line, function })
         })
     }
 }
 
-/// The words that frames are judged by.
+/// The content of `patterns/frames.json`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FrameRules {
-    /// What the file is.
+    /// Describes the file.
     #[allow(dead_code, reason = "for readers of the file")]
     about: String,
     package_folders: Vec<String>,
@@ -86,21 +86,21 @@ pub(crate) struct FrameRules {
     python_source_priority: i32,
     torch_source_priority: i32,
     unknown_source_priority: i32,
-    /// The call with which a graph's capture begins.
+    /// Part of the name of the call that begins a graph capture.
     pub(crate) capture_begins: String,
-    /// The call with which it ends.
+    /// Part of the name of the call that ends a graph capture.
     pub(crate) capture_ends: String,
-    /// Names that share fewer letters and digits are not called similar.
-    pub(crate) least_similar_letters: usize,
-    /// Kernels that other names stand for in a mapping trace.
+    /// Names with fewer letters and digits in common are not similar.
+    pub(crate) min_similar_letters: usize,
+    /// Kernels that have another name in a mapping trace.
     pub(crate) aliases: Vec<Alias>,
 }
 
-/// The package of a serving framework.
+/// The root folder of a serving framework's package.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Root {
-    /// In lower case, with the `/` at its end.
+    /// In lower case, with a trailing `/`.
     path: String,
     shown: String,
     priority: i32,
@@ -113,24 +113,24 @@ struct Package {
     frame_priority: i32,
 }
 
-/// Kernels under another name: letters and digits alone, in lower case.
+/// A kernel with another name in mapping traces. All words are in lower case and contain letters and digits only.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Alias {
-    /// The kernel's name holds this.
+    /// The rule applies to kernels whose name contains this word.
     pub(crate) when: String,
-    /// The other's name or place holds one of these.
+    /// The name, location or CPU op of the corresponding kernel contains one of these words.
     pub(crate) tokens: Vec<String>,
 }
 
 impl FrameRules {
-    /// The project's own.
+    /// The rules of `patterns/frames.json`.
     #[allow(clippy::expect_used, reason = "data of the program; a test reads it")]
     pub(crate) fn embedded() -> Self {
         serde_json::from_str(include_str!("../../../patterns/frames.json")).expect("patterns/frames.json parses")
     }
 
-    /// The place that a frame names: `python/sglang/srt/models/qwen3.py:310 forward`; the name itself where it is none.
+    /// The source location of a frame: `python/sglang/srt/models/qwen3.py:310 forward`. A frame without a file keeps its name.
     pub(crate) fn location(&self, raw: &str) -> String {
         match Frame::parse(raw) {
             Some(frame) => format!("{}:{} {}", self.rooted(frame.path), frame.line, frame.function),
@@ -138,28 +138,31 @@ impl FrameRules {
         }
     }
 
-    /// The path from the root of its package.
+    /// The path relative to the folder that contains its package.
     ///
-    /// An installed package's root is known, and a relative path begins with one. Of a checkout's folders the last that
-    /// is named like a package is it: `vllm` in `/home/vllm/code/python/sglang/x.py` is a person.
+    /// Paths of installed packages start after `site-packages/`, and a relative path starts with its package. In an
+    /// absolute path of a checkout the last folder with a package's name is the root: the `vllm` of
+    /// `/home/vllm/code/python/sglang/x.py` is a user name.
     fn rooted(&self, path: &str) -> String {
         let path = path.replace('\\', "/");
         let folders = path.to_ascii_lowercase();
-        let end_of = |folder: &String| last_folder(&folders, folder).map(|at| at + folder.len());
+        let end_of = |folder: &String| last_folder(&folders, folder).map(|start| start + folder.len());
         let installed = self.package_folders.iter().filter_map(end_of).max();
-        let from = installed.unwrap_or(0);
+        let base = installed.unwrap_or(0);
         let is_absolute = path.starts_with('/') || path.get(1..3) == Some(":/");
-        let found = match folders.get(from..) {
+        let found = match folders.get(base..) {
             Some(below) if installed.is_some() || !is_absolute => self.leading_root(below),
             _ => self.last_root(&folders),
         };
         match found {
-            Some((root, end)) => root.shown.clone() + path.get(from + end..).unwrap_or_default(),
-            None => path.get(from..).unwrap_or_default().trim_start_matches('/').to_owned(),
+            Some((root, end)) => root.shown.clone() + path.get(base + end..).unwrap_or_default(),
+            None => path.get(base..).unwrap_or_default().trim_start_matches('/').to_owned(),
         }
     }
 
-    /// The root that a path begins with and where it ends; of a checkout named like its package the package.
+    /// The root at the beginning of a path and the offset of its end. If roots follow each other, the last is returned:
+    /// `vllm/vllm/x.py` is in a checkout named like its package. A path that starts with no root may still contain one of
+    /// two folders, such as `python/sglang/`.
     fn leading_root(&self, path: &str) -> Option<(&Root, usize)> {
         let (mut found, mut end) = (None, 0);
         while let Some(root) = self.roots.iter().find(|root| starts_with(path, end, &root.path)) {
@@ -170,13 +173,13 @@ impl FrameRules {
         found.or_else(nested)
     }
 
-    /// The last root on a path and where it ends; of two that end there the longer.
+    /// The last root in a path and the offset of its end. If two roots end there, the longer one is returned.
     fn last_root(&self, path: &str) -> Option<(&Root, usize)> {
         let ends = self.roots.iter().filter_map(|root| Some((root, last_folder(path, &root.path)? + root.path.len())));
         ends.max_by_key(|(root, end)| (*end, root.path.len()))
     }
 
-    /// How much a frame tells: the highest of those that are active names the site.
+    /// The priority of a frame. The frame of a stack with the highest priority is the call site.
     pub(crate) fn frame_priority(&self, raw: &str, location: &str) -> i32 {
         let rooted = Frame::parse(raw).map(|frame| format!("{}({}", self.rooted(frame.path), frame.line));
         let is_noise = |prefix: &String| {
@@ -200,7 +203,7 @@ impl FrameRules {
         }
     }
 
-    /// How well a place explains a kernel to a reader; it ranks sites and the frames of a stack.
+    /// The priority of a location for display. It ranks call sites, and the frames of a stack.
     pub(crate) fn source_priority(&self, location: &str) -> i32 {
         if location.is_empty() {
             self.unknown_source_priority
@@ -217,18 +220,19 @@ impl FrameRules {
         }
     }
 
-    /// Is it in the code of a serving framework?
+    /// Whether a location is in the code of a serving framework.
     pub(crate) fn is_framework(&self, location: &str) -> bool {
         self.root(location).is_some()
     }
 
-    /// Is it a place that everything passes through?
+    /// Whether a location says little because most kernels pass through it.
     pub(crate) fn is_low_signal(&self, location: &str) -> bool {
         let location = location.to_ascii_lowercase();
         self.low_signal.iter().any(|token| location.contains(token.as_str()))
     }
 
-    /// The place to show for a site: its own where that is the framework's code, else the best of its stack.
+    /// The location to display for a call site: its own if that is framework code, otherwise the one of its stack with the
+    /// highest [`Self::source_priority`].
     pub(crate) fn display<'a>(&self, location: &'a str, stack: &[&'a str]) -> &'a str {
         if self.is_framework(location) && !self.is_low_signal(location) {
             return location;
@@ -247,14 +251,14 @@ impl FrameRules {
     }
 }
 
-fn starts_with(path: &str, at: usize, folder: &str) -> bool {
-    path.get(at..).is_some_and(|path| path.starts_with(folder))
+fn starts_with(path: &str, offset: usize, folder: &str) -> bool {
+    path.get(offset..).is_some_and(|path| path.starts_with(folder))
 }
 
-/// Where the last folder of this name stands.
+/// The offset of the last occurrence of a folder.
 fn last_folder(path: &str, folder: &str) -> Option<usize> {
-    let is_whole = |at: &usize| *at == 0 || path.as_bytes().get(*at - 1) == Some(&b'/');
-    path.rmatch_indices(folder).map(|(at, _)| at).find(is_whole)
+    let starts_folder = |offset: &usize| *offset == 0 || path.as_bytes().get(*offset - 1) == Some(&b'/');
+    path.rmatch_indices(folder).map(|(offset, _)| offset).find(starts_folder)
 }
 
 #[cfg(test)]
@@ -263,8 +267,8 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn names_lose_what_differs_from_run_to_run_and_nothing_else() {
-        for (raw, wanted) in [
+    fn canonical_names_have_no_addresses_no_extra_blanks_and_no_arguments() {
+        for (raw, expected) in [
             ("0x7f00 kernel", "0xADDR kernel"),
             ("at 0xdeadBEEF, 0x1)", "at 0xADDR, 0xADDR)"),
             ("Cijk_MT320x256x64_0x", "Cijk_MT320x256x64_0x"),
@@ -280,14 +284,14 @@ mod tests {
             ("Memset (Device)", "Memset (Device)"),
             ("", ""),
         ] {
-            assert_eq!(canonical(raw), wanted, "{raw}");
+            assert_eq!(canonical(raw), expected, "{raw}");
         }
     }
 
     #[test]
-    fn a_path_is_shown_from_its_package_whatever_the_folders_around_are_called() {
+    fn a_location_starts_at_its_package_even_if_other_folders_have_the_same_name() {
         let rules = FrameRules::embedded();
-        for (raw, wanted) in [
+        for (raw, expected) in [
             ("/opt/vllm/site-packages/torch/x.py(1): f", "torch/x.py:1 f"),
             ("/home/vllm/code/python/sglang/x.py(2): f", "python/sglang/x.py:2 f"),
             ("/workspace/vllm/vllm/v1/x.py(3): f", "vllm/v1/x.py:3 f"),
@@ -303,12 +307,12 @@ mod tests {
             ("C:\\x\\vllm\\a.py(3): h", "vllm/a.py:3 h"),
             ("<built-in  method mm>", "<built-in method mm>"),
         ] {
-            assert_eq!(rules.location(raw), wanted, "{raw}");
+            assert_eq!(rules.location(raw), expected, "{raw}");
         }
     }
 
     #[test]
-    fn no_persons_machine_is_special() {
+    fn priorities_do_not_depend_on_the_folder_above_the_package() {
         let rules = FrameRules::embedded();
         let priority = |raw: &str| rules.frame_priority(raw, &rules.location(raw));
         for folder in ["/data/", "/Users/", "/home/", "/mnt/x/"] {
@@ -320,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_shows_the_innermost_of_its_best_frames() {
+    fn the_displayed_location_is_the_innermost_frame_of_the_highest_priority() {
         let rules = FrameRules::embedded();
         let linear = "torch/nn/modules/linear.py:125 forward";
         let stack = ["transformers/a.py:1 outer", "transformers/a.py:2 inner", linear];
@@ -330,12 +334,12 @@ mod tests {
         assert_eq!(rules.display("", &[]), "");
     }
 
-    /// The original's answers, all but its treatment of one person's folders, which none of these cases needs.
+    /// Compares with recorded results of the original tool. Its special cases for one user's folders do not occur in them.
     #[test]
-    fn names_places_and_priorities_are_those_of_the_tool_we_replace() {
+    fn names_locations_and_priorities_equal_those_of_the_original_tool() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/spec/data/golden/triage_unit_cases.expected.json");
         let Ok(text) = std::fs::read_to_string(path) else {
-            println!("skipped: there is no file {path}");
+            println!("skipped: {path} does not exist");
             return;
         };
         let (cases, rules): (Value, _) = (serde_json::from_str(&text).unwrap(), FrameRules::embedded());
@@ -348,8 +352,8 @@ mod tests {
             assert_eq!(location, case["normalized"].as_str().unwrap(), "{raw}");
             assert_eq!(rules.is_low_signal(&location), case["low_signal"].as_bool().unwrap(), "{raw}");
             let priorities = [rules.frame_priority(raw, &location), rules.source_priority(&location)].map(i64::from);
-            let wanted = ["frame_priority", "source_priority"].map(|key| case[key].as_i64().unwrap());
-            assert_eq!(priorities, wanted, "{raw}");
+            let expected = ["frame_priority", "source_priority"].map(|key| case[key].as_i64().unwrap());
+            assert_eq!(priorities, expected, "{raw}");
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Launches that ran nothing, because a graph was captured from them.
+//! Finds launch calls without a GPU op, in one pass over the calls: a graph was captured from them, so they ran nothing.
 
 use crate::analysis::triage::frames::FrameRules;
 use crate::rules::signals::{CallKind, Signals};
 use crate::trace::{CallId, Code, NONE, NameId, Trace};
 
-/// One such launch.
+/// A launch call that was captured into a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Captured {
-    /// Which of the trace's captures it belongs to.
+    /// Index of the capture that it belongs to.
     pub(super) capture: usize,
-    /// The call.
+    /// Index of the call.
     pub(super) call: u32,
-    /// The kernel's name among the code's kernel names, where the call tells it.
+    /// The kernel in [`Code::kernel_names`], if the call records it.
     pub(super) kernel: Option<NameId>,
 }
 
-/// What the name of a call says about captures.
+/// The meaning of a call for captures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Begins,
@@ -24,7 +24,8 @@ enum Role {
     Other,
 }
 
-/// Calls of which no GPU op is known, in order: those that name their kernel, and within a capture all launches.
+/// Finds the captured launches in order of time: calls without a GPU op that record their kernel, and all launches without a
+/// GPU op between the begin and the end of a capture.
 pub(super) fn find(trace: &Trace, code: &Code, rules: &FrameRules, signals: &Signals) -> Vec<Captured> {
     let role = |name: &str| match signals.call(name) {
         _ if name.contains(&rules.capture_begins) => Role::Begins,
@@ -36,12 +37,12 @@ pub(super) fn find(trace: &Trace, code: &Code, rules: &FrameRules, signals: &Sig
     if code.call_kernels.is_empty() && !roles.contains(&Role::Begins) {
         return Vec::new();
     }
-    let launched = launched(trace);
-    // Of each thread the capture that goes on, and whether it has begun in the trace.
+    let has_op = calls_with_ops(trace);
+    // The current capture of each thread, and whether its beginning is in the trace.
     let mut threads: Vec<(usize, bool)> = (0..trace.threads.len()).map(|thread| (thread, false)).collect();
     let (mut captures, mut found) = (threads.len(), Vec::new());
     let kernels = code.call_kernels.iter().copied().chain(std::iter::repeat(NONE));
-    for ((at, call), kernel) in (0..).zip(trace.calls.iter()).zip(kernels) {
+    for ((index, call), kernel) in (0..).zip(trace.calls.iter()).zip(kernels) {
         let Some((capture, is_capturing)) = threads.get_mut(call.thread.0 as usize) else { continue };
         let role = roles.get(call.name.0 as usize).copied().unwrap_or(Role::Other);
         match role {
@@ -54,20 +55,20 @@ pub(super) fn find(trace: &Trace, code: &Code, rules: &FrameRules, signals: &Sig
         }
         let kernel = (kernel != NONE).then_some(NameId(kernel));
         let is_captured = kernel.is_some() || (*is_capturing && role == Role::Launches);
-        if is_captured && launched.get(at as usize) == Some(&false) {
-            found.push(Captured { capture: *capture, call: at, kernel });
+        if is_captured && has_op.get(index as usize) == Some(&false) {
+            found.push(Captured { capture: *capture, call: index, kernel });
         }
     }
     found
 }
 
-/// By call: is an op of it known?
-fn launched(trace: &Trace) -> Vec<bool> {
-    let mut launched = vec![false; trace.calls.len()];
+/// For every call, whether it launched a GPU op.
+fn calls_with_ops(trace: &Trace) -> Vec<bool> {
+    let mut has_op = vec![false; trace.calls.len()];
     for CallId(call) in trace.gpu_ops.launches().flatten() {
-        if let Some(launched) = launched.get_mut(call as usize) {
-            *launched = true;
+        if let Some(has_op) = has_op.get_mut(call as usize) {
+            *has_op = true;
         }
     }
-    launched
+    has_op
 }

@@ -1,6 +1,7 @@
-//! The Python stack above every frame: which of its frames tells most, and its last ones.
+//! For the Python stack that ends at a frame: its frame with the highest priority, and its innermost informative frames.
 //!
-//! A frame's answer follows from its caller's, so a stack is never walked twice, however deep.
+//! The result of a frame follows from the result of its caller, and results are cached (memoized along the path to the
+//! root). So the total cost is linear in the number of frames that are on queried stacks, however deep they are.
 
 use super::sweep::{Probe, Swept, sweep};
 use crate::analysis::triage::frames::FrameRules;
@@ -8,120 +9,123 @@ use crate::trace::{Code, NONE, NameId, Span};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// A stack is shown by so many of its innermost frames.
+/// Number of innermost frames that represent a stack.
 pub(super) const SHOWN: usize = 4;
 
-/// The stacks of a trace, by place of their innermost frame.
+/// The stacks of a trace, identified by their innermost frame.
 pub(super) struct Stacks<'a> {
     code: &'a Code,
-    /// By frame name: how much such a frame tells.
+    /// Priority of each frame name, see [`FrameRules::frame_priority`].
     priorities: Vec<i32>,
-    /// Of every frame the innermost that was running when it began, or [`NONE`].
-    around: Vec<u32>,
-    /// Of the frames that were asked for, and of those above them.
-    known: HashMap<u32, Telling, RandomState>,
+    /// For every frame, the innermost frame that was open at its start, or [`NONE`].
+    enclosing: Vec<u32>,
+    /// Results of queried frames and of some of their callers.
+    cache: HashMap<u32, StackBest, RandomState>,
 }
 
-/// What a stack tells that ends with some frame.
+/// The informative frames of a stack, or [`NONE`].
 #[derive(Debug, Clone, Copy)]
-struct Telling {
-    /// The frame that tells most.
+struct StackBest {
+    /// The frame with the highest priority.
     best: u32,
-    /// The innermost frame that tells anything.
+    /// The innermost frame with a positive priority.
     innermost: u32,
 }
 
-/// Of a stack, one frame in so many is remembered: all of them would take more than the frames themselves.
-const REMEMBERED: usize = 8;
+/// One in this many frames of a stack is cached. To cache all would take more memory than the frames.
+const CACHE_STRIDE: usize = 8;
 
-const NOTHING: Telling = Telling { best: NONE, innermost: NONE };
+const EMPTY: StackBest = StackBest { best: NONE, innermost: NONE };
 
 impl<'a> Stacks<'a> {
-    /// The stacks, and the innermost frame at each probe, or [`NONE`].
+    /// Returns the stacks, and the innermost frame at each probe, or [`NONE`].
     pub(super) fn new(code: &'a Code, threads: usize, rules: &FrameRules, probes: &[Probe]) -> (Self, Vec<u32>) {
-        let Swept { enclosing: around, innermost, .. } = sweep(&code.frames, threads, probes);
+        let Swept { enclosing, innermost, .. } = sweep(&code.frames, threads, probes);
         let priorities = code.frames.names.iter().map(|raw| rules.frame_priority(raw, &rules.location(raw))).collect();
-        let mut stacks = Self { code, priorities, around, known: HashMap::default() };
-        innermost.iter().for_each(|frame| stacks.learn(*frame));
+        let mut stacks = Self { code, priorities, enclosing, cache: HashMap::default() };
+        innermost.iter().for_each(|frame| stacks.fill_cache(*frame));
         (stacks, innermost)
     }
 
-    /// Remembers the answer for a frame and for some of those above it, so that no answer is far.
-    fn learn(&mut self, innermost: u32) {
-        let path = self.unknown_path(innermost);
-        let mut above = path.last().map_or(NOTHING, |top| self.telling(self.caller(*top)));
-        for (below, frame) in path.into_iter().enumerate().rev() {
-            above = self.joined(frame, above);
-            if below % REMEMBERED == 0 {
-                self.known.insert(frame, above);
+    /// Caches the results of a frame and of every [`CACHE_STRIDE`]-th caller that has none yet.
+    fn fill_cache(&mut self, innermost: u32) {
+        let path = self.uncached_path(innermost);
+        let mut above = path.last().map_or(EMPTY, |top| self.stack_best(self.caller(*top)));
+        for (depth, frame) in path.into_iter().enumerate().rev() {
+            above = self.extended(frame, above);
+            if depth % CACHE_STRIDE == 0 {
+                self.cache.insert(frame, above);
             }
         }
     }
 
-    /// What the stack that ends with this frame tells.
-    fn telling(&self, frame: u32) -> Telling {
-        if let Some(known) = self.known.get(&frame) {
-            return *known;
+    /// The result for the stack that ends with `frame`.
+    fn stack_best(&self, frame: u32) -> StackBest {
+        if let Some(cached) = self.cache.get(&frame) {
+            return *cached;
         }
-        let path = self.unknown_path(frame);
-        let above = path.last().and_then(|top| self.known.get(&self.caller(*top))).copied().unwrap_or(NOTHING);
-        path.into_iter().rev().fold(above, |above, frame| self.joined(frame, above))
+        let path = self.uncached_path(frame);
+        let above = path.last().and_then(|top| self.cache.get(&self.caller(*top))).copied().unwrap_or(EMPTY);
+        path.into_iter().rev().fold(above, |above, frame| self.extended(frame, above))
     }
 
-    /// The frame and those above it, up to one whose answer is known.
-    fn unknown_path(&self, innermost: u32) -> Vec<u32> {
+    /// The frame and its callers, up to the first with a cached result.
+    fn uncached_path(&self, innermost: u32) -> Vec<u32> {
         let mut path = Vec::new();
         let mut frame = innermost;
-        while frame != NONE && !self.known.contains_key(&frame) {
+        while frame != NONE && !self.cache.contains_key(&frame) {
             path.push(frame);
             frame = self.caller(frame);
         }
         path
     }
 
-    fn joined(&self, frame: u32, above: Telling) -> Telling {
-        let best = if self.tells_more(frame, above.best) { frame } else { above.best };
-        Telling { best, innermost: if self.priority(frame) > 0 { frame } else { above.innermost } }
+    /// The result of a frame from the result of its caller.
+    fn extended(&self, frame: u32, above: StackBest) -> StackBest {
+        let best = if self.outranks(frame, above.best) { frame } else { above.best };
+        StackBest { best, innermost: if self.priority(frame) > 0 { frame } else { above.innermost } }
     }
 
     fn caller(&self, frame: u32) -> u32 {
-        let at = frame as usize;
-        let around = self.around.get(at).copied().unwrap_or(NONE);
-        let parent = self.code.frame_parents.get(at).copied().unwrap_or(NONE);
-        let caller = caller(self.code, at, around, parent);
+        let index = frame as usize;
+        let enclosing = self.enclosing.get(index).copied().unwrap_or(NONE);
+        let parent = self.code.frame_parents.get(index).copied().unwrap_or(NONE);
+        let caller = caller(self.code, index, enclosing, parent);
         if caller < frame { caller } else { NONE }
     }
 
-    /// Of two frames that tell as much the later one counts, of two that began together the shorter.
-    fn tells_more(&self, frame: u32, than: u32) -> bool {
-        let rank =
-            |at: u32| self.span(at).map(|span| (self.priority(at), span.start, std::cmp::Reverse(span.duration)));
-        rank(frame) > rank(than)
+    /// Whether `frame` has a higher priority than `other`. Equal priorities are decided by the later start, then by the
+    /// shorter duration.
+    fn outranks(&self, frame: u32, other: u32) -> bool {
+        let rank = |frame: u32| {
+            self.span(frame).map(|span| (self.priority(frame), span.start, std::cmp::Reverse(span.duration)))
+        };
+        rank(frame) > rank(other)
     }
 
-    fn span(&self, at: u32) -> Option<Span> {
-        self.code.frames.get(at as usize)
+    fn span(&self, frame: u32) -> Option<Span> {
+        self.code.frames.get(frame as usize)
     }
 
-    fn priority(&self, at: u32) -> i32 {
-        let name = self.span(at).and_then(|span| self.priorities.get(span.name.0 as usize));
+    fn priority(&self, frame: u32) -> i32 {
+        let name = self.span(frame).and_then(|span| self.priorities.get(span.name.0 as usize));
         name.copied().unwrap_or(i32::MIN)
     }
 
-    fn name(&self, at: u32) -> u32 {
-        self.span(at).map_or(NONE, |span| span.name.0)
+    fn name(&self, frame: u32) -> u32 {
+        self.span(frame).map_or(NONE, |span| span.name.0)
     }
 
-    /// The name of the frame that tells most of the stack that ends here, or [`NONE`].
+    /// The name of the frame with the highest priority in the stack that ends with `innermost`, or [`NONE`].
     pub(super) fn best(&self, innermost: u32) -> u32 {
-        self.name(self.telling(innermost).best)
+        self.name(self.stack_best(innermost).best)
     }
 
-    /// The names of the last frames that tell anything, innermost first, then [`NONE`]; the innermost frame where none
-    /// does.
+    /// The names of the innermost frames with positive priority, innermost first, padded with [`NONE`]. If no frame has a
+    /// positive priority, the name of the innermost frame.
     pub(super) fn shown(&self, innermost: u32) -> [u32; SHOWN] {
         let mut shown = [NONE; SHOWN];
-        let mut frame = self.telling(innermost).innermost;
+        let mut frame = self.stack_best(innermost).innermost;
         if let (NONE, [first, ..]) = (frame, &mut shown) {
             *first = self.name(innermost);
         }
@@ -130,28 +134,29 @@ impl<'a> Stacks<'a> {
                 break;
             }
             *slot = self.name(frame);
-            frame = self.telling(self.caller(frame)).innermost;
+            frame = self.stack_best(self.caller(frame)).innermost;
         }
         shown
     }
 
-    /// A name that one of the above gave.
+    /// The text of a name that [`Self::best`] or [`Self::shown`] returned.
     pub(super) fn text(&self, name: u32) -> &'a str {
         self.code.frames.names.get(NameId(name))
     }
 }
 
-/// The frame that called this one: `around` is the innermost that was running when it began, `parent` the one that the
-/// trace names.
+/// Selects the caller of a frame from two candidates: `enclosing` is the innermost frame that was open at its start,
+/// `parent` is the one that the trace names.
 ///
-/// Named parents are right where times overlap or threads differ, but traces are known to leave frames out between a
-/// parent and its child; a frame that runs within the parent and around the child is one of those.
-fn caller(code: &Code, at: usize, around: u32, parent: u32) -> u32 {
-    let span = |at: u32| code.frames.get(at as usize);
-    // A caller stands before what it calls; anything else is no stack.
-    let (Some(frame), Some(named)) = (code.frames.get(at), span(parent).filter(|_| (parent as usize) < at)) else {
-        return around;
+/// The named parent is right if recorded times overlap or threads differ. But traces sometimes omit frames between parent
+/// and child. If the child runs within both candidates, `enclosing` is therefore the better one.
+fn caller(code: &Code, index: usize, enclosing: u32, parent: u32) -> u32 {
+    let span = |frame: u32| code.frames.get(frame as usize);
+    // A caller is sorted before its callee. This also excludes cycles.
+    let (Some(frame), Some(named)) = (code.frames.get(index), span(parent).filter(|_| (parent as usize) < index))
+    else {
+        return enclosing;
     };
-    let is_running = |caller: Span| caller.thread == frame.thread && caller.end() >= frame.end();
-    if is_running(named) && span(around).is_some_and(is_running) { around } else { parent }
+    let encloses = |caller: Span| caller.thread == frame.thread && caller.end() >= frame.end();
+    if encloses(named) && span(enclosing).is_some_and(encloses) { enclosing } else { parent }
 }

@@ -1,50 +1,53 @@
-//! Sweeps over the spans of threads: which is the innermost at a time, and which encloses which.
+//! Finds the enclosing span of every span and the innermost span at given times, per thread, by one sweep line with a stack
+//! of open spans per thread. Linear in the number of spans and probes, after sorting the probes by time.
+//!
+//! [`OpsById`] looks up CPU ops by external id.
 
 use crate::trace::{NONE, Ns, ProcessId, Span, Spans, Thread, ThreadId};
 
-/// A time on a thread at which one asks.
+/// A query: which span of a thread is open at a time?
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
     pub(super) time: Ns,
     pub(super) thread: ThreadId,
 }
 
-/// The answers of one sweep.
+/// The results of one sweep.
 #[derive(Debug, Default)]
 pub(super) struct Swept {
-    /// Of every span: the innermost that was running on its thread when it began, or [`NONE`].
+    /// For every span, the innermost span of its thread that was open at its start, or [`NONE`].
     pub(super) enclosing: Vec<u32>,
-    /// Of every probe: the innermost span that is running, or [`NONE`].
+    /// For every probe, the innermost open span, or [`NONE`].
     pub(super) innermost: Vec<u32>,
-    /// How many times a span was put on a stack or taken off one.
+    /// Number of pushes to and pops from stacks.
     #[cfg(test)]
-    pub(super) steps: usize,
+    pub(super) stack_ops: usize,
 }
 
-/// A span counts as running for so long after its end: profilers cut times at different places.
+/// A span counts as open for this long after its end, because profilers round times differently.
 const SLACK: Ns = Ns(1);
 
-/// Sweeps over all threads at once, in the order of time; each span is put on its thread's stack once and taken off once.
-/// The spans stand in the order of their starts, of equal starts the longer first.
+/// Sweeps over the spans of all threads in order of time. Each span is pushed to its thread's stack once and popped once.
+/// The spans must be sorted by start, and spans of equal start by duration, longest first.
 pub(super) fn sweep(spans: &Spans, threads: usize, probes: &[Probe]) -> Swept {
     let mut swept = Swept::default();
     swept.enclosing.resize(spans.len(), NONE);
     swept.innermost.resize(probes.len(), NONE);
     let mut stacks: Vec<Vec<(u32, Ns)>> = vec![Vec::new(); threads];
-    let probes_in_time = in_time(probes);
-    let mut next_probes = probes_in_time.iter().copied().peekable();
-    for (at, span) in (0..).zip(spans.iter()) {
-        let asks_earlier = |probe: &u32| probes.get(*probe as usize).is_some_and(|probe| probe.time < span.start);
-        while let Some(probe) = next_probes.next_if(asks_earlier) {
+    let probe_order = order_by_time(probes);
+    let mut next_probes = probe_order.iter().copied().peekable();
+    for (index, span) in (0..).zip(spans.iter()) {
+        let is_earlier = |probe: &u32| probes.get(*probe as usize).is_some_and(|probe| probe.time < span.start);
+        while let Some(probe) = next_probes.next_if(is_earlier) {
             answer(&mut swept, &mut stacks, probes, probe);
         }
         let Some(stack) = stacks.get_mut(span.thread.0 as usize) else { continue };
-        let taken_off = unwind(stack, |end| end <= span.start && end < span.end());
-        if let (Some(slot), Some((top, _))) = (swept.enclosing.get_mut(at as usize), stack.last()) {
+        let popped = pop_ended(stack, |end| end <= span.start && end < span.end());
+        if let (Some(slot), Some((top, _))) = (swept.enclosing.get_mut(index as usize), stack.last()) {
             *slot = *top;
         }
-        stack.push((at, span.end()));
-        count(&mut swept, taken_off + 1);
+        stack.push((index, span.end()));
+        count_stack_ops(&mut swept, popped + 1);
     }
     for probe in next_probes {
         answer(&mut swept, &mut stacks, probes, probe);
@@ -52,18 +55,18 @@ pub(super) fn sweep(spans: &Spans, threads: usize, probes: &[Probe]) -> Swept {
     swept
 }
 
-fn answer(swept: &mut Swept, stacks: &mut [Vec<(u32, Ns)>], probes: &[Probe], at: u32) {
-    let Some(probe) = probes.get(at as usize) else { return };
+fn answer(swept: &mut Swept, stacks: &mut [Vec<(u32, Ns)>], probes: &[Probe], index: u32) {
+    let Some(probe) = probes.get(index as usize) else { return };
     let Some(stack) = stacks.get_mut(probe.thread.0 as usize) else { return };
-    let taken_off = unwind(stack, |end| end + SLACK < probe.time);
-    if let (Some(slot), Some((top, _))) = (swept.innermost.get_mut(at as usize), stack.last()) {
+    let popped = pop_ended(stack, |end| end + SLACK < probe.time);
+    if let (Some(slot), Some((top, _))) = (swept.innermost.get_mut(index as usize), stack.last()) {
         *slot = *top;
     }
-    count(swept, taken_off);
+    count_stack_ops(swept, popped);
 }
 
-/// Takes off what has ended, and tells how many.
-fn unwind(stack: &mut Vec<(u32, Ns)>, has_ended: impl Fn(Ns) -> bool) -> usize {
+/// Pops the ended spans and returns their number.
+fn pop_ended(stack: &mut Vec<(u32, Ns)>, has_ended: impl Fn(Ns) -> bool) -> usize {
     let before = stack.len();
     while stack.last().is_some_and(|(_, end)| has_ended(*end)) {
         stack.pop();
@@ -72,64 +75,64 @@ fn unwind(stack: &mut Vec<(u32, Ns)>, has_ended: impl Fn(Ns) -> bool) -> usize {
 }
 
 #[cfg(test)]
-fn count(swept: &mut Swept, steps: usize) {
-    swept.steps += steps;
+fn count_stack_ops(swept: &mut Swept, stack_ops: usize) {
+    swept.stack_ops += stack_ops;
 }
 
 #[cfg(not(test))]
-fn count(_: &mut Swept, _: usize) {}
+fn count_stack_ops(_: &mut Swept, _: usize) {}
 
-/// The places of the probes in the order of time.
-fn in_time(probes: &[Probe]) -> Vec<u32> {
+/// The indexes of the probes in order of time.
+fn order_by_time(probes: &[Probe]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..u32::try_from(probes.len()).unwrap_or(u32::MAX)).collect();
-    order.sort_by_key(|&at| probes.get(at as usize).map(|probe| probe.time));
+    order.sort_by_key(|&index| probes.get(index as usize).map(|probe| probe.time));
     order
 }
 
-/// The CPU ops of each external id of each process: ids of two merged ranks collide.
-pub(super) struct OpsOfIds<'a> {
+/// An index of CPU ops by external id and process. Merged ranks reuse the same ids, so the id alone is ambiguous.
+pub(super) struct OpsById<'a> {
     ops: &'a Spans,
     threads: &'a [Thread],
-    /// Ids and the places of their ops, by id, then by process, then by start.
+    /// Ids and op indexes, sorted by id, process and start.
     by_id: Vec<(u32, u32)>,
 }
 
-/// So many ops before and after a time are looked at where several share an id.
-const BEFORE: usize = 4;
-const AFTER: usize = 2;
+/// If several ops share an id, at most this many before and after a time are candidates.
+const MAX_BEFORE: usize = 4;
+const MAX_AFTER: usize = 2;
 
-impl<'a> OpsOfIds<'a> {
+impl<'a> OpsById<'a> {
     pub(super) fn new(ops: &'a Spans, ids: &'a [u32], threads: &'a [Thread]) -> Self {
-        let mut found = Self { ops, threads, by_id: Vec::new() };
-        let known = ids.iter().zip(0..).take(ops.len()).filter(|(id, _)| **id != NONE);
-        let mut by_id: Vec<(u32, u32)> = known.map(|(id, at)| (*id, at)).collect();
+        let mut index = Self { ops, threads, by_id: Vec::new() };
+        let with_id = ids.iter().zip(0..).take(ops.len()).filter(|(id, _)| **id != NONE);
+        let mut by_id: Vec<(u32, u32)> = with_id.map(|(id, op)| (*id, op)).collect();
         by_id.sort_unstable_by(|a, b| {
-            let process = |at: u32| found.process(at);
+            let process = |op: u32| index.process(op);
             a.0.cmp(&b.0).then_with(|| process(a.1).cmp(&process(b.1))).then(a.1.cmp(&b.1))
         });
-        found.by_id = by_id;
-        found
+        index.by_id = by_id;
+        index
     }
 
-    fn process(&self, at: u32) -> u32 {
-        let thread = self.ops.get(at as usize).and_then(|op| self.threads.get(op.thread.0 as usize));
+    fn process(&self, op: u32) -> u32 {
+        let thread = self.ops.get(op as usize).and_then(|op| self.threads.get(op.thread.0 as usize));
         thread.map_or(NONE, |thread| thread.process.0)
     }
 
-    /// The op of this id for work of its process that began at this time on the GPU: of those that had begun the one
-    /// whose end is nearest, else the one that begins soonest.
+    /// Finds the CPU op with the external id of a GPU op that started at `time`: of the last ops that started before `time`
+    /// the one whose end is nearest to it, otherwise the first that starts after it. Returns [`NONE`] if the id is unknown.
     pub(super) fn find(&self, process: ProcessId, id: u32, time: Ns) -> u32 {
-        let from = self.by_id.partition_point(|(known, _)| *known < id);
+        let from = self.by_id.partition_point(|(key, _)| *key < id);
         let of_id = self.by_id.get(from..).unwrap_or_default();
-        let of_id = of_id.get(..of_id.partition_point(|(known, _)| *known == id)).unwrap_or_default();
-        let of_id = of_id.get(of_id.partition_point(|(_, at)| self.process(*at) < process.0)..).unwrap_or_default();
-        let of_id = of_id.get(..of_id.partition_point(|(_, at)| self.process(*at) == process.0)).unwrap_or_default();
-        let span = |(_, at): &(u32, u32)| self.ops.get(*at as usize);
-        let begun = of_id.partition_point(|at| span(at).is_some_and(|op| op.start <= time + SLACK));
-        let ended = |op: Span| Ns(op.end().since(time).0.saturating_abs());
+        let of_id = of_id.get(..of_id.partition_point(|(key, _)| *key == id)).unwrap_or_default();
+        let of_id = of_id.get(of_id.partition_point(|(_, op)| self.process(*op) < process.0)..).unwrap_or_default();
+        let of_id = of_id.get(..of_id.partition_point(|(_, op)| self.process(*op) == process.0)).unwrap_or_default();
+        let span = |(_, op): &(u32, u32)| self.ops.get(*op as usize);
+        let begun = of_id.partition_point(|entry| span(entry).is_some_and(|op| op.start <= time + SLACK));
+        let distance = |op: Span| Ns(op.end().since(time).0.saturating_abs());
         let near = |from: usize, to: usize| of_id.get(from..to.min(of_id.len())).unwrap_or_default();
-        let before = near(begun.saturating_sub(BEFORE), begun).iter().min_by_key(|at| span(at).map(ended));
-        let after = || near(begun, begun + AFTER).iter().min_by_key(|at| span(at).map(|op| op.start));
-        before.or_else(after).map_or(NONE, |(_, at)| *at)
+        let before = near(begun.saturating_sub(MAX_BEFORE), begun).iter().min_by_key(|entry| span(entry).map(distance));
+        let after = || near(begun, begun + MAX_AFTER).iter().min_by_key(|entry| span(entry).map(|op| op.start));
+        before.or_else(after).map_or(NONE, |(_, op)| *op)
     }
 }

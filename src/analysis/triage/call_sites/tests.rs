@@ -1,4 +1,4 @@
-//! Small programs, written down span by span; times in nanoseconds.
+//! Call sites of small traces that are built span by span. Times are in nanoseconds.
 
 use super::super::frames::canonical;
 use super::sweep::{Probe, sweep};
@@ -11,7 +11,7 @@ const LINEAR: &str = "/srv/vllm/linear.py(20): apply";
 const LINEAR_SHOWN: &str = "vllm/linear.py:20 apply";
 const RUNNER: &str = "/srv/vllm/runner.py(30): replay";
 
-/// Tables of one process are filled in the order of time.
+/// A builder of a trace with one process and three threads. Rows must be added in order of time.
 struct Program {
     trace: TraceBuilder,
     code: Code,
@@ -49,7 +49,7 @@ impl Program {
         self
     }
 
-    /// A launch while a graph is captured: it names its kernel, which does not run.
+    /// A launch during a graph capture: it records its kernel, which does not run.
     fn captured(mut self, kernel: &str, thread: u32, time: (i64, i64)) -> Self {
         let name = self.code.kernel_names.intern(kernel).0;
         self = self.call("hipLaunchKernel", thread, time, 1_000_000 + time.0 as u32);
@@ -86,7 +86,7 @@ fn push(spans: &mut Spans, name: &str, thread: u32, time: (i64, i64)) {
     spans.push(span(name, thread, time));
 }
 
-/// The site of every op.
+/// The call site of every op.
 fn sites(trace: &Trace, mapping: &[&Trace]) -> Vec<CallSite> {
     let name = |raw: &str| KernelName { canonical: canonical(raw), category: String::new() };
     let names: Vec<KernelName> = trace.names.iter().map(name).collect();
@@ -95,12 +95,12 @@ fn sites(trace: &Trace, mapping: &[&Trace]) -> Vec<CallSite> {
     (0..trace.gpu_ops.len()).map(|at| sites.of_op(at).unwrap().clone()).collect()
 }
 
-fn told(sites: &[CallSite]) -> Vec<(&str, &str, Resolution)> {
+fn summaries(sites: &[CallSite]) -> Vec<(&str, &str, Resolution)> {
     sites.iter().map(|site| (site.location.as_str(), site.cpu_op.as_str(), site.resolution)).collect()
 }
 
 #[test]
-fn an_op_is_traced_to_the_frames_around_its_cpu_op() {
+fn an_op_resolves_to_the_frames_around_its_cpu_op() {
     let sites = Program::new()
         .frame("threading.py(1): run", 0, (0, 1_000))
         .frame(MODEL, 0, (10, 900))
@@ -111,17 +111,21 @@ fn an_op_is_traced_to_the_frames_around_its_cpu_op() {
         .call("cudaLaunchKernel", 0, (60, 70), 1)
         .kernel("k", (2_000, 3_000), 7, Some(1))
         .sites();
-    assert_eq!(told(&sites), [(LINEAR_SHOWN, "aten::mm", Resolution::Exact)], "the innermost of the best frames");
+    assert_eq!(
+        summaries(&sites),
+        [(LINEAR_SHOWN, "aten::mm", Resolution::Exact)],
+        "the innermost frame of the highest priority"
+    );
     assert_eq!(
         sites[0].stack,
         [MODEL_SHOWN, LINEAR_SHOWN, "vllm/linear.py:21 __call__"],
-        "without noise, outermost first"
+        "noise is omitted, outermost first"
     );
     assert_eq!(sites[0].display, LINEAR_SHOWN);
 }
 
 #[test]
-fn without_a_cpu_op_the_launching_call_tells_and_without_both_nothing() {
+fn an_op_without_a_cpu_op_resolves_by_its_launch_call() {
     let sites = Program::new()
         .frame(MODEL, 0, (0, 1_000))
         .op("aten::lost", 1, (5, 6), 9)
@@ -134,18 +138,18 @@ fn without_a_cpu_op_the_launching_call_tells_and_without_both_nothing() {
         .kernel("op without frames, launch with", (5_000, 6_000), 9, Some(3))
         .kernel("nothing", (6_000, 7_000), 77, Some(77))
         .sites();
-    let wanted = [
+    let expected = [
         (MODEL_SHOWN, "cuLaunchKernelEx", Resolution::ByLaunch),
         ("", "cudaLaunchKernel", Resolution::ByLaunch),
         ("", "aten::lost", Resolution::Exact),
         (MODEL_SHOWN, "aten::lost", Resolution::ByLaunch),
         ("", "", Resolution::Unresolved),
     ];
-    assert_eq!(told(&sites), wanted);
+    assert_eq!(summaries(&sites), expected);
 }
 
 #[test]
-fn of_several_cpu_ops_of_one_id_the_one_that_ended_nearest_before_the_kernel_counts() {
+fn of_cpu_ops_with_the_same_id_the_one_that_ends_nearest_to_the_kernel_wins() {
     let program = |kernel| {
         Program::new()
             .op("first", 0, (100, 200), 7)
@@ -154,15 +158,15 @@ fn of_several_cpu_ops_of_one_id_the_one_that_ended_nearest_before_the_kernel_cou
             .kernel("k", (kernel, kernel + 10), 7, None)
             .sites()
     };
-    for (kernel, wanted) in
+    for (kernel, expected) in
         [(450, "second"), (210, "first"), (299, "first"), (301, "second"), (10, "first"), (10_050, "third")]
     {
-        assert_eq!(program(kernel)[0].cpu_op, wanted, "a kernel at {kernel}");
+        assert_eq!(program(kernel)[0].cpu_op, expected, "a kernel at {kernel}");
     }
 }
 
 #[test]
-fn frames_of_two_threads_are_never_mixed() {
+fn frames_of_different_threads_do_not_mix() {
     let sites = Program::new()
         .frame(MODEL, 0, (0, 1_000))
         .frame(LINEAR, 1, (10, 990))
@@ -173,14 +177,14 @@ fn frames_of_two_threads_are_never_mixed() {
         .kernel("b", (200, 210), 8, None)
         .kernel("c", (300, 310), 9, None)
         .sites();
-    let wanted = [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::add"), ("", "aten::mul")];
-    assert_eq!(told(&sites).iter().map(|site| (site.0, site.1)).collect::<Vec<_>>(), wanted);
+    let expected = [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::add"), ("", "aten::mul")];
+    assert_eq!(summaries(&sites).iter().map(|site| (site.0, site.1)).collect::<Vec<_>>(), expected);
     assert_eq!(sites[0].stack, [MODEL_SHOWN]);
 }
 
 #[test]
-fn named_parents_settle_what_times_leave_open_and_times_fill_what_parents_leave_out() {
-    // The first child's end was recorded late: by time alone it would have called the second.
+fn callers_follow_named_parents_and_enclosing_times_complete_them() {
+    // The end of the first child was recorded late: by times alone it would be the caller of the second.
     let late = Program::new()
         .frame_of("/w/vllm/a.py(1): outer", 0, (0, 1_000), NONE)
         .frame_of("/w/vllm/a.py(2): first", 0, (10, 105), 0)
@@ -190,16 +194,16 @@ fn named_parents_settle_what_times_leave_open_and_times_fill_what_parents_leave_
         .sites();
     assert_eq!(late[0].stack, ["vllm/a.py:1 outer", "w/app.py:3 second"]);
     assert_eq!(late[0].location, "vllm/a.py:1 outer");
-    // Real traces name a grandparent now and then.
-    let left_out = Program::new()
+    // Real traces sometimes name the grandparent.
+    let omitted = Program::new()
         .frame_of("/w/vllm/a.py(1): outer", 0, (0, 1_000), NONE)
         .frame_of("/w/vllm/a.py(2): between", 0, (10, 900), 0)
         .frame_of("<built-in method to>", 0, (20, 800), 0)
         .op("aten::to", 0, (30, 700), 7)
         .kernel("k", (2_000, 2_010), 7, None)
         .sites();
-    assert_eq!(left_out[0].location, "vllm/a.py:2 between");
-    // A parent on another thread, where a worker goes on with its caller's work.
+    assert_eq!(omitted[0].location, "vllm/a.py:2 between");
+    // A parent on another thread: a worker continues the work of its caller.
     let across = Program::new()
         .frame_of("/w/vllm/a.py(1): outer", 1, (0, 1_000), NONE)
         .frame_of("w.py(2): inner", 0, (10, 900), 0)
@@ -207,27 +211,27 @@ fn named_parents_settle_what_times_leave_open_and_times_fill_what_parents_leave_
         .kernel("k", (2_000, 2_010), 7, None)
         .sites();
     assert_eq!(across[0].location, "vllm/a.py:1 outer");
-    // Nonsense is no stack and no endless loop.
-    let circle = Program::new()
+    // A cycle of parents is ignored and ends.
+    let cycle = Program::new()
         .frame_of("/w/vllm/a.py(1): outer", 0, (0, 1_000), 1)
         .frame_of("/w/vllm/a.py(2): inner", 0, (10, 900), 77)
         .op("aten::to", 0, (30, 700), 7)
         .kernel("k", (2_000, 2_010), 7, None)
         .sites();
-    assert_eq!(circle[0].stack, ["vllm/a.py:1 outer", "vllm/a.py:2 inner"]);
+    assert_eq!(cycle[0].stack, ["vllm/a.py:1 outer", "vllm/a.py:2 inner"]);
 }
 
-/// A graph of these kernels, replayed once.
+/// A trace with one replay of a graph of these kernels.
 fn replay(kernels: &[&str]) -> Trace {
     let program = Program::new().frame(RUNNER, 0, (0, 1_000)).call("cudaGraphLaunch_v10000", 0, (60, 70), 1);
-    let run = |program: Program, (at, kernel): (usize, &&str)| {
-        let start = 2_000 + 100 * at as i64;
+    let add = |program: Program, (index, kernel): (usize, &&str)| {
+        let start = 2_000 + 100 * index as i64;
         program.kernel(kernel, (start, start + 50), NONE, Some(1))
     };
-    kernels.iter().enumerate().fold(program, run).finish()
+    kernels.iter().enumerate().fold(program, add).finish()
 }
 
-/// The same work without a graph: `add` comes from two places in turn.
+/// The same workload without a graph. `add` has two call sites.
 fn eager() -> Trace {
     let program = Program::new()
         .frame(MODEL, 0, (0, 1_000))
@@ -243,24 +247,28 @@ fn eager() -> Trace {
 }
 
 #[test]
-fn a_replayed_kernel_has_the_replays_place_until_a_mapping_trace_tells_its_own() {
+fn a_replayed_kernel_has_the_call_site_of_the_replay_unless_it_borrows_one() {
     let graph = replay(&["void add<float>(int)", "void add<float>(int)", "unheard_of"]);
     let alone = sites(&graph, &[]);
-    assert_eq!(told(&alone)[0], ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Resolution::Replay));
+    assert_eq!(summaries(&alone)[0], ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Resolution::Replay));
     let mapped = sites(&graph, &[&eager()]);
-    let wanted = [
+    let expected = [
         (MODEL_SHOWN, "aten::add", Resolution::BorrowedExact),
         (LINEAR_SHOWN, "aten::add", Resolution::BorrowedExact),
         ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Resolution::Replay),
     ];
-    assert_eq!(told(&mapped), wanted, "in the order of launches");
+    assert_eq!(summaries(&mapped), expected, "in the order of launches");
 }
 
 #[test]
-fn a_similar_name_borrows_where_all_similar_kernels_agree_and_says_so() {
+fn a_kernel_borrows_from_similar_names_only_if_they_have_one_location() {
     let graph = replay(&["nvjet_tst_128x16_v_bz_bias_TNT_kernel", "nvjet_tst_64x8_h_bz_bias_TNT_kernel"]);
     let found = |mapping: &Trace| sites(&graph, &[mapping]).iter().map(|site| site.resolution).collect::<Vec<_>>();
-    assert_eq!(found(&eager()), [Resolution::BorrowedRelaxed, Resolution::Replay], "another letter is another kernel");
+    assert_eq!(
+        found(&eager()),
+        [Resolution::BorrowedRelaxed, Resolution::Replay],
+        "names that differ in a letter are not similar"
+    );
     let disagreeing = Program::new()
         .frame(MODEL, 0, (0, 1_000))
         .op("aten::mm", 0, (10, 20), 1)
@@ -269,11 +277,11 @@ fn a_similar_name_borrows_where_all_similar_kernels_agree_and_says_so() {
         .kernel("nvjet_tst_64x8_v_bz_bias_TNT_kernel", (2_000, 2_010), 1, None)
         .kernel("nvjet_tst_64x9_v_bz_bias_TNT_kernel", (2_100, 2_200), 2, None)
         .finish();
-    assert_eq!(found(&disagreeing), [Resolution::Replay, Resolution::Replay], "a wrong place is worse than none");
+    assert_eq!(found(&disagreeing), [Resolution::Replay, Resolution::Replay], "no location is better than a wrong one");
 }
 
 #[test]
-fn a_kernel_that_goes_by_another_name_in_the_mapping_trace_borrows_by_the_list_of_aliases() {
+fn a_kernel_with_another_name_in_the_mapping_trace_borrows_by_alias() {
     let eager = Program::new()
         .frame("/w/vllm/fa.py(7): flash_attn_varlen_func", 0, (0, 1_000))
         .op("_vllm_fa3_C::fwd", 0, (10, 20), 1)
@@ -282,14 +290,14 @@ fn a_kernel_that_goes_by_another_name_in_the_mapping_trace_borrows_by_the_list_o
     let graph = replay(&["void flash::FlashAttnFwdCombine<64>(int)", "flash::prepare_varlen"]);
     let sites = sites(&graph, &[&eager]);
     assert_eq!(
-        told(&sites)[0],
+        summaries(&sites)[0],
         ("vllm/fa.py:7 flash_attn_varlen_func", "_vllm_fa3_C::fwd", Resolution::BorrowedRelaxed)
     );
     assert_eq!(sites[1].resolution, Resolution::Replay);
 }
 
 #[test]
-fn an_ops_own_place_is_better_than_a_borrowed_one() {
+fn an_own_location_is_preferred_to_a_borrowed_one() {
     let own = Program::new()
         .frame("/srv/vllm/own.py(1): f", 0, (0, 1_000))
         .op("aten::mm", 0, (10, 20), 1)
@@ -297,13 +305,13 @@ fn an_ops_own_place_is_better_than_a_borrowed_one() {
         .kernel("void add<float>(int)", (2_000, 2_010), 1, None)
         .kernel("void add<float>(int)", (2_100, 2_110), 2, None)
         .finish();
-    let wanted =
+    let expected =
         [("vllm/own.py:1 f", "aten::mm", Resolution::Exact), (MODEL_SHOWN, "aten::add", Resolution::BorrowedExact)];
-    assert_eq!(told(&sites(&own, &[&eager()])), wanted, "the second has a CPU op and no place");
+    assert_eq!(summaries(&sites(&own, &[&eager()])), expected, "the second op has a CPU op but no location");
 }
 
 #[test]
-fn launches_of_a_graphs_capture_tell_the_place_of_kernels_that_never_ran() {
+fn a_graph_capture_provides_locations_for_the_kernels_of_its_replays() {
     let capture = Program::new()
         .frame(MODEL, 0, (0, 1_000))
         .op("aten::linear", 0, (10, 500), 1)
@@ -313,67 +321,70 @@ fn launches_of_a_graphs_capture_tell_the_place_of_kernels_that_never_ran() {
         .captured("elsewhere", 1, (300, 310))
         .finish();
     let graph = replay(&["gemm", "bias", "elsewhere"]);
-    let wanted = [
+    let expected = [
         (MODEL_SHOWN, "aten::mm", Resolution::BorrowedExact),
         (MODEL_SHOWN, "aten::linear", Resolution::BorrowedExact),
         ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Resolution::Replay),
     ];
-    assert_eq!(told(&sites(&graph, &[&capture])), wanted);
+    assert_eq!(summaries(&sites(&graph, &[&capture])), expected);
 }
 
 #[test]
-fn kernels_of_one_name_are_told_apart_by_the_order_in_which_their_graph_was_captured() {
+fn kernels_of_the_same_name_are_matched_by_capture_order() {
     let capture = |kernels: [&str; 4]| {
         let program = Program::new().frame(MODEL, 0, (0, 1_000)).captured(kernels[0], 0, (10, 20));
         let program = program.call("hipStreamBeginCapture", 0, (21, 22), 900).captured(kernels[1], 0, (30, 40));
         let program = program.frame(LINEAR, 0, (50, 400)).captured(kernels[2], 0, (60, 70));
         program.captured(kernels[3], 0, (500, 510)).call("hipStreamEndCapture", 0, (600, 610), 901).finish()
     };
-    let places = |kernels, replayed: &[&str]| {
+    let locations = |kernels, replayed: &[&str]| {
         let sites = sites(&replay(replayed), &[&capture(kernels)]);
         sites.into_iter().map(|site| site.location).collect::<Vec<_>>()
     };
-    assert_eq!(places(["a", "a", "a", "b"], &["a", "a", "b"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
-    assert_eq!(places(["x", "b", "a", "a"], &["b", "a", "a"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
+    assert_eq!(locations(["a", "a", "a", "b"], &["a", "a", "b"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
+    assert_eq!(locations(["x", "b", "a", "a"], &["b", "a", "a"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
 }
 
 #[test]
-fn launches_that_do_not_name_their_kernels_are_matched_by_number_and_marked() {
+fn launches_without_kernel_names_match_by_count_and_count_as_similar() {
     let program = Program::new().frame(MODEL, 0, (0, 1_000)).call("cudaStreamBeginCapture", 0, (21, 22), 900);
     let program = program.call("cudaLaunchKernel", 0, (30, 40), 901).frame(LINEAR, 0, (50, 400));
     let program = program.call("cudaLaunchKernelExC_v11060", 0, (60, 70), 902).call("cudaMalloc", 0, (71, 72), 903);
     let capture = program.call("cudaStreamEndCapture", 0, (600, 610), 904).finish();
-    let wanted = [(MODEL_SHOWN, Resolution::BorrowedRelaxed), (LINEAR_SHOWN, Resolution::BorrowedRelaxed)];
+    let expected = [(MODEL_SHOWN, Resolution::BorrowedRelaxed), (LINEAR_SHOWN, Resolution::BorrowedRelaxed)];
     let replayed = sites(&replay(&["a", "b"]), &[&capture]);
-    assert_eq!(replayed.iter().map(|site| (site.location.as_str(), site.resolution)).collect::<Vec<_>>(), wanted);
+    assert_eq!(replayed.iter().map(|site| (site.location.as_str(), site.resolution)).collect::<Vec<_>>(), expected);
     let longer = sites(&replay(&["a", "b", "c"]), &[&capture]);
     assert!(longer.iter().all(|site| site.resolution == Resolution::Replay));
 }
 
 #[test]
-fn a_trace_without_code_tells_its_launching_calls() {
+fn a_trace_without_code_resolves_to_launch_calls() {
     let trace = Program::new().call("cudaLaunchKernel", 0, (60, 70), 1).kernel("k", (100, 110), NONE, Some(1)).finish();
     let trace = Trace { code: None, ..trace };
     assert_eq!(trace.gpu_ops.launch(0), Some(CallId(0)));
-    assert_eq!(told(&sites(&trace, &[])), [("", "cudaLaunchKernel", Resolution::ByLaunch)]);
+    assert_eq!(summaries(&sites(&trace, &[])), [("", "cudaLaunchKernel", Resolution::ByLaunch)]);
 }
 
 #[test]
-fn deep_and_wide_stacks_cost_the_same_a_frame() {
+fn deep_and_wide_stacks_have_linear_cost() {
     const FRAMES: i64 = 100_000;
     let probe = |time| Probe { time: Ns(time), thread: ThreadId(0) };
-    let steps = |time_of: &dyn Fn(i64) -> (i64, i64)| {
+    let stack_ops = |time_of: &dyn Fn(i64) -> (i64, i64)| {
         let mut frames = Spans::default();
-        (0..FRAMES).for_each(|at| push(&mut frames, MODEL, 0, time_of(at)));
-        let probes: Vec<Probe> = (0..FRAMES).map(|at| probe(time_of(at).0)).collect();
+        (0..FRAMES).for_each(|index| push(&mut frames, MODEL, 0, time_of(index)));
+        let probes: Vec<Probe> = (0..FRAMES).map(|index| probe(time_of(index).0)).collect();
         let swept = sweep(&frames, 1, &probes);
-        assert!(swept.innermost.iter().zip(0..).all(|(innermost, at)| *innermost == at), "every probe in its frame");
-        swept.steps
+        assert!(
+            swept.innermost.iter().zip(0..).all(|(innermost, index)| *innermost == index),
+            "each probe finds its own frame"
+        );
+        swept.stack_ops
     };
-    let deep = steps(&|at| (at * 10, 10 * FRAMES * 10 - at));
-    let wide = steps(&|at| (at * 10, at * 10 + 5));
+    let deep = stack_ops(&|at| (at * 10, 10 * FRAMES * 10 - at));
+    let wide = stack_ops(&|at| (at * 10, at * 10 + 5));
     assert!(deep.max(wide) <= 2 * FRAMES as usize, "deep {deep}, wide {wide}");
-    // Answers for stacks follow from the caller's: resolving every op of the deepest stack takes no walk either.
+    // A deep stack resolves too.
     let mut program = Program::new();
     for at in 0..2_000 {
         program = program.frame(if at == 0 { LINEAR } else { "x.py(1): f" }, 0, (at, 10_000 - at));
@@ -383,7 +394,7 @@ fn deep_and_wide_stacks_cost_the_same_a_frame() {
 }
 
 #[test]
-fn an_external_id_leads_to_an_op_of_the_same_rank() {
+fn an_external_id_matches_ops_of_the_same_rank_only() {
     let event = |rank: &str, category: &str, name: &str, thread: u32, ts: u32, args: &str| {
         format!(
             r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": "[{rank}] 0", "tid": {thread}, "ts": {ts}, "dur": 4, "args": {{{args}}}}}"#
@@ -401,6 +412,6 @@ fn an_external_id_leads_to_an_op_of_the_same_rank() {
     importer.feed(format!("{{\"traceEvents\": [{events}]}}").as_bytes()).unwrap();
     let crate::input::Imported::Trace(trace) = importer.finish().unwrap() else { panic!("no trace") };
     let sites = sites(&trace, &[]);
-    let told: Vec<(&str, &str)> = sites.iter().map(|site| (&*site.location, &*site.cpu_op)).collect();
-    assert_eq!(told, [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::addmm")]);
+    let found: Vec<(&str, &str)> = sites.iter().map(|site| (&*site.location, &*site.cpu_op)).collect();
+    assert_eq!(found, [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::addmm")]);
 }
