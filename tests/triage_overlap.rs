@@ -1,5 +1,5 @@
-//! The overlap table against traces of real servers and models whose opportunities a person worked out from the events
-//! (`data/triage_labels/overlap.json`): every row that is said must be true, and every true one said.
+//! Compares the overlap table of real traces with manually labelled opportunities (`data/triage_labels/overlap.json`): every
+//! reported row must be labelled, and every label must be reported.
 
 #![allow(
     clippy::unwrap_used,
@@ -86,30 +86,30 @@ fn number(row: &Record, column: &str) -> f64 {
 }
 
 impl TrueRow {
-    fn is(&self, row: &Record) -> bool {
+    fn matches(&self, row: &Record) -> bool {
         text(row, "verdict") == self.verdict && text(row, "kernel_name").contains(&self.kernel)
     }
 
-    /// Times over all stages are those of the slow sweep, to a thousandth and what a microsecond of the file rounds.
+    /// The sums over all stages must equal the labelled times within 0.1 % plus the rounding of the file to microseconds.
     fn check_times(&self, file: &str, rows: &[&Record]) {
-        let close = |ours: f64, slow: f64| (ours - slow).abs() <= 0.001 * slow + 0.2;
+        let is_close = |ours: f64, expected: f64| (ours - expected).abs() <= 0.001 * expected + 0.2;
         let us = |row: &&Record| number(row, "duration_ns") / 1e3;
         let duration_us: f64 = rows.iter().map(us).sum();
-        assert!(close(duration_us, self.duration_us), "{file} {}: {duration_us} us", self.kernel);
-        if let Some(slow) = self.exclusive_us {
+        assert!(is_close(duration_us, self.duration_us), "{file} {}: {duration_us} us", self.kernel);
+        if let Some(expected) = self.exclusive_us {
             let exclusive_us: f64 = rows.iter().map(|row| us(row) * number(row, "exclusive_pct") / 100.0).sum();
-            assert!(close(exclusive_us, slow), "{file} {}: {exclusive_us} us alone", self.kernel);
+            assert!(is_close(exclusive_us, expected), "{file} {}: {exclusive_us} us alone", self.kernel);
         }
     }
 }
 
-/// Rows that are said and true, said in all, and true in all; and what is wrong.
+/// Counts of correct, reported and labelled rows, and descriptions of the errors.
 #[derive(Default)]
 struct Score {
-    hits: usize,
-    said: usize,
-    truths: usize,
-    wrong: Vec<String>,
+    correct: usize,
+    reported: usize,
+    labelled: usize,
+    errors: Vec<String>,
 }
 
 impl Score {
@@ -117,21 +117,21 @@ impl Score {
         let file = &labelled.file;
         for row in &section.rows {
             let (verdict, kernel) = (text(row, "verdict"), text(row, "kernel_name"));
-            self.said += 1;
-            let labels = labelled.rows.iter().filter(|label| label.is(row)).count();
+            self.reported += 1;
+            let labels = labelled.rows.iter().filter(|label| label.matches(row)).count();
             if labels == 1 {
-                self.hits += 1;
+                self.correct += 1;
                 continue;
             }
             let near_miss = labelled.near_misses.iter().find(|miss| kernel.contains(&miss.kernel));
-            let why = near_miss.map_or("nobody labelled it", |miss| miss.why.as_str());
-            self.wrong.push(format!("{file}: false: {verdict} {kernel}: {why}"));
+            let why = near_miss.map_or("not labelled", |miss| miss.why.as_str());
+            self.errors.push(format!("{file}: false: {verdict} {kernel}: {why}"));
         }
         for label in &labelled.rows {
-            let rows: Vec<&Record> = section.rows.iter().filter(|row| label.is(row)).collect();
-            self.truths += 1;
+            let rows: Vec<&Record> = section.rows.iter().filter(|row| label.matches(row)).collect();
+            self.labelled += 1;
             if rows.is_empty() {
-                self.wrong.push(format!("{file}: missing: {} {}: {}", label.verdict, label.kernel, label.why));
+                self.errors.push(format!("{file}: missing: {} {}: {}", label.verdict, label.kernel, label.why));
             } else {
                 label.check_times(file, &rows);
             }
@@ -140,7 +140,7 @@ impl Score {
 }
 
 #[test]
-fn every_row_said_of_real_traces_is_true_and_every_true_one_is_said() {
+fn rows_of_real_traces_are_exactly_the_labelled_ones() {
     let Some(folder) = shared("traces/torch") else { return };
     let (mut score, mut found) = (Score::default(), 0);
     for labelled in labels().traces {
@@ -154,24 +154,24 @@ fn every_row_said_of_real_traces_is_true_and_every_true_one_is_said() {
             );
         }
         let section = table(&trace);
-        let labelled_rows = labelled.rows.iter().filter(|label| section.rows.iter().any(|row| label.is(row)));
+        let labelled_rows = labelled.rows.iter().filter(|label| section.rows.iter().any(|row| label.matches(row)));
         found += labelled_rows.count();
         score.judge(&labelled, &section);
     }
     let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
     println!(
         "overlap rows of real traces: precision {:.1} % ({} of {}), recall {:.1} % ({found} of {})",
-        percent(score.hits, score.said),
-        score.hits,
-        score.said,
-        percent(found, score.truths),
-        score.truths
+        percent(score.correct, score.reported),
+        score.correct,
+        score.reported,
+        percent(found, score.labelled),
+        score.labelled
     );
-    assert!(score.wrong.is_empty(), "{}", score.wrong.join("\n"));
+    assert!(score.errors.is_empty(), "{}", score.errors.join("\n"));
 }
 
 #[test]
-fn exclusive_times_of_a_stage_are_no_more_than_its_busy_time_on_real_traces() {
+fn exclusive_time_of_a_stage_does_not_exceed_its_busy_time() {
     let Some(folder) = shared("traces/torch") else { return };
     for labelled in labels().traces {
         let section = table(&read(&folder.join(&labelled.file)));

@@ -1,10 +1,10 @@
-//! Classes, thresholds and words of the overlap table (`patterns/overlap.json`).
+//! Classes, thresholds and texts of the overlap table (`patterns/overlap.json`).
 
 use crate::analysis::triage::Framework;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// What an op is to the sweep, by weight: of several ops beside one, the first of these is said to hide it.
+/// The class of an op in ascending weight. If several ops run concurrently with an op, the heaviest one counts as hiding it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     Other,
@@ -15,7 +15,7 @@ pub(super) enum Class {
 }
 
 impl Class {
-    fn of_word(word: &str) -> Self {
+    fn parse(word: &str) -> Self {
         match word {
             "compute" => Self::Compute,
             "communication" => Self::Communication,
@@ -25,13 +25,13 @@ impl Class {
         }
     }
 
-    /// Small math and moving memory: what hides well beside other work.
+    /// True for elementwise and memory ops, which hide well under other work.
     pub(super) fn is_light(self) -> bool {
         matches!(self, Self::Elementwise | Self::Memory)
     }
 }
 
-/// See the module's head.
+/// The contents of the file.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Rules {
     classes: Map<String, Value>,
@@ -40,49 +40,48 @@ pub(super) struct Rules {
     recommendations: Map<String, Value>,
 }
 
-/// Times in microseconds, ratios as parts of one, shares as parts of a hundred.
+/// `_us` is in microseconds, `_ratio` a fraction of 1, `_pct` in percent.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Thresholds {
-    /// What takes less in all is not worth a row.
-    pub(super) least_total_us: f64,
-    /// From this part on an op that runs alone has headroom.
+    /// Rows with a shorter total duration are dropped.
+    pub(super) min_total_us: f64,
+    /// A row has headroom if at least this part of its time is exclusive.
     pub(super) headroom_ratio: f64,
-    /// From this part on an op is hidden.
+    /// A row is hidden if at least this part of its time is hidden.
     pub(super) hidden_ratio: f64,
-    /// The largest exposed communication of a stage is said from this share of the busy time on.
+    /// The largest exposed communication of a stage gets a row if it takes at least this share of the busy time.
     pub(super) largest_exposure_pct: f64,
-    /// Idle time is said from this share of the stage's wall on.
+    /// Idle time gets a row if it is at least this share of the stage's busy and idle time.
     pub(super) idle_pct: f64,
-    /// A gap from this length on is a pause between pieces of work, as it is for the stage of a kernel.
+    /// A gap of at least this length is a pause between unrelated work.
     pub(super) pause_us: f64,
-    /// A gap up to this is tight whatever the op's length.
-    pub(super) tight_least_us: f64,
-    /// A longer gap is never tight.
-    pub(super) tight_most_us: f64,
-    /// Between the two, a gap up to this part of the op's length is tight.
-    pub(super) tight_ratio: f64,
-    /// From this part of launches with a serial neighbour on the risk is high.
-    pub(super) risk_ratio: f64,
-    /// Only from this part of launches without any neighbour that could matter on is the risk low.
-    pub(super) loose_ratio: f64,
-    /// Streams meet where two or more of a device work for more than this share of the busy time.
-    pub(super) streams_meet_pct: f64,
-    /// Kernels of one stream that run into each other are mentioned from this share of the busy time on.
+    /// A gap up to this length is close for every op.
+    pub(super) min_close_gap_us: f64,
+    /// A longer gap is never close.
+    pub(super) max_close_gap_us: f64,
+    /// Between the two, a gap up to this part of the op's duration is close.
+    pub(super) close_gap_ratio: f64,
+    /// The risk is high if at least this part of the launches is serial.
+    pub(super) high_risk_ratio: f64,
+    /// The risk is low if at least this part of the launches is independent.
+    pub(super) low_risk_ratio: f64,
+    /// Streams overlap if two or more of a device work for more than this share of the busy time.
+    pub(super) min_stream_overlap_pct: f64,
+    /// Overlap of kernels on the same stream is mentioned above this share of the busy time.
     pub(super) same_stream_overlap_pct: f64,
 }
 
 impl Rules {
-    /// # Panics
-    /// Never: the file is part of the program, and a test holds that it parses.
-    #[allow(clippy::expect_used, reason = "the file is part of the program, and a test holds that it parses")]
+    /// The rules of the embedded file.
+    #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests below")]
     pub(super) fn embedded() -> Self {
         serde_json::from_str(include_str!("../../../../patterns/overlap.json")).expect("patterns/overlap.json parses")
     }
 
     /// The class of a category of gpuprism's own rules.
     pub(super) fn class(&self, category: &str) -> Class {
-        Class::of_word(word(&self.classes, category))
+        Class::parse(word(&self.classes, category))
     }
 
     /// See [`super::without_graphs`].
@@ -111,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_category_of_the_own_rules_has_a_class_and_every_key_of_the_code_a_word() {
+    fn every_category_has_a_class_and_every_key_has_a_text() {
         let rules = Rules::embedded();
         let own: Value = serde_json::from_str(include_str!("../../../../patterns/gpuprism_engine_model.json")).unwrap();
         for category in own["gpuprism"]["default"].as_object().unwrap().values() {
@@ -130,10 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_are_the_originals_where_it_has_them() {
+    fn thresholds_equal_those_of_the_original_tool() {
         let thresholds = Rules::embedded().thresholds;
-        assert_eq!((thresholds.least_total_us, thresholds.headroom_ratio, thresholds.hidden_ratio), (5.0, 0.45, 0.65));
-        let tight = (thresholds.tight_least_us, thresholds.tight_most_us, thresholds.tight_ratio);
-        assert_eq!(tight, (2.0, 20.0, 0.15));
+        assert_eq!((thresholds.min_total_us, thresholds.headroom_ratio, thresholds.hidden_ratio), (5.0, 0.45, 0.65));
+        let close_gap = (thresholds.min_close_gap_us, thresholds.max_close_gap_us, thresholds.close_gap_ratio);
+        assert_eq!(close_gap, (2.0, 20.0, 0.15));
     }
 }

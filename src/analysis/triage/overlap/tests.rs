@@ -1,6 +1,6 @@
-//! What the overlap table promises, on traces made by hand, drawn by chance, and the golden pair of the tool it replaces.
+//! The overlap table on traces written by hand, on random traces, and on the golden pair of the original tool.
 
-use super::dependency::{Neighbours, Risk};
+use super::neighbours::{Neighbours, Risk};
 use super::*;
 use crate::analysis::section::Record;
 use crate::analysis::triage::{Options, Request, ServerArgs};
@@ -18,13 +18,13 @@ const NAMES: [&str; 4] = [GEMM, NCCL, ADD, COPY];
 /// Device, stream, name, start and end in microseconds.
 type Op<'a> = (u8, i64, &'a str, i64, i64);
 
-struct Small(TraceBuilder);
+struct SmallTrace(TraceBuilder);
 
-impl Small {
+impl SmallTrace {
     fn new(ops: &[Op]) -> Self {
-        let mut small = Self(TraceBuilder::new("small", Format::TorchProfiler));
-        ops.iter().for_each(|op| small.op(*op, None));
-        small
+        let mut trace = Self(TraceBuilder::new("small", Format::TorchProfiler));
+        ops.iter().for_each(|op| trace.op(*op, None));
+        trace
     }
 
     fn op(&mut self, (device, stream, name, start, end): Op, correlation: Option<u32>) {
@@ -57,24 +57,24 @@ impl Small {
     }
 }
 
-fn with_view<R>(trace: &Trace, mapping: &[&Trace], options: &Options, ask: impl FnOnce(View) -> R) -> R {
+fn with_view<R>(trace: &Trace, mapping: &[&Trace], options: &Options, use_view: impl FnOnce(View) -> R) -> R {
     let server = ServerArgs::default();
     let request =
         Request { trace, path: "", file_stage: Stage::All, mapping, server: &server, framework: None, options };
-    ask(View::new(&request))
+    use_view(View::new(&request))
 }
 
 fn table_of(trace: &Trace, mapping: &[&Trace], options: &Options) -> Section {
     with_view(trace, mapping, options, |view| section(&view, &[]))
 }
 
-fn swept(trace: &Trace) -> Swept {
-    with_view(trace, &[], &Options::default(), |view| sweep::sweep(&view, &Rules::embedded()))
+fn sweep_of(trace: &Trace) -> Sweep {
+    with_view(trace, &[], &Options::default(), |view| stream_sweep::sweep(&view, &Rules::embedded()))
 }
 
 /// Exclusive, hidden and hidden by compute, in microseconds.
-fn times(swept: &Swept, name: &str) -> (i64, i64, i64) {
-    let row = swept.rows.iter().find(|row| swept.names.get(row.name) == canonical(name)).unwrap();
+fn times(sweep: &Sweep, name: &str) -> (i64, i64, i64) {
+    let row = sweep.rows.iter().find(|row| sweep.names.get(row.name) == canonical(name)).unwrap();
     (row.exclusive_ns / 1_000, row.hidden_ns() / 1_000, row.hidden_by_compute_ns / 1_000)
 }
 
@@ -101,128 +101,130 @@ fn verdict<'a>(section: &'a Section, name: &str) -> [&'a str; 4] {
 
 #[test]
 fn an_op_is_hidden_while_another_stream_of_its_device_works() {
-    // 0-10 the GEMM alone, 10-14 with NCCL, 14-18 with NCCL and a copy, 18-20 NCCL and the copy, 20-25 NCCL alone.
-    let swept = swept(&Small::new(&[(0, 7, GEMM, 0, 18), (0, 20, NCCL, 10, 25), (0, 21, COPY, 14, 20)]).0.finish());
-    assert_eq!(times(&swept, GEMM), (10, 8, 0));
-    assert_eq!(times(&swept, NCCL), (5, 10, 8));
-    assert_eq!(times(&swept, COPY), (0, 6, 4));
-    assert_eq!((swept.busy_ns(Stage::All), swept.overlapped_ns, swept.streams), (25_000, 10_000, 3));
-    let beside = |name: &str| {
-        let row = swept.rows.iter().find(|row| swept.names.get(row.name) == canonical(name)).unwrap();
-        let named = row.hidden_by.0.iter().map(|(name, time)| (swept.names.get(*name).to_owned(), time / 1_000));
-        named.collect::<Vec<_>>()
+    // In us: 0-10 GEMM alone, 10-14 GEMM and NCCL, 14-18 all three, 18-20 NCCL and the copy, 20-25 NCCL alone.
+    let sweep =
+        sweep_of(&SmallTrace::new(&[(0, 7, GEMM, 0, 18), (0, 20, NCCL, 10, 25), (0, 21, COPY, 14, 20)]).0.finish());
+    assert_eq!(times(&sweep, GEMM), (10, 8, 0));
+    assert_eq!(times(&sweep, NCCL), (5, 10, 8));
+    assert_eq!(times(&sweep, COPY), (0, 6, 4));
+    assert_eq!((sweep.busy_ns(Stage::All), sweep.overlapped_ns, sweep.streams), (25_000, 10_000, 3));
+    let hidden_by = |name: &str| {
+        let row = sweep.rows.iter().find(|row| sweep.names.get(row.name) == canonical(name)).unwrap();
+        let times = row.hidden_by.0.iter().map(|(name, time)| (sweep.names.get(*name).to_owned(), time / 1_000));
+        times.collect::<Vec<_>>()
     };
-    assert_eq!(beside(COPY), [(canonical(GEMM), 4), (canonical(NCCL), 2)], "the weightiest hides");
-    assert_eq!(beside(GEMM), [(canonical(NCCL), 8)]);
+    assert_eq!(hidden_by(COPY), [(canonical(GEMM), 4), (canonical(NCCL), 2)], "the heaviest op hides it");
+    assert_eq!(hidden_by(GEMM), [(canonical(NCCL), 8)]);
 }
 
 #[test]
 fn devices_never_hide_each_other() {
-    let swept = swept(&Small::new(&[(0, 7, NCCL, 0, 10), (1, 7, GEMM, 0, 10)]).0.finish());
-    assert_eq!((times(&swept, NCCL), times(&swept, GEMM)), ((10, 0, 0), (10, 0, 0)));
-    assert_eq!(swept.busy_ns(Stage::All), 20_000);
+    let sweep = sweep_of(&SmallTrace::new(&[(0, 7, NCCL, 0, 10), (1, 7, GEMM, 0, 10)]).0.finish());
+    assert_eq!((times(&sweep, NCCL), times(&sweep, GEMM)), ((10, 0, 0), (10, 0, 0)));
+    assert_eq!(sweep.busy_ns(Stage::All), 20_000);
 }
 
 #[test]
-fn two_kernels_of_one_stream_that_run_at_once_hide_nothing_and_are_no_more_than_the_busy_time() {
-    // A dependent launch begins 4 us before the kernel ahead of it ends; another lies wholly inside.
-    let small = Small::new(&[(0, 7, GEMM, 0, 10), (0, 7, ADD, 6, 20), (0, 7, NCCL, 7, 9)]);
-    let swept = swept(&small.0.finish());
-    assert_eq!((times(&swept, GEMM), times(&swept, ADD), times(&swept, NCCL)), ((10, 0, 0), (14, 0, 0), (2, 0, 0)));
-    let exposed: Vec<i64> = swept.rows.iter().map(|row| row.exposed_ns).collect();
+fn concurrent_kernels_of_one_stream_do_not_hide_each_other() {
+    // A dependent launch starts 4 us before the previous kernel ends; another kernel lies completely inside it.
+    let small = SmallTrace::new(&[(0, 7, GEMM, 0, 10), (0, 7, ADD, 6, 20), (0, 7, NCCL, 7, 9)]);
+    let sweep = sweep_of(&small.0.finish());
+    assert_eq!((times(&sweep, GEMM), times(&sweep, ADD), times(&sweep, NCCL)), ((10, 0, 0), (14, 0, 0), (2, 0, 0)));
+    let exposed: Vec<i64> = sweep.rows.iter().map(|row| row.exposed_ns).collect();
     assert_eq!(exposed, [10_000, 10_000, 0]);
-    assert_eq!((swept.busy_ns(Stage::All), swept.same_stream), (20_000, Ns(6_000)));
-    assert_eq!(swept.overlapped_ns, 0);
+    assert_eq!((sweep.busy_ns(Stage::All), sweep.same_stream_overlap), (20_000, Ns(6_000)));
+    assert_eq!(sweep.overlapped_ns, 0);
 }
 
 #[test]
-fn kernels_that_began_early_are_mentioned() {
-    let section = Small::new(&[(0, 7, GEMM, 0, 100), (0, 7, ADD, 60, 150)]).section();
-    assert!(section.limits.iter().any(|limit| limit.contains("by 27 % of the busy time")), "{:?}", section.limits);
+fn overlap_on_the_same_stream_is_mentioned() {
+    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 100), (0, 7, ADD, 60, 150)]).section();
+    assert!(section.limits.iter().any(|limit| limit.contains("for 27 % of the busy time")), "{:?}", section.limits);
 }
 
 #[test]
 fn one_launch_out_of_many_does_not_decide_the_risk() {
-    // A copy on a stream of its own, far from its neighbours: once it is long, and a kernel follows at once.
+    // A copy on a separate stream, far from its neighbours, except for one long launch directly followed by a kernel.
     let mut ops: Vec<Op> = vec![(0, 7, GEMM, 0, 30_000)];
     ops.extend((0..20).map(|at| (0, 21, COPY, 1_000 * at + 5, 1_000 * at + 55)));
     ops.extend([(0, 21, COPY, 29_000, 34_000), (0, 21, ADD, 34_001, 34_011)]);
-    let section = Small::new(&ops).section();
-    assert_eq!(verdict(&section, COPY), ["P1", "headroom", "low", "try overlap"], "20 of 21 launches stand apart");
-    let all = Neighbours { serial: 10, unclear: 0, dry: 0, loose: 10, close: 10 };
+    let section = SmallTrace::new(&ops).section();
+    assert_eq!(verdict(&section, COPY), ["P1", "headroom", "low", "try overlap"], "20 of 21 launches are independent");
+    let half = Neighbours { serial: 10, unclear: 0, next_to_idle: 0, independent: 10, close: 10 };
     let thresholds = Rules::embedded().thresholds;
-    assert_eq!(all.risk(&thresholds), Risk::High);
-    assert_eq!(Neighbours { serial: 3, loose: 7, ..all }.risk(&thresholds), Risk::Unclear);
-    assert_eq!(Neighbours { serial: 2, loose: 8, ..all }.risk(&thresholds), Risk::Low);
+    assert_eq!(half.risk(&thresholds), Risk::High);
+    assert_eq!(Neighbours { serial: 3, independent: 7, ..half }.risk(&thresholds), Risk::Unclear);
+    assert_eq!(Neighbours { serial: 2, independent: 8, ..half }.risk(&thresholds), Risk::Low);
 }
 
 #[test]
-fn a_gap_in_which_the_device_ran_dry_tells_nothing_about_dependencies() {
-    let risk = |beside: &[Op]| {
+fn a_gap_in_which_the_device_was_idle_is_no_evidence_of_independence() {
+    let risk = |concurrent: &[Op]| {
         let mut ops: Vec<Op> = (0..10).map(|at| (0, 7, ADD, 1_000 * at + 500, 1_000 * at + 900)).collect();
-        ops.extend(beside);
-        let trace = Small::new(&ops).0.finish();
+        ops.extend(concurrent);
+        let trace = SmallTrace::new(&ops).0.finish();
         let rules = Rules::embedded();
         with_view(&trace, &[], &Options::default(), |view| {
-            let (swept, (_, dry)) = (sweep::sweep(&view, &rules), idle::idle(&view, &rules));
-            let neighbours = dependency::neighbours(&view, &swept, &rules.thresholds, &dry);
-            let row = swept.rows.iter().position(|row| swept.names.get(row.name) == canonical(ADD)).unwrap();
+            let (sweep, (_, follows_idle)) =
+                (stream_sweep::sweep(&view, &rules), idle_gaps::idle_by_stage(&view, &rules));
+            let neighbours = neighbours::neighbours(&view, &sweep, &rules.thresholds, &follows_idle);
+            let row = sweep.rows.iter().position(|row| sweep.names.get(row.name) == canonical(ADD)).unwrap();
             neighbours[row].risk(&rules.thresholds)
         })
     };
-    let beside: Vec<Op> = (0..10).map(|at| (0, 20, GEMM, 1_000 * at + 950, 1_000 * at + 1_505)).collect();
-    assert_eq!((risk(&[]), risk(&beside)), (Risk::Unclear, Risk::Low));
+    let concurrent: Vec<Op> = (0..10).map(|at| (0, 20, GEMM, 1_000 * at + 950, 1_000 * at + 1_505)).collect();
+    assert_eq!((risk(&[]), risk(&concurrent)), (Risk::Unclear, Risk::Low));
 }
 
 #[test]
-fn exposed_communication_is_always_said() {
-    // Hidden for 98 %: its ratio is far below any bar, its exposed time is 2 % of the busy time.
-    let section = Small::new(&[(0, 7, GEMM, 0, 980), (0, 20, NCCL, 0, 1_000)]).section();
+fn exposed_communication_is_reported_by_size() {
+    // Hidden for 98 % of its time, but the exposed rest is 2 % of the busy time.
+    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 980), (0, 20, NCCL, 0, 1_000)]).section();
     assert_eq!(verdict(&section, NCCL), ["P1", "exposed communication", "low", "try overlap"]);
     assert_eq!(number(row(&section, NCCL).unwrap(), "exclusive_pct"), 2.0);
-    // Below the bar the largest is said, with a lower priority; nothing exposed is good news.
-    let section = Small::new(&[(0, 7, GEMM, 0, 995), (0, 20, NCCL, 0, 1_000)]).section();
+    // The largest one is reported below the minimum share too, with a lower priority. Hidden communication has priority 4.
+    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 995), (0, 20, NCCL, 0, 1_000)]).section();
     assert_eq!(verdict(&section, NCCL), ["P3", "exposed communication", "low", "check deps"]);
-    let section = Small::new(&[(0, 7, GEMM, 0, 1_000), (0, 20, NCCL, 0, 1_000)]).section();
+    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 1_000), (0, 20, NCCL, 0, 1_000)]).section();
     assert_eq!(verdict(&section, NCCL), ["P4", "hidden communication", "low", "skip"]);
-    // A thousandth is not.
-    let section = Small::new(&[(0, 7, GEMM, 0, 9_995), (0, 20, NCCL, 9_990, 10_000)]).section();
+    // 0.05 % of the busy time is not reported.
+    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 9_995), (0, 20, NCCL, 9_990, 10_000)]).section();
     assert_eq!(row(&section, NCCL), None);
     assert_eq!(section.summary.get("rows_below_bar"), Some(&Value::Int(1)));
 }
 
 #[test]
-fn many_small_exposures_that_are_large_together_are_said() {
+fn many_small_exposures_that_add_up_are_reported() {
     let names: Vec<String> = (0..4).map(|at| format!("ncclDevKernel_AllReduce_{at}")).collect();
     let mut ops: Vec<Op> = vec![(0, 7, GEMM, 0, 10_000)];
     ops.extend((10_000..).step_by(60).zip(&names).map(|(start, name)| (0, 20, name.as_str(), start, start + 60)));
-    let section = Small::new(&ops).section();
-    let said: Vec<&str> = section.rows.iter().map(|row| text(row, "kernel_name")).collect();
-    // 0.6 % each: after the third, less than the bar is left.
-    assert_eq!(said, &names[..3], "and the GEMM of the busiest stream is no opportunity");
+    let section = SmallTrace::new(&ops).section();
+    let reported: Vec<&str> = section.rows.iter().map(|row| text(row, "kernel_name")).collect();
+    // 0.6 % each: the fourth alone is below the minimum share.
+    assert_eq!(reported, &names[..3], "the GEMM of the busiest stream is no opportunity");
 }
 
 #[test]
 fn with_one_trace_a_decode_step_on_one_stream_has_no_headroom() {
     let step = |at: i64| [(0, 7, GEMM, at, at + 50), (0, 7, ADD, at + 51, at + 60), (0, 7, COPY, at + 61, at + 70)];
     let ops: Vec<Op> = (0..50).flat_map(|at| step(71 * at)).collect();
-    let trace = Small::new(&ops).0.finish();
+    let trace = SmallTrace::new(&ops).0.finish();
     let section = table_of(&trace, &[], &Options::default());
     assert_eq!(section.rows, []);
     assert_eq!(section.summary.get("serial_rows"), Some(&Value::Int(3)));
-    // A mapping trace settles nothing that order on the only stream has not settled.
+    // A mapping trace does not change that, because there is only one stream.
     assert_eq!(table_of(&trace, &[&trace], &Options::default()).rows, []);
-    // Where streams meet the rows are there, as in the original, and none promises anything.
-    let beside: Vec<Op> = ops.iter().copied().chain([(0, 20, NCCL, 0, 500)]).collect();
-    let trace = Small::new(&beside).0.finish();
+    // If streams overlap, the rows appear as in the original tool, with a cautious recommendation.
+    let with_overlap: Vec<Op> = ops.iter().copied().chain([(0, 20, NCCL, 0, 500)]).collect();
+    let trace = SmallTrace::new(&with_overlap).0.finish();
     let section = table_of(&trace, &[&trace], &Options::default());
     let headroom = section.rows.iter().filter(|row| text(row, "verdict") == "headroom");
     assert_eq!(headroom.map(|row| text(row, "recommendation")).collect::<Vec<_>>(), ["check deps"; 3]);
 }
 
 #[test]
-fn a_copy_on_its_own_stream_has_headroom_and_an_idle_device_is_said_with_its_cause() {
-    let mut small = Small::new(&[]);
+fn a_copy_on_its_own_stream_has_headroom_and_idle_time_has_a_cause() {
+    let mut small = SmallTrace::new(&[]);
     for at in 0..10_u32 {
         let start = 1_000 * i64::from(at);
         small.launch("cudaLaunchKernel", start - 5, 2 * at);
@@ -235,14 +237,14 @@ fn a_copy_on_its_own_stream_has_headroom_and_an_idle_device_is_said_with_its_cau
     assert_eq!(verdict(&section, IDLE), ["P1", "launch-bound", "", "launch ahead or replay a graph"]);
     let idle = row(&section, IDLE).unwrap();
     assert_eq!(number(idle, "duration_ns"), 2_700_000.0);
-    // Nine gaps of 300 us beside ten times 700 us of work.
+    // Nine gaps of 300 us and ten times 700 us of work.
     assert!((number(idle, "unpaused_share_pct") - 100.0 * 2_700.0 / 9_700.0).abs() < 1e-9);
 }
 
 #[test]
-fn a_gap_inside_a_replay_is_the_hosts_while_it_still_launches_the_graph() {
+fn a_gap_is_launch_bound_while_the_host_still_launches_the_graph() {
     let verdict_of = |name: &str, end: i64| {
-        let mut small = Small::new(&[]);
+        let mut small = SmallTrace::new(&[]);
         small.call(name, -10, end, 1);
         small.op((0, 7, GEMM, 0, 500), Some(1));
         small.op((0, 7, GEMM, 800, 1_300), Some(1));
@@ -251,39 +253,39 @@ fn a_gap_inside_a_replay_is_the_hosts_while_it_still_launches_the_graph() {
     assert_eq!(verdict_of("hipGraphLaunch", 900), "launch-bound");
     assert_eq!(verdict_of("hipGraphLaunch", 700), "launch-bound", "for 200 of 300 ns");
     assert_eq!(verdict_of("hipGraphLaunch", 600), "idle gaps", "for 100 of 300 ns");
-    assert_eq!(verdict_of("hipMemcpyWithStream", 900), "idle gaps", "such a call may wait for the device");
+    assert_eq!(verdict_of("hipMemcpyWithStream", 900), "idle gaps", "this call may wait for the device");
 }
 
 #[test]
-fn a_pause_between_pieces_of_work_is_no_idle_time() {
-    let section = Small::new(&[(0, 7, GEMM, 0, 1_000), (0, 7, GEMM, 30_000, 31_000)]).section();
+fn a_pause_is_not_idle_time() {
+    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 1_000), (0, 7, GEMM, 30_000, 31_000)]).section();
     assert_eq!(section.rows, []);
     assert_eq!(section.summary.get("pauses_ns"), Some(&Value::Int(29_000_000)));
 }
 
 #[test]
 fn a_kernel_is_not_hidden_by_a_copy() {
-    let section = Small::new(&[(0, 7, ADD, 0, 1_000), (0, 21, COPY, 0, 1_000)]).section();
+    let section = SmallTrace::new(&[(0, 7, ADD, 0, 1_000), (0, 21, COPY, 0, 1_000)]).section();
     assert_eq!(verdict(&section, ADD), [""; 4]);
     assert_eq!(verdict(&section, COPY), ["P4", "low-roi-hidden", "low", "skip"]);
 }
 
 #[test]
-fn a_pair_is_asked_for_only_where_graphs_hide_the_code() {
-    let graph = |call: &str| {
-        let mut small = Small::new(&[]);
+fn a_mapping_trace_is_suggested_only_if_graphs_are_replayed() {
+    let is_suggested = |call: &str| {
+        let mut small = SmallTrace::new(&[]);
         small.launch(call, 0, 1);
         small.op((0, 7, GEMM, 10, 1_000), Some(1));
         small.section().limits.iter().any(|limit| limit.contains("mapping trace of the same work"))
     };
-    assert!(graph("cudaGraphLaunch") && graph("hipGraphLaunch") && !graph("cudaLaunchKernel"));
+    assert!(is_suggested("cudaGraphLaunch") && is_suggested("hipGraphLaunch") && !is_suggested("cudaLaunchKernel"));
 }
 
 #[test]
 fn rows_beyond_the_limit_are_counted() {
     let ops: Vec<Op> =
         vec![(0, 7, GEMM, 0, 100), (0, 22, ADD, 200, 300), (0, 21, COPY, 100, 200), (0, 20, NCCL, 300, 400)];
-    let trace = Small::new(&ops).0.finish();
+    let trace = SmallTrace::new(&ops).0.finish();
     let all = table_of(&trace, &[], &Options::default());
     let one = table_of(&trace, &[], &Options { overlap_table_limit: 1, ..Options::default() });
     assert_eq!((all.rows.len(), one.rows.len(), one.rows_in_all), (3, 1, 3));
@@ -298,11 +300,12 @@ fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
 
 fn trace_of(drawn: &[Drawn]) -> Trace {
     let op = |&(device, stream, name, start, length): &Drawn| (device, stream, NAMES[name], start, start + length);
-    Small::new(&drawn.iter().map(op).collect::<Vec<_>>()).0.finish()
+    SmallTrace::new(&drawn.iter().map(op).collect::<Vec<_>>()).0.finish()
 }
 
-/// Microsecond by microsecond: the definition itself. By name: exclusive and hidden by compute; busy and overlapped time.
-fn tick_by_tick(drawn: &[Drawn]) -> ([(i64, i64); 4], i64, i64) {
+/// Reference implementation that steps through time in microseconds. Returns exclusive time and time hidden by compute for each
+/// name, busy time, and overlapped time.
+fn times_by_stepping(drawn: &[Drawn]) -> ([(i64, i64); 4], i64, i64) {
     let (mut names, mut busy, mut overlapped) = ([(0, 0); 4], 0, 0);
     for now in 0..100 {
         for device in 0..2 {
@@ -322,47 +325,47 @@ fn tick_by_tick(drawn: &[Drawn]) -> ([(i64, i64); 4], i64, i64) {
 
 proptest! {
     #[test]
-    fn times_are_what_counting_every_tick_gives(drawn in drawn()) {
-        let swept = swept(&trace_of(&drawn));
-        let (names, busy, overlapped) = tick_by_tick(&drawn);
-        for row in &swept.rows {
-            let at = NAMES.iter().position(|name| canonical(name) == swept.names.get(row.name)).unwrap();
+    fn times_equal_those_of_the_reference_implementation(drawn in drawn()) {
+        let sweep = sweep_of(&trace_of(&drawn));
+        let (names, busy, overlapped) = times_by_stepping(&drawn);
+        for row in &sweep.rows {
+            let at = NAMES.iter().position(|name| canonical(name) == sweep.names.get(row.name)).unwrap();
             prop_assert_eq!((row.exclusive_ns, row.hidden_by_compute_ns), (1_000 * names[at].0, 1_000 * names[at].1));
             prop_assert!(row.exclusive_ns <= row.duration_ns && row.exposed_ns <= row.exclusive_ns && row.exposed_ns >= 0);
             prop_assert!(row.hidden_by_compute_ns <= row.hidden_ns());
             let hidden_by: i64 = row.hidden_by.0.iter().map(|(_, time)| time).sum();
             prop_assert_eq!(hidden_by, row.hidden_ns());
         }
-        prop_assert_eq!(swept.busy_ns(Stage::All), 1_000 * busy);
-        prop_assert_eq!(swept.overlapped_ns, 1_000 * overlapped);
-        let exposed: i64 = swept.rows.iter().map(|row| row.exposed_ns).sum();
-        prop_assert_eq!(exposed + swept.overlapped_ns, swept.busy_ns(Stage::All), "exposed time is no more than busy");
+        prop_assert_eq!(sweep.busy_ns(Stage::All), 1_000 * busy);
+        prop_assert_eq!(sweep.overlapped_ns, 1_000 * overlapped);
+        let exposed: i64 = sweep.rows.iter().map(|row| row.exposed_ns).sum();
+        prop_assert_eq!(exposed + sweep.overlapped_ns, sweep.busy_ns(Stage::All), "exposed and overlapped time add up to the busy time");
     }
 
     #[test]
-    fn numbers_of_streams_do_not_matter(drawn in drawn()) {
+    fn stream_numbers_do_not_matter(drawn in drawn()) {
         let renumbered: Vec<Drawn> = drawn.iter().map(|op| (op.0, [40, -1, 7][op.1 as usize], op.2, op.3, op.4)).collect();
-        let (one, other) = (swept(&trace_of(&drawn)), swept(&trace_of(&renumbered)));
+        let (one, other) = (sweep_of(&trace_of(&drawn)), sweep_of(&trace_of(&renumbered)));
         prop_assert_eq!(one.rows, other.rows);
     }
 }
 
 #[test]
-fn a_hundred_thousand_streams_at_once_take_no_longer_than_sorting_them() {
+fn a_hundred_thousand_concurrent_streams_are_handled() {
     let ops: Vec<Op> = (0..100_000).map(|at| (0, at, ADD, at, 200_000 + at)).collect();
-    let swept = swept(&Small::new(&ops).0.finish());
-    assert_eq!(swept.busy_ns(Stage::All), 299_999_000);
+    let sweep = sweep_of(&SmallTrace::new(&ops).0.finish());
+    assert_eq!(sweep.busy_ns(Stage::All), 299_999_000);
 }
 
-/// The golden trace of this name with the stages that its annotations tell: prefill before 50 ms, decode after.
-fn golden<R>(name: &str, mapping: &[&Trace], ask: impl FnOnce(View) -> R) -> Option<R> {
+/// The view of a golden trace with stages set by time: prefill before 50 ms, decode after.
+fn golden<R>(name: &str, mapping: &[&Trace], use_view: impl FnOnce(View) -> R) -> Option<R> {
     let trace = golden_trace(name)?;
     let options = Options { pid_substring: Some("0".to_owned()), ..Options::default() };
     Some(with_view(&trace, mapping, &options, |mut view| {
         for (op, stage) in trace.gpu_ops.iter().zip(&mut view.stages).filter(|(_, stage)| stage.is_some()) {
             *stage = Some(if op.start < Ns(50_000_000) { Stage::Prefill } else { Stage::Decode });
         }
-        ask(view)
+        use_view(view)
     }))
 }
 
@@ -383,25 +386,25 @@ fn golden_file(name: &str) -> Option<Vec<u8>> {
     bytes
 }
 
-/// Names of the trace may keep the argument list that the original's names have lost.
+/// Our names may have an argument list that the original tool removes.
 fn is_named(ours: &str, theirs: &str) -> bool {
     ours.starts_with(theirs)
 }
 
 #[test]
-fn the_sweep_of_the_golden_pair_is_that_of_the_original() {
+fn the_sweep_of_the_golden_pair_equals_the_original() {
     let Some(expected) = golden_file("triage_formal_overlap.expected.json") else { return };
     let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
-    let swept = golden("triage_formal.trace.json", &[], |view| sweep::sweep(&view, &Rules::embedded())).unwrap();
+    let sweep = golden("triage_formal.trace.json", &[], |view| stream_sweep::sweep(&view, &Rules::embedded())).unwrap();
     let us = |time_ns: i64| time_ns as f64 / 1e3;
     for (stage, key) in [(Stage::Prefill, "extend"), (Stage::Decode, "decode")] {
-        assert_eq!(us(swept.busy_ns(stage)), expected[key]["overlap_stats"]["total_busy_us"].as_f64().unwrap());
+        assert_eq!(us(sweep.busy_ns(stage)), expected[key]["overlap_stats"]["total_busy_us"].as_f64().unwrap());
         let aggregates = expected[key]["aggregates"].as_array().unwrap();
-        assert_eq!(swept.rows.iter().filter(|row| row.stage == stage).count(), aggregates.len());
+        assert_eq!(sweep.rows.iter().filter(|row| row.stage == stage).count(), aggregates.len());
         for expected in aggregates {
             let name = expected["name"].as_str().unwrap();
-            let is_it = |row: &&Row| row.stage == stage && is_named(swept.names.get(row.name), name);
-            let row = swept.rows.iter().find(is_it).unwrap();
+            let matches = |row: &&SweepRow| row.stage == stage && is_named(sweep.names.get(row.name), name);
+            let row = sweep.rows.iter().find(matches).unwrap();
             assert_eq!(row.launches, expected["count"].as_u64().unwrap());
             for (ours, column) in [
                 (row.duration_ns, "total_us"),
@@ -411,31 +414,31 @@ fn the_sweep_of_the_golden_pair_is_that_of_the_original() {
             ] {
                 assert_eq!(us(ours), expected[column].as_f64().unwrap(), "{name} {column}");
             }
-            let beside = expected["overlap_with"].as_object().unwrap();
-            assert_eq!(row.hidden_by.0.len(), beside.len(), "{name}");
+            let hidden_by = expected["overlap_with"].as_object().unwrap();
+            assert_eq!(row.hidden_by.0.len(), hidden_by.len(), "{name}");
             for (partner, time_ns) in &row.hidden_by.0 {
-                let partner = beside.iter().find(|(theirs, _)| is_named(swept.names.get(*partner), theirs)).unwrap();
+                let partner = hidden_by.iter().find(|(theirs, _)| is_named(sweep.names.get(*partner), theirs)).unwrap();
                 assert_eq!(us(*time_ns), partner.1.as_f64().unwrap(), "{name}");
             }
         }
     }
     let overlapped =
         ["extend", "decode"].map(|key| expected[key]["overlap_stats"]["total_overlap_us"].as_f64().unwrap());
-    assert_eq!(us(swept.overlapped_ns), overlapped[0] + overlapped[1]);
-    assert_eq!(swept.streams, 3);
+    assert_eq!(us(sweep.overlapped_ns), overlapped[0] + overlapped[1]);
+    assert_eq!(sweep.streams, 3);
 }
 
-/// Where rows of the golden pair differ, and why: stage, kernel, what the original says, what we say.
+/// Intended differences from the original tool: prefix of the kernel name, the original row, our row.
 const DIFFERENCES: [(&str, [&str; 4], [&str; 4]); 2] = [
-    // Defect 11: the original files nvjet under other, so that the norm 1.5 us ahead of it does not count as what it
-    // waits for. And a GEMM that runs alone promises nothing by that.
+    // Defect 11: the original classifies nvjet as other, so that the norm 1.5 us before it does not count as a dependency.
+    // A GEMM that runs alone is no opportunity by itself.
     ("nvjet_tst", ["P1", "headroom", "low", "try fusion"], ["P2", "headroom", "high", "check deps"]),
-    // Defect 11: flashinfer's norms are compute there because of "flash", and the GEMM behind it is other.
+    // Defect 11: the original classifies flashinfer's norms as compute because of "flash", and the following GEMM as other.
     ("void flashinfer::norm", ["P1", "headroom", "low", "try fusion"], ["P2", "headroom", "high", "check deps"]),
 ];
 
 #[test]
-fn rows_of_the_golden_pair_are_those_of_the_original_but_for_its_defects() {
+fn rows_of_the_golden_pair_equal_the_original_except_for_its_defects() {
     let Some(expected) = golden_file("triage_pair.expected.txt") else { return };
     let expected = String::from_utf8(expected).unwrap();
     let mapping = golden_trace("triage_mapping.trace.json").unwrap();
@@ -446,7 +449,7 @@ fn rows_of_the_golden_pair_are_those_of_the_original_but_for_its_defects() {
     let section = section.unwrap();
     let table =
         expected.split("Overlap Opportunity Table").nth(1).unwrap().split("Fuse Opportunity Table").next().unwrap();
-    let (mut stage, mut met) = ("", 0);
+    let (mut stage, mut compared) = ("", 0);
     for line in table.lines() {
         if let Some(heading) = line.strip_prefix("##### ") {
             stage = heading;
@@ -456,11 +459,11 @@ fn rows_of_the_golden_pair_are_those_of_the_original_but_for_its_defects() {
             continue;
         }
         let (name, theirs) = (cells[3], [cells[1], cells[2], cells[6], cells[7]]);
-        let is_it = |row: &&Record| text(row, "stage") == stage && is_named(text(row, "kernel_name"), name);
-        let row = section.rows.iter().find(is_it).unwrap_or_else(|| panic!("no row for {name} in {stage}"));
+        let matches = |row: &&Record| text(row, "stage") == stage && is_named(text(row, "kernel_name"), name);
+        let row = section.rows.iter().find(matches).unwrap_or_else(|| panic!("no row for {name} in {stage}"));
         let ours = ["priority", "verdict", "dep_risk", "recommendation"].map(|column| text(row, column));
-        let known = DIFFERENCES.iter().find(|(begins, ..)| name.starts_with(begins));
-        let expected = known.map_or(theirs, |(_, original, ours)| {
+        let difference = DIFFERENCES.iter().find(|(prefix, ..)| name.starts_with(prefix));
+        let expected = difference.map_or(theirs, |(_, original, ours)| {
             assert_eq!(*original, theirs);
             *ours
         });
@@ -473,13 +476,13 @@ fn rows_of_the_golden_pair_are_those_of_the_original_but_for_its_defects() {
             number(row, "hidden_pct")
         );
         assert_eq!(signal, cells[5], "{name} in {stage}");
-        // `path(line): function` there, as in its kernel table here.
+        // The original writes `path(line): function`.
         let scope = cells[4].replacen('(', ":", 1).replacen("): ", " ", 1);
         assert_eq!(text(row, "python_scope"), scope, "{name} in {stage}");
-        met += 1;
+        compared += 1;
     }
-    assert_eq!(met, 8);
-    // Defect 11 again: what the original never says.
+    assert_eq!(compared, 8);
+    // Defect 11: rows that the original never has.
     let more: Vec<[&str; 4]> = (section.rows.iter())
         .filter(|row| text(row, "kernel_name").starts_with("nccl") || text(row, "kernel_name") == IDLE)
         .map(|row| ["stage", "priority", "verdict", "dep_risk"].map(|column| text(row, column)))

@@ -1,4 +1,4 @@
-//! How long the devices wait, by the stage whose op ends the gap, and for what.
+//! Idle time of the devices by cause, assigned to the stage of the op that ends each gap. One pass over the ops.
 
 use super::rules::Rules;
 use crate::analysis::host::idle::Cause;
@@ -6,32 +6,32 @@ use crate::analysis::time::intervals::each_gap;
 use crate::analysis::triage::{Stage, View};
 use crate::trace::{NameId, Ns};
 
-/// The gaps that the ops of one stage end.
+/// The idle gaps that end with an op of one stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Idle {
+pub(super) struct IdleTime {
     pub(super) gaps: u64,
     pub(super) idle_ns: i64,
-    /// By [`Cause::ALL`].
+    /// Indexed by [`Cause::ALL`].
     by_cause: [i64; Cause::ALL.len()],
-    /// The longest, and the name of the op that ended it.
+    /// The longest gap and the name of the op that ended it.
     pub(super) longest: Option<(Ns, NameId)>,
-    /// Gaps so long that the work before and after is not one piece: not idle time of the stage.
+    /// Gaps of at least `pause_us`, which separate unrelated work and do not count as idle time.
     pub(super) pauses_ns: i64,
 }
 
-impl Idle {
-    pub(super) fn of(&self, cause: Cause) -> i64 {
+impl IdleTime {
+    pub(super) fn of_cause(&self, cause: Cause) -> i64 {
         self.by_cause.get(cause as usize).copied().unwrap_or(0)
     }
 }
 
-/// The idle time of each stage, by [`Stage::ALL`], and of every op whether its device ran dry before it.
-pub(super) fn idle(view: &View, rules: &Rules) -> ([Idle; Stage::ALL.len()], Vec<bool>) {
-    let mut stages = [Idle::default(); Stage::ALL.len()];
-    let mut dry = vec![false; view.trace.gpu_ops.len()];
+/// The idle time of each stage, indexed by [`Stage::ALL`]; and for each op whether its device was idle before it.
+pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::ALL.len()], Vec<bool>) {
+    let mut stages = [IdleTime::default(); Stage::ALL.len()];
+    let mut follows_idle = vec![false; view.trace.gpu_ops.len()];
     each_gap(&view.context, &mut |gap| {
-        if let Some(dry) = dry.get_mut(gap.next) {
-            *dry = true;
+        if let Some(flag) = follows_idle.get_mut(gap.next) {
+            *flag = true;
         }
         let (stage, op) = (view.stages.get(gap.next).copied().flatten(), view.trace.gpu_ops.get(gap.next));
         let stage = stage.and_then(|stage| stages.get_mut(stage as usize));
@@ -51,5 +51,5 @@ pub(super) fn idle(view: &View, rules: &Rules) -> ([Idle; Stage::ALL.len()], Vec
             stage.longest = Some((length, op.name));
         }
     });
-    (stages, dry)
+    (stages, follows_idle)
 }
