@@ -1,46 +1,52 @@
-// The address of what is on screen: the URL fragment holds tab, sort, filter, run, hidden categories, pivot, kernel, the
-// dashboard and how to count,
-// so that Back, reload and a pasted link (with the same files opened again) show the same thing. A link may carry a report
-// besides (`report=`): it stays there behind the view for as long as it is open. Browsers send no fragment to a server.
+// The view in the address: the URL fragment has tab, sort, filter, run, hidden categories, windows, pivot, kernel, dashboard and
+// settings, so that Back, reload and a pasted link (with the same files opened again) restore it. A link can also carry a
+// report (`report=`), which stays in the address while that report is open. Browsers send no fragment to a server.
 
+/** @import { View } from './types.js' */
+
+/** @type {View} */
 const DEFAULTS = {
   tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: [], rules: '', attribution: 'first_come', devices: 'each', window: [], pivot: [], kernel: '',
   gpu: '', above: '', comm: '',
 };
 
-/** The report that the address carries, as the desk wrote it; '' where it carries none. */
-let carried = '';
+/** The encoded report in the address; empty without one. */
+let report = '';
 
-export const reportInAddress = () => carried;
+export const reportInAddress = () => report;
 
-/** Leaves the report out of the address from now on. */
-export function forgetReport(view) {
-  carried = '';
-  writeAddress(view, { step: false });
+/**
+ * Removes the report from the address.
+ * @param {View} view
+ */
+export function removeReport(view) {
+  report = '';
+  writeAddress(view, { isStep: false });
 }
 
-/** The view that the address names; anything it does not name has its default. */
+/** The view in the address; everything that the address does not name has its default. */
 export function readAddress() {
   const params = new URLSearchParams(location.hash.slice(1));
-  carried = params.get('report') ?? '';
-  const view = {};
-  for (const [name, fallback] of Object.entries(DEFAULTS)) {
-    view[name] = Array.isArray(fallback) ? params.getAll(name) : params.get(name) ?? fallback;
-  }
-  return view;
+  report = params.get('report') ?? '';
+  const fields = Object.entries(DEFAULTS).map(([name, fallback]) => [name, Array.isArray(fallback) ? params.getAll(name) : params.get(name) ?? fallback]);
+  return /** @type {View} */ (Object.fromEntries(fields));
 }
 
-/** Writes the view into the address: a new step in the history, or a correction of the present one. */
-export function writeAddress(view, { step }) {
+/**
+ * Writes the view into the address, as a new step in the history or in place of the current one.
+ * @param {View} view
+ * @param {{ isStep: boolean }} options
+ */
+export function writeAddress(view, { isStep }) {
   const params = new URLSearchParams();
-  for (const [name, fallback] of Object.entries(DEFAULTS)) {
-    if (Array.isArray(fallback)) view[name].forEach((item) => params.append(name, item));
-    else if (view[name] !== fallback || (name === 'dir' && view.sort)) params.set(name, view[name]);
+  for (const [name, value] of Object.entries(view)) {
+    if (Array.isArray(value)) value.forEach((item) => params.append(name, item));
+    else if (value !== DEFAULTS[/** @type {keyof View} */ (name)] || (name === 'dir' && view.sort)) params.set(name, value);
   }
-  if (carried) params.set('report', carried);
+  if (report) params.set('report', report);
   const text = params.toString();
-  const address = text ? `#${text}` : location.pathname + location.search;
   if (text === location.hash.slice(1)) return;
-  if (step) history.pushState(null, '', address);
+  const address = text ? `#${text}` : location.pathname + location.search;
+  if (isStep) history.pushState(null, '', address);
   else history.replaceState(null, '', address);
 }

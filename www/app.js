@@ -1,30 +1,37 @@
-// The page's head: binds session, renderer, address and views. It moves strings about and computes none.
+// The start of the page: connects session, renderer, address and the parts of the page. It computes no numbers.
 
 import { readAddress, writeAddress } from './address.js';
 import { showCards, showChips, showPageProblem } from './cards.js';
-import { byId, onDemand, shutFrames } from './dom.js';
+import { byId, forbidFrames, onDemand } from './dom.js';
 import { Elsewhere } from './elsewhere.js';
 import { wireExports } from './exports.js';
 import { wireIntake } from './intake.js';
 import { wireKeys } from './keys.js';
+import { asProblem } from './problem.js';
 import { Renderer } from './renderer-client.js';
-import { Session, isAid } from './session.js';
-import { showCountable, showRuleSets, showSettings, wireSettings } from './settings.js';
+import { Session, isAuxiliary } from './session.js';
+import { showRuleSets, showSettings, showTraceSettings, wireSettings } from './settings.js';
+import { Store } from './store.js';
 import { wireTheme } from './theme.js';
 import { Windows } from './windows.js';
 import { compiledModule } from './worker-link.js';
 
+/** @import { Change } from './session.js' */
+/** @import { Results } from './results.js' */
+/** @import { Page, Settings, View } from './types.js' */
+
+const TITLE = 'gpuprism: where did the GPU time go';
+
+const store = new Store(readAddress());
 const renderer = new Renderer(compiledModule('gpuprism'));
-const openDesk = onDemand(async () => new (await import('./desk.js')).Desk(() => session.reports, () => session.whole()));
-const session = new Session(renderer, changed, async (...file) => (await openDesk()).translate(...file));
-
-let view = readAddress();
-
-/** What is shown of the reports. */
+const openDesk = onDemand(async () => new (await import('./desk.js')).Desk(() => session.reports, () => session.whenComplete()));
+/** @type {Session} */
+const session = new Session(renderer, changed, async (name, text) => (await openDesk()).translate(name, text));
 const openResults = onDemand(async () => new (await import('./results.js')).Results(page));
 
-/** What the parts of the page use of it; results.js adds what is asked of them. */
+/** @type {Page} */
 const page = {
+  store,
   session,
   renderer,
   openDesk,
@@ -32,13 +39,16 @@ const page = {
   attempt,
   look,
   amend,
-  /** The text of a file to save. */
-  exported: async (format, table) => {
-    const [desk] = await Promise.all([openDesk(), openResults()]);
-    return desk.export(format, table, page.baseline());
+  openKernel(kernel) {
+    amend({ kernel }, { isStep: true });
+    withResults((results) => results.showKernel());
   },
-  get view() {
-    return view;
+  async jobWindows(entry, window) {
+    return (await openResults()).jobWindows(entry, window);
+  },
+  async exported(format, table) {
+    const desk = await openDesk();
+    return desk.export(format, table, store.baseline);
   },
   get windows() {
     return windows;
@@ -49,20 +59,20 @@ const elsewhere = new Elsewhere(page);
 
 wireTheme();
 wireIntake(openFiles, showPageProblem);
-wireSettings(count);
+wireSettings(setSettings);
 wireExports(page);
-wireKeys(help);
-addEventListener('popstate', restore);
+wireKeys(toggleHelp);
+addEventListener('popstate', restoreView);
 start();
 elsewhere.takeFiles();
 elsewhere.takeReport();
 
-/** Resolves with the entries when they are read. */
+/** @param {File[]} files */
 function openFiles(files) {
-  shutFrames();
-  // Fetched while they are read.
+  forbidFrames();
+  // Loaded while the files are read.
   openResults().catch(() => {});
-  windows.awaitTraces();
+  windows.preload();
   return session.open(files);
 }
 
@@ -74,28 +84,35 @@ async function start() {
     document.adoptedStyleSheets = [sheet];
     byId('build').textContent = `gpuprism ${build.version}`;
     document.documentElement.dataset.simd = String(build.simd);
-    count(settingsOf(view), { step: false });
-    if (elsewhere.hasRules()) attempt('Your own rules could not be used', async () => (await openResults()).restoreRules());
+    setSettings(settingsOf(store.view), { isStep: false });
+    if (elsewhere.hasStoredRules()) attempt('Your own rules could not be used', async () => (await openResults()).restoreRules());
     await refreshRuleSets();
-    whenIdle(keepForOffline);
-  } catch (problem) {
-    showPageProblem('gpuprism could not start', `${problem.message}. It needs a browser of 2023 or later with WebAssembly SIMD.`);
+    whenIdle(prepareOffline);
+  } catch (thrown) {
+    showPageProblem('gpuprism could not start', `${asProblem(thrown).message}. It needs a browser of 2023 or later with WebAssembly SIMD.`);
   }
 }
 
 const whenIdle = self.requestIdleCallback ?? setTimeout;
 
-async function keepForOffline() {
-  const { stayForOffline } = await import('./offline.js').catch(() => ({}));
-  stayForOffline?.(() => byId('build').append(' · works offline'));
+async function prepareOffline() {
+  const offline = await import('./offline.js').catch(() => null);
+  offline?.prepareOffline(() => byId('build').append(' · works offline'));
 }
 
+/**
+ * @param {View} view
+ * @returns {Settings}
+ */
 const settingsOf = ({ rules, attribution, devices }) => ({ rules, attribution, devices });
 
-function count(settings, { step = true } = {}) {
-  Object.assign(view, settings);
-  writeAddress(view, { step });
-  session.count(settings);
+/**
+ * @param {Partial<Settings>} settings
+ * @param {{ isStep: boolean }} [options]
+ */
+function setSettings(settings, options = { isStep: true }) {
+  amend(settings, options);
+  session.setSettings(settings);
   showSettings(session.settings);
 }
 
@@ -103,75 +120,85 @@ async function refreshRuleSets() {
   showRuleSets(await renderer.ruleSets(session.ruleFiles), session.settings.rules);
 }
 
-/** The session has news. */
+/**
+ * Called by the session after each change.
+ * @param {Change} what
+ */
 function changed(what) {
   showCards(session.entries, session);
   if (what === 'progress') return;
-  shown((results) => results.filesChanged());
+  withResults((results) => results.filesChanged());
   elsewhere.filesChanged();
   showChips(session.entries, session);
-  showCountable(session);
+  showTraceSettings(session);
   showState();
   if (what === 'rules') attempt('The rule sets could not be listed', refreshRuleSets);
-  if (what === 'reports') windows.apply({ all: false });
-  if (what === 'reports') attempt('The results could not be shown', async () => (await openResults()).refresh());
-  else shown((results) => results.compare());
+  if (what === 'reports') {
+    windows.apply({ all: false });
+    attempt('The results could not be shown', async () => (await openResults()).refresh());
+  } else withResults((results) => results.compare());
 }
 
-/** Does something with the results that are shown, if any are. */
-async function shown(act) {
-  const results = await openResults.begun()?.catch(() => null);
+/**
+ * Calls a function with the results, if their script was requested.
+ * @param {(results: Results) => void} act
+ */
+async function withResults(act) {
+  const results = await openResults.loaded()?.catch(() => null);
   if (results) act(results);
 }
 
 function showState() {
-  const entries = session.entries;
+  const { entries } = session;
   const hasResults = session.reports.length > 0;
-  byId('empty').hidden = entries.some((entry) => entry.status !== 'failed' && !entry.own);
+  byId('empty').hidden = entries.some((entry) => entry.status !== 'failed' && !entry.isOwnRules);
   byId('results').hidden = !hasResults;
   byId('export').hidden = !hasResults;
   byId('add').hidden = entries.length === 0;
-  const again = hasResults && entries.some((entry) => entry.status === 'analysing' && entry.text !== null);
-  byId('analysing').textContent = again ? 'Analysing' : '';
-  byId('results').setAttribute('aria-busy', String(again));
-  const names = session.entries.filter((entry) => entry.text !== null && !isAid(entry)).map((entry) => entry.file.name);
-  document.title = names.length > 0 ? `${names.join(', ')} - gpuprism` : 'gpuprism: where did the GPU time go';
+  const isAnalysing = hasResults && entries.some((entry) => entry.status === 'analysing' && entry.text !== null);
+  byId('analysing').textContent = isAnalysing ? 'Analysing' : '';
+  byId('results').setAttribute('aria-busy', String(isAnalysing));
+  const names = entries.filter((entry) => entry.text !== null && !isAuxiliary(entry)).map((entry) => entry.file.name);
+  document.title = names.length > 0 ? `${names.join(', ')} - gpuprism` : TITLE;
 }
 
-/** Runs a step whose failure must be said and must not stop the page. */
+/** @type {Page['attempt']} */
 async function attempt(title, step) {
   try {
     await step();
-  } catch (problem) {
+  } catch (thrown) {
+    const problem = asProblem(thrown);
     if (problem.kind !== 'cancelled') showPageProblem(title, problem.message);
   }
 }
 
-/** Changes what is looked at, and with it the address: a new step in the history, or a correction of the present one. */
-function look(change, { step = true } = {}) {
-  amend(change, { step });
-  shown((results) => results.draw());
+/** @type {Page['look']} */
+function look(change, options = { isStep: true }) {
+  amend(change, options);
+  withResults((results) => results.draw());
 }
 
-/** Changes the view and the address without drawing. */
-function amend(change, { step = false } = {}) {
-  Object.assign(view, change);
-  writeAddress(view, { step });
+/** @type {Page['amend']} */
+function amend(change, options = { isStep: false }) {
+  Object.assign(store.view, change);
+  writeAddress(store.view, options);
 }
 
-function restore() {
-  view = readAddress();
+/** Back and Forward: takes the view from the address. */
+function restoreView() {
+  store.view = readAddress();
   elsewhere.takeReport();
-  const wanted = settingsOf(view);
-  if (Object.entries(wanted).some(([name, value]) => session.settings[name] !== value)) {
-    session.count(wanted);
+  const wanted = settingsOf(store.view);
+  const isChanged = wanted.rules !== session.settings.rules || wanted.attribution !== session.settings.attribution || wanted.devices !== session.settings.devices;
+  if (isChanged) {
+    session.setSettings(wanted);
     showSettings(session.settings);
   }
   windows.apply({ all: true });
-  shown((results) => results.draw());
+  withResults((results) => results.draw());
 }
 
-/** The panel of keys and kinds of files; its code is fetched when it is first asked for. */
-function help() {
+/** Shows or hides the help, whose script is loaded when it is first wanted. */
+function toggleHelp() {
   attempt('The help could not be shown', async () => (await import('./help.js')).toggleHelp());
 }

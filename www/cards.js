@@ -1,24 +1,42 @@
-// The files: a chip for each open one, a card for each that is being read and for each problem.
+// The open files: a chip for each, a card for each that is being read and for each problem.
 
-import { arrange, byId, copyButton, el, severityMark, words } from './dom.js';
-import { isAid } from './session.js';
+import { arrange, button, byId, commandLine, el, note, present, severityMark, words } from './dom.js';
+import { isAuxiliary } from './session.js';
 
+/** @import { Entry, Problem, Progress, Severity } from './types.js' */
+/** @import { Session } from './session.js' */
+
+/**
+ * @param {Entry[]} entries
+ * @param {Session} session
+ */
 export function showChips(entries, session) {
-  const open = entries.filter((entry) => entry.kind && (entry.text !== null || isAid(entry)));
+  const open = entries.filter((entry) => entry.kind && (entry.text !== null || isAuxiliary(entry)));
   arrange(byId('chips'), open, (entry) => chip(entry, session));
 }
 
+/**
+ * @param {Entry} entry
+ * @param {Session} session
+ */
 function chip(entry, session) {
   const { name } = entry.file;
-  return el('li', { class: isAid(entry) ? 'chip rules' : 'chip', title: name },
-    isAid(entry) && el('span', { class: 'chip-kind' }, entry.kind),
+  return el('li', { class: isAuxiliary(entry) ? 'chip rules' : 'chip', title: name },
+    isAuxiliary(entry) && el('span', { class: 'chip-kind' }, entry.kind),
     el('span', { class: 'chip-name' }, name),
-    el('button', { type: 'button', 'aria-label': `Close ${name}`, title: entry.own && 'Takes your own rules away and forgets them in this browser', click: () => session.remove(entry) }, '×'));
+    button('×', () => session.remove(entry), { 'aria-label': `Close ${name}`, title: entry.isOwnRules && 'Removes your own rules and forgets them in this browser' }));
 }
 
+/** @typedef {{ node: HTMLElement, problem: Problem | null, update: () => void }} Card */
+
+/** @type {Map<Entry, Card>} */
 const cards = new Map();
 
-/** Brings the cards in line with the session's entries; a card that stays keeps its node, and so the focus. */
+/**
+ * Shows a card for each entry that is being read or has a problem. A card that stays keeps its node, and with it the focus.
+ * @param {Entry[]} entries
+ * @param {Session} session
+ */
 export function showCards(entries, session) {
   const wanted = entries.filter((entry) => entry.problem || (entry.text === null && entry.status !== 'open'));
   for (const [entry, card] of cards) {
@@ -27,118 +45,167 @@ export function showCards(entries, session) {
     cards.delete(entry);
   }
   for (const entry of wanted) {
-    if (!cards.has(entry)) {
-      const card = entry.problem ? problemCard(entry, session) : readingCard(entry, session);
-      card.problem = entry.problem;
-      cards.set(entry, card);
-      byId('cards').append(card.node);
-    }
-    cards.get(entry).update?.();
+    const card = cards.get(entry) ?? newCard(entry, session);
+    card.update();
   }
 }
 
-/** A card for what concerns no file: the page itself could not start, or an export was refused. */
+/**
+ * @param {Entry} entry
+ * @param {Session} session
+ */
+function newCard(entry, session) {
+  const { problem } = entry;
+  const card = problem ? { problem, node: problemCard(entry, problem, session), update() {} } : { problem, ...readingCard(entry, session) };
+  cards.set(entry, card);
+  byId('cards').append(card.node);
+  return card;
+}
+
+/**
+ * A card that belongs to no file, for example if the page could not start.
+ * @param {string} title
+ * @param {string} message
+ * @param {Severity} [severity]
+ */
 export function showPageProblem(title, message, severity = 'error') {
-  const node = el('article', { class: 'card error', role: 'alert' },
-    el('h2', {}, severityMark(severity), title), el('p', {}, message));
-  node.append(el('p', { class: 'actions' }, el('button', { type: 'button', click: () => node.remove() }, 'Dismiss')));
+  const node = el('article', { class: 'card error', role: 'alert' }, el('h2', {}, severityMark(severity), title), el('p', {}, message));
+  node.append(actions(button('Dismiss', () => node.remove())));
   byId('cards').append(node);
 }
 
-const DOING = {
+/** @param {import('./dom.js').Child[]} buttons */
+export const actions = (...buttons) => el('p', { class: 'actions' }, ...buttons);
+
+/** @type {Record<NonNullable<Progress['doing']>, string>} */
+const STEPS = {
   waiting: 'waiting for its turn',
   reading: 'reading',
-  ordering: 'putting the GPU ops in order',
+  ordering: 'sorting the GPU ops',
   analysing: 'analysing',
 };
 
+/**
+ * @param {Entry} entry
+ * @param {Session} session
+ */
 function readingCard(entry, session) {
   const total = entry.file.size;
   const bar = el('progress', { max: total || 1, 'aria-label': `Reading ${entry.file.name}` });
   const figures = el('p', { class: 'figures note' });
   const node = el('article', { class: 'card reading' },
-    el('h2', { class: 'file' }, entry.file.name), bar, figures,
-    el('button', { type: 'button', click: () => session.remove(entry) }, 'Cancel'));
+    el('h2', { class: 'file' }, entry.file.name), bar, figures, button('Cancel', () => session.remove(entry)));
   const update = () => {
+    /** @type {Progress} */
     const progress = { ...entry.progress, ...(entry.status === 'analysing' && { doing: 'analysing' }) };
     bar.value = progress.read ?? 0;
-    // Of a database nobody knows how much there is to read.
+    // The number of rows to read from a database is not known in advance.
     bar.hidden = progress.rows !== undefined;
-    figures.textContent = progressWords(progress, total);
+    figures.textContent = progressText(progress, total);
   };
   return { node, update };
 }
 
-/** How far the reading of a file of so many bytes is. */
-export function progressWords({ read = 0, ops = 0, rows, doing = 'analysing', since = null }, total) {
+/**
+ * The progress of reading a file of `total` bytes, as a sentence.
+ * @param {Progress} progress
+ * @param {number} total
+ */
+export function progressText({ read = 0, ops = 0, rows, doing = 'analysing', since = null }, total) {
   const parts = rows !== undefined
-    ? [`${count(rows)} rows of a database of ${bytes(total)}`, rate(rows, since, (n) => `${count(Math.round(n))} rows`)]
-    : [`${bytes(read)} of ${bytes(total)}`, rate(read, since, bytes), `${count(ops)} GPU ops`];
-  return [...parts, DOING[doing]].filter(Boolean).join(' · ');
+    ? [`${grouped(rows)} rows of a database of ${bytes(total)}`, rate(rows, since, (n) => `${grouped(Math.round(n))} rows`)]
+    : [`${bytes(read)} of ${bytes(total)}`, rate(read, since, bytes), `${grouped(ops)} GPU ops`];
+  return [...parts, STEPS[doing]].filter(Boolean).join(' · ');
 }
 
-function problemCard(entry, session) {
-  const { problem, file } = entry;
-  const retry = problem.kind !== 'refused'
-    && el('button', { type: 'button', click: () => session.retry(entry) }, 'Try again');
-  const less = offersLess(problem, entry)
-    && el('button', { type: 'button', class: 'primary', click: () => session.retry(entry, { gpuOnly: true }) }, 'GPU events only');
-  const lives = entry.status === 'open';
-  const dismiss = el('button', { type: 'button', click: () => (lives ? session.dismiss(entry) : session.remove(entry)) }, 'Dismiss');
-  const node = el('article', { class: 'card error', role: 'alert' },
+/**
+ * @param {Entry} entry
+ * @param {Problem} problem
+ * @param {Session} session
+ */
+function problemCard(entry, problem, session) {
+  const { file, reader } = entry;
+  const retry = problem.kind !== 'refused' && button('Try again', () => session.retry(entry));
+  const canReadLess = isOutOfMemory(problem) && !entry.gpuOnly;
+  const readLess = canReadLess && button('GPU events only', () => session.retry(entry, { gpuOnly: true }), { class: 'primary' });
+  const dismiss = button('Dismiss', () => (entry.status === 'open' ? session.dismiss(entry) : session.remove(entry)));
+  return el('article', { class: 'card error', role: 'alert' },
     el('h2', { class: 'file' }, severityMark('error'), file.name),
-    el('p', { class: 'message' }, ...words(sentence(problem))), ...advice(problem, entry),
-    el('p', { class: 'actions' }, less, retry, dismiss));
-  return { node };
+    el('p', { class: 'message' }, ...words(problemText(problem))),
+    ...(reader ? advice(problem, `gpuprism ${reader.command} ${shellQuoted(file.name)}`, canReadLess) : []),
+    actions(readLess, retry, dismiss));
 }
 
-export function sentence(problem) {
+/**
+ * What went wrong, as a sentence.
+ * @param {Problem} problem
+ */
+export function problemText(problem) {
   if (problem.kind === 'refused') return problem.message;
   if (problem.kind === 'unreadable') return `The browser could not read the file: ${problem.message}`;
   if (problem.kind === 'unloaded') return `The part of the page that reads this kind of file could not be loaded: ${problem.message}`;
   if (isOutOfMemory(problem)) return 'The trace needs more memory than a browser tab can give.';
-  return `The reader met a defect and was stopped: ${problem.message}`;
+  return `The reader stopped because of a defect in gpuprism: ${problem.message}`;
+}
+
+/** A worker with more memory that fails has probably reached the limit of 4 GB. */
+const NEARLY_FULL_BYTES = 2 ** 31;
+/** A worker with less memory that fails has another problem. */
+const SMALL_BYTES = 2 ** 28;
+
+/**
+ * Reports whether memory ran out. The module then traps without a message (`unreachable`); any other defect is a panic, which has one.
+ * @param {Problem} problem
+ */
+export function isOutOfMemory({ kind, message, memory = 0 }) {
+  if (kind !== 'fault') return false;
+  return memory > NEARLY_FULL_BYTES || (message === 'unreachable' && memory > SMALL_BYTES) || /allocation failed|could not allocate|out of memory/i.test(message);
 }
 
 /**
- * Did memory run out? The wasm module traps without a word then: whatever else goes wrong in it is a panic, which says
- * where and why.
+ * @param {Problem} problem
+ * @param {string} command
+ * @param {boolean} canReadLess
  */
-export function isOutOfMemory({ kind, message, memory }) {
-  if (kind !== 'fault') return false;
-  return memory > 2 ** 31 || (message === 'unreachable' && memory > 2 ** 28) || /allocation failed|could not allocate|out of memory/i.test(message);
-}
-
-/** Of a database the reading cannot leave anything out yet. */
-const offersLess = (problem, { gpuOnly }) => isOutOfMemory(problem) && !gpuOnly;
-
-function advice(problem, entry) {
-  const { file, reader } = entry;
+function advice(problem, command, canReadLess) {
   if (problem.kind === 'refused' || problem.kind === 'unloaded') return [];
   if (problem.kind === 'unreadable') {
-    return [el('p', { class: 'note' }, 'It may have been moved or changed since it was chosen. Of a folder, drop the files in it.')];
+    return [note('The file may have been moved or changed since you chose it. If it is a folder, drop the files in it.')];
   }
-  const command = `gpuprism ${reader.command} ${shellQuoted(file.name)}`;
-  return [
-    offersLess(problem, entry) && el('p', { class: 'note' }, '“GPU events only” reads it again without the calls and ranges of the host: GPU times stay whole, what needs the host is missing.'),
-    el('p', { class: 'note' }, 'The rest of the page keeps working. The command line reads the same file without the limits of a tab:'),
-    el('p', { class: 'command' }, el('code', {}, command), copyButton(command)),
-  ];
+  return present([
+    canReadLess && note('“GPU events only” reads the file again without the calls and ranges of the host. GPU times stay complete; results that need the host are missing.'),
+    note('The rest of the page keeps working. The command line reads the same file without the memory limit of a tab:'),
+    commandLine(command),
+  ]);
 }
 
+/** @param {string} name */
 export function shellQuoted(name) {
   return /^\w[\w.+-]*$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
 }
 
-const count = (n) => n.toLocaleString('en');
+/** @param {number} n */
+const grouped = (n) => n.toLocaleString('en');
 
+/**
+ * A number of bytes with its unit.
+ * @param {number} n
+ */
 export function bytes(n) {
   const units = ['B', 'KB', 'MB', 'GB'];
   const step = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(n, 1)) / 3));
   return `${(n / 1000 ** step).toFixed(step > 1 ? 1 : 0)} ${units[step]}`;
 }
 
-function rate(read, since, shown) {
+/** Before this time a rate would jump. */
+const MIN_RATE_SECONDS = 0.2;
+
+/**
+ * @param {number} read
+ * @param {number | null} since
+ * @param {(n: number) => string} format
+ */
+function rate(read, since, format) {
   const seconds = since === null ? 0 : (performance.now() - since) / 1000;
-  return seconds > 0.2 && read > 0 ? `${shown(read / seconds)}/s` : '';
+  return seconds > MIN_RATE_SECONDS && read > 0 ? `${format(read / seconds)}/s` : '';
 }

@@ -1,48 +1,73 @@
-// Charts, built node by node from what was laid out for them, a menu that saves one as a picture, and the legend of the
+// Charts as SVG, built from the nodes that a worker computed; a menu that saves a chart as a picture; and the legend of the
 // stacked bars, which is also the category filter.
 
-import { byId, el, svg } from './dom.js';
+import { button, byId, el, svg, swatch } from './dom.js';
 
+/** @import { Category, Chart, ChartNode } from './types.js' */
+
+/** @typedef {'rect' | 'text' | 'line' | 'path' | 'polyline'} ShapeTag */
+
+/** @type {Set<string>} */
 const TAGS = new Set(['rect', 'text', 'line', 'path', 'polyline']);
 
-/** Draws the stacked bars; `onPick(category)` is called when a segment is clicked. Where no run has any, unless categories are left out, nothing is seen. */
-export function showChart(chart, onPick, isPart) {
-  const place = byId('chart');
-  place.parentElement.classList.toggle('bare', !isPart && !chart.nodes.some(({ key }) => key));
-  if (!place.firstChild) place.before(saveMenu(() => place.firstChild, 'gpuprism-bars'));
-  place.replaceChildren(drawing(chart, onPick));
+/**
+ * Draws the stacked bars. `onPick(category)` is called when a segment is clicked. If no run has a bar and no category is hidden,
+ * the whole figure is hidden.
+ * @param {Chart} chart
+ * @param {(category: string) => void} onPick
+ * @param {boolean} hasHiddenCategories
+ */
+export function showChart(chart, onPick, hasHiddenCategories) {
+  const parent = byId('chart');
+  parent.parentElement?.classList.toggle('empty-figure', !hasHiddenCategories && !chart.nodes.some(({ key }) => key));
+  if (!parent.firstChild) parent.before(saveMenu(() => parent.querySelector('svg'), 'gpuprism-bars'));
+  parent.replaceChildren(clickableChart(chart, onPick));
 }
 
-/** The chart as an SVG element. */
-export const picture = ({ width, height, summary, nodes }) => svg('svg', [
+/**
+ * The chart as an SVG element.
+ * @param {Chart} chart
+ */
+export const chartSvg = ({ width, height, summary, nodes }) => svg('svg', [
   ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
 ], ...shapes(nodes));
 
-/** The same, where `onPick(category)` is called when a mark of a category is clicked. */
-export function drawing(chart, onPick) {
-  const whole = picture(chart);
-  whole.addEventListener('click', ({ target }) => {
-    const { key } = target.dataset;
-    if (key) onPick(key);
+/**
+ * The chart as an SVG element; `onPick(category)` is called when a shape of a category is clicked.
+ * @param {Chart} chart
+ * @param {(category: string) => void} onPick
+ */
+export function clickableChart(chart, onPick) {
+  const picture = chartSvg(chart);
+  picture.addEventListener('click', ({ target }) => {
+    if (target instanceof SVGElement && target.dataset.key) onPick(target.dataset.key);
   });
-  return whole;
+  return picture;
 }
 
-/** A menu that saves the chart which `chart()` gives, as it is on screen, under this name. */
+/**
+ * A menu that saves the chart returned by `chart()`, as it is on screen, under this name.
+ * @param {() => SVGSVGElement | null} chart
+ * @param {string} name
+ */
 export function saveMenu(chart, name) {
-  const item = (type) => el('button', { type: 'button', click: async () => {
+  /** @param {'SVG' | 'PNG'} type */
+  const item = (type) => button(`Save as ${type}`, async () => {
     menu.open = false;
     const { savePicture } = await import('./picture.js');
-    await savePicture(chart(), type, name);
-  } }, `Save as ${type}`);
+    const picture = chart();
+    if (picture) await savePicture(picture, type, name);
+  });
   const menu = el('details', { class: 'menu picture' }, el('summary', { class: 'button' }, 'Save chart'), el('div', { class: 'menu-items' }, item('SVG'), item('PNG')));
   return menu;
 }
 
-export const shapes = (nodes) => nodes.filter((node) => TAGS.has(node.tag)).map(shape);
+/** @param {ChartNode[]} nodes */
+export const shapes = (nodes) => nodes.filter(({ tag }) => TAGS.has(tag)).map(shape);
 
+/** @param {ChartNode} node */
 function shape({ tag, attrs, class: className, title, key, text }) {
-  const node = svg(tag, attrs);
+  const node = svg(/** @type {ShapeTag} */ (tag), attrs);
   if (className) node.setAttribute('class', className);
   if (key) node.dataset.key = key;
   if (text) node.append(text);
@@ -50,20 +75,28 @@ function shape({ tag, attrs, class: className, title, key, text }) {
   return node;
 }
 
-/** One toggle a category, in the renderer's order, and a way back once any is off. */
-export function showLegend(categories, hidden, onToggle, onAll) {
-  const buttons = categories.map(({ name, class: className }) => {
-    const shown = !hidden.includes(name);
-    return el('button', { type: 'button', 'aria-pressed': String(shown), click: () => onToggle(name) },
-      el('span', { class: `swatch ${className}`, 'aria-hidden': 'true' }), name);
-  });
-  if (hidden.length > 0) buttons.push(el('button', { type: 'button', class: 'all', click: onAll }, 'Show all'));
+/**
+ * One toggle for each category, in the renderer's order, and a button that shows all if any is hidden.
+ * @param {Category[]} categories
+ * @param {string[]} hidden
+ * @param {(category: string) => void} onToggle
+ * @param {() => void} onShowAll
+ */
+export function showLegend(categories, hidden, onToggle, onShowAll) {
+  const buttons = categories.map(({ name, class: className }) => el('button', {
+    type: 'button', 'aria-pressed': String(!hidden.includes(name)), click: () => onToggle(name),
+  }, swatch(className), name));
+  if (hidden.length > 0) buttons.push(button('Show all', onShowAll, { class: 'all' }));
   replaceKeepingFocus(byId('legend'), buttons);
 }
 
-/** The button that had the focus keeps it by its place in the row. */
+/**
+ * Replaces the children; if a child had the focus, the one at its index gets it.
+ * @param {HTMLElement} parent
+ * @param {HTMLElement[]} children
+ */
 function replaceKeepingFocus(parent, children) {
-  const place = [...parent.children].indexOf(document.activeElement);
+  const index = [...parent.children].findIndex((child) => child === document.activeElement);
   parent.replaceChildren(...children);
-  if (place >= 0) (children[place] ?? children.at(-1))?.focus();
+  if (index >= 0) (children[index] ?? children.at(-1))?.focus();
 }

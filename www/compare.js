@@ -1,116 +1,163 @@
-// The comparison of runs: a line under the verdict, a word at each run, and the tab with its chart; its tables are drawn like
-// all others. It is fetched when a second run is open.
+// The comparison of runs: a line under the verdict, a mark at each run, and the tab with its chart; its tables are drawn by
+// tabs.js. Loaded when a second run is open.
 
-import { drawing, saveMenu } from './chart.js';
-import { byId, copyButton, el, latest, severityMark, words } from './dom.js';
+import { clickableChart, saveMenu } from './chart.js';
+import { button, byId, copyButton, el, latest, note, noticeItem, words } from './dom.js';
+import { asProblem } from './problem.js';
 
-/** Runs that the line under the verdict speaks of; the tab speaks of all. */
+/** @import { Chart, ComparedRun, Comparison as Compared } from './types.js' */
+/** @import { Desk } from './desk.js' */
+
+/** Runs in the line under the verdict; the tab has all. */
 const RUNS_IN_LINE = 3;
 
-/** A change in one glance; the words beside it say the same. */
+/** @type {Record<string, string>} */
 const ARROWS = { slower: '▲', faster: '▼' };
+
+/**
+ * What to show: the index of the baseline, whether the tab is open, the hidden categories and, if all runs are ranks of one job, the
+ * verdict about the ranks.
+ * @typedef {{ baseline: number, isOpen: boolean, hidden: string[], jobVerdict: string[] | null }} Shown
+ */
+
+/**
+ * @typedef {{
+ *   baseline: (index: string) => void,
+ *   open: () => void,
+ *   openRanks: () => void,
+ *   pick: (category: string) => void,
+ *   markdown: () => Promise<string>,
+ * }} Actions
+ */
 
 export class Comparison {
   #openDesk;
-  #on;
+  #actions;
   #line = byId('comparison');
   #baseline = el('select');
-  #said = el('ul', { class: 'notices' });
+  #verdicts = el('ul', { class: 'notices' });
   #chart = el('div');
   #figure;
   #panel;
-  /** What is shown: the place of the baseline, whether the tab is up, the categories left out and, of the ranks of one job, its verdict; and how wide a chart was asked for last. */
-  #shown = [];
+  /** @type {Shown | null} */
+  #shown = null;
+  /** The width of the last chart. */
   #width = 0;
 
-  /** `openDesk()` resolves with the desk; `on` has what is chosen: baseline(index), open() the tab, openRanks() theirs, pick(category); `markdown()` resolves with the text to copy. */
-  constructor(openDesk, on) {
+  /**
+   * @param {() => Promise<Desk>} openDesk
+   * @param {Actions} actions
+   */
+  constructor(openDesk, actions) {
     this.#openDesk = openDesk;
-    this.#on = on;
-    this.#baseline.addEventListener('change', ({ target }) => on.baseline(target.value));
-    this.#figure = el('figure', {}, el('figcaption', {}, 'What changed'),
-      saveMenu(() => this.#chart.firstChild, 'gpuprism-changes'), this.#chart);
+    this.#actions = actions;
+    this.#baseline.addEventListener('change', () => actions.baseline(this.#baseline.value));
+    this.#figure = el('figure', {}, el('figcaption', {}, 'What changed'), saveMenu(() => this.#chart.querySelector('svg'), 'gpuprism-changes'), this.#chart);
     this.#panel = el('section', { id: 'compare', 'aria-label': 'Comparison', hidden: true },
-      el('label', {}, 'Compared with ', this.#baseline), copyButton(on.markdown, 'Copy comparison as Markdown'), this.#said, this.#figure);
+      el('label', {}, 'Compared with ', this.#baseline), copyButton(actions.markdown, 'Copy comparison as Markdown'), this.#verdicts, this.#figure);
     byId('panel').prepend(this.#panel);
     new ResizeObserver(() => {
-      if (this.#chart.firstChild && !this.#panel.hidden && this.#chart.clientWidth !== this.#width) this.draw(...this.#shown);
+      const isVisible = this.#chart.firstChild && !this.#panel.hidden;
+      if (this.#shown && isVisible && this.#chart.clientWidth !== this.#width) this.draw(this.#shown);
     }).observe(this.#chart);
   }
 
-  /** Shows how the runs stand to the one at `baseline`: in a line, and with a chart where the tab is up. */
-  draw(...shown) {
-    const [, isUp, , job] = this.#shown = shown;
-    this.#panel.hidden = !isUp;
-    if (job) this.#sayOfRanks(job);
-    return this.#answer(job && !isUp ? null : shown).catch((problem) => this.#fail(problem));
+  /**
+   * Compares the runs in a line, and with a chart if the tab is open.
+   * @param {Shown} shown
+   */
+  async draw(shown) {
+    this.#shown = shown;
+    const { isOpen, jobVerdict } = shown;
+    this.#panel.hidden = !isOpen;
+    if (jobVerdict) this.#showJob(jobVerdict);
+    try {
+      await this.#compare(jobVerdict && !isOpen ? null : shown);
+    } catch (thrown) {
+      this.hide();
+      this.#line.replaceChildren(note(`The runs were not compared: ${asProblem(thrown).message}`));
+    }
   }
 
-  /** Asked with nothing, what was asked before is not wanted any more. */
-  #answer = latest((shown) => shown && this.#ask(...shown), (answer) => answer && this.#say(answer));
+  /** Requests and shows a comparison; null drops the answer of an earlier request. */
+  #compare = latest(
+    (/** @type {Shown | null} */ shown) => shown && this.#request(shown),
+    (answer) => answer && this.#show(answer),
+  );
 
-  async #ask(baseline, isUp, hidden, job) {
+  /** @param {Shown} shown */
+  async #request({ baseline, isOpen, hidden, jobVerdict }) {
     const desk = await this.#openDesk();
     const compared = await desk.compare(baseline);
     const isPossible = compared.runs.some(({ outcome }) => !['baseline', 'not comparable'].includes(outcome));
-    // Hidden, the chart's place would have no width.
+    // Before the width is read: a hidden figure has none.
     this.#figure.hidden = !isPossible;
     this.#width = this.#chart.clientWidth;
-    return { ...compared, job, chart: isUp && isPossible ? await desk.chart(baseline, this.#width, hidden) : null };
+    return { compared, jobVerdict, chart: isOpen && isPossible ? await desk.chart(baseline, this.#width, hidden) : null };
   }
 
-  #say({ runs, baseline, job, chart }) {
-    this.#chart.replaceChildren(...(chart ? [drawing(chart, this.#on.pick)] : []));
+  /** @param {{ compared: Compared, jobVerdict: string[] | null, chart: Chart | null }} answer */
+  #show({ compared: { runs, baseline }, jobVerdict, chart }) {
+    this.#chart.replaceChildren(...(chart ? [clickableChart(chart, this.#actions.pick)] : []));
     const others = runs.filter(({ verdict }) => verdict);
-    if (!job) this.#sayOfRuns(runs, others);
-    this.#baseline.replaceChildren(...runs.map(({ label }, at) => new Option(label, String(at), at === baseline, at === baseline)));
-    this.#said.replaceChildren(...others.flatMap((run) => sentences(run, others.length > 1)));
+    if (!jobVerdict) this.#showRuns(runs, others);
+    this.#baseline.replaceChildren(...runs.map(({ label }, index) => new Option(label, String(index), index === baseline, index === baseline)));
+    this.#verdicts.replaceChildren(...others.flatMap((run) => verdictItems(run, others.length > 1)));
   }
 
-  #sayOfRuns(runs, others) {
-    const line = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, mark(outcome), verdict));
+  /**
+   * @param {ComparedRun[]} runs
+   * @param {ComparedRun[]} others
+   */
+  #showRuns(runs, others) {
+    const lines = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, arrow(outcome), verdict));
     const more = others.length > RUNS_IN_LINE ? `All ${runs.length} runs compared` : 'Comparison in full';
-    this.#line.replaceChildren(...line, el('button', { type: 'button', class: 'small', click: this.#on.open }, more));
-    [...byId('runs').children].forEach((item, at) => markRun(item, runs[at]));
+    this.#line.replaceChildren(...lines, button(more, this.#actions.open, { class: 'small' }));
+    [...byId('runs').children].forEach((item, index) => markRun(item, runs[index]));
   }
 
-  /** Ranks of one job share its work: which of them is slower than another says less than who waits for whom. */
-  #sayOfRanks(verdict) {
-    this.#unmark();
-    this.#line.replaceChildren(...verdict.map((text) => el('p', { class: 'of-job' }, text)), el('button', { type: 'button', class: 'small', click: this.#on.openRanks }, 'Ranks in full'));
+  /**
+   * Ranks of one job share its work: the useful comparison is which rank waits for which.
+   * @param {string[]} verdict
+   */
+  #showJob(verdict) {
+    unmarkRuns();
+    this.#line.replaceChildren(...verdict.map((text) => el('p', { class: 'job-verdict' }, text)), button('Ranks in full', this.#actions.openRanks, { class: 'small' }));
   }
 
-  /** The runs cannot be compared now: nothing stays that was said before. */
-  #fail({ message }) {
-    this.hide();
-    this.#line.replaceChildren(el('p', { class: 'note' }, `The runs were not compared: ${message}`));
-  }
-
-  /** There is nothing to compare, or not yet. */
+  /** Removes the comparison: there is nothing to compare, or not yet. */
   hide() {
-    this.#answer(null);
+    this.#compare(null);
     this.#line.replaceChildren();
     this.#panel.hidden = true;
-    this.#shown = [];
+    this.#shown = null;
     this.#chart.replaceChildren();
-    this.#unmark();
-  }
-
-  #unmark() {
-    byId('runs').querySelectorAll('.run-change').forEach((word) => word.remove());
+    unmarkRuns();
   }
 }
 
-const mark = (outcome) => ARROWS[outcome] && el('span', { class: `change ${outcome}`, 'aria-hidden': 'true' }, ARROWS[outcome]);
+/** @param {string} outcome */
+const arrow = (outcome) => ARROWS[outcome] && el('span', { class: `change ${outcome}`, 'aria-hidden': 'true' }, ARROWS[outcome]);
 
-function sentences({ label, outcome, verdict, warnings }, several) {
-  const item = (severity, text, run) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, run && el('span', { class: 'run-label' }, run), ...words(text)));
-  const refused = outcome === 'not comparable';
-  const first = refused ? item('warning', verdict) : el('li', { class: 'compared' }, mark(outcome), verdict);
-  return [first, ...warnings.map((text) => item('info', text, several && label))];
+/**
+ * The verdict of a run and its warnings.
+ * @param {ComparedRun} run
+ * @param {boolean} hasLabel
+ */
+function verdictItems({ label, outcome, verdict, warnings }, hasLabel) {
+  const first = outcome === 'not comparable' ? noticeItem('warning', ...words(verdict)) : el('li', { class: 'compared' }, arrow(outcome), verdict);
+  return [first, ...warnings.map((text) => noticeItem('info', hasLabel && el('span', { class: 'run-label' }, label), ...words(text)))];
 }
 
+/**
+ * @param {Element} item
+ * @param {ComparedRun | undefined} run
+ */
 function markRun(item, run) {
   item.querySelector('.run-change')?.remove();
-  if (run) item.firstChild.after(el('span', { class: 'run-change' }, mark(run.outcome), run.in_short));
+  if (run) item.firstElementChild?.after(el('span', { class: 'run-change' }, arrow(run.outcome), run.in_short));
+}
+
+function unmarkRuns() {
+  byId('runs').querySelectorAll('.run-change').forEach((mark) => mark.remove());
 }

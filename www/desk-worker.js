@@ -1,12 +1,15 @@
-// The desk worker: holds the runs' reports, never a trace, writes the files that a person saves and compares the runs. It is
-// fetched when a person first wants a file, or opens a second run.
+// The desk worker: has the reports of all runs and no trace; compares runs and writes the files that a person saves. Loaded when a
+// person first saves a file or opens a second run.
 
 const [{ default: init, Desk }, { serve }] = await Promise.all([import('./pkg/gpuprism_full.js'), import('./worker-serve.js')]);
 
+/** @type {import('./pkg/gpuprism_full.js').InitOutput | undefined} */
 let wasm;
+/** @type {import('./pkg/gpuprism_full.js').Desk} */
 let desk;
 
-serve({
+/** @type {import('./types.js').Handlers<import('./types.js').DeskOperations>} */
+const handlers = {
   async start({ module }) {
     wasm = await init({ module_or_path: module });
     desk = new Desk();
@@ -17,17 +20,22 @@ serve({
   compare: ({ baseline }) => desk.compare(baseline),
   chart: ({ baseline, width, hidden }) => desk.chart(baseline, width, hidden),
   table: ({ baseline, request }) => desk.table(baseline, request),
-  dashboard: ({ wish }) => desk.dashboard(JSON.stringify(wish)),
+  dashboard: ({ request }) => desk.dashboard(JSON.stringify(request)),
   dashboardCss: () => Desk.dashboard_css(),
-  share: ({ what, wish }) => desk[`share_${what}`](JSON.stringify(wish)),
-  workbench: ({ choices, request }) => desk.workbench(JSON.stringify(choices), JSON.stringify(request)),
-  workbenchCsv: ({ choices, request }) => desk.workbench_csv(JSON.stringify(choices), JSON.stringify(request)),
-  rulesJson({ choices }) {
-    const [name, text] = desk.rules_json(JSON.stringify(choices));
+  sharePreview: ({ request }) => desk.share_preview(JSON.stringify(request)),
+  shareRedactions: () => desk.share_redactions(),
+  shareFile: ({ request }) => /** @type {Uint8Array<ArrayBuffer>} */ (desk.share_file(JSON.stringify(request))),
+  shareLink: ({ request }) => desk.share_link(JSON.stringify(request)),
+  openLink: ({ text }) => desk.open_link(text),
+  workbench: ({ options, request }) => desk.workbench(JSON.stringify(options), JSON.stringify(request)),
+  workbenchCsv: ({ options, request }) => desk.workbench_csv(JSON.stringify(options), JSON.stringify(request)),
+  rulesJson({ options }) {
+    const [name, text] = desk.rules_json(JSON.stringify(options));
     return { name, text };
   },
   checkRules: ({ file, text }) => desk.check_rules(file, text),
-  ruleForKernel: ({ choices, file, text, kernel }) => desk.rule_for_kernel(JSON.stringify(choices), file, text, kernel),
-  ruleToEdit: ({ choices, file, text, regex }) => desk.rule_to_edit(JSON.stringify(choices), file, text, regex),
-  openLink: ({ text }) => desk.open_link(text),
-}, () => wasm?.memory.buffer.byteLength ?? 0);
+  ruleForKernel: ({ options, file, text, kernel }) => desk.rule_for_kernel(JSON.stringify(options), file, text, kernel),
+  ruleToEdit: ({ options, file, text, regex }) => desk.rule_to_edit(JSON.stringify(options), file, text, regex),
+};
+
+serve(handlers, () => wasm?.memory.buffer.byteLength ?? 0);

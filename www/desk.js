@@ -1,66 +1,163 @@
-// The page's hold on the desk worker, which does what a person wants after the first results. It is fetched, and the
-// worker started, when something first asks for it; after a fault the next request starts a worker anew.
+// The page's end of the desk worker, which does everything after the first results: comparison, export, dashboard, sharing, rules.
+// Loaded, and the worker started, with the first request; after a fault the next request starts a new worker.
 
+import { asProblem } from './problem.js';
 import { WorkerLink, compiledModule } from './worker-link.js';
+
+/** @import { DashboardRequest, DeskOperations, Options, ShareRequest, TableRequest } from './types.js' */
+
+/** @typedef {WorkerLink<DeskOperations>} DeskLink */
 
 export class Desk {
   #reports;
-  #whole;
-  /** A promise of the worker, once it was asked for. */
+  #whenComplete;
+  /** @type {Promise<DeskLink> | null} */
   #link = null;
-  /** The texts that the worker holds, or was given last. */
+  /**
+   * The texts that the worker has, or is being given.
+   * @type {string[]}
+   */
   #texts = [];
-  /** A promise that it has taken them. */
-  #inStep = Promise.resolve();
+  /** Resolves when the worker has them. */
+  #hasTexts = Promise.resolve();
 
-  /** `reports()` gives the session's report texts of now; `whole()` resolves when none of them lacks its sections. */
-  constructor(reports, whole) {
+  /**
+   * `reports()` returns the session's current report texts; `whenComplete()` resolves when none of them is partial.
+   * @param {() => string[]} reports
+   * @param {() => Promise<void>} whenComplete
+   */
+  constructor(reports, whenComplete) {
     this.#reports = reports;
-    this.#whole = whole;
+    this.#whenComplete = whenComplete;
   }
 
-  /** The text of a file to save; `baseline` is the place of the run that tables of a comparison are against. */
-  export = (format, table, baseline = 0) => this.#askOfRuns('export', { format, table, baseline });
-  /** How the runs stand to a baseline: {baseline, runs}. */
-  compare = (baseline) => this.#askOfRuns('compare', { baseline });
-  /** What changed, as a chart. */
-  chart = (baseline, width, hidden) => this.#askOfRuns('chart', { baseline, width, hidden });
-  /** A table of the comparison. */
-  table = (baseline, request) => this.#askOfRuns('table', { baseline, request });
-  /** The panels of the dashboard, and the style sheet of their charts. */
-  dashboard = (wish) => this.#askOfRuns('dashboard', { wish });
-  dashboardCss = () => this.#ask((link) => link.request('dashboardCss', {}));
-  /** What a person shares, by `preview`, `file`, `link` or `redactions`, under a wish {format, redact, slim}. */
-  share = (what, wish) => this.#askOfRuns('share', { what, wish });
-  /** A table of the rule workbench under these choices, or all of it as CSV. */
-  workbench = (choices, request) => this.#askOfRuns('workbench', { choices, request });
-  workbenchCsv = (choices, request) => this.#askOfRuns('workbenchCsv', { choices, request });
-  /** The rules in force as a file: {name, text}. */
-  rulesJson = (choices) => this.#ask((link) => link.request('rulesJson', { choices }));
-  /** What is wrong with the text of a rule file; '' where nothing is. */
-  checkRules = (file, text) => this.#ask((link) => link.request('checkRules', { file, text }));
-  /** The text with a rule for a kernel in it, or with one that is in force, and the regex as it stands there. */
-  ruleForKernel = (choices, file, text, kernel) => this.#askOfRuns('ruleForKernel', { choices, file, text, kernel });
-  ruleToEdit = (choices, file, text, regex) => this.#ask((link) => link.request('ruleToEdit', { choices, file, text, regex }));
-  /** The report text that a link carries. */
-  openLink = (text) => this.#ask((link) => link.request('openLink', { text }));
-  /** The report text of a file of another tool. */
-  translate = (label, text) => this.#ask((link) => link.request('translate', { label, text }));
+  /**
+   * The text of a file to save; `baseline` is the index of the run for tables of a comparison.
+   * @param {string} format
+   * @param {string} table
+   * @param {number} [baseline]
+   */
+  export = (format, table, baseline = 0) => this.#withReports((link) => link.request('export', { format, table, baseline }));
 
-  async #askOfRuns(op, args) {
-    await this.#whole();
-    return this.#ask(async (link) => {
-      await this.#keepInStep(link);
-      return link.request(op, args);
+  /**
+   * The comparison of the runs with a baseline.
+   * @param {number} baseline
+   */
+  compare = (baseline) => this.#withReports((link) => link.request('compare', { baseline }));
+
+  /**
+   * The changes as a chart.
+   * @param {number} baseline
+   * @param {number} width
+   * @param {string[]} hidden
+   */
+  chart = (baseline, width, hidden) => this.#withReports((link) => link.request('chart', { baseline, width, hidden }));
+
+  /**
+   * A table of the comparison.
+   * @param {number} baseline
+   * @param {TableRequest} request
+   */
+  table = (baseline, request) => this.#withReports((link) => link.request('table', { baseline, request }));
+
+  /** @param {DashboardRequest} request */
+  dashboard = (request) => this.#withReports((link) => link.request('dashboard', { request }));
+
+  dashboardCss = () => this.#withWorker((link) => link.request('dashboardCss', {}));
+
+  /** @param {ShareRequest} request */
+  sharePreview = (request) => this.#withReports((link) => link.request('sharePreview', { request }));
+
+  /** The ids of everything that can be replaced in what is shared. */
+  shareRedactions = () => this.#withReports((link) => link.request('shareRedactions', {}));
+
+  /** @param {ShareRequest} request */
+  shareFile = (request) => this.#withReports((link) => link.request('shareFile', { request }));
+
+  /** @param {ShareRequest} request */
+  shareLink = (request) => this.#withReports((link) => link.request('shareLink', { request }));
+
+  /**
+   * The report in a link, as text.
+   * @param {string} text
+   */
+  openLink = (text) => this.#withWorker((link) => link.request('openLink', { text }));
+
+  /**
+   * A table of the rule workbench under these options.
+   * @param {Options} options
+   * @param {TableRequest} request
+   */
+  workbench = (options, request) => this.#withReports((link) => link.request('workbench', { options, request }));
+
+  /**
+   * The same table as CSV, with all rows.
+   * @param {Options} options
+   * @param {TableRequest} request
+   */
+  workbenchCsv = (options, request) => this.#withReports((link) => link.request('workbenchCsv', { options, request }));
+
+  /**
+   * The rules in force as a file.
+   * @param {Options} options
+   */
+  rulesJson = (options) => this.#withWorker((link) => link.request('rulesJson', { options }));
+
+  /**
+   * What is wrong with the text of a rule file; empty if it is valid.
+   * @param {string} file
+   * @param {string} text
+   */
+  checkRules = (file, text) => this.#withWorker((link) => link.request('checkRules', { file, text }));
+
+  /**
+   * The text with a new rule for a kernel, and the rule's regex as JSON.
+   * @param {Options} options
+   * @param {string} file
+   * @param {string} text
+   * @param {string} kernel
+   */
+  ruleForKernel = (options, file, text, kernel) => this.#withReports((link) => link.request('ruleForKernel', { options, file, text, kernel }));
+
+  /**
+   * The text with a rule that is in force, and the rule's regex as JSON.
+   * @param {Options} options
+   * @param {string} file
+   * @param {string} text
+   * @param {string} regex
+   */
+  ruleToEdit = (options, file, text, regex) => this.#withWorker((link) => link.request('ruleToEdit', { options, file, text, regex }));
+
+  /**
+   * The file of another tool as a report text.
+   * @param {string} label
+   * @param {string} text
+   */
+  translate = (label, text) => this.#withWorker((link) => link.request('translate', { label, text }));
+
+  /**
+   * Sends a request to a worker that has the complete reports.
+   * @template Answer
+   * @param {(link: DeskLink) => Promise<Answer>} send
+   */
+  async #withReports(send) {
+    await this.#whenComplete();
+    return this.#withWorker(async (link) => {
+      await this.#updateReports(link);
+      return send(link);
     });
   }
 
-  async #ask(question) {
+  /**
+   * @template Answer
+   * @param {(link: DeskLink) => Promise<Answer>} send
+   */
+  async #withWorker(send) {
     const link = await (this.#link ??= this.#start());
     try {
-      return await question(link);
+      return await send(link);
     } catch (problem) {
-      if (problem.kind === 'fault') this.#link = null;
+      if (asProblem(problem).kind === 'fault') this.#link = null;
       throw problem;
     }
   }
@@ -69,6 +166,7 @@ export class Desk {
     this.#texts = [];
     try {
       const module = await compiledModule('gpuprism_full');
+      /** @type {DeskLink} */
       const link = new WorkerLink('desk-worker.js');
       await link.request('start', { module });
       return link;
@@ -78,16 +176,18 @@ export class Desk {
     }
   }
 
-  /** Whoever asks meanwhile waits for the same texts, and is answered from them. */
-  #keepInStep(link) {
+  /**
+   * Gives the worker the current reports, once for all requests that need the same ones.
+   * @param {DeskLink} link
+   */
+  #updateReports(link) {
     const texts = this.#reports();
-    const known = this.#texts;
-    if (texts.length === known.length && texts.every((text, at) => text === known[at])) return this.#inStep;
+    if (texts.length === this.#texts.length && texts.every((text, index) => text === this.#texts[index])) return this.#hasTexts;
     this.#texts = texts;
-    this.#inStep = link.request('set', { texts });
-    this.#inStep.catch(() => {
+    this.#hasTexts = link.request('set', { texts });
+    this.#hasTexts.catch(() => {
       if (this.#texts === texts) this.#texts = [];
     });
-    return this.#inStep;
+    return this.#hasTexts;
   }
 }

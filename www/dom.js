@@ -1,132 +1,288 @@
-// Small helpers that build DOM nodes. Text becomes text nodes only, so a name from a trace can never become markup.
+// Helpers that build DOM nodes. Text becomes text nodes only, so a name from a trace can never become markup.
+
+/** @import { Figure, Severity } from './types.js' */
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** An element with attributes, listeners (functions under their event's name) and children. */
+/** @typedef {Node | string | null | undefined | false} Child */
+/** @typedef {string | number | boolean | null | undefined} AttributeValue */
+/** @typedef {{ listen(event: Event): unknown }['listen']} Listener */
+
+/**
+ * Creates an element. A function in `props` listens for the event of its name; every other entry is an attribute. Attributes
+ * that are null, undefined or false, and such children, are left out.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, AttributeValue | Listener>} [props]
+ * @param {Child[]} children
+ */
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
     if (typeof value === 'function') node.addEventListener(name, value);
     else if (value === true) node.setAttribute(name, '');
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, String(value));
   }
-  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...present(children));
   return node;
 }
 
-/** An SVG element with attributes given as pairs. */
-export function svg(tag, attrs = [], ...children) {
+/**
+ * The items that are not null, undefined, false or empty.
+ * @template Item
+ * @param {readonly Item[]} items
+ */
+export const present = (items) => items.filter((item) => Boolean(item)).map((item) => /** @type {Exclude<Item, null | undefined | false | ''>} */ (item));
+
+/**
+ * Creates an SVG element.
+ * @template {keyof SVGElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {readonly (readonly [name: string, value: string | number])[]} [attributes]
+ * @param {(Node | string)[]} children
+ */
+export function svg(tag, attributes = [], ...children) {
   const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of attrs) node.setAttribute(name, value);
+  setAttributes(node, attributes);
   node.append(...children);
   return node;
 }
 
-/** Of each place the nodes that were arranged in it, by key. */
-const arranged = new WeakMap();
+/**
+ * @param {Element} node
+ * @param {readonly (readonly [name: string, value: string | number])[]} attributes
+ */
+export function setAttributes(node, attributes) {
+  for (const [name, value] of attributes) node.setAttribute(name, String(value));
+}
 
 /**
- * Makes the nodes of these keys the children of a place, and nothing else. Only those are made, by `make(key, its place in the
- * list)`, whose key is new; the others are not touched: they may be scrolled or typed in.
+ * For each parent the nodes that `arrange` put into it, by key.
+ * @type {WeakMap<Element, Map<unknown, Element>>}
  */
-export function arrange(place, keys, make) {
-  const before = arranged.get(place) ?? new Map();
-  const nodes = new Map(keys.map((key, at) => [key, before.get(key) ?? make(key, at)]));
-  arranged.set(place, nodes);
+const arrangedNodes = new WeakMap();
+
+/**
+ * Makes the nodes of these keys the only children of `parent`, in this order. `make(key, index)` is called for new keys alone:
+ * other nodes keep their scroll position and what is being typed.
+ * @template Key
+ * @param {Element} parent
+ * @param {Key[]} keys
+ * @param {(key: Key, index: number) => Element} make
+ */
+export function arrange(parent, keys, make) {
+  const before = arrangedNodes.get(parent) ?? new Map();
+  const nodes = new Map(keys.map((key, index) => [key, before.get(key) ?? make(key, index)]));
+  arrangedNodes.set(parent, nodes);
   const wanted = [...nodes.values()];
-  for (const child of [...place.children]) if (!wanted.includes(child)) child.remove();
-  wanted.forEach((node, at) => place.children[at] !== node && place.insertBefore(node, place.children[at]));
+  for (const child of [...parent.children]) if (!wanted.includes(child)) child.remove();
+  wanted.forEach((node, index) => parent.children[index] !== node && parent.insertBefore(node, parent.children[index]));
 }
 
-/** A sentence as nodes: what stands between backticks is to be typed. */
+/**
+ * A sentence as nodes; text between backticks becomes code.
+ * @param {string} text
+ */
 export function words(text) {
   const parts = text.split('`');
-  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? el('code', {}, part) : part)) : [text];
+  return parts.length % 2 ? parts.map((part, index) => (index % 2 ? el('code', {}, part) : part)) : [text];
 }
 
-export const byId = (id) => document.getElementById(id);
+/**
+ * Elements of index.html whose type matters.
+ * @typedef {{
+ *   export: HTMLDetailsElement,
+ *   files: HTMLInputElement,
+ *   filter: HTMLInputElement,
+ *   run: HTMLSelectElement,
+ *   settings: HTMLFormElement,
+ * }} TypedElements
+ */
 
+/**
+ * The element of the page with this id, which must exist.
+ * @template {string} Id
+ * @param {Id} id
+ * @returns {Id extends keyof TypedElements ? TypedElements[Id] : HTMLElement}
+ */
+export function byId(id) {
+  const node = document.getElementById(id);
+  if (!node) throw new Error(`the page has no element #${id}`);
+  return /** @type {Id extends keyof TypedElements ? TypedElements[Id] : HTMLElement} */ (node);
+}
+
+/**
+ * The closest ancestor of an event's target, or the target itself, that matches a selector.
+ * @template {HTMLElement} [Found=HTMLElement]
+ * @param {Event} event
+ * @param {string} selector
+ * @returns {Found | null}
+ */
+export const targetWithin = ({ target }, selector) => (target instanceof Element ? target.closest(selector) : null);
+
+/** @type {Record<Severity, { word: string, path: string }>} */
 const SEVERITIES = {
   info: { word: 'Note', path: 'M8 1.5a6.5 6.5 0 1 0 0 13a6.5 6.5 0 1 0 0-13z' },
   warning: { word: 'Warning', path: 'M8 1.5 15.5 14.5H.5z' },
   error: { word: 'Error', path: 'M8 0l8 8-8 8-8-8z' },
 };
 
+/** @type {Record<'high' | 'medium' | 'low', [severity: Severity, word: string]>} */
 const GRADES = { high: ['error', 'High'], medium: ['warning', 'Medium'], low: ['info', 'Low'] };
 
-/** The severity as a shape and a word, so that it does not hang on colour. */
+/**
+ * The severity as a shape and a word, because colour alone is not accessible.
+ * @param {Severity | keyof typeof GRADES} severity
+ */
 export function severityMark(severity) {
-  const [look, grade] = GRADES[severity] ?? [severity];
-  const { word, path } = SEVERITIES[look] ?? SEVERITIES.info;
-  const icon = svg('svg', [['viewBox', '0 0 16 16'], ['class', 'icon'], ['aria-hidden', 'true']], svg('path', [['d', path]]));
-  return el('span', { class: `severity ${look}` }, icon, grade ?? word);
-}
-
-/** Fetches the style sheet of a part of the page that is itself fetched on demand. */
-export const styled = (name) => document.head.append(el('link', { rel: 'stylesheet', href: new URL(name, import.meta.url) }));
-
-/** A button that copies a text, or what a function resolves with, and says so. */
-export function copyButton(text, label = 'Copy') {
-  const button = el('button', { type: 'button', class: 'small' }, label);
-  button.addEventListener('click', async () => {
-    try {
-      await navigator.clipboard.writeText(typeof text === 'string' ? text : await text());
-      button.textContent = 'Copied';
-    } catch {
-      button.textContent = 'Copy was refused: select the text instead';
-    }
-  });
-  return button;
-}
-
-/** Saves a text as a file on the person's disk; its address is given back once the download has surely begun. */
-export function save(text, type, name) {
-  const href = URL.createObjectURL(new Blob([text], { type }));
-  el('a', { href, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(href), 60_000);
+  const [look, word] = severity in GRADES
+    ? GRADES[/** @type {keyof typeof GRADES} */ (severity)]
+    : [/** @type {Severity} */ (severity), SEVERITIES[/** @type {Severity} */ (severity)].word];
+  const icon = svg('svg', [['viewBox', '0 0 16 16'], ['class', 'icon'], ['aria-hidden', 'true']], svg('path', [['d', SEVERITIES[look].path]]));
+  return el('span', { class: `severity ${look}` }, icon, word);
 }
 
 /**
- * From now on the page opens no frame. A frame of any same-origin file without a policy of its own, a style sheet say,
- * is a window that may fetch from anywhere; the one that registers the service worker is over before a file is read.
+ * One line of a list of notices.
+ * @param {Severity} severity
+ * @param {Child[]} text
  */
-export function shutFrames() {
-  byId('offline')?.remove();
-  if (framesAreShut()) return;
-  document.head.append(el('meta', { 'http-equiv': 'Content-Security-Policy', content: "frame-src 'none'" }));
+export const noticeItem = (severity, ...text) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, ...text));
+
+/** @param {AttributeValue} text */
+export const note = (text) => el('p', { class: 'note' }, String(text));
+
+/**
+ * @param {string} label
+ * @param {Listener} click
+ * @param {Record<string, AttributeValue>} [props]
+ */
+export const button = (label, click, props = {}) => el('button', { type: 'button', ...props, click }, label);
+
+/**
+ * A small colour patch of a category's class.
+ * @param {string} className
+ */
+export const swatch = (className) => el('span', { class: `swatch ${className}`, 'aria-hidden': 'true' });
+
+/**
+ * A command to run in a terminal, with a button that copies it.
+ * @param {string} command
+ */
+export const commandLine = (command) => el('p', { class: 'command' }, el('code', {}, command), copyButton(command));
+
+/**
+ * Loads the style sheet of a part of the page whose script is itself loaded on demand.
+ * @param {string} name
+ */
+export const loadStyleSheet = (name) => document.head.append(el('link', { rel: 'stylesheet', href: new URL(name, import.meta.url).href }));
+
+/**
+ * A button that copies a text, or the text that a function resolves with, and shows the outcome.
+ * @param {string | (() => Promise<string>)} text
+ */
+export function copyButton(text, label = 'Copy') {
+  const copy = button(label, async () => {
+    try {
+      await navigator.clipboard.writeText(typeof text === 'string' ? text : await text());
+      copy.textContent = 'Copied';
+    } catch {
+      copy.textContent = 'Copy was refused: select the text instead';
+    }
+  }, { class: 'small' });
+  return copy;
 }
 
-export const framesAreShut = () => document.querySelector('meta[content="frame-src \'none\'"]') !== null;
+/** Time after which a download has surely begun and its address can be revoked. */
+const DOWNLOAD_STARTED_MS = 60_000;
 
-/** One figure of a list of figures; its exact value is the tooltip. */
+/**
+ * Saves data as a file on the person's disk.
+ * @param {BlobPart} data
+ * @param {string} type
+ * @param {string} name
+ */
+export function save(data, type, name) {
+  const href = URL.createObjectURL(new Blob([data], { type }));
+  el('a', { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), DOWNLOAD_STARTED_MS);
+}
+
+const FRAMES_FORBIDDEN = "frame-src 'none'";
+
+/**
+ * Forbids frames from now on. A frame of any same-origin file without a policy of its own, for example a style sheet, is a
+ * window that can fetch from anywhere. The frame that registers the service worker is removed before a file is read.
+ */
+export function forbidFrames() {
+  document.getElementById('offline')?.remove();
+  if (areFramesForbidden()) return;
+  document.head.append(el('meta', { 'http-equiv': 'Content-Security-Policy', content: FRAMES_FORBIDDEN }));
+}
+
+export const areFramesForbidden = () => document.querySelector(`meta[content="${FRAMES_FORBIDDEN}"]`) !== null;
+
+/**
+ * One figure of a list of figures; its exact value is the tooltip.
+ * @param {Figure} figure
+ */
 export const figureItem = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, text));
 
-/** Only the last of several answers to the same question is shown, and only its failure is one. */
-export function latest(ask, show) {
-  let turn = 0;
+/** Numbers calls, so that the answer of an outdated call can be dropped. */
+export class CallCounter {
+  #last = 0;
+
+  /** Starts a call, which outdates all earlier ones. Returns a function that reports whether it is still the last. */
+  start() {
+    const id = ++this.#last;
+    return () => id === this.#last;
+  }
+}
+
+/**
+ * A function that shows the answer of its last call only; answers and failures of outdated calls are dropped.
+ * @template {unknown[]} Args
+ * @template Answer
+ * @param {(...args: Args) => Answer} request
+ * @param {(answer: Awaited<Answer>) => unknown} show
+ * @returns {(...args: Args) => Promise<void>}
+ */
+export function latest(request, show) {
+  const calls = new CallCounter();
   return async (...args) => {
-    const mine = ++turn;
+    const isLast = calls.start();
     try {
-      const answer = await ask(...args);
-      if (mine === turn) await show(answer);
+      const answer = await request(...args);
+      if (isLast()) await show(answer);
     } catch (problem) {
-      if (mine === turn) throw problem;
+      if (isLast()) throw problem;
     }
   };
 }
 
-/** A question that was asked before it is known whether its answer will be wanted; `key` tells what it was. */
-export function asked(key, answer) {
+/**
+ * An answer that was requested before it is clear whether it will be used; `key` identifies the request.
+ * @template Answer
+ * @param {string} key
+ * @param {Promise<Answer>} answer
+ */
+export function prefetched(key, answer) {
   answer.catch(() => {});
   return { key, answer };
 }
 
-/** What is loaded when it is first asked for, and tried again after it failed; `begun()` is its promise, if there is one. */
+/**
+ * A function that loads something at its first call and again after a failure. `loaded()` is the promise of the last load, or
+ * null before the first.
+ * @template Part
+ * @param {() => Promise<Part>} load
+ */
 export function onDemand(load) {
+  /** @type {Promise<Part> | null} */
   let promise = null;
-  const ask = () => (promise ??= load().catch((problem) => {
+  const get = () => (promise ??= load().catch((problem) => {
     promise = null;
     throw problem;
   }));
-  return Object.assign(ask, { begun: () => promise });
+  return Object.assign(get, { loaded: () => promise });
 }

@@ -1,50 +1,51 @@
-// Files that come from elsewhere than a person's hand: another page, the address, an earlier visit's rules. The code for
-// each is fetched if there can be any.
+// Files that the person did not choose here: from another page, from the address, or rules of an earlier visit. The code for
+// each is loaded only if there can be any.
 
-import { forgetReport, reportInAddress } from './address.js';
+import { removeReport, reportInAddress } from './address.js';
 import { onDemand } from './dom.js';
-import { KEPT_RULES } from './session.js';
+import { OWN_RULES_KEY } from './session.js';
+
+/** @import { Page } from './types.js' */
 
 export class Elsewhere {
   #page;
-  /** What holds the report of the address. */
-  #carried;
+  #linkedReport;
 
-  /** `page` is what app.js lends its parts. */
+  /** @param {Page} page */
   constructor(page) {
     this.#page = page;
-    const { session, openDesk, openFiles } = page;
-    this.#carried = onDemand(async () => new (await import('./link.js')).Carried({ desk: openDesk, session, openFiles, forget: () => forgetReport(page.view) }));
+    this.#linkedReport = onDemand(async () => new (await import('./link.js')).LinkedReport(page, () => removeReport(page.store.view)));
   }
 
-  /** Files that open.html left, or another window hands over. */
+  /** Takes files that open.html has left, and listens to the window around this one. */
   takeFiles() {
     const { attempt, session, openFiles } = this.#page;
-    const asked = new URLSearchParams(location.search);
-    const embedded = asked.has('embed');
-    if (embedded || window.opener || parent !== window) {
-      attempt('The page around this one was not heard', async () => (await import('./embed.js')).hear({ session, openFiles, embedded }));
+    const query = new URLSearchParams(location.search);
+    const isEmbedded = query.has('embed');
+    if (isEmbedded || window.opener || parent !== window) {
+      attempt('Messages of the page around this one cannot be received', async () => (await import('./embed.js')).listen({ session, openFiles, isEmbedded }));
     }
-    if (asked.has('opened')) attempt('The file could not be taken over', async () => (await import('./handover.js')).receive(asked.get('opened'), openFiles));
+    const opened = query.get('opened');
+    if (opened !== null) attempt('The file could not be taken over', async () => (await import('./handover.js')).receive(opened, openFiles));
   }
 
-  /** A report that the address itself carries. */
+  /** Opens the report that the address contains. */
   takeReport() {
     const text = reportInAddress();
-    if (text || this.#carried.begun()) this.#page.attempt('The link could not be opened', async () => (await this.#carried()).take(text));
+    if (text || this.#linkedReport.loaded()) this.#page.attempt('The link could not be opened', async () => (await this.#linkedReport()).open(text));
   }
 
-  /** Were rules kept at an earlier visit? A page around this one wants its own look. */
-  hasRules() {
+  /** True if an earlier visit stored rules. An embedded page does not use them. */
+  hasStoredRules() {
     try {
-      return !new URLSearchParams(location.search).has('embed') && localStorage.getItem(KEPT_RULES) !== null;
+      return !new URLSearchParams(location.search).has('embed') && localStorage.getItem(OWN_RULES_KEY) !== null;
     } catch {
       return false;
     }
   }
 
-  /** The files changed. */
+  /** Called when files were opened or closed. */
   filesChanged() {
-    this.#carried.begun()?.then((report) => report.check(), () => {});
+    this.#linkedReport.loaded()?.then((report) => report.filesChanged(), () => {});
   }
 }

@@ -1,89 +1,139 @@
-// Files that another window hands over by postMessage: a page that embeds this one, or that opened it. docs/embedding.md
-// has the protocol. A window of an unknown origin is answered only after the person has agreed.
+// Files that another window sends by postMessage: a page that embeds this one, or that opened it. docs/embedding.md describes
+// the protocol. A window of an unknown origin gets an answer only after the person has agreed.
 
-import { bytes, sentence, showPageProblem } from './cards.js';
-import { byId, el, styled } from './dom.js';
+import { actions, bytes, problemText, showPageProblem } from './cards.js';
+import { button, byId, el, loadStyleSheet } from './dom.js';
 import { isTrusted, trust } from './trust.js';
 
-/** Files of one window that wait for an answer; more are refused. */
-const MOST_WAITING = 20;
+/** @import { Page } from './types.js' */
 
-/** Windows that the person has refused. */
+/** @typedef {{ session: Page['session'], openFiles: Page['openFiles'], isEmbedded: boolean }} Context */
+/** @typedef {{ files: File[], answer: Promise<boolean>, update: () => void }} Question */
+
+/** Files of one window that wait for the person's answer; more are refused. */
+const MAX_WAITING = 20;
+const MAX_NAME_CHARACTERS = 300;
+
+/**
+ * Windows that the person has refused.
+ * @type {WeakSet<MessageEventSource>}
+ */
 const refused = new WeakSet();
 
-/** The question to the person about each window: {files, answer}. */
+/**
+ * The open question about each window.
+ * @type {Map<MessageEventSource, Question>}
+ */
 const questions = new Map();
 
-let page;
-
-/** `page` is {session, openFiles, embedded}. */
-export function hear(given) {
-  page = given;
-  if (page.embedded) makeCompact();
-  addEventListener('message', receive);
+/**
+ * Listens to the messages of other windows.
+ * @param {Context} context
+ */
+export function listen({ session, openFiles, isEmbedded }) {
+  if (isEmbedded) makeCompact(session);
+  addEventListener('message', (event) => receive(event, openFiles));
 }
 
-async function receive({ data, origin, source }) {
+/**
+ * @param {MessageEvent} event
+ * @param {Page['openFiles']} openFiles
+ */
+async function receive({ data, origin, source }, openFiles) {
   if (!source || source === window) return;
-  const reply = (message) => source.postMessage(message, origin === 'null' ? '*' : origin);
-  if (data === 'PING') return reply('PONG');
-  const given = data?.gpuprism;
-  // A window that was handed a file tells what became of it; nothing is to be done about that.
-  if (typeof given !== 'object' || given === null || 'status' in given) return;
-  const tell = (status, message) => reply({ gpuprism: { status, message } });
-  const file = fileOf(given);
-  if (!file) return tell('failed', 'expected {gpuprism: {buffer: ArrayBuffer or Blob}} or {gpuprism: {report: string or object}}');
-  if (!await mayShow(file, origin, source)) return tell('refused', 'the person did not want to see it');
-  const [{ status, problem }] = await page.openFiles([file]);
-  if (status === 'open') tell('loaded', file.name);
-  else tell('failed', problem ? sentence(problem) : 'it was closed before it was read');
+  const reply = (/** @type {unknown} */ message) => source.postMessage(message, { targetOrigin: origin === 'null' ? '*' : origin });
+  if (data === 'PING') {
+    reply('PONG');
+    return;
+  }
+  const message = data?.gpuprism;
+  // A message with a status is a reply to files that this page sent.
+  if (typeof message !== 'object' || message === null || 'status' in message) return;
+  /** @param {'loaded' | 'failed' | 'refused'} status @param {string} text */
+  const replyStatus = (status, text) => reply({ gpuprism: { status, message: text } });
+  const file = fileOf(message);
+  if (!file) replyStatus('failed', 'expected {gpuprism: {buffer: ArrayBuffer or Blob}} or {gpuprism: {report: string or object}}');
+  else if (!await mayShow(file, origin, source)) replyStatus('refused', 'the person did not want to see it');
+  else {
+    const [{ status, problem }] = await openFiles([file]);
+    if (status === 'open') replyStatus('loaded', file.name);
+    else replyStatus('failed', problem ? problemText(problem) : 'it was closed before it was read');
+  }
 }
 
-/** The file that a message brings; null for any other shape. */
+/**
+ * The file in a message; null if the message has another shape.
+ * @param {Partial<Record<'buffer' | 'report' | 'title' | 'fileName', unknown>>} message
+ */
 function fileOf({ buffer, report, title, fileName }) {
-  const name = [title, fileName, 'trace'].find((text) => typeof text === 'string' && text !== '').slice(0, 300);
-  if (buffer instanceof ArrayBuffer || buffer instanceof Blob) return new File([buffer], name);
-  if (typeof report === 'string') return new File([report], name);
+  const name = [title, fileName].find((text) => typeof text === 'string' && text !== '') ?? 'trace';
+  const data = buffer instanceof ArrayBuffer || buffer instanceof Blob ? buffer : reportText(report);
+  return data === null ? null : new File([data], String(name).slice(0, MAX_NAME_CHARACTERS));
+}
+
+/** @param {unknown} report */
+function reportText(report) {
+  if (typeof report === 'string') return report;
   if (typeof report !== 'object' || report === null) return null;
   try {
-    return new File([JSON.stringify(report)], name);
+    return JSON.stringify(report);
   } catch {
     return null;
   }
 }
 
-/** Resolves with whether the window may show the file, which the person may have to say first. */
+/**
+ * Resolves with whether the window may show the file; asks the person if its origin is unknown.
+ * @param {File} file
+ * @param {string} origin
+ * @param {MessageEventSource} source
+ */
 async function mayShow(file, origin, source) {
   if (isTrusted(origin)) return true;
   if (refused.has(source)) return false;
   const question = questions.get(source) ?? ask(origin, source);
-  if (question.files.length >= MOST_WAITING) return false;
+  if (question.files.length >= MAX_WAITING) return false;
   question.files.push(file);
   question.update();
   return question.answer;
 }
 
-/** One card a window, which answers for all that waits of it. */
+/**
+ * Shows one card for a window; the answer is for all its waiting files.
+ * @param {string} origin
+ * @param {MessageEventSource} source
+ * @returns {Question}
+ */
 function ask(origin, source) {
+  /** @type {File[]} */
   const files = [];
   const title = el('h2', { class: 'file' });
   const list = el('p', { class: 'message note' });
-  const named = origin !== 'null';
-  const who = named ? origin.replace(/^https:\/\//, '') : 'A page without an address of its own';
+  const hasOrigin = origin !== 'null';
+  const sender = hasOrigin ? origin.replace(/^https:\/\//, '') : 'A page without an address of its own';
   const node = el('article', { class: 'card', role: 'alert' }, title, list);
-  const answer = new Promise((decide) => {
-    const button = (label, agreed, then = () => {}) => el('button', { type: 'button', class: agreed && 'primary', click: () => {
-      node.remove();
-      questions.delete(source);
-      then();
-      decide(agreed);
-    } }, label);
-    const always = named && button('Always from there', true, () => trust(origin));
-    if (always) always.className = '';
-    node.append(el('p', { class: 'actions' }, button('Show', true), always, button('No', false, () => refused.add(source))));
+  /** @type {(isAllowed: boolean) => void} */
+  let resolveAnswer = () => {};
+  /** @type {Promise<boolean>} */
+  const answer = new Promise((resolve) => {
+    resolveAnswer = resolve;
   });
+  const decide = (/** @type {boolean} */ isAllowed) => {
+    node.remove();
+    questions.delete(source);
+    resolveAnswer(isAllowed);
+  };
+  const always = () => {
+    trust(origin);
+    decide(true);
+  };
+  const refuse = () => {
+    refused.add(source);
+    decide(false);
+  };
+  node.append(actions(button('Show', () => decide(true), { class: 'primary' }), hasOrigin && button('Always from there', always), button('No', refuse)));
   const update = () => {
-    title.textContent = `${who} wants to show you ${files.length > 1 ? `${files.length} files` : 'a file'}. Show ${files.length > 1 ? 'them' : 'it'}?`;
+    title.textContent = `${sender} wants to show you ${files.length > 1 ? `${files.length} files` : 'a file'}. Show ${files.length > 1 ? 'them' : 'it'}?`;
     list.textContent = files.map(({ name, size }) => `${name} (${bytes(size)})`).join(', ');
   };
   byId('cards').append(node);
@@ -92,33 +142,43 @@ function ask(origin, source) {
   return question;
 }
 
-/** Inside another page: no words for newcomers, and a way out to the whole page. */
-function makeCompact() {
+/**
+ * The page inside another page: without explanations, and with a link to the whole page.
+ * @param {Page['session']} session
+ */
+function makeCompact(session) {
   document.documentElement.dataset.embed = '';
-  styled('embed.css');
+  loadStyleSheet('embed.css');
   byId('drop').prepend(el('p', {}, 'Waiting for a file from the page around this one.'));
   const home = new URL('./', import.meta.url);
-  const whole = el('a', { href: home, target: '_blank', class: 'note whole', click: (event) => {
+  const link = el('a', { href: home.href, target: '_blank', class: 'note whole', click: (event) => {
     event.preventDefault();
-    openWhole(home);
+    openWholePage(home, session);
   } }, 'Open in gpuprism');
-  byId('theme').replaceWith(byId('theme'), whole);
+  byId('theme').after(link);
 }
 
 const PING_EVERY_MS = 100;
-const LONGEST_MS = 30_000;
+const PING_TIMEOUT_MS = 30_000;
 
-/** Opens the page in a window of its own and hands it the files, by the same protocol. */
-function openWhole(home) {
-  const files = page.session.entries.map(({ file }) => file);
-  const whole = window.open(home);
-  if (!whole) return showPageProblem('No window could be opened', 'The page around this one, or the browser, does not let it open windows.');
-  const ping = setInterval(() => whole.postMessage('PING', home.origin), PING_EVERY_MS);
-  setTimeout(() => clearInterval(ping), LONGEST_MS);
-  addEventListener('message', function answered({ data, source }) {
-    if (source !== whole || data !== 'PONG') return;
+/**
+ * Opens the page in its own window and sends it the files, by the same protocol.
+ * @param {URL} home
+ * @param {Page['session']} session
+ */
+function openWholePage(home, session) {
+  const files = session.entries.map(({ file }) => file);
+  const page = window.open(home);
+  if (!page) {
+    showPageProblem('No window could be opened', 'The page around this one, or the browser, does not let it open windows.');
+    return;
+  }
+  const ping = setInterval(() => page.postMessage('PING', home.origin), PING_EVERY_MS);
+  setTimeout(() => clearInterval(ping), PING_TIMEOUT_MS);
+  addEventListener('message', function onPong({ data, source }) {
+    if (source !== page || data !== 'PONG') return;
     clearInterval(ping);
-    removeEventListener('message', answered);
-    for (const file of files) whole.postMessage({ gpuprism: { buffer: file, title: file.name } }, home.origin);
+    removeEventListener('message', onPong);
+    for (const file of files) page.postMessage({ gpuprism: { buffer: file, title: file.name } }, home.origin);
   });
 }

@@ -1,32 +1,38 @@
-// The menu of exports: files to save, and the panel for sharing, which unfolds under its buttons.
+// The export menu: files to save, and the panel for sharing, which opens below its buttons.
 
-import { byId, save } from './dom.js';
 import { showPageProblem } from './cards.js';
+import { byId, save, targetWithin } from './dom.js';
 
+/** @import { Page } from './types.js' */
+/** @import { SharePanel } from './share.js' */
+
+/** @type {Record<string, [type: string, file: string]>} */
 const EXPORTS = {
   json: ['application/json', 'gpuprism-report.json'],
   markdown: ['text/markdown', 'gpuprism-report.md'],
   html: ['text/html', 'gpuprism-report.html'],
 };
 
-/** `page` is what app.js lends its parts. */
+/** @param {Page} page */
 export function wireExports({ attempt, exported, openDesk }) {
-  byId('export').addEventListener('click', ({ target }) => {
-    const { format } = target.dataset;
+  const [menu, share] = [byId('export'), byId('share')];
+  menu.addEventListener('click', (event) => {
+    const format = targetWithin(event, '[data-format]')?.dataset.format;
     if (!format) return;
-    byId('export').open = false;
+    menu.open = false;
     attempt('The export failed', async () => save(await exported(format, ''), ...EXPORTS[format]));
   });
+  /** @type {SharePanel | null} */
   let panel = null;
-  byId('share').addEventListener('click', () => attempt('The report could not be prepared', async () => {
+  share.addEventListener('click', () => attempt('The report could not be prepared', async () => {
     const { SharePanel } = await import('./share.js');
     panel ??= new SharePanel(openDesk, (message) => showPageProblem('The report could not be shared', message));
-    byId('share').setAttribute('aria-expanded', 'true');
-    byId('share').after(panel.node);
+    share.setAttribute('aria-expanded', 'true');
+    share.after(panel.node);
     await panel.show();
   }));
-  byId('export').addEventListener('toggle', () => {
+  menu.addEventListener('toggle', () => {
     panel?.node.remove();
-    byId('share').setAttribute('aria-expanded', 'false');
+    share.setAttribute('aria-expanded', 'false');
   });
 }

@@ -1,60 +1,81 @@
-// A folder that was dropped: its files, and of a profile's the traces and settings that are worth opening. It is fetched
-// when a person first drops a folder.
+// A dropped folder: its files, and which traces and settings in it are worth opening. Loaded when a person first drops a folder.
 
 import { WorkerLink, compiledModule } from './worker-link.js';
 
-/** More than any profile has; a home folder dropped by mistake ends here. */
-const MOST_FILES = 5000;
-const DEEPEST = 8;
+/** @import { TriageOperations } from './types.js' */
 
-/** Files that open by themselves, where a folder holds no torch trace. */
-const OTHERS = /\.(sqlite|csv|json)(\.gz)?$/i;
+/** Limits far above the folder of any profile, for a home folder dropped by mistake. */
+const MAX_FILES = 5000;
+const MAX_DEPTH = 8;
 
-/** The files to open of these entries of folders and files; `tell(message)` hears what was not opened, and why. */
-export async function filesOf(entries, tell) {
+/** Files to open if a folder has no torch trace. */
+const OTHER_FILES = /\.(sqlite|csv|json)(\.gz)?$/i;
+
+/**
+ * The files to open among these files and folders; `onNote(message)` is called with what is not opened, and why.
+ * @param {FileSystemEntry[]} entries
+ * @param {(message: string) => void} onNote
+ */
+export async function chooseFiles(entries, onNote) {
+  /** @type {File[]} */
   const files = [];
-  const whole = await gather(entries, files, 0);
-  if (!whole) tell(`only ${MOST_FILES} files were looked at, ${DEEPEST} folders deep.`);
-  const { open, aside } = await choose(files);
-  if (open.length === 0) return others(files);
-  if (aside.length > 0) tell(`set aside: ${aside.join('; ')}. Drop a file by itself to open it.`);
-  return open.map((at) => files[at]);
+  const isComplete = await collectFiles(entries, files, 0);
+  if (!isComplete) onNote(`only ${MAX_FILES} files were looked at, ${MAX_DEPTH} folders deep.`);
+  const { open, aside } = await requestChoice(files);
+  if (open.length === 0) return otherFiles(files);
+  if (aside.length > 0) onNote(`set aside: ${aside.join('; ')}. Drop a file by itself to open it.`);
+  return open.map((index) => files[index]);
 }
 
-function others(files) {
-  const open = files.filter(({ name }) => OTHERS.test(name));
-  if (open.length === 0) throw new Error('there is no trace in it, and no report or export of one.');
+/** @param {File[]} files */
+function otherFiles(files) {
+  const open = files.filter(({ name }) => OTHER_FILES.test(name));
+  if (open.length === 0) throw new Error('it has no trace, report or export of one.');
   return open;
 }
 
-/** Adds the files below, each under its path; resolves with false where there are more. */
-async function gather(entries, files, depth) {
-  let whole = true;
+/**
+ * Adds the files in these folders, each under its path. Resolves with false if a limit was reached.
+ * @param {FileSystemEntry[]} entries
+ * @param {File[]} files
+ * @param {number} depth
+ * @returns {Promise<boolean>}
+ */
+async function collectFiles(entries, files, depth) {
+  let isComplete = true;
   for (const entry of entries) {
-    if (files.length >= MOST_FILES || depth > DEEPEST) return false;
-    if (entry.isFile) files.push(await named(entry));
-    else whole = await gather(await children(entry), files, depth + 1) && whole;
+    if (files.length >= MAX_FILES || depth > MAX_DEPTH) return false;
+    if (entry.isFile) files.push(await fileWithPath(/** @type {FileSystemFileEntry} */ (entry)));
+    else isComplete = await collectFiles(await children(/** @type {FileSystemDirectoryEntry} */ (entry)), files, depth + 1) && isComplete;
   }
-  return whole;
+  return isComplete;
 }
 
-async function named(entry) {
-  const file = await new Promise((done, failed) => entry.file(done, failed));
+/** @param {FileSystemFileEntry} entry */
+async function fileWithPath(entry) {
+  /** @type {File} */
+  const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
   return new File([file], entry.fullPath.replace(/^\//, ''), { lastModified: file.lastModified });
 }
 
-/** A reader hands over a hundred at a time. */
+/**
+ * The entries of a folder, which the browser returns about a hundred at a time.
+ * @param {FileSystemDirectoryEntry} folder
+ */
 async function children(folder) {
   const reader = folder.createReader();
   const all = [];
   for (;;) {
-    const some = await new Promise((done, failed) => reader.readEntries(done, failed));
-    if (some.length === 0) return all;
-    all.push(...some);
+    /** @type {FileSystemEntry[]} */
+    const batch = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (batch.length === 0) return all;
+    all.push(...batch);
   }
 }
 
-async function choose(files) {
+/** @param {File[]} files */
+async function requestChoice(files) {
+  /** @type {WorkerLink<TriageOperations>} */
   const link = new WorkerLink('triage-worker.js');
   try {
     const entries = files.map(({ name, size, lastModified }) => ({ path: name, bytes: size, modified: lastModified }));

@@ -1,50 +1,71 @@
-// Hands files from open.html, which may reach the network, to the analysing page, which may not. They wait in the
-// browser's database while one page leaves and the other comes: a frame or an opener would leave the analysing page
-// a window that may fetch from anywhere. A Blob is kept on disk, so that files of gigabytes pass.
+// Hands files from open.html, which may use the network, to the main page, which may not. The files wait in the browser's database
+// while one page closes and the other opens: a frame or an opener would give the main page a window that can fetch from anywhere.
+// The database stores a Blob on disk, so files of gigabytes are possible.
+
+/** @typedef {{ files: File[], from: string, at: number }} StoredFiles */
 
 const DATABASE = 'gpuprism-handover';
 const STORE = 'files';
 
-/** A file that nobody came for is not kept longer. */
-const KEPT_MS = 3_600_000;
+/** Files that no page has taken are deleted after this time. */
+const MAX_AGE_MS = 3_600_000;
 
-/** Leaves the files for the page that is told the id; `from` is the address that loads them again. */
+/**
+ * Stores the files for the main page and resolves with their id; `from` is the address that loads them again.
+ * @param {File[]} files
+ * @param {string} from
+ */
 export async function leave(files, from) {
   const id = crypto.getRandomValues(new Uint32Array(4)).join('-');
   await inStore((store) => store.put({ files, from, at: Date.now() }, id));
   return id;
 }
 
-/** The analysing page's end: opens what was left under the id, and makes the address one that can be loaded again. */
+/**
+ * In the main page: opens the files with this id, and replaces the address by one that can be loaded again.
+ * @param {string} id
+ * @param {(files: File[]) => unknown} openFiles
+ */
 export async function receive(id, openFiles) {
-  const left = await take(id);
-  if (!left) throw new Error('It is no longer kept. Open the link again, or drop the file here.');
-  history.replaceState(null, '', left.from + location.hash);
-  openFiles(left.files);
+  const stored = await take(id);
+  if (!stored) throw new Error('It is no longer stored. Open the link again, or drop the file here.');
+  history.replaceState(null, '', stored.from + location.hash);
+  openFiles(stored.files);
 }
 
-/** Takes what was left, {files, from}; undefined if it is gone. Whatever is too old goes, too. */
-async function take(id) {
+/**
+ * Removes and returns the files with this id; undefined if they are gone. Deletes files that are too old.
+ * @param {string} id
+ * @returns {Promise<StoredFiles | undefined>}
+ */
+function take(id) {
   return inStore((store) => {
-    const asked = store.get(id);
+    const request = store.get(id);
     store.delete(id);
-    store.openCursor().onsuccess = ({ target: { result: cursor } }) => {
+    const cursors = store.openCursor();
+    cursors.onsuccess = () => {
+      const cursor = cursors.result;
       if (!cursor) return;
-      if (Date.now() - cursor.value.at > KEPT_MS) cursor.delete();
+      if (Date.now() - cursor.value.at > MAX_AGE_MS) cursor.delete();
       cursor.continue();
     };
-    return asked;
+    return request;
   });
 }
 
-/** Resolves with the result of the request that `ask` makes, once all of it is done. */
-async function inStore(ask) {
+/**
+ * Resolves with the result of the request that `start` returns, once the whole transaction is complete.
+ * @template Result
+ * @param {(store: IDBObjectStore) => IDBRequest<Result>} start
+ */
+async function inStore(start) {
   const opening = indexedDB.open(DATABASE);
   opening.onupgradeneeded = () => opening.result.createObjectStore(STORE);
-  const database = await ended(opening, 'success');
+  await ended(opening, 'success');
+  const database = opening.result;
   try {
     const transaction = database.transaction(STORE, 'readwrite');
-    const request = ask(transaction.objectStore(STORE));
+    const request = start(transaction.objectStore(STORE));
     await ended(transaction, 'complete');
     return request.result;
   } finally {
@@ -52,9 +73,14 @@ async function inStore(ask) {
   }
 }
 
-function ended(what, event) {
-  return new Promise((done, failed) => {
-    what.addEventListener(event, () => done(what.result));
-    for (const bad of ['error', 'abort', 'blocked']) what.addEventListener(bad, () => failed(what.error ?? new Error('the browser keeps nothing here')));
+/**
+ * @param {IDBRequest | IDBTransaction} operation
+ * @param {string} event
+ * @returns {Promise<void>}
+ */
+function ended(operation, event) {
+  return new Promise((resolve, reject) => {
+    operation.addEventListener(event, () => resolve());
+    for (const failure of ['error', 'abort', 'blocked']) operation.addEventListener(failure, () => reject(operation.error ?? new Error('the browser has no storage for this page')));
   });
 }

@@ -1,14 +1,14 @@
-// The help: which keys there are and which files the page takes. It is fetched when it is first asked for.
+// The help: the keys, and the files that the page opens. Loaded when it is first wanted.
 
-import { el, styled } from './dom.js';
+import { button, el, loadStyleSheet, note } from './dom.js';
 
-styled('help.css');
+loadStyleSheet('help.css');
 
 const KEYS = [
   ['?', 'this help'],
   ['/', 'filter the rows of the table'],
   ['1 to 9', 'the first to the ninth tab'],
-  ['[ and ]', 'the tab before, the tab after'],
+  ['[ and ]', 'the previous and the next tab'],
   ['← →, Home, End', 'other tabs, while a tab has the focus'],
   ['o', 'open files'],
   ['e', 'the export menu'],
@@ -22,13 +22,14 @@ const FILES = [
   ['.csv', 'the table of nsys stats -r cuda_gpu_trace --format csv'],
   ['report', 'the JSON of gpuprism or of nsys-llm-explainer, with its nvlink_timeseries.csv'],
   ['rules, phases', 'JSON files of rules for categories, or a map of phases'],
-  ['server_args.json', 'the arguments of an SGLang server, beside its traces'],
+  ['server_args.json', 'the arguments of an SGLang server, together with its traces'],
   ['a folder', 'the traces in it'],
 ];
 
+/** @type {HTMLDialogElement | null} */
 let panel = null;
 
-/** The panel is native: Esc closes it, and the focus goes back to where it was. */
+/** Shows or hides the help. It is a native dialog: Esc closes it, and the focus returns to where it was. */
 export function toggleHelp() {
   panel ??= build();
   if (panel.open) panel.close();
@@ -36,17 +37,22 @@ export function toggleHelp() {
 }
 
 function build() {
-  const dialog = el('dialog', { id: 'help-panel', 'aria-labelledby': 'help-title' },
-    el('header', {}, el('h2', { id: 'help-title' }, 'Keys and files'), el('button', { type: 'button', autofocus: true, click: () => dialog.close() }, 'Close')),
+  const dialog = el('dialog', { id: 'help-panel', 'aria-labelledby': 'help-title' });
+  dialog.append(
+    el('header', {}, el('h2', { id: 'help-title' }, 'Keys and files'), button('Close', () => dialog.close(), { autofocus: true })),
     el('h3', {}, 'Keys'), pairs(KEYS, 'kbd'),
     el('h3', {}, 'Files, dropped anywhere, several at once'), pairs(FILES, 'span'),
-    el('p', { class: 'note' }, 'Everything is read in this tab; nothing is sent anywhere.'));
-  // What is behind the panel is its own backdrop: a click there closes it.
+    note('Everything is read in this tab; nothing is sent anywhere.'));
+  // A click on the backdrop has the dialog itself as target.
   dialog.addEventListener('click', ({ target }) => target === dialog && dialog.close());
   document.body.append(dialog);
   return dialog;
 }
 
+/**
+ * @param {string[][]} lines
+ * @param {'kbd' | 'span'} tag
+ */
 function pairs(lines, tag) {
-  return el('dl', {}, ...lines.map(([what, does]) => el('div', {}, el('dt', {}, el(tag, {}, what)), el('dd', {}, does))));
+  return el('dl', {}, ...lines.map(([term, description]) => el('div', {}, el('dt', {}, el(tag, {}, term)), el('dd', {}, description))));
 }

@@ -1,30 +1,44 @@
-// The ways a file comes in: dropped anywhere on the window, chosen, or the example.
+// The ways to open a file: drop it anywhere on the window, choose it, or take the example.
 
-import { byId } from './dom.js';
+import { byId, present } from './dom.js';
+import { asProblem } from './problem.js';
 
-/** `onFiles(files)` is called with each batch; `onProblem(title, message, severity)` when there is something to say of it. */
+/** @import { Severity } from './types.js' */
+
+/** @typedef {(files: File[]) => unknown} OnFiles */
+/** @typedef {(title: string, message: string, severity?: Severity) => void} OnProblem */
+
+/**
+ * `onFiles(files)` is called with the files opened together; `onProblem(title, message, severity)` with problems and notes.
+ * @param {OnFiles} onFiles
+ * @param {OnProblem} onProblem
+ */
 export function wireIntake(onFiles, onProblem) {
   wireDrop(onFiles, onProblem);
   const chooser = byId('files');
   for (const id of ['choose', 'add']) byId(id).addEventListener('click', () => chooser.click());
   chooser.addEventListener('change', () => {
-    onFiles([...chooser.files]);
+    onFiles([...(chooser.files ?? [])]);
     chooser.value = '';
   });
   byId('example').addEventListener('click', async () => {
     try {
       onFiles([await fetchExample()]);
     } catch (problem) {
-      onProblem('The example could not be loaded', problem.message);
+      onProblem('The example could not be loaded', asProblem(problem).message);
     }
   });
 }
 
+/**
+ * @param {OnFiles} onFiles
+ * @param {OnProblem} onProblem
+ */
 function wireDrop(onFiles, onProblem) {
-  // dragenter and dragleave fire for every element on the way, so they are counted.
+  // dragenter and dragleave fire for every element that the pointer crosses, so they are counted.
   let depth = 0;
   const show = () => document.body.classList.toggle('dragging', depth > 0);
-  const hasFiles = ({ dataTransfer }) => [...(dataTransfer?.types ?? [])].includes('Files');
+  const hasFiles = (/** @type {DragEvent} */ { dataTransfer }) => Boolean(dataTransfer?.types.includes('Files'));
   addEventListener('dragenter', (event) => {
     if (hasFiles(event)) depth += 1;
     show();
@@ -39,21 +53,27 @@ function wireDrop(onFiles, onProblem) {
   addEventListener('drop', (event) => {
     depth = 0;
     show();
-    if (!hasFiles(event)) return;
+    const { dataTransfer } = event;
+    if (!dataTransfer || !hasFiles(event)) return;
     event.preventDefault();
-    // The entries are gone once the event is over.
-    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.());
-    if (entries.some((entry) => entry?.isDirectory)) openFolders(entries.filter(Boolean), onFiles, onProblem);
-    else onFiles([...event.dataTransfer.files]);
+    // The entries are gone after the event.
+    const entries = present([...dataTransfer.items].map((item) => item.webkitGetAsEntry?.()));
+    if (entries.some(({ isDirectory }) => isDirectory)) openFolders(entries, onFiles, onProblem);
+    else onFiles([...dataTransfer.files]);
   });
 }
 
+/**
+ * @param {FileSystemEntry[]} entries
+ * @param {OnFiles} onFiles
+ * @param {OnProblem} onProblem
+ */
 async function openFolders(entries, onFiles, onProblem) {
   try {
-    const { filesOf } = await import('./folder.js');
-    onFiles(await filesOf(entries, (message) => onProblem('Of the folder', message, 'info')));
+    const { chooseFiles } = await import('./folder.js');
+    onFiles(await chooseFiles(entries, (message) => onProblem('Files of the folder', message, 'info')));
   } catch (problem) {
-    onProblem('The folder could not be read', problem.message);
+    onProblem('The folder could not be read', asProblem(problem).message);
   }
 }
 

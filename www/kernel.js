@@ -1,14 +1,20 @@
-// One kernel in detail, above the tables: figures, durations, launches over time, callers and neighbours in each run at hand.
-// It is fetched when a kernel's name is first pressed.
+// One kernel in detail, above the tables: figures, durations, launches over time, callers and neighbours in each run. Loaded
+// when a kernel's name is first pressed.
 
-import { drawing, saveMenu } from './chart.js';
-import { byId, copyButton, el, latest } from './dom.js';
-import { block } from './table.js';
+import { chartSvg, saveMenu } from './chart.js';
+import { button, byId, copyButton, el, latest, present, targetWithin } from './dom.js';
+import { tableBlock } from './table.js';
 
-const CHARTS = [['How long its launches take', 'gpuprism-kernel-durations'], ['Its launches over time', 'gpuprism-kernel-launches']];
+/** @import { Chart, Kernel } from './types.js' */
+
+/** @typedef {{ label: string, kernel: Kernel | null }} RunKernel */
+
+const CHARTS = [['Durations of its launches', 'gpuprism-kernel-durations'], ['Its launches over time', 'gpuprism-kernel-launches']];
+const MIN_WIDTH = 280;
+const MAX_WIDTH = 960;
 
 export class KernelPanel {
-  #ask;
+  #request;
   #panel;
   #title = el('h2', { id: 'kernel-title', tabindex: '-1' });
   #copy = el('span');
@@ -17,76 +23,89 @@ export class KernelPanel {
   #width = 0;
 
   /**
-   * `ask(name, width)` resolves with each run's {label, kernel}, where kernel is null for a run without a trace; `open(name)`
-   * leads to another kernel, '' to none.
+   * `request(name, width)` resolves with the kernel in each run, null for a run without a trace; `open(name)` opens another kernel,
+   * or closes the panel if the name is empty.
+   * @param {(name: string, width: number) => Promise<RunKernel[]>} request
+   * @param {(name: string) => void} open
    */
-  constructor(ask, open) {
-    this.#ask = ask;
+  constructor(request, open) {
+    this.#request = request;
     const close = () => open('');
-    this.#runs = el('div', { class: 'blocks', click: ({ target }) => {
-      const neighbour = target.closest('button.kernel')?.parentElement.title;
+    this.#runs = el('div', { class: 'blocks', click: (event) => {
+      const neighbour = targetWithin(event, 'button.kernel')?.parentElement?.title;
       if (neighbour) open(neighbour);
     } });
     this.#panel = el('section', { id: 'kernel', 'aria-labelledby': 'kernel-title', hidden: true },
-      el('header', {}, this.#title, this.#copy, el('button', { type: 'button', class: 'small', title: 'Close (Esc)', click: close }, 'Close')),
+      el('header', {}, this.#title, this.#copy, button('Close', close, { class: 'small', title: 'Close (Esc)' })),
       this.#runs);
     byId('tabs').before(this.#panel);
-    // Before the page's own Escape, which would take the focus from what it is given back to.
+    // In the capture phase, before the Escape of keys.js, which would take the focus away from the row that gets it back.
     addEventListener('keydown', (event) => {
-      const isElsewhere = document.querySelector('dialog[open], details.menu[open]') || event.target.closest?.('input, select, textarea');
-      if (event.key !== 'Escape' || !this.#name || isElsewhere) return;
+      const belongsElsewhere = document.querySelector('dialog[open], details.menu[open]') || targetWithin(event, 'input, select, textarea');
+      if (event.key !== 'Escape' || !this.#name || belongsElsewhere) return;
       event.stopPropagation();
       close();
     }, { capture: true });
     new ResizeObserver(() => {
-      if (this.#name && this.#wide() !== this.#width) this.show(this.#name);
+      if (this.#name && this.#chartWidth() !== this.#width) this.show(this.#name);
     }).observe(this.#panel);
   }
 
-  #wide = () => Math.max(280, Math.min(960, Math.floor(this.#panel.clientWidth)));
+  #chartWidth = () => Math.max(MIN_WIDTH, Math.min(MAX_WIDTH, Math.floor(this.#panel.clientWidth)));
 
-  /** Shows the kernel of this name; '' takes the panel away and gives the focus back. */
+  /** Shows the kernel of this name; an empty name closes the panel and returns the focus. */
   show = latest(
-    (name) => {
+    (/** @type {string} */ name) => {
       const before = this.#name;
       this.#name = name;
       this.#panel.hidden = !name;
-      if (before && !name) this.#back(before);
+      if (before && !name) this.#returnFocus(before);
       if (!name) return [];
       if (name !== before) this.#open(name);
-      this.#width = this.#wide();
-      return this.#ask(name, this.#width);
+      this.#width = this.#chartWidth();
+      return this.#request(name, this.#width);
     },
-    (runs) => this.#runs.replaceChildren(...runs.flatMap((run) => this.#run(run, runs.length > 1))),
+    (runs) => this.#runs.replaceChildren(...runs.flatMap((run) => runNodes(run, runs.length > 1))),
   );
 
+  /** @param {string} name */
   #open(name) {
     this.#title.textContent = name;
     this.#copy.replaceChildren(copyButton(name));
-    this.#runs.replaceChildren(el('p', { class: 'note', role: 'status' }, 'Looking at its launches'));
+    this.#runs.replaceChildren(el('p', { class: 'note', role: 'status' }, 'Looking for its launches'));
     this.#panel.scrollIntoView({ block: 'start' });
     this.#title.focus({ preventScroll: true });
   }
 
-  #back(name) {
-    const opener = [...byId('blocks').querySelectorAll('td.kernel')].find(({ title }) => title === name);
+  /** @param {string} name */
+  #returnFocus(name) {
+    const opener = [...byId('blocks').querySelectorAll('td.kernel')].find((cell) => cell.getAttribute('title') === name);
     opener?.scrollIntoView({ block: 'nearest' });
-    opener?.querySelector('button').focus({ preventScroll: true });
-  }
-
-  #run({ label, kernel }, isNamed) {
-    const head = isNamed && el('h3', { class: 'run-label' }, label);
-    const why = 'This run is a report opened again, which holds sums and no launches. Open its trace to see the kernel in detail.';
-    if (!kernel) return [head, el('p', { class: 'gap' }, why)].filter(Boolean);
-    const { found, charts, tables } = kernel;
-    const [lanes, ...others] = tables;
-    const drawn = found ? charts.map(figure) : [];
-    return [head, block(lanes), ...drawn, ...(found ? others.map((view) => block(view)) : [])].filter(Boolean);
+    opener?.querySelector('button')?.focus({ preventScroll: true });
   }
 }
 
-function figure(chart, at) {
-  const [title, file] = CHARTS[at];
-  const picture = drawing(chart, () => {});
+/**
+ * @param {RunKernel} run
+ * @param {boolean} hasHeading
+ */
+function runNodes({ label, kernel }, hasHeading) {
+  const heading = hasHeading && el('h3', { class: 'run-label' }, label);
+  if (!kernel) {
+    const why = 'This run is a saved report, which has no single launches. Open its trace to see the kernel in detail.';
+    return present([heading, el('p', { class: 'gap' }, why)]);
+  }
+  const [lanes, ...others] = kernel.tables;
+  const details = kernel.found ? [...kernel.charts.map(figure), ...others.map((table) => tableBlock(table))] : [];
+  return present([heading, tableBlock(lanes), ...details]);
+}
+
+/**
+ * @param {Chart} chart
+ * @param {number} index
+ */
+function figure(chart, index) {
+  const [title, file] = CHARTS[index];
+  const picture = chartSvg(chart);
   return el('figure', {}, el('figcaption', {}, title), saveMenu(() => picture, file), picture);
 }

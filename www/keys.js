@@ -1,11 +1,15 @@
-// The keys of the page. None acts while a person types or the help stands in front of the page.
+// The keys of the page. They do nothing while a person types or the help is open.
 
 import { byId } from './dom.js';
 
-/** `onHelp()` shows the help, or takes it away. */
+/**
+ * `onHelp()` shows or hides the help.
+ * @param {() => void} onHelp
+ */
 export function wireKeys(onHelp) {
-  const acts = {
-    '/': toFilter,
+  /** @type {Record<string, () => void>} */
+  const keyActions = {
+    '/': focusFilter,
     '?': onHelp,
     '[': () => stepTab(-1),
     ']': () => stepTab(1),
@@ -13,62 +17,74 @@ export function wireKeys(onHelp) {
     o: () => byId('files').click(),
     t: () => byId('theme').click(),
   };
+  for (let index = 0; index < 9; index += 1) keyActions[String(index + 1)] = () => chooseTab(index);
   byId('help').addEventListener('click', onHelp);
   addEventListener('keydown', (event) => {
-    if (event.key === 'Escape') return leave();
+    if (event.key === 'Escape') {
+      leave();
+      return;
+    }
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (document.querySelector('dialog[open]') && event.key !== '?') return;
-    const act = acts[event.key] ?? (/^[1-9]$/.test(event.key) && (() => chooseTab(Number(event.key) - 1)));
-    if (!act) return;
+    if (!Object.hasOwn(keyActions, event.key)) return;
     event.preventDefault();
-    act();
+    keyActions[event.key]();
   });
   addEventListener('pointerdown', ({ target }) => {
-    for (const menu of openMenus()) if (!menu.contains(target)) menu.open = false;
+    for (const menu of openMenus()) if (!(target instanceof Node && menu.contains(target))) menu.open = false;
   });
 }
 
+/** @param {EventTarget | null} target */
 const isTyping = (target) => target instanceof Element && target.closest('input, select, textarea, [contenteditable]') !== null;
 
 const hasResults = () => !byId('results').hidden;
 
-function toFilter() {
+function focusFilter() {
   if (!hasResults()) return;
   byId('filter').focus();
   byId('filter').select();
 }
 
-/** The focus stays where it is, unless it is among the tabs. */
-function chooseTab(at) {
-  const tab = byId('tabs').children[at];
+/** @returns {HTMLElement[]} */
+const tabButtons = () => [...byId('tabs').querySelectorAll('button')];
+
+/**
+ * Opens a tab by its index. The focus stays where it is, unless it is in the row of tabs.
+ * @param {number} index
+ */
+function chooseTab(index) {
+  const tab = tabButtons()[index];
   if (!hasResults() || !tab) return;
   tab.click();
-  // The one that was pressed may have been replaced.
+  // The click may have replaced the button.
   byId(tab.id).scrollIntoView({ block: 'nearest', inline: 'nearest' });
 }
 
-function stepTab(by) {
-  const tabs = [...byId('tabs').children];
-  const at = tabs.findIndex((tab) => tab.getAttribute('aria-selected') === 'true');
-  chooseTab((at + by + tabs.length) % tabs.length);
+/** @param {number} step */
+function stepTab(step) {
+  const tabs = tabButtons();
+  const index = tabs.findIndex((tab) => tab.getAttribute('aria-selected') === 'true');
+  chooseTab((index + step + tabs.length) % tabs.length);
 }
 
 function openExport() {
   const menu = byId('export');
   if (menu.hidden) return;
   menu.open = true;
-  menu.querySelector('button').focus();
+  menu.querySelector('button')?.focus();
 }
 
+/** @returns {NodeListOf<HTMLDetailsElement>} */
 const openMenus = () => document.querySelectorAll('details.menu[open]');
 
-/** Escape closes a menu and gives the focus back to what opened it, or leaves the field. A dialog closes by itself. */
+/** Escape closes a menu and focuses its button, or leaves a field. A dialog closes by itself. */
 function leave() {
   if (document.querySelector('dialog[open]')) return;
   const menus = openMenus();
   for (const menu of menus) {
     menu.open = false;
-    menu.querySelector('summary').focus();
+    menu.querySelector('summary')?.focus();
   }
   if (menus.length === 0 && document.activeElement instanceof HTMLElement) document.activeElement.blur();
 }

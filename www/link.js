@@ -1,51 +1,56 @@
-// A report that the address carries: opened as if it were dropped, for as long as the address names it. Fetched when an
-// address carries one.
+// The report that the address contains: opened like a dropped file while the address contains it. Loaded with such an address.
 
-/** What its chip is called. */
+/** @import { Entry, Page } from './types.js' */
+
+/** The name of its chip. */
 const NAME = 'Report from the link';
 
-export class Carried {
-  #desk;
-  #session;
-  #openFiles;
-  #forget;
+export class LinkedReport {
+  #page;
+  #removeFromAddress;
   #text = '';
+  /** @type {Entry | null} */
   #entry = null;
 
-  /** `desk()` resolves with the desk; `forget()` takes the report out of the address. */
-  constructor({ desk, session, openFiles, forget }) {
-    this.#desk = desk;
-    this.#session = session;
-    this.#openFiles = openFiles;
-    this.#forget = forget;
+  /**
+   * @param {Page} page
+   * @param {() => void} removeFromAddress
+   */
+  constructor(page, removeFromAddress) {
+    this.#page = page;
+    this.#removeFromAddress = removeFromAddress;
   }
 
-  /** Opens the report of this text in place of the one before; '' closes that one. */
-  async take(text) {
+  /**
+   * Opens the report with this encoded text in place of the previous one; an empty text only closes that one.
+   * @param {string} text
+   */
+  async open(text) {
     if (text === this.#text) return;
+    const { openDesk, openFiles, session } = this.#page;
     this.#text = text;
     const before = this.#entry;
     this.#entry = null;
-    if (before) this.#session.remove(before);
+    if (before) session.remove(before);
     if (!text) return;
     try {
-      const report = await (await this.#desk()).openLink(text);
+      const report = await (await openDesk()).openLink(text);
       if (text !== this.#text) return;
-      const opened = this.#openFiles([new File([report], NAME)]);
-      this.#entry = this.#session.entries.at(-1);
+      const opened = openFiles([new File([report], NAME)]);
+      this.#entry = session.entries.at(-1) ?? null;
       await opened;
     } catch (problem) {
       this.#text = '';
-      this.#forget();
+      this.#removeFromAddress();
       throw problem;
     }
   }
 
-  /** Once its chip is closed the address carries it no more. */
-  check() {
-    if (!this.#entry || this.#session.entries.includes(this.#entry)) return;
+  /** If the report's chip was closed, removes the report from the address. */
+  filesChanged() {
+    if (!this.#entry || this.#page.session.entries.includes(this.#entry)) return;
     this.#entry = null;
     this.#text = '';
-    this.#forget();
+    this.#removeFromAddress();
   }
 }

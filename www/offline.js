@@ -1,26 +1,30 @@
-// Makes the page work offline from its first visit on; an idle page fetches this. The page itself may not register a
-// service worker (see offline.html), so a hidden frame does it, and frames are shut again before any file is read.
+// Makes the page work offline after its first visit; loaded when the page is idle. The page itself must not register a service
+// worker (see offline.html), so a hidden frame does it, and frames are forbidden again before any file is read.
 
-import { byId, el, framesAreShut, shutFrames } from './dom.js';
+import { areFramesForbidden, el, forbidFrames } from './dom.js';
 
-/** `tell()` is called once the page would open without a network. */
-export async function stayForOffline(tell) {
+const REGISTER_TIMEOUT_MS = 10_000;
+
+/**
+ * `onReady()` is called once the page would open without a network.
+ * @param {() => void} onReady
+ */
+export async function prepareOffline(onReady) {
   const { serviceWorker } = navigator;
-  // In somebody else's frame storage is lent at best, and over plain http there are no service workers.
+  // An embedded page has no lasting storage, and plain http has no service workers.
   if (serviceWorker && parent === window) {
-    if (!serviceWorker.controller && !framesAreShut()) await register();
-    serviceWorker.ready.then(tell);
+    if (!serviceWorker.controller && !areFramesForbidden()) await register();
+    serviceWorker.ready.then(onReady);
   }
-  shutFrames();
+  forbidFrames();
 }
 
-const LONGEST_MS = 10_000;
-
+/** @returns {Promise<void>} */
 function register() {
-  const frame = el('iframe', { id: 'offline', src: new URL('offline.html', import.meta.url), hidden: true, title: 'Offline' });
-  return new Promise((done) => {
-    addEventListener('message', ({ source }) => source && source === frame.contentWindow && done());
-    setTimeout(done, LONGEST_MS);
+  const frame = el('iframe', { id: 'offline', src: new URL('offline.html', import.meta.url).href, hidden: true, title: 'Offline' });
+  return new Promise((resolve) => {
+    addEventListener('message', ({ source }) => source && source === frame.contentWindow && resolve());
+    setTimeout(resolve, REGISTER_TIMEOUT_MS);
     document.body.append(frame);
   });
 }

@@ -1,136 +1,163 @@
-// open.html?url=ADDRESS: says what would be loaded and from where, asks, loads it with progress, and leaves it for the
-// analysing page. Nothing is asked of any host before the person agrees. Several `url=` are opened together.
+// open.html?url=ADDRESS: shows what would be loaded and from where, asks, loads it with progress, and leaves it for the main page.
+// No host is contacted before the person agrees. Several `url=` are opened together.
 
-import { bytes } from './cards.js';
-import { byId, el, severityMark } from './dom.js';
+import { actions, bytes } from './cards.js';
+import { button, byId, el, note, severityMark } from './dom.js';
 import { leave } from './handover.js';
-import { readable, refusal, remoteFile, silence } from './remote.js';
+import { asProblem } from './problem.js';
+import { failureReason, readable, refusal, remoteFile } from './remote.js';
 
-const asked = new URLSearchParams(location.search);
+/** @import { RemoteFile } from './remote.js' */
 
-/** A failure with a sentence for the person. */
-class Refused extends Error {}
+const query = new URLSearchParams(location.search);
 
 start();
 
 function start() {
-  const addresses = asked.getAll('url');
+  const addresses = query.getAll('url');
   if (addresses.length === 0) {
-    return showProblem('No address', 'Links to this page name a file: open.html?url=https://host/trace.json.gz', null);
+    showProblem('No address', 'Links to this page name a file: open.html?url=https://host/trace.json.gz', []);
+    return;
   }
+  /** @type {RemoteFile[]} */
   const files = [];
   for (const address of addresses) {
     try {
       files.push(remoteFile(address));
     } catch (problem) {
-      return showProblem(address, problem.message, null);
+      showProblem(address, asProblem(problem).message, []);
+      return;
     }
   }
   ask(files);
 }
 
+/** @param {HTMLElement[]} cards */
 function show(...cards) {
   byId('cards').replaceChildren(...cards);
 }
 
+/** @param {RemoteFile[]} files */
 function ask(files) {
   const hosts = [...new Set(files.map(({ url }) => url.host))].join(' and ');
-  const many = files.length > 1 ? `${files.length} files` : 'a file';
-  // It gets no focus: a key that was pressed for the link must not agree.
-  const yes = el('button', { type: 'button', class: 'primary', click: () => loadAll(files) }, 'Load and open');
+  const count = files.length > 1 ? `${files.length} files` : 'a file';
+  // The button does not get the focus: a key that was pressed on the link must not agree.
+  const agree = button('Load and open', () => loadAll(files), { class: 'primary' });
   show(el('article', { class: 'card', 'aria-label': 'Load from another host' },
-    el('h2', {}, `This link opens ${many} from ${hosts}`), ...files.map(row),
-    el('p', { class: 'note' }, 'Nothing has been asked of that host yet. If you load it, the host sees your network address, as with any download; no cookies and no referrer are sent. The file is then analysed in this tab by a page that has no access to other hosts.'),
-    el('p', { class: 'actions' }, yes, leaveButton('Not now'))));
+    el('h2', {}, `This link opens ${count} from ${hosts}`), ...files.map(fileLine),
+    note('Nothing has been requested from that host yet. If you load it, the host sees your network address, as with any download; no cookies and no referrer are sent. The file is then analysed in this tab by a page that has no access to other hosts.'),
+    actions(agree, leaveButton('Not now'))));
 }
 
+/** @param {string} label */
 function leaveButton(label) {
-  return el('button', { type: 'button', click: () => location.assign('./') }, label);
+  return button(label, () => location.assign('./'));
 }
 
-function row({ url }) {
+/** @param {RemoteFile} file */
+function fileLine({ url }) {
   return el('p', { class: 'message' }, el('strong', {}, url.host), el('code', {}, ` ${readable(url.pathname)}${url.search}`));
 }
 
+/** @param {RemoteFile[]} files */
 async function loadAll(files) {
-  const stop = new AbortController();
-  const cards = files.map((file) => progressCard(file, () => stop.abort()));
+  const abort = new AbortController();
+  const cards = files.map((file) => progressCard(file, () => abort.abort()));
   show(...cards.map(({ node }) => node));
-  let at = 0;
+  let index = 0;
   try {
     const loaded = [];
-    for (; at < files.length; at += 1) loaded.push(await load(files[at], stop.signal, cards[at].update));
-    cards.at(-1).keeping();
+    for (; index < files.length; index += 1) loaded.push(await load(files[index], abort.signal, cards[index].update));
+    cards.at(-1)?.showHandover();
     await handOver(loaded);
   } catch (problem) {
-    if (stop.signal.aborted) return ask(files);
-    stop.abort();
-    showProblem(files[Math.min(at, files.length - 1)].name, problem.message, files);
+    if (abort.signal.aborted) {
+      ask(files);
+      return;
+    }
+    abort.abort();
+    showProblem(files[Math.min(index, files.length - 1)].name, asProblem(problem).message, files);
   }
 }
 
-/** The file, kept by the browser on disk where it is large. */
-async function load({ url, name }, signal, update) {
-  const response = await fetch(url, { credentials: 'omit', referrerPolicy: 'no-referrer', signal }).catch(async (error) => {
-    if (signal.aborted) throw error;
-    throw new Refused(await silence(url));
+/**
+ * Loads a file. The browser stores a large one on disk.
+ * @param {RemoteFile} file
+ * @param {AbortSignal} signal
+ * @param {(read: number, total: number) => void} onProgress
+ */
+async function load({ url, name }, signal, onProgress) {
+  const response = await fetch(url, { credentials: 'omit', referrerPolicy: 'no-referrer', signal }).catch(async (problem) => {
+    throw signal.aborted ? problem : new Error(await failureReason(url));
   });
   const why = refusal(response);
-  if (why) throw new Refused(why);
+  if (why || !response.body) throw new Error(why ?? 'The host sent an empty answer.');
   const total = Number(response.headers.get('content-length'));
   let read = 0;
-  const counted = response.body.pipeThrough(new TransformStream({
-    transform(chunk, next) {
+  /** @type {TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>} */
+  const counter = new TransformStream({
+    transform(chunk, controller) {
       read += chunk.length;
-      update(read, total);
-      next.enqueue(chunk);
+      onProgress(read, total);
+      controller.enqueue(chunk);
     },
-  }));
-  const blob = await new Response(counted).blob().catch((error) => {
-    throw signal.aborted ? error : new Refused(cut(bytes(read), total > read ? ` of ${bytes(total)}` : ''));
+  });
+  const blob = await new Response(response.body.pipeThrough(counter)).blob().catch((problem) => {
+    throw signal.aborted ? problem : new Error(brokenOff(read, total));
   });
   return new File([blob], name);
 }
 
-/** The browser's own error does not tell the network from its store. */
-const cut = (read, total) => `It ended after ${read}${total}. The connection broke, or the browser has no room for more: a private window keeps files in memory.`;
+/**
+ * The browser's own error is the same for a broken connection and for a full disk.
+ * @param {number} read
+ * @param {number} total
+ */
+const brokenOff = (read, total) => `It ended after ${bytes(read)}${total > read ? ` of ${bytes(total)}` : ''}. The connection broke, or the browser has no space for more: a private window keeps files in memory.`;
 
+/** @param {File[]} files */
 async function handOver(files) {
-  const id = await leave(files, `open.html${location.search}`).catch((error) => {
-    throw new Refused(`The browser could not keep the file for the analysing page: ${error.message}`);
+  const id = await leave(files, `open.html${location.search}`).catch((problem) => {
+    throw new Error(`The browser could not store the file for the main page: ${asProblem(problem).message}`);
   });
-  const query = new URLSearchParams({ opened: id });
-  if (asked.has('embed')) query.set('embed', asked.get('embed'));
-  location.replace(`./?${query}${location.hash}`);
+  const target = new URLSearchParams({ opened: id });
+  const embed = query.get('embed');
+  if (embed !== null) target.set('embed', embed);
+  location.replace(`./?${target}${location.hash}`);
 }
 
+/**
+ * @param {RemoteFile} file
+ * @param {() => void} cancel
+ */
 function progressCard({ url, name }, cancel) {
   const bar = el('progress', { 'aria-label': `Loading ${name}` });
-  const figures = el('p', { class: 'figures note' }, `asking ${url.host}`);
-  const node = el('article', { class: 'card reading' }, el('h2', { class: 'file' }, name), bar, figures,
-    el('button', { type: 'button', click: cancel }, 'Cancel'));
-  /** A host that packs the file on its way tells the packed length, which says nothing of how much is left. */
+  const figures = el('p', { class: 'figures note' }, `connecting to ${url.host}`);
+  const node = el('article', { class: 'card reading' }, el('h2', { class: 'file' }, name), bar, figures, button('Cancel', cancel));
+  /** @param {number} read @param {number} total */
   const update = (read, total) => {
-    const known = total >= read;
-    if (known) Object.assign(bar, { max: total, value: read });
+    // A host that compresses the file for the transfer sends the compressed length, which is too small.
+    const hasTotal = total >= read;
+    if (hasTotal) Object.assign(bar, { max: total, value: read });
     else bar.removeAttribute('value');
-    figures.textContent = `${bytes(read)}${known ? ` of ${bytes(total)}` : ''} from ${url.host}`;
+    figures.textContent = `${bytes(read)}${hasTotal ? ` of ${bytes(total)}` : ''} from ${url.host}`;
   };
-  const keeping = () => {
-    figures.textContent = 'handing it to the analysing page';
+  const showHandover = () => {
+    figures.textContent = 'handing it to the main page';
   };
-  return { node, update, keeping };
+  return { node, update, showHandover };
 }
 
+/**
+ * `files` are the files that could be loaded again or downloaded by hand.
+ * @param {string} title
+ * @param {string} message
+ * @param {RemoteFile[]} files
+ */
 function showProblem(title, message, files) {
-  const remedies = files && [
-    el('p', { class: 'note' }, 'You can download it yourself and drop it on ', el('a', { href: './' }, 'gpuprism'), ':'),
-    ...files.map(({ url }) => el('p', { class: 'command' }, el('a', { href: url.href, target: '_blank', rel: 'noopener noreferrer' }, url.href))),
-  ];
-  const actions = files
-    ? [el('button', { type: 'button', click: () => loadAll(files) }, 'Try again')]
-    : [leaveButton('Open gpuprism')];
+  const links = files.map(({ url }) => el('p', { class: 'command' }, el('a', { href: url.href, target: '_blank', rel: 'noopener noreferrer' }, url.href)));
+  const hint = el('p', { class: 'note' }, 'You can download it yourself and drop it on ', el('a', { href: './' }, 'gpuprism'), ':');
   show(el('article', { class: 'card error', role: 'alert' },
     el('h2', { class: 'file' }, severityMark('error'), title), el('p', { class: 'message' }, message),
-    ...(remedies ?? []), el('p', { class: 'actions' }, ...actions)));
+    links.length > 0 && hint, ...links, actions(files.length > 0 ? button('Try again', () => loadAll(files)) : leaveButton('Open gpuprism'))));
 }

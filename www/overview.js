@@ -1,74 +1,108 @@
-// The first read: the verdict, one line of facts a run, what to do, and the notices.
+// The top of the results: the verdict, one line of facts for each run, what to do, and the notices.
 
-import { byId, el, figureItem, severityMark, words } from './dom.js';
+import { button, byId, el, figureItem, noticeItem, severityMark, words } from './dom.js';
+import { pendingNote } from './table.js';
+
+/** @import { Finding, Notice, Overview, Run, Severity } from './types.js' */
+
+/** @typedef {(table: string) => void} OnTable */
 
 const FINDINGS_SHOWN = 3;
-/** Of more runs the figures are in the tables alone. */
-const RUNS_WITH_FIGURES = 3;
+/** With more runs, figures are in the tables only. */
+const MAX_RUNS_WITH_FIGURES = 3;
+const LONG_VERDICT_CHARACTERS = 180;
 
-/** `isPartial`: findings are still being computed. `onTable(id)` is called when the table is asked for that proves a clause or a finding. */
+/**
+ * `isPartial`: findings are still being computed. `onTable(id)` is called when the person follows a clause or a finding to the
+ * table of its numbers.
+ * @param {Overview} overview
+ * @param {boolean} isPartial
+ * @param {OnTable} onTable
+ */
 export function showOverview({ verdict, runs, findings }, isPartial, onTable) {
-  const text = verdict.map((clause) => clause.text).join('');
-  byId('verdict').replaceChildren(...verdict.map(({ text: clause, table }) => (table ? proved(clause, table, onTable) : clause)));
-  byId('verdict').classList.toggle('long', text.length > 180);
-  byId('runs').replaceChildren(...runs.map((run) => runLine(run, runs.length <= RUNS_WITH_FIGURES)));
-  if (isPartial) awaitFindings();
+  const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
+  byId('verdict').replaceChildren(...verdict.map(({ text, table }) => (table ? tableLink(text, table, onTable) : text)));
+  byId('verdict').classList.toggle('long', length > LONG_VERDICT_CHARACTERS);
+  byId('runs').replaceChildren(...runs.map((run) => runLine(run, runs.length <= MAX_RUNS_WITH_FIGURES)));
+  if (isPartial) showPendingFindings();
   else showFindings(findings, onTable);
   showNotices(runs);
 }
 
-/** Findings of before are no findings of what is shown now; their place is kept. */
-function awaitFindings() {
-  const note = () => el('p', { class: 'note' }, 'Being computed');
-  byId('todo').replaceChildren(el('h2', {}, 'What to do'), note());
-  if (byId('comparison').firstChild) byId('comparison').replaceChildren(note());
+/** Removes the findings of the previous results and keeps their space. */
+function showPendingFindings() {
+  byId('todo').replaceChildren(el('h2', {}, 'What to do'), pendingNote());
+  if (byId('comparison').firstChild) byId('comparison').replaceChildren(pendingNote());
 }
 
-/** Words that lead to the table that proves them; a link, because a button does not break with the line. */
-function proved(text, table, onTable) {
+/**
+ * A text that opens the table of its numbers. It is a link, because a button does not wrap with the line.
+ * @param {string} text
+ * @param {string} table
+ * @param {OnTable} onTable
+ */
+function tableLink(text, table, onTable) {
+  /** @param {Event} event */
   const open = (event) => {
     event.preventDefault();
     onTable(table);
   };
-  return el('a', { href: `#tab=${table}`, class: 'proof', click: open }, text);
+  return el('a', { href: `#tab=${table}`, class: 'table-link', click: open }, text);
 }
 
+/**
+ * @param {Finding[]} findings
+ * @param {OnTable} onTable
+ */
 function showFindings(findings, onTable) {
   byId('todo').hidden = findings.length === 0;
   byId('todo').replaceChildren(el('h2', {}, 'What to do'),
     el('ol', { class: 'findings' }, ...findings.slice(0, FINDINGS_SHOWN).map((finding) => findingItem(finding, onTable))),
-    el('button', { type: 'button', class: 'small', click: () => onTable('findings') }, findings.length > FINDINGS_SHOWN ? 'All findings' : 'Findings as a table'));
+    button(findings.length > FINDINGS_SHOWN ? 'All findings' : 'Findings as a table', () => onTable('findings'), { class: 'small' }));
 }
 
+/**
+ * @param {Finding} finding
+ * @param {OnTable} onTable
+ */
 function findingItem({ run, severity, title, cost, evidence, recommendation, table }, onTable) {
-  return el('li', {}, el('h3', {}, severityMark(severity), table ? proved(title, table, onTable) : title, cost && el('span', { class: 'cost' }, cost)),
+  return el('li', {}, el('h3', {}, severityMark(severity), table ? tableLink(title, table, onTable) : title, cost && el('span', { class: 'cost' }, cost)),
     run && el('p', { class: 'note' }, run),
     el('ul', { class: 'note' }, ...evidence.map((line) => el('li', {}, ...words(line)))),
     ...recommendation.map((line) => el('p', {}, ...words(line))));
 }
 
-function runLine({ label, facts, figures }, inFull) {
+/**
+ * @param {Run} run
+ * @param {boolean} hasFigures
+ */
+function runLine({ label, facts, figures }, hasFigures) {
   return el('li', {}, el('span', { class: 'run-label', title: label }, label), el('span', { class: 'run-facts' }, facts),
-    inFull && figures.length > 0 && el('dl', { class: 'figures' }, ...figures.filter(({ text }) => text).map(figureItem)));
+    hasFigures && figures.length > 0 && el('dl', { class: 'figures' }, ...figures.filter(({ text }) => text).map(figureItem)));
 }
 
-/** What weakens the numbers stands open, the worst first; what is merely good to know is folded. */
+/**
+ * Errors and warnings are open, errors first; notes are folded.
+ * @param {Run[]} runs
+ */
 function showNotices(runs) {
-  const many = runs.length > 1;
-  const items = runs.flatMap((run) => run.notices.map((notice) => ({ ...notice, run: many ? run.label : '' })));
-  const of = (severity) => items.filter((notice) => notice.severity === severity);
-  const grave = [...of('error'), ...of('warning')];
-  const notes = of('info');
-  const folded = notes.length > 0 && el('li', { class: 'folded' },
-    el('details', {}, el('summary', {}, severityMark('info'), ...words(notes[0].message), notes.length > 1 ? ' and more' : ''),
-      el('ul', { class: 'notices' }, ...notes.map(noticeItem))));
-  byId('notices').replaceChildren(...grave.map(noticeItem), ...(folded ? [folded] : []));
+  const items = runs.flatMap((run) => run.notices.map((notice) => ({ notice, run: runs.length > 1 ? run.label : '' })));
+  /** @param {Severity} severity */
+  const ofSeverity = (severity) => items.filter(({ notice }) => notice.severity === severity).map(({ notice, run }) => runNotice(notice, run));
+  const notes = ofSeverity('info');
+  const first = items.find(({ notice }) => notice.severity === 'info');
+  const folded = first ? [el('li', { class: 'folded' },
+    el('details', {}, el('summary', {}, severityMark('info'), ...words(first.notice.message), notes.length > 1 && ' and more'),
+      el('ul', { class: 'notices' }, ...notes)))] : [];
+  byId('notices').replaceChildren(...ofSeverity('error'), ...ofSeverity('warning'), ...folded);
 }
 
-function noticeItem({ severity, message, count, advice, run }) {
-  return el('li', { class: 'notice' }, severityMark(severity),
-    el('span', { class: 'notice-text' },
-      run && el('span', { class: 'run-label' }, run), ...words(message),
-      count !== '1' && !message.includes(count) && el('span', { class: 'notice-count' }, `× ${count}`),
-      advice && el('span', { class: 'advice' }, ...words(advice))));
+/**
+ * @param {Notice} notice
+ * @param {string} run
+ */
+function runNotice({ severity, message, count, advice }, run) {
+  return noticeItem(severity, run && el('span', { class: 'run-label' }, run), ...words(message),
+    count !== '1' && !message.includes(count) && el('span', { class: 'notice-count' }, `× ${count}`),
+    advice && el('span', { class: 'advice' }, ...words(advice)));
 }

@@ -1,41 +1,52 @@
-// Hands a part of a trace to Perfetto's page in a new tab, as its documentation of deep links says: PING until it answers
-// PONG, then the file. It reads the file in the browser; nothing is sent to a server.
+// Opens a window of a trace in Perfetto's page in a new tab, by the protocol of its documentation of deep links: PING until it
+// answers PONG, then the file. Perfetto reads the file in the browser; nothing is sent to a server.
 
 const PERFETTO = 'https://ui.perfetto.dev';
-const ASK_EVERY_MS = 100;
-const GIVE_UP_MS = 60_000;
+const PING_EVERY_MS = 100;
+const PING_TIMEOUT_MS = 60_000;
 
-/** `slice` is a promise of the file's bytes: the tab must be opened at once, while the click counts. */
+/**
+ * `slice` is a promise of the file's bytes: browsers allow a new tab only during the click, so the tab is opened first.
+ * @param {Promise<Uint8Array<ArrayBuffer>>} slice
+ * @param {string} title
+ */
 export async function openInPerfetto(slice, title) {
   const tab = open(PERFETTO);
-  if (!tab) throw new Error('the browser let no new tab open: allow pop-ups for this page, and try again');
-  let bytes;
+  if (!tab) throw new Error('the browser did not allow a new tab: allow pop-ups for this page, and try again');
   try {
-    [bytes] = await Promise.all([slice, answered(tab)]);
+    const [{ buffer }] = await Promise.all([slice, waitForAnswer(tab)]);
+    tab.postMessage({ perfetto: { buffer, title, fileName: `${title}.json` } }, PERFETTO, [buffer]);
   } catch (problem) {
     tab.close();
     throw problem;
   }
-  const { buffer } = bytes;
-  tab.postMessage({ perfetto: { buffer, title, fileName: `${title}.json` } }, PERFETTO, [buffer]);
 }
 
-function answered(tab) {
-  return new Promise((done, fail) => {
-    const end = (settle, value) => {
-      clearInterval(asking);
-      clearTimeout(waiting);
-      removeEventListener('message', hear);
-      settle(value);
+/**
+ * @param {Window} tab
+ * @returns {Promise<void>}
+ */
+function waitForAnswer(tab) {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearInterval(ping);
+      clearTimeout(timeout);
+      removeEventListener('message', onMessage);
     };
-    const hear = ({ origin, source, data }) => {
-      if (origin === PERFETTO && source === tab && data === 'PONG') end(done);
+    const fail = (/** @type {string} */ message) => {
+      stop();
+      reject(new Error(message));
     };
-    const asking = setInterval(() => {
-      if (tab.closed) end(fail, new Error('its tab was closed'));
+    const onMessage = (/** @type {MessageEvent} */ { origin, source, data }) => {
+      if (origin !== PERFETTO || source !== tab || data !== 'PONG') return;
+      stop();
+      resolve();
+    };
+    const ping = setInterval(() => {
+      if (tab.closed) fail('its tab was closed');
       else tab.postMessage('PING', PERFETTO);
-    }, ASK_EVERY_MS);
-    const waiting = setTimeout(() => end(fail, new Error(`${PERFETTO} did not answer: is it reachable from here?`)), GIVE_UP_MS);
-    addEventListener('message', hear);
+    }, PING_EVERY_MS);
+    const timeout = setTimeout(() => fail(`${PERFETTO} did not answer: check that it can be reached from here`), PING_TIMEOUT_MS);
+    addEventListener('message', onMessage);
   });
 }

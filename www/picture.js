@@ -1,12 +1,12 @@
-// A chart as a file of its own: an SVG whose marks carry the look that they have on screen, or that drawn as a PNG. It is
-// fetched when a person first saves a chart.
+// A chart as a file of its own: an SVG whose shapes have the look that they have on screen, or a PNG of it. Loaded when a person
+// first saves a chart.
 
 import { showPageProblem } from './cards.js';
-import { save, svg } from './dom.js';
+import { save, setAttributes, svg } from './dom.js';
 
 /**
- * What a mark's look is made of, each with what goes without saying. They are presentation attributes, which need neither
- * style sheet nor theme.
+ * The properties of a shape's look, each with its initial value, which is left out. They are presentation attributes, which need
+ * neither style sheet nor theme.
  */
 const LOOK = {
   fill: '', 'fill-opacity': '1', stroke: 'none', 'stroke-width': '1px', 'stroke-opacity': '1', 'stroke-dasharray': 'none', 'stroke-linejoin': 'miter',
@@ -18,8 +18,15 @@ const SCALE = 2;
 
 /** Pixels around a chart, and between the lines of its legend. */
 const MARGIN = 12;
-const LINE = 20;
+const LEGEND_LINE = 20;
+/** Pixels of a legend entry apart from its text. */
+const LEGEND_PADDING = 34;
 
+/**
+ * @param {SVGSVGElement} chart
+ * @param {'SVG' | 'PNG'} type
+ * @param {string} name
+ */
 export async function savePicture(chart, type, name) {
   try {
     const copy = standalone(chart);
@@ -27,55 +34,83 @@ export async function savePicture(chart, type, name) {
     if (type === 'SVG') save(picture, picture.type, `${name}.svg`);
     else save(await png(picture, copy.viewBox.baseVal), 'image/png', `${name}.png`);
   } catch (problem) {
-    showPageProblem('The chart could not be saved', problem.message);
+    showPageProblem('The chart could not be saved', problem instanceof Error ? problem.message : String(problem));
   }
 }
 
-/** A copy on the page's background that looks the same wherever it is opened. */
+/**
+ * A copy on the page's background that looks the same wherever it is opened.
+ * @param {SVGSVGElement} chart
+ */
 function standalone(chart) {
-  const copy = chart.cloneNode(true);
+  const copy = /** @type {SVGSVGElement} */ (chart.cloneNode(true));
   const { fontFamily } = getComputedStyle(chart);
   const { backgroundColor, color } = getComputedStyle(document.body);
   copy.setAttribute('font-family', fontFamily);
   copy.removeAttribute('class');
-  [...chart.children].forEach((mark, at) => dress(copy.children[at], getComputedStyle(mark)));
-  // Rows that are named need no legend.
-  const legend = chart.querySelector('.delta-name') ? { marks: [], height: 0 } : legendOf(copy, chart.viewBox.baseVal, { fontFamily, color });
-  copy.append(...legend.marks);
+  [...chart.children].forEach((shape, index) => inlineLook(copy.children[index], getComputedStyle(shape)));
+  // A chart with named rows needs no legend.
+  const legend = chart.querySelector('.delta-name') ? { shapes: [], height: 0 } : legendOf(copy, chart.viewBox.baseVal, { fontFamily, color });
+  copy.append(...legend.shapes);
   const width = chart.viewBox.baseVal.width + 2 * MARGIN;
   const height = chart.viewBox.baseVal.height + legend.height + 2 * MARGIN;
-  for (const [name, value] of [['width', width], ['height', height], ['viewBox', `${-MARGIN} ${-MARGIN} ${width} ${height}`]]) copy.setAttribute(name, value);
+  setAttributes(copy, [['width', width], ['height', height], ['viewBox', `${-MARGIN} ${-MARGIN} ${width} ${height}`]]);
   copy.prepend(svg('rect', [['x', -MARGIN], ['y', -MARGIN], ['width', width], ['height', height], ['fill', backgroundColor]]));
   return copy;
 }
 
-/** What the colours mean, in lines below the chart: {marks, height}. */
+/**
+ * The legend of the colours, in lines below the chart, and its height.
+ * @param {SVGSVGElement} copy
+ * @param {{ width: number, height: number }} size
+ * @param {{ fontFamily: string, color: string }} style
+ */
 function legendOf(copy, { width, height }, { fontFamily, color }) {
-  const known = new Map();
-  for (const mark of copy.querySelectorAll('rect[data-key]')) if (!known.has(mark.dataset.key)) known.set(mark.dataset.key, mark);
-  const ruler = document.createElement('canvas').getContext('2d');
+  /** @type {Map<string, SVGElement>} */
+  const byCategory = new Map();
+  for (const shape of /** @type {NodeListOf<SVGElement>} */ (copy.querySelectorAll('rect[data-key]'))) {
+    const { key = '' } = shape.dataset;
+    if (!byCategory.has(key)) byCategory.set(key, shape);
+  }
+  const ruler = canvasContext(document.createElement('canvas'));
   ruler.font = `12px ${fontFamily}`;
-  const marks = [];
-  let [x, y] = [0, height + LINE];
-  for (const [name, mark] of known) {
-    const wide = ruler.measureText(name).width + 34;
-    if (x > 0 && x + wide > width) [x, y] = [0, y + LINE];
-    const swatch = mark.cloneNode();
-    for (const [key, value] of [['x', x], ['y', y - 10], ['width', 10], ['height', 10]]) swatch.setAttribute(key, value);
-    marks.push(swatch, svg('text', [['x', x + 16], ['y', y], ['font-size', 12], ['fill', color]], name));
-    x += wide;
+  const shapes = [];
+  let [x, y] = [0, height + LEGEND_LINE];
+  for (const [name, shape] of byCategory) {
+    const entryWidth = ruler.measureText(name).width + LEGEND_PADDING;
+    if (x > 0 && x + entryWidth > width) [x, y] = [0, y + LEGEND_LINE];
+    const swatch = /** @type {SVGElement} */ (shape.cloneNode());
+    setAttributes(swatch, [['x', x], ['y', y - 10], ['width', 10], ['height', 10]]);
+    shapes.push(swatch, svg('text', [['x', x + 16], ['y', y], ['font-size', 12], ['fill', color]], name));
+    x += entryWidth;
   }
-  return { marks, height: y - height };
+  return { shapes, height: y - height };
 }
 
-function dress(mark, look) {
-  for (const [name, unsaid] of Object.entries(LOOK)) {
-    const value = look.getPropertyValue(name);
-    if (value !== unsaid) mark.setAttribute(name, value);
-  }
-  mark.removeAttribute('class');
+/** @param {HTMLCanvasElement} canvas */
+function canvasContext(canvas) {
+  const context = canvas.getContext('2d');
+  if (!context) throw new Error('the browser has no canvas');
+  return context;
 }
 
+/**
+ * @param {Element} shape
+ * @param {CSSStyleDeclaration} style
+ */
+function inlineLook(shape, style) {
+  for (const [name, initial] of Object.entries(LOOK)) {
+    const value = style.getPropertyValue(name);
+    if (value !== initial) shape.setAttribute(name, value);
+  }
+  shape.removeAttribute('class');
+}
+
+/**
+ * @param {Blob} picture
+ * @param {{ width: number, height: number }} size
+ * @returns {Promise<Blob>}
+ */
 async function png(picture, { width, height }) {
   const address = URL.createObjectURL(picture);
   try {
@@ -84,9 +119,9 @@ async function png(picture, { width, height }) {
     await image.decode();
     const canvas = document.createElement('canvas');
     Object.assign(canvas, { width: width * SCALE, height: height * SCALE });
-    canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
-    return await new Promise((done, fail) => {
-      canvas.toBlob((file) => (file ? done(file) : fail(new Error('the browser makes no picture of this size'))), 'image/png');
+    canvasContext(canvas).drawImage(image, 0, 0, canvas.width, canvas.height);
+    return await new Promise((resolve, reject) => {
+      canvas.toBlob((file) => (file ? resolve(file) : reject(new Error('the browser cannot make a picture of this size'))), 'image/png');
     });
   } finally {
     URL.revokeObjectURL(address);

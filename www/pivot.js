@@ -1,81 +1,140 @@
-// The pivot that a person shapes: a small form above the tab's tables, cubes from the workers that hold the traces, and
-// the worker that makes tables of them. It is fetched when a person first opens the tab.
+// The pivot: a form above the tab's tables, aggregates from the workers of the traces, and the worker that makes tables of them.
+// Loaded when a person first opens the tab.
 
 import { byId, el } from './dom.js';
 import { WorkerLink, compiledModule } from './worker-link.js';
 
-const AXES = ['category', 'kernel', 'stage', 'step', 'device', 'stream', 'process', 'run'];
-const VALUES = [['elapsed', 'elapsed time'], ['duration', 'duration'], ['exclusive', 'exclusive time'], ['count', 'count'], ['mean', 'mean duration']];
-const PARTS = [['', 'values'], ['row', '% of row'], ['column', '% of column'], ['all', '% of all']];
-const TOPS = ['', '10', '20', '50', '100'];
+/** @import { PivotOperations, TableRequest } from './types.js' */
+/** @import { Session } from './session.js' */
 
-/** What the address calls a pivot: rows, columns, values, per cent of, rows shown. */
-const PLAIN = ['category', 'run', 'elapsed', '', ''];
+const AXES = ['category', 'kernel', 'stage', 'step', 'device', 'stream', 'process', 'run'];
+/** Axes that a report does not have: they need the trace. */
+const TRACE_AXES = ['stage', 'step', 'device', 'stream', 'process'];
+/** @type {[value: string, label: string][]} */
+const VALUES = [['elapsed', 'elapsed time'], ['duration', 'duration'], ['exclusive', 'exclusive time'], ['count', 'count'], ['mean', 'mean duration']];
+/** @type {[value: string, label: string][]} */
+const PERCENTAGES = [['', 'values'], ['row', '% of row'], ['column', '% of column'], ['all', '% of all']];
+const ROW_LIMITS = ['', '10', '20', '50', '100'];
+
+/** The report's own pivot, as in the address: rows, columns, values, percentage, number of rows. */
+const DEFAULT_LAYOUT = ['category', 'run', 'elapsed', '', ''];
+
+/** @typedef {WorkerLink<PivotOperations>} PivotLink */
 
 export class Pivot {
+  defaultLayout = DEFAULT_LAYOUT;
   #session;
-  /** The choices that are the report's own pivot. */
-  plain = PLAIN;
+  #rows;
+  #columns;
+  #values = select('values', VALUES);
+  #percent = select('percent', PERCENTAGES);
+  #top = select('top', ROW_LIMITS.map((top) => [top, top ? `the largest ${top}` : 'all']));
   #form;
-  /** A promise of the worker that holds the reports and cubes of `#held`. */
-  #link = null;
-  #held = null;
+  /**
+   * The worker that has these axes and reports.
+   * @type {{ key: string[], link: Promise<PivotLink> } | null}
+   */
+  #loaded = null;
 
-  /** `choose(pivot)` is called with the five choices in their order; with none for the report's own pivot. */
+  /**
+   * `choose(layout)` is called with the five choices in their order, or with none for the report's own pivot.
+   * @param {Session} session
+   * @param {(layout: string[]) => void} choose
+   */
   constructor(session, choose) {
     this.#session = session;
+    /** @type {[string, string][]} */
     const axes = AXES.map((axis) => [axis, axis]);
-    const fields = [
-      field('Rows', 'rows', axes), field('Columns', 'columns', [...axes, ['none', 'none']]), field('Values', 'values', VALUES),
-      field('Show', 'percent', PARTS), field('Rows shown', 'top', TOPS.map((top) => [top, top ? `the largest ${top}` : 'all'])),
-    ];
+    this.#rows = select('rows', axes);
+    this.#columns = select('columns', [...axes, ['none', 'none']]);
     const change = () => {
-      const chosen = fields.map((one) => one.querySelector('select').value);
-      choose(chosen.every((value, at) => value === PLAIN[at]) ? [] : chosen);
+      const layout = this.#selects.map(({ value }) => value);
+      choose(layout.every((value, index) => value === DEFAULT_LAYOUT[index]) ? [] : layout);
     };
-    this.#form = el('form', { id: 'pivot', class: 'settings', 'aria-label': 'Pivot', change, submit: (event) => event.preventDefault() }, ...fields);
+    const labels = ['Rows', 'Columns', 'Values', 'Show', 'Rows shown'];
+    this.#form = el('form', { id: 'pivot', class: 'settings', 'aria-label': 'Pivot', change, submit: (event) => event.preventDefault() },
+      ...this.#selects.map((node, index) => el('label', {}, `${labels[index]} `, node)));
     byId('blocks').before(this.#form);
   }
 
-  show(isUp, [rows, columns, values, percent, top]) {
-    this.#form.hidden = !isUp;
-    const { elements } = this.#form;
-    Object.entries({ rows, columns, values, percent, top }).forEach(([name, value]) => void (elements[name].value = value));
-    for (const option of elements.columns.options) option.disabled = option.value === rows;
-    for (const option of elements.rows.options) option.disabled = option.value === columns;
-    // A mean is no part of a sum.
-    elements.percent.disabled = values === 'mean';
-    elements.values.querySelector('[value=mean]').disabled = percent !== '';
+  get #selects() {
+    return [this.#rows, this.#columns, this.#values, this.#percent, this.#top];
   }
 
-  /** Resolves with the table, as strings. */
-  table = (pivot, request) => this.#ask('table', pivot, request);
-  /** Resolves with the text of a CSV of the same rows. */
-  csv = (pivot, request) => this.#ask('csv', pivot, request);
-
-  async #ask(op, [rows, columns, values, percent, top], request) {
-    const chosen = columns === 'none' ? null : columns;
-    const shape = { rows, columns: chosen, values, percent: percent || null, top: Number(top) };
-    const link = await this.#holding([rows, chosen].filter((axis) => AXES.slice(2, 7).includes(axis)));
-    return link.request(op, { shape: JSON.stringify(shape), request: JSON.stringify(request) });
+  /**
+   * @param {boolean} isOpen
+   * @param {string[]} layout
+   */
+  show(isOpen, layout) {
+    this.#form.hidden = !isOpen;
+    this.#selects.forEach((node, index) => void (node.value = layout[index]));
+    const [rows, columns, values, percent] = layout;
+    for (const option of this.#columns.options) option.disabled = option.value === rows;
+    for (const option of this.#rows.options) option.disabled = option.value === columns;
+    // A mean has no share of a sum.
+    this.#percent.disabled = values === 'mean';
+    for (const option of this.#values.options) option.disabled = option.value === 'mean' && percent !== '';
   }
 
-  /** The worker with the reports of now and cubes that tell these axes. */
-  #holding(axes) {
-    const wanted = [axes.toSorted().join(), ...this.#session.reports];
-    if (!this.#held || wanted.length !== this.#held.length || wanted.some((text, at) => text !== this.#held[at])) {
-      this.#held = wanted;
-      this.#link = this.#fill(this.#link, axes, this.#session.reports);
-      this.#link.catch(() => void (this.#held = null));
-    }
-    return this.#link;
+  /**
+   * The table, as strings.
+   * @param {string[]} layout
+   * @param {TableRequest} request
+   */
+  async table(layout, request) {
+    const { link, args } = await this.#prepare(layout, request);
+    return link.request('table', args);
   }
 
+  /**
+   * The same rows as CSV.
+   * @param {string[]} layout
+   * @param {TableRequest} request
+   */
+  async csv(layout, request) {
+    const { link, args } = await this.#prepare(layout, request);
+    return link.request('csv', args);
+  }
+
+  /**
+   * @param {string[]} layout
+   * @param {TableRequest} request
+   */
+  async #prepare([rows, columns, values, percent, top], request) {
+    const axes = columns === 'none' ? [rows] : [rows, columns];
+    const shape = { rows, columns: columns === 'none' ? null : columns, values, percent: percent || null, top: Number(top) };
+    const link = await this.#load(axes.filter((axis) => TRACE_AXES.includes(axis)));
+    return { link, args: { shape: JSON.stringify(shape), request: JSON.stringify(request) } };
+  }
+
+  /**
+   * The worker with the current reports and the aggregates over these axes.
+   * @param {string[]} axes
+   */
+  #load(axes) {
+    const { reports } = this.#session;
+    const key = [axes.toSorted().join(), ...reports];
+    const last = this.#loaded;
+    if (last && key.length === last.key.length && key.every((text, index) => text === last.key[index])) return last.link;
+    const loaded = { key, link: this.#fill(last?.link, axes, reports) };
+    this.#loaded = loaded;
+    loaded.link.catch(() => {
+      if (this.#loaded === loaded) this.#loaded = null;
+    });
+    return loaded.link;
+  }
+
+  /**
+   * @param {Promise<PivotLink> | undefined} before
+   * @param {string[]} axes
+   * @param {string[]} texts
+   */
   async #fill(before, axes, texts) {
     const cubes = await this.#session.cubes(axes);
+    /** @type {PivotLink | null | undefined} */
     let link = await before?.catch(() => null);
     // A worker that met a fault has ended.
-    if (!link?.alive) {
+    if (!link?.isAlive) {
       link = new WorkerLink('pivot-worker.js');
       await link.request('start', { module: await compiledModule('gpuprism_full') });
     }
@@ -84,6 +143,8 @@ export class Pivot {
   }
 }
 
-function field(label, name, options) {
-  return el('label', {}, `${label} `, el('select', { name }, ...options.map(([value, text]) => new Option(text, value))));
-}
+/**
+ * @param {string} name
+ * @param {[value: string, label: string][]} options
+ */
+const select = (name, options) => el('select', { name }, ...options.map(([value, label]) => new Option(label, value)));

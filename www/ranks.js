@@ -1,167 +1,208 @@
-// Ranks of one job: verdicts, a bar a rank and why files are not grouped, above the tab's tables; logs from the workers that
-// hold the traces, and the worker that puts them side by side. It is fetched when a person first opens the tab.
+// The tab of the ranks of a job: verdicts, a bar for each rank, and why files are not in a job. The workers of the traces give
+// logs, which the ranks worker compares. Loaded when the tab is first opened.
 
-import { drawing, saveMenu } from './chart.js';
-import { byId, el, latest, severityMark } from './dom.js';
+import { chartSvg, saveMenu } from './chart.js';
+import { byId, el, latest, noticeItem, swatch } from './dom.js';
 import { WorkerLink, compiledModule } from './worker-link.js';
+
+/** @import { RanksOperations, RanksSummary, Reader, TableRequest, TraceEntry } from './types.js' */
+/** @import { Session } from './session.js' */
+
+/** @typedef {WorkerLink<RanksOperations>} RanksLink */
+/** @typedef {{ link: RanksLink, summary: RanksSummary }} Compared */
 
 export class Ranks {
   #session;
-  #said = el('ul', { class: 'notices' });
+  #notices = el('ul', { class: 'notices' });
   #chart = el('div');
   #legend = el('ul', { class: 'legend', 'aria-label': 'Parts of a bar' });
   #figure;
   #panel;
   #width = 0;
-  /** The readers whose logs the worker holds or is to hold, and a promise of the worker that does. */
-  #held = null;
-  #holding = null;
-  /** What it says of them in the windows that are picked: `{holding, key, answer}`, the last a promise of {link, said}. */
-  #looking = {};
-  /** Of each reader a promise of its log. */
+  /**
+   * The readers whose logs the worker has or is being given, and the worker once it has them.
+   * @type {{ readers: Reader[], link: Promise<RanksLink> } | null}
+   */
+  #loaded = null;
+  /**
+   * The last comparison, of the loaded logs and the windows that are shown.
+   * @type {{ loading: Promise<RanksLink>, windows: string, answer: Promise<Compared> } | null}
+   */
+  #comparison = null;
+  /** @type {WeakMap<Reader, Promise<string>>} */
   #logs = new WeakMap();
-  /** The worker, and a promise of it once it has started. */
+  /** @type {RanksLink | null} */
   #link = null;
+  /** @type {Promise<RanksLink> | null} */
   #starting = null;
 
+  /** @param {Session} session */
   constructor(session) {
     this.#session = session;
     this.#figure = el('figure', {}, el('figcaption', {}, 'Where the time of each rank went'),
-      saveMenu(() => this.#chart.firstChild, 'gpuprism-ranks'), this.#chart, this.#legend);
-    this.#panel = el('section', { id: 'ranks', 'aria-label': 'Ranks', hidden: true }, this.#said, this.#figure);
+      saveMenu(() => this.#chart.querySelector('svg'), 'gpuprism-ranks'), this.#chart, this.#legend);
+    this.#panel = el('section', { id: 'ranks', 'aria-label': 'Ranks', hidden: true }, this.#notices, this.#figure);
     byId('blocks').before(this.#panel);
     new ResizeObserver(() => {
       if (this.#chart.firstChild && !this.#panel.hidden && this.#chart.clientWidth !== this.#width) this.show(true).catch(() => {});
     }).observe(this.#chart);
   }
 
-  /** The tab came up or went. */
+  /** Called when the tab was opened or left, and when the results changed. */
   show = latest(
-    (isUp) => {
-      this.#panel.hidden = !isUp;
-      return isUp ? this.#together() : null;
+    (/** @type {boolean} */ isOpen) => {
+      this.#panel.hidden = !isOpen;
+      return isOpen ? this.#compare() : null;
     },
-    (together) => together && this.#draw(together),
+    (compared) => compared && this.#draw(compared),
   );
 
   #draw = latest(
-    async ({ link, said }) => {
-      this.#say(said);
+    async (/** @type {Compared} */ { link, summary }) => {
+      this.#showSummary(summary);
       const width = this.#chart.clientWidth;
-      return { width, chart: said.has_jobs ? await link.request('chart', { width }) : null };
+      return { width, chart: summary.has_jobs ? await link.request('chart', { width }) : null };
     },
     ({ width, chart }) => {
       this.#width = width;
-      this.#chart.replaceChildren(...(chart ? [drawing(chart, () => {})] : []));
+      this.#chart.replaceChildren(...(chart ? [chartSvg(chart)] : []));
     },
   );
 
-  /** Resolves with the verdict where all that is open is one job, else with null. */
-  async ofOneJob() {
-    const { said } = await this.#together();
-    return said.is_one_job ? said.verdict : null;
+  /** Resolves with the verdict if the open files are one job, else with null. */
+  async jobVerdict() {
+    const { summary } = await this.#compare();
+    return summary.is_one_job ? summary.verdict : null;
   }
 
-  /** Resolves with the traces of one job that are to show the moments of this window in one of them: `{entry, window}` each. */
+  /**
+   * Resolves with the windows of the other traces of a job that show the same time range.
+   * @param {TraceEntry} entry
+   * @param {string} window
+   */
   async windows(entry, window) {
-    const entries = this.#session.rankTraces;
-    const holding = this.#holder(entries);
-    const link = await holding;
-    if (this.#holding !== holding) return [];
-    const found = await link.request('windows', { at: entries.indexOf(entry), window });
-    return entries.map((other, at) => ({ entry: other, window: found[at] ?? null })).filter(({ entry: other, window: own }) => other !== entry && own !== null);
+    const entries = this.#session.liveTraces;
+    const loading = this.#load(entries);
+    const link = await loading;
+    if (this.#loaded?.link !== loading) return [];
+    const windows = await link.request('windows', { at: entries.indexOf(entry), window });
+    return entries.flatMap((other, index) => {
+      const otherWindow = windows[index] ?? null;
+      return other === entry || otherWindow === null ? [] : [{ entry: other, window: otherWindow }];
+    });
   }
 
-  /** Resolves with a table as strings; null where it has no row. */
-  table = async (request) => (await this.#together()).link.request('table', { request });
-  /** Resolves with the text of a CSV of the same rows. */
-  csv = async (request) => (await this.#together()).link.request('csv', { request });
+  /**
+   * A table as strings; null if it has no rows.
+   * @param {TableRequest} request
+   */
+  table = async (request) => (await this.#compare()).link.request('table', { request });
 
-  #say({ verdict, aside, has_jobs: hasJobs, parts }) {
-    const item = (severity, text) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, text));
-    const none = !hasJobs && item('info', 'No two ranks of one job are open.');
-    this.#said.replaceChildren(...verdict.map((text) => el('li', { class: 'compared' }, text)), ...[none].filter(Boolean), ...aside.map((text) => item('info', text)));
+  /**
+   * The same table as CSV.
+   * @param {TableRequest} request
+   */
+  csv = async (request) => (await this.#compare()).link.request('csv', { request });
+
+  /** @param {RanksSummary} summary */
+  #showSummary({ verdict, aside, has_jobs: hasJobs, parts }) {
+    const verdicts = verdict.map((text) => el('li', { class: 'compared' }, text));
+    const notes = hasJobs ? aside : ['No two ranks of one job are open.', ...aside];
+    this.#notices.replaceChildren(...verdicts, ...notes.map((text) => noticeItem('info', text)));
     this.#figure.hidden = !hasJobs;
-    const swatch = ({ name, class: className }) => el('li', {}, el('span', { class: `swatch ${className}`, 'aria-hidden': 'true' }), name);
-    this.#legend.replaceChildren(...parts.map(swatch));
+    this.#legend.replaceChildren(...parts.map(({ name, class: className }) => el('li', {}, swatch(className), name)));
   }
 
-  /** The worker with what all traces that are open now say of their ranks, in the windows that their results are of. */
-  #together() {
-    const entries = this.#session.rankTraces;
-    const holding = this.#holder(entries);
-    const key = JSON.stringify(entries.map(({ shown }) => shown?.window ?? null));
-    if (this.#looking.holding !== holding || this.#looking.key !== key) {
-      const looking = { holding, key };
-      this.#looking = looking;
-      looking.answer = this.#look(looking, entries);
-      looking.answer.catch(() => {
-        if (this.#looking === looking) this.#looking = {};
-      });
-    }
-    return this.#looking.answer;
+  /** The comparison of all open traces in the windows of their results. */
+  #compare() {
+    const entries = this.#session.liveTraces;
+    const loading = this.#load(entries);
+    const windows = JSON.stringify(entries.map(({ shownOptions }) => shownOptions?.window ?? null));
+    if (this.#comparison?.loading === loading && this.#comparison.windows === windows) return this.#comparison.answer;
+    const isCurrent = () => this.#comparison === comparison && this.#loaded?.link === loading;
+    const answer = this.#requestSummary(loading, entries, isCurrent);
+    const comparison = { loading, windows, answer };
+    this.#comparison = comparison;
+    answer.catch(() => {
+      if (this.#comparison === comparison) this.#comparison = null;
+    });
+    return answer;
   }
 
-  async #look(looking, entries) {
-    const { holding } = looking;
-    const part = ({ reader, shown }) => (shown?.window ? reader.ranksPart(shown) : '');
-    // Where other traces are open by now, or other windows picked, the worker is to tell of those alone.
-    const isOld = () => this.#looking !== looking || this.#holding !== holding;
+  /**
+   * If other traces were opened or other windows picked meanwhile, resolves with the comparison of those.
+   * @param {Promise<RanksLink>} loading
+   * @param {TraceEntry[]} entries
+   * @param {() => boolean} isCurrent
+   * @returns {Promise<Compared>}
+   */
+  async #requestSummary(loading, entries, isCurrent) {
     try {
-      const [link, ...parts] = await Promise.all([holding, ...entries.map(part)]);
-      const said = isOld() ? null : await link.request('look', { parts });
-      if (!isOld()) return { link, said };
-    } catch (error) {
-      if (!isOld()) throw error;
+      const parts = entries.map(({ reader, shownOptions }) => (shownOptions?.window ? reader.ranksPart(shownOptions) : ''));
+      const [link, ...loadedParts] = await Promise.all([loading, ...parts]);
+      if (isCurrent()) {
+        const summary = await link.request('look', { parts: loadedParts });
+        if (isCurrent()) return { link, summary };
+      }
+    } catch (problem) {
+      if (isCurrent()) throw problem;
     }
-    return this.#together();
+    return this.#compare();
   }
 
-  /** A promise of the worker with the logs of these traces. */
-  #holder(entries) {
+  /**
+   * The worker with the logs of these traces.
+   * @param {TraceEntry[]} entries
+   */
+  #load(entries) {
     const readers = entries.map(({ reader }) => reader);
-    if (!this.#held || !this.#link?.alive || readers.length !== this.#held.length || readers.some((reader, at) => reader !== this.#held[at])) {
-      this.#held = readers;
-      this.#holding = this.#fill(readers);
-      this.#holding.catch(() => {
-        if (this.#held === readers) this.#held = null;
-      });
-    }
-    return this.#holding;
+    const isLoaded = this.#loaded && this.#link?.isAlive && readers.length === this.#loaded.readers.length && readers.every((reader, index) => reader === this.#loaded?.readers[index]);
+    if (this.#loaded && isLoaded) return this.#loaded.link;
+    const loaded = { readers, link: this.#loadLogs(readers) };
+    this.#loaded = loaded;
+    loaded.link.catch(() => {
+      if (this.#loaded === loaded) this.#loaded = null;
+    });
+    return loaded.link;
   }
 
-  async #fill(readers) {
-    const [link, ...logs] = await Promise.all([this.#started(), ...readers.map((reader) => this.#log(reader))]);
-    if (this.#held === readers) await link.request('hold', { logs });
+  /** @param {Reader[]} readers */
+  async #loadLogs(readers) {
+    const [link, ...logs] = await Promise.all([this.#start(), ...readers.map((reader) => this.#log(reader))]);
+    if (this.#loaded?.readers === readers) await link.request('hold', { logs });
     return link;
   }
 
-  /** A promise of a trace's log, which is made once. */
+  /**
+   * The log of a trace, requested once.
+   * @param {Reader} reader
+   */
   #log(reader) {
-    if (!this.#logs.has(reader)) {
-      const log = reader.ranksLog();
-      log.catch(() => this.#logs.delete(reader));
-      this.#logs.set(reader, log);
-    }
-    return this.#logs.get(reader);
+    const known = this.#logs.get(reader);
+    if (known) return known;
+    const log = reader.ranksLog();
+    log.catch(() => this.#logs.delete(reader));
+    this.#logs.set(reader, log);
+    return log;
   }
 
-  /** A promise of the one worker; of another where it could not start, or met a fault and has ended. */
-  #started() {
-    if (!this.#link?.alive) {
-      this.#link = new WorkerLink('ranks-worker.js');
-      this.#starting = this.#start(this.#link);
-    }
+  /** The worker, started again if it has ended. */
+  #start() {
+    if (this.#starting && this.#link?.isAlive) return this.#starting;
+    const link = new WorkerLink('ranks-worker.js');
+    this.#link = link;
+    this.#starting = startWorker(link);
     return this.#starting;
   }
+}
 
-  async #start(link) {
-    try {
-      await link.request('start', { module: await compiledModule('gpuprism_full') });
-    } catch (error) {
-      link.close();
-      throw error;
-    }
-    return link;
+/** @param {RanksLink} link */
+async function startWorker(link) {
+  try {
+    await link.request('start', { module: await compiledModule('gpuprism_full') });
+  } catch (problem) {
+    link.close();
+    throw problem;
   }
+  return link;
 }

@@ -1,10 +1,19 @@
-// What both workers that read traces share: the file's bytes in order, names made readable, memory held.
+// Shared by both workers that read traces: the file's bytes in order, the operations of a trace, the memory in use.
+
+/** @import { Progress, TraceOperations, Handlers } from './types.js' */
+
+/** @typedef {Pick<import('./pkg/gpuprism.js').Imported, 'strips' | 'window' | 'marks' | 'slice' | 'kernel' | 'cube' | 'ranks_log' | 'ranks_part'>} ReadTrace */
 
 const PROGRESS_EVERY_BYTES = 8 * 1024 * 1024;
 
+/** @type {Set<{ memory: WebAssembly.Memory }>} */
 const instances = new Set();
 
-/** Starts a wasm package of `pkg/`: {default} is its start. */
+/**
+ * Starts a wasm package of `pkg/`.
+ * @param {{ default: (init: { module_or_path: WebAssembly.Module }) => Promise<{ memory: WebAssembly.Memory }> }} wasm
+ * @param {WebAssembly.Module} module
+ */
 export async function start({ default: init }, module) {
   instances.add(await init({ module_or_path: module }));
 }
@@ -13,20 +22,30 @@ export function memoryBytes() {
   return [...instances].reduce((bytes, { memory }) => bytes + memory.buffer.byteLength, 0);
 }
 
-/** What can be asked of whoever holds a trace, beside its analysis: its overview strips and the windows to pick. */
-export const looks = (holder) => ({
-  strips: ({ options, width, known }) => holder().strips(options, width, known),
-  window: ({ from, to }) => holder().window(from, to),
-  marks: () => holder().marks(),
-  slice: ({ options }) => holder().slice(options),
-  kernel: ({ options, name, width }) => holder().kernel(options, name, width),
-  cube: ({ options, axes }) => holder().cube(options, axes),
-  ranksLog: () => holder().ranks_log(),
-  ranksPart: ({ options }) => holder().ranks_part(options),
+/**
+ * The operations of every worker that has read a trace, apart from its analysis. `trace()` returns the trace.
+ * @param {() => ReadTrace} trace
+ * @returns {Handlers<TraceOperations>}
+ */
+export const traceHandlers = (trace) => ({
+  strips: ({ options, width, known }) => trace().strips(options, width, known),
+  window: ({ from, to }) => trace().window(from, to),
+  marks: () => trace().marks(),
+  slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (trace().slice(options)),
+  kernel: ({ options, name, width }) => trace().kernel(options, name, width),
+  cube: ({ options, axes }) => trace().cube(options, axes),
+  ranksLog: () => trace().ranks_log(),
+  ranksPart: ({ options }) => trace().ranks_part(options),
 });
 
-/** Feeds the whole file to the reader and resolves with what it is; null for a database, which is not read. */
-export async function readWhole(reader, file, progress) {
+/**
+ * Feeds the whole file to the reader. Resolves with what it is; null for a database, which needs another reader.
+ * @template Imported
+ * @param {{ feed(chunk: Uint8Array): void, is_database(): boolean, free(): void, gpu_ops(): number, finish(): Imported }} reader
+ * @param {File} file
+ * @param {(progress: Progress) => void} onProgress
+ */
+export async function readWhole(reader, file, onProgress) {
   let read = 0;
   let reported = 0;
   for await (const bytes of chunks(file)) {
@@ -38,29 +57,38 @@ export async function readWhole(reader, file, progress) {
     read += bytes.length;
     if (read - reported < PROGRESS_EVERY_BYTES && read < file.size) continue;
     reported = read;
-    progress({ read, ops: reader.gpu_ops(), doing: read < file.size ? 'reading' : 'ordering' });
+    onProgress({ read, ops: reader.gpu_ops(), doing: read < file.size ? 'reading' : 'ordering' });
   }
   return reader.finish();
 }
 
 /**
- * The file's bytes in order. The browser fills a stream while this thread parses, a slice only while it waits. Where it
- * can, it fills one buffer again and again.
+ * The file's bytes in order. They come from a stream, which the browser fills while this thread parses; it would fill a slice only
+ * while this thread waits. If the browser can, it fills one buffer again and again.
+ * @param {File} file
  */
 async function* chunks(file) {
   const stream = file.stream();
-  const read = intoOneBuffer(stream) ?? pieces(stream);
+  const read = readIntoOneBuffer(stream) ?? readNewBuffers(stream);
   for (let left = file.size; left > 0;) {
-    const { value } = await read().catch(refuse);
-    if (!value?.length) refuse();
+    const { value } = await read().catch(() => ({ value: undefined }));
+    // The stream's own error is about a network; a file that was cut meanwhile may end without an error.
+    if (!value?.length) throw new DOMException('it is gone, has changed or may not be read', 'NotReadableError');
     left -= value.length;
     yield value;
   }
 }
 
+/** @typedef {() => Promise<{ value?: Uint8Array | undefined }>} Read */
+
 const BUFFER_BYTES = 4 * 1024 * 1024;
 
-function intoOneBuffer(stream) {
+/**
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream
+ * @returns {Read | null}
+ */
+function readIntoOneBuffer(stream) {
+  /** @type {ReadableStreamBYOBReader} */
   let reader;
   try {
     reader = stream.getReader({ mode: 'byob' });
@@ -70,17 +98,16 @@ function intoOneBuffer(stream) {
   let buffer = new ArrayBuffer(BUFFER_BYTES);
   return async () => {
     const result = await reader.read(new Uint8Array(buffer));
-    buffer = result.value?.buffer;
+    if (result.value) buffer = result.value.buffer;
     return result;
   };
 }
 
-function pieces(stream) {
+/**
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream
+ * @returns {Read}
+ */
+function readNewBuffers(stream) {
   const reader = stream.getReader();
   return () => reader.read();
-}
-
-/** The stream's own error speaks of the network; a file cut meanwhile may end it without any. */
-function refuse() {
-  throw new DOMException('it is gone, has changed or may not be read', 'NotReadableError');
 }

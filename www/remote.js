@@ -1,17 +1,26 @@
-// Addresses of files on other hosts: which may be loaded, what is behind the links that people copy, and what to say of a
-// load that failed.
+// Addresses of files on other hosts: which may be loaded, the address of the file for links that people copy, and the reason if
+// a load failed.
 
-/** {url, name} of an address as given in a link; throws a sentence where it cannot be loaded. */
+/** @typedef {{ url: URL, name: string }} RemoteFile */
+
+const LOCAL_HOSTS = ['localhost', '127.0.0.1'];
+
+/**
+ * The file at the address in a link. Throws a sentence if the address cannot be loaded.
+ * @param {string} text
+ * @returns {RemoteFile}
+ */
 export function remoteFile(text) {
-  const url = behindLink(parsed(text));
-  if (url.username || url.password) throw new Error('The address carries a user name or a password, which a link must not.');
-  const local = ['localhost', '127.0.0.1'].includes(url.hostname);
-  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && (local || url.origin === location.origin))) {
+  const url = fileAddress(parsed(text));
+  if (url.username || url.password) throw new Error('The address has a user name or a password, which a link must not have.');
+  const isLocal = LOCAL_HOSTS.includes(url.hostname);
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && (isLocal || url.origin === location.origin))) {
     throw new Error(`Only https addresses are loaded, and http from this machine; this one is ${url.protocol.slice(0, -1)}.`);
   }
   return { url, name: nameOf(url) };
 }
 
+/** @param {string} text */
 function parsed(text) {
   try {
     return new URL(text, location.href);
@@ -20,8 +29,11 @@ function parsed(text) {
   }
 }
 
-/** The pages that show a file on Hugging Face and GitHub are HTML; the file itself has an address beside them. */
-function behindLink(url) {
+/**
+ * Links to a file's page on Hugging Face and GitHub are HTML; this returns the address of the file itself.
+ * @param {URL} url
+ */
+function fileAddress(url) {
   const [, owner, name, kind, ...rest] = url.pathname.split('/');
   if (['huggingface.co', 'hf.co'].includes(url.hostname)) url.pathname = url.pathname.replace(/^((?:\/(?:datasets|spaces))?\/[^/]+\/[^/]+)\/blob\//, '$1/resolve/');
   if (url.hostname === 'github.com' && ['blob', 'raw'].includes(kind) && rest.length > 1) {
@@ -30,12 +42,16 @@ function behindLink(url) {
   return url;
 }
 
+/** @param {URL} url */
 function nameOf({ pathname, host }) {
   const last = pathname.split('/').at(-1);
   return (last && readable(last)) || host;
 }
 
-/** A path as people write it; one that is wrongly escaped stays as it is. */
+/**
+ * A path without percent escapes; a path with invalid escapes stays as it is.
+ * @param {string} path
+ */
 export function readable(path) {
   try {
     return decodeURIComponent(path);
@@ -44,29 +60,36 @@ export function readable(path) {
   }
 }
 
-const ANSWERS = {
-  401: 'It is private: the host asks who you are, and gpuprism sends no sign-in.',
+/** @type {Record<number, string>} */
+const STATUS_TEXTS = {
+  401: 'It is private: the host wants a sign-in, which gpuprism does not send.',
   403: 'The host refuses it: it may be private, or the link may have expired.',
   404: 'There is no such file, or it is private.',
   410: 'The file is gone.',
-  429: 'The host has had too many requests and asks to wait.',
+  429: 'The host has had too many requests. Try again later.',
 };
 
-/** Why the host's answer cannot be opened; null if it can. */
+/**
+ * Why the host's answer cannot be opened; null if it can.
+ * @param {Response} response
+ */
 export function refusal(response) {
-  if (!response.ok) return `${ANSWERS[response.status] ?? 'The host could not give it.'} It answered ${response.status}.`;
+  if (!response.ok) return `${STATUS_TEXTS[response.status] ?? 'The host could not send it.'} It answered ${response.status}.`;
   const type = response.headers.get('content-type') ?? '';
-  return type.startsWith('text/html') ? 'There is a web page at this address, not a file: it needs the address of the file itself.' : null;
+  return type.startsWith('text/html') ? 'There is a web page at this address, not a file. Use the address of the file itself.' : null;
 }
 
-/** Why no answer came. A browser does not tell a script; whether the host answers at all is asked in a mode without CORS. */
-export async function silence(url) {
+/**
+ * Why no answer came. Browsers hide the reason from scripts; a request without CORS shows whether the host answers at all.
+ * @param {URL} url
+ */
+export async function failureReason(url) {
   if (!navigator.onLine) return 'There is no network.';
   if (location.protocol === 'https:' && url.protocol === 'http:') {
     return 'A page that came over https may not load over http, unless the browser makes an exception for this machine.';
   }
-  const answers = await fetch(url, { method: 'HEAD', mode: 'no-cors', credentials: 'omit', referrerPolicy: 'no-referrer' }).then(() => true, () => false);
-  return answers
+  const hasAnswered = await fetch(url, { method: 'HEAD', mode: 'no-cors', credentials: 'omit', referrerPolicy: 'no-referrer' }).then(() => true, () => false);
+  return hasAnswered
     ? `${url.host} answers, but does not let pages of other hosts read this file (CORS).`
     : `${url.host} could not be reached, or it redirects to an address that is not https.`;
 }

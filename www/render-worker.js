@@ -1,15 +1,20 @@
-// The render worker: holds the runs' reports, never a trace, and turns them into strings and shapes for the page.
+// The render worker: has the reports of all runs and no trace; makes the strings and shapes that the page shows.
 
-const [{ default: init, Reports, build_info, palette_css, rule_sets }, { serve }] = await Promise.all([import('./pkg/gpuprism.js'), import('./worker-serve.js')]);
+const [{ default: init, Reports, build_info: buildInfo, palette_css: paletteCss, rule_sets: ruleSets }, { serve }] = await Promise.all([
+  import('./pkg/gpuprism.js'), import('./worker-serve.js'),
+]);
 
+/** @type {import('./pkg/gpuprism.js').InitOutput | undefined} */
 let wasm;
+/** @type {import('./pkg/gpuprism.js').Reports} */
 let reports;
 
-serve({
+/** @type {import('./types.js').Handlers<import('./types.js').RenderOperations>} */
+const handlers = {
   async start({ module }) {
     wasm = await init({ module_or_path: module });
     reports = new Reports();
-    return { palette: palette_css(), build: build_info() };
+    return { palette: paletteCss(), build: buildInfo() };
   },
   set({ texts }) {
     reports.set(texts);
@@ -17,5 +22,7 @@ serve({
   },
   chart: ({ width, hidden }) => reports.chart(width, hidden),
   table: ({ request }) => reports.table(request),
-  ruleSets: ({ rules }) => rule_sets(JSON.stringify(rules)),
-}, () => wasm?.memory.buffer.byteLength ?? 0);
+  ruleSets: ({ rules }) => ruleSets(JSON.stringify(rules)),
+};
+
+serve(handlers, () => wasm?.memory.buffer.byteLength ?? 0);

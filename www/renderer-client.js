@@ -1,53 +1,76 @@
-// The page's hold on the render worker: restarts it after a fault and gives it the reports again.
+// The page's end of the render worker. After a fault it starts a new worker and gives it the reports again.
 
+import { asProblem } from './problem.js';
 import { WorkerLink } from './worker-link.js';
+
+/** @import { RenderOperations, RuleFile, TableRequest } from './types.js' */
+
+/** @typedef {WorkerLink<RenderOperations>} RenderLink */
 
 export class Renderer {
   #module;
-  #link;
-  #restarted;
+  /** @type {RenderLink | null} */
+  #link = null;
+  #restarted = Promise.resolve();
+  /** @type {string[]} */
   #texts = [];
 
-  /** `module` is a promise of the compiled WebAssembly.Module. */
+  /** @param {Promise<WebAssembly.Module>} module */
   constructor(module) {
     this.#module = module;
   }
 
-  /** Starts the worker: {palette, build}. */
+  /** Starts the worker. Resolves with the style sheet of categories and charts, and with the build. */
   async start() {
     this.#link?.close();
-    this.#link = new WorkerLink('render-worker.js');
-    return this.#link.request('start', { module: await this.#module });
+    /** @type {RenderLink} */
+    const link = new WorkerLink('render-worker.js');
+    this.#link = link;
+    return link.request('start', { module: await this.#module });
   }
 
-  /** Replaces the reports and says what there is to show. */
+  /**
+   * Replaces the reports and resolves with their overview.
+   * @param {string[]} texts
+   */
   async set(texts) {
-    const overview = await this.#ask('set', { texts });
+    const overview = await this.#retry((link) => link.request('set', { texts }));
     this.#texts = texts;
     return overview;
   }
 
-  chart = (width, hidden) => this.#ask('chart', { width, hidden });
-  table = (request) => this.#ask('table', { request });
-  ruleSets = (rules) => this.#ask('ruleSets', { rules });
+  /** @param {number} width @param {string[]} hidden */
+  chart = (width, hidden) => this.#retry((link) => link.request('chart', { width, hidden }));
 
-  /** A request that met a fault is asked once more of a fresh worker: the fault may have been another request's. */
-  async #ask(op, args, again = true) {
+  /** @param {TableRequest} request */
+  table = (request) => this.#retry((link) => link.request('table', { request }));
+
+  /** @param {RuleFile[]} rules */
+  ruleSets = (rules) => this.#retry((link) => link.request('ruleSets', { rules }));
+
+  /**
+   * After a fault, which another request may have caused, sends the request once more to a new worker.
+   * @template Answer
+   * @param {(link: RenderLink) => Promise<Answer>} send
+   * @returns {Promise<Answer>}
+   */
+  async #retry(send, isRetry = false) {
     const link = this.#link;
+    if (!link) throw new Error('the renderer has not started');
     try {
-      return await link.request(op, args);
+      return await send(link);
     } catch (problem) {
-      if (problem.kind !== 'fault') throw problem;
-      // Of several requests that one fault ended, the first restarts the worker and the others wait for it.
+      if (asProblem(problem).kind !== 'fault') throw problem;
+      // If one fault ended several requests, the first restarts the worker and the others wait.
       if (link === this.#link) this.#restarted = this.#restart();
       await this.#restarted;
-      if (!again) throw problem;
-      return this.#ask(op, args, false);
+      if (isRetry) throw problem;
+      return this.#retry(send, true);
     }
   }
 
   async #restart() {
     await this.start();
-    if (this.#texts.length > 0) await this.#link.request('set', { texts: this.#texts });
+    if (this.#texts.length > 0) await this.#link?.request('set', { texts: this.#texts });
   }
 }

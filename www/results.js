@@ -1,154 +1,164 @@
-// What the page shows of the reports: verdict, bars, tabs with their tables, one kernel in detail. It is fetched with the first file.
+// The results: verdict, bars, tabs with their tables, one kernel in detail. Loaded with the first file.
 
 import { showChart, showLegend } from './chart.js';
-import { asked, byId, latest, onDemand } from './dom.js';
+import { byId, latest, onDemand, prefetched } from './dom.js';
 import { showOverview } from './overview.js';
 import { Tabs, showRunChoice } from './tabs.js';
+
+/** @import { PrefetchedTables } from './tabs.js' */
+/** @import { Chart, Page } from './types.js' */
+
+/** @typedef {{ chart?: { key: string, answer: Promise<Chart> } | null, tables?: PrefetchedTables }} Prefetched */
+
+const MIN_CHART_WIDTH = 280;
 
 export class Results {
   #page;
   #tabs;
   #kernelPanel;
-  /** The width of the chart; asking the page for it anew would lay it out each time. */
+  /** The width of the chart; reading it from the page makes the browser lay out the page. Zero if it has to be read. */
   #width = 0;
   /** The key of the chart that is on screen. */
-  #charted = '';
+  #shownChartKey = '';
 
-  /** `page` is what app.js lends its parts; it is given what the others ask of the results. */
+  /** @param {Page} page */
   constructor(page) {
     this.#page = page;
-    Object.assign(page, {
-      /** What the renderer says of the reports; null without any. */
-      overview: null,
-      /** The place of the run that others are compared with. */
-      baseline: () => Math.max(0, this.#place(page.view.base)),
-      /** The place of the run that is chosen; null for all of them. */
-      runIndex: () => (this.#place(page.view.run) < 0 ? null : this.#place(page.view.run)),
-      openKernel: (kernel) => this.#openKernel(kernel),
-      pickOnly: (category) => this.#pickOnly(category),
-      windowsOfJob: (...picked) => this.#tabs.windowsOfJob(...picked),
-    });
-    this.#tabs = new Tabs(page);
-    this.#kernelPanel = onDemand(async () => new (await import('./kernel.js')).KernelPanel((name, width) => this.#kernels(name, width), page.openKernel));
-    this.#wireTable();
+    this.#tabs = new Tabs(page, this.#pickCategory);
+    this.#kernelPanel = onDemand(async () => new (await import('./kernel.js')).KernelPanel(this.#kernels, page.openKernel));
+    this.#listen();
   }
 
-  /** Shows the reports of the session as they are now. */
+  /** Shows the current reports of the session. */
   refresh = latest(
     async () => {
-      const { session, renderer, overview } = this.#page;
-      if (session.reports.length === 0) return [null];
+      const { session, renderer, store } = this.#page;
+      if (session.reports.length === 0) return { overview: null, ahead: {} };
       const answer = renderer.set(session.reports);
-      // Asked for behind the reports, so that the worker answers while the page shows the overview.
-      const ahead = overview ? { chart: this.#charted !== this.#chartKey && this.#askChart(), tables: this.#tabs.askAhead() } : {};
-      return [await answer, ahead];
+      // Requested directly after the reports, so that the worker answers while the page draws the overview.
+      /** @type {Prefetched} */
+      const ahead = store.overview ? { chart: this.#shownChartKey !== this.#chartKey ? this.#requestChart() : null, tables: this.#tabs.prefetch() } : {};
+      return { overview: await answer, ahead };
     },
-    async ([overview, ahead]) => {
-      this.#page.overview = overview;
+    async ({ overview, ahead }) => {
+      const { store, session } = this.#page;
+      store.overview = overview;
       if (!overview) {
         this.#width = 0;
-        this.#charted = '';
+        this.#shownChartKey = '';
         return;
       }
-      showOverview(overview, this.#page.session.isPartial, (table) => this.#tabs.open(table));
+      showOverview(overview, session.isPartial, (table) => this.#tabs.open(table));
       await this.#drawAll(ahead);
-      this.#page.session.shown();
+      session.measureImports();
     },
   );
 
-  /** Draws the same reports as the address says now. */
+  /** Draws the same reports in the current view. */
   draw() {
-    const { overview, attempt } = this.#page;
-    if (overview) attempt('The view could not be drawn', () => this.#drawAll());
+    const { store, attempt } = this.#page;
+    if (store.overview) attempt('The view could not be drawn', () => this.#drawAll());
   }
 
-  /** How the runs stand to each other may have changed. */
+  /** Updates the comparison of the runs. */
   compare = () => this.#page.attempt('The runs could not be compared', () => this.#tabs.showComparison());
 
   filesChanged = () => this.#tabs.filesChanged();
 
   restoreRules = () => this.#tabs.restoreRules();
 
-  /** `ahead` are the answers for the chart and the tables that were asked for already. */
-  #drawAll(ahead = {}) {
-    const { overview, view, look, attempt, runIndex, windows } = this.#page;
-    attempt('The kernel could not be shown', () => this.#showDetail());
-    showLegend(overview.categories, view.hide, (category) => this.#toggle(category), () => look({ hide: [] }));
-    showRunChoice(overview.runs.map(({ label }) => label), runIndex());
+  /** @type {Page['jobWindows']} */
+  jobWindows = (entry, window) => this.#tabs.jobWindows(entry, window);
+
+  /** @param {Prefetched} [ahead] */
+  #drawAll({ chart, tables } = {}) {
+    const { store, look, attempt, windows } = this.#page;
+    this.showKernel();
+    showLegend(store.overview?.categories ?? [], store.view.hide, this.#toggleCategory, () => look({ hide: [] }));
+    showRunChoice(store.runs.map(({ label }) => label), store.run);
     const filter = byId('filter');
-    if (filter.value !== view.filter) filter.value = view.filter;
+    if (filter.value !== store.view.filter) filter.value = store.view.filter;
     this.compare();
-    // The worker that holds a large trace is still at its sections: nothing else waits for its strips.
+    // Not awaited: the worker of a large trace still computes its sections.
     attempt('The strips could not be drawn', windows.draw);
-    return Promise.all([this.#drawChart(ahead.chart), this.#tabs.show(ahead.tables)]);
+    return Promise.all([this.#drawChart(chart), this.#tabs.show(tables)]);
   }
 
   #drawChart = latest(
-    async (ahead) => {
+    async (/** @type {Prefetched['chart'] | void} */ chart) => {
       this.#width ||= chartWidth();
       const key = this.#chartKey;
-      return key !== this.#charted && [key, await (ahead?.key === key ? ahead : this.#askChart()).answer];
+      return key === this.#shownChartKey ? null : { key, chart: await (chart?.key === key ? chart : this.#requestChart()).answer };
     },
     (drawn) => {
       if (!drawn) return;
-      this.#charted = drawn[0];
-      showChart(drawn[1], this.#page.pickOnly, this.#page.view.hide.length > 0);
+      this.#shownChartKey = drawn.key;
+      showChart(drawn.chart, this.#pickCategory, this.#page.store.view.hide.length > 0);
     },
   );
 
-  /** What the chart hangs on: an answer is of use, and a chart stands, as long as it is the same. */
+  /**
+   * Everything that the chart depends on.
+   * @returns {string}
+   */
   get #chartKey() {
-    return JSON.stringify([this.#page.session.counted, this.#width, this.#page.view.hide]);
+    const { session, store } = this.#page;
+    return JSON.stringify([session.reportsKey, this.#width, store.view.hide]);
   }
 
-  #askChart = () => asked(this.#chartKey, this.#page.renderer.chart(this.#width, this.#page.view.hide));
-
-  /** The place of the run that the address names so; below zero where there is none. */
-  #place = (named) => this.#page.overview?.runs.findIndex((_, index) => String(index) === named) ?? -1;
-
-  /** The tables stay as they are beside one kernel in detail. */
-  #openKernel(kernel) {
-    this.#page.amend({ kernel }, { step: true });
-    this.#page.attempt('The kernel could not be shown', () => this.#showDetail());
+  #requestChart() {
+    const { renderer, store } = this.#page;
+    return prefetched(this.#chartKey, renderer.chart(this.#width, store.view.hide));
   }
 
-  async #showDetail() {
-    const { kernel } = this.#page.view;
-    return (await (kernel ? this.#kernelPanel() : this.#kernelPanel.begun()))?.show(kernel);
+  /** Shows the kernel in the view, or closes its panel. The tables stay as they are. */
+  showKernel() {
+    this.#page.attempt('The kernel could not be shown', async () => {
+      const { kernel } = this.#page.store.view;
+      return (await (kernel ? this.#kernelPanel() : this.#kernelPanel.loaded()))?.show(kernel);
+    });
   }
 
-  /** One kernel in the run that is chosen, or in all of them. */
-  async #kernels(name, width) {
-    const { session, overview, runIndex } = this.#page;
-    const at = runIndex();
-    const found = await session.kernels(name, width, at);
-    const labels = overview.runs.map(({ label }) => label);
-    return found.map((kernel, place) => ({ label: labels[at ?? place], kernel }));
-  }
+  /**
+   * One kernel in the chosen run, or in all of them.
+   * @param {string} name
+   * @param {number} width
+   */
+  #kernels = async (name, width) => {
+    const { session, store } = this.#page;
+    const { run, runs } = store;
+    const kernels = await session.kernels(name, width, run);
+    return kernels.map((kernel, index) => ({ label: runs[run ?? index]?.label ?? '', kernel }));
+  };
 
-  #toggle(category) {
-    const { view: { hide }, look } = this.#page;
+  /** @param {string} category */
+  #toggleCategory = (category) => {
+    const { store: { view: { hide } }, look } = this.#page;
     look({ hide: hide.includes(category) ? hide.filter((name) => name !== category) : [...hide, category] });
-  }
+  };
 
-  /** A segment picks its category alone; picked again, all are back. */
-  #pickOnly(category) {
-    const { overview, view, look } = this.#page;
-    const others = overview.categories.map(({ name }) => name).filter((name) => name !== category);
-    const alone = others.length > 0 && others.every((name) => view.hide.includes(name));
-    look({ hide: alone ? [] : others });
-  }
+  /**
+   * Shows only this category; if it is shown alone already, shows all.
+   * @param {string} category
+   */
+  #pickCategory = (category) => {
+    const { store: { overview, view }, look } = this.#page;
+    const others = (overview?.categories ?? []).map(({ name }) => name).filter((name) => name !== category);
+    const isAlone = others.length > 0 && others.every((name) => view.hide.includes(name));
+    look({ hide: isAlone ? [] : others });
+  };
 
-  #wireTable() {
-    const { look, attempt, windows } = this.#page;
-    byId('filter').addEventListener('input', ({ target }) => look({ filter: target.value }, { step: false }));
-    byId('run').addEventListener('change', ({ target }) => look({ run: target.value }));
+  #listen() {
+    const { store, look, attempt, windows } = this.#page;
+    const [filter, run] = [byId('filter'), byId('run')];
+    filter.addEventListener('input', () => look({ filter: filter.value }, { isStep: false }));
+    run.addEventListener('change', () => look({ run: run.value }));
     new ResizeObserver(() => {
-      if (!this.#page.overview || chartWidth() === this.#width) return;
+      if (!store.overview || chartWidth() === this.#width) return;
       this.#width = chartWidth();
       attempt('The chart could not be drawn', () => Promise.all([windows.draw(true), this.#drawChart()]));
     }).observe(byId('chart'));
   }
 }
 
-const chartWidth = () => Math.max(280, Math.floor(byId('chart').clientWidth));
+const chartWidth = () => Math.max(MIN_CHART_WIDTH, Math.floor(byId('chart').clientWidth));

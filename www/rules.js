@@ -1,216 +1,258 @@
-// The rule workbench: what each rule in force does, what is left in misc, and the person's own rules, which are edited here,
-// applied as a rule file of the session and kept in this browser. It is fetched when its tab opens, or when rules were kept.
+// The rule workbench: the effect of each rule in force, the kernels left in misc, and an editor for the person's own rules, which
+// become a rule file of the session and are stored in this browser. Loaded when its tab opens, or if rules were stored earlier.
 
-import { byId, el, save, styled } from './dom.js';
-import { KEPT_RULES, OWN_RULES } from './session.js';
+import { actions } from './cards.js';
+import { CallCounter, button, byId, el, loadStyleSheet, note, save, targetWithin } from './dom.js';
+import { asProblem } from './problem.js';
+import { OWN_RULES, OWN_RULES_KEY } from './session.js';
 
-styled('rules.css');
+/** @import { Cell, Column, Table, TableRequest } from './types.js' */
+/** @import { Desk } from './desk.js' */
+/** @import { Session } from './session.js' */
+
+loadStyleSheet('rules.css');
 
 const CHECK_AFTER_MS = 250;
-const SHAPE = '{\n  "gpuprism": {\n    "default": {\n      "my_fused_gemm": "gemm"\n    }\n  }\n}';
+const PLACEHOLDER = '{\n  "gpuprism": {\n    "default": {\n      "my_fused_gemm": "gemm"\n    }\n  }\n}';
+const JSON_TYPE = 'application/json';
 
-/** What a row of each table offers, and the column that says of what. */
-const ACTIONS = { rules_in_force: ['Edit', 'regex'], rules_misc: ['Make a rule', 'kernel_name'] };
+/**
+ * For each table, the label of its rows' button and the column of the rule or kernel that it is for.
+ * @type {Record<string, { label: string, column: string }>}
+ */
+const ACTIONS = { rules_in_force: { label: 'Edit', column: 'regex' }, rules_misc: { label: 'Make a rule', column: 'kernel_name' } };
 
 export class Rules {
   #session;
   #openDesk;
   #redraw;
-  /** The text that counts now. */
-  #applied = '';
-  #checks = 0;
-  #timer = 0;
-  #text = el('textarea', { id: 'own-rules', spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off', rows: '14', 'aria-label': 'Own rules as JSON', 'aria-describedby': 'own-rules-said', placeholder: SHAPE });
-  #said = el('p', { id: 'own-rules-said', class: 'note', role: 'status' });
-  #apply = el('button', { type: 'button', class: 'primary', click: () => this.#run(() => this.#use(this.#text.value)) }, 'Apply');
-  #forget = el('button', { type: 'button', click: () => this.#session.remove(this.#entry) }, 'Forget');
-  #file = el('input', { type: 'file', accept: '.json,application/json', hidden: true, 'aria-label': 'Rule file to import' });
+  /** The text that is in force; empty for none. */
+  #appliedText = '';
+  #checks = new CallCounter();
+  #checkTimer = 0;
+  #editor = el('textarea', { id: 'own-rules', spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off', rows: '14', 'aria-label': 'Own rules as JSON', 'aria-describedby': 'own-rules-status', placeholder: PLACEHOLDER });
+  #status = el('p', { id: 'own-rules-status', class: 'note', role: 'status' });
+  #apply = button('Apply', () => this.#run(() => this.#applyChecked(this.#editor.value)), { class: 'primary' });
+  #forget = button('Forget', () => {
+    const { ownRules } = this.#session;
+    if (ownRules) this.#session.remove(ownRules);
+  });
+  #file = el('input', { type: 'file', accept: `.json,${JSON_TYPE}`, hidden: true, 'aria-label': 'Rule file to import' });
   #panel;
-  #all;
+  #exportLine;
 
-  /** `redraw()` draws the tables anew. */
+  /**
+   * `redraw()` draws the tables again.
+   * @param {Session} session
+   * @param {() => Promise<Desk>} openDesk
+   * @param {() => void} redraw
+   */
   constructor(session, openDesk, redraw) {
     this.#session = session;
     this.#openDesk = openDesk;
     this.#redraw = redraw;
-    this.#text.addEventListener('input', () => {
-      clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.#run(() => this.#check()), CHECK_AFTER_MS);
+    this.#editor.addEventListener('input', () => {
+      clearTimeout(this.#checkTimer);
+      this.#checkTimer = setTimeout(() => this.#run(() => this.#check()), CHECK_AFTER_MS);
     });
     this.#file.addEventListener('change', () => this.#run(() => this.#import()));
-    const button = (words, click) => el('button', { type: 'button', click }, words);
     this.#panel = el('details', { id: 'rules', class: 'own-rules' },
-      el('summary', { class: 'button' }, 'Own rules'), el('div', { class: 'own-rules-body' }, el('p', { class: 'note' }, 'Your rules stand before all others of their engine and model; of your own, the first that is found in a kernel’s name counts. Applied, they stay in this browser until you forget them.'),
-      this.#text, this.#said,
-      el('p', { class: 'actions' }, this.#apply, button('Import', () => this.#file.click()),
-        button('Export own rules', () => save(this.#text.value, 'application/json', 'own-rules.json')), this.#forget),
-      this.#file));
-    this.#all = el('div', { class: 'actions rules-all' }, el('button', { type: 'button', id: 'export-rules', click: () => this.#run(() => this.#export()) }, 'Export the rules in force'),
-      el('span', { class: 'note' }, 'JSON that gputrc2graph loads. It looks at names as they stand in the trace; rules of the engine gpuprism look at readable ones.'));
-    byId('blocks').before(this.#panel, this.#all);
-    byId('blocks').addEventListener('click', ({ target }) => {
-      const { rule, of } = target.closest('button[data-rule]')?.dataset ?? {};
-      if (rule !== undefined) this.#run(() => this.#draft(of, rule));
+      el('summary', { class: 'button' }, 'Own rules'), el('div', { class: 'own-rules-body' },
+        note('Your rules have priority over all others of their engine and model; among your own, the first that matches a kernel’s name counts. Applied rules stay in this browser until you forget them.'),
+        this.#editor, this.#status,
+        actions(this.#apply, button('Import', () => this.#file.click()),
+          button('Export own rules', () => save(this.#editor.value, JSON_TYPE, 'own-rules.json')), this.#forget),
+        this.#file));
+    this.#exportLine = el('div', { class: 'actions rules-export' }, button('Export the rules in force', () => this.#run(() => this.#export()), { id: 'export-rules' }),
+      el('span', { class: 'note' }, 'JSON that gputrc2graph loads. It matches names as they are in the trace; rules of the engine gpuprism match readable names.'));
+    byId('blocks').before(this.#panel, this.#exportLine);
+    byId('blocks').addEventListener('click', (event) => {
+      const { rule, of: table } = targetWithin(event, 'button[data-rule]')?.dataset ?? {};
+      if (rule !== undefined && table !== undefined) this.#run(() => this.#draft(table, rule));
     });
-    this.#draw();
+    this.#showApplied();
   }
 
-  get #entry() {
-    return this.#session.ownRules;
-  }
-
-  get #choices() {
+  /** The options of an analysis of the whole trace. */
+  get #options() {
     return this.#session.options({ wall: '', window: '' });
   }
 
-  show(isUp) {
-    this.#panel.hidden = !isUp;
-    this.#all.hidden = !isUp;
+  /** @param {boolean} isOpen */
+  show(isOpen) {
+    this.#panel.hidden = !isOpen;
+    this.#exportLine.hidden = !isOpen;
   }
 
-  /** Resolves with a table, each row with what can be done about it. */
+  /**
+   * A table of the workbench, with a button in each row.
+   * @param {TableRequest} request
+   * @returns {Promise<Table | null>}
+   */
   async table(request) {
-    const view = await (await this.#openDesk()).workbench(this.#choices, request);
-    const [words, key] = ACTIONS[request.id];
-    const at = view.columns.findIndex((column) => column.key === key);
-    const action = (cell) => ({ text: words, title: cell.title || cell.text, class: request.id });
+    const table = await (await this.#openDesk()).workbench(this.#options, request);
+    if (!table) return null;
+    const { label, column } = ACTIONS[request.id];
+    const index = table.columns.findIndex(({ key }) => key === column);
+    /** @type {Column} */
+    const buttons = { key: 'action', title: label, kind: 'action', sort: 'none' };
+    const rowButton = (/** @type {Cell} */ cell) => ({ text: label, title: cell.title || cell.text, class: request.id });
     return {
-      ...view,
-      columns: view.columns.toSpliced(at + 1, 0, { key: 'action', title: words, kind: 'action', sort: 'none' }),
-      rows: view.rows.map((cells) => cells.toSpliced(at + 1, 0, action(cells[at]))),
+      ...table,
+      columns: table.columns.toSpliced(index + 1, 0, buttons),
+      rows: table.rows.map((cells) => cells.toSpliced(index + 1, 0, rowButton(cells[index]))),
     };
   }
 
-  /** Resolves with the text of a CSV of all rows. */
-  csv = async (request) => (await this.#openDesk()).workbenchCsv(this.#choices, request);
+  /**
+   * The same table as CSV, with all rows.
+   * @param {TableRequest} request
+   */
+  csv = async (request) => (await this.#openDesk()).workbenchCsv(this.#options, request);
 
-  /** The rules that were kept at an earlier visit. */
+  /** Applies the rules that an earlier visit stored. */
   async restore() {
-    const text = kept();
+    const text = readStored();
     if (!text) return;
-    this.#text.value = text;
-    await this.#count(text);
+    this.#editor.value = text;
+    await this.#setRules(text);
   }
 
-  /** The files changed: whoever closed the chip wanted the rules forgotten. */
-  check() {
-    if (this.#applied && !this.#entry) this.#forgotten(this.#applied);
+  /** If the person closed the chip of the own rules, they are forgotten. */
+  filesChanged() {
+    if (this.#appliedText && !this.#session.ownRules) this.#onForgotten(this.#appliedText);
   }
 
-  async #use(text) {
+  /** @param {string} text */
+  async #applyChecked(text) {
     if (await this.#check()) return;
-    await this.#count(text);
-    const isKept = keep(text);
-    this.#say(isKept ? 'Applied, and kept in this browser.' : 'Applied. This browser lends no storage: they last until the tab is closed.');
+    await this.#setRules(text);
+    this.#showStatus(store(text) ? 'Applied, and stored in this browser.' : 'Applied. This browser has no storage for the page: the rules last until the tab is closed.');
   }
 
-  async #count(text) {
-    await this.#session.keepRules(text);
-    this.#applied = text;
-    this.#draw();
+  /** @param {string} text */
+  async #setRules(text) {
+    await this.#session.setOwnRules(text);
+    this.#appliedText = text;
+    this.#showApplied();
     this.#redraw();
   }
 
-  /** Resolves with what is wrong with the text, which is said; an empty one is as good as none. */
+  /** Checks the text in the editor and shows its problem. Resolves with the problem; empty if there is none. */
   async #check() {
-    const mine = ++this.#checks;
-    const text = this.#text.value;
-    const wrong = text.trim() ? await (await this.#openDesk()).checkRules(OWN_RULES, text) : 'There is no rule yet.';
-    if (mine !== this.#checks) return wrong;
-    this.#apply.disabled = wrong !== '';
-    this.#say(wrong || (text === this.#applied ? '' : 'Nothing is wrong with these rules; they do not count before they are applied.'), wrong !== '' && text.trim() !== '');
-    return wrong;
+    const isLast = this.#checks.start();
+    const text = this.#editor.value;
+    const isEmpty = !text.trim();
+    const problem = isEmpty ? 'There is no rule yet.' : await (await this.#openDesk()).checkRules(OWN_RULES, text);
+    if (!isLast()) return problem;
+    this.#apply.disabled = problem !== '';
+    const valid = text === this.#appliedText ? '' : 'These rules are valid. They take effect when you apply them.';
+    this.#showStatus(problem || valid, problem !== '' && !isEmpty);
+    return problem;
   }
 
-  /** Puts a rule for a kernel, or one that is in force, into the text, with the caret in its category. */
-  async #draft(of, rule) {
+  /**
+   * Adds a rule for a kernel, or a rule in force, to the text, and selects its category.
+   * @param {string} table
+   * @param {string} rule
+   */
+  async #draft(table, rule) {
     const desk = await this.#openDesk();
-    const ask = of === 'rules_misc' ? desk.ruleForKernel : desk.ruleToEdit;
-    const [text, regex] = await ask(this.#choices, OWN_RULES, this.#text.value, rule);
-    this.#text.value = text;
+    const before = this.#editor.value;
+    const [text, regex] = table === 'rules_misc'
+      ? await desk.ruleForKernel(this.#options, OWN_RULES, before, rule)
+      : await desk.ruleToEdit(this.#options, OWN_RULES, before, rule);
+    this.#editor.value = text;
     this.#panel.open = true;
-    const line = text.indexOf(`${regex}: "`);
-    const from = line + regex.length + 3;
-    this.#text.focus();
-    if (line >= 0) this.#text.setSelectionRange(from, text.indexOf('"', from));
+    const start = text.indexOf(`${regex}: "`);
+    const category = start + regex.length + 3;
+    this.#editor.focus();
+    if (start >= 0) this.#editor.setSelectionRange(category, text.indexOf('"', category));
     this.#panel.scrollIntoView({ block: 'nearest' });
     await this.#check();
   }
 
   async #import() {
-    const [file] = this.#file.files;
+    const file = this.#file.files?.[0];
     if (!file) return;
-    this.#text.value = await file.text();
+    this.#editor.value = await file.text();
     this.#file.value = '';
     await this.#check();
   }
 
   async #export() {
-    const { name, text } = await (await this.#openDesk()).rulesJson(this.#choices);
-    save(text, 'application/json', name);
+    const { name, text } = await (await this.#openDesk()).rulesJson(this.#options);
+    save(text, JSON_TYPE, name);
   }
 
-  #forgotten(text) {
-    this.#applied = '';
-    this.#text.value = '';
-    drop();
-    this.#draw();
-    this.#say('');
+  /** @param {string} text */
+  #onForgotten(text) {
+    this.#appliedText = '';
+    this.#editor.value = '';
+    removeStored();
+    this.#showApplied();
+    this.#showStatus('');
     this.#redraw();
-    const back = async () => {
+    const undo = async () => {
       node.remove();
-      this.#text.value = text;
-      await this.#run(() => this.#use(text));
+      this.#editor.value = text;
+      await this.#run(() => this.#applyChecked(text));
     };
     const node = el('article', { class: 'card', role: 'status', id: 'rules-forgotten' }, el('h2', {}, 'Your own rules are forgotten'),
-      el('p', {}, 'They no longer count and are no longer kept in this browser.'),
-      el('p', { class: 'actions' }, el('button', { type: 'button', click: back }, 'Put them back'), el('button', { type: 'button', click: () => node.remove() }, 'Dismiss')));
-    byId('rules-forgotten')?.remove();
+      el('p', {}, 'They are no longer in force and no longer stored in this browser.'));
+    node.append(actions(button('Put them back', undo), button('Dismiss', () => node.remove())));
+    document.getElementById('rules-forgotten')?.remove();
     byId('cards').append(node);
   }
 
-  #draw() {
-    this.#forget.hidden = !this.#applied;
-    this.#apply.disabled = !this.#text.value.trim();
-    if (this.#applied) this.#panel.open = true;
+  #showApplied() {
+    this.#forget.hidden = !this.#appliedText;
+    this.#apply.disabled = !this.#editor.value.trim();
+    if (this.#appliedText) this.#panel.open = true;
   }
 
-  #say(words, isWrong = false) {
-    this.#said.textContent = words;
-    this.#said.classList.toggle('wrong', isWrong);
-    this.#text.setAttribute('aria-invalid', String(isWrong));
+  /** @param {string} text */
+  #showStatus(text, isProblem = false) {
+    this.#status.textContent = text;
+    this.#status.classList.toggle('wrong', isProblem);
+    this.#editor.setAttribute('aria-invalid', String(isProblem));
   }
 
+  /** @param {() => Promise<unknown>} step */
   async #run(step) {
     try {
       await step();
-    } catch (problem) {
-      if (problem.kind !== 'cancelled') this.#say(problem.message, true);
+    } catch (thrown) {
+      const problem = asProblem(thrown);
+      if (problem.kind !== 'cancelled') this.#showStatus(problem.message, true);
     }
   }
 }
 
-function kept() {
+// The browser can refuse storage to a page; then the rules last until the tab is closed.
+
+function readStored() {
   try {
-    return localStorage.getItem(KEPT_RULES);
+    return localStorage.getItem(OWN_RULES_KEY);
   } catch {
     return null;
   }
 }
 
-function keep(text) {
+/** @param {string} text */
+function store(text) {
   try {
-    localStorage.setItem(KEPT_RULES, text);
+    localStorage.setItem(OWN_RULES_KEY, text);
     return true;
   } catch {
     return false;
   }
 }
 
-function drop() {
+function removeStored() {
   try {
-    localStorage.removeItem(KEPT_RULES);
+    localStorage.removeItem(OWN_RULES_KEY);
   } catch {
-    // Then nothing was kept.
+    // Nothing was stored.
   }
 }

@@ -1,38 +1,49 @@
-// Keeps the files of one build, so that the page opens without a network. It answers GETs for those files and nothing
-// else; whatever is not in the list goes its way as if this worker were not there.
+// Keeps the files of one build, so that the page opens without a network. It answers GET requests for those files; it ignores all
+// other requests.
 
-// `cargo xtask build` writes the list here: path -> integrity. Without it nothing is kept and nothing answered.
+// `cargo xtask build` writes the list here: path -> integrity. Without it nothing is cached and no request is answered.
 const BUILD = { version: '', first: {}, later: {} };
 
-const HOME = new URL('./', self.location);
+/** @typedef {Event & { waitUntil(promise: Promise<unknown>): void }} ExtendableEvent */
+/** @typedef {ExtendableEvent & { request: Request, respondWith(response: Promise<Response>): void }} FetchEvent */
+
+/** The scope of a service worker, which the type checker's library for pages does not have. */
+const scope = /** @type {typeof self & { clients: { claim(): Promise<void> } }} */ (self);
+
+const HOME = new URL('./', scope.location.href);
+/** @type {Record<string, string>} */
 const INTEGRITY = { ...BUILD.first, ...BUILD.later };
 
-/** Caches belong to the whole origin, which may hold other pages, and other copies of this one. */
+/** The prefix of this page's caches: the origin may have other pages, and other copies of this one. */
 const OWN_CACHES = `gpuprism ${HOME.pathname} `;
 const CACHE = OWN_CACHES + BUILD.version;
 
-self.addEventListener('install', (event) => event.waitUntil(install()));
-self.addEventListener('activate', (event) => event.waitUntil(activate()));
-self.addEventListener('fetch', (event) => {
-  const name = listed(event.request);
-  if (name !== null) event.respondWith(answer(name, event.request));
+scope.addEventListener('install', (event) => /** @type {ExtendableEvent} */ (event).waitUntil(install()));
+scope.addEventListener('activate', (event) => /** @type {ExtendableEvent} */ (event).waitUntil(activate()));
+scope.addEventListener('fetch', (event) => {
+  const { request, respondWith } = /** @type {FetchEvent} */ (event);
+  const name = cachedName(request);
+  if (name !== null) respondWith.call(event, answer(name, request));
 });
 
-/** All scripts and what a first visit needs; a module that few visits need is kept when it is first asked for. */
+/** Caches all scripts and the files of a first visit; other modules are cached when they are first requested. */
 async function install() {
   const cache = await caches.open(CACHE);
-  await Promise.all(Object.keys(BUILD.first).map((name) => keep(cache, name)));
+  await Promise.all(Object.keys(BUILD.first).map((name) => fetchAndCache(cache, name)));
 }
 
-/** Only now is no page of the build before open any more: its files can go. */
+/** Deletes the caches of earlier builds: no page of them is open any more. */
 async function activate() {
   const old = (await caches.keys()).filter((name) => name.startsWith(OWN_CACHES) && name !== CACHE);
   await Promise.all(old.map((name) => caches.delete(name)));
-  await self.clients.claim();
+  await scope.clients.claim();
 }
 
-/** The listed file that a request is for; null for any other request. */
-function listed({ method, url, mode, headers }) {
+/**
+ * The name of the file that a request is for, if it is in the list; else null.
+ * @param {Request} request
+ */
+function cachedName({ method, url, mode, headers }) {
   const { origin, pathname, search } = new URL(url);
   if (method !== 'GET' || origin !== HOME.origin || !pathname.startsWith(HOME.pathname) || headers.has('range')) return null;
   // The query of a page is for the page's script.
@@ -41,27 +52,38 @@ function listed({ method, url, mode, headers }) {
   return Object.hasOwn(INTEGRITY, name) ? name : null;
 }
 
+/**
+ * @param {string} name
+ * @param {Request} request
+ */
 async function answer(name, request) {
   const cache = await caches.open(CACHE);
-  const kept = await cache.match(address(name));
-  // Where the server has another build by now, its file is better than none.
-  return kept ?? keep(cache, name).catch(() => fetch(request));
+  const cached = await cache.match(address(name));
+  // If the server has another build by now, its file is better than none.
+  return cached ?? fetchAndCache(cache, name).catch(() => fetch(request));
 }
 
-/** Fetches a file of this very build and keeps it; resolves with it. */
-async function keep(cache, name) {
+/**
+ * Fetches a file of this build and caches it.
+ * @param {Cache} cache
+ * @param {string} name
+ */
+async function fetchAndCache(cache, name) {
   const integrity = INTEGRITY[name];
-  // The browser's own cache may still hold the file of the build before.
+  // If the browser's own cache has the file of an earlier build, the second request bypasses it.
   const response = await fetch(address(name), { integrity }).catch(() => fetch(address(name), { integrity, cache: 'reload' }));
   if (!response.ok) throw new Error(`${name}: the server answered ${response.status}`);
-  // A response that was redirected may not answer a navigation, so a plain one is made of it.
+  // A redirected response must not answer a navigation, so a plain copy is cached.
   const headers = { 'content-type': response.headers.get('content-type') ?? '' };
   const plain = new Response(await response.arrayBuffer(), { headers });
   await cache.put(address(name), plain.clone());
   return plain;
 }
 
-/** Some hosts redirect index.html to its folder. */
+/**
+ * The address of a file. Some hosts redirect index.html to its folder.
+ * @param {string} name
+ */
 function address(name) {
   return new URL(name === 'index.html' ? './' : name, HOME);
 }

@@ -1,49 +1,46 @@
-// What is open: the files, their readers and reports, the rule files, and how to count. It knows nothing of the page.
+// The open files: their readers and reports, the rule files, and the settings of the analysis. No DOM.
 
 import { ReaderPool } from './reader-pool.js';
+import { asProblem } from './problem.js';
 
-/** What the person's own rules are called, which the page keeps from visit to visit. */
+/** @import { Analysis, Entry, FileKind, Kernel, Options, Problem, Reader, RuleFile, Settings, TraceEntry } from './types.js' */
+/** @import { Renderer } from './renderer-client.js' */
+
+/** The name of the rules that the person writes in the page. */
 export const OWN_RULES = 'own rules.json';
-/** Where the browser keeps them. */
-export const KEPT_RULES = 'gpuprism:own-rules';
+/** Their key in the browser's storage. */
+export const OWN_RULES_KEY = 'gpuprism:own-rules';
 
-/**
- * An entry is one file: {id, file, kind, torch, ranks, status, progress, problem, text, wall, window, reader, picked, memory,
- * gpuOnly}.
- * kind: null until known, then trace | report | rules | phases | server. torch: a trace that can be triaged.
- * ranks: ranks of a job that the file says it holds.
- * status: reading | analysing | open | failed.
- * window: the part of the trace to look at, from-to in seconds; '' for all of it.
- * partial: what is shown was quickly known, the rest is still being computed.
- * ofWhole: the last results of all of it, {key, answer}, the key telling how it was counted.
- * shown: the options of the results that are shown. counted: the turn in which they were asked for.
- * picked: when it was handed over, until its results are shown. memory: bytes of WebAssembly memory in its worker.
- * own: the rules that the page keeps.
- * gpuOnly: its calls and ranges are to be left out, because memory is short.
- */
+/** @typedef {'progress' | 'entries' | 'reports' | 'rules'} Change */
+
 export class Session {
+  /** @type {Entry[]} */
   entries = [];
-  /** The rule set ("engine/model", '' for the default), who owns overlaps, and whether devices count as one. */
+  /** @type {Settings} */
   settings = { rules: '', attribution: 'first_come', devices: 'each' };
 
-  #pool;
+  #pool = new ReaderPool();
   #renderer;
   #changed;
   #translate;
   #nextId = 1;
-  /** Those who wait for a change. */
+  /**
+   * Resolve functions of those who wait for the next change.
+   * @type {(() => void)[]}
+   */
   #waiting = [];
 
   /**
-   * `changed(what)` is called after each change: 'progress', 'entries', 'reports' or 'rules'. `translate(name, text)` resolves
-   * with the report text of another tool's file.
+   * `changed(what)` is called after each change; `translate(name, text)` resolves with the report text of another tool's file.
+   * @param {Renderer} renderer
+   * @param {(what: Change) => void} changed
+   * @param {(name: string, text: string) => Promise<string>} translate
    */
   constructor(renderer, changed, translate) {
-    this.#pool = new ReaderPool();
     this.#renderer = renderer;
-    this.#changed = (what) => {
+    this.#changed = (/** @type {Change} */ what) => {
       changed(what);
-      this.#waiting.splice(0).forEach((go) => go());
+      this.#waiting.splice(0).forEach((resolve) => resolve());
     };
     this.#translate = translate;
   }
@@ -52,74 +49,96 @@ export class Session {
     return this.entries.filter((entry) => entry.kind === 'trace');
   }
 
+  /**
+   * Traces with a report whose worker runs.
+   * @returns {TraceEntry[]}
+   */
+  get liveTraces() {
+    return this.traces.filter((entry) => entry.text !== null).filter(isLive);
+  }
+
+  /**
+   * The rule files in use; the person's own come last, because the last has priority.
+   * @returns {RuleFile[]}
+   */
   get ruleFiles() {
     return this.entries
       .filter((entry) => entry.kind === 'rules' && entry.status === 'open')
-      // The person's own stand before all others, which is at the end.
-      .toSorted((a, b) => Number(a.own) - Number(b.own))
-      .map((entry) => ({ file: entry.file.name, text: entry.text }));
+      .toSorted((a, b) => Number(a.isOwnRules) - Number(b.isOwnRules))
+      .map(asRuleFile);
   }
 
-  /** The phase map given last; null where there is none. */
+  /** The phase map that was opened last. */
   get #phaseMap() {
     const entry = this.entries.findLast(({ kind, status }) => kind === 'phases' && status === 'open');
-    return entry ? { file: entry.file.name, text: entry.text } : null;
+    return entry ? asRuleFile(entry) : null;
   }
 
-  /** The arguments of the server that wrote a trace, as text: those in its folder, or in the nearest one above. */
-  server({ file }) {
-    const folder = (name) => name.slice(0, name.lastIndexOf('/') + 1);
-    const above = this.entries.filter((entry) => entry.kind === 'server' && file.name.startsWith(folder(entry.file.name)));
-    return above.findLast((entry) => above.every((other) => folder(other.file.name).length <= folder(entry.file.name).length))?.text ?? null;
+  /**
+   * The arguments of the server that wrote a trace, as text: those in its folder, else in the nearest folder above.
+   * @param {Entry} entry
+   */
+  serverArguments({ file }) {
+    const folder = (/** @type {string} */ name) => name.slice(0, name.lastIndexOf('/') + 1);
+    const depth = (/** @type {Entry} */ entry) => folder(entry.file.name).length;
+    const candidates = this.entries.filter((entry) => entry.kind === 'server' && file.name.startsWith(folder(entry.file.name)));
+    const nearest = Math.max(...candidates.map(depth));
+    return candidates.findLast((entry) => depth(entry) === nearest)?.text ?? null;
   }
 
-  /** The reports at hand, in the order in which the files were given. */
+  /** The texts of all reports, in the order in which the files were opened. */
   get reports() {
-    return this.#reported.map((entry) => entry.text);
+    return this.#reported.map(({ text }) => text ?? '');
   }
 
+  /** The files with a report. */
   get #reported() {
-    return this.entries.filter((entry) => !isAid(entry) && entry.text !== null);
+    return this.entries.filter((entry) => !isAuxiliary(entry) && entry.text !== null);
   }
 
-  /** Stays the same where sections are added to first results: what bars and strips are made of does not change then. */
-  get counted() {
-    return this.#reported.map(({ id, counted }) => `${id}.${counted}`).join();
+  /** Identifies the analyses behind the reports. It stays the same if sections are added: bars and strips do not change then. */
+  get reportsKey() {
+    return this.#reported.map(({ id, shownAnalysisId }) => `${id}.${shownAnalysisId}`).join();
   }
 
-  /** Beside each of the reports what its trace tells on these axes of a pivot, as text; empty where no trace is held. */
+  /**
+   * For each report the aggregates of its trace over these axes of a pivot, as text; empty for a report without a trace.
+   * @param {string[]} axes
+   */
   cubes(axes) {
-    const held = (entry) => axes.length > 0 && entry.kind === 'trace' && !entry.reader.closed;
-    return Promise.all(this.#reported.map((entry) => (held(entry) ? entry.reader.cube(this.options(entry), axes) : '')));
+    return Promise.all(this.#reported.map((entry) => (axes.length > 0 && isLive(entry) ? entry.reader.cube(this.options(entry), axes) : '')));
   }
 
-  /** Of each report, or of the one at this place, one kernel in detail; null where no trace is held. */
-  kernels(name, width, place) {
-    const held = (entry) => entry.kind === 'trace' && !entry.reader.closed;
-    const chosen = this.#reported.filter((_, at) => place === null || at === place);
-    return Promise.all(chosen.map((entry) => (held(entry) ? entry.reader.kernel(this.options(entry), name, width) : null)));
+  /**
+   * One kernel in detail for each report, or for the one at this index; null for a report without a trace.
+   * @param {string} name
+   * @param {number} width
+   * @param {number | null} index
+   * @returns {Promise<(Kernel | null)[]>}
+   */
+  kernels(name, width, index) {
+    const chosen = this.#reported.filter((_, at) => index === null || at === index);
+    return Promise.all(chosen.map((entry) => (isLive(entry) ? entry.reader.kernel(this.options(entry), name, width) : null)));
   }
 
-  /** Traces that are held, whose ranks may be of one job. */
-  get rankTraces() {
-    return this.traces.filter(({ reader, text }) => text !== null && !reader.closed);
-  }
-
-  /** Files of several ranks are open: they say so, or their names differ in numbers alone. */
+  /** True if files of several ranks are open: they contain ranks, or their names differ in numbers only. */
   get hasRanks() {
     const shown = this.traces.filter(({ text }) => text !== null);
-    return shown.some(({ ranks }) => ranks > 1) || shown.filter(({ ranks }) => ranks > 0).length > 1 || names(shown).size < shown.length;
+    return shown.some(({ ranks }) => ranks > 1) || shown.filter(({ ranks }) => ranks > 0).length > 1 || nameStems(shown).size < shown.length;
   }
 
-  /** All that is open may be one job, a file a rank. */
+  /** True if all open files may be one job, each a rank of it. */
   get isOneJob() {
     const shown = this.#reported;
-    return shown.length > 0 && (shown.every(({ ranks }) => ranks === 1) || (names(shown).size === 1 && shown.every(({ kind, ranks }) => kind === 'trace' && ranks < 2)));
+    return shown.length > 0 && (shown.every(({ ranks }) => ranks === 1) || (nameStems(shown).size === 1 && shown.every(({ kind, ranks }) => kind === 'trace' && ranks < 2)));
   }
 
-  /** Resolves with the new entries when each has been read, or not. */
+  /**
+   * Resolves with the new entries when each has been read or has failed.
+   * @param {File[]} files
+   */
   async open(files) {
-    const opened = files.map((file) => this.#entry(file));
+    const opened = files.map((file) => newEntry(this.#nextId++, file));
     this.entries.push(...opened);
     const read = opened.map((entry) => this.#read(entry));
     this.#changed('entries');
@@ -127,209 +146,302 @@ export class Session {
     return opened;
   }
 
-  #entry(file) {
-    return {
-      id: this.#nextId++, file, kind: null, torch: false, ranks: 0, status: 'reading', progress: null, problem: null, own: false,
-      text: null, wall: '', window: '', reader: null, turn: 0, counted: 0, partial: false, ofWhole: null, shown: null, picked: null, memory: 0, gpuOnly: false,
-    };
-  }
-
   get ownRules() {
-    return this.entries.find(({ own }) => own);
+    return this.entries.find(({ isOwnRules }) => isOwnRules);
   }
 
-  /** Takes the person's own rules, in place of those before, and begins to count anew. Rejects with what is wrong. */
-  async keepRules(text) {
+  /**
+   * Replaces the person's own rules and starts new analyses. Rejects with what is wrong with the text.
+   * @param {string} text
+   */
+  async setOwnRules(text) {
     const others = this.ruleFiles.filter(({ file }) => file !== OWN_RULES);
     await this.#renderer.ruleSets([...others, { file: OWN_RULES, text }]);
-    if (!this.ownRules) this.entries.push({ ...this.#entry(new File([text], OWN_RULES)), kind: 'rules', status: 'open', own: true });
-    this.ownRules.text = text;
+    if (this.ownRules) this.ownRules.text = text;
+    else {
+      const entry = newEntry(this.#nextId++, new File([text], OWN_RULES));
+      this.entries.push(Object.assign(entry, { kind: 'rules', status: 'open', isOwnRules: true, text }));
+    }
     this.#changed('entries');
-    this.#aidChanged();
+    this.#auxiliaryChanged();
   }
 
+  /**
+   * @param {Entry} entry
+   * @param {{ gpuOnly?: boolean }} [options]
+   */
   retry(entry, { gpuOnly = entry.gpuOnly } = {}) {
-    Object.assign(entry, { gpuOnly, problem: null, status: 'reading', kind: null, ofWhole: null });
+    Object.assign(entry, { gpuOnly, problem: null, status: 'reading', kind: null, wholeResult: null });
     this.#read(entry);
     this.#changed('entries');
   }
 
-  /** The results are on screen: tells the browser's own performance timeline how long each import took. */
-  shown() {
-    for (const entry of this.#reported.filter(({ picked }) => picked !== null)) {
+  /** The results are on screen: adds the time of each new import to the browser's performance timeline. */
+  measureImports() {
+    for (const entry of this.#reported) {
+      if (entry.openedAt === null) continue;
       const detail = { wasm_memory_bytes: entry.memory };
-      performance.measure('gpuprism:import', { start: entry.picked, end: performance.now(), detail });
-      entry.picked = null;
+      performance.measure('gpuprism:import', { start: entry.openedAt, end: performance.now(), detail });
+      entry.openedAt = null;
     }
   }
 
-  /** Takes the file off the page; its worker ends and its memory is freed. */
+  /**
+   * Closes a file; its worker ends and its memory is freed.
+   * @param {Entry} entry
+   */
   remove(entry) {
     entry.reader?.close();
     this.entries = this.entries.filter((other) => other !== entry);
     this.#changed('entries');
-    if (isAid(entry) && entry.status === 'open') this.#aidChanged();
+    if (isAuxiliary(entry) && entry.status === 'open') this.#auxiliaryChanged();
     else if (entry.text !== null) this.#changed('reports');
   }
 
+  /** @param {Entry} entry */
   dismiss(entry) {
     entry.problem = null;
     this.#changed('entries');
   }
 
-  /** Changes how to count; every open trace is analysed anew. */
-  async count(settings) {
+  /**
+   * Changes the settings and analyses every open trace again.
+   * @param {Partial<Settings>} settings
+   */
+  async setSettings(settings) {
     Object.assign(this.settings, settings);
     await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.analyse(entry)));
   }
 
+  /**
+   * @param {Entry} entry
+   * @param {string} seconds
+   */
   setWall(entry, seconds) {
     entry.wall = seconds.trim();
     return this.analyse(entry);
   }
 
-  /** Looks at a part of the trace; what is quickly known of it is shown first. */
+  /**
+   * Analyses a time range of the trace; partial results are shown first.
+   * @param {Entry} entry
+   * @param {string} window
+   */
   setWindow(entry, window) {
     entry.window = window;
-    return this.analyse(entry, { anew: true });
+    return this.analyse(entry, { isPartialFirst: true });
   }
 
+  /** @param {Entry} entry */
   async #read(entry) {
-    entry.picked = performance.now();
+    entry.openedAt = performance.now();
     entry.progress = { read: 0, ops: 0, doing: 'waiting', since: null };
-    entry.reader = this.#pool.open(entry.file, entry.gpuOnly, (progress) => {
-      entry.progress = { ...progress, since: entry.progress.since ?? performance.now() };
+    const reader = this.#pool.open(entry.file, entry.gpuOnly, (progress) => {
+      entry.progress = { ...progress, since: entry.progress?.since ?? performance.now() };
       this.#changed('progress');
     });
+    entry.reader = reader;
     try {
-      const { kind, torch, ranks, text, memory } = await entry.reader.opened;
+      const { kind, torch, ranks, text, memory } = await reader.opened;
       Object.assign(entry, { memory, torch, ranks });
-      await this.#take(entry, kind, text);
+      if (kind === 'trace') {
+        entry.kind = kind;
+        await this.analyse(entry);
+        return;
+      }
+      reader.close();
+      if (kind === 'foreign') await this.#openText(entry, 'report', await this.#translate(entry.file.name, text ?? ''));
+      else if (kind !== 'database') await this.#openText(entry, kind, text ?? '');
     } catch (problem) {
-      this.#fail(entry, problem);
+      this.#fail(entry, asProblem(problem));
     }
   }
 
-  async #take(entry, kind, text) {
-    if (kind === 'trace') {
-      entry.kind = kind;
-      return this.analyse(entry);
-    }
-    entry.reader.close();
-    if (kind === 'foreign') return this.#take(entry, 'report', await this.#translate(entry.file.name, text));
+  /**
+   * Opens a file other than a trace.
+   * @param {Entry} entry
+   * @param {FileKind} kind
+   * @param {string} text
+   */
+  async #openText(entry, kind, text) {
     if (kind === 'rules') await this.#renderer.ruleSets([...this.ruleFiles, { file: entry.file.name, text }]);
     Object.assign(entry, { kind, text, status: 'open', progress: null });
     this.#changed('entries');
-    if (isAid(entry)) this.#aidChanged();
+    if (isAuxiliary(entry)) this.#auxiliaryChanged();
     else this.#changed('reports');
   }
 
-  #aidChanged() {
+  #auxiliaryChanged() {
     this.#changed('rules');
-    return this.count({});
+    return this.setSettings({});
   }
 
-  /** Another reader answers for the trace from now on; the one before it ends. */
-  hand(entry, reader) {
-    entry.reader.close();
-    Object.assign(entry, { reader, ofWhole: null });
+  /**
+   * Replaces the reader of a trace by one that has read it with its code, and analyses it again.
+   * @param {Entry} entry
+   * @param {Reader} reader
+   */
+  replaceReader(entry, reader) {
+    entry.reader?.close();
+    Object.assign(entry, { reader, wholeResult: null });
     return this.analyse(entry);
   }
 
-  async analyse(entry, { anew = false } = {}) {
-    const turn = ++entry.turn;
+  /**
+   * @param {Entry} entry
+   * @param {{ isPartialFirst?: boolean }} [options]
+   */
+  async analyse(entry, { isPartialFirst = false } = {}) {
+    const { reader } = entry;
+    if (!reader) return;
+    const id = ++entry.analysisId;
     const options = this.options(entry);
-    if (entry.ofWhole?.key === JSON.stringify(options)) return this.#show(entry, turn, options, entry.ofWhole.answer);
+    if (entry.wholeResult?.key === JSON.stringify(options)) {
+      this.#show(entry, id, options, entry.wholeResult.analysis);
+      return;
+    }
     entry.status = 'analysing';
-    // The sections of many ops take a while: what is known before them is shown before them, while the worker goes on.
-    const first = entry.reader.analyze(options, anew || entry.text === null);
-    const whole = first.then((answer) => (answer.isPartial && turn === entry.turn ? entry.reader.analyze(options) : answer));
-    whole.catch(() => {});
+    // The sections of many ops take long, so a partial report is shown first while the worker goes on.
+    const first = reader.analyze(options, isPartialFirst || entry.text === null);
+    const complete = first.then((analysis) => (analysis.isPartial && id === entry.analysisId ? reader.analyze(options) : analysis));
+    complete.catch(() => {});
     this.#changed('entries');
     try {
-      const soon = await first;
-      if (soon.isPartial) this.#show(entry, turn, options, soon);
-      this.#show(entry, turn, options, await whole);
-    } catch (problem) {
-      if (turn !== entry.turn) return;
-      this.#fail(entry, problem);
-      if (entry.status === 'open' && entry.partial) await this.#complete(entry, turn, problem);
+      const analysis = await first;
+      if (analysis.isPartial) this.#show(entry, id, options, analysis);
+      this.#show(entry, id, options, await complete);
+    } catch (thrown) {
+      if (id !== entry.analysisId) return;
+      const problem = asProblem(thrown);
+      const staysOpen = this.#fail(entry, problem);
+      if (staysOpen && entry.shownOptions && entry.isPartial) await this.#complete(entry, reader, id, entry.shownOptions, problem);
     }
   }
 
-  /** What was refused leaves the first results of before on screen: they get their sections all the same. */
-  async #complete(entry, turn, problem) {
+  /**
+   * A refused analysis leaves the partial results of the previous one on screen; this computes their sections.
+   * @param {Entry} entry
+   * @param {Reader} reader
+   * @param {number} id
+   * @param {Options} options
+   * @param {Problem} problem
+   */
+  async #complete(entry, reader, id, options, problem) {
     entry.status = 'analysing';
     this.#changed('entries');
-    const options = entry.shown;
     try {
-      const answer = await entry.reader.analyze(options);
-      // Unless it was dismissed meanwhile.
-      const stands = entry.problem === problem ? problem : null;
-      this.#show(entry, turn, options, answer);
-      if (turn !== entry.turn) return;
-      entry.problem = stands;
+      const analysis = await reader.analyze(options);
+      const isDismissed = entry.problem !== problem;
+      this.#show(entry, id, options, analysis);
+      if (id !== entry.analysisId || isDismissed) return;
+      entry.problem = problem;
       this.#changed('entries');
     } catch (other) {
-      if (turn === entry.turn) this.#fail(entry, other);
+      if (id === entry.analysisId) this.#fail(entry, asProblem(other));
     }
   }
 
-  /** Unless it is not wanted any more. */
-  #show(entry, turn, options, { isPartial: partial, ...answer }) {
-    if (turn !== entry.turn) return;
-    // Whoever looked at a part comes back to all of it.
-    if (!partial && !options.window) entry.ofWhole = { key: JSON.stringify(options), answer };
-    Object.assign(entry, { ...answer, counted: turn, shown: options, partial, status: partial ? 'analysing' : 'open', progress: null, problem: null });
+  /**
+   * Takes the result of an analysis, unless a newer one was started.
+   * @param {Entry} entry
+   * @param {number} id
+   * @param {Options} options
+   * @param {Analysis} analysis
+   */
+  #show(entry, id, options, analysis) {
+    if (id !== entry.analysisId) return;
+    const { text, memory, isPartial = false } = analysis;
+    // Kept for the return from a window to the whole trace.
+    if (!isPartial && !options.window) entry.wholeResult = { key: JSON.stringify(options), analysis };
+    Object.assign(entry, {
+      text, memory, isPartial, shownAnalysisId: id, shownOptions: options, status: isPartial ? 'analysing' : 'open', progress: null, problem: null,
+    });
     this.#changed('reports');
   }
 
-  /** Resolves when all results are there: what is saved, shared or compared is whole. */
-  async whole() {
-    while (this.isPartial) await new Promise((done) => this.#waiting.push(done));
+  /** Resolves when no results are partial: saved, shared and compared reports must be complete. */
+  async whenComplete() {
+    while (this.isPartial) await new Promise((resolve) => this.#waiting.push(() => resolve(null)));
   }
 
-  /** Are there first results of which the others are still being computed? */
+  /** True while the sections of shown results are being computed. */
   get isPartial() {
-    return this.entries.some(({ partial, status }) => partial && status === 'analysing');
+    return this.entries.some(({ isPartial, status }) => isPartial && status === 'analysing');
   }
 
-  /** What is chosen about a file's analysis. */
-  options(entry) {
-    const [engine, model] = this.settings.rules ? splitOnce(this.settings.rules) : [null, null];
+  /**
+   * The options of a file's analysis.
+   * @param {{ wall: string, window: string }} entry
+   * @returns {Options}
+   */
+  options({ wall, window }) {
+    const { rules, attribution, devices } = this.settings;
+    const cut = rules.indexOf('/');
     return {
-      attribution: this.settings.attribution,
-      merge_devices: this.settings.devices === 'merged',
-      engine,
-      model,
-      wall_seconds: entry.wall || null,
-      window: entry.window || null,
+      attribution,
+      merge_devices: devices === 'merged',
+      engine: rules ? rules.slice(0, cut) : null,
+      model: rules ? rules.slice(cut + 1) : null,
+      wall_seconds: wall || null,
+      window: window || null,
       rules: this.ruleFiles,
       phase_map: this.#phaseMap,
     };
   }
 
-  /** An entry whose last report still stands stays open; the problem is shown beside it. */
+  /**
+   * A trace whose options were refused stays open with its last report; the problem is shown as a card. Returns whether it stays open.
+   * @param {Entry} entry
+   * @param {Problem} problem
+   */
   #fail(entry, problem) {
-    if (problem.kind === 'cancelled') return;
+    if (problem.kind === 'cancelled') return false;
     entry.problem = problem;
     entry.progress = null;
-    const lives = problem.kind === 'refused' && entry.kind === 'trace';
-    entry.status = lives ? 'open' : 'failed';
-    if (!lives) entry.reader.close();
+    const staysOpen = problem.kind === 'refused' && entry.kind === 'trace';
+    entry.status = staysOpen ? 'open' : 'failed';
+    if (!staysOpen) entry.reader?.close();
     this.#changed('entries');
+    return staysOpen;
   }
 }
 
-/** The names of these files, with one sign for all numbers. */
-const names = (entries) => new Set(entries.map(({ file }) => file.name.replace(/\d+/g, '#')));
-
-/** A file that tells how to count and holds nothing to count. */
-export function isAid({ kind }) {
-  return ['rules', 'phases', 'server'].includes(kind);
+/**
+ * @param {number} id
+ * @param {File} file
+ * @returns {Entry}
+ */
+function newEntry(id, file) {
+  return {
+    id, file, kind: null, status: 'reading', progress: null, problem: null, text: null, torch: false, ranks: 0, isOwnRules: false,
+    wall: '', window: '', reader: null, analysisId: 0, shownAnalysisId: 0, shownOptions: null, isPartial: false, wholeResult: null,
+    openedAt: null, memory: 0, gpuOnly: false,
+  };
 }
 
-function splitOnce(pair) {
-  const cut = pair.indexOf('/');
-  return [pair.slice(0, cut), pair.slice(cut + 1)];
-}
+/**
+ * @param {Entry} entry
+ * @returns {entry is TraceEntry}
+ */
+export const isLive = (entry) => entry.kind === 'trace' && entry.reader !== null && !entry.reader.isClosed;
+
+/**
+ * @param {Entry} entry
+ * @returns {RuleFile}
+ */
+const asRuleFile = ({ file, text }) => ({ file: file.name, text: text ?? '' });
+
+/**
+ * The names of these files without their numbers.
+ * @param {Entry[]} entries
+ */
+const nameStems = (entries) => new Set(entries.map(({ file }) => file.name.replace(/\d+/g, '#')));
+
+/** @type {Set<FileKind | null>} */
+const AUXILIARY = new Set(['rules', 'phases', 'server']);
+
+/**
+ * Reports whether a file changes how traces are analysed and has no results of its own.
+ * @param {Entry} entry
+ */
+export const isAuxiliary = ({ kind }) => AUXILIARY.has(kind);

@@ -1,51 +1,67 @@
-// The row that says how to count: rule set, who owns overlaps, devices, wall time of each run.
+// The settings of the analysis: rule set, owner of overlaps, devices, wall time of each run.
 
 import { arrange, byId, el } from './dom.js';
 
+/** @import { Entry, RuleSets, Settings } from './types.js' */
+/** @import { Session } from './session.js' */
+
 const form = byId('settings');
+const selects = Object.fromEntries([...form.querySelectorAll('select')].map((select) => [select.name, select]));
 
-/** `onCount(settings)` is called with what the person chose. */
-export function wireSettings(onCount) {
+/**
+ * `onChange(settings)` is called with the setting that the person changed.
+ * @param {(settings: Partial<Settings>) => void} onChange
+ */
+export function wireSettings(onChange) {
   form.addEventListener('submit', (event) => event.preventDefault());
-  form.addEventListener('change', ({ target }) => {
-    if (target instanceof HTMLSelectElement) onCount({ [target.name]: target.value });
-  });
+  for (const [name, select] of Object.entries(selects)) select.addEventListener('change', () => onChange({ [name]: select.value }));
 }
 
-/** Fills the list of rule sets; one that is asked for but unknown stays in it, so that the refusal names it. */
-export function showRuleSets(sets, chosen) {
-  const options = [el('option', { value: '' }, 'gpuprism default')];
-  for (const { engine, models } of sets) {
-    for (const model of models) {
-      if (engine !== 'gpuprism' || model !== 'default') options.push(el('option', { value: `${engine}/${model}` }, `${engine} / ${model}`));
-    }
-  }
-  if (chosen && !options.some((option) => option.value === chosen)) options.push(el('option', { value: chosen }, chosen));
-  form.elements.rules.replaceChildren(...options);
-  form.elements.rules.value = chosen;
+/**
+ * Fills the list of rule sets. A chosen set that does not exist stays in the list: the analysis refuses it by name.
+ * @param {RuleSets[]} engines
+ * @param {string} chosen
+ */
+export function showRuleSets(engines, chosen) {
+  const ids = engines.flatMap(({ engine, models }) => models.map((model) => `${engine}/${model}`)).filter((id) => id !== 'gpuprism/default');
+  const options = ids.map((id) => new Option(id.replace('/', ' / '), id));
+  if (chosen && !ids.includes(chosen)) options.push(new Option(chosen, chosen));
+  selects.rules.replaceChildren(new Option('gpuprism default', ''), ...options);
+  selects.rules.value = chosen;
 }
 
+/** @param {Settings} settings */
 export function showSettings(settings) {
-  for (const [name, value] of Object.entries(settings)) form.elements[name].value = value;
+  for (const [name, value] of Object.entries(settings)) selects[name].value = value;
 }
 
-/** What there is to count; saved reports are counted already. One field a trace: those that stay keep their node, and so what is being typed. */
-export function showCountable(session) {
-  const isCounted = session.traces.every(({ status }) => status === 'failed');
-  for (const select of form.querySelectorAll('select')) {
-    select.disabled = isCounted;
-    select.title = 'Needs the trace itself: a saved report is counted already';
-    select.toggleAttribute('title', isCounted);
+/**
+ * Enables the settings if a trace is open (saved reports cannot be analysed again), with one wall time for each trace. A field
+ * that stays keeps its node, and so what is being typed.
+ * @param {Session} session
+ */
+export function showTraceSettings(session) {
+  const isDisabled = session.traces.every(({ status }) => status === 'failed');
+  for (const select of Object.values(selects)) {
+    select.disabled = isDisabled;
+    select.title = isDisabled ? 'Needs the trace itself: a saved report cannot be analysed again' : '';
+    select.toggleAttribute('title', isDisabled);
   }
   const traces = session.traces.filter((entry) => entry.text !== null);
   byId('wall').hidden = traces.length === 0;
   arrange(byId('wall-runs'), traces, (entry) => wallRow(entry, session));
 }
 
+/**
+ * @param {Entry} entry
+ * @param {Session} session
+ */
 function wallRow(entry, session) {
   const field = el('input', {
     type: 'text', inputmode: 'decimal', size: 8, autocomplete: 'off', value: entry.wall,
-    change: () => session.setWall(entry, field.value),
+    change() {
+      session.setWall(entry, field.value);
+    },
   });
   return el('label', {}, el('span', { class: 'wall-name', title: entry.file.name }, entry.file.name), field, 's');
 }

@@ -1,54 +1,68 @@
-// The panel for sharing: what to share and as what, what to replace, what would leave the page, then save or copy. The desk
-// words everything. Fetched when a person asks for it.
+// The panel for sharing: the format, what to replace by placeholders, a preview of what would leave the page, then save or copy.
+// A worker computes the preview. Loaded when a person opens it.
 
-import { el, latest, save, styled } from './dom.js';
+import { actions } from './cards.js';
+import { button, el, latest, loadStyleSheet, save } from './dom.js';
+import { asProblem } from './problem.js';
 
-styled('share.css');
+/** @import { Redaction, SharePreview, ShareRequest } from './types.js' */
+/** @import { Desk } from './desk.js' */
 
+loadStyleSheet('share.css');
+
+/** @type {{ id: string, title: string, type?: string, file?: string }[]} */
 const FORMATS = [
-  ['html', 'HTML page', 'text/html', 'gpuprism-report.html'],
-  ['json', 'JSON report', 'application/json', 'gpuprism-report.json'],
-  ['markdown', 'Markdown', 'text/markdown', 'gpuprism-report.md'],
-  ['zip', 'CSV tables, zipped', 'application/zip', 'gpuprism-tables.zip'],
-  ['link', 'Link that carries it'],
+  { id: 'html', title: 'HTML page', type: 'text/html', file: 'gpuprism-report.html' },
+  { id: 'json', title: 'JSON report', type: 'application/json', file: 'gpuprism-report.json' },
+  { id: 'markdown', title: 'Markdown', type: 'text/markdown', file: 'gpuprism-report.md' },
+  { id: 'zip', title: 'CSV tables, zipped', type: 'application/zip', file: 'gpuprism-tables.zip' },
+  { id: 'link', title: 'Link that contains it' },
 ];
 
 export class SharePanel {
   node = el('form', { class: 'share-panel', 'aria-label': 'Share', submit: (event) => event.preventDefault() });
 
-  #desk;
-  #problem;
+  #openDesk;
+  #onProblem;
   #format = 'html';
-  #slim = false;
-  /** Ids of what is replaced in files and in links; null: everything. A file stays with the person who saves it. */
-  #redact = { file: new Set(['secrets']), link: null };
+  #isSlim = false;
+  /**
+   * Ids of what is replaced in files and in links; null for all. A file stays with the person who saves it.
+   * @type {{ file: Set<string> | null, link: Set<string> | null }}
+   */
+  #redactions = { file: new Set(['secrets']), link: null };
   #kinds = el('fieldset', {});
-  #slimmer = el('label', { class: 'check' });
+  #slim = el('input', { type: 'checkbox', name: 'slim' });
+  #slimLabel = el('label', { class: 'check' }, this.#slim, el('span', {}, 'Leave out the long tables: totals, categories, top kernels and findings stay'));
   #preview = el('div', { class: 'share-preview', role: 'status' });
-  #button = el('button', { type: 'button', class: 'primary', click: () => this.#leave() });
+  #button = button('', () => this.#share(), { class: 'primary' });
   #address = el('input', { type: 'text', readonly: true, 'aria-label': 'The link', hidden: true });
-  #said = el('p', { class: 'note', role: 'status' });
+  #status = el('p', { class: 'note', role: 'status' });
 
-  /** `desk()` resolves with the desk; `problem(message)` says that something failed. */
-  constructor(desk, problem) {
-    this.#desk = desk;
-    this.#problem = problem;
-    const slim = el('input', { type: 'checkbox', name: 'slim', change: ({ target }) => this.#change(() => { this.#slim = target.checked; }) });
-    this.#slimmer.append(slim, el('span', {}, 'Leave out the long tables: totals, categories, top kernels and findings stay'));
-    this.node.append(this.#formats(), this.#kinds, this.#slimmer, this.#preview,
-      el('p', { class: 'actions' }, this.#button), this.#address, this.#said);
+  /**
+   * `onProblem(message)` is called if something fails.
+   * @param {() => Promise<Desk>} openDesk
+   * @param {(message: string) => void} onProblem
+   */
+  constructor(openDesk, onProblem) {
+    this.#openDesk = openDesk;
+    this.#onProblem = onProblem;
+    this.#slim.addEventListener('change', () => {
+      this.#isSlim = this.#slim.checked;
+      this.show();
+    });
+    this.node.append(this.#formats(), this.#kinds, this.#slimLabel, this.#preview, actions(this.#button), this.#address, this.#status);
   }
 
   #formats() {
-    const choice = ([id, title]) => el('label', { class: 'check' },
-      el('input', { type: 'radio', name: 'format', value: id, checked: id === this.#format, change: () => this.#change(() => { this.#format = id; }) }),
-      el('span', {}, title));
-    return el('fieldset', {}, el('legend', {}, 'Share as'), ...FORMATS.map(choice));
-  }
-
-  #change(step) {
-    step();
-    this.show();
+    const choices = FORMATS.map(({ id, title }) => {
+      const change = () => {
+        this.#format = id;
+        this.show();
+      };
+      return el('label', { class: 'check' }, el('input', { type: 'radio', name: 'format', value: id, checked: id === this.#format, change }), el('span', {}, title));
+    });
+    return el('fieldset', {}, el('legend', {}, 'Share as'), ...choices);
   }
 
   get #isLink() {
@@ -56,75 +70,92 @@ export class SharePanel {
   }
 
   get #chosen() {
-    return this.#redact[this.#isLink ? 'link' : 'file'];
+    return this.#redactions[this.#isLink ? 'link' : 'file'];
   }
 
-  #wish(known) {
-    return { format: this.#format, redact: [...(this.#chosen ?? known)], slim: this.#isLink && this.#slim };
+  /**
+   * @param {Desk} desk
+   * @returns {Promise<ShareRequest>}
+   */
+  async #request(desk) {
+    const all = await desk.shareRedactions();
+    return { format: this.#format, redact: [...(this.#chosen ?? all)], slim: this.#isLink && this.#isSlim };
   }
 
-  /** Asks what would leave the page as things stand, and shows it. */
-  show() {
-    this.#said.textContent = '';
+  /** Shows what would leave the page with the current choices. */
+  async show() {
+    this.#status.textContent = '';
     this.#address.hidden = true;
-    this.#slimmer.hidden = !this.#isLink;
+    this.#slimLabel.hidden = !this.#isLink;
     this.#button.textContent = this.#isLink ? 'Copy link' : 'Save';
-    return this.#look().catch(({ message }) => this.#problem(message));
+    try {
+      await this.#showPreview();
+    } catch (thrown) {
+      this.#onProblem(asProblem(thrown).message);
+    }
   }
 
-  #look = latest(
+  #showPreview = latest(
     async () => {
-      const desk = await this.#desk();
-      return desk.share('preview', this.#wish(await desk.share('redactions')));
+      const desk = await this.#openDesk();
+      return desk.sharePreview(await this.#request(desk));
     },
     (preview) => this.#draw(preview),
   );
 
+  /** @param {SharePreview} preview */
   #draw({ redactions, file, holds, fits, length }) {
-    const focused = this.node.contains(document.activeElement) ? document.activeElement.value : null;
+    const { activeElement } = document;
+    const focused = activeElement instanceof HTMLInputElement && this.node.contains(activeElement) ? activeElement.value : null;
     const chosen = this.#chosen ?? new Set(redactions.map(({ id }) => id));
     this.#kinds.replaceChildren(el('legend', {}, 'Replace with placeholders'), ...redactions.map((kind) => this.#kind(kind, chosen)));
-    this.#preview.replaceChildren(
-      el('h2', {}, file), el('ul', {}, ...holds.map((line) => el('li', {}, line))),
-      length && el('p', { class: fits ? 'note' : 'share-long' }, length) || '');
+    this.#preview.replaceChildren(el('h2', {}, file), el('ul', {}, ...holds.map((line) => el('li', {}, line))));
+    if (length) this.#preview.append(el('p', { class: fits ? 'note' : 'share-long' }, length));
     this.#button.disabled = !fits;
-    if (focused) this.#kinds.querySelector(`[value="${focused}"]`)?.focus();
+    /** @type {HTMLElement | null} */
+    const again = focused ? this.#kinds.querySelector(`[value="${focused}"]`) : null;
+    again?.focus();
   }
 
+  /**
+   * @param {Redaction} redaction
+   * @param {Set<string>} chosen
+   */
   #kind({ id, title, found, none }, chosen) {
-    const change = ({ target }) => this.#change(() => {
+    const box = el('input', { type: 'checkbox', name: 'redact', value: id, checked: chosen.has(id) });
+    box.addEventListener('change', () => {
       const next = new Set(chosen);
-      if (target.checked) next.add(id);
+      if (box.checked) next.add(id);
       else next.delete(id);
-      this.#redact[this.#isLink ? 'link' : 'file'] = next;
+      this.#redactions[this.#isLink ? 'link' : 'file'] = next;
+      this.show();
     });
-    return el('label', { class: none ? 'check none' : 'check' },
-      el('input', { type: 'checkbox', name: 'redact', value: id, checked: chosen.has(id), change }),
-      el('span', {}, title, el('small', { title: found }, found)));
+    return el('label', { class: none ? 'check none' : 'check' }, box, el('span', {}, title, el('small', { title: found }, found)));
   }
 
   /** Saves the file, or copies the link. */
-  async #leave() {
+  async #share() {
     try {
-      const desk = await this.#desk();
-      const wish = this.#wish(await desk.share('redactions'));
-      const [, , type, name] = FORMATS.find(([id]) => id === wish.format);
-      if (wish.format === 'link') await this.#copy(await desk.share('link', wish));
-      else save(await desk.share('file', wish), type, name);
-    } catch (problem) {
-      this.#problem(problem.message);
+      const desk = await this.#openDesk();
+      const request = await this.#request(desk);
+      const format = FORMATS.find(({ id }) => id === request.format);
+      if (format?.type && format.file) save(await desk.shareFile(request), format.type, format.file);
+      else await this.#copy(await desk.shareLink(request));
+    } catch (thrown) {
+      this.#onProblem(asProblem(thrown).message);
     }
   }
 
-  async #copy(text) {
-    this.#address.value = `${location.origin}${location.pathname}#report=${text}`;
+  /** @param {string} report */
+  async #copy(report) {
+    this.#address.value = `${location.origin}${location.pathname}#report=${report}`;
     this.#address.hidden = false;
     this.#address.select();
     try {
       await navigator.clipboard.writeText(this.#address.value);
-      this.#said.textContent = 'Copied. Whoever has the link has the report; no server has.';
+      this.#status.textContent = 'Copied. The link itself contains the report: anybody who has the link can read it, and no server stores it.';
     } catch {
-      this.#said.textContent = 'The browser refused to copy: the link is selected above.';
+      this.#status.textContent = 'The browser refused to copy: the link is selected above.';
     }
   }
 }

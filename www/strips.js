@@ -1,207 +1,290 @@
-// The overview strips: what each device and stream of a trace did over time, and the window of it that all else shows.
+// The overview strips: what each device and stream of a trace did over time, and the window in them that the results show.
 
-import { picture, shapes } from './chart.js';
-import { byId, el, svg } from './dom.js';
+import { chartSvg, shapes } from './chart.js';
+import { button, byId, el, setAttributes, svg } from './dom.js';
+
+/** @import { Chart, Options, Reader, TraceEntry, WindowGroup } from './types.js' */
 
 /** A drag of fewer pixels is a click. */
-const DRAG = 4;
-/** A pointer that is held so many milliseconds in one place asks what is there, before it is let go. */
-const REST = 80;
+const MIN_DRAG_PX = 4;
+/** A pointer that rests this long during a drag shows a preview of the window. */
+const PREVIEW_AFTER_MS = 80;
+const MIN_WIDTH = 240;
+
+/**
+ * @typedef {{
+ *   pick: (entry: TraceEntry, window: string) => void,
+ *   preview: (entry: TraceEntry, window: string) => void,
+ *   openInPerfetto: (entry: TraceEntry) => void,
+ *   attempt: (step: () => unknown) => void,
+ * }} Actions
+ */
+
+/** @typedef {ReturnType<typeof newFigure>} StripFigure */
 
 export class Strips {
-  #pick;
-  #peek;
-  #handOver;
-  #attempt;
+  #actions;
   #width = 0;
+  /** @type {Map<TraceEntry, StripFigure>} */
   #figures = new Map();
 
   /**
-   * `pick(entry, window)` is called with the text of a window, or '' for the whole trace; `peek(entry, window)` with what may
-   * be picked in a moment; `handOver(entry)` when Perfetto is to show what is picked. `attempt(step)` runs what may fail.
+   * `pick(entry, window)` is called with a window, empty for the whole trace; `preview(entry, window)` with one that may be picked
+   * next; `openInPerfetto(entry)` when the window is to be opened there; `attempt(step)` runs a step that may fail.
+   * @param {Actions} actions
    */
-  constructor({ pick, peek, handOver, attempt }) {
-    [this.#pick, this.#peek, this.#handOver, this.#attempt] = [pick, peek, handOver, attempt];
+  constructor(actions) {
+    this.#actions = actions;
   }
 
-  /** Draws the strips of these entries, each of which has a reader that holds its trace, where they do not stand so already. */
+  /**
+   * Draws the strips of these traces, unless they are already drawn like this.
+   * @param {TraceEntry[]} entries
+   * @param {(entry: TraceEntry) => Options} options
+   * @param {boolean} isResized
+   */
   async show(entries, options, isResized) {
-    const isMeasured = !isResized && entries.length === this.#figures.size;
+    const hasWidth = !isResized && entries.length === this.#figures.size;
     for (const [entry, figure] of this.#figures) {
       if (entries.includes(entry)) continue;
       figure.node.remove();
       this.#figures.delete(entry);
     }
     byId('strips').hidden = entries.length === 0;
-    // Asked for its width, the browser lays out the page there and then.
-    if (!isMeasured) this.#width = Math.max(240, Math.floor(byId('strips').clientWidth));
+    // Reading the width makes the browser lay out the page at once.
+    if (!hasWidth) this.#width = Math.max(MIN_WIDTH, Math.floor(byId('strips').clientWidth));
     await Promise.all(entries.map((entry) => this.#draw(entry, options(entry), entries.length > 1)));
   }
 
-  async #draw(entry, options, isNamed) {
+  /**
+   * @param {TraceEntry} entry
+   * @param {Options} options
+   * @param {boolean} hasName
+   */
+  async #draw(entry, options, hasName) {
     const figure = this.#figure(entry);
-    const key = JSON.stringify([options, this.#width, isNamed]);
+    const key = JSON.stringify([options, this.#width, hasName]);
     if (figure.reader === entry.reader && figure.key === key) return;
     figure.key = key;
-    // Before the strips: a new reader knows none of the turns of the one before.
-    const marked = this.#marks(entry, figure);
-    const [drawing] = await Promise.all([entry.reader.strips(options, this.#width, figure.turn), marked]);
-    // Other strips were asked for meanwhile, or none.
+    // Requested before the strips: this resets the turn of the strips if the reader is new.
+    const groups = this.#loadGroups(entry, figure);
+    const [drawing] = await Promise.all([entry.reader.strips(options, this.#width, figure.turn), groups]);
+    // Other strips were requested meanwhile, or the trace was closed.
     if (this.#figures.get(entry) !== figure || figure.key !== key) return;
     figure.node.hidden = drawing === null;
     if (drawing === null) return;
-    figure.name.textContent = isNamed ? entry.file.name : '';
+    figure.name.textContent = hasName ? entry.file.name : '';
     if (document.activeElement !== figure.window) figure.window.value = entry.window;
     figure.parts.value = entry.window;
     if (figure.parts.selectedIndex < 0) figure.parts.value = '';
     figure.all.hidden = entry.window === '';
-    const nodes = shapes(drawing.frame);
-    const plot = nodes.pop();
-    if (drawing.chart) {
-      plot.addEventListener('pointerdown', (event) => this.#drag(entry, plot, event));
-      figure.drawing.replaceChildren(picture(drawing.chart), frameOver(drawing.chart, plot));
+    const frame = shapes(drawing.frame);
+    const plot = frame.pop();
+    if (drawing.chart && plot) {
+      plot.addEventListener('pointerdown', (event) => this.#startDrag(entry, plot, /** @type {PointerEvent} */ (event)));
+      figure.plot = plot;
+      figure.drawing.replaceChildren(chartSvg(drawing.chart), frameLayer(drawing.chart, plot));
     }
     figure.turn = drawing.turn;
     figure.frame.forEach((node) => node.remove());
-    figure.frame = nodes;
-    // What takes the pointer stays: it may be held down on it.
-    figure.drawing.lastChild.lastChild.before(...nodes);
+    figure.frame = frame;
+    // The plot itself stays: a pointer may be captured by it.
+    figure.plot?.before(...frame);
   }
 
+  /** @param {TraceEntry} entry */
   #figure(entry) {
+    const figure = this.#figures.get(entry) ?? newFigure(entry, this.#actions);
     if (!this.#figures.has(entry)) {
-      const pick = (window) => this.#pick(entry, window);
-      const label = `of ${entry.file.name}`;
-      const figure = {
-        reader: null,
-        // What was asked for last, and the turn of the strips that are drawn.
-        key: '',
-        turn: 0,
-        frame: [],
-        name: el('span', { class: 'run-label' }),
-        parts: el('select', { 'aria-label': `Part ${label}`, change: ({ target }) => pick(target.value) }),
-        window: el('input', { type: 'text', size: 22, placeholder: 'from-to', 'aria-label': `Window ${label}, from-to in seconds`, autocomplete: 'off', spellcheck: 'false', change: ({ target }) => pick(target.value.trim()) }),
-        all: el('button', { type: 'button', class: 'small', click: () => pick('') }, 'Whole trace'),
-        perfetto: el('button', { type: 'button', class: 'small', title: 'Hands the window to ui.perfetto.dev in a new tab, which reads it in your browser', click: () => this.#handOver(entry) }, 'Open in Perfetto'),
-        drawing: el('div', { class: 'strip-drawing' }),
-      };
-      figure.partsLabel = el('label', { hidden: true }, 'Part ', figure.parts);
-      figure.node = el('figure', {},
-        el('figcaption', {}, 'Over time ', figure.name,
-          el('span', { class: 'strip-tools' }, figure.partsLabel, el('label', {}, 'Window (s) ', figure.window), figure.all, figure.perfetto)),
-        figure.drawing);
       byId('strips').append(figure.node);
       this.#figures.set(entry, figure);
     }
-    return this.#figures.get(entry);
+    return figure;
   }
 
-  /** What can be picked by name does not change while one reader holds the trace. */
-  async #marks(entry, figure) {
+  /**
+   * Loads the windows that can be picked by name; they do not change while the reader stays.
+   * @param {TraceEntry} entry
+   * @param {StripFigure} figure
+   */
+  async #loadGroups(entry, figure) {
     if (figure.reader === entry.reader) return;
     figure.reader = entry.reader;
     figure.turn = 0;
     const groups = await entry.reader.marks();
-    figure.parts.replaceChildren(new Option('all', ''), ...groups.map(optionsOf));
+    figure.parts.replaceChildren(new Option('all', ''), ...groups.map(optionGroup));
     figure.partsLabel.hidden = groups.length === 0;
   }
 
-  #drag(entry, plot, event) {
+  /**
+   * @param {TraceEntry} entry
+   * @param {SVGElement} plot
+   * @param {PointerEvent} event
+   */
+  #startDrag(entry, plot, event) {
     if (event.button !== 0) return;
     const before = entry.window;
+    const { pick, preview, attempt } = this.#actions;
     new Drag(plot, event, {
-      ask: (from, to) => entry.reader.window(from, to),
-      peek: (window) => this.#peek(entry, window),
-      pick: (window) => this.#pick(entry, window),
-      click: () => entry.window && this.#pick(entry, ''),
-      cancel: () => this.#peek(entry, before),
-      attempt: this.#attempt,
+      window: (from, to) => entry.reader.window(from, to),
+      preview: (window) => preview(entry, window),
+      pick: (window) => pick(entry, window),
+      click: () => entry.window && pick(entry, ''),
+      cancel: () => preview(entry, before),
+      attempt,
     });
   }
 }
 
-/** A layer of its own for what moves: the strips below it, thousands of marks, are not painted with each move. */
-const frameOver = ({ width, height }, plot) => svg('svg', [
+/**
+ * The figure of a trace, without strips.
+ * @param {TraceEntry} entry
+ * @param {Actions} actions
+ */
+function newFigure(entry, actions) {
+  const pick = (/** @type {string} */ window) => actions.pick(entry, window);
+  const label = `of ${entry.file.name}`;
+  const name = el('span', { class: 'run-label' });
+  const parts = el('select', { 'aria-label': `Part ${label}` });
+  const window = el('input', { type: 'text', size: 22, placeholder: 'from-to', 'aria-label': `Window ${label}, from-to in seconds`, autocomplete: 'off', spellcheck: 'false' });
+  parts.addEventListener('change', () => pick(parts.value));
+  window.addEventListener('change', () => pick(window.value.trim()));
+  const all = button('Whole trace', () => pick(''), { class: 'small' });
+  const perfetto = button('Open in Perfetto', () => actions.openInPerfetto(entry), { class: 'small', title: 'Opens the window at ui.perfetto.dev in a new tab, which reads it in your browser' });
+  const partsLabel = el('label', { hidden: true }, 'Part ', parts);
+  const drawing = el('div', { class: 'strip-drawing' });
+  const node = el('figure', {},
+    el('figcaption', {}, 'Over time ', name, el('span', { class: 'strip-tools' }, partsLabel, el('label', {}, 'Window (s) ', window), all, perfetto)),
+    drawing);
+  return {
+    node, name, parts, partsLabel, window, all, drawing,
+    /** @type {Reader | null} The reader of the groups and strips. */
+    reader: null,
+    /** The options of the last request. */
+    key: '',
+    /** The turn of the strips that are drawn. */
+    turn: 0,
+    /** @type {SVGElement | null} The shape that takes the pointer. */
+    plot: null,
+    /** @type {SVGElement[]} The shapes that show the window. */
+    frame: [],
+  };
+}
+
+/**
+ * A separate layer for what moves, so that the browser does not repaint the thousands of shapes of the strips with each move.
+ * @param {Chart} chart
+ * @param {SVGElement} plot
+ */
+const frameLayer = ({ width, height }, plot) => svg('svg', [
   ['class', 'chart strip-frame'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['aria-hidden', 'true'],
 ], plot);
 
-/** A pointer held down over the strips, followed with a frame; where it rests or is let go, the window is asked for. */
+/**
+ * @typedef {{
+ *   window: (from: number, to: number) => Promise<string>,
+ *   preview: (window: string) => void,
+ *   pick: (window: string) => void,
+ *   click: () => void,
+ *   cancel: () => void,
+ *   attempt: (step: () => unknown) => void,
+ * }} DragActions
+ */
+
+/** A drag over the strips: draws a frame, previews the window while the pointer rests, picks it when the pointer is released. */
 class Drag {
   #plot;
   #left;
   #width;
   #start;
-  #stop;
-  #follow;
+  #end;
+  #actions;
   #frame;
-  #resting = 0;
-  /** What was asked last, and where the pointer was: `{stop, window}`. */
-  #asked = {};
-  #isOver = new AbortController();
+  #previewTimer = 0;
+  /**
+   * The last request for a window, and the position of the pointer at that time.
+   * @type {{ end: number, window: Promise<string> } | null}
+   */
+  #request = null;
+  #finished = new AbortController();
 
-  /** `follow` says what is asked, and told: `{ask(from, to), peek(window), pick(window), click(), cancel(), attempt(step)}`. */
-  constructor(plot, { pointerId, clientX }, follow) {
+  /**
+   * `window(from, to)` resolves with the window between two positions, 0 the begin of the strips and 1 their end.
+   * @param {SVGElement} plot
+   * @param {PointerEvent} event
+   * @param {DragActions} actions
+   */
+  constructor(plot, { pointerId, clientX }, actions) {
     const { left, width } = plot.getBoundingClientRect();
-    [this.#plot, this.#left, this.#width, this.#follow] = [plot, left, width, follow];
-    this.#start = this.#stop = this.#place(clientX);
-    this.#frame = svg('rect', [['class', 'strip-window strip-drag'], ['y', plot.getAttribute('y')], ['height', plot.getAttribute('height')]]);
+    this.#plot = plot;
+    this.#left = left;
+    this.#width = width;
+    this.#actions = actions;
+    this.#start = this.#end = this.#position(clientX);
+    this.#frame = svg('rect', [['class', 'strip-window strip-drag'], ['y', plot.getAttribute('y') ?? 0], ['height', plot.getAttribute('height') ?? 0]]);
     plot.before(this.#frame);
-    plot.parentNode.classList.add('dragged');
+    plot.parentElement?.classList.add('dragged');
     plot.setPointerCapture(pointerId);
-    const on = (type, hear) => plot.addEventListener(type, hear, { signal: this.#isOver.signal });
+    /** @param {'pointermove' | 'pointerup' | 'pointercancel'} type @param {(event: PointerEvent) => void} listener */
+    const on = (type, listener) => plot.addEventListener(type, listener, { signal: this.#finished.signal });
     on('pointermove', (event) => this.#move(event));
-    on('pointerup', (event) => this.#follow.attempt(() => this.#end(event)));
-    on('pointercancel', (event) => this.#follow.attempt(() => this.#end(event)));
+    on('pointerup', (event) => actions.attempt(() => this.#finish(event)));
+    on('pointercancel', (event) => actions.attempt(() => this.#finish(event)));
   }
 
-  #place(x) {
-    return Math.min(Math.max(x - this.#left, 0), this.#width);
+  /** @param {number} clientX */
+  #position(clientX) {
+    return Math.min(Math.max(clientX - this.#left, 0), this.#width);
   }
 
   get #isClick() {
-    return Math.abs(this.#stop - this.#start) < DRAG;
+    return Math.abs(this.#end - this.#start) < MIN_DRAG_PX;
   }
 
+  /** @param {PointerEvent} event */
   #move({ clientX }) {
-    clearTimeout(this.#resting);
-    this.#resting = setTimeout(() => this.#rest(), REST);
-    this.#stop = this.#place(clientX);
-    const [from, to] = [this.#start, this.#stop].sort((a, b) => a - b);
-    this.#frame.setAttribute('x', Number(this.#plot.getAttribute('x')) + from);
-    this.#frame.setAttribute('width', to - from);
-    // Known when the pointer is let go: its answer would wait for the browser's drawing then.
+    clearTimeout(this.#previewTimer);
+    this.#previewTimer = setTimeout(() => this.#preview(), PREVIEW_AFTER_MS);
+    this.#end = this.#position(clientX);
+    const from = Math.min(this.#start, this.#end);
+    setAttributes(this.#frame, [['x', Number(this.#plot.getAttribute('x')) + from], ['width', Math.abs(this.#end - this.#start)]]);
+    // Requested early: when the pointer is released, the browser's drawing would delay the answer.
     if (!this.#isClick) this.#window().catch(() => {});
   }
 
-  /** The window from where the pointer was held down to where it is; asked once for each place. */
+  /** The window from the start of the drag to the pointer, requested once for each position. */
   #window() {
-    if (this.#asked.stop !== this.#stop) {
-      this.#asked = { stop: this.#stop, window: this.#follow.ask(this.#start / this.#width, this.#stop / this.#width) };
+    if (this.#request?.end !== this.#end) {
+      this.#request = { end: this.#end, window: this.#actions.window(this.#start / this.#width, this.#end / this.#width) };
     }
-    return this.#asked.window;
+    return this.#request.window;
   }
 
-  async #rest() {
+  async #preview() {
     if (this.#isClick) return;
-    // What is wrong is said when the pointer is let go.
+    // Problems are shown when the pointer is released.
     const window = await this.#window().catch(() => null);
-    if (window !== null && !this.#isOver.signal.aborted) this.#follow.peek(window);
+    if (window !== null && !this.#finished.signal.aborted) this.#actions.preview(window);
   }
 
-  async #end({ type, clientX }) {
-    clearTimeout(this.#resting);
-    this.#isOver.abort();
+  /** @param {PointerEvent} event */
+  async #finish({ type, clientX }) {
+    clearTimeout(this.#previewTimer);
+    this.#finished.abort();
     this.#frame.remove();
-    this.#plot.parentNode.classList.remove('dragged');
-    this.#stop = this.#place(clientX);
-    if (type === 'pointercancel') this.#follow.cancel();
-    else if (this.#isClick) this.#follow.click();
-    else this.#follow.pick(await this.#window());
+    this.#plot.parentElement?.classList.remove('dragged');
+    this.#end = this.#position(clientX);
+    if (type === 'pointercancel') this.#actions.cancel();
+    else if (this.#isClick) this.#actions.click();
+    else this.#actions.pick(await this.#window());
   }
 }
 
-/** Steps, stages or ranges of one name. */
-function optionsOf({ title, marks, more }) {
+/**
+ * Steps, stages or ranges of one name.
+ * @param {WindowGroup} group
+ */
+function optionGroup({ title, marks, more }) {
   return el('optgroup', { label: title }, ...marks.map((mark) => new Option(mark.title, mark.window)),
     more && Object.assign(new Option(`${more} more: drag over the strips`, '-'), { disabled: true }));
 }

@@ -1,229 +1,352 @@
-// The tabs and the tables of ready strings below them: sortable headings, kernel names that lead to the kernel in detail,
-// long tables of which only the rows on screen are drawn; above each its single figures, its limits and what is missing.
+// The row of tabs and the tables below it: sortable headings, kernel names that open the kernel in detail, and above each table
+// its single figures, its notes and what is missing. Of a long table only the rows on screen are in the page (virtual.js).
 
-import { arrange, byId, copyButton, el, figureItem, words } from './dom.js';
+import { arrange, button, byId, commandLine, el, figureItem, note, present, swatch, words } from './dom.js';
 
+/** @import { Cell, Column, ColumnKind, Gap, Tab, Table } from './types.js' */
+/** @import { VirtualRows } from './virtual.js' */
+
+/** @typedef {(key: string, isDescending: boolean) => void} OnSort */
+/** @typedef {(from: number) => Promise<Cell[][]>} RequestRows */
+/** @typedef {Tab & { isPending?: boolean }} ShownTab */
+
+/** Rows that are added at once. Tables of more rows are virtual. */
 const ROWS_AT_ONCE = 200;
-/** Rows that are asked for at once; printing cannot wait for more. */
-export const PIECE_ROWS = 500;
-/** Tables with cells of several lines, whose rows have no height in common. */
-const TALL = /^(triage_.*|notices|findings|critical_path)$/;
+/** Rows of one request. Printing cannot wait for a second one. */
+export const ROWS_PER_REQUEST = 500;
+/** Tables whose cells can have several lines. Their rows differ in height, so they cannot be virtual. */
+const TALL_TABLES = /^(triage_.*|notices|findings|critical_path)$/;
+/** @type {Set<ColumnKind>} */
 const NUMERIC = new Set(['count', 'time', 'share']);
 
 /**
- * Replaces the tables, one below the other; one that was made under the same key of the same view stays.
- * `onSort(table id, column key, descending)` is called when a heading is pressed, `onSave(table id)` when one is wanted as CSV; `moreRows(table id, from)` resolves with the cells of further rows;
- * `onKernel(name)` is called when a kernel's name is pressed.
+ * Shows these tables, one below the other. The nodes of a table stay if `key` and the table are as before. `onSort(table id, column
+ * key, is descending)` is called when a heading is pressed, `onSave(table id)` when a CSV is wanted and `onKernel(name)` when a
+ * kernel is pressed; `requestRows(table id, from)` resolves with the cells of further rows.
+ * @param {string} key
+ * @param {Table[]} tables
+ * @param {(table: string, key: string, isDescending: boolean) => void} onSort
+ * @param {(table: string) => void} onSave
+ * @param {(table: string, from: number) => Promise<Cell[][]>} requestRows
+ * @param {(name: string) => void} onKernel
  */
-export function showTables(key, views, onSort, onSave, moreRows, onKernel) {
-  const place = byId('blocks');
-  const giveFocusBack = keptFocus(place);
-  const blocks = joined(views);
-  arrange(place, blocks.map((view) => key + JSON.stringify(view)), (_, at) => block(blocks[at], onSort, onSave, moreRows));
-  unrolling = unrolling.filter(({ body }) => body.isConnected);
-  place.onclick = ({ target }) => {
-    const name = target.closest('button.kernel')?.parentElement.title;
-    if (name) onKernel(name);
+export function showTables(key, tables, onSort, onSave, requestRows, onKernel) {
+  const parent = byId('blocks');
+  const restoreFocus = rememberFocus(parent);
+  const merged = mergeEmptyTables(tables);
+  arrange(parent, merged.map((table) => key + JSON.stringify(table)), (_, index) => tableBlock(merged[index], onSort, onSave, requestRows));
+  printable = printable.filter(({ body }) => body.isConnected);
+  parent.onclick = ({ target }) => {
+    const kernel = target instanceof Element ? target.closest('button.kernel')?.parentElement?.title : '';
+    if (kernel) onKernel(kernel);
   };
-  giveFocusBack();
+  restoreFocus();
 }
 
-/** Gives the focus back to what has it, if that is made anew: to the same heading or kernel, or to the rows, which scroll by keys. */
-function keptFocus(place) {
-  const focused = place.querySelector(':focus');
-  const table = focused?.closest('.block')?.dataset.table;
+/**
+ * Returns a function that, if the focused node was replaced, moves the focus to the same heading or kernel, or to the rows, which
+ * scroll by keys.
+ * @param {HTMLElement} parent
+ */
+function rememberFocus(parent) {
+  /** @type {HTMLElement | null} */
+  const focused = parent.querySelector(':focus');
+  const table = focused && blockOf(focused)?.dataset.table;
   if (!table) return () => {};
   const column = focused.closest('thead') && focused.dataset.key;
-  const kernel = focused.closest('td.kernel')?.title;
+  const kernel = focused.closest('td.kernel')?.getAttribute('title');
   return () => {
     if (focused.isConnected) return;
-    const block = [...place.children].find((node) => node.dataset.table === table);
-    const among = (selector, is) => [...(block?.querySelectorAll(selector) ?? [])].find(is);
-    const same = (column && among('thead button', ({ dataset }) => dataset.key === column))
-      || (kernel && among('button.kernel', ({ parentElement }) => parentElement.title === kernel));
-    (same || block?.querySelector('.scroll'))?.focus({ preventScroll: true });
+    const block = [...parent.querySelectorAll('.block')].find((node) => node instanceof HTMLElement && node.dataset.table === table);
+    /** @type {(selector: string, matches: (node: HTMLElement) => boolean) => HTMLElement | undefined} */
+    const find = (selector, matches) => [.../** @type {NodeListOf<HTMLElement>} */ (block?.querySelectorAll(selector) ?? [])].find(matches);
+    const same = (column && find('thead button', ({ dataset }) => dataset.key === column))
+      || (kernel && find('button.kernel', ({ parentElement }) => parentElement?.title === kernel))
+      || find('.scroll', () => true);
+    same?.focus({ preventScroll: true });
   };
 }
 
-/** Of neighbours that lack the same it is said once, under the titles of all. */
-function joined(views) {
-  const said = ({ grid, note, figures, gaps }) => !grid && JSON.stringify([note, figures, gaps]);
-  return views.reduce((blocks, view) => {
-    const last = blocks.at(-1);
-    const isSame = last && said(view) && said(view) === said(last);
-    return isSame ? blocks.with(-1, { ...last, id: `${last.id} ${view.id}`, title: `${last.title} · ${view.title}` }) : [...blocks, view];
-  }, []);
+/**
+ * The block of the table that a node is in.
+ * @param {Element} node
+ * @returns {HTMLElement | null}
+ */
+export const blockOf = (node) => node.closest('.block');
+
+/**
+ * Merges neighbouring tables without rows that have the same notes and gaps into one, under the titles of all.
+ * @param {Table[]} tables
+ */
+function mergeEmptyTables(tables) {
+  /** @param {Table} table */
+  const message = ({ grid, note: text, figures, gaps }) => !grid && JSON.stringify([text, figures, gaps]);
+  /** @type {Table[]} */
+  const merged = [];
+  for (const table of tables) {
+    const last = merged.at(-1);
+    if (last && message(table) && message(table) === message(last)) {
+      merged.splice(-1, 1, { ...last, id: `${last.id} ${table.id}`, title: `${last.title} · ${table.title}` });
+    } else merged.push(table);
+  }
+  return merged;
 }
 
-/** A table with all that stands around it; one without `onSort` and `onSave` is short and stays as it comes. */
-export function block(view, onSort, onSave, moreRows) {
-  const { id, title, note, shown, figures, gaps } = view;
-  const [name] = id.split(' ');
-  return el('section', { class: 'block', 'data-table': id, 'aria-labelledby': `title-${name}` },
-    el('header', {}, el('h2', { id: `title-${name}` }, title), view.grid && el('span', { class: 'note shown', role: 'status' }, shown),
-      onSave && view.grid && el('button', { type: 'button', class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV`, click: () => onSave(id) }, 'CSV')),
-    note && el('p', { class: 'note' }, ...words(note)), ...figures.map(figureList), ...gaps.map(gapLine),
-    ...(view.grid ? grid(view, onSort && ((...by) => onSort(id, ...by)), (from) => moreRows(id, from)) : []));
+/**
+ * A table with its title, notes, figures and gaps. Without `onSort`, `onSave` and `requestRows` it must have all its rows.
+ * @param {Table} table
+ * @param {(table: string, key: string, isDescending: boolean) => void} [onSort]
+ * @param {(table: string) => void} [onSave]
+ * @param {(table: string, from: number) => Promise<Cell[][]>} [requestRows]
+ */
+export function tableBlock(table, onSort, onSave, requestRows = async () => []) {
+  const { id, title, shown, figures, gaps, grid: hasGrid } = table;
+  const titleId = `title-${id.split(' ')[0]}`;
+  return el('section', { class: 'block', 'data-table': id, 'aria-labelledby': titleId },
+    el('header', {}, el('h2', { id: titleId }, title), hasGrid && el('span', { class: 'note shown', role: 'status' }, shown),
+      onSave && hasGrid && button('CSV', () => onSave(id), { class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV` })),
+    table.note && el('p', { class: 'note' }, ...words(table.note)), ...figures.map(figureList), ...gaps.map(gapLine),
+    ...(hasGrid ? grid(table, onSort && ((key, isDescending) => onSort(id, key, isDescending)), (from) => requestRows(id, from)) : []));
 }
 
+/** @param {Table['figures'][number]} figures */
 function figureList({ run, figures }) {
   return el('dl', { class: 'figures', 'aria-label': run || null }, run && el('div', {}, el('dt', {}, 'Run'), el('dd', {}, run)), ...figures.filter(({ text }) => text).map(figureItem));
 }
 
-/** What is missing, and the command that captures it. */
+/**
+ * What is missing, and the command that captures it.
+ * @param {Gap} gap
+ */
 function gapLine({ run, why, recapture }) {
-  return el('div', { class: 'gap' }, el('p', {}, run && el('span', { class: 'run-label' }, `${run}: `), ...words(why)),
-    recapture && el('p', { class: 'command' }, el('code', {}, recapture), copyButton(recapture)));
+  return el('div', { class: 'gap' }, el('p', {}, run && el('span', { class: 'run-label' }, `${run}: `), ...words(why)), recapture && commandLine(recapture));
 }
 
-function grid(view, onSort, moreRows) {
-  const { id, title, columns, row_count: count, totals, shown } = view;
-  const isLong = count > ROWS_AT_ONCE && !TALL.test(id);
+/**
+ * @param {Table} table
+ * @param {OnSort | undefined} onSort
+ * @param {RequestRows} requestRows
+ */
+function grid(table, onSort, requestRows) {
+  const { id, title, columns, row_count: count, totals, shown } = table;
+  const isLong = count > ROWS_AT_ONCE && !TALL_TABLES.test(id);
   const body = el('tbody');
-  const table = el('table', { class: `of-${id}`, 'aria-rowcount': isLong && String(count + (totals ? 2 : 1)) },
-    el('caption', { class: 'unseen' }, title), head(columns, onSort, isLong), body, foot({ totals, columns }));
-  const frame = el('div', { class: isLong ? 'scroll long' : 'scroll', role: 'region', tabindex: '0', 'aria-label': title }, table);
-  const rest = count > PIECE_ROWS && el('p', { class: 'note on-paper' }, `Of these ${shown} the first ${PIECE_ROWS} are printed; the CSV holds all.`);
-  return [frame, ...(isLong ? longBody(view, frame, body, moreRows) : shortBody(view, body, moreRows)), rest].filter(Boolean);
+  const node = el('table', { class: `table-${id}`, 'aria-rowcount': isLong && String(count + (totals ? 2 : 1)) },
+    el('caption', { class: 'visually-hidden' }, title), head(columns, onSort, isLong), body, totals && foot(totals, columns));
+  const frame = el('div', { class: isLong ? 'scroll long' : 'scroll', role: 'region', tabindex: '0', 'aria-label': title }, node);
+  const printNote = count > ROWS_PER_REQUEST && el('p', { class: 'note on-paper' }, `${shown}; the first ${ROWS_PER_REQUEST} are printed. The CSV has all rows.`);
+  const controls = isLong ? longBody(table, frame, body, requestRows) : shortBody(table, body, requestRows);
+  return present([frame, ...controls, printNote]);
 }
 
-/** What to do before printing and after it, for each table that is there. */
-let unrolling = [];
-addEventListener('beforeprint', () => unrolling.forEach((table) => table.unroll()));
-addEventListener('afterprint', () => unrolling.forEach((table) => table.roll?.()));
+/**
+ * The tables that are in the page: what to do before printing and after it.
+ * @type {{ body: HTMLElement, expand: () => void, collapse?: () => void }[]}
+ */
+let printable = [];
+addEventListener('beforeprint', () => printable.forEach((table) => table.expand()));
+addEventListener('afterprint', () => printable.forEach((table) => table.collapse?.()));
 
-/** The first rows, and a button for more. */
-function shortBody({ columns, rows, row_count: count }, body, moreRows) {
-  const more = el('button', { type: 'button', class: 'more', click: drawMore }, 'Show more rows');
+/**
+ * The first rows, and a button for more.
+ * @param {Table} table
+ * @param {HTMLElement} body
+ * @param {RequestRows} requestRows
+ * @returns {HTMLElement[]}
+ */
+function shortBody({ columns, rows, row_count: count }, body, requestRows) {
+  const more = button('Show more rows', drawMore, { class: 'more' });
   let drawn = 0;
   async function drawMore() {
     const to = Math.min(drawn + ROWS_AT_ONCE, count);
-    if (rows.length < to) rows.push(...await moreRows(rows.length).catch(() => []));
-    body.append(...rows.slice(drawn, to).map((cells) => row(cells, columns)));
+    if (rows.length < to) rows.push(...await requestRows(rows.length).catch(() => []));
+    body.append(...rows.slice(drawn, to).map((cells) => tableRow(cells, columns)));
     drawn = Math.min(to, rows.length);
     more.hidden = drawn >= count;
   }
   drawMore();
-  unrolling.push({ body, unroll: () => {
-    while (drawn < Math.min(rows.length, PIECE_ROWS)) drawMore();
+  printable.push({ body, expand: () => {
+    while (drawn < Math.min(rows.length, ROWS_PER_REQUEST)) drawMore();
   } });
   return [more];
 }
 
-/** The rows on screen, and what a browser cannot find by itself then. */
-function longBody(view, frame, body, moreRows) {
-  const { columns, rows, row_count: count } = view;
-  const heads = [...frame.querySelectorAll('thead th:not(.kernel)')];
-  let virtual = null;
-  import('./virtual.js').then(({ VirtualRows }) => {
-    virtual = new VirtualRows({
-      frame, body, count, first: rows, ask: moreRows, draw: (cells, index) => longRow(cells, index, columns), onDrawn: () => keepWidths(heads),
+/**
+ * The rows on screen, and a note that the browser's own search misses the others.
+ * @param {Table} table
+ * @param {HTMLElement} frame
+ * @param {HTMLElement} body
+ * @param {RequestRows} requestRows
+ * @returns {HTMLElement[]}
+ */
+function longBody(table, frame, body, requestRows) {
+  const { columns, rows, row_count: count } = table;
+  /** @type {HTMLElement[]} */
+  const headings = [...frame.querySelectorAll('thead th')].filter((th) => th instanceof HTMLElement && !th.matches('.kernel')).map((th) => /** @type {HTMLElement} */ (th));
+  import('./virtual.js').then((virtual) => {
+    const virtualRows = new virtual.VirtualRows({
+      frame, body, count, first: rows, request: requestRows, draw: (cells, index) => longRow(cells, index, columns), onDrawn: () => keepWidths(headings),
     });
-    unrolling.push({ body, unroll: () => virtual.unroll(), roll: () => virtual.roll() });
-  }, () => shortBody(view, body, moreRows).forEach((button) => frame.after(button)));
+    printable.push({ body, expand: () => virtualRows.expandForPrint(), collapse: () => virtualRows.collapse() });
+  }, () => shortBody(table, body, requestRows).forEach((more) => frame.after(more)));
   let width = 0;
   new ResizeObserver(() => {
     if (frame.clientWidth === width) return;
     width = frame.clientWidth;
-    for (const th of heads) th.style.minWidth = '';
-    keepWidths(heads);
+    for (const th of headings) th.style.minWidth = '';
+    keepWidths(headings);
   }).observe(frame);
-  return [el('p', { class: 'note on-screen' }, 'The browser’s own search sees the rows on screen alone; the filter above searches all rows, and the CSV holds them.')];
+  return [el('p', { class: 'note on-screen' }, 'The browser’s own search finds only the rows on screen. The filter above searches all rows, and the CSV has them.')];
 }
 
-/** Columns grow with the rows that come by and never shrink, or they would jump. */
-function keepWidths(heads) {
-  const widths = heads.map((th) => th.offsetWidth);
-  heads.forEach((th, at) => void (th.style.minWidth = `${widths[at]}px`));
+/**
+ * Columns grow with the rows that scroll by and never shrink, because they would jump.
+ * @param {HTMLElement[]} headings
+ */
+function keepWidths(headings) {
+  const widths = headings.map((th) => th.offsetWidth);
+  headings.forEach((th, index) => void (th.style.minWidth = `${widths[index]}px`));
 }
 
+/**
+ * @param {Cell[] | null} cells
+ * @param {number} index
+ * @param {Column[]} columns
+ */
 function longRow(cells, index, columns) {
-  const line = cells ? row(cells, columns) : el('tr', { 'aria-busy': 'true' }, el('td', { colspan: columns.length }, '…'));
-  line.setAttribute('aria-rowindex', String(index + 2));
-  return line;
+  const row = cells ? tableRow(cells, columns) : el('tr', { 'aria-busy': 'true' }, el('td', { colspan: columns.length }, '…'));
+  row.setAttribute('aria-rowindex', String(index + 2));
+  return row;
 }
 
+/**
+ * @param {Column[]} columns
+ * @param {OnSort | undefined} onSort
+ * @param {boolean} isLong
+ */
 function head(columns, onSort, isLong) {
   return el('thead', {}, el('tr', { 'aria-rowindex': isLong && '1' }, ...columns.map((column) => heading(column, onSort))));
 }
 
-/** Pressing a heading sorts by it, numbers from the largest; pressing again turns the order round. */
+const SORT_ARROWS = { none: '', ascending: '↑', descending: '↓' };
+
+/**
+ * A heading that sorts by its column, numbers from the largest; pressed again, it reverses the order.
+ * @param {Column} column
+ * @param {OnSort | undefined} onSort
+ */
 function heading({ key, title, kind, sort }, onSort) {
-  if (kind === 'action') return el('th', { scope: 'col' }, el('span', { class: 'unseen' }, title));
-  const descending = sort === 'none' ? NUMERIC.has(kind) : sort === 'ascending';
-  const arrow = { ascending: '↑', descending: '↓' }[sort];
+  if (kind === 'action') return el('th', { scope: 'col' }, el('span', { class: 'visually-hidden' }, title));
   if (!onSort) return el('th', { scope: 'col', class: kind }, title);
+  const isDescending = sort === 'none' ? NUMERIC.has(kind) : sort === 'ascending';
+  const arrow = SORT_ARROWS[sort];
   return el('th', { scope: 'col', class: kind, 'aria-sort': sort },
-    el('button', { type: 'button', 'data-key': key, click: () => onSort(key, descending) }, title,
+    el('button', { type: 'button', 'data-key': key, click: () => onSort(key, isDescending) }, title,
       arrow && el('span', { class: 'arrow', 'aria-hidden': 'true' }, arrow)));
 }
 
-function foot({ totals, columns }) {
-  return totals && el('tfoot', {}, el('tr', {}, ...totals.map((value, i) => plainCell({ ...value, class: '' }, columns[i].kind))));
+/**
+ * @param {Cell[]} totals
+ * @param {Column[]} columns
+ */
+function foot(totals, columns) {
+  return el('tfoot', {}, el('tr', {}, ...totals.map((cell, index) => plainCell({ ...cell, class: '' }, columns[index].kind))));
 }
 
-function row(cells, columns) {
-  return el('tr', {}, ...cells.map((value, i) => cell(value, columns[i].kind)));
+/**
+ * @param {Cell[]} cells
+ * @param {Column[]} columns
+ */
+const tableRow = (cells, columns) => el('tr', {}, ...cells.map((cell, index) => tableCell(cell, columns[index].kind)));
+
+/**
+ * @param {Cell} cell
+ * @param {ColumnKind} kind
+ */
+function tableCell(cell, kind) {
+  if (kind === 'place') return sourceLines(cell);
+  if (kind === 'action') return el('td', { class: kind }, el('button', { type: 'button', class: 'small', 'data-rule': cell.title, 'data-of': cell.class }, cell.text));
+  if (kind !== 'kernel') return plainCell(cell, kind);
+  return el('td', { class: kind, title: cell.title || cell.text },
+    el('button', { type: 'button', class: 'kernel' }, ...kernelName(cell.text)));
 }
 
-function cell(value, kind) {
-  if (kind === 'place') return placeCell(value);
-  if (kind === 'action') return el('td', { class: kind }, el('button', { type: 'button', class: 'small', 'data-rule': value.title, 'data-of': value.class }, value.text));
-  if (kind !== 'kernel') return plainCell(value, kind);
-  const name = value.title || value.text;
-  return el('td', { class: kind, title: name },
-    el('button', { type: 'button', class: 'kernel' }, ...nameParts(value.text)));
-}
-
+/**
+ * @param {Cell} cell
+ * @param {ColumnKind} kind
+ */
 function plainCell({ text, title, class: className }, kind) {
-  const swatch = kind === 'category' && className && el('span', { class: `swatch ${className}`, 'aria-hidden': 'true' });
-  return el('td', { class: kind, title: title || (kind === 'text' && text) }, swatch, text);
+  return el('td', { class: kind, title: title || (kind === 'text' && text) }, kind === 'category' && className && swatch(className), text);
 }
 
-/** Places in the code, one a line. */
-function placeCell({ text }) {
-  const places = text.split('\n').filter(Boolean);
-  return el('td', { class: 'place' }, ...places.map((place) => el('button', { type: 'button', class: 'place', title: `Copy ${place}` }, place)));
+/**
+ * Lines of source code, each a button that copies it.
+ * @param {Cell} cell
+ */
+function sourceLines({ text }) {
+  const lines = text.split('\n').filter(Boolean);
+  return el('td', { class: 'place' }, ...lines.map((line) => el('button', { type: 'button', class: 'place', title: `Copy ${line}` }, line)));
 }
 
-/** The kernel's own name between its namespaces and its template arguments, which are dimmed. */
-function nameParts(name) {
+/**
+ * A kernel's name with its namespaces and template arguments dimmed.
+ * @param {string} name
+ */
+function kernelName(name) {
   const cut = name.search(/[<(]/);
-  const head = cut > 0 ? name.slice(0, cut) : name;
-  const start = head.lastIndexOf('::') + 1;
-  const family = start > 0 ? start + 1 : 0;
+  const qualified = cut > 0 ? name.slice(0, cut) : name;
+  const start = qualified.lastIndexOf('::') + 1;
+  const own = start > 0 ? start + 1 : 0;
+  /** @param {string} text */
   const dim = (text) => text && el('span', { class: 'dim' }, text);
-  return [dim(name.slice(0, family)), el('span', {}, head.slice(family)), dim(name.slice(head.length))];
+  return [dim(name.slice(0, own)), el('span', {}, qualified.slice(own)), dim(name.slice(qualified.length))];
 }
 
-const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
+/** A note in place of sections that are being computed. */
+export const pendingNote = () => note('Being computed');
 
-/** One tab a group of tables, after the ARIA pattern: one tab stop, arrows move. */
+/**
+ * One tab for each group of tables, as the ARIA pattern says: one tab stop, arrow keys move.
+ * @param {ShownTab[]} tabs
+ * @param {string} chosen
+ * @param {(tab: string) => void} onChoose
+ */
 export function showTabs(tabs, chosen, onChoose) {
   const strip = byId('tabs');
   const hadFocus = strip.contains(document.activeElement);
-  const isNew = byId(`tab-${chosen}`)?.ariaSelected !== 'true';
+  const isNew = document.getElementById(`tab-${chosen}`)?.ariaSelected !== 'true';
   const buttons = tabs.map(({ id, title, rows }) => el('button', {
-    type: 'button', role: 'tab', id: `tab-${id}`, 'aria-controls': 'panel', 'aria-selected': String(id === chosen),
-    tabindex: id === chosen ? '0' : '-1', click: () => onChoose(id), keydown: (event) => move(event, tabs, id, onChoose),
+    type: 'button', role: 'tab', id: `tab-${id}`, 'aria-controls': 'panel', 'aria-selected': String(id === chosen), tabindex: id === chosen ? '0' : '-1',
+    click: () => onChoose(id), keydown: (/** @type {KeyboardEvent} */ event) => moveByKey(event, tabs, id, onChoose),
   }, title, rows && el('span', { class: 'tab-rows' }, rows)));
   strip.replaceChildren(...buttons);
   byId('panel').setAttribute('aria-labelledby', `tab-${chosen}`);
-  if (isNew) bringAlong(strip, byId(`tab-${chosen}`));
-  if (hadFocus) byId(`tab-${chosen}`)?.focus();
+  const chosenTab = document.getElementById(`tab-${chosen}`);
+  if (isNew && chosenTab) scrollSideways(strip, chosenTab);
+  if (hadFocus) chosenTab?.focus();
 }
 
-/** Sideways alone: the page stays where it is. */
-function bringAlong(strip, tab) {
+/**
+ * Scrolls the strip to the tab and leaves the page where it is, unlike `scrollIntoView`.
+ * @param {HTMLElement} strip
+ * @param {HTMLElement} tab
+ */
+function scrollSideways(strip, tab) {
   const [frame, part] = [strip, tab].map((node) => node.getBoundingClientRect());
   strip.scrollLeft += Math.min(0, part.left - frame.left) + Math.max(0, part.right - frame.right);
 }
 
-function move(event, tabs, id, onChoose) {
-  const at = tabs.findIndex((tab) => tab.id === id);
-  const to = { Home: 0, End: tabs.length - 1 }[event.key] ?? at + STEPS[event.key];
-  const target = tabs[(to + tabs.length) % tabs.length];
-  if (!target) return;
+/**
+ * @param {KeyboardEvent} event
+ * @param {ShownTab[]} tabs
+ * @param {string} id
+ * @param {(tab: string) => void} onChoose
+ */
+function moveByKey(event, tabs, id, onChoose) {
+  const index = tabs.findIndex((tab) => tab.id === id);
+  /** @type {Record<string, number>} */
+  const targets = { Home: 0, End: tabs.length - 1, ArrowRight: index + 1, ArrowLeft: index - 1 };
+  if (!(event.key in targets)) return;
   event.preventDefault();
-  onChoose(target.id);
+  onChoose(tabs[(targets[event.key] + tabs.length) % tabs.length].id);
 }

@@ -1,21 +1,26 @@
-// The tabs and their tables. Most tabs are tables of the report; the others have a part of the page of their own, which is
-// fetched when one is first opened: dashboard, comparison, ranks, triage, pivot, rules.
+// The tabs and their tables. Most tabs are tables of the report; dashboard, comparison, ranks, triage, pivot and rules have a
+// script of their own, which is loaded when the tab is first opened.
 
-import { asked, byId, el, latest, onDemand, save } from './dom.js';
-import { PIECE_ROWS, showTables, showTabs } from './table.js';
+import { byId, latest, onDemand, prefetched, present, save } from './dom.js';
+import { ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js';
 
-/** How a tab looks that was just chosen. */
-export const AS_IT_COMES = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
+/** @import { Page, Tab, Table, TableRequest, TraceEntry, View } from './types.js' */
+
+/** @typedef {Tab & { isPending?: boolean, allTables?: string[] }} AnyTab */
+/** @typedef {Map<string, { key: string, answer: Promise<Table | null> }>} PrefetchedTables */
+
+/** The part of the view that is reset when a tab is opened. */
+export const TAB_DEFAULTS = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
 const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
 const DASHBOARD = { id: 'dashboard', title: 'Dashboard', rows: '', tables: [] };
 const RANKS = { id: 'ranks', title: 'Ranks', rows: '', tables: ['ranks', 'rank_collectives', 'rank_waits', 'rank_files'] };
 const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
 const TRIAGE = { id: 'triage', title: 'Triage', rows: '', tables: [] };
-
-/** The plain pivot is the report's own table; any other shape is made of cubes. */
+/** The default pivot is a table of the report; other layouts are computed by the pivot worker. */
 const PIVOT = 'pivot';
-const SHAPE_WORDS = 5;
+/** A layout in the address: rows, columns, values, percentage, number of rows. */
+const LAYOUT_LENGTH = 5;
 
 export class Tabs {
   #page;
@@ -25,213 +30,271 @@ export class Tabs {
   #triage;
   #pivot;
   #rules;
-  /** A table that was asked for by name: it is brought on screen once it is drawn. */
-  #sought = '';
-  /** The report's tabs when it was last complete. */
-  #whole = [];
+  /** The table that was opened by name: it is scrolled to once it is drawn. */
+  #scrollTarget = '';
+  /**
+   * The report's tabs when it was last complete.
+   * @type {Tab[]}
+   */
+  #completeTabs = [];
 
-  /** `page` is what app.js lends its parts. */
-  constructor(page) {
+  /**
+   * `pickCategory(category)` is called when a bar of the comparison is pressed.
+   * @param {Page} page
+   * @param {(category: string) => void} pickCategory
+   */
+  constructor(page, pickCategory) {
     this.#page = page;
     const { session, openDesk, look } = page;
     this.#comparison = onDemand(async () => new (await import('./compare.js')).Comparison(openDesk, {
       baseline: (base) => look({ base }),
       open: () => this.open(COMPARE.id),
       openRanks: () => this.open(RANKS.id),
-      pick: page.pickOnly,
+      pick: pickCategory,
       markdown: () => page.exported('markdown', COMPARE.id),
     }));
     this.#dashboard = onDemand(async () => new (await import('./dashboard.js')).Dashboard(page, (table) => this.open(table)));
     this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
     this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
-    this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(session, openDesk, () => page.overview && page.attempt('The rules could not be shown', this.draw)));
+    this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(session, openDesk, () => page.store.overview && page.attempt('The rules could not be shown', this.draw)));
   }
 
-  /** Brings up a tab, by its own name or by that of one of its tables, as it comes, but for `more`. */
+  /**
+   * Opens a tab, by its name or by that of one of its tables.
+   * @param {string} id
+   * @param {Partial<View>} [more]
+   */
   open(id, more = {}) {
-    this.#sought = id;
-    this.#page.look({ tab: id, ...AS_IT_COMES, ...more });
+    this.#scrollTarget = id;
+    this.#page.look({ tab: id, ...TAB_DEFAULTS, ...more });
   }
 
-  /** Of a report those of its tables; the triage has one for every torch trace, in the same place before its tables are made and after. */
+  /**
+   * All tabs. Every torch trace has a triage tab, at the same place before and after its tables are computed.
+   * @returns {AnyTab[]}
+   */
   get #all() {
-    const { overview: { runs }, session } = this.#page;
-    const tabs = this.#ofReport;
+    const { store, session } = this.#page;
+    const tabs = this.#reportTabs;
     const triage = tabs.find(({ id }) => id === TRIAGE.id) ?? (session.traces.some(({ torch }) => torch) && TRIAGE);
-    const more = [runs.length > 1 && COMPARE, session.hasRanks && RANKS, triage, DASHBOARD].filter(Boolean);
+    const more = present([store.runs.length > 1 && COMPARE, session.hasRanks && RANKS, triage, DASHBOARD]);
     return [...tabs.filter((tab) => tab !== triage).toSpliced(1, 0, ...more), RULES];
   }
 
-  /** While sections are being computed their tabs stay, and say so. */
-  get #ofReport() {
-    const { overview: { tabs }, session } = this.#page;
+  /**
+   * The report's tabs. While sections are being computed, their tabs stay and are marked as pending.
+   * @returns {AnyTab[]}
+   */
+  get #reportTabs() {
+    const { store, session } = this.#page;
+    const tabs = store.overview?.tabs ?? [];
     if (!session.isPartial) {
-      this.#whole = tabs;
+      this.#completeTabs = tabs;
       return tabs;
     }
-    const known = this.#whole.map((tab) => {
+    const known = this.#completeTabs.map((tab) => {
       const now = tabs.find(({ id }) => id === tab.id);
-      return now ? { ...now, named: tab.tables } : { ...tab, rows: '', isAwaited: true };
+      return now ? { ...now, allTables: tab.tables } : { ...tab, rows: '', isPending: true };
     });
     return [...known, ...tabs.filter(({ id }) => !known.some((tab) => tab.id === id))];
   }
 
-  /** The tab that the address names, by its own name or by that of one of its tables. */
+  /**
+   * The tab that the address names, by its name or by that of one of its tables.
+   * @returns {AnyTab}
+   */
   get #chosen() {
-    const { tab } = this.#page.view;
-    return this.#all.find(({ id, tables, named = tables }) => id === tab || named.includes(tab)) ?? this.#page.overview.tabs[0];
+    const { tab } = this.#page.store.view;
+    const all = this.#all;
+    return all.find(({ id, tables, allTables = tables }) => id === tab || allTables.includes(tab)) ?? all[0];
   }
 
-  /** Draws the row of tabs, and the chosen one with its tables. */
-  show(ahead) {
+  /**
+   * Draws the row of tabs, and the chosen tab with its tables.
+   * @param {PrefetchedTables} [tables]
+   */
+  show(tables) {
     const { id } = this.#chosen;
     showTabs(this.#all, id, (chosen) => this.open(chosen));
     return Promise.all([
-      this.draw(ahead), this.#showPivot(id === PIVOT), this.#showDashboard(id === DASHBOARD.id), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id),
+      this.draw(tables), this.#showPivot(id === PIVOT), this.#showDashboard(id === DASHBOARD.id), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id),
     ]);
   }
 
-  /** What the renderer says of the chosen tab's tables, of reports that it was just given. */
-  askAhead() {
-    const { tables, named = tables } = this.#chosen;
-    return new Map(named.filter((id) => this.#isOfReport(id)).map((id) => {
+  /**
+   * Requests the chosen tab's tables from the renderer, which has just been given the reports.
+   * @returns {PrefetchedTables}
+   */
+  prefetch() {
+    const { tables, allTables = tables } = this.#chosen;
+    return new Map(allTables.filter((id) => this.#isOfReport(id)).map((id) => {
       const request = this.#request(id);
-      return [id, asked(JSON.stringify(request), this.#page.renderer.table(request))];
+      return [id, prefetched(JSON.stringify(request), this.#page.renderer.table(request))];
     }));
   }
 
-  /** Draws the tables of the chosen tab, of which some may have been asked for already. A run that has no such section gives no table. */
+  /** Draws the tables of the chosen tab, some of which may be prefetched. A run without the section gives no table. */
   draw = latest(
-    (ahead) => Promise.all(this.#chosen.tables.map((id) => {
+    (/** @type {PrefetchedTables | void} */ tables) => Promise.all(this.#chosen.tables.map((id) => {
       const request = this.#request(id);
-      const known = ahead?.get(id);
-      // What was sorted, filtered or closed meanwhile asks for another table.
-      return known?.key === JSON.stringify(request) ? known.answer : this.#table(request);
+      const table = tables?.get(id);
+      // Sorting or filtering in the meantime changes the request.
+      return table?.key === JSON.stringify(request) ? table.answer : this.#table(request);
     })),
     (tables) => {
-      const sortBy = (of, sort, descending) => this.#page.look({ of, sort, dir: descending ? 'desc' : 'asc' });
-      const key = JSON.stringify([this.#page.session.counted, this.#request('')]);
-      showTables(key, tables.filter(Boolean), sortBy, (table) => this.#save(table), this.#moreRows(), this.#page.openKernel);
-      this.#bringUp();
-      const { isAwaited, tables: now, named = now } = this.#chosen;
-      if (isAwaited || named.length > now.length) byId('blocks').append(el('p', { class: 'note' }, 'Being computed'));
+      const { look, session, openKernel } = this.#page;
+      const sort = (/** @type {string} */ of, /** @type {string} */ key, /** @type {boolean} */ isDescending) => look({ of, sort: key, dir: isDescending ? 'desc' : 'asc' });
+      const key = JSON.stringify([session.reportsKey, this.#request('')]);
+      showTables(key, present(tables), sort, (table) => this.#save(table), this.#moreRows(), openKernel);
+      this.#scrollToTarget();
+      const { isPending, tables: now, allTables = now } = this.#chosen;
+      if (isPending || allTables.length > now.length) byId('blocks').append(pendingNote());
       return this.#showTriage(this.#chosen);
     },
   );
 
-  #bringUp() {
-    const id = this.#sought;
-    this.#sought = '';
+  #scrollToTarget() {
+    const id = this.#scrollTarget;
+    this.#scrollTarget = '';
     if (id) document.querySelector(`.block[data-table~="${CSS.escape(id)}"]`)?.scrollIntoView({ block: 'nearest' });
   }
 
-  /** The files changed. */
+  /** Called when files were opened, closed or read. */
   filesChanged() {
-    this.#triage.begun()?.then((tab) => tab.forget(), () => {});
-    this.#rules.begun()?.then((workbench) => workbench.check(), () => {});
+    this.#triage.loaded()?.then((triage) => triage.forgetClosed(), () => {});
+    this.#rules.loaded()?.then((rules) => rules.filesChanged(), () => {});
   }
 
-  /** Resolves with the other traces of a job, `{entry, window}` each, and where in them lies what this window is in one. */
-  async windowsOfJob(entry, window) {
+  /**
+   * Resolves with the windows of the other traces of a job that show the same time range.
+   * @param {TraceEntry} entry
+   * @param {string} window
+   */
+  async jobWindows(entry, window) {
     const { session } = this.#page;
-    return session.hasRanks && session.rankTraces.length > 1 ? (await this.#ranks()).windows(entry, window) : [];
+    return session.hasRanks && session.liveTraces.length > 1 ? (await this.#ranks()).windows(entry, window) : [];
   }
 
-  /** Rules that were kept at an earlier visit. */
+  /** Applies the rules of an earlier visit. */
   restoreRules = async () => (await this.#rules()).restore();
 
-  /** What changed is said once all that is open has been read; until then what was said stays. Of the ranks of one job what holds them up. */
+  /** Shows the comparison once all open files have been read; until then the previous one stays. For one job, it is about its ranks. */
   showComparison = latest(
     async () => {
-      const others = this.#others;
-      const isJob = others === 'read' && this.#page.session.isOneJob;
-      return { others, job: isJob ? await (await this.#ranks()).ofOneJob().catch(() => null) : null };
+      const progress = this.#comparisonProgress;
+      const isJob = progress === 'ready' && this.#page.session.isOneJob;
+      return { progress, jobVerdict: isJob ? await (await this.#ranks()).jobVerdict().catch(() => null) : null };
     },
-    async ({ others, job }) => {
-      if (others === 'none') (await this.#comparison.begun())?.hide();
-      if (others === 'read') await (await this.#comparison()).draw(this.#page.baseline(), this.#chosen === COMPARE, this.#page.view.hide, job);
+    async ({ progress, jobVerdict }) => {
+      const { store } = this.#page;
+      if (progress === 'none') (await this.#comparison.loaded())?.hide();
+      if (progress === 'ready') await (await this.#comparison()).draw({ baseline: store.baseline, isOpen: this.#chosen === COMPARE, hidden: store.view.hide, jobVerdict });
     },
   );
 
-  /** Runs to compare with: `none`, `awaited` while a file is still being read or analysed, or `read`. */
-  get #others() {
-    const { overview, session } = this.#page;
-    if (session.reports.length === 0 || !(overview?.runs.length > 1)) return 'none';
-    return session.entries.every(({ status }) => status === 'open' || status === 'failed') ? 'read' : 'awaited';
+  /** `none` without runs to compare, `waiting` while a file is being read or analysed, else `ready`. */
+  get #comparisonProgress() {
+    const { store, session } = this.#page;
+    if (session.reports.length === 0 || store.runs.length < 2) return 'none';
+    return session.entries.every(({ status }) => status === 'open' || status === 'failed') ? 'ready' : 'waiting';
   }
 
+  /** @param {AnyTab} tab */
   async #showTriage({ id, tables }) {
-    const isUp = id === TRIAGE.id;
-    (await (isUp ? this.#triage() : this.#triage.begun()))?.show(isUp, tables.length > 0);
+    const isOpen = id === TRIAGE.id;
+    (await (isOpen ? this.#triage() : this.#triage.loaded()))?.show(isOpen, tables.length > 0);
   }
 
-  async #showPivot(isUp) {
-    const shaper = await (isUp ? this.#pivot() : this.#pivot.begun());
-    shaper?.show(isUp, this.#isShaped(PIVOT) ? this.#page.view.pivot : shaper.plain);
+  /** @param {boolean} isOpen */
+  async #showPivot(isOpen) {
+    const pivot = await (isOpen ? this.#pivot() : this.#pivot.loaded());
+    pivot?.show(isOpen, this.#hasLayout(PIVOT) ? this.#page.store.view.pivot : pivot.defaultLayout);
   }
 
-  async #showDashboard(isUp) {
-    await (await (isUp ? this.#dashboard() : this.#dashboard.begun()))?.show(isUp);
+  /** @param {boolean} isOpen */
+  async #showDashboard(isOpen) {
+    await (await (isOpen ? this.#dashboard() : this.#dashboard.loaded()))?.show(isOpen);
   }
 
-  async #showRanks(isUp) {
-    await (await (isUp ? this.#ranks() : this.#ranks.begun()))?.show(isUp);
+  /** @param {boolean} isOpen */
+  async #showRanks(isOpen) {
+    await (await (isOpen ? this.#ranks() : this.#ranks.loaded()))?.show(isOpen);
   }
 
-  async #showRules(isUp) {
-    (await (isUp ? this.#rules() : this.#rules.begun()))?.show(isUp);
+  /** @param {boolean} isOpen */
+  async #showRules(isOpen) {
+    (await (isOpen ? this.#rules() : this.#rules.loaded()))?.show(isOpen);
   }
 
-  #isShaped = (id) => id === PIVOT && this.#page.view.pivot.length === SHAPE_WORDS;
+  /** @param {string} id */
+  #hasLayout = (id) => id === PIVOT && this.#page.store.view.pivot.length === LAYOUT_LENGTH;
 
-  #isOfReport = (id) => !this.#isShaped(id) && ![RULES, COMPARE, RANKS].some(({ tables }) => tables.includes(id));
+  /** @param {string} id */
+  #isOfReport = (id) => !this.#hasLayout(id) && ![RULES, COMPARE, RANKS].some(({ tables }) => tables.includes(id));
 
+  /**
+   * @param {TableRequest} request
+   * @returns {Promise<Table | null>}
+   */
   async #table(request) {
-    const { view, renderer, openDesk, baseline } = this.#page;
-    if (this.#isShaped(request.id)) return (await this.#pivot()).table(view.pivot, request);
+    const { store, renderer, openDesk } = this.#page;
+    if (this.#hasLayout(request.id)) return (await this.#pivot()).table(store.view.pivot, request);
     if (RANKS.tables.includes(request.id)) return (await this.#ranks()).table(request);
     if (RULES.tables.includes(request.id)) return (await this.#rules()).table(request);
-    if (COMPARE.tables.includes(request.id)) return (await openDesk()).table(baseline(), request);
+    if (COMPARE.tables.includes(request.id)) return (await openDesk()).table(store.baseline, request);
     return renderer.table(request);
   }
 
+  /** @param {string} id */
   async #csv(id) {
-    if (this.#isShaped(id)) return (await this.#pivot()).csv(this.#page.view.pivot, this.#request(id));
+    if (this.#hasLayout(id)) return (await this.#pivot()).csv(this.#page.store.view.pivot, this.#request(id));
     if (RANKS.tables.includes(id)) return (await this.#ranks()).csv(this.#request(id));
     if (RULES.tables.includes(id)) return (await this.#rules()).csv(this.#request(id));
     return this.#page.exported('csv', id);
   }
 
+  /** @param {string} id */
   #save(id) {
     this.#page.attempt('The export failed', async () => save(await this.#csv(id), 'text/csv', `gpuprism-${id.replace(/\W+/g, '-')}.csv`));
   }
 
+  /**
+   * @param {string} id
+   * @returns {TableRequest}
+   */
   #request(id) {
-    const { view, runIndex } = this.#page;
+    const { view, run } = this.#page.store;
     const isSorted = id === (view.of || this.#chosen.tables[0]);
     return {
       id,
-      run: runIndex(),
+      run,
       sort: (isSorted && view.sort) || null,
       descending: view.dir === 'desc',
       filter: view.filter,
       hidden_categories: view.hide,
       from: 0,
-      count: PIECE_ROWS,
+      count: ROWS_PER_REQUEST,
     };
   }
 
-  /** Further rows of the tables as they are arranged now, whatever is arranged later. */
+  /** A function that requests further rows of the tables in their current order, even if they are sorted differently later. */
   #moreRows() {
     const requests = new Map(this.#chosen.tables.map((id) => [id, this.#request(id)]));
-    return async (id, from) => (await this.#table({ ...requests.get(id), from })).rows;
+    return async (/** @type {string} */ id, /** @type {number} */ from) => {
+      const request = requests.get(id);
+      return (request && await this.#table({ ...request, from }))?.rows ?? [];
+    };
   }
 }
 
-/** Which run the tables are of, where there are several. */
-export function showRunChoice(labels, at) {
+/**
+ * Shows the choice of the run, if there are several.
+ * @param {string[]} labels
+ * @param {number | null} chosen
+ */
+export function showRunChoice(labels, chosen) {
   byId('run').replaceChildren(new Option('all runs', ''), ...labels.map((label, index) => new Option(label, String(index))));
-  byId('run').value = at === null ? '' : String(at);
+  byId('run').value = chosen === null ? '' : String(chosen);
   byId('run-label').hidden = labels.length < 2;
 }

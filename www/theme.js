@@ -1,20 +1,20 @@
-// Light, dark or as the system says.
+// The theme: light, dark or as the system has it.
 
 import { byId } from './dom.js';
 
 const THEMES = ['auto', 'light', 'dark'];
 
 export function wireTheme() {
-  let at = 0;
+  let index = 0;
   const apply = () => {
-    document.documentElement.dataset.theme = THEMES[at];
-    byId('theme').textContent = `Theme: ${THEMES[at]}`;
+    document.documentElement.dataset.theme = THEMES[index];
+    byId('theme').textContent = `Theme: ${THEMES[index]}`;
   };
   byId('theme').addEventListener('click', () => {
-    at = (at + 1) % THEMES.length;
+    index = (index + 1) % THEMES.length;
     apply();
   });
-  // Paper is white, whatever the screen is.
+  // Paper is always white.
   addEventListener('beforeprint', () => void (document.documentElement.dataset.theme = 'light'));
   addEventListener('afterprint', apply);
   apply();

@@ -1,38 +1,58 @@
-// The tab of the triage: reads torch traces once more with their code, says how far that is, takes another trace for the
-// places in the code, and makes kernels and places in its tables act. It is fetched when a person first opens the tab.
+// The tab of the triage: reads torch traces again with their code, shows the progress, takes another trace for the source lines of
+// kernels, and makes kernels and source lines in its tables clickable. Loaded when the tab is first opened.
 
-import { progressWords, sentence, shellQuoted } from './cards.js';
-import { byId, copyButton, el, severityMark } from './dom.js';
+import { actions, problemText, progressText, shellQuoted } from './cards.js';
+import { button, byId, commandLine, copyButton, el, note, present, severityMark, targetWithin } from './dom.js';
+import { asProblem } from './problem.js';
+import { blockOf } from './table.js';
 import { TraceHolder, WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
+
+/** @import { Entry, Options, Problem, Progress, TriageOperations } from './types.js' */
+/** @import { Session } from './session.js' */
+
+/**
+ * A torch trace in the triage. `mapping` are the traces that its source lines are taken from; `isMappingChosen` if the person chose them.
+ * @typedef {{ reader: CodeReader, progress: Progress | null, problem: Problem | null, mapping: Entry[], isMappingChosen: boolean }} TriageState
+ */
+
+const SEVERAL = 'several';
+const OWN = 'own';
+const MESSAGE_MS = 1500;
 
 export class Triage {
   #session;
   #copy;
   #runs = el('div', { class: 'triage-runs' });
   #panel;
-  /**
-   * Of each torch trace: {reader, progress, problem, mapping, chosen}. mapping: the entries that tell its places in the
-   * code; chosen: by the person.
-   */
-  #known = new Map();
-  /** One trace is read at a time: each takes the memory of a whole trace. */
-  #turn = Promise.resolve();
+  /** @type {Map<Entry, TriageState>} */
+  #states = new Map();
+  /** The end of the queue: one trace is read at a time, because each takes the memory of a whole trace. */
+  #queue = Promise.resolve();
 
-  /** `markdown()` resolves with the text to copy; `onKernel(name)` is called when a kernel of a table is picked. */
+  /**
+   * `markdown()` resolves with the text to copy; `onKernel(name)` is called when a kernel of a table is pressed.
+   * @param {Session} session
+   * @param {() => Promise<string>} markdown
+   * @param {(name: string) => void} onKernel
+   */
   constructor(session, markdown, onKernel) {
     this.#session = session;
     this.#copy = copyButton(markdown, 'Copy triage as Markdown');
     this.#panel = el('section', { id: 'triage', 'aria-label': 'Triage' }, this.#runs, this.#copy);
     byId('blocks').before(this.#panel);
-    byId('blocks').addEventListener('click', (event) => pick(event, onKernel), { capture: true });
+    byId('blocks').addEventListener('click', (event) => onTableClick(event, onKernel), { capture: true });
   }
 
-  /** The tab came up or went, or the files changed. Traces that were not read with their code yet are read while it is up. */
-  show(isUp, hasTables) {
-    this.#panel.hidden = !isUp;
+  /**
+   * Called when the tab was opened or left, and when the files changed. While the tab is open, new traces are read.
+   * @param {boolean} isOpen
+   * @param {boolean} hasTables
+   */
+  show(isOpen, hasTables) {
+    this.#panel.hidden = !isOpen;
     this.#copy.hidden = !hasTables;
-    if (!isUp) return;
-    for (const entry of this.#traces) if (!this.#known.has(entry)) this.#open(entry);
+    if (!isOpen) return;
+    for (const entry of this.#traces) if (!this.#states.has(entry)) this.#open(entry);
     this.#draw();
   }
 
@@ -40,179 +60,248 @@ export class Triage {
     return this.#session.traces.filter(({ torch, text, status }) => torch && text !== null && status !== 'failed');
   }
 
-  /** Drops what was known of files that are gone or were read anew; who took places from one has its own again. */
-  forget() {
-    const gone = (entry) => !this.#session.entries.includes(entry);
-    for (const [entry, { reader }] of this.#known) {
-      if (!gone(entry) && !reader?.closed) continue;
-      reader?.close();
-      this.#known.delete(entry);
+  /** Forgets files that were closed or read again. A trace that took source lines from one uses its own again. */
+  forgetClosed() {
+    const isClosed = (/** @type {Entry} */ entry) => !this.#session.entries.includes(entry);
+    for (const [entry, { reader }] of this.#states) {
+      if (!isClosed(entry) && !reader.isClosed) continue;
+      reader.close();
+      this.#states.delete(entry);
     }
-    for (const [entry, { mapping }] of this.#known) if (mapping.some(gone)) this.#map(entry, mapping.filter((other) => !gone(other)));
+    for (const [entry, state] of this.#states) {
+      if (state.mapping.some(isClosed)) this.#setMapping(entry, state, state.mapping.filter((other) => !isClosed(other)));
+    }
   }
 
+  /** @param {Entry} entry */
   #open(entry) {
-    const state = { reader: new CodeReader(this.#session, entry), progress: null, problem: null, mapping: [], chosen: false };
-    this.#known.set(entry, state);
-    return this.#step(state, async (progress) => {
+    /** @type {TriageState} */
+    const state = { reader: new CodeReader(this.#session, entry), progress: null, problem: null, mapping: [], isMappingChosen: false };
+    this.#states.set(entry, state);
+    return this.#enqueue(state, async (onProgress) => {
       const start = performance.now();
-      await state.reader.open(entry.file, progress);
-      await this.#borrow(entry, progress);
-      await this.#session.hand(entry, state.reader);
+      await state.reader.open(entry.file, onProgress);
+      state.mapping = this.#captures(entry);
+      if (state.mapping.length > 0) await state.reader.map(state.mapping, onProgress);
+      await this.#session.replaceReader(entry, state.reader);
       performance.measure('gpuprism:triage', { start, end: performance.now(), detail: { wasm_memory_bytes: entry.memory } });
-      if (state.reader.capture) this.#offer();
+      if (state.reader.isCapture) this.#offerCapture();
     });
   }
 
-  /** Traces of graphs being captured tell the others where their kernels come from. */
+  /**
+   * The traces of graph captures, from which this trace can take the source lines of its kernels.
+   * @param {Entry} entry
+   */
   #captures(entry) {
-    if (this.#known.get(entry).reader.capture) return [];
-    return this.#traces.filter((other) => other !== entry && this.#known.get(other)?.reader.capture);
+    if (this.#states.get(entry)?.reader.isCapture) return [];
+    return this.#traces.filter((other) => other !== entry && this.#states.get(other)?.reader.isCapture);
   }
 
-  async #borrow(entry, progress) {
-    const state = this.#known.get(entry);
-    state.mapping = this.#captures(entry);
-    if (state.mapping.length > 0) await state.reader.map(state.mapping, progress);
-  }
-
-  /** A capture came after traces that could have used it. */
-  #offer() {
+  /** A graph capture was read: traces that were read before take their source lines from it. */
+  #offerCapture() {
     for (const entry of this.#traces) {
-      const { chosen, mapping, reader } = this.#known.get(entry) ?? { chosen: true };
-      if (!chosen && reader.opened && this.#captures(entry).some((other) => !mapping.includes(other))) this.#map(entry, this.#captures(entry));
+      const state = this.#states.get(entry);
+      if (!state?.reader.isOpened || state.isMappingChosen) continue;
+      const captures = this.#captures(entry);
+      if (captures.some((other) => !state.mapping.includes(other))) this.#setMapping(entry, state, captures);
     }
   }
 
-  /** Of a trace that failed, the reading begins anew. */
-  #again(entry) {
-    this.#known.get(entry).reader.close();
-    this.#known.delete(entry);
+  /**
+   * Reads a trace again after a failure.
+   * @param {Entry} entry
+   */
+  #retry(entry) {
+    this.#states.get(entry)?.reader.close();
+    this.#states.delete(entry);
     this.#open(entry);
   }
 
-  #map(entry, mapping) {
-    const state = this.#known.get(entry);
+  /**
+   * @param {Entry} entry
+   * @param {TriageState} state
+   * @param {Entry[]} mapping
+   */
+  #setMapping(entry, state, mapping) {
     state.mapping = mapping;
-    return this.#step(state, async (progress) => {
-      await state.reader.map(mapping, progress);
+    return this.#enqueue(state, async (onProgress) => {
+      await state.reader.map(mapping, onProgress);
       await this.#session.analyse(entry);
     });
   }
 
-  /** Runs, when its turn comes, what reads a file; how far it is and how it failed stand in the trace's line. */
-  #step(state, work) {
-    const began = { since: performance.now() };
-    const tell = (progress) => {
-      state.progress = { ...progress, ...began };
+  /**
+   * Runs a step that reads files after those before it, and shows its progress or problem in the trace's line.
+   * @param {TriageState} state
+   * @param {(onProgress: (progress: Progress) => void) => Promise<void>} step
+   */
+  #enqueue(state, step) {
+    let since = performance.now();
+    const onProgress = (/** @type {Progress} */ progress) => {
+      state.progress = { ...progress, since };
       this.#draw();
     };
-    tell({ doing: 'waiting' });
+    onProgress({ doing: 'waiting' });
     state.problem = null;
-    this.#turn = this.#turn.then(async () => {
-      began.since = performance.now();
+    this.#queue = this.#queue.then(async () => {
+      since = performance.now();
       try {
-        await work(tell);
-      } catch (problem) {
+        await step(onProgress);
+      } catch (thrown) {
+        const problem = asProblem(thrown);
         if (problem.kind !== 'cancelled') state.problem = problem;
       }
       state.progress = null;
       this.#draw();
     });
-    return this.#turn;
+    return this.#queue;
   }
 
   #draw() {
-    const traces = this.#traces.filter((entry) => this.#known.has(entry));
-    this.#runs.replaceChildren(...traces.flatMap((entry) => this.#lines(entry, traces)));
+    const traces = this.#traces.filter((entry) => this.#states.has(entry));
+    this.#runs.replaceChildren(...present(traces.map((entry) => this.#line(entry, traces))));
   }
 
-  #lines(entry, traces) {
-    const { progress, problem, mapping } = this.#known.get(entry);
+  /**
+   * The line of a trace: its problem, its progress, or the choice of its source lines if there are other traces.
+   * @param {Entry} entry
+   * @param {Entry[]} traces
+   */
+  #line(entry, traces) {
+    const state = this.#states.get(entry);
+    if (!state) return null;
+    const { progress, problem } = state;
     const { file } = entry;
     const others = traces.filter((other) => other !== entry);
     const name = el('span', { class: 'run-label', title: file.name }, file.name);
-    if (problem) return [this.#problem(entry, problem)];
+    if (problem) return this.#problemCard(entry, problem);
     if (progress) {
       const bar = el('progress', { max: file.size || 1, value: progress.read ?? 0, 'aria-label': `Reading ${file.name} with its code` });
-      return [el('div', { class: 'triage-run reading' }, name, bar, el('span', { class: 'note figures' }, progressWords(progress, file.size)))];
+      return el('div', { class: 'triage-run reading' }, name, bar, el('span', { class: 'note figures' }, progressText(progress, file.size)));
     }
-    if (others.length === 0) return [];
-    const several = mapping.length > 1 && new Option('the captures of graphs', '', false, true);
-    const choose = () => {
-      this.#known.get(entry).chosen = true;
-      this.#map(entry, others.filter((_, at) => String(at) === choice.value));
-    };
-    const choice = el('select', { change: choose },
-      several, new Option('this trace', 'own', false, mapping.length === 0), ...others.map((other, at) => new Option(other.file.name, String(at), false, !several && mapping.includes(other))));
-    return [el('div', { class: 'triage-run' }, name, el('label', {}, 'Places in the code from ', choice))];
+    return others.length > 0 && el('div', { class: 'triage-run' }, name, el('label', {}, 'Source lines from ', this.#mappingChoice(entry, state, others)));
   }
 
-  #problem(entry, problem) {
-    const command = `gpuprism triage --input ${shellQuoted(entry.file.name)}`;
+  /**
+   * @param {Entry} entry
+   * @param {TriageState} state
+   * @param {Entry[]} others
+   */
+  #mappingChoice(entry, state, others) {
+    const options = [new Option('this trace', OWN), ...others.map((other, index) => new Option(other.file.name, String(index)))];
+    const hasSeveral = state.mapping.length > 1;
+    if (hasSeveral) options.unshift(new Option('the captures of graphs', SEVERAL));
+    const choice = el('select', {}, ...options);
+    const [only] = state.mapping;
+    choice.value = hasSeveral ? SEVERAL : only ? String(others.indexOf(only)) : OWN;
+    choice.addEventListener('change', () => {
+      state.isMappingChosen = true;
+      this.#setMapping(entry, state, others.filter((_, index) => String(index) === choice.value));
+    });
+    return choice;
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {Problem} problem
+   */
+  #problemCard(entry, problem) {
     return el('article', { class: 'card error', role: 'alert' },
       el('h2', { class: 'file' }, severityMark('error'), `${entry.file.name}: no triage`),
-      el('p', { class: 'message' }, sentence(problem)),
-      el('p', { class: 'note' }, 'What was known without it still stands. The command line reads the same file without the limits of a tab:'),
-      el('p', { class: 'command' }, el('code', {}, command), copyButton(command)),
-      el('p', { class: 'actions' }, el('button', { type: 'button', click: () => this.#again(entry) }, 'Try again')));
+      el('p', { class: 'message' }, problemText(problem)),
+      note('The other results stay valid. The command line reads the same file without the memory limit of a tab:'),
+      commandLine(`gpuprism triage --input ${shellQuoted(entry.file.name)}`),
+      actions(button('Try again', () => this.#retry(entry))));
   }
 }
 
-/** One trace's worker that keeps its code; the session uses it like the reader that it replaces. */
+/** The worker of a trace that was read with its code. The session uses it in place of the first reader. */
 class CodeReader extends TraceHolder {
-  /** The command that does the same in a terminal. */
   command = 'triage --input';
-  opened = false;
-  /** Is it a trace of graphs being captured? */
-  capture = false;
+  isOpened = false;
+  /** True for a trace of graphs being captured. */
+  isCapture = false;
   #session;
   #entry;
+  /** @type {WorkerLink<TriageOperations> | null} */
+  #triage = null;
 
+  /**
+   * @param {Session} session
+   * @param {Entry} entry
+   */
   constructor(session, entry) {
     super();
     this.#session = session;
     this.#entry = entry;
   }
 
+  /**
+   * @param {File} file
+   * @param {(progress: Progress) => void} onProgress
+   */
   async open(file, onProgress) {
     onProgress({ doing: 'reading' });
     const module = await compiledModule('gpuprism_full');
-    if (this.closed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
-    this.link = new WorkerLink('triage-worker.js');
-    const { capture } = await this.link.request('open', { module, file }, onProgress);
-    Object.assign(this, { opened: true, capture });
+    if (this.isClosed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
+    /** @type {WorkerLink<TriageOperations>} */
+    const link = new WorkerLink('triage-worker.js');
+    this.link = this.#triage = link;
+    const { capture } = await link.request('open', { module, file }, onProgress);
+    this.isOpened = true;
+    this.isCapture = capture;
   }
 
-  map(entries, onProgress) {
-    return this.link.request('map', { files: entries.map(({ file }) => file) }, onProgress);
+  /**
+   * Takes source lines from these traces, or from the trace itself if there are none.
+   * @param {Entry[]} entries
+   * @param {(progress: Progress) => void} onProgress
+   */
+  async map(entries, onProgress) {
+    await this.#triage?.request('map', { files: entries.map(({ file }) => file) }, onProgress);
   }
 
-  /** The report's JSON text under these options, the triage among its sections: {text, memory}. */
-  analyze(options) {
-    return this.link.request('analyze', { options: JSON.stringify(options), beside: JSON.stringify({ server: this.#session.server(this.#entry) }) });
+  /**
+   * The report with the triage among its sections.
+   * @param {Options} options
+   */
+  async analyze(options) {
+    if (!this.#triage) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
+    return this.#triage.request('analyze', { options: JSON.stringify(options), beside: JSON.stringify({ server: this.#session.serverArguments(this.#entry) }) });
   }
 }
 
-/** A kernel leads to its row among all kernels; of a place in the code, path and line are copied. */
-async function pick(event, onKernel) {
-  const table = event.target.closest('.block')?.dataset.table ?? '';
-  const button = event.target.closest('button.kernel, button.place');
-  if (!button || !table.startsWith('triage_')) return;
+/**
+ * In a table of the triage, a kernel opens its row among all kernels, and a source line is copied.
+ * @param {Event} event
+ * @param {(name: string) => void} onKernel
+ */
+async function onTableClick(event, onKernel) {
+  const pressed = targetWithin(event, 'button.kernel, button.place');
+  if (!pressed || !blockOf(pressed)?.dataset.table?.startsWith('triage_')) return;
   event.stopPropagation();
-  if (button.matches('.place')) return void await copyPlace(button);
-  // Time without any kernel is a row, too.
-  const name = button.parentElement.title;
-  if (name !== '(GPU idle)') onKernel(name);
+  if (pressed.matches('.place')) {
+    await copySourceLine(pressed);
+    return;
+  }
+  const name = pressed.parentElement?.title;
+  // Time without any kernel is a row too.
+  if (name && name !== '(GPU idle)') onKernel(name);
 }
 
-async function copyPlace(button) {
-  const [place] = button.textContent.match(/\S+:\d+/) ?? [button.textContent];
+/**
+ * Copies path and line, and shows the outcome for a moment.
+ * @param {HTMLElement} pressed
+ */
+async function copySourceLine(pressed) {
+  const text = pressed.textContent ?? '';
+  const [line] = text.match(/\S+:\d+/) ?? [text];
   try {
-    await navigator.clipboard.writeText(place);
-    button.dataset.said = 'Copied';
+    await navigator.clipboard.writeText(line);
+    pressed.dataset.message = 'Copied';
   } catch {
-    button.dataset.said = 'Copy was refused';
+    pressed.dataset.message = 'Copy was refused';
   }
-  setTimeout(() => delete button.dataset.said, 1500);
+  setTimeout(() => delete pressed.dataset.message, MESSAGE_MS);
 }

@@ -1,27 +1,35 @@
-// Which origins may show files without being asked about: this one, and those the person chose, on this device.
+// The origins that may show files without a question: this one, and those that the person chose on this device.
 
-const REMEMBERED = 'gpuprism:trusted-origins';
+const STORAGE_KEY = 'gpuprism:trusted-origins';
 
-/** Those of this visit, where the browser lends no storage. */
-const now = new Set();
+/**
+ * Origins that were chosen in this visit, for browsers that refuse storage.
+ * @type {Set<string>}
+ */
+const chosenNow = new Set();
 
-/** `null` is the origin of every sandboxed frame and local file alike, and never trusted, not even by a page that has it. */
+/**
+ * `null` is the origin of every sandboxed frame and every local file. It is never trusted, even if this page has it.
+ * @param {string} origin
+ */
 export function isTrusted(origin) {
-  return origin !== 'null' && (origin === location.origin || now.has(origin) || remembered().includes(origin));
+  return origin !== 'null' && (origin === location.origin || chosenNow.has(origin) || storedOrigins().includes(origin));
 }
 
+/** @param {string} origin */
 export function trust(origin) {
-  now.add(origin);
+  chosenNow.add(origin);
   try {
-    localStorage.setItem(REMEMBERED, JSON.stringify([...new Set([...remembered(), origin])]));
+    localStorage.setItem(STORAGE_KEY, JSON.stringify([...new Set([...storedOrigins(), origin])]));
   } catch {
-    // Then it is asked again at the next visit.
+    // The next visit asks again.
   }
 }
 
-function remembered() {
+/** @returns {unknown[]} */
+function storedOrigins() {
   try {
-    const list = JSON.parse(localStorage.getItem(REMEMBERED));
+    const list = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? '[]');
     return Array.isArray(list) ? list : [];
   } catch {
     return [];

@@ -1,62 +1,80 @@
-// The rows of a long table: those on screen and a margin are in the page, the others come when they are scrolled to. It is
-// fetched with the first long table.
+// The rows of a long table: only the rows on screen and a margin are in the page, others are requested when they are scrolled
+// to. Loaded with the first long table.
 
-import { PIECE_ROWS } from './table.js';
+import { ROWS_PER_REQUEST } from './table.js';
 
+/** @import { Cell } from './types.js' */
+
+/** Height of a row, as in style.css. */
 const ROW_PX = 28;
 const MARGIN_ROWS = 12;
-const PIECES_KEPT = 12;
+const CACHED_CHUNKS = 12;
+/** Rows that are drawn before the height of the frame is measured. */
+const FIRST_ROWS = 40;
 
-/**
- * Fills `body`, inside the scrolling element `frame`, with rows of a fixed height. `draw(cells, index)` makes the row of
- * an index, of null while its cells are on their way; `ask(from)` resolves with the cells of the rows from there;
- * `onDrawn()` is called when other rows are in the page.
- */
+/** @typedef {{ node: HTMLElement, isPending: boolean }} Row */
+
+/** Fills a table body, inside a scrolling element, with rows of a fixed height. */
 export class VirtualRows {
   #frame;
   #body;
   #count;
   #draw;
-  #ask;
+  #request;
   #onDrawn;
-  /** Cells of rows by the index of the first, the oldest first; a promise where they are on their way. */
-  #pieces;
-  /** Rows in the page: {node, waits}, by index. */
+  /**
+   * Cells of rows in chunks, by the index of the first row, in the order of requests; a promise until they arrive.
+   * @type {Map<number, Cell[][] | Promise<void>>}
+   */
+  #chunks;
+  /**
+   * Rows in the page, by index.
+   * @type {Map<number, Row>}
+   */
   #shown = new Map();
   from = 0;
   to = 0;
-  #pending = false;
-  #printing = false;
+  #isUpdateScheduled = false;
+  #isPrinting = false;
 
-  constructor({ frame, body, count, first, draw, ask, onDrawn }) {
-    [this.#frame, this.#body, this.#count, this.#draw, this.#ask, this.#onDrawn] = [frame, body, count, draw, ask, onDrawn];
-    this.#pieces = new Map([[0, first]]);
-    frame.addEventListener('scroll', () => this.#soon(), { passive: true });
-    new ResizeObserver(() => this.#soon()).observe(frame);
-    this.#fill(0, Math.min(count, 40));
+  /**
+   * `first` are the cells of the first rows. `draw(cells, index)` creates a row; cells are null until they arrive.
+   * `request(from)` resolves with the cells of rows from an index on; `onDrawn()` is called when other rows are in the page.
+   * @param {{ frame: HTMLElement, body: HTMLElement, count: number, first: Cell[][],
+   *   draw: (cells: Cell[] | null, index: number) => HTMLElement, request: (from: number) => Promise<Cell[][]>, onDrawn: () => void }} table
+   */
+  constructor({ frame, body, count, first, draw, request, onDrawn }) {
+    this.#frame = frame;
+    this.#body = body;
+    this.#count = count;
+    this.#draw = draw;
+    this.#request = request;
+    this.#onDrawn = onDrawn;
+    this.#chunks = new Map([[0, first]]);
+    frame.addEventListener('scroll', () => this.#scheduleUpdate(), { passive: true });
+    new ResizeObserver(() => this.#scheduleUpdate()).observe(frame);
+    this.#fill(0, Math.min(count, FIRST_ROWS));
   }
 
-  /** Before printing: the first rows stand one below the other. Returns how many. */
-  unroll() {
-    this.#printing = true;
-    const all = Math.min(this.#count, PIECE_ROWS);
-    this.#fill(0, all);
-    return all;
+  /** Before printing: puts the first rows into the page. */
+  expandForPrint() {
+    this.#isPrinting = true;
+    this.#fill(0, Math.min(this.#count, ROWS_PER_REQUEST));
   }
 
-  /** After printing. */
-  roll() {
-    this.#printing = false;
+  /** After printing: back to the rows on screen. */
+  collapse() {
+    this.#isPrinting = false;
     this.#update();
   }
 
-  /** One redraw a frame, however many events. */
-  #soon() {
-    if (this.#pending) return;
-    this.#pending = true;
+  /** One update per frame, however many events. */
+  #scheduleUpdate() {
+    if (this.#isUpdateScheduled) return;
+    this.#isUpdateScheduled = true;
     requestAnimationFrame(() => {
-      this.#pending = false;
-      if (!this.#printing && this.#body.isConnected) this.#update();
+      this.#isUpdateScheduled = false;
+      if (!this.#isPrinting && this.#body.isConnected) this.#update();
     });
   }
 
@@ -67,35 +85,53 @@ export class VirtualRows {
     this.#fill(from, to);
   }
 
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
   #fill(from, to) {
     if (from === this.from && to === this.to && this.#shown.size === to - from) return;
     this.#keepFocus(from, to);
     for (const [index, row] of this.#shown) if (index < from || index >= to) this.#remove(index, row);
+    /** @type {HTMLElement | null} */
     let before = null;
     for (let index = from; index < to; index += 1) {
+      /** @type {Row} */
       const row = this.#shown.get(index) ?? this.#insert(index, before);
       before = row.node;
     }
     [this.from, this.to] = [from, to];
-    this.#space();
+    this.#setPadding();
     this.#onDrawn();
   }
 
+  /**
+   * @param {number} index
+   * @param {Element | null} before
+   */
   #insert(index, before) {
     const cells = this.#cells(index);
-    const row = { node: this.#draw(cells, index), waits: cells === null };
+    const row = { node: this.#draw(cells, index), isPending: cells === null };
     if (before) before.after(row.node);
     else this.#body.prepend(row.node);
     this.#shown.set(index, row);
     return row;
   }
 
+  /**
+   * @param {number} index
+   * @param {Row} row
+   */
   #remove(index, { node }) {
     node.remove();
     this.#shown.delete(index);
   }
 
-  /** A focus inside a row that goes is kept by the table, so that the keys go on scrolling. */
+  /**
+   * If the focused row is about to be removed, the frame takes the focus, so that keys still scroll.
+   * @param {number} from
+   * @param {number} to
+   */
   #keepFocus(from, to) {
     for (const [index, { node }] of this.#shown) {
       if (index >= from && index < to) continue;
@@ -103,36 +139,41 @@ export class VirtualRows {
     }
   }
 
-  /** What is not in the page is empty height above and below what is. */
-  #space() {
+  /** Empty height above and below in place of the rows that are not in the page. */
+  #setPadding() {
     this.#body.style.setProperty('--above', `${this.from * ROW_PX}px`);
     this.#body.style.setProperty('--below', `${(this.#count - this.to) * ROW_PX}px`);
   }
 
+  /**
+   * The cells of a row; null if they have to be requested first.
+   * @param {number} index
+   */
   #cells(index) {
-    const start = index - (index % PIECE_ROWS);
-    const piece = this.#pieces.get(start);
-    if (Array.isArray(piece)) return piece[index - start] ?? null;
-    if (!piece) this.#pieces.set(start, this.#fetch(start));
+    const start = index - (index % ROWS_PER_REQUEST);
+    const chunk = this.#chunks.get(start);
+    if (Array.isArray(chunk)) return chunk[index - start] ?? null;
+    if (!chunk) this.#chunks.set(start, this.#load(start));
     return null;
   }
 
-  async #fetch(start) {
+  /** @param {number} start */
+  async #load(start) {
     try {
-      this.#pieces.set(start, await this.#ask(start));
+      this.#chunks.set(start, await this.#request(start));
     } catch {
-      // It is asked for again when it is scrolled to again.
-      this.#pieces.delete(start);
+      // It is requested again when it is scrolled to again.
+      this.#chunks.delete(start);
       return;
     }
-    this.#forgetOld(start);
-    this.#redrawWaiting();
+    this.#evictChunks(start);
+    this.#redrawPending();
   }
 
-  /** Row by row: were all taken out first, the browser would see a shorter table and scroll up. */
-  #redrawWaiting() {
+  /** Replaces row by row: if all were removed first, the table would be shorter for a moment and the browser would scroll up. */
+  #redrawPending() {
     for (const [index, row] of [...this.#shown]) {
-      if (!row.waits || !this.#cells(index)) continue;
+      if (!row.isPending || !this.#cells(index)) continue;
       const before = row.node.previousElementSibling;
       this.#remove(index, row);
       this.#insert(index, before);
@@ -140,10 +181,11 @@ export class VirtualRows {
     this.#onDrawn();
   }
 
-  #forgetOld(newest) {
-    for (const start of this.#pieces.keys()) {
-      if (this.#pieces.size <= PIECES_KEPT) return;
-      if (start !== 0 && start !== newest) this.#pieces.delete(start);
+  /** @param {number} newest */
+  #evictChunks(newest) {
+    for (const start of this.#chunks.keys()) {
+      if (this.#chunks.size <= CACHED_CHUNKS) return;
+      if (start !== 0 && start !== newest) this.#chunks.delete(start);
     }
   }
 }

@@ -1,80 +1,109 @@
-// The windows of the traces: the overview strips that they are picked from, and their place in the address.
+// The windows of the traces: the overview strips in which they are picked, and their part of the address.
 
-import { latest, onDemand } from './dom.js';
+import { CallCounter, latest, onDemand } from './dom.js';
+import { asProblem } from './problem.js';
+import { isLive } from './session.js';
+
+/** @import { Entry, Page, TraceEntry } from './types.js' */
 
 export class Windows {
   #page;
   #strips;
-  /** Counts picks: the last one says what other ranks show. */
-  #turn = 0;
-  /** The traces that have the window that the address names for them. */
+  /** Counts picks: the last one sets the windows of the other ranks. */
+  #picks = new CallCounter();
+  /**
+   * The traces that have the window that the address names for them.
+   * @type {Entry[]}
+   */
   #placed = [];
 
-  /** `page` is what app.js lends its parts. */
+  /** @param {Page} page */
   constructor(page) {
     this.#page = page;
-    // What was refused is told again.
-    const peek = (entry, window) => (entry.window !== window || entry.problem) && page.session.setWindow(entry, window);
-    const pick = (entry, window) => {
-      peek(entry, window);
-      page.amend({ window: this.#inAddress }, { step: true });
-      // The frame in the strips comes with the first results, everything else when they are there.
-      page.attempt('The strips could not be drawn', this.draw);
-      page.attempt('The other ranks do not show this window', () => this.#follow(entry, window, peek));
-    };
-    const handOver = (entry) => page.attempt('Perfetto could not be opened', async () => {
-      const { openInPerfetto } = await import('./perfetto.js');
-      await openInPerfetto(entry.reader.slice(page.session.options(entry)), entry.file.name);
-    });
-    const attempt = (step) => page.attempt('The window could not be picked', step);
-    this.#strips = onDemand(async () => new (await import('./strips.js')).Strips({ pick, peek, handOver, attempt }));
+    const attempt = (/** @type {() => unknown} */ step) => page.attempt('The window could not be picked', step);
+    this.#strips = onDemand(async () => new (await import('./strips.js')).Strips({ pick: this.#pick, preview: this.#preview, openInPerfetto: this.#openInPerfetto, attempt }));
   }
 
-  /** Ranks of one job show the same moments. */
-  async #follow(entry, window, peek) {
-    const turn = ++this.#turn;
-    const others = await this.#page.windowsOfJob(entry, window).catch((problem) => {
-      // A text that is no window is told of at its trace.
-      if (problem.kind !== 'refused') throw problem;
+  /**
+   * Shows a window that can still change. A refused window is tried again, to show the problem again.
+   * @param {Entry} entry
+   * @param {string} window
+   */
+  #preview = (entry, window) => {
+    if (entry.window !== window || entry.problem) this.#page.session.setWindow(entry, window);
+  };
+
+  /**
+   * @param {TraceEntry} entry
+   * @param {string} window
+   */
+  #pick = (entry, window) => {
+    const { amend, attempt } = this.#page;
+    this.#preview(entry, window);
+    amend({ window: this.#addressWindows }, { isStep: true });
+    // The frame in the strips comes with the partial results, everything else with the complete ones.
+    attempt('The strips could not be drawn', this.draw);
+    attempt('The other ranks do not show this window', () => this.#follow(entry, window));
+  };
+
+  /** @param {TraceEntry} entry */
+  #openInPerfetto = (entry) => this.#page.attempt('Perfetto could not be opened', async () => {
+    const { openInPerfetto } = await import('./perfetto.js');
+    await openInPerfetto(entry.reader.slice(this.#page.session.options(entry)), entry.file.name);
+  });
+
+  /**
+   * Sets the same time range in the other ranks of the job.
+   * @param {TraceEntry} entry
+   * @param {string} window
+   */
+  async #follow(entry, window) {
+    const isLast = this.#picks.start();
+    const others = await this.#page.jobWindows(entry, window).catch((thrown) => {
+      // A text that is no window is reported at its own trace.
+      if (asProblem(thrown).kind !== 'refused') throw thrown;
       return [];
     });
-    if (turn !== this.#turn || entry.window !== window) return;
-    others.forEach((other) => peek(other.entry, other.window));
-    if (others.length > 0) this.#page.amend({ window: this.#inAddress });
+    if (!isLast() || entry.window !== window) return;
+    others.forEach((other) => this.#preview(other.entry, other.window));
+    if (others.length > 0) this.#page.amend({ window: this.#addressWindows });
   }
 
-  /** Fetches what draws strips, while the first trace is read. */
-  awaitTraces() {
+  /** Loads the strips' script while the first trace is read. */
+  preload() {
     this.#strips().catch(() => {});
   }
 
-  /** Draws the strips of all traces that are held. */
+  /** Draws the strips of all traces whose workers run. */
   draw = latest(
-    async (isResized) => {
+    async (/** @type {boolean | void} */ isResized) => {
       const { session } = this.#page;
-      const held = session.traces.filter(({ text, reader, status }) => text !== null && !reader.closed && status !== 'failed');
-      const strips = await (held.length > 0 ? this.#strips() : this.#strips.begun());
-      return strips?.show(held, (entry) => session.options(entry), isResized);
+      const traces = session.traces.filter(({ text, status }) => text !== null && status !== 'failed').filter(isLive);
+      const strips = await (traces.length > 0 ? this.#strips() : this.#strips.loaded());
+      return strips?.show(traces, (entry) => session.options(entry), Boolean(isResized));
     },
     () => {},
   );
 
-  /** Brings traces in line with the address: those that were just read, or, where it changed, all of them. */
+  /**
+   * Gives traces the windows in the address: traces that were just read, or all of them if the address changed.
+   * @param {{ all: boolean }} options
+   */
   apply({ all }) {
-    if (all) this.#turn++;
-    const { session, view, amend } = this.#page;
+    if (all) this.#picks.start();
+    const { session, store, amend } = this.#page;
     const { traces } = session;
-    if (this.#placed.some((entry) => !traces.includes(entry))) amend({ window: this.#inAddress });
-    const wanted = new Map(view.window.map((item) => [Number.parseInt(item, 10), item.slice(item.indexOf('@') + 1)]));
-    traces.forEach((entry, at) => {
-      const window = wanted.get(at) ?? '';
+    if (this.#placed.some((entry) => !traces.includes(entry))) amend({ window: this.#addressWindows });
+    const wanted = new Map(store.view.window.map((item) => [Number.parseInt(item, 10), item.slice(item.indexOf('@') + 1)]));
+    traces.forEach((entry, index) => {
+      const window = wanted.get(index) ?? '';
       if (entry.text !== null && entry.window !== window && (all || !this.#placed.includes(entry))) session.setWindow(entry, window);
     });
     this.#placed = traces.filter(({ text }) => text !== null);
   }
 
-  /** Of each trace whose window was picked its place and the window. */
-  get #inAddress() {
-    return this.#page.session.traces.flatMap(({ window }, at) => (window ? [`${at}@${window}`] : []));
+  /** Index and window of each trace with a window. */
+  get #addressWindows() {
+    return this.#page.session.traces.flatMap(({ window }, index) => (window ? [`${index}@${window}`] : []));
   }
 }

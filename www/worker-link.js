@@ -1,7 +1,10 @@
-// The page's end of the line to a worker, and the one place that makes workers and compiles modules.
+// The page's end of the connection to a worker. The only place that creates workers and compiles modules.
 
-/** What a worker reported instead of a value. `kind`: refused | unreadable | unloaded | fault | cancelled. */
+/** @import { Operations, Options, Problem, Progress, TraceOperations } from './types.js' */
+
+/** A problem that a worker reported in place of a result. */
 export class WorkerProblem extends Error {
+  /** @param {Problem} problem */
   constructor({ kind, message, memory = 0 }) {
     super(message);
     this.kind = kind;
@@ -9,40 +12,67 @@ export class WorkerProblem extends Error {
   }
 }
 
+/**
+ * Addresses of worker scripts that were created, by the script's name.
+ * @type {Map<string, string>}
+ */
 const addresses = new Map();
 
 /**
- * A worker inherits the page's content security policy only when its own address is a blob: URL; one loaded from a file
- * could fetch from anywhere. The blob's text imports the script, which is same-origin. It does so by import(), which
- * script-src governs; a static import would fall under worker-src, which allows blob: alone, in Firefox that of any module
- * of the worker: no script of a worker has one.
+ * The address for a worker of this script. A worker inherits the page's content security policy only if its own address is a
+ * blob: URL; a worker loaded from a file could fetch from anywhere. The blob's text imports the script, which is same-origin, by
+ * import(), which script-src governs. A static import would fall under worker-src, which allows only blob:, in Firefox even in the
+ * modules that the worker imports. So no script of a worker has a static import.
+ * @param {string} script
  */
 function blobAddress(script) {
-  if (!addresses.has(script)) {
-    const text = `import(${JSON.stringify(new URL(script, import.meta.url).href)}).catch((error) => postMessage({ failed: error.message }));`;
-    addresses.set(script, URL.createObjectURL(new Blob([text], { type: 'text/javascript' })));
-  }
-  return addresses.get(script);
+  const known = addresses.get(script);
+  if (known) return known;
+  const text = `import(${JSON.stringify(new URL(script, import.meta.url).href)}).catch((error) => postMessage({ failed: error.message }));`;
+  const address = URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
+  addresses.set(script, address);
+  return address;
 }
 
-/** One worker and the requests under way in it. */
+/** @typedef {{ resolve: (value: any) => void, reject: (problem: WorkerProblem) => void, onProgress: (progress: Progress) => void }} Pending */
+/** @typedef {{ ready?: true, failed?: string, id?: number, progress?: Progress, value?: unknown, error?: Problem }} Message */
+
+/**
+ * One worker and its pending requests.
+ * @template {Operations} O
+ */
 export class WorkerLink {
+  /** @type {Worker | null} */
   #worker;
+  /** @type {Map<number, Pending>} */
   #pending = new Map();
   #nextId = 1;
+  /**
+   * Messages that wait until the script listens; null afterwards.
+   * @type {unknown[] | null}
+   */
   #unsent = [];
 
+  /** @param {string} script */
   constructor(script) {
-    this.#worker = new Worker(blobAddress(script), { type: 'module' });
-    this.#worker.onmessage = ({ data }) => this.#receive(data);
-    this.#worker.onerror = (event) => {
+    const worker = new Worker(blobAddress(script), { type: 'module' });
+    worker.onmessage = ({ data }) => this.#receive(data);
+    worker.onerror = (event) => {
       event.preventDefault();
       this.#fail(event.message);
     };
-    this.#worker.onmessageerror = () => this.#fail('an unreadable answer');
+    worker.onmessageerror = () => this.#fail('an unreadable answer');
+    this.#worker = worker;
   }
 
-  /** Resolves with the handler's value; rejects with a WorkerProblem. */
+  /**
+   * Resolves with the result of an operation; rejects with a WorkerProblem.
+   * @template {keyof O & string} K
+   * @param {K} op
+   * @param {Parameters<O[K]>[0]} args
+   * @param {(progress: Progress) => void} [onProgress]
+   * @returns {Promise<ReturnType<O[K]>>}
+   */
   request(op, args, onProgress = () => {}) {
     if (!this.#worker) return Promise.reject(new WorkerProblem({ kind: 'fault', message: 'the worker has ended' }));
     const id = this.#nextId++;
@@ -52,11 +82,14 @@ export class WorkerLink {
     });
   }
 
-  get alive() {
+  get isAlive() {
     return this.#worker !== null;
   }
 
-  /** Ends the worker, which frees its memory; what was under way is rejected with the reason. */
+  /**
+   * Ends the worker, which frees its memory, and rejects its pending requests.
+   * @param {Problem} [reason]
+   */
   close(reason = { kind: 'cancelled', message: 'cancelled' }) {
     this.#worker?.terminate();
     this.#worker = null;
@@ -64,108 +97,146 @@ export class WorkerLink {
     this.#pending.clear();
   }
 
-  /** Requests wait until the script listens. */
+  /** @param {unknown} message */
   #send(message) {
     if (this.#unsent) this.#unsent.push(message);
-    else this.#worker.postMessage(message);
+    else this.#worker?.postMessage(message);
   }
 
+  /** @param {Message} message */
   #receive({ ready, failed, ...answer }) {
-    if (failed) return this.#fail(failed);
-    if (!ready) return this.#answer(answer);
-    const waiting = this.#unsent;
-    this.#unsent = null;
-    waiting.forEach((message) => this.#send(message));
+    if (failed) this.#fail(failed);
+    else if (ready) {
+      const unsent = this.#unsent ?? [];
+      this.#unsent = null;
+      unsent.forEach((message) => this.#send(message));
+    } else this.#answer(answer);
   }
 
-  #answer({ id, progress, value, error }) {
-    const waiting = this.#pending.get(id);
-    if (!waiting) return;
+  /** @param {Message} message */
+  #answer({ id = 0, progress, value, error }) {
+    const pending = this.#pending.get(id);
+    if (!pending) return;
     if (progress !== undefined) {
-      waiting.onProgress(progress);
+      pending.onProgress(progress);
       return;
     }
     this.#pending.delete(id);
     if (!error) {
-      waiting.resolve(value);
+      pending.resolve(value);
       return;
     }
-    waiting.reject(new WorkerProblem(error));
-    // After a trap a wasm instance must not be used again.
+    pending.reject(new WorkerProblem(error));
+    // A wasm instance must not be used after a trap.
     if (error.kind === 'fault') this.close(error);
   }
 
+  /** @param {string} message */
   #fail(message) {
     this.close({ kind: 'fault', message: message || 'the worker could not be started' });
   }
 }
 
-/** Whoever's worker holds a trace: what can be asked of it beside its analysis. Closing it frees all that the file took. */
+/** The worker of a trace. Closing it frees the memory that the trace takes. */
 export class TraceHolder {
-  closed = false;
+  isClosed = false;
+  /** @type {WorkerLink<TraceOperations> | null} */
   link = null;
 
-  /** The overview strips: {turn, chart, frame}, chart null where `known` is their turn; null where there is nothing to draw. */
-  strips(options, width, known) {
-    return this.link.request('strips', { options: JSON.stringify(options), width, known });
+  /** @returns {WorkerLink<TraceOperations>} */
+  get #worker() {
+    if (!this.link) throw new WorkerProblem({ kind: 'fault', message: 'the worker has not started' });
+    return this.link;
   }
 
-  /** The text of the window between two places in the strips, of which 0 is the beginning and 1 the end. */
-  window(from, to) {
-    return this.link.request('window', { from, to });
+  /**
+   * The overview strips; `chart` is null if `known` is their turn. Null if there is nothing to draw.
+   * @param {Options} options
+   * @param {number} width
+   * @param {number} known
+   */
+  async strips(options, width, known) {
+    return this.#worker.request('strips', { options: JSON.stringify(options), width, known });
   }
 
-  /** Steps, stages and ranges that can be picked: {title, marks: {title, window}[], more}[]. */
-  marks() {
-    return this.link.request('marks', {});
+  /**
+   * The window between two positions in the strips, 0 their begin and 1 their end.
+   * @param {number} from
+   * @param {number} to
+   */
+  async window(from, to) {
+    return this.#worker.request('window', { from, to });
   }
 
-  /** What the trace tells on these axes of a pivot, as JSON text. */
-  cube(options, axes) {
-    return this.link.request('cube', { options: JSON.stringify(options), axes: JSON.stringify(axes) });
+  /** Steps, stages and ranges whose windows can be picked. */
+  async marks() {
+    return this.#worker.request('marks', {});
   }
 
-  /** What the trace tells of the ranks in it, as JSON text. */
-  ranksLog() {
-    return this.link.request('ranksLog', {});
+  /**
+   * The aggregates of the trace over these axes of a pivot, as JSON text.
+   * @param {Options} options
+   * @param {string[]} axes
+   */
+  async cube(options, axes) {
+    return this.#worker.request('cube', { options: JSON.stringify(options), axes: JSON.stringify(axes) });
   }
 
-  /** What its ranks did in the chosen window, as JSON text. */
-  ranksPart(options) {
-    return this.link.request('ranksPart', { options: JSON.stringify(options) });
+  /** The log of the ranks in the trace, as JSON text. */
+  async ranksLog() {
+    return this.#worker.request('ranksLog', {});
   }
 
-  /** One kernel in detail: {name, found, charts, tables}. */
-  kernel(options, name, width) {
-    return this.link.request('kernel', { options: JSON.stringify(options), name, width });
+  /**
+   * The log of the ranks in the chosen window, as JSON text.
+   * @param {Options} options
+   */
+  async ranksPart(options) {
+    return this.#worker.request('ranksPart', { options: JSON.stringify(options) });
   }
 
-  /** The chosen window as the bytes of a file that Perfetto opens. */
-  slice(options) {
-    return this.link.request('slice', { options: JSON.stringify(options) });
+  /**
+   * One kernel in detail.
+   * @param {Options} options
+   * @param {string} name
+   * @param {number} width
+   */
+  async kernel(options, name, width) {
+    return this.#worker.request('kernel', { options: JSON.stringify(options), name, width });
+  }
+
+  /**
+   * The chosen window as the bytes of a file that Perfetto opens.
+   * @param {Options} options
+   */
+  async slice(options) {
+    return this.#worker.request('slice', { options: JSON.stringify(options) });
   }
 
   close() {
-    this.closed = true;
+    this.isClosed = true;
     this.link?.close();
   }
 }
 
+/** @type {Map<string, Promise<WebAssembly.Module>>} */
 const modules = new Map();
 
 /**
- * The compiled module of pkg/STEM_bg.wasm. It is compiled once; every worker instantiates it without fetching or
- * compiling it again. A module that could not be had is asked for again.
+ * The compiled module pkg/STEM_bg.wasm. It is fetched and compiled once, and all workers instantiate it. After a failure the next
+ * call tries again.
+ * @param {string} stem
  */
 export function compiledModule(stem) {
-  if (!modules.has(stem)) {
-    const compiled = compile(new URL(`pkg/${stem}_bg.wasm`, import.meta.url));
-    compiled.catch(() => modules.delete(stem));
-    modules.set(stem, compiled);
-  }
-  return modules.get(stem);
+  const known = modules.get(stem);
+  if (known) return known;
+  const compiled = compile(new URL(`pkg/${stem}_bg.wasm`, import.meta.url));
+  compiled.catch(() => modules.delete(stem));
+  modules.set(stem, compiled);
+  return compiled;
 }
 
+/** @param {URL} address */
 async function compile(address) {
   const response = await fetch(address).catch((error) => {
     throw new WorkerProblem({ kind: 'unloaded', message: `${address.pathname}: ${error.message}` });
@@ -173,6 +244,6 @@ async function compile(address) {
   if (!response.ok) {
     throw new WorkerProblem({ kind: 'unloaded', message: `${address.pathname}: the server answered ${response.status}` });
   }
-  const typed = (response.headers.get('content-type') ?? '').startsWith('application/wasm');
-  return typed ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
+  const isWasmType = (response.headers.get('content-type') ?? '').startsWith('application/wasm');
+  return isWasmType ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
 }

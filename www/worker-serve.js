@@ -1,15 +1,21 @@
-// The worker's end of the line to the page: answers {id, op, args} with {id, value} or {id, error}.
+// The worker's end of the connection to the page: answers {id, op, args} with {id, value} or {id, error}.
+
+/** @import { Handlers, Operations, Problem, Progress } from './types.js' */
 
 /**
- * Runs `handlers[op](args, progress)` for each request. The wasm package throws a string where it refuses an input;
- * anything else (a trap, a failed read) is a fault, after which this worker cannot be trusted.
+ * Runs `handlers[op](args, progress)` for each request. The wasm package throws a string if it refuses an input. Everything else
+ * (a trap, a failed read) is a fault: the worker must not be used afterwards.
+ * @template {Operations} O
+ * @param {Handlers<O>} handlers
+ * @param {() => number} memoryBytes
  */
 export function serve(handlers, memoryBytes) {
-  keepLastWords();
+  recordPanics();
   self.onmessage = async ({ data: { id, op, args } }) => {
-    const progress = (value) => self.postMessage({ id, progress: value });
+    const progress = (/** @type {Progress} */ value) => self.postMessage({ id, progress: value });
     try {
-      self.postMessage({ id, value: await handlers[op](args, progress) });
+      const handler = /** @type {(args: unknown, progress: (progress: Progress) => void) => unknown} */ (handlers[op]);
+      self.postMessage({ id, value: await handler(args, progress) });
     } catch (thrown) {
       self.postMessage({ id, error: describe(thrown, memoryBytes()) });
     }
@@ -17,19 +23,25 @@ export function serve(handlers, memoryBytes) {
   self.postMessage({ ready: true });
 }
 
-let lastWords = '';
+let lastPanic = '';
 
-/** Before it dies of a panic, the wasm module says on the console where and why; the trap itself says `unreachable`. */
-function keepLastWords() {
-  const say = console.error;
+/** A panic of the wasm module prints its message on the console; the trap that follows only says `unreachable`. */
+function recordPanics() {
+  const print = console.error;
   console.error = (text) => {
-    lastWords = String(text);
-    say(text);
+    lastPanic = String(text);
+    print(text);
   };
 }
 
+/**
+ * @param {unknown} thrown
+ * @param {number} memory
+ * @returns {Problem}
+ */
 function describe(thrown, memory) {
   if (typeof thrown === 'string') return { kind: 'refused', message: thrown };
-  const kind = thrown instanceof DOMException ? 'unreadable' : 'fault';
-  return { kind, message: (kind === 'fault' && lastWords) || (thrown?.message ?? String(thrown)), memory };
+  const message = thrown instanceof Error || thrown instanceof DOMException ? thrown.message : String(thrown);
+  if (thrown instanceof DOMException) return { kind: 'unreadable', message, memory };
+  return { kind: 'fault', message: lastPanic || message, memory };
 }

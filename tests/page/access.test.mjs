@@ -1,5 +1,7 @@
-// Promises: axe-core finds nothing serious in any state of the page, light or dark, wide or narrow; nothing is wider than a
-// small phone; targets are large enough for fingers; and where memory runs out, the page says what still can be done.
+// axe-core finds no serious problem in any state of the page: light or dark, wide or narrow. Nothing is wider than a small phone,
+// targets are large enough for fingers, and after running out of memory the page shows what can still be done.
+
+/* global axe */
 
 import assert from 'node:assert/strict';
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -58,7 +60,7 @@ const choose = async (page, id) => {
   await page.locator(id === 'dashboard' ? '#dashboard figure[data-panel=skew]' : '#results[aria-busy=false] .block').first().waitFor();
 };
 
-test('the empty page and the help', async () => {
+test('the empty page and the help have no serious problem', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
   await page.locator('details.help').evaluateAll((all) => all.forEach((details) => void (details.open = true)));
   await assertSound(page, 'empty');
@@ -68,7 +70,7 @@ test('the empty page and the help', async () => {
   await close();
 });
 
-test('a file being read, and cards of problems', async () => {
+test('reading and problem cards have no serious problem', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
   await page.evaluate(() => {
     // A file that never comes to its end.
@@ -85,7 +87,7 @@ test('a file being read, and cards of problems', async () => {
   await second.close();
 });
 
-test('results: every tab, and menus', async () => {
+test('all tabs and menus of results have no serious problem', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
   await h.drop(page, everything('all.json'), h.kineto('second.json', h.SERVER_OPS));
   await h.settled(page);
@@ -108,7 +110,7 @@ test('results: every tab, and menus', async () => {
   await close();
 });
 
-test('a long table', async () => {
+test('a long table has no serious problem', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('wide.json', Array.from({ length: 3_000 }, (_, at) => [`kernel_${at}`, at * 1_000, 900])));
   await h.settled(page);
@@ -117,7 +119,7 @@ test('a long table', async () => {
   await close();
 });
 
-test('the page that loads from elsewhere', async () => {
+test('the page that loads remote files has no serious problem', async () => {
   const context = await browser.newContext({ serviceWorkers: 'block' });
   const page = await context.newPage();
   for (const query of ['', '?url=https://example.com/run.json.gz']) {
@@ -128,7 +130,7 @@ test('the page that loads from elsewhere', async () => {
   await context.close();
 });
 
-test('the page inside another', async () => {
+test('an embedded page has no serious problem', async () => {
   const { page, close } = await h.openPage(browser, server.origin, '?embed=1');
   await assertSound(page, 'embedded and empty');
   await h.drop(page, everything('all.json'));
@@ -137,7 +139,7 @@ test('the page inside another', async () => {
   await close();
 });
 
-test('nothing is wider than a small phone, and what a finger presses is large enough', async () => {
+test('nothing is wider than a small phone, and touch targets are large enough', async () => {
   const context = await browser.newContext({ serviceWorkers: 'block', viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
   const page = await context.newPage();
   await page.goto(server.origin);
@@ -175,7 +177,7 @@ async function serveShortOfMemory() {
   } };
 }
 
-test('out of memory: GPU events alone can be read, and the command is there to copy', async () => {
+test('after running out of memory the page offers GPU events alone and a command to copy', async () => {
   const short = await serveShortOfMemory();
   const { page, close } = await h.openPage(browser, short.origin);
   await h.drop(page, { ...everything('x'), name: "it's all.json" });

@@ -1,6 +1,5 @@
-// Promises: runs that are open together are compared by themselves, in the words and numbers of the command line; what cannot be
-// compared is refused with the remedy; the baseline is chosen and kept in the address; a chart can be saved as a picture that
-// needs nothing beside it; names stay text.
+// Open runs are compared with the command line's words and numbers. Runs that cannot be compared are refused with a remedy. The
+// baseline is part of the address, a chart is saved as a self-contained picture, and names stay text.
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
@@ -86,7 +85,7 @@ async function assertSame(page, files, { args, place = '#comparison p' } = {}) {
   }
 }
 
-test('the tab, the sentences and the tables of generated runs are the command line\'s, to the nanosecond', async () => {
+test('tab, sentences and tables of generated runs are equal to the command line\'s to the nanosecond', async () => {
   const files = [
     stepped('a.json'), stepped('b.json', { attention: 260, gemm: 390, more: [[NORM, 30]] }), stepped('c.json', { gemm: 500 }),
   ];
@@ -101,7 +100,7 @@ test('the tab, the sentences and the tables of generated runs are the command li
   await close();
 });
 
-test('runs without steps, which are compared by their totals, are the command line\'s too', async () => {
+test('runs without steps are compared by their totals, like on the command line', async () => {
   const longer = h.SERVER_OPS.map(([name, start, duration, ...where]) => [name, start, duration + (name.includes('flash') ? 900 : 0), ...where]);
   const files = [h.kineto('a.json', h.SERVER_OPS), h.kineto('b.json', longer)];
   const { page, faults, close } = await opened('#tab=compare', ...files);
@@ -112,7 +111,7 @@ test('runs without steps, which are compared by their totals, are the command li
   await close();
 });
 
-test('real runs of eight ranks: the command line\'s numbers, mangled names or not', async (t) => {
+test('eight real ranks have the command line\'s numbers, with and without mangled names', async (t) => {
   const folder = join(h.traces, 'dlrm_v100_8ranks');
   if (!existsSync(folder)) return t.skip(`no traces in ${folder}`);
   const names = ['rank0.pt.trace.json.gz', 'rank3.pt.trace.json.gz'];
@@ -127,7 +126,7 @@ test('real runs of eight ranks: the command line\'s numbers, mangled names or no
   await close();
 });
 
-test('names that only the demangler reads are matched and written as on the command line', async () => {
+test('names that need the demangler are matched and written like on the command line', async () => {
   const more = [['_Z6vecAddPfS_i.kd', 20]];
   const files = [stepped('a.json', { more }), stepped('b.json', { more: [['_Z6vecAddPfS_i.kd', 60]] })];
   const { page, close } = await opened('#tab=compare', ...files);
@@ -137,7 +136,7 @@ test('names that only the demangler reads are matched and written as on the comm
   await close();
 });
 
-test('what cannot be compared is refused with the remedy, and no change is shown', async () => {
+test('runs that cannot be compared are refused with a remedy and show no change', async () => {
   const files = [stepped('a.json'), stepped('b.json', { gpu: 'AMD Instinct MI300X' })];
   const { page, faults, close } = await opened('#tab=compare', ...files);
   const [run] = (await native(files)).runs.slice(1);
@@ -151,7 +150,7 @@ test('what cannot be compared is refused with the remedy, and no change is shown
   await close();
 });
 
-test('another baseline turns the signs round; it stands in the address, and Back returns', async () => {
+test('another baseline reverses the signs and is part of the address; Back restores it', async () => {
   const files = [stepped('a.json'), stepped('b.json', { attention: 300 })];
   const { page, faults, close } = await opened('', ...files);
   await opensTab(page);
@@ -174,7 +173,7 @@ test('another baseline turns the signs round; it stands in the address, and Back
   await again.close();
 });
 
-test('the tables sort, filter and save like any other; the saved kernels are the command line\'s bytes', async () => {
+test('comparison tables sort, filter and save; the saved kernels are the command line\'s bytes', async () => {
   const files = [stepped('a.json'), stepped('b.json', { attention: 300, more: [[NORM, 30]] })];
   const { page, faults, close } = await opened('#tab=compare&base=1', ...files);
   const kernels = page.locator('.block[data-table=compare_kernels]');
@@ -192,7 +191,7 @@ test('the tables sort, filter and save like any other; the saved kernels are the
   await close();
 });
 
-test('one run alone is not compared, and a run that is closed is forgotten', async () => {
+test('a single run is not compared, and a closed run disappears from the comparison', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   server.requests.length = 0;
   await h.drop(page, stepped('a.json'));
@@ -209,7 +208,7 @@ test('one run alone is not compared, and a run that is closed is forgotten', asy
   await close();
 });
 
-test('a desk that cannot be loaded is said in the line, the results stand, and the tab asks again', async () => {
+test('a module that cannot be loaded is reported in the line; results stay, and the tab tries again', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
   await page.route('**/gpuprism_full_bg.wasm', (route) => route.fulfill({ status: 503 }));
   await h.drop(page, stepped('a.json'), stepped('b.json'));
@@ -222,7 +221,7 @@ test('a desk that cannot be loaded is said in the line, the results stand, and t
   await close();
 });
 
-test('a hostile name of a run is text in the sentences, the chart and its picture', async () => {
+test('a hostile run name is text in sentences, chart and picture', async () => {
   const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped(`${HOSTILE}.json`, { gemm: 800 }));
   await page.locator('#compare svg.chart').waitFor();
   assert.ok((await page.locator('#comparison').innerText()).includes(HOSTILE));
@@ -239,7 +238,7 @@ async function picture(page, place, type) {
   return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
 }
 
-test('one click copies the comparison as the Markdown that the command line prints', async () => {
+test('one click copies the comparison as the command line\'s Markdown', async () => {
   const files = [stepped('a.json'), stepped('b.json', { gemm: 800 })];
   const { page, close } = await opened('#tab=compare', ...files);
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
@@ -251,7 +250,7 @@ test('one click copies the comparison as the Markdown that the command line prin
   await close();
 });
 
-test('a chart has the width of its place, however fast the page is made narrow and wide again', async () => {
+test('a chart fits its place after the page is quickly narrowed and widened', async () => {
   const { page, faults, close } = await opened('', stepped('a.json'), stepped('b.json', { gemm: 500 }));
   await page.setViewportSize({ width: 900, height: 900 });
   await opensTab(page);
@@ -282,7 +281,7 @@ test('a chart has the width of its place, however fast the page is made narrow a
   await close();
 });
 
-test('a chart is saved as an SVG that needs no style sheet, and as a PNG of twice its size', async () => {
+test('a chart is saved as a self-contained SVG and as a PNG of twice its size', async () => {
   const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped('b.json', { gemm: 800, attention: 230 }));
   for (const [place, name] of [['#compare', 'gpuprism-changes'], ['.first', 'gpuprism-bars']]) {
     await page.locator(`${place} svg.chart`).waitFor();
@@ -319,7 +318,7 @@ function colours(page, body) {
   }, body.toString('base64'));
 }
 
-test('a third file that is refused does not keep the others from being compared', async () => {
+test('a third file that is refused does not prevent the comparison of the others', async () => {
   const broken = { name: 'broken.json', body: Buffer.from('{"traceEvents": 7') };
   const { page, close } = await opened('', stepped('a.json'), stepped('b.json', { gemm: 800 }), broken);
   assert.match(await page.locator('#comparison p').innerText(), /b\.json is .* slower than a\.json/);

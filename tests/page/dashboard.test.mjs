@@ -1,6 +1,8 @@
-// Promises: the dashboard draws every panel that a run has the data for and says what the others need, in the exact words of the
-// sections; what is chosen stands in the address and survives a reload; marks lead to the kernel and to the table of the same
-// numbers; each chart is saved as a picture that needs nothing beside it; names stay text; axe-core finds nothing serious.
+// The dashboard draws every panel for which a run has data, and the others show what is missing in the words of the sections. Its
+// options are part of the address, shapes open the kernel or the table of the same numbers, charts are saved as self-contained
+// pictures, names stay text, and axe-core finds no serious problem.
+
+/* global axe */
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -65,7 +67,7 @@ const figure = (page, id) => page.locator(`#dashboard figure[data-panel=${id}]`)
 /** The tooltips of a panel's marks. */
 const titles = (page, id) => figure(page, id).locator('svg.chart title').allTextContents();
 
-test('every panel of a complete run is drawn, with a summary, a note and its marks\' exact values', async () => {
+test('a complete run has every panel, with summary, note and exact values', async () => {
   const { page, faults, close } = await opened('#tab=dashboard', await complete('run.json'));
   assert.deepEqual(await page.locator('#dashboard figure').evaluateAll((all) => all.map(({ dataset }) => dataset.panel)), PANELS);
   for (const id of PANELS) {
@@ -86,7 +88,7 @@ test('every panel of a complete run is drawn, with a summary, a note and its mar
   await close();
 });
 
-test('a trace that lacks something is told what, and how to capture it', async () => {
+test('a trace without some data shows what is missing and how to capture it', async () => {
   const { page, faults, close } = await opened('#tab=dashboard', h.kineto('run.json', h.SERVER_OPS));
   for (const [id, command] of [['roofline', 'ncu --set roofline'], ['nvlink', '--gpu-metrics-devices=all'], ['phases', 'record_function'], ['latency', 'ProfilerActivity'], ['skew', 'torch.profiler']]) {
     assert.equal(await figure(page, id).locator('svg.chart').count(), 0, id);
@@ -96,11 +98,11 @@ test('a trace that lacks something is told what, and how to capture it', async (
   await close();
 });
 
-test('what is chosen stands in the address and survives a reload; Back takes it back', async () => {
+test('options are part of the address and survive a reload; Back undoes them', async () => {
   const files = [await complete('a.json'), await complete('b.json', h.SERVER_OPS.map(([name, start, duration, ...where]) => [name, start, duration + 500, ...where]))];
   const { page, faults, close } = await opened('#tab=dashboard', ...files);
   await page.locator('#dashboard .dash-base').first().waitFor({ state: 'attached' });
-  assert.match(await page.locator('#dashboard [role=status]').innerText(), /^b\.json, beside a\.json$/);
+  assert.match(await page.locator('#dashboard [role=status]').innerText(), /^b\.json, next to a\.json$/);
   assert.ok((await titles(page, 'kernels')).some((title) => title.endsWith('; baseline 0.004321 ms')), 'the same kernel of the baseline');
   await page.locator('#dashboard [name=comm]').uncheck();
   await figure(page, 'collectives').getByText('Communication is switched off.').waitFor();
@@ -114,7 +116,7 @@ test('what is chosen stands in the address and survives a reload; Back takes it 
   await page.goBack();
   await figure(page, 'kernels').locator('svg.chart').waitFor();
   await page.locator('#dashboard [name=base]').selectOption('1');
-  await page.getByText('a.json, beside b.json').waitFor();
+  await page.getByText('a.json, next to b.json').waitFor();
   await close();
   const again = await opened(address, ...files);
   assert.equal(await again.page.locator('#dashboard [name=above]').inputValue(), '0.5');
@@ -125,7 +127,7 @@ test('what is chosen stands in the address and survives a reload; Back takes it 
   await again.close();
 });
 
-test('an address of nonsense is the dashboard as it comes', async () => {
+test('an invalid address shows the default dashboard', async () => {
   const { page, faults, close } = await opened('#tab=dashboard&gpu=%00&above=-9e99x&comm=?&base=77&run=-3', await complete('run.json'));
   assert.equal(await page.locator('#dashboard [name=above]').inputValue(), '0');
   assert.equal(await page.locator('#cards .card.error').count(), 0);
@@ -133,7 +135,7 @@ test('an address of nonsense is the dashboard as it comes', async () => {
   await close();
 });
 
-test('a kernel\'s bar opens the kernel, and every panel its table', async () => {
+test('a kernel\'s bar opens the kernel, and every panel opens its table', async () => {
   const { page, faults, close } = await opened('#tab=dashboard', await complete('run.json'));
   await figure(page, 'kernels').locator(`rect[data-kernel="${GEMM}"]`).click();
   await page.waitForFunction((name) => document.querySelector('#kernel-title')?.textContent === name, GEMM);
@@ -150,7 +152,7 @@ test('a kernel\'s bar opens the kernel, and every panel its table', async () => 
   await close();
 });
 
-test('every chart is saved as SVG and PNG that need nothing beside them', async () => {
+test('every chart is saved as self-contained SVG and PNG', async () => {
   const { page, faults, close } = await opened('#tab=dashboard', await complete('run.json'));
   for (const id of PANELS) {
     for (const type of ['SVG', 'PNG']) {
@@ -168,7 +170,7 @@ test('every chart is saved as SVG and PNG that need nothing beside them', async 
   await close();
 });
 
-test('axe-core finds nothing serious, and nothing is wider than the page, light or dark, wide or narrow', async () => {
+test('axe-core finds no serious problem, and nothing is wider than the page, light or dark, wide or narrow', async () => {
   const { page, faults, close } = await opened('#tab=dashboard', await complete('a.json'), await complete('b.json'));
   for (const [colorScheme, width] of [['light', 1280], ['dark', 1280], ['light', 400], ['dark', 360]]) {
     await page.emulateMedia({ colorScheme });

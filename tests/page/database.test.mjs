@@ -1,5 +1,5 @@
-// Promises: an Nsight Systems export opens in the page and gives what the command line gives; it is never held whole; what
-// is damaged or no export is answered with a sentence; the module that reads databases is fetched for nothing else.
+// An Nsight Systems export opens in the page with the command line's results. It is never in memory as a whole, damaged files are
+// answered with a sentence, and the module that reads databases is fetched for databases only.
 
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
@@ -39,7 +39,7 @@ async function assertSameAnswer(page, file) {
   return 'refused';
 }
 
-test('real exports: the exported report is the command line\'s, byte for byte', async (t) => {
+test('reports of real exports are the command line\'s byte for byte', async (t) => {
   const names = existsSync(h.nsysExports) ? readdirSync(h.nsysExports).filter((name) => name.endsWith('.sqlite')) : [];
   if (names.length === 0) t.diagnostic(`skipped: no exports in ${h.nsysExports}`);
   const { page, faults, close } = await h.openPage(browser, server.origin);
@@ -52,7 +52,7 @@ test('real exports: the exported report is the command line\'s, byte for byte', 
   await close();
 });
 
-test('a generated export, plain, gzipped in two members and under another name, gives the command line\'s report', async () => {
+test('a generated export gives the command line\'s report: plain, gzipped in two members, and under another name', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const packed = Buffer.concat([gzipSync(small.subarray(0, 1_234_567)), gzipSync(small.subarray(1_234_567))]);
   for (const file of [{ name: 'run.sqlite', body: small }, { name: 'run.sqlite.gz', body: packed }, { name: 'run.json', body: small }]) {
@@ -64,7 +64,7 @@ test('a generated export, plain, gzipped in two members and under another name, 
   await close();
 });
 
-test('what is chosen later reaches the report of an export, and a trace compares with it', async () => {
+test('later settings apply to an export, and a trace is compared with it', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, { name: 'run.sqlite', body: small }, h.kineto('b.json', h.SERVER_OPS));
   await h.settled(page);
@@ -102,7 +102,7 @@ function database(sql) {
 
 const varint = (n) => (n < 128 ? [n] : [0x80 | n >> 7, n & 127]);
 
-test('a database that is no export is refused by what it is', async () => {
+test('a database that is no export is refused with what it is', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   for (const [sql, want] of [
     ['CREATE TABLE songs (title TEXT)', /no Nsight Systems export/],
@@ -116,7 +116,7 @@ test('a database that is no export is refused by what it is', async () => {
   await close();
 });
 
-test('a cut or damaged export gives what it holds, or a sentence, as on the command line', async () => {
+test('a truncated or damaged export gives what can be read, or a sentence, like on the command line', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const damaged = Buffer.from(small);
   for (let at = 8_192; at < damaged.length; at += 4_096 * 7) damaged.fill(0xA5, at, at + 64);
@@ -133,7 +133,7 @@ test('a cut or damaged export gives what it holds, or a sentence, as on the comm
   await close();
 });
 
-test('a gzipped database too large to be held is refused with the command that helps', async () => {
+test('a gzipped database that is too large is refused with a command that helps', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const zeros = gzipSync(Buffer.alloc(1 << 20));
   const body = Buffer.concat([gzipSync(small), ...Array(512).fill(zeros)]);
@@ -154,7 +154,7 @@ test('an .nsys-rep is answered with the command that exports it', async () => {
 
 const isDatabaseModule = (path) => path.startsWith('/pkg/gpuprism_full');
 
-test('the second module is fetched for a database alone, once, and beside it nothing but the comparison of the runs', async () => {
+test('the second module is fetched once, for databases only', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const asked = [];
   page.context().on('request', (request) => asked.push(request.url()));
@@ -173,7 +173,7 @@ test('the second module is fetched for a database alone, once, and beside it not
   await close();
 });
 
-test('if the second module cannot be had the card says so, and it is asked for again', async () => {
+test('a second module that cannot be loaded is reported on the card, and Try again fetches it again', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await page.route('**/gpuprism_full_bg.wasm', (route) => route.fulfill({ status: 503 }));
   await h.drop(page, { name: 'run.sqlite', body: small });
@@ -186,7 +186,7 @@ test('if the second module cannot be had the card says so, and it is asked for a
   await close();
 });
 
-test('a large export shows rows while it is read, takes little memory, and Cancel ends it', async () => {
+test('a large export shows rows while it is read and takes little memory; Cancel ends it', async () => {
   const path = join(folder, 'large.sqlite');
   await h.writeNsysExport(path, 0.3);
   const { page, faults, close } = await h.openPage(browser, server.origin);

@@ -1,5 +1,5 @@
-// Promises: what a person wants after the first results is fetched when first asked for, once, and works on the reports of
-// that moment; where it cannot be had, the page says so and asks again.
+// The module for everything after the first results is fetched once, when it is first needed, and works on the current reports. If
+// it cannot be loaded, the page shows a problem and tries again at the next request.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,7 +10,7 @@ const { browser, server } = await h.lend();
 const asked = () => server.requests.filter((path) => /desk|full/.test(path)).sort();
 const labels = async (page) => JSON.parse((await h.exported(page, 'json')).body).runs.map(({ label }) => label);
 
-test('the desk is fetched by the first export, not by results, sorting, filtering or tabs, and once', async () => {
+test('the first export fetches the module once; results, sorting, filtering and tabs do not', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   server.requests.length = 0;
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
@@ -30,7 +30,7 @@ test('the desk is fetched by the first export, not by results, sorting, filterin
   await close();
 });
 
-test('an export is of the files open at that moment and of how they are counted then', async () => {
+test('an export has the files and settings of its moment', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);
@@ -46,7 +46,7 @@ test('an export is of the files open at that moment and of how they are counted 
   await close();
 });
 
-test('a desk that cannot be loaded is a card that says so; the results stand, and the next export asks again', async () => {
+test('a module that cannot be loaded gives a card; results stay, and the next export tries again', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
   await page.route('**/gpuprism_full_bg.wasm', (route) => route.fulfill({ status: 503 }));
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));

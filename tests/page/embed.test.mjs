@@ -1,5 +1,7 @@
-// Promises: another page can embed this one or open it and hand it files by postMessage; one of an unknown origin is
-// asked about first, refused ones stay out, and the sender is told what became of its file.
+// Another page can embed this one, or open it, and send it files by postMessage. The person is asked about unknown origins, refused
+// windows stay refused, and the sender gets a reply about its file.
+
+/* global other, heard */
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -76,7 +78,7 @@ async function visit({ frame = `${server.origin}/?embed=1`, sandbox, opened = fa
 const chips = (inner) => inner.locator('#chips .chip-name').allTextContents();
 const button = (inner, label) => inner.locator('#cards button', { hasText: label });
 
-test('a frame\'s host is asked about, and its trace is shown when the person agrees', async () => {
+test('the person is asked about a frame\'s host, and its trace is shown after agreement', async () => {
   const { inner, sendTrace, reply, heard, faults, close } = await visit();
   assert.equal(await inner.locator('#drop h2').isVisible(), false, 'no words for newcomers');
   assert.equal(await inner.locator('.whole').textContent(), 'Open in gpuprism');
@@ -102,7 +104,7 @@ async function settledIn(inner) {
   await inner.waitForFunction(() => document.querySelector('#results:not([hidden])[aria-busy=false] .block:first-child table'));
 }
 
-test('"Always from there" is remembered for that origin alone', async () => {
+test('"Always from there" is remembered for that origin only', async () => {
   const { page, inner, sendTrace, reply, faults, close } = await visit();
   await sendTrace('first', 'blob');
   await button(inner, 'Always from there').click();
@@ -119,7 +121,7 @@ test('"Always from there" is remembered for that origin alone', async () => {
   await close();
 });
 
-test('a refused window stays refused, and nothing of it is read', async () => {
+test('a refused window stays refused, and its files are not read', async () => {
   const { inner, sendTrace, reply, close } = await visit();
   await sendTrace('one');
   await sendTrace('two');
@@ -135,7 +137,7 @@ test('a refused window stays refused, and nothing of it is read', async () => {
   await close();
 });
 
-test('a flood of files is one question, and most of it is refused', async () => {
+test('a flood of files gives one question, and most files are refused', async () => {
   const { inner, page, close } = await visit();
   await page.evaluate(() => { for (let at = 0; at < 500; at += 1) other.postMessage({ gpuprism: { report: 'x', title: `f${at}` } }, '*'); });
   await page.waitForFunction(() => heard.length === 480);
@@ -144,7 +146,7 @@ test('a flood of files is one question, and most of it is refused', async () => 
   await close();
 });
 
-test('a frame without an origin is asked about every time, and cannot be remembered', async () => {
+test('a frame without an origin is asked about every time and cannot be remembered', async () => {
   const inside = `data:text/html,<script>const f=document.createElement('iframe');f.src='${server.origin}/?embed=1';f.width=900;f.height=600;document.documentElement.append(f);setInterval(()=>f.contentWindow.postMessage('PING','*'),100);onmessage=({data})=>{if(data==='PONG'&&!window.sent){window.sent=1;for(const n of ['a','b'])f.contentWindow.postMessage({gpuprism:{report:'x',title:n}},'*')}}</script>`;
   const context = await browser.newContext({ serviceWorkers: 'block' });
   context.setDefaultTimeout(15_000);
@@ -156,7 +158,7 @@ test('a frame without an origin is asked about every time, and cannot be remembe
   await context.close();
 });
 
-test('reports are taken as text and as objects; what is neither is answered with what is expected', async () => {
+test('reports are accepted as text and as objects; other messages get a description of the format', async () => {
   const { inner, send, reply, faults, close } = await visit();
   const report = JSON.parse(await h.jsonReport(h.kineto('run.json', h.SERVER_OPS)));
   await send({ gpuprism: { report, title: 'as an object' } });
@@ -178,7 +180,7 @@ test('reports are taken as text and as objects; what is neither is answered with
   await close();
 });
 
-test('a window that was opened takes files, too, without being compact', async () => {
+test('an opened window accepts files too and is not compact', async () => {
   const { inner, sendTrace, reply, faults, close } = await visit({ opened: true });
   assert.equal(await inner.locator('#drop h2').isVisible(), true);
   await sendTrace('handed over', 'blob');
@@ -189,7 +191,7 @@ test('a window that was opened takes files, too, without being compact', async (
   await close();
 });
 
-test('"Open in gpuprism" shows the same files in a window of their own, without a question', async () => {
+test('"Open in gpuprism" shows the same files in a new window without a question', async () => {
   const { inner, context, sendTrace, reply, faults, close } = await visit();
   await sendTrace('mine', 'blob');
   await button(inner, /^Show$/).click();
@@ -204,7 +206,7 @@ test('"Open in gpuprism" shows the same files in a window of their own, without 
   await close();
 });
 
-test('the example page of docs/embedding.md works as it stands', async () => {
+test('the example page of docs/embedding.md works unchanged', async () => {
   const text = await readFile(join(h.root, 'docs/embedding.md'), 'utf8');
   const example = /```html\n([\s\S]*?)```/.exec(text)[1].replaceAll('https://HOST', server.origin);
   const site = createServer(({ url }, response) => {
@@ -223,7 +225,7 @@ test('the example page of docs/embedding.md works as it stands', async () => {
   await close();
 });
 
-test('inside a Space\'s sandboxed frame, under a path, a dropped file opens', async () => {
+test('a dropped file opens in the sandboxed frame of a Space, under a path', async () => {
   const space = await h.servePage({ under: '/spaces/me/gpuprism' });
   const { inner, faults, close } = await visit({ frame: `${space.origin}/spaces/me/gpuprism/index.html`, sandbox: SPACE_SANDBOX });
   await inner.locator('html[data-simd]').waitFor({ state: 'attached' });

@@ -1,6 +1,5 @@
-// Promises: in Firefox and in WebKit, which is Safari's engine, a trace and an export are read too and every tab stands. They are
-// driven by a page of its own that frames the built one, drops a file on it and tells what it shows; where there is no such
-// browser the test says that it was skipped.
+// In Firefox and in WebKit (the engine of Safari) traces and exports are read and every tab has content. A page frames the built one,
+// drops a file on it and reports what it shows. Without such a browser the tests are skipped.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -123,7 +122,7 @@ for (const [name, engine] of Object.entries(ENGINES)) {
   });
 }
 
-test('no script of a worker has a static import: worker-src forbids its target in Firefox', async () => {
+test('no script of a worker has a static import: worker-src forbids it in Firefox', async () => {
   const scripts = (await readdir(h.dist)).filter((name) => /(^|-)worker(-serve)?\.js$|^reading\.js$/.test(name) && name !== 'service-worker.js');
   assert.ok(scripts.includes('worker.js') && scripts.includes('desk-worker.js'), scripts.join());
   for (const name of scripts) assert.doesNotMatch(await readFile(join(h.dist, name), 'utf8'), /^(import|export)\b[^(]*\bfrom\b/m, name);

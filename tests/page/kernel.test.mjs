@@ -1,5 +1,5 @@
-// Promises: a pressed kernel name opens that kernel in detail, with the numbers of the trace; the address holds it, Back and
-// Escape lead back; the window restricts it; a report opened again says why it has no detail; its code comes on demand.
+// A pressed kernel name opens the kernel in detail with the trace's numbers. It is part of the address, Back and Escape close it, the
+// window restricts it, a saved report explains why it has no detail, and its script is loaded on demand.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -32,7 +32,7 @@ const cells = (page, table) => page.locator(`#kernel .block[data-table=${table}]
 const launches = (page, count) => page.waitForFunction(
   (count) => document.querySelector('#kernel .figures dd')?.textContent === count, count);
 
-test('a pressed name opens the kernel with its numbers; Escape and Back lead back', async () => {
+test('a pressed name opens the kernel with its numbers; Escape and Back close it', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, trace('a.json'));
   await h.settled(page);
@@ -66,7 +66,7 @@ test('a pressed name opens the kernel with its numbers; Escape and Back lead bac
   await close();
 });
 
-test('it is of the window that is picked', async () => {
+test('the kernel is restricted to the picked window', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#kernel=mine');
   await h.drop(page, trace('a.json'));
   await launches(page, '10');
@@ -79,13 +79,13 @@ test('it is of the window that is picked', async () => {
   await close();
 });
 
-test('a report opened again says why it has no detail', async () => {
+test('a saved report explains why it has no detail', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, { name: 'report.json', body: await h.jsonReport(trace('a.json')) });
   await h.settled(page);
   await opener(page).click();
   await page.locator('#kernel .gap').waitFor();
-  assert.match(await page.locator('#kernel .gap').textContent(), /report opened again, which holds sums and no launches/);
+  assert.match(await page.locator('#kernel .gap').textContent(), /saved report, which has no single launches/);
   assert.deepEqual(faults, []);
   await close();
 });

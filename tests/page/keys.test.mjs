@@ -1,4 +1,4 @@
-// Promises: each key does what the help says, none of them while a person types, and the focus comes back.
+// Each key does what the help says, no key acts while a person types, and the focus returns.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -16,7 +16,7 @@ async function opened() {
 const focused = (page) => page.evaluate(() => document.activeElement.id);
 const chosen = (page, at) => page.waitForFunction((at) => document.querySelectorAll('[role=tab]')[at]?.getAttribute('aria-selected') === 'true', at);
 
-test('? opens the help and Esc closes it; the focus goes back; the button does the same', async () => {
+test('? opens the help and Esc closes it; the focus returns; the button does the same', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   assert.ok(!server.requests.some((path) => path.endsWith('/help.js')), 'the help is fetched when it is asked for');
   await page.locator('#choose').focus();
@@ -43,7 +43,7 @@ test('? opens the help and Esc closes it; the focus goes back; the button does t
   await close();
 });
 
-test('numbers and brackets choose tabs, and Back goes back through them', async () => {
+test('digits and brackets choose tabs, and Back returns through them', async () => {
   const { page, faults, close } = await opened();
   const last = (await page.locator('[role=tab]').count()) - 1;
   await page.keyboard.press('3');
@@ -85,7 +85,7 @@ test('/ goes to the filter, e to the exports, o to the files, t to the next them
   await close();
 });
 
-test('no key acts while a person types, with Ctrl held, or before there are results', async () => {
+test('no key acts while a person types, with Ctrl, or before there are results', async () => {
   const { page, faults, close } = await opened();
   await page.locator('#filter').focus();
   await page.keyboard.type('3?/eot[]');

@@ -1,4 +1,4 @@
-// Promise: every number on the page, and every byte it exports, is the one the command line gives for the same file.
+// Every number on the page and every exported byte is equal to the command line's for the same file.
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
@@ -40,7 +40,7 @@ async function assertKernelTable(page, report) {
   for (const key of ['elapsed_ns', 'duration_ns']) assert.equal(exact(table.totals[at(key)].title), run.totals[key], `total ${key}`);
 }
 
-test('a generated trace: the kernel table holds the command line\'s values, which are those worked by hand', async () => {
+test('the kernel table of a generated trace has the command line\'s values, which were computed by hand', async () => {
   const file = h.kineto('server.json', h.SERVER_OPS);
   const report = JSON.parse(await h.jsonReport(file));
   // The all-reduce owns what the first kernel leaves of it: 14,250 - 10,500 ns. The rest does not overlap.
@@ -53,7 +53,7 @@ test('a generated trace: the kernel table holds the command line\'s values, whic
   await close();
 });
 
-test('the example: one click gives the command line\'s numbers', async () => {
+test('one click on the example gives the command line\'s numbers', async () => {
   const file = { name: 'example.json.gz', body: await readFile(join(h.dist, 'example.json.gz')) };
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await page.locator('#example').click();
@@ -64,7 +64,7 @@ test('the example: one click gives the command line\'s numbers', async () => {
   await close();
 });
 
-test('mangled names are demangled as on the command line', async () => {
+test('mangled names are demangled like on the command line', async () => {
   const mangled = h.kineto('mangled.json', [
     ['_Z6vecAddPfS_i.kd', 0, 5_000],
     ['_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdIfEEJEEEvv', 6_000, 3_000],
@@ -81,7 +81,7 @@ test('mangled names are demangled as on the command line', async () => {
   await close();
 });
 
-test('a phase map that is dropped counts in every trace, and the report is the command line\'s', async () => {
+test('a dropped phase map applies to every trace, like on the command line', async () => {
   const range = (name, ts, dur) => ({ ph: 'X', cat: 'user_annotation', name, pid: 1, tid: 1, ts, dur });
   const kernel = (ts, correlation) => [
     { ph: 'X', cat: 'cuda_runtime', name: 'cudaLaunchKernel', pid: 1, tid: 1, ts, dur: 1, args: { correlation } },
@@ -134,7 +134,7 @@ for (const [what, make] of EXPORTS) {
   });
 }
 
-test('an exported report opens again and exports as the same bytes', async () => {
+test('an exported report opens again and exports the same bytes', async () => {
   const first = await h.jsonReport(h.kineto('server.json', h.SERVER_OPS));
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, { name: 'gpuprism-report.json', body: first });
@@ -145,7 +145,7 @@ test('an exported report opens again and exports as the same bytes', async () =>
   await close();
 });
 
-test('what is chosen in the settings row reaches the report', async () => {
+test('settings apply to the report', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('server.json', h.SERVER_OPS));
   await h.settled(page);
@@ -175,7 +175,7 @@ const REAL = [
   'nccl_metadata_a100.trace.json.gz', 'mi250_minitoy.trace.json.gz', 'cpu_only.pt.trace.json.gz',
   'cupti_range_profiler_no_kernels.trace.json.gz',
 ];
-test('real traces: the page says what the command line says', async (t) => {
+test('the page shows the command line\'s numbers for real traces', async (t) => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   for (const name of REAL) {
     const path = join(h.traces, name);

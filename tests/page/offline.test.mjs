@@ -1,5 +1,5 @@
-// Promises: after one visit the page opens and reads traces without its server; its service worker answers for files of
-// the build alone, keeps what is used, and gives way to a new build; where there are no service workers nothing is missed.
+// After one visit the page opens and reads traces without its server. Its service worker answers only for files of the build, caches
+// what is used and replaces an old build. The page also works without service workers.
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -52,7 +52,7 @@ const cachedFiles = (page) => page.evaluate(async () => {
 
 const listOf = async (from) => JSON.parse(/const BUILD = (\{[^;]*\});/.exec(await readFile(join(from, 'service-worker.js'), 'utf8'))[1]);
 
-test('after one visit the page opens, reads and exports without its server, under a path, too', async () => {
+test('after one visit the page opens, reads and exports without its server, also under a path', async () => {
   for (const under of ['', '/tools/gpuprism']) {
     const server = await serve({ under });
     const { visit, close } = await visitor();
@@ -74,7 +74,7 @@ test('after one visit the page opens, reads and exports without its server, unde
   }
 });
 
-test('scripts and what a first visit loads are kept at once; another module is kept when it was used', async () => {
+test('scripts and files of a first visit are cached at once, other modules after their first use', async () => {
   const server = await serve();
   const { visit, close } = await visitor();
   const page = await visit(`${server.origin}/`);
@@ -88,18 +88,18 @@ test('scripts and what a first visit loads are kept at once; another module is k
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);
   await page.locator('#tab-triage').click();
-  await page.waitForFunction(() => document.querySelector('[class^="of-triage_"], .of-triage_kernels'));
+  await page.waitForFunction(() => document.querySelector('[class^="table-triage_"], .table-triage_kernels'));
   await page.close();
   await server.close();
   const offline = await visit(`${server.origin}/`);
   await h.drop(offline, h.kineto('b.json', h.SERVER_OPS));
   await h.settled(offline);
   await offline.locator('#tab-triage').click();
-  await offline.waitForFunction(() => document.querySelector('[class^="of-triage_"]'));
+  await offline.waitForFunction(() => document.querySelector('[class^="table-triage_"]'));
   await close();
 });
 
-test('the service worker answers for GETs of listed files, and for nothing else', async () => {
+test('the service worker answers only GET requests for files in its list', async () => {
   const server = await serve();
   const foreign = await h.serveForeign();
   const { visit, close } = await visitor();
@@ -147,7 +147,7 @@ async function otherBuild(name, { listed }) {
 
 const buildOf = (page) => page.evaluate(() => getComputedStyle(document.querySelector('#build')).getPropertyValue('--build'));
 
-test('a new build is taken at the next visit, whole, and the old one is thrown away', async () => {
+test('the next visit takes a new build as a whole and deletes the old one', async () => {
   let server = await serve();
   const { port } = new URL(server.origin);
   const { visit, close } = await visitor();
@@ -176,7 +176,7 @@ test('a new build is taken at the next visit, whole, and the old one is thrown a
   await server.close();
 });
 
-test('a build that is only half there is not kept, and the page works as without a service worker', async () => {
+test('an incomplete build is not cached, and the page works without a service worker', async () => {
   const server = await serve({ folder: await otherBuild('half', { listed: false }) });
   const { visit, close } = await visitor();
   const page = await visit(`${server.origin}/`);
@@ -189,7 +189,7 @@ test('a build that is only half there is not kept, and the page works as without
   await server.close();
 });
 
-test('without TLS there is no service worker, and nothing is missed', async () => {
+test('without TLS there is no service worker, and the page works', async () => {
   const server = await serve();
   const other = await h.launch('--host-resolver-rules=MAP gpuprism.test 127.0.0.1');
   const { visit, close } = await visitor(other);
@@ -204,7 +204,7 @@ test('without TLS there is no service worker, and nothing is missed', async () =
   await server.close();
 });
 
-test('the page itself can register no service worker, and its hidden frame is gone before a file is read', async () => {
+test('the page itself cannot register a service worker, and its hidden frame is removed before a file is read', async () => {
   const server = await serve();
   const { visit, close } = await visitor();
   const page = await visit(`${server.origin}/`);

@@ -1,5 +1,5 @@
-// Promises: a link to a file on another host asks before anything is requested of it, says host and path, loads with
-// progress and opens the file in a page that still reaches no other host; what fails is said with a remedy.
+// A link to a file on another host asks before any request, shows host and path, loads with progress, and opens the file in a page
+// that cannot reach other hosts. Failures are shown with a remedy.
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -64,7 +64,7 @@ async function visit(...addresses) {
 
 const load = (page) => page.locator('button', { hasText: 'Load and open' }).click();
 
-test('nothing is asked of another host before the person agrees, and then only the file', async () => {
+test('no request reaches another host before the person agrees, and then only the one for the file', async () => {
   const { page, asked, faults, close } = await visit(`${remote.origin}/runs/a%20run.json.gz`);
   const card = await page.locator('.card').innerText();
   assert.ok(card.includes(new URL(remote.origin).host), card);
@@ -83,7 +83,7 @@ test('nothing is asked of another host before the person agrees, and then only t
   await close();
 });
 
-test('the page that analyses it reaches no other host, and has no window that could', async () => {
+test('the page that analyses the file reaches no other host and has no window that could', async () => {
   const { page, close } = await visit(`${remote.origin}/b.json`);
   await load(page);
   await h.settled(page);
@@ -110,7 +110,7 @@ test('the page that analyses it reaches no other host, and has no window that co
   await close();
 });
 
-test('a reload asks again, and a link may name two files', async () => {
+test('a reload asks again, and a link can name two files', async () => {
   const { page, faults, close } = await visit(`${remote.origin}/b.json`, `${remote.origin}/runs/a%20run.json.gz`);
   assert.match(await page.locator('.card h2').textContent(), /2 files/);
   await load(page);
@@ -125,7 +125,7 @@ test('a reload asks again, and a link may name two files', async () => {
   await close();
 });
 
-test('progress is shown, and Cancel leads back to the question', async () => {
+test('progress is shown, and Cancel returns to the question', async () => {
   const { page, faults, close } = await visit(`${remote.origin}/slow.json`);
   await load(page);
   await page.locator('.figures', { hasText: / of / }).waitFor();
@@ -144,7 +144,7 @@ const FAILURES = [
   ['a web page', '/page', /web page at this address/],
   ['a broken connection', '/cut.json', /ended after \d.* of .*connection broke/],
 ];
-test('what fails is said, with the way around it', async (t) => {
+test('failures are shown with a remedy', async (t) => {
   for (const [what, path, words] of FAILURES) {
     await t.test(what, async () => {
       const { page, faults, close } = await visit(remote.origin + path);
@@ -168,7 +168,7 @@ test('what fails is said, with the way around it', async (t) => {
   });
 });
 
-test('addresses that are not to be loaded are refused at once', async (t) => {
+test('addresses that must not be loaded are refused at once', async (t) => {
   for (const [address, words] of [
     ['http://example.com/a.json', /Only https/],
     ['javascript:alert(1)', /Only https/],
@@ -188,7 +188,7 @@ test('addresses that are not to be loaded are refused at once', async (t) => {
   }
 });
 
-test('links to the pages of Hugging Face and GitHub are turned into those of the files', async () => {
+test('links to pages of Hugging Face and GitHub become addresses of the files', async () => {
   const { page, close } = await visit(`${remote.origin}/b.json`);
   const pairs = {
     'https://huggingface.co/datasets/o/n/blob/main/runs/a.json.gz': 'https://huggingface.co/datasets/o/n/resolve/main/runs/a.json.gz',

@@ -1,5 +1,5 @@
-// Promises: a large file shows how far it is and can be cancelled; a file that cannot be read is answered with the
-// command line's own sentence; whatever happens, the next file opens.
+// A large file shows its progress and can be cancelled. A file that cannot be read is answered with the command line's sentence. In
+// every case the next file opens.
 
 import assert from 'node:assert/strict';
 import { open, mkdtemp, rm } from 'node:fs/promises';
@@ -71,7 +71,7 @@ test('a large file shows bytes, rate and GPU ops while it is read, then its resu
   await close();
 });
 
-test('Cancel ends the reading and its worker, and another file still opens', async () => {
+test('Cancel ends the reading and its worker, and another file opens', async () => {
   const { path } = await largeTrace('cancelled.json');
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const workers = page.workers().length;
@@ -105,7 +105,7 @@ const REFUSED = [
   ['prose', { name: 'notes.txt', body: Buffer.from('It was slow last night.\n'.repeat(50)) }],
   ['a hostile file name', { name: '<img src=x onerror=alert(1)>.json', body: Buffer.from([1, 2, 3, 0xff, 0xfe, 0, 9]) }],
 ];
-test('what is no trace is refused with the command line\'s sentence, and the page goes on', async (t) => {
+test('a file that is no trace is refused with the command line\'s sentence, and the page continues', async (t) => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   for (const [what, file] of REFUSED) {
     await t.test(what, async () => {
@@ -128,7 +128,7 @@ test('what is no trace is refused with the command line\'s sentence, and the pag
   await close();
 });
 
-test('good and bad files dropped together: the good ones open', async () => {
+test('of good and bad files dropped together the good ones open', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS), { name: 'bad.json', body: Buffer.alloc(0) }, h.kineto('b.json', h.SERVER_OPS), h.kineto('c.json', h.SERVER_OPS));
   await h.settled(page);
@@ -141,7 +141,7 @@ test('good and bad files dropped together: the good ones open', async () => {
   await close();
 });
 
-test('a renderer that dies is replaced, and the table is drawn all the same', async () => {
+test('a renderer that fails is replaced, and the table is drawn', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const [renderer] = page.workers();
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));

@@ -1,5 +1,5 @@
-// Promises: the pivot is shaped on its tab, with the command line's numbers, totals and CSV; its choice is in the address; it
-// is fetched when its tab opens; a report that was read back says what it does not hold.
+// The pivot has the command line's numbers, totals and CSV. Its layout is part of the address, its script is loaded with its tab, and
+// a saved report shows what it lacks.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -34,7 +34,7 @@ async function titled(page, title) {
   await page.locator(`${block} h2`, { hasText: new RegExp(`^${title}$`) }).waitFor();
 }
 
-test('it is fetched when its tab opens, and begins as the report\'s own pivot', async () => {
+test('the script is loaded with the tab, which starts with the report\'s own pivot', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   server.requests.length = 0;
   await h.drop(page, serving('a.json'));
@@ -51,7 +51,7 @@ test('it is fetched when its tab opens, and begins as the report\'s own pivot', 
   await close();
 });
 
-test('what the page shapes and saves is what the command line prints', async () => {
+test('a pivot on the page and its CSV are equal to the command line\'s', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=pivot');
   const files = [serving('a.json'), h.kineto('b.json', h.SERVER_OPS)];
   await h.drop(page, ...files);
@@ -81,7 +81,7 @@ test('what the page shapes and saves is what the command line prints', async () 
   await close();
 });
 
-test('cells are those of the steps, sums stand at both ends, and rows sort and filter as in other tables', async () => {
+test('cells are those of the steps, sums are at both ends, and rows sort and filter', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=pivot');
   await h.drop(page, serving('a.json'));
   await page.locator('#pivot').waitFor();
@@ -102,7 +102,7 @@ test('cells are those of the steps, sums stand at both ends, and rows sort and f
   await close();
 });
 
-test('the shape is in the address; Back undoes a choice, and a pasted address shows the same', async () => {
+test('the layout is part of the address; Back undoes a choice, and a pasted address restores it', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=pivot');
   await h.drop(page, serving('a.json'));
   await page.locator('#pivot').waitFor();
@@ -125,7 +125,7 @@ test('the shape is in the address; Back undoes a choice, and a pasted address sh
   await close();
 });
 
-test('how to count holds for the pivot, and a trace that is triaged keeps its pivot', async () => {
+test('settings apply to the pivot, and a triaged trace keeps its pivot', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=pivot');
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await page.locator('#pivot').waitFor();
@@ -147,7 +147,7 @@ test('how to count holds for the pivot, and a trace that is triaged keeps its pi
   await close();
 });
 
-test('of a report that was read back the pivot says what it does not hold', async () => {
+test('the pivot of a saved report shows what it lacks', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=pivot');
   await h.drop(page, { name: 'r.json', body: await h.jsonReport(serving('a.json')) });
   await page.locator('#pivot').waitFor();

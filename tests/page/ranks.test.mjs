@@ -1,6 +1,5 @@
-// Promises: ranks of a job have a tab with a bar each, and the command line's verdict and numbers; files that are not grouped
-// are named; runs that are no ranks have no such tab; several GPUs of one export are ranks; ranks load side by side, and a
-// dropped folder opens all of them.
+// The ranks of a job have a tab with one bar each, with the command line's verdict and numbers. Files outside a job are named, other
+// runs have no such tab, several GPUs of one export are ranks, ranks are read in parallel, and a dropped folder opens all of them.
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
@@ -102,12 +101,12 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   await close();
 });
 
-test('a job that is closed down to one file leaves nothing of itself, whatever tab was up, and two runs in one file none of theirs', async () => {
+test('a job that is closed down to one file leaves no trace in any tab, and two runs in one file have no ranks', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const files = [rank(0, 2, 30), rank(1, 2, 90)];
   await h.drop(page, ...files);
   await h.settled(page);
-  await page.locator('#comparison p.of-job').waitFor();
+  await page.locator('#comparison p.job-verdict').waitFor();
   await page.locator('#tab-compare').click();
   await page.locator('#compare svg.chart, #compare .notice').first().waitFor();
   await page.locator('#chips button').last().click();
@@ -129,7 +128,7 @@ test('a job that is closed down to one file leaves nothing of itself, whatever t
   await close();
 });
 
-test('a file that is not grouped is named with the reason', async () => {
+test('a file outside a job is named with the reason', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=ranks');
   await h.drop(page, rank(0, 2, 30), rank(1, 2, 90), h.kineto('other.json', h.SERVER_OPS));
   await h.settled(page);
@@ -142,7 +141,7 @@ test('a file that is not grouped is named with the reason', async () => {
   await close();
 });
 
-test('two runs that are no ranks have no such tab', async () => {
+test('two runs that are no ranks have no ranks tab', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('before.json', h.SERVER_OPS), h.kineto('after.json', h.SERVER_OPS));
   await h.settled(page);
@@ -152,7 +151,7 @@ test('two runs that are no ranks have no such tab', async () => {
   await close();
 });
 
-test('several GPUs of one trace are ranks, and still are when it was triaged', async () => {
+test('several GPUs of one trace are ranks, also after the triage', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=ranks');
   const work = (device, late) => [['nvjet_tst_64x8', 0, late, 7, device], ['ncclDevKernel_AllReduce_Sum_bf16_RING_LL', late, 100_000 - late, 20, device]];
   await h.drop(page, h.kineto('both.json', [...work(0, 20_000), ...work(1, 60_000)]));
@@ -168,7 +167,7 @@ test('several GPUs of one trace are ranks, and still are when it was triaged', a
   await close();
 });
 
-test('eight ranks of a real job are read side by side and say what the command line says', async (t) => {
+test('eight ranks of a real job are read in parallel and have the command line\'s results', async (t) => {
   const folder = join(h.traces, 'dlrm_v100_8ranks');
   if (!existsSync(folder)) return t.skip(`no traces in ${folder}`);
   const names = [...Array(8).keys()].map((number) => `rank${number}.pt.trace.json.gz`);
@@ -191,7 +190,7 @@ test('eight ranks of a real job are read side by side and say what the command l
   await close();
 });
 
-test('as many files are read at once as there are cores, and never more than eight', async () => {
+test('as many files are read at once as there are cores, at most eight', async () => {
   for (const [cores, most] of [[6, 6], [64, 8], [1, 2]]) {
     const context = await browser.newContext({ serviceWorkers: 'block' });
     const page = await context.newPage();
@@ -223,7 +222,7 @@ test('as many files are read at once as there are cores, and never more than eig
   }
 });
 
-test('of a dropped folder all ranks of a stage are opened', async () => {
+test('a dropped folder opens all ranks of a stage', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=ranks');
   const names = ['1757-TP-0-DECODE.json', '1757-TP-1-DECODE.json', 'notes.txt'];
   const files = [rank(0, 2, 30, names[0]), rank(1, 2, 90, names[1]), { name: names[2], body: Buffer.from('x') }];
@@ -249,7 +248,7 @@ test('of a dropped folder all ranks of a stage are opened', async () => {
   await close();
 });
 
-test('each trace tells its ranks once, whatever is opened or closed beside it, and one worker holds them', async () => {
+test('each trace sends its log once, whatever is opened or closed later, to one worker', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.tapWorkers(page);
   await h.drop(page, rank(0, 4, 30), rank(1, 4, 90));

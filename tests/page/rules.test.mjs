@@ -1,5 +1,5 @@
-// Promises: the tab of rules says what each rule takes and what none names; a person's own rule, written there, re-colours all
-// tables at once, is kept in the browser until it is forgotten, and a wrong one is named; what is exported loads again.
+// The rules tab shows the kernels of each rule and the kernels without one. A rule that is written there changes the categories of all
+// tables at once and is stored in the browser until it is forgotten. Wrong rules are named, and exported rules can be loaded again.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ async function open(fragment = '#tab=rules') {
   return opened;
 }
 
-const said = (page, words) => page.waitForFunction((text) => document.querySelector('#own-rules-said')?.textContent.includes(text), words);
+const said = (page, words) => page.waitForFunction((text) => document.querySelector('#own-rules-status')?.textContent.includes(text), words);
 const write = (page, rules) => page.locator('#own-rules').fill(typeof rules === 'string' ? rules : JSON.stringify(rules));
 const unfold = (page) => page.locator('#rules summary').click();
 const apply = (page) => page.locator('#rules button', { hasText: 'Apply' }).click();
@@ -43,7 +43,7 @@ async function saved(page, button) {
   return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
 }
 
-test('every name is taken by one rule, and what no rule names is listed by time', async () => {
+test('every name has one rule, and names without a rule are listed by time', async () => {
   const { page, faults, close } = await open();
   await page.locator('.block[data-table=rules_misc] table').waitFor();
   const { keys, rows } = await h.readTable(page, '.block[data-table=rules_in_force]');
@@ -57,15 +57,15 @@ test('every name is taken by one rule, and what no rule names is listed by time'
   await close();
 });
 
-test('a rule made of a kernel in misc re-colours it at once, is kept over a reload, and is forgotten with its chip', async () => {
+test('a rule for a kernel in misc applies at once, survives a reload, and is forgotten with its chip', async () => {
   const { page, faults, close } = await open();
   await page.locator('.block[data-table=rules_misc] button[data-rule]').first().click();
   await said(page, 'gpuprism / default / zorblax_frob_kernel: the category is empty');
   assert.equal(await page.locator('#rules button', { hasText: 'Apply' }).isDisabled(), true);
   await page.keyboard.type('my frobs');
-  await said(page, 'Nothing is wrong');
+  await said(page, 'rules are valid');
   await apply(page);
-  await said(page, 'kept in this browser');
+  await said(page, 'stored in this browser');
   assert.equal(await page.locator('.chip.rules').count(), 1);
   await categoryIs(page, 'my frobs');
   assert.match(await page.locator('#legend').textContent(), /my frobs/);
@@ -88,7 +88,7 @@ test('a rule made of a kernel in misc re-colours it at once, is kept over a relo
   await close();
 });
 
-test('what is wrong is named while it is written, and does not count', async () => {
+test('a wrong rule is named while it is typed and has no effect', async () => {
   const { page, faults, close } = await open();
   await unfold(page);
   for (const [text, words] of [
@@ -106,15 +106,15 @@ test('what is wrong is named while it is written, and does not count', async () 
   await close();
 });
 
-test('a rule in force is edited, and the rules in force that are exported give the same categories elsewhere', async () => {
+test('a rule in force can be edited, and exported rules give the same categories elsewhere', async () => {
   const { page, faults, close } = await open();
   const first = page.locator('.block[data-table=rules_in_force] tbody tr', { hasText: 'norm' }).filter({ hasText: 'in use' }).first();
   await first.locator('button[data-rule]').click();
   await page.locator('#own-rules:focus').waitFor();
   await page.keyboard.type('my norms');
-  await said(page, 'Nothing is wrong');
+  await said(page, 'rules are valid');
   await apply(page);
-  await said(page, 'kept in this browser');
+  await said(page, 'stored in this browser');
   await page.waitForFunction(() => document.querySelector('#legend').textContent.includes('my norms'));
   await page.locator('.block[data-table=rules_in_force] tbody tr', { hasText: 'my norms' }).waitFor();
   const file = await saved(page, '#export-rules');
@@ -129,9 +129,9 @@ test('a rule in force is edited, and the rules in force that are exported give t
   await unfold(other.page);
   const [chooser] = await Promise.all([other.page.waitForEvent('filechooser'), other.page.locator('#rules button', { hasText: 'Import' }).click()]);
   await chooser.setFiles({ name: file.name, mimeType: 'application/json', buffer: file.body });
-  await said(other.page, 'Nothing is wrong');
+  await said(other.page, 'rules are valid');
   await apply(other.page);
-  await said(other.page, 'kept in this browser');
+  await said(other.page, 'stored in this browser');
   await other.page.waitForFunction(() => document.querySelector('#legend').textContent.includes('my norms'));
   assert.deepEqual(await categories(other.page), here);
   assert.deepEqual([...faults, ...other.faults], []);

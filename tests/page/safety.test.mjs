@@ -1,5 +1,5 @@
-// Promises: names from a trace are text wherever they appear; neither the page nor its workers can reach another
-// origin, nor open a frame that could; nothing is asked of the network after a drop but the page's own static files; the module uses SIMD.
+// Names from a trace are text everywhere. The page and its workers cannot reach another origin or open a frame that could. After a
+// drop the network gets requests for the page's own static files only. The module uses SIMD.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -61,7 +61,7 @@ test('hostile names, categories and file names are shown as text', async () => {
   await close();
 });
 
-test('the exported HTML report runs nothing that a name brought along', async () => {
+test('the exported HTML report runs no script from a name', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, hostileTrace());
   await h.settled(page);
@@ -109,7 +109,7 @@ async function reachOut(origin) {
   return reached;
 }
 
-test('no fetch or import reaches another origin, from the page or from any of its workers', async () => {
+test('no fetch or import of the page or its workers reaches another origin', async () => {
   assert.equal((await fetch(`${foreign.origin}/control`)).status, 200, 'the other origin answers whoever may ask');
   const { page, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
@@ -154,7 +154,7 @@ test('no fetch or import reaches another origin, from the page or from any of it
   await close();
 });
 
-test('once a file is there, no frame opens: one without a policy of its own could fetch from anywhere', async () => {
+test('after a file is opened no frame opens: a frame without a policy could fetch from anywhere', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);
@@ -179,7 +179,7 @@ test('once a file is there, no frame opens: one without a policy of its own coul
   await close();
 });
 
-test('after a drop only static files of the page are asked for', async () => {
+test('after a drop only static files of the page are requested', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const asked = [];
   page.context().on('request', (request) => asked.push(request.url()));
@@ -200,7 +200,7 @@ test('after a drop only static files of the page are asked for', async () => {
   await close();
 });
 
-test('the page carries no inline style or script, and its policy names no other host', async () => {
+test('the page has no inline style or script, and its policy names no other host', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);

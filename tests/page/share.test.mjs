@@ -1,5 +1,5 @@
-// Promises: before anything is shared the page shows what it holds; what is redacted is in no byte of it; a link opens in a
-// fresh page with the same numbers and reaches no server; links that are too long, damaged or bombs are told in a sentence.
+// The page shows the content of a file or link before it is shared. Redacted text is in no byte of it. A link opens in a new page with
+// the same numbers and reaches no server. Links that are too long, damaged or bombs are answered with a sentence.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -62,7 +62,7 @@ function unzip(bytes) {
 
 const ALL = ['secrets', 'files', 'machines', 'processes', 'models', 'kernels', 'names'];
 
-test('the panel is fetched when asked for, counts what could be replaced with an example, and says what the file holds', async () => {
+test('the panel is fetched on demand, counts what can be replaced, and lists what the file contains', async () => {
   const { page, faults, close } = await open();
   assert.equal(server.requests.some((path) => /\/(share|link)\.js/.test(path)), false);
   await panel(page, 'json');
@@ -78,7 +78,7 @@ test('the panel is fetched when asked for, counts what could be replaced with an
   await close();
 });
 
-test('a saved file has secrets replaced and keeps the rest, unless more is asked for; then no byte of any format has it', async () => {
+test('a saved file has secrets replaced; with more chosen, no byte of any format has them', async () => {
   const { page, faults, close } = await open();
   const plain = JSON.parse((await h.exported(page, 'json')).body);
   await panel(page, 'json');
@@ -102,7 +102,7 @@ test('a saved file has secrets replaced and keeps the rest, unless more is asked
   await close();
 });
 
-test('the redacted report is the command line\'s, byte for byte', async () => {
+test('the redacted report is the command line\'s byte for byte', async () => {
   const { page, close } = await open();
   await panel(page, 'json');
   await replace(page, ...ALL);
@@ -124,7 +124,7 @@ async function link(page) {
   return page.locator('.share-panel input[readonly]').inputValue();
 }
 
-test('a link opens in a fresh page with the same numbers, everything private replaced, and no request holds it', async () => {
+test('a link opens in a new page with the same numbers and everything private replaced, and no request contains it', async () => {
   const { page, close } = await open();
   const plain = JSON.parse((await h.exported(page, 'json')).body);
   const [fragment] = (await link(page)).match(/#report=.*/);
@@ -156,7 +156,7 @@ test('a link opens in a fresh page with the same numbers, everything private rep
   await fresh.close();
 });
 
-test('a link that is opened in a page with files stands beside them, and goes when the address goes back', async () => {
+test('a link in a page with files is shown with them, and goes when the address goes back', async () => {
   const { page, faults, close } = await open();
   const address = await link(page);
   await page.evaluate((fragment) => { location.hash = fragment; }, address.slice(address.indexOf('#')));
@@ -168,7 +168,7 @@ test('a link that is opened in a page with files stands beside them, and goes wh
   await close();
 });
 
-test('a report too long for a link is told with sizes and what to do, and fits without its long tables', async () => {
+test('a report that is too long for a link is reported with its size and a remedy, and fits without its long tables', async () => {
   const many = Array.from({ length: 3_000 }, (_, at) => [`void kernel_${at * 7919 % 100_003}<float, ${at * 104_729 % 99_991}>(int)`, at * 1_000, 300 + (at * 7) % 500]);
   const { page, faults, close } = await open(many);
   await panel(page, 'link');
@@ -183,7 +183,7 @@ test('a report too long for a link is told with sizes and what to do, and fits w
   await close();
 });
 
-test('links that are damaged, bombs or of another kind are a sentence; the page works on', async () => {
+test('links that are damaged, bombs or of another kind give a sentence; the page continues', async () => {
   const coded = (bytes) => `1.${deflateRawSync(bytes).toString('base64url')}`;
   const cases = [
     ['1.AAAA', /damaged/],

@@ -1,5 +1,5 @@
-// Promises: a table of a hundred thousand rows keeps few of them in the page, shows the right one at every position in
-// every order, says to a screen reader how many there are, unfolds names, keeps the focus, and prints its first rows whole.
+// Of a table of a hundred thousand rows only a few are in the page: the right ones at every position in every order. Screen readers get
+// the number of rows, the focus is kept, and the first rows are printed.
 
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
@@ -57,7 +57,7 @@ async function waitForTop(page, name) {
 
 const rowsInPage = (page) => page.locator('.long tbody tr').count();
 
-test('of a hundred thousand rows a few are in the page, and the right one is at every position', async () => {
+test('few of a hundred thousand rows are in the page, and the right one is at every position', async () => {
   const { page, faults, close } = await opened();
   assert.equal(await page.locator('.long table').getAttribute('aria-rowcount'), String(ROWS + 2), 'with the head and the sums');
   for (const at of [0, 1, 250, 499, 500, 40_000, 99_000, 12_345, 3]) {
@@ -79,7 +79,7 @@ test('of a hundred thousand rows a few are in the page, and the right one is at 
   await close();
 });
 
-test('a row that comes by is styled alone, not with all that are there', async () => {
+test('a row that scrolls in does not restyle the others', async () => {
   const { page, close } = await opened();
   const session = await browser.newBrowserCDPSession();
   const events = [];
@@ -115,7 +115,7 @@ test('rows have one height, and a pressed name opens the kernel above them', asy
   await close();
 });
 
-test('the keys scroll, also when the row that had the focus is gone', async () => {
+test('keys scroll, also after the focused row was removed', async () => {
   const { page, faults, close } = await opened();
   await page.getByRole('button', { name: 'kernel_1', exact: true }).focus();
   await scrollTo(page, 60_000 * ROW_PX);
@@ -129,7 +129,7 @@ test('the keys scroll, also when the row that had the focus is gone', async () =
   await close();
 });
 
-test('printed are the first five hundred rows, and how many there are; afterwards the table is as before', async () => {
+test('the first five hundred rows are printed with the number of all; afterwards the table is as before', async () => {
   const { page, faults, close } = await opened();
   await scrollTo(page, 50_000 * ROW_PX);
   await waitForTop(page, 'kernel_50000');
@@ -149,7 +149,7 @@ test('printed are the first five hundred rows, and how many there are; afterward
   await close();
 });
 
-test('what is selected in the rows on screen can be copied', async () => {
+test('selected rows on screen can be copied', async () => {
   const { page, close } = await opened();
   const text = await page.evaluate(() => {
     const rows = document.querySelectorAll('.long tbody tr');
@@ -160,16 +160,16 @@ test('what is selected in the rows on screen can be copied', async () => {
   await close();
 });
 
-test('a table whose rows have no height in common shows its first rows and more on demand', async () => {
+test('a table with rows of different heights shows its first rows and more on demand', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=findings');
   const long = JSON.parse(await h.jsonReport(h.kineto('t.json', [['k', 0, 1_000]])));
   const rows = Array.from({ length: 700 }, (_, at) => ({ severity: 'low', title: `finding ${at}`, cost_ms: 1, evidence: 'a\nb', recommendation: 'c' }));
   long.runs[0].sections = { findings: { title: 'Findings', derived_from: '', limits: [], missing: null, summary: {}, rows_in_all: 700, columns: Object.keys(rows[0]), rows } };
   await h.drop(page, { name: 'findings.json', body: Buffer.from(JSON.stringify(long)) });
   await h.settled(page);
-  const drawn = page.locator('.of-findings tbody tr');
+  const drawn = page.locator('.table-findings tbody tr');
   for (const count of [200, 400, 600, 700]) {
-    await page.waitForFunction((count) => document.querySelectorAll('.of-findings tbody tr').length === count, count);
+    await page.waitForFunction((count) => document.querySelectorAll('.table-findings tbody tr').length === count, count);
     if (count < 700) await page.locator('.block .more').first().click();
   }
   assert.match(await drawn.last().innerText(), /finding 699/);

@@ -1,5 +1,5 @@
-// Promises: a torch trace, and no other file, has the tab of the triage; what it takes is fetched when the tab is opened and
-// not before; what it shows is what the command line says; kernels and places act; names stay text.
+// Torch traces, and no other files, have a triage tab. Its module is fetched when the tab is opened, its results are the command
+// line's, kernels and source lines are clickable, and names stay text.
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
@@ -42,7 +42,7 @@ const triaged = (page) => page.waitForFunction(() => document.querySelector('.bl
 
 const report = async (page) => JSON.parse((await h.exported(page, 'json')).body);
 
-test('the tab is there for a torch trace, second in line before it is opened and after, and for no other file', async () => {
+test('torch traces have the tab, second in line before and after it is opened; other files have none', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, coded('run.json'));
   await h.settled(page);
@@ -59,7 +59,7 @@ test('the tab is there for a torch trace, second in line before it is opened and
   await close();
 });
 
-test('the module is fetched when the tab is opened and not before, and nothing else leaves for the network', async () => {
+test('the module is fetched when the tab is opened, and nothing else is requested', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   server.requests.length = 0;
   const asked = [];
@@ -104,7 +104,7 @@ async function assertSameReport(page, file) {
   assert.deepEqual(theirs, mine);
 }
 
-test('real and generated traces: the report with the triage is the command line\'s, byte for byte', async (t) => {
+test('reports with the triage are the command line\'s byte for byte', async (t) => {
   const names = ['sglang_qwen3_30b_b300_decode.trace.json.gz', 'vllm_mi300_decode_full_graph.trace.json.gz', 'vllm_b200_eager_prefill.trace.json.gz'];
   const real = names.filter((name) => existsSync(join(h.traces, name)));
   if (real.length === 0) t.diagnostic(`skipped: no traces in ${h.traces}`);
@@ -121,7 +121,7 @@ test('real and generated traces: the report with the triage is the command line\
   }
 });
 
-test('what is chosen later keeps the triage, and the tab comes back with the address', async () => {
+test('later settings keep the triage, and the address restores the tab', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, coded('run.json'));
   await h.settled(page);
@@ -144,7 +144,7 @@ test('what is chosen later keeps the triage, and the tab comes back with the add
   await close();
 });
 
-test('server arguments are an aid: a chip, no run', async () => {
+test('server arguments are a chip and no run', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
   await h.drop(page, coded('run.json'), { name: 'server_args.json', body: Buffer.from('{"model_path": "Qwen/Qwen3-8B", "tp_size": 2}') });
   await page.locator('.chip.rules', { hasText: 'server_args.json' }).waitFor();
@@ -156,7 +156,7 @@ test('server arguments are an aid: a chip, no run', async () => {
   await close();
 });
 
-test('server arguments reach the triage, and a trace of captures is taken for the places in the code, as on the command line', async (t) => {
+test('server arguments apply to the triage, and a trace of captures provides source lines, like on the command line', async (t) => {
   const names = ['vllm_mi300_decode_full_graph.trace.json.gz', 'vllm_mi300_graph_capture.pt.trace.json.gz'];
   if (!names.every((name) => existsSync(join(h.traces, name)))) return t.skip(`no traces in ${h.traces}`);
   const [trace, capture] = await Promise.all(names.map(async (name) => ({ name, body: await readFile(join(h.traces, name)) })));
@@ -201,7 +201,7 @@ async function dropFolder(page, files) {
   }, Object.entries(files));
 }
 
-test('of a profile folder the traces and settings that count are opened, and what is set aside is said', async () => {
+test('a profile folder opens its traces and settings and names what is set aside', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const trace = coded('x').body.toString();
   await dropFolder(page, {
@@ -219,7 +219,7 @@ test('of a profile folder the traces and settings that count are opened, and wha
   await close();
 });
 
-test('of several torch traces one can tell the places in the code of another', async () => {
+test('a torch trace can take its source lines from another', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
   await h.drop(page, coded('graph.json'), coded('eager.json'));
   await page.waitForFunction(() => document.querySelectorAll('.triage-run select').length === 2);
@@ -262,7 +262,7 @@ async function openByHand() {
 
 const clipboard = (page) => page.evaluate(() => navigator.clipboard.readText());
 
-test('a table a stage, in the order of stages, with lists an item a line and hostile names as text', async () => {
+test('each stage has a table, in the order of stages, with list items on lines and hostile names as text', async () => {
   const { page, faults, close } = await openByHand();
   assert.deepEqual(await page.locator('.block h2').allTextContents(), ['Triage', 'Kernel table: extend/prefill', 'Kernel table: decode', 'Fuse patterns: decode']);
   const decode = page.locator('.block[data-table="triage_kernels@decode"]');
@@ -275,19 +275,19 @@ test('a table a stage, in the order of stages, with lists an item a line and hos
   await close();
 });
 
-test('a place in the code is copied as path and line', async () => {
+test('a source line is copied as path and line', async () => {
   const { page, faults, close } = await openByHand();
   await page.locator('button.place').first().click();
-  await page.waitForFunction(() => document.querySelector('button.place').dataset.said === 'Copied');
+  await page.waitForFunction(() => document.querySelector('button.place').dataset.message === 'Copied');
   assert.equal(await clipboard(page), 'python/sglang/srt/models/qwen3.py:310');
   assert.deepEqual(faults, []);
   await close();
 });
 
-test('a kernel of the triage leads to its row among all kernels, and Back leads back', async () => {
+test('a kernel of the triage opens its row among all kernels; Back returns', async () => {
   const { page, faults, close } = await openByHand();
   await page.locator('.block[data-table="triage_kernels@decode"] button.kernel').click();
-  await page.waitForFunction(() => document.querySelector('#tab-kernels').getAttribute('aria-selected') === 'true' && document.querySelectorAll('.of-kernels tbody tr').length === 1);
+  await page.waitForFunction(() => document.querySelector('#tab-kernels').getAttribute('aria-selected') === 'true' && document.querySelectorAll('.table-kernels tbody tr').length === 1);
   assert.match((await h.readTable(page)).rows[0].name, /rms_norm/);
   await page.goBack();
   await page.locator('.block[data-table="triage_kernels@decode"]').waitFor();
@@ -306,7 +306,7 @@ test('one click copies the whole triage as Markdown', async () => {
   await close();
 });
 
-test('a triage that cannot be loaded says so in its tab and hands over the command; the rest stands', async () => {
+test('a triage that cannot be loaded is reported in its tab with the command; the other results stay', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
   await page.route('**/gpuprism_full_bg.wasm', (route) => route.fulfill({ status: 503 }));
   await h.drop(page, coded('run.json'));
@@ -316,7 +316,7 @@ test('a triage that cannot be loaded says so in its tab and hands over the comma
   await card.waitFor();
   assert.match(await card.textContent(), /gpuprism triage --input run\.json/);
   await page.locator('#tab-kernels').click();
-  await page.locator('.of-kernels').waitFor();
+  await page.locator('.table-kernels').waitFor();
   await page.unroute('**/gpuprism_full_bg.wasm');
   await page.locator('#tab-triage').click();
   await card.locator('button', { hasText: 'Try again' }).click();

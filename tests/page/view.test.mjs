@@ -1,5 +1,4 @@
-// Promises: rule files change categories; the legend, sorting and filtering do what they say; the address holds the
-// view; the keyboard reaches everything.
+// Rule files change categories; legend, sorting and filtering work; the address restores the view; the keyboard reaches everything.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -27,7 +26,7 @@ const waitForCategory = (page, name, category) => page.waitForFunction(([part, w
   return row?.querySelector('td.category')?.textContent === wanted;
 }, [name, category]);
 
-test('a dropped rule file changes categories in every open run; closed, they are as before', async () => {
+test('a dropped rule file changes categories in all runs; closing it restores them', async () => {
   const { page, faults, close } = await opened();
   const usual = await categoryOf(page, 'nvjet');
   await h.drop(page, rules('mine.json', { gpuprism: { default: { nvjet: 'my_matrices' } } }));
@@ -40,7 +39,7 @@ test('a dropped rule file changes categories in every open run; closed, they are
   await close();
 });
 
-test('a rule file may come before the trace, and its own engine and model can be chosen', async () => {
+test('a rule file can come before the trace, and its engine and model can be chosen', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, rules('lab.json', { lab: { tiny: { nvjet: 'lab_gemm', '.*': 'rest' } } }));
   await page.locator('.chip.rules').waitFor();
@@ -53,7 +52,7 @@ test('a rule file may come before the trace, and its own engine and model can be
   await close();
 });
 
-test('a bad rule file is refused by file, engine, model and rule, and changes nothing', async () => {
+test('a bad rule file is refused with file, engine, model and rule, and changes nothing', async () => {
   const { page, faults, close } = await opened();
   const usual = await categoryOf(page, 'nvjet');
   await h.drop(page, rules('broken.json', { sglang: { llama: { '(never closed': 'x' } } }));
@@ -67,7 +66,7 @@ test('a bad rule file is refused by file, engine, model and rule, and changes no
   await close();
 });
 
-test('the legend takes a category out of chart and table and brings it back', async () => {
+test('the legend hides a category in chart and table and shows it again', async () => {
   const { page, faults, close } = await opened();
   const category = await categoryOf(page, 'nccl');
   const marks = page.locator(`#chart rect[data-key="${category}"]`);
@@ -90,7 +89,7 @@ test('the legend takes a category out of chart and table and brings it back', as
   await close();
 });
 
-test('sorting and filtering: order, rows and what is announced', async () => {
+test('sorting and filtering change order, rows and the announced count', async () => {
   const { page, faults, close } = await opened();
   await page.locator('.block:first-child thead [data-key=duration_ns]').click();
   await page.waitForFunction(() => document.querySelector('th:has([data-key=duration_ns])').getAttribute('aria-sort') === 'descending');
@@ -114,7 +113,7 @@ test('sorting and filtering: order, rows and what is announced', async () => {
   await close();
 });
 
-test('the address restores tab, sort and filter for the same file; Back goes back', async () => {
+test('the address restores tab, sort and filter for the same file; Back returns', async () => {
   const { page, faults, close } = await opened('#tab=kernels&sort=duration_ns&dir=asc&filter=rms');
   assert.equal(await page.locator('#filter').inputValue(), 'rms');
   assert.equal(await page.locator('th:has([data-key=duration_ns])').getAttribute('aria-sort'), 'ascending');
@@ -135,7 +134,7 @@ test('the address restores tab, sort and filter for the same file; Back goes bac
   await close();
 });
 
-test('several runs: one bar and one line each, and the table can show one of them', async () => {
+test('several runs have one bar and one line each, and the table can show one of them', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS), h.kineto('b.json', [['only_in_b', 0, 5_000]]));
   await h.settled(page);
@@ -148,7 +147,7 @@ test('several runs: one bar and one line each, and the table can show one of the
   await close();
 });
 
-test('how to count can be chosen where there is a trace to count, and not for a saved report alone', async () => {
+test('settings are enabled for traces and disabled for saved reports', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, { name: 'saved.json', body: await h.jsonReport(trace()) });
   await h.settled(page);
@@ -165,7 +164,7 @@ test('how to count can be chosen where there is a trace to count, and not for a 
   await close();
 });
 
-test('a trace without GPU work has no empty chart; one that comes beside it has the chart at its full width', async () => {
+test('a trace without GPU work has no empty chart; a second trace has the chart at full width', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const host = { ph: 'X', cat: 'cpu_op', name: 'aten::mm', pid: 1, tid: 1, ts: 0, dur: 8, args: {} };
   await h.drop(page, { name: 'host.json', body: Buffer.from(JSON.stringify({ schemaVersion: 1, traceEvents: [host] })) });
@@ -185,7 +184,7 @@ test('a trace without GPU work has no empty chart; one that comes beside it has 
   await close();
 });
 
-test('the chosen tab is in sight however narrow the page is, and no entry of a menu is cut', async () => {
+test('the chosen tab is visible at any width, and no menu entry is cut off', async () => {
   const { page, faults, close } = await opened();
   const isSeen = (id) => page.waitForFunction((id) => {
     const [frame, tab] = ['tabs', id].map((id) => document.getElementById(id)?.getBoundingClientRect());
@@ -255,7 +254,7 @@ test('the keyboard reaches choosing, tabs, filter, headings and rows', async () 
   await close();
 });
 
-test('what has the focus in a table keeps it when the table is made anew', async () => {
+test('a focused node of a table keeps the focus when the table is replaced', async () => {
   const { page, faults, close } = await opened();
   const sorted = (direction) => page.waitForFunction((wanted) => document.querySelector('.block:first-child th:has([data-key=count])').getAttribute('aria-sort') === wanted, direction);
   // As what comes late does: it leaves the focus where it is.
@@ -295,7 +294,7 @@ async function explained(sections) {
 
 const finding = (severity, title, cost_ms) => ({ severity, title, cost_ms, evidence: `${title} 38 %\n12 gaps`, recommendation: `mend ${title}` });
 
-test('findings stand beside the chart, the first three at once and all on demand', async () => {
+test('findings are next to the chart, the first three at once and all on demand', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const rows = [finding('high', '<img src=x onerror=alert(1)>', 412.25), finding('medium', 'b', 1), finding('low', 'c', null), finding('low', 'd', null)];
   await h.drop(page, await explained({ findings: { title: 'Findings', rows } }));
@@ -305,13 +304,13 @@ test('findings stand beside the chart, the first three at once and all on demand
   const first = await items.first().innerText();
   for (const part of ['High', '<img src=x', '412 ms', '12 gaps', 'mend <img']) assert.ok(first.includes(part), `${part} in ${first}`);
   await page.locator('#todo button').click();
-  await page.waitForFunction(() => document.querySelectorAll('.of-findings tbody tr').length === 4);
+  await page.waitForFunction(() => document.querySelectorAll('.table-findings tbody tr').length === 4);
   assert.match(page.url(), /tab=findings/);
   assert.deepEqual(faults, []);
   await close();
 });
 
-test('what is to be typed looks so, in notices and findings', async () => {
+test('commands in notices and findings are formatted as code', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const rows = [{ ...finding('high', 'a', 1), recommendation: 'Capture with `--trace=node` and `-o x`.\nA name with one ` stays <b>as it is</b>.' }];
   await h.drop(page, await explained({ findings: { title: 'Findings', rows } }));
@@ -323,7 +322,7 @@ test('what is to be typed looks so, in notices and findings', async () => {
   await close();
 });
 
-test('a section shows figures, limits and rows; a missing one says why and hands over the command', async () => {
+test('a section shows figures, notes and rows; a missing one shows why and the command', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=nccl_ops');
   await h.drop(page, await explained({
     nccl_ops: { title: 'Collectives', derived_from: 'communication kernels', limits: ['Ranks are not compared.'], summary: { exposed_ms: 391.6 }, rows: [{ op_name: 'allreduce', count: 5, total_time_ms: 2.5 }, { op_name: 'broadcast', count: 7, total_time_ms: 0.5 }] },
@@ -338,7 +337,7 @@ test('a section shows figures, limits and rows; a missing one says why and hands
   for (const part of ['No counters were sampled.', 'nsys profile --gpu-metrics-devices=all CMD', 'Copy']) assert.ok(gap.includes(part), `${part} in ${gap}`);
   assert.equal(await missing.locator('table').count(), 0);
   await block.locator('[data-key=count]').click();
-  await page.waitForFunction(() => document.querySelector('.of-nccl_ops tbody td').textContent === 'broadcast');
+  await page.waitForFunction(() => document.querySelector('.table-nccl_ops tbody td').textContent === 'broadcast');
   assert.match(page.url(), /of=nccl_ops/);
   const csv = await h.exported(page, 'csv');
   assert.equal(csv.name, 'gpuprism-nccl_ops.csv');
@@ -347,7 +346,7 @@ test('a section shows figures, limits and rows; a missing one says why and hands
   await close();
 });
 
-test('what several tables of a tab lack is said once under the titles of all, and a link to one of them finds it', async () => {
+test('what several tables of a tab lack is shown once under all titles, and a link to one of them finds it', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const none = (title) => ({ title, missing: { why: 'No communication kernel ran.', recapture: '' } });
   const findings = { title: 'Findings', rows: [{ ...finding('high', 'Nothing is said', 1), section: 'nccl_by_pid' }] };
@@ -366,21 +365,21 @@ test('what several tables of a tab lack is said once under the titles of all, an
   await close();
 });
 
-test('another tool\'s report opens with its tables, and its series of samples finds it', async () => {
+test('another tool\'s report opens with its tables and is joined with its series of samples', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=counters');
   const kernels = [{ kernel_name: 'nvjet_gemm', device_id: 0, call_count: 2, total_time_ns: 3e6, total_time_ms: 3 }];
   const report = { tool: { name: 'nsys-llm-explainer', version: '0.3.2' }, metrics: { top_kernels: { kernels, total_kernel_time_ns: 3e6 }, launch_storm: { window_s: 0.004, total_launches: 2 } } };
   const series = 'metric_source_id,metric_name,timestamp_ns,timestamp_ms,metric_value,nccl_active\r\n1,NVLink RX,5,0.000005,7.5,True\r\n';
   await h.drop(page, { name: 'nvlink_timeseries.csv', body: Buffer.from(series) }, { name: 'report.json', body: Buffer.from(JSON.stringify(report)) });
   await h.settled(page);
-  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 1 && document.querySelector('.of-nvlink_timeseries'));
-  assert.match(await page.locator('.of-nvlink_timeseries').innerText(), /NVLink RX/);
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 1 && document.querySelector('.table-nvlink_timeseries'));
+  assert.match(await page.locator('.table-nvlink_timeseries').innerText(), /NVLink RX/);
   assert.match(await page.locator('#notices').textContent(), /nsys-llm-explainer 0\.3\.2/);
   assert.deepEqual(faults, []);
   await close();
 });
 
-test('a run that is chosen stays what the tables show when another is closed, and the last one left is shown whole', async () => {
+test('the chosen run stays in the tables when another is closed, and the last run is shown in full', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS), h.kineto('b.json', [...h.SERVER_OPS, ['only_in_b', 40_000, 500]]));
   await h.settled(page);

@@ -1,5 +1,5 @@
-// Promise: a window that is dragged, picked or written restricts everything on the page to it, with the numbers that the
-// command line gives for the same window, and has an address.
+// A window that is dragged, picked or typed restricts the whole page, with the command line's numbers for the same window, and is part
+// of the address.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -81,7 +81,7 @@ test('a drag over the strips restricts the whole report to that window', async (
   await close();
 });
 
-test('a page whose width changes and changes back has strips of its width', async () => {
+test('strips fit the page after its width changes back and forth', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await page.setViewportSize({ width: 1280, height: 900 });
   await h.drop(page, h.kineto('server.json', h.SERVER_OPS));
@@ -104,7 +104,7 @@ test('a page whose width changes and changes back has strips of its width', asyn
   await close();
 });
 
-test('where the pointer rests in a drag, the window under it is shown before it is let go', async () => {
+test('a pointer that rests during a drag shows a preview of the window', async () => {
   const file = h.kineto('server.json', h.SERVER_OPS);
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, file);
@@ -140,7 +140,7 @@ test('where the pointer rests in a drag, the window under it is shown before it 
   await close();
 });
 
-test('a file that is closed while the pointer is held down over it is gone without a word', async () => {
+test('a file that is closed during a drag is removed without an error', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS), stepped('b.json'));
   await h.settled(page);
@@ -157,7 +157,7 @@ test('a file that is closed while the pointer is held down over it is gone witho
   await close();
 });
 
-test('a reader that takes over is asked for strips of its own', async () => {
+test('a replaced reader is asked for its own strips', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, stepped('steps.json'));
   await h.settled(page);
@@ -172,7 +172,7 @@ test('a reader that takes over is asked for strips of its own', async () => {
   await close();
 });
 
-test('who looked at a part is back at the whole at once, counted as chosen meanwhile', async () => {
+test('leaving a window shows the whole trace at once, with the current settings', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.tapWorkers(page);
   await h.drop(page, h.kineto('server.json', h.SERVER_OPS));
@@ -201,7 +201,7 @@ test('who looked at a part is back at the whole at once, counted as chosen meanw
   await close();
 });
 
-test('a step, a stage and a range are picked by name, and their windows hold their work alone', async () => {
+test('a step, a stage and a range can be picked by name, and their windows have only their work', async () => {
   const file = stepped('steps.json');
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, file);
@@ -229,7 +229,7 @@ test('a step, a stage and a range are picked by name, and their windows hold the
   await close();
 });
 
-test('a window can be written, a wrong one is refused in words, and a link with one shows it', async () => {
+test('a window can be typed, a wrong one is refused with a sentence, and a link restores it', async () => {
   const file = stepped('steps.json');
   const { page, faults, close } = await h.openPage(browser, server.origin, '#window=0%400.00004-0.00005');
   await h.drop(page, file);
@@ -245,7 +245,7 @@ test('a window can be written, a wrong one is refused in words, and a link with 
   await close();
 });
 
-test('each of several runs has strips and a window of its own', async () => {
+test('each of several runs has its own strips and window', async () => {
   const files = [h.kineto('a.json', h.SERVER_OPS), stepped('b.json')];
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, ...files);
@@ -263,7 +263,7 @@ test('each of several runs has strips and a window of its own', async () => {
   await close();
 });
 
-test('Perfetto is handed the window as a file that reads back, and only its own page is', async () => {
+test('Perfetto receives the window as a readable file, and only Perfetto\'s page does', async () => {
   const file = stepped('steps.json');
   const { page, faults, close } = await h.openPage(browser, server.origin, '#window=0%400.00004-0.00005');
   // Stands in for Perfetto's page, which answers a PING and takes the file.
@@ -297,7 +297,7 @@ async function largeTrace() {
   return { path, remove: () => rm(folder, { recursive: true }) };
 }
 
-test('of a large trace the first results of a window are shown at once, and what is still computed says so', async () => {
+test('a large trace shows partial results of a window at once and marks what is pending', async () => {
   const trace = await largeTrace();
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=findings');
   // The strips are asked for again before they were answered, as behind a worker that is long at its sections.
@@ -353,7 +353,7 @@ test('of a large trace the first results of a window are shown at once, and what
   await trace.remove();
 });
 
-test('what is refused while the rest is being computed leaves a page that says so until it is there', async () => {
+test('a refusal during an analysis leaves partial results, which are completed', async () => {
   const trace = await largeTrace();
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.tapWorkers(page);
@@ -404,7 +404,7 @@ async function rehearsed(page) {
 }
 
 for (const refuses of [false, true]) {
-  test(`before a window is picked one is rehearsed${refuses ? ', in vain,' : ''} and nobody sees it`, async () => {
+  test(`a window is rehearsed before the first one is picked${refuses ? ', in vain,' : ''} and is not shown`, async () => {
     const folder = await mkdtemp(join(tmpdir(), 'gpuprism-window-'));
     await h.writeNsysExport(join(folder, 'run.sqlite'), 0.05);
     const file = { name: 'run.sqlite', body: await readFile(join(folder, 'run.sqlite')) };

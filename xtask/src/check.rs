@@ -26,6 +26,8 @@ const CHECKS: &[Check] = &[
     ("fuzzing", || fuzz::all(fuzz::Effort::Check)),
     ("setup of the browser", setup::test),
     ("page", || page::build(None)),
+    // After the page is built: its scripts import the types of `dist/pkg`.
+    ("types and lints of the page", page_types_and_lints),
     ("SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
     // A debug build, with the examples: so the features, and with them the compiled crates, are those of the Rust tests.
     ("command line", || Run::new("cargo build --bin gpuprism --examples").run()),
@@ -41,6 +43,11 @@ pub fn all() -> Result<()> {
     }
     println!("\nall {} checks passed", CHECKS.len());
     Ok(())
+}
+
+fn page_types_and_lints() -> Result<()> {
+    Run::new("node node_modules/typescript/bin/tsc --project tsconfig.json").run()?;
+    Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www tests/page eslint.config.js").run()
 }
 
 /// A file at a time. A busy machine starves a browser now and then: a file that fails is repeated once, at the end, and named.

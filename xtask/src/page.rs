@@ -15,6 +15,9 @@ pub const FIRST_LOAD_BUDGET_BYTES: u64 = 600_000;
 
 const EXAMPLE: &str = "example.json.gz";
 
+/// The types of the scripts, which only the type checker reads.
+const SCRIPT_TYPES: &str = "types.d.ts";
+
 /// Builds the page into `out`, or into a fresh `dist/`, and fails when its first load is too heavy.
 pub fn build(out: Option<&Path>) -> Result<()> {
     setup::page()?;
@@ -30,7 +33,8 @@ pub fn build(out: Option<&Path>) -> Result<()> {
     };
     wasm::build(&dist.join("pkg"))?;
     copy_directory(&root.join("www"), &dist)?;
-    leave_comments_behind(&dist)?;
+    fs::remove_file(dist.join(SCRIPT_TYPES)).with_context(|| format!("cannot remove {SCRIPT_TYPES}"))?;
+    strip_comments(&dist)?;
     Run::new("cargo run --quiet --example serving_trace --").arg(dist.join(EXAMPLE)).run()?;
     book::render(&dist)?;
     list_for_offline(&dist)?;
@@ -67,8 +71,8 @@ pub fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The scripts run as they stand in `www/`; a visit need not fetch what they say to those who change them.
-fn leave_comments_behind(dist: &Path) -> Result<()> {
+/// Removes the comments of scripts and style sheets, which a visit need not fetch.
+fn strip_comments(dist: &Path) -> Result<()> {
     for path in files_under(dist)? {
         if path.extension().is_some_and(|extension| extension == "js") {
             fs::write(&path, without_comments(&fs::read_to_string(&path)?))?;
@@ -80,15 +84,15 @@ fn leave_comments_behind(dist: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The script without the lines that are comments and nothing else, and without what lines are indented by, unless a template
-/// that goes on in another line could hold it.
+/// The script without lines that are only a comment, and without indentation. Indentation stays if the script has a template
+/// literal of several lines, because it could be part of it. A line that begins with a comment and goes on with code stays.
 fn without_comments(script: &str) -> String {
     let mut inside = false;
     let mut kept = String::new();
     let is_indented_freely = script.lines().all(|line| line.matches('`').count() % 2 == 0);
     for line in script.lines() {
         let words = line.trim();
-        let opens = words.starts_with("/*");
+        let opens = words.starts_with("/*") && words.find("*/").is_none_or(|end| end + 2 == words.len());
         if !inside && !opens && !words.starts_with("//") {
             kept += if is_indented_freely { words } else { line };
             kept.push('\n');
@@ -98,7 +102,7 @@ fn without_comments(script: &str) -> String {
     kept
 }
 
-/// The style sheet without blanks around braces and semicolons, where they say nothing.
+/// The style sheet without blanks around braces and semicolons.
 fn without_blanks(sheet: &str) -> String {
     let mut kept = String::new();
     for word in sheet.split_inclusive(['{', '}', ';']) {
@@ -163,12 +167,12 @@ fn on_demand(dist: &Path) -> Result<Vec<(String, u64, u64)>> {
     weights(dist, is_on_demand)
 }
 
-/// Name, size and gzipped size of the page's files, without the book.
+/// Name, size and gzipped size of the wanted files, without the book and without the types that wasm-bindgen writes.
 fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u64)>> {
     let mut weights = Vec::new();
     for path in files_under(dist)? {
         let name = path.strip_prefix(dist)?.to_string_lossy().into_owned();
-        if name.starts_with("docs/") || !wanted(&name) {
+        if name.starts_with("docs/") || name.ends_with(".d.ts") || !wanted(&name) {
             continue;
         }
         let bytes = fs::read(&path)?;
@@ -254,6 +258,8 @@ mod tests {
     fn only_lines_that_are_comments_are_left_behind() {
         let script = "// Head.\n\n/** One. */\nlet a = 1; // kept\n/**\n * Two.\n */\n  const url = 'http://x'; /* kept */\n/* c\n d */\nb(a / 2);";
         assert_eq!(without_comments(script), "\nlet a = 1; // kept\nconst url = 'http://x'; /* kept */\nb(a / 2);\n");
+        let cast = "/** A\n * b. */\n/** @type {X} */ (a).b();\n";
+        assert_eq!(without_comments(cast), "/** @type {X} */ (a).b();\n");
         let template = "// Head.\n  f(`one\n  two`);\n";
         assert_eq!(without_comments(template), "  f(`one\n  two`);\n", "its blanks are text");
     }

@@ -38,7 +38,7 @@ const CHROMIUM: Tool = Tool {
     ],
     debian_package: "chromium",
 };
-const NODE: Tool = Tool { what: "Node.js 20 or newer", variable: None, names: &["node"], debian_package: "nodejs" };
+const NODE: Tool = Tool { what: "Node.js 20.19 or newer", variable: None, names: &["node"], debian_package: "nodejs" };
 const NPM: Tool = Tool { what: "npm", variable: None, names: &["npm"], debian_package: "npm" };
 
 impl Tool {

@@ -101,7 +101,7 @@ fn bind(module: &Module, compiled: &Path, out: &Path) -> Result<()> {
     bindgen
         .input_path(compiled)
         .out_name(module.stem)
-        .typescript(false)
+        .typescript(true)
         .demangle(false)
         .remove_name_section(true)
         .remove_producers_section(true)

@@ -1,0 +1,9 @@
+// Thrown values as problems that the page can show.
+
+/** @import { Problem } from './types.js' */
+
+/**
+ * @param {unknown} thrown
+ * @returns {Problem}
+ */
+export const asProblem = (thrown) => (thrown instanceof Error ? thrown : { message: String(thrown) });
