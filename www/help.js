@@ -42,7 +42,8 @@ function build() {
     el('header', {}, el('h2', { id: 'help-title' }, 'Keys and files'), button('Close', () => dialog.close(), { autofocus: true })),
     el('h3', {}, 'Keys'), pairs(KEYS, 'kbd'),
     el('h3', {}, 'Files, dropped anywhere, several at once'), pairs(FILES, 'span'),
-    note('Everything is read in this tab; nothing is sent anywhere.'));
+    note('Everything is read in this tab; nothing is sent anywhere.'),
+    el('p', { class: 'note' }, el('a', { href: 'docs/index.html', target: '_blank', rel: 'noopener' }, 'Documentation')));
   // A click on the backdrop has the dialog itself as target.
   dialog.addEventListener('click', ({ target }) => target === dialog && dialog.close());
   document.body.append(dialog);

@@ -1,7 +1,7 @@
 //! Measures gpuprism on a large real trace and writes `benches/README.md`.
 //!
 //! Absolute times differ between machines and from minute to minute, so most targets are ratios: the figure stands
-//! against a bare reading of the same file, measured in turns in the same run.
+//! against a bare reading of the same file, measured in alternating runs.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ fn nsys_export(report: &mut Report, program: &Path, export: &Path) -> Result<()>
     let (native, import) = (Measured::of(&native), median(import));
     report.heading(&format!(
         "An Nsight Systems export: {EXPORT_MILLIONS} million kernels, as many calls and NVTX ranges, {}; {EXPORT_RUNS} \
-         runs in turns",
+         alternating runs",
         megabytes(export.metadata()?.len() as f64)
     ));
     report.fact("`gpuprism report FILE --format json`", &native.times());
@@ -128,7 +128,7 @@ fn nsys_export(report: &mut Report, program: &Path, export: &Path) -> Result<()>
     report.fact("the page in Chromium, from the picked file to its first results on screen, median", &seconds(import));
     report.fact("rows per second in the page", &rows(EXPORT_ROWS / import));
     report.at_most(
-        "time in the page, against the command line",
+        "time in the page, relative to the command line",
         import / native.median_seconds,
         PAGE_TIME_OF_NATIVE,
         times,
@@ -148,7 +148,7 @@ fn gzipped_trace(report: &mut Report, program: &Path) -> Result<()> {
     }
     let (gunzip, counted, ours) = (Measured::of(&gunzip), Measured::of(&counted), Measured::of(&ours));
     report.heading(&format!(
-        "The command line on a gzipped trace: {} gzipped, {} of JSON; {GZIP_RUNS} runs in turns",
+        "The command line on a gzipped trace: {} gzipped, {} of JSON; {GZIP_RUNS} alternating runs",
         megabytes(trace.metadata()?.len() as f64),
         megabytes(unpacked_bytes)
     ));
@@ -157,7 +157,7 @@ fn gzipped_trace(report: &mut Report, program: &Path) -> Result<()> {
     report.fact("`gpuprism report FILE --format json`", &ours.times());
     report.fact("JSON per second, median", &rate(unpacked_bytes / ours.median_seconds));
     report.at_most(
-        "median time, against `gzip -dc FILE \\| wc -c`",
+        "median time, relative to `gzip -dc FILE \\| wc -c`",
         ours.median_seconds / counted.median_seconds,
         TIME_OF_GUNZIP,
         times,
@@ -175,15 +175,15 @@ fn plain_trace(report: &mut Report, program: &Path, json: &Path) -> Result<()> {
     }
     let (bare, ours) = (Measured::of(&bare), Measured::of(&ours));
     report.heading(&format!(
-        "The command line on plain JSON: {} ({COPIES} copies of the same trace); {JSON_RUNS} runs in turns",
+        "The command line on plain JSON: {} ({COPIES} copies of the same trace); {JSON_RUNS} alternating runs",
         megabytes(bytes)
     ));
     report.fact("`cat FILE \\| wc -c`", &bare.times());
     report.fact("`gpuprism report FILE --format json`", &ours.times());
-    report.fact("JSON per second, best", &rate(bytes / ours.least_seconds));
+    report.fact("JSON per second, best", &rate(bytes / ours.best_seconds));
     report.at_least("JSON per second, median", bytes / ours.median_seconds, JSON_BYTES_PER_SECOND, rate);
     report.fact("peak memory of the process", &megabytes(ours.peak_bytes));
-    report.at_most("peak memory, against the JSON", ours.peak_bytes / bytes, MEMORY_OF_JSON, percent);
+    report.at_most("peak memory, relative to the JSON", ours.peak_bytes / bytes, MEMORY_OF_JSON, percent);
     Ok(())
 }
 
@@ -196,18 +196,18 @@ fn triage(report: &mut Report, program: &Path, what: &str, json: &Path) -> Resul
     }
     let (plain, ours) = (Measured::of(&plain), Measured::of(&ours));
     report.heading(&format!(
-        "Triage on plain JSON of {what}: {}, {COPIES} copies of a trace; {TRIAGE_RUNS} runs in turns",
+        "Triage on plain JSON of {what}: {}, {COPIES} copies of a trace; {TRIAGE_RUNS} alternating runs",
         megabytes(bytes)
     ));
     report.fact("`gpuprism report FILE --format json`", &plain.times());
     report.fact("`gpuprism triage FILE --format json`", &ours.times());
     report.at_most(
-        "median time, against `report`",
+        "median time, relative to `report`",
         ours.median_seconds / plain.median_seconds,
         TRIAGE_TIME_OF_REPORT,
         times,
     );
-    report.at_most("peak memory, against the JSON", ours.peak_bytes / bytes, TRIAGE_MEMORY_OF_JSON, percent);
+    report.at_most("peak memory, relative to the JSON", ours.peak_bytes / bytes, TRIAGE_MEMORY_OF_JSON, percent);
     Ok(())
 }
 
@@ -218,15 +218,15 @@ fn in_the_page(report: &mut Report, json: &Path) -> Result<()> {
     let memory = median(column(&result, "wasm_memory_bytes")?);
     let bytes = json.metadata()?.len() as f64;
     report.heading(&format!(
-        "The page in Chromium on the same plain JSON, {}; medians of {PAGE_RUNS} runs in turns",
+        "The page in Chromium on the same plain JSON, {}; medians of {PAGE_RUNS} alternating runs",
         megabytes(bytes)
     ));
-    report.fact("merely reading the file in a worker, four slices of 8 MiB ahead", &seconds(reading));
+    report.fact("reading the file without parsing it, in a worker, four slices of 8 MiB ahead", &seconds(reading));
     report.fact("import, from the picked file to its first results on screen", &seconds(import));
     report.fact("JSON per second", &rate(bytes / import));
-    report.at_most("time, against merely reading", import / reading, TIME_OF_PAGE_READING, times);
+    report.at_most("time, relative to reading", import / reading, TIME_OF_PAGE_READING, times);
     report.fact("WebAssembly memory of the trace's worker", &megabytes(memory));
-    report.at_most("WebAssembly memory, against the JSON", memory / bytes, PAGE_MEMORY_OF_JSON, percent);
+    report.at_most("WebAssembly memory, relative to the JSON", memory / bytes, PAGE_MEMORY_OF_JSON, percent);
     Ok(())
 }
 
@@ -283,7 +283,7 @@ fn measure(command: &[&str]) -> Result<Sample> {
 /// All runs of a command together.
 struct Measured {
     median_seconds: f64,
-    least_seconds: f64,
+    best_seconds: f64,
     peak_bytes: f64,
 }
 
@@ -292,13 +292,13 @@ impl Measured {
         let times = samples.iter().map(|sample| sample.seconds);
         Self {
             median_seconds: median(times.clone().collect()),
-            least_seconds: times.fold(f64::INFINITY, f64::min),
+            best_seconds: times.fold(f64::INFINITY, f64::min),
             peak_bytes: samples.iter().map(|sample| sample.peak_bytes).fold(0.0, f64::max),
         }
     }
 
     fn times(&self) -> String {
-        format!("median {}, least {}", seconds(self.median_seconds), seconds(self.least_seconds))
+        format!("median {}, best {}", seconds(self.median_seconds), seconds(self.best_seconds))
     }
 }
 
@@ -327,9 +327,9 @@ impl Report {
         let chromium = Run::program(&setup::chromium()?).arg("--version").output()?;
         let text = format!(
             "# Measurements\n\n\
-             Written by `cargo xtask bench`. Times on a shared machine wander; what stands against another time was \
-             measured in turns with it. Peak memory is the kernel's count, which shows no less than the 14 MB or so of \
-             the measuring script.\n\n\
+             Written by `cargo xtask bench`. Times on a shared machine vary; values that are compared come from \
+             alternating runs. Peak memory is the maximum resident set as the kernel counts it; the measuring script \
+             itself needs about 14 MB.\n\n\
              Date {}; {}, {} busy with other work at the start; {}; {}.\n",
             date.trim(),
             machine(),
@@ -341,7 +341,7 @@ impl Report {
     }
 
     fn heading(&mut self, title: &str) {
-        let _ = write!(self.text, "\n## {title}\n\n| what | measured | target | holds |\n|---|---|---|---|\n");
+        let _ = write!(self.text, "\n## {title}\n\n| what | measured | target | met |\n|---|---|---|---|\n");
     }
 
     fn fact(&mut self, what: &str, figure: &str) {
