@@ -1,7 +1,7 @@
 //! Runs the person's own nsys on an .nsys-rep, which nothing else can read, and says what went wrong.
 
 use super::file_io::label;
-use crate::input::nsys_rep;
+use crate::input::nsys_rep_error;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,7 +61,7 @@ pub(super) fn run(
             Err(Error::refused(label(path), why))
         }
         Err(error) => {
-            let remedy = nsys_rep(&path.display().to_string());
+            let remedy = nsys_rep_error(&path.display().to_string());
             let why = format!("cannot be run ({error}); name it with `--nsys_cmd`, or do its part elsewhere: {remedy}");
             Err(Error::refused(nsys, why))
         }

@@ -1,38 +1,39 @@
-//! The CSV of `nsys stats -r cuda_gpu_trace`: one row a kernel, copy or set.
+//! Reader of the CSV of `nsys stats -r cuda_gpu_trace`: one row per kernel, copy or set.
 //!
-//! Headers differ between versions of nsys (`Throughput (MBps)` or `(MB/s)`, `GreenCtx` or not); only the columns named
-//! here are looked for. Console lines may stand before the header. Times come in the unit that the header names.
+//! Headers differ between versions of nsys (`Throughput (MBps)` or `(MB/s)`, with or without `GreenCtx`), so columns are found
+//! by title. Console lines may precede the header. The header names the unit of the times.
 
 use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use csv_core::{ReadRecordResult, Reader};
 use memchr::memmem;
 
-/// Nobody prints more than this ahead of a table.
-const HEADER_WITHIN: usize = 1 << 20;
-const HEADER_WITHIN_LINES: u64 = 10_000;
+/// Limits of the console output before the header.
+const MAX_BYTES_BEFORE_HEADER: usize = 1 << 20;
+const MAX_LINES_BEFORE_HEADER: u64 = 10_000;
 
 /// Reads the table chunk by chunk.
 #[derive(Debug)]
 pub(super) struct GpuTraceReader {
     label: String,
     builder: TraceBuilder,
-    /// Text before the header, until it is found.
+    /// Text before the header, as long as the header is not found.
     before: Vec<u8>,
     columns: Option<Columns>,
     record: Record,
     row: u64,
 }
 
-/// Where the needed columns stand.
+/// Indices of the needed columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
+    /// Index, and the unit of the times as a power of ten in ns.
     start: (usize, u32),
     duration: (usize, u32),
     name: usize,
     device: Option<usize>,
     stream: Option<usize>,
-    /// How many columns there are: a row with more or fewer belongs to another table or has lost a quote.
+    /// Number of columns. A row with another number belongs to another table or has lost a quote.
     count: usize,
 }
 
@@ -48,7 +49,7 @@ impl GpuTraceReader {
         }
     }
 
-    /// How many GPU ops were read so far.
+    /// Returns the number of GPU ops read so far.
     pub(super) fn gpu_ops(&self) -> usize {
         self.builder.trace.gpu_ops.len()
     }
@@ -70,7 +71,7 @@ impl GpuTraceReader {
         if self.record.is_open() {
             self.problem(ProblemKind::OpenLastRow, 1, self.row + 1);
         }
-        // Ends a last row without a line end; one that stays open has lost its closing quote.
+        // Ends a last row without a line end. If it is still open, its closing quote is lost.
         self.rows(b"\n");
         if self.record.is_open() {
             self.problem(ProblemKind::UnreadableRow, 1, self.row + 1);
@@ -82,13 +83,13 @@ impl GpuTraceReader {
         self.builder.trace.problems.add(kind, count, at);
     }
 
-    fn find_header(&mut self, complete: bool) -> Result<()> {
+    fn find_header(&mut self, is_complete: bool) -> Result<()> {
         let before = std::mem::take(&mut self.before);
         let mut rest = &before[..];
         while let Some(end) = memchr::memchr(b'\n', rest) {
             let (line, after) = rest.split_at(end + 1);
             self.row += 1;
-            if self.row > HEADER_WITHIN_LINES {
+            if self.row > MAX_LINES_BEFORE_HEADER {
                 return Err(no_header(&self.label));
             }
             if let Some(columns) = header(&self.label, line)? {
@@ -98,7 +99,7 @@ impl GpuTraceReader {
             }
             rest = after;
         }
-        if complete || rest.len() > HEADER_WITHIN {
+        if is_complete || rest.len() > MAX_BYTES_BEFORE_HEADER {
             return Err(no_header(&self.label));
         }
         self.before = rest.to_vec();
@@ -143,7 +144,7 @@ impl GpuTraceReader {
     }
 }
 
-/// nsys writes copies and sets in brackets, unified memory's included.
+/// Returns the kind of an op by its name: nsys puts the names of copies and sets in brackets.
 fn kind(name: &str) -> OpKind {
     match name.strip_prefix("[CUDA ") {
         Some(rest) if rest.contains("memset") => OpKind::Set,
@@ -152,7 +153,7 @@ fn kind(name: &str) -> OpKind {
     }
 }
 
-/// `NVIDIA H100 (0)` is device 0; anything else is its own id.
+/// Splits a device into id and product name: `NVIDIA H100 (0)` is device 0; any other text is an id.
 fn device_id(device: &str) -> (&str, &str) {
     let numbered = device.strip_suffix(')').and_then(|rest| rest.rsplit_once(" ("));
     match numbered {
@@ -165,12 +166,15 @@ fn device_id(device: &str) -> (&str, &str) {
 fn no_header(label: &str) -> Error {
     Error::refused(
         label,
-        "text without the header of a GPU trace table; gpuprism reads torch.profiler JSON and the CSV of `nsys stats -r cuda_gpu_trace`",
+        "text without the header of a GPU trace table; gpuprism reads torch.profiler JSON and the CSV of `nsys stats -r \
+         cuda_gpu_trace`",
     )
 }
 
-/// The columns of a line that is the header of a GPU trace; `None` for any other line, an error for the header of
-/// another table of nsys.
+/// Returns the columns if `line` is the header of a GPU trace, and `None` for any other line.
+///
+/// # Errors
+/// If `line` is the header of another table of nsys.
 fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
     if ["Start", "Total Time"].iter().all(|word| memmem::find(line, word.as_bytes()).is_none()) {
         return Ok(None);
@@ -195,7 +199,7 @@ fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
         ));
     }
     let (Some(start), Some(duration), Some(name)) =
-        (timed(label, &titles, "Start")?, timed(label, &titles, "Duration")?, at("Name"))
+        (time_column(label, &titles, "Start")?, time_column(label, &titles, "Duration")?, at("Name"))
     else {
         return Ok(None);
     };
@@ -209,8 +213,8 @@ fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
     Ok(Some(Columns { start, duration, name, device, stream, count: titles.len() }))
 }
 
-/// The column `WORD (unit)` or `WORD:..._unit`, and how many digits its unit stands above a nanosecond.
-fn timed(label: &str, titles: &[String], word: &str) -> Result<Option<(usize, u32)>> {
+/// Finds the column `WORD (unit)` or `WORD:..._unit`. Returns its index, and its unit as a power of ten in ns.
+fn time_column(label: &str, titles: &[String], word: &str) -> Result<Option<(usize, u32)>> {
     for (column, title) in titles.iter().enumerate() {
         let Some(rest) = title.strip_prefix(word) else { continue };
         let unit = match rest.trim_start().strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
@@ -225,7 +229,7 @@ fn timed(label: &str, titles: &[String], word: &str) -> Result<Option<(usize, u3
             "s" | "sec" => 9,
             other => {
                 let why = format!(
-                    "times in a unit gpuprism does not know, in the column `{word} ({other})`: run nsys stats with `--timeunit nsec`"
+                    "times in an unknown unit, in the column `{word} ({other})`: run nsys stats with `--timeunit nsec`"
                 );
                 return Err(Error::refused(label, why));
             }
@@ -235,17 +239,19 @@ fn timed(label: &str, titles: &[String], word: &str) -> Result<Option<(usize, u3
     Ok(None)
 }
 
-/// A record of the table while it is read, and csv_core's state.
+/// The CSV parser and the row it is reading.
 #[derive(Debug)]
 struct Record {
     reader: Box<Reader>,
+    /// Unescaped bytes of all fields; `written` of them are valid.
     bytes: Vec<u8>,
     written: usize,
+    /// End of each field in `bytes`; `ended` of them are valid.
     ends: Vec<usize>,
     ended: usize,
 }
 
-/// The fields of one complete record.
+/// The fields of a complete row.
 struct Fields<'a> {
     bytes: &'a [u8],
     ends: &'a [usize],
@@ -253,11 +259,11 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn get(&self, column: usize) -> Option<&'a [u8]> {
-        let begin = match column.checked_sub(1) {
+        let start = match column.checked_sub(1) {
             Some(before) => *self.ends.get(before)?,
             None => 0,
         };
-        self.bytes.get(begin..*self.ends.get(column)?)
+        self.bytes.get(start..*self.ends.get(column)?)
     }
 
     fn iter(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
@@ -270,7 +276,8 @@ impl Record {
         Self { reader: Box::new(Reader::new()), bytes: vec![0; 1024], written: 0, ends: vec![0; 32], ended: 0 }
     }
 
-    /// Reads on. To csv_core an empty input is the end of the text, so it must not see one here.
+    /// Parses the next bytes and calls `each` for each complete row. csv_core takes empty input for the end of the file, so an
+    /// empty chunk is not passed on.
     fn read(&mut self, chunk: &[u8], mut each: impl FnMut(&Fields<'_>)) {
         let mut rest = chunk;
         while !rest.is_empty() {
@@ -294,7 +301,7 @@ impl Record {
         }
     }
 
-    /// True in the middle of a record.
+    /// Returns true if a row is incomplete.
     fn is_open(&self) -> bool {
         self.written > 0 || self.ended > 0
     }

@@ -1,32 +1,50 @@
-//! GPU trace formats to [`Trace`]: bytes come in, in chunks of any size, and a trace comes out.
+//! Readers for all input formats: bytes in chunks of any size go in, a [`Trace`] comes out.
 //!
-//! [`Unpacker`] undoes gzip, [`Reader`] recognises the format by content and reads it; [`Importer`] is both in a row.
-//! They are apart so that the command line can run them on two cores. The kinds of input:
+//! Time is linear in the file size, memory linear in the stored rows. The bytes of a stream are not kept, except an event (or a
+//! CSV row) that a chunk boundary cuts. The result does not depend on the chunk boundaries; fuzzing checks that.
 //!
-//! - torch.profiler JSON: the crate `gpuprism-scan` cuts events out of the stream and reads members, `torch` builds the trace
-//! - the CSV of `nsys stats -r cuda_gpu_trace`: `gpu_trace_csv`
-//! - the SQLite export of an Nsight Systems report, which is a file and no stream: `nsys`
-//! - any other JSON object is handed back as a [`Imported::Document`]: a rule file or an earlier report
-//! - everything else is refused by what it is: `sniff`
+//! [`Unpacker`] decompresses gzip. [`Reader`] detects the format from the content (`sniff`) and reads it. [`Importer`] runs both
+//! on one thread; the command line runs them on two threads instead. The formats:
 //!
-//! Which files of a folder are worth reading, `folder` says.
+//! - `torch`: torch.profiler JSON. The crate `gpuprism-scan` splits the stream into events and parses their members.
+//! - `gpu_trace_csv`: the CSV of `nsys stats -r cuda_gpu_trace`.
+//! - `nsys`: the SQLite export of an Nsight Systems report. A database is read by offset and not as a stream: in the page
+//!   through `block_vfs`, natively from the file. [`Reader::is_database`] tells callers to open it that way.
+//! - Any other JSON object, and a CSV file of nsys-llm-explainer, is returned as [`Imported::Document`]: the caller decides
+//!   whether it is a rule file or a report.
+//! - All other files are refused with an error that says what they are.
+//!
+//! Damage is contained: input that cannot be used is counted in [`Trace::problems`], with the place of the first occurrence,
+//! and reading goes on. A file is refused only if nothing can be read. `folder` selects the files of a profile folder.
+//!
+//! # Adding a format
+//!
+//! 1. Add a variant to [`crate::trace::Format`], with its name in JSON (`docs/json.md`) and for people (`src/report/text.rs`).
+//!    The compiler then lists the places that give advice by format: `src/analysis/recapture.rs`, `notices.rs`, `dashboard`.
+//! 2. Add a module here with a reader that fills a [`crate::trace::TraceBuilder`]. Convert times to integer nanoseconds
+//!    ([`crate::trace::Ns::from_decimal`]), check them ([`crate::trace::is_plausible`]), and count unusable rows in
+//!    `builder.trace.problems`. Leave tables empty that the format does not record: the sections say what is missing.
+//! 3. Add a variant to `sniff::Guess` and detect it in `sniff::guess`, by content within the first MiB.
+//! 4. Add the reader to `FormatReader` below: in `feed`, `gpu_ops`, `finish` and `detect_format`.
+//! 5. If it needs new kinds of problems: `src/trace/import_problems.rs`, and their sentences in `src/analysis/notices.rs`.
+//! 6. Test sound, cut and damaged files (`tests.rs`), and add a seed to `fuzz/seeds/chunks_agree`.
 
 #[cfg(any(test, all(target_arch = "wasm32", feature = "full")))]
 pub(crate) mod block_vfs;
 pub mod folder;
 mod gpu_trace_csv;
+mod gunzip;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 pub mod nsys;
 #[cfg(not(target_arch = "wasm32"))]
 mod reader_thread;
 mod sniff;
 mod torch;
-mod unpack;
 
+pub use gunzip::Unpacker;
 #[cfg(all(target_arch = "wasm32", feature = "full"))]
-pub(crate) use sniff::too_large_to_unpack;
-pub use sniff::{SERIES_HEAD, nsys_rep};
-pub use unpack::Unpacker;
+pub(crate) use sniff::too_large_to_gunzip;
+pub use sniff::{NVLINK_SERIES_HEADER, nsys_rep_error};
 
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
@@ -35,16 +53,16 @@ use gpuprism_scan::split::{End, Sink, Splitter};
 use sniff::Guess;
 use torch::TorchReader;
 
-/// What a file turned out to be.
+/// The content of a file.
 #[derive(Debug)]
 pub enum Imported {
     /// A trace, complete or cut.
     Trace(Box<Trace>),
-    /// A JSON object that is no trace, or a table that belongs to another tool's report.
+    /// The text of a JSON object that is not a trace, or of a CSV file that belongs to another tool's report.
     Document(String),
 }
 
-/// Reads the plain bytes of one file.
+/// Reads the uncompressed bytes of one file.
 #[derive(Debug)]
 pub struct Reader {
     label: String,
@@ -52,92 +70,97 @@ pub struct Reader {
     format: FormatReader,
 }
 
-/// How much of a torch trace is kept.
+/// The tables to fill; each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
-    /// GPU ops alone.
+    /// GPU ops.
     GpuOps,
-    /// The calls and ranges on the host, too.
+    /// API calls and ranges of the host.
     Host,
-    /// And the code that launched the work.
+    /// CPU ops, Python frames and external ids: [`crate::trace::Code`].
     Code,
 }
 
 #[derive(Debug)]
 enum FormatReader {
+    /// Not detected yet; has the bytes so far.
     Unknown(Vec<u8>),
     Json(Box<JsonReader>),
-    Table(Box<GpuTraceReader>),
-    Series(Vec<u8>),
+    GpuTraceCsv(Box<GpuTraceReader>),
+    /// A CSV of NVLink counters by nsys-llm-explainer; has its text so far.
+    NvlinkSeries(Vec<u8>),
 }
 
 impl Reader {
-    /// `label` is the file's base name: errors and the run carry it.
+    /// Creates a reader. `label` is the base name of the file, for errors and reports.
     pub fn new(label: &str) -> Self {
         Self { label: label.to_owned(), detail: Detail::Host, format: FormatReader::Unknown(Vec::new()) }
     }
 
-    /// One that also reads which code launched what, where the format tells: [`crate::trace::Code`].
+    /// Creates a reader that also fills [`crate::trace::Code`], if the format records it.
     pub fn with_code(label: &str) -> Self {
         Self { detail: Detail::Code, ..Self::new(label) }
     }
 
-    /// One that leaves calls and ranges of a torch trace out and counts them, where memory is short.
+    /// Creates a reader that counts API calls and ranges but does not store them, to save memory.
     pub fn gpu_ops_only(label: &str) -> Self {
         Self { detail: Detail::GpuOps, ..Self::new(label) }
     }
 
-    /// Takes the next plain bytes.
+    /// Takes the next uncompressed bytes.
     ///
     /// # Errors
-    /// As soon as it is known that gpuprism does not read this file, with what it is and what to do.
+    /// If gpuprism does not read files of this kind. The error says what the file is and what to do.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.format {
-            FormatReader::Unknown(seen) => {
-                seen.extend_from_slice(bytes);
-                self.decide(false)
+            FormatReader::Unknown(first_bytes) => {
+                first_bytes.extend_from_slice(bytes);
+                self.detect_format(false)
             }
             FormatReader::Json(json) => {
                 json.feed(bytes);
                 Ok(())
             }
-            FormatReader::Table(table) => table.feed(bytes),
-            FormatReader::Series(text) if text.len() > DOCUMENT_LIMIT => Err(Error::refused(&self.label, "too long")),
-            FormatReader::Series(text) => {
+            FormatReader::GpuTraceCsv(table) => table.feed(bytes),
+            FormatReader::NvlinkSeries(text) if text.len() > MAX_DOCUMENT_BYTES => {
+                let why = format!("a table of NVLink counters of more than {} MiB", MAX_DOCUMENT_BYTES >> 20);
+                Err(Error::refused(&self.label, why))
+            }
+            FormatReader::NvlinkSeries(text) => {
                 text.extend_from_slice(bytes);
                 Ok(())
             }
         }
     }
 
-    /// How many GPU ops were read so far.
+    /// Returns the number of GPU ops read so far.
     pub fn gpu_ops(&self) -> usize {
         match &self.format {
-            FormatReader::Unknown(_) | FormatReader::Series(_) => 0,
-            FormatReader::Json(json) => json.torch.gpu_ops(),
-            FormatReader::Table(table) => table.gpu_ops(),
+            FormatReader::Unknown(_) | FormatReader::NvlinkSeries(_) => 0,
+            FormatReader::Json(json) => json.events.gpu_ops(),
+            FormatReader::GpuTraceCsv(table) => table.gpu_ops(),
         }
     }
 
-    /// True where the file begins as a database does, which is read by offset and not as a stream: [`nsys`].
+    /// Returns true if the file starts like an SQLite database, which has to be read by offset: use [`nsys`] instead.
     pub fn is_database(&self) -> bool {
-        matches!(&self.format, FormatReader::Unknown(seen) if seen.starts_with(sniff::SQLITE))
+        matches!(&self.format, FormatReader::Unknown(first_bytes) if first_bytes.starts_with(sniff::SQLITE))
     }
 
-    /// Ends the file; `unpacking` is what [`Unpacker::finish`] found wrong.
+    /// Ends the file. `gzip_problem` is the result of [`Unpacker::finish`].
     ///
     /// # Errors
-    /// Where the file is no trace, or ends before its first event.
-    pub fn finish(mut self, unpacking: Option<(ProblemKind, u64)>) -> Result<Imported> {
+    /// If the file is not a trace, or ends before its first event.
+    pub fn finish(mut self, gzip_problem: Option<(ProblemKind, u64)>) -> Result<Imported> {
         if matches!(self.format, FormatReader::Unknown(_)) {
-            self.decide(true)?;
+            self.detect_format(true)?;
         }
         match self.format {
             FormatReader::Unknown(_) => Err(Error::refused(&self.label, "empty")),
-            FormatReader::Json(json) => json.finish(&self.label, unpacking),
-            FormatReader::Series(text) => Ok(Imported::Document(String::from_utf8_lossy(&text).into_owned())),
-            FormatReader::Table(mut table) => {
-                if let Some((kind, at)) = unpacking {
+            FormatReader::Json(json) => json.finish(&self.label, gzip_problem),
+            FormatReader::NvlinkSeries(text) => Ok(Imported::Document(String::from_utf8_lossy(&text).into_owned())),
+            FormatReader::GpuTraceCsv(mut table) => {
+                if let Some((kind, at)) = gzip_problem {
                     table.problem(kind, 1, at);
                 }
                 Ok(Imported::Trace(Box::new(table.finish()?)))
@@ -145,37 +168,38 @@ impl Reader {
         }
     }
 
-    fn decide(&mut self, complete: bool) -> Result<()> {
-        let FormatReader::Unknown(seen) = &mut self.format else { return Ok(()) };
-        let Some(guess) = sniff::guess(&self.label, seen, complete)? else { return Ok(()) };
-        let seen = std::mem::take(seen);
+    /// Detects the format from the first bytes, unless more bytes are needed and `is_complete` is false.
+    fn detect_format(&mut self, is_complete: bool) -> Result<()> {
+        let FormatReader::Unknown(first_bytes) = &mut self.format else { return Ok(()) };
+        let Some(guess) = sniff::guess(&self.label, first_bytes, is_complete)? else { return Ok(()) };
+        let first_bytes = std::mem::take(first_bytes);
         self.format = match guess {
             Guess::Json => FormatReader::Json(Box::new(JsonReader::new(&self.label, self.detail))),
-            Guess::Series => FormatReader::Series(Vec::new()),
-            Guess::Table => FormatReader::Table(Box::new(GpuTraceReader::new(&self.label))),
+            Guess::NvlinkSeries => FormatReader::NvlinkSeries(Vec::new()),
+            Guess::GpuTraceCsv => FormatReader::GpuTraceCsv(Box::new(GpuTraceReader::new(&self.label))),
         };
-        self.feed(&seen)
+        self.feed(&first_bytes)
     }
 }
 
-/// JSON: a trace as soon as its event list begins, until then a document whose text is kept.
+/// Reads JSON. It is a trace if it has an event list; until that is found its text is kept, because it may be a document.
 #[derive(Debug)]
 struct JsonReader {
     splitter: Splitter,
-    torch: Torch,
+    events: EventReader,
     text: Vec<u8>,
-    too_long: bool,
+    is_too_long: bool,
 }
 
-/// What reads the events, on this thread or on one of its own.
+/// Parses events on this thread or on a second one.
 #[derive(Debug)]
-enum Torch {
-    Here(Box<TorchReader>),
+enum EventReader {
+    Inline(Box<TorchReader>),
     #[cfg(not(target_arch = "wasm32"))]
     Threaded(reader_thread::ReaderThread),
 }
 
-impl Torch {
+impl EventReader {
     fn new(label: &str, detail: Detail) -> Self {
         #[cfg(not(target_arch = "wasm32"))]
         if detail == Detail::Code
@@ -183,62 +207,63 @@ impl Torch {
         {
             return Self::Threaded(reader);
         }
-        Self::Here(Box::new(TorchReader::new(label, detail)))
+        Self::Inline(Box::new(TorchReader::new(label, detail)))
     }
 
     fn sink(&mut self) -> &mut dyn Sink {
         match self {
-            Self::Here(torch) => torch.as_mut(),
+            Self::Inline(reader) => reader.as_mut(),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Threaded(reader) => reader,
         }
     }
 
-    /// So far; a thread of its own does not tell before its end.
+    /// Returns the number of GPU ops read so far; 0 if they are read on a second thread.
     fn gpu_ops(&self) -> usize {
         match self {
-            Self::Here(torch) => torch.gpu_ops(),
+            Self::Inline(reader) => reader.gpu_ops(),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Threaded(_) => 0,
         }
     }
 
-    /// The reader, once it has read everything; `None` where its thread failed.
+    /// Waits until all events are read and returns the reader; `None` if its thread panicked.
     fn join(self) -> Option<TorchReader> {
         match self {
-            Self::Here(torch) => Some(*torch),
+            Self::Inline(reader) => Some(*reader),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Threaded(reader) => reader.join(),
         }
     }
 }
 
-/// A rule file or report is smaller than this; beyond it the text is not kept.
-const DOCUMENT_LIMIT: usize = 256 << 20;
+/// Longer text is not a rule file or report and is not kept.
+const MAX_DOCUMENT_BYTES: usize = 256 << 20;
 
 impl JsonReader {
     fn new(label: &str, detail: Detail) -> Self {
-        Self { splitter: Splitter::default(), torch: Torch::new(label, detail), text: Vec::new(), too_long: false }
+        let events = EventReader::new(label, detail);
+        Self { splitter: Splitter::default(), events, text: Vec::new(), is_too_long: false }
     }
 
     fn feed(&mut self, bytes: &[u8]) {
-        self.splitter.feed(bytes, self.torch.sink());
-        self.too_long |= self.text.len() > DOCUMENT_LIMIT;
-        if self.splitter.found_events() || self.too_long {
+        self.splitter.feed(bytes, self.events.sink());
+        self.is_too_long |= self.text.len() > MAX_DOCUMENT_BYTES;
+        if self.splitter.found_events() || self.is_too_long {
             self.text = Vec::new();
         } else {
             self.text.extend_from_slice(bytes);
         }
     }
 
-    fn finish(mut self, label: &str, unpacking: Option<(ProblemKind, u64)>) -> Result<Imported> {
-        let end = self.splitter.finish(self.torch.sink());
+    fn finish(mut self, label: &str, gzip_problem: Option<(ProblemKind, u64)>) -> Result<Imported> {
+        let end = self.splitter.finish(self.events.sink());
         if !self.splitter.found_events() {
             return match end {
-                _ if self.too_long => {
+                _ if self.is_too_long => {
                     let why = format!(
-                        "JSON without trace events, and too long for a report: more than {} MiB",
-                        DOCUMENT_LIMIT >> 20
+                        "JSON without trace events, and longer than {} MiB, so it is not a report either",
+                        MAX_DOCUMENT_BYTES >> 20
                     );
                     Err(Error::refused(label, why))
                 }
@@ -249,8 +274,8 @@ impl JsonReader {
                 )),
             };
         }
-        let Some(mut torch) = self.torch.join() else {
-            return Err(Error::refused(label, "the thread that reads its events failed"));
+        let Some(mut torch) = self.events.join() else {
+            return Err(Error::refused(label, "the thread that reads its events panicked; please report this bug"));
         };
         match end {
             End::Complete { trailing: 0 } => {}
@@ -258,14 +283,14 @@ impl JsonReader {
             End::Unclosed { at } => torch.problem(ProblemKind::Unclosed, 1, at),
             End::CutShort { at } => torch.problem(ProblemKind::Truncated, 1, at),
         }
-        let (events, complete) = (torch.events(), matches!(end, End::Complete { .. }));
+        let (events, is_complete) = (torch.events(), matches!(end, End::Complete { .. }));
         let mut trace = torch.finish();
-        if let Some((kind, at)) = unpacking
+        if let Some((kind, at)) = gzip_problem
             && !trace.problems.has(kind)
         {
             trace.problems.add(kind, 1, at);
         }
-        if events == 0 && !complete {
+        if events == 0 && !is_complete {
             return Err(Error::refused(
                 label,
                 "a trace that is cut short before its first complete event; copy or capture it again",
@@ -281,7 +306,7 @@ impl JsonReader {
     }
 }
 
-/// Reads the bytes of one file, packed or plain, on one thread.
+/// Reads the bytes of one file, gzipped or not, on one thread.
 #[derive(Debug)]
 pub struct Importer {
     unpacker: Unpacker,
@@ -289,7 +314,7 @@ pub struct Importer {
 }
 
 impl Importer {
-    /// `label` is the file's base name.
+    /// Like [`Reader::new`].
     pub fn new(label: &str) -> Self {
         Self { unpacker: Unpacker::default(), reader: Reader::new(label) }
     }
@@ -313,12 +338,12 @@ impl Importer {
         self.unpacker.push(bytes, &mut |plain| reader.feed(plain))
     }
 
-    /// How many GPU ops were read so far.
+    /// Returns the number of GPU ops read so far.
     pub fn gpu_ops(&self) -> usize {
         self.reader.gpu_ops()
     }
 
-    /// True where the file, unpacked, is a database: see [`Reader::is_database`].
+    /// Returns true if the uncompressed file is a database; see [`Reader::is_database`].
     pub fn is_database(&self) -> bool {
         self.reader.is_database()
     }
@@ -329,8 +354,8 @@ impl Importer {
     /// Those of [`Reader::finish`].
     pub fn finish(mut self) -> Result<Imported> {
         let reader = &mut self.reader;
-        let unpacking = self.unpacker.finish(&mut |plain| reader.feed(plain))?;
-        self.reader.finish(unpacking)
+        let gzip_problem = self.unpacker.finish(&mut |plain| reader.feed(plain))?;
+        self.reader.finish(gzip_problem)
     }
 }
 

@@ -1,7 +1,7 @@
-//! A torch reader on a thread of its own: one thread cuts events out of the text while this one reads them.
+//! A [`TorchReader`] on a second thread: one thread splits the text into events, the second parses them.
 //!
-//! Reading the frames of a trace takes twice as long as cutting them out. The events go over in batches, in their order, so
-//! that the trace is the same as if one thread had done both.
+//! Used only if [`crate::trace::Code`] is read: parsing its frames takes twice as long as splitting. Events are sent in batches,
+//! in their order, so the trace is the same as with one thread. WebAssembly has no threads and does both in turn.
 
 use super::Detail;
 use super::torch::TorchReader;
@@ -10,38 +10,40 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-/// Large enough that handing it over costs nothing, small enough to stay in a core's cache.
+/// Large enough to make sending a batch cheap, small enough for the cache of a core.
 const BATCH_BYTES: usize = 1 << 18;
-/// Batches that wait at most; memory stays bounded whichever side is slower.
-const BATCHES_WAITING: usize = 3;
+/// Limit of batches in the queue, to bound memory if parsing is slower than splitting.
+const MAX_QUEUED_BATCHES: usize = 3;
 
-/// The end of the line at which events go in.
+/// The sending side: a [`Sink`] that queues events for the second thread.
 #[derive(Debug)]
 pub(super) struct ReaderThread {
     batch: Batch,
-    full: SyncSender<Batch>,
-    empties: Receiver<Batch>,
+    queue: SyncSender<Batch>,
+    used_batches: Receiver<Batch>,
     thread: JoinHandle<TorchReader>,
 }
 
-/// What the splitter cut out, one behind the other.
+/// Consecutive outputs of the splitter.
 #[derive(Debug, Default)]
 struct Batch {
+    /// The texts of all items, concatenated.
     bytes: Vec<u8>,
     items: Vec<Item>,
 }
 
 #[derive(Debug)]
 struct Item {
-    what: What,
+    kind: ItemKind,
     length: usize,
+    /// Byte offset in the file.
     at: u64,
 }
 
 #[derive(Debug)]
-enum What {
+enum ItemKind {
     Event,
-    /// Its key stands before its value.
+    /// The text is the key followed by the value.
     Member {
         key_length: usize,
     },
@@ -51,8 +53,8 @@ enum What {
 impl ReaderThread {
     /// Starts the thread.
     pub(super) fn start(label: &str, detail: Detail) -> io::Result<Self> {
-        let (full, batches) = sync_channel::<Batch>(BATCHES_WAITING);
-        let (used, empties) = sync_channel(BATCHES_WAITING + 2);
+        let (queue, batches) = sync_channel::<Batch>(MAX_QUEUED_BATCHES);
+        let (used, used_batches) = sync_channel(MAX_QUEUED_BATCHES + 2);
         let mut torch = TorchReader::new(label, detail);
         let thread = Builder::new().spawn(move || {
             for batch in batches {
@@ -61,45 +63,45 @@ impl ReaderThread {
             }
             torch
         })?;
-        Ok(Self { batch: Batch::default(), full, empties, thread })
+        Ok(Self { batch: Batch::default(), queue, used_batches, thread })
     }
 
-    /// The reader, once it has read everything; `None` where its thread failed.
+    /// Waits until all events are read and returns the reader; `None` if the thread panicked.
     pub(super) fn join(mut self) -> Option<TorchReader> {
-        self.hand_over();
-        drop(self.full);
+        self.send_batch();
+        drop(self.queue);
         self.thread.join().ok()
     }
 
-    fn add(&mut self, what: What, length: usize, at: u64) {
-        self.batch.items.push(Item { what, length, at });
+    fn add(&mut self, kind: ItemKind, length: usize, at: u64) {
+        self.batch.items.push(Item { kind, length, at });
         if self.batch.bytes.len() >= BATCH_BYTES {
-            self.hand_over();
+            self.send_batch();
         }
     }
 
-    fn hand_over(&mut self) {
-        let mut next = self.empties.try_recv().unwrap_or_default();
+    fn send_batch(&mut self) {
+        let mut next = self.used_batches.try_recv().unwrap_or_default();
         next.bytes.clear();
         next.items.clear();
-        // A thread that is gone is told of at the end.
-        let _ = self.full.send(std::mem::replace(&mut self.batch, next));
+        // If the thread has panicked, `join` reports it.
+        let _ = self.queue.send(std::mem::replace(&mut self.batch, next));
     }
 }
 
 impl Batch {
     fn read_into(&self, torch: &mut TorchReader) {
         let mut rest = self.bytes.as_slice();
-        for Item { what, length, at } in &self.items {
-            let Some((text, behind)) = rest.split_at_checked(*length) else { return };
-            rest = behind;
-            match what {
-                What::Event => torch.event(text, *at),
-                What::Member { key_length } => {
+        for Item { kind, length, at } in &self.items {
+            let Some((text, after)) = rest.split_at_checked(*length) else { return };
+            rest = after;
+            match kind {
+                ItemKind::Event => torch.event(text, *at),
+                ItemKind::Member { key_length } => {
                     let (key, value) = text.split_at_checked(*key_length).unwrap_or_default();
                     torch.member(key, value);
                 }
-                What::Unreadable => torch.unreadable(*at),
+                ItemKind::Unreadable => torch.unreadable(*at),
             }
         }
     }
@@ -108,16 +110,16 @@ impl Batch {
 impl Sink for ReaderThread {
     fn event(&mut self, text: &[u8], at: u64) {
         self.batch.bytes.extend_from_slice(text);
-        self.add(What::Event, text.len(), at);
+        self.add(ItemKind::Event, text.len(), at);
     }
 
     fn member(&mut self, key: &[u8], value: &[u8]) {
         self.batch.bytes.extend_from_slice(key);
         self.batch.bytes.extend_from_slice(value);
-        self.add(What::Member { key_length: key.len() }, key.len() + value.len(), 0);
+        self.add(ItemKind::Member { key_length: key.len() }, key.len() + value.len(), 0);
     }
 
     fn unreadable(&mut self, at: u64) {
-        self.add(What::Unreadable, 0, at);
+        self.add(ItemKind::Unreadable, 0, at);
     }
 }

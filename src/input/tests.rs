@@ -1,4 +1,4 @@
-//! Promises of the import: dialects, any cut into chunks, damaged and hostile files.
+//! Tests of all stream formats: dialects, chunk boundaries, damaged and hostile files.
 
 use super::*;
 use crate::trace::{GpuOp, Ns, OpKind};
@@ -7,22 +7,22 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use std::io::Write;
 
-fn import_in(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<Imported> {
+fn import_chunks(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<Imported> {
     let mut importer = Importer::new("t.json");
-    for piece in pieces {
-        importer.feed(piece.as_ref())?;
+    for chunk in chunks {
+        importer.feed(chunk.as_ref())?;
     }
     importer.finish()
 }
 
 fn trace(text: &str) -> Trace {
-    match import_in([text]) {
+    match import_chunks([text]) {
         Ok(Imported::Trace(trace)) => *trace,
         other => panic!("no trace: {other:?}"),
     }
 }
 
-/// Name, start, duration, device, kind of every op.
+/// Returns name, start, duration, device and kind of every op.
 fn ops(trace: &Trace) -> Vec<(String, i64, i64, String, OpKind)> {
     let op = |op: GpuOp| {
         let device = trace.devices[op.device.0 as usize].id.clone();
@@ -45,7 +45,7 @@ fn with_events(events: &[String]) -> String {
 }
 
 #[test]
-fn an_event_is_read_whatever_the_order_of_its_keys() {
+fn events_may_have_their_keys_in_any_order() {
     let plain = r#""ph": "X", "cat": "kernel", "name": "k", "pid": 3, "tid": 7, "ts": 10.5, "dur": 2.25"#;
     let args = r#""args": {"a": {"device": 9}, "device": 1, "b": [{"device": 8}], "stream": 20}"#;
     let members: Vec<&str> = plain.split(", ").collect();
@@ -56,13 +56,13 @@ fn an_event_is_read_whatever_the_order_of_its_keys() {
         format!("{{{}, {args}}}", reversed.join(",")),
         format!("{{\n{}\n,{args}\n}}", reversed.join("\n ,\n ")),
     ] {
-        let want = vec![("k".to_owned(), 10_500, 2_250, "1".to_owned(), OpKind::Kernel)];
-        assert_eq!(ops(&trace(&with_events(std::slice::from_ref(&event)))), want, "{event}");
+        let expected = vec![("k".to_owned(), 10_500, 2_250, "1".to_owned(), OpKind::Kernel)];
+        assert_eq!(ops(&trace(&with_events(std::slice::from_ref(&event)))), expected, "{event}");
     }
 }
 
 #[test]
-fn dialects_of_old_and_new_profilers_read_alike() {
+fn old_and_new_dialects_give_the_same_ops() {
     let text = r#"{"baseTimeNanoseconds": 5, "traceEvents": [
         {"ph": "X", "cat": "Kernel", "name": "a", "pid": 0, "tid": "stream 7", "ts": 1623143093553659, "dur": 2, "args": {"external id": 1}},
         {"ph": "X", "cat": "Memcpy", "name": "b", "pid": "1", "tid": "stream 7", "ts": "1623143093553660.001", "dur": "1.5"},
@@ -71,21 +71,21 @@ fn dialects_of_old_and_new_profilers_read_alike() {
         {"ph": "X", "cat": "gpu_memcpy", "name": "e\u0041\"", "pid": 0, "ts": 1623143093553663, "dur": 1, "args": {"device": "0"}}
     ], "displayTimeUnit": "ms", "schemaVersion": 1}"#;
     let base = 1_623_143_093_553_659_000;
-    let want = [
+    let expected = [
         ("a", 0, 2_000, "0", OpKind::Kernel),
         ("b", 1_001, 1_500, "1", OpKind::Copy),
         ("c", 2_000, 0, "0", OpKind::Set),
         ("d", 3_000, 1_000, "[TP01-EP00] 4", OpKind::Set),
         ("eA\"", 4_000, 1_000, "0", OpKind::Copy),
     ];
-    let want: Vec<_> = want.map(|(n, s, d, id, kind)| (n.to_owned(), base + s, d, id.to_owned(), kind)).into();
-    assert_eq!(ops(&trace(text)), want);
+    let expected: Vec<_> = expected.map(|(n, s, d, id, kind)| (n.to_owned(), base + s, d, id.to_owned(), kind)).into();
+    assert_eq!(ops(&trace(text)), expected);
     let events = &text[text.find('[').unwrap()..=text.rfind(']').unwrap()];
-    assert_eq!(ops(&trace(events)), want, "as a bare array");
+    assert_eq!(ops(&trace(events)), expected, "as a bare array");
 }
 
 #[test]
-fn what_is_no_gpu_op_is_counted_and_not_kept() {
+fn events_other_than_gpu_ops_are_counted_but_not_stored() {
     let cpu = |category: &str| {
         format!(r#"{{"ph": "X", "cat": "{category}", "name": "x", "ts": 1, "dur": 2, "pid": 1, "tid": 1}}"#)
     };
@@ -101,7 +101,7 @@ fn what_is_no_gpu_op_is_counted_and_not_kept() {
 }
 
 #[test]
-fn every_op_knows_the_call_of_its_own_rank_that_launched_it() {
+fn correlation_ids_are_matched_within_a_rank() {
     let text = r#"{"traceEvents": [
         {"ph": "X", "cat": "kernel", "name": "k", "pid": "[TP01] 1", "tid": 7, "ts": 20, "dur": 2, "args": {"device": 1, "stream": 7, "correlation": 5}},
         {"ph": "X", "cat": "gpu_memcpy", "name": "c", "pid": "[TP00] 0", "tid": 7, "ts": 12, "dur": 2, "args": {"device": 0, "stream": 7, "correlation": 5, "bytes": 4096}},
@@ -133,11 +133,11 @@ fn every_op_knows_the_call_of_its_own_rank_that_launched_it() {
     let step = trace.ranges.get(0).unwrap();
     let thread = trace.threads[step.thread.0 as usize];
     assert_eq!((trace.ranges.names.get(step.name), thread.tid, step.duration), ("step", 801, Ns(90_000)));
-    assert_eq!(trace.events.cpu, 5, "calls and annotations count as CPU events whether they are kept or not");
+    assert_eq!(trace.events.cpu, 5, "calls and annotations count as CPU events even if they are not stored");
 }
 
 #[test]
-fn a_collective_carries_its_message() {
+fn collectives_have_their_message_sizes() {
     let text = with_events(&[r#"{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "pid": 0, "tid": 3, "ts": 1, "dur": 2, "args": {"device": 0, "stream": 3, "correlation": 1, "Collective name": "allreduce", "In msg nelems": 100, "Out msg nelems": 50, "Group size": 2, "dtype": "BFloat16", "Process Group Name": "0"}}"#.to_owned()]);
     let trace = trace(&text);
     let (op, collective) = &trace.collectives[0];
@@ -146,18 +146,18 @@ fn a_collective_carries_its_message() {
 }
 
 #[test]
-fn the_job_of_a_rank_is_read_and_nonsense_is_none() {
+fn distributed_info_is_read_and_invalid_info_ignored() {
     let job = |info: &str| {
         let events = kernel("a", "1", "2");
         trace(&format!(r#"{{"distributedInfo": {info}, "traceEvents": [{events}]}}"#)).job
     };
     let group = r#"{"pg_name": "1", "pg_desc": "tp", "ranks": [2, 3, -1, "x"]}"#;
-    let told =
+    let valid =
         job(&format!(r#"{{"backend": "nccl", "rank": 3, "world_size": 8, "pg_config": [{group}, 7]}}"#)).unwrap();
-    assert_eq!((told.rank, told.world_size, told.backend.as_str()), (3, 8, "nccl"));
-    let groups: Vec<(&str, &[u32])> = told.groups.iter().map(|group| (&*group.name, &*group.ranks)).collect();
+    assert_eq!((valid.rank, valid.world_size, valid.backend.as_str()), (3, 8, "nccl"));
+    let groups: Vec<(&str, &[u32])> = valid.groups.iter().map(|group| (&*group.name, &*group.ranks)).collect();
     assert_eq!(groups, [("1", &[2, 3][..]), ("", &[][..])]);
-    for nonsense in [
+    for invalid in [
         "{}",
         "7",
         "[]",
@@ -166,7 +166,7 @@ fn the_job_of_a_rank_is_read_and_nonsense_is_none() {
         r#"{"rank": 1, "world_size": 1e30}"#,
         r#"{"rank": "1", "world_size": 99999999999}"#,
     ] {
-        assert_eq!(job(nonsense), None, "{nonsense}");
+        assert_eq!(job(invalid), None, "{invalid}");
     }
 }
 
@@ -179,12 +179,12 @@ fn devices_have_their_names_and_sort_by_number() {
     };
     let text = with_events(&[event(10), event(2), event(0)]);
     let devices: Vec<_> = trace(&text).devices.into_iter().map(|device| (device.id, device.name)).collect();
-    let want = [("0", "NVIDIA H100"), ("2", ""), ("10", "")].map(|(id, name)| (id.to_owned(), name.to_owned()));
-    assert_eq!(devices, want);
+    let expected = [("0", "NVIDIA H100"), ("2", ""), ("10", "")].map(|(id, name)| (id.to_owned(), name.to_owned()));
+    assert_eq!(devices, expected);
 }
 
 #[test]
-fn ops_with_useless_times_are_counted_and_left_out() {
+fn ops_with_unusable_times_are_counted_and_skipped() {
     let event = |times: &str| format!(r#"{{"ph": "X", "cat": "kernel", "name": "k", "pid": 0{times}}}"#);
     let text = with_events(&[
         event(r#", "ts": 1"#),
@@ -201,7 +201,7 @@ fn ops_with_useless_times_are_counted_and_left_out() {
     assert_eq!(problems, [(ProblemKind::OpWithoutTime, 3), (ProblemKind::ImpossibleDuration, 2)]);
 }
 
-/// Fifty events with everything that makes cutting hard.
+/// Returns fifty events with quotes, brackets and escapes in awkward places.
 fn tricky() -> String {
     let names = [r#"a\\"#, r#"}], {\""#, r#"\\\"{"#, "plain", r#"\u007b\ud83d\ude00"#, "ünïcode"];
     let event = |index: usize| match index % 3 {
@@ -219,15 +219,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_cut_into_chunks_gives_the_same_trace(cuts in prop::collection::vec(0_usize..12_000, 0..20), packed in any::<bool>()) {
+    fn chunk_boundaries_do_not_change_the_trace(cuts in prop::collection::vec(0_usize..12_000, 0..20), packed in any::<bool>()) {
         let text = tricky();
         let whole = trace(&text);
         let bytes = if packed { gzip(text.as_bytes()) } else { text.into_bytes() };
-        prop_assert_eq!(trace_of(in_pieces(&bytes, cuts)), whole);
+        prop_assert_eq!(trace_of(split_at(&bytes, cuts)), whole);
     }
 
     #[test]
-    fn damage_anywhere_reads_the_same_in_any_chunks_and_never_panics(
+    fn chunk_boundaries_do_not_change_the_trace_of_a_damaged_file(
         cuts in prop::collection::vec(0_usize..12_000, 0..6),
         damage in prop::collection::vec((0_usize..12_000, any::<u8>()), 1..4),
     ) {
@@ -236,15 +236,15 @@ proptest! {
             let length = bytes.len();
             bytes[at % length] = byte;
         }
-        let whole = import_in([&bytes]).map(comparable);
-        let cut = import_in(in_pieces(&bytes, cuts)).map(comparable);
+        let whole = import_chunks([&bytes]).map(comparable);
+        let cut = import_chunks(split_at(&bytes, cuts)).map(comparable);
         prop_assert_eq!(cut, whole);
     }
 
     #[test]
-    fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400), open in any::<bool>()) {
+    fn no_input_panics(bytes in prop::collection::vec(any::<u8>(), 0..400), open in any::<bool>()) {
         let head: &[u8] = if open { b"{\"traceEvents\": [{" } else { b"" };
-        let _ = import_in([head, &bytes]);
+        let _ = import_chunks([head, &bytes]);
     }
 }
 
@@ -255,11 +255,11 @@ fn comparable(imported: Imported) -> std::result::Result<Trace, String> {
     }
 }
 
-fn trace_of(pieces: Vec<Vec<u8>>) -> Trace {
-    comparable(import_in(pieces).unwrap()).unwrap()
+fn trace_of(chunks: Vec<Vec<u8>>) -> Trace {
+    comparable(import_chunks(chunks).unwrap()).unwrap()
 }
 
-fn in_pieces(bytes: &[u8], cuts: Vec<usize>) -> Vec<Vec<u8>> {
+fn split_at(bytes: &[u8], cuts: Vec<usize>) -> Vec<Vec<u8>> {
     let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % (bytes.len() + 1)).chain([0, bytes.len()]).collect();
     cuts.sort_unstable();
     cuts.windows(2).map(|pair| bytes[pair[0]..pair[1]].to_vec()).collect()
@@ -272,7 +272,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn events_longer_than_several_chunks_are_read_whole_wherever_the_chunks_end() {
+fn events_may_span_several_chunks() {
     let long = |length: usize, ts: usize| kernel(&"n".repeat(length), &ts.to_string(), "1");
     let lengths = [3, 6_000, 20, 30_000, 5_000, 9, 70_000, 4_000, 1];
     let events: Vec<String> = lengths.iter().zip(1..).map(|(length, ts)| long(*length, ts)).collect();
@@ -285,7 +285,7 @@ fn events_longer_than_several_chunks_are_read_whole_wherever_the_chunks_end() {
 }
 
 #[test]
-fn a_file_cut_anywhere_gives_what_came_before_and_says_so() {
+fn a_cut_file_gives_all_complete_events_and_a_problem() {
     let events: Vec<String> = (0..6).map(|index| kernel(&format!("k{index}"), &index.to_string(), "1")).collect();
     let text = with_events(&events);
     let ends: Vec<usize> = events.iter().map(|event| text.find(event.as_str()).unwrap() + event.len()).collect();
@@ -293,7 +293,7 @@ fn a_file_cut_anywhere_gives_what_came_before_and_says_so() {
     for cut in 0..complete {
         let part = &text[..cut];
         let whole_events = ends.iter().filter(|end| **end <= cut).count();
-        match import_in([part]) {
+        match import_chunks([part]) {
             Ok(Imported::Trace(trace)) => {
                 assert_eq!(trace.gpu_ops.len(), whole_events, "cut at {cut}");
                 assert!(trace.problems.has(ProblemKind::Truncated), "cut at {cut}");
@@ -308,7 +308,7 @@ fn a_file_cut_anywhere_gives_what_came_before_and_says_so() {
 }
 
 #[test]
-fn a_lost_character_costs_at_most_its_own_event_and_the_next() {
+fn a_lost_character_loses_at_most_two_events() {
     let events: Vec<String> = (0..20).map(|index| kernel(&format!("k{index}"), &index.to_string(), "1")).collect();
     let text = with_events(&events);
     let (from, to) = (text.find(&events[8]).unwrap(), text.find(&events[9]).unwrap());
@@ -323,26 +323,26 @@ fn a_lost_character_costs_at_most_its_own_event_and_the_next() {
         let names: Vec<&str> = trace.names.iter().collect();
         assert!(names.contains(&"k0") && names.contains(&"k19"));
         if trace.gpu_ops.len() < 20 {
-            assert!(trace.problems.has(ProblemKind::UnreadableEvent), "byte {} lost in silence", at - from);
+            assert!(trace.problems.has(ProblemKind::UnreadableEvent), "byte {} lost without a problem", at - from);
         }
     }
 }
 
 #[test]
-fn the_way_on_after_damage_does_not_depend_on_where_a_chunk_ends() {
+fn recovery_after_damage_does_not_depend_on_chunk_boundaries() {
     let ok = kernel("k", "1", "1");
     let text = format!(r#"{{"traceEvents": [{ok}}},[{{"ts,0"t0 , {{"ph"tr: "x  ,, {{"ph":p h"@, {ok}, {ok}]}}"#);
-    let whole = import_in([&text]).map(comparable);
+    let whole = import_chunks([&text]).map(comparable);
     for first in 0..text.len() {
         for second in first..text.len() {
-            let cut = import_in([&text[..first], &text[first..second], &text[second..]]).map(comparable);
+            let cut = import_chunks([&text[..first], &text[first..second], &text[second..]]).map(comparable);
             assert_eq!(cut, whole, "cut at {first} and {second}");
         }
     }
 }
 
 #[test]
-fn names_may_be_as_long_as_they_like() {
+fn names_may_have_megabytes() {
     let long = "x".repeat(3 << 20);
     let trace = trace(&with_events(&[kernel(&long, "1", "1"), kernel("b", "2", "1")]));
     assert_eq!(trace.gpu_ops.len(), 2);
@@ -351,12 +351,12 @@ fn names_may_be_as_long_as_they_like() {
 }
 
 #[test]
-fn the_event_list_may_be_empty_missing_or_left_open() {
+fn an_empty_missing_or_unclosed_event_list_is_handled() {
     assert_eq!(trace(r#"{"traceEvents": []}"#).gpu_ops.len(), 0);
-    assert!(matches!(import_in([r#"{"a": 1}"#]), Ok(Imported::Document(_))));
-    assert!(import_in(["[1, 2]"]).is_err());
-    assert!(import_in(["[]"]).unwrap_err().to_string().contains("an empty JSON list"));
-    assert!(import_in([r#"[{"a": 1}, {"b": 2}]"#]).unwrap_err().to_string().contains("`ph`"));
+    assert!(matches!(import_chunks([r#"{"a": 1}"#]), Ok(Imported::Document(_))));
+    assert!(import_chunks(["[1, 2]"]).is_err());
+    assert!(import_chunks(["[]"]).unwrap_err().to_string().contains("an empty JSON list"));
+    assert!(import_chunks([r#"[{"a": 1}, {"b": 2}]"#]).unwrap_err().to_string().contains("`ph`"));
     let open = trace(&format!("[\n{},\n{}\n", kernel("a", "1", "1"), kernel("b", "2", "1")));
     assert_eq!(open.gpu_ops.len(), 2);
     assert!(open.problems.has(ProblemKind::Unclosed) && !open.problems.has(ProblemKind::Truncated));
@@ -368,14 +368,14 @@ const ROWS: &str = "0,10,1,,,,,,,,,,,,,,NVIDIA H100 (0),1,,7,a\n5,10,2,,,,,,,,,,
 const HEADER: &str = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n";
 
 #[test]
-fn the_table_of_nsys_is_read_whatever_its_header_and_console_lines() {
-    let want = [
+fn csv_tables_are_read_with_any_header_version_and_console_lines() {
+    let expected = [
         ("a", 0, 10, "0", OpKind::Kernel),
         ("void b<int, 2>(\"x\")", 5, 10, "1", OpKind::Kernel),
         ("[CUDA memcpy Host-to-Device]", 20, 5, "0", OpKind::Copy),
         ("[CUDA memset]", 30, 5, "0", OpKind::Set),
     ];
-    let want: Vec<_> = want.map(|(n, s, d, id, kind)| (n.to_owned(), s, d, id.to_owned(), kind)).into();
+    let expected: Vec<_> = expected.map(|(n, s, d, id, kind)| (n.to_owned(), s, d, id.to_owned(), kind)).into();
     let console = "Generating SQLite file x.sqlite from x.nsys-rep\n[1/1] Executing 'cuda_gpu_trace' stats report\n\n";
     let older = HEADER.replace("(MB/s)", "(MBps)").replace("GreenCtx,", "");
     let older_rows = ROWS.replace(",1,,7,", ",1,7,");
@@ -386,16 +386,16 @@ fn the_table_of_nsys_is_read_whatever_its_header_and_console_lines() {
         format!("\u{feff}{HEADER}{ROWS}").replace('\n', "\r\n"),
         format!("[1/1] Executing\n{HEADER}{}", ROWS.trim_end()),
     ] {
-        assert_eq!(ops(&trace(&text)), want, "{text}");
-        assert_eq!(trace_of(in_pieces(text.as_bytes(), (0..text.len()).step_by(7).collect())), trace(&text));
+        assert_eq!(ops(&trace(&text)), expected, "{text}");
+        assert_eq!(trace_of(split_at(text.as_bytes(), (0..text.len()).step_by(7).collect())), trace(&text));
     }
     let device = &trace(&format!("{HEADER}{ROWS}")).devices[0];
     assert_eq!((device.id.as_str(), device.name.as_str()), ("0", "NVIDIA H100"));
 }
 
 #[test]
-fn times_in_other_units_are_honoured_or_refused_by_name() {
-    for (start, duration, row, want) in [
+fn time_units_of_the_header_are_used_or_refused() {
+    for (start, duration, row, expected) in [
         ("Start (us)", "Duration (us)", "1.5,0.25", (1_500, 250)),
         ("Start (sec)", "Duration (sec)", "0.000001,2", (1_000, 2_000_000_000)),
         ("Start:ts_us", "Duration:dur_us", "1.5,3", (1_500, 3_000)),
@@ -403,14 +403,14 @@ fn times_in_other_units_are_honoured_or_refused_by_name() {
     ] {
         let trace = trace(&format!("{start},{duration},Device,Strm,Name\n{row},GPU (0),7,k\n"));
         let op = trace.gpu_ops.iter().next().unwrap();
-        assert_eq!((op.start, op.duration), (Ns(want.0), Ns(want.1)), "{start}");
+        assert_eq!((op.start, op.duration), (Ns(expected.0), Ns(expected.1)), "{start}");
     }
-    let error = import_in(["Start (min),Duration (min),Device,Strm,Name\n1,2,GPU (0),7,k\n"]).unwrap_err();
+    let error = import_chunks(["Start (min),Duration (min),Device,Strm,Name\n1,2,GPU (0),7,k\n"]).unwrap_err();
     assert!(error.to_string().contains("`Start (min)`") && error.to_string().contains("--timeunit"), "{error}");
 }
 
 #[test]
-fn rows_that_are_no_gpu_op_are_counted() {
+fn unreadable_csv_rows_are_counted() {
     let trace = trace(&format!("{HEADER}{ROWS}\nnonsense\n,,,\n-,1\n"));
     assert_eq!(trace.gpu_ops.len(), 4);
     assert_eq!(
@@ -420,38 +420,38 @@ fn rows_that_are_no_gpu_op_are_counted() {
 }
 
 #[test]
-fn other_tables_are_refused_by_what_they_are() {
-    for (text, want) in [
+fn errors_name_other_tables_of_nsys() {
+    for (text, expected) in [
         ("Time (%),Total Time (ns),Instances,Avg (ns),Name\n1,2,3,4,k\n", "a cuda_gpu_kern_sum table, not a trace"),
         ("Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n1,2,3,4,k\n", "summary table"),
         ("Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid\n1,2,cudaLaunchKernel,0,1,1,1\n", "host calls"),
         ("Name,streamId,type,bytes,Timestamp (ns)\nk,7,kernel,,1\n", "without the header"),
         ("just some words", "without the header"),
     ] {
-        let error = import_in([text]).unwrap_err().to_string();
-        assert!(error.contains(want), "{error}");
+        let error = import_chunks([text]).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }
 
 #[test]
-fn damage_between_events_costs_no_event_in_silence() {
+fn damage_between_events_is_counted() {
     let event = |name: &str| kernel(name, "1", "1");
     let (a, b, c) = (event("a"), event("b"), event("c"));
-    for (text, least) in [
+    for (text, min_ops) in [
         (format!(r#"{{"traceEvents": [{a}],{b},{c}}}"#), 3),
         (format!(r#"{{"traceEvents": [{a},"{b},{c},{a},{b}]}}"#), 3),
         (format!("[{a}, null, {b}, 1, 2, {c}]"), 3),
         (format!(r#"{{"traceEvents": [{a},{}{b}}},{c}]}}"#, a.trim_end_matches('}')), 2),
     ] {
         let trace = trace(&text);
-        assert!(trace.gpu_ops.len() >= least, "{} ops of {text}", trace.gpu_ops.len());
+        assert!(trace.gpu_ops.len() >= min_ops, "{} ops of {text}", trace.gpu_ops.len());
         assert!(trace.problems.has(ProblemKind::UnreadableEvent), "{text}");
-        assert_eq!(trace_of(in_pieces(text.as_bytes(), (0..text.len()).collect())), trace);
+        assert_eq!(trace_of(split_at(text.as_bytes(), (0..text.len()).collect())), trace);
     }
 }
 
 #[test]
-fn elements_that_are_no_events_are_counted_and_do_not_make_a_whole_file_a_cut_one() {
+fn list_elements_that_are_not_events_are_counted() {
     let event = |name: &str| kernel(name, "1", "1");
     for odd in [
         "null",
@@ -473,14 +473,14 @@ fn elements_that_are_no_events_are_counted_and_do_not_make_a_whole_file_a_cut_on
 }
 
 #[test]
-fn an_event_may_nest_as_deep_as_it_likes() {
+fn events_may_nest_deeply() {
     let deep = kernel("a", "1", "1").replacen("{", &format!("{{\"x\": {}{},", "[".repeat(9_000), "]".repeat(9_000)), 1);
     let trace = trace(&with_events(&[kernel("b", "1", "1"), deep]));
     assert_eq!((trace.gpu_ops.len(), trace.problems.iter().count()), (2, 0));
 }
 
 #[test]
-fn one_stray_quote_does_not_take_the_rest_of_the_file_along() {
+fn a_stray_quote_loses_at_most_two_events() {
     let events: Vec<String> = (0..2_000).map(|index| kernel("k", &index.to_string(), "1")).collect();
     let text = with_events(&events).replacen("},\n  {", "},\"\n  {", 1);
     let trace = trace(&text);
@@ -489,16 +489,16 @@ fn one_stray_quote_does_not_take_the_rest_of_the_file_along() {
 }
 
 #[test]
-fn a_row_that_lost_a_quote_or_its_end_is_said() {
+fn a_csv_row_without_its_quote_or_line_end_is_a_problem() {
     let lost = trace(&format!("{HEADER}{}{ROWS}", ROWS.replace(",7,a\n", ",7,\"a\n")));
     assert!(lost.problems.has(ProblemKind::UnreadableRow));
-    assert!(lost.names.iter().all(|name| !name.contains('\n')), "no kernel is made up of two rows");
+    assert!(lost.names.iter().all(|name| !name.contains('\n')), "no name spans two rows");
     let cut = trace(&format!("{HEADER}{}", ROWS.trim_end()));
     assert!(cut.problems.has(ProblemKind::OpenLastRow));
 }
 
 #[test]
-fn gpu_events_alone_give_the_same_gpu_ops_and_say_what_was_left_out() {
+fn gpu_ops_only_counts_calls_and_ranges_without_storing_them() {
     let span = |cat: &str, name: &str, at: u32| {
         format!(
             r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": 9, "tid": 9, "ts": {at}, "dur": 1, "args": {{"correlation": 5}}}}"#

@@ -9,7 +9,7 @@ use crate::analysis::results::{
     Attribution, Category, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Wall, WallSource,
 };
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
-use crate::input::SERIES_HEAD;
+use crate::input::NVLINK_SERIES_HEADER;
 use crate::json::{self, Json, from_json};
 use crate::ordering::{StableSort, VecMap};
 use crate::rules::{RuleBook, names};
@@ -45,7 +45,7 @@ const UNLISTED_KERNELS: &str = "(kernels beyond the list)";
 
 /// Whether the text is a file that [`read`] accepts.
 pub fn is_foreign(text: &str) -> bool {
-    text.starts_with(SERIES_HEAD) || is_report(text)
+    text.starts_with(NVLINK_SERIES_HEADER) || is_report(text)
 }
 
 /// Whether the text is a `report.json`: the tool's name matches, or the list of top kernels is present.
@@ -62,7 +62,7 @@ fn is_report(text: &str) -> bool {
 /// # Errors
 /// The text is not valid JSON.
 pub fn read(label: &str, text: &str) -> Result<Run> {
-    if text.starts_with(SERIES_HEAD) { read_nvlink_series(label, text) } else { read_report(label, text) }
+    if text.starts_with(NVLINK_SERIES_HEADER) { read_nvlink_series(label, text) } else { read_report(label, text) }
 }
 
 fn read_report(label: &str, text: &str) -> Result<Run> {

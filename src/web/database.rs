@@ -4,7 +4,7 @@
 use super::{Imported, Thrown, thrown};
 use crate::input::block_vfs::memory::ChunkedMemory;
 use crate::input::block_vfs::{Database, Source};
-use crate::input::{Unpacker, nsys, too_large_to_unpack};
+use crate::input::{Unpacker, nsys, too_large_to_gunzip};
 use crate::session::Opened;
 use crate::trace::ProblemKind;
 use js_sys::{Function, Uint8Array};
@@ -60,7 +60,7 @@ fn unreadable(why: &str) -> JsValue {
 fn unpack(file: &BrowserFile, label: &str) -> Thrown<(ChunkedMemory, Option<(ProblemKind, u64)>)> {
     let mut pieces = ChunkedMemory::default();
     let mut push = |plain: &[u8]| match pieces.size() + plain.len() as u64 {
-        size if size > UNPACKED_BYTES => Err(thrown(too_large_to_unpack(label, UNPACKED_BYTES))),
+        size if size > UNPACKED_BYTES => Err(thrown(too_large_to_gunzip(label, UNPACKED_BYTES))),
         _ => pieces.push(plain).map_err(|why| thrown(format!("{label}: {why}"))),
     };
     let mut unpacker = Unpacker::default();

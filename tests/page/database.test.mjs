@@ -105,7 +105,7 @@ const varint = (n) => (n < 128 ? [n] : [0x80 | n >> 7, n & 127]);
 test('a database that is no export is refused with what it is', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   for (const [sql, want] of [
-    ['CREATE TABLE songs (title TEXT)', /no Nsight Systems export/],
+    ['CREATE TABLE songs (title TEXT)', /not an Nsight Systems export/],
     ['CREATE TABLE rocpd_op (id INTEGER)', /ROCm/],
     ['CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (_id_ INTEGER, start INT)', /nvprof/],
   ]) {

@@ -429,15 +429,15 @@ fn other_databases_are_refused_by_what_they_are() {
     for (name, columns, word) in [
         ("rocpd_op", "id, start, end", "ROCm .rpd"),
         ("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "_id_ INTEGER, start, end, name", "nvprof"),
-        ("songs", "id, title", "no Nsight Systems export"),
-        ("KERNELS_OF_LINUX", "start, end, name", "no Nsight Systems export"),
+        ("songs", "id, title", "not an Nsight Systems export"),
+        ("KERNELS_OF_LINUX", "start, end, name", "not an Nsight Systems export"),
     ] {
         let connection = database();
         table(&connection, name, columns);
         let message = refusal(&connection);
         assert!(message.starts_with("x.sqlite: ") && message.contains(word), "{message}");
     }
-    assert!(refusal(&database()).contains("no Nsight Systems export"));
+    assert!(refusal(&database()).contains("not an Nsight Systems export"));
 }
 
 #[test]
