@@ -1,12 +1,12 @@
-//! The axes of a bar chart: time from zero with round ticks, and rows from top to bottom.
+//! Units of time, and the axes of bar charts: time from zero with round ticks, and rows from top to bottom.
 //!
-//! Ticks are chosen by integer arithmetic. plotters' own choice goes through `log10` and `powf`, whose last bits differ
-//! between native and wasm.
+//! Ticks are computed with integers. Plotters would use `log10` and `powf`, whose last bits differ between native code and
+//! WebAssembly.
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
-/// A unit of time, by its length in nanoseconds.
+/// A unit of time: s, ms, us or ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unit {
     name: &'static str,
@@ -21,7 +21,7 @@ const UNITS: [Unit; 4] = [
 ];
 
 impl Unit {
-    /// The largest unit of which `time_ns` holds at least one.
+    /// The largest unit that is not longer than `time_ns`; `ns` for zero and negative times.
     pub(in crate::report) fn of(time_ns: i64) -> Self {
         let fits = |unit: &&Unit| unit.ns <= time_ns;
         *UNITS.iter().find(fits).unwrap_or(&Unit { name: "ns", ns: 1 })
@@ -31,12 +31,12 @@ impl Unit {
         self.name
     }
 
-    /// Its length.
+    /// Length in nanoseconds.
     pub(in crate::report) fn ns(self) -> i64 {
         self.ns
     }
 
-    /// The unit at the end of a key such as `total_time_ms`, and what stands before it.
+    /// Splits a key such as `total_time_ms` into its stem and its unit.
     pub(in crate::report) fn split_suffix(key: &str) -> Option<(&str, Self)> {
         let (stem, name) = key.rsplit_once('_')?;
         // `launches_per_s` is a rate.
@@ -44,7 +44,7 @@ impl Unit {
         Some((stem, *unit))
     }
 
-    /// `time_ns` in this unit, to `step_ns` and no digit further: 1_500_000 in ms by 500_000 is `1.5`.
+    /// `time_ns` in this unit with the decimals that `step_ns` needs: 1_500_000 in ms with a step of 500_000 is `1.5`.
     pub(super) fn number(self, time_ns: i64, step_ns: i64) -> String {
         let mut decimals = 0_usize;
         let mut grain = self.ns;
@@ -56,21 +56,21 @@ impl Unit {
     }
 }
 
-/// `value` with the last `decimals` digits after the point.
+/// `value` divided by ten to the power of `decimals`.
 fn decimal(value: i64, decimals: usize) -> String {
     let digits = format!("{value:0>width$}", width = decimals + 1);
     let (whole, part) = digits.split_at(digits.len() - decimals);
     if part.is_empty() { whole.to_owned() } else { format!("{whole}.{part}") }
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that cuts `max_ns` into at most `most` parts.
-fn step(max_ns: i64, most: i64) -> i64 {
-    let need = max_ns / most.max(1) + i64::from(max_ns % most.max(1) != 0);
+/// The smallest 1, 2 or 5 times a power of ten that divides `max_ns` into at most `max_steps` parts.
+fn step(max_ns: i64, max_steps: i64) -> i64 {
+    let min_step = max_ns / max_steps.max(1) + i64::from(max_ns % max_steps.max(1) != 0);
     let mut power = 1_i64;
     loop {
         for factor in [1, 2, 5] {
             match power.checked_mul(factor) {
-                Some(step) if step >= need => return step,
+                Some(step) if step >= min_step => return step,
                 Some(_) => {}
                 None => return i64::MAX,
             }
@@ -79,7 +79,7 @@ fn step(max_ns: i64, most: i64) -> i64 {
     }
 }
 
-/// Time from zero to `max_ns`, with ticks no closer than asked.
+/// A time axis from zero to `max_ns` with round ticks.
 #[derive(Debug, Clone)]
 pub(super) struct TimeAxis {
     max_ns: i64,
@@ -88,10 +88,10 @@ pub(super) struct TimeAxis {
 }
 
 impl TimeAxis {
-    /// An axis up to `max_ns` (at least 1) in at most `most` steps.
-    pub(super) fn new(max_ns: i64, most: i64) -> Self {
+    /// An axis up to `max_ns` (at least 1) with at most `max_steps` steps.
+    pub(super) fn new(max_ns: i64, max_steps: i64) -> Self {
         let max_ns = max_ns.max(1);
-        Self { max_ns, step_ns: step(max_ns, most), unit: Unit::of(max_ns) }
+        Self { max_ns, step_ns: step(max_ns, max_steps), unit: Unit::of(max_ns) }
     }
 
     pub(super) fn unit(&self) -> Unit {
@@ -100,7 +100,7 @@ impl TimeAxis {
 
     pub(super) fn ticks(&self) -> Vec<i64> {
         let count = self.max_ns / self.step_ns;
-        (0..=count).map(|at| at.saturating_mul(self.step_ns)).collect()
+        (0..=count).map(|step| step.saturating_mul(self.step_ns)).collect()
     }
 }
 
@@ -110,12 +110,12 @@ impl Ranged for TimeAxis {
 
     fn map(&self, time_ns: &i64, (from, to): (i32, i32)) -> i32 {
         let (max, span) = (i128::from(self.max_ns), i128::from(to) - i128::from(from));
-        let along = (i128::from(*time_ns) * span * 2 + max) / (max * 2);
-        i32::try_from(i128::from(from) + along).unwrap_or(to)
+        let offset = (i128::from(*time_ns) * span * 2 + max) / (max * 2);
+        i32::try_from(i128::from(from) + offset).unwrap_or(to)
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<i64> {
-        // plotters asks twice, for labels and for light lines between them; there are none between.
+        // plotters calls this twice: for labels, and for light lines between them, which these charts do not have.
         if hint.weight().allow_light_points() { Vec::new() } else { self.ticks() }
     }
 
@@ -130,7 +130,7 @@ impl ValueFormatter<i64> for TimeAxis {
     }
 }
 
-/// Distance from the top of the plot, in the backend's own units.
+/// An axis of rows: values are distances from the top of the plot in backend units.
 #[derive(Debug, Clone)]
 pub(super) struct RowAxis {
     pub(super) height: i32,
@@ -164,9 +164,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_few() {
-        let labels = |max_ns, most| {
-            let axis = TimeAxis::new(max_ns, most);
+    fn ticks_are_few_round_numbers() {
+        let labels = |max_ns, max_steps| {
+            let axis = TimeAxis::new(max_ns, max_steps);
             let texts: Vec<String> = axis.ticks().iter().map(|tick| axis.format_ext(tick)).collect();
             format!("{} {}", texts.join(" "), axis.unit().name())
         };

@@ -1,7 +1,7 @@
-//! The recording backend: what plotters draws becomes nodes.
+//! [`Recorder`], a plotters backend that records drawing calls as [`Node`]s.
 //!
-//! plotters counts whole pixels; this backend tells it that a pixel is a hundred units ([`UNIT`]), so that bars end
-//! where the numbers say, to a hundredth of a pixel. plotters knows colours only, so a colour stands for a class ([`Role`]).
+//! Plotters uses integer coordinates. One pixel is 100 units ([`UNIT`]), so positions are exact to a hundredth of a pixel.
+//! Plotters passes colours, not CSS classes, so each [`Role`] has a colour that is mapped back to its class.
 
 use super::{Node, glyphs};
 use plotters::style::{FontFamily, IntoFont, RGBColor, TextStyle};
@@ -9,12 +9,12 @@ use plotters_backend::text_anchor::{HPos, VPos};
 use plotters_backend::{BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind};
 use std::convert::Infallible;
 
-/// Backend units a pixel.
+/// Backend units per pixel.
 pub(super) const UNIT: i32 = 100;
 
-type Drawn = Result<(), DrawingErrorKind<Infallible>>;
+type DrawResult = Result<(), DrawingErrorKind<Infallible>>;
 
-/// What a thing drawn by plotters itself is; its colour for plotters, its class in the node.
+/// The role of an element that plotters draws by itself; it decides the CSS class.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Role {
     Grid,
@@ -34,7 +34,7 @@ impl Role {
     }
 
     pub(super) fn text(self, size: i32) -> TextStyle<'static> {
-        // A name of a font would be looked up in small letters, and Unicode's tables of them with it.
+        // A generic family: a font name would be lower-cased, which adds Unicode tables of 8 KB to the module.
         TextStyle::from((FontFamily::SansSerif, size).into_font()).color(self.colour())
     }
 
@@ -55,7 +55,7 @@ impl Role {
     }
 }
 
-/// Records into a list that outlives it.
+/// Appends all drawing calls to a list of nodes.
 pub(super) struct Recorder<'a> {
     size: (u32, u32),
     nodes: &'a mut Vec<Node>,
@@ -71,7 +71,7 @@ impl<'a> Recorder<'a> {
         self.nodes.push(node);
     }
 
-    fn shape(&mut self, tag: &'static str, attrs: Vec<(&'static str, String)>, colour: BackendColor) -> Drawn {
+    fn shape(&mut self, tag: &'static str, attrs: Vec<(&'static str, String)>, colour: BackendColor) -> DrawResult {
         if colour.alpha > 0.0 {
             self.push(Node { tag, attrs, class: Role::class_of(colour), ..Node::default() });
         }
@@ -79,7 +79,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Backend units as pixels, without needless zeros: 1250 is `12.5`.
+/// Backend units in pixels without trailing zeros: 1250 is `12.5`.
 pub(super) fn pixels(units: i32) -> String {
     let (sign, size) = (if units < 0 { "-" } else { "" }, units.unsigned_abs());
     let (whole, part) = (size / UNIT.unsigned_abs(), size % UNIT.unsigned_abs());
@@ -102,36 +102,36 @@ impl DrawingBackend for Recorder<'_> {
         self.size
     }
 
-    fn ensure_prepared(&mut self) -> Drawn {
+    fn ensure_prepared(&mut self) -> DrawResult {
         Ok(())
     }
 
-    fn present(&mut self) -> Drawn {
+    fn present(&mut self) -> DrawResult {
         Ok(())
     }
 
-    fn draw_pixel(&mut self, (x, y): BackendCoord, colour: BackendColor) -> Drawn {
-        let dot = ("1".to_owned(), "1".to_owned());
-        self.shape("rect", vec![("x", pixels(x)), ("y", pixels(y)), ("width", dot.0), ("height", dot.1)], colour)
+    fn draw_pixel(&mut self, (x, y): BackendCoord, colour: BackendColor) -> DrawResult {
+        let attrs = vec![("x", pixels(x)), ("y", pixels(y)), ("width", "1".to_owned()), ("height", "1".to_owned())];
+        self.shape("rect", attrs, colour)
     }
 
-    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Drawn {
+    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> DrawResult {
         let attrs = vec![("x1", pixels(from.0)), ("y1", pixels(from.1)), ("x2", pixels(to.0)), ("y2", pixels(to.1))];
         self.shape("line", attrs, style.color())
     }
 
-    fn draw_rect<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S, _: bool) -> Drawn {
+    fn draw_rect<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S, _: bool) -> DrawResult {
         let (width, height) = (to.0.saturating_sub(from.0), to.1.saturating_sub(from.1));
         let attrs =
             vec![("x", pixels(from.0)), ("y", pixels(from.1)), ("width", pixels(width)), ("height", pixels(height))];
         self.shape("rect", attrs, style.color())
     }
 
-    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, path: I, style: &S) -> Drawn {
+    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, path: I, style: &S) -> DrawResult {
         self.shape("polyline", vec![("points", points(path)), ("fill", "none".to_owned())], style.color())
     }
 
-    fn draw_circle<S: BackendStyle>(&mut self, centre: BackendCoord, radius: u32, style: &S, _: bool) -> Drawn {
+    fn draw_circle<S: BackendStyle>(&mut self, centre: BackendCoord, radius: u32, style: &S, _: bool) -> DrawResult {
         let radius = i32::try_from(radius).unwrap_or(i32::MAX);
         let (left, y, r) = (pixels(centre.0.saturating_sub(radius)), pixels(centre.1), pixels(radius));
         let across = pixels(radius.saturating_mul(2));
@@ -139,24 +139,28 @@ impl DrawingBackend for Recorder<'_> {
         self.shape("path", vec![("d", d)], style.color())
     }
 
-    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, corners: I, style: &S) -> Drawn {
+    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+        &mut self,
+        corners: I,
+        style: &S,
+    ) -> DrawResult {
         self.shape("path", vec![("d", format!("M{}z", points(corners)))], style.color())
     }
 
-    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): BackendCoord) -> Drawn {
+    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): BackendCoord) -> DrawResult {
         let (size, anchor) = (font_size(style), style.anchor());
         let baseline = match anchor.v_pos {
             VPos::Top => y.saturating_add(size * 4 / 5),
             VPos::Center => y.saturating_add(size * 7 / 20),
             VPos::Bottom => y.saturating_sub(size / 5),
         };
-        let aligned = match anchor.h_pos {
+        let text_anchor = match anchor.h_pos {
             HPos::Left => "start",
             HPos::Center => "middle",
             HPos::Right => "end",
         };
         if style.color().alpha > 0.0 {
-            let node = words(text, (x, baseline), size, aligned);
+            let node = text_node(text, (x, baseline), size, text_anchor);
             self.push(Node { class: Role::class_of(style.color()), ..node });
         }
         Ok(())
@@ -173,11 +177,11 @@ impl DrawingBackend for Recorder<'_> {
     }
 }
 
-/// A text node: `size` in backend units, `aligned` as in `text-anchor`.
-pub(super) fn words(text: &str, (x, baseline): BackendCoord, size: i32, aligned: &str) -> Node {
+/// A text node. `size` is in backend units; `anchor` is the SVG attribute `text-anchor`.
+pub(super) fn text_node(text: &str, (x, baseline): BackendCoord, size: i32, anchor: &str) -> Node {
     let mut attrs = vec![("x", pixels(x)), ("y", pixels(baseline)), ("font-size", pixels(size))];
-    if aligned != "start" {
-        attrs.push(("text-anchor", aligned.to_owned()));
+    if anchor != "start" {
+        attrs.push(("text-anchor", anchor.to_owned()));
     }
     Node { tag: "text", attrs, text: text.to_owned(), ..Node::default() }
 }

@@ -1,7 +1,7 @@
-//! Stacked bars: one row a run, from zero, the time of each category as a length.
+//! Stacked bars: one row per run; the length of a segment is the time of a category.
 
 use super::axis::{RowAxis, TimeAxis};
-use super::backend::{Recorder, Role, UNIT, pixels, words};
+use super::backend::{Recorder, Role, UNIT, pixels, text_node};
 use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, hatch};
 use super::{Chart, Node, glyphs};
 use crate::ordering::StableSort;
@@ -14,28 +14,28 @@ use plotters::style::TRANSPARENT;
 use plotters_backend::{BackendCoord, DrawingErrorKind};
 use std::convert::Infallible;
 
-/// The category of time in which no GPU op runs; always drawn, and drawn last, hatched.
+/// The class of the time without GPU ops, which is drawn last and hatched.
 const CPU_CLASS: &str = "cat-cpu";
 
-/// One row: a run.
+/// The bar of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// What the run is called; shortened where it does not fit, in full in the tooltip.
+    /// The label of the run; if it does not fit it is shortened, with a tooltip.
     pub label: String,
-    /// Its parts, in any order.
+    /// The parts, in any order.
     pub segments: Vec<Segment>,
-    /// A few words under the label: `trace window, sum of 2 devices`. May be empty.
+    /// A few words below the label: `trace window, sum of 2 devices`. May be empty.
     pub note: String,
 }
 
-/// One part of a bar.
+/// A part of a bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
-    /// The category, as the legend names it.
+    /// The category.
     pub category: String,
-    /// Its length; below zero counts as zero.
+    /// The time in nanoseconds; negative values count as zero.
     pub elapsed_ns: i64,
-    /// Its part of the whole bar, from zero to one, whatever is hidden.
+    /// The share of the whole bar, 0 to 1, including hidden categories.
     pub share: f64,
 }
 
@@ -43,25 +43,25 @@ pub struct Segment {
 struct Layout {
     width: i32,
     left: i32,
-    row: i32,
+    row_height: i32,
     bar_top: i32,
-    narrow: bool,
-    /// See [`common_end`].
-    alike: usize,
+    is_narrow: bool,
+    /// See [`common_suffix_len`].
+    common_suffix_len: usize,
 }
 
 const BAR: i32 = 28 * UNIT;
 const RIGHT: i32 = 28 * UNIT;
 const AXIS: i32 = 40 * UNIT;
 const LABEL_GAP: i32 = 14 * UNIT;
-/// Between segments that are wide enough to spare it, so that neighbours part without relying on colour.
+/// The gap between segments that are wide enough, so that neighbours do not differ by colour alone.
 const SEGMENT_GAP: i32 = UNIT;
 
-/// Draws one stacked bar a run, horizontally, on one time axis from zero.
+/// Draws one horizontal stacked bar per run on a common time axis from zero.
 ///
-/// `legend` gives the order of the categories (see [`palette::order`]); a category that it lacks comes after them, and the
-/// CPU slice last. Segments of a category in `hidden` are left out and the rest moves up. `width` is in pixels, at least
-/// 240. Each segment's nodes carry the category as key and the row in `data-row`; the tooltip holds the exact time.
+/// `legend` is the order of the categories (see [`palette::order`]); other categories come after them, and CPU time last.
+/// Segments of `hidden` categories are left out, and the others move left. `width` is in pixels, at least 240. The nodes
+/// of a segment have the category as key and the row in `data-row`; the tooltip has the exact time.
 ///
 /// ```
 /// use gpuprism::report::chart::{Bar, Segment, stacked_bars};
@@ -81,19 +81,24 @@ pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) 
     let layout = Layout::new(bars, width);
     let height = layout.height(bars.len());
     let mut nodes = Vec::new();
-    // The recorder cannot fail, and the layout leaves every area a positive size.
+    // The recorder cannot fail, and every area has a positive size.
     let _ = draw(bars, &rows, longest_ns, &layout, height, &mut nodes);
-    Chart { width: layout::whole(layout.width), height: layout::whole(height), summary: summary(bars, &rows), nodes }
+    Chart {
+        width: layout::to_pixels(layout.width),
+        height: layout::to_pixels(height),
+        summary: summary(bars, &rows),
+        nodes,
+    }
 }
 
 /// The visible segments of a bar in stacking order.
 fn stack<'a>(bar: &'a Bar, legend: &[&str], hidden: &[&str]) -> Vec<&'a Segment> {
-    let place = |segment: &&Segment| {
+    let sort_key = |segment: &&Segment| {
         let listed = legend.iter().position(|name| *name == segment.category);
         (is_cpu(&segment.category), listed.unwrap_or(legend.len()))
     };
     let mut row: Vec<&Segment> = bar.segments.iter().filter(|s| !hidden.contains(&s.category.as_str())).collect();
-    row.order_by_key(place);
+    row.order_by_key(sort_key);
     row
 }
 
@@ -108,21 +113,21 @@ fn length_ns(row: &[&Segment]) -> i64 {
 impl Layout {
     fn new(bars: &[Bar], width: u32) -> Self {
         let width = layout::width(width);
-        let narrow = width < NARROW;
-        let words = bars.iter().flat_map(|bar| [(&bar.label, BOLD), (&bar.note, SMALL)]);
-        let longest = words.map(|(text, size)| glyphs::width(text, i64::from(size))).max().unwrap_or(0);
-        let beside = i32::try_from(longest).unwrap_or(i32::MAX).min(width * 28 / 100) + LABEL_GAP;
-        let alike = common_end(bars);
-        if narrow {
-            Self { width, left: EDGE, row: 60 * UNIT, bar_top: 22 * UNIT, narrow, alike }
-        } else {
-            Self { width, left: beside, row: 44 * UNIT, bar_top: 8 * UNIT, narrow, alike }
+        let common_suffix_len = common_suffix_len(bars);
+        if width < NARROW {
+            let (row_height, bar_top) = (60 * UNIT, 22 * UNIT);
+            return Self { width, left: EDGE, row_height, bar_top, is_narrow: true, common_suffix_len };
         }
+        let texts = bars.iter().flat_map(|bar| [(&bar.label, BOLD), (&bar.note, SMALL)]);
+        let widest = texts.map(|(text, size)| glyphs::width(text, i64::from(size))).max().unwrap_or(0);
+        let left = i32::try_from(widest).unwrap_or(i32::MAX).min(width * 28 / 100) + LABEL_GAP;
+        let (row_height, bar_top) = (44 * UNIT, 8 * UNIT);
+        Self { width, left, row_height, bar_top, is_narrow: false, common_suffix_len }
     }
 
     fn height(&self, rows: usize) -> i32 {
         let rows = i32::try_from(rows.clamp(1, 10_000)).unwrap_or(1);
-        TOP + rows * self.row + AXIS
+        TOP + rows * self.row_height + AXIS
     }
 
     fn plot_width(&self) -> i32 {
@@ -130,17 +135,17 @@ impl Layout {
     }
 }
 
-/// How many characters the labels of several bars share at their ends, fewer than any label has.
-fn common_end(bars: &[Bar]) -> usize {
+/// The length of the common suffix of all labels in characters, shorter than every label; 0 for a single bar.
+fn common_suffix_len(bars: &[Bar]) -> usize {
     let (Some(first), [_, others @ ..]) = (bars.first(), bars) else { return 0 };
     let shared = |other: &Bar| {
-        let alike = first.label.chars().rev().zip(other.label.chars().rev()).take_while(|(one, other)| one == other);
-        alike.count().min(other.label.chars().count().saturating_sub(1))
+        let equal = first.label.chars().rev().zip(other.label.chars().rev()).take_while(|(one, other)| one == other);
+        equal.count().min(other.label.chars().count().saturating_sub(1))
     };
-    let most = others.iter().map(shared).min().unwrap_or(0).min(first.label.chars().count().saturating_sub(1));
-    // Half a number would be another one.
-    let end: Vec<char> = first.label.chars().rev().take(most).collect();
-    end.iter().rposition(|character| !character.is_alphanumeric()).map_or(0, |at| at + 1)
+    let length = others.iter().map(shared).min().unwrap_or(0).min(first.label.chars().count().saturating_sub(1));
+    // Start the suffix at a separator, so that it does not split a number or a word.
+    let suffix: Vec<char> = first.label.chars().rev().take(length).collect();
+    suffix.iter().rposition(|character| !character.is_alphanumeric()).map_or(0, |index| index + 1)
 }
 
 fn draw(
@@ -165,19 +170,18 @@ fn draw(
         mesh.axis_style(TRANSPARENT).bold_line_style(Role::Grid.colour()).x_label_style(tick).axis_desc_style(axis);
         mesh.set_all_tick_mark_size(3 * UNIT).x_desc(format!("Time ({unit})")).draw()?;
     }
-    for (at, (bar, row)) in bars.iter().zip(rows).enumerate() {
-        let at = i32::try_from(at).unwrap_or(i32::MAX);
-        let top = at.saturating_mul(layout.row);
+    for (index, (bar, row)) in (0_i32..).zip(bars.iter().zip(rows)) {
+        let top = index.saturating_mul(layout.row_height);
         chart.draw_series([Label { bar, top, layout }])?;
         let mut from_ns = 0_i64;
         let marks: Vec<Mark> =
-            row.iter().map(|segment| Mark::after(&mut from_ns, segment, at, top + layout.bar_top)).collect();
+            row.iter().map(|segment| Mark::after(&mut from_ns, segment, index, top + layout.bar_top)).collect();
         chart.draw_series(marks)?;
     }
     Ok(())
 }
 
-/// The words that name a row.
+/// Label and note of a row.
 struct Label<'a> {
     bar: &'a Bar,
     top: i32,
@@ -203,7 +207,7 @@ impl Drawable<Recorder<'_>> for Label<'_> {
         let Some((_, top)) = points.next() else {
             return Ok(());
         };
-        recorder.push(self.label_line(top).node_of(&self.bar.label, self.layout.alike));
+        recorder.push(self.label_line(top).node_without_suffix(&self.bar.label, self.layout.common_suffix_len));
         if !self.bar.note.is_empty() {
             recorder.push(self.note_line(top).node(&self.bar.note));
         }
@@ -213,55 +217,54 @@ impl Drawable<Recorder<'_>> for Label<'_> {
 
 impl Label<'_> {
     fn label_line(&self, top: i32) -> Line {
-        let line = Line { class: "chart-label", size: TEXT, measured: BOLD, aligned: "start", at: (0, 0), room: 0 };
-        let Layout { left, narrow, .. } = *self.layout;
-        match (narrow, self.bar.note.is_empty()) {
-            (true, _) => Line { at: (left, top + 15 * UNIT), room: self.layout.plot_width() * 3 / 5, ..line },
-            (false, true) => Line { at: (0, top + 26 * UNIT), room: left - LABEL_GAP, ..line },
-            (false, false) => Line { at: (0, top + 19 * UNIT), room: left - LABEL_GAP, ..line },
-        }
+        let Layout { left, is_narrow, .. } = *self.layout;
+        let (position, max_width) = match (is_narrow, self.bar.note.is_empty()) {
+            (true, _) => ((left, top + 15 * UNIT), self.layout.plot_width() * 3 / 5),
+            (false, true) => ((0, top + 26 * UNIT), left - LABEL_GAP),
+            (false, false) => ((0, top + 19 * UNIT), left - LABEL_GAP),
+        };
+        Line { class: "chart-label", size: TEXT, measured_size: BOLD, anchor: "start", position, max_width }
     }
 
     fn note_line(&self, top: i32) -> Line {
-        let line = Line { class: "chart-note", size: SMALL, measured: SMALL, aligned: "start", at: (0, 0), room: 0 };
         let (left, plot) = (self.layout.left, self.layout.plot_width());
-        if self.layout.narrow {
-            let at = (left + plot, top + 15 * UNIT);
-            Line { aligned: "end", at, room: plot * 2 / 5 - LABEL_GAP, ..line }
+        let (anchor, position, max_width) = if self.layout.is_narrow {
+            ("end", (left + plot, top + 15 * UNIT), plot * 2 / 5 - LABEL_GAP)
         } else {
-            Line { at: (0, top + 34 * UNIT), room: left - LABEL_GAP, ..line }
-        }
+            ("start", (0, top + 34 * UNIT), left - LABEL_GAP)
+        };
+        Line { class: "chart-note", size: SMALL, measured_size: SMALL, anchor, position, max_width }
     }
 }
 
-/// A line of words that must fit its room.
+/// A line of text with a limited width.
 struct Line {
     class: &'static str,
     size: i32,
-    /// The size to measure with.
-    measured: i32,
-    aligned: &'static str,
-    at: BackendCoord,
-    room: i32,
+    /// The font size for measuring, which is larger for bold text.
+    measured_size: i32,
+    anchor: &'static str,
+    position: BackendCoord,
+    max_width: i32,
 }
 
 impl Line {
     fn node(&self, text: &str) -> Node {
-        self.node_of(text, 0)
+        self.node_without_suffix(text, 0)
     }
 
-    /// Where the text does not fit, its last `alike` characters are left out first: they tell it from no other.
-    fn node_of(&self, text: &str, alike: usize) -> Node {
-        let (size, room) = (i64::from(self.measured), i64::from(self.room));
-        let own = text.char_indices().rev().nth(alike.saturating_sub(1)).filter(|_| alike > 0);
-        let own = own.and_then(|(at, _)| text.get(..at)).filter(|_| glyphs::width(text, size) > room);
-        let shown = glyphs::shorten(own.unwrap_or(text), size, room);
+    /// If the text does not fit, its last `suffix_len` characters are removed first, because all labels share them.
+    fn node_without_suffix(&self, text: &str, suffix_len: usize) -> Node {
+        let (size, max_width) = (i64::from(self.measured_size), i64::from(self.max_width));
+        let suffix = text.char_indices().rev().nth(suffix_len.saturating_sub(1)).filter(|_| suffix_len > 0);
+        let stem = suffix.and_then(|(start, _)| text.get(..start)).filter(|_| glyphs::width(text, size) > max_width);
+        let shown = glyphs::shorten(stem.unwrap_or(text), size, max_width);
         let title = if shown == text { String::new() } else { text.to_owned() };
-        Node { class: self.class.to_owned(), title, ..words(&shown, self.at, self.size, self.aligned) }
+        Node { class: self.class.to_owned(), title, ..text_node(&shown, self.position, self.size, self.anchor) }
     }
 }
 
-/// One segment where it stands.
+/// A segment with its position in the bar.
 struct Mark<'a> {
     segment: &'a Segment,
     from_ns: i64,
@@ -271,7 +274,7 @@ struct Mark<'a> {
 }
 
 impl<'a> Mark<'a> {
-    /// The segment from `from_ns` on, which then stands at its end.
+    /// The segment that starts at `from_ns`; advances `from_ns` to its end.
     fn after(from_ns: &mut i64, segment: &'a Segment, row: i32, top: i32) -> Self {
         let (start, end) = (*from_ns, from_ns.saturating_add(segment.elapsed_ns.max(0)));
         *from_ns = end;
@@ -291,13 +294,13 @@ impl<'a> Mark<'a> {
         format!("{category}: {} ({elapsed_ns} ns){share}", duration(*elapsed_ns))
     }
 
-    /// The longest wording that fits `room`: with its share, without, or the first word of the category alone.
-    fn label(&self, room: i32) -> Option<String> {
+    /// The longest label that fits: category and share, category, or the first word of the category.
+    fn label(&self, max_width: i32) -> Option<String> {
         let category = &self.segment.category;
         let first = category.split(' ').next().unwrap_or(category);
         let share = percent(self.segment.share).unwrap_or_default();
-        let wordings = [format!("{category} {share}"), format!("{first} {share}"), category.clone(), first.to_owned()];
-        wordings.into_iter().find(|text| glyphs::width(text, i64::from(TEXT)) <= i64::from(room))
+        let labels = [format!("{category} {share}"), format!("{first} {share}"), category.clone(), first.to_owned()];
+        labels.into_iter().find(|text| glyphs::width(text, i64::from(TEXT)) <= i64::from(max_width))
     }
 }
 
@@ -325,21 +328,21 @@ impl Drawable<Recorder<'_>> for Mark<'_> {
         }
         let span = right - left;
         let width = if span > 4 * SEGMENT_GAP { span - SEGMENT_GAP } else { span };
-        let mut place = layout::rect((left, top), (width, BAR));
-        place.push(("data-span", pixels(span)));
-        recorder.push(Node { title: self.tooltip(), ..self.node("rect", "seg", place) });
+        let mut attrs = layout::rect((left, top), (width, BAR));
+        attrs.push(("data-span", pixels(span)));
+        recorder.push(Node { title: self.tooltip(), ..self.node("rect", "seg", attrs) });
         if is_cpu(&self.segment.category) {
             recorder.push(self.node("path", "hatch", vec![("d", hatch((left, top), (left + width, top + BAR)))]));
         }
         if let Some(label) = self.label(width - 10 * UNIT) {
-            let text = words(&label, (left + width / 2, layout::baseline(top + BAR / 2, TEXT)), TEXT, "middle");
+            let text = text_node(&label, (left + width / 2, layout::baseline(top + BAR / 2, TEXT)), TEXT, "middle");
             recorder.push(Node { text: label, ..self.node("text", "seg-label", text.attrs) });
         }
         Ok(())
     }
 }
 
-/// A share for people, `41 %`, with one decimal below ten per cent.
+/// A share in per cent, `41 %`, with one decimal below ten per cent.
 fn percent(share: f64) -> Option<String> {
     let percent = share * 100.0;
     match percent {
@@ -351,19 +354,19 @@ fn percent(share: f64) -> Option<String> {
 }
 
 fn summary(bars: &[Bar], rows: &[Vec<&Segment>]) -> String {
-    const RUNS: usize = 6;
+    const MAX_RUNS: usize = 6;
     if bars.is_empty() {
         return "Time by category: no runs.".to_owned();
     }
-    let mut runs: Vec<String> = bars.iter().zip(rows).take(RUNS).map(|(bar, row)| row_summary(bar, row)).collect();
-    if let Some(more) = bars.len().checked_sub(RUNS).filter(|more| *more > 0) {
+    let mut runs: Vec<String> = bars.iter().zip(rows).take(MAX_RUNS).map(|(bar, row)| row_summary(bar, row)).collect();
+    if let Some(more) = bars.len().checked_sub(MAX_RUNS).filter(|more| *more > 0) {
         runs.push(format!("and {more} more runs"));
     }
     format!("Time by category: {}.", runs.join("; "))
 }
 
 fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
-    const PARTS: usize = 4;
+    const MAX_PARTS: usize = 4;
     let label = glyphs::shorten(&bar.label, i64::from(TEXT), i64::from(400 * UNIT));
     let mut parts: Vec<&&Segment> = row.iter().filter(|segment| segment.elapsed_ns > 0).collect();
     if parts.is_empty() {
@@ -372,10 +375,10 @@ fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
     parts.order_by_key(|segment| std::cmp::Reverse(segment.elapsed_ns));
     let mut words: Vec<String> = parts
         .iter()
-        .take(PARTS)
+        .take(MAX_PARTS)
         .map(|segment| format!("{} {}", segment.category, percent(segment.share).unwrap_or_default()))
         .collect();
-    if let Some(more) = parts.len().checked_sub(PARTS).filter(|more| *more > 0) {
+    if let Some(more) = parts.len().checked_sub(MAX_PARTS).filter(|more| *more > 0) {
         words.push(format!("{more} more"));
     }
     format!("{label}, {}: {}", duration(length_ns(row)), words.join(", "))
@@ -407,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_are_too_long_lose_what_they_share_before_what_tells_them_apart() {
+    fn long_labels_lose_their_common_suffix_first() {
         let names = ["sglang_qwen3_8b_mi300_extend", "sglang_qwen3_8b_mi300_decode"]
             .map(|name| format!("{name}.trace.json.gz"));
         let chart = stacked_bars(&names.each_ref().map(|name| bar(name)), &[], &[], 900);
@@ -421,14 +424,14 @@ mod tests {
         let chart = stacked_bars(&counted.each_ref().map(|name| bar(name)), &[], &[], 900);
         assert!(
             chart.nodes.iter().any(|node| node.class == "chart-label" && node.text.ends_with("_bs10")),
-            "whole numbers"
+            "numbers are not split"
         );
         let alone = stacked_bars(&[bar(&names[0])], &[], &[], 900);
         assert!(alone.nodes.iter().any(|node| node.class == "chart-label" && node.text.ends_with(".gz")));
     }
 
     #[test]
-    fn lengths_are_proportional_to_time_and_the_cpu_slice_stands_last() {
+    fn lengths_are_proportional_to_time_and_cpu_time_is_last() {
         let chart = stacked_bars(&[bar("a")], &["norm", "gemm"], &[], 960);
         let rects = rects(&chart);
         assert_eq!(rects.iter().map(|r| r.0).collect::<Vec<_>>(), ["norm", "gemm", "CPU (non-GPU)"]);
@@ -443,17 +446,17 @@ mod tests {
     }
 
     #[test]
-    fn hidden_categories_are_left_out_and_the_bar_closes_up() {
+    fn hidden_categories_are_left_out_without_a_gap() {
         let all = stacked_bars(&[bar("a")], &["norm", "gemm"], &[], 960);
         let some = stacked_bars(&[bar("a")], &["norm", "gemm"], &["norm"], 960);
         assert_eq!(rects(&some).iter().map(|r| r.0).collect::<Vec<_>>(), ["gemm", "CPU (non-GPU)"]);
         assert_eq!(rects(&some)[0].1, rects(&all)[0].1);
         assert!(!some.nodes.iter().any(|node| node.key == "norm"));
-        assert!(some.summary.contains("gemm 59 %"), "shares stay those of the whole bar: {}", some.summary);
+        assert!(some.summary.contains("gemm 59 %"), "shares are of the whole bar: {}", some.summary);
     }
 
     #[test]
-    fn tooltips_hold_the_exact_time_and_name_the_denominator() {
+    fn tooltips_have_the_exact_time_and_the_share_of_the_bar() {
         let chart = stacked_bars(&[bar("a")], &["gemm"], &[], 960);
         let title =
             chart.nodes.iter().find(|node| node.key == "gemm" && node.tag == "rect").map(|node| node.title.as_str());
@@ -461,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_stand_in_segments_wide_enough_for_them_only() {
+    fn only_segments_that_are_wide_enough_have_labels() {
         let chart = stacked_bars(&[bar("a")], &["gemm"], &[], 960);
         let labels: Vec<&str> =
             chart.nodes.iter().filter(|n| n.class.starts_with("seg-label")).map(|n| n.text.as_str()).collect();
@@ -479,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_is_a_chart_all_the_same() {
+    fn empty_and_extreme_bars_give_a_chart() {
         let none = stacked_bars(&[], &[], &[], 960);
         assert_eq!(none.summary, "Time by category: no runs.");
         let zero = Bar { label: "z".into(), segments: vec![segment("gemm", 0, f64::NAN)], note: String::new() };
@@ -505,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_is_one_the_page_knows_how_to_build() {
+    fn every_node_has_a_tag_and_attributes_that_the_page_accepts() {
         let chart = stacked_bars(&[bar("a"), bar("b")], &["gemm"], &[], 400);
         for node in &chart.nodes {
             assert!(["rect", "text", "line", "path", "polyline"].contains(&node.tag));

@@ -1,9 +1,9 @@
-//! Diverging bars: what changed from a baseline, a row a category, less time to the left of zero and more to the right.
+//! Diverging bars: changes from a baseline, one row per category; less time to the left of zero, more time to the right.
 
 use super::axis::TimeAxis;
 use super::backend::UNIT;
 use super::bars::is_cpu;
-use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, hatch, word};
+use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, hatch, text};
 use super::{Chart, Node, glyphs};
 use crate::report::format::{change, duration};
 use crate::report::palette;
@@ -12,22 +12,22 @@ use plotters::coord::ranged1d::ValueFormatter;
 /// The changes of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deltas {
-    /// What the run is called.
+    /// The label of the run.
     pub label: String,
-    /// Its whole change in words: `+12.0 ms per step (+7.0 %)`.
+    /// The total change in words: `+12.0 ms per step (+7.0 %)`.
     pub note: String,
-    /// By category, in the order of the rows.
+    /// Changes by category, in the order of the rows.
     pub parts: Vec<Delta>,
 }
 
 /// The change of one category.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta {
-    /// The category, as the legend names it.
+    /// The category.
     pub category: String,
-    /// Its time in the baseline.
+    /// Time in the baseline.
     pub baseline_ns: i64,
-    /// Its time in the run.
+    /// Time in the run.
     pub time_ns: i64,
 }
 
@@ -40,15 +40,15 @@ impl Delta {
 // Sizes in hundredths of a pixel.
 const BAR: i32 = 16 * UNIT;
 const AXIS: i32 = 44 * UNIT;
-/// Between a bar and the words beside it.
+/// The gap between a bar and its text.
 const GAP: i32 = 6 * UNIT;
-/// Between two groups.
+/// The gap between two groups.
 const GROUP_GAP: i32 = 10 * UNIT;
 
-/// Draws a group of bars a run, all on one axis; categories in `hidden` and those that did not change have no row.
+/// Draws a group of bars per run on a common axis. Hidden and unchanged categories have no row.
 ///
-/// `what` names the axis: `Change per step`. `width` is in pixels, at least 240. Each bar carries its category as key and its
-/// group in `data-row`; the tooltip holds the exact change.
+/// `axis_name` is for example `Change per step`. `width` is in pixels, at least 240. A bar has the category as key and the
+/// index of its group in `data-row`; the tooltip has the exact change.
 ///
 /// ```
 /// use gpuprism::report::chart::{Delta, Deltas, diverging_bars};
@@ -58,66 +58,65 @@ const GROUP_GAP: i32 = 10 * UNIT;
 /// let chart = diverging_bars(&[run], "Change", &[], 960);
 /// assert_eq!(chart.summary, "Change by category: B, +7.00 ms: attention +12.0 ms, gemm -5.00 ms.");
 /// ```
-pub fn diverging_bars(groups: &[Deltas], what: &str, hidden: &[&str], width: u32) -> Chart {
+pub fn diverging_bars(groups: &[Deltas], axis_name: &str, hidden: &[&str], width: u32) -> Chart {
     let is_shown = |part: &&Delta| part.ns() != 0 && !hidden.contains(&part.category.as_str());
     let rows: Vec<Vec<&Delta>> = groups.iter().map(|group| group.parts.iter().filter(is_shown).collect()).collect();
     let layout = Layout::new(&rows, width);
     let mut nodes = Vec::new();
     let mut top = TOP;
-    for (at, (group, rows)) in groups.iter().zip(&rows).enumerate() {
-        top = layout.group(group, rows, at, top, &mut nodes);
+    for (index, (group, rows)) in groups.iter().zip(&rows).enumerate() {
+        top = layout.group(group, rows, index, top, &mut nodes);
     }
     if rows.iter().any(|rows| !rows.is_empty()) {
-        layout.axis(what, top - GROUP_GAP, &mut nodes);
+        layout.axis(axis_name, top - GROUP_GAP, &mut nodes);
         top += AXIS;
     }
     Chart {
-        width: layout::whole(layout.width),
-        height: layout::whole(top),
-        summary: summary(groups, &rows, what),
+        width: layout::to_pixels(layout.width),
+        height: layout::to_pixels(top),
+        summary: summary(groups, &rows, axis_name),
         nodes,
     }
 }
 
 struct Layout {
     width: i32,
-    /// Where the plot begins and ends.
+    /// Left and right end of the plot.
     plot: (i32, i32),
-    /// The times there: none above zero and none below it.
+    /// The changes at both ends; the range includes zero.
     range_ns: (i64, i64),
-    /// Room for the names of categories beside the bars.
-    names: i32,
-    row: i32,
-    narrow: bool,
+    /// Width of the names of categories; 0 if they are above the bars.
+    name_width: i32,
+    row_height: i32,
+    is_narrow: bool,
 }
 
 impl Layout {
     fn new(groups: &[Vec<&Delta>], width: u32) -> Self {
         let width = layout::width(width);
-        let narrow = width < NARROW;
         let parts = || groups.iter().flatten();
         let range_ns = parts().fold((0, 0), |(low, high): (i64, i64), part| (low.min(part.ns()), high.max(part.ns())));
-        let longest = |texts: &mut dyn Iterator<Item = i64>| i32::try_from(texts.max().unwrap_or(0)).unwrap_or(width);
-        let names = longest(&mut parts().map(|part| wide(&part.category))).min(width * 28 / 100);
-        let beside = |is_there: fn(i64) -> bool| {
-            let told = longest(&mut parts().filter(|part| is_there(part.ns())).map(|part| wide(&change(part.ns()))));
-            if told > 0 { told + GAP } else { 0 }
-        };
-        if narrow {
-            Self { width, plot: (EDGE, width - EDGE), range_ns, names: 0, row: 40 * UNIT, narrow }
-        } else {
-            let (left, right) = (beside(|ns| ns < 0), beside(|ns| ns > 0));
-            let plot = (names + 2 * EDGE + left, width - EDGE - right);
-            Self { width, plot, range_ns, names, row: 24 * UNIT, narrow }
+        if width < NARROW {
+            let plot = (EDGE, width - EDGE);
+            return Self { width, plot, range_ns, name_width: 0, row_height: 40 * UNIT, is_narrow: true };
         }
+        let max = |widths: &mut dyn Iterator<Item = i64>| i32::try_from(widths.max().unwrap_or(0)).unwrap_or(width);
+        let name_width = max(&mut parts().map(|part| text_width(&part.category))).min(width * 28 / 100);
+        let text_margin = |is_on_side: fn(i64) -> bool| {
+            let changes = parts().map(|part| part.ns()).filter(|ns| is_on_side(*ns));
+            let widest = max(&mut changes.map(|ns| text_width(&change(ns))));
+            if widest > 0 { widest + GAP } else { 0 }
+        };
+        let plot = (name_width + 2 * EDGE + text_margin(|ns| ns < 0), width - EDGE - text_margin(|ns| ns > 0));
+        Self { width, plot, range_ns, name_width, row_height: 24 * UNIT, is_narrow: false }
     }
 
-    /// The heading and the bars of one run; gives where the next begins.
-    fn group(&self, group: &Deltas, rows: &[&Delta], at: usize, top: i32, nodes: &mut Vec<Node>) -> i32 {
+    /// Draws heading and bars of one run; returns the top of the next group.
+    fn group(&self, group: &Deltas, rows: &[&Delta], index: usize, top: i32, nodes: &mut Vec<Node>) -> i32 {
         self.heading(group, rows.is_empty(), top, nodes);
-        let first = top.saturating_add(if self.narrow { 40 * UNIT } else { 26 * UNIT });
+        let first = top.saturating_add(if self.is_narrow { 40 * UNIT } else { 26 * UNIT });
         let count = i32::try_from(rows.len()).unwrap_or(0);
-        let bottom = first.saturating_add(count.saturating_mul(self.row));
+        let bottom = first.saturating_add(count.saturating_mul(self.row_height));
         if !rows.is_empty() {
             let time = self.time();
             let line = |tick: i64| if tick == 0 { "chart-zero" } else { "chart-grid" };
@@ -128,104 +127,105 @@ impl Layout {
             );
         }
         for (row, part) in (0_i32..).zip(rows) {
-            self.row(part, at, first.saturating_add(row.saturating_mul(self.row)), nodes);
+            self.row(part, index, first.saturating_add(row.saturating_mul(self.row_height)), nodes);
         }
         bottom.saturating_add(GROUP_GAP)
     }
 
-    /// Where a change ends.
+    /// The x position of a change.
     fn x(&self, ns: i64) -> i32 {
         let ((from, to), (low, high)) = (self.plot, self.range_ns);
         let span = (i128::from(high) - i128::from(low)).max(1);
-        let along = (i128::from(ns) - i128::from(low)) * i128::from(to - from);
-        i32::try_from(i128::from(from) + (along * 2 + span) / (span * 2)).unwrap_or(to)
+        let scaled = (i128::from(ns) - i128::from(low)) * i128::from(to - from);
+        i32::try_from(i128::from(from) + (scaled * 2 + span) / (span * 2)).unwrap_or(to)
     }
 
-    /// An axis as long as the plot, from whose ticks those of the plot follow.
+    /// A time axis as long as the plot, for its step and unit.
     fn time(&self) -> TimeAxis {
         let (low, high) = self.range_ns;
-        let most = i64::from((self.plot.1 - self.plot.0) / (80 * UNIT)).clamp(2, 8);
-        TimeAxis::new(high.saturating_sub(low), most)
+        let max_steps = i64::from((self.plot.1 - self.plot.0) / (80 * UNIT)).clamp(2, 8);
+        TimeAxis::new(high.saturating_sub(low), max_steps)
     }
 
-    /// Round times from zero to either side.
+    /// Round times on both sides of zero.
     fn ticks(&self, time: &TimeAxis) -> Vec<i64> {
         let ((low, high), sizes) = (self.range_ns, time.ticks());
         let below = sizes.iter().skip(1).rev().map(|tick| tick.saturating_neg()).filter(|tick| *tick >= low);
         below.chain(sizes.iter().copied().filter(|tick| *tick <= high)).collect()
     }
 
-    fn axis(&self, what: &str, bottom: i32, nodes: &mut Vec<Node>) {
+    fn axis(&self, name: &str, bottom: i32, nodes: &mut Vec<Node>) {
         let ((low, high), (left, right)) = (self.range_ns, self.plot);
         let time = self.time();
         for tick in self.ticks(&time) {
             let size = time.format_ext(&tick.saturating_abs());
-            let told = match tick {
+            let label = match tick {
                 ..0 => format!("-{size}"),
                 0 => "0".to_owned(),
                 1.. => format!("+{size}"),
             };
-            let half = i32::try_from(glyphs::width(&told, i64::from(SMALL)) / 2).unwrap_or(0);
+            let half = i32::try_from(glyphs::width(&label, i64::from(SMALL)) / 2).unwrap_or(0);
             let x = self.x(tick).clamp(half.min(self.width / 2), (self.width - half).max(self.width / 2));
-            nodes.push(word(&told, "chart-tick", (x, bottom + 14 * UNIT), SMALL, "middle"));
+            nodes.push(text(&label, "chart-tick", (x, bottom + 14 * UNIT), SMALL, "middle"));
         }
         let baseline = bottom + 32 * UNIT;
-        let name = format!("{what} ({})", time.unit().name());
-        nodes.push(word(&name, "chart-axis", (left + (right - left) / 2, baseline), SMALL, "middle"));
+        let name = format!("{name} ({})", time.unit().name());
+        nodes.push(text(&name, "chart-axis", (left + (right - left) / 2, baseline), SMALL, "middle"));
         if low < 0 {
-            nodes.push(word("\u{2190} less time", "chart-axis", (left, baseline), SMALL, "start"));
+            nodes.push(text("\u{2190} less time", "chart-axis", (left, baseline), SMALL, "start"));
         }
         if high > 0 {
-            nodes.push(word("more time \u{2192}", "chart-axis", (right, baseline), SMALL, "end"));
+            nodes.push(text("more time \u{2192}", "chart-axis", (right, baseline), SMALL, "end"));
         }
     }
 
-    /// The run and its whole change: beside each other, or one above the other where it is narrow.
+    /// Label and note of the run: in one line, or in two if the chart is narrow.
     fn heading(&self, group: &Deltas, is_empty: bool, top: i32, nodes: &mut Vec<Node>) {
-        let nothing = if is_empty { "; no category to show" } else { "" };
-        let note = format!("{}{nothing}", group.note);
+        let note = format!("{}{}", group.note, if is_empty { "; no category to show" } else { "" });
         let bold = i64::from(BOLD);
-        let note_wide = i32::try_from(glyphs::width(&note, i64::from(SMALL))).unwrap_or(self.width).min(self.width / 2);
-        let room = if self.narrow { self.width - 2 * EDGE } else { self.width - note_wide - 3 * EDGE };
-        let left = if self.narrow { EDGE } else { 0 };
-        let label = glyphs::shorten(&group.label, bold, i64::from(room));
-        let label_wide = i32::try_from(glyphs::width(&label, bold)).unwrap_or(0);
+        let note_width =
+            i32::try_from(glyphs::width(&note, i64::from(SMALL))).unwrap_or(self.width).min(self.width / 2);
+        let max_width = if self.is_narrow { self.width - 2 * EDGE } else { self.width - note_width - 3 * EDGE };
+        let left = if self.is_narrow { EDGE } else { 0 };
+        let label = glyphs::shorten(&group.label, bold, i64::from(max_width));
+        let label_width = i32::try_from(glyphs::width(&label, bold)).unwrap_or(0);
         let title = if label == group.label { String::new() } else { group.label.clone() };
-        nodes.push(Node { title, ..word(&label, "chart-label", (left, top + 15 * UNIT), TEXT, "start") });
-        let at = if self.narrow { (left, top + 31 * UNIT) } else { (label_wide + 2 * EDGE, top + 15 * UNIT) };
-        nodes.push(word(&note, "chart-note", at, SMALL, "start"));
+        nodes.push(Node { title, ..text(&label, "chart-label", (left, top + 15 * UNIT), TEXT, "start") });
+        let note_position =
+            if self.is_narrow { (left, top + 31 * UNIT) } else { (label_width + 2 * EDGE, top + 15 * UNIT) };
+        nodes.push(text(&note, "chart-note", note_position, SMALL, "start"));
     }
 
     fn row(&self, part: &Delta, group: usize, top: i32, nodes: &mut Vec<Node>) {
         let (zero, end) = (self.x(0), self.x(part.ns()));
         let (left, right) = (zero.min(end), zero.max(end));
-        let bar_top = if self.narrow { top + 18 * UNIT } else { top + 4 * UNIT };
-        let baseline = if self.narrow { top + 13 * UNIT } else { layout::baseline(bar_top + BAR / 2, TEXT) };
-        let of_category = |tag: &'static str, class: &str, mut attrs: Vec<(&'static str, String)>| {
+        let bar_top = if self.is_narrow { top + 18 * UNIT } else { top + 4 * UNIT };
+        let baseline = if self.is_narrow { top + 13 * UNIT } else { layout::baseline(bar_top + BAR / 2, TEXT) };
+        let category_node = |tag: &'static str, class: &str, mut attrs: Vec<(&'static str, String)>| {
             attrs.push(("data-row", group.to_string()));
             let class = format!("{class} {}", palette::class(&part.category));
             Node { tag, attrs, class, key: part.category.clone(), ..Node::default() }
         };
-        let place = layout::rect((left, bar_top), (right - left, BAR));
-        nodes.push(Node { title: tooltip(part), ..of_category("rect", "seg", place) });
+        let rect = layout::rect((left, bar_top), (right - left, BAR));
+        nodes.push(Node { title: tooltip(part), ..category_node("rect", "seg", rect) });
         if is_cpu(&part.category) {
             let strokes = hatch((left, bar_top), (right, bar_top + BAR));
-            nodes.push(of_category("path", "hatch", vec![("d", strokes)]));
+            nodes.push(category_node("path", "hatch", vec![("d", strokes)]));
         }
-        let room = if self.narrow { self.width * 6 / 10 } else { self.names };
-        let name = glyphs::shorten(&part.category, i64::from(TEXT), i64::from(room));
-        let at = if self.narrow { EDGE } else { 0 };
-        nodes.push(Node { title: tooltip(part), ..word(&name, "delta-name", (at, baseline), TEXT, "start") });
-        let (x, aligned) = match (self.narrow, part.ns() < 0) {
+        let max_width = if self.is_narrow { self.width * 6 / 10 } else { self.name_width };
+        let name = glyphs::shorten(&part.category, i64::from(TEXT), i64::from(max_width));
+        let name_left = if self.is_narrow { EDGE } else { 0 };
+        nodes.push(Node { title: tooltip(part), ..text(&name, "delta-name", (name_left, baseline), TEXT, "start") });
+        let (x, anchor) = match (self.is_narrow, part.ns() < 0) {
             (true, _) => (self.width - EDGE, "end"),
             (false, true) => (left - GAP, "end"),
             (false, false) => (right + GAP, "start"),
         };
-        nodes.push(word(&change(part.ns()), "delta-change", (x, baseline), TEXT, aligned));
+        nodes.push(text(&change(part.ns()), "delta-change", (x, baseline), TEXT, anchor));
     }
 }
 
-fn wide(text: &str) -> i64 {
+fn text_width(text: &str) -> i64 {
     glyphs::width(text, i64::from(TEXT))
 }
 
@@ -240,23 +240,20 @@ fn tooltip(part: &Delta) -> String {
     )
 }
 
-fn summary(groups: &[Deltas], rows: &[Vec<&Delta>], what: &str) -> String {
-    const PARTS: usize = 4;
-    let told = groups.iter().zip(rows).map(|(group, rows)| {
+fn summary(groups: &[Deltas], rows: &[Vec<&Delta>], axis_name: &str) -> String {
+    const MAX_PARTS: usize = 4;
+    let summaries = groups.iter().zip(rows).map(|(group, rows)| {
         let mut words: Vec<String> =
-            rows.iter().take(PARTS).map(|part| format!("{} {}", part.category, change(part.ns()))).collect();
-        if let Some(more) = rows.len().checked_sub(PARTS).filter(|more| *more > 0) {
+            rows.iter().take(MAX_PARTS).map(|part| format!("{} {}", part.category, change(part.ns()))).collect();
+        if let Some(more) = rows.len().checked_sub(MAX_PARTS).filter(|more| *more > 0) {
             words.push(format!("{more} more"));
         }
         let words = if words.is_empty() { "no category".to_owned() } else { words.join(", ") };
         format!("{}, {}: {words}", group.label, group.note)
     });
-    let told: Vec<String> = told.collect();
-    if told.is_empty() {
-        format!("{what} by category: no runs.")
-    } else {
-        format!("{what} by category: {}.", told.join("; "))
-    }
+    let summaries: Vec<String> = summaries.collect();
+    let all = if summaries.is_empty() { "no runs".to_owned() } else { summaries.join("; ") };
+    format!("{axis_name} by category: {all}.")
 }
 
 #[cfg(test)]
@@ -287,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_begin_at_zero_and_are_as_long_as_their_change_on_either_side_in_every_group() {
+    fn bars_start_at_zero_with_lengths_proportional_to_the_change() {
         let parts = [("attention", 20_000, 32_000), ("gemm", 50_000, 44_000), ("norm", 7, 7)];
         for width in [240, 360, 960] {
             let chart =
@@ -305,19 +302,19 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_written_with_its_sign_and_the_tooltip_has_it_exactly() {
+    fn changes_have_a_sign_and_an_exact_tooltip() {
         let chart = diverging_bars(&[run("b", &[("gemm", 50_001, 44_000), ("norm", 1, 12_001)])], "Change", &[], 960);
-        let told: Vec<&str> =
+        let texts: Vec<&str> =
             chart.nodes.iter().filter(|node| node.class == "delta-change").map(|node| node.text.as_str()).collect();
-        assert_eq!(told, ["-6.00 us", "+12.0 us"]);
+        assert_eq!(texts, ["-6.00 us", "+12.0 us"]);
         let titles: Vec<&str> =
             chart.nodes.iter().filter(|node| node.tag == "rect").map(|node| node.title.as_str()).collect();
         assert!(titles[0].contains("(-6001 ns)") && titles[1].contains("(+12000 ns)"), "{titles:?}");
     }
 
     #[test]
-    fn words_stay_inside_of_the_drawing() {
-        let parts = [("a category of a very long name indeed, so it is", 0, i64::MAX), ("gemm", i64::MAX, 0)];
+    fn texts_are_inside_the_chart() {
+        let parts = [("a category with a very long name, longer than others", 0, i64::MAX), ("gemm", i64::MAX, 0)];
         for width in [240, 400, 1280] {
             let chart = diverging_bars(&[run(&"long".repeat(99), &parts)], "Change per step", &[], width);
             for node in chart.nodes.iter().filter(|node| node.tag == "text") {
@@ -335,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn without_changes_there_is_no_axis_and_it_is_said() {
+    fn without_changes_there_is_a_note_and_no_axis() {
         let chart = diverging_bars(&[run("b", &[("gemm", 5, 5)])], "Change", &[], 960);
         assert!(!chart.nodes.iter().any(|node| node.tag == "line" || node.tag == "rect"));
         assert!(chart.nodes.iter().any(|node| node.text.contains("no category to show")));

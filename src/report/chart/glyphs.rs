@@ -1,6 +1,6 @@
-//! How wide a text will be, without a font: the advance widths of Helvetica, which system fonts stay close to.
+//! Estimates the width of texts with the advance widths of Helvetica, to which system fonts are close.
 //!
-//! A chart must come out the same natively and in a worker, where nothing can measure text.
+//! Neither native code nor a worker can measure text, and a chart must be the same in both.
 
 /// Advance widths of U+0020 to U+007E in thousandths of the font size (Adobe's Helvetica metrics).
 const ASCII: [u16; 95] = [
@@ -12,38 +12,38 @@ const ASCII: [u16; 95] = [
     556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584, // p to ~
 ];
 
-/// Wider system fonts (Segoe UI, DejaVu Sans) still fit with this much added, in per cent.
+/// Added in per cent, so that wider system fonts (Segoe UI, DejaVu Sans) fit.
 const MARGIN: i64 = 14;
 
-/// The width of `text` at `size` (hundredths of a pixel), in hundredths of a pixel; rather too wide than too narrow.
+/// The estimated width of `text` at font size `size`, both in hundredths of a pixel; usually too large.
 pub(super) fn width(text: &str, size: i64) -> i64 {
     let thousandths: i64 = text.chars().map(advance).sum();
     thousandths.saturating_mul(size).saturating_mul(100 + MARGIN) / 100_000
 }
 
-/// `text`, or its head and tail with an ellipsis between them, no wider than `room`.
-pub(super) fn shorten(text: &str, size: i64, room: i64) -> String {
-    if width(text, size) <= room {
+/// `text`, or its start and end around an ellipsis if it is wider than `max_width`.
+pub(super) fn shorten(text: &str, size: i64, max_width: i64) -> String {
+    if width(text, size) <= max_width {
         return text.to_owned();
     }
-    // No more characters than these can fit, however narrow: a hostile name of megabytes costs nothing.
-    let most = usize::try_from(room.max(0) / (size / 5).max(1)).unwrap_or(0);
-    let head: Vec<char> = text.chars().take(most).collect();
-    let tail: Vec<char> = text.chars().rev().take(most).collect();
-    (1..=most)
+    // Not even the narrowest characters fit in a larger number. This bounds the cost of very long names.
+    let max_chars = usize::try_from(max_width.max(0) / (size / 5).max(1)).unwrap_or(0);
+    let head: Vec<char> = text.chars().take(max_chars).collect();
+    let tail: Vec<char> = text.chars().rev().take(max_chars).collect();
+    (1..=max_chars)
         .rev()
         .map(|keep| {
             let front = keep - keep * 2 / 5;
             let back = tail.iter().take(keep - front).rev();
             head.iter().take(front).chain(['…'].iter()).chain(back).collect::<String>()
         })
-        .find(|candidate| width(candidate, size) <= room)
+        .find(|candidate| width(candidate, size) <= max_width)
         .unwrap_or_default()
 }
 
 fn advance(glyph: char) -> i64 {
     let code = u32::from(glyph);
-    let ascii = code.checked_sub(32).and_then(|at| ASCII.get(usize::try_from(at).ok()?));
+    let ascii = code.checked_sub(32).and_then(|index| ASCII.get(usize::try_from(index).ok()?));
     match (ascii, code) {
         (Some(width), _) => i64::from(*width),
         (None, 0x1100..) if glyph != '…' && !('\u{2000}'..='\u{2fff}').contains(&glyph) => 1000,
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_name_stays_and_a_long_one_keeps_head_and_tail_within_the_room() {
+    fn shorten_keeps_short_names_and_cuts_long_ones_in_the_middle() {
         assert_eq!(shorten("run-a.json", 1300, 10_000), "run-a.json");
         let short = shorten("sglang_qwen3_30b_b300_decode.trace.json.gz", 1300, 13_000);
         assert!(short.starts_with("sglang") && short.ends_with(".gz") && short.contains('…'), "{short}");
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn no_room_and_endless_names_are_no_trouble() {
+    fn shorten_handles_zero_width_and_very_long_names() {
         assert_eq!(shorten("abc", 1300, 0), "");
         assert!(width(&shorten(&"W".repeat(1_000_000), 1300, 13_000), 1300) <= 13_000);
         assert!(width(&shorten(&"漢字".repeat(5_000), 1300, 13_000), 1300) <= 13_000);

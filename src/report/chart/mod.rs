@@ -1,7 +1,9 @@
-//! Charts: plotters lays out, `backend` records, and a chart is the list of nodes that came of it.
+//! Charts as flat lists of SVG elements. Plotters does the layout, and `backend` records what it draws.
 //!
-//! Rust writes the list as SVG text (reports, files); the page builds the same list with `createElementNS`. Both show one
-//! chart, because nothing is measured or decided after the list exists. Colours are named by class only (`palette`).
+//! [`Chart::to_svg`] writes the list as SVG for files; the page creates the same elements with `createElementNS`. Both
+//! look the same, because the list contains all positions, and texts are measured without fonts (`glyphs`). Colours are
+//! CSS classes of the palette. Floating-point functions that differ between native code and WebAssembly are avoided, so
+//! charts are equal on all platforms.
 
 mod axis;
 mod backend;
@@ -25,35 +27,35 @@ pub use svg::escape;
 
 use serde::Serialize;
 
-/// The stylesheet of everything in a chart that is not a category: text, grid, hatch. Belongs beside `palette::css`.
+/// The stylesheet of text, grid and hatching in charts, used together with `palette::css`.
 pub const CSS: &str = include_str!("chart.css");
 
-/// A drawing, in CSS pixels.
+/// A chart; all sizes are in CSS pixels.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chart {
     /// Width in pixels.
     pub width: u32,
-    /// Height in pixels; follows from the rows.
+    /// Height in pixels.
     pub height: u32,
-    /// What the chart shows, in one sentence, for readers who do not see it.
+    /// A sentence that describes the chart, for screen readers.
     pub summary: String,
-    /// The drawing, back to front.
+    /// The elements, back to front.
     pub nodes: Vec<Node>,
 }
 
-/// One SVG element. None has children but its own title and text.
+/// One SVG element without child elements except its tooltip.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Node {
     /// `rect`, `text`, `line`, `path` or `polyline`.
     pub tag: &'static str,
     /// Attributes by name; positions in pixels with at most two decimals.
     pub attrs: Vec<(&'static str, String)>,
-    /// CSS classes, blank-separated: `seg cat-gemm`.
+    /// CSS classes, separated by blanks: `seg cat-gemm`.
     pub class: String,
-    /// The tooltip; empty where there is none.
+    /// The tooltip; may be empty.
     pub title: String,
-    /// What the node stands for, to match it with a legend entry or a table row (`data-key`): a category; may be empty.
+    /// The category, to find the legend entry and the table rows (`data-key`); may be empty.
     pub key: String,
-    /// The words of a `text` node.
+    /// The content of a `text` element.
     pub text: String,
 }

@@ -1,11 +1,11 @@
-//! Bars of ranks: where the window of a job went on each of its ranks, every bar as long as the window.
+//! Bars of ranks: how the window of a job is divided on each rank. Every bar is as long as the window.
 
 use super::{Bar, Chart, Segment, stacked_bars};
 use crate::analysis::communication::ranks::{Job, Rank};
 use crate::ordering::StableSort;
 use crate::report::format::{duration, percent};
 
-/// The parts of a bar, as the legend names them, in the order in which they stand.
+/// The names of the parts in the legend, in stacking order.
 pub const PARTS: [&str; 8] = [
     "compute",
     "compute beside communication",
@@ -17,7 +17,7 @@ pub const PARTS: [&str; 8] = [
     "outside its window",
 ];
 
-/// The lengths of the [`PARTS`] of one rank; they add up to the window of its job.
+/// The lengths of the [`PARTS`] of one rank in nanoseconds; they add up to the window of its job.
 pub fn rank_parts(rank: &Rank) -> [i64; PARTS.len()] {
     let parts = &rank.parts;
     [
@@ -32,7 +32,7 @@ pub fn rank_parts(rank: &Rank) -> [i64; PARTS.len()] {
     ]
 }
 
-/// A bar a rank, of every job, on one time axis. `width` is in pixels, at least 240.
+/// Draws one bar per rank of every job on one time axis. `width` is in pixels, at least 240.
 pub fn rank_bars(jobs: &[Job], width: u32) -> Chart {
     let several = jobs.len() > 1;
     let bar = |job: &Job, rank: &Rank| {
@@ -51,17 +51,20 @@ pub fn rank_bars(jobs: &[Job], width: u32) -> Chart {
     Chart { summary: summaries.join(" "), ..stacked_bars(&bars, &PARTS, &[], width) }
 }
 
-/// Who computes most and who waits most: more than eight bars in words is no help.
+/// A sentence about the ranks with the longest waits.
 fn summary(job: &Job) -> String {
-    const NAMED: usize = 4;
+    const MAX_NAMED: usize = 4;
     let share = |ns: i64| percent(ns as f64 / job.window_ns.max(1) as f64);
     let mut ranks: Vec<&Rank> = job.ranks.iter().collect();
     ranks.order_by_key(|rank| std::cmp::Reverse(rank.parts.wait_ns));
-    let named = ranks.iter().take(NAMED).map(|rank| {
+    let named = ranks.iter().take(MAX_NAMED).map(|rank| {
         format!("{} waits {} and computes {}", rank.label, share(rank.parts.wait_ns), share(rank.compute_ns))
     });
     let words: Vec<String> = named.collect();
-    let more = if ranks.len() > NAMED { format!("; and {} more ranks", ranks.len() - NAMED) } else { String::new() };
+    let more = match ranks.len().checked_sub(MAX_NAMED) {
+        Some(more) if more > 0 => format!("; and {more} more ranks"),
+        _ => String::new(),
+    };
     format!("Time of {} ranks in {}: {}{more}.", ranks.len(), duration(job.window_ns), words.join("; "))
 }
 
@@ -94,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bar_is_as_long_as_the_window_and_parts_differ_in_colour() {
+    fn every_bar_is_as_long_as_the_window_and_parts_have_distinct_colours() {
         let waits = TimeParts { compute_ns: 30, wait_ns: 50, idle_ns: 20, ..TimeParts::default() };
         let computes = TimeParts { compute_ns: 60, hidden_ns: 10, outside_ns: 30, ..TimeParts::default() };
         let job = Job {
@@ -121,7 +124,7 @@ mod tests {
             assert!(plot > 0 && pixels > 700.0, "{pixels}");
         }
         assert!(chart.summary.starts_with("Time of 2 ranks in 100 ns: rank 0 waits 50.0 %"), "{}", chart.summary);
-        // Idle time is hatched whether it is the rank's own or not; all others have colours of their own.
+        // Idle time and time outside the window share a colour; all other parts have their own.
         let mut classes: Vec<String> = PARTS.iter().map(|part| palette::class(part)).collect();
         classes.dedup();
         classes.sort();

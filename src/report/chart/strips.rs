@@ -1,4 +1,7 @@
-//! Overview strips: a row a device or stream, a column a pixel of time, stacked by category to the height of its busy part.
+//! Overview strips: one row per device or stream, one column per pixel of time. The height of a column is its busy share,
+//! stacked by category.
+//!
+//! The strips cover the whole trace; another window only needs another [`overview_frame`]. Sizes are in pixels.
 
 use super::axis::TimeAxis;
 use super::{Chart, Node, glyphs};
@@ -16,15 +19,15 @@ const GAP: i64 = 4;
 const DEVICE: i64 = 26;
 const STREAM: i64 = 14;
 const TEXT: i64 = 12;
-/// Below this width labels get less room.
+/// Below this width, labels are narrower; in pixels.
 const NARROW: u32 = 520;
 
-/// How many columns a drawing of this width (in pixels) has room for.
+/// The number of columns in a chart of this width in pixels.
 pub fn strip_columns(width: u32) -> usize {
-    usize::try_from(i64::from(wide(width)) - left(width) - RIGHT).unwrap_or(1)
+    usize::try_from(i64::from(chart_width(width)) - left(width) - RIGHT).unwrap_or(1)
 }
 
-pub(super) fn wide(width: u32) -> u32 {
+pub(super) fn chart_width(width: u32) -> u32 {
     width.clamp(240, 4_000)
 }
 
@@ -37,74 +40,74 @@ pub fn overview(strips: &Strips, width: u32) -> Chart {
     let (left, columns) = (left(width), strip_columns(width) as i64);
     let mut nodes = Vec::new();
     let mut top = TOP;
-    let order = places(strips);
+    let order = stacking_order(strips);
     for strip in &strips.strips {
-        let height = tall(strip);
-        let place = Place { left, top, width: columns, height };
-        row(strips, strip, &order, &place, &mut nodes);
+        let height = strip_height(strip);
+        let rect = Rect { left, top, width: columns, height };
+        row(strips, strip, &order, &rect, &mut nodes);
         top += height + GAP;
     }
-    axis(strips, &Place { left, top, width: columns, height: AXIS }, &mut nodes);
+    axis(strips, &Rect { left, top, width: columns, height: AXIS }, &mut nodes);
     if strips.streams_left_out > 0 {
-        let more = format!("{} more streams, in their device's strip alone", strips.streams_left_out);
+        let more = format!("{} more streams are only in the strip of their device", strips.streams_left_out);
         top += AXIS;
-        nodes.push(word(&more, "chart-note", "start", left, top + 12));
+        nodes.push(text(&more, "chart-note", "start", left, top + 12));
     }
-    Chart { width: wide(width), height: u32::try_from(top + AXIS).unwrap_or(0), summary: summary(strips), nodes }
+    Chart { width: chart_width(width), height: u32::try_from(top + AXIS).unwrap_or(0), summary: summary(strips), nodes }
 }
 
-/// What lies over the strips; `picked` is the window that tables show, all else is dimmed.
+/// The overlay of the strips: a frame around the window, and everything outside it dimmed.
 ///
-/// The last node is the plot as a whole, with `plot` as its key: where in its width a pointer is, there it is in time.
-pub fn overview_frame(strips: &Strips, picked: Option<Window>, width: u32) -> Vec<Node> {
-    let height = strips.strips.iter().map(|strip| tall(strip) + GAP).sum::<i64>() - GAP;
-    let plot = Place { left: left(width), top: TOP, width: strip_columns(width) as i64, height };
-    let mut nodes = picked.map_or_else(Vec::new, |window| dimmed(strips, window, &plot));
-    nodes.push(Node { class: "strip-plot".to_owned(), key: "plot".to_owned(), ..plot.rect() });
+/// The last node covers the whole plot, has the key `plot` and receives the pointer: its x range is the time range.
+pub fn overview_frame(strips: &Strips, window: Option<Window>, width: u32) -> Vec<Node> {
+    let height = strips.strips.iter().map(|strip| strip_height(strip) + GAP).sum::<i64>() - GAP;
+    let plot = Rect { left: left(width), top: TOP, width: strip_columns(width) as i64, height };
+    let mut nodes = window.map_or_else(Vec::new, |window| window_frame(strips, window, &plot));
+    nodes.push(Node { class: "strip-plot".to_owned(), key: "plot".to_owned(), ..plot.node() });
     nodes
 }
 
-fn tall(strip: &Strip) -> i64 {
+fn strip_height(strip: &Strip) -> i64 {
     if strip.stream.is_some() { STREAM } else { DEVICE }
 }
 
 /// A rectangle, in pixels.
-pub(super) struct Place {
+pub(super) struct Rect {
     pub(super) left: i64,
     pub(super) top: i64,
     pub(super) width: i64,
     pub(super) height: i64,
 }
 
-impl Place {
-    pub(super) fn rect(&self) -> Node {
+impl Rect {
+    pub(super) fn node(&self) -> Node {
         let Self { left, top, width, height } = self;
         let sizes = [("x", left), ("y", top), ("width", width), ("height", height)];
         Node { tag: "rect", attrs: sizes.map(|(name, size)| (name, size.to_string())).to_vec(), ..Node::default() }
     }
 }
 
-/// The places of the categories in the order in which they are stacked.
-fn places(strips: &Strips) -> Vec<usize> {
+/// The indices of the categories in stacking order.
+fn stacking_order(strips: &Strips) -> Vec<usize> {
     let order = palette::order(strips.categories.iter().map(String::as_str));
-    order.iter().filter_map(|name| strips.categories.iter().position(|known| known == name)).collect()
+    order.iter().filter_map(|name| strips.categories.iter().position(|category| category == name)).collect()
 }
 
-fn row(strips: &Strips, strip: &Strip, order: &[usize], place: &Place, nodes: &mut Vec<Node>) {
+fn row(strips: &Strips, strip: &Strip, order: &[usize], rect: &Rect, nodes: &mut Vec<Node>) {
     let name = name_of(strip);
     let share = percent(strip.busy_share);
     let busy = format!("{name}: busy {share} of {}", duration(strips.whole.length().0));
-    nodes.push(Node { class: "strip-idle".to_owned(), title: busy, ..place.rect() });
+    nodes.push(Node { class: "strip-idle".to_owned(), title: busy, ..rect.node() });
     let class = if strip.stream.is_some() { "chart-note" } else { "chart-label" };
-    let room = (place.left - 8) * 100;
+    let max_width = (rect.left - 8) * 100;
     let with_share = format!("{name} {share}");
-    let is_whole = strip.stream.is_none() && glyphs::width(&with_share, TEXT * 112) <= room;
-    let label = if is_whole { with_share } else { name };
-    let baseline = place.top + place.height / 2 + 4;
-    nodes.push(word(&glyphs::shorten(&label, TEXT * 100, room), class, "start", 0, baseline));
-    for (above, &at) in order.iter().enumerate() {
-        let (Some(category), Some(time)) = (strips.categories.get(at), strip.times.get(at)) else { continue };
-        let path = outline(strips, strip, place, (order.get(..above).unwrap_or_default(), at));
+    let fits = strip.stream.is_none() && glyphs::width(&with_share, TEXT * 112) <= max_width;
+    let label = if fits { with_share } else { name };
+    let baseline = rect.top + rect.height / 2 + 4;
+    nodes.push(text(&glyphs::shorten(&label, TEXT * 100, max_width), class, "start", 0, baseline));
+    for (below, &index) in order.iter().enumerate() {
+        let (Some(category), Some(time)) = (strips.categories.get(index), strip.times.get(index)) else { continue };
+        let path = outline(strips, strip, rect, (order.get(..below).unwrap_or_default(), index));
         if !path.is_empty() {
             nodes.push(Node {
                 tag: "path",
@@ -118,19 +121,19 @@ fn row(strips: &Strips, strip: &Strip, order: &[usize], place: &Place, nodes: &m
     }
 }
 
-/// The boxes of one category, which stand on those below it; neighbours of one height are one.
-fn outline(strips: &Strips, strip: &Strip, place: &Place, (below, category): (&[usize], usize)) -> String {
-    let height_of = |time: i64| pixels(time, strips, place);
+/// The path of one category on top of the categories `below`. Adjacent columns with equal height form one box.
+fn outline(strips: &Strips, strip: &Strip, rect: &Rect, (below, category): (&[usize], usize)) -> String {
+    let height_of = |time: i64| height_in_pixels(time, strips, rect);
     let mut path = String::new();
     let mut open: Option<(i64, i64, i64)> = None;
-    for (x, column) in (place.left..).zip(&strip.columns) {
-        let time = |at: usize| column.get(at).map_or(0, |time| time.0);
-        let under: i64 = below.iter().map(|at| time(*at)).sum();
-        let (low, high) = (height_of(under), height_of(under + time(category)));
+    for (x, column) in (rect.left..).zip(&strip.columns) {
+        let time = |index: usize| column.get(index).map_or(0, |time| time.0);
+        let base: i64 = below.iter().map(|index| time(*index)).sum();
+        let (low, high) = (height_of(base), height_of(base + time(category)));
         if let Some((from, low_before, high_before)) = open
             && (low, high) != (low_before, high_before)
         {
-            close(&mut path, place, (from, x), (low_before, high_before));
+            add_box(&mut path, rect, (from, x), (low_before, high_before));
             open = None;
         }
         if high > low && open.is_none() {
@@ -138,54 +141,53 @@ fn outline(strips: &Strips, strip: &Strip, place: &Place, (below, category): (&[
         }
     }
     if let Some((from, low, high)) = open {
-        close(&mut path, place, (from, place.left + strip.columns.len() as i64), (low, high));
+        add_box(&mut path, rect, (from, rect.left + strip.columns.len() as i64), (low, high));
     }
     path
 }
 
-fn close(path: &mut String, place: &Place, (from, to): (i64, i64), (low, high): (i64, i64)) {
-    let (bottom, wide, tall) = (place.top + place.height - low, to - from, high - low);
-    let _ = write!(path, "M{from} {bottom}h{wide}v-{tall}h-{wide}z");
+fn add_box(path: &mut String, rect: &Rect, (from, to): (i64, i64), (low, high): (i64, i64)) {
+    let (bottom, width, height) = (rect.top + rect.height - low, to - from, high - low);
+    let _ = write!(path, "M{from} {bottom}h{width}v-{height}h-{width}z");
 }
 
-/// How high so much time of one column stands.
-fn pixels(time: i64, strips: &Strips, place: &Place) -> i64 {
+/// The height of this much time in one column, in pixels.
+fn height_in_pixels(time: i64, strips: &Strips, rect: &Rect) -> i64 {
     let (time, length) = (i128::from(time), i128::from(strips.whole.length().0.max(1)));
-    let full = i128::from(place.height) * i128::from(place.width);
-    i64::try_from((time * full * 2 + length) / (length * 2)).unwrap_or(0).min(place.height)
+    let full = i128::from(rect.height) * i128::from(rect.width);
+    i64::try_from((time * full * 2 + length) / (length * 2)).unwrap_or(0).min(rect.height)
 }
 
-fn axis(strips: &Strips, place: &Place, nodes: &mut Vec<Node>) {
+fn axis(strips: &Strips, rect: &Rect, nodes: &mut Vec<Node>) {
     let length = strips.whole.length().0.max(1);
-    let time = TimeAxis::new(length, (place.width / 90).clamp(2, 12));
-    let baseline = place.top + 12;
+    let time = TimeAxis::new(length, (rect.width / 90).clamp(2, 12));
+    let baseline = rect.top + 12;
     for tick in time.ticks() {
-        let x =
-            place.left + i64::try_from(i128::from(tick) * i128::from(place.width) / i128::from(length)).unwrap_or(0);
-        let text = time.format_ext(&tick);
-        let unit = if tick == 0 { format!("{text} {}", time.unit().name()) } else { text };
-        let aligned = if tick == 0 { "start" } else { "middle" };
-        if x < place.left + place.width - 12 {
-            nodes.push(word(&unit, "chart-tick", aligned, x, baseline));
+        let x = rect.left + i64::try_from(i128::from(tick) * i128::from(rect.width) / i128::from(length)).unwrap_or(0);
+        let number = time.format_ext(&tick);
+        let label = if tick == 0 { format!("{number} {}", time.unit().name()) } else { number };
+        let anchor = if tick == 0 { "start" } else { "middle" };
+        if x < rect.left + rect.width - 12 {
+            nodes.push(text(&label, "chart-tick", anchor, x, baseline));
         }
     }
 }
 
-/// What is not in the window.
-fn dimmed(strips: &Strips, window: Window, plot: &Place) -> Vec<Node> {
-    let along = |time: Ns| {
+/// A frame around the window, and dimmed rectangles left and right of it.
+fn window_frame(strips: &Strips, window: Window, plot: &Rect) -> Vec<Node> {
+    let x = |time: Ns| {
         let (time, length) = (i128::from(time.since(strips.whole.start).0), i128::from(strips.whole.length().0.max(1)));
         i64::try_from(time * i128::from(plot.width) / length).unwrap_or(0).clamp(0, plot.width)
     };
-    let (from, to) = (along(window.start), along(window.end).max(along(window.start) + 1).min(plot.width));
-    let part = |left: i64, width: i64| Place { left: plot.left + left, width, ..*plot };
+    let (from, to) = (x(window.start), x(window.end).max(x(window.start) + 1).min(plot.width));
+    let part = |left: i64, width: i64| Rect { left: plot.left + left, width, ..*plot };
     let sides = [part(0, from), part(to, plot.width - to)];
-    let sides = sides.iter().map(|side| Node { class: "strip-outside".to_owned(), ..side.rect() });
-    let frame = Node { class: "strip-window".to_owned(), ..part(from, (to - from).max(1)).rect() };
+    let sides = sides.iter().map(|side| Node { class: "strip-outside".to_owned(), ..side.node() });
+    let frame = Node { class: "strip-window".to_owned(), ..part(from, (to - from).max(1)).node() };
     sides.chain([frame]).collect()
 }
 
-pub(super) fn word(text: &str, class: &str, anchor: &str, x: i64, y: i64) -> Node {
+pub(super) fn text(text: &str, class: &str, anchor: &str, x: i64, y: i64) -> Node {
     let attrs = vec![
         ("x", x.to_string()),
         ("y", y.to_string()),
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_category_is_one_outline_a_strip_and_neighbours_of_one_height_are_one_box() {
+    fn a_category_is_one_path_per_strip_and_equal_columns_are_one_box() {
         let chart = overview(&strips(), 240);
         let paths: Vec<(&str, &str)> = chart
             .nodes
@@ -243,14 +245,14 @@ mod tests {
             .collect();
         assert_eq!(paths.len(), 4);
         let (left, half, all) = (left(240), strip_columns(240) as i64 / 2, strip_columns(240) as i64);
-        // 26 pixels high: communication stands below in the first half, gemm on it, then gemm alone.
+        // 26 pixels high: in the first half communication below gemm, in the second half gemm alone.
         let gemm = format!("M{left} 17h{half}v-13h-{half}zM{0} 30h{1}v-26h-{1}z", left + half, all - half);
         assert_eq!(paths[0], ("communication", format!("M{left} 30h{half}v-13h-{half}z").as_str()));
         assert_eq!(paths[1], ("gemm", gemm.as_str()));
     }
 
     #[test]
-    fn what_lies_outside_of_the_window_is_dimmed_and_the_plot_takes_the_pointer() {
+    fn time_outside_the_window_is_dimmed_and_the_plot_is_the_last_node() {
         let strips = strips();
         let length = strips.whole.length();
         let window =

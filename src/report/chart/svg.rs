@@ -1,12 +1,12 @@
-//! A chart as SVG text, for reports and files. Everything that may come from a trace is escaped here.
+//! Writes charts as SVG. Everything that may come from a trace is escaped here.
 
 use super::{Chart, Node};
 use std::fmt::Write;
 
 impl Chart {
-    /// The chart as one `<svg>` element, to stand in HTML or, with a stylesheet, in a file of its own.
+    /// The chart as one `<svg>` element for HTML, or with a stylesheet for a file.
     ///
-    /// The text alternative is its `aria-label`; colours come from `palette::css` and [`super::CSS`] through classes.
+    /// The summary is its `aria-label`. The classes need `palette::css` and [`super::CSS`].
     pub fn to_svg(&self) -> String {
         let mut svg = String::new();
         let (width, height) = (self.width, self.height);
@@ -39,9 +39,9 @@ fn element(node: &Node) -> String {
     text
 }
 
-/// `text` for the content of an element or a quoted attribute, in HTML and in XML.
+/// Escapes `text` for the content of an element or a quoted attribute, in HTML and in XML.
 ///
-/// Control characters, which XML cannot hold at all, become U+FFFD.
+/// Control characters, which are not allowed in XML, become U+FFFD.
 ///
 /// ```
 /// use gpuprism::report::chart::escape;

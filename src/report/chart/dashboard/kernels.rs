@@ -1,25 +1,25 @@
-//! The kernels with the most time, above a threshold.
+//! Panel: the kernels with the most time, above a threshold.
 
 use super::rows::{self, Measure, Row};
-use super::{Drawn, Time, View, exact, first_few, short, time};
+use super::{PanelResult, Time, View, exact, first_few, short, time};
 use crate::analysis::dashboard::{Beside, KernelBar, waterfall};
 use crate::digits::grouped;
 use crate::report::format::counted;
 use crate::report::palette;
 use crate::rules::names;
 
-const MOST: usize = 20;
+const MAX_BARS: usize = 20;
 
-pub(super) fn draw(view: &View) -> Drawn {
+pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("kernels")?;
     let options = view.options;
-    let found = waterfall(view.run, view.baseline, options.threshold_ms, options.communication, MOST);
+    let found = waterfall(view.run, view.baseline, options.threshold_ms, options.communication, MAX_BARS);
     let device = |at: usize| section.rows.get(at).and_then(|row| row.get("device_id"));
     let several_devices = (1..section.rows.len()).any(|at| device(at) != device(0));
     let rows: Vec<Row> = found.bars.iter().filter_map(|bar| row(bar, several_devices)).collect();
     let left_out = [
         (found.below_threshold, "below the threshold"),
-        (found.communication, "communication, switched off"),
+        (found.communication, "communication kernels (switched off)"),
         (found.more, "more in the table"),
     ];
     let left_out: Vec<String> = left_out
@@ -28,30 +28,30 @@ pub(super) fn draw(view: &View) -> Drawn {
         .map(|(count, what)| format!("{} {what}", grouped(*count as u64)))
         .collect();
     let threshold = if options.threshold_ms > 0.0 {
-        format!("Kernels of at least {} ms in all.", options.threshold_ms)
+        format!("Kernels with a total time of at least {} ms.", options.threshold_ms)
     } else {
-        "No threshold: kernels however short.".to_owned()
+        "No threshold.".to_owned()
     };
     let left_out = if left_out.is_empty() { String::new() } else { format!(" Left out: {}.", left_out.join(", ")) };
-    let note = format!("{threshold}{left_out}{}", outlined(view, &rows));
+    let note = format!("{threshold}{left_out}{}", baseline_note(view, &rows));
     if rows.is_empty() {
-        return Err((format!("No kernel has a bar. {note}"), String::new()));
+        return Err((format!("No kernel to show. {note}"), String::new()));
     }
-    let told: Vec<String> = rows.iter().map(|row| format!("{} {}", short(&row.label), row.told)).collect();
-    let summary = format!("Kernels with the most time: {}.", first_few(&told));
+    let parts: Vec<String> = rows.iter().map(|row| format!("{} {}", short(&row.label), row.value_text)).collect();
+    let summary = format!("Kernels with the most time: {}.", first_few(&parts));
     Ok((note, rows::chart(&rows, Measure::Time, "Time in all launches", summary, options.width)))
 }
 
-/// What stands behind the bars, and behind how many of them.
-fn outlined(view: &View, rows: &[Row]) -> String {
-    let outlined = view.outlined();
-    if outlined.is_empty() {
-        return outlined;
+/// Sentences about the baseline, and the number of bars that have one.
+fn baseline_note(view: &View, rows: &[Row]) -> String {
+    let note = view.baseline_note();
+    if note.is_empty() {
+        return note;
     }
-    let both = rows.iter().filter(|row| row.baseline.is_some()).count();
+    let matched = rows.iter().filter(|row| row.baseline.is_some()).count();
     format!(
-        "{outlined} Of {} kernels {both} have a row there. Both are totals of their traces; the tab Compare divides by \
-         steps where there are some.",
+        "{note} {matched} of {} kernels are in both runs. Times are totals of the traces; the Compare tab shows times \
+         per step if there are steps.",
         rows.len()
     )
 }
@@ -62,25 +62,25 @@ fn row(bar: &KernelBar, several_devices: bool) -> Option<Row> {
     let total = time(bar.row, "total_time_ms")?;
     let on = if several_devices { format!(" on device {device}") } else { String::new() };
     let launches = counted(&exact(bar.row, "call_count"), "launch", "launches");
-    let (beside, baseline) = beside(bar);
+    let (baseline_text, baseline) = baseline(bar);
     Some(Row {
         label: format!("{}{on}", names::short(name)),
         class: format!("seg {}", palette::class(bar.category)),
         value: total.ns,
-        told: format!("{} {}", total.told, bar.category),
-        title: format!("{name}{on}: {} in {launches}, {}{beside}", total.exact, bar.category),
+        value_text: format!("{} {}", total.text, bar.category),
+        tooltip: format!("{name}{on}: {} in {launches}, {}{baseline_text}", total.exact, bar.category),
         baseline,
         kernel: Some(name.to_owned()),
-        part: None,
+        hatched: None,
     })
 }
 
-/// What the tooltip says of the baseline, and the bar behind.
-fn beside(bar: &KernelBar) -> (String, Option<(f64, String)>) {
+/// Tooltip text about the baseline, and the value and tooltip of its outline.
+fn baseline(bar: &KernelBar) -> (String, Option<(f64, String)>) {
     match bar.beside {
         Beside::Unasked => (String::new(), None),
         Beside::New => ("; not in the baseline".to_owned(), None),
-        Beside::BelowItsRows => ("; in the baseline too brief for a row of its own".to_owned(), None),
+        Beside::BelowItsRows => ("; in the baseline, but too short for a row".to_owned(), None),
         Beside::Row(other) => {
             let Some(Time { ns, exact, .. }) = time(other, "total_time_ms") else { return (String::new(), None) };
             let title = format!("Baseline: {}: {exact}", other.text("kernel_name"));

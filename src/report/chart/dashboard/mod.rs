@@ -1,7 +1,21 @@
-//! The dashboard: a panel a question, each a chart of one section of a run, beside a baseline where one is chosen.
+//! The dashboard: nine panels, each a chart of one section of a run, with an optional baseline.
 //!
-//! A panel says what it leaves out, which table holds the same numbers, and what to capture where the trace lacks what it
-//! needs. What is drawn beyond the sections' own rows comes from [`crate::analysis::dashboard`].
+//! | panel | section, and table | shows |
+//! |---|---|---|
+//! | `kernels` | `kernels` (`top_kernels`) | the 20 longest rows above a threshold, in the colour of their category |
+//! | `timeline` | `timeline_events` | one lane per stream or thread; idle gaps and blocking calls are hatched |
+//! | `roofline` | `roofline` | points from counters, below the ceilings of a hardware preset |
+//! | `nvlink` | `nvlink_timeseries` | at most 3,000 points; shaded while collectives run |
+//! | `collectives`, `streams` | `nccl_ops`, `stream_overlap` | time; the part that overlaps other work is hatched |
+//! | `latency` | `launch_latency_histogram` | bins, p50, p95, p99 |
+//! | `phases`, `skew` | `phase_split`, `nccl_rank_skew` | time by phase; the 16 rows farthest from the median rank |
+//!
+//! A panel states what it leaves out and which table has the same numbers. A panel without data states the reason and the
+//! command that captures it. Tooltips show exact values. Bars start at zero; a logarithmic axis is labelled as such.
+//!
+//! The baseline is drawn as an outline around the bar with the same canonical name and device. Without communication,
+//! panels leave out communication kernels, shading, and their part of latencies and phases (columns
+//! `without_communication`). Values that are not in a section come from [`crate::analysis::dashboard`].
 
 mod collectives;
 mod kernels;
@@ -24,75 +38,75 @@ use crate::report::Report;
 use crate::report::format::duration;
 use serde::Serialize;
 
-/// The look of what only these charts have; belongs beside [`super::CSS`].
+/// The stylesheet of the dashboard, used together with [`super::CSS`].
 pub const CSS: &str = include_str!("dashboard.css");
 
-/// What the person chose.
+/// The choices for a dashboard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// A preset of [`crate::analysis::dashboard::presets`]; `None`: by the name of the device.
+    /// The id of a preset of [`crate::analysis::dashboard::presets`]; `None` to find it by the name of the device.
     pub hardware: Option<String>,
-    /// Kernels that take less in all have no bar, in milliseconds.
+    /// The minimum total time of a kernel with a bar, in milliseconds.
     pub threshold_ms: f64,
-    /// False: without messages between GPUs, in all panels.
+    /// Whether panels include communication between GPUs.
     pub communication: bool,
-    /// Of panels that need all of it, in pixels.
+    /// Width of wide panels in pixels.
     pub width: u32,
-    /// Of all other panels, in pixels.
+    /// Width of all other panels in pixels.
     pub column_width: u32,
 }
 
 impl Options {
-    /// The threshold goes from zero to this, in milliseconds.
+    /// The maximum of [`Options::threshold_ms`].
     pub const MAX_THRESHOLD_MS: f64 = 50.0;
 }
 
 impl Default for Options {
-    /// No threshold: that of the original, a millisecond, leaves short traces empty, and 20 bars are no crowd.
+    /// No threshold. nsys-llm-explainer's default of one millisecond would leave short traces empty.
     fn default() -> Self {
         Self { hardware: None, threshold_ms: 0.0, communication: true, width: 960, column_width: 960 }
     }
 }
 
-/// One chart with what belongs to it.
+/// One chart with its texts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Panel {
-    /// Stable: `kernels`, `roofline`, ...
+    /// Stable name: `kernels`, `roofline`, ...
     pub id: &'static str,
-    /// Heading for people.
+    /// Displayed heading.
     pub title: &'static str,
-    /// What it shows and leaves out; sentences.
+    /// Sentences about what the chart shows and leaves out.
     pub note: String,
-    /// The drawing; `None` where there is nothing to draw.
+    /// The chart; `None` if there is no data.
     pub chart: Option<Chart>,
-    /// Why something is missing, and the command that captures it, empty where none does.
+    /// The reason for missing data, and the command that captures it (may be empty).
     pub gap: Option<(String, String)>,
-    /// The table of the same numbers.
+    /// Id of the table with the same numbers.
     pub table: &'static str,
-    /// Is it drawn in the whole width?
+    /// Whether the panel needs the full width.
     pub is_wide: bool,
 }
 
-/// What a panel is made from.
+/// The input of a panel.
 struct View<'a> {
     run: &'a Run,
     baseline: Option<&'a Run>,
     options: &'a Options,
 }
 
-/// What a panel says and draws; else why there is nothing and how to capture it.
-type Drawn = Result<(String, Chart), (String, String)>;
+/// Note and chart of a panel, or the reason for missing data and the command that captures it.
+type PanelResult = Result<(String, Chart), (String, String)>;
 
-/// Id, title and table of a panel, and what makes it.
-type Made = (&'static str, &'static str, &'static str, fn(&View) -> Drawn);
+/// Id, title, table and drawing function of a panel.
+type PanelSpec = (&'static str, &'static str, &'static str, fn(&View) -> PanelResult);
 
-/// The panels of the run at this place, in the order in which people read them; none where there is no such run.
+/// The panels of the run with this index, in display order; empty if there is no such run.
 pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: &Options) -> Vec<Panel> {
-    let Some(shown) = report.runs.get(run) else { return Vec::new() };
     let baseline = baseline.filter(|baseline| *baseline != run).and_then(|baseline| report.runs.get(baseline));
-    let column = Options { width: options.column_width, ..options.clone() };
-    let view = |is_wide: bool| View { run: shown, baseline, options: if is_wide { options } else { &column } };
-    let panels: [Made; 9] = [
+    let Some(run) = report.runs.get(run) else { return Vec::new() };
+    let column_options = Options { width: options.column_width, ..options.clone() };
+    let view = |is_wide: bool| View { run, baseline, options: if is_wide { options } else { &column_options } };
+    let panels: [PanelSpec; 9] = [
         ("kernels", "Kernels with the most time", "top_kernels", kernels::draw),
         ("timeline", "Longest events over time", "timeline_events", timeline::draw),
         ("roofline", "Roofline", "roofline", roofline::draw),
@@ -101,9 +115,9 @@ pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: 
         ("streams", "Work at the same time", "stream_overlap", streams::draw),
         ("latency", "Launch latency", "launch_latency_histogram", latency::draw),
         ("phases", "Phases", "phase_split", phases::draw),
-        ("skew", "Ranks beside the median rank", "nccl_rank_skew", skew::draw),
+        ("skew", "Ranks compared with the median rank", "nccl_rank_skew", skew::draw),
     ];
-    let panel = |(id, title, table, draw): Made| {
+    let panel = |(id, title, table, draw): PanelSpec| {
         let is_wide = WIDE.contains(&id);
         let (note, chart, gap) = match draw(&view(is_wide)) {
             Ok((note, chart)) => (note, Some(chart), None),
@@ -114,10 +128,10 @@ pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: 
     panels.into_iter().map(panel).collect()
 }
 
-/// What the roofline's ceilings are of, in words; what to do where there are none.
+/// A sentence about the hardware preset of the roofline, or how to choose one.
 pub fn ceilings(run: &Run, options: &Options) -> String {
     let Some(preset) = preset(run, options.hardware.as_deref()) else {
-        return "No ceilings: pick the hardware, as no preset has this device's name.".to_owned();
+        return "No ceilings: no preset matches the name of this device; pick the hardware.".to_owned();
     };
     let how = if options.hardware.is_some() { "as you chose" } else { "by the device's name" };
     format!(
@@ -127,55 +141,57 @@ pub fn ceilings(run: &Run, options: &Options) -> String {
 }
 
 impl<'a> View<'a> {
-    /// A section with rows, or what the person should know instead.
+    /// A section with rows, or the reason for missing data.
     fn section(&self, name: &str) -> Result<&'a Section, (String, String)> {
-        let none = |why: &str| (why.to_owned(), String::new());
+        let no_data = |why: &str| (why.to_owned(), String::new());
         let Some(section) = self.run.sections.get(name) else {
-            return Err(none("This run holds no such section: its file has none, or is still being analysed."));
+            return Err(no_data(
+                "This run does not have this section: its file lacks it, or the analysis is not finished.",
+            ));
         };
         match &section.missing {
             Some(missing) => Err((missing.why.clone(), missing.recapture.clone())),
-            None if section.rows.is_empty() => Err(none("There is nothing of this kind in the trace.")),
+            None if section.rows.is_empty() => Err(no_data("The trace has no such data.")),
             None => Ok(section),
         }
     }
 
-    fn of_baseline(&self, name: &str) -> Option<&'a Section> {
+    fn baseline_section(&self, name: &str) -> Option<&'a Section> {
         self.baseline?.sections.get(name).filter(|section| section.missing.is_none())
     }
 
-    /// The panel is about messages between GPUs, and these were switched off.
-    fn needs_communication(&self) -> Result<(), (String, String)> {
+    /// An error if the panel shows communication and this is switched off.
+    fn require_communication(&self) -> Result<(), (String, String)> {
         let off = || ("Communication is switched off.".to_owned(), String::new());
         if self.options.communication { Ok(()) } else { Err(off()) }
     }
 
-    /// The sentence on what stands behind the bars.
-    fn outlined(&self) -> String {
+    /// A sentence that names the baseline.
+    fn baseline_note(&self) -> String {
         let Some(baseline) = self.baseline else { return String::new() };
         format!(" Outlined: {}.", baseline.label)
     }
 }
 
-/// A time of a row.
+/// A time in a row.
 #[derive(Debug, Clone, PartialEq)]
 struct Time {
     ns: f64,
-    /// `31.9 ms`.
-    told: String,
-    /// As the row has it: `31.905483 ms`.
+    /// Rounded: `31.9 ms`.
+    text: String,
+    /// Exact, in the unit of the row: `31.905483 ms`.
     exact: String,
 }
 
-/// The time under a key, by the unit at the key's end; `None` where there is none, or one below zero.
+/// The time with this key; the suffix of the key is its unit. `None` if it is missing or negative.
 fn time(row: &Record, key: &str) -> Option<Time> {
     let (value, (_, unit)) = (number(row, key)?, Unit::split_suffix(key)?);
     let ns = value * unit.ns() as f64;
     let exact = format!("{} {}", exact(row, key), unit.name());
-    (ns >= 0.0).then(|| Time { ns, told: duration(ns.round() as i64), exact })
+    (ns >= 0.0).then(|| Time { ns, text: duration(ns.round() as i64), exact })
 }
 
-/// The value under a key as the row has it.
+/// The exact value with this key as text.
 fn exact(row: &Record, key: &str) -> String {
     match row.get(key) {
         Some(Value::Int(value)) => value.to_string(),
@@ -186,30 +202,30 @@ fn exact(row: &Record, key: &str) -> String {
     }
 }
 
-/// A part of a hundred under a key: `61.2 %`.
+/// The percentage with this key: `61.2 %`.
 fn percent(row: &Record, key: &str) -> Option<String> {
     number(row, key).map(|value| crate::report::format::percent(value / 100.0))
 }
 
-/// What a sentence names of a list: the first ones.
+/// The first items of a list for a sentence, and the number of the others.
 fn first_few(parts: &[String]) -> String {
-    const FEW: usize = 4;
-    let mut words: Vec<String> = parts.iter().take(FEW).cloned().collect();
-    if let Some(more) = parts.len().checked_sub(FEW).filter(|more| *more > 0) {
+    const MAX_NAMED: usize = 4;
+    let mut words: Vec<String> = parts.iter().take(MAX_NAMED).cloned().collect();
+    if let Some(more) = parts.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         words.push(format!("{more} more"));
     }
     words.join("; ")
 }
 
-/// A name of any length, as far as a sentence has room.
+/// A name, shortened for a sentence.
 fn short(name: &str) -> String {
     glyphs::shorten(name, 1_000, 40_000)
 }
 
-/// Panels whose names and lanes need all the width there is.
+/// Panels that need the full width for their names and lanes.
 const WIDE: [&str; 2] = ["kernels", "timeline"];
 
-/// The look of what belongs to no category.
+/// The classes of shapes without a category.
 const WORK: &str = "seg dash-work";
 
 #[cfg(test)]

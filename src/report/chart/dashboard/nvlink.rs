@@ -1,49 +1,51 @@
-//! NVLink counters over time, shaded while the GPUs communicate.
+//! Panel: NVLink counters over time, shaded while collectives run.
+//!
+//! A line is thinned to the lowest and highest sample of each column, at most 3,000 points in all.
 
 use super::super::backend::UNIT;
-use super::super::layout::{self, SMALL, line as stroke, word};
+use super::super::layout::{self, SMALL, line as stroke, text};
 use super::super::{Chart, Node, glyphs};
 use super::plot::{AXIS, Mark, Plot, Scale, Shape};
-use super::{Drawn, View};
+use super::{PanelResult, View};
 use crate::analysis::dashboard::{Line, Links, Tick, links};
 use crate::digits::grouped;
 use crate::report::format::duration;
 use crate::report::palette;
 
-/// Points of all lines together.
-const MOST: usize = 3_000;
-/// Parts of the time that have a tooltip.
-const TICKS: usize = 96;
+/// The maximum number of points of all lines together.
+const MAX_POINTS: usize = 3_000;
+/// The number of time intervals with a tooltip.
+const HOVER_INTERVALS: usize = 96;
 const HEIGHT: i32 = 240 * UNIT;
 const LEGEND: i32 = 18 * UNIT;
-/// The looks of lines: colours that differ for every eye, then the same ones dashed.
-const LOOKS: [&str; 6] = ["gemm", "norm", "attention", "memory", "conv", "misc"];
+/// The categories whose colours the lines use, distinguishable with colour blindness; further lines are dashed.
+const LINE_COLOURS: [&str; 6] = ["gemm", "norm", "attention", "memory", "conv", "misc"];
 
-pub(super) fn draw(view: &View) -> Drawn {
+pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("nvlink_timeseries")?;
-    let links = links(section, MOST, TICKS);
+    let links = links(section, MAX_POINTS, HOVER_INTERVALS);
     if links.lines.is_empty() {
-        return Err(("No sample of a counter can be read.".to_owned(), String::new()));
+        return Err(("No counter has a valid sample.".to_owned(), String::new()));
     }
     let (plot, lines) = plot(&links, view.options.width);
     let mut nodes = plot.draw(marks(&links, view.options.communication, &plot));
     nodes.extend(legend(&links.lines, &plot, lines));
-    let told: Vec<String> = links
+    let parts: Vec<String> = links
         .lines
         .iter()
-        .map(|line| format!("{} up to {}", super::short(&named(line, &links.lines)), line.highest))
+        .map(|line| format!("{} up to {}", super::short(&name(line, &links.lines)), line.highest))
         .collect();
-    let summary = format!("{} over {}: {}.", count(&links), duration(links.length_ns), super::first_few(&told));
+    let summary = format!("{} over {}: {}.", count(&links), duration(links.length_ns), super::first_few(&parts));
     let shading = match (view.options.communication, links.active_ns.is_empty()) {
         (false, _) => "Communication is switched off: nothing is shaded.",
-        (true, true) => "No sample falls into a collective.",
-        (true, false) => "Shaded: samples that fall into a collective.",
+        (true, true) => "No sample was taken during a collective.",
+        (true, false) => "Shaded: samples taken during a collective.",
     };
     let thinned = if links.left_out > 0 {
         format!(
-            " Of {} samples {} are drawn: the lowest and the highest of every column.",
-            grouped(links.samples as u64),
-            grouped((links.samples - links.left_out) as u64)
+            " {} of {} samples are drawn: the lowest and the highest of each column.",
+            grouped((links.samples - links.left_out) as u64),
+            grouped(links.samples as u64)
         )
     } else {
         String::new()
@@ -52,7 +54,12 @@ pub(super) fn draw(view: &View) -> Drawn {
     let note = format!("{shading}{thinned}{limits}");
     Ok((
         note,
-        Chart { width: layout::whole(plot.width), height: layout::whole(plot.height + LEGEND * lines), summary, nodes },
+        Chart {
+            width: layout::to_pixels(plot.width),
+            height: layout::to_pixels(plot.height + LEGEND * lines),
+            summary,
+            nodes,
+        },
     ))
 }
 
@@ -61,13 +68,13 @@ fn count(links: &Links) -> String {
     format!("{} NVLink counter{several}", links.lines.len())
 }
 
-/// The counter's name, with its source where several have the name.
-fn named(line: &Line, lines: &[Line]) -> String {
-    let alike = lines.iter().filter(|other| other.name == line.name).count();
-    if alike > 1 { format!("{}, source {}", line.name, line.source) } else { line.name.clone() }
+/// The name of the counter, with its source if several counters have this name.
+fn name(line: &Line, lines: &[Line]) -> String {
+    let same_name = lines.iter().filter(|other| other.name == line.name).count();
+    if same_name > 1 { format!("{}, source {}", line.name, line.source) } else { line.name.clone() }
 }
 
-/// The plot, and how many lines its legend has.
+/// The plot, and the number of lines in its legend.
 fn plot(links: &Links, width: u32) -> (Plot, i32) {
     let width = layout::width(width);
     let values = || links.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
@@ -91,9 +98,10 @@ fn plot(links: &Links, width: u32) -> (Plot, i32) {
     (plot, lines)
 }
 
-fn look(at: usize) -> String {
-    let colour = LOOKS.get(at % LOOKS.len()).copied().unwrap_or_default();
-    let dashed = if at >= LOOKS.len() { " dash-dashed" } else { "" };
+/// The CSS classes of the line with this index.
+fn line_class(index: usize) -> String {
+    let colour = LINE_COLOURS.get(index % LINE_COLOURS.len()).copied().unwrap_or_default();
+    let dashed = if index >= LINE_COLOURS.len() { " dash-dashed" } else { "" };
     format!("dash-line {}{dashed}", palette::class(colour))
 }
 
@@ -106,41 +114,41 @@ fn marks(links: &Links, communication: bool, plot: &Plot) -> Vec<Mark> {
         for &(from, to) in &links.active_ns {
             let title = format!("Communication: {from} to {to} ns from the first sample");
             let node = Node { class: "dash-active".to_owned(), title, ..Node::default() };
-            marks.push(Mark { at: across((from, to)), shape: Shape::Box, node });
+            marks.push(Mark { points: across((from, to)), shape: Shape::Box, node });
         }
     }
     for (at, line) in links.lines.iter().enumerate() {
         let points = line.points.iter().map(|(time, value)| (*time as f64, *value)).collect();
-        let node = Node { class: look(at), title: named(line, &links.lines), ..Node::default() };
-        marks.push(Mark { at: points, shape: Shape::Path, node });
+        let node = Node { class: line_class(at), title: name(line, &links.lines), ..Node::default() };
+        marks.push(Mark { points: points, shape: Shape::Path, node });
     }
     for tick in links.ticks.iter().filter(|tick| tick.highest.iter().any(Option::is_some)) {
-        let node = Node { class: "dash-hover".to_owned(), title: told(tick, &links.lines), ..Node::default() };
-        marks.push(Mark { at: across((tick.from_ns, tick.to_ns)), shape: Shape::Box, node });
+        let node = Node { class: "dash-hover".to_owned(), title: tooltip(tick, &links.lines), ..Node::default() };
+        marks.push(Mark { points: across((tick.from_ns, tick.to_ns)), shape: Shape::Box, node });
     }
     marks
 }
 
-/// The highest values of a part of the time.
-fn told(tick: &Tick, lines: &[Line]) -> String {
-    const LINES: usize = 16;
+/// The highest value of each counter in a time interval.
+fn tooltip(tick: &Tick, lines: &[Line]) -> String {
+    const MAX_LINES: usize = 16;
     let values = tick.highest.iter().zip(lines).filter_map(|(value, line)| Some((value.as_ref()?, line)));
-    let told: Vec<String> =
-        values.take(LINES).map(|(value, line)| format!("{}: {value}", named(line, lines))).collect();
-    format!("{} to {}, highest:\n{}", duration(tick.from_ns), duration(tick.to_ns), told.join("\n"))
+    let parts: Vec<String> =
+        values.take(MAX_LINES).map(|(value, line)| format!("{}: {value}", name(line, lines))).collect();
+    format!("{} to {}, highest values:\n{}", duration(tick.from_ns), duration(tick.to_ns), parts.join("\n"))
 }
 
-/// What each line is, below the plot.
+/// The legend below the plot.
 fn legend(lines: &[Line], plot: &Plot, shown: i32) -> Vec<Node> {
     let mut nodes = Vec::new();
-    for (at, (line, place)) in lines.iter().zip(0..shown).enumerate() {
-        let y = plot.height + LEGEND * place + LEGEND / 2;
-        nodes.push(stroke(&look(at), (plot.left, y), (plot.left + 24 * UNIT, y)));
-        let name = named(line, lines);
-        let room = i64::from(plot.width - plot.left - 40 * UNIT);
-        let text = glyphs::shorten(&name, i64::from(SMALL), room);
-        let title = if text == name { String::new() } else { name };
-        nodes.push(Node { title, ..word(&text, "delta-name", (plot.left + 32 * UNIT, y + 4 * UNIT), SMALL, "start") });
+    for (index, (line, row)) in lines.iter().zip(0..shown).enumerate() {
+        let y = plot.height + LEGEND * row + LEGEND / 2;
+        nodes.push(stroke(&line_class(index), (plot.left, y), (plot.left + 24 * UNIT, y)));
+        let name = name(line, lines);
+        let max_width = i64::from(plot.width - plot.left - 40 * UNIT);
+        let shown = glyphs::shorten(&name, i64::from(SMALL), max_width);
+        let title = if shown == name { String::new() } else { name };
+        nodes.push(Node { title, ..text(&shown, "delta-name", (plot.left + 32 * UNIT, y + 4 * UNIT), SMALL, "start") });
     }
     nodes
 }

@@ -1,22 +1,23 @@
-//! How time divides into prefill, decode and sampling.
+//! Panel: time by phase (prefill, decode, sampling).
 
 use super::rows::{self, Measure, Row};
-use super::{Drawn, View, WORK, exact, first_few, percent, time};
+use super::{PanelResult, View, WORK, exact, first_few, percent, time};
 use crate::analysis::dashboard::same;
 use crate::analysis::section::Record;
 use crate::report::palette;
 
-pub(super) fn draw(view: &View) -> Drawn {
+pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("phase_split")?;
-    let other = view.of_baseline("phase_split");
+    let other = view.baseline_section("phase_split");
     let rows: Vec<Row> = section.rows.iter().filter_map(|row| bar(row, view, same(other, row, &["phase"]))).collect();
-    let told: Vec<String> = rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.told)).collect();
-    let summary = format!("Phases: {}.", first_few(&told));
+    let parts: Vec<String> =
+        rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.value_text)).collect();
+    let summary = format!("Phases: {}.", first_few(&parts));
     let derived_from = &section.derived_from;
     let what = if derived_from.is_empty() { "time by phase" } else { derived_from };
     let off =
         if view.options.communication { "" } else { " Communication is switched off: its kernel time is left out." };
-    let note = format!("From {what}.{off}{}", view.outlined());
+    let note = format!("From {what}.{off}{}", view.baseline_note());
     Ok((note, rows::chart(&rows, Measure::Time, "Time", summary, view.options.width)))
 }
 
@@ -26,7 +27,7 @@ fn bar(row: &Record, view: &View, other: Option<&Record>) -> Option<Row> {
     let key = if row.get(key).is_some_and(|value| value.number().is_some()) { key } else { "total_time_ms" };
     let total = time(row, key)?;
     let base = other.and_then(|row| time(row, key));
-    let beside = base.as_ref().map(|base| format!("; baseline {}", base.exact)).unwrap_or_default();
+    let baseline_text = base.as_ref().map(|base| format!("; baseline {}", base.exact)).unwrap_or_default();
     let is_rest = ["unclassified", "unmapped"].contains(&phase);
     let share = if key == "total_time_ms" { percent(row, "pct_of_total") } else { None };
     let of_total =
@@ -35,10 +36,10 @@ fn bar(row: &Record, view: &View, other: Option<&Record>) -> Option<Row> {
         label: phase.to_owned(),
         class: if is_rest { format!("seg {}", palette::class(crate::analysis::CPU)) } else { WORK.to_owned() },
         value: total.ns,
-        told: share.map_or_else(|| total.told.clone(), |share| format!("{}, {share}", total.told)),
-        title: format!("{phase}: {}{of_total}{beside}", total.exact),
+        value_text: share.map_or_else(|| total.text.clone(), |share| format!("{}, {share}", total.text)),
+        tooltip: format!("{phase}: {}{of_total}{baseline_text}", total.exact),
         baseline: base.map(|base| (base.ns, format!("Baseline: {phase}: {}", base.exact))),
-        part: None,
+        hatched: None,
         kernel: None,
     })
 }

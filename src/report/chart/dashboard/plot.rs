@@ -1,5 +1,5 @@
-//! A plot as plotters lays it out, with one kind of scale either way, and the marks in it. All panels are drawn by it, so
-//! that plotters' generic code is compiled once.
+//! A plot with axes and marks, laid out by plotters. All panels use it with one type of scale, [`Scale`], so that
+//! plotters' generic code is compiled once.
 
 use super::super::axis::Unit;
 use super::super::backend::{Recorder, Role, UNIT, pixels};
@@ -14,42 +14,42 @@ use plotters_backend::{BackendCoord, DrawingErrorKind};
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// How values become places.
+/// Maps values to positions.
 #[derive(Debug, Clone)]
 pub(super) enum Scale {
-    /// Evenly; `unit` where they are nanoseconds.
+    /// A linear scale; `unit` is set if values are nanoseconds.
     Linear { low: f64, high: f64, step: f64, unit: Option<Unit> },
-    /// By powers of ten, from one to another.
+    /// A logarithmic scale between two powers of ten.
     Log { low: i32, high: i32 },
-    /// Rows: distance from the top, in hundredths of a pixel.
+    /// Rows: values are distances from the top; the field is the height. Both in hundredths of a pixel.
     Rows(i32),
 }
 
-/// No larger figure is drawn: what a file of somebody's may hold beyond it tells nothing.
+/// Larger values are clamped; a report from elsewhere can contain any number.
 const LARGEST: f64 = 1e30;
 
 impl Scale {
-    /// From the lowest to the highest, with zero between them, in at most `most` round steps.
-    pub(super) fn linear(low: f64, high: f64, most: i32) -> Self {
+    /// A linear scale that includes zero, with at most `max_steps` round steps.
+    pub(super) fn linear(low: f64, high: f64, max_steps: i32) -> Self {
         let (low, high) = (low.clamp(-LARGEST, 0.0), high.clamp(0.0, LARGEST));
         let high = if high > low { high } else { 1.0 };
-        Self::Linear { low, high, step: step(high - low, most), unit: None }
+        Self::Linear { low, high, step: step(high - low, max_steps), unit: None }
     }
 
     /// Time from zero, in nanoseconds.
-    pub(super) fn time(high_ns: f64, most: i32) -> Self {
+    pub(super) fn time(high_ns: f64, max_steps: i32) -> Self {
         let high = high_ns.clamp(1.0, 9e18);
-        Self::Linear { low: 0.0, high, step: step(high, most).max(1.0), unit: Some(Unit::of(high as i64)) }
+        Self::Linear { low: 0.0, high, step: step(high, max_steps).max(1.0), unit: Some(Unit::of(high as i64)) }
     }
 
-    /// Powers of ten around the lowest and the highest, both above zero.
+    /// A logarithmic scale from the power of ten below `low` to the one above `high`; both must be positive.
     pub(super) fn log(low: f64, high: f64) -> Self {
         let low = log10(low.clamp(1.0 / LARGEST, LARGEST)).floor() as i32;
         let high = log10(high.clamp(1.0 / LARGEST, LARGEST)).ceil() as i32;
         Self::Log { low, high: high.max(low + 1) }
     }
 
-    /// The unit of its values; empty where it has none.
+    /// The unit of the values; may be empty.
     pub(super) fn unit(&self) -> &'static str {
         if let Self::Linear { unit: Some(unit), .. } = self { unit.name() } else { "" }
     }
@@ -68,14 +68,14 @@ impl Scale {
         }
     }
 
-    /// Where a value is between the ends, from zero to one.
-    fn along(&self, value: f64) -> f64 {
-        let along = match self {
+    /// The relative position of a value: 0 at the start, 1 at the end.
+    fn fraction(&self, value: f64) -> f64 {
+        let fraction = match self {
             Self::Linear { low, high, .. } => (value - low) / (high - low),
             Self::Log { low, high } => (log10(value) - f64::from(*low)) / f64::from(high - low),
             Self::Rows(height) => value / f64::from((*height).max(1)),
         };
-        if along.is_finite() { along.clamp(-0.5, 1.5) } else { 0.0 }
+        if fraction.is_finite() { fraction.clamp(-0.5, 1.5) } else { 0.0 }
     }
 }
 
@@ -85,14 +85,14 @@ impl Ranged for Scale {
 
     fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
         match self {
-            // plotters counts from the bottom; rows stand below each other.
+            // The range goes from bottom to top; rows are measured from the top.
             Self::Rows(_) => to.saturating_add(*value as i32),
-            _ => from.saturating_add((self.along(*value) * f64::from(to.saturating_sub(from))).round() as i32),
+            _ => from.saturating_add((self.fraction(*value) * f64::from(to.saturating_sub(from))).round() as i32),
         }
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        // plotters asks twice, for labels and for light lines between them; there are none between.
+        // plotters calls this twice: for labels, and for light lines between them, which these charts do not have.
         if hint.weight().allow_light_points() { Vec::new() } else { self.ticks() }
     }
 
@@ -116,7 +116,7 @@ impl ValueFormatter<f64> for Scale {
     }
 }
 
-/// A round number with the digits that its step has.
+/// A multiple of `step` with the decimals of the step.
 fn plain(value: f64, step: f64) -> String {
     for (size, name) in [(1e12, "T"), (1e9, "G"), (1e6, "M")] {
         if value.abs() >= size && value.abs() < size * 1e3 {
@@ -135,13 +135,13 @@ fn plain(value: f64, step: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that cuts this length into at most so many parts.
-fn step(length: f64, most: i32) -> f64 {
-    let need = length / f64::from(most.max(1));
-    let mut power = power_of_ten(log10(need.max(1.0 / LARGEST)).floor() as i32);
+/// The smallest 1, 2 or 5 times a power of ten that divides this length into at most `max_steps` parts.
+fn step(length: f64, max_steps: i32) -> f64 {
+    let min_step = length / f64::from(max_steps.max(1));
+    let mut power = power_of_ten(log10(min_step.max(1.0 / LARGEST)).floor() as i32);
     loop {
         for factor in [1.0, 2.0, 5.0] {
-            if power * factor >= need {
+            if power * factor >= min_step {
                 return power * factor;
             }
         }
@@ -154,7 +154,8 @@ fn power_of_ten(exponent: i32) -> f64 {
     if exponent < 0 { 1.0 / size } else { size }
 }
 
-/// The common logarithm by the four operations alone: a library's last bits differ between native and wasm.
+/// The decimal logarithm, computed with the four basic operations: the last bits of `f64::log10` differ between native
+/// code and WebAssembly.
 pub(super) fn log10(value: f64) -> f64 {
     const LN_2: f64 = std::f64::consts::LN_2;
     if !(value.is_normal() && value > 0.0) {
@@ -162,18 +163,19 @@ pub(super) fn log10(value: f64) -> f64 {
     }
     let bits = value.to_bits();
     let exponent = i32::try_from((bits >> 52) & 0x7ff).unwrap_or(0) - 1023;
-    let part = f64::from_bits((bits & 0x000f_ffff_ffff_ffff) | 0x3ff0_0000_0000_0000);
-    // From the square root of a half to that of two, the series below has fifteen digits.
-    let (part, exponent) = if part > std::f64::consts::SQRT_2 { (part / 2.0, exponent + 1) } else { (part, exponent) };
-    let ratio = (part - 1.0) / (part + 1.0);
+    let mantissa = f64::from_bits((bits & 0x000f_ffff_ffff_ffff) | 0x3ff0_0000_0000_0000);
+    // Between sqrt(1/2) and sqrt(2) the series below is exact to 15 digits.
+    let (mantissa, exponent) =
+        if mantissa > std::f64::consts::SQRT_2 { (mantissa / 2.0, exponent + 1) } else { (mantissa, exponent) };
+    let ratio = (mantissa - 1.0) / (mantissa + 1.0);
     let square = ratio * ratio;
     let series = (0..12).rev().fold(0.0, |sum, at| sum * square + 1.0 / f64::from(2 * at + 1));
     let exact = (f64::from(exponent) * LN_2 + 2.0 * ratio * series) / std::f64::consts::LN_10;
-    // Powers of ten are whole, or a tick would fall out of its own scale.
+    // Exact for powers of ten, or a tick could be outside its scale.
     if (exact - exact.round()).abs() < 1e-12 { exact.round() } else { exact }
 }
 
-/// A drawing area with its scales. Sizes in hundredths of a pixel.
+/// A drawing area with its scales. Sizes and margins are in hundredths of a pixel.
 #[derive(Debug)]
 pub(super) struct Plot {
     pub(super) width: i32,
@@ -184,32 +186,32 @@ pub(super) struct Plot {
     pub(super) bottom: i32,
     pub(super) x: Scale,
     pub(super) y: Scale,
-    /// Under the x axis.
+    /// Label below the x axis.
     pub(super) x_name: String,
-    /// Above the y axis; empty where it needs none.
+    /// Label above the y axis; may be empty.
     pub(super) y_name: String,
 }
 
-/// Room for ticks and the name of an x axis.
+/// Height of the ticks and the label of an x axis.
 pub(super) const AXIS: i32 = 40 * UNIT;
 
 impl Plot {
-    /// How wide the inner part is.
+    /// The width between the margins.
     pub(super) fn inner_width(&self) -> i32 {
         self.width - self.left - self.right
     }
 
-    /// Grid and axes, then the marks in their order.
+    /// Draws grid and axes, then the marks in order.
     pub(super) fn draw(&self, marks: Vec<Mark>) -> Vec<Node> {
         let mut nodes = Vec::new();
-        // The recorder cannot fail, and the layout leaves every area a positive size.
+        // The recorder cannot fail, and every area has a positive size.
         let _ = self.draw_into(&mut nodes, marks);
         nodes
     }
 
     fn draw_into(&self, nodes: &mut Vec<Node>, marks: Vec<Mark>) -> Result<(), DrawingAreaErrorKind<Infallible>> {
         if !self.y_name.is_empty() {
-            nodes.push(layout::word(&self.y_name, "chart-axis", (0, 12 * UNIT), SMALL, "start"));
+            nodes.push(layout::text(&self.y_name, "chart-axis", (0, 12 * UNIT), SMALL, "start"));
         }
         let area = Recorder::new((self.width.unsigned_abs(), self.height.unsigned_abs()), nodes).into_drawing_area();
         let mut builder = ChartBuilder::on(&area);
@@ -229,31 +231,33 @@ impl Plot {
     }
 }
 
-/// Something in a plot: a node without its place, which follows from `at`.
+/// A shape in a plot.
 #[derive(Debug)]
 pub(super) struct Mark {
-    pub(super) at: Vec<(f64, f64)>,
+    /// Points in data coordinates.
+    pub(super) points: Vec<(f64, f64)>,
     pub(super) shape: Shape,
+    /// Class, tooltip and text; tag and position follow from the shape.
     pub(super) node: Node,
 }
 
-/// What becomes of a mark's places.
+/// The shape drawn at the points of a mark. Sizes are in hundredths of a pixel.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shape {
-    /// A bar from one place to another to its right or left, so tall.
+    /// A horizontal bar between two points, with this height.
     Bar(i32),
-    /// The strokes of a bar.
+    /// The hatching of a bar with this height.
     Hatch(i32),
-    /// The box between two corners.
+    /// The rectangle between two corners.
     Box,
-    /// A line through all places.
+    /// A line through all points.
     Path,
-    /// A line between two places, and so far on above the upper one.
-    Upright(i32),
-    /// A circle of so large a radius.
+    /// A vertical line between two points, extended upwards by this length.
+    VerticalLine(i32),
+    /// A circle with this radius.
     Dot(i32),
-    /// Words beside a place, so far away, of a size, aligned.
-    Words { by: (i32, i32), size: i32, aligned: &'static str },
+    /// Text at an offset from a point.
+    Text { offset: (i32, i32), size: i32, anchor: &'static str },
 }
 
 impl<'a> PointCollection<'a, (f64, f64)> for &'a Mark {
@@ -261,7 +265,7 @@ impl<'a> PointCollection<'a, (f64, f64)> for &'a Mark {
     type IntoIter = std::slice::Iter<'a, (f64, f64)>;
 
     fn point_iter(self) -> Self::IntoIter {
-        self.at.iter()
+        self.points.iter()
     }
 }
 
@@ -273,22 +277,23 @@ impl Drawable<Recorder<'_>> for Mark {
         _: (u32, u32),
     ) -> Result<(), DrawingErrorKind<Infallible>> {
         let points: Vec<BackendCoord> = points.collect();
-        if let Some((tag, mut place)) = self.shape.place(&points) {
-            place.extend(self.node.attrs.iter().cloned());
-            recorder.push(Node { tag, attrs: place, ..self.node.clone() });
+        if let Some((tag, mut attrs)) = self.shape.element(&points) {
+            attrs.extend(self.node.attrs.iter().cloned());
+            recorder.push(Node { tag, attrs, ..self.node.clone() });
         }
         Ok(())
     }
 }
 
-type Placed = (&'static str, Vec<(&'static str, String)>);
+/// Tag and attributes of a node.
+type Element = (&'static str, Vec<(&'static str, String)>);
 
 impl Shape {
-    fn place(self, points: &[BackendCoord]) -> Option<Placed> {
+    fn element(self, points: &[BackendCoord]) -> Option<Element> {
         let (&first, &last) = (points.first()?, points.last()?);
         let (left, right) = (first.0.min(last.0), first.0.max(last.0));
         Some(match self {
-            // A bar that stands for anything is seen.
+            // At least half a pixel wide, so that every bar is visible.
             Self::Bar(height) => ("rect", layout::rect((left, first.1), ((right - left).max(UNIT / 2), height))),
             Self::Hatch(height) => ("path", vec![("d", hatch((left, first.1), (right, first.1 + height)))]),
             Self::Box => {
@@ -300,7 +305,7 @@ impl Shape {
                     points.iter().map(|(x, y)| format!("{},{}", pixels(*x), pixels(*y))).collect();
                 ("polyline", vec![("points", points.join(" ")), ("fill", "none".to_owned())])
             }
-            Self::Upright(above) => {
+            Self::VerticalLine(above) => {
                 let (top, bottom) = (first.1.min(last.1).saturating_sub(above), first.1.max(last.1));
                 ("line", layout::line("", (left, top), (left, bottom)).attrs)
             }
@@ -309,16 +314,16 @@ impl Shape {
                 let (x, y) = (pixels(first.0 - radius), pixels(first.1));
                 ("path", vec![("d", format!("M{x},{y}a{r},{r} 0 1 0 {across},0a{r},{r} 0 1 0 -{across},0z"))])
             }
-            Self::Words { by: (right, down), size, aligned } => {
-                let at = (first.0.saturating_add(right), first.1.saturating_add(down));
-                ("text", layout::word("", "", at, size, aligned).attrs)
+            Self::Text { offset: (right, down), size, anchor } => {
+                let position = (first.0.saturating_add(right), first.1.saturating_add(down));
+                ("text", layout::text("", "", position, size, anchor).attrs)
             }
         })
     }
 }
 
-/// How wide words are, in hundredths of a pixel.
-pub(super) fn wide(text: &str, size: i32) -> i32 {
+/// The width of a text in hundredths of a pixel.
+pub(super) fn text_width(text: &str, size: i32) -> i32 {
     i32::try_from(glyphs::width(text, i64::from(size))).unwrap_or(i32::MAX / 4).min(i32::MAX / 4)
 }
 
@@ -327,12 +332,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_logarithm_is_that_of_the_library() {
+    fn log10_agrees_with_the_standard_library() {
         for value in [1e-29, 3.3e-7, 0.1, 0.5, 1.0, 1.41, 1.42, 2.0, 9.99, 989.0, 1e15, 7.7e29] {
             assert!((log10(value) - value.log10()).abs() < 1e-13 * value.log10().abs().max(1.0), "{value}");
         }
         for exponent in -12..=12 {
-            assert_eq!(log10(power_of_ten(exponent)), f64::from(exponent), "powers of ten are whole");
+            assert_eq!(log10(power_of_ten(exponent)), f64::from(exponent), "exact for powers of ten");
         }
         assert!(log10(0.0) < -100.0 && log10(-1.0) < -100.0 && log10(f64::NAN) < -100.0);
     }
@@ -343,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_few_and_hold_zero() {
+    fn ticks_are_few_round_numbers_and_include_zero() {
         assert_eq!(labels(&Scale::time(31_900_000.0, 8)), "0 5 10 15 20 25 30 ms");
         assert_eq!(labels(&Scale::linear(-34.0, 52.0, 6)), "-20 0 20 40 ");
         assert_eq!(labels(&Scale::linear(0.0, 0.0, 4)), "0.0 0.5 1.0 ");
@@ -355,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logarithmic_scale_has_a_tick_at_each_power_of_ten_around_its_values() {
+    fn a_logarithmic_scale_has_ticks_at_powers_of_ten() {
         assert_eq!(labels(&Scale::log(0.3, 295.0)), "0.1 1 10 100 1000 ");
         assert_eq!(labels(&Scale::log(10.0, 10.0)), "10 100 ");
         let scale = Scale::log(1.0, 10_000.0);

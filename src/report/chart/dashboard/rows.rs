@@ -1,32 +1,32 @@
-//! Horizontal bars from zero, a row each, with its words: the shape of most panels.
+//! Horizontal bars from zero, one per row, with labels: the layout of most panels.
 
 use super::super::backend::UNIT;
-use super::super::layout::{self, EDGE, NARROW, SMALL, TEXT, TOP, baseline, word};
+use super::super::layout::{self, EDGE, NARROW, SMALL, TEXT, TOP, baseline, text};
 use super::super::{Chart, Node, glyphs};
-use super::plot::{AXIS, Mark, Plot, Scale, Shape, wide};
+use super::plot::{AXIS, Mark, Plot, Scale, Shape, text_width};
 
 /// One bar.
 #[derive(Debug, Default)]
 pub(super) struct Row {
-    /// Shortened where it does not fit.
+    /// Name of the row; shortened if it does not fit.
     pub(super) label: String,
-    /// Classes of the bar.
+    /// CSS classes of the bar.
     pub(super) class: String,
-    /// Its length, in the axis' own unit; below zero it points to the left.
+    /// Length of the bar in the unit of the axis; negative values point to the left.
     pub(super) value: f64,
-    /// The part of it that is hatched, from zero.
-    pub(super) part: Option<f64>,
-    /// Beside the bar.
-    pub(super) told: String,
-    /// The tooltip of label and bar: exact.
-    pub(super) title: String,
-    /// The same in the baseline, and its tooltip.
+    /// Length of the hatched part, from zero.
+    pub(super) hatched: Option<f64>,
+    /// Text at the end of the bar.
+    pub(super) value_text: String,
+    /// Tooltip of label and bar, with exact values.
+    pub(super) tooltip: String,
+    /// Value and tooltip of the baseline.
     pub(super) baseline: Option<(f64, String)>,
-    /// The kernel that a press opens.
+    /// The kernel whose panel opens on a click.
     pub(super) kernel: Option<String>,
 }
 
-/// What the bars are long by.
+/// The quantity on the axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
     /// Nanoseconds.
@@ -43,60 +43,71 @@ const GAP: i32 = 6 * UNIT;
 
 struct Layout {
     width: i32,
-    /// Room for labels beside the bars, and for words left and right of them.
-    names: i32,
-    before: i32,
-    after: i32,
-    /// The most room that words at a bar get.
-    most: i32,
-    row: i32,
-    narrow: bool,
+    /// Width of the labels; 0 if labels are above the bars.
+    label_width: i32,
+    /// Margins left and right of the plot.
+    left: i32,
+    right: i32,
+    /// The maximum width of the text at a bar.
+    max_text_width: i32,
+    row_height: i32,
+    is_narrow: bool,
 }
 
 impl Layout {
     fn new(rows: &[Row], width: u32) -> Self {
         let width = layout::width(width);
-        let narrow = width < NARROW;
-        let longest = |words: &mut dyn Iterator<Item = &String>| words.map(|text| wide(text, TEXT)).max().unwrap_or(0);
-        if narrow {
-            return Self { width, names: 0, before: EDGE, after: EDGE, most: width, row: NARROW_ROW, narrow };
+        let widest =
+            |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text_width(text, TEXT)).max().unwrap_or(0);
+        if width < NARROW {
+            return Self {
+                width,
+                label_width: 0,
+                left: EDGE,
+                right: EDGE,
+                max_text_width: width,
+                row_height: NARROW_ROW,
+                is_narrow: true,
+            };
         }
-        let names = longest(&mut rows.iter().map(|row| &row.label)).min(width * 34 / 100);
-        // Bars keep at least some two fifths of what labels leave.
+        let label_width = widest(&mut rows.iter().map(|row| &row.label)).min(width * 34 / 100);
+        // Bars keep at least about two fifths of the width without labels.
         let has_both = rows.iter().any(|row| row.value < 0.0) && rows.iter().any(|row| row.value >= 0.0);
-        let most = (width - names - 3 * EDGE) * if has_both { 29 } else { 58 } / 100;
-        let room = |below: bool| {
-            let told = longest(&mut rows.iter().filter(|row| (row.value < 0.0) == below).map(|row| &row.told));
-            if told > 0 { told.min(most) + GAP } else { 0 }
+        let max_text_width = (width - label_width - 3 * EDGE) * if has_both { 29 } else { 58 } / 100;
+        let text_margin = |is_negative: bool| {
+            let rows = rows.iter().filter(|row| (row.value < 0.0) == is_negative);
+            let widest = widest(&mut rows.map(|row| &row.value_text));
+            if widest > 0 { widest.min(max_text_width) + GAP } else { 0 }
         };
-        Self { width, names, before: names + 2 * EDGE + room(true), after: EDGE + room(false), most, row: ROW, narrow }
+        let (left, right) = (label_width + 2 * EDGE + text_margin(true), EDGE + text_margin(false));
+        Self { width, label_width, left, right, max_text_width, row_height: ROW, is_narrow: false }
     }
 
     fn bar_top(&self, row: usize) -> i32 {
-        let top = i32::try_from(row).unwrap_or(0).saturating_mul(self.row);
-        top + if self.narrow { 22 * UNIT } else { (ROW - BAR) / 2 }
+        let top = i32::try_from(row).unwrap_or(0).saturating_mul(self.row_height);
+        top + if self.is_narrow { 22 * UNIT } else { (ROW - BAR) / 2 }
     }
 }
 
-/// Draws the rows below each other, all on one axis.
+/// Draws the rows from top to bottom on one axis.
 pub(super) fn chart(rows: &[Row], measure: Measure, x_name: &str, summary: String, width: u32) -> Chart {
     let layout = Layout::new(rows, width);
-    let ends =
-        || rows.iter().flat_map(|row| [Some(row.value), row.baseline.as_ref().map(|(value, _)| *value)]).flatten();
-    let (low, high) = ends().fold((0.0_f64, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-    let height = layout.row.saturating_mul(i32::try_from(rows.len()).unwrap_or(0));
-    let most = ((layout.width - layout.before - layout.after) / (76 * UNIT)).clamp(2, 10);
+    let values =
+        rows.iter().flat_map(|row| [Some(row.value), row.baseline.as_ref().map(|(value, _)| *value)]).flatten();
+    let (low, high) = values.fold((0.0_f64, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+    let height = layout.row_height.saturating_mul(i32::try_from(rows.len()).unwrap_or(0));
+    let max_steps = ((layout.width - layout.left - layout.right) / (76 * UNIT)).clamp(2, 10);
     let x = match measure {
-        Measure::Time => Scale::time(high, most),
-        Measure::Plain => Scale::linear(low, high, most),
+        Measure::Time => Scale::time(high, max_steps),
+        Measure::Plain => Scale::linear(low, high, max_steps),
     };
     let unit = x.unit();
     let x_name = if unit.is_empty() { x_name.to_owned() } else { format!("{x_name} ({unit})") };
     let plot = Plot {
         width: layout.width,
         height: TOP + height + AXIS,
-        left: layout.before,
-        right: layout.after,
+        left: layout.left,
+        right: layout.right,
         top: TOP,
         bottom: AXIS,
         x,
@@ -105,67 +116,67 @@ pub(super) fn chart(rows: &[Row], measure: Measure, x_name: &str, summary: Strin
         y_name: String::new(),
     };
     let mut nodes = plot.draw(marks(rows, &layout, height));
-    for (at, row) in rows.iter().enumerate() {
-        nodes.extend(label(row, layout.bar_top(at) + TOP, &layout));
+    for (index, row) in rows.iter().enumerate() {
+        nodes.extend(label(row, layout.bar_top(index) + TOP, &layout));
     }
-    Chart { width: layout::whole(layout.width), height: layout::whole(plot.height), summary, nodes }
+    Chart { width: layout::to_pixels(layout.width), height: layout::to_pixels(plot.height), summary, nodes }
 }
 
 fn marks(rows: &[Row], layout: &Layout, height: i32) -> Vec<Mark> {
     let mut marks = Vec::new();
-    // Labels that stand above their bars would be crossed by it.
-    if !layout.narrow {
+    // In a narrow chart the zero line would cross the labels above the bars.
+    if !layout.is_narrow {
         let node = Node { class: "chart-zero".to_owned(), ..Node::default() };
-        marks.push(Mark { at: vec![(0.0, 0.0), (0.0, f64::from(height))], shape: Shape::Upright(0), node });
+        marks.push(Mark { points: vec![(0.0, 0.0), (0.0, f64::from(height))], shape: Shape::VerticalLine(0), node });
     }
-    for (at, row) in rows.iter().enumerate() {
-        let top = layout.bar_top(at);
+    for (index, row) in rows.iter().enumerate() {
+        let top = layout.bar_top(index);
         let bar = |to: f64, top: i32| vec![(0.0, f64::from(top)), (to, f64::from(top))];
         if let Some((value, title)) = &row.baseline {
             let node = Node { class: "dash-base".to_owned(), title: title.clone(), ..Node::default() };
             let top = top - (BASELINE - BAR) / 2;
-            marks.push(Mark { at: bar(*value, top), shape: Shape::Bar(BASELINE), node });
-            let strokes = Node { class: "hatch dash-base".to_owned(), ..Node::default() };
-            marks.push(Mark { at: bar(*value, top), shape: Shape::Hatch(BASELINE), node: strokes });
+            marks.push(Mark { points: bar(*value, top), shape: Shape::Bar(BASELINE), node });
+            let hatching = Node { class: "hatch dash-base".to_owned(), ..Node::default() };
+            marks.push(Mark { points: bar(*value, top), shape: Shape::Hatch(BASELINE), node: hatching });
         }
         if row.value != 0.0 {
             let attrs = row.kernel.iter().map(|kernel| ("data-kernel", kernel.clone())).collect();
-            let node = Node { class: row.class.clone(), title: row.title.clone(), attrs, ..Node::default() };
-            marks.push(Mark { at: bar(row.value, top), shape: Shape::Bar(BAR), node });
+            let node = Node { class: row.class.clone(), title: row.tooltip.clone(), attrs, ..Node::default() };
+            marks.push(Mark { points: bar(row.value, top), shape: Shape::Bar(BAR), node });
         }
-        if let Some(part) = row.part.filter(|part| *part > 0.0) {
+        if let Some(hatched) = row.hatched.filter(|hatched| *hatched > 0.0) {
             let node = Node { class: "hatch dash-part".to_owned(), ..Node::default() };
-            marks.push(Mark { at: bar(part, top), shape: Shape::Hatch(BAR), node });
+            marks.push(Mark { points: bar(hatched, top), shape: Shape::Hatch(BAR), node });
         }
-        if !layout.narrow {
-            marks.push(told(row, top, layout.most));
+        if !layout.is_narrow {
+            marks.push(value_text(row, top, layout.max_text_width));
         }
     }
     marks
 }
 
-/// The words at the end of a bar, or of the longer one of both.
-fn told(row: &Row, top: i32, room: i32) -> Mark {
-    let below = row.value < 0.0;
+/// The text at the end of a bar, or of the baseline if that is longer.
+fn value_text(row: &Row, top: i32, max_width: i32) -> Mark {
+    let is_negative = row.value < 0.0;
     let base = row.baseline.as_ref().map_or(0.0, |(value, _)| *value);
-    let end = if below { row.value.min(base) } else { row.value.max(base) };
-    let (by, aligned) = if below { (-GAP, "end") } else { (GAP, "start") };
-    let shape = Shape::Words { by: (by, baseline(BAR / 2, TEXT)), size: TEXT, aligned };
-    let text = glyphs::shorten(&row.told, i64::from(TEXT), i64::from(room));
-    let node = Node { class: "delta-change".to_owned(), title: row.title.clone(), text, ..Node::default() };
-    Mark { at: vec![(end, f64::from(top))], shape, node }
+    let end = if is_negative { row.value.min(base) } else { row.value.max(base) };
+    let (offset_x, anchor) = if is_negative { (-GAP, "end") } else { (GAP, "start") };
+    let shape = Shape::Text { offset: (offset_x, baseline(BAR / 2, TEXT)), size: TEXT, anchor };
+    let text = glyphs::shorten(&row.value_text, i64::from(TEXT), i64::from(max_width));
+    let node = Node { class: "delta-change".to_owned(), title: row.tooltip.clone(), text, ..Node::default() };
+    Mark { points: vec![(end, f64::from(top))], shape, node }
 }
 
 fn label(row: &Row, top: i32, layout: &Layout) -> Vec<Node> {
-    let named = |room: i32, at: (i32, i32)| {
-        let text = glyphs::shorten(&row.label, i64::from(TEXT), i64::from(room));
-        Node { title: row.title.clone(), ..word(&text, "delta-name", at, TEXT, "start") }
+    let name = |max_width: i32, position: (i32, i32)| {
+        let shown = glyphs::shorten(&row.label, i64::from(TEXT), i64::from(max_width));
+        Node { title: row.tooltip.clone(), ..text(&shown, "delta-name", position, TEXT, "start") }
     };
-    if !layout.narrow {
-        return vec![named(layout.names, (0, baseline(top + BAR / 2, TEXT)))];
+    if !layout.is_narrow {
+        return vec![name(layout.label_width, (0, baseline(top + BAR / 2, TEXT)))];
     }
     let above = top - 8 * UNIT;
-    let told = glyphs::shorten(&row.told, i64::from(SMALL), i64::from(layout.width / 2));
-    let room = layout.width - 3 * EDGE - wide(&told, SMALL);
-    vec![named(room, (EDGE, above)), word(&told, "delta-change", (layout.width - EDGE, above), SMALL, "end")]
+    let value = glyphs::shorten(&row.value_text, i64::from(SMALL), i64::from(layout.width / 2));
+    let max_width = layout.width - 3 * EDGE - text_width(&value, SMALL);
+    vec![name(max_width, (EDGE, above)), text(&value, "delta-change", (layout.width - EDGE, above), SMALL, "end")]
 }

@@ -1,24 +1,25 @@
-//! How long each kind of work runs, and how much of that beside another kind.
+//! Panel: time of each kind of work, and the part that overlaps another kind.
 
 use super::rows::{self, Measure, Row};
-use super::{Drawn, View, WORK, exact, first_few, percent, time};
+use super::{PanelResult, View, WORK, exact, first_few, percent, time};
 use crate::analysis::dashboard::{number, same};
 use crate::analysis::section::Record;
 use crate::report::format::duration;
 use crate::report::palette;
 
-/// The row of messages between GPUs.
+/// The label of the row with communication.
 const COMMUNICATION: &str = "NCCL";
 
-pub(super) fn draw(view: &View) -> Drawn {
+pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("stream_overlap")?;
-    let other = view.of_baseline("stream_overlap");
+    let other = view.baseline_section("stream_overlap");
     let is_shown = |row: &&Record| view.options.communication || row.text("label") != COMMUNICATION;
     let rows: Vec<Row> =
         section.rows.iter().filter(is_shown).filter_map(|row| bar(row, same(other, row, &["label"]))).collect();
-    let told: Vec<String> = rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.told)).collect();
-    let summary = format!("Work at the same time: {}.", first_few(&told));
-    let note = format!("{}{}{}", beside(view, &section.summary), switched_off(view), view.outlined());
+    let parts: Vec<String> =
+        rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.value_text)).collect();
+    let summary = format!("Work at the same time: {}.", first_few(&parts));
+    let note = format!("{}{}{}", overlaps(view, &section.summary), switched_off(view), view.baseline_note());
     Ok((note, rows::chart(&rows, Measure::Time, "Time, summed over devices", summary, view.options.width)))
 }
 
@@ -26,7 +27,7 @@ fn switched_off(view: &View) -> &'static str {
     if view.options.communication {
         ""
     } else {
-        " Communication is switched off; the hatched part of compute and copies may still lie beside it."
+        " Communication is switched off; the hatched part of compute and copies may still overlap it."
     }
 }
 
@@ -35,7 +36,7 @@ fn bar(row: &Record, other: Option<&Record>) -> Option<Row> {
     let label = row.text("label");
     let share = number(row, "overlap_pct").unwrap_or(0.0).clamp(0.0, 100.0);
     let base = other.and_then(|row| time(row, "total_time_ms"));
-    let beside = base.as_ref().map(|base| format!("; baseline {}", base.exact)).unwrap_or_default();
+    let baseline_text = base.as_ref().map(|base| format!("; baseline {}", base.exact)).unwrap_or_default();
     let class = match label {
         COMMUNICATION => format!("seg {}", palette::class("communication")),
         "Memcpy" | "Memset" => format!("seg {}", palette::class("memory")),
@@ -45,33 +46,33 @@ fn bar(row: &Record, other: Option<&Record>) -> Option<Row> {
         label: label.to_owned(),
         class,
         value: total.ns,
-        part: Some(total.ns * share / 100.0),
-        told: format!("{}, {} overlapped", total.told, percent(row, "overlap_pct").unwrap_or_default()),
-        title: format!("{label}: {}, {} % of it beside other work{beside}", total.exact, exact(row, "overlap_pct")),
+        hatched: Some(total.ns * share / 100.0),
+        value_text: format!("{}, {} overlapped", total.text, percent(row, "overlap_pct").unwrap_or_default()),
+        tooltip: format!("{label}: {}, {} % overlapped{baseline_text}", total.exact, exact(row, "overlap_pct")),
         baseline: base.map(|base| (base.ns, format!("Baseline: {label}: {}", base.exact))),
         kernel: None,
     })
 }
 
-/// What runs beside what, as the section's figures say.
-fn beside(view: &View, figures: &Record) -> String {
+/// Sentences about the overlap of each pair of kinds, from the figures of the section.
+fn overlaps(view: &View, figures: &Record) -> String {
     let pairs = [
         ("compute_nccl_overlap_ms", "compute and communication", true),
         ("compute_memcpy_overlap_ms", "compute and copies", false),
         ("nccl_memcpy_overlap_ms", "communication and copies", true),
     ];
-    let told: Vec<String> = pairs
+    let parts: Vec<String> = pairs
         .iter()
-        .filter(|(_, _, communicates)| view.options.communication || !communicates)
+        .filter(|(_, _, is_communication)| view.options.communication || !is_communication)
         .filter_map(|(key, what, _)| Some((number(figures, key)?, what)))
         .map(|(ms, what)| format!("{what} {}", duration((ms * 1e6).round() as i64)))
         .collect();
-    let most =
-        number(figures, "max_concurrent_gpu_ops").map(|most| format!("; at most {most} GPU ops at once on a device"));
-    let pairs = if told.is_empty() {
+    let max_ops =
+        number(figures, "max_concurrent_gpu_ops").map(|max| format!("; at most {max} GPU ops at once on a device"));
+    let pairs = if parts.is_empty() {
         String::new()
     } else {
-        format!(" Together: {}{}.", told.join(", "), most.unwrap_or_default())
+        format!(" Overlap: {}{}.", parts.join(", "), max_ops.unwrap_or_default())
     };
-    format!("Hatched: beside another kind of work on the same device.{pairs}")
+    format!("Hatched: overlaps another kind of work on the same device.{pairs}")
 }

@@ -1,4 +1,4 @@
-//! What every panel promises, on sections made by hand, on hostile ones and on the golden trace.
+//! Tests of all panels on synthetic sections, hostile sections and the golden trace.
 
 use super::*;
 use crate::analysis::dashboard::testing::{run_of, section};
@@ -9,7 +9,7 @@ use crate::session::{self, Choices};
 const ALLREDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 const HOSTILE: &str = "</svg><script>alert(1)</script>\"'&\u{1}\u{202e}";
 
-/// A run with all nine sections; times are so many times as long.
+/// A run with the sections of all nine panels; all times are multiplied by `times`.
 fn run(times: f64) -> Run {
     let mut run = run_of(&["NVIDIA H100 80GB HBM3"]);
     let kernel = |name: &str, ms: f64| [Value::from(name), 0_i64.into(), 3_i64.into(), Value::Float(ms * times)];
@@ -109,7 +109,8 @@ fn run(times: f64) -> Run {
     run
 }
 
-fn alone(options: &Options) -> Vec<Panel> {
+/// The panels without a baseline.
+fn panels_of(options: &Options) -> Vec<Panel> {
     dashboard(&Report::new(vec![run(1.0)]), 0, None, options)
 }
 
@@ -121,7 +122,7 @@ fn nodes<'a>(panels: &'a [Panel], id: &str) -> &'a [Node] {
     &panel(panels, id).chart.as_ref().unwrap().nodes
 }
 
-/// The bars of a class with their length.
+/// The bars of a class with their lengths.
 fn bars<'a>(panels: &'a [Panel], id: &str, class: &str) -> Vec<(&'a Node, f64)> {
     let number = |node: &Node, name: &str| -> f64 {
         node.attrs.iter().find(|(key, _)| *key == name).unwrap().1.parse().unwrap()
@@ -138,9 +139,9 @@ const IDS: [&str; 9] =
     ["kernels", "timeline", "roofline", "nvlink", "collectives", "streams", "latency", "phases", "skew"];
 
 #[test]
-fn all_nine_panels_stand_in_order_and_name_a_table_that_there_is() {
+fn all_nine_panels_are_in_order_and_name_an_existing_table() {
     for width in [0, 240, 400, 960, u32::MAX] {
-        let panels = alone(&Options { width, column_width: width, ..Options::default() });
+        let panels = panels_of(&Options { width, column_width: width, ..Options::default() });
         assert_eq!(panels.iter().map(|panel| panel.id).collect::<Vec<_>>(), IDS);
         for panel in &panels {
             assert!(crate::report::is_known_table(panel.table), "{}", panel.table);
@@ -160,18 +161,18 @@ fn all_nine_panels_stand_in_order_and_name_a_table_that_there_is() {
 }
 
 #[test]
-fn every_row_has_a_mark_whose_tooltip_holds_its_exact_value() {
-    let panels = alone(&Options::default());
+fn every_row_has_a_tooltip_with_its_exact_value() {
+    let panels = panels_of(&Options::default());
     for (id, values) in [
         ("kernels", &["gemm: 8 ms in 3 launches", "tiny: 0.25 ms"][..]),
         ("roofline", &["gemm: 500 FLOP per byte, 400 TFLOP/s, 8 ms in 3 launches; 40.4 % of the peak"]),
         ("timeline", &["gemm: 4000000 ns from 0 ms to 4 ms, GPU stream 7", "GPU idle (host): 1000000 ns"]),
         ("collectives", &["allreduce: 4 ms in 3 launches, 25 % of it hidden by compute (1 ms)"]),
         ("nvlink", &["NVLink RX: 75.5"]),
-        ("streams", &["Compute: 10 ms, 10 % of it beside other work", "NCCL: 4 ms"]),
+        ("streams", &["Compute: 10 ms, 10 % overlapped", "NCCL: 4 ms"]),
         ("latency", &["0 us to 5 us: 30 launches", "p50: 3.25 us", "p99: 9.5 us"]),
         ("phases", &["decode: 6 ms, 60 % of the total"]),
-        ("skew", &["allreduce, rank:0: +40 % from the median rank, 2 ms in all, 1 ms the longest"]),
+        ("skew", &["allreduce, rank:0: +40 % from the median rank, 2 ms in total, longest 1 ms"]),
     ] {
         let titles = titles(&panels, id);
         for value in values {
@@ -181,8 +182,8 @@ fn every_row_has_a_mark_whose_tooltip_holds_its_exact_value() {
 }
 
 #[test]
-fn bars_are_as_long_as_their_values() {
-    let panels = alone(&Options::default());
+fn bar_lengths_are_proportional_to_values() {
+    let panels = panels_of(&Options::default());
     for (id, wanted) in [
         ("kernels", &[8.0, 4.0, 2.0, 0.25][..]),
         ("collectives", &[4.0]),
@@ -201,9 +202,9 @@ fn bars_are_as_long_as_their_values() {
 }
 
 #[test]
-fn a_kernel_of_the_waterfall_has_the_colour_of_its_category() {
+fn a_kernel_bar_has_the_colour_of_its_category() {
     let mut run = run(1.0);
-    let mut known = crate::analysis::results::Kernel {
+    let mut kernel = crate::analysis::results::Kernel {
         name: "gemm".into(),
         short_name: "gemm".into(),
         category: "moe_gemm".into(),
@@ -217,34 +218,34 @@ fn a_kernel_of_the_waterfall_has_the_colour_of_its_category() {
         min_ns: 1,
         max_ns: 1,
     };
-    run.kernels.push(known.clone());
-    known.name = "norm".into();
-    known.category = "norm".into();
-    run.kernels.push(known);
+    run.kernels.push(kernel.clone());
+    kernel.name = "norm".into();
+    kernel.category = "norm".into();
+    run.kernels.push(kernel);
     let panels = dashboard(&Report::new(vec![run]), 0, None, &Options::default());
     let classes: Vec<&str> = bars(&panels, "kernels", "seg ").iter().map(|bar| bar.0.class.as_str()).collect();
     assert_eq!(classes, ["seg cat-moe_gemm", "seg cat-misc", "seg cat-norm", "seg cat-misc"]);
 }
 
 #[test]
-fn the_threshold_takes_the_bars_below_it_and_says_how_many() {
+fn the_threshold_removes_bars_and_the_note_states_how_many() {
     let options = Options { threshold_ms: 2.5, ..Options::default() };
-    let panels = alone(&options);
+    let panels = panels_of(&options);
     assert_eq!(bars(&panels, "kernels", "seg ").len(), 2);
-    assert!(panel(&panels, "kernels").note.contains("at least 2.5 ms in all. Left out: 2 below the threshold"));
-    let none = alone(&Options { threshold_ms: 50.0, ..Options::default() });
+    assert!(panel(&panels, "kernels").note.contains("at least 2.5 ms. Left out: 2 below the threshold"));
+    let none = panels_of(&Options { threshold_ms: 50.0, ..Options::default() });
     let kernels = panel(&none, "kernels");
     assert!(kernels.chart.is_none() && kernels.gap.as_ref().unwrap().0.contains("4 below the threshold"));
 }
 
 #[test]
-fn a_baseline_stands_behind_each_bar_that_it_has() {
+fn each_bar_with_a_baseline_has_an_outline() {
     let report = Report::new(vec![run(1.0), run(2.0)]);
     let panels = dashboard(&report, 0, Some(1), &Options::default());
     for (id, ratio) in [("kernels", 2.0), ("collectives", 2.0), ("streams", 2.0), ("phases", 2.0), ("skew", 2.0)] {
         let (ours, theirs) = (bars(&panels, id, "seg "), bars(&panels, id, "dash-base"));
-        let behind = if id == "skew" { ours.len() + 1 } else { ours.len() };
-        assert_eq!(theirs.len(), behind, "{id}");
+        let wanted = if id == "skew" { ours.len() + 1 } else { ours.len() };
+        assert_eq!(theirs.len(), wanted, "{id}");
         for ((_, ours), (mark, theirs)) in ours.iter().zip(&theirs) {
             assert!((theirs - ours * ratio).abs() < 0.03, "{id}: {ours} and {theirs}");
             assert!(mark.title.starts_with("Baseline: "), "{id}");
@@ -255,24 +256,25 @@ fn a_baseline_stands_behind_each_bar_that_it_has() {
     assert_eq!(nodes(&panels, "roofline").iter().filter(|node| node.class == "dash-hollow").count(), 2);
     assert!(panel(&panels, "kernels").note.contains("Outlined: t"));
     let itself = dashboard(&report, 0, Some(0), &Options::default());
-    assert!(bars(&itself, "kernels", "dash-base").is_empty(), "a run is no baseline of itself");
+    assert!(bars(&itself, "kernels", "dash-base").is_empty(), "a run is not its own baseline");
     assert!(dashboard(&report, 7, None, &Options::default()).is_empty());
 }
 
 #[test]
-fn without_communication_exactly_its_marks_are_gone() {
-    let (with, without) = (alone(&Options::default()), alone(&Options { communication: false, ..Options::default() }));
+fn without_communication_only_its_marks_are_removed() {
+    let (with, without) =
+        (panels_of(&Options::default()), panels_of(&Options { communication: false, ..Options::default() }));
     let labels = |panels: &[Panel], id: &str| -> Vec<String> {
         bars(panels, id, "seg ").iter().map(|bar| bar.0.title.split(':').next().unwrap().to_owned()).collect()
     };
-    let left = |id: &str, gone: &str| {
+    let assert_removed = |id: &str, removed: &str| {
         let all = labels(&with, id);
-        let rest: Vec<String> = all.iter().filter(|label| *label != gone).cloned().collect();
+        let rest: Vec<String> = all.iter().filter(|label| *label != removed).cloned().collect();
         assert_eq!((labels(&without, id), rest.len()), (rest, all.len() - 1), "{id}");
     };
-    left("kernels", ALLREDUCE);
-    left("timeline", ALLREDUCE);
-    left("streams", "NCCL");
+    assert_removed("kernels", ALLREDUCE);
+    assert_removed("timeline", ALLREDUCE);
+    assert_removed("streams", "NCCL");
     let dots =
         |panels: &[Panel]| nodes(panels, "roofline").iter().filter(|node| node.class.starts_with("dash-dot")).count();
     assert_eq!((dots(&with), dots(&without)), (2, 1));
@@ -287,23 +289,23 @@ fn without_communication_exactly_its_marks_are_gone() {
 }
 
 #[test]
-fn ceilings_come_from_the_device_or_from_the_person_and_are_said() {
-    let panels = alone(&Options::default());
+fn ceilings_come_from_the_device_or_the_choice_and_the_note_names_them() {
+    let panels = panels_of(&Options::default());
     let note = &panel(&panels, "roofline").note;
     assert!(
         note.contains("logarithmic") && note.contains("H100 SXM5 80 GB, by the device's name: 3.35 TB/s, 989 TFLOP/s")
     );
-    let chosen = alone(&Options { hardware: Some("h200-sxm".into()), ..Options::default() });
+    let chosen = panels_of(&Options { hardware: Some("h200-sxm".into()), ..Options::default() });
     assert!(panel(&chosen, "roofline").note.contains("H200 SXM 141 GB, as you chose: 4.8 TB/s"));
-    let unknown = alone(&Options { hardware: Some("x".into()), ..Options::default() });
-    assert!(panel(&unknown, "roofline").note.contains("No ceilings: pick the hardware"));
+    let unknown = panels_of(&Options { hardware: Some("x".into()), ..Options::default() });
+    assert!(panel(&unknown, "roofline").note.contains("pick the hardware"));
     let roofs = |panels: &[Panel]| nodes(panels, "roofline").iter().filter(|node| node.class == "dash-roof").count();
     assert_eq!((roofs(&panels), roofs(&chosen), roofs(&unknown)), (1, 1, 0));
 }
 
 #[test]
-fn axes_of_bars_begin_at_zero_and_others_say_what_they_are() {
-    let panels = alone(&Options::default());
+fn axes_of_bars_start_at_zero_and_logarithmic_axes_have_powers_of_ten() {
+    let panels = panels_of(&Options::default());
     let texts = |id: &str, class: &str| -> Vec<&str> {
         nodes(&panels, id).iter().filter(|node| node.class == class).map(|node| node.text.as_str()).collect()
     };
@@ -317,7 +319,7 @@ fn axes_of_bars_begin_at_zero_and_others_say_what_they_are() {
 }
 
 #[test]
-fn what_a_trace_lacks_is_said_with_the_command_that_captures_it() {
+fn a_panel_without_data_has_a_reason_and_a_capture_command() {
     let builder = crate::trace::TraceBuilder::new("t", crate::trace::Format::TorchProfiler);
     let empty = crate::session::run(&builder.finish(), &crate::session::Choices::default()).unwrap();
     let panels = dashboard(&Report::new(vec![empty]), 0, None, &Options::default());
@@ -334,7 +336,7 @@ fn what_a_trace_lacks_is_said_with_the_command_that_captures_it() {
 }
 
 #[test]
-fn sections_of_any_content_are_no_trouble() {
+fn hostile_sections_are_drawn_safely() {
     let keys: Vec<String> = run(1.0).sections.values().flat_map(|section| section.columns.clone()).collect();
     let columns: Vec<&str> = keys.iter().map(String::as_str).collect();
     let values = [
@@ -382,7 +384,7 @@ fn sections_of_any_content_are_no_trouble() {
 }
 
 #[test]
-fn thousands_of_rows_are_as_many_marks_as_a_chart_can_hold() {
+fn large_sections_are_limited_to_a_readable_number_of_marks() {
     let mut large = run(1.0);
     for name in ["kernels", "nccl_rank_skew", "nvlink_timeseries"] {
         let section = large.sections.get_mut(name).unwrap();
@@ -396,15 +398,15 @@ fn thousands_of_rows_are_as_many_marks_as_a_chart_can_hold() {
 }
 
 #[test]
-fn the_golden_trace_has_every_panel_drawn_but_that_of_ranks_which_it_does_not_have_twice() {
+fn the_golden_trace_has_all_panels_except_skew() {
     let report = Report::new(vec![session::run(&golden_trace(), &Choices::default()).unwrap()]);
     let panels = dashboard(&report, 0, None, &Options::default());
     assert_eq!(panels.iter().map(|panel| panel.id).collect::<Vec<_>>(), IDS);
-    let undrawn: Vec<&str> = panels.iter().filter(|panel| panel.chart.is_none()).map(|panel| panel.id).collect();
-    assert_eq!(undrawn, ["skew"], "each of its collectives ran on one rank");
+    let empty: Vec<&str> = panels.iter().filter(|panel| panel.chart.is_none()).map(|panel| panel.id).collect();
+    assert_eq!(empty, ["skew"], "each collective ran on one rank");
     assert!(
         titles(&panels, "collectives").contains("allreduce: 2 ms in 1 launch, 50 % of it hidden by compute (1 ms)")
     );
-    assert_eq!(bars(&panels, "nvlink", "dash-active").len(), 2, "three samples of six are active, in two spans");
+    assert_eq!(bars(&panels, "nvlink", "dash-active").len(), 2, "three of six samples are active, in two intervals");
     assert_eq!(bars(&panels, "kernels", "seg ").len(), report.runs[0].sections["kernels"].rows.len());
 }

@@ -1,10 +1,10 @@
-//! The longest single events, a lane each where they ran.
+//! Panel: the longest single events over time, with one lane per stream or thread.
 
 use super::super::backend::UNIT;
-use super::super::layout::{self, EDGE, NARROW, SMALL, TOP, baseline, word};
+use super::super::layout::{self, EDGE, NARROW, SMALL, TOP, baseline, text};
 use super::super::{Chart, Node, glyphs};
-use super::plot::{AXIS, Mark, Plot, Scale, Shape, wide};
-use super::{Drawn, View, exact, first_few, short, time};
+use super::plot::{AXIS, Mark, Plot, Scale, Shape, text_width};
+use super::{PanelResult, View, exact, first_few, short, time};
 use crate::analysis::dashboard::{Categories, is_communication};
 use crate::analysis::section::Record;
 use crate::ordering::StableSort;
@@ -14,9 +14,9 @@ use crate::rules::names;
 const LANE: i32 = 22 * UNIT;
 const BAR: i32 = 14 * UNIT;
 
-pub(super) fn draw(view: &View) -> Drawn {
+pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("timeline_events")?;
-    let is_shown = |row: &&Record| view.options.communication || !is_message(row);
+    let is_shown = |row: &&Record| view.options.communication || !is_communication_event(row);
     let events: Vec<&Record> = section.rows.iter().filter(is_shown).collect();
     if events.is_empty() {
         return Err(("All of the longest events are communication, which is switched off.".to_owned(), String::new()));
@@ -30,23 +30,23 @@ pub(super) fn draw(view: &View) -> Drawn {
         let shown = glyphs::shorten(lane, i64::from(SMALL), i64::from(names));
         let title = if shown == *lane { String::new() } else { (*lane).to_owned() };
         let y = baseline(TOP + LANE * at + LANE / 2, SMALL);
-        nodes.push(Node { title, ..word(&shown, "delta-name", (0, y), SMALL, "start") });
+        nodes.push(Node { title, ..text(&shown, "delta-name", (0, y), SMALL, "start") });
     }
     let switched_off =
-        if left_out > 0 { format!(" {left_out} of communication are switched off.") } else { String::new() };
+        if left_out > 0 { format!(" {left_out} communication events are switched off.") } else { String::new() };
     let note = format!(
-        "The longest kernels, copies, blocking calls and idle gaps, from the earliest of them; what is between them is \
-         shorter, not idle. Hatched: idle, or a call that blocks the host.{switched_off}"
+        "The longest kernels, copies, blocking calls and idle gaps. Time without a bar is not idle: its events are \
+         shorter. Hatched: idle time, or a call that blocks the host.{switched_off}"
     );
-    let told: Vec<String> = events
+    let parts: Vec<String> = events
         .iter()
-        .filter_map(|row| Some(format!("{} {}", short(&name(row)), time(row, "duration_ms")?.told)))
+        .filter_map(|row| Some(format!("{} {}", short(&name(row)), time(row, "duration_ms")?.text)))
         .collect();
-    let summary = format!("The {} longest events in {} lanes: {}.", events.len(), lanes.len(), first_few(&told));
-    Ok((note, Chart { width: layout::whole(plot.width), height: layout::whole(plot.height), summary, nodes }))
+    let summary = format!("The {} longest events in {} lanes: {}.", events.len(), lanes.len(), first_few(&parts));
+    Ok((note, Chart { width: layout::to_pixels(plot.width), height: layout::to_pixels(plot.height), summary, nodes }))
 }
 
-fn is_message(row: &Record) -> bool {
+fn is_communication_event(row: &Record) -> bool {
     row.text("event_class") == "nccl" || is_communication(row.text("event_name"))
 }
 
@@ -54,7 +54,7 @@ fn name(row: &Record) -> String {
     names::short(row.text("event_name"))
 }
 
-/// GPUs and their streams first, then copies, then the host.
+/// The lanes in display order: GPUs and their streams, copies, host threads.
 fn lanes<'a>(events: &[&'a Record]) -> Vec<&'a str> {
     let mut lanes: Vec<&str> = events.iter().map(|row| row.text("lane")).collect();
     let kind = |lane: &str| ["GPU", "Copy", "CPU"].iter().position(|head| lane.starts_with(head)).unwrap_or(3);
@@ -63,11 +63,11 @@ fn lanes<'a>(events: &[&'a Record]) -> Vec<&'a str> {
     lanes
 }
 
-/// The plot, and how much room the names of lanes have.
+/// The plot, and the width of the names of the lanes.
 fn plot(events: &[&Record], lanes: &[&str], width: u32) -> (Plot, i32) {
     let width = layout::width(width);
-    let most = if width < NARROW { width * 30 / 100 } else { width * 24 / 100 };
-    let names = lanes.iter().map(|lane| wide(lane, SMALL)).max().unwrap_or(0).min(most);
+    let max_width = if width < NARROW { width * 30 / 100 } else { width * 24 / 100 };
+    let names = lanes.iter().map(|lane| text_width(lane, SMALL)).max().unwrap_or(0).min(max_width);
     let last = events.iter().filter_map(|row| time(row, "end_ms")).fold(0.0_f64, |last, time| last.max(time.ns));
     let height = LANE.saturating_mul(i32::try_from(lanes.len()).unwrap_or(0));
     let left = names + EDGE;
@@ -94,8 +94,8 @@ fn marks(events: &[&Record], lanes: &[&str], categories: &Categories, plot: &Plo
         let (Some(start), Some(end)) = (time(row, "start_ms"), time(row, "end_ms")) else { continue };
         let lane = lanes.iter().position(|lane| *lane == row.text("lane")).unwrap_or(0);
         let top = f64::from(i32::try_from(lane).unwrap_or(0) * LANE + (LANE - BAR) / 2);
-        let at = vec![(start.ns, top), (end.ns.max(start.ns), top)];
-        let (class, is_hatched) = look(row, categories);
+        let points = vec![(start.ns, top), (end.ns.max(start.ns), top)];
+        let (class, is_hatched) = class_of(row, categories);
         let title = format!(
             "{}: {} ns from {} to {}, {}",
             row.text("event_name"),
@@ -105,21 +105,21 @@ fn marks(events: &[&Record], lanes: &[&str], categories: &Categories, plot: &Plo
             row.text("lane")
         );
         marks.push(Mark {
-            at: at.clone(),
+            points: points.clone(),
             shape: Shape::Bar(BAR),
             node: Node { class: format!("seg {class}"), title, ..Node::default() },
         });
         if is_hatched {
             let node = Node { class: format!("hatch {class}"), ..Node::default() };
-            marks.push(Mark { at: at.clone(), shape: Shape::Hatch(BAR), node });
+            marks.push(Mark { points: points.clone(), shape: Shape::Hatch(BAR), node });
         }
-        marks.extend(label(row, &class, &at, plot));
+        marks.extend(label(row, &class, &points, plot));
     }
     marks
 }
 
-/// The class of an event, and whether it is time in which nothing is done.
-fn look(row: &Record, categories: &Categories) -> (String, bool) {
+/// The CSS class of an event, and whether it is idle or blocked time, which is hatched.
+fn class_of(row: &Record, categories: &Categories) -> (String, bool) {
     match row.text("event_class") {
         "nccl" => (palette::class("communication"), false),
         "memcpy" => (palette::class("memory"), false),
@@ -128,17 +128,17 @@ fn look(row: &Record, categories: &Categories) -> (String, bool) {
     }
 }
 
-/// The name, in a bar that is wide enough for it.
-fn label(row: &Record, class: &str, at: &[(f64, f64)], plot: &Plot) -> Option<Mark> {
+/// The name of an event, if its bar is wide enough.
+fn label(row: &Record, class: &str, points: &[(f64, f64)], plot: &Plot) -> Option<Mark> {
     use plotters::coord::ranged1d::Ranged;
-    let (from, to) = (at.first()?, at.last()?);
-    let place = |value: f64| plot.x.map(&value, (0, plot.inner_width()));
-    let (left, right) = (place(from.0), place(to.0));
+    let (from, to) = (points.first()?, points.last()?);
+    let x = |value: f64| plot.x.map(&value, (0, plot.inner_width()));
+    let (left, right) = (x(from.0), x(to.0));
     let text = name(row);
-    if wide(&text, SMALL) > right - left - 8 * UNIT {
+    if text_width(&text, SMALL) > right - left - 8 * UNIT {
         return None;
     }
-    let shape = Shape::Words { by: ((right - left) / 2, baseline(BAR / 2, SMALL)), size: SMALL, aligned: "middle" };
+    let shape = Shape::Text { offset: ((right - left) / 2, baseline(BAR / 2, SMALL)), size: SMALL, anchor: "middle" };
     let node = Node { class: format!("seg-label {class}"), text, ..Node::default() };
-    Some(Mark { at: vec![*from], shape, node })
+    Some(Mark { points: vec![*from], shape, node })
 }
