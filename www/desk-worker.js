@@ -1,18 +1,18 @@
 // The desk worker: has the reports of all runs and no trace; compares runs and writes the files that a person saves. Loaded when a
 // person first saves a file or opens a second run.
 
-const [{ default: init, Desk }, { serve }] = await Promise.all([import('./pkg/gpuprism_full.js'), import('./worker-serve.js')]);
+const [{ default: init, Tools }, { serve }] = await Promise.all([import('./pkg/gpuprism_full.js'), import('./worker-serve.js')]);
 
 /** @type {import('./pkg/gpuprism_full.js').InitOutput | undefined} */
 let wasm;
-/** @type {import('./pkg/gpuprism_full.js').Desk} */
+/** @type {import('./pkg/gpuprism_full.js').Tools} */
 let desk;
 
 /** @type {import('./types.js').Handlers<import('./types.js').DeskOperations>} */
 const handlers = {
   async start({ module }) {
     wasm = await init({ module_or_path: module });
-    desk = new Desk();
+    desk = new Tools();
   },
   set: ({ texts }) => desk.set(texts),
   translate: ({ label, text }) => desk.translate(label, text),
@@ -21,7 +21,7 @@ const handlers = {
   chart: ({ baseline, width, hidden }) => desk.chart(baseline, width, hidden),
   table: ({ baseline, request }) => desk.table(baseline, request),
   dashboard: ({ request }) => desk.dashboard(JSON.stringify(request)),
-  dashboardCss: () => Desk.dashboard_css(),
+  dashboardCss: () => Tools.dashboard_css(),
   sharePreview: ({ request }) => desk.share_preview(JSON.stringify(request)),
   shareRedactions: () => desk.share_redactions(),
   shareFile: ({ request }) => /** @type {Uint8Array<ArrayBuffer>} */ (desk.share_file(JSON.stringify(request))),

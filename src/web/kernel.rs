@@ -1,12 +1,12 @@
-//! One kernel in detail, in the page: its figures and tables as strings, its charts as nodes.
+//! The panel of one kernel: its tables as strings and its charts as SVG nodes.
 
-use super::view::{Arranged, TableView};
-use super::{Imported, Thrown, thrown, to_js};
+use super::view::{PagedTable, TableView};
+use super::{Imported, JsResult, to_js, to_js_error};
 use crate::analysis::section::Section;
 use crate::json;
 use crate::report::chart::{self, Chart};
 use crate::report::{TableRequest, section_table};
-use crate::session::{self, Choices, Opened};
+use crate::session::{self, Choices};
 use crate::trace::Trace;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
@@ -14,18 +14,18 @@ use wasm_bindgen::prelude::*;
 /// The panel of one kernel: its charts and its three tables.
 #[derive(Debug, Serialize)]
 struct KernelView {
-    /// In full.
+    /// The full name.
     name: String,
-    /// False where no GPU op has the name: the first table says so.
+    /// False if no GPU op has this name. The first table then says so.
     found: bool,
-    /// The durations, then the launches over time.
+    /// The histogram of durations, and the launches over time.
     charts: [Chart; 2],
     tables: [TableView; 3],
 }
 
-fn kernel(trace: &Trace, choices: &str, name: &str, width: u32) -> Thrown<JsValue> {
-    let choices: Choices = json::read(choices).map_err(thrown)?;
-    let found = session::one_kernel(trace, &choices, name, chart::launch_columns(width)).map_err(thrown)?;
+fn kernel(trace: &Trace, choices: &str, name: &str, width: u32) -> JsResult<JsValue> {
+    let choices: Choices = json::read(choices).map_err(to_js_error)?;
+    let found = session::one_kernel(trace, &choices, name, chart::launch_columns(width)).map_err(to_js_error)?;
     to_js(&KernelView {
         found: found.raw.is_some(),
         charts: [chart::durations(&found, width), chart::launches(&found, width)],
@@ -40,19 +40,16 @@ fn kernel(trace: &Trace, choices: &str, name: &str, width: u32) -> Thrown<JsValu
 
 fn table(id: &str, section: &Section) -> TableView {
     let request = TableRequest::default();
-    Arranged::table(section_table(id, section), &request, true).view(&request)
+    PagedTable::new(section_table(id, section), &request, true).view(&request)
 }
 
 #[wasm_bindgen]
 impl Imported {
-    /// One kernel in detail, in charts of this width and under these choices; null for what is no trace.
+    /// The details of one kernel under these choices, with charts of this width in pixels. Null if the file contains no trace.
     ///
     /// # Errors
-    /// Those of `analyze`.
-    pub fn kernel(&self, choices: &str, name: &str, width: u32) -> Thrown<JsValue> {
-        match &self.opened {
-            Opened::Trace(trace) => kernel(trace, choices, name, width),
-            _ => Ok(JsValue::NULL),
-        }
+    /// Those of [`Imported::analyze`].
+    pub fn kernel(&self, choices: &str, name: &str, width: u32) -> JsResult<JsValue> {
+        self.trace().map_or(Ok(JsValue::NULL), |trace| kernel(trace, choices, name, width))
     }
 }

@@ -1,4 +1,4 @@
-//! What the page shows, as strings ready for `textContent`.
+//! Converts results into the strings that the page shows. The page sets them as `textContent`.
 
 use crate::digits::grouped;
 use crate::report::chart::Unit;
@@ -27,7 +27,7 @@ struct RunView {
     rules: String,
     engine: Option<String>,
     facts: String,
-    /// The banner; empty for reports without one.
+    /// The key figures. Empty for reports without them.
     figures: Vec<FigureView>,
     notices: Vec<NoticeView>,
 }
@@ -56,9 +56,9 @@ struct TabView {
 }
 
 pub(super) fn overview(report: &Report) -> Overview<'_> {
-    let runs = report.labels().into_iter().zip(&report.runs).enumerate().map(|(at, (label, run))| RunView {
+    let runs = report.labels().into_iter().zip(&report.runs).enumerate().map(|(index, (label, run))| RunView {
         label,
-        figures: banner(report, at),
+        figures: key_figures(report, index),
         rules: run.rules.clone(),
         engine: run.engine.clone(),
         facts: facts(run),
@@ -91,7 +91,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
     }
 }
 
-fn banner(report: &Report, run: usize) -> Vec<FigureView> {
+fn key_figures(report: &Report, run: usize) -> Vec<FigureView> {
     let figures = find_table(report, "key_figures", Some(run)).map(|table| table.figures).unwrap_or_default();
     self::figures(&figures).figures
 }
@@ -104,10 +104,10 @@ pub(super) struct TableView {
     note: String,
     figures: Vec<FiguresView>,
     gaps: Vec<Gap>,
-    /// False for a section without rows: what it has to say stands above them.
+    /// False for a section that has figures but never rows.
     grid: bool,
     shown: String,
-    /// How many rows can be asked for.
+    /// The number of rows that can be requested.
     row_count: usize,
     columns: Vec<ColumnView>,
     rows: Vec<Vec<CellView>>,
@@ -143,30 +143,30 @@ struct CellView {
     class: String,
 }
 
-/// A screen cannot be taller than some 17 million pixels; the CSV has all rows.
-const MOST_ROWS: usize = 500_000;
+/// Browsers limit the height of an element to about 17 million pixels. The CSV has all rows.
+const MAX_ROWS: usize = 500_000;
 
-/// A table in the order asked for. It is kept, because the page asks for the rows of a long one piece by piece.
+/// A sorted and filtered table. The page requests the rows of long tables in parts.
 #[derive(Debug)]
-pub(super) struct Arranged {
+pub(super) struct PagedTable {
     request: TableRequest,
-    /// Rows before the filter.
+    /// The number of rows before filtering.
     all: usize,
     table: Table,
     units: Vec<Unit>,
 }
 
-impl Arranged {
+impl PagedTable {
     pub(super) fn of(report: &Report, request: &TableRequest) -> Option<Self> {
         let whole = find_table(report, &request.id, request.run)?;
-        Some(Self::table(whole, request, request.run.is_some() || report.runs.len() == 1))
+        Some(Self::new(whole, request, request.run.is_some() || report.runs.len() == 1))
     }
 
-    /// The whole table as it was asked for. Where it is of one run, that is not named in it.
-    pub(super) fn table(whole: Table, request: &TableRequest, one_run: bool) -> Self {
+    /// Sorts and filters the table. With `one_run`, the column of runs is left out.
+    pub(super) fn new(whole: Table, request: &TableRequest, one_run: bool) -> Self {
         let all = whole.rows.len();
         let mut table = sort_and_filter(whole, request);
-        table.rows.truncate(MOST_ROWS);
+        table.rows.truncate(MAX_ROWS);
         if one_run {
             table = table.without_run();
         }
@@ -177,7 +177,7 @@ impl Arranged {
         self.request.selects_same_table(request)
     }
 
-    /// The rows asked for, and all that stands around them.
+    /// The requested rows, with headings, totals and notes.
     pub(super) fn view(&self, request: &TableRequest) -> TableView {
         let Self { table, all, units, .. } = self;
         let cells = |row: Vec<Shown>| {
@@ -187,7 +187,7 @@ impl Arranged {
         let part = table.rows.get(request.from..).unwrap_or_default();
         let part = part.get(..wanted).unwrap_or(part);
         let mut rows: Vec<Vec<CellView>> = shown_in(table, units, part).into_iter().map(cells).collect();
-        // On the page a list has a line for each item.
+        // The page shows lists with one line per item.
         for (view, cell) in rows.iter_mut().flatten().zip(part.iter().flatten()) {
             if let Cell::Text(text) = cell {
                 view.text.clone_from(text);

@@ -1,14 +1,15 @@
-//! The dashboard in the page: panels as nodes, and what can be chosen for them.
+//! The dashboard: its panels as SVG and HTML nodes, and the options of its form.
 
-use super::{Desk, Thrown, thrown, to_js};
+use super::Tools;
 use crate::analysis::dashboard::{preset, presets};
 use crate::json::{self, from_json};
 use crate::report::chart::dashboard::{CSS, Options, Panel, dashboard};
+use crate::web::{JsResult, to_js, to_js_error};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
 /// The page's request: the run, its baseline, and the options of the panels. Widths are in pixels.
-struct Wish {
+struct DashboardRequest {
     run: Option<usize>,
     baseline: usize,
     hardware: Option<String>,
@@ -17,19 +18,19 @@ struct Wish {
     width: usize,
     column_width: usize,
 }
-from_json!(Wish { run, baseline, hardware, threshold_ms, communication, width, column_width });
+from_json!(DashboardRequest { run, baseline, hardware, threshold_ms, communication, width, column_width });
 
 /// The panels, and the values of the form above them.
 #[derive(Debug, Serialize)]
 struct DashboardView {
-    /// The run that is shown, and the one behind it; empty where there is none.
+    /// The labels of the shown run and of its baseline. Empty if there is none.
     label: String,
     baseline: String,
     panels: Vec<Panel>,
     hardware: Vec<PresetView>,
-    /// What the device's name says the hardware is; empty where it says nothing.
+    /// The hardware preset detected from the device's name. Empty if none was detected.
     by_name: &'static str,
-    /// For people.
+    /// With its unit.
     threshold: String,
     threshold_ms: f64,
     highest_threshold_ms: f64,
@@ -42,43 +43,43 @@ struct PresetView {
 }
 
 #[wasm_bindgen]
-impl Desk {
-    /// The panels of a run beside a baseline; where no run is chosen, of the first that is not the baseline.
+impl Tools {
+    /// The panels of a run and of its baseline. Without a chosen run, the first one that is not the baseline.
     ///
     /// # Errors
-    /// A wish of another shape.
-    pub fn dashboard(&self, wish: &str) -> Thrown<JsValue> {
-        let wish: Wish = json::read(wish).map_err(thrown)?;
+    /// An invalid request.
+    pub fn dashboard(&self, request: &str) -> JsResult<JsValue> {
+        let request: DashboardRequest = json::read(request).map_err(to_js_error)?;
         let labels = self.report.labels();
-        let baseline = (labels.len() > 1).then_some(wish.baseline.min(labels.len().saturating_sub(1)));
+        let baseline = (labels.len() > 1).then_some(request.baseline.min(labels.len().saturating_sub(1)));
         let first_other = usize::from(baseline == Some(0));
-        let run = wish.run.filter(|run| *run < labels.len()).unwrap_or(first_other);
+        let run = request.run.filter(|run| *run < labels.len()).unwrap_or(first_other);
         let baseline = baseline.filter(|baseline| *baseline != run);
         let pixels = |width: usize| u32::try_from(width).unwrap_or(u32::MAX);
         let options = Options {
-            hardware: wish.hardware,
-            threshold_ms: wish.threshold_ms.clamp(0.0, Options::MAX_THRESHOLD_MS),
-            communication: wish.communication,
-            width: pixels(wish.width),
-            column_width: pixels(wish.column_width),
+            hardware: request.hardware,
+            threshold_ms: request.threshold_ms.clamp(0.0, Options::MAX_THRESHOLD_MS),
+            communication: request.communication,
+            width: pixels(request.width),
+            column_width: pixels(request.column_width),
         };
-        let label = |at: Option<usize>| at.and_then(|at| labels.get(at)).cloned().unwrap_or_default();
-        let known =
+        let label = |index: Option<usize>| index.and_then(|index| labels.get(index)).cloned().unwrap_or_default();
+        let view =
             |preset: &'static crate::analysis::dashboard::Preset| PresetView { id: &preset.id, title: &preset.title };
-        let of_device = self.report.runs.get(run).and_then(|run| preset(run, None));
+        let detected = self.report.runs.get(run).and_then(|run| preset(run, None));
         to_js(&DashboardView {
             label: label(Some(run)),
             baseline: label(baseline),
             panels: dashboard(&self.report, run, baseline, &options),
-            hardware: presets().iter().map(known).collect(),
-            by_name: of_device.map_or("", |preset| &preset.title),
+            hardware: presets().iter().map(view).collect(),
+            by_name: detected.map_or("", |preset| &preset.title),
             threshold: format!("{} ms", options.threshold_ms),
             threshold_ms: options.threshold_ms,
             highest_threshold_ms: Options::MAX_THRESHOLD_MS,
         })
     }
 
-    /// The style sheet of what only these charts have.
+    /// The style sheet of the charts that only the dashboard has.
     pub fn dashboard_css() -> String {
         CSS.to_owned()
     }

@@ -1,25 +1,24 @@
-//! What a person wants after the first results, but for the triage. Only the module `gpuprism_full` has it: it is fetched
-//! when something first asks for it.
+//! Exports and the comparison of runs. [`Tools`] has further methods for the dashboard, sharing and rules, in their own files.
 
-use super::{Thrown, merged, thrown, to_js, view};
 use crate::analysis::compare::{Comparison, Outcome, compare};
 use crate::analysis::results::Run;
-use crate::json;
-use crate::report::{self, Report, TableRequest, chart, compare as words};
+use crate::report::{self, Report, chart, compare as words};
 use crate::session;
+use crate::web::reports::{merged, table_request};
+use crate::web::{JsResult, to_js, to_js_error, view};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
-/// The runs of all open files, merged, for everything but the first look at them. Holds no trace.
+/// The runs of all open files. Contains no trace.
 #[wasm_bindgen]
 #[derive(Debug)]
-pub struct Desk {
+pub struct Tools {
     pub(super) report: Report,
-    /// The last comparison of these runs.
+    /// The last comparison of these runs, as a cache.
     compared: Option<Comparison>,
 }
 
-/// How runs stand to a baseline, in words.
+/// The comparison of all runs with a baseline, as sentences.
 #[derive(Debug, Serialize)]
 struct ComparisonView {
     baseline: usize,
@@ -30,20 +29,20 @@ struct ComparisonView {
 struct ComparedView {
     label: String,
     outcome: &'static str,
-    /// `+7.0 % per step against A`.
+    /// Such as `+7.0 % per step against A`.
     in_short: String,
     /// Empty for the baseline.
     verdict: String,
     warnings: Vec<String>,
 }
 
-impl Desk {
-    /// The runs beside the one at `baseline`; the first, where there is none there.
+impl Tools {
+    /// The comparison with the run at index `baseline`, or with the first run if there is no such index.
     fn comparison(&mut self, baseline: usize) -> &Comparison {
         let labels = self.report.labels();
         let baseline = if baseline < labels.len() { baseline } else { 0 };
-        let known = self.compared.take().filter(|known| known.baseline == baseline);
-        self.compared.insert(known.unwrap_or_else(|| {
+        let cached = self.compared.take().filter(|cached| cached.baseline == baseline);
+        self.compared.insert(cached.unwrap_or_else(|| {
             let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&self.report.runs).collect();
             compare(&runs, baseline)
         }))
@@ -51,29 +50,29 @@ impl Desk {
 }
 
 #[wasm_bindgen]
-impl Desk {
-    /// Without runs.
+impl Tools {
+    /// No runs.
     #[wasm_bindgen(constructor)]
     #[allow(clippy::new_without_default, reason = "JavaScript has no Default")]
     pub fn new() -> Self {
         Self { report: Report::new(Vec::new()), compared: None }
     }
 
-    /// Takes the report texts of all open files, in the order of the files.
+    /// Replaces the runs by those of these report texts, one text per open file.
     ///
     /// # Errors
-    /// A text that is no report.
-    pub fn set(&mut self, texts: Vec<String>) -> Thrown<()> {
+    /// A text is no report.
+    pub fn set(&mut self, texts: Vec<String>) -> JsResult<()> {
         self.report = merged(&texts)?;
         self.compared = None;
         Ok(())
     }
 
-    /// How the runs stand to the one at `baseline`, in words.
+    /// The comparison of the runs with the one at index `baseline`, as sentences.
     ///
     /// # Errors
-    /// Never in practice: the view is strings.
-    pub fn compare(&mut self, baseline: usize) -> Thrown<JsValue> {
+    /// None in practice.
+    pub fn compare(&mut self, baseline: usize) -> JsResult<JsValue> {
         let comparison = self.comparison(baseline);
         let mut verdicts = words::verdict(comparison).into_iter();
         let runs = comparison.runs.iter().zip(words::short_verdicts(comparison)).map(|(run, in_short)| ComparedView {
@@ -86,40 +85,40 @@ impl Desk {
         to_js(&ComparisonView { baseline: comparison.baseline, runs: runs.collect() })
     }
 
-    /// The changes as diverging bars, a list of SVG nodes as `Reports.chart` gives it.
+    /// The changes as diverging bars, a list of SVG nodes.
     ///
     /// # Errors
-    /// Never in practice: the nodes are strings.
-    pub fn chart(&mut self, baseline: usize, width: u32, hidden: Vec<String>) -> Thrown<JsValue> {
+    /// None in practice.
+    pub fn chart(&mut self, baseline: usize, width: u32, hidden: Vec<String>) -> JsResult<JsValue> {
         let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
-        let (deltas, what) = words::deltas(self.comparison(baseline));
-        to_js(&chart::diverging_bars(&deltas, &what, &hidden, width))
+        let (deltas, title) = words::deltas(self.comparison(baseline));
+        to_js(&chart::diverging_bars(&deltas, &title, &hidden, width))
     }
 
-    /// A table of the comparison, as `Reports.table` gives those of the runs.
+    /// A table of the comparison, like [`Reports::table`](crate::web::Reports::table).
     ///
     /// # Errors
-    /// A request of another shape.
-    pub fn table(&mut self, baseline: usize, request: &JsValue) -> Thrown<JsValue> {
-        let request: TableRequest = json::read(&String::from(js_sys::JSON::stringify(request)?)).map_err(thrown)?;
-        let whole = words::table(self.comparison(baseline), &request.id, request.run);
-        to_js(&whole.map(|whole| view::Arranged::table(whole, &request, false).view(&request)))
+    /// An invalid request.
+    pub fn table(&mut self, baseline: usize, request: &JsValue) -> JsResult<JsValue> {
+        let request = table_request(request)?;
+        let table = words::table(self.comparison(baseline), &request.id, request.run);
+        to_js(&table.map(|table| view::PagedTable::new(table, &request, false).view(&request)))
     }
 
-    /// The report text of a file of another tool.
+    /// Translates the report of another tool into a report text.
     ///
     /// # Errors
-    /// The sentence of a refused input.
-    pub fn translate(&self, label: &str, text: &str) -> Thrown<String> {
-        Ok(session::translate(label, text).map_err(thrown)?.compact())
+    /// The input is invalid.
+    pub fn translate(&self, label: &str, text: &str) -> JsResult<String> {
+        Ok(session::translate(label, text).map_err(to_js_error)?.compact())
     }
 
-    /// The text of a file to save: the same bytes that the command line prints. `table` is the table of a CSV; of Markdown
-    /// it is a group of tables, `compare`, or empty for the whole report. `baseline` is that of the tables of a comparison.
+    /// The text of a file to save: the same bytes that the command line prints. For CSV, `table` is the id of the table. For
+    /// Markdown it is a group of tables, `compare`, or empty for the whole report. `baseline` is used by tables of a comparison.
     ///
     /// # Errors
     /// An unknown format or table.
-    pub fn export(&mut self, format: &str, table: &str, baseline: usize) -> Thrown<String> {
+    pub fn export(&mut self, format: &str, table: &str, baseline: usize) -> JsResult<String> {
         match format {
             "csv" if words::TABLES.contains(&table) => Ok(words::full_table(self.comparison(baseline), table)
                 .map(|table| report::csv(&table))
@@ -128,18 +127,18 @@ impl Desk {
             "markdown" if !table.is_empty() => Ok(report::markdown_group(&self.report, table)),
             "csv" => report::table(&self.report, table, None)
                 .map(|table| report::csv(&table))
-                .ok_or_else(|| thrown(format!("no table `{table}`"))),
+                .ok_or_else(|| to_js_error(format!("unknown table `{table}`"))),
             _ => text(&self.report, format),
         }
     }
 }
 
-/// The whole report as a text in this format.
-pub(super) fn text(report: &Report, format: &str) -> Thrown<String> {
+/// The whole report in this format.
+pub(super) fn text(report: &Report, format: &str) -> JsResult<String> {
     match format {
         "html" => Ok(report::html_page(report, "gpuprism report")),
         "json" => Ok(report.json()),
         "markdown" => Ok(report::markdown(report)),
-        other => Err(thrown(format!("no format `{other}`"))),
+        other => Err(to_js_error(format!("unknown format `{other}`"))),
     }
 }

@@ -1,0 +1,49 @@
+//! Data of one trace that the full module combines with that of other traces: pivot cubes and logs of ranks, as JSON texts.
+
+use super::{Imported, JsResult, to_js_error};
+use crate::analysis::communication::ranks;
+use crate::json;
+use crate::session::{self, Choices};
+use wasm_bindgen::prelude::*;
+
+#[wasm_bindgen]
+impl Imported {
+    /// The trace aggregated over these axes, a JSON list of their names, for the pivot.
+    ///
+    /// # Errors
+    /// The file contains no trace; invalid choices or axes.
+    pub fn cube(&self, choices: &str, axes: &str) -> JsResult<String> {
+        let trace = self.require_trace()?;
+        let choices: Choices = json::read(choices).map_err(to_js_error)?;
+        let axes: Vec<_> = json::read(axes).map_err(to_js_error)?;
+        Ok(json::write(&session::cube(trace, &choices, &axes).map_err(to_js_error)?))
+    }
+
+    /// The number of ranks in the file: the number of GPUs if there are several, 1 for one rank of a job with several, else 0.
+    pub fn ranks(&self) -> usize {
+        match self.trace() {
+            Some(trace) if trace.devices.len() > 1 => trace.devices.len(),
+            Some(trace) => usize::from(trace.job.as_ref().is_some_and(|job| job.world_size > 1)),
+            None => 0,
+        }
+    }
+
+    /// The log of the ranks in the trace.
+    ///
+    /// # Errors
+    /// The file contains no trace.
+    pub fn ranks_log(&self) -> JsResult<String> {
+        Ok(json::write(&ranks::log(self.require_trace()?)))
+    }
+
+    /// The log of the ranks in the chosen window. Empty if no window is chosen.
+    ///
+    /// # Errors
+    /// The file contains no trace; those of [`session::picked`].
+    pub fn ranks_part(&self, choices: &str) -> JsResult<String> {
+        let trace = self.require_trace()?;
+        let choices: Choices = json::read(choices).map_err(to_js_error)?;
+        let window = session::picked(trace, &choices).map_err(to_js_error)?;
+        Ok(window.map(|window| json::write(&ranks::window_log(trace, window))).unwrap_or_default())
+    }
+}

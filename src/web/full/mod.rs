@@ -1,0 +1,17 @@
+//! The parts of the interface that only the full module has, loaded on demand: exports, comparison, dashboard, sharing, rules,
+//! pivot, ranks, triage and databases.
+
+mod dashboard;
+mod database;
+mod pivot;
+mod ranks;
+mod rules;
+mod share;
+mod tools;
+mod triage;
+
+pub use database::read_database;
+pub use pivot::Pivot;
+pub use ranks::Ranks;
+pub use tools::Tools;
+pub use triage::{Triage, choose_files, is_capture};

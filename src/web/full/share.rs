@@ -1,0 +1,206 @@
+//! Sharing a report without a server: a preview, a file to save, or a link that contains the report.
+
+use super::Tools;
+use super::tools::text;
+use crate::capitalised;
+use crate::digits::grouped;
+use crate::json::{self, from_json};
+use crate::report::redact::{Redacted, Redaction, Redactions, redact};
+use crate::report::{self, Report, link, zip};
+use crate::web::{JsResult, to_js, to_js_error};
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
+
+/// The options of the sharing panel.
+struct ShareRequest {
+    /// `html`, `json`, `markdown`, `zip`, `link`.
+    format: String,
+    /// Ids of redactions.
+    redact: Vec<String>,
+    /// Leave out the tables that are too long for a link.
+    slim: bool,
+}
+from_json!(ShareRequest { format, redact, slim });
+
+/// A preview of the file or link. All texts are ready to be shown.
+#[derive(Serialize)]
+struct Preview {
+    redactions: Vec<RedactionView>,
+    /// Its name and size.
+    file: String,
+    /// Its contents, one line each.
+    holds: Vec<String>,
+    fits: bool,
+    /// For links: the length, with advice if it is too long.
+    length: String,
+}
+
+/// One kind of redaction, and how often the report needs it.
+#[derive(Serialize)]
+struct RedactionView {
+    id: &'static str,
+    title: &'static str,
+    found: String,
+    none: bool,
+}
+
+#[wasm_bindgen]
+impl Tools {
+    /// Describes the file or link, and what can be redacted in it.
+    ///
+    /// # Errors
+    /// An invalid request.
+    pub fn share_preview(&self, request: &str) -> JsResult<JsValue> {
+        let request: ShareRequest = json::read(request).map_err(to_js_error)?;
+        let report = self.shared(&request)?;
+        let found = self.redactable()?;
+        let (name, _) = file(&request.format);
+        let (size, fits, length) = if request.format == "link" {
+            let characters = link::encode(&report).len();
+            (characters, characters <= link::MAX_CHARACTERS, length_of(characters, request.slim))
+        } else {
+            (bytes(&report, &request.format)?.len(), true, String::new())
+        };
+        let unit = if request.format == "link" { "characters" } else { "bytes" };
+        let file = format!("{name}, {} {unit}", grouped(size as u64));
+        to_js(&Preview { redactions: kinds(&found), file, holds: holds(&report, &request.format), fits, length })
+    }
+
+    /// The ids of all redactions.
+    pub fn share_redactions(&self) -> Vec<String> {
+        Redaction::ALL.iter().map(|redaction| redaction.id().to_owned()).collect()
+    }
+
+    /// The bytes of the file to save.
+    ///
+    /// # Errors
+    /// An invalid request or an unknown format.
+    pub fn share_file(&self, request: &str) -> JsResult<Vec<u8>> {
+        let request: ShareRequest = json::read(request).map_err(to_js_error)?;
+        bytes(&self.shared(&request)?, &request.format)
+    }
+
+    /// The text after `#report=` in the link.
+    ///
+    /// # Errors
+    /// An invalid request, or a report that is too long for a link.
+    pub fn share_link(&self, request: &str) -> JsResult<String> {
+        let request: ShareRequest = json::read(request).map_err(to_js_error)?;
+        let text = link::encode(&self.shared(&request)?);
+        if text.len() > link::MAX_CHARACTERS { Err(to_js_error(length_of(text.len(), request.slim))) } else { Ok(text) }
+    }
+
+    /// The report text in a link.
+    ///
+    /// # Errors
+    /// The link is damaged, too large or contains something else.
+    pub fn open_link(&self, text: &str) -> JsResult<String> {
+        Ok(link::decode(text).map_err(to_js_error)?.compact())
+    }
+}
+
+impl Tools {
+    /// What each redaction would replace. Secrets are counted separately, because names that contain secrets are replaced as a
+    /// whole if all redactions are on.
+    fn redactable(&self) -> JsResult<Redacted> {
+        let (_, mut found) = redact(&self.report, &Redactions::all());
+        let alone = Redactions::of([Redaction::Secrets.id()]).map_err(to_js_error)?;
+        let (_, secrets) = redact(&self.report, &alone);
+        for kind in &mut found.0 {
+            if let Some(alone) = secrets.0.iter().find(|alone| alone.redaction == kind.redaction && alone.count > 0) {
+                kind.clone_from(alone);
+            }
+        }
+        Ok(found)
+    }
+
+    fn shared(&self, request: &ShareRequest) -> JsResult<Report> {
+        let what = Redactions::of(request.redact.iter().map(String::as_str))
+            .map_err(|unknown| to_js_error(format!("unknown redaction `{unknown}`")))?;
+        let slim = if request.slim { link::slim(&self.report) } else { self.report.clone() };
+        Ok(redact(&slim, &what).0)
+    }
+}
+
+fn bytes(report: &Report, format: &str) -> JsResult<Vec<u8>> {
+    if format == "zip" { Ok(zip::zip(&zip::tables(report))) } else { Ok(text(report, format)?.into_bytes()) }
+}
+
+/// The file name, and its purpose.
+fn file(format: &str) -> (&'static str, &'static str) {
+    match format {
+        "html" => ("gpuprism-report.html", "One HTML page that works offline"),
+        "json" => ("gpuprism-report.json", "Can be opened here again or read by programs"),
+        "markdown" => ("gpuprism-report.md", "For issues and chats, with only the first rows of long tables"),
+        "zip" => ("gpuprism-tables.zip", "A CSV file for each table, with exact values"),
+        _ => ("Link", "The link contains the report after the #, which browsers do not send to servers"),
+    }
+}
+
+fn kinds(found: &Redacted) -> Vec<RedactionView> {
+    const MAX_LETTERS: usize = 48;
+    let kinds = found.0.iter().map(|kind| {
+        let example = kind.example.lines().next().unwrap_or_default();
+        let mut letters = example.chars();
+        let mut short: String = letters.by_ref().take(MAX_LETTERS).collect();
+        if letters.next().is_some() {
+            short.push('\u{2026}');
+        }
+        let found = match kind.count {
+            0 => "none found".to_owned(),
+            1 => short,
+            count => format!("{}, such as {short}", grouped(count as u64)),
+        };
+        RedactionView { id: kind.redaction.id(), title: kind.redaction.title(), found, none: kind.count == 0 }
+    });
+    kinds.collect()
+}
+
+/// The contents of the file, one line each: purpose, runs, tables with their numbers of rows, or files.
+fn holds(report: &Report, format: &str) -> Vec<String> {
+    const MAX_NAMED: usize = 6;
+    let runs = report.labels();
+    let mut named: Vec<&str> = runs.iter().take(MAX_NAMED).map(String::as_str).collect();
+    let more = format!("{} more", runs.len().saturating_sub(MAX_NAMED));
+    if runs.len() > MAX_NAMED {
+        named.push(&more);
+    }
+    let entries = zip::tables(report);
+    let rows = entries.iter().fold(0_u64, |rows, entry| rows.saturating_add(entry.rows as u64));
+    let notices: usize = report.runs.iter().map(|run| run.notices.len()).sum();
+    let mut lines = vec![
+        file(format).1.to_owned(),
+        format!("{}: {}", plural(runs.len() as u64, "run"), named.join(", ")),
+        format!("{} with {}", plural(entries.len() as u64, "table"), plural(rows, "row")),
+        plural(notices as u64, "notice"),
+    ];
+    if format == "zip" {
+        let files: Vec<String> =
+            entries.iter().map(|entry| format!("{} ({})", entry.name, plural(entry.rows as u64, "row"))).collect();
+        lines.push(files.join(", "));
+    } else {
+        let titles: Vec<String> = report::groups(report).into_iter().map(|group| group.title).collect();
+        lines.push(capitalised(titles.join(", ")));
+    }
+    lines
+}
+
+fn plural(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+/// The length of the link compared with the limit, and advice if it is too long.
+fn length_of(characters: usize, slim: bool) -> String {
+    let (length, limit) = (grouped(characters as u64), grouped(link::MAX_CHARACTERS as u64));
+    if characters <= link::MAX_CHARACTERS {
+        return format!("{length} of at most {limit} characters");
+    }
+    let advice = if slim {
+        "Close some files, or save the report as a file instead."
+    } else {
+        "Leave out the long tables with the box below, or save the report as a file instead."
+    };
+    format!(
+        "The link would have {length} characters, more than {limit}: chats cut longer links and Windows does not open them. {advice}"
+    )
+}

@@ -1,0 +1,150 @@
+//! The triage of a torch.profiler trace, and the choice of files in a folder.
+//!
+//! The triage needs the CPU ops and Python frames of a trace, so the file is read once more by [`TraceReader::with_code`].
+
+use crate::analysis::structure::stages::stage_of_path;
+use crate::analysis::triage::{self, Options, ServerArgs};
+use crate::input::Importer;
+use crate::input::folder::{self, Content};
+use crate::json;
+use crate::report::Report;
+use crate::session::{self, Choices, RuleFile};
+use crate::trace::Trace;
+use crate::web::{Imported, JsResult, TraceReader, to_js_error};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use wasm_bindgen::prelude::*;
+
+#[wasm_bindgen]
+impl TraceReader {
+    /// A reader that also keeps CPU ops and Python frames, for [`Triage`]. `label` is the file name without folders.
+    pub fn with_code(label: &str) -> Self {
+        Self { label: label.to_owned(), importer: Importer::with_code(label), buffer: Vec::new() }
+    }
+}
+
+/// Further inputs of the triage.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct TriageInputs {
+    /// The options of the tables.
+    options: Options,
+    /// The text of `server_args.json`.
+    server: Option<String>,
+}
+
+/// The triage of traces that were read by [`TraceReader::with_code`].
+#[wasm_bindgen]
+#[derive(Debug, Default)]
+pub struct Triage {
+    /// Traces that map kernels to the code that launched them, for kernels of graph replays.
+    mapping: Vec<Imported>,
+}
+
+#[wasm_bindgen]
+impl Triage {
+    /// No mapping traces.
+    #[wasm_bindgen(constructor)]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Drops all mapping traces.
+    pub fn forget_mapping(&mut self) {
+        self.mapping.clear();
+    }
+
+    /// Adds a mapping trace, which was also read by [`TraceReader::with_code`].
+    ///
+    /// # Errors
+    /// The file contains no trace.
+    pub fn add_mapping(&mut self, imported: Imported) -> JsResult<()> {
+        imported.require_trace()?;
+        self.mapping.push(imported);
+        Ok(())
+    }
+
+    /// The report under these choices with the sections of the triage, as JSON text.
+    ///
+    /// # Errors
+    /// Those of [`Imported::analyze`]; server arguments that are no JSON object.
+    pub fn report(&self, imported: &Imported, inputs: &str, choices: &str) -> JsResult<String> {
+        let triaged = imported.require_trace()?;
+        let inputs: TriageInputs = serde_json::from_str(inputs).map_err(to_js_error)?;
+        let choices: Choices = json::read(choices).map_err(to_js_error)?;
+        let server = match inputs.server {
+            Some(text) => {
+                session::server_args(&RuleFile { file: session::SERVER_ARGS.to_owned(), text }).map_err(to_js_error)?
+            }
+            None => ServerArgs::default(),
+        };
+        let mapping = self.mapping.iter().map(Imported::require_trace).collect::<JsResult<Vec<&Trace>>>()?;
+        let request = triage::Request {
+            trace: triaged,
+            path: &triaged.label,
+            file_stage: stage_of_path(&triaged.label),
+            mapping: &mapping,
+            server: &server,
+            framework: None,
+            options: &inputs.options,
+        };
+        let run = session::triage(&request, &choices).map_err(to_js_error)?;
+        Ok(Report::new(vec![run]).compact())
+    }
+}
+
+/// True for a trace of CUDA graph captures, which can serve as a mapping trace. The trace must have been read by
+/// [`TraceReader::with_code`].
+#[wasm_bindgen]
+pub fn is_capture(imported: &Imported) -> bool {
+    imported.trace().is_some_and(|trace| folder::content(trace) == Content::Capture)
+}
+
+/// A file of a folder, as the page lists it.
+#[derive(Debug, Deserialize)]
+struct ListedFile {
+    path: String,
+    bytes: u64,
+    /// Milliseconds since 1970.
+    modified: i64,
+}
+
+/// The files of a folder to open, as indices into the list, and the other files with a reason each.
+#[derive(Debug, Serialize)]
+struct FileChoice {
+    open: Vec<usize>,
+    aside: Vec<String>,
+}
+
+/// The files of other ranks of the chosen traces: all of them or, if they are too many or too large for a tab, none. Every open
+/// trace has its own worker.
+fn other_ranks(aside: &[folder::Aside], listed: &[ListedFile]) -> Vec<usize> {
+    const MAX_FILES: usize = 31;
+    const MAX_BYTES: u64 = 1 << 30;
+    let ranks: Vec<usize> = aside.iter().filter(|aside| aside.rank_beside.is_some()).map(|aside| aside.entry).collect();
+    let bytes =
+        ranks.iter().filter_map(|index| listed.get(*index)).fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
+    if ranks.len() <= MAX_FILES && bytes <= MAX_BYTES { ranks } else { Vec::new() }
+}
+
+/// Chooses the files of a folder that are worth opening. Argument and result are JSON texts.
+///
+/// # Errors
+/// An invalid list.
+#[wasm_bindgen]
+pub fn choose_files(listed: &str) -> JsResult<String> {
+    let listed: Vec<ListedFile> = serde_json::from_str(listed).map_err(to_js_error)?;
+    let entry = |file: &ListedFile| session::folder_entry(&file.path, file.bytes, file.modified);
+    let entries: Vec<folder::Entry> = listed.iter().map(entry).collect();
+    let selection = folder::select(&entries, &[]);
+    let mut open: Vec<usize> =
+        selection.traces.iter().flat_map(|trace| [Some(trace.entry), trace.server_args]).flatten().collect();
+    open.extend(selection.mapping);
+    let ranks = other_ranks(&selection.aside, &listed);
+    open.extend(ranks.iter().copied());
+    let mut chosen = HashSet::new();
+    open.retain(|index| chosen.insert(*index));
+    let aside = selection.aside.iter().filter(|aside| !ranks.contains(&aside.entry));
+    let reasons = aside.filter_map(|aside| Some(format!("{} ({})", listed.get(aside.entry)?.path, aside.why)));
+    serde_json::to_string(&FileChoice { open, aside: reasons.collect() }).map_err(to_js_error)
+}
