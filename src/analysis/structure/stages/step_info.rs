@@ -1,12 +1,14 @@
-//! What the text of an annotation says of a step of the engine: `step[DECODE bs=16]`,
-//! `execute_context_1(888)_generation_0(0)`, `[Executor] _forward_step 7: 2 ctx reqs, 5 gen reqs`, `ProfilerStep#6`.
+//! Parses annotation texts that describe a step of a serving engine, in linear time: `step[DECODE bs=16]` of SGLang,
+//! `execute_context_1(888)_generation_0(0)` of vLLM, `[Executor] _forward_step 7: 2 ctx reqs, 5 gen reqs` of TensorRT-LLM,
+//! `ProfilerStep#6` of torch.profiler.
 
 use crate::analysis::structure::stages::Stage;
 use crate::rules::needle::{Haystack, Needle};
 
-/// Sums over the requests of one group, of query tokens N and of tokens M that they attend to.
+/// Sums over the requests of one group. N is the number of query tokens of a request, M the number of tokens that they
+/// attend to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sums {
+pub struct TokenSums {
     /// Sum of N.
     pub sq: u64,
     /// Sum of M.
@@ -17,32 +19,32 @@ pub struct Sums {
     pub sqsk: u64,
 }
 
-/// How a text speaks of a step.
+/// The form of an annotation text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// In a form of a serving engine that is known exactly.
+    /// The exact form of a known serving engine.
     Engine,
-    /// By a plain word: `prefill`, `extend`, `decode`.
+    /// A text with one of the words `prefill`, `extend` and `decode`.
     Word,
-    /// As `ProfilerStep#6`, which names no stage.
+    /// `ProfilerStep#6`, which states no stage.
     Profiler,
 }
 
-/// What an annotation says of a step.
+/// The description of a step in an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepInfo {
-    /// Its stage; [`Stage::All`] where the text names none.
+    /// The stage; [`Stage::All`] if the text states none.
     pub stage: Stage,
-    /// How the text says it.
+    /// The form of the text.
     pub form: Form,
-    /// Requests in the batch.
+    /// Number of requests in the batch.
     pub batch_size: Option<u64>,
-    /// Query tokens of the batch.
+    /// Number of query tokens in the batch.
     pub tokens: Option<u64>,
-    /// Sums over requests whose prompt is read.
-    pub context: Option<Sums>,
-    /// Sums over requests that generate.
-    pub generation: Option<Sums>,
+    /// Sums over the requests in prefill.
+    pub context: Option<TokenSums>,
+    /// Sums over the requests in decode.
+    pub generation: Option<TokenSums>,
 }
 
 impl StepInfo {
@@ -50,7 +52,7 @@ impl StepInfo {
         Self { stage, form, batch_size: None, tokens: None, context: None, generation: None }
     }
 
-    /// What the text says; `None` for one that speaks of no step.
+    /// Parses a text. Returns `None` if it does not describe a step.
     ///
     /// ```
     /// use gpuprism::analysis::triage::{Stage, stages::StepInfo};
@@ -78,7 +80,7 @@ fn sglang(text: &str) -> Option<StepInfo> {
     }
     let sums = [step.context, step.generation].into_iter().flatten().map(|sums| sums.sq);
     let counted = sums.reduce(u64::saturating_add);
-    // One token a request is what the mode means; verifying and drafting are modes of their own.
+    // DECODE means one token per request; verify and draft are separate modes.
     let implied = if mode == "DECODE" { step.batch_size } else { None };
     step.tokens = step.tokens.or(counted).or(implied);
     Some(step)
@@ -92,12 +94,12 @@ fn stage_of_mode(mode: &str) -> Stage {
         "VERIFY" | "TARGET_VERIFY" => Stage::Verify,
         "IDLE" => Stage::Idle,
         _ if mode.starts_with("DRAFT") => Stage::Draft,
-        // A step of a diffusion model is neither prefill nor decode, a prebuilt batch computes nothing.
+        // A diffusion step (DLLM_EXTEND) is neither prefill nor decode. A PREBUILT batch computes nothing.
         _ => Stage::Other,
     }
 }
 
-/// `c_sqsk`, `g_sq`, ...
+/// Adds a sum by its key, such as `c_sqsk` or `g_sq`.
 fn add_sum(step: &mut StepInfo, key: &str, value: u64) {
     let (group, key) = match (key.strip_prefix("c_"), key.strip_prefix("g_")) {
         (Some(key), _) => (&mut step.context, key),
@@ -105,14 +107,14 @@ fn add_sum(step: &mut StepInfo, key: &str, value: u64) {
         _ => return,
     };
     let mut sums = group.unwrap_or_default();
-    if let Some(sum) = sums.named(key) {
+    if let Some(sum) = sums.field_mut(key) {
         *sum = value;
         *group = Some(sums);
     }
 }
 
-impl Sums {
-    fn named(&mut self, key: &str) -> Option<&mut u64> {
+impl TokenSums {
+    fn field_mut(&mut self, key: &str) -> Option<&mut u64> {
         match key {
             "sq" => Some(&mut self.sq),
             "sk" => Some(&mut self.sk),
@@ -123,7 +125,7 @@ impl Sums {
     }
 }
 
-/// `execute_context_C(T)_generation_G(U)` of vLLM, with sums in the brackets where the person asked for details.
+/// `execute_context_C(T)_generation_G(U)` of vLLM, with sums in the parentheses if the user enabled details.
 fn vllm(text: &str) -> Option<StepInfo> {
     let rest = text.strip_prefix("execute_")?;
     let after_total = number(rest).and_then(|(_, rest)| rest.strip_prefix('_')).unwrap_or(rest);
@@ -148,50 +150,51 @@ fn stage_of_counts(context: u64, generation: u64) -> Stage {
 struct Group {
     requests: u64,
     tokens: Option<u64>,
-    sums: Option<Sums>,
+    sums: Option<TokenSums>,
 }
 
-/// `15(sq15360sk15360sqsq15728640sqsk15728640)`, `1(888)` or `1(888_788544)`, and what follows.
+/// Parses `15(sq15360sk15360sqsq15728640sqsk15728640)`, `1(888)` or `1(888_788544)`, and returns the rest of the text.
 fn group(text: &str) -> Option<(Group, &str)> {
     let (requests, rest) = number(text)?;
     let (inside, rest) = rest.strip_prefix('(')?.split_once(')')?;
-    let sums = sums_in_a_row(inside);
+    let sums = concatenated_sums(inside);
     let tokens = sums.map(|sums| sums.sq).or_else(|| number(inside).map(|(tokens, _)| tokens));
     Some((Group { requests, tokens, sums }, rest))
 }
 
-/// `sq37sk34489sqsq37sqsk34489`; `None` where it is anything else.
-fn sums_in_a_row(text: &str) -> Option<Sums> {
-    let (mut sums, mut left) = (Sums::default(), text);
-    while !left.is_empty() {
-        let letters = left.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let (key, rest) = left.split_at_checked(letters)?;
-        let (value, rest) = number(rest)?;
-        *sums.named(key)? = value;
-        left = rest;
+/// Parses `sq37sk34489sqsq37sqsk34489`.
+fn concatenated_sums(text: &str) -> Option<TokenSums> {
+    let (mut sums, mut rest) = (TokenSums::default(), text);
+    while !rest.is_empty() {
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (key, after_key) = rest.split_at_checked(letters)?;
+        let (value, after_value) = number(after_key)?;
+        *sums.field_mut(key)? = value;
+        rest = after_value;
     }
     Some(sums).filter(|_| !text.is_empty())
 }
 
+/// Parses the number at the beginning of a text and returns the rest.
 fn number(text: &str) -> Option<(u64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, rest) = text.split_at_checked(digits)?;
     Some((digits.parse().ok()?, rest))
 }
 
-/// `[Executor] _forward_step 12: 1 ctx reqs, 640 ctx tokens, 5 gen reqs` of TensorRT-LLM; its releases differ in what
-/// they count.
+/// `[Executor] _forward_step 12: 1 ctx reqs, 640 ctx tokens, 5 gen reqs` of TensorRT-LLM. Releases differ in
+/// the counts that they write.
 fn trt_llm(text: &str) -> Option<StepInfo> {
     let (_, rest) = text.split_once("_forward_step")?;
     let (_, counts) = rest.split_once(':')?;
     let count = |what: [&str; 2]| {
-        let mut stated = counts.split(',').map(str::trim_start).filter_map(number);
-        stated.find(|(_, name)| name.split_ascii_whitespace().eq(what)).map(|(value, _)| value)
+        let mut fields = counts.split(',').map(str::trim_start).filter_map(number);
+        fields.find(|(_, name)| name.split_ascii_whitespace().eq(what)).map(|(value, _)| value)
     };
     let (context, generation) = (count(["ctx", "reqs"])?, count(["gen", "reqs"])?);
     let mut step = StepInfo::new(stage_of_counts(context, generation), Form::Engine);
     step.batch_size = Some(context.saturating_add(generation));
-    // What a generating request writes is not told: more than one token where a draft is verified.
+    // The tokens of generation requests are not recorded: a request that verifies a draft has more than one.
     step.tokens = count(["ctx", "tokens"]).filter(|_| generation == 0);
     Some(step)
 }
@@ -201,14 +204,14 @@ fn profiler(text: &str) -> Option<StepInfo> {
     (number < u64::MAX && rest.is_empty()).then(|| StepInfo::new(Stage::All, Form::Profiler))
 }
 
-/// A plain word that names a stage. Two stages in one text name none.
+/// A text with a word for a stage. A text with words for two stages is ignored.
 fn word(text: &str) -> Option<StepInfo> {
     const WORDS: [(&str, Stage); 3] =
         [("prefill", Stage::Prefill), ("extend", Stage::Prefill), ("decode", Stage::Decode)];
     let text = Haystack::new(text);
-    let mut named = WORDS.iter().filter(|(word, _)| Needle::new(word).is_some_and(|word| word.is_in(&text)));
-    let stage = named.next()?.1;
-    named.all(|(_, other)| *other == stage).then(|| StepInfo::new(stage, Form::Word))
+    let mut matches = WORDS.iter().filter(|(word, _)| Needle::new(word).is_some_and(|word| word.is_in(&text)));
+    let stage = matches.next()?.1;
+    matches.all(|(_, other)| *other == stage).then(|| StepInfo::new(stage, Form::Word))
 }
 
 #[cfg(test)]
@@ -217,18 +220,18 @@ mod tests {
     use proptest::prelude::*;
 
     /// Stage, requests, tokens.
-    fn said(text: &str) -> (Stage, Option<u64>, Option<u64>) {
+    fn parsed(text: &str) -> (Stage, Option<u64>, Option<u64>) {
         let step = StepInfo::parse(text).unwrap_or_else(|| panic!("{text} is a step"));
         (step.stage, step.batch_size, step.tokens)
     }
 
-    fn sums(sq: u64, sk: u64, sqsq: u64, sqsk: u64) -> Option<Sums> {
-        Some(Sums { sq, sk, sqsq, sqsk })
+    fn sums(sq: u64, sk: u64, sqsq: u64, sqsk: u64) -> Option<TokenSums> {
+        Some(TokenSums { sq, sk, sqsq, sqsk })
     }
 
     #[test]
-    fn sglang_names_the_mode_of_a_step() {
-        for (text, want) in [
+    fn sglang_steps_have_a_mode_and_a_batch_size() {
+        for (text, expected) in [
             ("step[EXTEND bs=15 toks=15360]", (Stage::Prefill, Some(15), Some(15360))),
             ("step[DECODE bs=16]", (Stage::Decode, Some(16), Some(16))),
             ("step[MIXED bs=9 toks=520]", (Stage::Mixed, Some(9), Some(520))),
@@ -244,17 +247,17 @@ mod tests {
             ("step[DECODE]", (Stage::Decode, None, None)),
             ("step[A_MODE_OF_TOMORROW bs=2]", (Stage::Other, Some(2), None)),
         ] {
-            assert_eq!(said(text), want, "{text}");
+            assert_eq!(parsed(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn sglang_tells_sums_per_group_in_any_order() {
+    fn sglang_sums_parse_per_group_in_any_order() {
         let decode = StepInfo::parse("step[DECODE bs=16 g_sq=16 g_sqsq=16 g_sqsk=65536 g_sk=65536]").unwrap();
         assert_eq!((decode.context, decode.generation), (None, sums(16, 65536, 16, 65536)));
         assert_eq!((decode.batch_size, decode.tokens), (Some(16), Some(16)));
         let verify = StepInfo::parse("step[VERIFY bs=4 g_sq=16 g_sk=900 g_sqsq=64 g_sqsk=3600 forward_id=7]").unwrap();
-        assert_eq!((verify.stage, verify.tokens), (Stage::Verify, Some(16)), "four tokens a request");
+        assert_eq!((verify.stage, verify.tokens), (Stage::Verify, Some(16)), "four tokens per request");
         let extend = "step[EXTEND bs=2 toks=30 c_sq=30 c_sk=50 c_sqsq=500 c_sqsk=800]";
         assert_eq!(StepInfo::parse(extend).unwrap().context, sums(30, 50, 500, 800));
         let mixed =
@@ -262,12 +265,12 @@ mod tests {
         let mixed = StepInfo::parse(mixed).unwrap();
         assert_eq!((mixed.stage, mixed.batch_size, mixed.tokens), (Stage::Mixed, Some(3), Some(12)));
         assert_eq!((mixed.context, mixed.generation), (sums(10, 10, 100, 100), sums(2, 40, 2, 40)));
-        assert_eq!(said("step[DRAFT_EXTEND_V2 bs=2 c_sq=8 c_sk=90 c_sqsq=32 c_sqsk=360]").2, Some(8));
+        assert_eq!(parsed("step[DRAFT_EXTEND_V2 bs=2 c_sq=8 c_sk=90 c_sqsq=32 c_sqsk=360]").2, Some(8));
     }
 
     #[test]
-    fn vllm_counts_the_requests_of_each_group() {
-        for (text, want) in [
+    fn vllm_steps_count_the_requests_of_each_group() {
+        for (text, expected) in [
             ("execute_context_1(888)_generation_0(0)", (Stage::Prefill, Some(1), Some(888))),
             ("execute_context_1(888_788544)_generation_0(0)", (Stage::Prefill, Some(1), Some(888))),
             ("execute_context_0(0)_generation_1(1)", (Stage::Decode, Some(1), Some(1))),
@@ -280,7 +283,7 @@ mod tests {
                 (Stage::Decode, Some(32), Some(32)),
             ),
         ] {
-            assert_eq!(said(text), want, "{text}");
+            assert_eq!(parsed(text), expected, "{text}");
         }
         let mixed =
             "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)";
@@ -291,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn tensorrt_llm_counts_requests_and_in_some_releases_tokens() {
-        for (text, want) in [
+    fn tensorrt_llm_steps_count_requests_and_in_some_releases_tokens() {
+        for (text, expected) in [
             (
                 "[Executor] _forward_step 12: 1 ctx reqs, 640 ctx tokens, 0 gen reqs",
                 (Stage::Prefill, Some(1), Some(640)),
@@ -303,15 +306,15 @@ mod tests {
             ("[Executor] _forward_step: 2 ctx reqs, 0 gen reqs", (Stage::Prefill, Some(2), None)),
             ("[Executor] _forward_step 9: 0 ctx reqs, 0 gen reqs", (Stage::Idle, Some(0), None)),
         ] {
-            assert_eq!(said(text), want, "{text}");
+            assert_eq!(parsed(text), expected, "{text}");
         }
         assert_eq!(StepInfo::parse("_forward_step"), None);
     }
 
     #[test]
-    fn other_texts_name_a_step_or_a_stage_by_a_whole_word_or_nothing() {
-        assert_eq!(said("ProfilerStep#6").0, Stage::All);
-        for (text, want) in [
+    fn other_texts_parse_as_profiler_steps_or_whole_stage_words_only() {
+        assert_eq!(parsed("ProfilerStep#6").0, Stage::All);
+        for (text, expected) in [
             ("prefill", Stage::Prefill),
             ("run_extend", Stage::Prefill),
             ("runDecode", Stage::Decode),
@@ -319,7 +322,7 @@ mod tests {
             ("prefill (extend)", Stage::Prefill),
         ] {
             let step = StepInfo::parse(text).unwrap();
-            assert_eq!((step.stage, step.form), (want, Form::Word), "{text}");
+            assert_eq!((step.stage, step.form), (expected, Form::Word), "{text}");
         }
         for text in [
             "run_batch",
@@ -345,19 +348,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn vllm_s_stage_follows_from_its_two_counts(context in 0_u64..300, generation in 0_u64..300) {
+        fn the_stage_of_a_vllm_step_follows_from_its_two_counts(context in 0_u64..300, generation in 0_u64..300) {
             let text = format!("execute_context_{context}({context})_generation_{generation}({generation})");
-            let want = match (context, generation) {
+            let expected = match (context, generation) {
                 (0, 0) => Stage::Idle,
                 (0, _) => Stage::Decode,
                 (_, 0) => Stage::Prefill,
                 _ => Stage::Mixed,
             };
-            prop_assert_eq!(said(&text), (want, Some(context + generation), Some(context + generation)));
+            prop_assert_eq!(parsed(&text), (expected, Some(context + generation), Some(context + generation)));
         }
 
         #[test]
-        fn no_text_is_too_odd(text in "(step\\[|execute_|context_|_generation_|_forward_step|:|\\(|\\)|\\]|[0-9]{1,30}|sq|bs=|é| |,|ctx reqs){0,12}") {
+        fn parsing_never_panics(text in "(step\\[|execute_|context_|_generation_|_forward_step|:|\\(|\\)|\\]|[0-9]{1,30}|sq|bs=|é| |,|ctx reqs){0,12}") {
             let _ = StepInfo::parse(&text);
         }
     }

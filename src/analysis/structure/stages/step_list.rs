@@ -1,10 +1,11 @@
-//! The steps of the engine that a trace holds, each once: the device's twin of an annotation stands for the host's, and of
-//! annotations one inside another the innermost is the step.
+//! The steps of the serving engine in a trace, each once. A device annotation replaces the host annotation of the same step,
+//! and of nested annotations the innermost is the step. O(a log a + n) for `a` annotations and `n` GPU ops; [`Stretch`]es of
+//! the window index replace most of the `n`.
 
+use super::timeline::{Segment, Timeline};
+use super::{Form, Stage, StepInfo, parse_steps};
 use crate::analysis::index;
 use crate::analysis::index::Inside;
-use crate::analysis::structure::stages::windows::Windows;
-use crate::analysis::structure::stages::{Form, Stage, StepInfo, infos};
 use crate::ordering::StableSort;
 use crate::trace::{Annotation, CallId, Code, DeviceId, GpuOp, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
@@ -13,38 +14,38 @@ use std::ops::Range;
 /// One step on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// What its annotation says; what it leaves out is taken from the one around it, where that holds no other step.
+    /// The parsed annotation. Missing values are taken from the enclosing annotation if that contains no other step.
     pub info: StepInfo,
-    /// The text, in [`Code::annotation_names`], or in the names of the ranges.
+    /// The text, in [`Code::annotation_names`] or in the names of the ranges.
     pub name: NameId,
-    /// When it began.
+    /// Start.
     pub start: Ns,
-    /// When it ended.
+    /// End.
     pub end: Ns,
-    /// The device; `None` where it is not known.
+    /// The device; `None` if unknown.
     pub device: Option<DeviceId>,
-    /// What its times are from.
+    /// The source of its times.
     pub basis: Basis,
     /// The process of its annotation.
     pub process: ProcessId,
-    /// When its annotation began and ended, on the host or the device.
+    /// Start and end of its annotation, on the host or the device.
     pub annotation_range: (Ns, Ns),
 }
 
-/// What the times of a step are from.
+/// The source of the times of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// The device's annotation.
+    /// The device annotation.
     Device,
-    /// First start and last end of the GPU ops that the host launched within its annotation.
+    /// First start and last end of the GPU ops that were launched within the host annotation.
     Launches,
-    /// The host's annotation: nothing is known to be launched in it.
+    /// The host annotation, because no GPU op is known to be launched in it.
     Host,
 }
 
-/// An annotation of a step, with its place among those that hold it.
+/// An annotation of a step in the tree of nested annotations.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct StepNode {
     info: StepInfo,
     name: NameId,
     id: u32,
@@ -52,99 +53,102 @@ struct Mark {
     end: Ns,
     device: Option<DeviceId>,
     process: ProcessId,
-    /// The place of the innermost mark that holds this one.
+    /// Index of the innermost node that contains this one.
     parent: Option<usize>,
-    /// Marks directly inside.
+    /// Number of direct children.
     children: u32,
 }
 
-/// All steps, those of the devices first, by start.
+/// All steps, sorted by start; steps with host times come last.
 pub fn steps(trace: &Trace) -> Vec<Step> {
     let Some(code) = &trace.code else { return Vec::new() };
-    let infos = infos(&code.annotation_names);
+    let infos = parse_steps(&code.annotation_names);
     let mut steps = Vec::new();
-    let (device, host) = marks(code, &infos);
+    let (device, host) = annotation_nodes(code, &infos);
     for is_profiler in [false, true] {
-        let wanted = |mark: &&Mark| (mark.info.form == Form::Profiler) == is_profiler;
-        let device = nested(device.iter().filter(wanted).copied().collect());
-        let host = nested(host.iter().filter(wanted).copied().collect());
-        let on_device = device.iter().filter(is_step).map(|mark| mark.step(&device, Basis::Device));
-        steps.extend(on_device);
-        launched(trace, None, &host, &device, &mut steps);
+        let has_form = |node: &&StepNode| (node.info.form == Form::Profiler) == is_profiler;
+        let device = link_parents(device.iter().filter(has_form).copied().collect());
+        let host = link_parents(host.iter().filter(has_form).copied().collect());
+        steps.extend(device.iter().filter(is_step).map(|node| node.step(&device, Basis::Device)));
+        add_host_steps(trace, None, &host, &device, &mut steps);
     }
     steps.order_by_key(|step| (step.basis == Basis::Host, step.start));
     steps
 }
 
-/// The steps that ranges of the host tell, which every trace keeps, by start; [`Step::name`] is a name of the ranges. They
-/// are of the most exact form alone that the trace holds: a profiler's step around those of the engine is no second one.
+/// The steps from host ranges, sorted by start. Every trace has its ranges, even if it was read without its code.
+/// [`Step::name`] is a name of the ranges. Only the most exact [`Form`] in the trace counts, so a profiler step around engine
+/// steps is not an additional step.
 pub fn steps_from_ranges(trace: &Trace, inside: Option<&Inside>) -> Vec<Step> {
-    let host = host_marks(trace);
+    let host = range_nodes(trace);
     let mut steps = Vec::new();
-    launched(trace, inside, &host, &[], &mut steps);
+    add_host_steps(trace, inside, &host, &[], &mut steps);
     steps.order_by_key(|step| step.start);
     steps
 }
 
-/// A step of the host, as [`steps_by_op`] numbers it.
+/// A step that [`steps_by_op`] numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostStep {
-    /// Its number in its process, from 1 on: ranks of one run number the same steps alike.
+    /// Its number within its process, from 1. Ranks of one run number their steps in the same way.
     pub number: u32,
-    /// What its range says.
+    /// The stage of its range.
     pub stage: Stage,
 }
 
-/// The steps that launched GPU ops, as [`steps_from_ranges`] knows them, and for each op the place of its step: the one whose
-/// range holds the op's launch; [`NONE`] where there is no such step.
+/// The steps of [`steps_from_ranges`] that launched GPU ops, and for each op the index of the step whose range contains its
+/// launch, or [`NONE`].
 pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
-    let host = host_marks(trace);
-    let alone: Vec<&Mark> = host.iter().filter(is_step).collect();
-    let windows = windows_of(trace, &alone);
+    let host = range_nodes(trace);
+    let nodes: Vec<&StepNode> = host.iter().filter(is_step).collect();
+    let timelines = timelines_by_process(trace, &nodes);
     let ops = trace.gpu_ops.iter().zip(trace.gpu_ops.launches());
-    let mut of_ops: Vec<u32> = ops.map(|(op, launch)| window_of(trace, &windows, op, launch).unwrap_or(NONE)).collect();
-    let mut place = vec![NONE; alone.len()];
-    for window in &of_ops {
-        place.get_mut(*window as usize).into_iter().for_each(|place| *place = 0);
+    let node_at_launch = |(op, launch)| label_at_launch(trace, &timelines, op, launch).unwrap_or(NONE);
+    let mut by_op: Vec<u32> = ops.map(node_at_launch).collect();
+    // The index of each node among the steps that launched ops, or `NONE`.
+    let mut step_of_node = vec![NONE; nodes.len()];
+    for node in &by_op {
+        step_of_node.get_mut(*node as usize).into_iter().for_each(|step| *step = 0);
     }
     let (mut steps, mut process, mut number): (Vec<HostStep>, _, _) = (Vec::new(), None, 0);
-    // Marks come process by process, by start.
-    for (mark, place) in alone.iter().zip(&mut place).filter(|(_, place)| **place != NONE) {
-        number = if process == Some(mark.process) { number + 1 } else { 1 };
-        process = Some(mark.process);
-        *place = u32::try_from(steps.len()).unwrap_or(NONE);
-        steps.push(HostStep { number, stage: mark.info.stage });
+    // Nodes are sorted by process, then by start.
+    for (node, step) in nodes.iter().zip(&mut step_of_node).filter(|(_, step)| **step != NONE) {
+        number = if process == Some(node.process) { number + 1 } else { 1 };
+        process = Some(node.process);
+        *step = u32::try_from(steps.len()).unwrap_or(NONE);
+        steps.push(HostStep { number, stage: node.info.stage });
     }
-    for window in &mut of_ops {
-        *window = place.get(*window as usize).copied().unwrap_or(NONE);
+    for slot in &mut by_op {
+        *slot = step_of_node.get(*slot as usize).copied().unwrap_or(NONE);
     }
-    (steps, of_ops)
+    (steps, by_op)
 }
 
-/// Ranges of the most exact form of step that the trace holds.
-fn host_marks(trace: &Trace) -> Vec<Mark> {
-    let infos = infos(&trace.ranges.names);
+/// The ranges with the most exact form of step in the trace.
+fn range_nodes(trace: &Trace) -> Vec<StepNode> {
+    let infos = parse_steps(&trace.ranges.names);
     let has = |form: &Form| infos.iter().flatten().any(|info| info.form == *form);
     let Some(form) = [Form::Engine, Form::Profiler, Form::Word].into_iter().find(has) else { return Vec::new() };
-    let mark = |range: Span| {
+    let node = |range: Span| {
         let info = (*infos.get(range.name.0 as usize)?).filter(|info| info.form == form)?;
         let (name, start, end) = (range.name, range.start, range.end());
         let process = trace.threads.get(range.thread.0 as usize)?.process;
-        Some(Mark { info, name, id: NONE, start, end, device: None, process, parent: None, children: 0 })
+        Some(StepNode { info, name, id: NONE, start, end, device: None, process, parent: None, children: 0 })
     };
-    nested(trace.ranges.iter().filter_map(mark).collect())
+    link_parents(trace.ranges.iter().filter_map(node).collect())
 }
 
-/// Annotations of steps: the device's with all streams of one device together, and the host's.
-fn marks(code: &Code, infos: &[Option<StepInfo>]) -> (Vec<Mark>, Vec<Mark>) {
-    let mark = |annotation: &Annotation| {
+/// The step annotations of the devices and of the host. The copies of an annotation on several streams of a device are
+/// merged.
+fn annotation_nodes(code: &Code, infos: &[Option<StepInfo>]) -> (Vec<StepNode>, Vec<StepNode>) {
+    let node = |annotation: &Annotation| {
         let info = (*infos.get(annotation.name.0 as usize)?)?;
         let &Annotation { start, name, id, device, process, .. } = annotation;
-        Some(Mark { info, name, id, start, end: annotation.end(), device, process, parent: None, children: 0 })
+        Some(StepNode { info, name, id, start, end: annotation.end(), device, process, parent: None, children: 0 })
     };
-    let (mut device, host): (Vec<Mark>, Vec<Mark>) =
-        code.annotations.iter().filter_map(mark).partition(|mark| mark.device.is_some());
-    device.order_by_key(|mark| (mark.id, mark.name, mark.device, mark.start));
+    let (mut device, host): (Vec<StepNode>, Vec<StepNode>) =
+        code.annotations.iter().filter_map(node).partition(|node| node.device.is_some());
+    device.order_by_key(|node| (node.id, node.name, node.device, node.start));
     device.dedup_by(|next, kept| {
         let is_same = kept.id != NONE && (kept.id, kept.name, kept.device) == (next.id, next.name, next.device);
         kept.end = if is_same { kept.end.max(next.end) } else { kept.end };
@@ -153,258 +157,272 @@ fn marks(code: &Code, infos: &[Option<StepInfo>]) -> (Vec<Mark>, Vec<Mark>) {
     (device, host)
 }
 
-/// Marks of all lanes (each device, the host of each process) by lane and start, each with its parent.
+/// Sorts nodes by track and start, and sets their parents and child counts.
 ///
-/// One sweep a lane keeps a stack; its ends decrease towards the top, because a newer mark that ends no earlier holds
-/// every later one that an older mark holds.
-fn nested(mut marks: Vec<Mark>) -> Vec<Mark> {
-    marks.order_by_key(|mark| (mark.lane(), mark.start, Reverse(mark.end), mark.id));
+/// One sweep per track keeps a stack of open nodes whose ends decrease towards the top. An open node that ends before the new
+/// node does is dropped, because the new node contains every later node that the open one contains.
+fn link_parents(mut nodes: Vec<StepNode>) -> Vec<StepNode> {
+    nodes.order_by_key(|node| (node.track(), node.start, Reverse(node.end), node.id));
     let mut open: Vec<(usize, Ns)> = Vec::new();
-    let mut lane = None;
-    for at in 0..marks.len() {
-        let Some((own, end)) = marks.get(at).map(|mark| (mark.lane(), mark.end)) else { continue };
-        if lane != Some(own) {
-            (lane, open) = (Some(own), Vec::new());
+    let mut open_track = None;
+    for index in 0..nodes.len() {
+        let Some((track, end)) = nodes.get(index).map(|node| (node.track(), node.end)) else { continue };
+        if open_track != Some(track) {
+            (open_track, open) = (Some(track), Vec::new());
         }
         while open.pop_if(|(_, open_end)| *open_end < end).is_some() {}
         let parent = open.last().map(|(parent, _)| *parent);
-        if let Some(mark) = marks.get_mut(at) {
-            mark.parent = parent;
+        if let Some(node) = nodes.get_mut(index) {
+            node.parent = parent;
         }
-        if let Some(parent) = parent.and_then(|parent| marks.get_mut(parent)) {
+        if let Some(parent) = parent.and_then(|parent| nodes.get_mut(parent)) {
             parent.children += 1;
         }
-        open.push((at, end));
+        open.push((index, end));
     }
-    marks
+    nodes
 }
 
-/// Of an engine's marks the innermost is a step. Of plain words it is the outermost: those inside name its parts.
-fn is_step(mark: &&Mark) -> bool {
-    match mark.info.form {
-        Form::Engine => mark.children == 0,
-        Form::Word | Form::Profiler => mark.parent.is_none(),
+/// Whether a node is a step. For engine annotations it is the innermost. For plain words and profiler steps it is the
+/// outermost, because words inside of it name parts of the step.
+fn is_step(node: &&StepNode) -> bool {
+    match node.info.form {
+        Form::Engine => node.children == 0,
+        Form::Word | Form::Profiler => node.parent.is_none(),
     }
 }
 
-impl Mark {
-    /// Where marks lie inside one another.
-    fn lane(&self) -> (Option<DeviceId>, ProcessId) {
+impl StepNode {
+    /// Only nodes of one track contain each other: a device, or the host side of a process.
+    fn track(&self) -> (Option<DeviceId>, ProcessId) {
         (self.device, self.process)
     }
 
     fn step(&self, all: &[Self], basis: Basis) -> Step {
-        let (mut info, mut around) = (self.info, self.parent.and_then(|parent| all.get(parent)));
-        while let Some(outer) = around
+        let (mut info, mut ancestor) = (self.info, self.parent.and_then(|parent| all.get(parent)));
+        while let Some(outer) = ancestor
             && (outer.children, outer.info.stage) == (1, info.stage)
         {
             info.batch_size = info.batch_size.or(outer.info.batch_size);
             info.tokens = info.tokens.or(outer.info.tokens);
             info.context = info.context.or(outer.info.context);
             info.generation = info.generation.or(outer.info.generation);
-            around = outer.parent.and_then(|parent| all.get(parent));
+            ancestor = outer.parent.and_then(|parent| all.get(parent));
         }
         let &Self { name, start, end, device, process, .. } = self;
         Step { info, name, start, end, device, basis, process, annotation_range: (start, end) }
     }
 }
 
-/// Steps that only the host's annotations tell: on each device from the first to the last op launched in them.
-fn launched(trace: &Trace, inside: Option<&Inside>, host: &[Mark], device: &[Mark], steps: &mut Vec<Step>) {
-    let twins = Twins::of(device);
-    let alone: Vec<&Mark> = host.iter().filter(is_step).filter(|mark| !twins.has(mark)).collect();
-    let windows = windows_of(trace, &alone);
-    let reach = reach_of_launches(trace, inside, &windows);
-    for (mark, label) in alone.into_iter().zip(0..) {
-        let first = reach.partition_point(|reach| reach.window < label);
-        let before = steps.len();
-        for reach in reach.iter().skip(first).take_while(|reach| reach.window == label) {
-            let &Reach { start, end, device, .. } = reach;
-            steps.push(Step { start, end, device: Some(device), ..mark.step(host, Basis::Launches) });
+/// Adds the steps that have no device annotation. Their times are those of the ops launched in them, per device.
+fn add_host_steps(
+    trace: &Trace,
+    inside: Option<&Inside>,
+    host: &[StepNode],
+    device: &[StepNode],
+    steps: &mut Vec<Step>,
+) {
+    let device_keys = DeviceKeys::new(device);
+    let nodes: Vec<&StepNode> = host.iter().filter(is_step).filter(|node| !device_keys.contains(node)).collect();
+    let timelines = timelines_by_process(trace, &nodes);
+    let extents = launched_extents(trace, inside, &timelines);
+    for (node, label) in nodes.into_iter().zip(0..) {
+        let first = extents.partition_point(|extent| extent.label < label);
+        let steps_before = steps.len();
+        for extent in extents.iter().skip(first).take_while(|extent| extent.label == label) {
+            let &Extent { start, end, device, .. } = extent;
+            steps.push(Step { start, end, device: Some(device), ..node.step(host, Basis::Launches) });
         }
-        // A step inside another that launches nothing is none of its own.
-        if steps.len() == before && mark.parent.is_none() {
-            steps.push(mark.step(host, Basis::Host));
+        // A nested annotation without launches is not a step.
+        if steps.len() == steps_before && node.parent.is_none() {
+            steps.push(node.step(host, Basis::Host));
         }
     }
 }
 
-/// When each of these steps is the innermost, by process.
-fn windows_of(trace: &Trace, steps: &[&Mark]) -> Vec<Windows> {
-    let windows = |process| {
-        let own = steps.iter().zip(0..).filter(|(mark, _)| mark.process == process);
-        Windows::new(own.map(|(mark, label)| (mark.start, mark.end, label)).collect())
+/// The timeline of each process. The label of a node is its index in `nodes`.
+fn timelines_by_process(trace: &Trace, nodes: &[&StepNode]) -> Vec<Timeline> {
+    let timeline = |process| {
+        let own = nodes.iter().zip(0..).filter(|(node, _)| node.process == process);
+        Timeline::new(own.map(|(node, label)| Segment { start: node.start, end: node.end, label }).collect())
     };
-    (0..).map(ProcessId).take(trace.processes.len()).map(windows).collect()
+    (0..).map(ProcessId).take(trace.processes.len()).map(timeline).collect()
 }
 
-/// The window that holds the launch of an op.
-fn window_of(trace: &Trace, windows: &[Windows], op: GpuOp, launch: Option<CallId>) -> Option<u32> {
+/// The label at the launch of an op.
+fn label_at_launch(trace: &Trace, timelines: &[Timeline], op: GpuOp, launch: Option<CallId>) -> Option<u32> {
     let call = launch.and_then(|call| trace.calls.get(call.0 as usize))?;
-    windows.get(op.process.0 as usize)?.at(call.start)
+    timelines.get(op.process.0 as usize)?.label_at(call.start)
 }
 
-/// The device's marks by process, name and id.
-struct Twins(Vec<(ProcessId, NameId, u32)>);
+/// Process, name and id of all device annotations, sorted.
+struct DeviceKeys(Vec<(ProcessId, NameId, u32)>);
 
-impl Twins {
-    fn of(device: &[Mark]) -> Self {
-        let mut twins: Vec<_> = device.iter().map(|mark| (mark.process, mark.name, mark.id)).collect();
-        twins.order_by_key(|twin| *twin);
-        Self(twins)
+impl DeviceKeys {
+    fn new(device: &[StepNode]) -> Self {
+        let mut keys: Vec<_> = device.iter().map(|node| (node.process, node.name, node.id)).collect();
+        keys.order_by_key(|key| *key);
+        Self(keys)
     }
 
-    /// Does a device have a mark of the host too? Without an id the name tells.
-    fn has(&self, mark: &Mark) -> bool {
-        let from = |id: u32| {
-            let wanted = (mark.process, mark.name, id);
-            self.0.get(self.0.partition_point(|twin| *twin < wanted))
+    /// Whether a host annotation has a device annotation. If one of them has no id, the name decides.
+    fn contains(&self, node: &StepNode) -> bool {
+        let lower_bound = |id: u32| {
+            let key = (node.process, node.name, id);
+            self.0.get(self.0.partition_point(|other| *other < key))
         };
-        let is = |id: u32| from(id) == Some(&(mark.process, mark.name, id));
-        let has_name = || from(0).is_some_and(|twin| (twin.0, twin.1) == (mark.process, mark.name));
-        is(mark.id) || is(NONE) || (mark.id == NONE && has_name())
+        let has_id = |id: u32| lower_bound(id) == Some(&(node.process, node.name, id));
+        let has_name = || lower_bound(0).is_some_and(|key| (key.0, key.1) == (node.process, node.name));
+        has_id(node.id) || has_id(NONE) || (node.id == NONE && has_name())
     }
 }
 
-/// The ops that one device ran of what was launched in one window.
+/// First start and last end of the ops on one device that were launched in one step.
 #[derive(Debug, Clone, Copy)]
-struct Reach {
-    window: u32,
+struct Extent {
+    /// The label of the step in its timeline.
+    label: u32,
     device: DeviceId,
     start: Ns,
     end: Ns,
 }
 
-/// First start and last end of the ops launched in each window, by window and device; `windows` are those of each process.
-fn reach_of_launches(trace: &Trace, inside: Option<&Inside>, windows: &[Windows]) -> Vec<Reach> {
-    if windows.iter().all(Windows::is_empty) {
+/// The extents of all steps, sorted by label and device. `timelines` has one timeline per process.
+fn launched_extents(trace: &Trace, inside: Option<&Inside>, timelines: &[Timeline]) -> Vec<Extent> {
+    if timelines.iter().all(Timeline::is_empty) {
         return Vec::new();
     }
-    let (running, last) = (vec![usize::MAX; trace.devices.len()], vec![(Ns::ZERO, Ns::ZERO, 0); windows.len()]);
-    let mut reaches = Reaches { found: Vec::new(), running, last };
-    let mut from = 0;
+    let mut collector = ExtentCollector {
+        extents: Vec::new(),
+        current: vec![usize::MAX; trace.devices.len()],
+        last_segment: vec![Segment::default(); timelines.len()],
+    };
+    let mut next_op = 0;
     if let Some(inside) = index::known(inside) {
-        for (stretch, places) in inside.stretches() {
-            reaches.see(trace, windows, from..places.start);
-            if !reaches.add(stretch, windows) {
-                reaches.see(trace, windows, places.clone());
+        for (stretch, ops) in inside.stretches() {
+            collector.add_ops(trace, timelines, next_op..ops.start);
+            if !collector.add_stretch(stretch, timelines) {
+                collector.add_ops(trace, timelines, ops.clone());
             }
-            from = places.end;
+            next_op = ops.end;
         }
     }
-    reaches.see(trace, windows, from..trace.gpu_ops.len());
-    let mut found = reaches.found;
-    found.order_by_key(|reach| (reach.window, reach.device));
-    found.dedup_by(|next, kept| {
-        let is_same = (kept.window, kept.device) == (next.window, next.device);
+    collector.add_ops(trace, timelines, next_op..trace.gpu_ops.len());
+    let mut extents = collector.extents;
+    extents.order_by_key(|extent| (extent.label, extent.device));
+    extents.dedup_by(|next, kept| {
+        let is_same = (kept.label, kept.device) == (next.label, next.device);
         if is_same {
             (kept.start, kept.end) = (kept.start.min(next.start), kept.end.max(next.end));
         }
         is_same
     });
-    found
+    extents
 }
 
-/// Reaches on the way through the ops.
-struct Reaches {
-    found: Vec<Reach>,
-    /// Of each device the place of the window whose ops it runs: ops of one window come in a row, or nearly.
-    running: Vec<usize>,
-    /// Of each process the piece of the launch before: the next one is mostly in it too.
-    last: Vec<(Ns, Ns, u32)>,
+/// Collects extents in one pass over the ops. It may produce several extents of one label and device.
+struct ExtentCollector {
+    extents: Vec<Extent>,
+    /// By device: the index of its last extent, because consecutive ops of a device mostly belong to one step.
+    current: Vec<usize>,
+    /// By process: the segment of its last launch, which mostly contains the next launch too.
+    last_segment: Vec<Segment>,
 }
 
-impl Reaches {
-    fn see(&mut self, trace: &Trace, windows: &[Windows], places: Range<usize>) {
-        for (at, op) in trace.gpu_ops.iter_in(&places.into()) {
-            let call = trace.gpu_ops.launch(at).and_then(|call| trace.calls.start(call.0 as usize));
-            let (Some(time), Some(windows)) = (call, windows.get(op.process.0 as usize)) else { continue };
-            let Some(last) = self.last.get_mut(op.process.0 as usize) else { continue };
-            if !(last.0..last.1).contains(&time) {
-                *last = windows.piece(time).unwrap_or_default();
+impl ExtentCollector {
+    fn add_ops(&mut self, trace: &Trace, timelines: &[Timeline], ops: Range<usize>) {
+        for (index, op) in trace.gpu_ops.iter_in(&ops.into()) {
+            let call = trace.gpu_ops.launch(index).and_then(|call| trace.calls.start(call.0 as usize));
+            let (Some(time), Some(timeline)) = (call, timelines.get(op.process.0 as usize)) else { continue };
+            let Some(last) = self.last_segment.get_mut(op.process.0 as usize) else { continue };
+            if !(last.start..last.end).contains(&time) {
+                *last = timeline.segment_at(time).unwrap_or_default();
             }
-            let is_in_it = (last.0..last.1).contains(&time);
-            let window = if is_in_it { Some(last.2) } else { windows.at(time) };
-            window.into_iter().for_each(|window| self.reach(window, op.device, (op.start, op.end())));
+            let is_in_last = (last.start..last.end).contains(&time);
+            let label = if is_in_last { Some(last.label) } else { timeline.label_at(time) };
+            label.into_iter().for_each(|label| self.extend(label, op.device, (op.start, op.end())));
         }
     }
 
-    fn reach(&mut self, window: u32, device: DeviceId, (start, end): (Ns, Ns)) {
-        let Some(running) = self.running.get_mut(device.0 as usize) else { return };
-        match self.found.get_mut(*running) {
-            Some(reach) if reach.window == window => reach.end = reach.end.max(end),
+    fn extend(&mut self, label: u32, device: DeviceId, (start, end): (Ns, Ns)) {
+        let Some(current) = self.current.get_mut(device.0 as usize) else { return };
+        match self.extents.get_mut(*current) {
+            Some(extent) if extent.label == label => extent.end = extent.end.max(end),
             _ => {
-                *running = self.found.len();
-                self.found.push(Reach { window, device, start, end });
+                *current = self.extents.len();
+                self.extents.push(Extent { label, device, start, end });
             }
         }
     }
 
-    /// The same of a stretch of which each process launched all in one piece of its windows; of others nothing.
-    fn add(&mut self, stretch: &Stretch, windows: &[Windows]) -> bool {
-        let window = |launched: &Launched| {
-            let piece = windows.get(launched.process.0 as usize)?.piece(launched.calls.0)?;
-            (launched.calls.1 < piece.1).then_some(piece.2)
+    /// Adds all ops of a stretch at once if each process launched its ops in one segment. Otherwise adds nothing and returns
+    /// false.
+    fn add_stretch(&mut self, stretch: &Stretch, timelines: &[Timeline]) -> bool {
+        let label = |launched: &LaunchedOps| {
+            let segment = timelines.get(launched.process.0 as usize)?.segment_at(launched.calls.0)?;
+            (launched.calls.1 < segment.end).then_some(segment.label)
         };
-        let is_known = stretch.launched.iter().all(|launched| window(launched).is_some());
-        for launched in stretch.launched.iter().filter(|_| is_known) {
-            window(launched).into_iter().for_each(|window| self.reach(window, launched.device, launched.ops));
+        let is_in_segments = stretch.launched.iter().all(|launched| label(launched).is_some());
+        for launched in stretch.launched.iter().filter(|_| is_in_segments) {
+            label(launched).into_iter().for_each(|label| self.extend(label, launched.device, launched.ops));
         }
-        is_known
+        is_in_segments
     }
 }
 
-/// A few ops in a row, and when what was launched: mostly all of it in one step, whatever steps are.
+/// A summary of consecutive ops and their launches. It does not depend on steps or windows. The ops of most stretches are
+/// launched within one step, so one look-up per stretch replaces one per op.
 #[derive(Debug)]
 pub struct Stretch {
-    /// Their places.
+    /// Indexes of the ops.
     ops: Range<usize>,
-    launched: Vec<Launched>,
+    launched: Vec<LaunchedOps>,
 }
 
-/// What one process launched for one device.
+/// The ops of a stretch that one process launched on one device.
 #[derive(Debug)]
-struct Launched {
+struct LaunchedOps {
     process: ProcessId,
     device: DeviceId,
-    /// First and last start of the calls.
+    /// First and last start of the launch calls.
     calls: (Ns, Ns),
     /// First start and last end of the ops.
     ops: (Ns, Ns),
 }
 
 impl Stretch {
-    /// All ops, a few at a time.
+    /// Splits all ops of a trace into stretches.
     pub(crate) fn all(trace: &Trace) -> Vec<Self> {
-        const OPS: usize = 64;
+        const OPS_PER_STRETCH: usize = 64;
         let end = trace.gpu_ops.len();
-        (0..end).step_by(OPS).map(|from| Self::of(trace, from..(from + OPS).min(end))).collect()
+        let starts = (0..end).step_by(OPS_PER_STRETCH);
+        starts.map(|start| Self::of(trace, start..(start + OPS_PER_STRETCH).min(end))).collect()
     }
 
-    /// Places of its ops.
+    /// Indexes of its ops.
     pub(crate) fn ops(&self) -> Range<usize> {
         self.ops.clone()
     }
 
-    /// The last end of what was launched.
+    /// The last end of its launched ops.
     pub(crate) fn end(&self) -> Ns {
         self.launched.iter().map(|launched| launched.ops.1).max().unwrap_or(Ns(i64::MIN))
     }
 
     fn of(trace: &Trace, ops: Range<usize>) -> Self {
-        let mut launched: Vec<Launched> = Vec::new();
-        for (at, op) in trace.gpu_ops.iter_in(&ops.clone().into()) {
-            let call = trace.gpu_ops.launch(at).and_then(|call| trace.calls.start(call.0 as usize));
+        let mut launched: Vec<LaunchedOps> = Vec::new();
+        for (index, op) in trace.gpu_ops.iter_in(&ops.clone().into()) {
+            let call = trace.gpu_ops.launch(index).and_then(|call| trace.calls.start(call.0 as usize));
             let Some(call) = call else { continue };
-            let known = launched.iter_mut().find(|known| (known.process, known.device) == (op.process, op.device));
-            match known {
-                Some(known) => {
-                    known.calls = (known.calls.0.min(call), known.calls.1.max(call));
-                    known.ops.1 = known.ops.1.max(op.end());
+            let group = launched.iter_mut().find(|group| (group.process, group.device) == (op.process, op.device));
+            match group {
+                Some(group) => {
+                    group.calls = (group.calls.0.min(call), group.calls.1.max(call));
+                    group.ops.1 = group.ops.1.max(op.end());
                 }
                 None => {
                     let &GpuOp { process, device, start, .. } = &op;
-                    launched.push(Launched { process, device, calls: (call, call), ops: (start, op.end()) });
+                    launched.push(LaunchedOps { process, device, calls: (call, call), ops: (start, op.end()) });
                 }
             }
         }
@@ -412,14 +430,16 @@ impl Stretch {
     }
 }
 
-/// How many steps an engine's own annotations tell, and how many of them the stage of the file's name cannot hold.
+/// Counts the steps from engine annotations whose stage contradicts the stage in the file name, and all steps from engine
+/// annotations.
 pub fn count_stage_conflicts(steps: &[Step], file_stage: Stage) -> (usize, usize) {
-    let told = || steps.iter().filter(|step| step.info.form == Form::Engine);
-    // A profiler that splits by stage files chunked prefill under prefill and verifying under decode; drafts are in both.
-    let cannot_hold = |step: &&Step| match file_stage {
+    let engine_steps = || steps.iter().filter(|step| step.info.form == Form::Engine);
+    // A profiler that writes one file per stage counts mixed steps (chunked prefill) as prefill and verify steps as decode.
+    // Draft steps occur in both files.
+    let is_conflict = |step: &&Step| match file_stage {
         Stage::Prefill => matches!(step.info.stage, Stage::Decode | Stage::Verify),
         Stage::Decode => matches!(step.info.stage, Stage::Prefill | Stage::Mixed),
         _ => false,
     };
-    (told().filter(cannot_hold).count(), told().count())
+    (engine_steps().filter(is_conflict).count(), engine_steps().count())
 }

@@ -5,7 +5,7 @@ use super::serving::ModelShape;
 use super::times::{BusyTime, percent};
 use super::view::View;
 use crate::analysis::section::{Section, Value};
-use crate::analysis::structure::stages::{Basis, Form, Stage, Step, Sums, steps};
+use crate::analysis::structure::stages::{Basis, Form, Stage, Step, TokenSums, steps};
 use crate::trace::Ns;
 
 /// The columns of the table.
@@ -136,7 +136,7 @@ fn attended_pairs(step: &Step) -> Option<f64> {
     if context.is_none() && generation.is_none() {
         return None;
     }
-    let causal = |sums: Sums| sums.sqsk as f64 - sums.sqsq.min(sums.sqsk) as f64 / 2.0;
+    let causal = |sums: TokenSums| sums.sqsk as f64 - sums.sqsq.min(sums.sqsk) as f64 / 2.0;
     let pairs = context.map_or(0.0, causal) + generation.map_or(0.0, |sums| sums.sqsk as f64);
     (pairs > 0.0).then_some(pairs)
 }
