@@ -1,14 +1,17 @@
-//! gpuprism reads a GPU trace of an LLM server and says where the time went.
+//! gpuprism reads a GPU trace of an LLM server and reports where the time went.
 //!
-//! The way of the data, one direction only:
+//! Data flows in one direction:
 //!
 //! ```text
 //! bytes -> input -> Trace -> analysis -> Report -> { page, terminal, JSON, CSV, Markdown, HTML }
 //! ```
 //!
-//! [`input`] turns bytes into a [`trace::Trace`]; [`rules`] gives every kernel name a category;
-//! [`analysis`] answers questions about the trace; [`report`] holds all answers and renders them.
-//! `cli` (native) and `web` (wasm32) are thin shells around these.
+//! - [`input`] parses bytes into a [`trace::Trace`].
+//! - [`rules`] assigns a category to every kernel name.
+//! - [`analysis`] computes results from a trace.
+//! - [`report`] collects the results and renders them.
+//! - [`session`] runs an analysis with the options that a person chose.
+//! - `cli` (native) and `web` (wasm32) are thin shells around these modules.
 
 pub mod analysis;
 pub mod digits;
@@ -28,11 +31,11 @@ pub mod web;
 
 pub use error::{Error, Result};
 
-/// The words with a capital in front, where they begin with one of `a` to `z`: tables of all the world's letters would be
-/// a thirtieth of the page's first load.
-fn capitalised(mut words: String) -> String {
-    if let Some(first) = words.get_mut(..1) {
+/// Makes the first letter upper case if it is an ASCII letter. Unicode case tables would add a thirtieth to the page's first
+/// download.
+fn capitalize(mut text: String) -> String {
+    if let Some(first) = text.get_mut(..1) {
         first.make_ascii_uppercase();
     }
-    words
+    text
 }

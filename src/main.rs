@@ -1,4 +1,4 @@
-//! The command-line program; everything it does is in [`gpuprism::cli`].
+//! The command-line program, implemented in [`gpuprism::cli`].
 
 fn main() -> std::process::ExitCode {
     #[cfg(not(target_arch = "wasm32"))]

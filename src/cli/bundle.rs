@@ -1,34 +1,36 @@
-//! `gpuprism bundle`: the texts of several triages in one Markdown document, by model and framework.
+//! `gpuprism bundle`: combines the texts of several triages into one Markdown document, grouped by model and framework.
 
 use super::{files, print};
 use crate::ordering::StableSort;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Put the texts of several triages into one Markdown document. It carries no date: the same texts give the same bytes.
+/// Combine the texts of several triages into one Markdown document. The output contains no date, so it is reproducible.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A folder with analysis*.txt and analysis*.md, in it or below; the folder of each is its label.
+    /// A folder with files analysis*.txt and analysis*.md, also in subfolders. The label of a file is the name of its folder.
+    /// May be given several times.
     #[arg(long = "analysis-root", value_name = "DIR")]
     analysis_root: Vec<PathBuf>,
-    /// One text, of this triage or of the original's; without a label that of its folder. May be given again.
+    /// A text of `gpuprism triage` or of the original triage. The default label is the name of its folder. May be given several
+    /// times.
     #[arg(long = "analysis-file", value_name = "[LABEL=]PATH")]
     analysis_file: Vec<String>,
     /// The heading of the document.
     #[arg(long, default_value = "Torch profile triage", value_name = "TEXT")]
     title: String,
-    /// Where it goes; otherwise to standard output.
+    /// Write the document to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Begin with a table of contents; this is so without the flag.
+    /// Include a table of contents (the default).
     #[arg(long = "include-toc", overrides_with = "no_include_toc")]
     include_toc: bool,
-    /// Leave the table of contents out.
+    /// Omit the table of contents.
     #[arg(long = "no-include-toc")]
     no_include_toc: bool,
 }
 
-/// Words in a file's name or on its `Framework:` line, and what they stand for, in the order of the document.
+/// Frameworks in document order, with the words that identify them in a file name or on a `Framework:` line.
 const FRAMEWORKS: [(&str, &[&str]); 5] = [
     ("SGLang", &["sglang"]),
     ("vLLM", &["vllm"]),
@@ -37,7 +39,7 @@ const FRAMEWORKS: [(&str, &[&str]); 5] = [
     ("Other", &[]),
 ];
 
-/// One text.
+/// The text of one triage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Analysis {
     label: String,
@@ -47,14 +49,14 @@ struct Analysis {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     if args.analysis_root.is_empty() && args.analysis_file.is_empty() {
-        return Err(Error::usage("bundle", "give --analysis-root DIR or --analysis-file PATH"));
+        return Err(Error::usage("bundle", "no input: give --analysis-root DIR or --analysis-file PATH"));
     }
     let mut analyses = Vec::new();
     for root in &args.analysis_root {
-        analyses.extend(below(root, args.output.as_deref())?);
+        analyses.extend(read_folder(root, args.output.as_deref())?);
     }
     for argument in &args.analysis_file {
-        let (label, path) = labelled(argument);
+        let (label, path) = split_label(argument);
         analyses.push(read(&path, label)?);
     }
     let document = document(&args.title, &analyses, !args.no_include_toc);
@@ -64,16 +66,16 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// A label before `=`, unless the whole is a file that has such a name.
-fn labelled(argument: &str) -> (Option<&str>, PathBuf) {
+/// Splits `LABEL=PATH`, unless a file with the whole name exists.
+fn split_label(argument: &str) -> (Option<&str>, PathBuf) {
     match argument.split_once('=') {
         Some((label, path)) if !label.is_empty() && !Path::new(argument).exists() => (Some(label), path.into()),
         _ => (None, argument.into()),
     }
 }
 
-/// The texts in a folder and below; what an earlier call wrote to the same place is none of them.
-fn below(root: &Path, output: Option<&Path>) -> Result<Vec<Analysis>> {
+/// Reads all texts of a folder and its subfolders, except the output file of an earlier call.
+fn read_folder(root: &Path, output: Option<&Path>) -> Result<Vec<Analysis>> {
     let is_analysis = |path: &str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         name.starts_with("analysis") && (name.ends_with(".txt") || name.ends_with(".md"))
@@ -84,7 +86,8 @@ fn below(root: &Path, output: Option<&Path>) -> Result<Vec<Analysis>> {
     let found = entries.iter().filter(|entry| is_analysis(&entry.path) && !is_output(&entry.path));
     let analyses: Vec<Analysis> = found.map(|entry| read(&root.join(&entry.path), None)).collect::<Result<_>>()?;
     if analyses.is_empty() {
-        let why = "no analysis*.txt or analysis*.md in it or below: write some with `gpuprism triage ... > analysis_NAME.txt`";
+        let why = "no analysis*.txt or analysis*.md in this folder or its subfolders: create them with \
+                   `gpuprism triage ... > analysis_NAME.txt`";
         return Err(Error::refused(root.display().to_string(), why));
     }
     Ok(analyses)
@@ -94,27 +97,27 @@ fn read(path: &Path, label: Option<&str>) -> Result<Analysis> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let text = String::from_utf8_lossy(&std::fs::read(path).map_err(failed)?).into_owned();
     if text.trim_start().starts_with('{') {
-        let why = "JSON, not a text: give what `gpuprism triage` prints as text or with `--format markdown`";
+        let why = "JSON instead of text: give the output of `gpuprism triage` in the format text or markdown";
         return Err(Error::refused(path.display().to_string(), why));
     }
-    // `.` has no name of its own.
+    // Relative paths such as `.` have no folder name.
     let folder = path.canonicalize().ok().and_then(|path| path.parent().map(files::label));
     let label = label.map(str::to_owned).or(folder).unwrap_or_default();
     Ok(Analysis { label, source: path.display().to_string(), text })
 }
 
 impl Analysis {
-    /// The place of its framework among all: by the file's name, else by what the text says.
+    /// The index into [`FRAMEWORKS`], from the file name, else from the text.
     fn framework(&self) -> usize {
-        let of = |text: &str| {
+        let detect = |text: &str| {
             let text = text.to_ascii_lowercase();
             FRAMEWORKS.iter().position(|(_, words)| words.iter().any(|word| text.contains(word)))
         };
-        let name = of(&files::label(Path::new(&self.source)));
-        name.or_else(|| self.fact("Framework").and_then(of)).unwrap_or(FRAMEWORKS.len() - 1)
+        let by_name = detect(&files::label(Path::new(&self.source)));
+        by_name.or_else(|| self.fact("Framework").and_then(detect)).unwrap_or(FRAMEWORKS.len() - 1)
     }
 
-    /// What stands on the line `NAME: ...`, in a list or not.
+    /// The value of the first line `NAME: value` or list item `- NAME: value`.
     fn fact(&self, name: &str) -> Option<&str> {
         let facts = self.text.lines().map(|line| line.trim_start_matches("- "));
         facts
@@ -142,9 +145,9 @@ fn document(title: &str, analyses: &[Analysis], with_contents: bool) -> String {
     }
     for (label, name) in labels.iter().zip(&names) {
         text += &format!("\n## {}\n\nModel id: {}\n", one_line(name), one_line(label));
-        let mut own: Vec<&Analysis> = analyses.iter().filter(|analysis| analysis.label == *label).collect();
-        own.order_by_key(|analysis| analysis.framework());
-        for analysis in own {
+        let mut labeled: Vec<&Analysis> = analyses.iter().filter(|analysis| analysis.label == *label).collect();
+        labeled.order_by_key(|analysis| analysis.framework());
+        for analysis in labeled {
             let framework = FRAMEWORKS.get(analysis.framework()).map_or("Other", |(name, _)| name);
             text += &format!("\n### {framework}\n\nSource: {}\n\n{}", one_line(&analysis.source), body(&analysis.text));
         }
@@ -152,16 +155,15 @@ fn document(title: &str, analyses: &[Analysis], with_contents: bool) -> String {
     text
 }
 
-/// The longest name that a text of this label gives its model; the label where none does.
+/// The longest model name in the texts with this label (the first of equally long ones), else the label.
 fn model(label: &str, analyses: &[Analysis]) -> String {
-    let own = analyses.iter().filter(|analysis| analysis.label == label);
-    let names = own.filter_map(|analysis| analysis.fact("Model"));
-    // Of equally long ones the first.
+    let labeled = analyses.iter().filter(|analysis| analysis.label == label);
+    let names = labeled.filter_map(|analysis| analysis.fact("Model"));
     let longest = names.fold("", |longest, name| if name.len() > longest.len() { name } else { longest });
     if longest.is_empty() { label.to_owned() } else { longest.to_owned() }
 }
 
-/// The anchors that GitHub gives headings of these texts.
+/// The anchors that GitHub generates for these headings.
 fn anchors(headings: &[String]) -> Vec<String> {
     let slug = |heading: &String| -> String {
         let kept = heading
@@ -172,56 +174,57 @@ fn anchors(headings: &[String]) -> Vec<String> {
         kept.replace(' ', "-")
     };
     let slugs: Vec<String> = headings.iter().map(slug).collect();
-    let times = |at: usize, slug: &String| slugs.iter().take(at).filter(|other| *other == slug).count();
-    let numbered = |(at, slug): (usize, &String)| match times(at, slug) {
+    let count_before = |index: usize, slug: &String| slugs.iter().take(index).filter(|other| *other == slug).count();
+    let numbered = |(index, slug): (usize, &String)| match count_before(index, slug) {
         0 => slug.clone(),
-        before => format!("{slug}-{before}"),
+        count => format!("{slug}-{count}"),
     };
     slugs.iter().enumerate().map(numbered).collect()
 }
 
-/// A text under a heading of the third level: its own headings become the fourth, and no name becomes markup.
+/// The text below a third-level heading: its headings are moved down, plain titles become fourth-level headings, and names are
+/// escaped.
 fn body(text: &str) -> String {
     if text.trim().is_empty() {
         return "_Nothing in this file._\n".to_owned();
     }
-    let (mut out, mut before_is_blank, mut in_facts) = (String::new(), true, false);
+    let (mut out, mut is_after_blank, mut is_in_facts) = (String::new(), true, false);
     for line in text.trim().lines() {
         let line = plain(line.trim_end());
-        let is_title = before_is_blank && is_title(&line);
+        let is_title = is_after_blank && is_title(&line);
         let demoted = demoted(&line);
         if is_title {
             out += &format!("#### {line}\n\n");
         } else if let Some(heading) = demoted {
             out += &heading;
-        } else if in_facts && !line.is_empty() {
+        } else if is_in_facts && !line.is_empty() {
             out += &format!("- {line}\n");
         } else {
             out += &format!("{line}\n");
         }
-        in_facts = if is_title { line == "Triage View" } else { in_facts && !line.is_empty() };
-        before_is_blank = line.is_empty();
+        is_in_facts = if is_title { line == "Triage View" } else { is_in_facts && !line.is_empty() };
+        is_after_blank = line.is_empty();
     }
     out
 }
 
-/// `Kernel Table`: a line by itself that a table, a list or facts follow.
+/// Returns true for a short line of plain words, such as `Kernel Table`.
 fn is_title(line: &str) -> bool {
-    const LONGEST: usize = 60;
+    const MAX_BYTES: usize = 60;
     line.starts_with(|first: char| first.is_ascii_alphabetic())
-        && line.len() <= LONGEST
+        && line.len() <= MAX_BYTES
         && !line.contains([':', '.', '|'])
 }
 
-/// A heading of Markdown, two levels down; a stage's heading in a text has its level already.
+/// Moves a Markdown heading two levels down, at most to the fifth level, which the headings of stages already have.
 fn demoted(line: &str) -> Option<String> {
-    const STAGE: usize = 5;
+    const MAX_LEVEL: usize = 5;
     let level = line.bytes().take_while(|byte| *byte == b'#').count();
     let words = line.get(level..)?.strip_prefix(' ')?;
-    (level > 0).then(|| format!("{} {words}\n", "#".repeat((level + 2).min(STAGE))))
+    (level > 0).then(|| format!("{} {words}\n", "#".repeat((level + 2).min(MAX_LEVEL))))
 }
 
-/// Takes the meaning from tags other than the `<br>` of a cell, and from what could command a terminal.
+/// Escapes tags except the `<br>` of table cells, and removes control characters.
 fn plain(line: &str) -> String {
     crate::report::format::clean(line).replace('<', "&lt;").replace("&lt;br>", "<br>")
 }
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_is_model_framework_source_and_text_one_below_the_other() {
+    fn a_document_is_ordered_by_model_framework_and_source() {
         let original = "Triage View\nMode: single-trace\nModel: Qwen/Qwen3\n\nKernel Table\n##### decode\n| Kernel |\n| --- |\n| void f<int><br>x |\n";
         let ours = "## Triage View\n\n- Mode: single-trace\n- Framework: SGLang\n- Model: Q\n\n## Kernel Table\n\n### decode\n\n| Kernel |\n";
         let analyses = [
@@ -263,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_what_stands_before_the_first_equals_sign() {
-        assert_eq!(labelled("qwen=a=b.txt"), (Some("qwen"), "a=b.txt".into()));
-        assert_eq!(labelled("a.txt"), (None, "a.txt".into()));
+    fn a_label_ends_at_the_first_equals_sign() {
+        assert_eq!(split_label("qwen=a=b.txt"), (Some("qwen"), "a=b.txt".into()));
+        assert_eq!(split_label("a.txt"), (None, "a.txt".into()));
     }
 }

@@ -1,4 +1,5 @@
-//! Opens SQLite exports, which are files and no streams: where they lie, or unpacked for as long as they are read.
+//! Opens SQLite exports. SQLite needs random access, so a gzipped export is first decompressed to a temporary file, which is
+//! deleted after reading.
 
 use super::file_io::{Progress, label, read_full};
 use crate::input::{Unpacker, nsys};
@@ -9,22 +10,21 @@ use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Packed, the first bytes of a database stand somewhere within these.
+/// Enough compressed bytes to decompress the magic number of a database.
 const HEAD_BYTES: usize = 4096;
-const PIECE_BYTES: usize = 1 << 20;
+const BUFFER_BYTES: usize = 1 << 20;
 
-/// How a file holds a database.
+/// Whether a file is a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Database {
-    /// Not at all, or it is no file that could be read twice.
+    /// Not a database, or not a regular file (a pipe cannot be read twice).
     None,
     Plain,
-    /// Gzipped.
-    Packed,
+    Gzipped,
 }
 
-/// Looks at the first bytes, and goes back to them.
-pub(super) fn find(file: &mut File) -> std::io::Result<Database> {
+/// Detects a database by its first bytes and rewinds the file.
+pub(super) fn detect(file: &mut File) -> std::io::Result<Database> {
     if !file.metadata()?.is_file() {
         return Ok(Database::None);
     }
@@ -34,7 +34,7 @@ pub(super) fn find(file: &mut File) -> std::io::Result<Database> {
     file.rewind()?;
     let mut plain = Vec::new();
     let mut unpacker = Unpacker::default();
-    // What cannot be unpacked is told where the whole file is.
+    // Errors of the decompression are reported when the whole file is read.
     let _: std::result::Result<(), ()> = unpacker.push(&head, &mut |bytes| {
         plain.extend_from_slice(bytes);
         Ok(())
@@ -42,7 +42,7 @@ pub(super) fn find(file: &mut File) -> std::io::Result<Database> {
     Ok(match (plain.starts_with(MAGIC), unpacker.is_plain()) {
         (false, _) => Database::None,
         (true, true) => Database::Plain,
-        (true, false) => Database::Packed,
+        (true, false) => Database::Gzipped,
     })
 }
 
@@ -54,28 +54,28 @@ pub(super) fn read(path: &Path, label: &str) -> Result<Box<Trace>> {
     trace.map(Box::new)
 }
 
-/// What tables the export at `path` has; none where it is no database, or a packed one.
+/// Lists the tables of the export at `path`. `None` if the file is not an uncompressed database.
 pub(super) fn describe(path: &Path) -> Result<Option<DatabaseInfo>> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let mut file = File::open(path).map_err(failed)?;
-    if find(&mut file).map_err(failed)? != Database::Plain {
+    if detect(&mut file).map_err(failed)? != Database::Plain {
         return Ok(None);
     }
     nsys::describe(path, &label(path)).map(Some)
 }
 
-/// Unpacks the export into a file that is gone afterwards, and reads that.
+/// Decompresses the export to a temporary file and reads that file.
 pub(super) fn unpack_and_read(file: File, path: &Path, label: &str) -> Result<Box<Trace>> {
-    let mut unpacked = Unpacked::new().map_err(|error| Error::io("the folder for temporary files", &error))?;
+    let mut temporary = TemporaryFile::new().map_err(|error| Error::io("the folder for temporary files", &error))?;
     let failed = |error: std::io::Error| {
-        Error::io(format!("{}, unpacked to {}", path.display(), unpacked.path.display()), &error)
+        Error::io(format!("{}, decompressed to {}", path.display(), temporary.path.display()), &error)
     };
-    let damage = unpack(file, &mut unpacked.file).map_err(failed)?;
-    let mut trace = read(&unpacked.path, label)?;
-    if let Some((kind, at)) = damage
+    let damage = unpack(file, &mut temporary.file).map_err(failed)?;
+    let mut trace = read(&temporary.path, label)?;
+    if let Some((kind, offset)) = damage
         && !trace.problems.has(kind)
     {
-        trace.problems.add(kind, 1, at);
+        trace.problems.add(kind, 1, offset);
     }
     Ok(trace)
 }
@@ -84,24 +84,24 @@ fn unpack(mut packed: File, out: &mut Option<File>) -> std::io::Result<Option<(P
     let Some(mut out) = out.take() else { return Ok(None) };
     let mut unpacker = Unpacker::default();
     let mut write = |bytes: &[u8]| out.write_all(bytes);
-    let mut piece = vec![0; PIECE_BYTES];
+    let mut buffer = vec![0; BUFFER_BYTES];
     loop {
-        let read = read_full(&mut packed, &mut piece)?;
+        let read = read_full(&mut packed, &mut buffer)?;
         if read == 0 {
             return unpacker.finish(&mut write);
         }
-        unpacker.push(piece.get(..read).unwrap_or_default(), &mut write)?;
+        unpacker.push(buffer.get(..read).unwrap_or_default(), &mut write)?;
     }
 }
 
-/// A file among the temporary ones, removed when this is dropped.
-struct Unpacked {
+/// A temporary file, deleted on drop.
+struct TemporaryFile {
     path: PathBuf,
     file: Option<File>,
 }
 
-impl Unpacked {
-    /// A new file: one that lies there already is never written to.
+impl TemporaryFile {
+    /// Creates a new file. Never overwrites an existing one.
     fn new() -> std::io::Result<Self> {
         let folder = std::env::temp_dir();
         for number in 0..u32::MAX {
@@ -116,7 +116,7 @@ impl Unpacked {
     }
 }
 
-impl Drop for Unpacked {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }

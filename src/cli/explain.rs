@@ -1,4 +1,4 @@
-//! `gpuprism explain`: the files that nsys-llm-explainer writes, of an Nsight Systems export or a torch trace.
+//! `gpuprism explain`: writes the files of nsys-llm-explainer for an Nsight Systems export or a torch.profiler trace.
 
 use super::{database, files, nsys, print, printable, redacted};
 use crate::analysis::results::Severity;
@@ -8,19 +8,20 @@ use crate::trace::DatabaseInfo;
 use crate::{Error, Result};
 use std::path::PathBuf;
 
-/// Write report.md, report.json and tables/*.csv: kernels, launches, communication, idle time, ranges, findings.
+/// Write report.md, report.json and tables/*.csv about kernels, launches, communication, idle time, ranges and findings.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// An SQLite export of Nsight Systems or the .nsys-rep it comes from, or torch.profiler JSON.
+    /// A SQLite export of Nsight Systems, an .nsys-rep, or torch.profiler JSON.
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// The folder that the files go to; made where it is not there.
+    /// The output folder; created if it does not exist.
     #[arg(long, value_name = "DIR", required_unless_present = "print_schema")]
     out: Option<PathBuf>,
-    /// Phases of your own: a JSON object, phase to text or list; a text is looked for in range names, `re:` begins a regex.
+    /// A phase map: a JSON object from phase to pattern or list of patterns. A pattern is a substring of range names, or a
+    /// regex after `re:`.
     #[arg(long = "phase-map", alias = "phases-json", value_name = "FILE")]
     phase_map: Option<PathBuf>,
-    /// Rows of the table of top kernels.
+    /// Maximum rows of the table of top kernels.
     #[arg(
         long = "kernel-limit",
         alias = "top-kernels",
@@ -30,13 +31,14 @@ pub(super) struct Args {
         value_name = "N",
     )]
     kernel_limit: usize,
-    /// Print the tables and columns that the export has.
+    /// Print the tables and columns of the SQLite export.
     #[arg(long = "print-schema")]
     print_schema: bool,
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
-    /// Replace what tells who and where by placeholders: paths, hosts, models, private kernels and annotations, secrets.
+    /// Replace identifying text with placeholders: paths, host names, model names, private kernel names and annotations,
+    /// secrets.
     #[arg(long)]
     redact: bool,
 }
@@ -46,18 +48,18 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let capture = database::describe(&path)?.unwrap_or_default();
     if args.print_schema {
         let schema = explain::schema(&capture);
-        let none = "No database: the trace has no tables to list.\n".to_owned();
-        print(&if schema.is_empty() { none } else { printable(&schema) })?;
+        let no_tables = "The file is not a SQLite database: there are no tables to list.\n".to_owned();
+        print(&if schema.is_empty() { no_tables } else { printable(&schema) })?;
     }
     let Some(out) = &args.out else { return Ok(()) };
-    let phase_map = args.phase_map.as_ref().map(|path| files::aid(path)).transpose()?;
+    let phase_map = args.phase_map.as_ref().map(|path| files::read_text(path)).transpose()?;
     let choices = Choices { kernel_limit: Some(args.kernel_limit), phase_map, ..Choices::default() };
     let Opened::Trace(trace) = files::open(&path)? else {
-        return Err(Error::refused(files::label(&path), "no trace; `gpuprism report` shows earlier reports"));
+        return Err(Error::refused(files::label(&path), "not a trace: use `gpuprism report` for an earlier report"));
     };
     let report = redacted(Report::new(vec![session::run(&trace, &choices)?]), args.redact);
     let Some(run) = report.runs.into_iter().next() else { return Ok(()) };
-    // Tables of a database may be anyone's; the report does without them.
+    // Table names of a database may be private, so a redacted report leaves them out.
     let capture = if args.redact { DatabaseInfo::default() } else { capture };
     let tables = out.join("tables");
     std::fs::create_dir_all(&tables).map_err(|error| Error::io(tables.display().to_string(), &error))?;
@@ -66,6 +68,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
     for (name, text) in explain::tables(&run) {
         files::write(&tables.join(name), &text)?;
     }
-    files::warn_from(&run, Severity::Info);
+    files::print_notices(&run, Severity::Info);
     print(&format!("Wrote report to: {}\n{}", out.display(), printable(&explain::summary(&run))))
 }

@@ -31,31 +31,32 @@ pub(super) fn read_full(file: &mut File, chunk: &mut [u8]) -> std::io::Result<us
 pub(super) struct Progress<'a> {
     label: &'a str,
     length: u64,
-    visible: bool,
+    is_visible: bool,
 }
 
 impl<'a> Progress<'a> {
     /// Small files get no line.
     pub(super) fn new(label: &'a str, length: u64) -> Self {
         const MIN_BYTES: u64 = 8 << 20;
-        Self { label, length, visible: length > MIN_BYTES && std::io::stderr().is_terminal() }
+        Self { label, length, is_visible: length > MIN_BYTES && std::io::stderr().is_terminal() }
     }
 
     pub(super) fn show(&self, done: u64) {
-        if self.visible && done % (8 << 20) < CHUNK_BYTES as u64 {
+        // Updates the line about every 8 MiB.
+        if self.is_visible && done % (8 << 20) < CHUNK_BYTES as u64 {
             let percent = done.saturating_mul(100) / self.length.max(1);
             let _ = write!(std::io::stderr(), "\rreading {}: {percent} %", clean(self.label));
         }
     }
 
     pub(super) fn show_rows(&self, rows: u64) {
-        if self.visible {
+        if self.is_visible {
             let _ = write!(std::io::stderr(), "\rreading {}: {rows} rows", clean(self.label));
         }
     }
 
     pub(super) fn clear(&self) {
-        if self.visible {
+        if self.is_visible {
             let _ = write!(std::io::stderr(), "\r\x1b[2K");
         }
     }

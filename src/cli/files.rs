@@ -1,9 +1,12 @@
-//! Reads a file: a database where it lies, anything else on two cores, one reading and unpacking, the other parsing.
+//! Reads input files and writes output files.
+//!
+//! SQLite exports are read in place. Any other file is read by two threads: one reads and decompresses, the other parses. They
+//! exchange a bounded number of buffers, so memory use does not depend on the file size.
 
 use super::database::{self, Database};
 pub(super) use super::file_io::label;
 use super::file_io::{CHUNK_BYTES, Progress, read_full};
-use super::{nsys, say};
+use super::{nsys, print_error};
 use crate::analysis::results::{Run, Severity};
 use crate::digits::grouped;
 use crate::input::folder::Entry;
@@ -18,46 +21,47 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Pieces that wait at most; memory stays bounded whichever side is slower.
-const PIECES_WAITING: usize = 4;
+/// The maximum number of buffers that wait for the parser.
+const MAX_WAITING_BUFFERS: usize = 4;
 
-/// Reads one file and says what it is.
+/// Reads one file and detects what it contains.
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let label = label(path);
     if path.is_dir() {
-        let why = "a folder: `gpuprism ranks` and `gpuprism triage` take folders, all else the trace in it";
+        let why =
+            "a folder, not a file: give the trace in it (only `gpuprism ranks` and `gpuprism triage` accept folders)";
         return Err(Error::refused(label, why));
     }
     session::open(&label, import(path, &label, Reader::new(&label))?)
 }
 
-/// What runs can be had from.
-pub(super) enum Readable {
-    /// A trace, to be analysed.
+/// A file that contains runs.
+pub(super) enum RunSource {
+    /// A trace that has to be analyzed.
     Trace(Box<Trace>),
     /// An earlier report.
     Report(Report),
 }
 
-/// Reads one file, which is exported first where it is an `.nsys-rep`, and refuses what holds no run.
-pub(super) fn read(path: &Path) -> Result<Readable> {
+/// Reads a trace or an earlier report. An `.nsys-rep` is exported with `nsys` first. Any other file is an error.
+pub(super) fn read(path: &Path) -> Result<RunSource> {
     let path = &nsys::exported(path, "nsys")?;
     match open(path)? {
-        Opened::Trace(trace) => Ok(Readable::Trace(trace)),
-        Opened::Report(report) => Ok(Readable::Report(report)),
+        Opened::Trace(trace) => Ok(RunSource::Trace(trace)),
+        Opened::Report(report) => Ok(RunSource::Report(report)),
         Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
-            Err(Error::refused(label(path), "neither a trace nor a report of one"))
+            Err(Error::refused(label(path), "neither a trace nor a gpuprism report"))
         }
     }
 }
 
-/// Reads one file with the code that launched its work, and says what it is.
+/// Reads one file and keeps CPU ops and Python frames, which the triage needs.
 pub(super) fn open_with_code(path: &Path, label: &str) -> Result<Opened> {
     session::open(label, import(path, label, Reader::with_code(label))?)
 }
 
-/// The samples that nsys-llm-explainer keeps in a file beside its report, where `path` is such a report.
-pub(super) fn series_beside(path: &Path) -> Option<Run> {
+/// Reads the NVLink samples that nsys-llm-explainer writes to `tables/` next to its `report.json`, if `path` is such a report.
+pub(super) fn series_of_report(path: &Path) -> Option<Run> {
     let file = path.with_file_name("tables").join("nvlink_timeseries.csv");
     if label(path) != "report.json" || !file.is_file() {
         return None;
@@ -72,57 +76,58 @@ pub(super) fn series_beside(path: &Path) -> Option<Run> {
     }
 }
 
-/// Every file of a folder and its subfolders, by path.
+/// All files of a folder and its subfolders, sorted by path.
 pub(super) fn entries(root: &Path) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    let mut seen = BTreeSet::new();
-    walk(root, "", &mut seen, &mut entries)?;
+    let mut visited = BTreeSet::new();
+    walk(root, "", &mut visited, &mut entries)?;
     entries.order_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)
 }
 
-/// Adds the files of `folder`, whose path below the root is `path`; a folder that a link leads back to is not entered twice.
-fn walk(folder: &Path, path: &str, seen: &mut BTreeSet<PathBuf>, entries: &mut Vec<Entry>) -> Result<()> {
-    // A profile has hundreds of files; a home folder was not meant.
-    const MOST: usize = 100_000;
+/// Adds the files of `folder`, whose path relative to the root is `path`. Visits every folder once, even if links form a
+/// cycle.
+fn walk(folder: &Path, path: &str, visited: &mut BTreeSet<PathBuf>, entries: &mut Vec<Entry>) -> Result<()> {
+    // A profile folder has hundreds of files. With far more, the person probably named the wrong folder.
+    const MAX_FILES: usize = 100_000;
     let failed = |error: std::io::Error| Error::io(folder.display().to_string(), &error);
-    if !seen.insert(folder.canonicalize().map_err(failed)?) {
+    if !visited.insert(folder.canonicalize().map_err(failed)?) {
         return Ok(());
     }
     for file in std::fs::read_dir(folder).map_err(failed)? {
         let file = file.map_err(failed)?;
         let name = file.file_name().to_string_lossy().into_owned();
-        let own = if path.is_empty() { name } else { format!("{path}/{name}") };
-        // A link that leads nowhere is no file.
-        let Ok(about) = std::fs::metadata(file.path()) else { continue };
-        if about.is_dir() {
-            walk(&file.path(), &own, seen, entries)?;
+        let relative = if path.is_empty() { name } else { format!("{path}/{name}") };
+        // Broken links are skipped.
+        let Ok(metadata) = std::fs::metadata(file.path()) else { continue };
+        if metadata.is_dir() {
+            walk(&file.path(), &relative, visited, entries)?;
         } else {
-            entries.push(session::folder_entry(&own, about.len(), written_ms(&about)));
+            entries.push(session::folder_entry(&relative, metadata.len(), modified_ms(&metadata)));
         }
-        if entries.len() > MOST {
+        if entries.len() > MAX_FILES {
             return Err(Error::refused(
                 folder.display().to_string(),
-                "more than 100,000 files: name the profile's own folder",
+                "more than 100,000 files: give the folder of the profile itself",
             ));
         }
     }
     Ok(())
 }
 
-/// When a file was last written, in milliseconds since 1970; 0 where that is not known.
-fn written_ms(about: &std::fs::Metadata) -> i64 {
-    let since = about.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+/// The modification time in milliseconds since 1970, 0 if unknown.
+fn modified_ms(metadata: &std::fs::Metadata) -> i64 {
+    let since = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
     since.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
 }
 
-/// Rule files, as text.
+/// Reads rule files as text.
 pub(super) fn rules(paths: &[std::path::PathBuf]) -> Result<Vec<RuleFile>> {
-    paths.iter().map(|path| aid(path)).collect()
+    paths.iter().map(|path| read_text(path)).collect()
 }
 
-/// A rule file or a phase map.
-pub(super) fn aid(path: &Path) -> Result<RuleFile> {
+/// Reads a rule file, phase map, log or `server_args.json` as text.
+pub(super) fn read_text(path: &Path) -> Result<RuleFile> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| Error::io(&file, &error))?;
     Ok(RuleFile { file, text })
@@ -131,10 +136,10 @@ pub(super) fn aid(path: &Path) -> Result<RuleFile> {
 fn import(path: &Path, label: &str, reader: Reader) -> Result<Imported> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let mut file = File::open(path).map_err(failed)?;
-    match database::find(&mut file).map_err(failed)? {
+    match database::detect(&mut file).map_err(failed)? {
         Database::None => stream(file, path, label, reader),
         Database::Plain => database::read(path, label).map(Imported::Trace),
-        Database::Packed => database::unpack_and_read(file, path, label).map(Imported::Trace),
+        Database::Gzipped => database::unpack_and_read(file, path, label).map(Imported::Trace),
     }
 }
 
@@ -142,11 +147,11 @@ fn stream(file: File, path: &Path, label: &str, reader: Reader) -> Result<Import
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let length = file.metadata().map_err(failed)?.len();
     std::thread::scope(|scope| {
-        let (pieces, unpacked) = sync_channel(PIECES_WAITING);
-        let (used, empties) = sync_channel(PIECES_WAITING + 2);
-        let unpacker = scope.spawn(move || unpack(file, &pieces, &empties, &Progress::new(label, length)));
+        let (filled, unpacked) = sync_channel(MAX_WAITING_BUFFERS);
+        let (used, empty) = sync_channel(MAX_WAITING_BUFFERS + 2);
+        let unpacker = scope.spawn(move || unpack(file, &filled, &empty, &Progress::new(label, length)));
         let parsed = parse(reader, &unpacked, &used);
-        // The unpacker stops when nobody takes its pieces any more.
+        // Closing the channel stops the unpacker after a parse error.
         drop(unpacked);
         let unpacking = unpacker.join().unwrap_or_else(|_| Err(std::io::Error::other("the reading thread failed")));
         parsed?.finish(unpacking.map_err(failed)?)
@@ -154,82 +159,82 @@ fn stream(file: File, path: &Path, label: &str, reader: Reader) -> Result<Import
 }
 
 fn parse(mut reader: Reader, unpacked: &Receiver<Vec<u8>>, used: &SyncSender<Vec<u8>>) -> Result<Reader> {
-    for piece in unpacked {
-        reader.feed(&piece)?;
-        let _ = used.try_send(piece);
+    for buffer in unpacked {
+        reader.feed(&buffer)?;
+        let _ = used.try_send(buffer);
     }
     Ok(reader)
 }
 
-/// The parser has hung up: it refused the file.
+/// The parser closed the channel because of a parse error.
 #[derive(Debug)]
-struct HungUp;
+struct Disconnected;
 
 fn unpack(
     mut file: File,
-    pieces: &SyncSender<Vec<u8>>,
-    empties: &Receiver<Vec<u8>>,
+    filled: &SyncSender<Vec<u8>>,
+    empty: &Receiver<Vec<u8>>,
     progress: &Progress,
 ) -> std::io::Result<Option<(ProblemKind, u64)>> {
     let mut unpacker = Unpacker::default();
     let mut done = 0;
-    let send = |piece: Vec<u8>| pieces.send(piece).map_err(|_| HungUp);
-    let mut hand_over = |plain: &[u8]| {
-        let mut piece = empties.try_recv().unwrap_or_default();
-        piece.clear();
-        piece.extend_from_slice(plain);
-        send(piece)
+    let send = |buffer: Vec<u8>| filled.send(buffer).map_err(|_| Disconnected);
+    let mut send_copy = |plain: &[u8]| {
+        let mut buffer = empty.try_recv().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(plain);
+        send(buffer)
     };
     loop {
-        let mut piece = empties.try_recv().unwrap_or_default();
-        piece.resize(CHUNK_BYTES, 0);
-        let read = read_full(&mut file, &mut piece)?;
+        let mut buffer = empty.try_recv().unwrap_or_default();
+        buffer.resize(CHUNK_BYTES, 0);
+        let read = read_full(&mut file, &mut buffer)?;
         if read == 0 {
             break;
         }
-        piece.truncate(read);
+        buffer.truncate(read);
         done += read as u64;
         progress.show(done);
-        // Plain bytes go on as they were read, without a copy.
-        let sent = if unpacker.is_plain() { send(piece) } else { unpacker.push(&piece, &mut hand_over) };
+        // Uncompressed data is passed on without a copy.
+        let sent = if unpacker.is_plain() { send(buffer) } else { unpacker.push(&buffer, &mut send_copy) };
         if sent.is_err() {
             return Ok(None);
         }
     }
     progress.clear();
-    Ok(unpacker.finish(&mut hand_over).unwrap_or(None))
+    Ok(unpacker.finish(&mut send_copy).unwrap_or(None))
 }
 
-/// Writes a file, or says which could not be written.
+/// Writes a file. The error names it.
 pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| Error::io(path.display().to_string(), &error))
 }
 
-/// What weakens the numbers of these runs, where what is printed does not hold it.
-pub(super) fn warn_of(runs: &[Run]) {
+/// Prints the warnings of these runs to standard error, for output formats without notices.
+pub(super) fn print_warnings(runs: &[Run]) {
     for run in runs {
-        warn_from(run, Severity::Warning);
+        print_notices(run, Severity::Warning);
     }
 }
 
-/// The notices of a run from this severity on.
-pub(super) fn warn_from(run: &Run, least: Severity) {
-    for notice in run.notices.iter().filter(|notice| notice.severity >= least) {
+/// Prints the notices of a run with at least this severity to standard error.
+pub(super) fn print_notices(run: &Run, min_severity: Severity) {
+    for notice in run.notices.iter().filter(|notice| notice.severity >= min_severity) {
         warn(&format!("{}: {}. {}", run.label, notice.message, notice.advice));
     }
 }
 
-/// A table that holds the first of many rows.
-pub(super) fn warn_of_rows(runs: &[Run], table: &str) {
+/// Warns if a table has only the first rows of all.
+pub(super) fn warn_of_missing_rows(runs: &[Run], table: &str) {
     for (run, section) in runs.iter().filter_map(|run| Some((run, run.sections.get(table)?))) {
         let (kept, all) = (section.rows.len() as u64, section.rows_in_all);
         if kept < all {
-            warn(&format!("{}: {table}: {} of {} rows are kept", run.label, grouped(kept), grouped(all)));
+            warn(&format!("{}: {table}: the table has only {} of {} rows", run.label, grouped(kept), grouped(all)));
         }
     }
 }
 
-/// A warning that does not stop the work.
+/// Prints a warning to standard error.
 pub(super) fn warn(text: &str) {
-    say(&format!("gpuprism: {text}"));
+    print_error(&format!("gpuprism: {text}"));
 }

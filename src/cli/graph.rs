@@ -1,7 +1,6 @@
-//! `gpuprism graph`: gputrc2graph's job, with its flags and its columns, without its rounding.
+//! `gpuprism graph`: does the job of gputrc2graph, with the same flags and columns but without rounding.
 //!
-//! All devices count as one, as there; seconds 0 means the trace's window, as its help promises. Differences from the
-//! original are listed in docs/differences.md.
+//! As in gputrc2graph, all devices are merged, and 0 seconds means the time span of the trace. docs/differences.md lists the differences.
 
 use super::{files, nsys};
 use crate::analysis::CPU;
@@ -12,22 +11,23 @@ use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Make result.csv and result.html as gputrc2graph does: seconds per kernel category, a bar a run.
+/// Write result.csv and result.html like gputrc2graph: seconds per kernel category, one bar per run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// FILE,engine,model,seconds: a trace, the rule set, and the wall time without a profiler (0: the trace's window).
+    /// A trace, the engine and model of the rule set, and the wall time without a profiler in seconds (0: the time span of the
+    /// trace).
     #[arg(long = "in_file", alias = "in-file", required = true, num_args = 1.., value_name = "FILE,ENGINE,MODEL,SECONDS")]
     in_file: Vec<String>,
-    /// Where result.csv and result.html go.
+    /// The output folder for result.csv and result.html.
     #[arg(long = "out_dir", alias = "out-dir", default_value = ".", value_name = "DIR")]
     out_dir: PathBuf,
-    /// The chart's title.
+    /// The title of the chart.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     /// The nsys program that reads an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
-    /// A rule file to add; may be given again.
+    /// Add a rule file in gputrc2graph's format. May be given several times.
     #[arg(long, value_name = "FILE")]
     rules: Vec<PathBuf>,
 }
@@ -42,15 +42,23 @@ struct Input {
 }
 
 impl Input {
-    /// Splits at the last three commas: a path may hold some.
+    /// Splits at the last three commas, because a path may contain commas.
     fn parse(text: &str) -> Result<Self> {
         let parts: Vec<&str> = text.rsplitn(4, ',').collect();
         let [seconds, model, engine, path] = parts[..] else {
-            return Err(Error::usage(format!("--in_file {text}"), "four parts are needed: FILE,engine,model,seconds"));
+            return Err(Error::usage(
+                format!("--in_file {text}"),
+                "not FILE,ENGINE,MODEL,SECONDS: four values separated by commas are needed",
+            ));
         };
         session::wall(Some(seconds))?;
-        let own = |text: &str| text.trim().to_owned();
-        Ok(Self { path: PathBuf::from(path), engine: own(engine), model: own(model), seconds: own(seconds) })
+        let trimmed = |text: &str| text.trim().to_owned();
+        Ok(Self {
+            path: PathBuf::from(path),
+            engine: trimmed(engine),
+            model: trimmed(model),
+            seconds: trimmed(seconds),
+        })
     }
 
     fn label(&self, index: usize) -> String {
@@ -79,13 +87,16 @@ pub(super) fn run(args: &Args) -> Result<()> {
             rules: rules.clone(),
             ..Choices::default()
         };
-        let path = readable(&input.path, &args.nsys_cmd)?;
+        let path = trace_file(&input.path, &args.nsys_cmd)?;
         let Opened::Trace(trace) = files::open(&path)? else {
-            return Err(Error::refused(files::label(&path), "no trace; `gpuprism report` shows earlier reports"));
+            return Err(Error::refused(
+                files::label(&path),
+                "not a trace: use `gpuprism report` for an earlier report",
+            ));
         };
         let mut run = session::run(&trace, &choices)?;
         files::write(&args.out_dir.join(sums_name(&inputs, index)), &kernel_sums(&run))?;
-        files::warn_from(&run, Severity::Info);
+        files::print_notices(&run, Severity::Info);
         run.label = input.label(index);
         runs.push(run);
     }
@@ -113,38 +124,31 @@ fn sums_name(inputs: &[Input], index: usize) -> String {
     format!("{own}{number}_cuda_gpu_kernel_tracesum.csv")
 }
 
-/// An input must not be written over.
+/// Refuses to overwrite an input file.
 fn check_outputs(inputs: &[Input], out_dir: &Path) -> Result<()> {
     let outputs = (0..inputs.len()).map(|index| sums_name(inputs, index));
     for name in outputs.chain(["result.csv".to_owned(), "result.html".to_owned()]) {
         let Ok(output) = out_dir.join(&name).canonicalize() else { continue };
         if inputs.iter().any(|input| input.path.canonicalize().is_ok_and(|path| path == output)) {
-            return Err(Error::usage(
-                name,
-                "an input that the results would be written over: choose another `--out_dir`",
-            ));
+            return Err(Error::usage(name, "the results would overwrite this input file: choose another `--out_dir`"));
         }
     }
     Ok(())
 }
 
-/// `DIR/BASE` with more at the end of BASE.
-fn beside(path: &Path, more: &str) -> PathBuf {
-    path.with_file_name(files::label(path) + more)
-}
-
-/// The file to read: an .nsys-rep's table, made by nsys unless one newer than the report lies beside it.
-fn readable(path: &Path, nsys_cmd: &str) -> Result<PathBuf> {
+/// Returns the file to read. For an `.nsys-rep`, this is the CSV table that `nsys stats` writes to the same folder, unless
+/// that table exists and is newer than the report.
+fn trace_file(path: &Path, nsys_cmd: &str) -> Result<PathBuf> {
     if !nsys::is_report(path) {
         return Ok(path.to_owned());
     }
     let failed = |error| Error::io(path.display().to_string(), &error);
-    let made = std::fs::metadata(path).and_then(|report| report.modified()).map_err(failed)?;
-    let table = beside(path, "_cuda_gpu_trace.csv");
-    if nsys::written(&table).is_some_and(|table| table > made) {
+    let report_time = std::fs::metadata(path).and_then(|report| report.modified()).map_err(failed)?;
+    let table = path.with_file_name(files::label(path) + "_cuda_gpu_trace.csv");
+    if nsys::modified(&table).is_some_and(|table_time| table_time > report_time) {
         return Ok(table);
     }
-    // What lies there is older than the report: nsys may end well and write nothing, and then it must not be read.
+    // nsys may succeed and write nothing. Then the old table must not be read.
     if table.exists() {
         std::fs::remove_file(&table).map_err(|error| Error::io(table.display().to_string(), &error))?;
     }
@@ -154,7 +158,7 @@ fn readable(path: &Path, nsys_cmd: &str) -> Result<PathBuf> {
     nsys::run(command, nsys_cmd, path, &table, Path::exists)
 }
 
-/// gputrc2graph's sum table: a row a kernel, by elapsed time.
+/// gputrc2graph's table of sums: one row per kernel, sorted by elapsed time.
 fn kernel_sums(run: &Run) -> String {
     let mut text = "Elapsed Time (sec),Total Time (sec),Instances,Name\n".to_owned();
     for kernel in &run.kernels {
@@ -164,7 +168,7 @@ fn kernel_sums(run: &Run) -> String {
     text
 }
 
-/// gputrc2graph's result.csv: all inputs, by category, the CPU row among them.
+/// gputrc2graph's result.csv: for each input its kernels and one CPU row, sorted by category and then by elapsed time.
 fn result_csv(report: &Report) -> String {
     let mut text = "Model_Engine,Category,Instances,Name,Elapsed Time (sec)\n".to_owned();
     for run in &report.runs {
@@ -173,7 +177,7 @@ fn result_csv(report: &Report) -> String {
             .iter()
             .map(|kernel| (kernel.category.as_str(), kernel.count, kernel.name.as_str(), kernel.elapsed_ns));
         let mut rows: Vec<_> = kernels.collect();
-        // The original's name for the row has no blank; its readers look for that.
+        // gputrc2graph writes the name without a space, and programs that read the file rely on it.
         let cpu = CPU.replace(' ', "");
         rows.push((&cpu, 1, &cpu, run.wall.cpu_ns));
         rows.sort_by(|a, b| a.0.cmp(b.0).then(b.3.cmp(&a.3)));
@@ -197,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_three_commas_part_an_input() {
+    fn an_input_is_split_at_its_last_three_commas() {
         let input = Input::parse("a,b/run.nsys-rep,vllm,gpt-oss,.35").unwrap();
         assert_eq!(input.path, PathBuf::from("a,b/run.nsys-rep"));
         assert_eq!(input.label(2), "gpt-oss_vllm_run_2");
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_exact() {
+    fn seconds_keep_all_nanoseconds() {
         for (ns, want) in [(0, "0.0"), (286_857, "0.000286857"), (943_957_143, "0.943957143"), (2_500_000_000, "2.5")] {
             assert_eq!(seconds(ns), want);
         }

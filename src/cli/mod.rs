@@ -1,5 +1,7 @@
-//! The command line: flags, files, exit codes. Status 1 and one sentence for an input that is refused, 2 for wrong usage;
-//! 3 and 4 are `diff`'s.
+//! The command line: flags, files and exit codes.
+//!
+//! Exit codes: 0 success, 1 a file that cannot be read, 2 wrong usage. `diff` also uses 3 and 4. An error is one sentence on
+//! standard error.
 
 mod bundle;
 mod database;
@@ -20,7 +22,7 @@ use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Where did the GPU time of an LLM server go?
+/// Shows where the GPU time of an LLM server went, from torch.profiler and Nsight Systems traces.
 #[derive(Debug, Parser)]
 #[command(name = "gpuprism", version, arg_required_else_help = true)]
 struct Cli {
@@ -41,7 +43,7 @@ enum Command {
     Bundle(bundle::Args),
 }
 
-/// What commands of one table or a few print.
+/// The output formats of `diff`, `pivot` and `ranks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     Text,
@@ -50,23 +52,22 @@ enum Format {
     Markdown,
 }
 
-/// How many rows a flag asks for.
+/// Parses a number of rows. A number that exceeds `usize` means all rows.
 fn rows(text: &str) -> Result<usize, &'static str> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // More than can be counted are all there are.
-    is_number.then(|| text.parse().unwrap_or(usize::MAX)).ok_or("rows are counted by whole numbers from 0 on")
+    is_number.then(|| text.parse().unwrap_or(usize::MAX)).ok_or("not a number of rows: give a whole number, 0 or more")
 }
 
-/// What a flag calls a window; it may begin with `-`, but the next flag is none.
+/// Checks the value of `--window`. A window may start with `-`, but not with `--`, which starts the next flag.
 fn window(text: &str) -> Result<String, &'static str> {
     if text.starts_with("--") {
-        Err("the window is missing: FROM-TO in seconds, as 1.25-1.75")
+        Err("the value is missing: give FROM-TO in seconds, for example 1.25-1.75")
     } else {
         Ok(text.to_owned())
     }
 }
 
-/// Runs the program on the process's own arguments.
+/// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let result = match Cli::parse().command {
@@ -83,24 +84,24 @@ pub fn main() -> ExitCode {
     match result {
         Ok(status) => status,
         Err(error) => {
-            say(&format!("gpuprism: {error}"));
+            print_error(&format!("gpuprism: {error}"));
             ExitCode::from(if error.is_usage() { 2 } else { 1 })
         }
     }
 }
 
-/// The report as it is printed: with `--redact`, ready to be shown to others.
-fn redacted(report: crate::report::Report, wanted: bool) -> crate::report::Report {
+/// Redacts the report if `--redact` was given.
+fn redacted(report: crate::report::Report, is_wanted: bool) -> crate::report::Report {
     use crate::report::redact::{Redactions, redact};
-    if wanted { redact(&report, &Redactions::all()).0 } else { report }
+    if is_wanted { redact(&report, &Redactions::all()).0 } else { report }
 }
 
-/// A line on standard error, one whatever a file is called; a closed one is nobody's loss.
-fn say(line: &str) {
+/// Writes one line to standard error, without control characters from file names. Write errors are ignored.
+fn print_error(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", crate::report::format::clean(line));
 }
 
-/// Text on standard output. A reader that stops early (`| head`) is no error.
+/// Writes text to standard output. A closed pipe (`| head`) is not an error.
 fn print(text: &str) -> crate::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &error)),
@@ -108,7 +109,7 @@ fn print(text: &str) -> crate::Result<()> {
     }
 }
 
-/// Names of a trace come along: no line of them commands a terminal.
+/// Removes control characters, which names in a trace may contain and which could control the terminal.
 fn printable(lines: &str) -> String {
     lines.lines().map(|line| crate::report::format::clean(line) + "\n").collect()
 }

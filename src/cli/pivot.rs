@@ -1,6 +1,6 @@
-//! `gpuprism pivot`: runs laid out by any two of category, kernel, stage, device, stream, process, run and step.
+//! `gpuprism pivot`: a pivot table by any two of category, kernel, stage, device, stream, process, run and step.
 
-use super::files::{self, Readable};
+use super::files::{self, RunSource};
 use super::report::{ChoiceArgs, choices, seconds};
 use super::{Format, print, printable};
 use crate::Result;
@@ -12,35 +12,35 @@ use crate::session::{self, Choices};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
-/// Lay runs out as you like: rows, columns, values, totals, per cent.
+/// Make a pivot table of GPU time with the rows, columns and values that you choose.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Traces and exports; earlier reports hold runs, categories and kernels alone.
+    /// Traces, exports or earlier reports. Reports contain only the axes run, category and kernel.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What a row is.
+    /// The axis of the rows.
     #[arg(long, value_enum, default_value = "category")]
     rows: AxisArg,
-    /// What a column is; without it, the rows' sums alone.
+    /// The axis of the columns. Without it, the table has one column with the value of each row.
     #[arg(long, value_enum)]
     columns: Option<AxisArg>,
-    /// What a cell says of its GPU ops.
+    /// The value of a cell.
     #[arg(long, value_enum, default_value_t = MeasureArg::Elapsed)]
     values: MeasureArg,
-    /// Show each value as a part of its row, its column or all.
+    /// Show each value as a percentage of its row, its column or the whole table.
     #[arg(long, value_enum)]
     percent: Option<WholeArg>,
-    /// Sum up rows beyond the N largest; 0 shows all.
+    /// Show the N largest rows and sum the others into one row; 0 shows all rows.
     #[arg(long, default_value_t = 0, value_parser = super::rows, allow_negative_numbers = true, value_name = "N")]
     top: usize,
-    /// What to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
     choices: ChoiceArgs,
 }
 
-/// An axis as a flag's value.
+/// An axis as the value of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AxisArg(Axis);
 
@@ -66,10 +66,15 @@ impl ValueEnum for AxisArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MeasureArg {
+    /// The part of the busy time that is attributed to the GPU ops; see --attribution.
     Elapsed,
+    /// The sum of the durations of the GPU ops.
     Duration,
+    /// The time in which a GPU op runs alone.
     Exclusive,
+    /// The number of GPU ops.
     Count,
+    /// The mean duration of the GPU ops.
     Mean,
 }
 
@@ -103,15 +108,15 @@ pub(super) fn run(args: &Args) -> Result<()> {
     shape.check()?;
     let choices = Choices { without_sections: true, ..choices(&args.choices)? };
     let (mut runs, mut cubes): (Vec<Run>, Vec<Option<Cube>>) = (Vec::new(), Vec::new());
-    for (at, path) in args.files.iter().enumerate() {
-        let choices = Choices { wall_seconds: seconds(&args.choices, at), ..choices.clone() };
+    for (index, path) in args.files.iter().enumerate() {
+        let choices = Choices { wall_seconds: seconds(&args.choices, index), ..choices.clone() };
         for (run, cube) in read(path, &choices, &shape)? {
             runs.push(run);
             cubes.push(cube);
         }
     }
     let report = Report::new(runs);
-    files::warn_of(&report.runs);
+    files::print_warnings(&report.runs);
     let labels = report.labels();
     let sources = labels.iter().zip(&report.runs).zip(&cubes);
     let sources: Vec<Source> = sources.map(|((label, run), cube)| Source { label, run, cube: cube.as_ref() }).collect();
@@ -129,10 +134,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 fn read(path: &Path, choices: &Choices, shape: &Shape) -> Result<Vec<(Run, Option<Cube>)>> {
     match files::read(path)? {
-        Readable::Trace(trace) => {
+        RunSource::Trace(trace) => {
             let cube = session::cube(&trace, choices, &shape.axes())?;
             Ok(vec![(session::run(&trace, choices)?, Some(cube))])
         }
-        Readable::Report(report) => Ok(report.runs.into_iter().map(|run| (run, None)).collect()),
+        RunSource::Report(report) => Ok(report.runs.into_iter().map(|run| (run, None)).collect()),
     }
 }

@@ -1,6 +1,6 @@
-//! `gpuprism ranks`: ranks of one job side by side, from a folder of traces or from several GPUs in one export.
+//! `gpuprism ranks`: compares the ranks of a job, from a folder of traces or from one export with several GPUs.
 
-use super::files::{self, Readable};
+use super::files::{self, RunSource};
 use super::{Format, nsys, print, printable};
 use crate::analysis::communication::ranks;
 use crate::analysis::communication::ranks::{RankInput, RankLog, RankWindow};
@@ -14,44 +14,47 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
-/// Which rank holds the others up: bars a rank, waiting against transfer in collectives.
+/// Show which rank delays the others: time bars per rank, waiting and transfer time in collectives.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Traces and exports of the ranks of a job, or folders of them; one export of several GPUs will do.
+    /// Traces or exports of the ranks of a job, or folders with them. One export with several GPUs is enough.
     #[arg(required = true, value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
-    /// Only this part, in seconds from the first GPU op of a job's first rank: 1.25-1.75, 1.25- or -1.75. In the other ranks'
-    /// traces it is the time between the same collectives. Files are read twice.
+    /// Analyze only this time range, in seconds from the first GPU op of the first rank of a job: 1.25-1.75, 1.25- or -1.75.
+    /// For the other ranks, this is the time between the same collectives. Reads every file twice.
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, value_parser = super::window)]
     window: Option<String>,
-    /// What to print; csv is one table.
+    /// Output format; csv prints the table chosen with --table.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// The table of a csv.
+    /// The table that csv prints.
     #[arg(long, default_value = "ranks", value_parser = words::TABLES)]
     table: String,
-    /// Write it to this file instead of standard output.
+    /// Write the output to this file instead of standard output.
     #[arg(short, long = "out", value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// As many files are read at a time: each takes a core, and a trace its size in memory until its log is made.
-const AT_ONCE: usize = 8;
+/// The maximum number of files read in parallel. Each needs a core, and memory for its trace until its log is made.
+const MAX_PARALLEL_FILES: usize = 8;
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let found = paths(&args.files)?;
-    let read = logs(&found)?;
-    let parts = match &args.window {
-        Some(window) => parts(&read, window)?,
-        None => vec![None; read.len()],
+    let files = input_files(&args.files)?;
+    let logs = logs(&files)?;
+    let windows = match &args.window {
+        Some(window) => rank_windows(&logs, window)?,
+        None => vec![None; logs.len()],
     };
-    let seen = read.iter().zip(&parts).map(|((_, log), part)| RankInput { log, window: part.as_ref() });
-    let ranks = ranks::ranks(&seen.collect::<Vec<_>>());
+    let inputs = logs.iter().zip(&windows).map(|((_, log), window)| RankInput { log, window: window.as_ref() });
+    let ranks = ranks::ranks(&inputs.collect::<Vec<_>>());
     if ranks.jobs.is_empty() || args.format == Format::Csv {
         words::ungrouped(&ranks).iter().for_each(|sentence| files::warn(sentence));
     }
     if ranks.jobs.is_empty() {
-        return Err(Error::usage("ranks", "no two ranks of one job are among these files"));
+        return Err(Error::usage(
+            "ranks",
+            "these files do not contain two ranks of one job: add the traces of other ranks",
+        ));
     }
     let text = match args.format {
         Format::Text => printable(&words::text(&ranks)),
@@ -65,43 +68,45 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// A file, and whether the person named it: what lies in a folder may be something else.
-struct Found {
+/// An input file.
+struct InputFile {
     path: PathBuf,
-    /// What to call it: below a folder its whole path, which may tell the rank, and with it the folder where there are several.
+    /// The label in the report. For a file of a folder, its path in the folder, which may contain the rank; with several
+    /// folders, also the folder.
     name: String,
+    /// False for a file of a folder, which may be anything else than a trace.
     is_named: bool,
 }
 
-fn paths(asked: &[PathBuf]) -> Result<Vec<Found>> {
-    let folders: Vec<&PathBuf> = asked.iter().filter(|path| path.is_dir()).collect();
-    let mut found = Vec::new();
-    for path in asked {
+fn input_files(paths: &[PathBuf]) -> Result<Vec<InputFile>> {
+    let folders: Vec<&PathBuf> = paths.iter().filter(|path| path.is_dir()).collect();
+    let mut inputs = Vec::new();
+    for path in paths {
         if path.is_dir() {
-            let entries = once_each(files::entries(path)?);
-            let prefix = if folders.len() > 1 { format!("{}/", told_apart(path, &folders)) } else { String::new() };
-            let below = |entry: folder::Entry| Found {
+            let entries = without_duplicate_exports(files::entries(path)?);
+            let prefix = if folders.len() > 1 { format!("{}/", distinct_name(path, &folders)) } else { String::new() };
+            let input = |entry: folder::Entry| InputFile {
                 path: path.join(&entry.path),
                 name: format!("{prefix}{}", entry.path),
                 is_named: false,
             };
-            found.extend(entries.into_iter().map(below));
+            inputs.extend(entries.into_iter().map(input));
         } else {
-            found.push(Found { path: path.clone(), name: files::label(path), is_named: true });
+            inputs.push(InputFile { path: path.clone(), name: files::label(path), is_named: true });
         }
     }
-    Ok(found)
+    Ok(inputs)
 }
 
-/// The folder's own name, or where another has the same, its path.
-fn told_apart(folder: &Path, folders: &[&PathBuf]) -> String {
+/// The name of the folder, or its path if another folder has the same name.
+fn distinct_name(folder: &Path, folders: &[&PathBuf]) -> String {
     let name = files::label(folder);
-    let is_only = folders.iter().filter(|other| files::label(other) == name).count() == 1;
-    if is_only { name } else { folder.display().to_string().trim_end_matches('/').to_owned() }
+    let is_unique = folders.iter().filter(|other| files::label(other) == name).count() == 1;
+    if is_unique { name } else { folder.display().to_string().trim_end_matches('/').to_owned() }
 }
 
-/// A report of Nsight Systems is read through the export beside it, which is no other run.
-fn once_each(entries: Vec<folder::Entry>) -> Vec<folder::Entry> {
+/// Removes the SQLite export of each `.nsys-rep`. It is the same run and is read when the `.nsys-rep` is read.
+fn without_duplicate_exports(entries: Vec<folder::Entry>) -> Vec<folder::Entry> {
     let exports: BTreeSet<PathBuf> = entries
         .iter()
         .map(|entry| Path::new(&entry.path))
@@ -111,27 +116,28 @@ fn once_each(entries: Vec<folder::Entry>) -> Vec<folder::Entry> {
     entries.into_iter().filter(|entry| !exports.contains(Path::new(&entry.path))).collect()
 }
 
-/// The logs of all files that have one, in the order of the files.
-fn logs(found: &[Found]) -> Result<Vec<(&Found, RankLog)>> {
-    let read = side_by_side(found, &|file: &Found| {
-        trace(file).map(|trace| RankLog { file: file.name.clone(), ..ranks::log(&trace) })
+/// The rank logs of all readable files, in input order. A file of a folder that cannot be read is skipped with a warning.
+fn logs(inputs: &[InputFile]) -> Result<Vec<(&InputFile, RankLog)>> {
+    let results = map_in_parallel(inputs, &|file: &InputFile| {
+        read_trace(file).map(|trace| RankLog { file: file.name.clone(), ..ranks::log(&trace) })
     });
     let mut logs = Vec::new();
-    for (file, log) in found.iter().zip(read) {
+    for (file, log) in inputs.iter().zip(results) {
         match log {
             Ok(log) => logs.push((file, log)),
             Err(error) if file.is_named => return Err(error),
-            Err(error) => files::warn(&format!("{error}; left out")),
+            Err(error) => files::warn(&format!("{error}; file skipped")),
         }
     }
     Ok(logs)
 }
 
-/// Of each file what its ranks did in the window that is this one in the first rank of its job.
-fn parts(read: &[(&Found, RankLog)], text: &str) -> Result<Vec<Option<RankWindow>>> {
-    let logs: Vec<&RankLog> = read.iter().map(|(_, log)| log).collect();
+/// For each file the results of its ranks in the chosen window. The window is given in the time of the first rank of a job and
+/// is converted to the time of the other ranks. `None` if that is not possible.
+fn rank_windows(files_and_logs: &[(&InputFile, RankLog)], text: &str) -> Result<Vec<Option<RankWindow>>> {
+    let logs: Vec<&RankLog> = files_and_logs.iter().map(|(_, log)| log).collect();
     let mut windows: Vec<Option<Window>> = vec![None; logs.len()];
-    let mut refused = None;
+    let mut window_error = None;
     let jobs = ranks::JobClocks::new(&logs);
     for first in jobs.first_logs() {
         let Some(log) = logs.get(first) else { continue };
@@ -140,62 +146,64 @@ fn parts(read: &[(&Found, RankLog)], text: &str) -> Result<Vec<Option<RankWindow
             Ok(None) => continue,
             Err(error) => {
                 files::warn(&format!("{}: {error}", log.file));
-                refused = Some(error);
+                window_error = Some(error);
                 continue;
             }
         };
-        for (at, found) in jobs.windows(first, window) {
+        for (index, found) in jobs.windows(first, window) {
             if found.is_none() {
-                let file = logs.get(at).map_or("", |log| log.file.as_str());
+                let file = logs.get(index).map_or("", |log| log.file.as_str());
                 files::warn(&format!(
-                    "{file}: nothing tells where the window of {} lies in it, or it holds nothing of that time: whole traces of \
-                     the job are compared",
+                    "{file}: the window of {} cannot be converted to the time of this trace, or the trace has no work in it: \
+                     whole traces of the job are compared",
                     log.file
                 ));
             }
-            windows.get_mut(at).into_iter().for_each(|own| *own = found);
+            windows.get_mut(index).into_iter().for_each(|slot| *slot = found);
         }
     }
-    if let Some(error) = refused.filter(|_| windows.iter().all(Option::is_none)) {
+    if let Some(error) = window_error.filter(|_| windows.iter().all(Option::is_none)) {
         return Err(error);
     }
-    let wanted: Vec<(&Found, Window)> =
-        read.iter().zip(&windows).filter_map(|((file, _), window)| Some((*file, (*window)?))).collect();
-    let mut parts = side_by_side(&wanted, &|(file, window)| Ok(ranks::window_log(&*trace(file)?, *window))).into_iter();
-    windows.into_iter().map(|window| window.and_then(|_| parts.next()).transpose()).collect()
+    let with_window = files_and_logs.iter().zip(&windows);
+    let with_window: Vec<(&InputFile, Window)> =
+        with_window.filter_map(|((file, _), window)| Some((*file, (*window)?))).collect();
+    let results = map_in_parallel(&with_window, &|(file, window)| Ok(ranks::window_log(&*read_trace(file)?, *window)));
+    let mut results = results.into_iter();
+    windows.into_iter().map(|window| window.and_then(|_| results.next()).transpose()).collect()
 }
 
-/// What is made of each of these, in their order, as many at a time as there are cores.
-fn side_by_side<T: Sync, M: Send>(these: &[T], make: &(dyn Fn(&T) -> Result<M> + Sync)) -> Vec<Result<M>> {
+/// Applies `map` to all items, one thread per core, and returns the results in the order of the items.
+fn map_in_parallel<T: Sync, R: Send>(items: &[T], map: &(dyn Fn(&T) -> Result<R> + Sync)) -> Vec<Result<R>> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (next, (made, taken)) = (AtomicUsize::new(0), channel());
+    let (next, (sender, receiver)) = (AtomicUsize::new(0), channel());
     std::thread::scope(|scope| {
-        for _ in 0..cores.min(AT_ONCE).min(these.len()) {
-            let (next, made) = (&next, made.clone());
+        for _ in 0..cores.min(MAX_PARALLEL_FILES).min(items.len()) {
+            let (next, sender) = (&next, sender.clone());
             scope.spawn(move || {
-                while let Some((at, one)) =
-                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, these.get(at)?)))
+                while let Some((index, item)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|index| Some((index, items.get(index)?)))
                 {
-                    let _ = made.send((at, make(one)));
+                    let _ = sender.send((index, map(item)));
                 }
             });
         }
     });
-    drop(made);
-    let mut all: Vec<Option<Result<M>>> = these.iter().map(|_| None).collect();
-    for (at, one) in taken {
-        if let Some(slot) = all.get_mut(at) {
-            *slot = Some(one);
+    drop(sender);
+    let mut results: Vec<Option<Result<R>>> = items.iter().map(|_| None).collect();
+    for (index, result) in receiver {
+        if let Some(slot) = results.get_mut(index) {
+            *slot = Some(result);
         }
     }
-    all.into_iter().flatten().collect()
+    results.into_iter().flatten().collect()
 }
 
-fn trace(file: &Found) -> Result<Box<Trace>> {
+fn read_trace(file: &InputFile) -> Result<Box<Trace>> {
     match files::read(&file.path)? {
-        Readable::Trace(trace) => Ok(trace),
-        Readable::Report(_) => {
-            Err(Error::refused(&file.name, "a report, which no longer holds single calls: give the trace"))
+        RunSource::Trace(trace) => Ok(trace),
+        RunSource::Report(_) => {
+            Err(Error::refused(&file.name, "a report, which does not contain single collective calls: give the trace"))
         }
     }
 }
@@ -204,13 +212,13 @@ fn trace(file: &Found) -> Result<Box<Trace>> {
 mod tests {
     use super::*;
 
-    fn names(folder: &Path, asked: &[&str]) -> Vec<String> {
-        let asked: Vec<PathBuf> = asked.iter().map(|path| folder.join(path)).collect();
-        paths(&asked).unwrap().into_iter().map(|found| found.name).collect()
+    fn names(folder: &Path, paths: &[&str]) -> Vec<String> {
+        let paths: Vec<PathBuf> = paths.iter().map(|path| folder.join(path)).collect();
+        input_files(&paths).unwrap().into_iter().map(|input| input.name).collect()
     }
 
     #[test]
-    fn files_of_several_folders_of_ranks_have_names_of_their_own_and_a_run_is_read_once() {
+    fn files_of_several_folders_have_distinct_names_and_each_run_is_read_once() {
         let folder = std::env::temp_dir().join(format!("gpuprism-ranks-paths-{}", std::process::id()));
         for file in ["a/run/rank0.json", "b/run/rank0.json", "c/x.nsys-rep", "c/x.sqlite", "c/d/x.sqlite", "c/y.sqlite"]
         {
@@ -223,12 +231,12 @@ mod tests {
         let same = names(&folder, &["a/run", "b/run/"]);
         let path = |file: &str| folder.join(file).display().to_string();
         assert_eq!(same, [path("a/run/rank0.json"), path("b/run/rank0.json")]);
-        // The export is that of the report, those elsewhere or of another name are not.
+        // Only c/x.sqlite is the export of c/x.nsys-rep.
         assert_eq!(names(&folder, &["c"]), ["d/x.sqlite", "x.nsys-rep", "y.sqlite"]);
         assert_eq!(
             names(&folder, &["c/x.nsys-rep", "c/x.sqlite"]),
             ["x.nsys-rep", "x.sqlite"],
-            "as a person named them"
+            "files given by name are all kept"
         );
         std::fs::remove_dir_all(folder).unwrap();
     }

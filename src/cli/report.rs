@@ -1,4 +1,4 @@
-//! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown, HTML.
+//! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown or HTML.
 
 use super::{files, nsys, print, redacted};
 use crate::analysis::results::Attribution;
@@ -8,26 +8,27 @@ use crate::{Error, Result};
 use clap::ValueEnum;
 use std::path::PathBuf;
 
-/// Show where the GPU time of traces went: bars, categories, kernels, devices, notices.
+/// Show where the GPU time went: time bars, categories, kernels, devices and notices.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// torch.profiler JSON (.json, .json.gz), Nsight Systems exports (.sqlite) and reports (.nsys-rep), the CSV of
     /// `nsys stats -r cuda_gpu_trace`, or earlier reports.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
-    /// One table alone, as csv, markdown or on the terminal: kernels (csv's default), pivot, nccl_ops, ...
+    /// Print only this table: kernels, pivot, nccl_ops, ... For the formats terminal, csv (default: kernels) and markdown.
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// Kernels of each run that the terminal shows; 0 shows all.
+    /// Maximum rows of the kernel table, or of the table chosen with --table, in the format terminal; 0 shows all rows.
     #[arg(long, default_value_t = 30, value_parser = super::rows, allow_negative_numbers = true, value_name = "N")]
     limit: usize,
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
-    /// Replace what tells who and where by placeholders: paths, hosts, models, private kernels and annotations, secrets.
+    /// Replace identifying text with placeholders: paths, host names, model names, private kernel names and annotations,
+    /// secrets.
     #[arg(long)]
     redact: bool,
     #[command(flatten)]
@@ -43,39 +44,43 @@ enum Format {
     Html,
 }
 
-/// How to count.
+/// The analysis options that `report`, `pivot` and `rules` share.
 #[derive(Debug, clap::Args)]
 pub(super) struct ChoiceArgs {
-    /// Who owns the time when ops overlap: first-come, fair, exclusive.
+    /// How to attribute the time in which several GPU ops run.
     #[arg(long, value_enum, default_value_t = AttributionArg::FirstCome)]
     attribution: AttributionArg,
-    /// Count all devices as one, as gputrc2graph does.
+    /// Treat all devices as one, as gputrc2graph does.
     #[arg(long)]
     merge_devices: bool,
-    /// Look at a window alone: FROM-TO in seconds from the first GPU op, as 1.25-1.75; either may be left out.
+    /// Analyze only this time range, in seconds from the first GPU op, for example 1.25-1.75. FROM or TO may be omitted.
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, value_parser = super::window)]
     window: Option<String>,
-    /// Wall time of the same work without a profiler, in seconds; once for all files or once for each.
+    /// Wall time of the same work without a profiler, in seconds. Give it once for all files or once per file.
     #[arg(long = "seconds", allow_negative_numbers = true, value_name = "SECONDS")]
     seconds: Vec<String>,
-    /// A rule file to add, in gputrc2graph's shape; may be given again.
+    /// Add a rule file in gputrc2graph's format. May be given several times.
     #[arg(long, value_name = "FILE")]
     rules: Vec<PathBuf>,
-    /// Use the rules of this engine; goes with --model.
+    /// Use the rules of this engine; needs --model.
     #[arg(long, requires = "model")]
     engine: Option<String>,
-    /// Use the rules of this model; goes with --engine.
+    /// Use the rules of this model; needs --engine.
     #[arg(long, requires = "engine")]
     model: Option<String>,
-    /// Phases of your own: a JSON object, phase to text or list; a text is looked for in range names, `re:` begins a regex.
+    /// A phase map: a JSON object from phase to pattern or list of patterns. A pattern is a substring of range names, or a
+    /// regex after `re:`.
     #[arg(long = "phase-map", value_name = "FILE")]
     phase_map: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum AttributionArg {
+    /// All of it to the op that started first, as gputrc2graph does.
     FirstCome,
+    /// Equal parts to all running ops.
     Fair,
+    /// None of it: an op gets only the time in which it runs alone.
     Exclusive,
 }
 
@@ -92,20 +97,20 @@ impl From<AttributionArg> for Attribution {
 pub(super) fn run(args: &Args) -> Result<()> {
     if let Some(unknown) = args.table.as_deref().filter(|id| !is_known_table(id)) {
         let known: Vec<&str> = known_tables().collect();
-        let why = format!("no such table; there are {}", known.join(", "));
+        let why = format!("no such table; the tables are {}", known.join(", "));
         return Err(Error::usage(format!("--table {unknown}"), why));
     }
     if args.table.is_some() && matches!(args.format, Format::Json | Format::Html) {
         return Err(Error::usage(
             "--table",
-            "goes with --format terminal, csv or markdown; json and html hold all tables",
+            "needs --format terminal, csv or markdown; json and html contain all tables",
         ));
     }
     let report = redacted(report(args)?, args.redact);
     print(&render(&report, args)?)
 }
 
-/// What the flags choose, but for wall times; rules are checked before gigabytes are read.
+/// The choices from the flags, without wall times. Checks the rules before any trace is read.
 pub(super) fn choices(args: &ChoiceArgs) -> Result<Choices> {
     let choices = Choices {
         attribution: args.attribution.into(),
@@ -117,16 +122,16 @@ pub(super) fn choices(args: &ChoiceArgs) -> Result<Choices> {
         rules: files::rules(&args.rules)?,
         kernel_limit: None,
         without_sections: false,
-        phase_map: args.phase_map.as_ref().map(|path| files::aid(path)).transpose()?,
+        phase_map: args.phase_map.as_ref().map(|path| files::read_text(path)).transpose()?,
     };
     let (book, _) = session::rule_book(&choices.rules)?;
     session::pick_rules(&book, &choices)?;
     Ok(choices)
 }
 
-/// The wall time given for the file at this place.
-pub(super) fn seconds(args: &ChoiceArgs, at: usize) -> Option<String> {
-    args.seconds.get(at).or(args.seconds.first()).cloned()
+/// The wall time for the file with this index.
+pub(super) fn seconds(args: &ChoiceArgs, index: usize) -> Option<String> {
+    args.seconds.get(index).or(args.seconds.first()).cloned()
 }
 
 fn report(args: &Args) -> Result<Report> {
@@ -134,7 +139,7 @@ fn report(args: &Args) -> Result<Report> {
     let seconds = &args.choices.seconds;
     if seconds.len() > 1 && seconds.len() != args.files.len() {
         let why = format!(
-            "{} values for {} files: give one for all, or one for each in the same order",
+            "{} values for {} files: give one value for all files, or one value per file in the same order",
             seconds.len(),
             args.files.len()
         );
@@ -151,20 +156,20 @@ fn report(args: &Args) -> Result<Report> {
                 if choices != Choices::default() || wall_seconds.is_some() {
                     let label = files::label(path);
                     files::warn(&format!(
-                        "{label}: an earlier report stays as it was counted; the options given are for traces"
+                        "{label}: an earlier report; the analysis options apply only to traces and are ignored for it"
                     ));
                 }
                 runs.extend(report.runs);
-                runs.extend(files::series_beside(path));
+                runs.extend(files::series_of_report(path));
             }
             Opened::Rules(_) => {
-                return Err(Error::refused(files::label(path), "a rule file, not a trace: give it with `--rules`"));
+                return Err(Error::refused(files::label(path), "a rule file, not a trace: use `--rules` for it"));
             }
             Opened::Server(_) => {
-                return Err(Error::refused(files::label(path), "a server's arguments, not a trace"));
+                return Err(Error::refused(files::label(path), "server arguments, not a trace"));
             }
             Opened::Phases(_) => {
-                return Err(Error::refused(files::label(path), "a phase map, not a trace: give it with `--phase-map`"));
+                return Err(Error::refused(files::label(path), "a phase map, not a trace: use `--phase-map` for it"));
             }
         }
     }
@@ -189,12 +194,15 @@ fn render(report: &Report, args: &Args) -> Result<String> {
     })
 }
 
-/// One table, without the notices that a whole report begins with and without what it says of itself in a csv.
+/// One table. The warnings of the runs go to standard error, because the table has no place for them.
 fn table(report: &Report, id: &str) -> Result<report::table::Table> {
     let table = report::table(report, id, None).ok_or_else(|| {
-        Error::usage(format!("--table {id}"), "these runs have no such table: make the report again from the trace")
+        Error::usage(
+            format!("--table {id}"),
+            "these runs do not have this table: create the report again from the trace",
+        )
     })?;
-    files::warn_of(&report.runs);
-    files::warn_of_rows(&report.runs, id);
+    files::print_warnings(&report.runs);
+    files::warn_of_missing_rows(&report.runs, id);
     Ok(table)
 }

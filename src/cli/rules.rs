@@ -1,4 +1,4 @@
-//! `gpuprism rules`: what each rule in force takes and loses, and what is left in misc.
+//! `gpuprism rules`: lists the kernels that each rule matches, shadowed rules, and the kernels in the category `misc`.
 
 use super::report::{ChoiceArgs, choices};
 use super::{files, nsys, print, printable};
@@ -11,13 +11,13 @@ use crate::{Error, Result};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
-/// Which rules are in force, what they take, which are shadowed or never hit, and what is in misc.
+/// Show which kernels each rule matches, which rules are shadowed or unused, and which kernels are in the category misc.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Traces, exports and earlier reports.
+    /// Traces, exports or earlier reports.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
@@ -58,7 +58,7 @@ fn read(path: &Path, choices: &Choices) -> Result<Vec<Run>> {
         Opened::Trace(trace) => Ok(vec![session::run(&trace, choices)?]),
         Opened::Report(report) => Ok(report.runs),
         Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
-            Err(Error::refused(files::label(path), "neither a trace nor a report of one"))
+            Err(Error::refused(files::label(path), "neither a trace nor a gpuprism report"))
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::input::NVLINK_SERIES_HEADER;
 use crate::json::{self, Json, from_json};
 use crate::ordering::{StableSort, VecMap};
 use crate::rules::{RuleBook, names};
-use crate::{Error, Result, capitalised};
+use crate::{Error, Result, capitalize};
 use std::sync::LazyLock;
 
 /// A table of nsys-llm-explainer and the section with the same contents.
@@ -190,7 +190,7 @@ fn new_section(name: &str) -> Section {
     };
     let words: Vec<&str> = name.split('_').map(title_word).collect();
     Section {
-        title: capitalised(words.join(" ")),
+        title: capitalize(words.join(" ")),
         derived_from: DERIVED_FROM.to_owned(),
         columns: columns.unwrap_or_default(),
         ..Section::default()

@@ -5,7 +5,7 @@ use super::tables::attribution_note;
 use crate::analysis::pivot::cells::Axis;
 use crate::analysis::pivot::layout::{Amount, COLUMNS, Measure, Member, Shape, Shaped, Source, Whole, shape};
 use crate::analysis::results::Run;
-use crate::{Result, capitalised, rules::names};
+use crate::{Result, capitalize, rules::names};
 use std::collections::HashMap;
 
 /// Builds the pivot table of these runs.
@@ -27,7 +27,7 @@ pub fn pivot_table(sources: &[Source], asked: Shape) -> Result<Table> {
     };
     let mut columns = vec![Column {
         key: if asked.rows == Axis::Kernel { "name".to_owned() } else { axis_name(asked.rows).to_owned() },
-        title: capitalised(axis_name(asked.rows).to_owned()),
+        title: capitalize(axis_name(asked.rows).to_owned()),
         kind: first,
     }];
     columns.extend(shaped.columns.iter().map(|member| {
@@ -127,7 +127,7 @@ fn sum_title(shape: &Shape) -> String {
     match (shape.columns, shape.values) {
         (Some(Axis::Run), _) => "All runs".to_owned(),
         (Some(_), _) => "All".to_owned(),
-        (None, values) => capitalised(measure_word(values).to_owned()),
+        (None, values) => capitalize(measure_word(values).to_owned()),
     }
 }
 
@@ -143,7 +143,7 @@ fn measure_word(values: Measure) -> &'static str {
 
 fn title(shape: &Shape) -> String {
     let by = shape.columns.map_or(String::new(), |columns| format!(" and {}", axis_name(columns)));
-    capitalised(format!("{} by {}{by}", measure_word(shape.values), axis_name(shape.rows)))
+    capitalize(format!("{} by {}{by}", measure_word(shape.values), axis_name(shape.rows)))
 }
 
 fn note(sources: &[Source], shaped: &Shaped) -> String {

@@ -58,7 +58,7 @@ fn verdict_of(job: &Job) -> String {
     format!(
         "{} delays the others: {} of the other ranks' time in collectives is waiting for it (it is last in {} of {}). \
          Look for the cause in the work of this rank; the traces of the others show it as communication. {compute}",
-        crate::capitalised(rank.label.clone()),
+        crate::capitalize(rank.label.clone()),
         percent(rank.waited_for_pct / 100.0),
         rank.times_last,
         rank.collectives
@@ -70,7 +70,7 @@ fn compute(job: &Job) -> String {
     let longest = job.ranks.iter().max_by(|a, b| a.skew_pct.total_cmp(&b.skew_pct));
     match longest.filter(|rank| rank.skew_pct >= 1.0) {
         Some(rank) => {
-            let label = crate::capitalised(rank.label.clone());
+            let label = crate::capitalize(rank.label.clone());
             format!("{label} computes {} longer than the median rank.", percent(rank.skew_pct / 100.0))
         }
         None => "All ranks compute for about the same time.".to_owned(),

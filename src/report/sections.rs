@@ -12,7 +12,7 @@ use super::table::{Cell, Column, Figure, Gap, Kind, Table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{FIRST_OP, Section, Value};
 use crate::analysis::triage::Stage;
-use crate::capitalised;
+use crate::capitalize;
 use crate::digits::grouped;
 use crate::json::{self, from_json};
 use crate::ordering::StableSort;
@@ -330,7 +330,7 @@ pub(super) fn title(key: &str) -> String {
     let percent = has_word(stem, "pct") || has_word(stem, "fraction");
     let parts = stem.split('_').filter(|part| !(percent && ["pct", "fraction"].contains(part)));
     let words: Vec<String> = parts.map(word).collect();
-    capitalised(words.join(" "))
+    capitalize(words.join(" "))
 }
 
 fn word(part: &str) -> String {

@@ -1,6 +1,6 @@
-//! `gpuprism diff`: verdict, tables, exit statuses.
+//! `gpuprism diff`: verdict, tables and exit codes.
 
-use crate::common::{Said, csv_rows, directory, file_name, files, gpuprism, printed, shared};
+use crate::common::{Output, csv_rows, directory, file_name, files, gpuprism, printed, shared};
 use crate::example::{op, write_events};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const GEMM: &str = "nvjet_tst_64x8";
 const FLASH: &str = "flash_fwd_kernel";
 
-/// A step of SGLang at `at` (us) that launches these kernels (us), one after the other.
+/// Adds an SGLang step that starts at `at` us and launches these kernels (name, us) one after the other. Returns its end.
 fn step(events: &mut Vec<String>, at: u32, name: &str, kernels: &[(&str, u32)]) -> u32 {
     let length: u32 = kernels.iter().map(|kernel| kernel.1).sum();
     events.push(format!(
@@ -28,7 +28,7 @@ fn step(events: &mut Vec<String>, at: u32, name: &str, kernels: &[(&str, u32)]) 
     at
 }
 
-/// So many decode steps of these kernels, the first of each step longer and shorter by turns.
+/// Writes a trace of decode steps with these kernels. The first kernel is 1 us longer in every second step.
 fn decoding(folder: &Path, name: &str, steps: u32, kernels: &[(&str, u32)]) {
     let (mut events, mut at) = (Vec::new(), 1_000);
     for number in 0..steps {
@@ -39,7 +39,7 @@ fn decoding(folder: &Path, name: &str, steps: u32, kernels: &[(&str, u32)]) {
     write_events(folder, name, &events);
 }
 
-/// A trace of 100 us a step, one of 107 us with three times as many steps, and one that is as fast as the first.
+/// Writes a trace with 100 us per step, one with 107 us per step and three times as many steps, and one as fast as the first.
 fn example(test: &str) -> PathBuf {
     let folder = directory(test);
     decoding(&folder, "a.json", 10, &[(FLASH, 40), (GEMM, 60)]);
@@ -48,7 +48,7 @@ fn example(test: &str) -> PathBuf {
     folder
 }
 
-fn diff(folder: &Path, args: &[&str]) -> Said {
+fn diff(folder: &Path, args: &[&str]) -> Output {
     gpuprism(folder, [&["diff"], args].concat())
 }
 
@@ -57,45 +57,49 @@ fn json(folder: &Path, args: &[&str]) -> Value {
 }
 
 #[test]
-fn the_verdict_comes_first_with_what_changed_where() {
+fn the_verdict_comes_first_and_names_the_changed_categories_and_kernels() {
     let folder = example("diff_verdict");
-    let said = printed(&folder, ["diff", "a.json", "b.json"]);
-    let verdict = said.split("\n\n").next().unwrap().replace("\n  ", " ");
+    let output = printed(&folder, ["diff", "a.json", "b.json"]);
+    let verdict = output.split("\n\n").next().unwrap().replace("\n  ", " ");
     let words = "b.json is 7.0 % slower than a.json per step: 108 us instead of 100 us";
     assert!(verdict.starts_with(words), "{verdict}");
     assert!(verdict.contains("+12.0 us in attention, -5.00 us in gemm."), "{verdict}");
     assert!(verdict.contains("+12.0 us in flash_fwd_kernel (longer launches)"), "{verdict}");
     for words in ["attention   +12.0 us", "|########################\n", "-5.00 us                ##########|\n"] {
-        assert!(said.contains(words), "{words:?} is not in {said}");
+        assert!(output.contains(words), "{words:?} is not in {output}");
     }
 }
 
 #[test]
-fn json_and_csv_hold_exact_numbers_that_add_up() {
+fn json_and_csv_contain_exact_numbers_that_add_up() {
     let folder = example("diff_json");
-    let said = json(&folder, &["a.json", "b.json", "c.json"]);
-    assert_eq!((&said["schema"], &said["baseline"]), (&"gpuprism-comparison/1".into(), &"a.json".into()));
-    assert_eq!((&said["basis"], &said["comparable"]), (&"step".into(), &true.into()));
-    let outcomes: Vec<&str> = said["runs"].as_array().unwrap().iter().map(|r| r["outcome"].as_str().unwrap()).collect();
+    let output = json(&folder, &["a.json", "b.json", "c.json"]);
+    assert_eq!((&output["schema"], &output["baseline"]), (&"gpuprism-comparison/1".into(), &"a.json".into()));
+    assert_eq!((&output["basis"], &output["comparable"]), (&"step".into(), &true.into()));
+    let outcomes: Vec<&str> =
+        output["runs"].as_array().unwrap().iter().map(|r| r["outcome"].as_str().unwrap()).collect();
     assert_eq!(outcomes, ["baseline", "slower", "same"]);
-    assert_eq!(said["runs"][1]["delta_ns"], 7_000);
+    assert_eq!(output["runs"][1]["delta_ns"], 7_000);
     let csv = gpuprism(&folder, ["diff", "a.json", "b.json", "--format", "csv"]);
-    // What is to be minded about the comparison has no place in a csv.
+    // Warnings have no place in a csv.
     assert!(csv.stderr.starts_with("gpuprism: At least one trace does not name its GPU"), "{csv:?}");
     let rows = csv_rows(&csv.stdout);
     let delta = rows[0].iter().position(|key| key == "delta_ns").unwrap();
     let sum: i64 = rows.iter().skip(1).map(|row| row[delta].parse::<i64>().unwrap()).sum();
     assert_eq!(sum, 7_000);
-    let sections: Vec<&str> = said["sections"].as_object().unwrap().keys().map(String::as_str).collect();
+    let sections: Vec<&str> = output["sections"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(sections, ["compare_categories", "compare_kernels", "compare_summary"]);
 }
 
 #[test]
-fn a_regression_exits_with_three_and_noise_does_not() {
+fn a_regression_exits_with_code_3_and_noise_does_not() {
     let folder = example("diff_regression");
-    let said = diff(&folder, &["a.json", "b.json", "--exit-on-regression", "5"]);
-    assert_eq!((said.status, said.stderr.as_str()), (3, "gpuprism: a regression of more than 5 %\n"));
-    assert!(said.stdout.contains("7.0 % slower"));
+    let output = diff(&folder, &["a.json", "b.json", "--exit-on-regression", "5"]);
+    assert_eq!(
+        (output.status, output.stderr.as_str()),
+        (3, "gpuprism: a run is more than 5 % slower than the baseline\n")
+    );
+    assert!(output.stdout.contains("7.0 % slower"));
     for args in [
         &["a.json", "b.json", "--exit-on-regression", "10"] as &[&str],
         &["a.json", "b.json", "--baseline", "2", "--exit-on-regression", "0"],
@@ -103,82 +107,89 @@ fn a_regression_exits_with_three_and_noise_does_not() {
         &["a.json", "c.json", "--exit-on-regression", "0"],
         &["a.json", "b.json"],
     ] {
-        let said = diff(&folder, args);
-        assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{args:?}: {said:?}");
+        let output = diff(&folder, args);
+        assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{args:?}: {output:?}");
     }
 }
 
 #[test]
-fn where_no_comparison_can_be_made_it_exits_with_four_and_says_why() {
+fn runs_that_cannot_be_compared_exit_with_code_4_and_a_reason() {
     let folder = example("diff_not_comparable");
     let mut events = Vec::new();
     step(&mut events, 0, "step[EXTEND bs=1 toks=10]", &[(FLASH, 40), (GEMM, 60)]);
     write_events(&folder, "prefill.json", &events);
     write_events(&folder, "empty.json", &[]);
     for (other, words) in [("prefill.json", "different stages"), ("empty.json", "no GPU op")] {
-        let said = diff(&folder, &["a.json", other, "--exit-on-regression", "5"]);
-        assert_eq!(said.status, 4, "{said:?}");
-        assert!(said.stderr.contains(words) && said.stderr.lines().count() == 1, "{said:?}");
-        assert!(said.stdout.contains("cannot be compared with a.json"), "{said:?}");
+        let output = diff(&folder, &["a.json", other, "--exit-on-regression", "5"]);
+        assert_eq!(output.status, 4, "{output:?}");
+        assert!(output.stderr.contains(words) && output.stderr.lines().count() == 1, "{output:?}");
+        assert!(output.stdout.contains("cannot be compared with a.json"), "{output:?}");
     }
-    let said = diff(&folder, &["a.json", "prefill.json", "c.json", "--exit-on-regression", "5"]);
-    assert_eq!(said.status, 4, "a gate is not passed by a run that nothing is known of: {said:?}");
-    let said = diff(&folder, &["a.json", "prefill.json", "c.json"]);
-    assert!(said.status == 0 && said.stderr.contains("different stages"), "one of two could be compared: {said:?}");
+    let output = diff(&folder, &["a.json", "prefill.json", "c.json", "--exit-on-regression", "5"]);
+    assert_eq!(output.status, 4, "a run that cannot be compared does not pass the regression check: {output:?}");
+    let output = diff(&folder, &["a.json", "prefill.json", "c.json"]);
+    assert!(
+        output.status == 0 && output.stderr.contains("different stages"),
+        "one of two could be compared: {output:?}"
+    );
 }
 
-/// Each event is a line: of the last step some are missing.
+/// The truncated file lacks some events of its last step.
 #[test]
-fn a_file_that_is_cut_short_is_no_faster_run_and_reports_of_one_trace_go_by_their_files() {
+fn a_truncated_file_cannot_be_compared_and_reports_of_one_trace_are_labeled_with_their_files() {
     let folder = example("diff_cut");
     let text = std::fs::read_to_string(folder.join("a.json")).unwrap();
     std::fs::write(folder.join("cut.json"), &text[..text.len() * 3 / 4]).unwrap();
-    let said = diff(&folder, &["a.json", "cut.json", "--exit-on-regression", "5"]);
-    assert!(said.status == 4 && said.stderr.contains("cut.json is cut short or damaged"), "{said:?}");
+    let output = diff(&folder, &["a.json", "cut.json", "--exit-on-regression", "5"]);
+    assert!(output.status == 4 && output.stderr.contains("cut.json is cut short or damaged"), "{output:?}");
     let report = printed(&folder, ["report", "a.json", "--format", "json"]);
     for name in ["main.json", "branch.json"] {
         std::fs::write(folder.join(name), &report).unwrap();
     }
-    let said = json(&folder, &["main.json", "branch.json", "--baseline", "branch.json"]);
-    assert_eq!((&said["baseline"], &said["runs"][0]["label"]), (&"branch.json".into(), &"main.json".into()));
+    let output = json(&folder, &["main.json", "branch.json", "--baseline", "branch.json"]);
+    assert_eq!((&output["baseline"], &output["runs"][0]["label"]), (&"branch.json".into(), &"main.json".into()));
 }
 
 #[test]
-fn a_trace_beside_itself_or_its_report_differs_in_nothing() {
+fn a_trace_equals_itself_and_its_report() {
     let folder = example("diff_same");
     std::fs::write(folder.join("r.json"), printed(&folder, ["report", "a.json", "--format", "json"])).unwrap();
     for other in ["a.json", "r.json"] {
-        let said = json(&folder, &["a.json", other]);
-        assert_eq!((&said["runs"][1]["delta_ns"], &said["runs"][1]["outcome"]), (&0.into(), &"same".into()));
+        let output = json(&folder, &["a.json", other]);
+        assert_eq!((&output["runs"][1]["delta_ns"], &output["runs"][1]["outcome"]), (&0.into(), &"same".into()));
     }
     let of_reports = |args: &[&str]| printed(&folder, [&["diff"], args].concat());
     std::fs::write(folder.join("both.json"), printed(&folder, ["report", "a.json", "b.json", "--format", "json"]))
         .unwrap();
-    assert_eq!(of_reports(&["both.json"]), of_reports(&["a.json", "b.json"]), "reports say what their traces say");
+    assert_eq!(
+        of_reports(&["both.json"]),
+        of_reports(&["a.json", "b.json"]),
+        "reports give the same result as their traces"
+    );
 }
 
 #[test]
-fn refused_inputs_and_wrong_usage_keep_their_statuses() {
+fn refused_inputs_and_wrong_usage_have_their_own_exit_codes() {
     let folder = example("diff_refused");
     std::fs::write(folder.join("rules.json"), r#"{"e": {"m": {"gemm": "gemm"}}}"#).unwrap();
     for (args, status, words) in [
         (&["a.json", "missing.json"] as &[&str], 1, "missing.json"),
-        (&["a.json", "rules.json"], 1, "neither a trace nor a report"),
-        (&["a.json"], 2, "two runs"),
+        (&["a.json", "rules.json"], 1, "neither a trace nor a gpuprism report"),
+        (&["a.json"], 2, "at least two runs"),
         (&["a.json", "b.json", "--baseline", "3"], 2, "1 to 2"),
         (&["a.json", "b.json", "--baseline", "nope"], 2, "nope"),
-        (&["a.json", "b.json", "--exit-on-regression", "NaN"], 2, "per cent"),
+        (&["a.json", "b.json", "--exit-on-regression", "NaN"], 2, "not a percentage"),
         (&["a.json", "b.json", "--format", "pdf"], 2, "pdf"),
         (&[], 2, "FILE"),
     ] {
-        let said = diff(&folder, args);
-        assert_eq!((said.status, said.stdout.as_str()), (status, ""), "{args:?}: {said:?}");
-        assert!(said.stderr.contains(words), "{said:?}");
+        let output = diff(&folder, args);
+        assert_eq!((output.status, output.stdout.as_str()), (status, ""), "{args:?}: {output:?}");
+        assert!(output.stderr.contains(words), "{output:?}");
     }
 }
 
 #[test]
-fn markdown_and_files_say_the_same() {
+fn the_output_file_has_the_same_text_as_standard_output() {
     let folder = example("diff_markdown");
     let text = printed(&folder, ["diff", "a.json", "b.json", "--format", "markdown"]);
     assert!(text.starts_with("# Comparison\n\n- **b.json is 7.0 % slower than a.json per step"), "{text}");
@@ -188,30 +199,30 @@ fn markdown_and_files_say_the_same() {
 }
 
 #[test]
-fn a_trace_in_which_all_takes_longer_is_slower_by_as_much() {
+fn a_trace_with_uniformly_longer_ops_is_slower_by_the_same_percentage() {
     let folder = directory("diff_scaled");
     for (name, pct) in [("plain.json", 100), ("scaled.json", 107)] {
         let ops = [(10_000_u32, 1_000), (11_000, 3_000), (15_000, 5_000)];
         let ops = ops.map(|(start, us)| op("kernel", GEMM, 0, 7, start * pct / 100, us * pct / 100));
         write_events(&folder, name, &ops);
     }
-    let said = json(&folder, &["plain.json", "scaled.json"]);
-    assert_eq!(said["runs"][1]["delta_pct"], 7.0);
-    assert_eq!(said["basis"], "total");
-    let warnings = said["runs"][1]["warnings"].to_string();
+    let output = json(&folder, &["plain.json", "scaled.json"]);
+    assert_eq!(output["runs"][1]["delta_pct"], 7.0);
+    assert_eq!(output["basis"], "total");
+    let warnings = output["runs"][1]["warnings"].to_string();
     assert!(warnings.contains("assumes that both did the same work"), "{warnings}");
 }
 
-/// Every real trace beside itself, and pairs of which an engineer would say that they do not compare.
+/// Compares every real trace with itself, and pairs of traces that an engineer would not compare.
 #[test]
-fn real_traces_are_the_same_as_themselves_and_not_as_those_of_other_gpus_or_stages() {
+fn real_traces_equal_themselves_and_cannot_be_compared_across_gpus_or_stages() {
     let Some(folder) = shared("traces/torch") else { return };
     for path in files(&folder, ".json.gz") {
         let name = file_name(&path);
-        let said = gpuprism(&folder, ["diff", name, name, "--exit-on-regression", "0"]);
-        let wanted = if said.stderr.contains("no GPU op") { 4 } else { 0 };
-        assert_eq!(said.status, wanted, "{name}: {said:?}");
-        assert!(wanted == 4 || said.stdout.contains("takes exactly as long as"), "{name}: {said:?}");
+        let output = gpuprism(&folder, ["diff", name, name, "--exit-on-regression", "0"]);
+        let wanted = if output.stderr.contains("no GPU op") { 4 } else { 0 };
+        assert_eq!(output.status, wanted, "{name}: {output:?}");
+        assert!(wanted == 4 || output.stdout.contains("takes exactly as long as"), "{name}: {output:?}");
     }
     for (a, b, words) in [
         ("hf_qwen1.5_0.5b_h100", "hf_qwen1.5_0.5b_mi300", "that of the GPUs"),
@@ -220,7 +231,7 @@ fn real_traces_are_the_same_as_themselves_and_not_as_those_of_other_gpus_or_stag
         ("vllm_mi300_decode_full_graph", "vllm_mi300_piecewise_graph", "different stages"),
         ("sglang_qwen3_30b_mi300_decode", "sglang_qwen3_8b_mi300_decode", "same load"),
     ] {
-        let said = gpuprism(&folder, ["diff", &format!("{a}.trace.json.gz"), &format!("{b}.trace.json.gz")]);
-        assert!(said.status == 4 && said.stderr.contains(words), "{a}, {b}: {said:?}");
+        let output = gpuprism(&folder, ["diff", &format!("{a}.trace.json.gz"), &format!("{b}.trace.json.gz")]);
+        assert!(output.status == 4 && output.stderr.contains(words), "{a}, {b}: {output:?}");
     }
 }

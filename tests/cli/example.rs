@@ -1,4 +1,4 @@
-//! Five GPU ops on two devices, and their numbers worked out by hand.
+//! An example of five GPU ops on two devices, and its results computed by hand.
 //!
 //! ```text
 //! us         100  102  105  110  112  115  120  122  127
@@ -15,7 +15,7 @@ pub(crate) const GEMM: &str = "nvjet_tst_64x8";
 pub(crate) const NCCL: &str = "ncclDevKernel_AllReduce";
 pub(crate) const COPY: &str = "Memcpy HtoD (Pinned -> Device)";
 
-/// What is known of a name: count, duration, shortest, longest; elapsed by first come, alone, and in equal parts (ns).
+/// The expected results of one kernel name. Times are in nanoseconds; `range` is the minimum and maximum duration.
 pub(crate) struct Known {
     pub(crate) name: &'static str,
     pub(crate) category: &'static str,
@@ -27,7 +27,7 @@ pub(crate) struct Known {
     pub(crate) fair: i64,
 }
 
-/// By elapsed time. Device 0 shares 105 to 110; a name is also its category.
+/// Sorted by elapsed time. The two ops of device 0 overlap from 105 to 110 us.
 pub(crate) const KNOWN: [Known; 3] = [
     Known {
         name: GEMM,
@@ -67,10 +67,10 @@ pub(crate) const UNION: [i64; 2] = [20_000, 18_000];
 pub(crate) const UNION_ALL: i64 = 25_000;
 /// From 100 to 127.
 pub(crate) const WINDOW: i64 = 27_000;
-/// The bar holds the window twice.
+/// The bar is twice the window, once per device.
 pub(crate) const CPU: i64 = 2 * WINDOW - 38_000;
 
-/// Writes the example as torch.profiler does.
+/// Writes the example in the format of torch.profiler.
 pub(crate) fn write_torch(folder: &Path, name: &str) {
     let ops = [
         op("kernel", GEMM, 0, 7, 100, 10),
@@ -93,7 +93,7 @@ pub(crate) fn write_events(folder: &Path, name: &str, events: &[String]) {
     std::fs::write(folder.join(name), format!("{{\"traceEvents\": [\n{}\n]}}", events.join(",\n"))).unwrap();
 }
 
-/// The example as `nsys stats -r cuda_gpu_trace` prints it; the copy bears the name that nsys gives it.
+/// The example as `nsys stats -r cuda_gpu_trace` prints it, with the name that nsys gives to the copy.
 pub(crate) const NSYS_CSV: &str = "\
 Start (ns),Duration (ns),CorrId,Device,Ctx,Strm,Name
 100000,10000,1,NVIDIA H100 (0),1,7,nvjet_tst_64x8

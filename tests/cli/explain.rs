@@ -1,4 +1,4 @@
-//! `gpuprism explain`: the files of nsys-llm-explainer under its names and columns, reproducible and readable again.
+//! `gpuprism explain`: writes the files of nsys-llm-explainer with the same names and columns, reproducibly.
 
 use crate::common::{csv_rows, directory, gpuprism, json_runs, printed, read_json, shared};
 use crate::example::{GEMM, NCCL, write_torch};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The original's tables and columns; nvtx_by_pid is only there when it has rows.
+/// The tables and columns of the original. `nvtx_by_pid` is written only if it has rows.
 const COLUMNS: [(&str, &str); 19] = [
     (
         "kernels.csv",
@@ -56,8 +56,8 @@ const COLUMNS: [(&str, &str); 19] = [
 fn explained(test: &str, more: &[&str]) -> (PathBuf, String) {
     let folder = directory(test);
     write_torch(&folder, "five.json");
-    let said = printed(&folder, [&["explain", "five.json", "--out", "out"], more].concat());
-    (folder, said)
+    let output = printed(&folder, [&["explain", "five.json", "--out", "out"], more].concat());
+    (folder, output)
 }
 
 fn tables(folder: &Path) -> BTreeMap<String, String> {
@@ -68,7 +68,7 @@ fn tables(folder: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_table_has_the_original_s_name_and_columns_and_is_empty_without_rows() {
+fn every_table_has_the_name_and_columns_of_the_original_or_is_empty() {
     let (folder, _) = explained("explain_tables", &[]);
     let tables = tables(&folder);
     for (name, columns) in COLUMNS {
@@ -86,7 +86,7 @@ fn every_table_has_the_original_s_name_and_columns_and_is_empty_without_rows() {
 }
 
 #[test]
-fn the_columns_above_are_those_of_the_original() {
+fn the_expected_columns_equal_those_of_the_original() {
     let Some(spec) = shared("spec") else { return };
     let original = read_json(&spec.join("data/nsys_explain_tables.json"));
     for (name, columns) in COLUMNS {
@@ -96,7 +96,7 @@ fn the_columns_above_are_those_of_the_original() {
 }
 
 #[test]
-fn report_json_has_the_original_s_keys_and_is_the_same_each_time() {
+fn report_json_has_the_keys_of_the_original_and_is_reproducible() {
     let (folder, _) = explained("explain_json", &[]);
     let path = folder.join("out/report.json");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -122,29 +122,29 @@ fn report_json_has_the_original_s_keys_and_is_the_same_each_time() {
 }
 
 #[test]
-fn it_says_in_a_line_each_what_it_found() {
-    let (_, said) = explained("explain_says", &[]);
-    let lines: Vec<&str> = said.lines().collect();
+fn the_summary_on_standard_output_has_one_line_per_topic() {
+    let (_, output) = explained("explain_says", &[]);
+    let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[0], "Wrote report to: out");
-    // 10 us on one device, of 38 us of kernels; of equals the first by name.
+    // 10 us on one device, of 38 us of kernels. Of equally long kernels, the first by name.
     assert_eq!(lines[1], format!("Top kernel: {NCCL} (26.3% of kernel time, 0.0 ms, 1 calls)"));
-    assert!(said.contains("Launch storm: 4 launches over 0.000 s = "), "{said}");
-    assert!(said.contains("NVLink counters not found"), "{said}");
+    assert!(output.contains("Launch storm: 4 launches over 0.000 s = "), "{output}");
+    assert!(output.contains("NVLink counters not found"), "{output}");
 }
 
 #[test]
-fn the_kernel_limit_and_a_phase_map_are_heeded_and_a_bad_one_is_refused() {
+fn the_kernel_limit_is_applied_and_an_invalid_phase_map_is_refused() {
     let (folder, _) = explained("explain_limit", &["--kernel-limit", "1"]);
     assert_eq!(tables(&folder)["kernels.csv"].lines().count(), 2);
     std::fs::write(folder.join("map.json"), r#"{"mine": ["re:("]}"#).unwrap();
-    let said = gpuprism(&folder, ["explain", "five.json", "--out", "out", "--phases-json", "map.json"]);
-    assert!(said.status != 0 && said.stderr.contains("map.json"), "{said:?}");
+    let output = gpuprism(&folder, ["explain", "five.json", "--out", "out", "--phases-json", "map.json"]);
+    assert!(output.status != 0 && output.stderr.contains("map.json"), "{output:?}");
     let without = gpuprism(&folder, ["explain", "five.json"]);
     assert_eq!(without.status, 2, "{without:?}");
 }
 
 #[test]
-fn its_report_opens_again_with_the_series_beside_it() {
+fn the_report_opens_again_together_with_its_series_file() {
     let (folder, _) = explained("explain_again", &[]);
     let series = "metric_source_id,metric_name,timestamp_ns,timestamp_ms,metric_value,nccl_active\r\n1,NVLink RX,5,0.000005,7.5,True\r\n";
     std::fs::write(folder.join("out/tables/nvlink_timeseries.csv"), series).unwrap();
@@ -159,12 +159,13 @@ fn its_report_opens_again_with_the_series_beside_it() {
 }
 
 #[test]
-fn the_schema_of_an_export_is_printed() {
+fn print_schema_lists_the_tables_of_an_export() {
     let Some(traces) = shared("traces/nsys") else { return };
-    let said = printed(&traces, ["explain", "h100_nvfuser_s3.16.sqlite", "--print-schema"]);
-    assert!(said.contains("Detected kernel table: CUPTI_ACTIVITY_KIND_KERNEL\n"), "{said}");
+    let output = printed(&traces, ["explain", "h100_nvfuser_s3.16.sqlite", "--print-schema"]);
+    assert!(output.contains("Detected kernel table: CUPTI_ACTIVITY_KIND_KERNEL\n"), "{output}");
     assert!(
-        said.contains("- CUPTI_ACTIVITY_KIND_KERNEL (rows=19, t=[1348466847,1879651178]): start:INTEGER, end:INTEGER"),
-        "{said}"
+        output
+            .contains("- CUPTI_ACTIVITY_KIND_KERNEL (rows=19, t=[1348466847,1879651178]): start:INTEGER, end:INTEGER"),
+        "{output}"
     );
 }

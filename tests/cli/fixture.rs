@@ -1,7 +1,7 @@
-//! The fixture of nsys-llm-explainer's own tests, as a database, through `gpuprism explain`.
+//! Runs `gpuprism explain` on the test fixture of nsys-llm-explainer, written as a database.
 //!
-//! The numbers are those recomputed from the original's rules by hand and by a program that is not this one. Where the
-//! original is wrong the difference is listed with its reason. `examples/explain/` is what this run writes.
+//! The expected numbers were computed by hand and by an independent program from the rules of the original. Intended
+//! differences from the original are listed with their reasons. `examples/explain/` contains the output of this run.
 
 use crate::common::nsys::golden;
 use crate::common::{directory, printed, read_json};
@@ -14,14 +14,14 @@ fn explained(test: &str) -> (PathBuf, String) {
     let folder = directory(test);
     let path = folder.join("fixture.sqlite");
     golden(true).execute("VACUUM INTO ?1", [path.to_str().unwrap()]).unwrap();
-    let said = printed(&folder, ["explain", "fixture.sqlite", "--out", "out"]);
-    (folder.join("out"), said)
+    let output = printed(&folder, ["explain", "fixture.sqlite", "--out", "out"]);
+    (folder.join("out"), output)
 }
 
-/// The first row whose `column` holds this.
-fn row<'a>(list: &'a Value, column: &str, is: &str) -> &'a Value {
+/// The first row with this value in `column`.
+fn row<'a>(list: &'a Value, column: &str, value: &str) -> &'a Value {
     let rows = list.as_array().unwrap();
-    rows.iter().find(|row| row[column] == is).unwrap_or_else(|| panic!("no {is} in {list}"))
+    rows.iter().find(|row| row[column] == value).unwrap_or_else(|| panic!("no {value} in {list}"))
 }
 
 fn close(value: &Value, want: f64, what: &str) {
@@ -30,8 +30,8 @@ fn close(value: &Value, want: f64, what: &str) {
 }
 
 #[test]
-fn the_original_s_numbers_hold_where_it_is_right() {
-    let (out, said) = explained("fixture_numbers");
+fn numbers_equal_those_of_the_original_tool() {
+    let (out, output) = explained("fixture_numbers");
     let metrics = &read_json(&out.join("report.json"))["metrics"];
     for (name, calls, ms, share) in [
         ("computeKernel", 2, 2.0, 32.786_885_245_901_64),
@@ -73,33 +73,33 @@ fn the_original_s_numbers_hold_where_it_is_right() {
     }
     for line in ["Launch storm: 5 launches over 0.005 s = 909.1 launches/s; median kernel 1000.00 us", "overlap 50.0%"]
     {
-        assert!(said.contains(line), "{line} in {said}");
+        assert!(output.contains(line), "{line} in {output}");
     }
 }
 
 #[test]
-fn where_the_original_is_wrong_the_numbers_differ_for_these_reasons() {
+fn numbers_differ_where_the_original_tool_is_wrong() {
     let (out, _) = explained("fixture_differences");
     let metrics = &read_json(&out.join("report.json"))["metrics"];
-    // 1.0 ms idle (18.2 %) there: kernels alone keep its GPU busy. Here the copy from 3.1 to 3.6 ms is work as well.
+    // The original reports 1.0 ms idle (18.2 %), because it counts only kernels as work. The copy from 3.1 to 3.6 ms is work too.
     let idle = &metrics["gpu_idle"]["devices"][0];
     close(&idle["idle_ms"], 0.5, "idle");
     close(&idle["window_ms"], 5.5, "window");
-    // One row of twelve samples there: bytes sent and bytes received in one mean. Here they are two rows of six, whose
-    // means weigh up to the same: (75 + 78.33...) / 2 = 76.66...
+    // The original has one row of twelve samples and averages bytes sent and received. Here they are two rows of six samples;
+    // the mean of both is the same: (75 + 78.33...) / 2 = 76.66...
     let rows = metrics["nvlink_during_nccl"]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2);
     let mean: f64 = rows.iter().map(|row| row["avg_metric_during_nccl"].as_f64().unwrap()).sum::<f64>() / 2.0;
     assert!((mean - 76.666_666_666_666_67).abs() < 1e-9, "{mean}");
     assert!(rows.iter().all(|row| row["samples"] == 6 && row["samples_during_nccl"] == 3));
-    // NCCL 54.3 % and Memcpy 37.5 % overlapped there: sums of pairs. No instant has three classes here, so they agree.
+    // The original sums the overlap of pairs of classes. The result is the same, because no three classes overlap here.
     close(&row(&metrics["stream_overlap"]["summary"], "label", "NCCL")["overlap_pct"], 54.285_714_285_714_285, "NCCL");
     close(&row(&metrics["stream_overlap"]["summary"], "label", "Memcpy")["overlap_pct"], 37.5, "Memcpy");
-    // Launcher gaps of 1.36 ms there, from the end of one launch to the start of the next in a process, across blocking
-    // calls. Here time blocked in a call is none: it is counted as that call's.
+    // The original has launcher gaps of 1.36 ms: from the end of a launch to the start of the next one in the process, including
+    // blocking calls. Here the time of blocking calls is not part of a gap.
     let gaps = row(&metrics["barriers"]["barriers"], "api_name", "cpu_launcher_gap");
     assert!(gaps["total_time_ms"].as_f64().unwrap() <= 1.36, "{gaps}");
-    // 13 candidates there: each NCCL window counts again beside its kernels. Here a kernel is one event.
+    // The original has 13 candidates, because it counts each NCCL window in addition to its kernels. Here a kernel is one event.
     let classes: Vec<&Value> =
         metrics["timeline"]["events"].as_array().unwrap().iter().map(|e| &e["event_class"]).collect();
     assert_eq!(classes.iter().filter(|class| ***class == "nccl").count(), 2);
@@ -119,9 +119,9 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The example is there to be read; it must not tell of an older gpuprism. `GPUPRISM_WRITE_EXAMPLE=1` writes it anew.
+/// Run with `GPUPRISM_WRITE_EXAMPLE=1` to update the example files.
 #[test]
-fn the_example_is_what_the_fixture_gives() {
+fn example_files_equal_the_output_for_the_fixture() {
     let (out, _) = explained("fixture_example");
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/explain");
     if std::env::var_os("GPUPRISM_WRITE_EXAMPLE").is_some() {

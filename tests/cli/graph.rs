@@ -1,6 +1,6 @@
-//! `gpuprism graph`: gputrc2graph's files, with its columns and its order of rows.
+//! `gpuprism graph`: writes the files of gputrc2graph with the same columns and row order.
 
-use crate::common::{Said, csv_rows, directory, gpuprism, printed, seconds_to_ns};
+use crate::common::{Output, csv_rows, directory, gpuprism, printed, seconds_to_ns};
 use crate::example::{COPY, GEMM, NCCL, NSYS_CSV, WINDOW, op, write_events, write_torch};
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ fn result_csv_has_the_columns_and_values_of_gputrc2graph() {
 }
 
 #[test]
-fn rows_of_each_input_in_turn_stand_by_category_and_labels_carry_its_place() {
+fn rows_are_ordered_by_input_and_category_and_labels_contain_the_input_index() {
     let inputs = ["five.json,gpuprism,default,0", "five.json,vllm,llama,0"];
     let rows = graph(&example("graph_order"), &inputs, &[]);
     let (first, second) = rows[1..].split_at(4);
@@ -55,7 +55,7 @@ fn rows_of_each_input_in_turn_stand_by_category_and_labels_carry_its_place() {
 }
 
 #[test]
-fn seconds_zero_is_the_window_and_a_fraction_may_begin_with_its_point() {
+fn zero_seconds_mean_the_window_and_a_fraction_may_start_with_a_point() {
     let folder = example("graph_seconds");
     let label = "llama_vllm_five.json_0";
     let cpu = |seconds: &str| {
@@ -64,13 +64,13 @@ fn seconds_zero_is_the_window_and_a_fraction_may_begin_with_its_point() {
     assert_eq!(cpu("0"), WINDOW - 25_000);
     assert_eq!(cpu(".35"), 350_000_000 - 25_000);
     assert_eq!(cpu("2"), 2_000_000_000 - 25_000);
-    let said = gpuprism(&folder, ["graph", "--out_dir", "out", "--in_file", "five.json,vllm,llama,.00001"]);
-    assert!(said.status == 0 && said.stderr.contains("shorter than the GPU was busy"), "{said:?}");
+    let output = gpuprism(&folder, ["graph", "--out_dir", "out", "--in_file", "five.json,vllm,llama,.00001"]);
+    assert!(output.status == 0 && output.stderr.contains("shorter than the GPU was busy"), "{output:?}");
     assert_eq!(elapsed(&read_csv(&folder.join("out/result.csv")), label, "CPU(non-GPU)"), 0);
 }
 
 #[test]
-fn the_table_of_sums_lies_beside_result_csv() {
+fn the_table_of_sums_is_written_to_the_folder_of_result_csv() {
     let folder = directory("graph_sums");
     std::fs::create_dir(folder.join("in")).unwrap();
     write_torch(&folder.join("in"), "five.json");
@@ -85,7 +85,7 @@ fn the_table_of_sums_lies_beside_result_csv() {
 }
 
 #[test]
-fn result_html_needs_nothing_but_itself() {
+fn result_html_references_no_other_files() {
     let folder = example("graph_html");
     graph(&folder, &["five.json,gpuprism,default,0"], &["--title", "a <run>"]);
     let page = std::fs::read_to_string(folder.join("out/result.html")).unwrap();
@@ -98,7 +98,7 @@ fn result_html_needs_nothing_but_itself() {
 }
 
 #[test]
-fn hostile_names_are_guarded_in_its_tables() {
+fn kernel_names_that_start_like_formulas_are_quoted_in_csv() {
     let folder = directory("graph_hostile");
     write_events(
         &folder,
@@ -111,14 +111,14 @@ fn hostile_names_are_guarded_in_its_tables() {
 }
 
 #[test]
-fn a_path_may_hold_commas() {
+fn a_path_may_contain_commas() {
     let folder = directory("graph_commas");
     write_torch(&folder, "tp=8,pp=2.json");
     let rows = graph(&folder, &["tp=8,pp=2.json,vllm,llama,0"], &[]);
     assert_eq!(rows[1][0], "llama_vllm_tp=8,pp=2.json_0");
 }
 
-/// A program that does as `nsys stats -o OUT` does, and notes its arguments.
+/// Writes a script that behaves like `nsys stats -o OUT` and logs its arguments.
 #[cfg(unix)]
 fn fake_nsys(folder: &Path, last: &str) {
     use std::os::unix::fs::PermissionsExt;
@@ -131,7 +131,7 @@ fn fake_nsys(folder: &Path, last: &str) {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// An .nsys-rep that was made an hour ago.
+/// Writes an .nsys-rep with a modification time one hour ago.
 #[cfg(unix)]
 fn write_nsys_rep(folder: &Path) {
     let file = std::fs::File::create(folder.join("run.nsys-rep")).unwrap();
@@ -140,28 +140,28 @@ fn write_nsys_rep(folder: &Path) {
 }
 
 #[cfg(unix)]
-fn graph_of_nsys_rep(folder: &Path, nsys: &str) -> Said {
+fn graph_of_nsys_rep(folder: &Path, nsys: &str) -> Output {
     let args = ["graph", "--in_file", "run.nsys-rep,vllm,llama,0", "--out_dir", "out", "--nsys_cmd", nsys];
     gpuprism(folder, args)
 }
 
 #[test]
 #[cfg(unix)]
-fn an_nsys_rep_is_read_by_nsys_once() {
+fn nsys_runs_only_if_its_table_is_older_than_the_report() {
     let folder = directory("graph_nsys");
     fake_nsys(&folder, &format!("cp table.csv \"${{out}}{TRACE_END}\""));
     write_nsys_rep(&folder);
     let calls = || std::fs::read_to_string(folder.join("calls")).unwrap_or_default().lines().count();
-    let said = graph_of_nsys_rep(&folder, "./fake_nsys");
-    assert_eq!((said.status, said.stderr.as_str(), calls()), (0, "", 1));
-    assert!(!said.stdout.contains("Generating table"), "{}", said.stdout);
+    let output = graph_of_nsys_rep(&folder, "./fake_nsys");
+    assert_eq!((output.status, output.stderr.as_str(), calls()), (0, "", 1));
+    assert!(!output.stdout.contains("Generating table"), "{}", output.stdout);
     let arguments = std::fs::read_to_string(folder.join("calls")).unwrap();
     assert!(arguments.contains("stats -r cuda_gpu_trace") && arguments.contains("run.nsys-rep"), "{arguments}");
     let rows = read_csv(&folder.join("out/result.csv"));
     assert_eq!(elapsed(&rows, "llama_vllm_run_0", GEMM), 12_000);
     assert!(folder.join(format!("run.nsys-rep{TRACE_END}")).is_file());
     assert!(folder.join(format!("out/run.nsys-rep{SUMS_END}")).is_file());
-    // The table is newer than the report now.
+    // Now the table is newer than the report.
     assert_eq!((graph_of_nsys_rep(&folder, "./fake_nsys").status, calls()), (0, 1));
     let report = std::fs::File::options().write(true).open(folder.join("run.nsys-rep")).unwrap();
     report.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(3600)).unwrap();
@@ -170,19 +170,22 @@ fn an_nsys_rep_is_read_by_nsys_once() {
 
 #[test]
 #[cfg(unix)]
-fn a_failing_nsys_ends_the_run_with_its_words_and_its_status() {
+fn an_error_of_nsys_ends_the_run_with_its_message_and_exit_code() {
     let folder = directory("graph_nsys_fails");
     fake_nsys(&folder, "echo no license for this >&2; exit 3");
     write_nsys_rep(&folder);
-    let said = graph_of_nsys_rep(&folder, "./fake_nsys");
-    assert_eq!((said.status, said.stdout.as_str()), (1, ""), "{said:?}");
-    assert!(said.stderr.starts_with("no license for this\n") && said.stderr.contains("exit status: 3"), "{said:?}");
+    let output = graph_of_nsys_rep(&folder, "./fake_nsys");
+    assert_eq!((output.status, output.stdout.as_str()), (1, ""), "{output:?}");
+    assert!(
+        output.stderr.starts_with("no license for this\n") && output.stderr.contains("exit status: 3"),
+        "{output:?}"
+    );
     assert!(!folder.join("out/result.csv").exists());
 }
 
 #[test]
 #[cfg(unix)]
-fn an_nsys_that_writes_nothing_or_is_missing_is_told() {
+fn it_is_an_error_if_nsys_writes_nothing_or_is_missing() {
     let folder = directory("graph_no_nsys");
     fake_nsys(&folder, "exit 0");
     write_nsys_rep(&folder);

@@ -1,4 +1,4 @@
-//! Names in a trace are a stranger's text: in no format do they act.
+//! Names in a trace are untrusted text: no output format may interpret them.
 
 use crate::common::{csv_rows, directory, json_runs, printed};
 use crate::example::{op, write_events};
@@ -42,7 +42,7 @@ fn show(format: &str) -> String {
 }
 
 #[test]
-fn json_keeps_names_as_they_are() {
+fn json_keeps_names_unchanged() {
     let run = &json_runs(&hostile("hostile_json"), &[FILE])[0];
     let kernels = run["kernels"].as_array().unwrap().iter();
     let mut found: Vec<&str> = kernels.map(|kernel| kernel["name"].as_str().unwrap()).collect();
@@ -53,7 +53,7 @@ fn json_keeps_names_as_they_are() {
 }
 
 #[test]
-fn csv_guards_what_a_spreadsheet_would_run() {
+fn csv_quotes_names_that_a_spreadsheet_would_run_as_formulas() {
     let folder = hostile("hostile_csv");
     for table in ["kernels", "pivot", "categories", "devices", "notices"] {
         let rows = csv_rows(&printed(&folder, ["report", FILE, "--format", "csv", "--table", table]));
@@ -77,13 +77,13 @@ fn csv_guards_what_a_spreadsheet_would_run() {
 }
 
 #[test]
-fn markdown_escapes_what_would_act() {
+fn markdown_escapes_markup_in_names() {
     let text = show("markdown");
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
-    // Without the characters that a backslash makes plain.
-    let acting = text.replace(r"\\", "").replace(r"\]", "").replace(r"\!", "").replace(r"\`", "");
-    for mark in ["<", "](", "!", "`"] {
-        assert!(!acting.contains(mark), "{mark} in {acting}");
+    // Without escaped characters.
+    let unescaped = text.replace(r"\\", "").replace(r"\]", "").replace(r"\!", "").replace(r"\`", "");
+    for markup in ["<", "](", "!", "`"] {
+        assert!(!unescaped.contains(markup), "{markup} in {unescaped}");
     }
     let bars = |line: &str| line.replace(r"\\", "").replace(r"\|", "").matches('|').count();
     let mut columns = None;
@@ -95,7 +95,7 @@ fn markdown_escapes_what_would_act() {
         assert_eq!(bars(line), *columns.get_or_insert(bars(line)), "{line}");
     }
     let kernels = text.split("## Kernels").nth(1).unwrap().split("##").next().unwrap();
-    // A heading, a rule and a total beside the kernels.
+    // The kernels, a header, a separator and a total.
     assert_eq!(kernels.lines().filter(|line| line.starts_with('|')).count(), names().len() + 3, "{kernels}");
 }
 
@@ -112,7 +112,7 @@ fn html_escapes_every_name() {
 }
 
 #[test]
-fn the_terminal_gets_no_control_characters_and_no_endless_lines() {
+fn the_terminal_output_has_no_control_characters_and_no_long_lines() {
     let text = show("terminal");
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     assert!(!text.contains(['\u{202e}', '\u{2066}']), "a name turns the direction of its line");

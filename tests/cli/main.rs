@@ -1,4 +1,4 @@
-//! The whole program, run on small files that the tests write: what it prints, where, and with which exit status.
+//! Tests that run the program on small files and check its output and exit code.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Nsight Systems exports and reports through the whole program.
+//! Runs the program on Nsight Systems exports and reports.
 
 use crate::common::nsys::{Generation, decode_loop, golden};
 use crate::common::{directory, gpuprism, json_runs, printed};
@@ -23,12 +23,12 @@ fn write_packed_export(folder: &Path, name: &str) -> usize {
 }
 
 #[test]
-fn an_export_is_known_by_its_content_whatever_it_is_called() {
+fn an_export_is_detected_by_its_content_not_its_name() {
     let folder = directory("nsys_content");
     write_export(&folder, "run.json");
     let run = &json_runs(&folder, &["run.json"])[0];
     assert_eq!((run["format"].as_str(), run["label"].as_str()), (Some("nsys_sqlite"), Some("run.json")));
-    // By hand: two devices with ten, fifteen, five, one and a half microseconds each; all-reduces last longest.
+    // Computed by hand: two devices with ops of 10, 15, 5, 1 and 0.5 microseconds each; the all-reduces are the longest.
     assert_eq!(run["totals"]["gpu_ops"], 10);
     assert_eq!(run["totals"]["duration_ns"], 2 * 31_500);
     assert_eq!(run["totals"]["union_ns"], 2 * 31_500);
@@ -42,14 +42,14 @@ fn an_export_is_known_by_its_content_whatever_it_is_called() {
 }
 
 #[test]
-fn graph_reads_an_export_too() {
+fn graph_reads_an_export() {
     let folder = directory("nsys_graph");
     write_export(&folder, "run.sqlite");
     printed(&folder, ["graph", "--in_file", "run.sqlite,vllm,llama,0", "--out_dir", "out"]);
     assert!(std::fs::read_to_string(folder.join("out/result.csv")).unwrap().contains("llama_vllm_run.sqlite_0"));
 }
 
-/// Runs a report with a folder of its own for temporary files, and checks that it is left empty.
+/// Runs a report with its own folder for temporary files and checks that this folder is empty afterwards.
 fn report_with_temporary_folder(folder: &Path, file: &str) -> std::process::Output {
     let temporary = folder.join("temporary");
     std::fs::create_dir_all(&temporary).unwrap();
@@ -61,7 +61,7 @@ fn report_with_temporary_folder(folder: &Path, file: &str) -> std::process::Outp
 }
 
 #[test]
-fn a_gzipped_export_is_unpacked_for_as_long_as_it_is_read() {
+fn the_temporary_file_of_a_gzipped_export_is_deleted() {
     let folder = directory("nsys_gzip");
     let length = write_packed_export(&folder, "run.sqlite.gz");
     let output = report_with_temporary_folder(&folder, "run.sqlite.gz");
@@ -71,13 +71,13 @@ fn a_gzipped_export_is_unpacked_for_as_long_as_it_is_read() {
     let packed = std::fs::read(folder.join("run.sqlite.gz")).unwrap();
     std::fs::write(folder.join("cut.sqlite.gz"), &packed[..length / 2]).unwrap();
     let cut = report_with_temporary_folder(&folder, "cut.sqlite.gz");
-    let said = String::from_utf8([cut.stdout, cut.stderr].concat()).unwrap();
-    assert!(said.contains("is cut or damaged before its first row"), "{said}");
+    let output = String::from_utf8([cut.stdout, cut.stderr].concat()).unwrap();
+    assert!(output.contains("is cut or damaged before its first row"), "{output}");
 }
 
 #[test]
 #[cfg(unix)]
-fn an_export_from_a_pipe_is_refused_with_what_to_do() {
+fn an_export_from_a_pipe_is_refused_with_advice() {
     let folder = directory("nsys_pipe");
     write_export(&folder, "run.sqlite");
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuprism"));
@@ -86,12 +86,12 @@ fn an_export_from_a_pipe_is_refused_with_what_to_do() {
     let bytes = std::fs::read(folder.join("run.sqlite")).unwrap();
     child.stdin.take().unwrap().write_all(&bytes).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-    assert!(said.contains("Nsight Systems SQLite export") && said.contains("save it"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert!(stderr.contains("Nsight Systems SQLite export") && stderr.contains("save it"), "{stderr}");
 }
 
-/// A program that does as `nsys export --output OUT` does, and notes its arguments.
+/// Writes a script that behaves like `nsys export --output OUT` and logs its arguments.
 #[cfg(unix)]
 fn fake_nsys(folder: &Path, last: &str) {
     use std::os::unix::fs::PermissionsExt;
@@ -104,7 +104,7 @@ fn fake_nsys(folder: &Path, last: &str) {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A file that was last written so many hours ago.
+/// Writes a file with a modification time some hours ago.
 #[cfg(unix)]
 fn write_old(folder: &Path, name: &str, bytes: &[u8], hours: u64) {
     std::fs::write(folder.join(name), bytes).unwrap();
@@ -114,7 +114,7 @@ fn write_old(folder: &Path, name: &str, bytes: &[u8], hours: u64) {
 
 #[test]
 #[cfg(unix)]
-fn a_report_of_nsys_is_exported_once_and_a_stale_export_is_made_anew() {
+fn an_nsys_rep_is_exported_once_and_an_old_export_is_replaced() {
     let folder = directory("nsys_rep");
     fake_nsys(&folder, "cp made \"$out\"");
     write_old(&folder, "run.nsys-rep", b"\0QuadD", 1);
@@ -131,7 +131,7 @@ fn a_report_of_nsys_is_exported_once_and_a_stale_export_is_made_anew() {
 
 #[test]
 #[cfg(unix)]
-fn an_nsys_that_fails_or_leaves_a_stale_export_is_told() {
+fn it_is_an_error_if_nsys_fails_or_leaves_an_old_export() {
     let folder = directory("nsys_rep_fails");
     write_old(&folder, "run.nsys-rep", b"\0QuadD", 1);
     for (last, words) in [
@@ -141,16 +141,19 @@ fn an_nsys_that_fails_or_leaves_a_stale_export_is_told() {
         fake_nsys(&folder, last);
         write_old(&folder, "run.sqlite", &std::fs::read(folder.join("made")).unwrap(), 2);
         std::fs::remove_file(folder.join("made")).unwrap();
-        let said = gpuprism(&folder, ["report", "run.nsys-rep", "--nsys_cmd", "./fake_nsys"]);
-        assert_eq!((said.status, said.stdout.as_str()), (1, ""), "{said:?}");
-        assert!(words.iter().all(|word| said.stderr.contains(word)), "{said:?}");
+        let output = gpuprism(&folder, ["report", "run.nsys-rep", "--nsys_cmd", "./fake_nsys"]);
+        assert_eq!((output.status, output.stdout.as_str()), (1, ""), "{output:?}");
+        assert!(words.iter().all(|word| output.stderr.contains(word)), "{output:?}");
     }
-    let said = gpuprism(&folder, ["report", "run.nsys-rep", "--nsys_cmd", "./no_such_nsys"]);
-    assert!(said.status == 1 && said.stderr.lines().count() == 1 && said.stderr.contains("--nsys_cmd"), "{said:?}");
+    let output = gpuprism(&folder, ["report", "run.nsys-rep", "--nsys_cmd", "./no_such_nsys"]);
+    assert!(
+        output.status == 1 && output.stderr.lines().count() == 1 && output.stderr.contains("--nsys_cmd"),
+        "{output:?}"
+    );
 }
 
 #[test]
-fn processes_that_cannot_be_right_are_doubted() {
+fn implausible_process_ids_are_a_warning() {
     let folder = directory("nsys_processes");
     let codes = |name: &str, change: &str| -> Vec<Value> {
         let connection = golden(false);

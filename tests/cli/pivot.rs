@@ -1,11 +1,11 @@
-//! `gpuprism pivot`: shapes, formats, refusals, and that real traces add up to their reports.
+//! `gpuprism pivot`: layouts, formats, errors, and sums over real traces.
 
 use crate::common::{directory, gpuprism, printed, shared};
 use crate::example::write_events;
 use serde_json::Value;
 use std::path::Path;
 
-/// A step of SGLang at `at` us that launches one gemm, and a norm on another stream half way through it.
+/// Adds an SGLang step that starts at `at` us. It launches a gemm and, at half of its time, a norm on another stream.
 fn step(events: &mut Vec<String>, name: &str, at: u32, us: u32) {
     events.push(format!(
         r#"{{"ph": "X", "cat": "user_annotation", "name": "{name}", "pid": 9, "tid": 9, "ts": {at}, "dur": 50, "args": {{}}}}"#
@@ -31,7 +31,7 @@ fn example(test: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_csv_has_exact_values_and_the_sums_at_both_ends() {
+fn a_csv_has_exact_values_with_row_and_column_totals() {
     let folder = example("pivot_csv");
     let csv = |args: &[&str]| printed(&folder, [&["pivot", "a.json", "--format", "csv"], args].concat());
     assert_eq!(
@@ -50,7 +50,7 @@ fn a_csv_has_exact_values_and_the_sums_at_both_ends() {
 }
 
 #[test]
-fn json_markdown_and_text_say_what_is_counted() {
+fn json_markdown_and_text_name_the_measure() {
     let folder = example("pivot_formats");
     let say = |format: &str| printed(&folder, ["pivot", "a.json", "--columns", "stage", "--format", format]);
     let json: Value = serde_json::from_str(&say("json")).unwrap();
@@ -64,29 +64,30 @@ fn json_markdown_and_text_say_what_is_counted() {
 }
 
 #[test]
-fn a_saved_report_says_what_it_does_not_hold() {
+fn a_saved_report_is_listed_as_lacking_axes_that_it_does_not_contain() {
     let folder = example("pivot_report");
     std::fs::write(folder.join("r.json"), printed(&folder, ["report", "a.json", "--format", "json"])).unwrap();
     let json = |columns: &str| -> Value {
-        let said = printed(&folder, ["pivot", "r.json", "--rows", "kernel", "--columns", columns, "--format", "json"]);
-        serde_json::from_str(&said).unwrap()
+        let output =
+            printed(&folder, ["pivot", "r.json", "--rows", "kernel", "--columns", columns, "--format", "json"]);
+        serde_json::from_str(&output).unwrap()
     };
     assert_eq!(json("stream")["lacking"], serde_json::json!(["a.json"]));
     assert_eq!(json("run")["lacking"], serde_json::json!([]));
 }
 
 #[test]
-fn what_has_no_meaning_is_wrong_usage() {
+fn meaningless_combinations_are_usage_errors() {
     let folder = example("pivot_usage");
     for args in [["--columns", "category"].as_slice(), &["--values", "mean", "--percent", "all"], &["--rows", "colour"]]
     {
-        let said = gpuprism(&folder, [&["pivot", "a.json"], args].concat());
-        assert_eq!(said.status, 2, "{args:?}: {}", said.stderr);
+        let output = gpuprism(&folder, [&["pivot", "a.json"], args].concat());
+        assert_eq!(output.status, 2, "{args:?}: {}", output.stderr);
     }
 }
 
 #[test]
-fn real_traces_add_up_to_their_reports_on_every_axis() {
+fn sums_over_every_axis_equal_the_totals_of_the_report() {
     let Some(traces) = shared("traces/torch") else { return };
     for name in ["sglang_qwen3_8b_mi300_extend", "vllm_mi300_piecewise_graph", "h100_nvl_small.pt"] {
         let path = traces.join(format!("{name}.trace.json.gz"));

@@ -1,10 +1,10 @@
-//! `gpuprism ranks`: a folder of ranks, one file of several GPUs, formats, and what is refused or left out.
+//! `gpuprism ranks`: folders of ranks, one file with several GPUs, output formats, errors and skipped files.
 
 use crate::common::{directory, gpuprism, printed, shared};
 use serde_json::Value;
 use std::path::Path;
 
-/// A rank whose all-reduce begins at `late` us and ends at 100 us, as do those of all ranks.
+/// Writes a rank whose all-reduce starts at `late` us and ends at 100 us, like the all-reduce of every rank.
 fn rank(folder: &Path, number: u32, late: u32) {
     let event = |name: &str, start: u32, dur: u32| {
         format!(
@@ -27,7 +27,7 @@ fn example(test: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_folder_of_ranks_says_who_holds_the_others_up() {
+fn the_verdict_names_the_rank_that_delays_the_others() {
     let folder = example("ranks_folder");
     let text = printed(&folder, ["ranks", "job"]);
     let verdict = "Rank 1 delays the others: 85.7 % of the other ranks' time in collectives is waiting for it";
@@ -35,11 +35,15 @@ fn a_folder_of_ranks_says_who_holds_the_others_up() {
     // 72 characters are 100 us: 30 us of compute, 10 us of transfer, 60 us of waiting.
     let bar = format!("  rank 0  |{}{}{}|", "#".repeat(21), ">".repeat(7), "w".repeat(44));
     assert!(text.contains(&bar), "{text}");
-    assert_eq!(text, printed(&folder, ["ranks", "job/rank1.json", "job/rank0.json"]), "whatever the order of files");
+    assert_eq!(
+        text,
+        printed(&folder, ["ranks", "job/rank1.json", "job/rank0.json"]),
+        "the order of files does not matter"
+    );
 }
 
 #[test]
-fn files_for_machines_have_exact_values() {
+fn csv_and_json_contain_exact_values() {
     let folder = example("ranks_formats");
     let csv = printed(&folder, ["ranks", "job", "--format", "csv", "--table", "rank_waits"]);
     assert_eq!(
@@ -59,9 +63,9 @@ fn files_for_machines_have_exact_values() {
     assert!(std::fs::read_to_string(folder.join("ranks.txt")).unwrap().starts_with("Rank 1 holds"));
 }
 
-/// The window is cut from rank 0's clock; 40 us to 80 us are waiting there and compute on rank 1.
+/// The window is in the time of rank 0. From 40 us to 80 us, rank 0 waits and rank 1 computes.
 #[test]
-fn a_window_is_one_of_all_ranks_and_a_rank_that_is_cut_short_is_named() {
+fn a_window_applies_to_all_ranks_and_a_truncated_rank_is_a_warning() {
     let folder = example("ranks_window");
     let window = |text: &'static str| ["ranks", "job", "--window", text, "--format", "json"];
     let json: Value = serde_json::from_str(&printed(&folder, window("0.00004-0.00008"))).unwrap();
@@ -74,8 +78,8 @@ fn a_window_is_one_of_all_ranks_and_a_rank_that_is_cut_short_is_named() {
     assert!(job["verdict"].as_str().unwrap().contains("All values refer to the selected window."), "{job}");
     let json: Value = serde_json::from_str(&printed(&folder, window("-0.00008"))).unwrap();
     assert_eq!(json["jobs"][0]["window_ns"], 80_000, "from the beginning");
-    let said = gpuprism(&folder, window("1-2"));
-    assert!(said.status == 2 && said.stderr.contains("nothing lies in it"), "{said:?}");
+    let output = gpuprism(&folder, window("1-2"));
+    assert!(output.status == 2 && output.stderr.contains("nothing lies in it"), "{output:?}");
     let path = folder.join("job/rank1.json");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(path, &text[..text.len() - 3]).unwrap();
@@ -84,24 +88,24 @@ fn a_window_is_one_of_all_ranks_and_a_rank_that_is_cut_short_is_named() {
 }
 
 #[test]
-fn what_is_no_rank_is_said() {
+fn files_that_are_not_ranks_are_skipped_or_refused() {
     let folder = example("ranks_refused");
     std::fs::write(folder.join("job/notes.txt"), "no trace").unwrap();
-    let said = gpuprism(&folder, ["ranks", "job"]);
-    assert_eq!(said.status, 0, "{said:?}");
-    assert!(said.stderr.contains("notes.txt") && said.stderr.contains("left out"), "{said:?}");
-    let said = gpuprism(&folder, ["ranks", "job/rank0.json"]);
-    assert_eq!(said.status, 2);
-    assert!(said.stderr.contains("rank 0 is one of 2 ranks, and no other rank of its job is open"), "{said:?}");
-    assert_eq!(gpuprism(&folder, ["ranks", "job/notes.txt"]).status, 1, "a file that was named must be a trace");
+    let output = gpuprism(&folder, ["ranks", "job"]);
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(output.stderr.contains("notes.txt") && output.stderr.contains("file skipped"), "{output:?}");
+    let output = gpuprism(&folder, ["ranks", "job/rank0.json"]);
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains("rank 0 is one of 2 ranks, and no other rank of its job is open"), "{output:?}");
+    assert_eq!(gpuprism(&folder, ["ranks", "job/notes.txt"]).status, 1, "a file given by name must be a trace");
     let report = printed(&folder, ["report", "job/rank0.json", "--format", "json"]);
     std::fs::write(folder.join("report.json"), report).unwrap();
-    let said = gpuprism(&folder, ["ranks", "report.json", "job"]);
-    assert!(said.status == 1 && said.stderr.contains("no longer holds single calls"), "{said:?}");
+    let output = gpuprism(&folder, ["ranks", "report.json", "job"]);
+    assert!(output.status == 1 && output.stderr.contains("does not contain single collective calls"), "{output:?}");
 }
 
 #[test]
-fn gpus_of_one_export_are_ranks_without_collectives() {
+fn the_gpus_of_one_export_are_compared_as_ranks_without_collectives() {
     let Some(folder) = shared("traces/nsys") else { return };
     let text = printed(&folder, ["ranks", "h100_2gpu_fastvideo_s3.25.sqlite"]);
     assert!(

@@ -1,10 +1,10 @@
-//! `--redact`: what tells who, where and of what is gone from everything that is printed or written; numbers stay.
+//! `--redact`: identifying text is removed from all output; numbers stay the same.
 
 use crate::common::{directory, gpuprism, printed, shared};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// A trace full of what nobody should see; each secret has the word `zorblax` in it.
+/// Writes a trace with many secrets. Every secret contains the word `zorblax`.
 fn write_private(test: &str) -> PathBuf {
     let folder = directory(test);
     let kernel = |name: &str, at: i64| {
@@ -56,7 +56,7 @@ fn is_clean(text: &str, what: &str) {
 }
 
 #[test]
-fn nothing_private_is_printed_in_any_format_and_numbers_stay() {
+fn no_format_prints_private_text_and_numbers_stay_the_same() {
     let folder = write_private("redact_report");
     for format in ["terminal", "json", "csv", "markdown", "html"] {
         is_clean(&printed(&folder, ["report", TRACE, "--format", format, "--redact"]), format);
@@ -75,33 +75,33 @@ fn nothing_private_is_printed_in_any_format_and_numbers_stay() {
 }
 
 #[test]
-fn triage_and_explain_are_redacted_too() {
+fn triage_and_explain_are_redacted() {
     let folder = write_private("redact_triage");
     for format in ["text", "json", "csv", "markdown"] {
         let text = printed(&folder, ["triage", TRACE, "--format", format, "--redact"]);
         is_clean(&text, format);
         assert!(!text.contains("/models") && !text.contains("quant.json"), "{text}");
     }
-    let said = gpuprism(&folder, ["explain", TRACE, "--out", "out", "--redact"]);
-    assert_eq!(said.status, 0, "{said:?}");
-    is_clean(&said.stdout, "what explain says");
+    let output = gpuprism(&folder, ["explain", TRACE, "--out", "out", "--redact"]);
+    assert_eq!(output.status, 0, "{output:?}");
+    is_clean(&output.stdout, "the output of explain");
     each_file(&folder.join("out"), &mut |path, text| {
         is_clean(text, &path.display().to_string().replace("zorblax", ""))
     });
 }
 
-fn each_file(folder: &Path, see: &mut dyn FnMut(&Path, &str)) {
+fn each_file(folder: &Path, visit: &mut dyn FnMut(&Path, &str)) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
-            true => each_file(&path, see),
-            false => see(&path, &std::fs::read_to_string(&path).unwrap()),
+            true => each_file(&path, visit),
+            false => visit(&path, &std::fs::read_to_string(&path).unwrap()),
         }
     }
 }
 
 #[test]
-fn an_earlier_report_is_redacted_the_same_way_each_time() {
+fn redaction_of_a_report_is_reproducible_and_idempotent() {
     let folder = write_private("redact_again");
     std::fs::write(folder.join("r.json"), printed(&folder, ["report", TRACE, "--format", "json"])).unwrap();
     let direct = printed(&folder, ["report", TRACE, "--format", "json", "--redact"]);
@@ -110,9 +110,9 @@ fn an_earlier_report_is_redacted_the_same_way_each_time() {
     assert_eq!(printed(&folder, ["report", "once.json", "--format", "json", "--redact"]), direct);
 }
 
-/// File names and process numbers are private in every trace; the words of real traces are not checked one by one.
+/// Checks only the model name and the numbers of real traces, not every word.
 #[test]
-fn real_traces_keep_their_numbers_and_lose_their_names() {
+fn redacted_real_traces_keep_their_numbers_and_lose_the_model_name() {
     let Some(traces) = shared("traces/torch") else { return };
     for name in ["sglang_qwen3_30b_b300_decode.trace.json.gz", "hf_qwen1.5_0.5b_h100.trace.json.gz"] {
         let args = ["report", name, "--format", "json"];

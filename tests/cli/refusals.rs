@@ -1,15 +1,15 @@
-//! What the program does not do: status 1 and one sentence for a bad file, 2 for a bad command, nothing on standard output.
+//! Error handling: exit code 1 for a bad file and 2 for a bad command, one sentence on standard error, no other output.
 
-use crate::common::{Said, directory, gpuprism, shared};
+use crate::common::{Output, directory, gpuprism, shared};
 use crate::example::write_torch;
 use std::path::Path;
 
-fn assert_one_sentence(said: &Said, status: i32, words: &[&str]) {
-    assert_eq!((said.status, said.stdout.as_str()), (status, ""), "{said:?}");
-    assert!(said.stderr.ends_with('\n') && said.stderr.lines().count() == 1, "one line: {said:?}");
-    assert!(!said.stderr.trim_end().contains(char::is_control), "{said:?}");
+fn assert_one_sentence(output: &Output, status: i32, words: &[&str]) {
+    assert_eq!((output.status, output.stdout.as_str()), (status, ""), "{output:?}");
+    assert!(output.stderr.ends_with('\n') && output.stderr.lines().count() == 1, "one line: {output:?}");
+    assert!(!output.stderr.trim_end().contains(char::is_control), "{output:?}");
     for word in words {
-        assert!(said.stderr.contains(word), "{word:?} is not in {}", said.stderr);
+        assert!(output.stderr.contains(word), "{word:?} is not in {}", output.stderr);
     }
 }
 
@@ -19,7 +19,7 @@ fn assert_refused(folder: &Path, name: &str, content: &[u8], words: &[&str]) {
 }
 
 #[test]
-fn each_look_alike_is_refused_by_what_it_is() {
+fn unsupported_files_are_refused_with_their_detected_type() {
     let folder = directory("refused");
     let database = |schema: &str| {
         let path = folder.join("made.sqlite");
@@ -58,7 +58,7 @@ fn each_look_alike_is_refused_by_what_it_is() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn an_error_names_the_file_that_cannot_be_read() {
     let folder = directory("refused_missing");
     assert_one_sentence(&gpuprism(&folder, ["report", "missing.json"]), 1, &["missing.json"]);
     assert_one_sentence(&gpuprism(&folder, ["report", "."]), 1, &["."]);
@@ -69,7 +69,7 @@ fn what_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_bad_rule_is_named_by_file_engine_model_and_regex() {
+fn an_invalid_rule_is_reported_with_file_engine_model_and_regex() {
     let folder = directory("refused_rules");
     write_torch(&folder, "five.json");
     let cases: [(&str, &[&str]); 4] = [
@@ -88,7 +88,7 @@ fn a_bad_rule_is_named_by_file_engine_model_and_regex() {
 }
 
 #[test]
-fn a_wrong_command_exits_with_two() {
+fn wrong_usage_exits_with_code_2() {
     let folder = directory("refused_usage");
     write_torch(&folder, "five.json");
     let ours: [(&[&str], &[&str]); 13] = [
@@ -98,11 +98,11 @@ fn a_wrong_command_exits_with_two() {
         (&["report", "five.json", "--seconds", "fast"], &["fast", "12.5"]),
         (&["report", "five.json", "--seconds", "-1"], &["-1", "12.5"]),
         (&["triage", "five.json", "--min-share", "-1"], &["--min-share -1", "from 0 to 100"]),
-        (&["diff", "five.json", "five.json", "--exit-on-regression", "-1"], &["--exit-on-regression -1", "from 0 on"]),
+        (&["diff", "five.json", "five.json", "--exit-on-regression", "-1"], &["--exit-on-regression -1", "0 or more"]),
         (&["diff", "five.json", "five.json", "--baseline", "-1"], &["--baseline -1", "1 to 2"]),
         (&["report", "five.json", "--window", "-x"], &["-x", "1.25-1.75"]),
         (&["report", "five.json", "--seconds", "1", "--seconds", "2"], &["2 values for 1 files"]),
-        (&["graph", "--in_file", "five.json,vllm,llama"], &["FILE,engine,model,seconds"]),
+        (&["graph", "--in_file", "five.json,vllm,llama"], &["FILE,ENGINE,MODEL,SECONDS"]),
         (&["graph", "--in_file", "five.json,vllm,llama,soon"], &["soon"]),
         (&["graph", "--in_file", "five.json,vllm,nope,0"], &["vllm/nope", "unknown model"]),
     ];
@@ -117,16 +117,16 @@ fn a_wrong_command_exits_with_two() {
         ("triage", "--overlap-table-limit"),
     ] {
         for value in ["-1", "many", "1.5"] {
-            let said = gpuprism(&folder, [command, "five.json", flag, value]);
-            assert_eq!((said.status, said.stdout.as_str()), (2, ""), "{said:?}");
-            for words in [value, flag, "whole numbers from 0 on"] {
-                assert!(said.stderr.contains(words), "{words:?} is not in {}", said.stderr);
+            let output = gpuprism(&folder, [command, "five.json", flag, value]);
+            assert_eq!((output.status, output.stdout.as_str()), (2, ""), "{output:?}");
+            for words in [value, flag, "a whole number, 0 or more"] {
+                assert!(output.stderr.contains(words), "{words:?} is not in {}", output.stderr);
             }
         }
     }
     for command in ["report", "triage", "ranks"] {
-        let said = gpuprism(&folder, [command, "five.json", "--window", "--format"]);
-        assert!(said.status == 2 && said.stderr.contains("the window is missing"), "{said:?}");
+        let output = gpuprism(&folder, [command, "five.json", "--window", "--format"]);
+        assert!(output.status == 2 && output.stderr.contains("the value is missing"), "{output:?}");
     }
     let parsers: [&[&str]; 7] = [
         &[],
@@ -138,14 +138,14 @@ fn a_wrong_command_exits_with_two() {
         &["report", "five.json", "--attribution", "last"],
     ];
     for args in parsers {
-        let said = gpuprism(&folder, args);
-        assert!(said.status == 2 && said.stdout.is_empty() && !said.stderr.is_empty(), "{args:?}: {said:?}");
+        let output = gpuprism(&folder, args);
+        assert!(output.status == 2 && output.stdout.is_empty() && !output.stderr.is_empty(), "{args:?}: {output:?}");
     }
 }
 
 #[test]
 #[cfg(unix)]
-fn a_hostile_file_name_stays_within_its_sentence() {
+fn control_characters_in_a_file_name_do_not_reach_the_terminal() {
     let folder = directory("refused_names");
     let name = "two\nlines\u{1b}[2J.json";
     std::fs::write(folder.join(name), "").unwrap();
@@ -154,7 +154,7 @@ fn a_hostile_file_name_stays_within_its_sentence() {
 }
 
 #[test]
-fn real_look_alikes_are_refused_by_name() {
+fn real_unsupported_files_are_refused_with_their_detected_type() {
     let Some(dialects) = shared("traces/dialects") else { return };
     let cases: [(&str, &[&str]); 3] = [
         ("cuda_gpu_kern_sum_not_a_trace.csv", &["cuda_gpu_kern_sum", "nsys stats -r cuda_gpu_trace"]),

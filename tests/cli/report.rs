@@ -1,4 +1,4 @@
-//! `gpuprism report`: every format says the same, hand-worked numbers; flags do what they say.
+//! `gpuprism report`: every format prints the hand-computed numbers, and every flag has its effect.
 
 use crate::common::{csv_rows, directory, file_name, files, gpuprism, json_runs, printed, shared};
 use crate::example::{self, CPU, GEMM, KNOWN, Known, NCCL, UNION, UNION_ALL, WINDOW, write_torch};
@@ -25,7 +25,7 @@ fn rows(rows: &[&[&str]]) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn json_says_the_numbers_worked_by_hand() {
+fn json_contains_the_hand_computed_numbers() {
     let run = &json_runs(&example("report_json"), &["five.json"])[0];
     let totals = json!({"gpu_ops": 5, "kernels": 4, "distinct_names": 3, "duration_ns": 43_000, "kernel_duration_ns": 38_000,
         "union_ns": UNION[0] + UNION[1], "union_all_ns": UNION_ALL, "window_ns": WINDOW, "elapsed_ns": 38_000});
@@ -50,7 +50,7 @@ fn json_says_the_numbers_worked_by_hand() {
 }
 
 #[test]
-fn csv_says_the_numbers_worked_by_hand() {
+fn csv_contains_the_hand_computed_numbers() {
     let folder = example("report_csv");
     let kernels = table(&folder, "kernels");
     let column = |row: usize, key: &str| &kernels[row][kernels[0].iter().position(|title| title == key).unwrap()];
@@ -90,14 +90,14 @@ fn csv_says_the_numbers_worked_by_hand() {
     assert_eq!(table(&folder, "notices").len(), 1);
 }
 
-/// The cells of every line that begins with one of these words.
+/// The cells of every line that starts with one of these cells.
 fn lines<'a>(text: &'a str, first_cells: &[&str], cells: impl Fn(&'a str) -> Vec<&'a str>) -> Vec<Vec<&'a str>> {
     let rows = text.lines().map(cells);
     rows.filter(|row| row.first().is_some_and(|first| first_cells.contains(first))).collect()
 }
 
 #[test]
-fn the_terminal_says_the_numbers_worked_by_hand() {
+fn the_terminal_shows_the_hand_computed_numbers() {
     let text = report(&example("report_terminal"), "terminal");
     let first = ["gemm", "communication", "memory", "CPU", "0", "1", GEMM, NCCL, "total"];
     let want: &[&[&str]] = &[
@@ -122,7 +122,7 @@ fn the_terminal_says_the_numbers_worked_by_hand() {
 }
 
 #[test]
-fn markdown_says_the_numbers_worked_by_hand() {
+fn markdown_contains_the_hand_computed_numbers() {
     let whole = report(&example("report_markdown"), "markdown");
     let text = whole.split("\n## Top kernels").next().unwrap().to_owned();
     let first = ["gemm", "communication", "memory", "CPU (non-GPU)", "0", "1", r"nvjet\_tst\_64x8", "total"];
@@ -146,7 +146,7 @@ fn markdown_says_the_numbers_worked_by_hand() {
 }
 
 #[test]
-fn html_says_the_numbers_worked_by_hand() {
+fn html_contains_the_hand_computed_numbers() {
     let page = report(&example("report_html"), "html");
     let exact = |id: &str| -> Vec<Vec<&str>> {
         let table = page.split(&format!("<table id=\"{id}\">")).nth(1).unwrap().split("</tbody>").next().unwrap();
@@ -165,7 +165,7 @@ fn html_says_the_numbers_worked_by_hand() {
 }
 
 #[test]
-fn the_csv_of_nsys_gives_the_numbers_of_the_torch_trace() {
+fn the_csv_of_nsys_gives_the_same_numbers_as_the_torch_trace() {
     let folder = example("report_nsys_csv");
     std::fs::write(folder.join("five.csv"), example::NSYS_CSV).unwrap();
     let [torch, nsys] = &json_runs(&folder, &["five.json", "five.csv"])[..] else { panic!("two runs") };
@@ -176,7 +176,7 @@ fn the_csv_of_nsys_gives_the_numbers_of_the_torch_trace() {
 }
 
 #[test]
-fn an_earlier_report_reads_back_as_itself_and_joins_others() {
+fn an_earlier_report_reads_back_unchanged_and_can_be_combined_with_traces() {
     let folder = example("report_again");
     let first = report(&folder, "json");
     std::fs::write(folder.join("earlier.json"), &first).unwrap();
@@ -194,7 +194,7 @@ fn an_earlier_report_reads_back_as_itself_and_joins_others() {
 }
 
 #[test]
-fn a_packed_trace_is_the_same_trace() {
+fn a_gzipped_trace_gives_the_same_report() {
     let folder = example("report_packed");
     let packed = std::fs::File::create(folder.join("packed.json.gz")).unwrap();
     let mut encoder = flate2::write::GzEncoder::new(packed, flate2::Compression::default());
@@ -205,7 +205,7 @@ fn a_packed_trace_is_the_same_trace() {
 }
 
 #[test]
-fn attribution_says_who_owns_an_overlap() {
+fn attribution_decides_which_op_gets_the_time_of_an_overlap() {
     let folder = example("report_attribution");
     let owned_by = |known: &Known, way: &str| match way {
         "first-come" => known.first_come,
@@ -219,14 +219,14 @@ fn attribution_says_who_owns_an_overlap() {
             assert_eq!(kernel["elapsed_ns"], owned_by(known, way), "{way}, {}", known.name);
         }
         let owned: i64 = KNOWN.iter().map(|known| owned_by(known, way)).sum();
-        // What nobody owns is named, so that the bar still adds up.
+        // Time that no op gets is reported as shared, so the parts of the bar still add up.
         assert_eq!((&run["totals"]["elapsed_ns"], &run["wall"]["shared_ns"]), (&json!(owned), &json!(38_000 - owned)));
         assert_eq!(run["wall"]["cpu_ns"], CPU);
     }
 }
 
 #[test]
-fn merged_devices_are_one_timeline_but_still_listed() {
+fn merged_devices_are_one_timeline_and_still_listed() {
     let run = &json_runs(&example("report_merged"), &["five.json", "--merge-devices"])[0];
     // In order of start: gemm 100 to 110, gemm on to 112, NCCL on to 115, NCCL on to 120, copy.
     for (category, elapsed) in [("gemm", 12_000), ("communication", 8_000), ("memory", 5_000)] {
@@ -260,7 +260,7 @@ fn seconds_are_the_wall_time_of_each_file() {
 }
 
 #[test]
-fn a_wall_time_below_busy_time_is_raised_and_said_so() {
+fn a_wall_time_below_the_busy_time_is_raised_with_a_notice() {
     let folder = example("report_short_wall");
     let run = &json_runs(&folder, &["five.json", "--seconds", "0.00001"])[0];
     let wall = &run["wall"];
@@ -275,15 +275,15 @@ fn a_wall_time_below_busy_time_is_raised_and_said_so() {
 }
 
 #[test]
-fn a_trace_without_gpu_work_says_so_before_anything_else() {
+fn the_notice_about_missing_gpu_work_comes_first() {
     let folder = directory("report_no_gpu");
     let event = r#"{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}"#;
     example::write_events(&folder, "cpu.json", &[event.to_owned(), event.to_owned()]);
     for format in ["terminal", "markdown", "html"] {
         let text = printed(&folder, ["report", "cpu.json", "--format", format]);
-        let said = text.find("no GPU events; 2 CPU events").unwrap_or_else(|| panic!("{format}: {text}"));
+        let output = text.find("no GPU events; 2 CPU events").unwrap_or_else(|| panic!("{format}: {text}"));
         assert!(text.contains("ProfilerActivity.CUDA on?"), "{text}");
-        assert!(text.find("Devices").is_none_or(|tables| said < tables), "{format}");
+        assert!(text.find("Devices").is_none_or(|tables| output < tables), "{format}");
     }
     let run = &json_runs(&folder, &["cpu.json"])[0];
     assert_eq!(
@@ -294,7 +294,7 @@ fn a_trace_without_gpu_work_says_so_before_anything_else() {
 }
 
 #[test]
-fn a_window_of_days_is_doubted_unless_the_wall_time_is_given() {
+fn a_time_span_of_days_is_a_warning_unless_the_wall_time_is_given() {
     let folder = directory("report_endless");
     let late = example::op("kernel", "b", 0, 7, 77, 5).replace("77", "1700000000000000");
     let ops = [example::op("kernel", "a", 0, 7, 0, 5), late];
@@ -308,7 +308,7 @@ fn a_window_of_days_is_doubted_unless_the_wall_time_is_given() {
 }
 
 #[test]
-fn rules_of_the_person_come_first_and_the_others_stay() {
+fn rules_from_files_come_before_the_built_in_rules() {
     let folder = example("report_rules");
     let category = |args: &[&str], name: &str| {
         let run = &json_runs(&folder, &[&["five.json"], args].concat())[0];
@@ -332,7 +332,7 @@ fn rules_of_the_person_come_first_and_the_others_stay() {
 }
 
 #[test]
-fn a_rule_given_twice_is_told() {
+fn a_rule_defined_twice_is_a_notice() {
     let folder = example("report_rules_twice");
     for (file, category) in [("a.json", "first"), ("b.json", "second")] {
         let text = format!(r#"{{"gpuprism": {{"default": {{"^nvjet": "{category}"}}}}}}"#);
@@ -345,9 +345,9 @@ fn a_rule_given_twice_is_told() {
 }
 
 #[test]
-fn a_reader_that_stops_early_is_no_error_and_a_full_disk_is_one() {
+fn a_closed_pipe_is_not_an_error_and_a_full_disk_is_one() {
     let folder = directory("report_pipe");
-    // Far more than a pipe holds.
+    // Far more output than a pipe buffers.
     let events: Vec<String> =
         (0..5_000).map(|n| example::op("kernel", &format!("kernel_{n}"), 0, 7, n * 10, 5)).collect();
     example::write_events(&folder, "many.json", &events);
@@ -364,7 +364,7 @@ fn a_reader_that_stops_early_is_no_error_and_a_full_disk_is_one() {
 }
 
 #[test]
-fn trace_event_files_without_gpu_work_open_with_the_notice() {
+fn trace_event_files_without_gpu_work_open_with_a_notice() {
     let Some(dialects) = shared("traces/dialects") else { return };
     for path in files(&dialects, ".json") {
         let run = &json_runs(&dialects, &[file_name(&path)])[0];
@@ -373,7 +373,7 @@ fn trace_event_files_without_gpu_work_open_with_the_notice() {
 }
 
 #[test]
-fn a_cut_trace_gives_what_it_holds_and_says_where_it_ends() {
+fn a_truncated_trace_is_read_up_to_its_end_with_a_notice() {
     let folder = example("report_cut");
     let text = std::fs::read_to_string(folder.join("five.json")).unwrap();
     let fourth = text.match_indices("{\"ph\"").nth(3).unwrap().0;
@@ -382,52 +382,51 @@ fn a_cut_trace_gives_what_it_holds_and_says_where_it_ends() {
     assert_eq!(run["totals"]["gpu_ops"], 3);
     assert_eq!(run["totals"]["union_ns"], UNION[0]);
     assert_eq!(run["notices"][0]["code"], "truncated");
-    let said = run["notices"][0]["message"].as_str().unwrap();
-    assert!(said.contains("3 GPU ops"), "{said}");
-    // What holds no notices says them beside its numbers.
+    let output = run["notices"][0]["message"].as_str().unwrap();
+    assert!(output.contains("3 GPU ops"), "{output}");
+    // Formats without notices print them on standard error.
     for args in [
         &["report", "--format", "csv"][..],
         &["report", "--table", "kernels"],
         &["pivot"],
         &["pivot", "--format", "json"],
     ] {
-        let said = gpuprism(&folder, [args, &["cut.json"]].concat());
-        assert!(said.status == 0 && said.stderr.contains("cut short at byte"), "{args:?}: {said:?}");
+        let output = gpuprism(&folder, [args, &["cut.json"]].concat());
+        assert!(output.status == 0 && output.stderr.contains("cut short at byte"), "{args:?}: {output:?}");
     }
 }
 
 #[test]
-fn what_cannot_be_read_says_who_can_read_it() {
+fn errors_for_folders_and_tables_name_the_alternative() {
     let folder = example("report_wrong");
-    let of = |args: &[&str]| gpuprism(&folder, args);
-    let said = of(&["report", "."]);
+    let output = gpuprism(&folder, ["report", "."]);
     assert!(
-        said.status == 1 && said.stderr.contains("`gpuprism ranks` and `gpuprism triage` take folders"),
-        "{said:?}"
+        output.status == 1 && output.stderr.contains("only `gpuprism ranks` and `gpuprism triage` accept folders"),
+        "{output:?}"
     );
-    let said = of(&["report", "five.json", "--table", "kernels", "--format", "json"]);
-    assert!(said.status == 2 && said.stderr.contains("hold all tables"), "{said:?}");
+    let output = gpuprism(&folder, ["report", "five.json", "--table", "kernels", "--format", "json"]);
+    assert!(output.status == 2 && output.stderr.contains("contain all tables"), "{output:?}");
 }
 
-/// A row for each of more gaps than are kept.
+/// The trace has more idle gaps than the table keeps.
 #[test]
-fn a_csv_of_the_first_of_many_rows_says_so() {
+fn a_csv_with_only_the_first_rows_is_a_warning() {
     let folder = directory("report_kept");
     let events: Vec<String> = (0..60).map(|at| example::op("kernel", GEMM, 0, 7, 100 * at, 90 - at)).collect();
     example::write_events(&folder, "gaps.json", &events);
-    let said = gpuprism(&folder, ["report", "gaps.json", "--format", "csv", "--table", "gpu_idle_gaps"]);
+    let output = gpuprism(&folder, ["report", "gaps.json", "--format", "csv", "--table", "gpu_idle_gaps"]);
     assert_eq!(
-        (said.stdout.lines().count(), said.stderr.as_str()),
-        (51, "gpuprism: gaps.json: gpu_idle_gaps: 50 of 59 rows are kept\n")
+        (output.stdout.lines().count(), output.stderr.as_str()),
+        (51, "gpuprism: gaps.json: gpu_idle_gaps: the table has only 50 of 59 rows\n")
     );
 }
 
 #[test]
-fn help_and_version_are_no_errors() {
+fn help_and_version_succeed() {
     let folder = directory("report_help");
     for args in [&["--help"][..], &["--version"], &["report", "--help"], &["graph", "--help"]] {
-        let said = gpuprism(&folder, args);
-        assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{args:?}");
-        assert!(said.stdout.contains("gpuprism") || said.stdout.contains("Usage"), "{}", said.stdout);
+        let output = gpuprism(&folder, args);
+        assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{args:?}");
+        assert!(output.stdout.contains("gpuprism") || output.stdout.contains("Usage"), "{}", output.stdout);
     }
 }

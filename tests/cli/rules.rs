@@ -1,11 +1,11 @@
-//! `gpuprism rules`: a hand-worked case of shadowing, and that of real traces every op is taken by one rule or none.
+//! `gpuprism rules`: a hand-computed case of shadowing, and sums over all rules of real traces.
 
 use crate::common::{directory, gpuprism, printed, shared};
 use crate::example::write_events;
 use serde_json::Value;
 use std::path::Path;
 
-/// 2 x 100 us of a fused gemm, 50 us of a plain one, 30 us of what nobody knows.
+/// 2 x 100 us of a fused gemm, 50 us of a plain gemm, 30 us of an unknown kernel.
 fn example(test: &str) -> std::path::PathBuf {
     let folder = directory(test);
     let event = |(at, (name, dur)): (usize, (&str, u32))| {
@@ -26,10 +26,10 @@ fn json(folder: &Path, args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_rule_behind_a_wider_one_is_shadowed_and_says_by_which() {
+fn a_rule_after_a_broader_rule_is_shadowed_and_names_that_rule() {
     let folder = example("rules_shadowed");
-    let said = json(&folder, &["a.json", "--rules", "r.json"]);
-    let rows = said["rules_in_force"]["rows"].as_array().unwrap();
+    let output = json(&folder, &["a.json", "--rules", "r.json"]);
+    let rows = output["rules_in_force"]["rows"].as_array().unwrap();
     let keys =
         ["category", "rule_state", "rule_names", "launches", "elapsed_ns", "shadowed_ns", "shadowed_by", "rule_file"];
     let cells: Vec<Vec<String>> =
@@ -42,7 +42,7 @@ fn a_rule_behind_a_wider_one_is_shadowed_and_says_by_which() {
             ["norm", "never hit", "0", "0", "0", "0", "", "r.json"],
         ]
     );
-    let misc = &said["rules_misc"];
+    let misc = &output["rules_misc"];
     assert_eq!((&misc["rows"][0]["kernel_name"], &misc["rows"][0]["taken_by"]), (&"zorblax".into(), &Value::Null));
     assert_eq!(misc["summary"]["elapsed_ns"], 30_000);
     let text = printed(&folder, ["rules", "a.json", "--rules", "r.json"]);
@@ -50,26 +50,26 @@ fn a_rule_behind_a_wider_one_is_shadowed_and_says_by_which() {
 }
 
 #[test]
-fn a_broken_rule_is_named_by_file_engine_model_and_rule() {
+fn an_invalid_rule_is_reported_with_file_engine_model_and_regex() {
     let folder = example("rules_broken");
     std::fs::write(folder.join("bad.json"), r#"{"e": {"m": {"ge(mm": "x"}}}"#).unwrap();
-    let said = gpuprism(&folder, ["rules", "a.json", "--rules", "bad.json"]);
-    assert!(said.stderr.contains("bad.json: e / m / ge(mm: unusable regex"), "{}", said.stderr);
+    let output = gpuprism(&folder, ["rules", "a.json", "--rules", "bad.json"]);
+    assert!(output.stderr.contains("bad.json: e / m / ge(mm: unusable regex"), "{}", output.stderr);
 }
 
 #[test]
-fn of_real_traces_every_op_is_taken_by_one_rule_or_by_none() {
+fn every_op_of_real_traces_is_counted_for_exactly_one_rule_or_as_unmatched() {
     for name in ["train_a100_rank3of8.trace.json.gz", "sglang_qwen3_30b_b300_decode.trace.json.gz"] {
         let Some(path) = shared(&format!("traces/torch/{name}")) else { continue };
         let folder = directory("rules_real");
         let file = path.to_str().unwrap();
         let report = serde_json::from_str::<Value>(&printed(&folder, ["report", file, "--format", "json"])).unwrap();
         for set in [&[][..], &["--engine", "sglang", "--model", "llama"][..]] {
-            let said = json(&folder, &[&[file], set].concat());
+            let output = json(&folder, &[&[file], set].concat());
             let unmatched =
-                said["rules_misc"]["rows"].as_array().unwrap().iter().filter(|row| row["taken_by"].is_null());
+                output["rules_misc"]["rows"].as_array().unwrap().iter().filter(|row| row["taken_by"].is_null());
             let rows: Vec<&Value> =
-                said["rules_in_force"]["rows"].as_array().unwrap().iter().chain(unmatched).collect();
+                output["rules_in_force"]["rows"].as_array().unwrap().iter().chain(unmatched).collect();
             let sum = |key: &str| rows.iter().map(|row| row[key].as_i64().unwrap()).sum::<i64>();
             assert_eq!(sum("launches"), report["runs"][0]["totals"]["gpu_ops"].as_i64().unwrap(), "{name}");
             assert_eq!(sum("elapsed_ns"), report["runs"][0]["totals"]["elapsed_ns"].as_i64().unwrap(), "{name}");

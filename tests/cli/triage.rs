@@ -1,11 +1,11 @@
-//! `gpuprism triage` and `gpuprism bundle`: what is chosen of a folder, the text that programs read, what is refused.
+//! `gpuprism triage` and `gpuprism bundle`: file selection in folders, output text, errors.
 
-use crate::common::{Said, csv_rows, directory, gpuprism, json_runs, printed, shared};
+use crate::common::{Output, csv_rows, directory, gpuprism, json_runs, printed, shared};
 use crate::example::{op, write_events};
 use serde_json::Value;
 use std::path::Path;
 
-/// An op with its frame, CPU op and launch; the kernel runs for `us` on stream 7.
+/// The events of a kernel with its Python frame, CPU op and launching call. The kernel runs for `us` on stream 7.
 fn launched(id: u32, at_us: u32, kernel: &str, cpu_op: &str, frame: &str, us: u32) -> Vec<String> {
     let host = |category: &str, name: &str, at: u32, dur: u32, args: String| {
         format!(
@@ -24,7 +24,7 @@ fn launched(id: u32, at_us: u32, kernel: &str, cpu_op: &str, frame: &str, us: u3
     ]
 }
 
-/// Three quarters of a GEMM, a quarter of a normalisation.
+/// Writes a trace with a GEMM (three quarters of the time) and a normalization (one quarter).
 fn write_work(folder: &Path, name: &str) {
     let frames = [
         "/x/sglang/python/sglang/srt/layers/linear.py(10): apply",
@@ -36,7 +36,7 @@ fn write_work(folder: &Path, name: &str) {
     write_events(folder, name, &events);
 }
 
-/// CPU events alone.
+/// Writes a trace with only CPU events.
 fn write_host_only(folder: &Path, name: &str) {
     write_events(
         folder,
@@ -45,7 +45,7 @@ fn write_host_only(folder: &Path, name: &str) {
     );
 }
 
-/// Launches that name kernels, none of which ran: a capture of graphs.
+/// Writes a capture of graphs: launches that name kernels, without any kernel that ran.
 fn write_capture(folder: &Path, name: &str) {
     let launch = |id: u32| {
         format!(
@@ -66,22 +66,22 @@ fn labels(runs: &[Value]) -> Vec<&str> {
     runs.iter().map(|run| run["label"].as_str().unwrap()).collect()
 }
 
-/// The mapping traces that the first run was triaged with.
+/// The mapping traces of the first run.
 fn mapping(runs: &[Value]) -> Vec<&str> {
     let text = runs[0]["sections"]["triage_summary"]["summary"]["mapping_traces"].as_str();
     text.map_or(Vec::new(), |text| text.lines().collect())
 }
 
-fn set_aside(run: &Value) -> String {
+fn skipped_files(run: &Value) -> String {
     let notices = run["notices"].as_array().unwrap().iter().filter(|notice| notice["code"] == "set_aside");
     notices.map(|notice| notice["message"].as_str().unwrap()).collect::<Vec<_>>().join("; ")
 }
 
-fn assert_refused(said: &Said, status: i32, words: &[&str]) {
-    assert_eq!((said.status, said.stdout.as_str()), (status, ""), "{said:?}");
-    assert_eq!(said.stderr.lines().count(), 1, "one line: {said:?}");
+fn assert_refused(output: &Output, status: i32, words: &[&str]) {
+    assert_eq!((output.status, output.stdout.as_str()), (status, ""), "{output:?}");
+    assert_eq!(output.stderr.lines().count(), 1, "one line: {output:?}");
     for word in words {
-        assert!(said.stderr.contains(word), "{word:?} is not in {}", said.stderr);
+        assert!(output.stderr.contains(word), "{word:?} is not in {}", output.stderr);
     }
 }
 
@@ -97,7 +97,7 @@ const HEADS: [(&str, &str); 3] = [
     ),
 ];
 
-/// The heads of the tables under each heading, checked to begin with the original's columns.
+/// Checks that the header of the table under each heading starts with the columns of the original.
 fn assert_original_tables(text: &str) {
     let mut rest = text;
     for (title, head) in HEADS {
@@ -110,7 +110,7 @@ fn assert_original_tables(text: &str) {
 }
 
 #[test]
-fn the_text_begins_as_the_original_s_and_has_its_tables_with_its_columns() {
+fn the_text_starts_like_the_original_and_has_the_same_tables_and_columns() {
     let folder = directory("triage_text");
     write_work(&folder, "work.json");
     let text = printed(&folder, ["triage", "work.json"]);
@@ -135,7 +135,7 @@ fn the_text_begins_as_the_original_s_and_has_its_tables_with_its_columns() {
 }
 
 #[test]
-fn the_original_s_outputs_have_the_same_heads() {
+fn outputs_of_the_original_have_the_same_table_headers() {
     let Some(oracles) = shared("oracles/triage") else { return };
     for path in crate::common::files(&oracles, ".txt") {
         assert_original_tables(&std::fs::read_to_string(path).unwrap());
@@ -143,7 +143,7 @@ fn the_original_s_outputs_have_the_same_heads() {
 }
 
 #[test]
-fn a_pair_is_named_and_only_the_formal_trace_is_triaged() {
+fn with_a_mapping_trace_only_the_formal_trace_is_triaged() {
     let folder = directory("triage_pair");
     write_work(&folder, "eager.json");
     write_work(&folder, "formal.json");
@@ -156,7 +156,7 @@ fn a_pair_is_named_and_only_the_formal_trace_is_triaged() {
 }
 
 #[test]
-fn of_a_folder_one_trace_a_stage_is_triaged_and_the_rest_is_accounted_for() {
+fn one_trace_per_stage_of_a_folder_is_triaged_and_the_other_files_are_listed() {
     let folder = directory("triage_folder");
     for name in [
         "1757000000-TP-0-EXTEND.trace.json",
@@ -173,14 +173,14 @@ fn of_a_folder_one_trace_a_stage_is_triaged_and_the_rest_is_accounted_for() {
     let runs = runs(&folder, &["."]);
     assert_eq!(labels(&runs), ["1757000000-TP-0-EXTEND.trace.json", "1757000000-TP-0-DECODE.trace.json"]);
     assert_eq!(mapping(&runs), ["capture_traces/rank0.1755.pt.trace.json"]);
-    let aside = set_aside(&runs[0]);
+    let skipped = skipped_files(&runs[0]);
     for name in ["TP-1-EXTEND", "1756000000-TP-0-DECODE", "merged-", "async_llm", "server.log"] {
-        assert!(aside.contains(name), "{name}: {aside}");
+        assert!(skipped.contains(name), "{name}: {skipped}");
     }
 }
 
 #[test]
-fn what_files_hold_counts_more_than_their_names() {
+fn file_content_takes_precedence_over_file_names() {
     let folder = directory("triage_content");
     write_host_only(&folder, "1757000009-TP-0.json");
     write_work(&folder, "1757000001-TP-0.json");
@@ -188,22 +188,22 @@ fn what_files_hold_counts_more_than_their_names() {
     std::fs::write(folder.join("1757000010-TP-0.json"), r#"{"benchmark": 1}"#).unwrap();
     let chosen = runs(&folder, &["."]);
     assert_eq!((labels(&chosen), mapping(&chosen)), (vec!["1757000001-TP-0.json"], vec!["1757000005-TP-0.json"]));
-    let aside = set_aside(&chosen[0]);
-    assert!(aside.contains("1757000009-TP-0.json (no GPU work in it)"), "{aside}");
-    assert!(aside.contains("1757000010-TP-0.json") && aside.contains("no `traceEvents`"), "{aside}");
-    // Files that are named one by one are looked at alike.
+    let skipped = skipped_files(&chosen[0]);
+    assert!(skipped.contains("1757000009-TP-0.json (no GPU work"), "{skipped}");
+    assert!(skipped.contains("1757000010-TP-0.json") && skipped.contains("no `traceEvents`"), "{skipped}");
+    // Files given by name are treated in the same way.
     let files = ["1757000001-TP-0.json", "1757000005-TP-0.json", "1757000009-TP-0.json"];
     let named = runs(&folder, &files);
     assert_eq!((labels(&named), mapping(&named)), (vec![files[0]], vec![files[1]]));
     for alone in [files[1], files[2]] {
-        assert_eq!(labels(&runs(&folder, &[alone])), [alone], "there is nothing else");
+        assert_eq!(labels(&runs(&folder, &[alone])), [alone], "a single file is triaged whatever it contains");
     }
     let several = runs(&folder, &[files[0], "--input", files[0]]);
     assert_eq!(labels(&several), [files[0], files[0]]);
 }
 
 #[test]
-fn a_real_capture_maps_the_replays_of_its_run() {
+fn a_real_graph_capture_is_used_as_mapping_trace() {
     let Some(traces) = shared("traces/torch") else { return };
     let files = ["vllm_mi300_decode_full_graph.trace.json.gz", "vllm_mi300_graph_capture.pt.trace.json.gz"];
     let runs = runs(&traces, &files);
@@ -211,7 +211,7 @@ fn a_real_capture_maps_the_replays_of_its_run() {
 }
 
 #[test]
-fn the_server_s_arguments_are_found_beside_above_or_where_they_are_named() {
+fn server_arguments_are_read_from_the_flag_the_folder_or_its_parent() {
     let folder = directory("triage_server_args");
     write_work(&folder, "decode/work.json");
     let model = |args: &[&str]| {
@@ -233,31 +233,31 @@ fn the_server_s_arguments_are_found_beside_above_or_where_they_are_named() {
         assert_eq!(model(&[input, "--server-args", "named.json"]).as_deref(), Some("named"));
     }
     std::fs::write(folder.join("decode/server_args.json"), "[not json").unwrap();
-    let said = gpuprism(&folder, ["triage", "decode"]);
+    let output = gpuprism(&folder, ["triage", "decode"]);
     assert!(
-        said.status == 0 && said.stderr.contains("server_args.json") && said.stderr.contains("without it"),
-        "{said:?}"
+        output.status == 0 && output.stderr.contains("server_args.json") && output.stderr.contains("without it"),
+        "{output:?}"
     );
     let named = gpuprism(&folder, ["triage", "decode", "--server-args", "decode/server_args.json"]);
     assert_refused(&named, 1, &["decode/server_args.json", "no arguments of a server"]);
 }
 
 #[test]
-fn a_log_of_a_diffusers_run_stops_the_analysis_with_that_reason() {
+fn a_log_of_a_diffusers_run_stops_the_triage() {
     let folder = directory("triage_gate");
     write_work(&folder, "work.json");
     std::fs::write(folder.join("good.log"), "INFO ready\n").unwrap();
     printed(&folder, ["triage", "work.json", "--run-log", "good.log"]);
     for words in ["Falling back to diffusers backend", "Using diffusers backend", "Loaded diffusers pipeline"] {
         std::fs::write(folder.join("run.log"), format!("INFO ready\nWARN {words}: X\n")).unwrap();
-        let said = gpuprism(&folder, ["triage", "work.json", "--run-log", "good.log", "--run-log", "run.log"]);
-        assert_refused(&said, 1, &["run.log", words, "diffusers backend did the work"]);
+        let output = gpuprism(&folder, ["triage", "work.json", "--run-log", "good.log", "--run-log", "run.log"]);
+        assert_refused(&output, 1, &["run.log", words, "diffusers backend did the work"]);
     }
     assert_refused(&gpuprism(&folder, ["triage", "work.json", "--run-log", "gone.log"]), 1, &["gone.log"]);
 }
 
 #[test]
-fn the_json_is_a_report_that_opens_again_with_the_same_tables() {
+fn the_json_output_is_a_report_with_the_same_tables() {
     let folder = directory("triage_json");
     write_work(&folder, "work.json");
     let json = printed(&folder, ["triage", "work.json", "--format", "json"]);
@@ -271,7 +271,7 @@ fn the_json_is_a_report_that_opens_again_with_the_same_tables() {
         let csv = printed(&folder, ["report", "triage.json", "--format", "csv", "--table", table]);
         assert_eq!(csv, printed(&folder, ["triage", "work.json", "--format", "csv", "--table", table]), "{table}");
     }
-    // The id by which the Markdown of a report calls the rows of one stage.
+    // The table id for the rows of one stage, as the Markdown report uses it.
     let of_stage =
         |first: &[&str]| printed(&folder, [first, &["--format", "csv", "--table", "triage_kernels@all"]].concat());
     assert!(of_stage(&["triage", "work.json"]).lines().count() > 1);
@@ -281,7 +281,7 @@ fn the_json_is_a_report_that_opens_again_with_the_same_tables() {
 }
 
 #[test]
-fn csv_is_the_kernel_table_with_exact_numbers() {
+fn csv_prints_the_kernel_table_with_exact_numbers() {
     let folder = directory("triage_csv");
     write_work(&folder, "work.json");
     let csv = printed(&folder, ["triage", "work.json", "--format", "csv"]);
@@ -296,21 +296,21 @@ fn csv_is_the_kernel_table_with_exact_numbers() {
 }
 
 #[test]
-fn wrong_combinations_are_usage_errors_of_one_sentence() {
+fn invalid_flag_combinations_are_usage_errors_of_one_sentence() {
     let folder = directory("triage_usage");
     write_work(&folder, "work.json");
     let cases: &[(&[&str], &str)] = &[
         (&[], "give a trace or a profile folder"),
-        (&["--mapping-input", "work.json"], "goes with --formal-input"),
-        (&["--formal-input", "work.json"], "goes with --mapping-input"),
-        (&["work.json", "--mapping-input", "work.json", "--formal-input", "work.json"], "stand alone"),
-        (&["--input", "work.json", "--formal-input", "work.json"], "stand alone"),
+        (&["--mapping-input", "work.json"], "needs --formal-input"),
+        (&["--formal-input", "work.json"], "needs --mapping-input"),
+        (&["work.json", "--mapping-input", "work.json", "--formal-input", "work.json"], "cannot be combined"),
+        (&["--input", "work.json", "--formal-input", "work.json"], "cannot be combined"),
         (&["work.json", "--framework", "caffe"], "no such framework"),
         (&["work.json", "--model-shape", "32,32"], "32,32,128"),
         (&["work.json", "--model-shape", "32,0,128"], "32,32,128"),
         (&["work.json", "--min-share", "101"], "from 0 to 100"),
         (&["work.json", "--min-share", "NaN"], "from 0 to 100"),
-        (&["work.json", "--table", "triage_fuse"], "goes with --format csv"),
+        (&["work.json", "--table", "triage_fuse"], "needs --format csv"),
         (&["work.json", "--format", "csv", "--table", "nonsense"], "triage_kernels, triage_overlap"),
     ];
     for (args, words) in cases {
@@ -322,7 +322,7 @@ fn wrong_combinations_are_usage_errors_of_one_sentence() {
 }
 
 #[test]
-fn a_folder_or_file_without_a_trace_is_refused_by_what_it_holds() {
+fn a_folder_or_file_without_a_trace_is_refused_with_its_content() {
     let folder = directory("triage_refused");
     let refused = |args: &[&str], words: &[&str]| {
         assert_refused(&gpuprism(&folder, [&["triage"], args].concat()), 1, words);
@@ -337,7 +337,7 @@ fn a_folder_or_file_without_a_trace_is_refused_by_what_it_holds() {
     std::fs::write(folder.join("other.json"), r#"{"n": 1}"#).unwrap();
     refused(&["other.json"], &["other.json", "no `traceEvents`"]);
     std::fs::write(folder.join("table.csv"), crate::example::NSYS_CSV).unwrap();
-    refused(&["table.csv"], &["table.csv", "no torch.profiler trace", "gpuprism report"]);
+    refused(&["table.csv"], &["table.csv", "not a torch.profiler trace", "gpuprism report"]);
     write_events(&folder, "work.json", &[op("kernel", "k", 0, 7, 1, 5)]);
     refused(&["--mapping-input", "empty", "--formal-input", "work.json"], &["empty", "no trace"]);
     let json = printed(&folder, ["triage", "work.json", "--format", "json"]);
@@ -346,11 +346,11 @@ fn a_folder_or_file_without_a_trace_is_refused_by_what_it_holds() {
 }
 
 #[test]
-fn the_same_files_give_the_same_bytes_wherever_they_lie() {
+fn the_output_does_not_depend_on_the_folder_or_on_modification_times() {
     let (first, second) = (directory("triage_bytes_a"), directory("triage_bytes_b"));
     let names = ["1757000000-TP-0.json", "1757000001-TP-0.json", "x-TP-1.json", "sub/y.json"];
     names.iter().for_each(|name| write_work(&first, name));
-    // Copied in another order, so that times of writing differ.
+    // Written in another order, so the modification times differ.
     names.iter().rev().for_each(|name| write_work(&second, name));
     for format in ["text", "markdown", "json", "csv"] {
         let of = |folder: &Path| printed(folder, ["triage", ".", "--format", format]);
@@ -359,7 +359,7 @@ fn the_same_files_give_the_same_bytes_wherever_they_lie() {
 }
 
 #[test]
-fn a_bundle_puts_texts_of_a_folder_and_named_ones_into_one_document() {
+fn a_bundle_contains_the_texts_of_a_folder_and_of_named_files() {
     let folder = directory("triage_bundle");
     write_work(&folder, "work.json");
     for model in ["qwen", "llama"] {
@@ -396,16 +396,20 @@ fn a_bundle_puts_texts_of_a_folder_and_named_ones_into_one_document() {
         std::fs::read_to_string(folder.join("root/analysis_all.md")).unwrap()
     };
     let first = into_root();
-    assert_eq!((into_root(), first), (document.clone(), document), "the document is no part of itself");
+    assert_eq!((into_root(), first), (document.clone(), document), "the document does not contain itself");
 }
 
 #[test]
-fn a_bundle_of_nothing_is_refused() {
+fn a_bundle_without_texts_is_refused() {
     let folder = directory("triage_bundle_refused");
     assert_refused(&gpuprism(&folder, ["bundle"]), 2, &["--analysis-root", "--analysis-file"]);
     assert_refused(&gpuprism(&folder, ["bundle", "--analysis-root", "."]), 1, &["no analysis*.txt"]);
     assert_refused(&gpuprism(&folder, ["bundle", "--analysis-root", "gone"]), 1, &["gone"]);
     assert_refused(&gpuprism(&folder, ["bundle", "--analysis-file", "x=gone.txt"]), 1, &["gone.txt"]);
     std::fs::write(folder.join("analysis.json"), "{}").unwrap();
-    assert_refused(&gpuprism(&folder, ["bundle", "--analysis-file", "analysis.json"]), 1, &["--format markdown"]);
+    assert_refused(
+        &gpuprism(&folder, ["bundle", "--analysis-file", "analysis.json"]),
+        1,
+        &["the format text or markdown"],
+    );
 }

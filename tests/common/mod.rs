@@ -1,6 +1,6 @@
-//! What the tests of the whole program share: running it, folders to write to, reading what it wrote.
+//! Helpers for tests of the program: run it, create folders, parse its output.
 
-#![allow(dead_code, reason = "each test program uses a part of these")]
+#![allow(dead_code, reason = "each test crate uses only some of the helpers")]
 
 pub(crate) mod nsys;
 
@@ -9,36 +9,36 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the program said.
+/// The exit code and the output of a run of the program.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Output {
     pub(crate) status: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 /// Runs the program in `directory` until it ends.
-pub(crate) fn gpuprism<A: AsRef<OsStr>>(directory: &Path, args: impl IntoIterator<Item = A>) -> Said {
+pub(crate) fn gpuprism<A: AsRef<OsStr>>(directory: &Path, args: impl IntoIterator<Item = A>) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_gpuprism")).args(args).current_dir(directory).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Said { status: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Output { status: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// What the program prints on success, without a word on standard error.
+/// Runs the program, which must succeed without output on standard error, and returns its standard output.
 pub(crate) fn printed<A: AsRef<OsStr>>(directory: &Path, args: impl IntoIterator<Item = A>) -> String {
-    let said = gpuprism(directory, args);
-    assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{said:?}");
-    said.stdout
+    let output = gpuprism(directory, args);
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{output:?}");
+    output.stdout
 }
 
-/// The runs of `gpuprism report --format json`.
+/// The runs that `gpuprism report --format json` prints.
 pub(crate) fn json_runs(directory: &Path, args: &[&str]) -> Vec<Value> {
     let report: Value =
         serde_json::from_str(&printed(directory, [&["report", "--format", "json"], args].concat())).unwrap();
     report["runs"].as_array().unwrap().clone()
 }
 
-/// An empty folder of this name, for one test.
+/// Creates an empty folder for one test.
 pub(crate) fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
@@ -48,7 +48,7 @@ pub(crate) fn directory(name: &str) -> PathBuf {
     path
 }
 
-/// A folder of real traces or of numbers to check against; `None`, and a line that says so, where it is missing.
+/// A folder with real traces or reference results. If it is missing, prints a line and returns `None`.
 pub(crate) fn shared(folder: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(folder);
     if !path.is_dir() {
@@ -57,7 +57,7 @@ pub(crate) fn shared(folder: &str) -> Option<PathBuf> {
     path.is_dir().then_some(path)
 }
 
-/// The files of a folder whose name ends so, by name.
+/// The files of a folder whose names end with `end`, sorted by name.
 pub(crate) fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = entries.filter(|path| file_name(path).ends_with(end)).collect();
@@ -73,7 +73,7 @@ pub(crate) fn read_json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A CSV file as rows of fields, by RFC 4180.
+/// Parses CSV as in RFC 4180.
 pub(crate) fn csv_rows(text: &str) -> Vec<Vec<String>> {
     let mut rows = vec![vec![String::new()]];
     let (mut quoted, mut characters) = (false, text.chars().peekable());
@@ -94,9 +94,9 @@ pub(crate) fn csv_rows(text: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// Decimal seconds as nanoseconds.
+/// Converts decimal seconds to nanoseconds.
 pub(crate) fn seconds_to_ns(seconds: &str) -> i64 {
     let (whole, part) = seconds.split_once('.').unwrap();
-    assert!(part.len() <= 9, "finer than a nanosecond: {seconds}");
+    assert!(part.len() <= 9, "more than nine decimals: {seconds}");
     whole.parse::<i64>().unwrap() * 1_000_000_000 + format!("{part:0<9}").parse::<i64>().unwrap()
 }

@@ -1,7 +1,8 @@
-//! Reads what a triage is made of: chooses among the files of folders, looks at what each turned out to hold, chooses
-//! again, and runs the triage of every trace with the mapping traces at hand.
+//! Selects and reads the input files of a triage and runs the triage of every selected trace.
 //!
-//! A trace is dropped as soon as it is triaged; only mapping traces are kept.
+//! `input::folder` selects files of a folder by name. After a file is read, its content may change the selection, so the plan
+//! is computed again after every file until all selected files are read. A trace is dropped after its triage; only mapping
+//! traces stay in memory.
 
 use super::super::files;
 use crate::analysis::results::{Notice, Run, Severity};
@@ -14,71 +15,74 @@ use crate::trace::{Format, Trace};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// What the person chose for all traces.
-pub(super) struct Asked {
+/// The settings for all traces of a triage.
+pub(super) struct Settings {
     pub(super) framework: Option<Framework>,
     pub(super) options: Options,
     pub(super) server: Option<ServerArgs>,
     pub(super) window: Option<String>,
 }
 
-/// What the traces of an argument are for.
+/// The purpose of the traces of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// To be triaged.
     Formal,
-    /// To tell where kernels come from.
+    /// To find the code that launched the kernels of the formal traces.
     Mapping,
 }
 
-/// One argument: a file, or a folder of them.
+/// One argument: a file or a folder.
 struct Source {
     purpose: Purpose,
     root: PathBuf,
     is_file: bool,
     entries: Vec<Entry>,
-    known: Vec<(usize, Content)>,
-    /// Why files of a folder could not be read.
-    refused: Vec<Aside>,
+    /// The contents of the files that were read so far, by entry.
+    contents: Vec<(usize, Content)>,
+    /// The files of a folder that could not be read, with the reason.
+    unreadable: Vec<Aside>,
 }
 
-/// A file of a source.
+/// Identifies a file by the indices of its source and its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct FileId {
     source: usize,
     entry: usize,
 }
 
-/// What to do with all files, as far as is known.
+/// What to do with each file, based on the files that were read so far.
 #[derive(Default)]
 struct Plan {
-    traces: Vec<(Place, Option<usize>)>,
-    mapping: Vec<Place>,
-    aside: Vec<(Place, String)>,
+    /// Traces to triage, with the entry of their server arguments.
+    traces: Vec<(FileId, Option<usize>)>,
+    mapping: Vec<FileId>,
+    /// Skipped files, with the reason.
+    skipped: Vec<(FileId, String)>,
 }
 
-/// Everything the person named.
+/// All inputs of a triage.
 pub(super) struct Batch<'a> {
-    asked: &'a Asked,
+    settings: &'a Settings,
     sources: Vec<Source>,
-    mapping: Vec<(Place, Box<Trace>)>,
-    /// With the mapping traces as they are now.
-    done: Vec<(Place, Run)>,
+    mapping: Vec<(FileId, Box<Trace>)>,
+    /// The triages that were done with all traces of `mapping`.
+    done: Vec<(FileId, Run)>,
 }
 
 impl Source {
     fn new(purpose: Purpose, path: &Path) -> Result<Self> {
-        let about = std::fs::metadata(path).map_err(|error| Error::io(path.display().to_string(), &error))?;
-        let mut entries = match about.is_dir() {
+        let metadata = std::fs::metadata(path).map_err(|error| Error::io(path.display().to_string(), &error))?;
+        let mut entries = match metadata.is_dir() {
             true => files::entries(path)?,
-            false => vec![session::folder_entry(&files::label(path), about.len(), 0)],
+            false => vec![session::folder_entry(&files::label(path), metadata.len(), 0)],
         };
-        // The folders around may tell the stage where the names below do not.
-        let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let around = session::stage_place(stage_of_path(&full.display().to_string()));
-        entries.iter_mut().for_each(|entry| entry.stage = entry.stage.or(around));
-        let is_file = !about.is_dir();
-        Ok(Self { purpose, root: path.to_owned(), is_file, entries, known: Vec::new(), refused: Vec::new() })
+        // If a file name does not contain the stage, a parent folder may.
+        let full_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let stage = session::stage_place(stage_of_path(&full_path.display().to_string()));
+        entries.iter_mut().for_each(|entry| entry.stage = entry.stage.or(stage));
+        let is_file = !metadata.is_dir();
+        Ok(Self { purpose, root: path.to_owned(), is_file, entries, contents: Vec::new(), unreadable: Vec::new() })
     }
 
     fn path(&self, entry: usize) -> PathBuf {
@@ -93,17 +97,17 @@ impl Source {
     }
 
     fn content(&self, entry: usize) -> Option<Content> {
-        self.known.iter().find(|(known, _)| *known == entry).map(|(_, content)| *content)
+        self.contents.iter().find(|(read, _)| *read == entry).map(|(_, content)| *content)
     }
 
-    /// A file that the person named is taken whatever it is called.
+    /// The selected files. A file given by name is always selected.
     fn select(&self) -> Selection {
         if self.is_file {
             let traces = vec![Chosen { entry: 0, server_args: None }];
             return Selection { traces, ..Selection::default() };
         }
-        let mut selection = folder::select(&self.entries, &self.known);
-        for Aside { entry, why, .. } in &self.refused {
+        let mut selection = folder::select(&self.entries, &self.contents);
+        for Aside { entry, why, .. } in &self.unreadable {
             let aside = selection.aside.iter_mut().filter(|aside| aside.entry == *entry);
             aside.for_each(|aside| aside.why.clone_from(why));
         }
@@ -114,41 +118,40 @@ impl Source {
         session::stage_at(self.entries.get(entry).and_then(|entry| entry.stage))
     }
 
-    /// The `server_args.json` that goes with a file: the one that the folder has, else the one in the folder above it, or
-    /// beside a file.
+    /// The server arguments from the selected entry, else from `server_args.json` in the folder or its parent.
     fn server_args(&self, chosen: Option<usize>) -> ServerArgs {
         const NAME: &str = "server_args.json";
-        let beside = if self.is_file { self.root.with_file_name(NAME) } else { self.root.join(NAME) };
-        let above = beside.with_file_name("..").join(NAME);
-        let own = chosen.map(|entry| self.path(entry));
-        let Some(path) = own.into_iter().chain([beside, above]).find(|path| path.is_file()) else {
+        let same_folder = if self.is_file { self.root.with_file_name(NAME) } else { self.root.join(NAME) };
+        let parent = same_folder.with_file_name("..").join(NAME);
+        let selected = chosen.map(|entry| self.path(entry));
+        let Some(path) = selected.into_iter().chain([same_folder, parent]).find(|path| path.is_file()) else {
             return ServerArgs::default();
         };
-        // Nobody named this file: a bad one is told, and does without.
-        files::aid(&path).and_then(|file| session::server_args(&file)).unwrap_or_else(|error| {
-            files::warn(&format!("{error}; triaged without it"));
+        // The person did not name this file, so an error in it is only a warning.
+        files::read_text(&path).and_then(|file| session::server_args(&file)).unwrap_or_else(|error| {
+            files::warn(&format!("{error}; triage continues without it"));
             ServerArgs::default()
         })
     }
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(asked: &'a Asked, paths: &[(Purpose, PathBuf)]) -> Result<Self> {
+    pub(super) fn new(settings: &'a Settings, paths: &[(Purpose, PathBuf)]) -> Result<Self> {
         let sources = paths.iter().map(|(purpose, path)| Source::new(*purpose, path)).collect::<Result<_>>()?;
-        Ok(Self { asked, sources, mapping: Vec::new(), done: Vec::new() })
+        Ok(Self { settings, sources, mapping: Vec::new(), done: Vec::new() })
     }
 
-    /// A run for every trace, in the order of the arguments, then of stages.
+    /// One run for every trace, in the order of the arguments and then of stages.
     pub(super) fn runs(mut self) -> Result<Vec<Run>> {
-        while let Some(place) = self.unread()? {
-            self.read(place)?;
+        while let Some(file) = self.next_unread()? {
+            self.read(file)?;
         }
         let plan = self.plan();
         let mut runs = Vec::new();
-        for (place, server_args) in &plan.traces {
-            let run = match self.done.iter().position(|(done, _)| done == place) {
-                Some(at) => self.done.swap_remove(at).1,
-                None => self.triage(*place, *server_args, &*self.open(*place)?)?,
+        for (file, server_args) in &plan.traces {
+            let run = match self.done.iter().position(|(done, _)| done == file) {
+                Some(index) => self.done.swap_remove(index).1,
+                None => self.triage(*file, *server_args, &*self.open(*file)?)?,
             };
             runs.push(run);
         }
@@ -158,64 +161,65 @@ impl<'a> Batch<'a> {
         Ok(runs)
     }
 
-    /// The next file to look at; mapping traces first, because every triage needs them.
-    fn unread(&self) -> Result<Option<Place>> {
+    /// The next file to read. Mapping traces come first, because every triage needs them.
+    fn next_unread(&self) -> Result<Option<FileId>> {
         let plan = self.plan();
-        let is_unread = |place: &Place| self.source(*place).is_some_and(|source| source.content(place.entry).is_none());
-        let traces = plan.traces.iter().map(|(place, _)| *place);
+        let is_unread = |file: &FileId| self.source(*file).is_some_and(|source| source.content(file.entry).is_none());
+        let traces = plan.traces.iter().map(|(file, _)| *file);
         let next = plan.mapping.iter().copied().chain(traces).find(is_unread);
         self.check(&plan)?;
         Ok(next)
     }
 
-    fn source(&self, place: Place) -> Option<&Source> {
-        self.sources.get(place.source)
+    fn source(&self, file: FileId) -> Option<&Source> {
+        self.sources.get(file.source)
     }
 
     fn plan(&self) -> Plan {
         let selections: Vec<Selection> = self.sources.iter().map(Source::select).collect();
-        let formal = |(source, _): &(&Source, &Selection)| source.purpose == Purpose::Formal;
+        let is_formal = |(source, _): &(&Source, &Selection)| source.purpose == Purpose::Formal;
         let may_have_work = |(source, selection): (&Source, &Selection)| {
             let contents = selection.traces.iter().map(|chosen| source.content(chosen.entry));
             contents.into_iter().any(|content| matches!(content, None | Some(Content::Work)))
         };
-        let others = self.sources.iter().zip(&selections).filter(formal).any(may_have_work);
+        let has_work = self.sources.iter().zip(&selections).filter(is_formal).any(may_have_work);
         let mut plan = Plan::default();
-        for (at, (source, selection)) in self.sources.iter().zip(selections).enumerate() {
-            let place = |entry| Place { source: at, entry };
+        for (source_index, (source, selection)) in self.sources.iter().zip(selections).enumerate() {
+            let file = |entry| FileId { source: source_index, entry };
             for Chosen { entry, server_args } in selection.traces {
                 match (source.purpose, source.content(entry)) {
-                    (Purpose::Mapping, _) => plan.mapping.push(place(entry)),
-                    // What the person named beside traces of work serves them.
-                    (Purpose::Formal, Some(Content::Capture)) if others => plan.mapping.push(place(entry)),
-                    (Purpose::Formal, Some(Content::HostOnly)) if others => {
-                        plan.aside.push((place(entry), "no GPU work in it".to_owned()));
+                    (Purpose::Mapping, _) => plan.mapping.push(file(entry)),
+                    // A capture given together with traces of GPU work is used as a mapping trace.
+                    (Purpose::Formal, Some(Content::Capture)) if has_work => plan.mapping.push(file(entry)),
+                    (Purpose::Formal, Some(Content::HostOnly)) if has_work => {
+                        plan.skipped.push((file(entry), "no GPU work".to_owned()));
                     }
-                    _ => plan.traces.push((place(entry), server_args)),
+                    _ => plan.traces.push((file(entry), server_args)),
                 }
             }
-            plan.mapping.extend(selection.mapping.into_iter().map(place));
-            plan.aside.extend(selection.aside.into_iter().map(|aside| (place(aside.entry), aside.why)));
+            plan.mapping.extend(selection.mapping.into_iter().map(file));
+            plan.skipped.extend(selection.aside.into_iter().map(|aside| (file(aside.entry), aside.why)));
         }
         plan
     }
 
-    /// Refuses a folder of which nothing is left.
+    /// Returns an error for a folder in which no file is used.
     fn check(&self, plan: &Plan) -> Result<()> {
-        for (at, source) in self.sources.iter().enumerate() {
-            let is_own = |place: &Place| place.source == at;
-            let used = plan.traces.iter().any(|(place, _)| is_own(place)) || plan.mapping.iter().any(is_own);
-            let set_aside: Vec<_> = plan.aside.iter().filter(|(place, _)| is_own(place)).collect();
-            let serves = plan.traces.iter().map(|(place, _)| place).any(is_own) || source.purpose == Purpose::Mapping;
-            if source.is_file || (used && (serves || !plan.traces.is_empty())) {
+        for (source_index, source) in self.sources.iter().enumerate() {
+            let is_here = |file: &FileId| file.source == source_index;
+            let has_traces = plan.traces.iter().any(|(file, _)| is_here(file));
+            let is_used = has_traces || plan.mapping.iter().any(is_here);
+            let skipped: Vec<_> = plan.skipped.iter().filter(|(file, _)| is_here(file)).collect();
+            let serves_purpose = has_traces || source.purpose == Purpose::Mapping;
+            if source.is_file || (is_used && (serves_purpose || !plan.traces.is_empty())) {
                 continue;
             }
-            let why = match set_aside.as_slice() {
+            let why = match skipped.as_slice() {
                 [] if source.entries.is_empty() => "an empty folder: no trace to triage".to_owned(),
-                [] => "no trace to triage in it".to_owned(),
+                [] => "no trace to triage in this folder".to_owned(),
                 [(first, why), others @ ..] => {
                     let more = if others.is_empty() { String::new() } else { format!(", and {} more", others.len()) };
-                    format!("no trace to triage in it; set aside: {} ({why}){more}", source.label(first.entry))
+                    format!("no trace to triage in this folder; skipped: {} ({why}){more}", source.label(first.entry))
                 }
             };
             return Err(Error::refused(source.root.display().to_string(), why));
@@ -223,123 +227,122 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    fn open(&self, place: Place) -> Result<Box<Trace>> {
-        let source = self.source(place).ok_or_else(|| Error::usage("triage", "no such file"))?;
-        let label = source.label(place.entry);
+    fn open(&self, file: FileId) -> Result<Box<Trace>> {
+        let source = self.source(file).ok_or_else(|| Error::usage("triage", "no such file"))?;
+        let label = source.label(file.entry);
         let refused = |why: &str| Err(Error::refused(label, why));
-        match files::open_with_code(&source.path(place.entry), label)? {
+        match files::open_with_code(&source.path(file.entry), label)? {
             Opened::Trace(trace) if trace.format == Format::TorchProfiler => Ok(trace),
             Opened::Trace(_) => refused(
-                "no torch.profiler trace, and others hold no CPU ops and Python frames to triage by; `gpuprism report` and \
-                 `gpuprism explain` read it",
+                "not a torch.profiler trace; other formats lack the CPU ops and Python frames that a triage needs: use \
+                 `gpuprism report` or `gpuprism explain` for this file",
             ),
-            Opened::Report(_) => refused("an earlier report; `gpuprism report` shows it"),
+            Opened::Report(_) => refused("an earlier report, not a trace: use `gpuprism report` for it"),
             Opened::Rules(_) => refused("a rule file, not a trace"),
             Opened::Phases(_) => refused("a phase map, not a trace"),
-            Opened::Server(_) => refused("arguments of a server, not a trace: give them with `--server-args`"),
+            Opened::Server(_) => refused("server arguments, not a trace: use `--server-args` for it"),
         }
     }
 
-    /// Looks at a file, and does with it what the plan says then.
-    fn read(&mut self, place: Place) -> Result<()> {
-        let is_file = self.source(place).is_some_and(|source| source.is_file);
-        let trace = match self.open(place) {
+    /// Reads a file, records its content, and triages or keeps it if the new plan says so.
+    fn read(&mut self, file: FileId) -> Result<()> {
+        let is_file = self.source(file).is_some_and(|source| source.is_file);
+        let trace = match self.open(file) {
             Err(error) if is_file => return Err(error),
             Err(error) => {
-                let (why, label) =
-                    (error.to_string(), self.source(place).map_or("", |source| source.label(place.entry)));
+                let (why, label) = (error.to_string(), self.source(file).map_or("", |source| source.label(file.entry)));
                 let why = why.strip_prefix(label).and_then(|why| why.strip_prefix(": ")).unwrap_or(&why).to_owned();
-                self.learn(place, Content::NoTrace, Some(why));
+                self.record(file, Content::NoTrace, Some(why));
                 return Ok(());
             }
             Ok(trace) => trace,
         };
-        self.learn(place, folder::content(&trace), None);
+        self.record(file, folder::content(&trace), None);
         let plan = self.plan();
-        if plan.mapping.contains(&place) {
-            self.mapping.push((place, trace));
-            self.mapping.retain(|(place, _)| plan.mapping.contains(place));
-            // They were triaged without it.
+        if plan.mapping.contains(&file) {
+            self.mapping.push((file, trace));
+            self.mapping.retain(|(file, _)| plan.mapping.contains(file));
+            // Earlier triages did not use this mapping trace and have to be repeated.
             self.done.clear();
-        } else if let Some((_, server_args)) = plan.traces.iter().find(|(chosen, _)| *chosen == place) {
-            let run = self.triage(place, *server_args, &trace)?;
-            self.done.push((place, run));
+        } else if let Some((_, server_args)) = plan.traces.iter().find(|(planned, _)| *planned == file) {
+            let run = self.triage(file, *server_args, &trace)?;
+            self.done.push((file, run));
         }
         Ok(())
     }
 
-    fn learn(&mut self, place: Place, content: Content, refused: Option<String>) {
-        let Some(source) = self.sources.get_mut(place.source) else { return };
-        source.known.push((place.entry, content));
-        source.refused.extend(refused.map(|why| Aside { entry: place.entry, why, rank_beside: None }));
+    fn record(&mut self, file: FileId, content: Content, unreadable: Option<String>) {
+        let Some(source) = self.sources.get_mut(file.source) else { return };
+        source.contents.push((file.entry, content));
+        source.unreadable.extend(unreadable.map(|why| Aside { entry: file.entry, why, rank_beside: None }));
     }
 
-    fn triage(&self, place: Place, server_args: Option<usize>, trace: &Trace) -> Result<Run> {
-        let Some(source) = self.source(place) else { return Err(Error::usage("triage", "no such file")) };
-        let stage = source.stage(place.entry);
-        let beside;
-        let server = match &self.asked.server {
+    fn triage(&self, file: FileId, server_args: Option<usize>, trace: &Trace) -> Result<Run> {
+        let Some(source) = self.source(file) else { return Err(Error::usage("triage", "no such file")) };
+        let stage = source.stage(file.entry);
+        let found;
+        let server = match &self.settings.server {
             Some(given) => given,
             None => {
-                beside = source.server_args(server_args);
-                &beside
+                found = source.server_args(server_args);
+                &found
             }
         };
-        let mapping = self.mapping_of(place, stage);
-        let path = source.path(place.entry).display().to_string();
+        let mapping = self.mapping_traces(file, stage);
+        let path = source.path(file.entry).display().to_string();
         let request = Request {
             trace,
             path: &path,
             file_stage: stage,
             mapping: &mapping,
             server,
-            framework: self.asked.framework,
-            options: &self.asked.options,
+            framework: self.settings.framework,
+            options: &self.settings.options,
         };
         session::triage(
             &request,
-            &Choices { without_sections: true, window: self.asked.window.clone(), ..Choices::default() },
+            &Choices { without_sections: true, window: self.settings.window.clone(), ..Choices::default() },
         )
     }
 
-    /// The mapping traces for a stage: its own and those of all stages, else all there are.
-    fn mapping_of(&self, trace: Place, stage: Stage) -> Vec<&Trace> {
-        let others = self.mapping.iter().filter(|(place, _)| *place != trace);
+    /// The mapping traces of this stage and of all stages; all mapping traces if there are none of these.
+    fn mapping_traces(&self, file: FileId, stage: Stage) -> Vec<&Trace> {
+        let others = self.mapping.iter().filter(|(mapping, _)| *mapping != file);
         let others: Vec<(Stage, &Trace)> = others
-            .map(|(place, trace)| {
-                (self.source(*place).map_or(Stage::All, |source| source.stage(place.entry)), &**trace)
+            .map(|(mapping, trace)| {
+                (self.source(*mapping).map_or(Stage::All, |source| source.stage(mapping.entry)), &**trace)
             })
             .collect();
-        let fits = |of: &Stage| stage == Stage::All || *of == Stage::All || *of == stage;
-        let fitting: Vec<&Trace> = others.iter().filter(|(of, _)| fits(of)).map(|(_, trace)| *trace).collect();
+        let fits = |other: &Stage| stage == Stage::All || *other == Stage::All || *other == stage;
+        let fitting: Vec<&Trace> = others.iter().filter(|(other, _)| fits(other)).map(|(_, trace)| *trace).collect();
         if fitting.is_empty() { others.into_iter().map(|(_, trace)| trace).collect() } else { fitting }
     }
 
-    /// What was set aside, and the reasons.
+    /// A notice that lists the skipped files by reason.
     fn notice(&self, plan: &Plan) -> Option<Notice> {
         let mut reasons: VecMap<&str, Vec<&str>> = VecMap::new();
-        for (place, why) in &plan.aside {
-            let label = self.source(*place).map_or("", |source| source.label(place.entry));
+        for (file, why) in &plan.skipped {
+            let label = self.source(*file).map_or("", |source| source.label(file.entry));
             reasons.update(why.as_str(), Vec::new(), |labels| labels.push(label));
         }
-        set_aside(&reasons.0)
+        skipped_files(&reasons.0)
     }
 }
 
-fn set_aside(reasons: &[(&str, Vec<&str>)]) -> Option<Notice> {
-    const NAMED: usize = 5;
+fn skipped_files(reasons: &[(&str, Vec<&str>)]) -> Option<Notice> {
+    const MAX_NAMED: usize = 5;
     let reason = |(why, labels): &(&str, Vec<&str>)| {
-        let named: Vec<&str> = labels.iter().take(NAMED).copied().collect();
-        let more = labels.len().saturating_sub(NAMED);
+        let named: Vec<&str> = labels.iter().take(MAX_NAMED).copied().collect();
+        let more = labels.len().saturating_sub(MAX_NAMED);
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         format!("{}{more} ({why})", named.join(", "))
     };
-    let said: Vec<String> = reasons.iter().map(reason).collect();
+    let lines: Vec<String> = reasons.iter().map(reason).collect();
     (!reasons.is_empty()).then(|| Notice {
         severity: Severity::Info,
         code: "set_aside".to_owned(),
-        message: format!("set aside: {}", said.join("; ")),
+        message: format!("skipped files: {}", lines.join("; ")),
         count: reasons.iter().map(|(_, labels)| labels.len() as u64).sum(),
-        advice: "Name a file by itself to triage it.".to_owned(),
+        advice: "To triage one of these files, give it as an argument.".to_owned(),
     })
 }

@@ -1,5 +1,4 @@
-//! `gpuprism triage`: which kernels cost the time and which code launched them, what could overlap, which known fusions
-//! apply.
+//! `gpuprism triage`: lists kernels and the code that launched them, overlap opportunities, and applicable fusions.
 
 mod inputs;
 
@@ -10,32 +9,32 @@ use crate::report::{self, Report, csv, triage};
 use crate::session;
 use crate::{Error, Result};
 use clap::ValueEnum;
-use inputs::{Asked, Batch, Purpose};
+use inputs::{Batch, Purpose, Settings};
 use std::path::PathBuf;
 
-/// Triage torch.profiler traces of a serving framework: kernels and the code that launched them, overlap opportunities,
-/// fuse patterns.
+/// Triage torch.profiler traces of a serving framework: kernels and the code that launched them, overlap opportunities and
+/// fusion patterns.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// torch.profiler traces, or profile folders: of a folder one trace a stage is taken, and what is set aside is said.
+    /// torch.profiler traces, or profile folders. From a folder, one trace per stage is used; a notice lists the other files.
     #[arg(value_name = "FILE|DIR")]
     traces: Vec<PathBuf>,
-    /// The same as FILE|DIR; may be given again.
+    /// Same as the argument FILE|DIR. May be given several times.
     #[arg(long, value_name = "FILE|DIR")]
     input: Vec<PathBuf>,
-    /// A trace of the same work without CUDA graphs, or of the capture of its graphs: it tells where kernels come from.
+    /// A trace that shows which code launches the kernels: the same work without CUDA graphs, or the capture of the graphs.
     #[arg(long = "mapping-input", value_name = "FILE|DIR")]
     mapping_input: Vec<PathBuf>,
-    /// The trace to triage, beside --mapping-input.
+    /// The trace to triage, if --mapping-input is given.
     #[arg(long = "formal-input", value_name = "FILE|DIR")]
     formal_input: Vec<PathBuf>,
-    /// auto (told by arguments, paths and the trace), sglang, vllm, trtllm, tokenspeed or pytorch.
+    /// The framework: sglang, vllm, trtllm, tokenspeed, pytorch, or auto to detect it from server arguments, paths and the trace.
     #[arg(long, default_value = "auto", value_name = "NAME")]
     framework: String,
-    /// Only devices whose id holds this text.
+    /// Use only devices whose id contains this text.
     #[arg(long = "pid-substring", value_name = "TEXT")]
     pid_substring: Option<String>,
-    /// Rows of each stage's kernel table; 0 is all.
+    /// Maximum rows per stage in the kernel table; 0 shows all rows.
     #[arg(
         long = "kernel-table-limit",
         default_value_t = 0,
@@ -44,7 +43,7 @@ pub(super) struct Args {
         value_name = "N",
     )]
     kernel_table_limit: usize,
-    /// Rows of each stage's overlap table; 0 is all.
+    /// Maximum rows per stage in the overlap table; 0 shows all rows.
     #[arg(
         long = "overlap-table-limit",
         default_value_t = 0,
@@ -53,7 +52,7 @@ pub(super) struct Args {
         value_name = "N",
     )]
     overlap_table_limit: usize,
-    /// Rows with a smaller share of their stage are counted, not shown; in per cent.
+    /// Minimum share of a row in the time of its stage, in per cent. Smaller rows are counted but not shown.
     #[arg(
         long = "min-share",
         default_value_t = Options::default().min_share_pct,
@@ -61,25 +60,27 @@ pub(super) struct Args {
         value_name = "PCT",
     )]
     min_share: f64,
-    /// Look at a window alone: FROM-TO in seconds from the first GPU op, as 1.25-1.75; either may be left out.
+    /// Analyze only this time range, in seconds from the first GPU op, for example 1.25-1.75. FROM or TO may be omitted.
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, value_parser = super::window)]
     window: Option<String>,
-    /// The model's layers with attention, query heads and width of a head, for the work of attention per step.
+    /// The number of attention layers, the number of query heads and the head dimension of the model, to compute the attention
+    /// work per step.
     #[arg(long = "model-shape", value_name = "LAYERS,HEADS,HEAD_DIM")]
     model_shape: Option<String>,
-    /// What to print.
+    /// Output format; csv prints the table chosen with --table.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// The table that csv prints: triage_kernels (default), triage_overlap, triage_fuse, triage_catalog, triage_steps, ...
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// The server's arguments, instead of the server_args.json beside a trace or in the folder above.
+    /// The arguments of the server. By default they are read from server_args.json in the folder of the trace or its parent.
     #[arg(long = "server-args", value_name = "FILE")]
     server_args: Option<PathBuf>,
-    /// A log of the run: where it says that a diffusers backend did the work, nothing is triaged.
+    /// A log of the run. If it shows that a diffusers backend did the work, triage stops with an error.
     #[arg(long = "run-log", value_name = "FILE")]
     run_log: Vec<PathBuf>,
-    /// Replace what tells who and where by placeholders: paths, hosts, models, private kernels and annotations, secrets.
+    /// Replace identifying text with placeholders: paths, host names, model names, private kernel names and annotations,
+    /// secrets.
     #[arg(long)]
     redact: bool,
 }
@@ -93,21 +94,21 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let asked = asked(args)?;
+    let settings = settings(args)?;
     let sources = sources(args)?;
     check_table(args)?;
     for path in &args.run_log {
-        session::check_run_log(&files::aid(path)?)?;
+        session::check_run_log(&files::read_text(path)?)?;
     }
-    let report = redacted(Report::new(Batch::new(&asked, &sources)?.runs()?), args.redact);
+    let report = redacted(Report::new(Batch::new(&settings, &sources)?.runs()?), args.redact);
     print(&render(&report, args)?)
 }
 
-fn asked(args: &Args) -> Result<Asked> {
+fn settings(args: &Args) -> Result<Settings> {
     if !(0.0..=100.0).contains(&args.min_share) {
-        return Err(Error::usage(format!("--min-share {}", args.min_share), "a share is a number from 0 to 100"));
+        return Err(Error::usage(format!("--min-share {}", args.min_share), "not a percentage from 0 to 100"));
     }
-    Ok(Asked {
+    Ok(Settings {
         framework: framework(&args.framework)?,
         options: Options {
             min_share_pct: args.min_share,
@@ -122,18 +123,18 @@ fn asked(args: &Args) -> Result<Asked> {
 }
 
 fn server_args(path: &std::path::Path) -> Result<ServerArgs> {
-    session::server_args(&files::aid(path)?)
+    session::server_args(&files::read_text(path)?)
 }
 
 fn framework(name: &str) -> Result<Option<Framework>> {
     if name.eq_ignore_ascii_case("auto") {
         return Ok(None);
     }
-    let why = "no such framework; there are auto, sglang, vllm, trtllm, tokenspeed and pytorch";
+    let why = "no such framework; use auto, sglang, vllm, trtllm, tokenspeed or pytorch";
     Framework::parse(name).map(Some).ok_or_else(|| Error::usage(format!("--framework {name}"), why))
 }
 
-/// `LAYERS,HEADS,HEAD_DIM`.
+/// Parses `LAYERS,HEADS,HEAD_DIM`.
 fn model_shape(text: &str) -> Result<ModelShape> {
     let numbers: Option<Vec<u32>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
     match numbers.as_deref() {
@@ -141,38 +142,40 @@ fn model_shape(text: &str) -> Result<ModelShape> {
             Ok(ModelShape { layers, heads, head_dim })
         }
         _ => {
-            let why = "three whole numbers are needed, layers, query heads and the width of a head: 32,32,128";
+            let why =
+                "not three positive whole numbers: give layers, query heads and head dimension, for example 32,32,128";
             Err(Error::usage(format!("--model-shape {text}"), why))
         }
     }
 }
 
-/// Traces alone, or a mapping and a formal one.
+/// The input paths: either only traces to triage, or mapping traces together with formal ones.
 fn sources(args: &Args) -> Result<Vec<(Purpose, PathBuf)>> {
-    let of = |purpose: Purpose, paths: &[PathBuf]| -> Vec<(Purpose, PathBuf)> {
+    let with_purpose = |purpose: Purpose, paths: &[PathBuf]| -> Vec<(Purpose, PathBuf)> {
         paths.iter().map(|path| (purpose, path.clone())).collect()
     };
-    let single = [of(Purpose::Formal, &args.traces), of(Purpose::Formal, &args.input)].concat();
-    let (mapping, formal) = (of(Purpose::Mapping, &args.mapping_input), of(Purpose::Formal, &args.formal_input));
-    let wrong = |what: &str, why: &str| Err(Error::usage(what, why));
+    let single = [with_purpose(Purpose::Formal, &args.traces), with_purpose(Purpose::Formal, &args.input)].concat();
+    let mapping = with_purpose(Purpose::Mapping, &args.mapping_input);
+    let formal = with_purpose(Purpose::Formal, &args.formal_input);
+    let wrong = |flag: &str, why: &str| Err(Error::usage(flag, why));
     match (single.is_empty(), mapping.is_empty(), formal.is_empty()) {
         (false, true, true) => Ok(single),
         (true, false, false) => Ok([mapping, formal].concat()),
         (true, true, true) => {
-            wrong("triage", "give a trace or a profile folder, or --mapping-input with --formal-input")
+            wrong("triage", "no input: give a trace or a profile folder, or --mapping-input with --formal-input")
         }
-        (true, false, true) => wrong("--mapping-input", "goes with --formal-input, the trace to triage"),
+        (true, false, true) => wrong("--mapping-input", "needs --formal-input, the trace to triage"),
         (true, true, false) => {
-            wrong("--formal-input", "goes with --mapping-input; a trace by itself is given without either")
+            wrong("--formal-input", "needs --mapping-input; give a single trace as an argument without a flag")
         }
         (false, ..) => wrong(
             "--mapping-input and --formal-input",
-            "stand alone: the trace to triage is the one of --formal-input, so leave the other traces out",
+            "cannot be combined with other traces: give the trace to triage only with --formal-input",
         ),
     }
 }
 
-fn known() -> Vec<String> {
+fn triage_tables() -> Vec<String> {
     let triage = report::known_tables().filter(|table| table.starts_with("triage_"));
     triage.map(str::to_owned).collect()
 }
@@ -180,12 +183,13 @@ fn known() -> Vec<String> {
 fn check_table(args: &Args) -> Result<()> {
     let Some(table) = &args.table else { return Ok(()) };
     if args.format != Format::Csv {
-        return Err(Error::usage("--table", "goes with --format csv; the other formats print all tables"));
+        return Err(Error::usage("--table", "needs --format csv; the other formats print all tables"));
     }
     if table.starts_with("triage_") && report::is_known_table(table) {
         return Ok(());
     }
-    Err(Error::usage(format!("--table {table}"), format!("no such table; there are {}", known().join(", "))))
+    let why = format!("no such table; the tables are {}", triage_tables().join(", "));
+    Err(Error::usage(format!("--table {table}"), why))
 }
 
 fn render(report: &Report, args: &Args) -> Result<String> {
@@ -195,10 +199,10 @@ fn render(report: &Report, args: &Args) -> Result<String> {
         Format::Json => report.json(),
         Format::Csv => {
             let id = args.table.as_deref().unwrap_or("triage_kernels");
-            let missing = || Error::usage(format!("--table {id}"), "these runs have no rows there");
+            let missing = || Error::usage(format!("--table {id}"), "these runs have no such table");
             let table = report::table(report, id, None).ok_or_else(missing)?;
-            files::warn_of(&report.runs);
-            files::warn_of_rows(&report.runs, id);
+            files::print_warnings(&report.runs);
+            files::warn_of_missing_rows(&report.runs, id);
             csv(&table)
         }
     })

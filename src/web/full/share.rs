@@ -2,7 +2,7 @@
 
 use super::Tools;
 use super::tools::text;
-use crate::capitalised;
+use crate::capitalize;
 use crate::digits::grouped;
 use crate::json::{self, from_json};
 use crate::report::redact::{Redacted, Redaction, Redactions, redact};
@@ -180,7 +180,7 @@ fn holds(report: &Report, format: &str) -> Vec<String> {
         lines.push(files.join(", "));
     } else {
         let titles: Vec<String> = report::groups(report).into_iter().map(|group| group.title).collect();
-        lines.push(capitalised(titles.join(", ")));
+        lines.push(capitalize(titles.join(", ")));
     }
     lines
 }
