@@ -24,9 +24,9 @@ const TITLE = 'gpuprism: where did the GPU time go';
 
 const store = new Store(readAddress());
 const renderer = new Renderer(compiledModule('gpuprism'));
-const openDesk = onDemand(async () => new (await import('./desk.js')).Desk(() => session.reports, () => session.whenComplete()));
+const openTools = onDemand(async () => new (await import('./tools.js')).Tools(() => session.reports, () => session.whenComplete()));
 /** @type {Session} */
-const session = new Session(renderer, changed, async (name, text) => (await openDesk()).translate(name, text));
+const session = new Session(renderer, changed, async (name, text) => (await openTools()).translate(name, text));
 const openResults = onDemand(async () => new (await import('./results.js')).Results(page));
 
 /** @type {Page} */
@@ -34,7 +34,7 @@ const page = {
   store,
   session,
   renderer,
-  openDesk,
+  openTools,
   openFiles,
   attempt,
   look,
@@ -47,8 +47,8 @@ const page = {
     return (await openResults()).jobWindows(entry, window);
   },
   async exported(format, table) {
-    const desk = await openDesk();
-    return desk.export(format, table, store.baseline);
+    const tools = await openTools();
+    return tools.export(format, table, store.baseline);
   },
   get windows() {
     return windows;

@@ -6,7 +6,7 @@ import { button, byId, copyButton, el, latest, note, noticeItem, words } from '.
 import { asProblem } from './problem.js';
 
 /** @import { Chart, ComparedRun, Comparison as Compared } from './types.js' */
-/** @import { Desk } from './desk.js' */
+/** @import { Tools } from './tools.js' */
 
 /** Runs in the line under the verdict; the tab has all. */
 const RUNS_IN_LINE = 3;
@@ -31,7 +31,7 @@ const ARROWS = { slower: '▲', faster: '▼' };
  */
 
 export class Comparison {
-  #openDesk;
+  #openTools;
   #actions;
   #line = byId('comparison');
   #baseline = el('select');
@@ -45,11 +45,11 @@ export class Comparison {
   #width = 0;
 
   /**
-   * @param {() => Promise<Desk>} openDesk
+   * @param {() => Promise<Tools>} openTools
    * @param {Actions} actions
    */
-  constructor(openDesk, actions) {
-    this.#openDesk = openDesk;
+  constructor(openTools, actions) {
+    this.#openTools = openTools;
     this.#actions = actions;
     this.#baseline.addEventListener('change', () => actions.baseline(this.#baseline.value));
     this.#figure = el('figure', {}, el('figcaption', {}, 'What changed'), saveMenu(() => this.#chart.querySelector('svg'), 'gpuprism-changes'), this.#chart);
@@ -87,13 +87,13 @@ export class Comparison {
 
   /** @param {Shown} shown */
   async #request({ baseline, isOpen, hidden, jobVerdict }) {
-    const desk = await this.#openDesk();
-    const compared = await desk.compare(baseline);
+    const tools = await this.#openTools();
+    const compared = await tools.compare(baseline);
     const isPossible = compared.runs.some(({ outcome }) => !['baseline', 'not comparable'].includes(outcome));
     // Before the width is read: a hidden figure has none.
     this.#figure.hidden = !isPossible;
     this.#width = this.#chart.clientWidth;
-    return { compared, jobVerdict, chart: isOpen && isPossible ? await desk.chart(baseline, this.#width, hidden) : null };
+    return { compared, jobVerdict, chart: isOpen && isPossible ? await tools.chart(baseline, this.#width, hidden) : null };
   }
 
   /** @param {{ compared: Compared, jobVerdict: string[] | null, chart: Chart | null }} answer */

@@ -76,13 +76,13 @@ export class Dashboard {
 
   #draw = latest(
     async () => {
-      const { store, openDesk } = this.#page;
+      const { store, openTools } = this.#page;
       await this.#loadChartStyle();
       this.#width = this.#panels.clientWidth;
       const hasColumns = this.#width >= TWO_COLUMNS_WIDTH;
-      const desk = await openDesk();
+      const tools = await openTools();
       const { view, run, baseline } = store;
-      const dashboard = await desk.dashboard({
+      const dashboard = await tools.dashboard({
         run, baseline, hardware: view.gpu || null, threshold_ms: Number.parseFloat(view.above) || 0, communication: view.comm !== 'off',
         width: this.#width, column_width: hasColumns ? Math.floor((this.#width - COLUMN_GAP) / 2) : this.#width,
       });
@@ -106,7 +106,7 @@ export class Dashboard {
 
   async #fetchChartStyle() {
     const sheet = new CSSStyleSheet();
-    sheet.replaceSync(await (await this.#page.openDesk()).dashboardCss());
+    sheet.replaceSync(await (await this.#page.openTools()).dashboardCss());
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
   }
 

@@ -83,7 +83,7 @@ export class Pivot {
    */
   async table(layout, request) {
     const { link, args } = await this.#prepare(layout, request);
-    return link.request('table', args);
+    return link.request('pivotTable', args);
   }
 
   /**
@@ -93,7 +93,7 @@ export class Pivot {
    */
   async csv(layout, request) {
     const { link, args } = await this.#prepare(layout, request);
-    return link.request('csv', args);
+    return link.request('pivotCsv', args);
   }
 
   /**
@@ -135,10 +135,10 @@ export class Pivot {
     let link = await before?.catch(() => null);
     // A worker that met a fault has ended.
     if (!link?.isAlive) {
-      link = new WorkerLink('pivot-worker.js');
+      link = new WorkerLink('tools-worker.js');
       await link.request('start', { module: await compiledModule('gpuprism_full') });
     }
-    await link.request('hold', { texts, cubes });
+    await link.request('setCubes', { texts, cubes });
     return link;
   }
 }

@@ -61,7 +61,7 @@ export class Ranks {
     async (/** @type {Compared} */ { link, summary }) => {
       this.#showSummary(summary);
       const width = this.#chart.clientWidth;
-      return { width, chart: summary.has_jobs ? await link.request('chart', { width }) : null };
+      return { width, chart: summary.has_jobs ? await link.request('rankChart', { width }) : null };
     },
     ({ width, chart }) => {
       this.#width = width;
@@ -85,7 +85,7 @@ export class Ranks {
     const loading = this.#load(entries);
     const link = await loading;
     if (this.#loaded?.link !== loading) return [];
-    const windows = await link.request('windows', { at: entries.indexOf(entry), window });
+    const windows = await link.request('rankWindows', { at: entries.indexOf(entry), window });
     return entries.flatMap((other, index) => {
       const otherWindow = windows[index] ?? null;
       return other === entry || otherWindow === null ? [] : [{ entry: other, window: otherWindow }];
@@ -96,13 +96,13 @@ export class Ranks {
    * A table as strings; null if it has no rows.
    * @param {TableRequest} request
    */
-  table = async (request) => (await this.#compare()).link.request('table', { request });
+  table = async (request) => (await this.#compare()).link.request('rankTable', { request });
 
   /**
    * The same table as CSV.
    * @param {TableRequest} request
    */
-  csv = async (request) => (await this.#compare()).link.request('csv', { request });
+  csv = async (request) => (await this.#compare()).link.request('rankCsv', { request });
 
   /** @param {RanksSummary} summary */
   #showSummary({ verdict, aside, has_jobs: hasJobs, parts }) {
@@ -141,7 +141,7 @@ export class Ranks {
       const parts = entries.map(({ reader, shownOptions }) => (shownOptions?.window ? reader.ranksPart(shownOptions) : ''));
       const [link, ...loadedParts] = await Promise.all([loading, ...parts]);
       if (isCurrent()) {
-        const summary = await link.request('look', { parts: loadedParts });
+        const summary = await link.request('setRankWindows', { parts: loadedParts });
         if (isCurrent()) return { link, summary };
       }
     } catch (problem) {
@@ -169,7 +169,7 @@ export class Ranks {
   /** @param {Reader[]} readers */
   async #loadLogs(readers) {
     const [link, ...logs] = await Promise.all([this.#start(), ...readers.map((reader) => this.#log(reader))]);
-    if (this.#loaded?.readers === readers) await link.request('hold', { logs });
+    if (this.#loaded?.readers === readers) await link.request('setRankLogs', { logs });
     return link;
   }
 
@@ -189,7 +189,7 @@ export class Ranks {
   /** The worker, started again if it has ended. */
   #start() {
     if (this.#starting && this.#link?.isAlive) return this.#starting;
-    const link = new WorkerLink('ranks-worker.js');
+    const link = new WorkerLink('tools-worker.js');
     this.#link = link;
     this.#starting = startWorker(link);
     return this.#starting;

@@ -7,7 +7,7 @@ import { asProblem } from './problem.js';
 import { OWN_RULES, OWN_RULES_KEY } from './session.js';
 
 /** @import { Cell, Column, Table, TableRequest } from './types.js' */
-/** @import { Desk } from './desk.js' */
+/** @import { Tools } from './tools.js' */
 /** @import { Session } from './session.js' */
 
 loadStyleSheet('rules.css');
@@ -24,7 +24,7 @@ const ACTIONS = { rules_in_force: { label: 'Edit', column: 'regex' }, rules_misc
 
 export class Rules {
   #session;
-  #openDesk;
+  #openTools;
   #redraw;
   /** The text that is in force; empty for none. */
   #appliedText = '';
@@ -44,12 +44,12 @@ export class Rules {
   /**
    * `redraw()` draws the tables again.
    * @param {Session} session
-   * @param {() => Promise<Desk>} openDesk
+   * @param {() => Promise<Tools>} openTools
    * @param {() => void} redraw
    */
-  constructor(session, openDesk, redraw) {
+  constructor(session, openTools, redraw) {
     this.#session = session;
-    this.#openDesk = openDesk;
+    this.#openTools = openTools;
     this.#redraw = redraw;
     this.#editor.addEventListener('input', () => {
       clearTimeout(this.#checkTimer);
@@ -90,7 +90,7 @@ export class Rules {
    * @returns {Promise<Table | null>}
    */
   async table(request) {
-    const table = await (await this.#openDesk()).workbench(this.#options, request);
+    const table = await (await this.#openTools()).workbench(this.#options, request);
     if (!table) return null;
     const { label, column } = ACTIONS[request.id];
     const index = table.columns.findIndex(({ key }) => key === column);
@@ -108,7 +108,7 @@ export class Rules {
    * The same table as CSV, with all rows.
    * @param {TableRequest} request
    */
-  csv = async (request) => (await this.#openDesk()).workbenchCsv(this.#options, request);
+  csv = async (request) => (await this.#openTools()).workbenchCsv(this.#options, request);
 
   /** Applies the rules that an earlier visit stored. */
   async restore() {
@@ -143,7 +143,7 @@ export class Rules {
     const isLast = this.#checks.start();
     const text = this.#editor.value;
     const isEmpty = !text.trim();
-    const problem = isEmpty ? 'There is no rule yet.' : await (await this.#openDesk()).checkRules(OWN_RULES, text);
+    const problem = isEmpty ? 'There is no rule yet.' : await (await this.#openTools()).checkRules(OWN_RULES, text);
     if (!isLast()) return problem;
     this.#apply.disabled = problem !== '';
     const valid = text === this.#appliedText ? '' : 'These rules are valid. They take effect when you apply them.';
@@ -157,11 +157,11 @@ export class Rules {
    * @param {string} rule
    */
   async #draft(table, rule) {
-    const desk = await this.#openDesk();
+    const tools = await this.#openTools();
     const before = this.#editor.value;
     const [text, regex] = table === 'rules_misc'
-      ? await desk.ruleForKernel(this.#options, OWN_RULES, before, rule)
-      : await desk.ruleToEdit(this.#options, OWN_RULES, before, rule);
+      ? await tools.ruleForKernel(this.#options, OWN_RULES, before, rule)
+      : await tools.ruleToEdit(this.#options, OWN_RULES, before, rule);
     this.#editor.value = text;
     this.#panel.open = true;
     const start = text.indexOf(`${regex}: "`);
@@ -181,7 +181,7 @@ export class Rules {
   }
 
   async #export() {
-    const { name, text } = await (await this.#openDesk()).rulesJson(this.#options);
+    const { name, text } = await (await this.#openTools()).rulesJson(this.#options);
     save(text, JSON_TYPE, name);
   }
 

@@ -6,7 +6,7 @@ import { button, el, latest, loadStyleSheet, save } from './dom.js';
 import { asProblem } from './problem.js';
 
 /** @import { Redaction, SharePreview, ShareRequest } from './types.js' */
-/** @import { Desk } from './desk.js' */
+/** @import { Tools } from './tools.js' */
 
 loadStyleSheet('share.css');
 
@@ -22,7 +22,7 @@ const FORMATS = [
 export class SharePanel {
   node = el('form', { class: 'share-panel', 'aria-label': 'Share', submit: (event) => event.preventDefault() });
 
-  #openDesk;
+  #openTools;
   #onProblem;
   #format = 'html';
   #isSlim = false;
@@ -41,11 +41,11 @@ export class SharePanel {
 
   /**
    * `onProblem(message)` is called if something fails.
-   * @param {() => Promise<Desk>} openDesk
+   * @param {() => Promise<Tools>} openTools
    * @param {(message: string) => void} onProblem
    */
-  constructor(openDesk, onProblem) {
-    this.#openDesk = openDesk;
+  constructor(openTools, onProblem) {
+    this.#openTools = openTools;
     this.#onProblem = onProblem;
     this.#slim.addEventListener('change', () => {
       this.#isSlim = this.#slim.checked;
@@ -74,11 +74,11 @@ export class SharePanel {
   }
 
   /**
-   * @param {Desk} desk
+   * @param {Tools} tools
    * @returns {Promise<ShareRequest>}
    */
-  async #request(desk) {
-    const all = await desk.shareRedactions();
+  async #request(tools) {
+    const all = await tools.shareRedactions();
     return { format: this.#format, redact: [...(this.#chosen ?? all)], slim: this.#isLink && this.#isSlim };
   }
 
@@ -97,8 +97,8 @@ export class SharePanel {
 
   #showPreview = latest(
     async () => {
-      const desk = await this.#openDesk();
-      return desk.sharePreview(await this.#request(desk));
+      const tools = await this.#openTools();
+      return tools.sharePreview(await this.#request(tools));
     },
     (preview) => this.#draw(preview),
   );
@@ -136,11 +136,11 @@ export class SharePanel {
   /** Saves the file, or copies the link. */
   async #share() {
     try {
-      const desk = await this.#openDesk();
-      const request = await this.#request(desk);
+      const tools = await this.#openTools();
+      const request = await this.#request(tools);
       const format = FORMATS.find(({ id }) => id === request.format);
-      if (format?.type && format.file) save(await desk.shareFile(request), format.type, format.file);
-      else await this.#copy(await desk.shareLink(request));
+      if (format?.type && format.file) save(await tools.shareFile(request), format.type, format.file);
+      else await this.#copy(await tools.shareLink(request));
     } catch (thrown) {
       this.#onProblem(asProblem(thrown).message);
     }

@@ -45,8 +45,8 @@ export class Tabs {
    */
   constructor(page, pickCategory) {
     this.#page = page;
-    const { session, openDesk, look } = page;
-    this.#comparison = onDemand(async () => new (await import('./compare.js')).Comparison(openDesk, {
+    const { session, openTools, look } = page;
+    this.#comparison = onDemand(async () => new (await import('./compare.js')).Comparison(openTools, {
       baseline: (base) => look({ base }),
       open: () => this.open(COMPARE.id),
       openRanks: () => this.open(RANKS.id),
@@ -57,7 +57,7 @@ export class Tabs {
     this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
     this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
-    this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(session, openDesk, () => page.store.overview && page.attempt('The rules could not be shown', this.draw)));
+    this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(session, openTools, () => page.store.overview && page.attempt('The rules could not be shown', this.draw)));
   }
 
   /**
@@ -238,11 +238,11 @@ export class Tabs {
    * @returns {Promise<Table | null>}
    */
   async #table(request) {
-    const { store, renderer, openDesk } = this.#page;
+    const { store, renderer, openTools } = this.#page;
     if (this.#hasLayout(request.id)) return (await this.#pivot()).table(store.view.pivot, request);
     if (RANKS.tables.includes(request.id)) return (await this.#ranks()).table(request);
     if (RULES.tables.includes(request.id)) return (await this.#rules()).table(request);
-    if (COMPARE.tables.includes(request.id)) return (await openDesk()).table(store.baseline, request);
+    if (COMPARE.tables.includes(request.id)) return (await openTools()).table(store.baseline, request);
     return renderer.table(request);
   }
 

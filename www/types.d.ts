@@ -317,24 +317,27 @@ export type TriageOperations = TraceOperations & {
   choose(args: { module: WebAssembly.Module; entries: { path: string; bytes: number; modified: number }[] }): { open: number[]; aside: string[] };
 };
 
+/** The operations of tools-worker.js for the ranks tab. */
 export type RanksOperations = {
   start(args: StartRequest): void;
-  hold(args: { logs: string[] }): void;
-  look(args: { parts: string[] }): RanksSummary;
-  windows(args: { at: number; window: string }): (string | null)[];
-  chart(args: { width: number }): Chart;
-  table(args: { request: TableRequest }): Table | null;
-  csv(args: { request: TableRequest }): string;
+  setRankLogs(args: { logs: string[] }): void;
+  setRankWindows(args: { parts: string[] }): RanksSummary;
+  rankWindows(args: { at: number; window: string }): (string | null)[];
+  rankChart(args: { width: number }): Chart;
+  rankTable(args: { request: TableRequest }): Table | null;
+  rankCsv(args: { request: TableRequest }): string;
 };
 
+/** The operations of tools-worker.js for the pivot tab. */
 export type PivotOperations = {
   start(args: StartRequest): void;
-  hold(args: { texts: string[]; cubes: string[] }): void;
-  table(args: { shape: string; request: string }): Table;
-  csv(args: { shape: string; request: string }): string;
+  setCubes(args: { texts: string[]; cubes: string[] }): void;
+  pivotTable(args: { shape: string; request: string }): Table;
+  pivotCsv(args: { shape: string; request: string }): string;
 };
 
-export type DeskOperations = {
+/** The operations of tools-worker.js for everything else. */
+export type ToolsOperations = {
   start(args: StartRequest): void;
   set(args: { texts: string[] }): void;
   translate(args: { label: string; text: string }): string;
@@ -463,7 +466,7 @@ export interface Page {
   session: import('./session.js').Session;
   renderer: import('./renderer-client.js').Renderer;
   windows: import('./windows.js').Windows;
-  openDesk(): Promise<import('./desk.js').Desk>;
+  openTools(): Promise<import('./tools.js').Tools>;
   /** Resolves with the entries when they have been read. */
   openFiles(files: File[]): Promise<Entry[]>;
   /** Runs a step; if it fails, a card with this title shows why. */

@@ -124,6 +124,6 @@ for (const [name, engine] of Object.entries(ENGINES)) {
 
 test('no script of a worker has a static import: worker-src forbids it in Firefox', async () => {
   const scripts = (await readdir(h.dist)).filter((name) => /(^|-)worker(-serve)?\.js$|^reading\.js$/.test(name) && name !== 'service-worker.js');
-  assert.ok(scripts.includes('worker.js') && scripts.includes('desk-worker.js'), scripts.join());
+  assert.ok(scripts.includes('worker.js') && scripts.includes('tools-worker.js'), scripts.join());
   for (const name of scripts) assert.doesNotMatch(await readFile(join(h.dist, name), 'utf8'), /^(import|export)\b[^(]*\bfrom\b/m, name);
 });

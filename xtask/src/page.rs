@@ -183,7 +183,7 @@ fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u6
 
 /// The page's files that wait until a person opens a file, saves or shares results, asks for help, opens a second run, the pivot, the triage or
 /// the rules, drops a folder or opens an address, or another page embeds this one.
-const LATER_SCRIPTS: [&str; 36] = [
+const LATER_SCRIPTS: &[&str] = &[
     "results.js",
     "overview.js",
     "chart.js",
@@ -195,8 +195,8 @@ const LATER_SCRIPTS: [&str; 36] = [
     "dashboard.css",
     "perfetto.js",
     "picture.js",
-    "desk.js",
-    "desk-worker.js",
+    "tools.js",
+    "tools-worker.js",
     "share.js",
     "link.js",
     "folder.js",
@@ -205,9 +205,7 @@ const LATER_SCRIPTS: [&str; 36] = [
     "triage.js",
     "triage-worker.js",
     "pivot.js",
-    "pivot-worker.js",
     "ranks.js",
-    "ranks-worker.js",
     "kernel.js",
     "rules.js",
     "rules.css",

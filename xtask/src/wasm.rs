@@ -12,9 +12,7 @@
 //! | `render-worker.js` | `gpuprism` | one | the page, when it opens |
 //! | `worker.js` | `gpuprism`; `gpuprism_full` for databases and large files | one per file | a file |
 //! | `triage-worker.js` | `gpuprism_full` | one per trace | the triage tab, a dropped folder |
-//! | `desk-worker.js` | `gpuprism_full` | one | exports, comparison, sharing, the rules tab, reports of other tools |
-//! | `pivot-worker.js` | `gpuprism_full` | one | a pivot other than the default one |
-//! | `ranks-worker.js` | `gpuprism_full` | one | the ranks tab |
+//! | `tools-worker.js` | `gpuprism_full` | up to three | exports, comparison, sharing, rules, reports of other tools; the ranks tab; the pivot tab, if its axes are changed |
 //!
 //! docs/decisions/page-weight.md lists what was measured to decide this.
 

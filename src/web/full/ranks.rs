@@ -13,7 +13,7 @@ use wasm_bindgen::prelude::*;
 
 /// The verdicts on all jobs, and the legend of their bars.
 #[derive(Debug, Serialize)]
-struct Overview {
+struct Summary {
     verdict: Vec<String>,
     /// Why files are not grouped.
     aside: Vec<String>,
@@ -69,7 +69,7 @@ impl Ranks {
     ///
     /// # Errors
     /// An invalid text.
-    pub fn look(&mut self, parts: Vec<String>) -> JsResult<()> {
+    pub fn set_windows(&mut self, parts: Vec<String>) -> JsResult<()> {
         let read = |part: &String| if part.is_empty() { Ok(None) } else { json::read(part).map(Some) };
         self.windows = parts.iter().map(read).collect::<Result<_, _>>().map_err(to_js_error)?;
         self.comparison = OnceCell::new();
@@ -104,10 +104,10 @@ impl Ranks {
     ///
     /// # Errors
     /// None in practice.
-    pub fn said(&self) -> JsResult<JsValue> {
+    pub fn summary(&self) -> JsResult<JsValue> {
         let comparison = self.comparison();
         let part = |name: &'static str| Part { name, class: palette::class(name) };
-        to_js(&Overview {
+        to_js(&Summary {
             verdict: words::verdict(comparison),
             aside: words::ungrouped(comparison),
             has_jobs: !comparison.jobs.is_empty(),

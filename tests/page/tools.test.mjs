@@ -7,7 +7,7 @@ import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
 
-const asked = () => server.requests.filter((path) => /desk|full/.test(path)).sort();
+const asked = () => server.requests.filter((path) => /tools|full/.test(path)).sort();
 const labels = async (page) => JSON.parse((await h.exported(page, 'json')).body).runs.map(({ label }) => label);
 
 test('the first export fetches the module once; results, sorting, filtering and tabs do not', async () => {
@@ -25,7 +25,7 @@ test('the first export fetches the module once; results, sorting, filtering and 
   assert.deepEqual(await labels(page), ['a.json']);
   await h.exported(page, 'csv');
   await h.exported(page, 'html');
-  assert.deepEqual(asked(), ['/desk-worker.js', '/desk.js', '/pkg/gpuprism_full.js', '/pkg/gpuprism_full_bg.wasm']);
+  assert.deepEqual(asked(), ['/pkg/gpuprism_full.js', '/pkg/gpuprism_full_bg.wasm', '/tools-worker.js', '/tools.js']);
   assert.deepEqual(faults, []);
   await close();
 });

@@ -1,17 +1,17 @@
-// The page's end of the desk worker, which does everything after the first results: comparison, export, dashboard, sharing, rules.
+// The page's end of the tools worker, which does everything after the first results: comparison, export, dashboard, sharing, rules.
 // Loaded, and the worker started, with the first request; after a fault the next request starts a new worker.
 
 import { asProblem } from './problem.js';
 import { WorkerLink, compiledModule } from './worker-link.js';
 
-/** @import { DashboardRequest, DeskOperations, Options, ShareRequest, TableRequest } from './types.js' */
+/** @import { DashboardRequest, ToolsOperations, Options, ShareRequest, TableRequest } from './types.js' */
 
-/** @typedef {WorkerLink<DeskOperations>} DeskLink */
+/** @typedef {WorkerLink<ToolsOperations>} ToolsLink */
 
-export class Desk {
+export class Tools {
   #reports;
   #whenComplete;
-  /** @type {Promise<DeskLink> | null} */
+  /** @type {Promise<ToolsLink> | null} */
   #link = null;
   /**
    * The texts that the worker has, or is being given.
@@ -138,7 +138,7 @@ export class Desk {
   /**
    * Sends a request to a worker that has the complete reports.
    * @template Answer
-   * @param {(link: DeskLink) => Promise<Answer>} send
+   * @param {(link: ToolsLink) => Promise<Answer>} send
    */
   async #withReports(send) {
     await this.#whenComplete();
@@ -150,7 +150,7 @@ export class Desk {
 
   /**
    * @template Answer
-   * @param {(link: DeskLink) => Promise<Answer>} send
+   * @param {(link: ToolsLink) => Promise<Answer>} send
    */
   async #withWorker(send) {
     const link = await (this.#link ??= this.#start());
@@ -166,8 +166,8 @@ export class Desk {
     this.#texts = [];
     try {
       const module = await compiledModule('gpuprism_full');
-      /** @type {DeskLink} */
-      const link = new WorkerLink('desk-worker.js');
+      /** @type {ToolsLink} */
+      const link = new WorkerLink('tools-worker.js');
       await link.request('start', { module });
       return link;
     } catch (problem) {
@@ -178,7 +178,7 @@ export class Desk {
 
   /**
    * Gives the worker the current reports, once for all requests that need the same ones.
-   * @param {DeskLink} link
+   * @param {ToolsLink} link
    */
   #updateReports(link) {
     const texts = this.#reports();

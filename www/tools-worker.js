@@ -1,0 +1,81 @@
+// The tools worker: everything of the full module that needs no trace. It compares runs, writes the files that a person saves, makes
+// pivot tables and compares the ranks of a job. The page starts up to three: for the pivot tab, for the ranks tab, and for the rest.
+
+const [{ default: init, Pivot, Ranks, Tools }, { serve }] = await Promise.all([import('./pkg/gpuprism_full.js'), import('./worker-serve.js')]);
+
+/** @type {import('./pkg/gpuprism_full.js').InitOutput | undefined} */
+let wasm;
+/** @type {import('./pkg/gpuprism_full.js').Tools} */
+let tools;
+/** @type {import('./pkg/gpuprism_full.js').Pivot | null} */
+let pivot = null;
+/** @type {import('./pkg/gpuprism_full.js').Ranks | null} */
+let ranks = null;
+
+function loadedPivot() {
+  if (!pivot) throw new Error('the pivot has no reports');
+  return pivot;
+}
+
+function loadedRanks() {
+  if (!ranks) throw new Error('the ranks have no logs');
+  return ranks;
+}
+
+/** @typedef {import('./types.js').ToolsOperations & import('./types.js').PivotOperations & import('./types.js').RanksOperations} AllOperations */
+
+/** @type {import('./types.js').Handlers<AllOperations>} */
+const handlers = {
+  async start({ module }) {
+    wasm = await init({ module_or_path: module });
+    tools = new Tools();
+  },
+  set: ({ texts }) => tools.set(texts),
+  translate: ({ label, text }) => tools.translate(label, text),
+  export: ({ format, table, baseline }) => tools.export(format, table, baseline),
+  compare: ({ baseline }) => tools.compare(baseline),
+  chart: ({ baseline, width, hidden }) => tools.chart(baseline, width, hidden),
+  table: ({ baseline, request }) => tools.table(baseline, request),
+  dashboard: ({ request }) => tools.dashboard(JSON.stringify(request)),
+  dashboardCss: () => Tools.dashboard_css(),
+  sharePreview: ({ request }) => tools.share_preview(JSON.stringify(request)),
+  shareRedactions: () => tools.share_redactions(),
+  shareFile: ({ request }) => /** @type {Uint8Array<ArrayBuffer>} */ (tools.share_file(JSON.stringify(request))),
+  shareLink: ({ request }) => tools.share_link(JSON.stringify(request)),
+  openLink: ({ text }) => tools.open_link(text),
+  workbench: ({ options, request }) => tools.workbench(JSON.stringify(options), JSON.stringify(request)),
+  workbenchCsv: ({ options, request }) => tools.workbench_csv(JSON.stringify(options), JSON.stringify(request)),
+  rulesJson({ options }) {
+    const [name, text] = tools.rules_json(JSON.stringify(options));
+    return { name, text };
+  },
+  checkRules: ({ file, text }) => tools.check_rules(file, text),
+  ruleForKernel: ({ options, file, text, kernel }) => tools.rule_for_kernel(JSON.stringify(options), file, text, kernel),
+  ruleToEdit: ({ options, file, text, regex }) => tools.rule_to_edit(JSON.stringify(options), file, text, regex),
+
+  setCubes({ texts, cubes }) {
+    // Freed first: the memory of both would be needed at once.
+    pivot?.free();
+    pivot = null;
+    pivot = new Pivot(texts, cubes);
+  },
+  pivotTable: ({ shape, request }) => loadedPivot().table(shape, request),
+  pivotCsv: ({ shape, request }) => loadedPivot().csv(shape, request),
+
+  setRankLogs({ logs }) {
+    // Freed first: the memory of both would be needed at once.
+    ranks?.free();
+    ranks = null;
+    ranks = new Ranks(logs);
+  },
+  setRankWindows({ parts }) {
+    loadedRanks().set_windows(parts);
+    return loadedRanks().summary();
+  },
+  rankWindows: ({ at, window }) => loadedRanks().windows(at, window),
+  rankChart: ({ width }) => loadedRanks().chart(width),
+  rankTable: ({ request }) => loadedRanks().table(JSON.stringify(request)),
+  rankCsv: ({ request }) => loadedRanks().csv(JSON.stringify(request)),
+};
+
+serve(handlers, () => wasm?.memory.buffer.byteLength ?? 0);
