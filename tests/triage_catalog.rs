@@ -1,5 +1,5 @@
-//! The catalog of known fusions and overlaps: its data, the rule by which it is consulted, the note on resemblance, and
-//! what it says of real traces against labels that a person gave them.
+//! The catalog of known fusions and overlaps: its data, the selection of families, the note on resemblance, and the rows of real
+//! traces compared with manual labels.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
@@ -20,11 +20,11 @@ const CATALOG: &str = include_str!("../patterns/fuse_overlap_catalog.json");
 const TOGGLES: &str = include_str!("../patterns/toggles.json");
 const LABELS: &str = include_str!("data/triage_labels/catalog.json");
 
-/// A run of a few kernels, one microsecond after the other, and what is known of where they come from.
+/// A run of a few kernels with their call sites, server arguments and fuse patterns.
 struct Case {
     builder: TraceBuilder,
     sites: Vec<CallSite>,
-    of_op: Vec<u32>,
+    site_of_op: Vec<u32>,
     now: i64,
     framework: Framework,
     device: &'static str,
@@ -37,7 +37,7 @@ impl Case {
         Self {
             builder: TraceBuilder::new("t", Format::TorchProfiler),
             sites: Vec::new(),
-            of_op: Vec::new(),
+            site_of_op: Vec::new(),
             now: 0,
             framework,
             device,
@@ -56,12 +56,12 @@ impl Case {
         self
     }
 
-    /// A kernel of so many microseconds on stream 7, without a known place.
+    /// Adds a kernel on stream 7 without a known call site.
     fn kernel(self, name: &str, duration_us: i64) -> Self {
         self.op(name, duration_us, 7, None)
     }
 
-    fn placed(self, name: &str, duration_us: i64, stack: &[&str], cpu_op: &str) -> Self {
+    fn kernel_at(self, name: &str, duration_us: i64, stack: &[&str], cpu_op: &str) -> Self {
         let stack: Vec<String> = stack.iter().map(|frame| (*frame).to_owned()).collect();
         let location = stack.last().cloned().unwrap_or_default();
         let site = CallSite {
@@ -79,7 +79,7 @@ impl Case {
             self.sites.push(site);
             u32::try_from(self.sites.len() - 1).unwrap()
         });
-        self.of_op.push(site);
+        self.site_of_op.push(site);
         let op = GpuOp {
             start: Ns(self.now),
             duration: Ns(1000 * duration_us),
@@ -94,7 +94,7 @@ impl Case {
         self
     }
 
-    /// An annotation of a step over all that is there.
+    /// Adds an annotation of a step that covers all kernels so far.
     fn step(mut self, text: &str) -> Self {
         self.builder.keep_code();
         let duration = Ns(self.now);
@@ -130,19 +130,19 @@ impl Case {
         view.framework = self.framework;
         view.stages = vec![Some(Stage::Decode); trace.gpu_ops.len()];
         view.call_sites.distinct = self.sites;
-        view.call_sites.by_op = self.of_op;
+        view.call_sites.by_op = self.site_of_op;
         let rows = kernels::rows(&view);
         let fusion = |(pattern, status, kernels): &(&str, Status, Vec<&str>)| {
             let names: Vec<String> = kernels.iter().map(|name| frames::canonical(name)).collect();
-            let at = |(at, row): (usize, &KernelRow)| names.contains(&row.name).then_some(at);
-            let at: Vec<usize> = rows.iter().enumerate().filter_map(at).collect();
-            let duration_ns = at.iter().map(|at| rows[*at].duration_ns).sum();
+            let matching = |(index, row): (usize, &KernelRow)| names.contains(&row.name).then_some(index);
+            let indices: Vec<usize> = rows.iter().enumerate().filter_map(matching).collect();
+            let duration_ns = indices.iter().map(|index| rows[*index].duration_ns).sum();
             Fusion {
                 stage: Stage::Decode,
                 pattern: (*pattern).to_owned(),
                 status: *status,
                 confidence: Confidence::Likely,
-                rows: at,
+                rows: indices,
                 launches: 1,
                 duration_ns,
                 share_pct: 0.0,
@@ -155,7 +155,7 @@ impl Case {
     }
 }
 
-/// Of every row: family and finding.
+/// Family and finding of every row.
 fn findings(section: &Section) -> Vec<(String, String)> {
     let cell = |row: &gpuprism::analysis::section::Record, key| row.get(key).unwrap().text().unwrap().to_owned();
     section.rows.iter().map(|row| (cell(row, "family"), cell(row, "finding"))).collect()
@@ -200,7 +200,7 @@ fn ids() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_catalog_has_168_families_each_with_an_id_of_its_own_and_pull_requests_that_are_numbers() {
+fn the_catalog_has_168_families_with_unique_ids_and_valid_pull_requests() {
     let families = families();
     assert_eq!((families.len(), ids().len()), (168, 168));
     for family in &families {
@@ -209,11 +209,11 @@ fn the_catalog_has_168_families_each_with_an_id_of_its_own_and_pull_requests_tha
         assert!(family["note"].as_str().unwrap().ends_with('.'), "{family}");
         assert!(family["status"] != "in-flight" || !numbers.is_empty(), "{family}");
     }
-    assert_eq!(Case::new(Framework::Plain, "").section().columns, catalog::COLUMNS, "and it loads");
+    assert_eq!(Case::new(Framework::Plain, "").section().columns, catalog::COLUMNS, "the catalog loads");
 }
 
 #[test]
-fn every_switch_bears_on_families_that_exist() {
+fn every_switch_refers_to_existing_families() {
     let ids = ids();
     let toggles = serde_json::from_str::<Json>(TOGGLES).unwrap()["toggles"].as_array().unwrap().clone();
     for toggle in &toggles {
@@ -226,8 +226,8 @@ fn every_switch_bears_on_families_that_exist() {
 }
 
 #[test]
-fn words_that_show_a_family_are_more_than_one_common_word() {
-    // Of the words of the facts these hit almost any name; none may stand for a family.
+fn words_of_families_are_specific() {
+    // These words occur in almost any name, so none of them may identify a family.
     let common = ["silu", "mul", "add", "norm", "rmsnorm", "rope", "rotary", "topk", "softmax", "cache", "all_reduce"];
     let more = ["quant", "fp8", "gemm", "moe", "attention", "gate", "router", "combine", "dispatch", "copy", "forward"];
     for family in families() {
@@ -235,14 +235,14 @@ fn words_that_show_a_family_are_more_than_one_common_word() {
             let words = family[field].as_array().map_or(&[][..], Vec::as_slice);
             for word in words.iter().map(|word| word.as_str().unwrap()) {
                 assert!(word.len() >= 5 && !common.contains(&word) && !more.contains(&word), "{word}: {family}");
-                assert!(!word.contains(".py") && !word.contains('/'), "a path is no name: {family}");
+                assert!(!word.contains(".py") && !word.contains('/'), "a path is not a name: {family}");
             }
         }
     }
 }
 
 #[test]
-fn the_catalog_holds_every_row_of_the_facts_with_origin_status_and_pull_requests() {
+fn the_catalog_has_every_row_of_the_reference_data() {
     let Some(folder) = common::shared("spec/data") else { return };
     let text = std::fs::read_to_string(folder.join("catalog_fuse_overlap.json")).unwrap();
     let ours: BTreeMap<String, Json> =
@@ -257,7 +257,10 @@ fn the_catalog_holds_every_row_of_the_facts_with_origin_status_and_pull_requests
         };
         assert_eq!(family["status"], status, "{family}");
         let is_elsewhere = fact["status"] == "mainline-elsewhere";
-        assert!(!is_elsewhere || fact["origin"] != "sglang", "its origin tells that it is elsewhere: {family}");
+        assert!(
+            !is_elsewhere || fact["origin"] != "sglang",
+            "a family from elsewhere must have another origin: {family}"
+        );
         let ours: Vec<u64> =
             family["prs"].as_array().map_or(Vec::new(), |all| all.iter().filter_map(Json::as_u64).collect());
         for number in fact["prs"].as_array().unwrap() {
@@ -275,10 +278,10 @@ fn the_catalog_holds_every_row_of_the_facts_with_origin_status_and_pull_requests
     }
 }
 
-// How it is consulted.
+// Selection of families.
 
 #[test]
-fn a_family_whose_kernels_run_is_active_and_one_of_the_framework_itself_comes_before_others() {
+fn a_family_is_active_if_its_kernels_run_and_own_families_come_first() {
     let section = Case::new(Framework::Sglang, B300).kernel(GEMM, 90).kernel(FUSED_NORM, 10).section();
     assert_eq!(findings(&section), one("Fused residual add + RMSNorm", "active"));
     assert!(only(&section, "evidence").starts_with("10.0 % of the stage: its kernels run\n"), "{section:?}");
@@ -287,18 +290,18 @@ fn a_family_whose_kernels_run_is_active_and_one_of_the_framework_itself_comes_be
 }
 
 #[test]
-fn a_family_is_active_by_its_cpu_op_or_function_where_the_kernel_has_another_name() {
+fn a_family_is_active_if_its_cpu_op_or_function_runs() {
     let by_op =
-        Case::new(Framework::Sglang, B300).kernel(GEMM, 90).placed("kernel_0", 10, &[], "sgl_kernel::silu_and_mul");
+        Case::new(Framework::Sglang, B300).kernel(GEMM, 90).kernel_at("kernel_0", 10, &[], "sgl_kernel::silu_and_mul");
     assert_eq!(findings(&by_op.section()), one("Fused activation-and-mul (SwiGLU / GeGLU)", "active"));
     let stack =
         ["python/sglang/srt/layers/layernorm.py:281 forward_aiter", "aiter/ops/rmsnorm.py:76 rmsnorm2d_fwd_with_add"];
-    let by_function = Case::new(Framework::Sglang, MI300).kernel(GEMM, 90).placed("kernel_0", 10, &stack, "");
+    let by_function = Case::new(Framework::Sglang, MI300).kernel(GEMM, 90).kernel_at("kernel_0", 10, &stack, "");
     assert_eq!(findings(&by_function.section()), one("Fused residual add + RMSNorm", "active"));
 }
 
 #[test]
-fn a_little_of_a_family_is_not_shown() {
+fn a_family_below_the_minimum_share_is_not_shown() {
     let case = || Case::new(Framework::Sglang, B300).kernel(GEMM, 995).kernel(FUSED_NORM, 5);
     assert_eq!(findings(&case().section()), []);
     let options = Options { min_share_pct: 0.5, ..Options::default() };
@@ -306,80 +309,80 @@ fn a_little_of_a_family_is_not_shown() {
 }
 
 #[test]
-fn paths_and_parts_of_words_show_no_family() {
+fn paths_and_parts_of_words_do_not_match_a_family() {
     let stack =
         ["python/sglang/srt/layers/silu_and_mul/fused_add_rmsnorm.py:1 forward", "x.py:2 not_silu_and_multiply"];
-    let case = Case::new(Framework::Sglang, B300).placed("void prefused_add_rmsnorms<1>()", 50, &stack, "aten::mul");
+    let case = Case::new(Framework::Sglang, B300).kernel_at("void prefused_add_rmsnorms<1>()", 50, &stack, "aten::mul");
     assert_eq!(findings(&case.section()), []);
 }
 
-/// Nine layers of all-reduce and norm apart, launched where SGLang would choose the fused op.
-fn apart(device: &'static str, gate: &[&str]) -> Case {
+/// Nine layers with separate all-reduce and norm, launched by the function that could choose the fused op.
+fn unfused_layers(device: &'static str, gate: &[&str]) -> Case {
     (0..9).fold(Case::new(Framework::Sglang, device), |case, _| {
-        case.kernel(GEMM, 70).placed(ALL_REDUCE, 20, gate, "").placed(NORM, 10, gate, "")
+        case.kernel(GEMM, 70).kernel_at(ALL_REDUCE, 20, gate, "").kernel_at(NORM, 10, gate, "")
     })
 }
 
 #[test]
-fn a_path_of_the_framework_whose_parts_run_apart_should_apply() {
-    let section = apart(B300, &GATE).section();
+fn an_own_family_whose_parts_run_separately_should_apply() {
+    let section = unfused_layers(B300, &GATE).section();
     assert_eq!(findings(&section), one(ALL_REDUCE_FAMILY, "should apply"));
     let evidence = only(&section, "evidence");
     assert!(evidence.starts_with("30.0 % of the stage: communication, norm follow each other 9 times"), "{evidence}");
     assert!(only(&section, "source_location").contains("python/sglang/srt/layers/flashinfer_comm_fusion.py"));
     let switches = only(&section, "switches");
-    assert!(switches.starts_with("enable_flashinfer_allreduce_fusion: not known here"), "{switches}");
+    assert!(switches.starts_with("enable_flashinfer_allreduce_fusion: unknown"), "{switches}");
 }
 
 #[test]
-fn the_same_on_another_makers_device_is_that_makers_family() {
-    assert_eq!(findings(&apart(MI300, &GATE).section()), one("AITER allreduce fusion", "should apply"));
+fn the_family_matches_the_vendor_of_the_device() {
+    assert_eq!(findings(&unfused_layers(MI300, &GATE).section()), one("AITER allreduce fusion", "should apply"));
 }
 
 #[test]
-fn parts_that_do_not_follow_each_other_or_that_other_code_launched_say_nothing_of_a_family() {
-    let known = |section: Section| -> Vec<String> {
+fn parts_that_are_not_consecutive_or_not_launched_by_a_gate_are_no_evidence() {
+    let families = |section: Section| -> Vec<String> {
         findings(&section)
             .into_iter()
             .filter(|(_, finding)| finding != "new opportunity")
             .map(|(name, _)| name)
             .collect()
     };
-    let parted = (0..9).fold(Case::new(Framework::Sglang, B300), |case, _| {
-        case.placed(ALL_REDUCE, 20, &GATE, "").kernel(GEMM, 70).placed(NORM, 10, &GATE, "")
+    let separated = (0..9).fold(Case::new(Framework::Sglang, B300), |case, _| {
+        case.kernel_at(ALL_REDUCE, 20, &GATE, "").kernel(GEMM, 70).kernel_at(NORM, 10, &GATE, "")
     });
-    let beside = (0..9).fold(Case::new(Framework::Sglang, B300), |case, _| {
-        let site = |case: Case| case.placed(NORM, 10, &GATE, "");
+    let concurrent = (0..9).fold(Case::new(Framework::Sglang, B300), |case, _| {
+        let site = |case: Case| case.kernel_at(NORM, 10, &GATE, "");
         let case = site(case.kernel(GEMM, 70));
         case.op(ALL_REDUCE, 20, 8, None)
     });
-    let other = apart(B300, &["python/sglang/srt/layers/layernorm.py:100 forward_cuda"]);
-    let alone = apart(B300, &GATE).server(json!({"tp_size": 1}));
-    for case in [parted, beside, other, alone] {
-        assert_eq!(known(case.section()), Vec::<String>::new());
+    let other_code = unfused_layers(B300, &["python/sglang/srt/layers/layernorm.py:100 forward_cuda"]);
+    let one_rank = unfused_layers(B300, &GATE).server(json!({"tp_size": 1}));
+    for case in [separated, concurrent, other_code, one_rank] {
+        assert_eq!(families(case.section()), Vec::<String>::new());
     }
 }
 
 #[test]
-fn a_switch_in_the_arguments_explains_why_a_path_does_not_run() {
+fn a_switch_in_the_arguments_explains_why_a_family_does_not_run() {
     for arguments in [json!({"tp_size": 2, "enable_flashinfer_allreduce_fusion": false}), json!({"tp_size": 2})] {
-        let section = apart(B300, &GATE).server(arguments.clone()).section();
+        let section = unfused_layers(B300, &GATE).server(arguments.clone()).section();
         assert_eq!(findings(&section), one(ALL_REDUCE_FAMILY, "seems disabled"), "{arguments}");
         assert!(only(&section, "advice").contains("enable_flashinfer_allreduce_fusion keeps it off"), "{section:?}");
     }
-    let section = apart(B300, &GATE).server(json!({"tp_size": 2})).section();
+    let section = unfused_layers(B300, &GATE).server(json!({"tp_size": 2})).section();
     assert!(only(&section, "switches").contains("not set, off by default"), "{section:?}");
-    let section = apart(B300, &GATE).server(json!({"--enable-flashinfer-allreduce-fusion": "true"})).section();
-    assert_eq!(findings(&section), one(ALL_REDUCE_FAMILY, "should apply"), "on, and still it does not run");
+    let section = unfused_layers(B300, &GATE).server(json!({"--enable-flashinfer-allreduce-fusion": "true"})).section();
+    assert_eq!(findings(&section), one(ALL_REDUCE_FAMILY, "should apply"), "switched on, but it does not run");
     assert!(only(&section, "switches").starts_with("enable_flashinfer_allreduce_fusion: on "), "{section:?}");
 }
 
 #[test]
-fn a_switch_is_found_inside_a_configuration_written_as_text() {
+fn a_switch_is_found_in_a_configuration_given_as_text() {
     let stack = ["vllm/distributed/communication_op.py:12 tensor_model_parallel_all_reduce"];
     let case = || {
         (0..9).fold(Case::new(Framework::Vllm, B300), |case, _| {
-            let case = case.kernel(GEMM, 70).placed(
+            let case = case.kernel(GEMM, 70).kernel_at(
                 "void (anonymous namespace)::multimem_all_reduce_kernel<1>()",
                 15,
                 &stack,
@@ -395,7 +398,7 @@ fn a_switch_is_found_inside_a_configuration_written_as_text() {
     let evidence = only(&case().section(), "evidence");
     assert!(
         evidence.starts_with(
-            "25.0 % of the stage: communication, norm follow each other 9 times, copies of another 5.0 % "
+            "25.0 % of the stage: communication, norm follow each other 9 times, with copies of another 5.0 % "
         ),
         "{evidence}"
     );
@@ -406,11 +409,11 @@ fn a_switch_is_found_inside_a_configuration_written_as_text() {
 }
 
 #[test]
-fn a_switch_that_turns_families_off_is_named_when_it_is_on() {
+fn a_switch_that_disables_families_is_named_if_it_is_on() {
     let stack = ["python/sglang/srt/models/utils.py:416 apply_qk_norm"];
     let case = || {
         (0..9).fold(Case::new(Framework::Sglang, B300), |case, _| {
-            case.kernel(GEMM, 80).placed(NORM, 10, &stack, "").placed(NORM, 10, &stack, "")
+            case.kernel(GEMM, 80).kernel_at(NORM, 10, &stack, "").kernel_at(NORM, 10, &stack, "")
         })
     };
     assert_eq!(findings(&case().section()), one("In-place QK RMSNorm", "should apply"));
@@ -420,14 +423,14 @@ fn a_switch_that_turns_families_off_is_named_when_it_is_on() {
 }
 
 #[test]
-fn a_family_that_runs_is_not_said_to_be_missing() {
-    let section = apart(B300, &GATE).kernel(FUSED_ALL_REDUCE, 100).section();
+fn an_active_family_is_not_also_reported_as_missing() {
+    let section = unfused_layers(B300, &GATE).kernel(FUSED_ALL_REDUCE, 100).section();
     assert_eq!(findings(&section)[0], (ALL_REDUCE_FAMILY.to_owned(), "active".to_owned()));
     assert!(findings(&section).iter().all(|(_, finding)| finding != "should apply"), "{section:?}");
 }
 
 #[test]
-fn fuse_patterns_speak_for_the_families_they_share_with_the_catalog() {
+fn fuse_patterns_are_evidence_for_their_families() {
     let rope = "void rotary_embedding_kernel<c10::BFloat16, true>()";
     let store = "void (anonymous namespace)::store_kvcache<2048l, 4, false, long>()";
     let case = |framework, status| {
@@ -442,7 +445,7 @@ fn fuse_patterns_speak_for_the_families_they_share_with_the_catalog() {
 }
 
 #[test]
-fn a_proposed_family_is_in_flight_with_its_pull_request_and_stands_after_mainline() {
+fn a_proposed_family_is_in_flight_and_sorted_after_mainline() {
     let (norm, quant) = ("void vllm::rms_norm_kernel<1>()", "void vllm::per_token_quant_fp8_kernel<1>()");
     let case =
         Case::new(Framework::Sglang, B300).kernel(GEMM, 60).kernel(norm, 20).kernel(quant, 10).kernel(FUSED_NORM, 10);
@@ -455,7 +458,7 @@ fn a_proposed_family_is_in_flight_with_its_pull_request_and_stands_after_mainlin
 }
 
 #[test]
-fn what_only_another_framework_has_is_elsewhere_unless_the_own_covers_it() {
+fn a_family_of_another_framework_is_elsewhere_unless_an_own_family_covers_it() {
     let (silu, quant) = ("void silu_kernel()", "void vllm::scaled_fp8_quant_kernel<1>()");
     let case = || Case::new(Framework::Sglang, B300).kernel(GEMM, 80).kernel(silu, 10).kernel(quant, 10);
     let elsewhere = case().fusion("vllm-origin-silu-mul-quantization", Status::NotApplicable, &[silu, quant]);
@@ -471,7 +474,7 @@ fn what_only_another_framework_has_is_elsewhere_unless_the_own_covers_it() {
 }
 
 #[test]
-fn work_that_plain_pytorch_does_kernel_by_kernel_is_known_to_the_catalog() {
+fn separate_kernels_of_plain_pytorch_match_a_family() {
     let names = [
         "pow_tensor_scalar_kernel_impl<float>",
         "MeanOps<float>",
@@ -485,17 +488,17 @@ fn work_that_plain_pytorch_does_kernel_by_kernel_is_known_to_the_catalog() {
             names.iter().fold(case.kernel(GEMM, 50), |case, name| case.kernel(&kernel(name), 10))
         })
     };
-    let of = |framework| findings(&case(framework).section());
-    assert_eq!(of(Framework::Plain), one("FlashInfer norm / residual / quant epilogues", "elsewhere"));
-    assert_eq!(of(Framework::Sglang), one("Fused residual add + RMSNorm", "should apply"));
-    let parted = (0..9).fold(Case::new(Framework::Plain, B300), |case, _| {
+    let found = |framework| findings(&case(framework).section());
+    assert_eq!(found(Framework::Plain), one("FlashInfer norm / residual / quant epilogues", "elsewhere"));
+    assert_eq!(found(Framework::Sglang), one("Fused residual add + RMSNorm", "should apply"));
+    let separated = (0..9).fold(Case::new(Framework::Plain, B300), |case, _| {
         names.iter().fold(case, |case, name| case.kernel(&kernel(name), 10).kernel(GEMM, 10))
     });
-    assert_eq!(findings(&parted.section()), [], "the same kernels, each between two GEMMs");
+    assert_eq!(findings(&separated.section()), [], "the same kernels, each between two GEMMs");
 }
 
 #[test]
-fn casts_and_the_weight_of_a_norm_written_out_count_with_it() {
+fn casts_and_the_weight_multiplication_belong_to_an_unfused_norm() {
     let kernel = |name: &str| format!("void at::native::vectorized_elementwise_kernel<4, at::native::{name}>()");
     let names = [
         "direct_copy_kernel_cuda",
@@ -507,21 +510,21 @@ fn casts_and_the_weight_of_a_norm_written_out_count_with_it() {
         "bfloat16_copy_kernel_cuda",
         "MulFunctor<c10::BFloat16>",
     ];
-    // The copy before is not the norm's: the nearest one is.
+    // Only the nearest copy belongs to the norm.
     let section = (0..9).fold(Case::new(Framework::Plain, B300), |case, _| {
         let case = case.kernel(GEMM, 60).kernel(&kernel("direct_copy_kernel_cuda"), 20);
         names.iter().fold(case, |case, name| case.kernel(&kernel(name), 5))
     });
     let evidence = only(&section.section(), "evidence");
     assert!(
-        evidence.starts_with("33.3 % of the stage: plain PyTorch runs 8 kernels in its place, 9 times"),
+        evidence.starts_with("33.3 % of the stage: 8 kernels of plain PyTorch run in its place, 9 times"),
         "{evidence}"
     );
-    assert!(!evidence.contains("direct_copy_kernel_cuda"), "most of this kernel's time is elsewhere: {evidence}");
+    assert!(!evidence.contains("direct_copy_kernel_cuda"), "most of the time of this kernel is elsewhere: {evidence}");
 }
 
 #[test]
-fn parts_that_the_framework_itself_could_join_are_found_without_the_code_that_launched_them() {
+fn unfused_parts_are_found_without_call_sites() {
     let (rope, store) = ("void vllm::rotary_embedding_kernel<c10::BFloat16, true>()", RESHAPE_AND_CACHE);
     let layers = |device| {
         (0..9).fold(Case::new(Framework::Vllm, device), |case, _| {
@@ -531,15 +534,17 @@ fn parts_that_the_framework_itself_could_join_are_found_without_the_code_that_la
     let joined = ("Fused RoPE + KV cache update".to_owned(), "should apply".to_owned());
     let section = layers(MI300).section();
     assert_eq!(findings(&section)[0], joined);
-    assert!(section.rows[0].get("evidence").unwrap().text().unwrap().starts_with("20.0 % of the stage: there run 2 "));
+    assert!(
+        section.rows[0].get("evidence").unwrap().text().unwrap().starts_with("20.0 % of the stage: 2 kernels run in")
+    );
     assert!(!findings(&layers(B300).section()).contains(&joined), "the pass is for ROCm");
     assert_eq!(findings(&layers(MI300).step("step[DECODE bs=256]").section())[0], joined);
     let many = layers(MI300).step("step[DECODE bs=257]").section();
-    assert!(!findings(&many).contains(&joined), "the pass takes 256 tokens");
+    assert!(!findings(&many).contains(&joined), "the pass takes at most 256 tokens");
 }
 
 #[test]
-fn a_kernel_that_must_stand_between_parts_takes_no_part() {
+fn a_required_kernel_that_is_not_joined_does_not_count() {
     let (router, pad) =
         ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT16x16x256", "triton_poi_fused_constant_pad_nd_0");
     let norm = "void ck_tile::kentry<1, ck_tile::Rmsnorm2dFwd<ck_tile::Rmsnorm2dFwdTraits<(ck_tile::Rmsnorm2dFusedAddEnum)1> > >()";
@@ -548,18 +553,18 @@ fn a_kernel_that_must_stand_between_parts_takes_no_part() {
             case.kernel(GEMM, 60).kernel(norm, 10).kernel(between, 20).kernel(pad, 10)
         })
     };
-    let of = |between| {
+    let evidence_with = |between| {
         let section = layers(between).section();
-        let place = findings(&section).iter().position(|(family, _)| family == "Add + RMSNorm + pad")?;
-        section.rows[place].get("evidence")?.text().map(str::to_owned)
+        let index = findings(&section).iter().position(|(family, _)| family == "Add + RMSNorm + pad")?;
+        section.rows[index].get("evidence")?.text().map(str::to_owned)
     };
-    let evidence = of(router).unwrap();
-    assert!(evidence.starts_with("20.0 % of the stage: there run 2 kernels in its place, 9 times"), "{evidence}");
-    assert_eq!(of(RESHAPE_AND_CACHE), None, "the padding is not of the norm");
+    let evidence = evidence_with(router).unwrap();
+    assert!(evidence.starts_with("20.0 % of the stage: 2 kernels run in its place, 9 times"), "{evidence}");
+    assert_eq!(evidence_with(RESHAPE_AND_CACHE), None, "the padding does not belong to the norm");
 }
 
 #[test]
-fn a_chain_or_lonely_communication_that_nothing_explains_is_a_new_opportunity() {
+fn an_unexplained_chain_or_exposed_communication_is_a_new_opportunity() {
     let (first, second) = ("void at::native::elementwise_kernel<4, tanh_kernel>()", "void my::reduce_kernel<1>()");
     let case = |times: i64, gemm: i64| {
         (0..times).fold(Case::new(Framework::Sglang, B300), |case, _| {
@@ -569,14 +574,14 @@ fn a_chain_or_lonely_communication_that_nothing_explains_is_a_new_opportunity() 
     let section = case(4, 80).section();
     assert_eq!(findings(&section), one("none of the catalog", "new opportunity"));
     assert_eq!(only(&section, "kind"), "fuse");
-    assert_eq!(findings(&case(3, 80).section()), [], "too seldom");
-    assert_eq!(findings(&case(4, 500).section()), [], "too little");
+    assert_eq!(findings(&case(3, 80).section()), [], "too few occurrences");
+    assert_eq!(findings(&case(4, 500).section()), [], "too small a share");
     let known = (0..9).fold(Case::new(Framework::Sglang, B300), |case, _| {
         case.kernel(GEMM, 80)
             .kernel("void my::rms_norm_kernel<1>()", 10)
             .kernel("void my::rotary_embedding_kernel<1>()", 10)
     });
-    assert_eq!(findings(&known.section()), [], "a family joins norm and rotary embedding: this is not new");
+    assert_eq!(findings(&known.section()), [], "a family joins norm and rotary embedding");
     let nccl = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
     let alone = Case::new(Framework::Plain, B300).kernel(GEMM, 80).op(nccl, 20, 8, None).section();
     assert_eq!((only(&alone, "kind").as_str(), only(&alone, "finding").as_str()), ("overlap", "new opportunity"));
@@ -590,10 +595,10 @@ fn a_chain_or_lonely_communication_that_nothing_explains_is_a_new_opportunity() 
 const ROTATE: &str = "void drifted::rotary_embedding_kernel<2>()";
 const WRITE: &str = "void drifted::store_kvcache<2048l>()";
 
-/// Rotary embedding and cache write in a row, of DeepSeek's MLA, with more or less of what tells a family.
+/// Consecutive rotary embedding and cache write with optional signals of a family.
 fn resembling(stack: &[&str], cpu_op: &str, server: Json) -> Section {
     let case = (0..3).fold(Case::new(Framework::Vllm, MI300).server(server), |case, _| {
-        case.kernel(GEMM, 80).placed(ROTATE, 10, stack, cpu_op).placed(WRITE, 10, stack, cpu_op)
+        case.kernel(GEMM, 80).kernel_at(ROTATE, 10, stack, cpu_op).kernel_at(WRITE, 10, stack, cpu_op)
     });
     case.section()
 }
@@ -603,31 +608,31 @@ fn level(section: &Section) -> Option<String> {
 }
 
 /// `fused-rope-kv-cache-update`: rope -> kv_cache, its functions and ops are `fused_rope_and_unified_kv_cache_update`,
-/// its file `vllm/_aiter_ops.py`. Words inside another function's name do not show it: it does not run here.
+/// its file `vllm/_aiter_ops.py`.
 #[test]
-fn chain_alone_is_no_resemblance_and_chain_with_the_source_file_is_a_low_one() {
+fn a_chain_alone_is_no_resemblance_and_with_the_source_file_a_low_one() {
     let none = json!({});
     assert_eq!(level(&resembling(&[], "", none.clone())), None, "4 points of one kind");
     let section = resembling(&["/opt/vllm/_aiter_ops.py:900 rotate_then_write"], "", none.clone());
     assert_eq!(level(&section).as_deref(), Some("low"), "4 + 2 points of two kinds");
     let why = figure(&section, "similarity_why").unwrap();
     assert!(why.contains("on one stream rope -> kv_cache") && why.contains("vllm/_aiter_ops.py"), "{why}");
-    assert!(why.ends_with("(6 points of 2 kinds of signals)"), "{why}");
+    assert!(why.ends_with("(6 points from 2 kinds of signals)"), "{why}");
     assert_eq!(level(&resembling(&["/opt/not_vllm/_aiter_ops.py:9 f"], "", none)), None, "another path");
 }
 
 #[test]
-fn one_kernel_name_is_never_enough() {
+fn a_kernel_name_is_not_a_signal() {
     let near = "void my_fused_rope_and_unified_kv_caches_update_v2<1>()";
     let section = Case::new(Framework::Vllm, MI300).kernel(GEMM, 50).kernel(near, 50).section();
     assert_eq!((level(&section), findings(&section)), (None, Vec::new()));
 }
 
-/// The levels by a family with a gate, ranks and a chain: `minimax-allreduce-rms` (communication -> norm; tensor
+/// A run that resembles a family with a gate, ranks and a chain: `minimax-allreduce-rms` (communication -> norm; tensor
 /// parallelism; MiniMax).
 fn minimax(server: Json, stack: &[&str]) -> Section {
     let case = (0..3).fold(Case::new(Framework::Sglang, MI300).server(server), |case, _| {
-        case.kernel(GEMM, 80).kernel(ALL_REDUCE, 2).placed("void drifted::rms_norm_kernel<2>()", 10, stack, "")
+        case.kernel(GEMM, 80).kernel(ALL_REDUCE, 2).kernel_at("void drifted::rms_norm_kernel<2>()", 10, stack, "")
     });
     case.section()
 }
@@ -648,16 +653,16 @@ fn several_signals_make_a_medium_or_high_resemblance() {
     assert!(figure(&section, "similarity").unwrap().contains("vLLM: several signals agree"), "{section:?}");
 }
 
-/// chain 4 + function 3 + CPU op 2 + tensor parallelism 1 = 10 of four kinds; each less takes the level away.
+/// chain 4 + function 3 + CPU op 2 + tensor parallelism 1 = 10 of four kinds; each missing signal lowers the level.
 #[test]
-fn the_chain_with_names_that_drifted_and_ranks_is_a_high_resemblance() {
+fn a_chain_with_similar_names_and_ranks_is_a_high_resemblance() {
     let stack = ["vllm/other.py:9 minimax_qk_norm_fused_v2"];
     let run = |stack: &[&str], op: &str, chain: bool, ranks: u64| {
         let case = Case::new(Framework::Sglang, MI300).server(json!({"tp_size": ranks}));
         let case = (0..3).fold(case, |case, _| {
             let case = case.kernel(GEMM, 80);
             let case = if chain { case.kernel(ALL_REDUCE, 2) } else { case };
-            case.placed("void drifted::rms_norm_kernel<2>()", 10, stack, op)
+            case.kernel_at("void drifted::rms_norm_kernel<2>()", 10, stack, op)
         });
         level(&case.section())
     };
@@ -673,17 +678,17 @@ fn the_chain_with_names_that_drifted_and_ranks_is_a_high_resemblance() {
 }
 
 #[test]
-fn at_most_one_note_and_none_where_a_family_explains_the_work() {
+fn there_is_at_most_one_note_and_none_if_a_family_explains_the_work() {
     let file = ["vllm/model_executor/models/minimax_m2.py:77 forward"];
     let section = minimax(json!({"tp_size": 2}), &file);
     let figures = section.summary.0.iter().filter(|(key, _)| key == "similarity").count();
     assert_eq!(figures, 1);
-    let explained = apart(B300, &GATE).section();
-    assert_eq!(level(&explained), None, "what a split family explains resembles nothing more");
+    let explained = unfused_layers(B300, &GATE).section();
+    assert_eq!(level(&explained), None, "a family explains this work");
     let small = (0..3).fold(Case::new(Framework::Sglang, MI300).server(json!({"tp_size": 2})), |case, _| {
-        case.kernel(GEMM, 8000).kernel(ALL_REDUCE, 2).placed("void drifted::rms_norm_kernel<2>()", 10, &file, "")
+        case.kernel(GEMM, 8000).kernel(ALL_REDUCE, 2).kernel_at("void drifted::rms_norm_kernel<2>()", 10, &file, "")
     });
-    assert_eq!(level(&small.section()), None, "below one per cent");
+    assert_eq!(level(&small.section()), None, "below the minimum share");
 }
 
 // Real traces.
@@ -694,11 +699,11 @@ struct Label {
     framework: String,
     stage: String,
     rows: Vec<LabelledRow>,
-    /// The level of the note on resemblance.
+    /// Level of the note on resemblance.
     note: Option<String>,
 }
 
-/// A row that a person found in the kernels and stacks of the trace, with the share as computed from the trace's file.
+/// A row found by hand in the kernels and stacks of the trace, with the share computed from the file.
 #[derive(serde::Deserialize)]
 struct LabelledRow {
     family: String,
@@ -706,7 +711,7 @@ struct LabelledRow {
     share_pct: Option<f64>,
 }
 
-fn of_trace(label: &Label, bytes: &[u8]) -> Section {
+fn section_of_trace(label: &Label, bytes: &[u8]) -> Section {
     let mut importer = Importer::with_code(&label.trace);
     importer.feed(bytes).unwrap();
     let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{} is a trace", label.trace) };
@@ -733,35 +738,36 @@ fn of_trace(label: &Label, bytes: &[u8]) -> Section {
 }
 
 #[test]
-fn real_traces_show_the_families_that_a_person_found_in_them_and_no_others() {
+fn rows_of_real_traces_are_exactly_the_labelled_ones() {
     let Some(folder) = common::shared("traces/torch") else { return };
     let labels: Vec<Label> = serde_json::from_str(LABELS).unwrap();
-    let (mut right, mut wrong) = (0, Vec::new());
+    let (mut correct, mut errors) = (0, Vec::new());
     for label in &labels {
-        let section = of_trace(label, &std::fs::read(folder.join(&label.trace)).unwrap());
+        let section = section_of_trace(label, &std::fs::read(folder.join(&label.trace)).unwrap());
         let mut found = findings(&section);
         for row in &label.rows {
-            let Some(at) = found.iter().position(|(family, finding)| (family, finding) == (&row.family, &row.finding))
+            let Some(index) =
+                found.iter().position(|(family, finding)| (family, finding) == (&row.family, &row.finding))
             else {
-                wrong.push(format!("{}: missing {}, {}", label.trace, row.family, row.finding));
+                errors.push(format!("{}: missing {}, {}", label.trace, row.family, row.finding));
                 continue;
             };
-            found[at].1.clear();
-            right += 1;
-            let evidence = section.rows[at].get("evidence").unwrap().text().unwrap();
+            found[index].1.clear();
+            correct += 1;
+            let evidence = section.rows[index].get("evidence").unwrap().text().unwrap();
             let share: f64 = evidence.split(' ').next().unwrap().parse().unwrap();
             if row.share_pct.is_some_and(|labelled| (labelled - share).abs() > 0.06) {
-                wrong.push(format!("{}: {share} % of {}", label.trace, row.family));
+                errors.push(format!("{}: {share} % of {}", label.trace, row.family));
             }
         }
         let unlabelled = found.iter().filter(|(_, finding)| !finding.is_empty());
-        wrong.extend(unlabelled.map(|(family, finding)| format!("{}: unlabelled {family}, {finding}", label.trace)));
+        errors.extend(unlabelled.map(|(family, finding)| format!("{}: unlabelled {family}, {finding}", label.trace)));
         if level(&section) != label.note {
-            wrong.push(format!("{}: {:?}", label.trace, section.summary));
+            errors.push(format!("{}: {:?}", label.trace, section.summary));
         }
     }
-    let missing = wrong.iter().filter(|line| line.contains(": missing ")).count();
-    let unlabelled = wrong.iter().filter(|line| line.contains(": unlabelled ")).count();
-    println!("{} traces: {right} rows right, {missing} missing, {unlabelled} unlabelled", labels.len());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let missing = errors.iter().filter(|line| line.contains(": missing ")).count();
+    let unlabelled = errors.iter().filter(|line| line.contains(": unlabelled ")).count();
+    println!("{} traces: {correct} rows correct, {missing} missing, {unlabelled} unlabelled", labels.len());
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
 }

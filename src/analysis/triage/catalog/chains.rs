@@ -1,9 +1,9 @@
-//! Who follows whom on a stream: launches of a family's parts in a row, chains of kernels that no family explains, and
-//! communication that runs alone.
+//! Sequences of ops on a stream: consecutive launches of a family's parts, chains of kernels that no family explains, and the
+//! exposed time of communication. Linear in the number of ops.
 
 use super::data::{Family, NewWork};
-use super::seen::{Place, Seen, SeenRow, is_own};
-use super::words::Part;
+use super::name_words::ChainPart;
+use super::stage_rows::{SiteNames, StageRow, StageRows, is_direct};
 use crate::analysis::triage::call_sites::CallSite;
 use crate::analysis::triage::kernels::{KernelRow, RowIndex};
 use crate::analysis::triage::times::BusyTime;
@@ -11,68 +11,67 @@ use crate::analysis::triage::{Stage, View};
 use crate::ordering::{StableSort, VecMap};
 use crate::trace::Ns;
 
-/// A longer run of small kernels is no pattern of its own: it is cut.
-const LONGEST: usize = 12;
-/// So many copies may stand between two parts of a chain; more are work of their own.
-const COPIES: usize = 8;
+/// Longer sequences of small kernels are split.
+const MAX_CHAIN_LENGTH: usize = 12;
+/// At most this many copies may lie between two parts of a chain.
+const MAX_COPIES_BETWEEN: usize = 8;
 /// The category of collectives.
 pub(super) const COMMUNICATION: &str = "communication";
 
-/// How often which rows stand before and after a chain.
-type Sides = VecMap<(Option<usize>, Option<usize>), u64>;
+/// How often each pair of rows occurs before and after a chain.
+type NeighbourCounts = VecMap<(Option<usize>, Option<usize>), u64>;
 
 /// One op of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Link {
-    /// Its place among the ops of the trace.
+pub(super) struct StreamOp {
+    /// Index of the op in the trace.
     pub(super) op: usize,
-    /// The place of its row in the stage.
+    /// Index of its row in the stage.
     pub(super) row: usize,
-    /// How long it ran.
     pub(super) duration: Ns,
 }
 
-/// The ops of a stage, a list a stream, in the order in which they began.
-pub(super) struct Streams(Vec<Vec<Link>>);
+/// The ops of a stage: one list per stream, sorted by start. Work of another stage in between starts a new list.
+pub(super) struct Streams(Vec<Vec<StreamOp>>);
 
-/// Launches of a family's parts in a row.
+/// Sums over the consecutive launches of a family's parts.
 pub(super) struct Launches {
-    /// Of their rows the place in the stage, and how long they ran of it.
+    /// Duration by row index.
     rows: VecMap<usize, Ns>,
-    /// How often.
+    /// Number of occurrences.
     pub(super) count: u64,
-    /// Sum of their durations.
+    /// Sum of the durations.
     pub(super) duration: Ns,
-    /// Sum of the durations of copies that stand between them.
+    /// Sum of the durations of copies between the parts.
     pub(super) copies: Ns,
-    /// The most kernels that one of them has.
-    pub(super) longest: usize,
+    /// The largest number of kernels in one occurrence.
+    pub(super) max_kernels: usize,
 }
 
-/// Kernels in a row that no family explains.
+/// Consecutive kernels that no family explains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chain {
-    /// Places of their rows in the stage, in order.
+    /// Indices of their rows in the stage, in order.
     pub(super) rows: Vec<usize>,
-    /// The rows that stand before and after most often.
-    pub(super) around: (Option<usize>, Option<usize>),
-    /// The ops of its first launch.
+    /// The most frequent pair of rows before and after the chain.
+    pub(super) neighbours: (Option<usize>, Option<usize>),
+    /// The ops of its first occurrence.
     pub(super) ops: Vec<usize>,
-    /// How often.
+    /// Number of occurrences.
     pub(super) launches: u64,
-    /// Sum of their durations.
+    /// Sum of the durations.
     pub(super) duration: Ns,
 }
 
 impl Streams {
-    /// The streams of every stage, by [`Stage::ALL`]. Where work of another stage lies between, a stream begins anew.
+    /// The streams of every stage, indexed by [`Stage::ALL`].
     pub(super) fn of_stages(view: &View, rows: &[KernelRow]) -> Vec<Self> {
         let mut stages: Vec<Self> = Stage::ALL.iter().map(|_| Self(Vec::new())).collect();
-        let (places, in_stage) = (RowIndex::new(rows), places_in_stage(rows));
-        let link = |&(at, stage): &(u32, Stage)| {
-            let op = view.trace.gpu_ops.get(at as usize)?;
-            let row = *in_stage.get(places.row(stage, op.name)?)?;
-            Some(Link { op: at as usize, row, duration: op.duration })
+        let (row_index, index_in_stage) = (RowIndex::new(rows), indices_in_stage(rows));
+        let link = |&(op_index, stage): &(u32, Stage)| {
+            let op = view.trace.gpu_ops.get(op_index as usize)?;
+            let row = *index_in_stage.get(row_index.row(stage, op.name)?)?;
+            Some(StreamOp { op: op_index as usize, row, duration: op.duration })
         };
         let streams = view.streams();
         for part in streams.iter().flat_map(|stream| stream.chunk_by(|a, b| a.1 == b.1)) {
@@ -82,41 +81,47 @@ impl Streams {
         stages
     }
 
-    /// Launches of the family's chain that one of its gates launched. Copies between its parts do not part them.
-    pub(super) fn gated(&self, view: &View, seen: &Seen, family: &Family) -> Launches {
+    /// Launches of the family's chain in which a gate function of the family launched at least one kernel.
+    pub(super) fn launched_by_gates(&self, view: &View, stage_rows: &StageRows, family: &Family) -> Launches {
         let has_gate = |site: &CallSite| {
-            let place = Place::new(&site.location, &site.stack, &site.cpu_op);
-            is_own(site.resolution) && place.functions.iter().any(|name| family.gates.whole(name).is_some())
+            let names = SiteNames::new(&site.location, &site.stack, &site.cpu_op);
+            is_direct(site.resolution) && names.functions.iter().any(|name| family.gates.whole_name(name).is_some())
         };
         let gated: Vec<bool> = view.call_sites.distinct.iter().map(has_gate).collect();
-        let is_gated = |link: &Link| {
+        let is_gated = |link: &StreamOp| {
             view.call_sites.by_op.get(link.op).and_then(|site| gated.get(*site as usize)).is_some_and(|is| *is)
         };
         let is_anywhere = gated.contains(&true);
         let categories = family.chain.iter().filter(|_| is_anywhere);
-        let parts: Vec<Part> = categories.map(|category| Part::of_category(category)).collect();
-        self.launches(seen, &parts, &|links| links.iter().any(is_gated))
+        let parts: Vec<ChainPart> = categories.map(|category| ChainPart::of_category(category)).collect();
+        self.launches(stage_rows, &parts, &|links| links.iter().any(is_gated))
     }
 
-    /// Launches of the kernels that run in the family's place.
-    pub(super) fn apart(&self, seen: &Seen, family: &Family) -> Launches {
-        self.launches(seen, &family.apart, &|_| true)
+    /// Launches of the separate kernels that the family would replace.
+    pub(super) fn unfused(&self, stage_rows: &StageRows, family: &Family) -> Launches {
+        self.launches(stage_rows, &family.unfused, &|_| true)
     }
 
-    /// Launches of these parts in a row; none is counted twice.
-    fn launches(&self, seen: &Seen, parts: &[Part], is_wanted: &dyn Fn(&[Link]) -> bool) -> Launches {
+    /// Consecutive launches of these parts, without overlaps.
+    fn launches(
+        &self,
+        stage_rows: &StageRows,
+        parts: &[ChainPart],
+        is_wanted: &dyn Fn(&[StreamOp]) -> bool,
+    ) -> Launches {
         let (duration, copies) = (Ns::ZERO, Ns::ZERO);
-        let mut launches = Launches { rows: VecMap::new(), count: 0, duration, copies, longest: 0 };
-        // Names are looked at once a row, not once a launch.
-        let begins: Vec<bool> = seen.rows.iter().map(|row| place(row, parts).is_some()).collect();
-        if !begins.contains(&true) {
+        let mut launches = Launches { rows: VecMap::new(), count: 0, duration, copies, max_kernels: 0 };
+        // Match names once per row, not once per launch.
+        let can_start: Vec<bool> = stage_rows.rows.iter().map(|row| match_part(row, parts).is_some()).collect();
+        if !can_start.contains(&true) {
             return launches;
         }
-        let may_begin = |link: &Link| begins.get(link.row) == Some(&true);
+        let is_start = |link: &StreamOp| can_start.get(link.row) == Some(&true);
         for links in &self.0 {
             let mut from = 0;
             while let Some(rest) = links.get(from..).filter(|rest| !rest.is_empty()) {
-                let found = rest.first().filter(|link| may_begin(link)).and_then(|_| window(seen, rest, parts));
+                let found =
+                    rest.first().filter(|link| is_start(link)).and_then(|_| match_sequence(stage_rows, rest, parts));
                 let Some(found) = found.filter(|found| is_wanted(&found.links)) else {
                     from += 1;
                     continue;
@@ -128,65 +133,65 @@ impl Streams {
         launches
     }
 
-    /// Chains of at least one kernel that may be fused and that nothing explains, the longest time first.
-    pub(super) fn unexplained(&self, seen: &Seen, explained: &[bool], new: &NewWork) -> Vec<Chain> {
-        let is_open = |link: &Link| {
-            let category = seen.rows.get(link.row).map(|row| &row.row.category);
+    /// Chains of fusable kernels that no family explains, longest time first.
+    pub(super) fn unexplained(&self, stage_rows: &StageRows, is_explained: &[bool], new: &NewWork) -> Vec<Chain> {
+        let is_candidate = |link: &StreamOp| {
+            let category = stage_rows.rows.get(link.row).map(|row| &row.row.category);
             category.is_some_and(|category| new.fusable.contains(category))
-                && !explained.get(link.row).copied().unwrap_or(true)
+                && !is_explained.get(link.row).copied().unwrap_or(true)
         };
-        let mut chains: VecMap<Vec<usize>, (Chain, Sides)> = VecMap::new();
+        let mut chains: VecMap<Vec<usize>, (Chain, NeighbourCounts)> = VecMap::new();
         for links in &self.0 {
-            for (from, to) in runs(links, &is_open) {
+            for (from, to) in find_runs(links, &is_candidate) {
                 let Some(part) = links.get(from..to) else { continue };
-                let row_at = |at: Option<usize>| links.get(at?).map(|link| link.row);
-                let around = (row_at(from.checked_sub(1)), row_at(Some(to)));
+                let row_at = |index: Option<usize>| links.get(index?).map(|link| link.row);
+                let neighbours = (row_at(from.checked_sub(1)), row_at(Some(to)));
                 let empty = (Chain::of(part), VecMap::new());
                 let rows: Vec<usize> = part.iter().map(|link| link.row).collect();
-                chains.update(rows, empty, |(chain, sides)| {
+                chains.update(rows, empty, |(chain, counts)| {
                     chain.launches += 1;
                     chain.duration = part.iter().fold(chain.duration, |sum, link| sum + link.duration);
-                    sides.update(around, 0, |count| *count += 1);
+                    counts.update(neighbours, 0, |count| *count += 1);
                 });
             }
         }
-        let with_sides = |(_, (mut chain, sides)): (_, (Chain, Sides))| {
-            let often = sides.0.iter().rev().max_by_key(|(_, count)| *count);
-            chain.around = often.map_or((None, None), |(around, _)| *around);
+        let with_neighbours = |(_, (mut chain, counts)): (_, (Chain, NeighbourCounts))| {
+            let most_frequent = counts.0.iter().rev().max_by_key(|(_, count)| *count);
+            chain.neighbours = most_frequent.map_or((None, None), |(neighbours, _)| *neighbours);
             chain
         };
-        let mut chains: Vec<Chain> = chains.0.into_iter().map(with_sides).collect();
+        let mut chains: Vec<Chain> = chains.0.into_iter().map(with_neighbours).collect();
         chains.order_by(|a, b| b.duration.cmp(&a.duration));
         chains
     }
 }
 
 impl Launches {
-    fn add(&mut self, window: &Window) {
+    fn add(&mut self, found: &Occurrence) {
         self.count += 1;
-        self.copies += window.copies;
-        self.longest = self.longest.max(window.links.len());
-        for link in &window.links {
+        self.copies += found.copies;
+        self.max_kernels = self.max_kernels.max(found.links.len());
+        for link in &found.links {
             self.duration += link.duration;
             self.rows.update(link.row, Ns::ZERO, |sum| *sum += link.duration);
         }
     }
 
-    /// Places of the rows that they are at least half of. A kernel that mostly runs elsewhere, such as a product, tells
-    /// little of them, and they little of it.
-    pub(super) fn rows(&self, seen: &Seen) -> Vec<usize> {
+    /// Indices of the rows that spend at least half of their time in these launches. Kernels that mostly run elsewhere, such as
+    /// a GEMM, are no evidence for the family.
+    pub(super) fn rows(&self, stage_rows: &StageRows) -> Vec<usize> {
         let is_mostly = |(row, part): &&(usize, Ns)| {
-            seen.rows.get(*row).is_some_and(|row| *part + *part >= Ns(row.row.duration_ns))
+            stage_rows.rows.get(*row).is_some_and(|row| *part + *part >= Ns(row.row.duration_ns))
         };
         self.rows.0.iter().filter(is_mostly).map(|(row, _)| *row).collect()
     }
 }
 
 impl Chain {
-    fn of(part: &[Link]) -> Self {
+    fn of(part: &[StreamOp]) -> Self {
         Self {
             rows: part.iter().map(|link| link.row).collect(),
-            around: (None, None),
+            neighbours: (None, None),
             ops: part.iter().map(|link| link.op).collect(),
             launches: 0,
             duration: Ns::ZERO,
@@ -194,31 +199,31 @@ impl Chain {
     }
 }
 
-/// The launches that fill a row of parts.
+/// One match of a sequence of parts.
 #[derive(Default)]
-struct Window {
-    /// Those that would be joined.
-    links: Vec<Link>,
+struct Occurrence {
+    /// The ops that the family would join.
+    links: Vec<StreamOp>,
     copies: Ns,
 }
 
-/// The first links, if they are these parts in this order; copies in between are passed over.
-fn window(seen: &Seen, links: &[Link], parts: &[Part]) -> Option<Window> {
-    let mut found = Window::default();
+/// Matches the first ops with these parts in order; copies in between are skipped.
+fn match_sequence(stage_rows: &StageRows, links: &[StreamOp], parts: &[ChainPart]) -> Option<Occurrence> {
+    let mut found = Occurrence::default();
     let (mut rest, mut copies, mut is_after_optional) = (parts, Ns::ZERO, false);
     let mut copies_in_a_row = 0;
     for link in links {
-        let row = seen.rows.get(link.row)?;
-        match place(row, rest) {
+        let row = stage_rows.rows.get(link.row)?;
+        match match_part(row, rest) {
             Some((part, after)) => {
                 (rest, is_after_optional) = (after, part.is_optional);
                 found.copies += copies;
                 (copies, copies_in_a_row) = (Ns::ZERO, 0);
                 found.links.extend(part.is_joined.then_some(*link));
             }
-            // An optional part is itself a copy: the nearest one is meant.
+            // An optional part may itself be a copy: the nearest one belongs to the sequence.
             None if rest.is_empty() || found.links.is_empty() || is_after_optional => break,
-            None if row.row.category != "memory" || copies_in_a_row == COPIES => break,
+            None if row.row.category != "memory" || copies_in_a_row == MAX_COPIES_BETWEEN => break,
             None => {
                 copies += link.duration;
                 copies_in_a_row += 1;
@@ -228,51 +233,51 @@ fn window(seen: &Seen, links: &[Link], parts: &[Part]) -> Option<Window> {
     (!found.links.is_empty() && rest.iter().all(|part| part.is_optional)).then_some(found)
 }
 
-/// The first of these parts that the row can be, and the parts after it; only optional ones are left out.
-fn place<'a>(row: &SeenRow, parts: &'a [Part]) -> Option<(&'a Part, &'a [Part])> {
+/// The first of these parts that matches the row, and the parts after it; only optional parts are skipped.
+fn match_part<'a>(row: &StageRow, parts: &'a [ChainPart]) -> Option<(&'a ChainPart, &'a [ChainPart])> {
     let (part, after) = parts.split_first()?;
-    if row.can_be(part) {
+    if row.matches_part(part) {
         return Some((part, after));
     }
-    part.is_optional.then(|| place(row, after)).flatten()
+    part.is_optional.then(|| match_part(row, after)).flatten()
 }
 
-/// From where to where links that are open stand in a row.
-fn runs(links: &[Link], is_open: &dyn Fn(&Link) -> bool) -> Vec<(usize, usize)> {
+/// Start and end of each run of consecutive candidates.
+fn find_runs(links: &[StreamOp], is_candidate: &dyn Fn(&StreamOp) -> bool) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
-    for (at, _) in links.iter().enumerate().filter(|(_, link)| is_open(link)) {
+    for (index, _) in links.iter().enumerate().filter(|(_, link)| is_candidate(link)) {
         match runs.last_mut() {
-            Some((from, to)) if *to == at && at - *from < LONGEST => *to = at + 1,
-            _ => runs.push((at, at + 1)),
+            Some((from, to)) if *to == index && index - *from < MAX_CHAIN_LENGTH => *to = index + 1,
+            _ => runs.push((index, index + 1)),
         }
     }
     runs
 }
 
-/// Of every row its place among those of its stage.
-fn places_in_stage(rows: &[KernelRow]) -> Vec<usize> {
+/// The index of every row among the rows of its stage.
+fn indices_in_stage(rows: &[KernelRow]) -> Vec<usize> {
     let mut counts = [0_usize; Stage::ALL.len()];
-    let place = |row: &KernelRow| {
+    let next_index = |row: &KernelRow| {
         let count = counts.get_mut(row.stage as usize)?;
         *count += 1;
         Some(*count - 1)
     };
-    rows.iter().map(place).map(Option::unwrap_or_default).collect()
+    rows.iter().map(next_index).map(Option::unwrap_or_default).collect()
 }
 
-/// Of every row of communication, how long its ops ran with nothing but communication beside them on their device; zero
-/// for other rows.
-pub(super) fn alone(view: &View, rows: &[KernelRow]) -> Vec<Ns> {
-    let is_communication = |at: usize| {
-        let name = view.trace.gpu_ops.get(at).and_then(|op| view.name(op.name));
+/// For every row of communication, the time in which its ops run without other work than communication on their device; zero for
+/// other rows.
+pub(super) fn exposed_communication(view: &View, rows: &[KernelRow]) -> Vec<Ns> {
+    let is_communication = |op: usize| {
+        let name = view.trace.gpu_ops.get(op).and_then(|op| view.name(op.name));
         name.is_some_and(|name| name.category == COMMUNICATION)
     };
-    let (others, places) = (BusyTime::new(view, |at| !is_communication(at)), RowIndex::new(rows));
-    let mut alone = vec![Ns::ZERO; rows.len()];
-    for (_, stage, op) in view.ops().filter(|(at, ..)| is_communication(*at)) {
-        let row = places.row(stage, op.name).and_then(|row| alone.get_mut(row));
+    let (others, row_index) = (BusyTime::new(view, |op| !is_communication(op)), RowIndex::new(rows));
+    let mut exposed = vec![Ns::ZERO; rows.len()];
+    for (_, stage, op) in view.ops().filter(|(op, ..)| is_communication(*op)) {
+        let row = row_index.row(stage, op.name).and_then(|row| exposed.get_mut(row));
         let time = op.duration - others.between(op.device, op.start, op.end());
         row.into_iter().for_each(|sum| *sum += time);
     }
-    alone
+    exposed
 }

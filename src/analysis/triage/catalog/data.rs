@@ -1,88 +1,89 @@
-//! The catalog and its switches as they stand in `patterns/`, with their words made ready to be searched.
+//! The schema of the catalog and its switches (`patterns/fuse_overlap_catalog.json`, `patterns/toggles.json`).
 
-use super::words::{Near, Part, Words};
+use super::name_words::{ChainPart, NearMatch, Words};
 use crate::analysis::triage::Framework;
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// `patterns/fuse_overlap_catalog.json` and `patterns/toggles.json`.
+/// The contents of `patterns/fuse_overlap_catalog.json`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Catalog {
-    /// What the file's fields mean.
+    /// Description of the fields, for readers of the file.
     pub(super) about: String,
-    /// Words in the names of devices.
+    /// Words that identify hardware in device names.
     pub(super) hardware: DeviceWords,
-    /// When work that no family explains is a row of its own.
+    /// Thresholds for rows about work that no family explains.
     pub(super) new: NewWork,
-    /// When an unexplained chain resembles a family.
+    /// Points and levels for resemblances.
     pub(super) similarity: Weights,
-    /// Every known family.
+    /// All known families.
     pub(super) families: Vec<Family>,
 }
 
-/// Words that tell hardware by the name of a device; whole words, as the product is named.
+/// Words that identify hardware in device names; they match whole words.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct DeviceWords {
-    /// NVIDIA's of compute capability 9.
+    /// NVIDIA GPUs with compute capability 9.
     pub(super) hopper: Vec<String>,
-    /// NVIDIA's of compute capability 10 and 12.
+    /// NVIDIA GPUs with compute capability 10 or 12.
     pub(super) blackwell: Vec<String>,
 }
 
-/// When work that no family explains is a row of its own.
+/// Thresholds for rows about work that no family explains.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewWork {
-    /// For readers of the file.
+    /// Description, for readers of the file.
     pub(super) about: String,
-    /// Categories of kernels that a fused kernel can take in.
+    /// Categories of kernels that can be fused.
     pub(super) fusable: Vec<String>,
-    /// Of the stage's sum of durations, a part of a hundred.
+    /// Minimum share of the stage's sum of durations, in percent.
     pub(super) min_share_pct: f64,
-    /// A chain that runs less often is no pattern.
+    /// Minimum number of occurrences of a chain.
     pub(super) min_launches: u64,
-    /// Of a communication kernel: with no other work on its device, a part of a hundred.
-    pub(super) min_alone_pct: f64,
+    /// Minimum exposed part of a communication kernel, in percent.
+    #[serde(rename = "min_alone_pct")]
+    pub(super) min_exposed_pct: f64,
 }
 
-/// Points for each kind of signal that a chain and a family share, and what a level asks for.
+/// Points for each kind of signal that a chain and a family share, and the requirements of the levels.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Weights {
-    /// For readers of the file.
+    /// Description, for readers of the file.
     pub(super) about: String,
-    /// Smaller chains are not compared; of the stage's sum of durations, a part of a hundred.
+    /// Minimum share of a chain in the stage's sum of durations, in percent.
     pub(super) min_share_pct: f64,
-    /// The categories follow each other on one stream as the family has them.
+    /// The categories of the family occur in order on one stream.
     pub(super) chain: u32,
-    /// A gate of the family in the stack, or a function named much like one of its.
+    /// A gate function of the family is in the stack, or a function with a similar name.
     pub(super) function: u32,
-    /// No function, but a source file of the family in the stack.
+    /// A source file of the family is in the stack, but no function.
     pub(super) file: u32,
-    /// A CPU op named much like one of the family's.
+    /// A CPU op has a name similar to one of the family.
     pub(super) op: u32,
-    /// What "much like" is.
-    pub(super) near: Near,
+    /// Thresholds for similar names.
+    pub(super) near: NearMatch,
     /// The family needs tensor parallelism, and the run has it.
     pub(super) tensor_parallel: u32,
-    /// The family is of a model, and the run is of that model.
+    /// The family is for the model of the run.
     pub(super) model: u32,
-    /// The strictest first.
+    /// Strictest first.
     pub(super) levels: Vec<Level>,
 }
 
-/// What a level of similarity asks for.
+/// The requirements of a level of similarity.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Level {
     /// `high`, `medium` or `low`.
     pub(super) level: String,
-    /// At least so many points.
+    /// Minimum number of points.
     pub(super) points: u32,
-    /// From at least so many kinds of signals.
+    /// Minimum number of kinds of signals.
     pub(super) kinds: usize,
-    /// The chain must be among them.
+    /// True if the chain must be one of the signals.
     pub(super) chain: bool,
 }
 
@@ -90,60 +91,60 @@ pub(super) struct Level {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Family {
-    /// Stable.
+    /// Stable id.
     pub(super) id: String,
-    /// For people.
+    /// Display name.
     pub(super) name: String,
-    /// Where it comes from.
+    /// The project that has it.
     pub(super) origin: Origin,
-    /// `fuse`, `overlap` or both; with the kind of model where it is not a language model.
+    /// `fuse`, `overlap` or both; with the kind of model in parentheses if it is not a language model.
     pub(super) kind: String,
-    /// How far it is.
+    /// State of development.
     pub(super) status: Status,
-    /// Pull requests of its origin.
+    /// Pull requests in its origin.
     #[serde(default)]
     pub(super) prs: Vec<u32>,
-    /// In names of kernels, CPU ops and functions: with one of them the family runs.
+    /// Words in kernel names, CPU ops or functions that show that the family runs.
     #[serde(default)]
     pub(super) names: Words,
-    /// The same in names of kernels alone.
+    /// The same, in kernel names only.
     #[serde(default)]
     pub(super) kernels: Words,
-    /// The same in names of functions alone.
+    /// The same, in function names only.
     #[serde(default)]
     pub(super) functions: Words,
-    /// Functions that choose the fused path or run the plain one.
+    /// Functions that choose between the fused and the unfused path.
     #[serde(default)]
     pub(super) gates: Words,
     /// Source files.
     #[serde(default)]
     pub(super) files: Vec<String>,
-    /// Words of options.
+    /// Command-line options.
     #[serde(default)]
     pub(super) flags: Vec<String>,
-    /// What it runs on; any where none is told.
+    /// Required hardware; any if `None`.
     pub(super) hardware: Option<Hardware>,
-    /// At least so many ranks of tensor parallelism.
+    /// Minimum number of tensor-parallel ranks.
     #[serde(default)]
     pub(super) tp: u32,
-    /// In the name of the model, its module or its file; any where none is told.
+    /// Words in the name of the model, its module or its file; any model if empty.
     #[serde(default)]
     pub(super) model: Words,
-    /// Categories of kernels in a row on one stream that the family would join.
+    /// Categories of consecutive kernels on a stream that the family would join.
     #[serde(default)]
     pub(super) chain: Vec<String>,
-    /// The kernels that run in a row in its place.
-    #[serde(default)]
-    pub(super) apart: Vec<Part>,
-    /// The most tokens of a step that its kernel takes; more run the parts.
+    /// The separate kernels that the family would replace, in order.
+    #[serde(default, rename = "apart")]
+    pub(super) unfused: Vec<ChainPart>,
+    /// Token limit of its kernel per step; larger steps run the separate kernels.
     pub(super) max_tokens: Option<u64>,
-    /// Its id among the fuse patterns, where that differs.
+    /// Its id in the fuse patterns, if it differs.
     pub(super) pattern: Option<String>,
-    /// What it does, a sentence.
+    /// What it does, one sentence.
     pub(super) note: String,
 }
 
-/// Where a family comes from.
+/// The project that has a family or a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Origin {
@@ -155,12 +156,12 @@ pub(super) enum Origin {
     Trtllm,
     /// TokenSpeed.
     Tokenspeed,
-    /// FlashInfer, a library under all of them.
+    /// FlashInfer, a library that all of them use.
     Flashinfer,
 }
 
 impl Origin {
-    /// For people.
+    /// Display name.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Sglang => "SGLang",
@@ -171,8 +172,8 @@ impl Origin {
         }
     }
 
-    /// How near it is to a run of this framework.
-    pub(super) fn to(self, framework: Framework) -> Relation {
+    /// The relation to the framework of a run.
+    pub(super) fn relation_to(self, framework: Framework) -> Relation {
         match (self, framework) {
             (Self::Sglang, Framework::Sglang)
             | (Self::Vllm, Framework::Vllm)
@@ -184,30 +185,30 @@ impl Origin {
     }
 }
 
-/// How near a family is to the framework that ran, the nearest first.
+/// The relation of a family to the framework of the run, nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Relation {
-    /// The framework's own.
+    /// A family of this framework.
     Own,
-    /// Of a library that the framework may call.
+    /// A family of a library that the framework may use.
     Library,
-    /// Another framework's.
+    /// A family of another framework.
     Elsewhere,
 }
 
-/// How far a family is, the furthest first.
+/// The state of development of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Status {
-    /// In its origin's main branch.
+    /// In the main branch of its origin.
     Mainline,
-    /// Proposed there.
+    /// An open pull request.
     InFlight,
-    /// Proposed and closed; kept for reference.
+    /// A closed pull request; kept for reference.
     Closed,
 }
 
-/// What a family runs on.
+/// Hardware that a family needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Hardware {
@@ -223,31 +224,31 @@ pub(super) enum Hardware {
     Npu,
 }
 
-/// A switch of known families.
+/// An option or environment variable that affects families.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Toggle {
-    /// As its framework names it.
+    /// Name in its framework.
     pub(super) toggle: String,
-    /// Whose it is.
+    /// The framework.
     pub(super) framework: Origin,
-    /// What it switches.
+    /// What it does.
     pub(super) effect: String,
-    /// Ids of the families that it bears on.
+    /// Ids of the affected families.
     pub(super) families: Vec<String>,
-    /// How server arguments spell it, where that is not its name.
+    /// Spellings in server arguments, if they differ from the name.
     pub(super) keys: Option<Vec<String>>,
-    /// Of a choice, the words that turn its families on.
+    /// For an option with several values, those that turn its families on.
     #[serde(default)]
     pub(super) values: Vec<String>,
-    /// What holds where it is not set.
+    /// The default.
     pub(super) default: Option<Position>,
-    /// What it does to its families when it is on.
+    /// Effect on its families when it is on.
     #[serde(default)]
     pub(super) turns: Turns,
 }
 
-/// Where a switch stands by itself.
+/// Default position of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Position {
@@ -257,16 +258,16 @@ pub(super) enum Position {
     Off,
 }
 
-/// What a switch that is on does to its families.
+/// The effect of a switch that is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Turns {
-    /// They run.
+    /// The families run.
     #[default]
     On,
-    /// They do not run.
+    /// The families do not run.
     Off,
-    /// They run in another way.
+    /// The families run differently.
     Changes,
 }
 
@@ -279,41 +280,35 @@ struct Switches {
 }
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "a file of this crate, read by a test")]
+    #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests")]
     serde_json::from_str(include_str!("../../../../patterns/fuse_overlap_catalog.json"))
         .expect("patterns/fuse_overlap_catalog.json")
 });
 
 static TOGGLES: LazyLock<Vec<Toggle>> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "a file of this crate, read by a test")]
+    #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests")]
     let switches: Switches =
         serde_json::from_str(include_str!("../../../../patterns/toggles.json")).expect("patterns/toggles.json");
     switches.toggles
 });
 
 impl Catalog {
-    /// The catalog that is built in.
-    ///
-    /// # Panics
-    /// Never: the file is part of the program, and a test holds that it parses.
+    /// The embedded catalog, parsed once.
     pub(super) fn embedded() -> &'static Self {
         &CATALOG
     }
 }
 
 impl Toggle {
-    /// All switches that are built in.
-    ///
-    /// # Panics
-    /// Never: the file is part of the program, and a test holds that it parses.
+    /// All embedded switches, parsed once.
     pub(super) fn embedded() -> &'static [Self] {
         &TOGGLES
     }
 }
 
 impl Family {
-    /// Its id among the fuse patterns.
-    pub(super) fn pattern(&self) -> &str {
+    /// Its id in the fuse patterns.
+    pub(super) fn pattern_id(&self) -> &str {
         self.pattern.as_deref().unwrap_or(&self.id)
     }
 }

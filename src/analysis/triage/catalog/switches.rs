@@ -1,39 +1,37 @@
-//! Where the switches of known families stand, by the server's arguments.
+//! The states of the switches of known families according to the server arguments.
 
 use super::data::{Family, Position, Toggle, Turns};
 use crate::analysis::triage::ServerArgs;
 use serde_json::Value;
 
-/// Where a switch stands.
+/// The state of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// The arguments turn it on.
     On,
     /// The arguments turn it off.
     Off,
-    /// The arguments do not set it, and what holds then is known.
+    /// The arguments do not set it, and its default is known.
     Default(Position),
-    /// Nothing tells.
+    /// The state is unknown.
     Unknown,
 }
 
-/// A switch of a family and where it stands.
+/// A switch with its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Switch<'a> {
-    /// The switch.
     pub(super) toggle: &'a Toggle,
-    /// Where it stands.
     pub(super) state: State,
 }
 
-/// The switches of this family.
+/// The switches that affect this family.
 pub(super) fn of(family: &Family, server: &ServerArgs) -> Vec<Switch<'static>> {
-    let bears_on = |toggle: &&Toggle| toggle.families.contains(&family.id);
-    Toggle::embedded().iter().filter(bears_on).map(|toggle| Switch { toggle, state: state(toggle, server) }).collect()
+    let affects = |toggle: &&Toggle| toggle.families.contains(&family.id);
+    Toggle::embedded().iter().filter(affects).map(|toggle| Switch { toggle, state: state(toggle, server) }).collect()
 }
 
 impl Switch<'_> {
-    /// Does it, as it stands, keep its families from running?
+    /// True if its state prevents its families from running.
     pub(super) fn disables(&self) -> bool {
         let is_on = match self.state {
             State::On | State::Default(Position::On) => true,
@@ -47,19 +45,19 @@ impl Switch<'_> {
         }
     }
 
-    /// A line of the table.
+    /// The line in the table.
     pub(super) fn line(&self) -> String {
         let state = match self.state {
             State::On => "on",
             State::Off => "off",
             State::Default(Position::On) => "not set, on by default",
             State::Default(Position::Off) => "not set, off by default",
-            State::Unknown => "not known here",
+            State::Unknown => "unknown",
         };
         let turns = match self.toggle.turns {
             Turns::On => "",
-            Turns::Off => "; on, it turns this off",
-            Turns::Changes => "; it changes how this looks",
+            Turns::Off => "; turns this off when on",
+            Turns::Changes => "; changes how this runs",
         };
         format!("{}: {state} ({}{turns})", self.toggle.toggle, self.toggle.effect)
     }
@@ -71,7 +69,7 @@ fn state(toggle: &Toggle, server: &ServerArgs) -> State {
     let found = keys.iter().find_map(|key| find(server, key));
     match found {
         Some(value) => position(&value, &toggle.values),
-        // What the arguments do not list may still stand in the environment, whose names are capitals.
+        // Switches in capitals are environment variables, which the arguments do not list.
         None if server.0.is_empty() || keys.iter().all(|key| !key.bytes().any(|byte| byte.is_ascii_lowercase())) => {
             State::Unknown
         }
@@ -79,7 +77,7 @@ fn state(toggle: &Toggle, server: &ServerArgs) -> State {
     }
 }
 
-/// The value of a key, wherever it stands; a name with a dot is a path.
+/// The value of a key; `outer.inner` is a key in a nested object.
 fn find(server: &ServerArgs, key: &str) -> Option<Value> {
     let key = key.to_ascii_lowercase();
     let nested = || {

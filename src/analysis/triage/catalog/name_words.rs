@@ -1,49 +1,50 @@
-//! Words of the catalog, to be looked for in names of kernels, CPU ops and functions.
+//! Words of the catalog and how they match names of kernels, CPU ops and functions.
 
 use crate::rules::needle::{Haystack, Needle};
 use serde::Deserialize;
 
-/// Words to look for in names: a list, or one.
+/// Words to search in names; in JSON a list or a single string.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(from = "OneOrMore")]
 pub(super) struct Words(Vec<Word>);
 
-/// One word, or several that must all be there (`add_rmsnorm_quant_kernel+true_false_true`).
+/// A word, or several words that must all occur (`add_rmsnorm_quant_kernel+true_false_true`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Word {
     text: String,
     parts: Vec<Needle>,
 }
 
-/// One place in a row of kernels.
+/// One element of a sequence of kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "OneOrMore")]
-pub(super) struct Part {
-    pub(super) is: PartIs,
-    /// The row may do without it.
+pub(super) struct ChainPart {
+    pub(super) matches: PartMatch,
+    /// The element may be missing.
     pub(super) is_optional: bool,
-    /// Does the family join it? What must stand there all the same takes no part.
+    /// True if the family joins this kernel; otherwise it must only be present.
     pub(super) is_joined: bool,
 }
 
-/// What stands at a place in a row of kernels.
+/// The condition of a [`ChainPart`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum PartIs {
-    Named(Words),
-    OfCategory(String),
+pub(super) enum PartMatch {
+    Name(Words),
+    Category(String),
 }
 
-impl Part {
-    /// A kernel of this category, which is joined.
+impl ChainPart {
+    /// A kernel of this category that the family joins.
     pub(super) fn of_category(category: &str) -> Self {
-        Self { is: PartIs::OfCategory(category.to_owned()), is_optional: false, is_joined: true }
+        Self { matches: PartMatch::Category(category.to_owned()), is_optional: false, is_joined: true }
     }
 }
 
-/// `(gemm)` is a category that must stand there and is not joined; `word?` may be missing.
-impl From<OneOrMore> for Part {
+/// `(gemm)` is a category that must be present but is not joined; `word?` is optional.
+impl From<OneOrMore> for ChainPart {
     fn from(texts: OneOrMore) -> Self {
-        let named = |texts, is_optional| Self { is: PartIs::Named(Words::from(texts)), is_optional, is_joined: true };
+        let named =
+            |texts, is_optional| Self { matches: PartMatch::Name(Words::from(texts)), is_optional, is_joined: true };
         let OneOrMore::One(text) = texts else { return named(texts, false) };
         if let Some(category) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
             return Self { is_joined: false, ..Self::of_category(category) };
@@ -80,26 +81,26 @@ impl Word {
 }
 
 impl Words {
-    /// The length of the longest word that the name holds.
+    /// The length of the longest word that occurs in the name.
     pub(super) fn longest_in(&self, name: &Haystack) -> Option<usize> {
         self.0.iter().filter(|word| word.is_in(name)).map(|word| word.text.len()).max()
     }
 
-    /// Does the name hold any?
+    /// True if any word occurs in the name.
     pub(super) fn any_in(&self, name: &Haystack) -> bool {
         self.0.iter().any(|word| word.is_in(name))
     }
 
-    /// The length of the word that is this function's whole name: `forward_with_allreduce_fusion`, which may run the
-    /// plain path, is not `allreduce_fusion`.
-    pub(super) fn whole(&self, function: &str) -> Option<usize> {
+    /// The length of the word that equals the whole function name. `forward_with_allreduce_fusion`, which may run the unfused
+    /// path, does not match `allreduce_fusion`.
+    pub(super) fn whole_name(&self, function: &str) -> Option<usize> {
         let function = function.trim_matches('_');
-        let is_it = |word: &&Word| word.text.trim_matches('_').eq_ignore_ascii_case(function);
-        self.0.iter().find(is_it).map(|word| word.text.len())
+        let is_equal = |word: &&Word| word.text.trim_matches('_').eq_ignore_ascii_case(function);
+        self.0.iter().find(is_equal).map(|word| word.text.len())
     }
 
-    /// Does the name have so many words of one of these, at least this part of a hundred?
-    pub(super) fn near(&self, name: &str, near: &Near) -> bool {
+    /// True if the name shares enough words with one of these; see [`NearMatch`].
+    pub(super) fn is_near(&self, name: &str, near: &NearMatch) -> bool {
         let of_name = words(name);
         self.0.iter().any(|word| {
             let of_word = words(&word.text);
@@ -108,13 +109,13 @@ impl Words {
         })
     }
 
-    /// True where there are none.
+    /// True if there are no words.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The words of a name in lower case, each once.
+/// The distinct words of a name in lower case.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let parts = name.split(|char: char| !char.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
@@ -126,12 +127,12 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// When a name is much like another.
+/// The thresholds for similar names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Near {
-    /// So many words in common,
+pub(super) struct NearMatch {
+    /// Minimum number of common words.
     pub(super) words: usize,
-    /// and of the other's words this part of a hundred.
+    /// Minimum share of the common words in the words of the catalog, in percent.
     pub(super) pct: usize,
 }

@@ -1,0 +1,259 @@
+//! Selects the known families that apply to a stage. A family needs evidence with enough time: its kernels, CPU ops or functions,
+//! a fuse pattern, its gate functions, or the separate kernels that it would replace.
+
+use super::chains::{Launches, Streams};
+use super::data::{Catalog, Family, Relation, Status};
+use super::stage_rows::{FamilyMatch, MatchedIn, RunContext, StageRow, StageRows};
+use super::switches::{self, Switch};
+use crate::analysis::triage::fuse::{self, Fusion};
+use crate::ordering::{StableSort, VecMap};
+use crate::trace::Ns;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// The state of a family in the run, in the order of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    /// Its parts run separately, and a switch explains it.
+    Disabled,
+    /// Its parts run separately, although this framework has the family.
+    ShouldApply,
+    /// Its fused kernel runs.
+    Active,
+    /// Its parts run separately; the family is proposed in this framework.
+    InFlight,
+    /// Its parts run separately; another framework has the family.
+    Elsewhere,
+}
+
+impl Verdict {
+    /// The label in the table.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Disabled => "seems disabled",
+            Self::ShouldApply => "should apply",
+            Self::Active => "active",
+            Self::InFlight => "in flight",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
+}
+
+/// A family that applies to a stage.
+#[derive(Debug, Clone)]
+pub(super) struct Finding {
+    pub(super) family: &'static Family,
+    pub(super) verdict: Verdict,
+    /// Indices of the rows in the stage that are evidence, longest time first.
+    pub(super) rows: Vec<usize>,
+    /// Duration of the evidence.
+    pub(super) duration: Ns,
+    /// The evidence as a clause.
+    pub(super) evidence: String,
+    pub(super) switches: Vec<Switch<'static>>,
+}
+
+/// The findings of a stage.
+#[derive(Debug)]
+pub(super) struct StageFindings {
+    /// Sorted by verdict, then by time.
+    pub(super) findings: Vec<Finding>,
+    /// For every row of the stage, true if a family or a fuse pattern explains it.
+    pub(super) is_explained: Vec<bool>,
+}
+
+/// Finds the families of a stage.
+pub(super) fn find_families(
+    run: &RunContext,
+    stage_rows: &StageRows,
+    fusions: &[Fusion],
+    streams: &Streams,
+) -> StageFindings {
+    let owners = owners(run, stage_rows);
+    let mut is_explained: Vec<bool> = owners.iter().map(Option::is_some).collect();
+    let mut findings = active(run, stage_rows, &owners);
+    let mut missing: Vec<Finding> = by_fuse_patterns(run, stage_rows, fusions);
+    missing.extend(by_gates(run, stage_rows, streams));
+    missing.extend(by_unfused_kernels(run, stage_rows, streams));
+    for finding in missing {
+        let is_present = findings.iter().any(|other| other.family.id == finding.family.id);
+        if !is_present && is_material(run, stage_rows, finding.duration) {
+            findings.push(finding);
+        }
+    }
+    for row in findings.iter().flat_map(|finding| &finding.rows).chain(&rows_of_fusions(stage_rows, fusions)) {
+        is_explained.get_mut(*row).into_iter().for_each(|flag| *flag = true);
+    }
+    drop_covered(run, &mut findings);
+    findings.order_by(|a, b| order(a).cmp(&order(b)));
+    StageFindings { findings, is_explained }
+}
+
+fn order(finding: &Finding) -> (Verdict, Reverse<Ns>) {
+    (finding.verdict, Reverse(finding.duration))
+}
+
+fn is_material(run: &RunContext, stage_rows: &StageRows, duration: Ns) -> bool {
+    duration > Ns::ZERO && stage_rows.share_pct(duration) >= run.view.options.min_share_pct
+}
+
+/// The family of every row: the framework's own families first, then the best and longest match.
+fn owners(run: &RunContext, stage_rows: &StageRows) -> Vec<Option<(usize, FamilyMatch)>> {
+    let families = &Catalog::embedded().families;
+    let owner = |row: &StageRow| {
+        let hits =
+            families.iter().enumerate().filter_map(|(index, family)| Some((index, family, row.match_family(family)?)));
+        let best = hits.min_by_key(|(_, family, hit)| {
+            (family.origin.relation_to(run.view.framework), hit.by, Reverse(hit.length), family.status)
+        });
+        best.map(|(index, _, hit)| (index, hit))
+    };
+    stage_rows.rows.iter().map(owner).collect()
+}
+
+/// Families whose fused kernels, CPU ops or functions run.
+fn active(run: &RunContext, stage_rows: &StageRows, owners: &[Option<(usize, FamilyMatch)>]) -> Vec<Finding> {
+    let mut families: VecMap<usize, (Vec<usize>, Ns, MatchedIn)> = VecMap::new();
+    for (row, owner) in owners.iter().enumerate() {
+        if let Some((family, hit)) = owner {
+            families.update(*family, (Vec::new(), Ns::ZERO, MatchedIn::Function), |(rows, sum, by)| {
+                rows.push(row);
+                *sum += hit.duration;
+                *by = hit.by.min(*by);
+            });
+        }
+    }
+    let finding = |(index, (rows, duration, by)): (usize, (Vec<usize>, Ns, MatchedIn))| {
+        let family = Catalog::embedded().families.get(index)?;
+        let evidence = match by {
+            MatchedIn::Kernel => "its kernels run",
+            MatchedIn::CpuOp => "its CPU op runs",
+            MatchedIn::Function => "its function runs",
+        };
+        let switches = switches::of(family, run.view.server);
+        is_material(run, stage_rows, duration).then_some(Finding {
+            family,
+            verdict: Verdict::Active,
+            rows,
+            duration,
+            evidence: evidence.to_owned(),
+            switches,
+        })
+    };
+    families.0.into_iter().filter_map(finding).collect()
+}
+
+/// Findings from fuse patterns that have a family in the catalog.
+fn by_fuse_patterns(run: &RunContext, stage_rows: &StageRows, fusions: &[Fusion]) -> Vec<Finding> {
+    let families = &Catalog::embedded().families;
+    let mut findings = Vec::new();
+    for fusion in fusions.iter().filter(|fusion| fusion.stage == stage_rows.stage) {
+        let Some(family) = families.iter().find(|family| family.pattern_id() == fusion.pattern) else { continue };
+        let Some(verdict) = verdict_of_unfused(run, family, fusion.status) else { continue };
+        let rows = indices_in_stage(stage_rows, &fusion.rows);
+        if verdict != Verdict::Active && !has_several_parts(family, &rows) {
+            continue;
+        }
+        let evidence = match verdict {
+            Verdict::Active => "its fused kernel runs",
+            _ => "its parts run separately, one after the other",
+        };
+        findings.push(finding(run, family, verdict, (rows, Ns(fusion.duration_ns)), evidence));
+    }
+    findings
+}
+
+/// True if there is something to join: several rows, or a family that joins equal kernels.
+fn has_several_parts(family: &Family, rows: &[usize]) -> bool {
+    rows.len() > 1 || family.chain.windows(2).all(|pair| pair.first() == pair.last())
+}
+
+fn verdict_of_unfused(run: &RunContext, family: &Family, status: fuse::Status) -> Option<Verdict> {
+    let relation = family.origin.relation_to(run.view.framework);
+    match (status, relation, family.status) {
+        (fuse::Status::Active, ..) => Some(Verdict::Active),
+        _ if !run.has_hardware(family) || run.has_model(family) == Some(false) => None,
+        (_, Relation::Own, Status::Mainline) if status != fuse::Status::NotApplicable => Some(Verdict::ShouldApply),
+        (_, Relation::Own, Status::InFlight) if status != fuse::Status::NotApplicable => Some(Verdict::InFlight),
+        (_, Relation::Library | Relation::Elsewhere, Status::Mainline) => Some(Verdict::Elsewhere),
+        _ => None,
+    }
+}
+
+/// Families of this framework whose gate functions launched their parts one after the other, while no fused kernel runs.
+fn by_gates(run: &RunContext, stage_rows: &StageRows, streams: &Streams) -> Vec<Finding> {
+    let is_candidate = |family: &&Family| {
+        !family.gates.is_empty()
+            && !family.chain.is_empty()
+            && family.origin.relation_to(run.view.framework) == Relation::Own
+            && family.status != Status::Closed
+            && run.has_hardware(family)
+            && run.has_ranks(family, stage_rows)
+            && (family.model.is_empty() || run.has_model(family) == Some(true))
+            && !stage_rows.rows.iter().any(|row| row.match_family(family).is_some())
+    };
+    let families = Catalog::embedded().families.iter().filter(is_candidate);
+    let to_finding = |family: &'static Family| {
+        let launches = streams.launched_by_gates(run.view, stage_rows, family);
+        let Launches { count, duration, copies, .. } = launches;
+        let verdict = if family.status == Status::Mainline { Verdict::ShouldApply } else { Verdict::InFlight };
+        let copies = match copies {
+            Ns::ZERO => String::new(),
+            _ => format!(", with copies of another {:.1} % between them", stage_rows.share_pct(copies)),
+        };
+        let chain = family.chain.join(", ");
+        let evidence = format!("{chain} follow each other {count} times{copies}; no kernel of the family runs");
+        (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), duration), &evidence))
+    };
+    families.filter_map(to_finding).collect()
+}
+
+/// Families whose work is done by separate kernels, of this framework or of plain PyTorch.
+fn by_unfused_kernels(run: &RunContext, stage_rows: &StageRows, streams: &Streams) -> Vec<Finding> {
+    let is_candidate = |family: &&Family| !family.unfused.is_empty() && run.has_few_tokens(family, stage_rows.stage);
+    let families = Catalog::embedded().families.iter().filter(is_candidate);
+    let to_finding = |family: &'static Family| {
+        let launches = streams.unfused(stage_rows, family);
+        let Launches { count, duration, max_kernels, .. } = launches;
+        let verdict = verdict_of_unfused(run, family, fuse::Status::Split)?;
+        let by = if verdict == Verdict::Elsewhere { " of plain PyTorch" } else { "" };
+        let evidence = format!("{max_kernels} kernels{by} run in its place, {count} times");
+        (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), duration), &evidence))
+    };
+    families.filter_map(to_finding).collect()
+}
+
+fn finding(
+    run: &RunContext,
+    family: &'static Family,
+    verdict: Verdict,
+    (rows, duration): (Vec<usize>, Ns),
+    evidence: &str,
+) -> Finding {
+    let switches = switches::of(family, run.view.server);
+    let is_off = verdict == Verdict::ShouldApply && switches.iter().any(Switch::disables);
+    let verdict = if is_off { Verdict::Disabled } else { verdict };
+    Finding { family, verdict, rows, duration, evidence: evidence.to_owned(), switches }
+}
+
+/// The indices in the stage of these rows of the run.
+fn indices_in_stage(stage_rows: &StageRows, rows: &[usize]) -> Vec<usize> {
+    rows.iter().filter_map(|index| stage_rows.rows.binary_search_by_key(index, |row| row.index).ok()).collect()
+}
+
+fn rows_of_fusions(stage_rows: &StageRows, fusions: &[Fusion]) -> Vec<usize> {
+    let of_stage = fusions.iter().filter(|fusion| fusion.stage == stage_rows.stage);
+    of_stage.flat_map(|fusion| indices_in_stage(stage_rows, &fusion.rows)).collect()
+}
+
+/// Drops families of other frameworks whose rows are all covered by nearer families.
+fn drop_covered(run: &RunContext, findings: &mut Vec<Finding>) {
+    let is_elsewhere = |finding: &Finding| finding.verdict == Verdict::Elsewhere;
+    findings.order_by_key(|finding| (is_elsewhere(finding), finding.family.origin.relation_to(run.view.framework)));
+    let mut covered: BTreeSet<usize> = BTreeSet::new();
+    findings.retain(|finding| {
+        let adds_rows = !is_elsewhere(finding) || finding.rows.iter().any(|row| !covered.contains(row));
+        covered.extend(&finding.rows);
+        adds_rows
+    });
+}

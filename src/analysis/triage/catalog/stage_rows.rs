@@ -1,0 +1,220 @@
+//! The kernel rows of a stage with their names prepared for search, and the hardware, model and ranks of the run.
+
+use super::data::{Catalog, Family, Hardware};
+use super::name_words::{ChainPart, PartMatch};
+use crate::analysis::triage::call_sites::Resolution;
+use crate::analysis::triage::fuse::fewest_tokens;
+use crate::analysis::triage::kernels::{KernelRow, RowCallSite};
+use crate::analysis::triage::serving::{Deployment, Vendor};
+use crate::analysis::triage::times::percent;
+use crate::analysis::triage::{Stage, View};
+use crate::ordering::VecMap;
+use crate::rules::names;
+use crate::rules::needle::{Haystack, Needle};
+use crate::trace::Ns;
+
+/// The properties of the run that do not differ between stages.
+#[derive(Debug)]
+pub(super) struct RunContext<'a> {
+    pub(super) view: &'a View<'a>,
+    deployment: Deployment,
+    devices: Vec<Haystack>,
+    /// Tokens of the smallest step of each stage.
+    min_tokens: VecMap<Stage, u64>,
+}
+
+/// The rows of one stage.
+#[derive(Debug)]
+pub(super) struct StageRows<'a> {
+    pub(super) stage: Stage,
+    pub(super) rows: Vec<StageRow<'a>>,
+    /// Sum of the durations of all GPU ops of the stage.
+    total: Ns,
+}
+
+/// A kernel row with its names prepared for search.
+#[derive(Debug)]
+pub(super) struct StageRow<'a> {
+    pub(super) row: &'a KernelRow,
+    /// Index among the rows of all stages.
+    pub(super) index: usize,
+    name: Haystack,
+    sites: Vec<(&'a RowCallSite, SiteNames)>,
+}
+
+/// The names of a call site.
+#[derive(Debug, Default)]
+pub(super) struct SiteNames {
+    /// The CPU op, as text and prepared for search.
+    pub(super) cpu_op: (String, Haystack),
+    /// Functions of the stack.
+    pub(super) functions: Vec<String>,
+    /// Source files of the stack.
+    pub(super) files: Vec<String>,
+}
+
+/// Which name of a row matched a family, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MatchedIn {
+    /// The kernel name.
+    Kernel,
+    /// The CPU op.
+    CpuOp,
+    /// A function of the stack.
+    Function,
+}
+
+/// The match of a row with the words of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FamilyMatch {
+    /// Which name matched.
+    pub(super) by: MatchedIn,
+    /// Length of the longest matching word; longer words are more specific.
+    pub(super) length: usize,
+    /// Duration of the matching part of the row.
+    pub(super) duration: Ns,
+}
+
+impl<'a> RunContext<'a> {
+    /// Reads the properties of the run.
+    pub(super) fn new(view: &'a View<'a>) -> Self {
+        Self { view, deployment: Deployment::new(view), devices: devices(view), min_tokens: fewest_tokens(view) }
+    }
+
+    /// True if the smallest step of the stage does not exceed the family's token limit, or if either is unknown.
+    pub(super) fn has_few_tokens(&self, family: &Family, stage: Stage) -> bool {
+        let min_tokens = self.min_tokens.get(&stage);
+        family.max_tokens.zip(min_tokens).is_none_or(|(limit, tokens)| *tokens <= limit)
+    }
+
+    /// True if the family can run on this hardware; false if the hardware is unknown.
+    pub(super) fn has_hardware(&self, family: &Family) -> bool {
+        let words = &Catalog::embedded().hardware;
+        let has_device = |words: &[String]| {
+            let needles: Vec<Needle> = words.iter().filter_map(|word| Needle::new(word)).collect();
+            self.devices.iter().any(|device| needles.iter().any(|needle| needle.is_in(device)))
+        };
+        match family.hardware {
+            None => true,
+            Some(Hardware::Cuda) => self.deployment.vendor == Some(Vendor::Nvidia),
+            Some(Hardware::Rocm) => self.deployment.vendor == Some(Vendor::Amd),
+            Some(Hardware::Hopper) => has_device(&words.hopper),
+            Some(Hardware::Blackwell) => has_device(&words.blackwell),
+            Some(Hardware::Npu) => self.deployment.vendor == Some(Vendor::Npu),
+        }
+    }
+
+    /// True if the model is one of the family's; `None` if the family is for any model or the model is unknown.
+    pub(super) fn has_model(&self, family: &Family) -> Option<bool> {
+        let is_decidable = !family.model.is_empty() && !self.deployment.models.is_empty();
+        is_decidable.then(|| self.deployment.models.iter().any(|name| family.model.any_in(name)))
+    }
+
+    /// True if the run is known to have the tensor-parallel ranks that the family needs.
+    pub(super) fn has_known_ranks(&self, family: &Family) -> bool {
+        family.tp >= 2 && self.deployment.tp_size.is_some_and(|ranks| ranks >= u64::from(family.tp))
+    }
+
+    /// True if the run has the tensor-parallel ranks that the family needs; if their number is unknown, true if the stage has
+    /// communication.
+    pub(super) fn has_ranks(&self, family: &Family, stage_rows: &StageRows) -> bool {
+        let has_communication = || stage_rows.rows.iter().any(|row| row.row.category == "communication");
+        family.tp < 2 || self.deployment.tp_size.map_or_else(has_communication, |ranks| ranks >= u64::from(family.tp))
+    }
+}
+
+impl<'a> StageRows<'a> {
+    /// Prepares the rows of a stage.
+    pub(super) fn new(view: &View, stage: Stage, rows: &'a [KernelRow]) -> Self {
+        let of_stage = rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
+        let rows: Vec<StageRow> = of_stage.map(|(index, row)| StageRow::new(index, row)).collect();
+        Self { stage, rows, total: view.times().of_stage(stage).duration }
+    }
+
+    /// The share of the stage's sum of durations, in percent.
+    pub(super) fn share_pct(&self, duration: Ns) -> f64 {
+        percent(duration, self.total)
+    }
+
+    /// The line of evidence for the row at an index of `rows`.
+    pub(super) fn evidence_line(&self, index: usize) -> Option<String> {
+        let row = self.rows.get(index)?.row;
+        let name = names::short(&names::demangle(&row.name));
+        Some(format!("{name}: {:.1} %, {} launches", self.share_pct(Ns(row.duration_ns)), row.launches))
+    }
+}
+
+impl<'a> StageRow<'a> {
+    fn new(index: usize, row: &'a KernelRow) -> Self {
+        let with_names = |site: &'a RowCallSite| (site, SiteNames::new(&site.location, &site.stack, &site.cpu_op));
+        let sites = row.call_sites.iter().filter(|site| is_direct(site.resolution)).map(with_names).collect();
+        Self { row, index, name: Haystack::new(&names::demangle(&row.name)), sites }
+    }
+
+    /// True if the row matches this part of a sequence.
+    pub(super) fn matches_part(&self, part: &ChainPart) -> bool {
+        match &part.matches {
+            PartMatch::Name(words) => words.any_in(&self.name),
+            PartMatch::Category(category) => self.row.category == *category,
+        }
+    }
+
+    /// Matches the names of the row with the words of a family.
+    pub(super) fn match_family(&self, family: &Family) -> Option<FamilyMatch> {
+        let in_name = family.names.longest_in(&self.name).max(family.kernels.longest_in(&self.name));
+        if let Some(length) = in_name {
+            return Some(FamilyMatch { by: MatchedIn::Kernel, length, duration: Ns(self.row.duration_ns) });
+        }
+        let in_cpu_op = |names: &SiteNames| family.names.longest_in(&names.cpu_op.1);
+        let in_functions = |names: &SiteNames| {
+            let longest = |name: &String| family.names.whole_name(name).max(family.functions.whole_name(name));
+            names.functions.iter().filter_map(longest).max()
+        };
+        self.match_sites(MatchedIn::CpuOp, &in_cpu_op).or_else(|| self.match_sites(MatchedIn::Function, &in_functions))
+    }
+
+    fn match_sites(&self, by: MatchedIn, longest: &dyn Fn(&SiteNames) -> Option<usize>) -> Option<FamilyMatch> {
+        let mut hit: Option<FamilyMatch> = None;
+        for (site, names) in &self.sites {
+            let Some(length) = longest(names) else { continue };
+            let hit = hit.get_or_insert(FamilyMatch { by, length, duration: Ns::ZERO });
+            hit.length = hit.length.max(length);
+            hit.duration += Ns(site.duration_ns);
+        }
+        hit
+    }
+}
+
+/// True if the call site is known for this kernel itself, not for a graph replay or a kernel with a similar name.
+pub(super) fn is_direct(resolution: Resolution) -> bool {
+    matches!(resolution, Resolution::Exact | Resolution::ByLaunch | Resolution::BorrowedExact)
+}
+
+impl SiteNames {
+    /// Splits a call site into its names.
+    pub(super) fn new(location: &str, stack: &[String], cpu_op: &str) -> Self {
+        let frames = || stack.iter().map(String::as_str).chain([location]).filter(|frame| !frame.is_empty());
+        Self {
+            cpu_op: (cpu_op.to_owned(), Haystack::new(cpu_op)),
+            functions: frames().map(|frame| function(frame).to_owned()).collect(),
+            files: frames().filter_map(file).map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// Returns `forward` for `path.py(281): forward` and `path.py:281 forward`.
+fn function(frame: &str) -> &str {
+    frame.rsplit_once(['(', ':', ' ']).map_or(frame, |_| match frame.rsplit_once("): ") {
+        Some((_, function)) => function,
+        None => frame.rsplit_once(' ').map_or("", |(_, function)| function),
+    })
+}
+
+/// Returns `path.py` for the same frames.
+fn file(frame: &str) -> Option<&str> {
+    frame.find(".py").and_then(|start| frame.get(..start + ".py".len()))
+}
+
+fn devices(view: &View) -> Vec<Haystack> {
+    view.trace.devices.iter().map(|device| Haystack::new(&device.name)).collect()
+}
