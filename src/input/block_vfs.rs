@@ -1,8 +1,14 @@
-//! SQLite over a file that nobody holds whole: pages come out of blocks that a [`Source`] is asked for.
+//! A read-only SQLite file system (VFS) with one file, read in blocks of 4 MiB through a [`Source`]. An LRU cache keeps four
+//! blocks, so memory is bounded by 16 MiB for a file of any size.
 //!
-//! The browser gives a worker bytes of a file by offset and nothing else. This is the file system that SQLite sees there:
-//! one read-only database and no other file, so no journal and no temporary file either. It knows nothing of the browser,
-//! and so its tests run natively.
+//! A browser gives a worker only the bytes of a file by offset. In the page, a [`Source`] reads slices of the dropped file
+//! (`src/web/database.rs`), or of a decompressed one in memory ([`memory::ChunkedMemory`]); `input::nsys` then reads the
+//! database through an ordinary connection. The file reports that it is immutable: SQLite takes no locks, looks for no journal,
+//! and reads a file in WAL mode. Writes, other file names and temporary files are refused.
+//!
+//! Nothing here depends on the browser, so tests run natively, with vectors as sources. The conformance suite of rsqlite-vfs is
+//! one of them: it can check only reading, sizes, file ends and refusals here. SQLite for wasm32 is compiled by clang with the
+//! flags in `.cargo/config.toml`, which leave out features that reading does not need.
 
 pub(crate) mod memory;
 
@@ -17,45 +23,49 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A slice of a browser's file costs milliseconds however small it is: in Chromium 1 MiB at a time came at two thirds of
-/// the rate of 4 MiB, and 8 MiB only a tenth faster. Exports have no indexes and are read in order, so most of a large
-/// block is wanted.
+/// Reading a slice of a browser file costs milliseconds even if it is small. In Chromium, slices of 1 MiB gave two thirds of the
+/// throughput of 4 MiB, and 8 MiB only 10 % more. Exports have no indexes and are read in order, so most of a block is used.
 const BLOCK_BYTES: u64 = 4 << 20;
-/// Blocks kept. A scan needs the one under its nose, those of the tree above it and of the schema.
-const BLOCKS: usize = 4;
+/// Size of the cache. A table scan needs the current block, the blocks of the B-tree's inner pages and that of the schema.
+const MAX_CACHED_BLOCKS: usize = 4;
 
-/// Bytes by offset.
+/// A file of constant size that is read by offset.
 pub(crate) trait Source {
-    /// How many bytes there are; always the same.
+    /// Returns the size in bytes.
     fn size(&self) -> u64;
 
-    /// Fills `into` with the bytes that begin at `offset`. It is never asked for bytes beyond the end.
+    /// Fills `into` with the bytes from `offset` on. Callers never read beyond the end.
     ///
     /// # Errors
-    /// Why the bytes cannot be had.
+    /// Why the bytes could not be read.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), String>;
 }
 
-/// The blocks used last.
+/// The LRU cache of blocks.
 struct Blocks {
     source: Box<dyn Source>,
-    kept: Vec<Block>,
+    cached: Vec<Block>,
+    /// Number of block accesses so far.
     clock: u64,
+    /// The last error of the source.
     failure: Option<String>,
 }
 
 struct Block {
+    /// Offset in the file.
     start: u64,
-    used: u64,
+    /// Value of the clock at the last access.
+    last_used: u64,
     bytes: Vec<u8>,
 }
 
 impl Blocks {
     fn new(source: Box<dyn Source>) -> Self {
-        Self { source, kept: Vec::new(), clock: 0, failure: None }
+        Self { source, cached: Vec::new(), clock: 0, failure: None }
     }
 
-    /// Copies what there is from `offset` on; less than `into` holds only at the end of the file.
+    /// Copies the bytes from `offset` on and returns their number, which is less than the length of `into` only at the end of
+    /// the file.
     fn read(&mut self, into: &mut [u8], offset: u64) -> Result<usize, String> {
         let mut done = 0;
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -76,61 +86,61 @@ impl Blocks {
 
     fn block(&mut self, start: u64) -> Result<&[u8], String> {
         self.clock += 1;
-        let known = self.kept.iter().position(|block| block.start == start);
-        let place = match known {
-            Some(place) => place,
+        let cached = self.cached.iter().position(|block| block.start == start);
+        let index = match cached {
+            Some(index) => index,
             None => self.fetch(start)?,
         };
-        let Some(block) = self.kept.get_mut(place) else { return Ok(&[]) };
-        block.used = self.clock;
+        let Some(block) = self.cached.get_mut(index) else { return Ok(&[]) };
+        block.last_used = self.clock;
         Ok(&block.bytes)
     }
 
-    /// Reads a block, into the memory of the one not used for longest once there are enough.
+    /// Reads a block and returns its index in the cache. If the cache is full, it replaces the least recently used block.
     fn fetch(&mut self, start: u64) -> Result<usize, String> {
         let length = (self.source.size() - start).min(BLOCK_BYTES) as usize;
-        let oldest = self.kept.iter().enumerate().min_by_key(|(_, block)| block.used).map(|(place, _)| place);
-        let mut block = match oldest.filter(|_| self.kept.len() >= BLOCKS) {
-            Some(oldest) => self.kept.swap_remove(oldest),
-            None => Block { start, used: 0, bytes: Vec::new() },
+        let oldest = self.cached.iter().enumerate().min_by_key(|(_, block)| block.last_used).map(|(index, _)| index);
+        let mut block = match oldest.filter(|_| self.cached.len() >= MAX_CACHED_BLOCKS) {
+            Some(oldest) => self.cached.swap_remove(oldest),
+            None => Block { start, last_used: 0, bytes: Vec::new() },
         };
         let missing = length.saturating_sub(block.bytes.len());
         block.bytes.try_reserve_exact(missing).map_err(|_| "out of memory".to_owned())?;
         block.bytes.resize(length, 0);
         self.source.read(start, &mut block.bytes)?;
         block.start = start;
-        self.kept.push(block);
-        Ok(self.kept.len() - 1)
+        self.cached.push(block);
+        Ok(self.cached.len() - 1)
     }
 }
 
-/// The one name that there is.
+/// The name of the only file.
 const FILE: &str = "trace";
 
 fn refused(code: VfsErrorCode, why: &'static str) -> VfsError {
     VfsError::new(code, why.into())
 }
 
-/// An open file. SQLite may open the same one again.
+/// An open file. SQLite may open the file several times.
 struct File(Rc<RefCell<Blocks>>);
 
 impl VfsFile for File {
     fn device_characteristics(&self) -> DeviceCharacteristics {
-        // Nobody else writes: SQLite then takes no locks and looks for no journal, and reads a file that was left in WAL mode.
+        // Then SQLite takes no locks, looks for no journal, and reads a file in WAL mode without its log.
         DeviceCharacteristics::IMMUTABLE
     }
 
     fn read(&mut self, into: &mut [u8], offset: u64) -> VfsResult<usize> {
-        let busy = |_| refused(VfsErrorCode::IoRead, "a read within a read");
+        let busy = |_| refused(VfsErrorCode::IoRead, "nested read");
         let mut blocks = self.0.try_borrow_mut().map_err(busy)?;
         blocks.read(into, offset).map_err(|why| {
             blocks.failure = Some(why);
-            refused(VfsErrorCode::IoRead, "the file could not be read")
+            refused(VfsErrorCode::IoRead, "the source failed")
         })
     }
 
     fn size(&self) -> VfsResult<u64> {
-        let busy = |_| refused(VfsErrorCode::IoStat, "a read within a read");
+        let busy = |_| refused(VfsErrorCode::IoStat, "nested read");
         self.0.try_borrow().map(|blocks| blocks.source.size()).map_err(busy)
     }
 
@@ -162,20 +172,21 @@ impl VfsFile for File {
     }
 }
 
-/// The callbacks about names.
+/// The callbacks that take file names.
 struct Store;
 
 impl VfsStore for Store {
     type File = File;
-    /// What every callback sees.
+    /// The state passed to every callback.
     type AppData = Rc<RefCell<Blocks>>;
 
     fn open_file(blocks: &Self::AppData, request: OpenRequest<'_>) -> VfsResult<OpenedFile<File>> {
         let options = request.options;
-        let the_file = request.filename.is_some_and(|name| name.path() == FILE);
-        let plain = options.kind() == Some(FileKind::MainDb) && !options.exclusive() && !options.delete_on_close();
-        if !the_file || !plain {
-            return Err(refused(VfsErrorCode::CantOpen, "there is one database and no other file"));
+        let is_the_file = request.filename.is_some_and(|name| name.path() == FILE);
+        let is_readable =
+            options.kind() == Some(FileKind::MainDb) && !options.exclusive() && !options.delete_on_close();
+        if !is_the_file || !is_readable {
+            return Err(refused(VfsErrorCode::CantOpen, "there is no other file than the database"));
         }
         Ok(OpenedFile { file: File(Rc::clone(blocks)), access: OpenAccess::ReadOnly })
     }
@@ -201,11 +212,11 @@ impl SQLiteIoMethods for Store {
     type Store = Self;
 }
 
-/// What SQLite may ask of the system: nothing that reading needs.
-struct Nothing;
+/// The operating system functions for SQLite: stubs, because reading needs none of them.
+struct NoOs;
 
-impl OsCallback for Nothing {
-    /// SQLite sleeps while another connection holds a lock, and here none can.
+impl OsCallback for NoOs {
+    /// SQLite sleeps only while another connection holds a lock; there are no locks here.
     fn sleep(&self, _duration: Duration) {}
 
     fn random(&self, _bytes: &mut [u8]) -> usize {
@@ -218,26 +229,26 @@ impl OsCallback for Nothing {
 }
 
 impl SQLiteVfs<Store> for Store {
-    type Os = Nothing;
+    type Os = NoOs;
 
-    fn os(_: &Rc<RefCell<Blocks>>) -> &Nothing {
-        &Nothing
+    fn os(_: &Rc<RefCell<Blocks>>) -> &NoOs {
+        &NoOs
     }
 }
 
-/// A database read through blocks. Dropping it closes the connection and forgets the blocks.
+/// An open database. Dropping it closes the connection and frees the blocks.
 pub(crate) struct Database {
-    // Dropped in this order: the connection's file holds on to the registration.
+    // Fields are dropped in this order: the registration must outlive the connection.
     connection: Connection,
     _registered: Registered,
     blocks: Rc<RefCell<Blocks>>,
 }
 
 impl Database {
-    /// Opens the database that `source` holds. Of its bytes nothing is read yet.
+    /// Opens the database in `source`. Reads no bytes yet.
     ///
     /// # Errors
-    /// Why SQLite cannot be had.
+    /// If SQLite cannot register the file system or open the file.
     pub(crate) fn open(source: Box<dyn Source>) -> Result<Self, String> {
         static OPENED: AtomicU64 = AtomicU64::new(0);
         let name = format!("blocks-{}", OPENED.fetch_add(1, Ordering::Relaxed));
@@ -249,25 +260,25 @@ impl Database {
         Ok(Self { connection, _registered: registered, blocks })
     }
 
-    /// The connection to the database.
+    /// Returns the connection to the database.
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Why the source could not be read, where it could not.
+    /// Returns the last error of the source, if there was one.
     pub(crate) fn unreadable(&self) -> Option<String> {
         self.blocks.try_borrow().ok()?.failure.clone()
     }
 }
 
-/// The file system of one [`Database`], known to SQLite as long as this lives.
+/// The file system of one [`Database`], registered with SQLite until this is dropped.
 struct Registered(Option<VfsRegistration<Rc<RefCell<Blocks>>>>);
 
 impl Registered {
     fn new(name: &str, blocks: Rc<RefCell<Blocks>>) -> Result<Self, RegisterVfsError> {
-        // SAFETY: constructor, callbacks and file layout are the crate's own defaults, typed by `Store`. The name is
-        // fresh, so nobody registers it meanwhile. One connection uses it, on the thread that registered: a `Database`
-        // holds an `Rc` and stays there.
+        // SAFETY: constructor, callbacks and file layout are the crate's own defaults, typed by `Store`. The name is unique, so
+        // no other file system has it. Only one connection uses it, on the thread that registered it: a `Database` has an `Rc`
+        // and cannot move to another thread.
         #[allow(unsafe_code)]
         unsafe { register_vfs::<Store, Store>(name, blocks, false) }.map(|registration| Self(Some(registration)))
     }
@@ -276,10 +287,10 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         let Some(registration) = self.0.take() else { return };
-        // SAFETY: the one connection that knew the name is closed, as it is dropped first.
+        // SAFETY: the only connection that uses the name is dropped first, and so is closed.
         #[allow(unsafe_code)]
         let ended = unsafe { registration.unregister() };
-        // Refused, it stays behind without use; nothing points to freed memory.
+        // If SQLite refuses, the file system stays registered but unused; nothing points to freed memory.
         drop(ended);
     }
 }

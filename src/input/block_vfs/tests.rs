@@ -1,5 +1,5 @@
-//! Promises: every byte that SQLite sees is the file's, wherever it lies; memory is bounded; nothing is ever written; a
-//! file that cannot be read, is cut or damaged ends in an error.
+//! Tests: SQLite sees the bytes of the file at any offset, memory is bounded, nothing is written, and a file that is cut,
+//! damaged or unreadable gives an error.
 
 use super::*;
 use proptest::prelude::*;
@@ -19,25 +19,25 @@ impl Source for Vec<u8> {
     }
 }
 
-/// A file of any size whose every eight bytes hold their own place.
-struct Places {
+/// A file of any size in which each word of eight bytes is its own index.
+struct IndexedWords {
     size: u64,
-    asked: Rc<Cell<u64>>,
+    reads: Rc<Cell<u64>>,
 }
 
-fn place(offset: u64) -> u8 {
+fn expected_byte(offset: u64) -> u8 {
     (offset / 8).to_le_bytes()[(offset % 8) as usize]
 }
 
-impl Source for Places {
+impl Source for IndexedWords {
     fn size(&self) -> u64 {
         self.size
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), String> {
-        assert!(offset + into.len() as u64 <= self.size, "asked for bytes beyond the end");
+        assert!(offset + into.len() as u64 <= self.size, "read beyond the end");
         assert!(!into.is_empty());
-        self.asked.set(self.asked.get() + 1);
+        self.reads.set(self.reads.get() + 1);
         for (at, word) in into.chunks_mut(8).enumerate() {
             word.copy_from_slice(&(offset / 8 + at as u64).to_le_bytes()[..word.len()]);
         }
@@ -45,54 +45,54 @@ impl Source for Places {
     }
 }
 
-fn places(size: u64) -> (Blocks, Rc<Cell<u64>>) {
-    let asked = Rc::new(Cell::new(0));
-    (Blocks::new(Box::new(Places { size, asked: Rc::clone(&asked) })), asked)
+fn indexed_words(size: u64) -> (Blocks, Rc<Cell<u64>>) {
+    let reads = Rc::new(Cell::new(0));
+    (Blocks::new(Box::new(IndexedWords { size, reads: Rc::clone(&reads) })), reads)
 }
 
-fn kept_bytes(blocks: &Blocks) -> u64 {
-    blocks.kept.iter().map(|block| block.bytes.len() as u64).sum()
+fn cached_bytes(blocks: &Blocks) -> u64 {
+    blocks.cached.iter().map(|block| block.bytes.len() as u64).sum()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_read_gives_the_bytes_of_its_place_also_beyond_4_gib(
+    fn reads_return_the_bytes_at_their_offset_even_beyond_4_gib(
         size in prop_oneof![1..10_000_u64, 1..(9 * BLOCK_BYTES), ((1 << 32) - 10)..(1_u64 << 40)],
         reads in prop::collection::vec((any::<prop::sample::Selector>(), 0..9_000_usize, -4_100..4_100_i64), 1..14),
     ) {
-        let (mut blocks, _) = places(size);
+        let (mut blocks, _) = indexed_words(size);
         for (selector, length, near) in reads {
-            // Around the borders of blocks and the end, where errors would be.
-            let border = selector.select(0..=size / BLOCK_BYTES + 1) * BLOCK_BYTES;
-            let offset = border.min(size).saturating_add_signed(near);
+            // Errors are likely near block boundaries and the end of the file.
+            let boundary = selector.select(0..=size / BLOCK_BYTES + 1) * BLOCK_BYTES;
+            let offset = boundary.min(size).saturating_add_signed(near);
             let mut into = vec![0xEE; length];
             let count = blocks.read(&mut into, offset).unwrap();
             prop_assert_eq!(count as u64, size.saturating_sub(offset).min(length as u64));
             for (at, byte) in into[..count].iter().enumerate() {
-                prop_assert_eq!(*byte, place(offset + at as u64));
+                prop_assert_eq!(*byte, expected_byte(offset + at as u64));
             }
-            prop_assert!(kept_bytes(&blocks) <= 16 << 20);
+            prop_assert!(cached_bytes(&blocks) <= 16 << 20);
         }
     }
 }
 
 #[test]
-fn a_scan_asks_for_every_block_once_and_going_back_costs_no_second_read_of_what_is_kept() {
+fn a_scan_reads_each_block_once() {
     let size = 20 * BLOCK_BYTES + 4_096;
-    let (mut blocks, asked) = places(size);
+    let (mut blocks, reads) = indexed_words(size);
     let mut page = [0; 65_536];
     for offset in (0..size).step_by(page.len()) {
         blocks.read(&mut page, offset).unwrap();
-        // The schema and the upper pages of a table's tree are used again and again.
+        // SQLite returns to the schema and to inner pages of the B-tree often.
         blocks.read(&mut page[..100], 0).unwrap();
     }
-    assert_eq!(asked.get(), 21);
-    assert_eq!(kept_bytes(&blocks), 3 * BLOCK_BYTES + 4_096);
+    assert_eq!(reads.get(), 21);
+    assert_eq!(cached_bytes(&blocks), 3 * BLOCK_BYTES + 4_096);
 }
 
-/// The bytes of a database of about 40 MB that SQLite wrote itself.
+/// Returns the bytes of a database that SQLite wrote; 200,000 rows take about 40 MB.
 fn database(rows: u32) -> Vec<u8> {
     let path = std::env::temp_dir().join(format!("gpuprism-vfs-{}-{rows}.sqlite", std::process::id()));
     let _ = std::fs::remove_file(&path);
@@ -117,22 +117,22 @@ fn sum(database: &Database) -> rusqlite::Result<(i64, i64, i64)> {
 }
 
 #[test]
-fn a_database_larger_than_all_blocks_gives_every_row() {
+fn a_database_larger_than_the_cache_gives_every_row() {
     let rows = 200_000;
     let bytes = database(rows);
     assert!(bytes.len() > 36 << 20, "{}", bytes.len());
     let database = Database::open(Box::new(bytes)).unwrap();
     let ids = 0..i64::from(rows);
-    let want = (i64::from(rows), ids.clone().map(|id| id * id % 1_000_003).sum(), ids.sum());
-    assert_eq!(sum(&database).unwrap(), want);
+    let expected = (i64::from(rows), ids.clone().map(|id| id * id % 1_000_003).sum(), ids.sum());
+    assert_eq!(sum(&database).unwrap(), expected);
     let note: String =
         database.connection().query_row("SELECT note FROM ops WHERE id = 3", [], |row| row.get(0)).unwrap();
     assert_eq!(note, format!("{:0180}", 3));
-    assert!(kept_bytes(&database.blocks.borrow()) <= 16 << 20);
+    assert!(cached_bytes(&database.blocks.borrow()) <= 16 << 20);
 }
 
 #[test]
-fn nothing_can_be_written_and_no_other_file_be_made() {
+fn writes_and_other_files_are_refused() {
     let bytes = database(1_000);
     let database = Database::open(Box::new(bytes)).unwrap();
     for sql in [
@@ -153,17 +153,17 @@ fn nothing_can_be_written_and_no_other_file_be_made() {
 }
 
 #[test]
-fn a_file_left_in_wal_mode_is_read() {
+fn a_file_in_wal_mode_is_read() {
     let mut bytes = database(100);
     // File format write and read version: 2 is WAL (SQLite file format, 1.3).
     bytes[18..20].copy_from_slice(&[2, 2]);
     assert_eq!(sum(&Database::open(Box::new(bytes)).unwrap()).unwrap().0, 100);
 }
 
-/// A source that fails from some place on, as a file does that is gone meanwhile.
-struct Gone(Vec<u8>);
+/// A source that fails after the first block, like a file that is deleted meanwhile.
+struct DeletedFile(Vec<u8>);
 
-impl Source for Gone {
+impl Source for DeletedFile {
     fn size(&self) -> u64 {
         self.0.size()
     }
@@ -174,20 +174,20 @@ impl Source for Gone {
 }
 
 #[test]
-fn a_file_that_is_gone_meanwhile_is_an_error_that_says_why() {
-    let database = Database::open(Box::new(Gone(database(60_000)))).unwrap();
+fn the_error_of_the_source_is_reported() {
+    let database = Database::open(Box::new(DeletedFile(database(60_000)))).unwrap();
     assert_eq!(database.unreadable(), None);
     assert!(sum(&database).is_err());
     assert_eq!(database.unreadable().unwrap(), "it is gone");
 }
 
 #[test]
-fn cut_and_damaged_files_end_in_an_error_or_in_rows() {
+fn cut_and_damaged_files_do_not_panic() {
     let whole = database(3_000);
     for cut in [0, 1, 15, 16, 99, 100, 4_095, 4_096, 5_000, 100_000, whole.len() - 4_096] {
         let database = Database::open(Box::new(whole[..cut].to_vec())).unwrap();
         assert!(sum(&database).is_err(), "cut at {cut}");
-        assert_eq!(database.unreadable(), None, "a cut is no failure of reading");
+        assert_eq!(database.unreadable(), None, "a cut is not an error of the source");
     }
     for at in (0..whole.len()).step_by(997) {
         let mut bytes = whole.clone();
@@ -197,21 +197,21 @@ fn cut_and_damaged_files_end_in_an_error_or_in_rows() {
 }
 
 #[test]
-fn what_remains_of_a_dropped_database_is_nothing() {
-    let asked = Rc::new(Cell::new(0));
-    let database = Database::open(Box::new(Places { size: 8_192, asked: Rc::clone(&asked) })).unwrap();
-    assert!(sum(&database).is_err(), "places are no database");
-    assert_eq!(Rc::strong_count(&asked), 2);
+fn dropping_a_database_frees_the_source() {
+    let reads = Rc::new(Cell::new(0));
+    let database = Database::open(Box::new(IndexedWords { size: 8_192, reads: Rc::clone(&reads) })).unwrap();
+    assert!(sum(&database).is_err(), "the words are not a database");
+    assert_eq!(Rc::strong_count(&reads), 2);
     drop(database);
-    assert_eq!(Rc::strong_count(&asked), 1);
+    assert_eq!(Rc::strong_count(&reads), 1);
 }
 
-/// rsqlite-vfs checks file systems by writing and reading back. Here the writing goes to a vector that the source reads;
-/// the reading, the sizes, the ends and what a file opened read-only refuses are ours.
+/// A file system for the conformance suite of rsqlite-vfs, which writes files and reads them back. Writes go to vectors; reads,
+/// sizes and the refusals of read-only files are those of [`File`].
 struct Folder;
 type Files = RefCell<BTreeMap<String, Rc<RefCell<Vec<u8>>>>>;
 
-struct Written(Rc<RefCell<Vec<u8>>>);
+struct WritableFile(Rc<RefCell<Vec<u8>>>);
 
 impl Source for Rc<RefCell<Vec<u8>>> {
     fn size(&self) -> u64 {
@@ -227,30 +227,30 @@ fn reader(bytes: &Rc<RefCell<Vec<u8>>>) -> File {
     File(Rc::new(RefCell::new(Blocks::new(Box::new(Rc::clone(bytes))))))
 }
 
-enum Either {
-    Ours(File),
-    Writable(Written),
+enum TestFile {
+    ReadOnly(File),
+    Writable(WritableFile),
 }
 
-impl VfsFile for Either {
+impl VfsFile for TestFile {
     fn read(&mut self, into: &mut [u8], offset: u64) -> VfsResult<usize> {
         match self {
-            Self::Ours(file) => file.read(into, offset),
-            Self::Writable(Written(bytes)) => reader(bytes).read(into, offset),
+            Self::ReadOnly(file) => file.read(into, offset),
+            Self::Writable(WritableFile(bytes)) => reader(bytes).read(into, offset),
         }
     }
 
     fn size(&self) -> VfsResult<u64> {
         match self {
-            Self::Ours(file) => file.size(),
-            Self::Writable(Written(bytes)) => reader(bytes).size(),
+            Self::ReadOnly(file) => file.size(),
+            Self::Writable(WritableFile(bytes)) => reader(bytes).size(),
         }
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
         match self {
-            Self::Ours(file) => file.write(bytes, offset),
-            Self::Writable(Written(written)) => {
+            Self::ReadOnly(file) => file.write(bytes, offset),
+            Self::Writable(WritableFile(written)) => {
                 let (mut written, from) = (written.borrow_mut(), offset as usize);
                 let end = written.len().max(from + bytes.len());
                 written.resize(end, 0);
@@ -262,8 +262,8 @@ impl VfsFile for Either {
 
     fn truncate(&mut self, size: u64) -> VfsResult<()> {
         match self {
-            Self::Ours(file) => file.truncate(size),
-            Self::Writable(Written(written)) => {
+            Self::ReadOnly(file) => file.truncate(size),
+            Self::Writable(WritableFile(written)) => {
                 written.borrow_mut().truncate(size as usize);
                 Ok(())
             }
@@ -288,14 +288,14 @@ impl VfsFile for Either {
 }
 
 impl VfsStore for Folder {
-    type File = Either;
+    type File = TestFile;
     type AppData = Files;
 
-    fn open_file(files: &Files, request: OpenRequest<'_>) -> VfsResult<OpenedFile<Either>> {
+    fn open_file(files: &Files, request: OpenRequest<'_>) -> VfsResult<OpenedFile<TestFile>> {
         let cannot = || refused(VfsErrorCode::CantOpen, "no");
         let mut files = files.borrow_mut();
-        let known = request.filename.and_then(|name| files.get(name.path()).cloned());
-        let bytes = match (known, request.filename) {
+        let existing = request.filename.and_then(|name| files.get(name.path()).cloned());
+        let bytes = match (existing, request.filename) {
             (Some(_), _) if request.options.exclusive() => return Err(cannot()),
             (Some(bytes), _) => bytes,
             (None, _) if !request.options.create() => return Err(cannot()),
@@ -307,13 +307,13 @@ impl VfsStore for Folder {
         };
         let access = request.options.access();
         let file = match access {
-            OpenAccess::ReadOnly => Either::Ours(reader(&bytes)),
-            OpenAccess::ReadWrite => Either::Writable(Written(bytes)),
+            OpenAccess::ReadOnly => TestFile::ReadOnly(reader(&bytes)),
+            OpenAccess::ReadWrite => TestFile::Writable(WritableFile(bytes)),
         };
         Ok(OpenedFile { file, access })
     }
 
-    fn close_file(files: &Files, name: Option<&str>, _: Either, options: OpenOptions) -> VfsResult<()> {
+    fn close_file(files: &Files, name: Option<&str>, _: TestFile, options: OpenOptions) -> VfsResult<()> {
         name.filter(|_| options.delete_on_close()).map(|name| files.borrow_mut().remove(name));
         Ok(())
     }
@@ -337,7 +337,7 @@ fn reading_passes_the_conformance_suite() {
 }
 
 #[test]
-fn the_suite_is_refused_every_file_that_it_would_make() {
+fn only_the_database_can_be_opened() {
     let store = Rc::new(RefCell::new(Blocks::new(Box::new(vec![1, 2, 3]))));
     let plain = |access| OpenOptions::new(access, FileKind::MainDb);
     let open = |name, options| Store::open_file(&store, OpenRequest::named(name, options));
