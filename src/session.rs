@@ -478,7 +478,7 @@ pub fn stage_at(place: Option<u8>) -> Stage {
 /// # Errors
 /// A log that tells of a diffusers backend.
 pub fn check_run_log(log: &RuleFile) -> Result<()> {
-    let Some(words) = folder::diffusion(&log.text) else { return Ok(()) };
+    let Some(words) = folder::diffusers_phrase(&log.text) else { return Ok(()) };
     let why = format!(
         "the log says \"{words}\": a diffusers backend did the work of this run, not the framework's own code, so a \
          triage would name the wrong kernels; run it again on the native backend"

@@ -1,10 +1,10 @@
-//! Which files of a profile folder to triage: one trace a stage, traces that tell where kernels of graph replays come
-//! from, the server's arguments; everything else is set aside with a reason.
+//! Selects the files of a profile folder for triage: one trace per stage, graph-capture traces, the server's arguments. All other
+//! files are skipped with a reason. Cost: O(n log n) in the number of files.
 //!
-//! Nothing is read here. Names are judged first; what a file turned out to hold comes back through `known`, and
-//! [`select`] is asked again until it names no file that was not read. Ties are broken by times and ids in the names, then
-//! by the time of writing, then by the path: copies of a folder give the same answer. Words are in
-//! `patterns/profile_folder.json`.
+//! Nothing is read here. [`select`] chooses by file name first. The caller reads the chosen files, passes their [`Content`] as
+//! `contents`, and calls [`select`] again until it chooses no file with unknown content. Ties are broken by timestamps and ids in
+//! the path, then by modification time, then by path, so the result does not depend on the order of the files. The words in
+//! file names are in `patterns/profile_folder.json`.
 
 mod names;
 
@@ -13,159 +13,161 @@ use crate::trace::{NONE, Trace};
 use names::{Newness, Words};
 use std::collections::BTreeSet;
 
-/// A file of the folder, before it is read.
+/// A file of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Relative to the folder, with `/` between its parts.
+    /// Path relative to the folder, with `/` as separator.
     pub path: String,
-    /// Its length.
+    /// Size in bytes.
     pub bytes: u64,
-    /// When it was last written, in milliseconds of any clock.
+    /// Modification time in milliseconds of any clock.
     pub modified: i64,
-    /// The stage that its path tells, in the caller's order of stages; `None` where it tells none.
+    /// Index of the stage that the path names, in the caller's order of stages; `None` if it names none.
     pub stage: Option<u8>,
 }
 
-/// What a file turned out to hold.
+/// The content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// A trace of GPU work.
     Work,
-    /// A trace of graphs being captured: launches that name kernels, and next to none that ran.
+    /// A trace of graph capture: launches that name kernels, and almost no kernels that ran.
     Capture,
     /// A trace without GPU work.
     HostOnly,
-    /// No torch.profiler trace.
+    /// Not a torch.profiler trace.
     NoTrace,
 }
 
-/// What to do with each file of a folder.
+/// The use of each file of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// To triage, in the order of stages, then by path.
+    /// Traces to triage, sorted by stage, then by path.
     pub traces: Vec<Chosen>,
-    /// To learn from where kernels come from, by path.
+    /// Graph-capture traces, sorted by path: they show which code launches the kernels of graph replays.
     pub mapping: Vec<usize>,
-    /// Not used, in the order of the entries.
-    pub aside: Vec<Aside>,
+    /// Files that are not used, in the order of the entries.
+    pub skipped: Vec<Skipped>,
 }
 
 /// A trace to triage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chosen {
-    /// Its place among the entries.
+    /// Index of the entry.
     pub entry: usize,
-    /// The place of the `server_args.json` in its folder or the nearest one above.
+    /// Index of the `server_args.json` in its folder or the nearest parent folder.
     pub server_args: Option<usize>,
 }
 
 /// A file that is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Aside {
-    /// Its place among the entries.
+pub struct Skipped {
+    /// Index of the entry.
     pub entry: usize,
-    /// A phrase.
+    /// The reason, as a phrase for people.
     pub why: String,
-    /// It is the newest trace of another rank than this one, which was chosen.
-    pub rank_beside: Option<usize>,
+    /// Set for the newest trace of another rank: the index of the chosen trace of the same stage.
+    pub other_rank_of: Option<usize>,
 }
 
-/// What a trace holds, by what it was read with: [`crate::trace::Code`] tells a capture of graphs.
+/// Returns the content of a trace. Only a trace with [`crate::trace::Code`] can be detected as a graph capture.
 pub fn content(trace: &Trace) -> Content {
-    // While graphs are captured nothing they hold runs; a few kernels around it may.
-    const NAMED_PER_OP: usize = 16;
+    // Kernels do not run while a graph is captured, but a few kernels around the capture may.
+    const MIN_NAMED_PER_OP: usize = 16;
     let names = trace.code.as_ref().map_or(&[][..], |code| &code.call_kernels);
     let named = names.iter().filter(|name| **name != NONE).count();
     match trace.gpu_ops.len() {
-        ops if named > ops.saturating_mul(NAMED_PER_OP) => Content::Capture,
+        ops if named > ops.saturating_mul(MIN_NAMED_PER_OP) => Content::Capture,
         0 => Content::HostOnly,
         _ => Content::Work,
     }
 }
 
-/// The words in the log of a run that say that a diffusers backend did its work: such a run is not to be triaged.
-pub fn diffusion(log: &str) -> Option<&'static str> {
+/// Returns the phrase in a server log that shows that a diffusers backend ran. Triage does not cover such runs.
+pub fn diffusers_phrase(log: &str) -> Option<&'static str> {
     Words::get().diffusion.iter().find(|words| log.contains(words.as_str())).map(String::as_str)
 }
 
-/// Chooses among the files of a folder; `known` is what some of them turned out to hold.
-pub fn select(entries: &[Entry], known: &[(usize, Content)]) -> Selection {
-    let mut sorting = Sorting { entries, known, aside: Vec::new() };
-    let (mut traces, mut captures) = sorting.by_name();
+/// Selects the files to use; `contents` has the index and content of the entries read so far.
+pub fn select(entries: &[Entry], contents: &[(usize, Content)]) -> Selection {
+    let mut selector = Selector { entries, contents, skipped: Vec::new() };
+    let (mut traces, mut captures) = selector.by_name();
     if traces.is_empty() {
-        traces = sorting.second_best(&mut captures);
+        traces = selector.fallback_traces(&mut captures);
     }
-    let traces = sorting.one_folder(traces);
-    let traces = sorting.rank_local(traces);
-    let traces = sorting.one_a_stage(traces);
-    let mapping = sorting.mapping(captures);
-    let server_args = |entry: usize| sorting.server_args(entry);
+    let traces = selector.one_folder(traces);
+    let traces = selector.single_model_ranks(traces);
+    let traces = selector.one_per_stage(traces);
+    let mapping = selector.mapping(captures);
+    let server_args = |entry: usize| selector.server_args(entry);
     let traces = traces.into_iter().map(|entry| Chosen { entry, server_args: server_args(entry) }).collect();
-    let mut aside = sorting.aside;
-    aside.order_by_key(|aside| aside.entry);
-    Selection { traces, mapping, aside }
+    let mut skipped = selector.skipped;
+    skipped.order_by_key(|skipped| skipped.entry);
+    Selection { traces, mapping, skipped }
 }
 
-struct Sorting<'a> {
+/// The steps of [`select`]. Each step takes candidates as indices of entries, and skips those that it does not return.
+struct Selector<'a> {
     entries: &'a [Entry],
-    known: &'a [(usize, Content)],
-    aside: Vec<Aside>,
+    contents: &'a [(usize, Content)],
+    skipped: Vec<Skipped>,
 }
 
-impl<'a> Sorting<'a> {
+impl<'a> Selector<'a> {
     fn path(&self, entry: usize) -> &'a str {
         self.entries.get(entry).map_or("", |entry| &entry.path)
     }
 
     fn content(&self, entry: usize) -> Option<Content> {
-        self.known.iter().rev().find(|(known, _)| *known == entry).map(|(_, content)| *content)
+        self.contents.iter().rev().find(|(known, _)| *known == entry).map(|(_, content)| *content)
     }
 
-    fn put_aside(&mut self, entry: usize, why: impl Into<String>) {
-        self.aside.push(Aside { entry, why: why.into(), rank_beside: None });
+    fn skip(&mut self, entry: usize, why: impl Into<String>) {
+        self.skipped.push(Skipped { entry, why: why.into(), other_rank_of: None });
     }
 
-    /// Traces and captures of graphs, as far as names and what is known tell.
+    /// Returns traces and graph captures, by content if known and otherwise by name.
     fn by_name(&mut self) -> (Vec<usize>, Vec<usize>) {
-        let (mut traces, mut captures, mut perhaps) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut traces, mut captures, mut named_capture) = (Vec::new(), Vec::new(), Vec::new());
         for (at, entry) in self.entries.iter().enumerate() {
             if names::base(&entry.path) == "server_args.json" {
                 continue;
             }
             let in_capture_folder = names::in_capture_folder(&entry.path);
-            match (names::why_aside(&entry.path), self.content(at)) {
-                (Some(why), _) => self.put_aside(at, why),
-                _ if entry.bytes == 0 => self.put_aside(at, "empty"),
-                (_, Some(Content::NoTrace)) => self.put_aside(at, "no torch.profiler trace in it"),
-                (_, Some(Content::HostOnly)) => self.put_aside(at, "no GPU work in it"),
+            match (names::skip_reason(&entry.path), self.content(at)) {
+                (Some(why), _) => self.skip(at, why),
+                _ if entry.bytes == 0 => self.skip(at, "empty"),
+                (_, Some(Content::NoTrace)) => self.skip(at, "not a torch.profiler trace"),
+                (_, Some(Content::HostOnly)) => self.skip(at, "no GPU work in it"),
                 (_, Some(Content::Capture)) => captures.push(at),
                 _ if in_capture_folder => captures.push(at),
-                (_, None) if names::says_capture(&entry.path) => perhaps.push(at),
+                (_, None) if names::has_capture_word(&entry.path) => named_capture.push(at),
                 _ => traces.push(at),
             }
         }
-        // A word in a name says little where every trace has it.
-        if traces.is_empty() { &mut traces } else { &mut captures }.extend(perhaps);
+        // The word "capture" in a name means nothing if every trace has it.
+        if traces.is_empty() { &mut traces } else { &mut captures }.extend(named_capture);
         (traces, captures)
     }
 
-    /// Where no trace has GPU work: those that were read, graph captures before the rest.
-    fn second_best(&mut self, captures: &mut Vec<usize>) -> Vec<usize> {
+    /// Returns the traces to use if no trace has GPU work: graph captures, otherwise traces without GPU work.
+    fn fallback_traces(&mut self, captures: &mut Vec<usize>) -> Vec<usize> {
         if !captures.is_empty() {
             return std::mem::take(captures);
         }
-        let read = |at: &usize| self.content(*at) == Some(Content::HostOnly);
-        let host_only: Vec<usize> = self.aside.iter().map(|aside| aside.entry).filter(read).collect();
-        self.aside.retain(|aside| !host_only.contains(&aside.entry));
+        let is_host_only = |at: &usize| self.content(*at) == Some(Content::HostOnly);
+        let host_only: Vec<usize> = self.skipped.iter().map(|skipped| skipped.entry).filter(is_host_only).collect();
+        self.skipped.retain(|skipped| !host_only.contains(&skipped.entry));
         host_only
     }
 
-    /// Traces of the folder itself; else of all subfolders where some tell a stage; else of the one with the newest.
+    /// Keeps the traces in the folder itself; if there are none, those in all subfolders if some path names a stage; otherwise
+    /// those in the subfolder of the newest trace.
     fn one_folder(&mut self, traces: Vec<usize>) -> Vec<usize> {
         let folder = |at: &usize| names::folder(self.path(*at));
         let has_stage = |at: &usize| self.entries.get(*at).is_some_and(|entry| entry.stage.is_some());
         let (kept, why) = if traces.iter().any(|at| folder(at).is_empty()) {
-            ("", "in a subfolder, while traces lie in the folder itself")
+            ("", "in a subfolder, and the folder itself has traces")
         } else if traces.iter().any(has_stage) {
             return traces;
         } else {
@@ -175,37 +177,37 @@ impl<'a> Sorting<'a> {
             }
         };
         let (kept, others): (Vec<usize>, Vec<usize>) = traces.iter().partition(|at| folder(at) == kept);
-        others.into_iter().for_each(|at| self.put_aside(at, why));
+        others.into_iter().for_each(|at| self.skip(at, why));
         kept
     }
 
-    /// Each rank's own file rather than the one that holds them all, and the ranks of the model rather than an encoder's.
-    fn rank_local(&mut self, traces: Vec<usize>) -> Vec<usize> {
-        let merged = "several ranks merged into one file, while files of single ranks are there";
-        let traces = self.prefer(traces, merged, names::is_merged);
+    /// Prefers files of single ranks to files of merged ranks, and traces of the model to those of an encoder server.
+    fn single_model_ranks(&mut self, traces: Vec<usize>) -> Vec<usize> {
+        let merged = "several ranks merged into one file, and there are files of single ranks";
+        let traces = self.skip_if_others(traces, merged, names::is_merged);
         let has_tensor_rank = |path: &str| names::has_rank(path, "tp");
         if !traces.iter().any(|at| has_tensor_rank(self.path(*at))) {
             return traces;
         }
-        let encoder = "an encoder server's trace beside those of the model";
-        self.prefer(traces, encoder, |path| names::has_rank(path, "rank") && !has_tensor_rank(path))
+        let encoder = "the trace of an encoder server, and there are traces of the model";
+        self.skip_if_others(traces, encoder, |path| names::has_rank(path, "rank") && !has_tensor_rank(path))
     }
 
-    /// Those that are not `second`, if there are any.
-    fn prefer(&mut self, traces: Vec<usize>, why: &str, second: impl Fn(&str) -> bool) -> Vec<usize> {
-        let (second, first): (Vec<usize>, Vec<usize>) = traces.iter().partition(|at| second(self.path(**at)));
+    /// Skips the traces whose path matches the predicate, unless all do.
+    fn skip_if_others(&mut self, traces: Vec<usize>, why: &str, is_second: impl Fn(&str) -> bool) -> Vec<usize> {
+        let (second, first): (Vec<usize>, Vec<usize>) = traces.iter().partition(|at| is_second(self.path(**at)));
         if first.is_empty() {
             return second;
         }
-        second.into_iter().for_each(|at| self.put_aside(at, why));
+        second.into_iter().for_each(|at| self.skip(at, why));
         first
     }
 
-    /// Of each stage the newest file of its first rank.
-    fn one_a_stage(&mut self, traces: Vec<usize>) -> Vec<usize> {
+    /// Keeps, for each stage, the newest file of its first rank.
+    fn one_per_stage(&mut self, traces: Vec<usize>) -> Vec<usize> {
         let stage = |at: usize| self.entries.get(at).and_then(|entry| entry.stage);
         let mut stages: Vec<Option<u8>> = traces.iter().map(|at| stage(*at)).collect();
-        // What has no stage comes last.
+        // Traces without a stage come last.
         stages.order_by_key(|stage| (stage.is_none(), *stage));
         stages.dedup();
         let mut chosen = Vec::new();
@@ -215,47 +217,47 @@ impl<'a> Sorting<'a> {
             let Some(newest) = self.newest(&kept) else { continue };
             let name = self.path(newest).to_owned();
             for entry in kept.into_iter().filter(|at| *at != newest) {
-                self.put_aside(entry, format!("not the newest of its stage, which is {name}"));
+                self.skip(entry, format!("older than {name} of the same stage"));
             }
             let newest_of_ranks = self.newest_of_ranks(&others);
             for entry in others {
-                let why = format!("another rank than {name}");
+                let why = format!("of another rank than {name}");
                 let is_newest = newest_of_ranks.contains(&entry);
-                self.aside.push(Aside { entry, why, rank_beside: is_newest.then_some(newest) });
+                self.skipped.push(Skipped { entry, why, other_rank_of: is_newest.then_some(newest) });
             }
             chosen.push(newest);
         }
         chosen
     }
 
-    /// Of each rank that names tell the newest trace. Each name is read once: a folder may hold thousands.
+    /// Returns the newest trace of each rank that file names give. Parses each name once: a folder may have thousands of files.
     fn newest_of_ranks(&self, traces: &[usize]) -> BTreeSet<usize> {
-        let of = |at: usize| {
+        let key = |at: usize| {
             let entry = self.entries.get(at)?;
             Some((names::rank(&entry.path)?, Newness::new(&entry.path, entry.modified), at))
         };
-        let mut told: Vec<_> = traces.iter().filter_map(|at| of(*at)).collect();
-        told.order_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
-        told.chunk_by(|a, b| a.0 == b.0).filter_map(|files| files.last()).map(|(.., at)| *at).collect()
+        let mut keys: Vec<_> = traces.iter().filter_map(|at| key(*at)).collect();
+        keys.order_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+        keys.chunk_by(|a, b| a.0 == b.0).filter_map(|files| files.last()).map(|(.., at)| *at).collect()
     }
 
-    /// The traces of the lowest rank, and the others. A name without a rank is another rank where some have one.
+    /// Returns the traces of the lowest rank, and the others. If some names have a rank, those without one are others.
     fn first_rank(&self, traces: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let rank = |at: &usize| names::rank(self.path(*at));
         let Some(first) = traces.iter().filter_map(rank).min() else { return (traces.to_vec(), Vec::new()) };
         traces.iter().partition(|at| rank(at).as_ref() == Some(&first))
     }
 
-    /// Captures of the first rank, of the folder with the newest.
+    /// Returns the graph captures of the first rank in the folder of the newest one.
     fn mapping(&mut self, captures: Vec<usize>) -> Vec<usize> {
         let (kept, others) = self.first_rank(&captures);
-        others.into_iter().for_each(|at| self.put_aside(at, "another rank's graph capture"));
+        others.into_iter().for_each(|at| self.skip(at, "a graph capture of another rank"));
         let Some(newest) = self.newest(&kept) else { return Vec::new() };
         let folder = |at: &usize| names::folder(self.path(*at));
         let of_newest = folder(&newest);
         let (mut kept, others): (Vec<usize>, Vec<usize>) = kept.iter().partition(|at| folder(at) == of_newest);
         kept.order_by_key(|at| self.path(*at));
-        others.into_iter().for_each(|at| self.put_aside(at, "a graph capture in another folder than the newest"));
+        others.into_iter().for_each(|at| self.skip(at, "a graph capture in another folder than the newest one"));
         kept
     }
 
@@ -270,9 +272,9 @@ impl<'a> Sorting<'a> {
     fn server_args(&self, trace: usize) -> Option<usize> {
         let mut folder = names::folder(self.path(trace));
         loop {
-            let is_there =
+            let is_it =
                 |entry: &Entry| names::base(&entry.path) == "server_args.json" && names::folder(&entry.path) == folder;
-            if let Some(found) = self.entries.iter().position(is_there) {
+            if let Some(found) = self.entries.iter().position(is_it) {
                 return Some(found);
             }
             if folder.is_empty() {

@@ -8,7 +8,7 @@ use super::super::files;
 use crate::analysis::results::{Notice, Run, Severity};
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{Framework, Options, Request, ServerArgs, Stage};
-use crate::input::folder::{self, Aside, Chosen, Content, Entry, Selection};
+use crate::input::folder::{self, Chosen, Content, Entry, Selection, Skipped};
 use crate::ordering::VecMap;
 use crate::session::{self, Choices, Opened};
 use crate::trace::{Format, Trace};
@@ -41,7 +41,7 @@ struct Source {
     /// The contents of the files that were read so far, by entry.
     contents: Vec<(usize, Content)>,
     /// The files of a folder that could not be read, with the reason.
-    unreadable: Vec<Aside>,
+    unreadable: Vec<Skipped>,
 }
 
 /// Identifies a file by the indices of its source and its entry.
@@ -107,8 +107,8 @@ impl Source {
             return Selection { traces, ..Selection::default() };
         }
         let mut selection = folder::select(&self.entries, &self.contents);
-        for Aside { entry, why, .. } in &self.unreadable {
-            let aside = selection.aside.iter_mut().filter(|aside| aside.entry == *entry);
+        for Skipped { entry, why, .. } in &self.unreadable {
+            let aside = selection.skipped.iter_mut().filter(|aside| aside.entry == *entry);
             aside.for_each(|aside| aside.why.clone_from(why));
         }
         selection
@@ -198,7 +198,7 @@ impl<'a> Batch<'a> {
                 }
             }
             plan.mapping.extend(selection.mapping.into_iter().map(file));
-            plan.skipped.extend(selection.aside.into_iter().map(|aside| (file(aside.entry), aside.why)));
+            plan.skipped.extend(selection.skipped.into_iter().map(|aside| (file(aside.entry), aside.why)));
         }
         plan
     }
@@ -274,7 +274,7 @@ impl<'a> Batch<'a> {
     fn record(&mut self, file: FileId, content: Content, unreadable: Option<String>) {
         let Some(source) = self.sources.get_mut(file.source) else { return };
         source.contents.push((file.entry, content));
-        source.unreadable.extend(unreadable.map(|why| Aside { entry: file.entry, why, rank_beside: None }));
+        source.unreadable.extend(unreadable.map(|why| Skipped { entry: file.entry, why, other_rank_of: None }));
     }
 
     fn triage(&self, file: FileId, server_args: Option<usize>, trace: &Trace) -> Result<Run> {

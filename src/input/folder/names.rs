@@ -1,8 +1,9 @@
-//! What the name of a profile's file tells: rank, kind, and when it was made.
+//! Parses the paths of profile files: rank, kind of file, timestamp.
 
 use serde::Deserialize;
 use std::sync::LazyLock;
 
+/// The content of `patterns/profile_folder.json`.
 #[derive(Deserialize)]
 pub(super) struct Words {
     settings: Vec<String>,
@@ -30,63 +31,63 @@ impl Words {
     }
 }
 
-/// The name without its folders.
+/// Returns the file name without its folders.
 pub(super) fn base(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, base)| base)
 }
 
-/// The folders without the name; empty for the folder itself.
+/// Returns the folders without the file name; empty for a file in the folder itself.
 pub(super) fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Why a file of this name is no trace to triage; `None` where it may be one.
-pub(super) fn why_aside(path: &str) -> Option<&'static str> {
+/// Returns why a file of this name is not a trace to triage; `None` if it may be one.
+pub(super) fn skip_reason(path: &str) -> Option<&'static str> {
     let base = base(path).to_ascii_lowercase();
     if let Some(known) = WORDS.set_aside.iter().find(|known| has_word(&base, &known.word)) {
         return Some(&known.why);
     }
     if WORDS.settings.contains(&base) {
-        return Some("settings, no trace");
+        return Some("settings, not a trace");
     }
-    (!base.ends_with(".json") && !base.ends_with(".json.gz")).then_some("no torch.profiler JSON by its name")
+    (!base.ends_with(".json") && !base.ends_with(".json.gz")).then_some("not torch.profiler JSON by its name")
 }
 
-/// Does the name hold the word with no letter beside it?
+/// Returns true if the name has the word, without a letter next to it.
 fn has_word(name: &str, word: &str) -> bool {
     let is_letter = |character: Option<char>| character.is_some_and(|character| character.is_ascii_alphabetic());
-    let mut places = name.match_indices(word);
-    places.any(|(at, _)| {
+    let mut matches = name.match_indices(word);
+    matches.any(|(at, _)| {
         let (before, after) = (name.get(..at).unwrap_or_default(), name.get(at + word.len()..).unwrap_or_default());
         !is_letter(before.chars().next_back()) && !is_letter(after.chars().next())
     })
 }
 
-/// Is one of its folders one that servers write captures of graphs to?
+/// Returns true if one of the folders is one to which servers write graph captures.
 pub(super) fn in_capture_folder(path: &str) -> bool {
     let mut folders = folder(path).split('/');
     folders.any(|folder| WORDS.capture_folders.iter().any(|known| folder.to_ascii_lowercase().starts_with(known)))
 }
 
-/// Does its name speak of a capture?
-pub(super) fn says_capture(path: &str) -> bool {
+/// Returns true if the file name has the word for a graph capture.
+pub(super) fn has_capture_word(path: &str) -> bool {
     has_word(&base(path).to_ascii_lowercase(), &WORDS.capture_word)
 }
 
-/// Does it hold all ranks?
+/// Returns true if the file is named like one of merged ranks.
 pub(super) fn is_merged(path: &str) -> bool {
     let base = base(path).to_ascii_lowercase();
     let stem = base.split(".json").next().unwrap_or_default();
     base.starts_with("merged-") || stem.trim_end_matches(".trace").ends_with("-merged")
 }
 
-/// Does the name number a rank of this kind?
+/// Returns true if the file name has a rank of this kind.
 pub(super) fn has_rank(path: &str, kind: &str) -> bool {
     ranks(path).iter().any(|(known, _)| *known == kind)
 }
 
-/// Its numbers among the ranks, in the order of the kinds of ranks; none but zeros is the empty list, which is the least.
-/// `None` for a name without a rank.
+/// Returns the rank numbers of the file name, in the order of the kinds of ranks in [`Words`]. If all are zero, the list is
+/// empty, which sorts first. `None` for a name without a rank.
 pub(super) fn rank(path: &str) -> Option<Vec<u32>> {
     let ranks = ranks(path);
     let of_kind = |kind: &String| ranks.iter().find(|(known, _)| known == kind).map(|(_, number)| *number);
@@ -97,7 +98,7 @@ pub(super) fn rank(path: &str) -> Option<Vec<u32>> {
     Some(if numbers.iter().all(|number| *number == 0) { Vec::new() } else { numbers })
 }
 
-/// `tp0`, `TP-0`, `rank_0`: kind and number.
+/// Returns kind and number of each rank in the file name: `tp0`, `TP-0`, `rank_0`.
 fn ranks(path: &str) -> Vec<(&'static str, u32)> {
     let base = base(path).to_ascii_lowercase();
     let parts: Vec<&str> = base.split(|character: char| !character.is_ascii_alphanumeric()).collect();
@@ -107,13 +108,13 @@ fn ranks(path: &str) -> Vec<(&'static str, u32)> {
         let Some(kind) = WORDS.ranks.iter().find(|kind| *kind == letters) else { continue };
         let digits = part.get(letters.len()..).filter(|digits| !digits.is_empty());
         let number = digits.or(parts.get(at + 1).copied()).and_then(|digits| digits.parse().ok());
-        // A longer number is a time.
+        // A larger number is a timestamp.
         ranks.extend(number.filter(|number| *number < 100_000).map(|number| (kind.as_str(), number)));
     }
     ranks
 }
 
-/// How new a file is, oldest first: by the latest time or id in its path, then by when it was written, then by the path.
+/// Sorts files from old to new: by the latest timestamp or id in the path, then by modification time, then by path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Newness {
     stamp: Option<String>,
@@ -123,15 +124,15 @@ pub(super) struct Newness {
 
 impl Newness {
     pub(super) fn new(path: &str, modified: i64) -> Self {
-        Self { stamp: stamps(path).into_iter().max(), modified, path: path.to_owned() }
+        Self { stamp: timestamps(path).into_iter().max(), modified, path: path.to_owned() }
     }
 }
 
-/// The long numbers in a path, as digits that compare by value whether they count seconds or nanoseconds:
-/// `1757000000.25`, `1757000000250000000`, `20260714-101500`.
-fn stamps(path: &str) -> Vec<String> {
-    const SHORTEST: usize = 8;
-    const SHORTEST_REST: usize = 2;
+/// Returns the timestamps in a path as digit strings: `1757000000.25`, `1757000000250000000`, `20260714-101500`. Seconds and
+/// nanoseconds since the epoch compare correctly as text, because both begin with the ten digits of the seconds.
+fn timestamps(path: &str) -> Vec<String> {
+    const MIN_DIGITS: usize = 8;
+    const MIN_PART_DIGITS: usize = 2;
     let mut stamps: Vec<String> = Vec::new();
     let mut joins = false;
     let mut rest = path;
@@ -140,8 +141,8 @@ fn stamps(path: &str) -> Vec<String> {
         let length = from.find(|character: char| !character.is_ascii_digit()).unwrap_or(from.len());
         let digits = from.get(..length).unwrap_or_default();
         match stamps.last_mut() {
-            Some(stamp) if joins && at == 1 && length >= SHORTEST_REST => stamp.push_str(digits),
-            _ if length >= SHORTEST => {
+            Some(stamp) if joins && at == 1 && length >= MIN_PART_DIGITS => stamp.push_str(digits),
+            _ if length >= MIN_DIGITS => {
                 stamps.push(digits.to_owned());
                 joins = true;
             }
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_read_in_every_spelling_and_all_zeros_are_least() {
+    fn ranks_are_parsed_in_every_spelling_and_all_zeros_sort_first() {
         for zero in [
             "x-TP-0.trace.json.gz",
             "x-tp0-EXTEND.json",
@@ -169,14 +170,14 @@ mod tests {
         }
         assert_eq!(rank("1757-TP-1-DP-0-EP-1-DECODE.trace.json.gz"), Some(vec![0, 1, 1]));
         assert_eq!(rank("dp1_pp0_tp0_rank8.trace.json"), Some(vec![1, 0, 0, 8]));
-        for none in ["step-1.json", "rank-1757000000.json", "http0.json", "rank/x.json", "prank0.json"] {
-            assert_eq!(rank(none), None, "{none}");
+        for without_rank in ["step-1.json", "rank-1757000000.json", "http0.json", "rank/x.json", "prank0.json"] {
+            assert_eq!(rank(without_rank), None, "{without_rank}");
         }
         assert!(rank("TP-1") > rank("TP-0") && has_rank("a-rank3-17.json", "rank"));
     }
 
     #[test]
-    fn times_in_names_beat_times_of_writing_whatever_they_count() {
+    fn timestamps_in_names_take_precedence_over_modification_times() {
         let newer = |a: &str, b: &str| Newness::new(a, 0) > Newness::new(b, 9);
         assert!(newer("1757000001-TP-0.json", "1757000000-TP-0.json"));
         assert!(newer("1757000000.25-TP-0.json", "1757000000.125-TP-0.json"));
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_told_by_its_name() {
+    fn names_of_other_files_are_recognised() {
         for (path, word) in [
             ("host_async_llm.17.pt.trace.json.gz", "front end"),
             ("a.viztracer.json", "VizTracer"),
@@ -196,16 +197,16 @@ mod tests {
             ("rank0.profiler_out.txt", "JSON"),
             ("metadata.json", "settings"),
         ] {
-            assert!(why_aside(path).unwrap().contains(word), "{path}");
+            assert!(skip_reason(path).unwrap().contains(word), "{path}");
         }
         for path in ["x-TP-0.trace.json.gz", "trace.json", "protonic.json", "a.PT.TRACE.JSON"] {
-            assert_eq!(why_aside(path), None, "{path}");
+            assert_eq!(skip_reason(path), None, "{path}");
         }
         assert!(
             is_merged("merged-17.trace.json.gz") && is_merged("17-merged.trace.json") && is_merged("17-merged.json.gz")
         );
         assert!(!is_merged("submerged-TP-0.trace.json"));
-        assert!(says_capture("vllm_graph_capture.pt.trace.json.gz") && !says_capture("captured.json"));
+        assert!(has_capture_word("vllm_graph_capture.pt.trace.json.gz") && !has_capture_word("captured.json"));
         assert!(in_capture_folder("a/graph_capture_profile/x.json") && !in_capture_folder("capture-17/x.json"));
     }
 }

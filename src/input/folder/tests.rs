@@ -1,6 +1,6 @@
 use super::*;
 
-/// Stages as the caller numbers them: prefill, decode.
+/// Makes an entry with the stages that the caller defines: 0 is prefill, 1 decode.
 fn entry(path: &str) -> Entry {
     let stage = match path.to_ascii_lowercase() {
         path if path.contains("extend") || path.contains("prefill") => Some(0),
@@ -10,43 +10,49 @@ fn entry(path: &str) -> Entry {
     Entry { path: path.to_owned(), bytes: 1, modified: 0, stage }
 }
 
-struct Chose {
+/// A selection by path.
+struct Selected {
     traces: Vec<String>,
     mapping: Vec<String>,
-    aside: Vec<(String, String)>,
+    skipped: Vec<(String, String)>,
     selection: Selection,
 }
 
-fn chose_knowing(paths: &[&str], known: &[(usize, Content)]) -> Chose {
+fn select_with_contents(paths: &[&str], contents: &[(usize, Content)]) -> Selected {
     let entries: Vec<Entry> = paths.iter().map(|path| entry(path)).collect();
-    let selection = select(&entries, known);
+    let selection = select(&entries, contents);
     let path = |at: usize| entries[at].path.clone();
-    // Every file is accounted for, once.
+    // Every file is used or skipped exactly once.
     let mut seen: Vec<usize> = selection.traces.iter().map(|chosen| chosen.entry).collect();
     seen.extend(&selection.mapping);
-    seen.extend(selection.aside.iter().map(|aside| aside.entry));
+    seen.extend(selection.skipped.iter().map(|skipped| skipped.entry));
     seen.extend((0..entries.len()).filter(|at| path(*at).ends_with("server_args.json")));
     seen.sort_unstable();
     assert_eq!(seen, (0..entries.len()).collect::<Vec<_>>(), "{selection:?}");
-    Chose {
+    Selected {
         traces: selection.traces.iter().map(|chosen| path(chosen.entry)).collect(),
         mapping: selection.mapping.iter().map(|at| path(*at)).collect(),
-        aside: selection.aside.iter().map(|aside| (path(aside.entry), aside.why.clone())).collect(),
+        skipped: selection.skipped.iter().map(|skipped| (path(skipped.entry), skipped.why.clone())).collect(),
         selection,
     }
 }
 
-fn chose(paths: &[&str]) -> Chose {
-    chose_knowing(paths, &[])
+fn select_paths(paths: &[&str]) -> Selected {
+    select_with_contents(paths, &[])
 }
 
-fn why<'a>(chose: &'a Chose, path: &str) -> &'a str {
-    &chose.aside.iter().find(|(aside, _)| aside == path).unwrap_or_else(|| panic!("{path}: {:?}", chose.aside)).1
+fn why<'a>(selected: &'a Selected, path: &str) -> &'a str {
+    &selected
+        .skipped
+        .iter()
+        .find(|(skipped, _)| skipped == path)
+        .unwrap_or_else(|| panic!("{path}: {:?}", selected.skipped))
+        .1
 }
 
 #[test]
-fn sglang_s_stage_files_of_the_first_rank_are_chosen_in_the_order_of_stages() {
-    let chose = chose(&[
+fn sglang_stages_of_the_first_rank_are_chosen_in_order() {
+    let selected = select_paths(&[
         "1757000000-TP-0-DECODE.trace.json.gz",
         "1757000000-TP-1-DECODE.trace.json.gz",
         "1757000000-TP-0-EXTEND.trace.json.gz",
@@ -55,30 +61,28 @@ fn sglang_s_stage_files_of_the_first_rank_are_chosen_in_the_order_of_stages() {
         "merged-1757000000.trace.json.gz",
         "server_args.json",
     ]);
-    assert_eq!(chose.traces, ["1757000000-TP-0-EXTEND.trace.json.gz", "1757000000-TP-0-DECODE.trace.json.gz"]);
-    assert!(why(&chose, "merged-1757000000.trace.json.gz").contains("merged"));
-    assert!(why(&chose, "1757000000-TP-1-DECODE.trace.json.gz").contains("another rank"));
-    // The ranks beside the chosen files, to be looked at side by side.
-    let beside: Vec<_> = chose.selection.aside.iter().map(|aside| (aside.entry, aside.rank_beside)).collect();
-    assert_eq!(beside, [(1, Some(0)), (3, Some(2)), (4, None), (5, None)]);
-    assert!(
-        why(&chose, "1756000000-TP-0-EXTEND.trace.json.gz")
-            .contains("the newest of its stage, which is 1757000000-TP-0-EXTEND")
-    );
-    assert!(chose.selection.traces.iter().all(|chosen| chosen.server_args == Some(6)));
+    assert_eq!(selected.traces, ["1757000000-TP-0-EXTEND.trace.json.gz", "1757000000-TP-0-DECODE.trace.json.gz"]);
+    assert!(why(&selected, "merged-1757000000.trace.json.gz").contains("merged"));
+    assert!(why(&selected, "1757000000-TP-1-DECODE.trace.json.gz").contains("another rank"));
+    // The newest trace of each other rank refers to the chosen trace of its stage.
+    let other_ranks: Vec<_> =
+        selected.selection.skipped.iter().map(|skipped| (skipped.entry, skipped.other_rank_of)).collect();
+    assert_eq!(other_ranks, [(1, Some(0)), (3, Some(2)), (4, None), (5, None)]);
+    assert!(why(&selected, "1756000000-TP-0-EXTEND.trace.json.gz").contains("older than 1757000000-TP-0-EXTEND"));
+    assert!(selected.selection.traces.iter().all(|chosen| chosen.server_args == Some(6)));
 }
 
 #[test]
-fn a_merged_file_is_taken_where_nothing_else_is_there() {
-    assert_eq!(chose(&["merged-17.trace.json.gz", "run.log"]).traces, ["merged-17.trace.json.gz"]);
+fn a_merged_file_is_chosen_if_there_is_no_other() {
+    assert_eq!(select_paths(&["merged-17.trace.json.gz", "run.log"]).traces, ["merged-17.trace.json.gz"]);
 }
 
 #[test]
-fn vllm_s_front_end_tables_and_graph_captures_are_no_traces_to_triage() {
+fn vllm_front_end_traces_tables_and_graph_captures_are_not_triaged() {
     let worker = "dp0_pp0_tp0_dcp0_ep0_rank0.1757000000000000000.pt.trace.json.gz";
     let other = "dp0_pp0_tp1_dcp0_ep1_rank1.1757000000000000000.pt.trace.json.gz";
     let capture = "capture_traces/dp0_pp0_tp0_dcp0_ep0_rank0.1756000000000000000.pt.trace.json.gz";
-    let chose = chose(&[
+    let selected = select_paths(&[
         "host_42.async_llm.1757000000000000000.pt.trace.json.gz",
         other,
         worker,
@@ -86,38 +90,38 @@ fn vllm_s_front_end_tables_and_graph_captures_are_no_traces_to_triage() {
         capture,
         "capture_traces/dp0_pp0_tp1_dcp0_ep1_rank1.1756000000000000000.pt.trace.json.gz",
     ]);
-    assert_eq!((chose.traces, chose.mapping), (vec![worker.to_owned()], vec![capture.to_owned()]));
-    assert_eq!(chose.aside.len(), 4);
+    assert_eq!((selected.traces, selected.mapping), (vec![worker.to_owned()], vec![capture.to_owned()]));
+    assert_eq!(selected.skipped.len(), 4);
 }
 
 #[test]
-fn a_replica_whose_ranks_are_all_zero_comes_first_and_else_the_lowest() {
+fn the_replica_with_the_lowest_ranks_is_chosen() {
     let replicas = ["dp1_pp0_tp0_rank8.17.json", "dp0_pp0_tp0_rank0.17.json", "dp0_pp0_tp1_rank1.17.json"];
-    assert_eq!(chose(&replicas).traces, ["dp0_pp0_tp0_rank0.17.json"]);
-    assert_eq!(chose(&["x-TP-3.json", "x-TP-10.json"]).traces, ["x-TP-3.json"]);
+    assert_eq!(select_paths(&replicas).traces, ["dp0_pp0_tp0_rank0.17.json"]);
+    assert_eq!(select_paths(&["x-TP-3.json", "x-TP-10.json"]).traces, ["x-TP-3.json"]);
 }
 
 #[test]
-fn an_encoder_server_stands_back_behind_the_model() {
-    let both = chose(&["enc-rank0-1758000000.trace.json", "1757000000-TP-0.trace.json.gz"]);
+fn traces_of_the_model_are_preferred_to_those_of_an_encoder() {
+    let both = select_paths(&["enc-rank0-1758000000.trace.json", "1757000000-TP-0.trace.json.gz"]);
     assert_eq!(both.traces, ["1757000000-TP-0.trace.json.gz"]);
     assert!(why(&both, "enc-rank0-1758000000.trace.json").contains("encoder"));
-    assert_eq!(chose(&["enc-rank0-1758000000.trace.json"]).traces.len(), 1);
+    assert_eq!(select_paths(&["enc-rank0-1758000000.trace.json"]).traces.len(), 1);
 }
 
 #[test]
-fn folders_count_as_stages_and_otherwise_the_newest_folder_is_taken() {
-    let stages = chose(&["prefill/17/a-TP-0.json", "prefill/17/server_args.json", "decode/17/a-TP-0.json"]);
+fn subfolders_name_stages_or_else_the_newest_one_is_chosen() {
+    let stages = select_paths(&["prefill/17/a-TP-0.json", "prefill/17/server_args.json", "decode/17/a-TP-0.json"]);
     assert_eq!(stages.traces, ["prefill/17/a-TP-0.json", "decode/17/a-TP-0.json"]);
     let args: Vec<_> = stages.selection.traces.iter().map(|chosen| chosen.server_args).collect();
     assert_eq!(args, [Some(1), None]);
-    let runs = chose(&["1757000000/a.json", "1757000009/a.json", "1757000001/b.json"]);
+    let runs = select_paths(&["1757000000/a.json", "1757000009/a.json", "1757000001/b.json"]);
     assert_eq!(runs.traces, ["1757000009/a.json"]);
-    assert_eq!(chose(&["a.json", "old/1757000009.json"]).traces, ["a.json"]);
+    assert_eq!(select_paths(&["a.json", "old/1757000009.json"]).traces, ["a.json"]);
 }
 
 #[test]
-fn the_answer_does_not_depend_on_the_order_of_the_files() {
+fn the_order_of_the_files_does_not_matter() {
     let mut paths = vec![
         "1757000000-TP-0.json",
         "1757000001-TP-0.json",
@@ -127,25 +131,25 @@ fn the_answer_does_not_depend_on_the_order_of_the_files() {
         "capture2.json",
         "x/merged-1757000005.json",
     ];
-    let wanted = chose(&paths);
+    let expected = select_paths(&paths);
     for _ in 0..paths.len() {
         paths.rotate_left(1);
-        let rotated = chose(&paths);
-        assert_eq!((rotated.traces, rotated.mapping), (wanted.traces.clone(), wanted.mapping.clone()));
+        let rotated = select_paths(&paths);
+        assert_eq!((rotated.traces, rotated.mapping), (expected.traces.clone(), expected.mapping.clone()));
     }
 }
 
 #[test]
-fn what_a_file_holds_overrules_its_name_and_the_next_best_takes_its_place() {
+fn content_overrides_the_name() {
     let paths = ["1757000002-TP-0.json", "1757000001-TP-0.json", "my_capture-TP-0.json", "benchmark.json"];
-    assert_eq!(chose(&paths).traces, [paths[0]]);
-    let host_only = chose_knowing(&paths, &[(0, Content::HostOnly)]);
+    assert_eq!(select_paths(&paths).traces, [paths[0]]);
+    let host_only = select_with_contents(&paths, &[(0, Content::HostOnly)]);
     assert_eq!(
         (host_only.traces.as_slice(), host_only.mapping.as_slice()),
         (&[paths[1].to_owned()][..], &[paths[2].to_owned()][..])
     );
     assert!(why(&host_only, paths[0]).contains("no GPU work"));
-    let work = chose_knowing(&paths, &[(2, Content::Work), (0, Content::Capture), (1, Content::NoTrace)]);
+    let work = select_with_contents(&paths, &[(2, Content::Work), (0, Content::Capture), (1, Content::NoTrace)]);
     assert_eq!(
         (work.traces.as_slice(), work.mapping.as_slice()),
         (&[paths[2].to_owned()][..], &[paths[0].to_owned()][..])
@@ -153,32 +157,32 @@ fn what_a_file_holds_overrules_its_name_and_the_next_best_takes_its_place() {
 }
 
 #[test]
-fn traces_without_gpu_work_are_taken_where_there_are_no_others() {
-    let host_only = chose_knowing(&["a.json", "notes.json"], &[(0, Content::HostOnly), (1, Content::NoTrace)]);
+fn traces_without_gpu_work_are_chosen_if_there_are_no_others() {
+    let host_only = select_with_contents(&["a.json", "notes.json"], &[(0, Content::HostOnly), (1, Content::NoTrace)]);
     assert_eq!(host_only.traces, ["a.json"]);
-    let capture = chose_knowing(&["a.json", "b.json"], &[(0, Content::HostOnly), (1, Content::Capture)]);
+    let capture = select_with_contents(&["a.json", "b.json"], &[(0, Content::HostOnly), (1, Content::Capture)]);
     assert_eq!((capture.traces, capture.mapping), (vec!["b.json".to_owned()], Vec::new()));
-    assert!(chose(&["capture.json"]).mapping.is_empty(), "a word in the only name");
+    assert!(select_paths(&["capture.json"]).mapping.is_empty(), "every trace has the word in its name");
 }
 
 #[test]
-fn nothing_to_triage_is_no_panic_and_each_file_has_its_reason() {
+fn folders_without_traces_give_reasons() {
     for paths in [&[][..], &["README.md"], &["server_args.json"], &["config.json", "x.viztracer.json"]] {
-        assert!(chose(paths).traces.is_empty());
+        assert!(select_paths(paths).traces.is_empty());
     }
     let mut empty = entry("a-TP-0.json");
     empty.bytes = 0;
     let selection = select(&[empty], &[]);
-    assert_eq!(selection.aside[0].why, "empty");
-    // Places that are none.
+    assert_eq!(selection.skipped[0].why, "empty");
+    // An index out of range.
     assert_eq!(select(&[], &[(7, Content::Work)]), Selection::default());
 }
 
 #[test]
-fn the_log_of_a_diffusers_run_is_known_by_its_words() {
+fn the_log_of_a_diffusers_run_is_recognised() {
     let log = "INFO Loading\nWARNING Falling back to diffusers backend for model x\n";
-    assert_eq!(diffusion(log), Some("Falling back to diffusers backend"));
-    assert_eq!(diffusion("INFO Using the native backend, not diffusers\n"), None);
+    assert_eq!(diffusers_phrase(log), Some("Falling back to diffusers backend"));
+    assert_eq!(diffusers_phrase("INFO Using the native backend, not diffusers\n"), None);
 }
 
 mod any_folder {
@@ -216,9 +220,9 @@ mod any_folder {
     }
 
     proptest! {
-        /// `chose_knowing` checks that every file is accounted for; here, that what is chosen hangs on names alone.
+        /// `select_with_contents` checks that every file is used or skipped once.
         #[test]
-        fn every_file_has_its_place_and_the_order_of_files_does_not_matter(
+        fn every_file_is_used_or_skipped_and_their_order_does_not_matter(
             names in prop::collection::btree_set(name(), 0..8),
             known in prop::collection::vec((0_usize..8, content()), 0..6),
         ) {
@@ -229,26 +233,26 @@ mod any_folder {
                     last.push((at, content));
                 }
             }
-            let forth = chose_knowing(&paths, &last);
+            let forward = select_with_contents(&paths, &last);
             let reversed: Vec<&str> = paths.iter().rev().copied().collect();
             let last: Vec<(usize, Content)> = last.into_iter().map(|(at, content)| (paths.len() - 1 - at, content)).collect();
-            let back = chose_knowing(&reversed, &last);
-            prop_assert_eq!((forth.traces, forth.mapping), (back.traces, back.mapping));
+            let backward = select_with_contents(&reversed, &last);
+            prop_assert_eq!((forward.traces, forward.mapping), (backward.traces, backward.mapping));
         }
     }
 }
 
 #[test]
-fn of_thousands_of_files_the_newest_of_each_other_rank_is_told_at_once() {
+fn the_newest_trace_of_each_rank_is_found_quickly_among_thousands() {
     let names: Vec<String> =
         (0..6_000).map(|at| format!("{}-TP-{}-DECODE.trace.json", 1_757_000_000 + at, at % 2_000)).collect();
     let entries: Vec<Entry> = names.iter().map(|name| entry(name)).collect();
     let begin = std::time::Instant::now();
     let selection = select(&entries, &[]);
-    // To read each name once for each other one is 36 million readings.
+    // Parsing each name once per other name would be 36 million parses.
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
-    let beside: Vec<usize> =
-        selection.aside.iter().filter(|aside| aside.rank_beside.is_some()).map(|a| a.entry).collect();
-    assert_eq!(beside, (4_001..6_000).collect::<Vec<_>>());
+    let other_ranks: Vec<usize> =
+        selection.skipped.iter().filter(|skipped| skipped.other_rank_of.is_some()).map(|a| a.entry).collect();
+    assert_eq!(other_ranks, (4_001..6_000).collect::<Vec<_>>());
     assert_eq!(selection.traces[0].entry, 4_000);
 }
