@@ -60,7 +60,7 @@ const SCHEMA_PREFIX: &str = "gpuprism-report/";
 /// The results of all runs, in the order in which the files were given.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// The version of this format, [`SCHEMA`]: `gpuprism-report/1`.
     pub schema: String,
     /// One run per trace.
     pub runs: Vec<Run>,
