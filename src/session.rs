@@ -2,26 +2,28 @@
 
 mod chrome_trace;
 mod named_windows;
-#[cfg(test)]
-mod pieces_tests;
 mod window;
+mod window_cache;
+#[cfg(test)]
+mod window_cache_tests;
 
 pub use chrome_trace::chrome_trace;
 pub use named_windows::{NamedWindow, WindowGroup, named_windows};
 pub use window::{strips, text as text_of_window, window, window_in, window_text};
+pub use window_cache::WindowCache;
 
-use crate::analysis::context::Known;
+use crate::analysis::context::Reused;
+use crate::analysis::index::WindowSegments;
 use crate::analysis::kernels;
 use crate::analysis::kernels::one_kernel::OneKernel;
 use crate::analysis::pivot::cells;
 use crate::analysis::pivot::cells::{Axis, Cube};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
-use crate::analysis::structure::launch_ranges::{Around, AroundCalls};
-use crate::analysis::structure::phases::{agrees, around_of};
 use crate::analysis::structure::stages::stage_of_path;
+use crate::analysis::summary::Summary;
 use crate::analysis::triage::{self, ServerArgs, Stage};
-use crate::analysis::{self, Groups, HAS_PIECES, Inside, Pieces, add_sections, first_results};
+use crate::analysis::{self, Groups, add_sections, first_results};
 use crate::input::{Imported, folder};
 use crate::json::from_json;
 use crate::ordering::StableSort;
@@ -29,7 +31,6 @@ use crate::report::{Report, foreign};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
-use std::cell::OnceCell;
 
 /// What a file turned out to be.
 #[derive(Debug)]
@@ -247,93 +248,20 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     }
 }
 
-/// What stays with a trace from one answer to the next.
-#[derive(Debug, Default)]
-pub struct Stays {
-    first: Option<First>,
-    /// What its windows take from it: see [`Around::part`].
-    around: OnceCell<Around>,
-    /// What its windows are put together from; none where it cannot be cut.
-    pieces: OnceCell<Option<Pieces>>,
-}
-
-/// What stays with a trace weighs about half as much as the trace, and both have to fit into a tab. An op counts as two: pieces are of
-/// ops.
-const STAYS_BELOW: usize = 10_000_000;
-
-fn weight(trace: &Trace) -> usize {
-    2 * trace.gpu_ops.len() + trace.calls.len() + trace.ranges.len()
-}
-
-impl Stays {
-    /// What lies around the calls of a part.
-    fn around<'a>(&'a self, trace: &Trace, part: Option<&'a Trace>) -> Option<AroundCalls<'a>> {
-        let part = part.filter(|_| weight(trace) < STAYS_BELOW)?;
-        let (around, kept) = (self.around.get_or_init(|| around_of(trace)), part.kept.as_ref()?);
-        agrees(around, trace, part).then(|| around.part(kept))
-    }
-
-    /// What pieces tell of a part whose calls this lies around; they are made if need be.
-    fn inside(&self, trace: &Trace, part: Option<&Trace>, around: Option<AroundCalls>) -> Option<Inside<'_>> {
-        let part = part.filter(|_| HAS_PIECES && around.is_some())?;
-        let pieces = self.pieces.get_or_init(|| Pieces::of(trace, self.around.get()?));
-        pieces.as_ref()?.inside(trace, part)
-    }
-
-    /// The same if they are made: first results do not wait for them.
-    fn inside_already(&self, trace: &Trace, part: Option<&Trace>) -> Option<Inside<'_>> {
-        self.pieces.get().filter(|_| HAS_PIECES)?.as_ref()?.inside(trace, part?)
-    }
-}
-
-/// First results of a trace, and what they were made from, until its sections are asked for.
+/// First results of a trace or window, and what they were made from, until the sections are requested.
 #[derive(Debug)]
 struct First {
-    /// Of the run with its sections.
+    /// Those of the report with sections.
     choices: Choices,
     part: Option<Trace>,
     run: Run,
     groups: Groups,
 }
 
-/// The report's text of [`run`], for whoever shows a run without its sections before the one with them: what both have is
-/// made once.
-///
-/// # Errors
-/// Those of [`run`].
-pub fn report_in_turn(trace: &Trace, choices: &Choices, stays: &mut Stays) -> Result<String> {
-    let known = stays.first.take().filter(|known| known.choices == *choices);
-    let First { part, mut run, groups, .. } = match known {
-        Some(known) => known,
-        None => First::of(trace, choices, stays)?,
-    };
-    let options = options(trace, choices)?;
-    let around = if options.without_sections { None } else { stays.around(trace, part.as_ref()) };
-    let inside = if options.without_sections { None } else { stays.inside(trace, part.as_ref(), around) };
-    let known = Known { groups: Some(&groups), around, inside: inside.as_ref() };
-    add_sections(&mut run, part.as_ref().unwrap_or(trace), &options, known);
-    let mut report = Report::new(vec![run]);
-    let text = report.compact();
-    if let (true, Some(run)) = (choices.without_sections, report.runs.pop()) {
-        let choices = Choices { without_sections: false, ..choices.clone() };
-        stays.first = Some(First { choices, part, run, groups });
-    }
-    Ok(text)
-}
-
-impl First {
-    fn of(trace: &Trace, choices: &Choices, stays: &Stays) -> Result<Self> {
-        let part = part(trace, choices)?;
-        let inside = stays.inside_already(trace, part.as_ref());
-        let (run, groups) = first_run(part.as_ref().unwrap_or(trace), choices, inside.as_ref())?;
-        Ok(Self { choices: choices.clone(), part, run, groups })
-    }
-}
-
-/// Sections of fewer take less than drawing what is known before them.
+/// With fewer ops, computing the sections takes less time than drawing the first results would.
 const MANY_OPS: usize = 120_000;
 
-/// Are there so many GPU ops in the chosen window that what is quickly known of them should be shown before the rest?
+/// Are there so many GPU ops in the chosen window that first results should be shown before the sections?
 ///
 /// # Errors
 /// Those of [`window`].
@@ -365,15 +293,15 @@ pub fn slice(trace: &Trace, choices: &Choices) -> Result<String> {
 
 fn run_all(trace: &Trace, choices: &Choices) -> Result<Run> {
     let (mut run, groups) = first_run(trace, choices, None)?;
-    let known = Known { groups: Some(&groups), ..Known::default() };
-    add_sections(&mut run, trace, &options(trace, choices)?, known);
+    let reused = Reused { groups: Some(&groups), ..Reused::default() };
+    add_sections(&mut run, trace, &options(trace, choices)?, reused);
     Ok(run)
 }
 
-fn first_run(trace: &Trace, choices: &Choices, inside: Option<&Inside>) -> Result<(Run, Groups)> {
+fn first_run(trace: &Trace, choices: &Choices, segments: Option<&WindowSegments<Summary>>) -> Result<(Run, Groups)> {
     let (book, duplicates) = rule_book(&choices.rules)?;
     let rules = pick_rules(&book, choices)?;
-    let (mut run, groups) = first_results(trace, &rules, &options(trace, choices)?, inside);
+    let (mut run, groups) = first_results(trace, &rules, &options(trace, choices)?, segments);
     run.notices.extend(duplicates);
     run.notices.extend(unused_rules(choices, &rules)?);
     run.notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
@@ -552,18 +480,18 @@ mod tests {
     #[test]
     fn sections_that_come_after_first_results_make_the_same_run() {
         let trace = small_trace();
-        let mut stays = Stays::default();
+        let mut cache = WindowCache::default();
         let wanted = Choices { window: Some(window_text(&trace, 0.1, 0.9)), ..Choices::default() };
         let soon = Choices { without_sections: true, ..wanted.clone() };
         let text = |choices: &Choices| Report::new(vec![run(&trace, choices).unwrap()]).compact();
         let others = Choices { attribution: Attribution::Fair, ..wanted.clone() };
         for then in [&wanted, &others] {
-            let at_once = report_in_turn(&trace, &soon, &mut stays).unwrap();
-            assert!(stays.first.is_some() && at_once == text(&soon));
-            let whole = report_in_turn(&trace, then, &mut stays).unwrap();
+            let at_once = cache.report(&trace, &soon).unwrap();
+            assert!(cache.first.is_some() && at_once == text(&soon));
+            let whole = cache.report(&trace, then).unwrap();
             assert_eq!(whole, text(then));
-            assert!(stays.around.get().is_some() && whole.contains(r#""mapped_kernel_count":1"#));
-            assert!(stays.first.is_none(), "no part is held once all is said");
+            assert!(cache.call_ranges.get().is_some() && whole.contains(r#""mapped_kernel_count":1"#));
+            assert!(cache.first.is_none(), "the window is dropped after the last report");
         }
     }
 

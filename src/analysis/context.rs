@@ -1,209 +1,143 @@
-//! What every section needs to know: what names mean, and what the person chose.
+//! What every section is made from: the classified trace, and results that several sections share.
+//!
+//! A shared result is computed when a section first asks for it, and kept. Sections run one after another, so that each of
+//! these results costs one pass however many sections read it.
 
-use crate::analysis::communication::collectives::Collectives;
-use crate::analysis::host::calls::Host;
-use crate::analysis::host::launch_latency::Measured;
-use crate::analysis::index;
-use crate::analysis::index::Inside;
-use crate::analysis::kernels::durations::{Durations, KernelTimes};
-use crate::analysis::kernels::groups::Groups;
-use crate::analysis::measure::tally::Tallies;
-use crate::analysis::structure::launch_ranges::{AroundCalls, Attributed};
-use crate::analysis::structure::phases;
-use crate::analysis::structure::ranges::RangeTimes;
-use crate::analysis::time::survey::Survey;
-use crate::rules::signals::{CallKind, Signals};
-use crate::rules::{PhaseMap, RuleBook, names};
-use crate::trace::{GpuOp, NameId, Ns, Trace};
+use super::classified::ClassifiedTrace;
+use super::communication::operations::Collectives;
+use super::host::calls::HostCalls;
+use super::index::WindowSegments;
+use super::kernels::groups::Groups;
+use super::kernels::kernel_sums::KernelSums;
+use super::measure::tally::Tallies;
+use super::structure::call_ranges::{CallRanges, CallRangesView};
+use super::structure::phase_names::PhaseNames;
+use super::structure::range_times::wall_times;
+use super::summary::{DetailSource, OpDetails, Summary};
+use super::time::survey::Survey;
+use crate::rules::PhaseMap;
+use crate::trace::{Ns, Trace};
 use std::cell::OnceCell;
+use std::ops::Deref;
 
-/// The trace under analysis with the meaning of its names.
+/// The trace under analysis and the results that sections share. Dereferences to [`ClassifiedTrace`].
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// What is explained.
-    pub trace: &'a Trace,
-    /// Words and thresholds.
-    pub signals: Signals,
+    classified: ClassifiedTrace<'a>,
     /// Rows of the table of kernels.
     pub kernel_limit: usize,
-    /// The person's own phases.
+    /// The user's own phases.
     pub phase_map: Option<&'a PhaseMap>,
-    pub(crate) groups: Option<&'a Groups>,
-    pub(crate) around: Option<AroundCalls<'a>>,
-    inside: Option<&'a Inside<'a>>,
-    attributed: OnceCell<Attributed>,
-    launched: OnceCell<Measured>,
-    kernels: OnceCell<KernelTimes>,
-    host: OnceCell<Host>,
+    reused: Reused<'a>,
+    groups: OnceCell<Groups>,
+    details: OnceCell<OpDetails>,
+    kernels: OnceCell<KernelSums>,
+    host: OnceCell<HostCalls>,
     survey: OnceCell<Survey>,
     collectives: OnceCell<Option<Collectives>>,
-    ranges: OnceCell<RangeTimes>,
-    names: Vec<NameKind>,
-    calls: Vec<CallKind>,
+    range_times: OnceCell<Tallies>,
 }
 
-/// What somebody knows of a trace before it is explained, so that it is not found out again.
-#[derive(Debug, Default)]
-pub struct Known<'a> {
-    /// Sums of its ops.
+/// Results that were computed before, for the same trace or for the whole trace of a window.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Reused<'a> {
+    /// Sums of the ops of this trace.
     pub groups: Option<&'a Groups>,
-    /// What lies around its calls.
-    pub around: Option<AroundCalls<'a>>,
-    /// What is known of most of a window.
-    pub inside: Option<&'a Inside<'a>>,
+    /// The ranges around the calls of this trace.
+    pub call_ranges: Option<CallRangesView<'a>>,
+    /// The segments of the whole trace that lie in this window.
+    pub segments: Option<&'a WindowSegments<'a, Summary>>,
 }
 
-/// What the kernels of one name are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NameKind {
-    /// A kernel that computes.
-    Compute,
-    /// A collective or another message between GPUs: `allreduce`, `alltoall`, ..., or the kernel's short name.
-    Communication(String),
+impl<'a> Deref for Context<'a> {
+    type Target = ClassifiedTrace<'a>;
+
+    fn deref(&self) -> &ClassifiedTrace<'a> {
+        &self.classified
+    }
 }
 
 impl<'a> Context<'a> {
-    /// Looks at every distinct name once.
+    /// A context that computes everything from the trace.
     pub fn new(trace: &'a Trace, kernel_limit: usize) -> Self {
-        Self::of_known(trace, kernel_limit, Known::default())
+        Self::with_reused(trace, kernel_limit, Reused::default())
     }
 
-    /// The same, taking what is known already.
-    pub fn of_known(trace: &'a Trace, kernel_limit: usize, Known { groups, around, inside }: Known<'a>) -> Self {
-        let signals = Signals::embedded();
-        let calls = trace.calls.names.iter().map(|name| signals.call(name)).collect();
-        let names = name_kinds(trace, &signals);
+    /// A context that takes over results computed before.
+    pub fn with_reused(trace: &'a Trace, kernel_limit: usize, reused: Reused<'a>) -> Self {
         Self {
-            trace,
-            signals,
+            classified: ClassifiedTrace::new(trace),
             kernel_limit,
             phase_map: None,
-            groups,
-            around,
-            inside,
-            attributed: OnceCell::new(),
-            launched: OnceCell::new(),
+            reused,
+            groups: OnceCell::new(),
+            details: OnceCell::new(),
             kernels: OnceCell::new(),
             host: OnceCell::new(),
             survey: OnceCell::new(),
             collectives: OnceCell::new(),
-            ranges: OnceCell::new(),
-            names,
-            calls,
+            range_times: OnceCell::new(),
         }
     }
 
-    /// Adds the person's own phases.
+    /// Adds the user's own phases.
     pub fn with_phase_map(self, phase_map: Option<&'a PhaseMap>) -> Self {
         Self { phase_map, ..self }
     }
 
-    /// What is known of most of a window.
-    #[inline]
-    pub(crate) fn inside(&self) -> Option<&'a Inside<'a>> {
-        index::known(self.inside)
+    /// Counts and sums of all GPU ops by name, stream, process and kind.
+    pub(crate) fn groups(&self) -> &Groups {
+        self.reused.groups.unwrap_or_else(|| self.groups.get_or_init(|| Groups::of_all(self.trace)))
     }
 
-    /// Kernel time by the ranges around its launch; swept once, on first use.
-    pub(crate) fn attributed(&self) -> &Attributed {
-        self.attributed.get_or_init(|| phases::attributed(self))
-    }
-
-    /// How long kernels waited after their launch; measured once, on first use.
-    pub(crate) fn launched(&self) -> &Measured {
-        self.launched.get_or_init(|| Measured::of(self))
-    }
-
-    /// How long kernels ran; summed once, on first use.
-    pub(crate) fn kernels(&self) -> &KernelTimes {
-        self.kernels.get_or_init(|| KernelTimes::of(self.trace, self.groups))
-    }
-
-    /// The durations behind these sums, made anew.
-    pub(crate) fn durations(&self) -> Durations<'a> {
-        Durations::of(self, &self.kernels().cells)
+    /// Kernel counts and sums by process, device and name.
+    pub(crate) fn kernels(&self) -> &KernelSums {
+        self.kernels.get_or_init(|| KernelSums::of(self.groups()))
     }
 
     /// Sum of the durations of all GPU ops.
-    pub(crate) fn time_of_ops(&self) -> Ns {
-        let sum = |sum, more| sum + more;
-        match self.groups {
-            Some(known) => known.groups.iter().map(|group| group.total).fold(Ns::ZERO, sum),
-            None => self.trace.gpu_ops.times().map(|(_, duration)| duration).fold(Ns::ZERO, sum),
-        }
+    pub(crate) fn duration_of_all_ops(&self) -> Ns {
+        self.groups().iter().map(|group| group.total).fold(Ns::ZERO, |sum, total| sum + total)
     }
 
-    /// What the calls of the host did; swept once, on first use.
-    pub(crate) fn host(&self) -> &Host {
-        self.host.get_or_init(|| Host::of(self))
+    /// What the sections need of every single GPU op: one sweep, or the segments of a window merged.
+    pub(crate) fn details(&self) -> &OpDetails {
+        self.details.get_or_init(|| {
+            let computed;
+            let ranges = match self.reused.call_ranges {
+                Some(ranges) => ranges,
+                None => {
+                    computed = CallRanges::of(self.trace, &PhaseNames::by_words(self.trace, &self.signals));
+                    computed.view()
+                }
+            };
+            let source = DetailSource::new(&self.classified, ranges);
+            match self.reused.segments {
+                Some(segments) => segments.merged(&|summary| &summary.details, &mut |rows| {
+                    OpDetails::of(&source, rows, &Groups::of_rows(self.trace, rows))
+                }),
+                None => OpDetails::of(&source, &self.trace.gpu_ops.all_rows(), self.groups()),
+            }
+        })
     }
 
-    /// When a thread is blocked.
-    pub(crate) fn blocked(&self) -> &[(Ns, Ns)] {
-        &self.host().blocked
+    /// What the calls of the host did.
+    pub(crate) fn host(&self) -> &HostCalls {
+        self.host.get_or_init(|| HostCalls::of(self))
     }
 
-    /// What the devices did; swept once, on first use.
+    /// How each device spent its time.
     pub(crate) fn survey(&self) -> &Survey {
-        self.survey.get_or_init(|| Survey::of(self))
+        self.survey.get_or_init(|| Survey::of(self, &self.details().work, &self.host().blocked))
     }
 
-    /// Messages between GPUs; counted once, on first use. `None` where there are none.
+    /// Messages between GPUs; `None` if there are none.
     pub(crate) fn collectives(&self) -> Option<&Collectives> {
         self.collectives.get_or_init(|| Collectives::of(self)).as_ref()
     }
 
-    /// Wall time of ranges by process and name; summed once, on first use.
-    pub(crate) fn ranges(&self) -> &Tallies {
-        &self.ranges.get_or_init(|| RangeTimes::of_all(self)).0
+    /// Wall time of ranges by process and name.
+    pub(crate) fn range_times(&self) -> &Tallies {
+        self.range_times.get_or_init(|| wall_times(self.trace))
     }
-
-    /// Visits the ops that are so, with their places; `listed` are their places in the whole trace.
-    pub(crate) fn each_listed(
-        &self,
-        listed: &dyn Fn(&Inside<'a>) -> &'a [u32],
-        is_so: &dyn Fn(&GpuOp) -> bool,
-        visit: &mut dyn FnMut(usize, GpuOp),
-    ) {
-        let ops = &self.trace.gpu_ops;
-        let unlisted = self.inside().map_or(ops.len(), Inside::begun);
-        ops.iter_in(&(0..unlisted).into()).filter(|(_, op)| is_so(op)).for_each(|(at, op)| visit(at, op));
-        if let Some(inside) = self.inside() {
-            let places = listed(inside).iter().map(|at| inside.place(*at as usize));
-            places.filter_map(|at| Some((at, ops.get(at)?))).for_each(|(at, op)| visit(at, op));
-        }
-    }
-
-    /// What the kernels of this name are.
-    pub fn name_kind(&self, name: NameId) -> &NameKind {
-        self.names.get(name.0 as usize).unwrap_or(&NameKind::Compute)
-    }
-
-    /// Do kernels of this name carry messages between GPUs?
-    pub fn is_communication(&self, name: NameId) -> bool {
-        matches!(self.name_kind(name), NameKind::Communication(_))
-    }
-
-    /// What calls of this name do.
-    pub fn call_kind(&self, name: NameId) -> CallKind {
-        self.calls.get(name.0 as usize).copied().unwrap_or(CallKind::Other)
-    }
-}
-
-/// gpuprism's own rules say what communicates, whatever rules the person picked for categories.
-fn name_kinds(trace: &Trace, signals: &Signals) -> Vec<NameKind> {
-    let rules = RuleBook::gpuprism_default();
-    trace
-        .names
-        .iter()
-        .map(|name| {
-            let demangled = names::demangle(name);
-            let communicates = rules.is_some_and(|rules| rules.category(name, &demangled) == "communication");
-            if !communicates {
-                return NameKind::Compute;
-            }
-            let operation = signals.collective(&demangled).map(str::to_owned);
-            NameKind::Communication(operation.unwrap_or_else(|| names::short(&demangled)))
-        })
-        .collect()
 }

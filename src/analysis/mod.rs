@@ -1,5 +1,6 @@
 //! Pure functions from a trace to typed results, a folder per question.
 
+pub mod classified;
 pub mod communication;
 pub mod compare;
 pub mod context;
@@ -23,13 +24,13 @@ mod run;
 pub mod section;
 pub mod sections;
 pub mod structure;
+pub mod summary;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod time;
 pub mod triage;
 
 pub use crate::rules::{CPU, SHARED};
-pub use index::{HAS_PIECES, Inside, Pieces};
 pub use kernels::groups::Groups;
 pub use pivot::by_category::{Pivot, PivotRow, pivot};
 pub use rule_use::rule_use;

@@ -16,7 +16,7 @@ pub(super) fn of(trace: &Trace, groups: &Groups, wall: &Wall, given: Option<Ns>)
     notices.extend(wall_raised(wall, given));
     notices.extend(endless_window(wall));
     notices.extend(merged_ranks(trace));
-    notices.extend(doubtful_processes(trace, &groups.groups));
+    notices.extend(doubtful_processes(trace, groups.as_slice()));
     notices.extend(overlap_on_a_stream(groups.overlapping));
     notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     notices

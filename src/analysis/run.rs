@@ -1,14 +1,15 @@
 //! Puts the answers about one trace together.
 
+use super::context::{Context, Reused};
+use super::index::WindowSegments;
 use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Wall, WallSource};
+use super::summary::{OpTotals, Summary};
+use super::time::attribution::{OwnedTime, share_out_merged, unions};
+use super::time::busy::busy_on_any_device;
 use super::{key_figures, notices};
-use crate::analysis::context::{Context, Known};
-use crate::analysis::index::Inside;
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::analysis::section::Sections;
 use crate::analysis::sections::explain;
-use crate::analysis::time::attribution::{Owned, share_out, unions};
-use crate::analysis::time::busy::working;
 use crate::ordering::{StableSort, VecMap};
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{PhaseMap, RuleSet, names};
@@ -52,16 +53,24 @@ impl Default for Options {
 /// Answers everything about one trace.
 pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     let (mut run, groups) = first_results(trace, rules, options, None);
-    add_sections(&mut run, trace, options, Known { groups: Some(&groups), ..Known::default() });
+    add_sections(&mut run, trace, options, Reused { groups: Some(&groups), ..Reused::default() });
     run
 }
 
-/// A run without what [`add_sections`] puts into it, and the sums that both are made of. What is inside a window need not be
-/// counted anew, unless devices are merged.
-pub fn first_results(trace: &Trace, rules: &RuleSet, options: &Options, inside: Option<&Inside>) -> (Run, Groups) {
-    let owned = share_out(trace, options.merge_devices, inside.filter(|_| !options.merge_devices));
-    let all_groups = Groups::of(trace, inside);
-    let groups = all_groups.groups.as_slice();
+/// A run without explaining sections, and the sums that both are made from. `segments` are those of a window.
+pub fn first_results(
+    trace: &Trace,
+    rules: &RuleSet,
+    options: &Options,
+    segments: Option<&WindowSegments<Summary>>,
+) -> (Run, Groups) {
+    let totals = match segments {
+        Some(segments) => segments.merged(&|summary| &summary.totals, &mut |rows| OpTotals::of(trace, rows)),
+        None => OpTotals::of_all(trace),
+    };
+    let owned = if options.merge_devices { share_out_merged(trace) } else { totals.shares.owned(trace) };
+    let all_groups = totals.groups;
+    let groups = all_groups.as_slice();
     let mut kernels = kernels(trace, rules, options, &owned, &count(trace, groups));
     let window_ns = match &trace.cut {
         Some(cut) => cut.window.length().0,
@@ -76,7 +85,7 @@ pub fn first_results(trace: &Trace, rules: &RuleSet, options: &Options, inside: 
         duration_ns: sum(kernels.iter().map(|kernel| kernel.duration_ns)),
         kernel_duration_ns: sum(of_kernels().map(|group| group.total.0)),
         union_ns: sum(devices_union.iter().copied()),
-        union_all_ns: if let [one] = devices_union.as_slice() { *one } else { working(trace, inside).0 },
+        union_all_ns: if let [one] = devices_union.as_slice() { *one } else { busy_on_any_device(trace).0 },
         window_ns,
         elapsed_ns: sum(kernels.iter().map(|kernel| kernel.elapsed_ns)),
     };
@@ -105,9 +114,9 @@ pub fn first_results(trace: &Trace, rules: &RuleSet, options: &Options, inside: 
 }
 
 /// Puts the explaining sections into a run of this trace, as far as they are wanted, and the key figures that come from them.
-pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, known: Known) {
+pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reused) {
     if !options.without_sections {
-        let context = Context::of_known(trace, options.kernel_limit, known);
+        let context = Context::with_reused(trace, options.kernel_limit, reused);
         run.sections = explain(&context.with_phase_map(options.phase_map.as_ref()));
     }
     let key_figures = key_figures::key_figures(run);
@@ -136,7 +145,7 @@ fn count(trace: &Trace, groups: &[Group]) -> Vec<Counted> {
     counted
 }
 
-fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &Owned, counted: &[Counted]) -> Vec<Kernel> {
+fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &OwnedTime, counted: &[Counted]) -> Vec<Kernel> {
     let elapsed = match options.attribution {
         Attribution::FirstCome => &owned.first_come_ns,
         Attribution::Fair => &owned.fair_ns,

@@ -17,7 +17,7 @@ type Answer = fn(&Context) -> Section;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: [(&str, Answer); 22] = [
+    let answers: [(&str, Answer); 20] = [
         ("kernels_by_pid", top_kernels::kernels_by_pid),
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
@@ -36,13 +36,12 @@ pub fn explain(context: &Context) -> Sections {
         ("gpu_idle", idle::gpu_idle),
         ("gpu_idle_gaps", idle::gpu_idle_gaps),
         ("copy_engine_events", copies::copy_engine_events),
-        ("launch_latency_rows", launch_latency::launch_latency_rows),
-        ("launch_latency_histogram", launch_latency::launch_latency_histogram),
         ("stream_overlap", streams::stream_overlap),
         ("timeline_events", longest_events::timeline_events),
     ];
     let mut sections = Sections::new();
-    for (name, section) in top_kernels::of_durations(context) {
+    let shared = top_kernels::of_durations(context).into_iter().chain(launch_latency::sections(context));
+    for (name, section) in shared {
         sections.insert(name.to_owned(), section);
     }
     for (name, answer) in answers {

@@ -46,7 +46,7 @@ const MAX_NAME_CHARS: usize = 60;
 /// no work, its window is its own time on the host.
 pub fn named_windows(trace: &Trace) -> Vec<WindowGroup> {
     let Some(whole) = trace.span() else { return Vec::new() };
-    let steps = steps_from_ranges(trace, None);
+    let steps = steps_from_ranges(trace);
     let device = steps.iter().filter_map(|step| step.device).min();
     let device_steps: Vec<Step> = steps.iter().filter(|step| step.device == device).copied().collect();
     let mut groups = vec![step_windows(&device_steps, whole), stage_windows(&device_steps, whole)];

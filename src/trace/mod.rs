@@ -10,9 +10,9 @@ mod correlation;
 mod database_info;
 mod import_problems;
 mod names;
+mod op_rows;
 mod ops;
 mod optional_tables;
-mod places;
 mod spans;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -23,9 +23,10 @@ pub use code::{Annotation, Code, FrameIds, NONE};
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use names::{NameId, Names};
+pub use op_rows::{DeviceId, OpRows};
 pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
 pub use optional_tables::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
-pub use places::{DeviceId, Places};
+
 pub use spans::{Span, Spans};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};

@@ -3,7 +3,7 @@
 //! An op takes 24 bytes. Device, stream, process and kind repeat in many ops; each combination is stored once, as a [`Lane`].
 
 use super::columns::{Durations, KeptRows, first_reaching, index, order_by_start, renumber, reorder, reorder_times};
-use super::{CallId, DeviceId, NameId, Ns, Places, ProcessId, Window};
+use super::{CallId, DeviceId, NameId, Ns, OpRows, ProcessId, Window};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -52,10 +52,8 @@ pub struct GroupedOp {
     pub row: usize,
     /// Number of its group.
     pub group: u32,
-    /// Start of the op.
-    pub start: Ns,
-    /// Duration of the op.
-    pub duration: Ns,
+    /// The op.
+    pub op: GpuOp,
 }
 
 /// Returns false for a negative duration and for times so large that differences of two times could overflow 64 bits.
@@ -149,18 +147,18 @@ impl GpuOps {
     }
 
     /// Returns the rows of all ops.
-    pub fn places(&self) -> Places {
+    pub fn all_rows(&self) -> OpRows {
         (0..self.len()).into()
     }
 
-    /// Iterates over the ops in `places`, with their rows.
-    pub fn iter_in(&self, places: &Places) -> impl Iterator<Item = (usize, GpuOp)> {
-        let within = self.clamped(places.within());
+    /// Iterates over the ops in `rows`, with their rows.
+    pub fn iter_in(&self, rows: &OpRows) -> impl Iterator<Item = (usize, GpuOp)> {
+        let within = self.clamped(rows.range());
         let (start, lane, name) = (slice(&self.start, &within), slice(&self.lane, &within), slice(&self.name, &within));
         let columns = within.zip(start).zip(lane).zip(name);
         let ops =
             columns.map(|(((row, &start), &lane), &name)| (row, self.op((start, self.duration.get(row)), lane, name)));
-        ops.filter(|(row, op)| places.hold(*row, op.device))
+        ops.filter(|(row, op)| rows.contains(*row, op.device))
     }
 
     fn clamped(&self, rows: Range<usize>) -> Range<usize> {
@@ -184,23 +182,22 @@ impl GpuOps {
         self.start.iter().enumerate().skip(first).map(|(row, &start)| (start, self.duration.get(row)))
     }
 
-    /// Calls `visit` for each op in `places`, in order, with the number of its group. Ops of the same name, device, stream,
+    /// Calls `visit` for each op in `rows`, in order, with the number of its group. Ops of the same name, device, stream,
     /// process and kind form a group. Groups are numbered in the order of their first ops. `names` exceeds every name id.
-    pub fn for_each_grouped(&self, names: usize, places: &Places, mut visit: impl FnMut(GroupedOp)) {
+    pub fn for_each_grouped(&self, names: usize, rows: &OpRows, mut visit: impl FnMut(GroupedOp)) {
         /// A table with a slot for each name and lane is used up to this size (4 MiB), a hash map beyond it.
         const MAX_SLOTS: usize = 1 << 20;
         let slots = names.checked_mul(self.lanes.len()).filter(|slots| *slots <= MAX_SLOTS);
         let mut table = vec![u32::MAX; slots.unwrap_or(0)];
         let mut others: HashMap<u64, u32, RandomState> = HashMap::default();
         let mut groups = 0;
-        let within = self.clamped(places.within());
+        let within = self.clamped(rows.range());
         let (start, lane, name) = (slice(&self.start, &within), slice(&self.lane, &within), slice(&self.name, &within));
-        let device = |lane: u32| self.lanes.get(lane as usize).map_or(DeviceId(u32::MAX), |lane| lane.device);
         for (((row, &start), &lane), &name) in within.zip(start).zip(lane).zip(name) {
-            if !places.is_whole() && !places.hold(row, device(lane)) {
+            let op = self.op((start, self.duration.get(row)), lane, name);
+            if !rows.contains(row, op.device) {
                 continue;
             }
-            let duration = self.duration.get(row);
             let slot = table.get_mut(lane as usize * names + name.0 as usize);
             let group =
                 slot.unwrap_or_else(|| others.entry(u64::from(lane) << 32 | u64::from(name.0)).or_insert(u32::MAX));
@@ -208,7 +205,7 @@ impl GpuOps {
                 *group = groups;
                 groups += 1;
             }
-            visit(GroupedOp { row, group: *group, start, duration });
+            visit(GroupedOp { row, group: *group, op });
         }
     }
 
@@ -354,7 +351,7 @@ mod tests {
                 .collect();
             for names in [6, 1 << 21] {
                 let mut found = Vec::new();
-                columns.for_each_grouped(names, &columns.places(), |op| found.push(op.group));
+                columns.for_each_grouped(names, &columns.all_rows(), |op| found.push(op.group));
                 prop_assert_eq!(&found, &expected);
             }
         }

@@ -81,12 +81,12 @@ impl TraceReader {
 pub struct Imported {
     pub(super) opened: Opened,
     pub(super) overview: timeline::Overview,
-    pub(super) stays: RefCell<session::Stays>,
+    pub(super) window_cache: RefCell<session::WindowCache>,
 }
 
 impl Imported {
     pub(super) fn of(opened: Opened) -> Self {
-        Self { opened, overview: timeline::Overview::default(), stays: RefCell::default() }
+        Self { opened, overview: timeline::Overview::default(), window_cache: RefCell::default() }
     }
 
     pub(super) fn trace(&self) -> Option<&Trace> {
@@ -129,7 +129,7 @@ impl Imported {
         }
         let choices: Choices = json::read(choices).map_err(to_js_error)?;
         let trace = self.require_trace()?;
-        session::report_in_turn(trace, &choices, &mut self.stays.borrow_mut()).map_err(to_js_error)
+        self.window_cache.borrow_mut().report(trace, &choices).map_err(to_js_error)
     }
 
     /// True if the chosen window has so many GPU ops that partial results should be shown first.

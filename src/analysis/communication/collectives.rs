@@ -1,15 +1,15 @@
 //! Collectives and other messages between GPUs: by operation, by rank and by process, from the kernels that do them.
 
-use crate::analysis::context::{Context, NameKind};
-use crate::analysis::index::HAS_PIECES;
+use super::operations::{Collectives, Tally};
+use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::recapture;
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::{self, Lacks};
 use crate::analysis::section::{Section, Value};
-use crate::analysis::time::intervals::{Activity, Busy, Hidden};
+use crate::analysis::time::activity::{Activity, Hidden};
+use crate::analysis::time::gaps::Busy;
 use crate::digits::grouped;
 use crate::ordering::{StableSort, VecMap};
-use crate::trace::{Collective, DeviceId, Format, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
+use crate::trace::{Format, NameId, Ns, ProcessId, Trace};
 
 const TITLE: &str = "Collectives";
 const SKEW_TITLE: &str = "Collectives by rank";
@@ -37,253 +37,10 @@ const PID_COLUMNS: [&str; 5] = ["pid", "total_nccl_time_ms", "nccl_event_count",
 const SHOWN: usize = 20;
 const DERIVED_FROM: &str = "communication kernels; times of ranges of the host are not used";
 
-/// What carries messages between two ranks, in whatever order.
-pub(crate) const PAIRS: &str = "sendrecv";
-
-/// How often and how long.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Tally {
-    count: u64,
-    total: Ns,
-    longest: Ns,
-}
-
-impl Tally {
-    fn add(&mut self, more: Self) {
-        self.count += more.count;
-        self.total += more.total;
-        self.longest = self.longest.max(more.longest);
-    }
-}
-
-/// The messages of one operation whose size the trace tells, and the time they took.
-#[derive(Debug, Clone, Copy, Default)]
-struct Messages {
-    count: u64,
-    bytes: u64,
-    time: Ns,
-    /// Bytes that the busiest link of each rank carries, of messages whose number of ranks is known.
-    bus_bytes: f64,
-    bus_time: Ns,
-}
-
-/// A process on a device: as narrow as a trace can tell ranks.
-type Unit = (ProcessId, DeviceId);
-
-/// Everything that the sections count, in one pass.
-#[derive(Debug)]
-pub(crate) struct Collectives {
-    operations: Names,
-    /// By operation: the first kernel's name.
-    example: Vec<NameId>,
-    messages: Vec<Messages>,
-    cells: VecMap<(NameId, Unit), Tally>,
-}
-
-/// The operation of every communication kernel.
-pub(crate) struct Operations<'a> {
-    context: &'a Context<'a>,
-    of_kernel: Vec<Option<NameId>>,
-    /// What messages call their operations, as far as that is clearer than the kernel's name.
-    of_message: (Names, Vec<Option<NameId>>),
-    /// The place of the first message of no kernel before the last that was asked for.
-    next: usize,
-}
-
-impl<'a> Operations<'a> {
-    pub(crate) fn new(context: &'a Context, names: &mut Names) -> Self {
-        let mut of_kernel = Vec::with_capacity(context.trace.names.len());
-        for (id, _) in (0..).map(NameId).zip(context.trace.names.iter()) {
-            of_kernel.push(match context.name_kind(id) {
-                NameKind::Communication(operation) => Some(names.intern(operation)),
-                _ => None,
-            });
-        }
-        let mut of_message = (Names::default(), Vec::new());
-        for (_, message) in &context.trace.collectives {
-            if of_message.0.intern(&message.operation).0 as usize == of_message.1.len() {
-                of_message.1.push(context.signals.collective(&message.operation).map(|name| names.intern(name)));
-            }
-        }
-        Self { context, of_kernel, of_message, next: 0 }
-    }
-
-    /// The operation of the kernel at this place, and its message; soonest where places grow from call to call.
-    fn of(&mut self, at: usize, name: NameId) -> Option<(NameId, Option<&'a Collective>)> {
-        let operation = self.of_kernel.get(name.0 as usize).copied().flatten()?;
-        let Some(message) = self.message(at) else { return Some((operation, None)) };
-        let NameId(known) = self.of_message.0.intern(&message.operation);
-        let clearer = self.of_message.1.get(known as usize).copied().flatten();
-        Some((clearer.unwrap_or(operation), Some(message)))
-    }
-
-    /// The message of the kernel at this place.
-    fn message(&mut self, at: usize) -> Option<&'a Collective> {
-        let messages = self.context.trace.collectives.as_slice();
-        let is_behind = |message: &(u32, Collective)| message.0 as usize >= at;
-        // Pieces of a trace whose devices are cut apart lie side by side.
-        if HAS_PIECES && self.next.checked_sub(1).and_then(|last| messages.get(last)).is_some_and(is_behind) {
-            self.next = messages.partition_point(|message| !is_behind(message));
-        }
-        while messages.get(self.next).is_some_and(|message| !is_behind(message)) {
-            self.next += 1;
-        }
-        messages.get(self.next).filter(|message| message.0 as usize == at).map(|(_, message)| message)
-    }
-
-    /// The number of the operation at this place, which is communication; soonest where places grow from call to call.
-    pub(crate) fn row(&mut self, at: usize) -> usize {
-        let op = self.context.trace.gpu_ops.get(at);
-        op.and_then(|op| self.of(at, op.name)).map_or(0, |(operation, _)| operation.0 as usize)
-    }
-
-    fn kernels(&self) -> impl Iterator<Item = (usize, GpuOp)> + use<'a> {
-        let context = self.context;
-        let ops = context.trace.gpu_ops.iter().enumerate();
-        ops.filter(|(_, op)| op.kind == OpKind::Kernel && context.is_communication(op.name))
-    }
-}
-
-/// One kernel that carries messages between GPUs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Call<'a> {
-    /// Its place among the GPU ops.
-    pub(crate) at: usize,
-    pub(crate) op: GpuOp,
-    /// `allreduce`, `sendrecv`, ...
-    pub(crate) operation: &'a str,
-    pub(crate) message: Option<&'a Collective>,
-    /// The larger end of the message, where the trace tells it.
-    pub(crate) bytes: Option<u64>,
-}
-
-/// Visits all communication kernels by start.
-pub(crate) fn each_call(context: &Context, visit: &mut dyn FnMut(Call)) {
-    let mut names = Names::default();
-    let mut operations = Operations::new(context, &mut names);
-    for (at, op) in operations.kernels() {
-        let Some((operation, message)) = operations.of(at, op.name) else { continue };
-        let operation = names.get(operation);
-        let bytes = message.and_then(|message| size(operation, message));
-        visit(Call { at, op, operation, message, bytes });
-    }
-}
-
-impl Collectives {
-    /// `None` for a trace without communication.
-    pub(crate) fn of(context: &Context) -> Option<Self> {
-        let mut names = Names::default();
-        let mut operations = Operations::new(context, &mut names);
-        let mut found = Self {
-            example: vec![NameId(0); names.len()],
-            messages: vec![Messages::default(); names.len()],
-            operations: names,
-            cells: VecMap::new(),
-        };
-        let is_message = |op: &GpuOp| op.kind == OpKind::Kernel && context.is_communication(op.name);
-        context.each_listed(&|inside| inside.messages(), &is_message, &mut |at, op| {
-            let Some((operation, message)) = operations.of(at, op.name) else { return };
-            let count = found.cells.update((operation, (op.process, op.device)), Tally::default(), |cell| {
-                cell.add(Tally { count: 1, total: op.duration, longest: op.duration });
-                cell.count
-            });
-            if let (1, Some(example)) = (count, found.example.get_mut(operation.0 as usize)) {
-                *example = op.name;
-            }
-            if let (Some(message), Some(messages)) = (message, found.messages.get_mut(operation.0 as usize)) {
-                messages.add(found.operations.get(operation), message, op.duration);
-            }
-        });
-        (!found.cells.0.is_empty()).then_some(found)
-    }
-
-    /// Sums over what `key` makes the same.
-    fn by<K: Ord>(&self, key: &dyn Fn(NameId, Unit) -> K) -> Vec<(K, Tally)> {
-        let mut sums = VecMap::new();
-        for &((operation, unit), cell) in &self.cells.0 {
-            sums.update(key(operation, unit), Tally::default(), |sum| sum.add(cell));
-        }
-        sums.0
-    }
-
-    fn by_operation(&self) -> Vec<(&str, (NameId, Tally))> {
-        let mut sums = VecMap::new();
-        for &((operation, _), cell) in &self.cells.0 {
-            let first = (operation, Tally::default());
-            sums.update(self.operations.get(operation), first, |sum: &mut (NameId, Tally)| sum.1.add(cell));
-        }
-        sums.0
-    }
-
-    /// Who took part, by the label that people know a rank by.
-    fn by_label(&self, trace: &Trace) -> Vec<((NameId, String), Tally)> {
-        let units: Vec<Unit> = self.by(&|_, unit| unit).into_iter().map(|(unit, _)| unit).collect();
-        // In the order of the units, so that they can be searched.
-        let labels = VecMap(units.iter().map(|unit| (*unit, label(trace, *unit, &units))).collect());
-        self.by(&|operation, unit| (operation, labels.get(&unit).cloned().unwrap_or_default()))
-    }
-}
-
-impl Messages {
-    fn add(&mut self, operation: &str, message: &Collective, duration: Ns) {
-        let Some(bytes) = size(operation, message) else { return };
-        self.count += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.time += duration;
-        if let Some(factor) = bus_factor(operation, message.ranks) {
-            self.bus_bytes += bytes as f64 * factor;
-            self.bus_time += duration;
-        }
-    }
-
-    fn total(&self) -> Value {
-        if self.count == 0 { Value::Null } else { Value::from(self.bytes) }
-    }
-}
-
-/// The larger end of a message is its size, as nccl-tests count it: what an allgather puts out of all ranks.
-fn size(operation: &str, message: &Collective) -> Option<u64> {
-    match operation {
-        "allgather" => message.bytes_out,
-        "reducescatter" => message.bytes_in,
-        _ => message.bytes_in.max(message.bytes_out),
-    }
-}
-
-/// How much more than a message's size crosses the busiest link, as nccl-tests define it for bus bandwidth.
-fn bus_factor(operation: &str, ranks: Option<u64>) -> Option<f64> {
-    let others = match operation {
-        "allreduce" => 2.0,
-        "allgather" | "reducescatter" | "alltoall" => 1.0,
-        _ => return Some(1.0),
-    };
-    let ranks = ranks.filter(|ranks| *ranks > 0)? as f64;
-    Some(others * (ranks - 1.0) / ranks)
-}
-
-/// `rank:TP00` in merged ranks; `units` are all there are, in order. Else the device where a process drives several or has no number; else the process.
-fn label(trace: &Trace, unit: Unit, units: &[Unit]) -> String {
-    let (pid, name) =
-        trace.processes.get(unit.0.0 as usize).map_or((-1, ""), |process| (process.pid, process.name.as_str()));
-    if let Some(rank) = name.strip_prefix('[').and_then(|rank| rank.strip_suffix(']')) {
-        return format!("rank:{rank}");
-    }
-    let device = trace.devices.get(unit.1.0 as usize).map_or("", |device| device.id.as_str());
-    let before = units.partition_point(|other| other.0 < unit.0);
-    let devices = units.partition_point(|other| other.0 <= unit.0) - before;
-    let (one_process, one_device) = (devices == units.len(), devices == 1);
-    match (one_device && pid >= 0, one_process || pid < 0) {
-        (true, _) => format!("pid:{pid}"),
-        (false, true) => format!("device:{device}"),
-        (false, false) => format!("pid:{pid} device:{device}"),
-    }
-}
-
 /// Time, overlap, stragglers and bandwidth of each operation.
 pub(crate) fn nccl_ops(context: &Context) -> Section {
     let trace = context.trace;
     let Some(found) = context.collectives() else { return missing(context, TITLE, &COLUMNS) };
-    let hidden = &context.survey().hidden;
     let mut section = section(context, TITLE, &COLUMNS)
         .limit("Time of a kernel counts its wait for other ranks; rates are therefore those that the program got.")
         .limit("Exposed is time in which the kernel's device runs nothing but communication.");
@@ -293,7 +50,7 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
     let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation();
     rows.order_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
     for (_, (operation, tally)) in &rows {
-        let hidden = hidden.get(operation.0 as usize).copied().unwrap_or_default();
+        let hidden = context.survey().hidden_of(found.operations.get(*operation));
         section.row(op_row(trace, found, *operation, tally, hidden, stragglers.get(operation)));
     }
     if is_alone {
@@ -389,7 +146,7 @@ fn figures(context: &Context, section: &mut Section, rows: &[(&str, (NameId, Tal
     let survey = context.survey();
     let mut all = Tally::default();
     rows.iter().for_each(|(_, (_, tally))| all.add(*tally));
-    let beside_compute = survey.hidden.iter().fold(Ns::ZERO, |sum, row| sum + Ns(row.beside_compute_ns));
+    let beside_compute = survey.hidden().fold(Ns::ZERO, |sum, hidden| sum + Ns(hidden.beside_compute_ns));
     let exposed = survey.activities.iter().fold(Ns::ZERO, |sum, device: &Activity| sum + Ns(device.exposed()));
     let lengths = survey.busy.iter().flatten().map(|busy: &Busy| busy.last.since(busy.first));
     let window = lengths.fold(Ns::ZERO, |sum, length| sum + length);
@@ -480,6 +237,7 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
 mod tests {
     use super::*;
     use crate::analysis::testing::*;
+    use crate::trace::Collective;
     use proptest::prelude::*;
 
     fn message(operation: &str, bytes_in: u64, bytes_out: u64, ranks: u64) -> Collective {

@@ -3,12 +3,13 @@
 //! Receiving and sending, and counters of different units, are series of their own; a series of one GPU is held against
 //! what that GPU does.
 
+use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
-use crate::analysis::time::intervals::{Windows, communication_windows};
+use crate::analysis::time::work::{Class, Intervals, add_interval, each_work};
 use crate::digits::grouped;
 use crate::ordering::{StableSort, VecMap};
 use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind};
@@ -42,13 +43,28 @@ fn says(name: &str, words: &[String]) -> bool {
 }
 
 /// When the GPUs communicate; `None` where there is nothing to hold against it.
-fn windows_of_nvlink(context: &Context) -> Option<Vec<Windows>> {
+/// When each device communicates; one more entry says when any device does.
+fn communication_windows(trace: &ClassifiedTrace) -> Vec<Intervals> {
+    let any = trace.trace.devices.len();
+    let mut windows: Vec<Intervals> = vec![Intervals::new(); any + 1];
+    each_work(trace, &mut |work| {
+        if work.class != Class::Communication || work.end <= work.start {
+            return;
+        }
+        for device in [work.device, any] {
+            windows.get_mut(device).into_iter().for_each(|windows| add_interval(windows, (work.start, work.end)));
+        }
+    });
+    windows
+}
+
+fn windows_of_nvlink(context: &Context) -> Option<Vec<Intervals>> {
     let sampled = context.trace.metrics.iter().any(|series| says(&series.name, &context.signals.nvlink));
     sampled.then(|| communication_windows(context))
 }
 
 /// The NVLink counters of a trace, each with the times in which its GPU communicates.
-fn nvlink<'a>(context: &'a Context, windows: &'a [Windows]) -> Vec<(&'a MetricSeries, &'a [(Ns, Ns)])> {
+fn nvlink<'a>(context: &'a Context, windows: &'a [Intervals]) -> Vec<(&'a MetricSeries, &'a [(Ns, Ns)])> {
     let series = context.trace.metrics.iter().filter(|series| says(&series.name, &context.signals.nvlink));
     let of = |series: &MetricSeries| match series.device {
         Some(device) => windows.get(device.0 as usize),

@@ -1,45 +1,45 @@
-//! What blocking calls cost the GPU: a thread that waits while the GPU works costs nothing.
+//! What blocking calls cost the GPU: time in which a thread is blocked and no device works. A thread that waits while the GPU
+//! works costs nothing.
 
-use crate::analysis::context::Context;
-use crate::analysis::time::busy::{WhileBlocked, each_known};
-use crate::analysis::time::intervals::each_work;
+use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::time::busy::{Intersection, each_busy_interval};
+use crate::analysis::time::work::each_work;
 use crate::trace::Ns;
 
-/// Time in which a thread is blocked and no device works, between the first and the last work.
-pub(crate) fn idle(context: &Context) -> Ns {
-    let blocked = context.blocked();
-    let working = if blocked.is_empty() { None } else { working(context, blocked) };
-    let Some((first, last, working)) = working else { return Ns::ZERO };
-    let inside = |(start, end): &(Ns, Ns)| (*end).min(last).since((*start).max(first)).max(Ns::ZERO);
-    blocked.iter().map(inside).fold(Ns::ZERO, |sum, time| sum + time).since(working)
+/// Time in which a thread is blocked and no device works, between the first and the last work. `blocked` are the times in which a
+/// thread is blocked.
+pub(crate) fn idle_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, Ns)]) -> Ns {
+    let busy = if blocked.is_empty() { None } else { busy_while_blocked(classified, blocked) };
+    let Some((first, last, busy)) = busy else { return Ns::ZERO };
+    let clipped = |(start, end): &(Ns, Ns)| (*end).min(last).since((*start).max(first)).max(Ns::ZERO);
+    blocked.iter().map(clipped).fold(Ns::ZERO, |sum, time| sum + time).since(busy)
 }
 
-/// First start and last end of all work, and the time in between in which a thread is blocked and something works.
-fn working(context: &Context, blocked: &[(Ns, Ns)]) -> Option<(Ns, Ns, Ns)> {
-    let trace = context.trace;
-    let mut while_blocked = WhileBlocked::of(blocked);
+/// First start and last end of all work, and the time in between in which a thread is blocked and a device works.
+fn busy_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, Ns)]) -> Option<(Ns, Ns, Ns)> {
+    let trace = classified.trace;
+    let mut both = Intersection::with(blocked);
     if trace.graph_replays.is_empty() {
-        let (window, mut known) = (trace.span()?, Ns::ZERO);
-        let mut visit = |from, to| while_blocked.see(from, to);
-        each_known(trace, context.inside(), &mut |spell| known += spell.while_blocked, &mut visit);
-        return Some((window.start, window.end, known + while_blocked.sum));
+        let span = trace.span()?;
+        each_busy_interval(trace, &mut |start, end| both.add(start, end));
+        return Some((span.start, span.end, both.length));
     }
     let mut seen: Option<(Ns, Ns)> = None;
-    each_work(context, &mut |work| {
+    each_work(classified, &mut |work| {
         let (first, reach) = seen.unwrap_or((work.start, work.start));
         let from = reach.max(work.start);
         if work.end > from {
-            while_blocked.see(from, work.end);
+            both.add(from, work.end);
         }
         seen = Some((first, reach.max(work.end)));
     });
-    let (first, last) = seen?;
-    Some((first, last, while_blocked.sum))
+    seen.map(|(first, last)| (first, last, both.length))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::analysis::context::Context;
+    use crate::trace::Ns;
     use crate::trace::{Format, GpuOp, OpKind, Span, Trace, TraceBuilder};
     use proptest::prelude::*;
 
@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_counting_every_nanosecond_gives(
+        fn idle_while_blocked_equals_a_count_of_every_nanosecond(
             ops in prop::collection::vec((0_i64..60, 0_i64..20), 1..8),
             calls in prop::collection::vec((-5_i64..70, 0_i64..25), 0..8),
         ) {

@@ -1,16 +1,19 @@
 //! What one pass over the calls of the host tells several sections at once: what launched, what blocked and for how long.
 
-use crate::analysis::context::Context;
+use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::measure::longest::{EventKind, Longest};
 use crate::analysis::measure::tally::{Tallies, Tally, key};
-use crate::analysis::time::attribution::gain;
-use crate::analysis::time::intervals::{Longest, Windows};
-use crate::analysis::time::longest_events;
+use crate::analysis::measure::union::added_to_union;
+use crate::analysis::time::work::{Intervals, add_interval};
 use crate::rules::signals::CallKind;
 use crate::trace::{Ns, Span};
 
-/// See the module's head.
+/// Calls that [`HostCalls::longest`] keeps.
+const LONGEST_KEPT: usize = 50;
+
+/// Sums over all API calls.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct HostCalls {
     /// Sum over all calls of all threads.
     pub(crate) total: Ns,
     /// By process.
@@ -25,7 +28,7 @@ pub(crate) struct Host {
     pub(crate) returning: Tally,
     pub(crate) gaps: LauncherGaps,
     /// When any thread is blocked.
-    pub(crate) blocked: Windows,
+    pub(crate) blocked: Intervals,
     /// Blocking calls, by their places.
     pub(crate) longest: Longest,
 }
@@ -37,8 +40,8 @@ pub(crate) struct Launches {
     pub(crate) graphs: u64,
 }
 
-impl Host {
-    pub(crate) fn of(context: &Context) -> Self {
+impl HostCalls {
+    pub(crate) fn of(context: &ClassifiedTrace) -> Self {
         let trace = context.trace;
         let (names, processes) = (trace.calls.names.len(), trace.processes.len());
         let mut host = Self {
@@ -49,8 +52,8 @@ impl Host {
             copying: Tallies::below(1, names),
             returning: Tally::default(),
             gaps: LauncherGaps::default(),
-            blocked: Windows::new(),
-            longest: Longest::new(longest_events::SHOWN),
+            blocked: Intervals::new(),
+            longest: Longest::new(LONGEST_KEPT),
         };
         let (mut waited, mut launching) = (Covered::of(context), Launching::of(context));
         for (at, whole) in trace.calls.iter().enumerate() {
@@ -77,18 +80,11 @@ impl Host {
                 _ => {}
             }
             if blocks {
-                host.longest.offer(call.duration, call.start, longest_events::CALL, at);
-                host.block(call);
+                host.longest.offer(call.duration, call.start, EventKind::Call, at);
+                add_interval(&mut host.blocked, (call.start, call.end()));
             }
         }
         host
-    }
-
-    fn block(&mut self, call: Span) {
-        match self.blocked.last_mut() {
-            Some(last) if call.start <= last.1 => last.1 = last.1.max(call.end()),
-            _ => self.blocked.push((call.start, call.end())),
-        }
     }
 }
 
@@ -103,14 +99,14 @@ impl Launches {
 struct Covered(Vec<Option<Ns>>);
 
 impl Covered {
-    fn of(context: &Context) -> Self {
+    fn of(context: &ClassifiedTrace) -> Self {
         Self(vec![None; context.trace.threads.len()])
     }
 
     /// The part of the span that no earlier span of its thread covered.
     fn cover(&mut self, span: Span) -> Ns {
         let Some(until) = self.0.get_mut(span.thread.0 as usize) else { return Ns::ZERO };
-        gain(until, span.start, span.end())
+        added_to_union(until, span.start, span.end())
     }
 }
 
@@ -140,7 +136,7 @@ struct Launcher {
 }
 
 impl Launching {
-    fn of(context: &Context) -> Self {
+    fn of(context: &ClassifiedTrace) -> Self {
         let thresholds = &context.signals.thresholds;
         let ns = |us: f64| Ns((us * 1e3).round() as i64);
         let threads = vec![Launcher { reach: None, growing: None }; context.trace.threads.len()];
@@ -150,7 +146,7 @@ impl Launching {
     fn see(&mut self, call: Span, is_launch: bool, found: &mut LauncherGaps) {
         let Some(Launcher { reach, growing }) = self.threads.get_mut(call.thread.0 as usize) else { return };
         let gap = reach.map_or(Ns::ZERO, |reach| call.start.since(reach).max(Ns::ZERO));
-        gain(reach, call.start, call.end());
+        added_to_union(reach, call.start, call.end());
         *growing = growing.map(|growing| growing + gap);
         if !is_launch {
             return;
@@ -167,6 +163,7 @@ impl Launching {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::context::Context;
     use crate::analysis::host::barriers;
     use crate::analysis::structure::ranges;
     use crate::analysis::testing::*;

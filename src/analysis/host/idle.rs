@@ -1,18 +1,12 @@
-//! When a GPU ran nothing, and what it waited for.
-//!
-//! Causes are those of HolisticTraceAnalysis, but for gaps of the whole device instead of one stream: the host was late with
-//! the launch of the op that ends the gap; or the launch was made and the gap is as short as the one between any two kernels;
-//! or something else, such as an event of another stream, held the op back. A gap is waiting for the host until the launch
-//! returns, not to its end: behind a launch that was made early in it, half a second is nothing of the host's.
+//! Idle time of each device and its longest gaps, with the causes of [`IdleCause`].
 
+use super::idle_cause::IdleCause;
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::recapture;
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::{self, Lacks};
 use crate::analysis::section::{Section, Value};
-use crate::analysis::time::intervals::{Busy, Gap};
-use crate::rules::signals::CallKind;
-use crate::trace::{DeviceId, Ns};
+use crate::analysis::time::gaps::{Busy, Gap};
+use crate::trace::{DeviceId, Ns, Trace};
 
 const COLUMNS: [&str; 9] = [
     "device_id",
@@ -26,59 +20,7 @@ const COLUMNS: [&str; 9] = [
     "unknown_ms",
 ];
 const GAP_COLUMNS: [&str; 5] = ["device_id", "gap_start_ns", "gap_end_ns", "gap_ms", "cause"];
-pub(crate) const GAPS_SHOWN: usize = 50;
 const DERIVED_FROM: &str = "start and end of kernels, copies, sets and whole graphs, and the calls that launched them";
-/// A gap below this, with the launch made, is what any two kernels leave between them: the default of
-/// HolisticTraceAnalysis.
-const BETWEEN_KERNELS: Ns = Ns(30);
-
-/// What a gap was spent waiting for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    HostWait,
-    KernelWait,
-    Other,
-    /// The trace does not tell which call launched what ended the gap.
-    Unknown,
-}
-
-impl Cause {
-    pub(crate) const ALL: [Self; 4] = [Self::HostWait, Self::KernelWait, Self::Other, Self::Unknown];
-
-    /// The parts of a gap, of which the first comes first; one that is no part takes no time.
-    pub(crate) fn parts(context: &Context, gap: &Gap) -> [(Self, Ns); 2] {
-        let trace = context.trace;
-        let launch = trace.gpu_ops.launch(gap.next).and_then(|call| trace.calls.get(call.0 as usize));
-        let Some(launch) = launch else {
-            return [(Self::Unknown, gap.end.since(gap.start)), (Self::Unknown, Ns::ZERO)];
-        };
-        // Other calls, such as copies, may wait for the device themselves.
-        let launched = match context.call_kind(launch.name) {
-            CallKind::Launch | CallKind::GraphLaunch => launch.end(),
-            _ => launch.start,
-        };
-        let launched = launched.clamp(gap.start, gap.end);
-        let rest = gap.end.since(launched);
-        let behind = if rest < BETWEEN_KERNELS { Self::KernelWait } else { Self::Other };
-        [(Self::HostWait, launched.since(gap.start)), (behind, rest)]
-    }
-
-    /// What most of the gap is.
-    pub(crate) fn of(context: &Context, gap: &Gap) -> Self {
-        let [first, second] = Self::parts(context, gap);
-        if second.1 > first.1 { second.0 } else { first.0 }
-    }
-
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::HostWait => "host_wait",
-            Self::KernelWait => "kernel_wait",
-            Self::Other => "other",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
 /// How long each device was idle between its first and last op, and why.
 pub(crate) fn gpu_idle(context: &Context) -> Section {
     const TITLE: &str = "Idle time of GPUs";
@@ -87,9 +29,9 @@ pub(crate) fn gpu_idle(context: &Context) -> Section {
         return missing(context, TITLE, &COLUMNS);
     }
     let mut section = section(context, TITLE, &COLUMNS);
-    for (device, (busy, waits)) in (0..).zip(survey.busy.iter().zip(&survey.waits)) {
+    for (device, (busy, times)) in (0..).zip(survey.busy.iter().zip(&survey.idle_times)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
-        let (window, [host, kernel, other, unknown]) = (last.since(first), waits.map(Value::ms));
+        let (window, [host, kernel, other, unknown]) = (last.since(first), times.map(Value::ms));
         let idle = window.since(busy);
         section.row([
             labels::device(context.trace, DeviceId(device)),
@@ -114,26 +56,26 @@ pub(crate) fn gpu_idle_gaps(context: &Context) -> Section {
         return missing(context, TITLE, &GAP_COLUMNS);
     }
     let mut section = section(context, TITLE, &GAP_COLUMNS).from_first_op(context.trace);
-    for gap in survey.longest_gaps.clone().ranked().filter_map(|long| gap_before(context, long.start(), long.at())) {
-        let cause = Cause::of(context, &gap).word();
+    let longest = survey.longest_gaps.clone().ranked();
+    for gap in longest.filter_map(|event| gap_before(context.trace, event.start(), event.row())) {
+        let cause = IdleCause::of(context, &gap).word();
         let device = labels::device(context.trace, DeviceId(gap.device as u32));
-        section.row([device, gap.start.into(), gap.end.into(), Value::ms(gap.end.since(gap.start)), cause.into()]);
+        section.row([device, gap.start.into(), gap.end.into(), Value::ms(gap.length()), cause.into()]);
     }
-    section.rows_in_all = survey.longest_gaps.seen;
+    section.rows_in_all = survey.longest_gaps.offered;
     section
 }
 
-/// The gap from `start` to the work at this place.
-pub(crate) fn gap_before(context: &Context, start: Ns, next: usize) -> Option<Gap> {
-    let trace = context.trace;
-    if let (Some(cut), Some(device)) = (&trace.cut, next.checked_sub(Gap::last_of_window(context))) {
-        return Some(Gap { device, start, end: cut.window.end, next });
+/// The gap from `start` to the work in this row, see [`Gap::next_row`].
+pub(crate) fn gap_before(trace: &Trace, start: Ns, next_row: usize) -> Option<Gap> {
+    if let (Some(cut), Some(device)) = (&trace.cut, next_row.checked_sub(Gap::first_window_end(trace))) {
+        return Some(Gap { device, start, end: cut.window.end, next_row });
     }
-    let (end, device) = match trace.gpu_ops.get(next) {
+    let (end, device) = match trace.gpu_ops.get(next_row) {
         Some(op) => (op.start, op.device),
-        None => trace.graph_replays.get(next - trace.gpu_ops.len()).map(|replay| (replay.start, replay.device))?,
+        None => trace.graph_replays.get(next_row - trace.gpu_ops.len()).map(|replay| (replay.start, replay.device))?,
     };
-    Some(Gap { device: device.0 as usize, start, end, next })
+    Some(Gap { device: device.0 as usize, start, end, next_row })
 }
 
 fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
@@ -161,6 +103,7 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
 mod tests {
     use super::*;
     use crate::analysis::testing::*;
+    use crate::analysis::time::survey;
     use crate::trace::Window;
     use proptest::prelude::*;
 
@@ -260,7 +203,7 @@ mod tests {
             small.op(1, "k", 1_000 * at, 1_000 * at + 10);
         }
         let section = small.section(gpu_idle_gaps);
-        assert_eq!((section.rows.len(), section.rows_in_all), (GAPS_SHOWN, 78));
+        assert_eq!((section.rows.len(), section.rows_in_all), (survey::GAPS_KEPT, 78));
         let of = |device: i64| section.rows.iter().filter(|row| row.get("device_id") == Some(&device.into())).count();
         assert_eq!((of(0), of(1)), (11, 39));
         assert!(section.rows.is_sorted_by(|a, b| number(a, "gap_ms") >= number(b, "gap_ms")));

@@ -1,16 +1,13 @@
-//! How long kernels wait between the end of the call that launches them and their start.
+//! Launch latency: the kernels that waited longest, percentiles and a histogram.
 
+use super::latencies::{LaunchLatencies, Unmeasured};
 use crate::analysis::context::Context;
-use crate::analysis::index::{Inside, Part, parts};
 use crate::analysis::labels;
-use crate::analysis::measure::percentiles::Numbers;
-use crate::analysis::recapture;
-use crate::analysis::recapture::Lacks;
+use crate::analysis::measure::percentiles::Samples;
+use crate::analysis::recapture::{self, Lacks};
 use crate::analysis::section::{Section, Value};
-use crate::analysis::time::intervals::Longest;
 use crate::digits::grouped;
-use crate::rules::signals::CallKind;
-use crate::trace::{GpuOp, Ns, OpKind, Places};
+use crate::trace::OpKind;
 
 const COLUMNS: [&str; 9] = [
     "pid",
@@ -24,129 +21,46 @@ const COLUMNS: [&str; 9] = [
     "latency_us",
 ];
 const HISTOGRAM_COLUMNS: [&str; 4] = ["bin_start_us", "bin_end_us", "count", "without_communication"];
-const SHOWN: usize = 100;
 const MAX_BINS: usize = 30;
 const MIN_BINS: usize = 8;
 
-/// A kernel, its place in the trace, and when the call that launched it returned.
-struct Launched {
-    at: usize,
-    kernel: GpuOp,
-    returned: Ns,
-}
-
-impl Launched {
-    /// From the end of the call to the start of the kernel; negative where the kernel was faster.
-    fn wait(&self) -> Ns {
-        self.kernel.start.since(self.returned)
-    }
-
-    /// Kernels that start before their launch returns did not wait.
-    fn latency(&self) -> Ns {
-        self.wait().max(Ns::ZERO)
-    }
-}
-
-/// Kernels that say nothing about launch latency, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct LeftOut {
-    begun: u64,
-    no_call: u64,
-    other_call: u64,
-    later_in_graph: u64,
-}
-
-impl LeftOut {
-    fn add(&mut self, more: Self) {
-        self.begun += more.begun;
-        self.no_call += more.no_call;
-        self.other_call += more.other_call;
-        self.later_in_graph += more.later_in_graph;
-    }
-}
-
-/// Visits every launched kernel; of a graph's kernels the first alone, as the others wait for each other. Of a window those that
-/// began before it, or whose graph did, say nothing.
-fn each_launched(context: &Context, places: &Places, visit: &mut dyn FnMut(Launched)) -> LeftOut {
-    let trace = context.trace;
-    let is_begun = |id| trace.kept.as_ref().is_some_and(|kept| kept.is_begun(id));
-    let (mut left_out, mut graphs_seen) = (LeftOut::default(), vec![0_u64; trace.calls.len() / 64 + 1]);
-    for (at, kernel) in trace.gpu_ops.iter_in(places).filter(|(_, op)| op.kind == OpKind::Kernel) {
-        let id = trace.gpu_ops.launch(at);
-        let known = id.map(|id| id.0 as usize).and_then(|id| Some((id, trace.calls.name(id)?, trace.calls.end(id)?)));
-        let Some((id, name, returned)) = known else {
-            left_out.no_call += 1;
-            continue;
-        };
-        match context.call_kind(name) {
-            CallKind::Launch | CallKind::GraphLaunch if is_begun(id) => left_out.begun += 1,
-            CallKind::Launch => visit(Launched { at, kernel, returned }),
-            CallKind::GraphLaunch => {
-                let Some(seen) = graphs_seen.get_mut(id / 64) else { continue };
-                let bit = 1 << (id % 64);
-                if *seen & bit == 0 {
-                    visit(Launched { at, kernel, returned });
-                } else {
-                    left_out.later_in_graph += 1;
-                }
-                *seen |= bit;
-            }
-            _ => left_out.other_call += 1,
-        }
-    }
-    left_out
-}
-
-/// What both sections tell of, measured in one pass.
+/// Percentiles and a histogram of latencies.
 #[derive(Debug)]
-pub(crate) struct Measured {
-    longest: Longest,
-    /// Of all kernels.
-    all: Latencies,
-    /// Of those that do not communicate, where some do.
-    computing: Option<Latencies>,
-    left_out: LeftOut,
-    /// Began before their launch returned.
-    early: u64,
-    sum: i128,
-}
-
-/// How long kernels waited.
-#[derive(Debug)]
-struct Latencies {
+struct Distribution {
     count: usize,
-    /// In nanoseconds, by [`PERCENTS`]; `None` where there are no latencies.
+    /// In nanoseconds, by [`PERCENTS`]; `None` if there are no latencies.
     percentiles: Vec<Option<f64>>,
-    /// How many lie in each bin, from zero on.
+    /// Latencies by bin, from zero on.
     bins: Vec<u64>,
 }
 
-/// The last is the longest.
+/// The last is the maximum.
 const PERCENTS: [u64; 4] = [50, 95, 99, 100];
 
-impl Latencies {
-    /// The numbers themselves are not kept, because they weigh four bytes a kernel.
-    fn of(numbers: &[&Numbers]) -> Self {
-        let percentiles = Numbers::percentiles(numbers, &PERCENTS);
-        Self { count: numbers.iter().map(|numbers| numbers.len()).sum(), percentiles, bins: Vec::new() }
+impl Distribution {
+    fn of(samples: &[&Samples]) -> Self {
+        let percentiles = Samples::percentiles(samples, &PERCENTS);
+        Self { count: samples.iter().map(|samples| samples.len()).sum(), percentiles, bins: Vec::new() }
     }
 
-    /// How many of the numbers lie in each bin of [`Latencies::width`].
-    fn bins_of(&self, all: &[&Numbers]) -> Vec<u64> {
-        let (count, width_us) = self.width();
-        let mut bins = vec![0; count];
-        let bin_of = |latency: i64| ((latency as f64 / 1e3 / width_us) as usize).min(count - 1);
-        all.iter().for_each(|numbers| numbers.count_into(&mut bins, &bin_of));
-        bins
-    }
-
-    /// How many bins, and how many microseconds wide.
-    fn width(&self) -> (usize, f64) {
+    /// Number and width in microseconds of the bins.
+    fn bin_width(&self) -> (usize, f64) {
         let bins = self.count.isqrt().clamp(MIN_BINS, MAX_BINS);
         (bins, (self.longest().unwrap_or(0.0) / 1e3 / bins as f64).max(1e-6))
     }
 
-    /// In microseconds, under names of this kind.
+    /// Counts samples by the bins of this distribution.
+    fn count_by_bin(&self, samples: &Samples) -> Vec<u64> {
+        let (count, width_us) = self.bin_width();
+        let mut bins = vec![0; count];
+        for latency in samples.iter() {
+            let bin = ((latency as f64 / 1e3 / width_us) as usize).min(count - 1);
+            bins.get_mut(bin).into_iter().for_each(|bin| *bin += 1);
+        }
+        bins
+    }
+
+    /// Adds the percentiles in microseconds to the section; `name` makes the name of the figure.
     fn figures(&self, section: &mut Section, name: &dyn Fn(&str) -> String) {
         for (percentile, key) in self.percentiles.iter().zip(["p50_us", "p95_us", "p99_us"]) {
             section.figure(&name(key), percentile.map(|ns| ns / 1e3));
@@ -158,108 +72,54 @@ impl Latencies {
     }
 }
 
-/// How long some of the kernels waited, of which no launch has others.
-#[derive(Debug)]
-pub struct Waited {
-    longest: Longest,
-    computing: Numbers,
-    messages: Numbers,
-    left_out: LeftOut,
-    early: u64,
-    sum: i128,
+/// The distribution of all latencies, and of those of kernels that do not communicate if some do.
+fn distributions(latencies: &LaunchLatencies) -> (Distribution, Option<Distribution>) {
+    let LaunchLatencies { computing, communicating, .. } = latencies;
+    let mut all = Distribution::of(&[computing, communicating]);
+    let bins = all.count_by_bin(computing);
+    all.bins = bins.iter().zip(all.count_by_bin(communicating)).map(|(one, other)| one + other).collect();
+    let computing = (communicating.len() > 0).then(|| Distribution { bins, ..Distribution::of(&[computing]) });
+    (all, computing)
 }
 
-impl Waited {
-    /// Of the ops at these places.
-    fn of(context: &Context, places: &Places) -> Self {
-        let ops = &context.trace.gpu_ops;
-        // Of devices cut apart a few too many.
-        let launched = places.within().filter(|at| ops.launch(*at).is_some()).count();
-        // So that the latencies of millions of kernels never move to a larger place.
-        let computing = Numbers::with_room(launched);
-        let (longest, messages, left_out) = (Longest::new(SHOWN), Numbers::default(), LeftOut::default());
-        let mut waited = Self { longest, computing, messages, left_out, early: 0, sum: 0 };
-        waited.left_out = each_launched(context, places, &mut |launched| {
-            let latency = launched.latency();
-            waited.longest.offer(latency, launched.kernel.start, 0, launched.at);
-            let is_message = context.is_communication(launched.kernel.name);
-            let of_kind = if is_message { &mut waited.messages } else { &mut waited.computing };
-            of_kind.push(latency.0);
-            waited.early += u64::from(launched.wait() < Ns::ZERO);
-            waited.sum += i128::from(latency.0);
-        });
-        waited
-    }
-
-    /// The same of a piece, which is asked for again and again.
-    pub(crate) fn of_piece(context: &Context, places: &Places) -> Self {
-        let mut waited = Self::of(context, places);
-        waited.computing.sort();
-        waited.messages.sort();
-        waited
-    }
+/// Both sections about launch latency.
+pub(crate) fn sections(context: &Context) -> [(&'static str, Section); 2] {
+    let distributions = distributions(&context.details().latencies);
+    [
+        ("launch_latency_rows", launch_latency_rows(context, &distributions)),
+        ("launch_latency_histogram", launch_latency_histogram(context, &distributions)),
+    ]
 }
 
-impl Measured {
-    pub(crate) fn of(context: &Context) -> Self {
-        let parts = parts(context.trace, context.inside());
-        // What is asked for once need not be sorted.
-        let of_edge = if context.inside().is_none() { Waited::of } else { Waited::of_piece };
-        let edges: Vec<Waited> = parts.iter().filter_map(Part::edge).map(|places| of_edge(context, places)).collect();
-        let known = parts.iter().filter_map(Part::piece).map(|(piece, inside)| (&piece.waited, Some(inside)));
-        let all: Vec<(&Waited, Option<&Inside>)> = edges.iter().map(|edge| (edge, None)).chain(known).collect();
-        Self::sum(&all)
-    }
+type Distributions = (Distribution, Option<Distribution>);
 
-    /// Of edges and of what is known of pieces.
-    fn sum(all: &[(&Waited, Option<&Inside>)]) -> Self {
-        let (mut longest, mut left_out, mut early, mut sum) = (Longest::new(SHOWN), LeftOut::default(), 0, 0);
-        for (waited, inside) in all {
-            longest.merge_from(&waited.longest, &|at| inside.map_or(at, |inside| inside.place(at)));
-            left_out.add(waited.left_out);
-            early += waited.early;
-            sum += waited.sum;
-        }
-        let computing: Vec<&Numbers> = all.iter().map(|(waited, _)| &waited.computing).collect();
-        let messages: Vec<&Numbers> = all.iter().map(|(waited, _)| &waited.messages).collect();
-        let mut of_all = Latencies::of(&[computing.as_slice(), &messages].concat());
-        let bins = of_all.bins_of(&computing);
-        of_all.bins =
-            bins.iter().zip(of_all.bins_of(&messages)).map(|(computing, message)| computing + message).collect();
-        let has_messages = messages.iter().any(|messages| messages.len() > 0);
-        let computing = has_messages.then(|| Latencies { bins, ..Latencies::of(&computing) });
-        Self { longest, all: of_all, computing, left_out, early, sum }
-    }
-}
-
-/// The kernels that waited longest, and how long kernels wait.
-pub(crate) fn launch_latency_rows(context: &Context) -> Section {
+/// The kernels that waited longest.
+fn launch_latency_rows(context: &Context, (all, computing): &Distributions) -> Section {
     const TITLE: &str = "Launch latency";
     let trace = context.trace;
-    let measured = context.launched();
-    let Measured { longest, all, computing, left_out, early, sum } = measured;
+    let LaunchLatencies { longest, unmeasured, started_early, sum_ns, .. } = &context.details().latencies;
     let count = all.count;
     if count == 0 {
-        return missing(context, *left_out, TITLE, &COLUMNS);
+        return missing(context, *unmeasured, TITLE, &COLUMNS);
     }
-    let mut section = section(TITLE, &COLUMNS, count, *left_out).from_first_op(context.trace);
-    if *early > 0 {
+    let mut section = section(TITLE, &COLUMNS, count, *unmeasured).from_first_op(context.trace);
+    if *started_early > 0 {
         section.limits.push(format!(
             "{} of {} measured kernels began before their launch call returned and count as zero.",
-            grouped(*early),
+            grouped(*started_early),
             grouped(count as u64)
         ));
     }
     section.figure("count", count);
-    section.figure("mean_us", *sum as f64 / count as f64 / 1e3);
+    section.figure("mean_us", *sum_ns as f64 / count as f64 / 1e3);
     all.figures(&mut section, &str::to_owned);
     section.figure("max_us", all.longest().map(|ns| ns / 1e3));
     if let Some(computing) = computing {
         computing.figures(&mut section, &|name| format!("without_communication_{name}"));
     }
-    for long in longest.clone().ranked() {
-        let call = trace.gpu_ops.launch(long.at()).and_then(|call| trace.calls.get(call.0 as usize));
-        let (Some(kernel), Some(call)) = (trace.gpu_ops.get(long.at()), call) else { continue };
+    for event in longest.clone().ranked() {
+        let call = trace.gpu_ops.launch(event.row()).and_then(|call| trace.calls.get(call.0 as usize));
+        let (Some(kernel), Some(call)) = (trace.gpu_ops.get(event.row()), call) else { continue };
         section.row([
             labels::pid(trace, kernel.process),
             labels::stream(&kernel),
@@ -269,24 +129,23 @@ pub(crate) fn launch_latency_rows(context: &Context) -> Section {
             call.end().into(),
             kernel.start.into(),
             kernel.end().into(),
-            Value::us(long.duration),
+            Value::us(event.duration),
         ]);
     }
     section.rows_in_all = count as u64;
     section
 }
 
-/// How many kernels waited how long.
-pub(crate) fn launch_latency_histogram(context: &Context) -> Section {
+/// Kernels by latency.
+fn launch_latency_histogram(context: &Context, (all, computing): &Distributions) -> Section {
     const TITLE: &str = "Launch latency, histogram";
-    let measured = context.launched();
-    let all = &measured.all;
+    let unmeasured = context.details().latencies.unmeasured;
     if all.count == 0 {
-        return missing(context, measured.left_out, TITLE, &HISTOGRAM_COLUMNS);
+        return missing(context, unmeasured, TITLE, &HISTOGRAM_COLUMNS);
     }
-    let (_, width_us) = all.width();
-    let computing = measured.computing.as_ref().unwrap_or(all);
-    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, all.count, measured.left_out);
+    let (_, width_us) = all.bin_width();
+    let computing = computing.as_ref().unwrap_or(all);
+    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, all.count, unmeasured);
     for (bin, (count, without)) in all.bins.iter().zip(&computing.bins).enumerate() {
         let (from, to) = (bin as f64 * width_us, (bin + 1) as f64 * width_us);
         section.row([from.into(), to.into(), (*count).into(), (*without).into()]);
@@ -294,9 +153,9 @@ pub(crate) fn launch_latency_histogram(context: &Context) -> Section {
     section
 }
 
-fn missing(context: &Context, left_out: LeftOut, title: &str, columns: &[&str]) -> Section {
+fn missing(context: &Context, unmeasured: Unmeasured, title: &str, columns: &[&str]) -> Section {
     let trace = context.trace;
-    if left_out.begun > 0 && left_out.no_call + left_out.other_call == 0 {
+    if unmeasured.started_before_window > 0 && unmeasured.no_call + unmeasured.other_call == 0 {
         let why = "No kernel was launched for this window: those in it began before it, or their graphs did.";
         return Section::missing(title, columns, why, "");
     }
@@ -308,15 +167,15 @@ fn missing(context: &Context, left_out: LeftOut, title: &str, columns: &[&str]) 
     Section::missing(title, columns, why, &recapture::command(trace.format, lacks))
 }
 
-fn section(title: &str, columns: &[&str], measured: usize, left_out: LeftOut) -> Section {
-    let kernels = measured as u64 + left_out.begun + left_out.no_call + left_out.other_call + left_out.later_in_graph;
+fn section(title: &str, columns: &[&str], measured: usize, unmeasured: Unmeasured) -> Section {
+    let kernels = measured as u64 + unmeasured.count();
     let mut section = Section::new(title, "launch calls and the kernels of the same process and correlation id", columns)
         .limit("A kernel may wait for the host or for earlier work on its stream: a long latency behind a busy stream is no fault.");
     for (count, what) in [
-        (left_out.later_in_graph, "follow another of the same graph launch and are left out."),
-        (left_out.begun, "began before the window, or their graph did, and are left out."),
-        (left_out.no_call, "are linked to no call and are left out."),
-        (left_out.other_call, "were launched by calls that are no launch, such as copies, and are left out."),
+        (unmeasured.later_in_graph, "follow another of the same graph launch and are left out."),
+        (unmeasured.started_before_window, "began before the window, or their graph did, and are left out."),
+        (unmeasured.no_call, "are linked to no call and are left out."),
+        (unmeasured.other_call, "were launched by calls that are no launch, such as copies, and are left out."),
     ] {
         if count > 0 {
             section.limits.push(format!("{} of {} kernels {what}", grouped(count), grouped(kernels)));
@@ -328,6 +187,17 @@ fn section(title: &str, columns: &[&str], measured: usize, left_out: LeftOut) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::Ns;
+
+    fn launch_latency_rows(context: &Context) -> Section {
+        let [(_, rows), _] = sections(context);
+        rows
+    }
+
+    fn launch_latency_histogram(context: &Context) -> Section {
+        let [_, (_, histogram)] = sections(context);
+        histogram
+    }
     use crate::analysis::testing::*;
     use crate::trace::Window;
     use proptest::prelude::*;
@@ -366,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_launch_has_one_latency_and_what_is_left_out_is_counted() {
+    fn a_graph_launch_has_one_latency_and_what_is_unmeasured_is_counted() {
         let mut small = Small::new();
         let process = small.process(1);
         small.call(process, "cudaGraphLaunch_v10000", 0, 100, Some(1));

@@ -1,107 +1,139 @@
-//! Where a trace can be cut so that what comes before has nothing to do with what comes behind.
+//! Where a trace can be cut into segments that share no GPU time and no launch: one sweep over the ops.
 //!
-//! On each device where it rests: wherever it rested last when all have rested since the search began, mostly at one place. All that one
-//! call launched stays on one side.
+//! A device is cut where it is idle. If all devices are idle at the same row, the cut is that row for all. Otherwise each device is
+//! cut where it was idle last since the previous cut. All ops of one call stay on one side.
 
-use crate::trace::{DeviceId, Ns, Trace};
+use crate::trace::{DeviceId, Ns, OpRows, Trace};
 
-/// Of each device the place from which on its ops lie behind.
-pub(crate) type Seam = Vec<usize>;
+/// Cut points of a trace, the first before all ops and the last after all ops. Each is a row per device: the ops of the device
+/// from this row on lie after the cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutPoints(Vec<Vec<usize>>);
 
-/// A trace of more devices is not cut: no machine has so many, and each op would be asked of all of them.
-const MOST_DEVICES: usize = 256;
+/// A trace of more devices is not cut: no machine has so many, and every op is checked against all of them.
+const MAX_DEVICES: usize = 256;
 
-/// From before the first op to behind the last, so many ops apart or more.
-pub(crate) fn seams(least: usize, trace: &Trace) -> Vec<Seam> {
-    let (all, devices) = (trace.gpu_ops.len(), trace.devices.len());
-    if devices > MOST_DEVICES {
-        return Vec::new();
-    }
-    let mut seams = vec![vec![0; devices]];
-    let mut search = Search::of(trace);
-    let mut from = 0;
-    for (at, op) in trace.gpu_ops.iter_in(&trace.gpu_ops.places()) {
-        if at - from >= least
-            && all - at >= least
-            && let Some(seam) = search.try_at(at, op.start)
-        {
-            seams.push(seam);
-            from = at;
+impl CutPoints {
+    /// Cut points that are at least `min_ops` ops apart; `None` if there is nothing to cut.
+    pub fn of(trace: &Trace, min_ops: usize) -> Option<Self> {
+        let (op_count, device_count) = (trace.gpu_ops.len(), trace.devices.len());
+        if device_count > MAX_DEVICES {
+            return None;
         }
-        search.see(at, op.device, op.end(), trace);
+        let mut cuts = vec![vec![0; device_count]];
+        let mut search = Search::of(trace);
+        let mut last_cut = 0;
+        for (row, op) in trace.gpu_ops.iter().enumerate() {
+            if row - last_cut >= min_ops
+                && op_count - row >= min_ops
+                && let Some(cut) = search.cut_at(row, op.start)
+            {
+                cuts.push(cut);
+                last_cut = row;
+            }
+            search.add(row, op.device, op.end(), trace);
+        }
+        cuts.push(vec![op_count; device_count]);
+        (cuts.len() > 2).then_some(Self(cuts))
     }
-    seams.push(vec![all; devices]);
-    seams
+
+    /// The rows of each segment.
+    pub fn segments(&self) -> impl Iterator<Item = OpRows> {
+        self.0.iter().zip(self.0.iter().skip(1)).map(|(from, to)| OpRows::between(from, to))
+    }
+
+    /// All ops before this row lie before the cut.
+    pub(super) fn first_row(&self, cut: usize) -> usize {
+        self.0.get(cut).and_then(|rows| rows.iter().copied().min()).unwrap_or_default()
+    }
+
+    /// All ops from this row on lie after the cut.
+    pub(super) fn last_row(&self, cut: usize) -> usize {
+        self.0.get(cut).and_then(|rows| rows.iter().copied().max()).unwrap_or_default()
+    }
+
+    /// The rows of a window before one cut and after another. `row_offset` maps rows of the trace to those of the window, which
+    /// has `op_count` ops.
+    pub(super) fn around(&self, first: usize, last: usize, row_offset: usize, op_count: usize) -> [OpRows; 2] {
+        let rows = |cut: usize| -> Vec<usize> {
+            let rows = self.0.get(cut).into_iter().flatten();
+            rows.map(|row| row.wrapping_add(row_offset)).collect()
+        };
+        let (first, last) = (rows(first), rows(last));
+        let (start, end) = (vec![0; first.len()], vec![op_count; last.len()]);
+        [OpRows::between(&start, &first), OpRows::between(&last, &end)]
+    }
 }
 
-/// Stands in [`Launched`] beside the place: on several devices.
-const SHARED: u32 = 1 << 31;
+/// For each call: the row after the last op that it launched, and whether it launched ops on several devices.
+struct LaunchedOps(Vec<u32>);
 
-/// Of each call the place behind the last op that it launched, and whether it did so on several devices.
-struct Launched(Vec<u32>);
+/// Set in [`LaunchedOps`] next to the row if the call launched ops on several devices.
+const SEVERAL_DEVICES: u32 = 1 << 31;
 
-impl Launched {
+impl LaunchedOps {
     fn of(trace: &Trace) -> Self {
-        let mut until: Vec<u32> = vec![0; trace.calls.len()];
-        for ((at, op), call) in (1..).zip(trace.gpu_ops.iter()).zip(trace.gpu_ops.launches()) {
-            let Some(until) = call.and_then(|call| until.get_mut(call.0 as usize)) else { continue };
-            let before = (*until & !SHARED).checked_sub(1).and_then(|at| trace.gpu_ops.get(at as usize));
-            let is_shared = before.is_some_and(|before| before.device != op.device);
-            *until = at | *until & SHARED | if is_shared { SHARED } else { 0 };
+        let mut ends: Vec<u32> = vec![0; trace.calls.len()];
+        for ((end, op), call) in (1..).zip(trace.gpu_ops.iter()).zip(trace.gpu_ops.launches()) {
+            let Some(known) = call.and_then(|call| ends.get_mut(call.0 as usize)) else { continue };
+            let previous = (*known & !SEVERAL_DEVICES).checked_sub(1).and_then(|row| trace.gpu_ops.get(row as usize));
+            let is_other_device = previous.is_some_and(|previous| previous.device != op.device);
+            *known = end | *known & SEVERAL_DEVICES | if is_other_device { SEVERAL_DEVICES } else { 0 };
         }
-        Self(until)
+        Self(ends)
     }
 
-    fn until(&self, trace: &Trace, at: usize) -> (usize, bool) {
-        let until = trace.gpu_ops.launch(at).and_then(|call| self.0.get(call.0 as usize)).copied().unwrap_or(0);
-        ((until & !SHARED) as usize, until & SHARED != 0)
+    /// For the call that launched the op in this row.
+    fn end_and_several(&self, trace: &Trace, row: usize) -> (usize, bool) {
+        let end = trace.gpu_ops.launch(row).and_then(|call| self.0.get(call.0 as usize)).copied().unwrap_or(0);
+        ((end & !SEVERAL_DEVICES) as usize, end & SEVERAL_DEVICES != 0)
     }
 }
 
-/// The search for the next seam, on the way through the ops.
+/// The search for the next cut point during the sweep over the ops.
 struct Search {
-    launched: Launched,
+    launched: LaunchedOps,
     devices: Vec<Device>,
-    /// The place behind the last op of all calls seen that launched on several devices.
-    shared_until: usize,
+    /// The row after the last op of all calls seen that launched on several devices.
+    several_devices_until: usize,
 }
 
 #[derive(Clone, Copy)]
 struct Device {
-    /// How far its ops reach.
-    reach: Ns,
-    /// The place behind the last op of all calls that launched something on it.
-    until: usize,
-    /// Where it rested last since the search began.
-    rest: Option<usize>,
+    /// The latest end of its ops.
+    busy_until: Ns,
+    /// The row after the last op of all calls that launched something on it.
+    launched_until: usize,
+    /// The last row since the previous cut at which the device was idle.
+    idle_row: Option<usize>,
 }
 
 impl Search {
     fn of(trace: &Trace) -> Self {
-        let device = Device { reach: Ns(i64::MIN), until: 0, rest: None };
-        Self { launched: Launched::of(trace), devices: vec![device; trace.devices.len()], shared_until: 0 }
+        let device = Device { busy_until: Ns(i64::MIN), launched_until: 0, idle_row: None };
+        let devices = vec![device; trace.devices.len()];
+        Self { launched: LaunchedOps::of(trace), devices, several_devices_until: 0 }
     }
 
-    fn see(&mut self, at: usize, device: DeviceId, end: Ns, trace: &Trace) {
-        let (until, is_shared) = self.launched.until(trace, at);
-        if is_shared {
-            self.shared_until = self.shared_until.max(until);
+    fn add(&mut self, row: usize, device: DeviceId, end: Ns, trace: &Trace) {
+        let (launched_until, on_several_devices) = self.launched.end_and_several(trace, row);
+        if on_several_devices {
+            self.several_devices_until = self.several_devices_until.max(launched_until);
         }
         let Some(device) = self.devices.get_mut(device.0 as usize) else { return };
-        device.reach = device.reach.max(end);
-        device.until = device.until.max(until);
+        device.busy_until = device.busy_until.max(end);
+        device.launched_until = device.launched_until.max(launched_until);
     }
 
-    /// Notes which devices rest when the op at this place begins. A seam once all have rested, where no call is on both sides.
-    fn try_at(&mut self, at: usize, start: Ns) -> Option<Seam> {
-        for device in self.devices.iter_mut().filter(|device| device.reach <= start && device.until <= at) {
-            device.rest = Some(at);
-        }
-        let is_apart = |device: &Device| device.rest.is_some_and(|rest| self.shared_until <= rest);
-        if !self.devices.iter().all(is_apart) {
+    /// Notes which devices are idle when the op in this row starts. Returns a cut once every device was idle.
+    fn cut_at(&mut self, row: usize, start: Ns) -> Option<Vec<usize>> {
+        let is_idle = |device: &&mut Device| device.busy_until <= start && device.launched_until <= row;
+        self.devices.iter_mut().filter(is_idle).for_each(|device| device.idle_row = Some(row));
+        let can_cut = |device: &Device| device.idle_row.is_some_and(|idle| self.several_devices_until <= idle);
+        if !self.devices.iter().all(can_cut) {
             return None;
         }
-        self.devices.iter_mut().map(|device| device.rest.take()).collect()
+        self.devices.iter_mut().map(|device| device.idle_row.take()).collect()
     }
 }
 
@@ -126,24 +158,27 @@ mod tests {
         builder.finish()
     }
 
-    #[test]
-    fn devices_that_rest_together_are_cut_together_and_others_each_where_they_rested_last() {
-        let together = trace(&[(0, 5, 0, 1), (1, 3, 1, 2), (10, 5, 0, 3), (11, 3, 1, 4)]);
-        assert_eq!(seams(1, &together), [[0, 0], [2, 2], [4, 4]]);
-        // From 12 to 14 the first device rests, before 5 and from 15 to 18 the second.
-        let apart = trace(&[(0, 12, 0, 1), (5, 10, 1, 2), (14, 10, 0, 3), (18, 9, 1, 4), (28, 1, 0, 5)]);
-        assert_eq!(seams(1, &apart), [[0, 0], [2, 1], [4, 4], [5, 5]]);
+    fn cuts(ops: &[(i64, i64, u32, u32)]) -> Vec<Vec<usize>> {
+        CutPoints::of(&trace(ops), 1).map_or_else(Vec::new, |cuts| cuts.0)
     }
 
     #[test]
-    fn what_a_call_launched_on_several_devices_stays_on_one_side() {
-        let graph = trace(&[(0, 1, 0, 1), (5, 1, 1, 2), (10, 1, 0, 2), (20, 1, 1, 3)]);
-        assert_eq!(seams(1, &graph), [[0, 0], [1, 1], [3, 3], [4, 4]]);
+    fn devices_idle_together_are_cut_together_and_others_where_each_was_idle_last() {
+        assert_eq!(cuts(&[(0, 5, 0, 1), (1, 3, 1, 2), (10, 5, 0, 3), (11, 3, 1, 4)]), [[0, 0], [2, 2], [4, 4]]);
+        // Device 0 is idle from 12 to 14, device 1 before 5 and from 15 to 18.
+        let apart = cuts(&[(0, 12, 0, 1), (5, 10, 1, 2), (14, 10, 0, 3), (18, 9, 1, 4), (28, 1, 0, 5)]);
+        assert_eq!(apart, [[0, 0], [2, 1], [4, 4], [5, 5]]);
     }
 
     #[test]
-    fn a_trace_of_more_devices_than_any_machine_has_is_not_cut() {
+    fn ops_that_one_call_launched_on_several_devices_stay_on_one_side() {
+        let graph = cuts(&[(0, 1, 0, 1), (5, 1, 1, 2), (10, 1, 0, 2), (20, 1, 1, 3)]);
+        assert_eq!(graph, [[0, 0], [1, 1], [3, 3], [4, 4]]);
+    }
+
+    #[test]
+    fn a_trace_of_too_many_devices_is_not_cut() {
         let ops: Vec<_> = (0..300).map(|at| (i64::from(at) * 10, 1, at, at)).collect();
-        assert!(seams(1, &trace(&ops)).is_empty());
+        assert!(cuts(&ops).is_empty());
     }
 }

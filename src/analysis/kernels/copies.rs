@@ -2,9 +2,9 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::labels;
+use crate::analysis::measure::longest::{EventKind, Longest};
+use crate::analysis::measure::union::added_to_union;
 use crate::analysis::section::{Section, Value};
-use crate::analysis::time::attribution::gain;
-use crate::analysis::time::intervals::Longest;
 use crate::digits::grouped;
 use crate::ordering::StableSort;
 use crate::trace::{GpuOp, Ns, OpKind};
@@ -34,9 +34,9 @@ pub(crate) fn copy_engine_events(context: &Context) -> Section {
     let trace = context.trace;
     let is_copy = |op: &GpuOp| op.kind == OpKind::Copy;
     let mut copied = vec![false; trace.names.len()];
-    context.each_listed(&|inside| inside.copies(), &is_copy, &mut |_, op| {
-        copied.get_mut(op.name.0 as usize).into_iter().for_each(|copied| *copied = true);
-    });
+    for group in context.groups().iter().filter(|group| group.kind == OpKind::Copy) {
+        copied.get_mut(group.name.0 as usize).into_iter().for_each(|copied| *copied = true);
+    }
     let named = trace.names.iter().zip(copied);
     let directions: Vec<String> =
         named.map(|(name, is_copied)| if is_copied { direction(name) } else { String::new() }).collect();
@@ -44,27 +44,27 @@ pub(crate) fn copy_engine_events(context: &Context) -> Section {
     let mut longest = Longest::new(SHOWN);
     let mut totals: Vec<(&str, Total)> = Vec::new();
     let mut bytes = trace.bytes.iter().peekable();
-    context.each_listed(&|inside| inside.copies(), &is_copy, &mut |at, op| {
+    for (at, op) in trace.gpu_ops.iter().enumerate().filter(|(_, op)| is_copy(op)) {
         while bytes.next_if(|entry| (entry.0 as usize) < at).is_some() {}
         let moved = bytes.next_if(|entry| entry.0 as usize == at).map(|entry| entry.1);
-        longest.offer(op.duration, op.start, 0, at);
+        longest.offer(op.duration, op.start, EventKind::Op, at);
         let direction = direction(&op);
         if !totals.iter().any(|(known, _)| *known == direction) {
             totals.push((direction, Total::of(trace.devices.len())));
         }
         let total = totals.iter_mut().find(|(known, _)| *known == direction);
         total.into_iter().for_each(|(_, total)| total.add(&op, moved));
-    });
-    if longest.seen == 0 {
+    }
+    if longest.offered == 0 {
         return Section::missing(TITLE, &COLUMNS, "The trace holds no memory copies.", "");
     }
     let mut section = Section::new(TITLE, "memory copies on the GPU", &COLUMNS)
         .limit("Rates are bytes over the time of the copy; copies of one direction that overlap share a link.")
         .from_first_op(trace);
-    let seen = longest.seen;
+    let seen = longest.offered;
     for long in longest.ranked() {
-        let Some(op) = trace.gpu_ops.get(long.at()) else { continue };
-        let at = trace.bytes.binary_search_by_key(&long.at(), |entry| entry.0 as usize);
+        let Some(op) = trace.gpu_ops.get(long.row()) else { continue };
+        let at = trace.bytes.binary_search_by_key(&long.row(), |entry| entry.0 as usize);
         let moved = at.ok().and_then(|at| trace.bytes.get(at)).map(|entry| entry.1);
         section.row([
             trace.names.get(op.name).into(),
@@ -119,7 +119,7 @@ impl Total {
         self.count += 1;
         self.time += copy.duration;
         let reach = self.reach.get_mut(copy.device.0 as usize);
-        self.busy += reach.map_or(Ns::ZERO, |reach| gain(reach, copy.start, copy.end()));
+        self.busy += reach.map_or(Ns::ZERO, |reach| added_to_union(reach, copy.start, copy.end()));
         if let Some(bytes) = bytes {
             self.count_with_bytes += 1;
             self.bytes = self.bytes.saturating_add(bytes);

@@ -1,10 +1,8 @@
-//! GPU ops summed by what they share: name, device, stream, process and kind. Most tables of sums are made of these sums, so that they
-//! need no pass over millions of ops of their own.
+//! Counts and sums of GPU ops by name, device, stream, process and kind, in one pass. Most tables of sums are made from these, so
+//! that they need no pass over the ops of their own.
 
-use crate::analysis::index;
-use crate::analysis::index::{Inside, Part};
-use crate::ordering::StableSort;
-use crate::trace::{DeviceId, GpuOp, NameId, Ns, OpKind, Places, ProcessId, Trace};
+use crate::analysis::index::{IdMap, Merge};
+use crate::trace::{DeviceId, GpuOp, GroupedOp, NameId, Ns, OpKind, OpRows, ProcessId, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -14,7 +12,7 @@ pub(crate) struct Group {
     pub(crate) name: NameId,
     pub(crate) device: DeviceId,
     pub(crate) process: ProcessId,
-    /// The stream; -1 where the trace does not tell.
+    /// The stream; -1 if unknown.
     pub(crate) stream: i64,
     pub(crate) kind: OpKind,
     pub(crate) count: u64,
@@ -22,101 +20,19 @@ pub(crate) struct Group {
     pub(crate) total: Ns,
     pub(crate) shortest: Ns,
     pub(crate) longest: Ns,
-    /// The place of the first.
-    at: usize,
+    first_row: usize,
     /// The first start.
     pub(crate) first: Ns,
     /// The last end.
     pub(crate) last: Ns,
 }
 
-/// Sums of a trace's ops, a group for those of one name, device, stream, process and kind, in the order of their first ops.
-#[derive(Debug, Clone, Default)]
-pub struct Groups {
-    pub(crate) groups: Vec<Group>,
-    /// Ops that start before the one ahead on the same stream has ended.
-    pub(crate) overlapping: u64,
-}
-
-/// A stream that the trace tells, and how far its ops reach.
-struct Stream {
-    of: (DeviceId, ProcessId, i64),
-    reach: Ns,
-}
-
-impl Groups {
-    /// Of a whole trace, or of a window that has these pieces inside.
-    pub(crate) fn of(trace: &Trace, inside: Option<&Inside>) -> Self {
-        let Some(inside) = index::known(inside) else { return Self::at(trace, &trace.gpu_ops.places()) };
-        let (mut all, mut known) = (Self::default(), HashMap::default());
-        for part in index::parts(trace, Some(inside)) {
-            match part {
-                Part::Edge(edge) => all.merge(&Self::at(trace, &edge), &mut known, &|group| *group),
-                Part::Piece(piece, inside, _) => all.merge(&piece.groups, &mut known, &|group| Group {
-                    name: inside.name(group.name),
-                    at: inside.place(group.at),
-                    ..*group
-                }),
-            }
-        }
-        // Of devices that are cut apart some begin in a piece before what is ahead of them.
-        all.groups.order_by_key(|group| group.at);
-        all
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.groups.len()
-    }
-
-    /// Of the ops at these places.
-    pub(crate) fn at(trace: &Trace, places: &Places) -> Self {
-        let mut found = Self::default();
-        let (mut streams, mut stream_of_group): (Vec<Stream>, Vec<usize>) = (Vec::new(), Vec::new());
-        trace.gpu_ops.for_each_grouped(trace.names.len(), places, |op| {
-            if op.group as usize == found.groups.len() {
-                let Some(first) = trace.gpu_ops.get(op.row) else { return };
-                found.groups.push(Group::of(op.row, &first));
-                stream_of_group.push(stream(&mut streams, &first));
-            }
-            let end = op.start.after(op.duration);
-            if let Some(group) = found.groups.get_mut(op.group as usize) {
-                group.count += 1;
-                group.total += op.duration;
-                group.shortest = group.shortest.min(op.duration);
-                group.longest = group.longest.max(op.duration);
-                group.last = group.last.max(end);
-            }
-            let stream = stream_of_group.get(op.group as usize).and_then(|stream| streams.get_mut(*stream));
-            if let Some(stream) = stream {
-                found.overlapping += u64::from(op.start < stream.reach);
-                stream.reach = stream.reach.max(end);
-            }
-        });
-        found
-    }
-
-    /// Adds what comes behind, nothing of which overlaps on its device with what is there. `known` are the places of groups; `here`
-    /// tells a group as this trace does.
-    fn merge(&mut self, more: &Self, known: &mut HashMap<Key, usize, RandomState>, here: &dyn Fn(&Group) -> Group) {
-        self.overlapping += more.overlapping;
-        for group in more.groups.iter().map(here) {
-            let key = (group.name, group.device, group.process, group.stream, group.kind);
-            let place = *known.entry(key).or_insert(self.groups.len());
-            match self.groups.get_mut(place) {
-                Some(known) => known.merge(&group),
-                None => self.groups.push(group),
-            }
-        }
-    }
-}
-
 type Key = (NameId, DeviceId, ProcessId, i64, OpKind);
 
 impl Group {
-    /// Of an op that is not counted yet.
-    fn of(at: usize, op: &GpuOp) -> Self {
+    /// A group that does not count its first op yet.
+    fn of_first(row: usize, op: &GpuOp) -> Self {
         Self {
-            at,
             name: op.name,
             device: op.device,
             process: op.process,
@@ -126,29 +42,134 @@ impl Group {
             total: Ns::ZERO,
             shortest: op.duration,
             longest: op.duration,
+            first_row: row,
             first: op.start,
             last: op.end(),
         }
     }
 
-    /// Adds those of the same name and stream that come behind.
-    fn merge(&mut self, more: &Self) {
-        self.count += more.count;
-        self.total += more.total;
-        self.shortest = self.shortest.min(more.shortest);
-        self.longest = self.longest.max(more.longest);
-        self.last = self.last.max(more.last);
+    fn key(&self) -> Key {
+        (self.name, self.device, self.process, self.stream, self.kind)
+    }
+
+    fn add(&mut self, op: &GpuOp) {
+        self.count += 1;
+        self.total += op.duration;
+        self.shortest = self.shortest.min(op.duration);
+        self.longest = self.longest.max(op.duration);
+        self.last = self.last.max(op.end());
+    }
+
+    /// Adds later ops of the same group.
+    fn merge(&mut self, later: &Self) {
+        self.count += later.count;
+        self.total += later.total;
+        self.shortest = self.shortest.min(later.shortest);
+        self.longest = self.longest.max(later.longest);
+        self.last = self.last.max(later.last);
     }
 }
 
-/// The place of the op's stream, new or known; none where the trace does not tell it.
-fn stream(streams: &mut Vec<Stream>, op: &GpuOp) -> usize {
-    if op.stream < 0 {
-        return usize::MAX;
+/// All groups of some ops, in the order of their first ops.
+#[derive(Debug, Clone, Default)]
+pub struct Groups {
+    groups: Vec<Group>,
+    /// Ops that start before the previous op of the same stream has ended.
+    pub(crate) overlapping: u64,
+    /// The position of each group, for merging; filled by the first merge.
+    positions: HashMap<Key, usize, RandomState>,
+}
+
+impl Groups {
+    /// The groups of all ops.
+    pub(crate) fn of_all(trace: &Trace) -> Self {
+        Self::of_rows(trace, &trace.gpu_ops.all_rows())
     }
-    let of = (op.device, op.process, op.stream);
-    streams.iter().position(|stream| stream.of == of).unwrap_or_else(|| {
-        streams.push(Stream { of, reach: Ns(i64::MIN) });
-        streams.len() - 1
-    })
+
+    /// The groups of the ops in these rows.
+    pub(crate) fn of_rows(trace: &Trace, rows: &OpRows) -> Self {
+        let mut sums = GroupSweep::default();
+        trace.gpu_ops.for_each_grouped(trace.names.len(), rows, |op| sums.add(&op));
+        sums.groups
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Group> {
+        self.groups.iter()
+    }
+
+    pub(crate) fn as_slice(&self) -> &[Group] {
+        &self.groups
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.groups.len()
+    }
+}
+
+impl Merge for Groups {
+    fn merge(&mut self, later: &Self, ids: &IdMap) {
+        if self.positions.is_empty() {
+            self.positions = self.groups.iter().map(Group::key).zip(0..).collect();
+        }
+        self.overlapping += later.overlapping;
+        let mut is_sorted = true;
+        for group in &later.groups {
+            let group = Group { name: ids.name(group.name), first_row: ids.row(group.first_row), ..*group };
+            let position = *self.positions.entry(group.key()).or_insert(self.groups.len());
+            match self.groups.get_mut(position) {
+                Some(known) => known.merge(&group),
+                None => {
+                    is_sorted &= self.groups.last().is_none_or(|last| last.first_row < group.first_row);
+                    self.groups.push(group);
+                }
+            }
+        }
+        // Where devices are cut at different rows, a later segment may start before an earlier one ends.
+        if !is_sorted {
+            self.groups.sort_by_key(|group| group.first_row);
+            self.positions = self.groups.iter().map(Group::key).zip(0..).collect();
+        }
+    }
+}
+
+/// The latest end of the ops of one stream.
+struct StreamReach {
+    stream: (DeviceId, ProcessId, i64),
+    end: Ns,
+}
+
+/// The pass that fills [`Groups`].
+#[derive(Default)]
+pub(crate) struct GroupSweep {
+    pub(crate) groups: Groups,
+    streams: Vec<StreamReach>,
+    /// By group; `usize::MAX` if the stream is unknown.
+    stream_of_group: Vec<usize>,
+}
+
+impl GroupSweep {
+    pub(crate) fn add(&mut self, GroupedOp { row, group, op }: &GroupedOp) {
+        if *group as usize == self.groups.groups.len() {
+            self.groups.groups.push(Group::of_first(*row, op));
+            let stream = self.stream_of(op);
+            self.stream_of_group.push(stream);
+        }
+        self.groups.groups.get_mut(*group as usize).into_iter().for_each(|sums| sums.add(op));
+        let stream = self.stream_of_group.get(*group as usize).and_then(|stream| self.streams.get_mut(*stream));
+        if let Some(stream) = stream {
+            self.groups.overlapping += u64::from(op.start < stream.end);
+            stream.end = stream.end.max(op.end());
+        }
+    }
+
+    fn stream_of(&mut self, op: &GpuOp) -> usize {
+        if op.stream < 0 {
+            return usize::MAX;
+        }
+        let stream = (op.device, op.process, op.stream);
+        self.streams.iter().position(|known| known.stream == stream).unwrap_or_else(|| {
+            self.streams.push(StreamReach { stream, end: Ns(i64::MIN) });
+            self.streams.len() - 1
+        })
+    }
 }

@@ -9,5 +9,6 @@
 pub mod copies;
 pub mod durations;
 pub mod groups;
+pub mod kernel_sums;
 pub mod one_kernel;
 pub mod top_kernels;

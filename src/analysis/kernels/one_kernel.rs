@@ -7,7 +7,7 @@ use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
-use crate::analysis::structure::launch_ranges::{NONE, around_calls};
+use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
 use crate::ordering::{StableSort, VecMap};
 use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
@@ -273,7 +273,7 @@ fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
     if linked < ops.len() {
         section = section.limit(format!("{} launches have no known call.", ops.len() - linked));
     }
-    let ranges = around_calls(trace, &trace.ranges, &|_| true);
+    let ranges = names_around_calls(trace, &trace.ranges, &|_| true);
     let (cpu_ops, frames) = in_code(trace);
     let mut found = Grouped::new();
     for (at, op) in ops {
@@ -297,7 +297,7 @@ fn in_code(trace: &Trace) -> (Vec<u32>, Vec<u32>) {
     let Some(code) = &trace.code else { return (Vec::new(), Vec::new()) };
     // Frames of builtins have no place in a file.
     let in_file = |name: NameId| code.frames.names.get(name).contains(".py(");
-    (around_calls(trace, &code.cpu_ops, &|_| true), around_calls(trace, &code.frames, &in_file))
+    (names_around_calls(trace, &code.cpu_ops, &|_| true), names_around_calls(trace, &code.frames, &in_file))
 }
 
 fn add_caller(trace: &Trace, section: &mut Section, [call, range, cpu_op, frame]: Caller, numbers: [Value; 3]) {

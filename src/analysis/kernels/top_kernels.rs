@@ -2,7 +2,8 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::host::calls::Launches;
-use crate::analysis::kernels::durations::{Cell, Durations, Percentiles};
+use crate::analysis::kernels::durations::{KernelDurations, Percentiles};
+use crate::analysis::kernels::kernel_sums::KernelSum;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture;
@@ -68,27 +69,27 @@ fn us(ns: Option<f64>) -> Value {
 
 /// The sections that look at the duration of every kernel.
 pub(crate) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
-    let durations = context.durations();
-    let paces = Pace::of_processes(context, &durations);
-    let of_all = durations.percentiles_of_process_ns(&context.kernels().cells, None);
+    let durations = &context.details().durations;
+    let paces = Pace::of_processes(context, durations);
+    let of_all = durations.percentiles_of_process_ns(None);
     [
-        ("kernels", kernels(context, &durations)),
-        ("launch_storm", launch_storm(context, &durations, &paces, of_all)),
-        ("launch_storm_by_pid", launch_storm_by_pid(context, &durations, &paces, of_all)),
+        ("kernels", kernels(context, durations)),
+        ("launch_storm", launch_storm(context, durations, &paces, of_all)),
+        ("launch_storm_by_pid", launch_storm_by_pid(context, durations, &paces, of_all)),
     ]
 }
 
 /// The kernels with the most time, by name and device.
-fn kernels(context: &Context, durations: &Durations) -> Section {
+fn kernels(context: &Context, durations: &KernelDurations) -> Section {
     const TITLE: &str = "Top kernels";
     let (trace, kernels) = (context.trace, context.kernels());
     let (all, count) = (kernels.total(), kernels.count());
     if count == 0 {
         return no_kernels(trace, TITLE, &KERNELS);
     }
-    let key = |cell: &Cell| key(cell.device.0, cell.name.0);
+    let key = |cell: &KernelSum| key(cell.device.0, cell.name.0);
     let mut tallies = Tallies::default();
-    for cell in &kernels.cells {
+    for cell in &kernels.sums {
         tallies.merge(&Tally { key: key(cell), ..cell.tally });
     }
     let ranked = tallies.by_time(&|tally| trace.names.get(NameId(tally.low())));
@@ -98,8 +99,8 @@ fn kernels(context: &Context, durations: &Durations) -> Section {
     section.figure("kernel_count", count);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(context.kernel_limit) {
-        let mut same = kernels.cells.iter().filter(|cell| key(cell) == tally.key);
-        let [median, p90, _] = durations.percentiles_ns(&mut same).map(us);
+        let same = kernels.sums.iter().filter(|cell| key(cell) == tally.key).map(KernelSum::key);
+        let [median, p90, _] = durations.percentiles_ns(same).map(us);
         section.row([
             labels::kernel(trace, NameId(tally.low())),
             labels::device(trace, DeviceId(tally.high())),
@@ -126,7 +127,7 @@ pub(crate) fn kernels_by_pid(context: &Context) -> Section {
     let mut of_process = Tallies::below(processes, devices.saturating_mul(names));
     let mut processes = Tallies::below(processes, 1);
     let all = context.kernels().total();
-    for cell in &context.kernels().cells {
+    for cell in &context.kernels().sums {
         let kernel = kernels.merge(&Tally { key: key(cell.device.0, cell.name.0), ..cell.tally });
         of_process.merge(&Tally { key: key(cell.process.0, kernel), ..cell.tally });
         processes.merge(&Tally { key: key(cell.process.0, 0), ..cell.tally });
@@ -174,7 +175,7 @@ struct Pace {
 
 impl Pace {
     /// The pace of every process.
-    fn of_processes(context: &Context, durations: &Durations) -> Vec<Self> {
+    fn of_processes(context: &Context, durations: &KernelDurations) -> Vec<Self> {
         let host = context.host().launches.iter();
         let of_host = |launches: &Launches| Self {
             host_launches: launches.all,
@@ -182,9 +183,9 @@ impl Pace {
             ..Self::default()
         };
         let mut paces: Vec<Self> = host.map(of_host).collect();
-        for cell in &context.kernels().cells {
+        for cell in &context.kernels().sums {
             let Some(pace) = paces.get_mut(cell.process.0 as usize) else { continue };
-            let under = durations.short(cell).under;
+            let under = durations.short(&cell.key()).under;
             pace.add(&Self { kernels: cell.tally.count, window: Some(cell.window), under, ..Self::default() });
         }
         paces
@@ -231,7 +232,12 @@ impl Pace {
 }
 
 /// Whether the GPU is fed too many small kernels; the rows are the tiny ones.
-fn launch_storm(context: &Context, durations: &Durations, paces: &[Pace], [median, p90, p99]: Percentiles) -> Section {
+fn launch_storm(
+    context: &Context,
+    durations: &KernelDurations,
+    paces: &[Pace],
+    [median, p90, p99]: Percentiles,
+) -> Section {
     const TITLE: &str = "Launch storm";
     let trace = context.trace;
     let pace = Pace::of_all(paces);
@@ -272,11 +278,11 @@ fn launch_storm(context: &Context, durations: &Durations, paces: &[Pace], [media
     section
 }
 
-fn add_tiny_kernels(context: &Context, durations: &Durations, section: &mut Section) {
+fn add_tiny_kernels(context: &Context, durations: &KernelDurations, section: &mut Section) {
     let trace = context.trace;
     let mut tiny = Tallies::below(1, trace.names.len());
-    for cell in &context.kernels().cells {
-        let (count, total) = durations.short(cell).tiny;
+    for cell in &context.kernels().sums {
+        let (count, total) = durations.short(&cell.key()).tiny;
         if count > 0 {
             tiny.merge(&Tally { key: key(0, cell.name.0), count, total, ..Tally::default() });
         }
@@ -289,7 +295,7 @@ fn add_tiny_kernels(context: &Context, durations: &Durations, section: &mut Sect
 }
 
 /// The same by process, most kernels first.
-fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace], of_all: Percentiles) -> Section {
+fn launch_storm_by_pid(context: &Context, durations: &KernelDurations, paces: &[Pace], of_all: Percentiles) -> Section {
     const TITLE: &str = "Launch storm by process";
     let trace = context.trace;
     let kernels = |process: usize| paces.get(process).map_or(0, |pace| pace.kernels);
@@ -304,7 +310,7 @@ fn launch_storm_by_pid(context: &Context, durations: &Durations, paces: &[Pace],
     for process in launching.into_iter().take(TOP) {
         let Some(pace) = paces.get(process) else { continue };
         let is_all = pace.kernels == context.kernels().count();
-        let own = || durations.percentiles_of_process_ns(&context.kernels().cells, Some(ProcessId(process as u32)));
+        let own = || durations.percentiles_of_process_ns(Some(ProcessId(process as u32)));
         let [median, p90, p99] = if is_all { of_all } else { own() };
         let [under_5us, under_10us, under_20us] = pace.pct_under();
         let told = !trace.calls.is_empty();

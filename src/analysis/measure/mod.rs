@@ -1,5 +1,13 @@
-//! What analyses measure with: sums by key, exact percentiles, the set of running ops.
+//! What analyses measure with.
+//!
+//! - [`longest`]: the k longest events of one pass.
+//! - [`percentiles`]: exact percentiles of many samples without sorting them.
+//! - [`running`]: the ops that run at one moment, by end time.
+//! - [`tally`]: count, sum, minimum and maximum by key.
+//! - [`union`]: the length of a union of intervals.
 
-pub mod percentiles;
-pub mod running;
-pub mod tally;
+pub(crate) mod longest;
+pub(crate) mod percentiles;
+pub(crate) mod running;
+pub(crate) mod tally;
+pub(crate) mod union;

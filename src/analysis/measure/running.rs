@@ -1,48 +1,48 @@
-//! What runs at a moment, the first to end on top.
+//! The ops that run at the current time of a sweep, by end time: a short sorted list, backed by a heap.
 
 use crate::trace::Ns;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// So many are kept in order: on one device hardly more run at once, and a short list is faster than a heap.
-const FEW: usize = 32;
+/// The list holds this many ops. Few devices ever run more at once, and a short list is faster than a heap.
+const LIST_CAPACITY: usize = 32;
 
-/// Ends, and what ends: two numbers of the caller's own.
+/// Running ops: the end time of each, and two numbers of the caller.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ends {
-    /// The first to end is last.
-    few: Vec<(Ns, [u32; 2])>,
-    /// What is beyond.
-    many: BinaryHeap<Reverse<(Ns, [u32; 2])>>,
+pub(crate) struct RunningOps {
+    /// Sorted by end time, the first to end last.
+    list: Vec<(Ns, [u32; 2])>,
+    /// Ops that did not fit into the list.
+    heap: BinaryHeap<Reverse<(Ns, [u32; 2])>>,
 }
 
-impl Ends {
+impl RunningOps {
     pub(crate) fn len(&self) -> usize {
-        self.few.len() + self.many.len()
+        self.list.len() + self.heap.len()
     }
 
-    pub(crate) fn push(&mut self, end: Ns, what: [u32; 2]) {
-        if self.few.len() >= FEW {
-            return self.many.push(Reverse((end, what)));
+    pub(crate) fn push(&mut self, end: Ns, payload: [u32; 2]) {
+        if self.list.len() >= LIST_CAPACITY {
+            return self.heap.push(Reverse((end, payload)));
         }
-        let later = self.few.iter().rposition(|(other, _)| *other > end);
-        self.few.insert(later.map_or(0, |at| at + 1), (end, what));
+        let later = self.list.iter().rposition(|(other, _)| *other > end);
+        self.list.insert(later.map_or(0, |position| position + 1), (end, payload));
     }
 
-    /// What runs where nothing runs beside it.
+    /// The payload of the only running op; `None` if there are several or none.
     pub(crate) fn only(&self) -> Option<[u32; 2]> {
-        let one = self.few.first().copied().or_else(|| self.many.peek().map(|Reverse(one)| *one));
-        one.filter(|_| self.len() == 1).map(|(_, what)| what)
+        let one = self.list.first().copied().or_else(|| self.heap.peek().map(|Reverse(one)| *one));
+        one.filter(|_| self.len() == 1).map(|(_, payload)| payload)
     }
 
-    /// Takes the first to end, if it ends by then.
+    /// Removes the op that ends first, if it ends at `time` or before.
     pub(crate) fn pop_until(&mut self, time: Ns) -> Option<(Ns, [u32; 2])> {
-        let first = self.few.last().map(|(end, _)| *end);
-        match self.many.peek() {
+        let first = self.list.last().map(|(end, _)| *end);
+        match self.heap.peek() {
             Some(Reverse((end, _))) if *end <= time && first.is_none_or(|first| *end < first) => {
-                self.many.pop().map(|Reverse(popped)| popped)
+                self.heap.pop().map(|Reverse(popped)| popped)
             }
-            _ if first.is_some_and(|first| first <= time) => self.few.pop(),
+            _ if first.is_some_and(|first| first <= time) => self.list.pop(),
             _ => None,
         }
     }
@@ -55,8 +55,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_ends_comes_in_the_order_of_ends_however_many_run(ends in prop::collection::vec(0_i64..50, 0..100), until in 0_i64..50) {
-            let mut running = Ends::default();
+        fn ops_are_removed_in_the_order_of_their_ends(ends in prop::collection::vec(0_i64..50, 0..100), until in 0_i64..50) {
+            let mut running = RunningOps::default();
             ends.iter().zip(0..).for_each(|(end, what)| running.push(Ns(*end), [7, what]));
             let mut popped: Vec<(Ns, [u32; 2])> = std::iter::from_fn(|| running.pop_until(Ns(until))).collect();
             prop_assert!(popped.is_sorted_by_key(|(end, _)| *end));

@@ -1,13 +1,20 @@
 //! Which part of the program did the work?
 //!
-//! - [`launch_ranges`]: the innermost NVTX range or annotation around each launch, and the kernel time under it.
-//! - [`ranges`]: wall time and kernel time by range name.
-//! - [`phases`]: prefill, decode and sampling, by words in range names.
+//! - [`call_ranges`], [`open_ranges`]: the innermost NVTX range or annotation around each API call.
+//! - [`kernel_time`]: kernel time by the range and phase around the launch.
+//! - [`ranges`], [`range_times`]: wall time and kernel time by range name.
+//! - [`phases`], [`phase_names`]: prefill, decode and sampling, by words in range names.
 //! - [`stages`]: steps of the serving engine and their stages, from annotations.
 //! - [`steps`]: how long a step takes, by stage.
 
-pub mod launch_ranges;
+pub mod call_ranges;
+pub mod kernel_time;
+pub mod open_ranges;
+pub mod phase_names;
 pub mod phases;
+pub mod range_times;
 pub mod ranges;
 pub mod stages;
 pub mod steps;
+#[cfg(test)]
+mod tests;

@@ -1,79 +1,48 @@
-//! How time divides into prefill, decode and sampling, by words in ranges' names or by the person's own map.
+//! How time divides into prefill, decode and sampling, by words in range names or by the user's own map.
 //!
-//! Time belongs to the nearest range around it whose name has a phase, from the innermost outwards: a layer inside a
-//! decode step is decode.
+//! Time belongs to the nearest range around it that states a phase, from the innermost outwards: a layer inside a decode step
+//! is decode.
 
+use super::call_ranges::CallRanges;
+use super::kernel_time::KernelTimeByRange;
+use super::phase_names::PhaseNames;
+use super::range_times::self_times;
+use super::ranges::{self, unless_attributable};
 use crate::analysis::context::Context;
-use crate::analysis::recapture;
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::{self, Lacks};
 use crate::analysis::section::{Section, Value};
-use crate::analysis::structure::launch_ranges::{Around, Attributed, own_wall_time};
-use crate::analysis::structure::ranges;
-use crate::analysis::structure::ranges::unless_attributable;
 use crate::ordering::order;
 use crate::rules::PhaseMap;
-use crate::rules::phases::phases_of;
-use crate::rules::signals::Signals;
 use crate::trace::{NameId, Ns, Trace};
 
 const SPLIT: [&str; 4] = ["phase", "total_time_ms", "pct_of_total", "without_communication_ms"];
 const WALL: [&str; 3] = ["phase", "total_time_ms", "pct_of_nvtx_total"];
 const KERNELS: [&str; 3] = ["phase", "total_time_ms", "pct_of_attributed_kernel_time"];
 
-/// Time by phase; phases by the index that names have.
-struct Split<'a> {
-    names: Vec<&'a str>,
-    /// The phase of each range name.
-    phase_of: Vec<Option<usize>>,
-}
-
-impl<'a> Split<'a> {
-    fn by_words(trace: &Trace, Signals { phases, .. }: &'a Signals) -> Self {
-        let names = phases.iter().map(|phase| phase.phase.as_str()).collect();
-        Self { names, phase_of: phases_of(phases, &trace.ranges.names) }
-    }
-
-    fn by_map(map: &'a PhaseMap, trace: &Trace) -> Self {
-        let phase_of = trace.ranges.names.iter().map(|name| map.phase_of(name)).collect();
-        Self { names: map.names().collect(), phase_of }
-    }
-
-    fn phase(&self, range: NameId) -> Option<usize> {
-        self.phase_of.get(range.0 as usize).copied().flatten()
-    }
-
-    /// What lies around the calls of the trace whose ranges these are.
-    fn around(&self, trace: &Trace) -> Around {
-        Around::of(trace, &|range| self.phase(range))
-    }
-
+impl PhaseNames {
     /// Wall time by phase, each moment of a thread once.
     fn wall_time(&self, trace: &Trace) -> Vec<Ns> {
-        let own = own_wall_time(trace, &|range| self.phase(range).is_some());
-        self.sum((0..).map(NameId).zip(own))
-    }
-
-    fn sum(&self, times: impl Iterator<Item = (NameId, Ns)>) -> Vec<Ns> {
-        let mut sums = vec![Ns::ZERO; self.names.len()];
-        for (range, time) in times {
-            let phase = self.phase(range).and_then(|phase| sums.get_mut(phase));
-            phase.into_iter().for_each(|sum| *sum += time);
+        let mut sums = vec![Ns::ZERO; self.phases.len()];
+        let times = self_times(trace, &|range| self.phase(range).is_some());
+        for (range, time) in (0..).map(NameId).zip(times) {
+            let sum = self.phase(range).and_then(|phase| sums.get_mut(phase));
+            sum.into_iter().for_each(|sum| *sum += time);
         }
         sums
     }
 
-    /// The phases that have time, the longest first, and what is left of `all` under `rest`.
+    /// Adds a row for each phase that has time, the longest first, and one for the rest of `all`, named `rest`.
     fn rows(&self, section: &mut Section, times: &[Ns], all: Ns, rest: &str) {
         for (_, phase, time) in self.longest_first(times, all, rest) {
             section.row([phase.into(), Value::ms(time), Value::pct(time, all)]);
         }
     }
 
-    /// A phase's place, name and time; `usize::MAX` for the rest.
+    /// Index, name and time of each phase; the index is `usize::MAX` for the rest.
     fn longest_first<'b>(&'b self, times: &[Ns], all: Ns, rest: &'b str) -> Vec<(usize, &'b str, Ns)> {
         let time = |phase: usize| times.get(phase).copied().unwrap_or_default();
-        let places = order(self.names.len(), &|a, b| time(b).cmp(&time(a)));
-        let named = places.into_iter().filter_map(|phase| Some((phase, *self.names.get(phase)?, time(phase))));
+        let places = order(self.phases.len(), &|a, b| time(b).cmp(&time(a)));
+        let named = places.into_iter().filter_map(|phase| Some((phase, self.phases.get(phase)?.as_str(), time(phase))));
         let rest = (usize::MAX, rest, left(times, all));
         named.filter(|row| row.2 > Ns::ZERO).chain([rest]).collect()
     }
@@ -90,27 +59,7 @@ pub(crate) fn no_ranges(trace: &Trace, title: &str, columns: &[&str]) -> Section
 
 /// The wall time in which some range is open, summed over threads.
 fn wall_time_of_all(trace: &Trace) -> Ns {
-    own_wall_time(trace, &|_| true).into_iter().fold(Ns::ZERO, |sum, own| sum + own)
-}
-
-/// Kernel time by the innermost range around its launch, and by the nearest one whose name has a phase.
-pub(crate) fn attributed(context: &Context) -> Attributed {
-    let anew = context.around.is_none().then(|| Split::by_words(context.trace, &context.signals).around(context.trace));
-    let around = context.around.or(anew.as_ref().map(Around::of_all));
-    let phases = context.signals.phases.len();
-    around.map_or_else(Attributed::default, |around| Attributed::of(context, phases, &around, context.inside()))
-}
-
-/// What lies around each call of a trace, which its parts can take from it: see [`Around::part`].
-pub fn around_of(trace: &Trace) -> Around {
-    Split::by_words(trace, &Signals::embedded()).around(trace)
-}
-
-/// Do the names of ranges say the same in a part of a trace as in all of it?
-pub fn agrees(around: &Around, trace: &Trace, part: &Trace) -> bool {
-    let signals = Signals::embedded();
-    let split = Split::by_words(part, &signals);
-    around.agrees(trace, part, &|range| split.phase(range))
+    self_times(trace, &|_| true).into_iter().fold(Ns::ZERO, |sum, own| sum + own)
 }
 
 /// Prefill, decode and sampling, by words.
@@ -120,12 +69,13 @@ pub(crate) fn phase_split(context: &Context) -> Section {
     if trace.ranges.is_empty() {
         return no_ranges(trace, TITLE, &SPLIT);
     }
-    let split = Split::by_words(trace, &context.signals);
-    let attributed = context.attributed();
-    let by_kernels = attributed.mapped.count > 0;
+    let split = PhaseNames::by_words(trace, &context.signals);
+    let kernel_time = &context.details().kernel_time;
+    let by_kernels = kernel_time.inside().count > 0;
     let (source, derived_from, (times, messages), all) = if by_kernels {
         let derived_from = "kernel time by the nearest range around its launch that names a phase";
-        ("nvtx_kernel_time", derived_from, attributed.by_phase.iter().copied().unzip(), attributed.all.total)
+        let times = kernel_time.by_phase.iter().map(|phase| (phase.time, phase.communication)).unzip();
+        ("nvtx_kernel_time", derived_from, times, kernel_time.all().total)
     } else {
         let derived_from =
             "wall time of the nearest range that names a phase, as no kernel has a launch inside a range";
@@ -144,7 +94,7 @@ pub(crate) fn phase_split(context: &Context) -> Section {
         section = section.limit("No range in use names a phase; a phase map can name phases by other words.");
     }
     section.figure("source", source);
-    let messages_of_rest = left(&messages, attributed.all_communication);
+    let messages_of_rest = left(&messages, kernel_time.communication);
     for (place, phase, time) in split.longest_first(&times, all, "unclassified") {
         let without = by_kernels.then(|| time - messages.get(place).copied().unwrap_or(messages_of_rest));
         section.row([phase.into(), Value::ms(time), Value::pct(time, all), without.map(Value::ms).into()]);
@@ -159,7 +109,7 @@ pub(crate) fn nvtx_phases(context: &Context, map: &PhaseMap) -> Section {
     if trace.ranges.is_empty() {
         return no_ranges(trace, TITLE, &WALL);
     }
-    let split = Split::by_map(map, trace);
+    let split = PhaseNames::by_map(map, trace);
     let mut section = Section::new(TITLE, "the nearest range that the phase map knows", &WALL)
         .limit("Each moment of a thread counts once, and threads add up; unmapped is time in other ranges alone.");
     let all = wall_time_of_all(trace);
@@ -175,15 +125,19 @@ pub(crate) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
     if let Some(missing) = unless_attributable(context, TITLE, &KERNELS) {
         return missing;
     }
-    let split = Split::by_map(map, trace);
+    let split = PhaseNames::by_map(map, trace);
     let mut section =
         Section::new(TITLE, "kernel time by the nearest range around its launch that the phase map knows", &KERNELS)
             .limit("Of the kernel time under any range; unmapped is what only other ranges hold.")
             .limit(ranges::INNERMOST);
-    let attributed = Attributed::of(context, split.names.len(), &split.around(trace).of_all(), None);
-    let all = attributed.mapped.total;
+    let ranges = CallRanges::of(trace, &split);
+    let mut kernel_time = KernelTimeByRange::new(context, split.phases.len());
+    for (row, op) in trace.gpu_ops.iter().enumerate() {
+        kernel_time.add(context, &ranges.view(), row, &op);
+    }
+    let all = kernel_time.inside().total;
     section.figure("attributed_kernel_time_ms", Value::ms(all));
-    let times: Vec<Ns> = attributed.by_phase.iter().map(|(time, _)| *time).collect();
+    let times: Vec<Ns> = kernel_time.by_phase.iter().map(|phase| phase.time).collect();
     split.rows(&mut section, &times, all, "unmapped");
     section
 }

@@ -6,8 +6,7 @@ use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
-use crate::trace::{NameId, Ns, ProcessId, Trace};
-use std::ops::Range;
+use crate::trace::{NameId, ProcessId};
 
 const RANGES: [&str; 4] = ["range_name", "count", "total_time_ms", "avg_duration_us"];
 const KERNEL_TIME: [&str; 6] = [
@@ -37,7 +36,7 @@ pub(crate) fn unless_attributable(context: &Context, title: &str, columns: &[&st
     let trace = context.trace;
     let (why, lacks) = if trace.ranges.is_empty() {
         ("The trace holds no ranges: no NVTX range, no user annotation.", Lacks::Ranges)
-    } else if context.kernels().cells.is_empty() {
+    } else if context.kernels().sums.is_empty() {
         ("The trace holds no GPU kernels.", Lacks::Kernels)
     } else if trace.calls.is_empty() {
         ("The trace holds no calls of the CUDA or HIP API, which tell what launched a kernel.", Lacks::Calls)
@@ -52,49 +51,6 @@ fn range_name<'a>(context: &Context<'a>) -> impl Fn(&Tally) -> &'a str + use<'a>
     |tally| trace.ranges.names.get(NameId(tally.low()))
 }
 
-/// Wall time of ranges by process and name.
-#[derive(Debug, Default)]
-pub struct RangeTimes(pub(crate) Tallies);
-
-impl RangeTimes {
-    /// Of the ranges at these places.
-    pub(crate) fn of(trace: &Trace, places: Range<usize>) -> Self {
-        let mut times = Self::default();
-        times.see(trace, places);
-        times
-    }
-
-    /// Names, each in a process.
-    pub(crate) fn len(&self) -> usize {
-        self.0.iter().len()
-    }
-
-    pub(crate) fn of_all(context: &Context) -> Self {
-        let trace = context.trace;
-        let mut times = Self(Tallies::below(trace.processes.len(), trace.ranges.names.len()));
-        let Some(inside) = context.inside() else {
-            times.see(trace, 0..trace.ranges.len());
-            return times;
-        };
-        let (known, places) = inside.ranges();
-        for tally in known.flat_map(|known| known.0.iter()) {
-            let name = inside.range_name(NameId(tally.low()));
-            times.0.merge(&Tally { key: key(tally.high(), name.0), ..*tally });
-        }
-        times.see(trace, 0..places.start);
-        times.see(trace, places.end..trace.ranges.len());
-        times
-    }
-
-    fn see(&mut self, trace: &Trace, places: Range<usize>) {
-        for range in places.filter_map(|at| trace.ranges.get(at)) {
-            let Some(thread) = trace.threads.get(range.thread.0 as usize) else { continue };
-            let time = trace.in_window(range).map_or(Ns::ZERO, |part| part.duration);
-            self.0.add(key(thread.process.0, range.name.0), time);
-        }
-    }
-}
-
 /// Wall time of ranges by name.
 pub(crate) fn nvtx_ranges(context: &Context) -> Section {
     const TITLE: &str = "Ranges";
@@ -103,7 +59,7 @@ pub(crate) fn nvtx_ranges(context: &Context) -> Section {
         let why = "The trace holds no ranges: no NVTX range, no user annotation.";
         return Section::missing(TITLE, &RANGES, why, &recapture::command(trace.format, Lacks::Ranges));
     }
-    let ranges = context.ranges().of_all_highs();
+    let ranges = context.range_times().of_all_highs();
     let mut section = Section::new(TITLE, "start and end of every range, by name", &RANGES).limit(
         "Wall time of the host, not GPU time; a range inside another and ranges of several threads count each in full.",
     );
@@ -126,24 +82,24 @@ pub(crate) fn nvtx_kernel_time(context: &Context) -> Section {
     if let Some(missing) = unless_attributable(context, TITLE, &KERNEL_TIME) {
         return missing;
     }
-    let attributed = context.attributed();
-    let all = attributed.all.total;
+    let kernel_time = &context.details().kernel_time;
+    let (inside, all) = (kernel_time.inside(), kernel_time.all().total);
     let mut section =
         Section::new(TITLE, "kernels, the calls that launched them and the ranges around these", &KERNEL_TIME)
             .limit(INNERMOST);
-    let coverage_pct = Value::pct(attributed.mapped.total, all);
+    let coverage_pct = Value::pct(inside.total, all);
     section.figure("total_kernel_time_ns", all);
-    section.figure("mapped_kernel_time_ns", attributed.mapped.total);
-    section.figure("mapped_kernel_time_ms", Value::ms(attributed.mapped.total));
+    section.figure("mapped_kernel_time_ns", inside.total);
+    section.figure("mapped_kernel_time_ms", Value::ms(inside.total));
     section.figure("coverage_fraction", coverage_pct.number().map(|pct| pct / 100.0));
     section.figure("coverage_pct", coverage_pct);
-    section.figure("mapped_kernel_count", attributed.mapped.count);
-    section.figure("kernels_outside_ranges", attributed.outside.count);
-    section.figure("kernel_time_outside_ranges_ms", Value::ms(attributed.outside.total));
-    section.figure("kernels_without_call", attributed.without_call.count);
-    section.figure("kernel_time_without_call_ms", Value::ms(attributed.without_call.total));
+    section.figure("mapped_kernel_count", inside.count);
+    section.figure("kernels_outside_ranges", kernel_time.outside.count);
+    section.figure("kernel_time_outside_ranges_ms", Value::ms(kernel_time.outside.total));
+    section.figure("kernels_without_call", kernel_time.without_call.count);
+    section.figure("kernel_time_without_call_ms", Value::ms(kernel_time.without_call.total));
     let name = range_name(context);
-    let ranked = attributed.by_range().by_time(&name);
+    let ranked = kernel_time.by_name().by_time(&name);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(ROWS) {
         section.row([
@@ -166,13 +122,13 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
         let why = "The trace holds no ranges: no NVTX range, no user annotation.";
         return Section::missing(TITLE, &BY_PID, why, &recapture::command(trace.format, Lacks::Ranges));
     }
-    let attributed = context.attributed();
+    let by_range = &context.details().kernel_time.by_range;
     let processes = trace.processes.len();
     let (mut all, mut mapped) = (Tallies::below(processes, 1), Tallies::default());
-    for cell in &context.kernels().cells {
+    for cell in &context.kernels().sums {
         all.merge(&Tally { key: key(cell.process.0, 0), ..cell.tally });
     }
-    for tally in attributed.under.iter() {
+    for tally in by_range.iter() {
         mapped.merge(&Tally { key: key(tally.high(), 0), ..*tally });
     }
     let mut section =
@@ -180,10 +136,10 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
             .limit(INNERMOST)
             .limit("Coverage is that of the process: its kernel time under any range, of all its kernel time.");
     let name = range_name(context);
-    let ranked = context.ranges().by_time(&name);
+    let ranked = context.range_times().by_time(&name);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(ROWS_BY_PID) {
-        let kernels = attributed.under.get(tally.key).copied().unwrap_or_default();
+        let kernels = by_range.get(tally.key).copied().unwrap_or_default();
         let of_process = key(tally.high(), 0);
         let coverage = all.get(of_process).map(|all| {
             let mapped = mapped.get(of_process).copied().unwrap_or_default();

@@ -30,7 +30,7 @@ const COLUMNS: [&str; 9] = [
 /// unless no step of its stage has one: then its own length stands for it.
 pub(crate) fn steps(context: &Context) -> Section {
     let trace = context.trace;
-    let mut steps = steps_from_ranges(trace, context.inside());
+    let mut steps = steps_from_ranges(trace);
     // Beside steps that launched work, one without is a profiler's last, cut short.
     if steps.iter().any(|step| step.basis != Basis::Host) {
         steps.retain(|step| step.basis != Basis::Host);
@@ -202,7 +202,7 @@ impl Outside {
             let (first, last) = lane.filled.unwrap_or((step.start, step.end));
             lane.filled = Some((first.min(step.start), last.max(step.end)));
         }
-        outside.all_work = context.time_of_ops();
+        outside.all_work = context.duration_of_all_ops();
         let inside = inside_of_all(&lanes, trace);
         for op in (0..inside.start).chain(inside.end..trace.gpu_ops.len()).filter_map(|at| trace.gpu_ops.get(at)) {
             let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };

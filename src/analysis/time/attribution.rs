@@ -1,143 +1,176 @@
-//! Who owns the time when GPU ops overlap: first come, fair split, exclusive; and the union that they share out.
+//! Who owns the time when GPU ops overlap: first come, fair split, exclusive; one sweep over the ops sorted by start.
 //!
-//! - *First come* is gputrc2graph's: the op that started first owns the overlap, equal starts in file order.
-//! - *Fair*: each of the n ops running at an instant owns one nth of it. Whole nanoseconds are handed out so that the
-//!   sum over names is the union exactly: what rounding leaves goes to the largest remainders, ties by name.
-//! - *Exclusive*: only the time in which nothing else runs.
+//! - *First come* is gputrc2graph's rule: the op that started first owns the overlap; equal starts in file order.
+//! - *Fair*: each of n ops that run at the same time owns one nth of it. Whole nanoseconds are handed out so that the sum over
+//!   names is exactly the union: the remainder goes to the largest fractions, ties by name.
+//! - *Exclusive*: only the time in which no other op runs.
 //!
-//! First come and fair sum up to the union; exclusive <= fair and first come <= duration. A *timeline* is one device,
-//! or all of them when they are merged; timelines never share time with each other.
+//! First come and fair add up to the union; exclusive <= fair and first come <= duration. A *timeline* is one device, or all
+//! devices if they are merged; time on one timeline is never shared with another.
 
-use crate::analysis::index::{Inside, Part, parts};
-use crate::analysis::measure::running::Ends;
-use crate::ordering::StableSort;
-use crate::trace::{GpuOp, NameId, Ns, Places, Trace};
+use crate::analysis::index::{IdMap, Merge};
+use crate::analysis::measure::running::RunningOps;
+use crate::analysis::measure::union::added_to_union;
+use crate::trace::{GpuOp, NameId, Ns, Trace};
+use foldhash::fast::RandomState;
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
-/// What every name owns, indexed by name id; sums over all timelines.
+/// The time that each name owns in nanoseconds, indexed by name id; sums over all timelines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owned {
-    /// See the module's head.
+pub struct OwnedTime {
+    /// By the first-come rule.
     pub first_come_ns: Vec<i64>,
-    /// See the module's head.
+    /// By the fair split.
     pub fair_ns: Vec<i64>,
-    /// See the module's head.
+    /// Time in which nothing else runs.
     pub exclusive_ns: Vec<i64>,
-    /// Time with at least one op running, a value per timeline.
+    /// Time with at least one op running, one value per timeline.
     pub union_ns: Vec<i64>,
 }
 
-/// Shares out the time of a trace, with a timeline per device, or one for all devices.
-pub fn share_out(trace: &Trace, merge_devices: bool, inside: Option<&Inside>) -> Owned {
-    let mut sweep = Sweep::new(trace, merge_devices, trace.names.len());
-    let by_name = |_, op: &GpuOp| op.name.0 as usize;
-    for part in parts(trace, inside) {
-        match part {
-            Part::Edge(places) => sweep.see(&places, &by_name),
-            Part::Piece(piece, inside, _) => sweep.add(&piece.shares, inside),
-        }
-    }
-    let swept = sweep.finish();
-    let names: Vec<&str> = trace.names.iter().collect();
-    let fair_ns = swept.split.fair_ns(swept.union(), &names);
-    let Swept { first_come_ns, union_ns, split } = swept;
-    Owned { first_come_ns, fair_ns, exclusive_ns: split.exclusive_ns, union_ns }
+/// Shares out the time of all devices as one timeline.
+pub fn share_out_merged(trace: &Trace) -> OwnedTime {
+    let mut sweep = ShareSweep::new(1, trace.names.len());
+    trace.gpu_ops.iter().for_each(|op| sweep.add(op.name.0 as usize, 0, &op));
+    sweep.finish().owned(trace)
 }
 
-/// Shares out the same time among cells, each a part of one name's ops: what the cells of a name own adds up to what
-/// [`share_out`] gives the name, to the nanosecond. `cell_of_op` has a cell for each op, `name_of_cell` its name's id.
-pub fn share_out_to_cells(trace: &Trace, merge_devices: bool, cell_of_op: &[u32], name_of_cell: &[u32]) -> Owned {
-    let cell = |at: usize, _: &GpuOp| cell_of_op.get(at).map_or(usize::MAX, |cell| *cell as usize);
-    let mut sweep = Sweep::new(trace, merge_devices, name_of_cell.len());
-    sweep.see(&trace.gpu_ops.places(), &cell);
+/// Shares out the time among cells, each a part of the ops of one name. The times of the cells of a name add up to the time of the
+/// name, to the nanosecond. `cell_of_op` has a cell for each op, `name_of_cell` its name's id.
+pub fn share_out_to_cells(trace: &Trace, merge_devices: bool, cell_of_op: &[u32], name_of_cell: &[u32]) -> OwnedTime {
+    let timelines = if merge_devices { 1 } else { trace.devices.len() };
+    let mut sweep = ShareSweep::new(timelines, name_of_cell.len());
+    for (op, cell) in trace.gpu_ops.iter().zip(cell_of_op) {
+        sweep.add(*cell as usize, if merge_devices { 0 } else { op.device.0 as usize }, &op);
+    }
     let swept = sweep.finish();
     let names: Vec<&str> = trace.names.iter().collect();
     let of_names = swept.split.sums(names.len(), name_of_cell).fair_ns(swept.union(), &names);
     let fair_ns = swept.split.fair_within(&of_names, name_of_cell);
-    let Swept { first_come_ns, union_ns, split } = swept;
-    Owned { first_come_ns, fair_ns, exclusive_ns: split.exclusive_ns, union_ns }
+    let SweptShares { first_come_ns, union_ns, split } = swept;
+    OwnedTime { first_come_ns, fair_ns, exclusive_ns: split.exclusive_ns, union_ns }
 }
 
-/// What one pass over a trace finds, by owner.
-struct Swept {
+/// The result of one sweep, by owner.
+pub(crate) struct SweptShares {
     first_come_ns: Vec<i64>,
-    /// A value per timeline.
+    /// By timeline.
     union_ns: Vec<i64>,
     split: Split,
 }
 
-impl Swept {
+impl SweptShares {
     fn union(&self) -> i64 {
         self.union_ns.iter().fold(0, |sum, union| sum.saturating_add(*union))
     }
+
+    /// Owners are the names of the trace.
+    fn owned(self, trace: &Trace) -> OwnedTime {
+        let names: Vec<&str> = trace.names.iter().collect();
+        let fair_ns = self.split.fair_ns(self.union(), &names);
+        let Self { first_come_ns, union_ns, split } = self;
+        OwnedTime { first_come_ns, fair_ns, exclusive_ns: split.exclusive_ns, union_ns }
+    }
 }
 
-/// What the names of a piece own of each device's time, those alone that own some.
+/// The time that one name owns in some ops.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    name: NameId,
+    first_come_ns: i64,
+    exclusive_ns: i64,
+    /// Fixed point, see [`FRACTION_BITS`].
+    shared: i128,
+}
+
+/// What the names own of the time of some ops, with a timeline per device. Names without time are left out.
 #[derive(Debug)]
 pub(crate) struct Shares {
-    /// First come, exclusive, shared in parts of a nanosecond.
-    owners: Vec<(NameId, i64, i64, i128)>,
+    shares: Vec<Share>,
+    /// By device.
     union_ns: Vec<i64>,
+    /// The position of each name, for merging; filled by the first merge.
+    positions: HashMap<NameId, usize, RandomState>,
 }
 
 impl Shares {
-    /// Of the ops at these places, of which none reaches over an end on its device.
-    pub(crate) fn of(trace: &Trace, places: &Places) -> Self {
-        let mut sweep = Sweep::new(trace, false, trace.names.len());
-        sweep.see(places, &|_, op| op.name.0 as usize);
-        let Swept { first_come_ns, union_ns, split } = sweep.finish();
-        let columns = first_come_ns.iter().zip(&split.exclusive_ns).zip(&split.shared);
-        let owners = (0..).map(NameId).zip(columns).map(|(name, ((first, own), shared))| (name, *first, *own, *shared));
-        Self {
-            owners: owners.filter(|(_, first, own, shared)| *first != 0 || *own != 0 || *shared != 0).collect(),
-            union_ns,
+    /// The shares by name of a finished sweep.
+    pub(crate) fn of(swept: SweptShares) -> Self {
+        let SweptShares { first_come_ns, union_ns, split } = swept;
+        let columns = first_come_ns.into_iter().zip(split.exclusive_ns).zip(split.shared);
+        let shares = (0..).map(NameId).zip(columns).map(|(name, ((first_come_ns, exclusive_ns), shared))| Share {
+            name,
+            first_come_ns,
+            exclusive_ns,
+            shared,
+        });
+        let is_used = |share: &Share| (share.first_come_ns, share.exclusive_ns, share.shared) != (0, 0, 0);
+        Self { shares: shares.filter(is_used).collect(), union_ns, positions: HashMap::default() }
+    }
+
+    /// The time of every name of the trace.
+    pub(crate) fn owned(&self, trace: &Trace) -> OwnedTime {
+        let mut split = Split::new(trace.names.len());
+        let mut first_come_ns = vec![0; trace.names.len()];
+        for share in &self.shares {
+            let owner = share.name.0 as usize;
+            add(&mut first_come_ns, owner, Ns(share.first_come_ns));
+            split.add_exclusive(owner, share.exclusive_ns);
+            split.add_shared(owner, share.shared);
         }
+        SweptShares { first_come_ns, union_ns: self.union_ns.clone(), split }.owned(trace)
     }
 }
 
-/// One pass over a trace.
-struct Sweep<'a> {
-    trace: &'a Trace,
-    merge_devices: bool,
-    reach: Vec<Option<Ns>>,
-    running: Vec<Running>,
-    swept: Swept,
-}
-
-impl<'a> Sweep<'a> {
-    fn new(trace: &'a Trace, merge_devices: bool, owners: usize) -> Self {
-        let timelines = if merge_devices { 1 } else { trace.devices.len() };
-        let swept = Swept { first_come_ns: vec![0; owners], union_ns: vec![0; timelines], split: Split::new(owners) };
-        Self { trace, merge_devices, reach: vec![None; timelines], running: vec![Running::default(); timelines], swept }
-    }
-
-    fn see(&mut self, places: &Places, owner_of: &dyn Fn(usize, &GpuOp) -> usize) {
-        let Self { trace, merge_devices, reach, running, swept: Swept { first_come_ns, union_ns, split } } = self;
-        for (at, op) in trace.gpu_ops.iter_in(places) {
-            let (owner, timeline) = (owner_of(at, &op), if *merge_devices { 0 } else { op.device.0 as usize });
-            let (Some(reach), Some(running)) = (reach.get_mut(timeline), running.get_mut(timeline)) else { continue };
-            let gained = gain(reach, op.start, op.end());
-            add(first_come_ns, owner, gained);
-            add(union_ns, timeline, gained);
-            if op.duration > Ns::ZERO {
-                running.start(op.start, op.end(), owner, split);
+impl Merge for Shares {
+    fn merge(&mut self, later: &Self, ids: &IdMap) {
+        if self.positions.is_empty() {
+            self.positions = self.shares.iter().map(|share| share.name).zip(0..).collect();
+        }
+        for share in &later.shares {
+            let share = Share { name: ids.name(share.name), ..*share };
+            let position = *self.positions.entry(share.name).or_insert(self.shares.len());
+            match self.shares.get_mut(position) {
+                Some(sum) => {
+                    sum.first_come_ns = sum.first_come_ns.saturating_add(share.first_come_ns);
+                    sum.exclusive_ns = sum.exclusive_ns.wrapping_add(share.exclusive_ns);
+                    sum.shared = sum.shared.wrapping_add(share.shared);
+                }
+                None => self.shares.push(share),
             }
         }
+        (0..).zip(&later.union_ns).for_each(|(device, union)| add(&mut self.union_ns, device, Ns(*union)));
+    }
+}
+
+/// The sweep over ops sorted by start.
+pub(crate) struct ShareSweep {
+    /// The latest end so far, by timeline.
+    reach: Vec<Option<Ns>>,
+    running: Vec<Running>,
+    swept: SweptShares,
+}
+
+impl ShareSweep {
+    pub(crate) fn new(timelines: usize, owners: usize) -> Self {
+        let split = Split::new(owners);
+        let swept = SweptShares { first_come_ns: vec![0; owners], union_ns: vec![0; timelines], split };
+        Self { reach: vec![None; timelines], running: vec![Running::default(); timelines], swept }
     }
 
-    /// What was seen before on a device has ended by then.
-    fn add(&mut self, shares: &Shares, inside: &Inside) {
-        let Swept { first_come_ns, union_ns, split } = &mut self.swept;
-        for (name, first_come, own, shared) in &shares.owners {
-            let owner = inside.name(*name).0 as usize;
-            add(first_come_ns, owner, Ns(*first_come));
-            split.own(owner, *own);
-            split.share(owner, *shared);
+    pub(crate) fn add(&mut self, owner: usize, timeline: usize, op: &GpuOp) {
+        let Self { reach, running, swept: SweptShares { first_come_ns, union_ns, split } } = self;
+        let (Some(reach), Some(running)) = (reach.get_mut(timeline), running.get_mut(timeline)) else { return };
+        let gained = added_to_union(reach, op.start, op.end());
+        add(first_come_ns, owner, gained);
+        add(union_ns, timeline, gained);
+        if op.duration > Ns::ZERO {
+            running.start(op.start, op.end(), owner, split);
         }
-        (0..).zip(&shares.union_ns).for_each(|(timeline, union)| add(union_ns, timeline, Ns(*union)));
     }
 
-    fn finish(mut self) -> Swept {
+    pub(crate) fn finish(mut self) -> SweptShares {
         self.running.iter_mut().for_each(|running| running.end_all(&mut self.swept.split));
         self.swept
     }
@@ -150,17 +183,10 @@ pub fn unions(trace: &Trace) -> Vec<i64> {
     for op in trace.gpu_ops.iter() {
         let device = op.device.0 as usize;
         if let Some(reach) = reach.get_mut(device) {
-            add(&mut union_ns, device, gain(reach, op.start, op.end()));
+            add(&mut union_ns, device, added_to_union(reach, op.start, op.end()));
         }
     }
     union_ns
-}
-
-/// What an op adds to the union of those before it, which reaches up to `reach`.
-pub(crate) fn gain(reach: &mut Option<Ns>, start: Ns, end: Ns) -> Ns {
-    let from = reach.map_or(start, |reach| reach.max(start));
-    *reach = Some(reach.map_or(end, |reach| reach.max(end)));
-    end.since(from).max(Ns::ZERO)
 }
 
 fn add(sums: &mut [i64], index: usize, gained: Ns) {
@@ -169,32 +195,31 @@ fn add(sums: &mut [i64], index: usize, gained: Ns) {
     }
 }
 
-/// Parts of a nanosecond: fixed point with 64 binary places, exact enough for any trace and the same on any machine.
-const PLACES: u32 = 64;
+/// Fractions of a nanosecond are fixed point with 64 bits: exact enough for any trace, and the same on any machine.
+const FRACTION_BITS: u32 = 64;
 
-/// The ops that run at one point of a timeline, while it is swept by start.
+/// The ops that run at the current time of the sweep on one timeline.
 ///
-/// Time in which one op runs is its own. Of time that several share, a running total grows by what each of them gains: an op
-/// owns how much it grew from its start to its end, so each op costs two additions however many others run beside it. Kept are
-/// the ops that run, not those that ran.
+/// Time in which one op runs is its own. While several run, a running total grows by the share of each: an op owns the growth of
+/// the total from its start to its end (a prefix sum), so an op costs two additions however many others run.
 #[derive(Debug, Clone, Default)]
 struct Running {
-    /// By name.
-    ends: Ends,
+    /// By owner.
+    ends: RunningOps,
     now: Ns,
-    each: i128,
+    share_of_each: i128,
 }
 
 impl Running {
     fn start(&mut self, start: Ns, end: Ns, name: usize, split: &mut Split) {
         self.end_until(start, split);
         match self.ends.len() {
-            // Nobody remembers what it was; most ops run alone, and then it stays zero.
-            0 => self.each = 0,
+            // No running op refers to the old total. Most ops run alone, and then it stays zero.
+            0 => self.share_of_each = 0,
             running => self.pass_to(start, running, self.ends.only(), split),
         }
         self.now = start;
-        split.share(name, -self.each);
+        split.add_shared(name, -self.share_of_each);
         self.ends.push(end, [0, name as u32]);
     }
 
@@ -205,37 +230,37 @@ impl Running {
     fn end_until(&mut self, time: Ns, split: &mut Split) {
         while let Some((end, what)) = self.ends.pop_until(time) {
             self.pass_to(end, self.ends.len() + 1, Some(what), split);
-            split.share(what[1] as usize, self.each);
+            split.add_shared(what[1] as usize, self.share_of_each);
         }
     }
 
-    /// Lets time pass for so many ops that run, or for the only one.
+    /// Advances the time while `running` ops run; `only` is the op if it is the only one.
     fn pass_to(&mut self, time: Ns, running: usize, only: Option<[u32; 2]>, split: &mut Split) {
         let passed = time.since(self.now).0;
         match (running, only) {
-            (1, Some([_, name])) => split.own(name as usize, passed),
-            _ => self.each = self.each.wrapping_add(part_of(passed, running as i128)),
+            (1, Some([_, name])) => split.add_exclusive(name as usize, passed),
+            _ => self.share_of_each = self.share_of_each.wrapping_add(part_of(passed, running as i128)),
         }
         self.now = time;
     }
 }
 
-/// `(time << 64) / several`, rounded down. Most often two run, and a half needs no division. Divided by halves where the divisor
-/// allows it: processors and WebAssembly have no division of 128 bits.
-fn part_of(time: i64, several: i128) -> i128 {
-    const HALF: u32 = PLACES / 2;
-    if several == 2 {
-        return i128::from(time) << (PLACES - 1);
+/// `(time << 64) / count`, rounded down. Usually two ops run, and a half needs no division. Otherwise by two divisions of 64 bits
+/// if the divisor fits 32 bits, because processors and WebAssembly have no 128-bit division.
+fn part_of(time: i64, count: i128) -> i128 {
+    const HALF: u32 = FRACTION_BITS / 2;
+    if count == 2 {
+        return i128::from(time) << (FRACTION_BITS - 1);
     }
-    let (Ok(time), Ok(by)) = (u64::try_from(time), u32::try_from(several).map(u64::from)) else {
-        return (i128::from(time) << PLACES) / several;
+    let (Ok(time), Ok(by)) = (u64::try_from(time), u32::try_from(count).map(u64::from)) else {
+        return (i128::from(time) << FRACTION_BITS) / count;
     };
     let (whole, rest) = (time / by, (time % by) << HALF);
     let (high, rest) = (rest / by, (rest % by) << HALF);
-    (i128::from(whole) << PLACES) | i128::from((high << HALF) | (rest / by))
+    (i128::from(whole) << FRACTION_BITS) | i128::from((high << HALF) | (rest / by))
 }
 
-/// Sums per name.
+/// Exclusive and shared time by owner.
 struct Split {
     exclusive_ns: Vec<i64>,
     shared: Vec<i128>,
@@ -246,32 +271,32 @@ impl Split {
         Self { exclusive_ns: vec![0; names], shared: vec![0; names] }
     }
 
-    fn own(&mut self, name: usize, time: i64) {
+    fn add_exclusive(&mut self, name: usize, time: i64) {
         self.exclusive_ns.get_mut(name).into_iter().for_each(|own| *own = own.wrapping_add(time));
     }
 
-    fn share(&mut self, name: usize, time: i128) {
+    fn add_shared(&mut self, name: usize, time: i128) {
         if time != 0 {
             self.shared.get_mut(name).into_iter().for_each(|shared| *shared = shared.wrapping_add(time));
         }
     }
 
-    /// Whole nanoseconds of one owner.
+    /// The whole nanoseconds of one owner, rounded down.
     fn whole((sole, shared): (&i64, &i128)) -> i64 {
-        sole.saturating_add(i64::try_from(shared >> PLACES).unwrap_or(i64::MAX))
+        sole.saturating_add(i64::try_from(shared >> FRACTION_BITS).unwrap_or(i64::MAX))
     }
 
-    /// The same by name.
+    /// Sums over the owners of each name.
     fn sums(&self, names: usize, name_of_owner: &[u32]) -> Self {
         let mut sums = Self::new(names);
         for ((sole, shared), name) in self.exclusive_ns.iter().zip(&self.shared).zip(name_of_owner) {
-            sums.own(*name as usize, *sole);
-            sums.share(*name as usize, *shared);
+            sums.add_exclusive(*name as usize, *sole);
+            sums.add_shared(*name as usize, *shared);
         }
         sums
     }
 
-    /// Fair parts that add up to those of the names.
+    /// Fair shares of owners that add up to the fair shares of their names.
     fn fair_within(&self, of_names: &[i64], name_of_owner: &[u32]) -> Vec<i64> {
         let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(Self::whole).collect();
         let mut left = of_names.to_vec();
@@ -280,7 +305,7 @@ impl Split {
             add(&mut left, *name as usize, Ns(-part));
             by_remainder.push((*shared as u64, *name as usize, at));
         }
-        by_remainder.order_by_key(|(remainder, ..)| Reverse(*remainder));
+        by_remainder.sort_by_key(|(remainder, ..)| Reverse(*remainder));
         for (_, name, at) in by_remainder {
             if left.get(name).is_some_and(|left| *left > 0) {
                 add(&mut left, name, Ns(-1));
@@ -301,7 +326,7 @@ impl Split {
             .enumerate()
             .map(|(index, (shared, name))| (*shared as u64, *name, index))
             .collect();
-        by_remainder.order_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        by_remainder.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
         for (_, _, index) in by_remainder.into_iter().take(left) {
             add(&mut fair, index, Ns(1));
         }
@@ -312,7 +337,8 @@ impl Split {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::time::busy::working;
+    use crate::analysis::summary::OpTotals;
+    use crate::analysis::time::busy::busy_on_any_device;
     use crate::trace::{Format, GpuOp, OpKind, TraceBuilder};
     use proptest::prelude::*;
 
@@ -336,6 +362,10 @@ mod tests {
         builder.finish()
     }
 
+    fn shared(trace: &Trace, merge_devices: bool) -> OwnedTime {
+        if merge_devices { share_out_merged(trace) } else { OpTotals::of_all(trace).shares.owned(trace) }
+    }
+
     /// By name, in the order of the alphabet, so that traces with other orders of appearance compare.
     fn by_name(trace: &Trace, values: &[i64]) -> Vec<(String, i64)> {
         let mut named: Vec<_> = trace.names.iter().map(str::to_owned).zip(values.iter().copied()).collect();
@@ -346,7 +376,7 @@ mod tests {
     #[test]
     fn the_worked_example_of_gputrc2graph() {
         let trace = trace(&[(0, 10, 0, 0), (5, 10, 1, 0), (8, 4, 2, 0), (20, 5, 0, 0), (25, 5, 1, 0)]);
-        let owned = share_out(&trace, true, None);
+        let owned = shared(&trace, true);
         assert_eq!(owned.first_come_ns, [15, 10, 0]);
         assert_eq!(owned.union_ns, [25]);
         // Alone: a 0-5 and 20-25, b 12-15 and 25-30. Together: a, b 5-8 and b, c 10-12 in halves, a, b, c 8-10 in thirds.
@@ -358,14 +388,14 @@ mod tests {
     #[test]
     fn devices_share_nothing_unless_merged() {
         let trace = trace(&[(0, 10, 0, 0), (0, 10, 1, 1)]);
-        let apart = share_out(&trace, false, None);
+        let apart = shared(&trace, false);
         assert_eq!(
             (apart.first_come_ns, apart.exclusive_ns, apart.union_ns),
             (vec![10, 10], vec![10, 10], vec![10, 10])
         );
-        let merged = share_out(&trace, true, None);
+        let merged = shared(&trace, true);
         assert_eq!((merged.first_come_ns, merged.exclusive_ns, merged.fair_ns), (vec![10, 0], vec![0, 0], vec![5, 5]));
-        assert_eq!(working(&trace, None), Ns(10));
+        assert_eq!(busy_on_any_device(&trace), Ns(10));
     }
 
     /// Nanosecond by nanosecond: the definition itself, in 60ths so that up to six ops split evenly.
@@ -392,8 +422,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_part_of_a_time_is_the_exact_quotient_rounded_down(time in 0_i64.., several in 2_i128..1 << 40) {
-            prop_assert_eq!(part_of(time, several), (i128::from(time) << PLACES) / several);
-            prop_assert_eq!(part_of(time, several % 1_000 + 2), (i128::from(time) << PLACES) / (several % 1_000 + 2));
+            prop_assert_eq!(part_of(time, several), (i128::from(time) << FRACTION_BITS) / several);
+            prop_assert_eq!(part_of(time, several % 1_000 + 2), (i128::from(time) << FRACTION_BITS) / (several % 1_000 + 2));
         }
     }
 
@@ -401,7 +431,7 @@ mod tests {
         #[test]
         fn shares_equal_the_definition(ops in some_ops()) {
             let trace = trace(&ops);
-            let owned = share_out(&trace, false, None);
+            let owned = shared(&trace, false);
             let (sixtieths, alone, union) = tick_by_tick(&ops, 4);
             prop_assert_eq!(owned.union_ns.iter().sum::<i64>(), union);
             prop_assert_eq!(&unions(&trace), &owned.union_ns);
@@ -415,7 +445,7 @@ mod tests {
         #[test]
         fn the_algebra_holds(ops in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..6, 0_u8..3), 0..60), merge in any::<bool>()) {
             let trace = trace(&ops);
-            let owned = share_out(&trace, merge, None);
+            let owned = shared(&trace, merge);
             let union: i64 = owned.union_ns.iter().sum();
             prop_assert_eq!(owned.first_come_ns.iter().sum::<i64>(), union);
             prop_assert_eq!(owned.fair_ns.iter().sum::<i64>(), union);
@@ -427,14 +457,14 @@ mod tests {
                 }
             }
             if merge {
-                prop_assert_eq!(working(&trace, None).0, union);
+                prop_assert_eq!(busy_on_any_device(&trace).0, union);
             }
         }
 
         #[test]
         fn cells_of_a_name_own_what_the_name_owns(ops in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..4, 0_u8..3), 0..60), parts in 1_usize..7, merge in any::<bool>()) {
             let trace = trace(&ops);
-            let owned = share_out(&trace, merge, None);
+            let owned = shared(&trace, merge);
             let cell_of_op: Vec<u32> = trace.gpu_ops.iter().enumerate().map(|(at, op)| op.name.0 * parts as u32 + (at % parts) as u32).collect();
             let name_of_cell: Vec<u32> = (0..trace.names.len() * parts).map(|cell| (cell / parts) as u32).collect();
             let cells = share_out_to_cells(&trace, merge, &cell_of_op, &name_of_cell);
@@ -452,7 +482,7 @@ mod tests {
                 .prop_flat_map(|ops| (Just(ops.clone()), Just(ops).prop_shuffle()))
         ) {
             let (one, other) = (trace(&ops), trace(&shuffled));
-            let (a, b) = (share_out(&one, false, None), share_out(&other, false, None));
+            let (a, b) = (shared(&one, false), shared(&other, false));
             prop_assert_eq!(by_name(&one, &a.fair_ns), by_name(&other, &b.fair_ns));
             prop_assert_eq!(by_name(&one, &a.exclusive_ns), by_name(&other, &b.exclusive_ns));
             prop_assert_eq!(a.union_ns, b.union_ns);
@@ -469,7 +499,7 @@ mod tests {
         let far = 1_i64 << 61;
         let trace =
             trace(&[(-far, far - 1, 0, 0), (-far, far - 1, 1, 0), (far, far - 1, 2, 0), (2 * far - 1, far - 1, 3, 0)]);
-        let owned = share_out(&trace, false, None);
+        let owned = shared(&trace, false);
         assert_eq!(owned.fair_ns.iter().sum::<i64>(), owned.union_ns[0]);
     }
 }

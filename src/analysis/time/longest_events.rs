@@ -1,12 +1,14 @@
 //! The longest single things of a trace, from both sides of the bus.
 
 use crate::analysis::context::Context;
-use crate::analysis::host::idle::{Cause, gap_before};
+use crate::analysis::host::idle::gap_before;
+use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::labels;
+use crate::analysis::measure::longest::{Event as LongEvent, EventKind};
 use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
-use crate::analysis::time::intervals::{Class, Long};
+use crate::analysis::time::work::Class;
 use crate::rules::names;
 use crate::rules::signals::CallKind;
 use crate::trace::{Format, Ns};
@@ -25,12 +27,6 @@ const COLUMNS: [&str; 11] = [
     "start_ms",
     "end_ms",
 ];
-pub(crate) const SHOWN: usize = 50;
-
-/// Sorts of things, as [`Longest`] knows them.
-pub(crate) const OP: u8 = 0;
-pub(crate) const CALL: u8 = 1;
-pub(crate) const GAP: u8 = 2;
 
 /// One of the longest, in the words of the table.
 struct Event {
@@ -48,13 +44,13 @@ pub(crate) fn timeline_events(context: &Context) -> Section {
     let trace = context.trace;
     let (survey, host) = (context.survey(), context.host());
     let mut longest = survey.longest_ops.clone();
-    longest.merge(&survey.longest_gaps);
-    longest.merge(&host.longest);
-    if longest.seen == 0 {
+    longest.merge(&survey.longest_gaps, &|row| row);
+    longest.merge(&host.longest, &|row| row);
+    if longest.offered == 0 {
         let recapture = recapture::command(trace.format, Lacks::Kernels);
         return Section::missing(TITLE, &COLUMNS, "The trace holds neither GPU ops nor blocking calls.", &recapture);
     }
-    let seen = longest.seen;
+    let seen = longest.offered;
     let mut events: Vec<Event> = longest.ranked().filter_map(|long| event(context, &long)).collect();
     let origin = events.iter().map(|event| event.start).min().unwrap_or(Ns::ZERO);
     let mut section = Section::new(TITLE, "kernels, copies, blocking calls and idle gaps of each GPU", &COLUMNS)
@@ -88,11 +84,11 @@ pub(crate) fn timeline_events(context: &Context) -> Section {
     section
 }
 
-fn event(context: &Context, long: &Long) -> Option<Event> {
-    match long.sort() {
-        OP => op(context, long.at()),
-        CALL => call(context, long.at()),
-        _ => gap(context, long),
+fn event(context: &Context, long: &LongEvent) -> Option<Event> {
+    match long.kind() {
+        EventKind::Op => op(context, long.row()),
+        EventKind::Call => call(context, long.row()),
+        EventKind::Gap => gap(context, long),
     }
 }
 
@@ -134,11 +130,11 @@ fn call(context: &Context, at: usize) -> Option<Event> {
     })
 }
 
-fn gap(context: &Context, long: &Long) -> Option<Event> {
-    let gap = gap_before(context, long.start(), long.at())?;
+fn gap(context: &Context, long: &LongEvent) -> Option<Event> {
+    let gap = gap_before(context.trace, long.start(), long.row())?;
     let device = context.trace.devices.get(gap.device)?;
     Some(Event {
-        name: format!("GPU idle ({})", Cause::of(context, &gap).word()),
+        name: format!("GPU idle ({})", IdleCause::of(context, &gap).word()),
         class: "gpu_idle",
         lane: format!("GPU {}", device.id),
         pid: Value::Null,
@@ -203,7 +199,7 @@ mod tests {
         let mut small = Small::new();
         (0..200).for_each(|at| small.op(0, "k", 1_000 * at, 1_000 * at + 600 + (at * 37) % 200));
         let section = small.section(timeline_events);
-        assert_eq!((section.rows.len(), section.rows_in_all), (SHOWN, 200 + 199));
+        assert_eq!((section.rows.len(), section.rows_in_all), (crate::analysis::time::survey::OPS_KEPT, 200 + 199));
         let durations: Vec<f64> = section.rows.iter().map(|row| number(row, "duration_ns")).collect();
         let want: Vec<f64> = (150..200).rev().map(|long| f64::from(600 + long)).collect();
         assert_eq!(durations, want);

@@ -4,7 +4,8 @@ use crate::analysis::context::Context;
 use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
-use crate::analysis::time::intervals::{Activity, Class};
+use crate::analysis::time::activity::Activity;
+use crate::analysis::time::work::Class;
 use crate::trace::Ns;
 
 const TITLE: &str = "Overlap of streams";
@@ -43,7 +44,7 @@ pub(crate) fn stream_overlap(context: &Context) -> Section {
     ] {
         section.figure(name, Value::ms(sum(&|device| device.with_all(one.bit() | other.bit()))));
     }
-    let most = devices.iter().map(|device| device.most).max().unwrap_or(0);
+    let most = devices.iter().map(|device| device.max_concurrent).max().unwrap_or(0);
     section.figure("max_concurrent_gpu_ops", most);
     section
 }

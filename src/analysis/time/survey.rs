@@ -1,203 +1,238 @@
-//! What one pass over the work of all devices tells several sections at once: how each device spent its time, when and why
-//! it was idle, what ran beside communication, and the longest ops.
+//! How each device spent its time: what ran at the same time, idle gaps and their causes, hidden communication, the longest ops.
 
-use crate::analysis::communication::collectives::Operations;
-use crate::analysis::context::Context;
+use super::activity::{Activity, ActivitySweep, Hidden};
+use super::gaps::{Busy, Gap, GapSweep};
+use super::work::{Class, Intervals, Work};
+use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::communication::operations::Operations;
 use crate::analysis::host::blocked;
-use crate::analysis::host::idle::{Cause, GAPS_SHOWN};
-use crate::analysis::index::{Part, parts};
-use crate::analysis::time::intervals::{Activity, Busy, Class, Gap, Gaps, Hidden, Longest, Sweep, Work, each_work_in};
-use crate::analysis::time::longest_events;
-use crate::trace::{Names, Ns, Places};
+use crate::analysis::host::idle_cause::{IdleCause, launched};
+use crate::analysis::index::{IdMap, Merge};
+use crate::analysis::measure::longest::{EventKind, Longest};
+use crate::trace::{Cut, Ns};
 
-/// See the module's head.
+/// Gaps that [`Survey::longest_gaps`] keeps.
+pub(crate) const GAPS_KEPT: usize = 50;
+/// Ops that [`Survey::longest_ops`] keeps.
+pub(crate) const OPS_KEPT: usize = 50;
+
+/// Idle time by device and [`IdleCause`].
+type IdleTimes = Vec<[Ns; IdleCause::ALL.len()]>;
+
+/// Idle gaps: sums by cause, and the longest.
+#[derive(Debug)]
+struct IdleSums {
+    times: IdleTimes,
+    longest: Longest,
+}
+
+impl IdleSums {
+    fn new(devices: usize) -> Self {
+        Self { times: vec![[Ns::ZERO; IdleCause::ALL.len()]; devices], longest: Longest::new(GAPS_KEPT) }
+    }
+
+    /// `launched` is when the launch of the work after the gap was made.
+    fn add(&mut self, gap: &Gap, launched: Option<Ns>) {
+        for (cause, length) in IdleCause::parts(gap, launched) {
+            let time = self.times.get_mut(gap.device).and_then(|times| times.get_mut(cause as usize));
+            time.into_iter().for_each(|time| *time += length);
+        }
+        self.longest.offer(gap.length(), gap.start, EventKind::Gap, gap.next_row);
+    }
+
+    fn merge(&mut self, later: &Self, ids: &IdMap) {
+        for (sum, more) in self.times.iter_mut().flatten().zip(later.times.iter().flatten()) {
+            *sum += *more;
+        }
+        self.longest.merge(&later.longest, &|row| ids.row(row));
+    }
+}
+
+/// When one device worked in some rows of ops.
+#[derive(Debug, Clone, Copy)]
+struct DeviceTimes {
+    busy: Busy,
+    /// [`Work::row`] of the first work, which ends the gap before it.
+    first_row: usize,
+    /// When its launch was made; `None` if the call is unknown.
+    first_launched: Option<Ns>,
+}
+
+/// What [`Survey`] needs of some rows of ops.
+#[derive(Debug)]
+pub(crate) struct DeviceWork {
+    activities: Vec<Activity>,
+    /// By operation; operations without communication are left out.
+    hidden: Vec<(String, Hidden)>,
+    /// By device; `None` for a device without work.
+    devices: Vec<Option<DeviceTimes>>,
+    /// Gaps between the first and the last work.
+    idle: IdleSums,
+    longest_ops: Longest,
+}
+
+impl Merge for DeviceWork {
+    fn merge(&mut self, later: &Self, ids: &IdMap) {
+        self.activities.iter_mut().zip(&later.activities).for_each(|(sum, more)| sum.merge(more));
+        for (operation, hidden) in &later.hidden {
+            match self.hidden.iter_mut().find(|(known, _)| known == operation) {
+                Some((_, sum)) => sum.merge(hidden),
+                None => self.hidden.push((operation.clone(), *hidden)),
+            }
+        }
+        for (device, (sum, more)) in self.devices.iter_mut().zip(&later.devices).enumerate() {
+            let Some(more) = more else { continue };
+            let Some(sum) = sum else {
+                *sum = Some(DeviceTimes { first_row: ids.row(more.first_row), ..*more });
+                continue;
+            };
+            let gap = Gap { device, start: sum.busy.last, end: more.busy.first, next_row: ids.row(more.first_row) };
+            if gap.end > gap.start {
+                self.idle.add(&gap, more.first_launched);
+            }
+            sum.busy.last = sum.busy.last.max(more.busy.last);
+            sum.busy.busy += more.busy.busy;
+        }
+        self.idle.merge(&later.idle, ids);
+        self.longest_ops.merge(&later.longest_ops, &|row| ids.row(row));
+    }
+}
+
+/// The sweep that makes [`DeviceWork`]; work must arrive sorted by start.
+pub(crate) struct WorkSweep<'a> {
+    classified: &'a ClassifiedTrace<'a>,
+    operations: &'a Operations<'a>,
+    activity: ActivitySweep,
+    gaps: GapSweep,
+    /// By device: the row of its first work.
+    first_rows: Vec<usize>,
+    idle: IdleSums,
+    longest_ops: Longest,
+}
+
+impl<'a> WorkSweep<'a> {
+    pub(crate) fn new(classified: &'a ClassifiedTrace<'a>, operations: &'a Operations<'a>) -> Self {
+        let trace = classified.trace;
+        Self {
+            classified,
+            operations,
+            activity: ActivitySweep::new(trace, operations.names().len()),
+            gaps: GapSweep::new(trace),
+            first_rows: vec![0; trace.devices.len()],
+            idle: IdleSums::new(trace.devices.len()),
+            longest_ops: Longest::new(OPS_KEPT),
+        }
+    }
+
+    pub(crate) fn add(&mut self, work: &Work) {
+        let operation = if work.class == Class::Communication { self.operation(work.row) } else { 0 };
+        self.activity.add(work, operation);
+        if let (Some(None), Some(first)) = (self.gaps.devices.get(work.device), self.first_rows.get_mut(work.device)) {
+            *first = work.row;
+        }
+        if let Some(gap) = self.gaps.add(work) {
+            self.idle.add(&gap, launched(self.classified, gap.next_row));
+        }
+        if !matches!(work.class, Class::Set | Class::Replay) {
+            self.longest_ops.offer(work.end.since(work.start), work.start, EventKind::Op, work.row);
+        }
+    }
+
+    fn operation(&self, row: usize) -> usize {
+        let name = self.classified.trace.gpu_ops.get(row).map(|op| op.name);
+        name.and_then(|name| self.operations.of(row, name)).map_or(0, |(operation, _)| operation.0 as usize)
+    }
+
+    pub(crate) fn finish(self) -> DeviceWork {
+        let Self { classified, operations, activity, gaps, first_rows, idle, longest_ops } = self;
+        let (activities, hidden) = activity.finish();
+        let hidden = operations.names().iter().map(str::to_owned).zip(hidden);
+        let devices = gaps.devices.into_iter().zip(first_rows).map(|(busy, first_row)| {
+            Some(DeviceTimes { busy: busy?, first_row, first_launched: launched(classified, first_row) })
+        });
+        DeviceWork {
+            activities,
+            hidden: hidden.filter(|(_, hidden)| *hidden != Hidden::default()).collect(),
+            devices: devices.collect(),
+            idle,
+            longest_ops,
+        }
+    }
+}
+
+/// How each device spent its time, in the whole trace or a window.
 #[derive(Debug)]
 pub(crate) struct Survey {
     /// By device.
     pub(crate) activities: Vec<Activity>,
-    /// By operation, as [`Operations::new`] numbers them; those behind the last have none.
-    pub(crate) hidden: Vec<Hidden>,
-    /// By device. Of a window both its ends count; without one a device begins with its first op and ends with its last.
+    hidden: Vec<(String, Hidden)>,
+    /// By device; `None` for a device without work. A window counts from its start to its end; without one, a device counts from
+    /// its first op to its last.
     pub(crate) busy: Vec<Option<Busy>>,
-    /// Idle time by device and [`Cause`].
-    pub(crate) waits: Waits,
-    /// Of the gaps, by [`Gap::next`].
+    /// Idle time by device and [`IdleCause`].
+    pub(crate) idle_times: IdleTimes,
     pub(crate) longest_gaps: Longest,
-    /// Of kernels and copies, by their places.
+    /// Kernels and copies.
     pub(crate) longest_ops: Longest,
     /// Time in which a thread was blocked and no device worked.
     pub(crate) idle_while_blocked: Ns,
 }
 
 impl Survey {
-    pub(crate) fn of(context: &Context) -> Self {
-        let parts = parts(context.trace, context.inside());
-        let (operations, surveyed) = Surveyed::of(context, &mut parts.iter().filter_map(Part::edge));
-        let row_of = |name| operations.find(name).map_or(usize::MAX, |row| row.0 as usize);
-        let known = context.inside().map(|inside| inside.operations().iter().map(row_of).collect::<Vec<usize>>());
-        let rows = known.unwrap_or_default();
-        let row = |whole: usize| rows.get(whole).copied().unwrap_or(usize::MAX);
-        let (mut sum, mut surveyed) = (Sum::new(context), surveyed.iter());
-        for part in &parts {
-            match part {
-                Part::Piece(piece, inside, _) => sum.add(context, &piece.survey, &row, &|at| inside.place(at)),
-                Part::Edge(_) => {
-                    surveyed.next().into_iter().for_each(|edge| sum.add(context, edge, &|row| row, &|at| at));
-                }
-            }
-        }
-        sum.finish(context)
-    }
-}
-
-/// What a pass over some of the work tells, of which on its device nothing reaches over an end.
-#[derive(Debug)]
-pub struct Surveyed {
-    activities: Vec<Activity>,
-    hidden: Vec<Hidden>,
-    /// With [`Gap::next`] of a gap that would end where it begins.
-    busy: Vec<Option<(Busy, usize)>>,
-    /// Of gaps between its own work.
-    waits: Waits,
-    longest_gaps: Longest,
-    longest_ops: Longest,
-}
-
-type Waits = Vec<[Ns; Cause::ALL.len()]>;
-
-impl Surveyed {
-    /// Of the work at each of these places. The names are those of operations.
-    pub(crate) fn of(context: &Context, parts: &mut dyn Iterator<Item = &Places>) -> (Names, Vec<Self>) {
-        let mut names = Names::default();
-        let mut operations = Operations::new(context, &mut names);
-        let one = |places| {
-            let mut sweep = Sweep::new(context, names.len());
-            let mut gaps = Gaps::new(context);
-            let mut nexts = vec![0; context.trace.devices.len()];
-            let mut idle = Idle::of(context);
-            let mut longest_ops = Longest::new(longest_events::SHOWN);
-            let mut see = |work: Work| {
-                let row = if work.class == Class::Communication { operations.row(work.at) } else { 0 };
-                sweep.see(&work, row);
-                if let (Some(None), Some(next)) = (gaps.devices.get(work.device), nexts.get_mut(work.device)) {
-                    *next = work.at;
-                }
-                gaps.see(&work).into_iter().for_each(|gap| idle.count(context, &gap));
-                if !matches!(work.class, Class::Set | Class::Replay) {
-                    longest_ops.offer(work.end.since(work.start), work.start, longest_events::OP, work.at);
-                }
-            };
-            each_work_in(context, places, &mut see);
-            let (activities, hidden) = sweep.finish();
-            let busy = gaps.devices.into_iter().zip(nexts).map(|(busy, next)| Some((busy?, next))).collect();
-            let Idle { waits, longest: longest_gaps } = idle;
-            Self { activities, hidden, busy, waits, longest_gaps, longest_ops }
-        };
-        let found = parts.map(one).collect();
-        (names, found)
-    }
-}
-
-/// Gaps on the way through the work.
-struct Idle {
-    waits: Waits,
-    longest: Longest,
-}
-
-impl Idle {
-    fn of(context: &Context) -> Self {
-        let waits = vec![[Ns::ZERO; Cause::ALL.len()]; context.trace.devices.len()];
-        Self { waits, longest: Longest::new(GAPS_SHOWN) }
-    }
-
-    fn count(&mut self, context: &Context, gap: &Gap) {
-        let length = gap.end.since(gap.start);
-        for (cause, part) in Cause::parts(context, gap) {
-            let wait = self.waits.get_mut(gap.device).and_then(|waits| waits.get_mut(cause as usize));
-            wait.into_iter().for_each(|wait| *wait += part);
-        }
-        self.longest.offer(length, gap.start, longest_events::GAP, gap.next);
-    }
-
-    fn merge(&mut self, waits: &Waits, longest: &Longest, place: &dyn Fn(usize) -> usize) {
-        for (sum, more) in self.waits.iter_mut().flatten().zip(waits.iter().flatten()) {
-            *sum += *more;
-        }
-        self.longest.merge_from(longest, place);
-    }
-}
-
-/// What was surveyed so far; what comes next begins on each device no earlier than all that is in it ended.
-struct Sum {
-    activities: Vec<Activity>,
-    hidden: Vec<Hidden>,
-    busy: Vec<Option<Busy>>,
-    idle: Idle,
-    longest_ops: Longest,
-}
-
-impl Sum {
-    fn new(context: &Context) -> Self {
-        let devices = context.trace.devices.len();
-        // A window begins with a gap too.
-        let first = context.trace.cut.map(|cut| cut.window.start).map(|start| Busy {
-            first: start,
-            last: start,
-            busy: Ns::ZERO,
+    /// `blocked` are the times in which a thread of the host is blocked.
+    pub(crate) fn of(classified: &ClassifiedTrace, work: &DeviceWork, blocked: &Intervals) -> Self {
+        let trace = classified.trace;
+        let mut idle = IdleSums::new(trace.devices.len());
+        idle.merge(&work.idle, &IdMap::default());
+        let times = work.devices.iter().enumerate().map(|(device, times)| match &trace.cut {
+            None => times.map(|times| times.busy),
+            Some(cut) => Some(add_window_ends(device, *times, cut, &mut idle, Gap::first_window_end(trace))),
         });
+        let busy = times.collect();
+        let IdleSums { times: idle_times, longest: longest_gaps } = idle;
         Self {
-            activities: vec![Activity::default(); devices],
-            hidden: Vec::new(),
-            busy: vec![first; devices],
-            idle: Idle::of(context),
-            longest_ops: Longest::new(longest_events::SHOWN),
+            activities: work.activities.clone(),
+            hidden: work.hidden.clone(),
+            busy,
+            idle_times,
+            longest_gaps,
+            longest_ops: work.longest_ops.clone(),
+            idle_while_blocked: blocked::idle_while_blocked(classified, blocked),
         }
     }
 
-    /// `row` is that of an operation, `place` that of an op.
-    fn add(
-        &mut self,
-        context: &Context,
-        more: &Surveyed,
-        row: &dyn Fn(usize) -> usize,
-        place: &dyn Fn(usize) -> usize,
-    ) {
-        self.activities.iter_mut().zip(&more.activities).for_each(|(sum, more)| sum.add(more));
-        for (at, more) in more.hidden.iter().enumerate().filter(|(_, hidden)| **hidden != Hidden::default()) {
-            let row = row(at);
-            if row >= self.hidden.len() && row != usize::MAX {
-                self.hidden.resize(row + 1, Hidden::default());
-            }
-            self.hidden.get_mut(row).into_iter().for_each(|sum| sum.add(more));
-        }
-        for (device, (sum, more)) in self.busy.iter_mut().zip(&more.busy).enumerate() {
-            let Some((more, next)) = more else { continue };
-            let Some(sum) = sum else {
-                *sum = Some(*more);
-                continue;
-            };
-            if more.first > sum.last {
-                self.idle.count(context, &Gap { device, start: sum.last, end: more.first, next: place(*next) });
-            }
-            *sum = Busy { first: sum.first, last: sum.last.max(more.last), busy: sum.busy + more.busy };
-        }
-        self.idle.merge(&more.waits, &more.longest_gaps, place);
-        self.longest_ops.merge_from(&more.longest_ops, place);
+    /// The communication of one operation.
+    pub(crate) fn hidden_of(&self, operation: &str) -> Hidden {
+        self.hidden.iter().find(|(known, _)| known == operation).map(|(_, hidden)| *hidden).unwrap_or_default()
     }
 
-    /// A window's end ends a gap too: what comes behind it is not known.
-    fn finish(mut self, context: &Context) -> Survey {
-        let last = Gap::last_of_window(context);
-        for (device, busy) in self.busy.iter_mut().enumerate() {
-            let (Some(cut), Some(busy)) = (&context.trace.cut, busy) else { continue };
-            let gap = Gap { device, start: busy.last, end: cut.window.end, next: last + device };
-            busy.last = busy.last.max(gap.end);
-            if gap.end > gap.start {
-                self.idle.count(context, &gap);
-            }
-        }
-        let Self { activities, hidden, busy, idle: Idle { waits, longest: longest_gaps }, longest_ops } = self;
-        let idle_while_blocked = blocked::idle(context);
-        Survey { activities, hidden, busy, waits, longest_gaps, longest_ops, idle_while_blocked }
+    /// The communication of each operation.
+    pub(crate) fn hidden(&self) -> impl Iterator<Item = &Hidden> {
+        self.hidden.iter().map(|(_, hidden)| hidden)
     }
+}
+
+/// Adds the gaps between the ends of a window and the work of one device. What ends the last gap lies after the window.
+fn add_window_ends(
+    device: usize,
+    times: Option<DeviceTimes>,
+    cut: &Cut,
+    idle: &mut IdleSums,
+    window_end: usize,
+) -> Busy {
+    let (start, end) = (cut.window.start, cut.window.end);
+    let mut busy = times.map_or(Busy { first: start, last: start, busy: Ns::ZERO }, |times| times.busy);
+    if let Some(DeviceTimes { busy, first_row, first_launched }) = times {
+        let gap = Gap { device, start, end: busy.first, next_row: first_row };
+        if gap.end > gap.start {
+            idle.add(&gap, first_launched);
+        }
+    }
+    let gap = Gap { device, start: busy.last, end, next_row: window_end + device };
+    if gap.end > gap.start {
+        idle.add(&gap, None);
+    }
+    busy.first = start;
+    busy.last = busy.last.max(end);
+    busy
 }

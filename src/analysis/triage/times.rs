@@ -2,8 +2,8 @@
 //! the busy time of a device between two times in O(log n), by prefix sums over its merged busy intervals.
 
 use super::view::View;
+use crate::analysis::measure::union::added_to_union;
 use crate::analysis::structure::stages::Stage;
-use crate::analysis::time::attribution::gain;
 use crate::ordering::VecMap;
 use crate::trace::{DeviceId, Ns};
 
@@ -45,7 +45,7 @@ impl Times {
             let gained = times.devices.update((op.device, stage), DeviceTime::default(), |device| {
                 device.duration += op.duration;
                 device.first_start.get_or_insert(op.start);
-                gain(&mut device.last_end, op.start, op.end())
+                added_to_union(&mut device.last_end, op.start, op.end())
             });
             if let Some(time) = times.stages.get_mut(stage as usize) {
                 time.duration += op.duration;

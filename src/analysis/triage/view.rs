@@ -4,7 +4,7 @@
 use super::call_sites::CallSites;
 use super::serving::{Framework, ServerArgs};
 use super::times::Times;
-use crate::analysis::context::Context;
+use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::structure::stages;
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::triage::{Options, Request, serving};
@@ -19,7 +19,7 @@ pub struct View<'a> {
     /// The trace.
     pub trace: &'a Trace,
     /// The meanings of kernel and call names.
-    pub context: Context<'a>,
+    pub context: ClassifiedTrace<'a>,
     /// All distinct op names, indexed by [`NameId`].
     pub names: Vec<KernelName>,
     /// The stage of every op, parallel to the trace's ops; `None` for ops on devices that the options exclude.
@@ -61,7 +61,7 @@ impl<'a> View<'a> {
         let call_sites = CallSites::new(trace, &names, &stages, request.mapping);
         Self {
             trace,
-            context: Context::new(trace, 0),
+            context: ClassifiedTrace::new(trace),
             names,
             stages,
             file_stage: request.file_stage,

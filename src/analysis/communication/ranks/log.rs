@@ -4,10 +4,12 @@
 //! objects to keep the text small. A log covers the whole trace, because calls are matched by their order; a [`RankWindow`] adds
 //! the times within a window.
 
-use crate::analysis::communication::collectives::{PAIRS, each_call};
-use crate::analysis::context::Context;
-use crate::analysis::structure::launch_ranges::{NONE, around_calls};
-use crate::analysis::time::intervals::{Class, Gaps, Hidden, Sweep, Work, each_work};
+use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::communication::operations::{PAIRS, each_call};
+use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
+use crate::analysis::time::activity::{ActivitySweep, Hidden};
+use crate::analysis::time::gaps::GapSweep;
+use crate::analysis::time::work::{Class, Work, each_work};
 use crate::json::from_json;
 use crate::trace::{NameId, Names, Ns, OpKind, Trace, Window};
 use serde::Serialize;
@@ -113,7 +115,7 @@ impl RankWindow {
 
 /// Builds the log of a whole trace.
 pub fn log(trace: &Trace) -> RankLog {
-    let context = Context::new(trace, 0);
+    let context = ClassifiedTrace::new(trace);
     let rank_of_device = rank_of_device(trace);
     let mut log = empty(trace);
     for (device, _) in trace.devices.iter().zip(&rank_of_device).filter(|(_, rank)| rank.is_some()) {
@@ -130,7 +132,7 @@ pub fn log(trace: &Trace) -> RankLog {
 
 /// Computes the times of the ranks of a trace within a window.
 pub fn window_log(trace: &Trace, window: Window) -> RankWindow {
-    let context = Context::new(trace, 0);
+    let context = ClassifiedTrace::new(trace);
     let TimeSums { times, mut hidden } = time_sums(&context, &rank_of_device(trace), Some(window));
     // The last row belongs to the calls that the log drops.
     hidden.pop();
@@ -170,7 +172,7 @@ fn empty(trace: &Trace) -> RankLog {
 }
 
 /// Adds the communication calls and their counts to the log.
-fn add_calls(context: &Context, rank_of_device: &[Option<usize>], log: &mut RankLog) {
+fn add_calls(context: &ClassifiedTrace, rank_of_device: &[Option<usize>], log: &mut RankLog) {
     let trace = context.trace;
     let (mut operations, mut groups) = (Names::default(), Names::default());
     let mut kept = 0;
@@ -179,7 +181,7 @@ fn add_calls(context: &Context, rank_of_device: &[Option<usize>], log: &mut Rank
     each_call(context, &mut |call| {
         let Some(rank) = rank_of_device.get(call.op.device.0 as usize).copied().flatten() else { return };
         let is_unclear = call.operation == PAIRS && call.message.is_none();
-        let by_range = if is_unclear { ranges.operation(call.at) } else { None };
+        let by_range = if is_unclear { ranges.operation(call.row) } else { None };
         let operation = operations.intern(by_range.unwrap_or(call.operation));
         let group = groups.intern(call.message.map_or("", |message| message.communicator.as_str()));
         let key = [rank as i64, i64::from(operation.0), i64::from(group.0)];
@@ -219,19 +221,19 @@ fn ranks_of_group(trace: &Trace, name: &str) -> String {
 /// NCCL runs an all-to-all as sends and receives, so the kernel name does not distinguish it from a message between two ranks.
 /// torch marks it with the range `nccl:all_to_all` around the launch.
 struct OperationRanges<'a> {
-    context: &'a Context<'a>,
+    context: &'a ClassifiedTrace<'a>,
     /// The name of the innermost such range around each API call, or `NONE`.
     range_of_call: Vec<u32>,
 }
 
 impl<'a> OperationRanges<'a> {
-    fn new(context: &'a Context<'a>) -> Self {
+    fn new(context: &'a ClassifiedTrace<'a>) -> Self {
         let trace = context.trace;
         let ranges = trace.ranges.names.iter();
         let is_operation: Vec<bool> =
             ranges.map(|name| name.starts_with("nccl") && context.signals.collective(name).is_some()).collect();
         let range_of_call = if is_operation.contains(&true) {
-            around_calls(trace, &trace.ranges, &|name| is_operation.get(name.0 as usize) == Some(&true))
+            names_around_calls(trace, &trace.ranges, &|name| is_operation.get(name.0 as usize) == Some(&true))
         } else {
             Vec::new()
         };
@@ -253,11 +255,11 @@ struct TimeSums {
     hidden: Vec<Hidden>,
 }
 
-fn time_sums(context: &Context, rank_of_device: &[Option<usize>], window: Option<Window>) -> TimeSums {
+fn time_sums(context: &ClassifiedTrace, rank_of_device: &[Option<usize>], window: Option<Window>) -> TimeSums {
     let trace = context.trace;
     let messages = trace.gpu_ops.iter().filter(|op| Class::of(context, op) == Class::Communication).count();
     let rows = messages.min(MAX_CALLS) + 1;
-    let (mut sweep, mut gaps) = (Sweep::new(context, rows), Gaps::new(context));
+    let (mut sweep, mut gaps) = (ActivitySweep::new(trace, rows), GapSweep::new(trace));
     let (mut calls, mut communication) = (0, vec![Ns::ZERO; trace.devices.len()]);
     each_work(context, &mut |work| {
         let row = calls.min(rows - 1);
@@ -266,8 +268,8 @@ fn time_sums(context: &Context, rank_of_device: &[Option<usize>], window: Option
         if let (Class::Communication, Some(sum)) = (work.class, communication.get_mut(work.device)) {
             *sum += work.end.since(work.start);
         }
-        sweep.see(&work, row);
-        gaps.see(&work);
+        sweep.add(&work, row);
+        gaps.add(&work);
     });
     let (devices, hidden) = sweep.finish();
     let (compute, both) = (Class::Compute.bit(), Class::Compute.bit() | Class::Communication.bit());

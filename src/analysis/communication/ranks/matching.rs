@@ -12,7 +12,7 @@ use super::RankInput;
 use super::jobs::JobGroup;
 use super::log::{CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow};
 use super::rules::Rules;
-use crate::analysis::communication::collectives::PAIRS;
+use crate::analysis::communication::operations::PAIRS;
 use crate::digits::grouped;
 use crate::ordering::StableSort;
 use crate::trace::Ns;

@@ -7,7 +7,7 @@ mod step_list;
 mod timeline;
 
 pub use step_info::{Form, StepInfo, TokenSums};
-pub use step_list::{Basis, HostStep, Step, Stretch, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
+pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
 
 use crate::ordering::StableSort;
 use crate::trace::{Annotation, Code, DeviceId, GpuOp, NONE, Names, Ns, ProcessId, Trace};

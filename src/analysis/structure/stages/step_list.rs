@@ -1,15 +1,11 @@
 //! The steps of the serving engine in a trace, each once. A device annotation replaces the host annotation of the same step,
-//! and of nested annotations the innermost is the step. O(a log a + n) for `a` annotations and `n` GPU ops; [`Stretch`]es of
-//! the window index replace most of the `n`.
+//! and of nested annotations the innermost is the step. O(a log a + n) for `a` annotations and `n` GPU ops.
 
 use super::timeline::{Segment, Timeline};
 use super::{Form, Stage, StepInfo, parse_steps};
-use crate::analysis::index;
-use crate::analysis::index::Inside;
 use crate::ordering::StableSort;
 use crate::trace::{Annotation, CallId, Code, DeviceId, GpuOp, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
-use std::ops::Range;
 
 /// One step on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +66,7 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         let device = link_parents(device.iter().filter(has_form).copied().collect());
         let host = link_parents(host.iter().filter(has_form).copied().collect());
         steps.extend(device.iter().filter(is_step).map(|node| node.step(&device, Basis::Device)));
-        add_host_steps(trace, None, &host, &device, &mut steps);
+        add_host_steps(trace, &host, &device, &mut steps);
     }
     steps.order_by_key(|step| (step.basis == Basis::Host, step.start));
     steps
@@ -79,10 +75,10 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
 /// The steps from host ranges, sorted by start. Every trace has its ranges, even if it was read without its code.
 /// [`Step::name`] is a name of the ranges. Only the most exact [`Form`] in the trace counts, so a profiler step around engine
 /// steps is not an additional step.
-pub fn steps_from_ranges(trace: &Trace, inside: Option<&Inside>) -> Vec<Step> {
+pub fn steps_from_ranges(trace: &Trace) -> Vec<Step> {
     let host = range_nodes(trace);
     let mut steps = Vec::new();
-    add_host_steps(trace, inside, &host, &[], &mut steps);
+    add_host_steps(trace, &host, &[], &mut steps);
     steps.order_by_key(|step| step.start);
     steps
 }
@@ -215,17 +211,11 @@ impl StepNode {
 }
 
 /// Adds the steps that have no device annotation. Their times are those of the ops launched in them, per device.
-fn add_host_steps(
-    trace: &Trace,
-    inside: Option<&Inside>,
-    host: &[StepNode],
-    device: &[StepNode],
-    steps: &mut Vec<Step>,
-) {
+fn add_host_steps(trace: &Trace, host: &[StepNode], device: &[StepNode], steps: &mut Vec<Step>) {
     let device_keys = DeviceKeys::new(device);
     let nodes: Vec<&StepNode> = host.iter().filter(is_step).filter(|node| !device_keys.contains(node)).collect();
     let timelines = timelines_by_process(trace, &nodes);
-    let extents = launched_extents(trace, inside, &timelines);
+    let extents = launched_extents(trace, &timelines);
     for (node, label) in nodes.into_iter().zip(0..) {
         let first = extents.partition_point(|extent| extent.label < label);
         let steps_before = steps.len();
@@ -288,7 +278,7 @@ struct Extent {
 }
 
 /// The extents of all steps, sorted by label and device. `timelines` has one timeline per process.
-fn launched_extents(trace: &Trace, inside: Option<&Inside>, timelines: &[Timeline]) -> Vec<Extent> {
+fn launched_extents(trace: &Trace, timelines: &[Timeline]) -> Vec<Extent> {
     if timelines.iter().all(Timeline::is_empty) {
         return Vec::new();
     }
@@ -297,17 +287,7 @@ fn launched_extents(trace: &Trace, inside: Option<&Inside>, timelines: &[Timelin
         current: vec![usize::MAX; trace.devices.len()],
         last_segment: vec![Segment::default(); timelines.len()],
     };
-    let mut next_op = 0;
-    if let Some(inside) = index::known(inside) {
-        for (stretch, ops) in inside.stretches() {
-            collector.add_ops(trace, timelines, next_op..ops.start);
-            if !collector.add_stretch(stretch, timelines) {
-                collector.add_ops(trace, timelines, ops.clone());
-            }
-            next_op = ops.end;
-        }
-    }
-    collector.add_ops(trace, timelines, next_op..trace.gpu_ops.len());
+    collector.add_ops(trace, timelines);
     let mut extents = collector.extents;
     extents.order_by_key(|extent| (extent.label, extent.device));
     extents.dedup_by(|next, kept| {
@@ -330,8 +310,8 @@ struct ExtentCollector {
 }
 
 impl ExtentCollector {
-    fn add_ops(&mut self, trace: &Trace, timelines: &[Timeline], ops: Range<usize>) {
-        for (index, op) in trace.gpu_ops.iter_in(&ops.into()) {
+    fn add_ops(&mut self, trace: &Trace, timelines: &[Timeline]) {
+        for (index, op) in trace.gpu_ops.iter().enumerate() {
             let call = trace.gpu_ops.launch(index).and_then(|call| trace.calls.start(call.0 as usize));
             let (Some(time), Some(timeline)) = (call, timelines.get(op.process.0 as usize)) else { continue };
             let Some(last) = self.last_segment.get_mut(op.process.0 as usize) else { continue };
@@ -353,80 +333,6 @@ impl ExtentCollector {
                 self.extents.push(Extent { label, device, start, end });
             }
         }
-    }
-
-    /// Adds all ops of a stretch at once if each process launched its ops in one segment. Otherwise adds nothing and returns
-    /// false.
-    fn add_stretch(&mut self, stretch: &Stretch, timelines: &[Timeline]) -> bool {
-        let label = |launched: &LaunchedOps| {
-            let segment = timelines.get(launched.process.0 as usize)?.segment_at(launched.calls.0)?;
-            (launched.calls.1 < segment.end).then_some(segment.label)
-        };
-        let is_in_segments = stretch.launched.iter().all(|launched| label(launched).is_some());
-        for launched in stretch.launched.iter().filter(|_| is_in_segments) {
-            label(launched).into_iter().for_each(|label| self.extend(label, launched.device, launched.ops));
-        }
-        is_in_segments
-    }
-}
-
-/// A summary of consecutive ops and their launches. It does not depend on steps or windows. The ops of most stretches are
-/// launched within one step, so one look-up per stretch replaces one per op.
-#[derive(Debug)]
-pub struct Stretch {
-    /// Indexes of the ops.
-    ops: Range<usize>,
-    launched: Vec<LaunchedOps>,
-}
-
-/// The ops of a stretch that one process launched on one device.
-#[derive(Debug)]
-struct LaunchedOps {
-    process: ProcessId,
-    device: DeviceId,
-    /// First and last start of the launch calls.
-    calls: (Ns, Ns),
-    /// First start and last end of the ops.
-    ops: (Ns, Ns),
-}
-
-impl Stretch {
-    /// Splits all ops of a trace into stretches.
-    pub(crate) fn all(trace: &Trace) -> Vec<Self> {
-        const OPS_PER_STRETCH: usize = 64;
-        let end = trace.gpu_ops.len();
-        let starts = (0..end).step_by(OPS_PER_STRETCH);
-        starts.map(|start| Self::of(trace, start..(start + OPS_PER_STRETCH).min(end))).collect()
-    }
-
-    /// Indexes of its ops.
-    pub(crate) fn ops(&self) -> Range<usize> {
-        self.ops.clone()
-    }
-
-    /// The last end of its launched ops.
-    pub(crate) fn end(&self) -> Ns {
-        self.launched.iter().map(|launched| launched.ops.1).max().unwrap_or(Ns(i64::MIN))
-    }
-
-    fn of(trace: &Trace, ops: Range<usize>) -> Self {
-        let mut launched: Vec<LaunchedOps> = Vec::new();
-        for (index, op) in trace.gpu_ops.iter_in(&ops.clone().into()) {
-            let call = trace.gpu_ops.launch(index).and_then(|call| trace.calls.start(call.0 as usize));
-            let Some(call) = call else { continue };
-            let group = launched.iter_mut().find(|group| (group.process, group.device) == (op.process, op.device));
-            match group {
-                Some(group) => {
-                    group.calls = (group.calls.0.min(call), group.calls.1.max(call));
-                    group.ops.1 = group.ops.1.max(op.end());
-                }
-                None => {
-                    let &GpuOp { process, device, start, .. } = &op;
-                    launched.push(LaunchedOps { process, device, calls: (call, call), ops: (start, op.end()) });
-                }
-            }
-        }
-        Self { ops, launched }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Idle time of the devices by cause, assigned to the stage of the op that ends each gap. One pass over the ops.
 
 use super::rules::Rules;
-use crate::analysis::host::idle::Cause;
-use crate::analysis::time::intervals::each_gap;
+use crate::analysis::host::idle_cause::{IdleCause, launched};
+use crate::analysis::time::gaps::each_gap;
 use crate::analysis::triage::{Stage, View};
 use crate::trace::{NameId, Ns};
 
@@ -11,8 +11,8 @@ use crate::trace::{NameId, Ns};
 pub(super) struct IdleTime {
     pub(super) gaps: u64,
     pub(super) idle_ns: i64,
-    /// Indexed by [`Cause::ALL`].
-    by_cause: [i64; Cause::ALL.len()],
+    /// Indexed by [`IdleCause::ALL`].
+    by_cause: [i64; IdleCause::ALL.len()],
     /// The longest gap and the name of the op that ended it.
     pub(super) longest: Option<(Ns, NameId)>,
     /// Gaps of at least `pause_us`, which separate unrelated work and do not count as idle time.
@@ -20,7 +20,7 @@ pub(super) struct IdleTime {
 }
 
 impl IdleTime {
-    pub(super) fn of_cause(&self, cause: Cause) -> i64 {
+    pub(super) fn of_cause(&self, cause: IdleCause) -> i64 {
         self.by_cause.get(cause as usize).copied().unwrap_or(0)
     }
 }
@@ -30,10 +30,10 @@ pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::AL
     let mut stages = [IdleTime::default(); Stage::ALL.len()];
     let mut follows_idle = vec![false; view.trace.gpu_ops.len()];
     each_gap(&view.context, &mut |gap| {
-        if let Some(flag) = follows_idle.get_mut(gap.next) {
+        if let Some(flag) = follows_idle.get_mut(gap.next_row) {
             *flag = true;
         }
-        let (stage, op) = (view.stages.get(gap.next).copied().flatten(), view.trace.gpu_ops.get(gap.next));
+        let (stage, op) = (view.stages.get(gap.next_row).copied().flatten(), view.trace.gpu_ops.get(gap.next_row));
         let stage = stage.and_then(|stage| stages.get_mut(stage as usize));
         let (Some(stage), Some(op)) = (stage, op) else { return };
         let length = gap.end.since(gap.start);
@@ -43,7 +43,7 @@ pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::AL
         }
         stage.gaps += 1;
         stage.idle_ns = stage.idle_ns.saturating_add(length.0);
-        for (cause, part) in Cause::parts(&view.context, &gap) {
+        for (cause, part) in IdleCause::parts(&gap, launched(&view.context, gap.next_row)) {
             let time = stage.by_cause.get_mut(cause as usize);
             time.into_iter().for_each(|time| *time = time.saturating_add(part.0));
         }

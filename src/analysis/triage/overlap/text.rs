@@ -5,7 +5,7 @@ use super::idle_gaps::IdleTime;
 use super::neighbours::Neighbours;
 use super::rules::Class;
 use super::stream_sweep::SweepRow;
-use super::{Cause, Table};
+use super::{IdleCause, Table};
 use crate::rules::names;
 use crate::rules::signals::CallKind;
 use crate::trace::Ns;
@@ -35,10 +35,13 @@ impl Table<'_> {
         let mut basis = format!(
             "{} gaps; for {} of the time the host launched late, for {} the launch was in time",
             idle.gaps,
-            of_idle(Cause::HostWait),
-            percent(idle.of_cause(Cause::KernelWait) as f64 + idle.of_cause(Cause::Other) as f64, idle.idle_ns as f64),
+            of_idle(IdleCause::HostWait),
+            percent(
+                idle.of_cause(IdleCause::KernelWait) as f64 + idle.of_cause(IdleCause::Other) as f64,
+                idle.idle_ns as f64
+            ),
         );
-        let unknown = of_idle(Cause::Unknown);
+        let unknown = of_idle(IdleCause::Unknown);
         if unknown != "0 %" {
             basis.push_str(&format!(", for {unknown} the launch is unknown"));
         }

@@ -1,6 +1,11 @@
-//! Promise: a window that is put together from pieces of its trace tells what all its ops tell, text for text.
+//! The report of a window from the index equals the report computed from all its ops, byte for byte.
 
 use super::*;
+use crate::analysis::index::WindowIndex;
+use crate::analysis::structure::call_ranges::CallRanges;
+use crate::analysis::structure::phase_names::PhaseNames;
+use crate::analysis::summary::window_index_of;
+use crate::rules::signals::Signals;
 use crate::trace::{Collective, Format, GpuOp, OpKind, Span, TraceBuilder};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -81,29 +86,35 @@ fn windows() -> impl Strategy<Value = (Vec<Work>, (f64, f64), usize, Choices)> {
     (work, (0.0..1.0, 0.0..1.0), 1_usize..12, choices)
 }
 
-/// With pieces of so many ops, or more.
-fn stays_with_pieces(trace: &Trace, least: usize) -> Stays {
-    let pieces = Pieces::of_at_least(least, 0, trace, &around_of(trace));
-    Stays { pieces: OnceCell::from(pieces), ..Stays::default() }
+fn index_of(trace: &Trace, min_ops: usize) -> Option<WindowIndex<Summary>> {
+    let ranges = CallRanges::of(trace, &PhaseNames::by_words(trace, &Signals::embedded()));
+    window_index_of(trace, &ranges, min_ops, 0)
+}
+
+/// With an index of segments of at least this many ops.
+fn cache_with_index(trace: &Trace, min_ops: usize) -> WindowCache {
+    let cache = WindowCache::default();
+    assert!(cache.index.set(index_of(trace, min_ops)).is_ok());
+    cache
 }
 
 proptest! {
     #[test]
-    fn what_pieces_tell_of_a_window_is_what_all_its_ops_tell((work, (from, length), least, choices) in windows()) {
+    fn a_report_from_the_index_equals_one_from_all_ops((work, (from, length), least, choices) in windows()) {
         let trace = trace_of(&work);
-        let mut stays = stays_with_pieces(&trace, least);
+        let mut cache = cache_with_index(&trace, least);
         let window = Some(window_text(&trace, from, from + (1.0 - from) * length));
         for without_sections in [true, false] {
             let choices = Choices { window: window.clone(), without_sections, ..choices.clone() };
             let wanted = Report::new(vec![run(&trace, &choices).unwrap()]).compact();
-            prop_assert_eq!(report_in_turn(&trace, &choices, &mut stays).unwrap(), wanted);
+            prop_assert_eq!(cache.report(&trace, &choices).unwrap(), wanted);
         }
     }
 }
 
-/// Or the test above would say nothing.
+/// The property test needs such windows.
 #[test]
-fn many_such_windows_have_pieces_and_in_some_devices_are_cut_apart() {
+fn many_random_windows_have_segments_and_some_have_cuts_by_device() {
     const CASES: usize = 500;
     let mut runner = TestRunner::deterministic();
     let (mut known, mut apart) = (0, 0);
@@ -111,17 +122,17 @@ fn many_such_windows_have_pieces_and_in_some_devices_are_cut_apart() {
         let (work, (from, length), least, choices) = windows().new_tree(&mut runner).unwrap().current();
         let trace = trace_of(&work);
         let choices = Choices { window: Some(window_text(&trace, from, from + (1.0 - from) * length)), ..choices };
-        let (stays, part) = (stays_with_pieces(&trace, least), part(&trace, &choices).unwrap());
-        let inside = stays.inside_already(&trace, part.as_ref());
-        known += usize::from(inside.is_some());
-        apart += usize::from(inside.is_some_and(|inside| inside.is_cut_apart()));
+        let (cache, part) = (cache_with_index(&trace, least), part(&trace, &choices).unwrap());
+        let segments = cache.existing_segments(&trace, part.as_ref());
+        known += usize::from(segments.is_some());
+        apart += usize::from(segments.is_some_and(|segments| segments.has_cuts_by_device()));
     }
-    assert!(known * 4 > CASES && apart * 20 > CASES, "{known} have pieces, of {apart} devices are cut apart");
+    assert!(known * 4 > CASES && apart * 20 > CASES, "{known} have segments, {apart} have cuts by device");
 }
 
-/// `encode` speaks of a phase where no name speaks more clearly: in the window none does, before it one did.
+/// `encode` states a phase only if no other name states one clearly: none does in the window, but one does before it.
 #[test]
-fn what_a_word_says_in_a_window_is_what_it_says_there_alone() {
+fn a_weak_phase_word_counts_in_a_window_as_in_a_trace_of_its_own() {
     let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
     let process = builder.process(1, "");
     let (thread, device) = (builder.thread(process, 1), builder.device("0", ""));
@@ -140,14 +151,13 @@ fn what_a_word_says_in_a_window_is_what_it_says_there_alone() {
     let alone = run(&trace, &choices).unwrap();
     let first = alone.sections["phase_split"].rows.first();
     assert_eq!(first.and_then(|row| row.get("phase")), Some(&"prefill".into()));
-    let stays = &mut Stays::default();
-    assert_eq!(report_in_turn(&trace, &choices, stays).unwrap(), Report::new(vec![alone]).compact());
+    assert_eq!(WindowCache::default().report(&trace, &choices).unwrap(), Report::new(vec![alone]).compact());
 }
 
 /// On one device the first kernel of a name comes in a piece before the first of another, on the other device behind it, and ranges
 /// say something else in the window than before it, so that its sections are counted op by op: from the same sums.
 #[test]
-fn sums_from_pieces_of_devices_that_are_cut_apart_tell_whose_durations_are_whose() {
+fn groups_of_segments_cut_by_device_keep_the_durations_of_their_kernels() {
     let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
     let process = builder.process(1, "");
     let thread = builder.thread(process, 1);
@@ -165,26 +175,26 @@ fn sums_from_pieces_of_devices_that_are_cut_apart_tell_whose_durations_are_whose
         builder.trace.ranges.push(Span { start: Ns(start.0 - 21), duration: Ns(5), name: range, thread });
     }
     let trace = builder.finish();
-    let mut stays = stays_with_pieces(&trace, 1);
+    let mut cache = cache_with_index(&trace, 1);
     let choices = Choices { window: Some("0.000005-0.00002".to_owned()), ..Choices::default() };
     let part = part(&trace, &choices).unwrap();
-    assert!(stays.inside_already(&trace, part.as_ref()).is_some() && stays.around(&trace, part.as_ref()).is_none());
-    assert_eq!(
-        report_in_turn(&trace, &choices, &mut stays).unwrap(),
-        Report::new(vec![run(&trace, &choices).unwrap()]).compact()
+    assert!(
+        cache.existing_segments(&trace, part.as_ref()).is_some() && cache.call_ranges(&trace, part.as_ref()).is_none()
     );
+    assert_eq!(cache.report(&trace, &choices).unwrap(), Report::new(vec![run(&trace, &choices).unwrap()]).compact());
 }
 
-/// Of work with a pause every few kernels nearly all of a window is known.
+/// Work with a pause every few kernels.
 #[test]
-fn a_window_is_mostly_pieces_where_devices_rest_now_and_then() {
+fn segments_cover_nearly_all_of_a_window_if_devices_are_idle_now_and_then() {
     let work: Vec<Work> =
         (0..400).map(|at| (if at % 5 == 0 { 40 } else { 8 }, 10, at as u8 % 9, at as u8 % 2)).collect();
     let trace = trace_of(&work);
-    let pieces = Pieces::of_at_least(10, 0, &trace, &around_of(&trace)).unwrap();
-    let part = part(&trace, &Choices { window: Some(window_text(&trace, 0.103, 0.914)), ..Choices::default() })
-        .unwrap()
-        .unwrap();
-    let known = pieces.inside(&trace, &part).unwrap().len();
-    assert!(known + 40 > part.gpu_ops.len() && known < part.gpu_ops.len(), "{known} of {}", part.gpu_ops.len());
+    let choices = Choices { window: Some(window_text(&trace, 0.103, 0.914)), ..Choices::default() };
+    let part = part(&trace, &choices).unwrap().unwrap();
+    let index = index_of(&trace, 10).unwrap();
+    let segments = index.window(&trace, &part).unwrap();
+    let groups = segments.aggregates().flat_map(|summary| summary.totals.groups.iter());
+    let covered = groups.map(|group| group.count).sum::<u64>() as usize;
+    assert!(covered + 40 > part.gpu_ops.len() && covered < part.gpu_ops.len(), "{covered} of {}", part.gpu_ops.len());
 }

@@ -1,0 +1,65 @@
+//! A trace with the meaning of its names: which kernels communicate, and what each API call does.
+
+use crate::rules::signals::{CallKind, Signals};
+use crate::rules::{RuleBook, names};
+use crate::trace::{NameId, Trace};
+
+/// The trace under analysis. Every distinct name is classified once; lookups are by index.
+#[derive(Debug)]
+pub struct ClassifiedTrace<'a> {
+    /// The trace.
+    pub trace: &'a Trace,
+    /// Words and thresholds of `patterns/signals.json`.
+    pub signals: Signals,
+    kernels: Vec<KernelKind>,
+    calls: Vec<CallKind>,
+}
+
+/// What the kernels of one name do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KernelKind {
+    /// A kernel that computes.
+    Compute,
+    /// A collective or another message between GPUs: `allreduce`, `alltoall`, ..., or the kernel's short name.
+    Communication(String),
+}
+
+impl<'a> ClassifiedTrace<'a> {
+    /// Classifies every distinct name of the trace.
+    pub fn new(trace: &'a Trace) -> Self {
+        let signals = Signals::embedded();
+        let calls = trace.calls.names.iter().map(|name| signals.call(name)).collect();
+        let kernels = kernel_kinds(trace, &signals);
+        Self { trace, signals, kernels, calls }
+    }
+
+    /// What the kernels of this name do.
+    pub fn kernel_kind(&self, name: NameId) -> &KernelKind {
+        self.kernels.get(name.0 as usize).unwrap_or(&KernelKind::Compute)
+    }
+
+    /// Do kernels of this name carry messages between GPUs?
+    pub fn is_communication(&self, name: NameId) -> bool {
+        matches!(self.kernel_kind(name), KernelKind::Communication(_))
+    }
+
+    /// What calls of this name do.
+    pub fn call_kind(&self, name: NameId) -> CallKind {
+        self.calls.get(name.0 as usize).copied().unwrap_or(CallKind::Other)
+    }
+}
+
+/// gpuprism's own rules decide what communicates, whatever rules the user picked for categories.
+fn kernel_kinds(trace: &Trace, signals: &Signals) -> Vec<KernelKind> {
+    let rules = RuleBook::gpuprism_default();
+    let kind = |name: &str| {
+        let demangled = names::demangle(name);
+        let communicates = rules.is_some_and(|rules| rules.category(name, &demangled) == "communication");
+        if !communicates {
+            return KernelKind::Compute;
+        }
+        let operation = signals.collective(&demangled).map(str::to_owned);
+        KernelKind::Communication(operation.unwrap_or_else(|| names::short(&demangled)))
+    };
+    trace.names.iter().map(kind).collect()
+}

@@ -1,0 +1,139 @@
+//! How long kernels wait between the return of their launch call and their start: one pass over the kernels.
+//!
+//! Of the kernels of one graph launch only the first is measured: the others wait for each other.
+
+use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::index::{IdMap, Merge};
+use crate::analysis::measure::longest::{EventKind, Longest};
+use crate::analysis::measure::percentiles::Samples;
+use crate::rules::signals::CallKind;
+use crate::trace::{GpuOp, Ns, OpKind, OpRows};
+
+/// Kernels that [`LaunchLatencies::longest`] keeps.
+pub(crate) const LONGEST_KEPT: usize = 100;
+
+/// Kernels whose latency is not measured, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Unmeasured {
+    /// The kernel, or another one of its graph launch, started before the window.
+    pub(crate) started_before_window: u64,
+    /// The launch call is unknown.
+    pub(crate) no_call: u64,
+    /// The call is no launch, for example a copy.
+    pub(crate) other_call: u64,
+    /// Not the first kernel of its graph launch.
+    pub(crate) later_in_graph: u64,
+}
+
+impl Unmeasured {
+    fn merge(&mut self, more: Self) {
+        self.started_before_window += more.started_before_window;
+        self.no_call += more.no_call;
+        self.other_call += more.other_call;
+        self.later_in_graph += more.later_in_graph;
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.started_before_window + self.no_call + self.other_call + self.later_in_graph
+    }
+}
+
+/// The latencies of some kernels. No launch call has kernels in two of these.
+#[derive(Debug)]
+pub(crate) struct LaunchLatencies {
+    pub(crate) longest: Longest,
+    /// Of kernels that do not communicate, in nanoseconds.
+    pub(crate) computing: Samples,
+    /// Of kernels that communicate.
+    pub(crate) communicating: Samples,
+    pub(crate) unmeasured: Unmeasured,
+    /// Measured kernels that started before their launch returned: their latency counts as zero.
+    pub(crate) started_early: u64,
+    pub(crate) sum_ns: i128,
+}
+
+impl Merge for LaunchLatencies {
+    fn merge(&mut self, later: &Self, ids: &IdMap) {
+        self.longest.merge(&later.longest, &|row| ids.row(row));
+        self.computing.append(&later.computing);
+        self.communicating.append(&later.communicating);
+        self.unmeasured.merge(later.unmeasured);
+        self.started_early += later.started_early;
+        self.sum_ns += later.sum_ns;
+    }
+}
+
+/// The pass that makes [`LaunchLatencies`].
+pub(crate) struct LatencySweep<'a> {
+    classified: &'a ClassifiedTrace<'a>,
+    latencies: LaunchLatencies,
+    /// A bit by call: a kernel of this graph launch was measured.
+    graphs_seen: Vec<u64>,
+}
+
+impl<'a> LatencySweep<'a> {
+    /// For the ops in these rows.
+    pub(crate) fn new(classified: &'a ClassifiedTrace<'a>, rows: &OpRows) -> Self {
+        let trace = classified.trace;
+        // An upper bound, so that the samples of millions of kernels are never moved to a larger allocation.
+        let launched = rows.range().filter(|row| trace.gpu_ops.launch(*row).is_some()).count();
+        let latencies = LaunchLatencies {
+            longest: Longest::new(LONGEST_KEPT),
+            computing: Samples::with_capacity(launched),
+            communicating: Samples::default(),
+            unmeasured: Unmeasured::default(),
+            started_early: 0,
+            sum_ns: 0,
+        };
+        Self { classified, latencies, graphs_seen: vec![0; trace.calls.len() / 64 + 1] }
+    }
+
+    pub(crate) fn add(&mut self, row: usize, op: &GpuOp) {
+        if op.kind != OpKind::Kernel {
+            return;
+        }
+        let trace = self.classified.trace;
+        let unmeasured = &mut self.latencies.unmeasured;
+        let call = trace.gpu_ops.launch(row).map(|call| call.0 as usize);
+        let call = call.and_then(|call| Some((call, trace.calls.name(call)?, trace.calls.end(call)?)));
+        let Some((call, name, returned)) = call else {
+            unmeasured.no_call += 1;
+            return;
+        };
+        let kind = self.classified.call_kind(name);
+        if !matches!(kind, CallKind::Launch | CallKind::GraphLaunch) {
+            unmeasured.other_call += 1;
+        } else if trace.kept.as_ref().is_some_and(|kept| kept.is_begun(call)) {
+            unmeasured.started_before_window += 1;
+        } else if kind == CallKind::GraphLaunch && self.was_seen(call) {
+            self.latencies.unmeasured.later_in_graph += 1;
+        } else {
+            self.measure(row, op, returned);
+        }
+    }
+
+    /// Was a kernel of this graph launch seen before? Remembers that one was.
+    fn was_seen(&mut self, call: usize) -> bool {
+        let Some(seen) = self.graphs_seen.get_mut(call / 64) else { return false };
+        let bit = 1 << (call % 64);
+        let was_seen = *seen & bit != 0;
+        *seen |= bit;
+        was_seen
+    }
+
+    fn measure(&mut self, row: usize, op: &GpuOp, returned: Ns) {
+        let wait = op.start.since(returned);
+        let latency = wait.max(Ns::ZERO);
+        let latencies = &mut self.latencies;
+        latencies.longest.offer(latency, op.start, EventKind::Op, row);
+        let communicates = self.classified.is_communication(op.name);
+        let samples = if communicates { &mut latencies.communicating } else { &mut latencies.computing };
+        samples.push(latency.0);
+        latencies.started_early += u64::from(wait < Ns::ZERO);
+        latencies.sum_ns += i128::from(latency.0);
+    }
+
+    pub(crate) fn finish(self) -> LaunchLatencies {
+        self.latencies
+    }
+}

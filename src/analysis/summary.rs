@@ -1,0 +1,148 @@
+//! The aggregates of GPU ops that most sections are made from, and the two sweeps that compute them.
+//!
+//! [`OpTotals`] are needed for the first results (bars, kernels), [`OpDetails`] for the explaining sections. Each struct is filled by one
+//! sweep over the ops sorted by start; every field is a consumer of that sweep. All of them are mergeable, so that the window index
+//! can put a window together from segments: a new aggregate becomes fast by becoming a field here.
+
+use super::classified::ClassifiedTrace;
+use super::communication::operations::Operations;
+use super::host::latencies::{LatencySweep, LaunchLatencies};
+use super::index::{CutPoints, IdMap, MAX_SEGMENTS, MIN_OPS, Merge, WindowIndex};
+use super::kernels::durations::{DurationSweep, KernelDurations};
+use super::kernels::groups::{GroupSweep, Groups};
+use super::structure::call_ranges::{CallRanges, CallRangesView};
+use super::structure::kernel_time::KernelTimeByRange;
+use super::time::attribution::{ShareSweep, Shares};
+use super::time::survey::{DeviceWork, WorkSweep};
+use super::time::work::{Replays, Work};
+use crate::trace::{Ns, OpRows, Trace};
+
+/// What first results are made from.
+#[derive(Debug)]
+pub struct OpTotals {
+    pub(crate) shares: Shares,
+    pub(crate) groups: Groups,
+}
+
+impl OpTotals {
+    /// The totals of all ops.
+    pub fn of_all(trace: &Trace) -> Self {
+        Self::of(trace, &trace.gpu_ops.all_rows())
+    }
+
+    /// The totals of the ops in these rows; on no device may an op of other rows overlap them.
+    pub fn of(trace: &Trace, rows: &OpRows) -> Self {
+        let mut shares = ShareSweep::new(trace.devices.len(), trace.names.len());
+        let mut groups = GroupSweep::default();
+        trace.gpu_ops.for_each_grouped(trace.names.len(), rows, |grouped| {
+            shares.add(grouped.op.name.0 as usize, grouped.op.device.0 as usize, &grouped.op);
+            groups.add(&grouped);
+        });
+        Self { shares: Shares::of(shares.finish()), groups: groups.groups }
+    }
+}
+
+impl Merge for OpTotals {
+    fn merge(&mut self, later: &Self, ids: &IdMap) {
+        self.shares.merge(&later.shares, ids);
+        self.groups.merge(&later.groups, ids);
+    }
+}
+
+/// What [`OpDetails`] are computed from.
+#[derive(Debug)]
+pub(crate) struct DetailSource<'a> {
+    classified: &'a ClassifiedTrace<'a>,
+    ranges: CallRangesView<'a>,
+    operations: Operations<'a>,
+}
+
+impl<'a> DetailSource<'a> {
+    pub(crate) fn new(classified: &'a ClassifiedTrace<'a>, ranges: CallRangesView<'a>) -> Self {
+        Self { classified, ranges, operations: Operations::new(classified) }
+    }
+}
+
+/// What the explaining sections need of every single op.
+#[derive(Debug)]
+pub(crate) struct OpDetails {
+    pub(crate) work: DeviceWork,
+    pub(crate) latencies: LaunchLatencies,
+    pub(crate) durations: KernelDurations,
+    pub(crate) kernel_time: KernelTimeByRange,
+}
+
+impl OpDetails {
+    /// The details of the ops in these rows, whose groups are `groups`. On no device may an op of other rows overlap them, and no
+    /// call may have launched ops in other rows too. Graph replays are visited as well, so with replays the rows must be all rows.
+    pub(crate) fn of(source: &DetailSource, rows: &OpRows, groups: &Groups) -> Self {
+        let DetailSource { classified, ranges, operations } = source;
+        let trace = classified.trace;
+        let mut work = WorkSweep::new(classified, operations);
+        let mut latencies = LatencySweep::new(classified, rows);
+        let mut durations = DurationSweep::new(groups);
+        let mut kernel_time = KernelTimeByRange::new(classified, classified.signals.phases.len());
+        let mut replays = Replays::of(classified);
+        trace.gpu_ops.for_each_grouped(trace.names.len(), rows, |grouped| {
+            while let Some(replay) = replays.next_until(grouped.op.start) {
+                work.add(&replay);
+            }
+            work.add(&Work::of_op(classified, grouped.row, &grouped.op));
+            latencies.add(grouped.row, &grouped.op);
+            durations.add(&grouped);
+            kernel_time.add(classified, ranges, grouped.row, &grouped.op);
+        });
+        while let Some(replay) = replays.next_until(Ns(i64::MAX)) {
+            work.add(&replay);
+        }
+        let tiny_ns = (classified.signals.thresholds.tiny_kernel_us * 1e3) as i64;
+        Self { work: work.finish(), latencies: latencies.finish(), durations: durations.finish(tiny_ns), kernel_time }
+    }
+}
+
+impl Merge for OpDetails {
+    fn merge(&mut self, later: &Self, ids: &IdMap) {
+        self.work.merge(&later.work, ids);
+        self.latencies.merge(&later.latencies, ids);
+        self.durations.merge(&later.durations, ids);
+        self.kernel_time.merge(&later.kernel_time, ids);
+    }
+}
+
+/// The aggregates of one segment of the window index.
+#[derive(Debug)]
+pub struct Summary {
+    pub(crate) totals: OpTotals,
+    pub(crate) details: OpDetails,
+}
+
+/// An index over segments of at least 4,096 ops; `None` if the trace cannot be cut.
+pub fn window_index(trace: &Trace, ranges: &CallRanges) -> Option<WindowIndex<Summary>> {
+    /// Ops of a group in a segment, on average. With fewer, sums by group weigh more than the ops and save no time.
+    const MIN_OPS_OF_GROUP: usize = 8;
+    window_index_of(trace, ranges, MIN_OPS.max(trace.gpu_ops.len() / MAX_SEGMENTS), MIN_OPS_OF_GROUP)
+}
+
+/// The same with other limits, for tests.
+pub(crate) fn window_index_of(
+    trace: &Trace,
+    ranges: &CallRanges,
+    min_ops: usize,
+    min_ops_of_group: usize,
+) -> Option<WindowIndex<Summary>> {
+    // The kernels of graphs that were traced as a whole are in no table of ops.
+    let cuts = if trace.graph_replays.is_empty() { CutPoints::of(trace, min_ops)? } else { return None };
+    let totals: Vec<OpTotals> = cuts.segments().map(|rows| OpTotals::of(trace, &rows)).collect();
+    let groups: usize = totals.iter().map(|totals| totals.groups.len()).sum();
+    if groups * min_ops_of_group > trace.gpu_ops.len() {
+        return None;
+    }
+    let classified = ClassifiedTrace::new(trace);
+    let source = DetailSource::new(&classified, ranges.view());
+    let segments = cuts.segments().zip(totals).map(|(rows, totals)| {
+        let details = OpDetails::of(&source, &rows, &totals.groups);
+        Summary { totals, details }
+    });
+    let segments = segments.collect();
+    Some(WindowIndex::new(trace, cuts, segments))
+}

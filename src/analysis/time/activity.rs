@@ -1,0 +1,272 @@
+//! What runs at the same time on each device: one sweep over the work sorted by start.
+//!
+//! The sweep keeps the set of classes that run now and adds the time between two events to the total of that set. Devices
+//! are swept apart: work on one device never overlaps work on another.
+
+use super::work::{Class, Work};
+use crate::analysis::measure::running::RunningOps;
+use crate::trace::{Ns, Trace};
+
+/// The number of sets of classes; a set is a bit mask.
+const MASKS: usize = 1 << Class::ALL.len();
+
+/// How the time of one device was spent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Activity {
+    /// Time by the set of classes that ran, a bit mask.
+    by_mask: [i64; MASKS],
+    /// The largest number of ops that ran at the same time.
+    pub(crate) max_concurrent: usize,
+}
+
+impl Activity {
+    /// Adds other time.
+    pub(crate) fn merge(&mut self, more: &Self) {
+        self.by_mask.iter_mut().zip(more.by_mask).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
+        self.max_concurrent = self.max_concurrent.max(more.max_concurrent);
+    }
+
+    /// Time in which something of each of these classes ran.
+    pub(crate) fn with_all(&self, bits: usize) -> i64 {
+        let masks = self.by_mask.iter().enumerate().filter(|(mask, _)| mask & bits == bits);
+        masks.fold(0, |sum, (_, time)| sum.wrapping_add(*time))
+    }
+
+    /// Time in which something of the class ran, and something of another.
+    pub(crate) fn shared(&self, class: Class) -> i64 {
+        let alone = self.by_mask.get(class.bit()).copied().unwrap_or(0);
+        self.with_all(class.bit()).wrapping_sub(alone)
+    }
+
+    /// Time in which nothing but communication ran.
+    pub(crate) fn exposed(&self) -> i64 {
+        self.by_mask.get(Class::Communication.bit()).copied().unwrap_or(0)
+    }
+}
+
+/// How much of some communication is hidden by other work of the same device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    /// Of the sum of its durations, the part in which the same device computes.
+    pub(crate) beside_compute_ns: i64,
+    /// Time in which it runs and nothing but communication does.
+    pub(crate) exposed_ns: i64,
+}
+
+impl Hidden {
+    /// Adds other time.
+    pub(crate) fn merge(&mut self, more: &Self) {
+        self.beside_compute_ns = self.beside_compute_ns.wrapping_add(more.beside_compute_ns);
+        self.exposed_ns = self.exposed_ns.wrapping_add(more.exposed_ns);
+    }
+}
+
+/// The state of the sweep on one device.
+#[derive(Debug)]
+struct Lane {
+    /// With class and row.
+    running_ops: RunningOps,
+    running: [u32; Class::ALL.len()],
+    running_by_row: Vec<u32>,
+    mask: usize,
+    now: Ns,
+    /// Time so far in which a kernel computed.
+    computing: i64,
+    activity: Activity,
+}
+
+/// The sweep that finds how each device spends its time and how much communication is hidden. Work must arrive sorted by start.
+#[derive(Debug)]
+pub(crate) struct ActivitySweep {
+    lanes: Vec<Lane>,
+    hidden: Vec<Hidden>,
+}
+
+impl ActivitySweep {
+    /// Communication is summed in `rows` rows.
+    pub(crate) fn new(trace: &Trace, rows: usize) -> Self {
+        let lanes = trace.devices.iter().map(|_| Lane::new(rows)).collect();
+        Self { lanes, hidden: vec![Hidden::default(); rows] }
+    }
+
+    /// Adds the next work. `row` is the row of communication; other work may pass any.
+    pub(crate) fn add(&mut self, work: &Work, row: usize) {
+        let lane = self.lanes.get_mut(work.device).filter(|_| work.end > work.start);
+        lane.into_iter().for_each(|lane| lane.start(work, row as u32, &mut self.hidden));
+    }
+
+    /// Returns the activity by device and the hidden communication by row.
+    pub(crate) fn finish(mut self) -> (Vec<Activity>, Vec<Hidden>) {
+        self.lanes.iter_mut().for_each(|lane| lane.end_until(Ns(i64::MAX), &mut self.hidden));
+        (self.lanes.into_iter().map(|lane| lane.activity).collect(), self.hidden)
+    }
+}
+
+impl Lane {
+    fn new(rows: usize) -> Self {
+        Self {
+            running_ops: RunningOps::default(),
+            running: [0; Class::ALL.len()],
+            running_by_row: vec![0; rows],
+            mask: 0,
+            now: Ns::ZERO,
+            computing: 0,
+            activity: Activity { by_mask: [0; MASKS], max_concurrent: 0 },
+        }
+    }
+
+    fn start(&mut self, work: &Work, row: u32, hidden: &mut [Hidden]) {
+        self.end_until(work.start, hidden);
+        self.pass_to(work.start);
+        if work.class == Class::Communication {
+            self.count(row, false, hidden);
+        }
+        if let Some(running) = self.running.get_mut(work.class as usize) {
+            *running += 1;
+        }
+        self.mask |= work.class.bit();
+        self.running_ops.push(work.end, [work.class as u32, row]);
+        self.activity.max_concurrent = self.activity.max_concurrent.max(self.running_ops.len());
+    }
+
+    /// Removes the ops that end until `time`: an op that ends when another starts does not overlap it.
+    fn end_until(&mut self, time: Ns, hidden: &mut [Hidden]) {
+        while let Some((end, [class, row])) = self.running_ops.pop_until(time) {
+            self.pass_to(end);
+            if class == Class::Communication as u32 {
+                self.count(row, true, hidden);
+            }
+            if let Some(running) = self.running.get_mut(class as usize) {
+                *running -= 1;
+                self.mask &= if *running == 0 { !(1 << class) } else { !0 };
+            }
+        }
+    }
+
+    fn pass_to(&mut self, time: Ns) {
+        let passed = time.since(self.now).0;
+        if let Some(time) = self.activity.by_mask.get_mut(self.mask) {
+            *time = time.wrapping_add(passed);
+        }
+        if self.mask & Class::Compute.bit() != 0 {
+            self.computing = self.computing.wrapping_add(passed);
+        }
+        self.now = time;
+    }
+
+    /// Adds the running totals at the end of an op and subtracts those at its start (a prefix sum).
+    fn count(&mut self, row: u32, ends: bool, hidden: &mut [Hidden]) {
+        let (Some(hidden), Some(running)) = (hidden.get_mut(row as usize), self.running_by_row.get_mut(row as usize))
+        else {
+            return;
+        };
+        let (beside_compute, exposed) = (self.computing, self.activity.exposed());
+        if ends {
+            *running -= 1;
+            hidden.beside_compute_ns = hidden.beside_compute_ns.wrapping_add(beside_compute);
+        } else {
+            hidden.beside_compute_ns = hidden.beside_compute_ns.wrapping_sub(beside_compute);
+        }
+        if *running == 0 {
+            hidden.exposed_ns = hidden.exposed_ns.wrapping_add(if ends { exposed } else { -exposed });
+        }
+        *running += u32::from(!ends);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::communication::collectives;
+    use crate::analysis::context::Context;
+    use crate::analysis::host::{idle, launch_latency};
+    use crate::analysis::kernels::copies;
+    use crate::analysis::section::Section;
+    use crate::analysis::testing::*;
+    use crate::analysis::time::streams;
+
+    /// Nanoseconds and counts of real traces, found by a separate program that marks and intersects lists of intervals.
+    struct Facts {
+        file: &'static str,
+        communication: i64,
+        beside_compute: i64,
+        beside_copies: i64,
+        exposed: i64,
+        window: i64,
+        busy: i64,
+        host_wait: i64,
+        latencies: i64,
+        latency_sum: i64,
+        latency_max: i64,
+        copied_device_to_device: i64,
+    }
+
+    #[test]
+    fn real_traces_give_what_a_separate_program_found() {
+        let facts = [
+            Facts {
+                file: "nccl_metadata_a100.trace.json.gz",
+                communication: 46_876_493,
+                beside_compute: 7_317_025,
+                beside_copies: 338_658,
+                exposed: 39_190_669,
+                window: 660_551_005,
+                busy: 157_500_014,
+                host_wait: 488_928_960,
+                latencies: 2_700,
+                latency_sum: 88_533_581,
+                latency_max: 964_931,
+                copied_device_to_device: 307_323_096,
+            },
+            Facts {
+                file: "train_a100_rank3of8.trace.json.gz",
+                communication: 163_535_000,
+                beside_compute: 75_614_000,
+                beside_copies: 9_676_000,
+                exposed: 86_554_000,
+                window: 464_594_000,
+                busy: 388_587_000,
+                host_wait: 64_308_000,
+                latencies: 8_568,
+                latency_sum: 17_670_572_000,
+                latency_max: 11_684_000,
+                copied_device_to_device: 1_821_299_360,
+            },
+            Facts {
+                file: "dlrm_v100_8ranks/rank0.pt.trace.json.gz",
+                communication: 5_798_000,
+                beside_compute: 261_000,
+                beside_copies: 0,
+                exposed: 5_537_000,
+                window: 13_009_000,
+                busy: 6_590_000,
+                host_wait: 5_932_000,
+                latencies: 245,
+                latency_sum: 14_722_000,
+                latency_max: 1_482_000,
+                copied_device_to_device: 46_656,
+            },
+        ];
+        facts.iter().for_each(check);
+    }
+
+    fn check(facts: &Facts) {
+        let Some(trace) = torch(facts.file) else { return };
+        let context = Context::new(&trace, 30);
+        let ns = |section: &Section, name: &str| (number(&section.summary, name) * 1e6).round() as i64;
+        let (ops, overlap) = (collectives::nccl_ops(&context), streams::stream_overlap(&context));
+        assert_eq!(ns(&ops, "total_time_ms"), facts.communication, "{}", facts.file);
+        assert_eq!(ns(&ops, "exposed_ms"), facts.exposed, "{}", facts.file);
+        assert_eq!(ns(&overlap, "compute_nccl_overlap_ms"), facts.beside_compute, "{}", facts.file);
+        assert_eq!(ns(&overlap, "nccl_memcpy_overlap_ms"), facts.beside_copies, "{}", facts.file);
+        let idle = &idle::gpu_idle(&context).rows[0];
+        let idle = ["window_ms", "busy_ms", "host_wait_ms"].map(|name| (number(idle, name) * 1e6).round() as i64);
+        assert_eq!(idle, [facts.window, facts.busy, facts.host_wait], "{}", facts.file);
+        let [(_, latencies), _] = launch_latency::sections(&context);
+        let copied = copies::copy_engine_events(&context);
+        assert_eq!(number(&latencies.summary, "count"), facts.latencies as f64, "{}", facts.file);
+        let mean = facts.latency_sum as f64 / facts.latencies as f64 / 1e3;
+        assert!((number(&latencies.summary, "mean_us") - mean).abs() < 1e-6, "{}", facts.file);
+        assert_eq!(number(&latencies.summary, "max_us"), facts.latency_max as f64 / 1e3, "{}", facts.file);
+        assert_eq!(number(&copied.summary, "d2d_bytes"), facts.copied_device_to_device as f64, "{}", facts.file);
+    }
+}

@@ -1,0 +1,102 @@
+//! GPU work in the order of its start times: ops, and CUDA graphs that were traced as a whole.
+
+use crate::analysis::classified::ClassifiedTrace;
+use crate::trace::{GpuOp, GraphReplay, Ns, OpKind};
+
+/// What keeps a GPU busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    Compute,
+    Communication,
+    Copy,
+    Set,
+    /// A CUDA graph that was traced as a whole: its kernels are unknown.
+    Replay,
+}
+
+impl Class {
+    pub(crate) const ALL: [Self; 5] = [Self::Compute, Self::Communication, Self::Copy, Self::Set, Self::Replay];
+
+    pub(crate) fn of(trace: &ClassifiedTrace, op: &GpuOp) -> Self {
+        match op.kind {
+            OpKind::Kernel if trace.is_communication(op.name) => Self::Communication,
+            OpKind::Kernel => Self::Compute,
+            OpKind::Copy => Self::Copy,
+            OpKind::Set => Self::Set,
+        }
+    }
+
+    /// The bit of this class in a set of classes.
+    pub(crate) const fn bit(self) -> usize {
+        1 << self as usize
+    }
+}
+
+/// An interval in which a GPU works: an op, or a graph that was traced as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) start: Ns,
+    pub(crate) end: Ns,
+    /// Index of the device in the trace.
+    pub(crate) device: usize,
+    pub(crate) class: Class,
+    /// Row of the op; the rows of graph replays follow those of the ops.
+    pub(crate) row: usize,
+}
+
+impl Work {
+    pub(crate) fn of_op(trace: &ClassifiedTrace, row: usize, op: &GpuOp) -> Self {
+        let class = Class::of(trace, op);
+        Self { start: op.start, end: op.end(), device: op.device.0 as usize, class, row }
+    }
+
+    fn of_replay(row: usize, replay: &GraphReplay) -> Self {
+        let (start, end) = (replay.start, replay.start + replay.duration);
+        Self { start, end, device: replay.device.0 as usize, class: Class::Replay, row }
+    }
+}
+
+/// The graph replays of a trace that have not been visited yet, sorted by start: a two-way merge with the ops.
+pub(crate) struct Replays<'a> {
+    rest: &'a [GraphReplay],
+    next_row: usize,
+}
+
+impl<'a> Replays<'a> {
+    pub(crate) fn of(trace: &ClassifiedTrace<'a>) -> Self {
+        Self { rest: &trace.trace.graph_replays, next_row: trace.trace.gpu_ops.len() }
+    }
+
+    /// Takes the next replay if it starts no later than `time`.
+    pub(crate) fn next_until(&mut self, time: Ns) -> Option<Work> {
+        let (first, rest) = self.rest.split_first().filter(|(first, _)| first.start <= time)?;
+        let work = Work::of_replay(self.next_row, first);
+        (self.rest, self.next_row) = (rest, self.next_row + 1);
+        Some(work)
+    }
+}
+
+/// Visits all work of all devices, sorted by start.
+pub(crate) fn each_work(trace: &ClassifiedTrace, visit: &mut dyn FnMut(Work)) {
+    let mut replays = Replays::of(trace);
+    for (row, op) in trace.trace.gpu_ops.iter().enumerate() {
+        while let Some(replay) = replays.next_until(op.start) {
+            visit(replay);
+        }
+        visit(Work::of_op(trace, row, &op));
+    }
+    while let Some(replay) = replays.next_until(Ns(i64::MAX)) {
+        visit(replay);
+    }
+}
+
+/// Disjoint intervals sorted by start, none touching the next.
+pub(crate) type Intervals = Vec<(Ns, Ns)>;
+
+/// Adds an interval to a union whose intervals arrive sorted by start.
+pub(crate) fn add_interval(union: &mut Intervals, (start, end): (Ns, Ns)) {
+    match union.last_mut() {
+        Some(last) if start <= last.1 => last.1 = last.1.max(end),
+        _ => union.push((start, end)),
+    }
+}
