@@ -110,7 +110,7 @@ test('options are part of the address and survive a reload; Back undoes them', a
   await page.locator('#dashboard [name=gpu]').selectOption('h200-sxm');
   await figure(page, 'roofline').getByText('H200 SXM 141 GB, as you chose').waitFor();
   await page.locator('#dashboard [name=above]').fill('0.5');
-  await figure(page, 'kernels').getByText('No kernel has a bar.').waitFor();
+  await figure(page, 'kernels').getByText('No kernel to show.').waitFor();
   const address = new URL(page.url()).hash;
   for (const part of ['tab=dashboard', 'comm=off', 'gpu=h200-sxm', 'above=0.5']) assert.ok(address.includes(part), `${part} in ${address}`);
   await page.goBack();
@@ -122,7 +122,7 @@ test('options are part of the address and survive a reload; Back undoes them', a
   assert.equal(await again.page.locator('#dashboard [name=above]').inputValue(), '0.5');
   assert.equal(await again.page.locator('#dashboard [name=gpu]').inputValue(), 'h200-sxm');
   assert.equal(await again.page.locator('#dashboard [name=comm]').isChecked(), false);
-  await figure(again.page, 'kernels').getByText('Kernels of at least 0.5 ms in all').waitFor();
+  await figure(again.page, 'kernels').getByText('Kernels with a total time of at least 0.5 ms.').waitFor();
   assert.deepEqual([...faults, ...again.faults], []);
   await again.close();
 });
