@@ -162,7 +162,7 @@ fn largest_kernel(comparison: &Comparison, run: &str) -> String {
         Some((names::short(&names::demangle(row.get("kernel_name")?.text()?)), *delta, cause))
     });
     largest.map_or(String::new(), |(name, delta, cause)| {
-        format!(" Kernel with the largest change: {name}, {} ({cause}).", change(delta))
+        format!(" Largest kernel change: {} in {name} ({cause}).", change(delta))
     })
 }
 

@@ -1,8 +1,8 @@
-//! The triage as text and as Markdown, from the sections of a report alone.
+//! Writes the triage as text and as Markdown, from the sections of a report.
 //!
-//! Headings, columns and number formats of the three tables are those of the LLM torch-profiler triage that this replaces,
-//! so that people and programs which read its text can read this; columns of our own stand behind them, tables of our own
-//! below. The text has names as they are but for `|` and line ends; Markdown takes the meaning from everything in a name.
+//! Headings, columns and number formats of the three main tables are those of the earlier LLM torch-profiler triage
+//! script, so that programs that parse its output work with this one. gpuprism's own columns come last, and its own tables
+//! and notes follow. Text output escapes only `|` and line ends in names; Markdown output escapes all markup.
 
 mod notes;
 mod tables;
@@ -15,14 +15,14 @@ use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
 use crate::ordering::StableSort;
-use tables::{Layout, THREE};
+use tables::{Layout, MAIN_TABLES};
 
-/// As the original prints it.
+/// The triage as text, in the format of the triage script.
 pub fn text(report: &Report) -> String {
     View { report, style: Style::Text }.all()
 }
 
-/// For a chat or an issue.
+/// The triage as Markdown, for chats and issues.
 pub fn markdown(report: &Report) -> String {
     View { report, style: Style::Markdown }.all()
 }
@@ -59,7 +59,7 @@ impl Style {
         }
     }
 
-    /// A text on one line; its lines are apart by `<br>`.
+    /// A text in one line, with `<br>` for line ends; `-` if it is empty.
     fn cell(self, text: &str) -> String {
         let line = |line: &str| match self {
             Self::Text => line.replace('|', "\\|"),
@@ -91,12 +91,12 @@ struct View<'a> {
 impl View<'_> {
     fn all(&self) -> String {
         let mut text = self.facts();
-        for layout in &THREE {
+        for layout in &MAIN_TABLES {
             text += &self.style.heading(layout.title);
             text += &self.stages(layout);
         }
         for (id, title) in [("triage_summary", "Summary"), ("triage_steps", ""), ("triage_catalog", "")] {
-            text += &self.more(id, title);
+            text += &self.own_table(id, title);
         }
         text += &self.notes();
         text.trim_start().to_owned()
@@ -106,7 +106,7 @@ impl View<'_> {
         self.report.runs.iter().filter_map(move |run| run.sections.get(name))
     }
 
-    /// The different texts of this figure over all runs.
+    /// The distinct lines of this figure over all runs.
     fn figure(&self, name: &'static str) -> String {
         let mut texts: Vec<&str> = Vec::new();
         let figures = self.sections("triage_summary").filter_map(|summary| summary.summary.get(name));
@@ -118,7 +118,7 @@ impl View<'_> {
         texts.join(", ")
     }
 
-    /// What was triaged, a line each.
+    /// Mode, framework, traces and model, one line each.
     fn facts(&self) -> String {
         let (style, mapping) = (self.style, self.figure("mapping_traces"));
         let labels = self.report.labels().join(", ");
@@ -138,7 +138,7 @@ impl View<'_> {
         text
     }
 
-    /// One of the three tables, a table a stage; one without a heading where no stages are told apart.
+    /// One of the main tables, split by stage. Without stages there is one table and no heading.
     fn stages(&self, layout: &Layout) -> String {
         let groups = self.groups(layout.section);
         let has_rows = groups.iter().any(|group| !group.rows.is_empty());
@@ -159,10 +159,11 @@ impl View<'_> {
         parts.join("\n")
     }
 
-    /// The rows of a section by stage, then by run. A stage that another table of the triage knows is there without rows.
+    /// The rows of a section by stage, then by run. A stage that only other tables of the triage have gets a group without
+    /// rows.
     fn groups(&self, section: &'static str) -> Vec<Group<'_>> {
         let mut stages: Vec<&str> = Stage::ALL.iter().map(|stage| stage.label()).collect();
-        // A report that somebody changed may have others.
+        // A report that was edited by hand may have other stages.
         stages.extend(
             self.sections(section).flat_map(stages_of).filter(|stage| !stages.contains(stage)).collect::<Vec<_>>(),
         );
@@ -170,10 +171,10 @@ impl View<'_> {
         let mut groups: Vec<Group> = Vec::new();
         for stage in stages {
             for (run, label) in self.report.runs.iter().zip(&labels) {
-                let own = run.sections.get(section).into_iter().flat_map(|section| &section.rows);
-                let rows: Vec<_> = own.filter(|row| row.get("stage").and_then(Value::text) == Some(stage)).collect();
+                let all = run.sections.get(section).into_iter().flat_map(|section| &section.rows);
+                let rows: Vec<_> = all.filter(|row| row.get("stage").and_then(Value::text) == Some(stage)).collect();
                 let is_new = !groups.iter().any(|group| group.stage == stage && group.run == *label);
-                if is_new && (!rows.is_empty() || is_known(run, stage)) {
+                if is_new && (!rows.is_empty() || has_stage(run, stage)) {
                     groups.push(Group { stage, run: label.clone(), rows });
                 }
             }
@@ -181,16 +182,16 @@ impl View<'_> {
         groups
     }
 
-    /// A table of our own, with its figures.
-    fn more(&self, id: &str, title: &str) -> String {
+    /// A table of gpuprism's own, with its figures.
+    fn own_table(&self, id: &str, title: &str) -> String {
         let Some(mut table) = table(self.report, id, None) else { return String::new() };
         if self.report.runs.len() == 1 {
             table = table.without_run();
         }
         let mut text = self.style.heading(if title.is_empty() { &table.title } else { title });
         let before = text.len();
-        const ABOVE: [&str; 4] = ["mode", "framework", "model", "mapping_traces"];
-        table.figures.retain(|figure| !ABOVE.contains(&figure.key.as_str()) && !figure.cell.is_empty());
+        const SHOWN_IN_FACTS: [&str; 4] = ["mode", "framework", "model", "mapping_traces"];
+        table.figures.retain(|figure| !SHOWN_IN_FACTS.contains(&figure.key.as_str()) && !figure.cell.is_empty());
         text += &self.figures(&table.figures);
         for gap in &table.gaps {
             text += &self.style.item(&format!("missing: {} {}", gap.why, gap.recapture));
@@ -205,19 +206,19 @@ impl View<'_> {
         if text.len() == before { String::new() } else { text }
     }
 
-    /// A line each; where all runs have the same, one line for all.
+    /// The figures, one line each. A figure with the same value in all runs has one line.
     fn figures(&self, figures: &[Figure]) -> String {
         let runs = self.report.runs.len();
         let words = |shown: &Figure| format!("{}: {}", shown.title, with_reason(shown, figures));
         let mut lines: Vec<String> = Vec::new();
-        let mut said: Vec<&Figure> =
+        let mut shown: Vec<&Figure> =
             figures.iter().filter(|figure| REASONS.iter().all(|(_, reason)| *reason != figure.key)).collect();
-        said.order_by_key(|shown| figures.iter().position(|other| other.key == shown.key));
-        for shown in said {
-            let line = words(shown);
-            let is_of_all =
-                figures.iter().filter(|other| other.key == shown.key && words(other) == line).count() == runs;
-            let line = if is_of_all || shown.run.is_empty() { line } else { format!("{}: {line}", shown.run) };
+        shown.order_by_key(|figure| figures.iter().position(|other| other.key == figure.key));
+        for figure in shown {
+            let line = words(figure);
+            let is_in_all_runs =
+                figures.iter().filter(|other| other.key == figure.key && words(other) == line).count() == runs;
+            let line = if is_in_all_runs || figure.run.is_empty() { line } else { format!("{}: {line}", figure.run) };
             if !lines.contains(&line) {
                 lines.push(line);
             }
@@ -234,7 +235,7 @@ impl View<'_> {
             .collect();
         let rows = table.rows.iter().zip(shown(table)).map(|(row, shown)| {
             let cell = |(cell, shown): (&Cell, Shown)| match cell {
-                // A list, an item a line.
+                // Unformatted, so that the lines of a list become `<br>`.
                 Cell::Text(text) => text.clone(),
                 _ => shown.text,
             };
@@ -245,13 +246,14 @@ impl View<'_> {
     }
 }
 
-/// Figures and those that say where they come from.
+/// Figures, and the figures that state their reason.
 const REASONS: [(&str, &str); 2] = [("tp_size", "tp_size_from"), ("similarity_level", "similarity_why")];
 
 fn with_reason(shown: &Figure, figures: &[Figure]) -> String {
     let text = figure(&shown.cell).text;
-    let of_it = |other: &&Figure| other.run == shown.run && REASONS.contains(&(shown.key.as_str(), other.key.as_str()));
-    match figures.iter().find(of_it) {
+    let is_reason =
+        |other: &&Figure| other.run == shown.run && REASONS.contains(&(shown.key.as_str(), other.key.as_str()));
+    match figures.iter().find(is_reason) {
         Some(reason) => format!("{text} ({})", figure(&reason.cell).text),
         None => text,
     }
@@ -265,7 +267,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// The stage, and the run where several have it.
+    /// The stage, with the label of the run if several runs have it.
     fn title(&self, all: &[Group]) -> String {
         let same = all.iter().filter(|group| group.stage == self.stage).count();
         if same > 1 { format!("{}: {}", self.stage, self.run) } else { self.stage.to_owned() }
@@ -276,9 +278,10 @@ fn stages_of(section: &Section) -> impl Iterator<Item = &str> {
     section.rows.iter().filter_map(|row| row.get("stage").and_then(Value::text))
 }
 
-fn is_known(run: &Run, stage: &str) -> bool {
-    let tables = THREE.iter().map(|layout| layout.section).chain(["triage_summary"]);
-    tables.filter_map(|name| run.sections.get(name)).any(|section| stages_of(section).any(|known| known == stage))
+/// Whether any table of the run has rows for this stage.
+fn has_stage(run: &Run, stage: &str) -> bool {
+    let tables = MAIN_TABLES.iter().map(|layout| layout.section).chain(["triage_summary"]);
+    tables.filter_map(|name| run.sections.get(name)).any(|section| stages_of(section).any(|other| other == stage))
 }
 
 #[cfg(test)]

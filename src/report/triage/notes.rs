@@ -1,37 +1,37 @@
-//! What stands behind the tables, the most pressing first: what is wrong with the input, what was met in this trace, what is
-//! not shown, what was set aside; last what figures are of, which is the same for every trace.
+//! The notes after the tables, most important first: warnings about the input, limits of the tables, hidden rows, other
+//! notices. The last list defines the figures, which is the same for every trace.
 
 use super::super::text::notice_lines;
-use super::tables::THREE;
+use super::tables::MAIN_TABLES;
 use super::{Style, View};
 use crate::analysis::results::{Run, Severity};
 use crate::analysis::section::Value;
 use crate::analysis::triage::definitions::is_definition;
 
-/// Tables of our own, the summary's warnings first.
-const OWN: [&str; 3] = ["triage_summary", "triage_steps", "triage_catalog"];
+/// gpuprism's own tables; the summary with its warnings is first.
+const OWN_TABLES: [&str; 3] = ["triage_summary", "triage_steps", "triage_catalog"];
 
-/// Sentences, each once, with the runs that say it.
+/// Distinct sentences with the labels of their runs.
 #[derive(Default)]
 struct Lines(Vec<(String, Vec<String>)>);
 
 impl Lines {
-    fn say(&mut self, run: &str, line: String) {
-        match self.0.iter_mut().find(|(known, _)| *known == line) {
-            Some((_, runs)) if runs.iter().any(|known| known == run) => {}
+    fn add(&mut self, run: &str, line: String) {
+        match self.0.iter_mut().find(|(other, _)| *other == line) {
+            Some((_, runs)) if runs.iter().any(|other| other == run) => {}
             Some((_, runs)) => runs.push(run.to_owned()),
             None => self.0.push((line, vec![run.to_owned()])),
         }
     }
 
-    /// A sentence that not all of so many runs say names those that do.
-    fn under(&self, style: Style, heading: &str, runs: usize) -> String {
+    /// The list with a heading. A sentence that does not apply to all runs starts with the labels of its runs.
+    fn with_heading(&self, style: Style, heading: &str, run_count: usize) -> String {
         if self.0.is_empty() {
             return String::new();
         }
-        let item = |(line, of): &(String, Vec<String>)| {
+        let item = |(line, runs): &(String, Vec<String>)| {
             let line = line.trim_end();
-            if of.len() < runs { style.item(&format!("{}: {line}", of.join(", "))) } else { style.item(line) }
+            if runs.len() < run_count { style.item(&format!("{}: {line}", runs.join(", "))) } else { style.item(line) }
         };
         style.heading(heading) + &self.0.iter().map(item).collect::<String>()
     }
@@ -45,36 +45,36 @@ impl View<'_> {
         let notices = |notes: &mut Lines, is_wanted: fn(Severity) -> bool| {
             for (label, run) in &runs {
                 let lines = run.notices.iter().zip(notice_lines(run));
-                lines.filter(|(notice, _)| is_wanted(notice.severity)).for_each(|(_, line)| notes.say(label, line));
+                lines.filter(|(notice, _)| is_wanted(notice.severity)).for_each(|(_, line)| notes.add(label, line));
             }
         };
         notices(&mut notes, |severity| severity != Severity::Info);
-        for (of, name) in sections_in_order() {
+        for (prefix, name) in sections_in_order() {
             for (label, section) in runs.iter().filter_map(|(label, run)| Some((label, run.sections.get(name)?))) {
-                let (same, own): (Vec<&String>, Vec<&String>) =
+                let (defining, limits): (Vec<&String>, Vec<&String>) =
                     section.limits.iter().partition(|limit| is_definition(limit));
-                own.into_iter().for_each(|limit| notes.say(label, format!("{of}{limit}")));
-                // Nothing is defined of a table without rows. What is, is so for all runs.
-                let defined = same.into_iter().filter(|_| !section.rows.is_empty());
-                defined.for_each(|limit| definitions.say("", format!("{of}{limit}")));
-                if let Some(missing) = section.missing.as_ref().filter(|_| !of.is_empty()) {
-                    notes.say(label, format!("{of}{} {}", missing.why, missing.recapture));
+                limits.into_iter().for_each(|limit| notes.add(label, format!("{prefix}{limit}")));
+                // Definitions are equal for all runs, and a table without rows needs none.
+                let defining = defining.into_iter().filter(|_| !section.rows.is_empty());
+                defining.for_each(|limit| definitions.add("", format!("{prefix}{limit}")));
+                if let Some(missing) = section.missing.as_ref().filter(|_| !prefix.is_empty()) {
+                    notes.add(label, format!("{prefix}{} {}", missing.why, missing.recapture));
                 }
             }
         }
-        runs.iter().for_each(|(label, run)| hidden(run).into_iter().for_each(|line| notes.say(label, line)));
+        runs.iter().for_each(|(label, run)| hidden(run).into_iter().for_each(|line| notes.add(label, line)));
         notices(&mut notes, |severity| severity == Severity::Info);
-        notes.under(self.style, "Notes", runs.len()) + &definitions.under(self.style, "Definitions", 0)
+        notes.with_heading(self.style, "Notes", runs.len()) + &definitions.with_heading(self.style, "Definitions", 0)
     }
 }
 
-/// Each section, before it the words that say whose a sentence is. What our own tables miss stands at their place.
+/// The sections with the prefix of their sentences. gpuprism's own tables have none, and show missing data themselves.
 fn sections_in_order() -> impl Iterator<Item = (String, &'static str)> {
-    let three = THREE.iter().map(|layout| (format!("{}: ", layout.title), layout.section));
-    OWN.iter().map(|name| (String::new(), *name)).chain(three)
+    let main_tables = MAIN_TABLES.iter().map(|layout| (format!("{}: ", layout.title), layout.section));
+    OWN_TABLES.iter().map(|name| (String::new(), *name)).chain(main_tables)
 }
 
-/// Rows that there are and that are not shown, in a sentence or two.
+/// Sentences about rows that are not shown.
 fn hidden(run: &Run) -> Vec<String> {
     let number = |section: &str, figure: &str| {
         let section = run.sections.get(section)?;
@@ -92,12 +92,12 @@ fn hidden(run: &Run) -> Vec<String> {
         below.extend(number(section, figure).map(|rows| counted(rows, what)));
     }
     if !below.is_empty() {
-        lines.push(format!("Below the bar and not shown: {}; --min-share 0 shows them.", below.join(", ")));
+        lines.push(format!("Below the reporting bar and hidden: {}; --min-share 0 shows them.", below.join(", ")));
     }
     if let Some(serial) = number("triage_overlap", "serial_rows") {
         lines.push(format!(
-            "Not among the overlap opportunities: {} running alone, because what runs before and after on the same stream \
-             speaks against moving it.",
+            "Left out of the overlap opportunities: {} running alone, because the work before and after on the same stream \
+             makes it unlikely that it can be moved.",
             counted(serial, "kernel"),
         ));
     }

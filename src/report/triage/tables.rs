@@ -1,20 +1,20 @@
-//! The columns of the three tables, and how a section's row fills them.
+//! The three main tables: headings, columns, and the conversion of a section's rows.
 
 use crate::analysis::section::Record;
 
-/// One of the three tables.
+/// The layout of a main table.
 pub(super) struct Layout {
-    /// Its heading, which programs look for.
+    /// The heading; programs search for it.
     pub(super) title: &'static str,
     pub(super) section: &'static str,
-    /// Heading, and whether numbers stand below it.
+    /// Heading of each column, and whether it has numbers.
     pub(super) columns: &'static [(&'static str, bool)],
-    /// The row where there is none.
+    /// The row of a table without rows.
     pub(super) placeholder: &'static [&'static str],
     pub(super) cells: fn(&Record) -> Vec<String>,
 }
 
-pub(super) static THREE: [Layout; 3] = [
+pub(super) static MAIN_TABLES: [Layout; 3] = [
     Layout {
         title: "Kernel Table",
         section: "triage_kernels",
@@ -81,7 +81,7 @@ fn kernel(row: &Record) -> Vec<String> {
 
 fn overlap(row: &Record) -> Vec<String> {
     let time = row.number("duration_ns").map_or_else(String::new, |ns| format!("{:.1} us", ns / 1e3));
-    // Idle time is no part of the busy time.
+    // Rows of idle time have no share of the busy time.
     let signal = match row.number("share_pct") {
         None => format!("{time}, {} of the time without pauses", percent(row, "unpaused_share_pct")),
         Some(_) => format!(

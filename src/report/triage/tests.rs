@@ -23,11 +23,11 @@ fn run(label: &str) -> Run {
     run
 }
 
-/// A row under the section's own columns; a column that is not named is empty.
+/// Adds a row with these values; all other columns are null.
 fn put(run: &mut Run, section: &str, values: &[(&str, Value)]) {
     let section = run.sections.get_mut(section).unwrap();
-    let known = |key: &str| section.columns.iter().any(|column| column == key);
-    assert!(values.iter().all(|(key, _)| known(key)), "{values:?}");
+    let has_column = |key: &str| section.columns.iter().any(|column| column == key);
+    assert!(values.iter().all(|(key, _)| has_column(key)), "{values:?}");
     let value =
         |key: &String| values.iter().find(|(name, _)| name == key).map_or(Value::Null, |(_, value)| value.clone());
     let record = section.columns.iter().map(|key| (key.clone(), value(key))).collect();
@@ -54,7 +54,7 @@ fn lines(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn headings_columns_and_numbers_are_those_of_the_original_with_ours_behind() {
+fn the_main_tables_have_the_format_of_the_triage_script() {
     let mut run = run("t.json");
     kernel(&mut run, "all", "gemm<a|b>");
     let overlap = [
@@ -111,7 +111,7 @@ fn headings_columns_and_numbers_are_those_of_the_original_with_ours_behind() {
 }
 
 #[test]
-fn stages_have_a_heading_each_in_their_order_and_a_stage_without_rows_says_so() {
+fn stages_have_headings_in_order_and_empty_tables_have_a_placeholder() {
     let mut run = run("t.json");
     kernel(&mut run, "decode", "d");
     kernel(&mut run, "extend/prefill", "p");
@@ -143,7 +143,7 @@ fn stages_have_a_heading_each_in_their_order_and_a_stage_without_rows_says_so() 
 }
 
 #[test]
-fn several_runs_of_one_stage_are_told_apart_and_pairs_name_their_mapping() {
+fn runs_with_the_same_stage_are_labelled_and_mapping_traces_are_named() {
     let mut runs = vec![run("a.json"), run("b.json")];
     runs.iter_mut().for_each(|run| kernel(run, "decode", "k"));
     runs[1].sections.get_mut("triage_summary").unwrap().figure("mapping_traces", "m.json\nn.json");
@@ -154,7 +154,7 @@ fn several_runs_of_one_stage_are_told_apart_and_pairs_name_their_mapping() {
 }
 
 #[test]
-fn a_report_without_triage_or_with_a_changed_stage_still_reads() {
+fn reports_without_triage_or_with_unknown_stages_are_written() {
     assert!(text(&Report::new(Vec::new())).starts_with("Triage View\n"));
     let mut run = run("t.json");
     kernel(&mut run, "another", "k");
@@ -162,7 +162,7 @@ fn a_report_without_triage_or_with_a_changed_stage_still_reads() {
 }
 
 #[test]
-fn nothing_in_a_name_acts_in_markdown_and_rows_stay_rows_in_both() {
+fn names_are_escaped_in_markdown_and_do_not_break_rows() {
     let mut run = run(HOSTILE);
     kernel(&mut run, "decode", HOSTILE);
     let section = run.sections.get_mut("triage_catalog").unwrap();
@@ -187,7 +187,7 @@ fn after<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn notes_go_from_what_is_wrong_to_what_is_always_so_and_each_is_said_once() {
+fn notes_are_sorted_by_importance_and_distinct() {
     let mut run = run("t.json");
     kernel(&mut run, "decode", "k");
     let definition = definitions::KERNEL_SHARES;
@@ -209,11 +209,11 @@ fn notes_go_from_what_is_wrong_to_what_is_always_so_and_each_is_said_once() {
     let want = ["- error: broken.", "- Two workers.", "- Kernel Table: No places.", "- info: aside."];
     assert_eq!(after(&text, "Notes"), want);
     let defined = format!("- Kernel Table: {definition}");
-    assert_eq!(after(&text, "Definitions"), [defined.as_str()], "none of a table without rows");
+    assert_eq!(after(&text, "Definitions"), [defined.as_str()], "a table without rows has no definitions");
 }
 
 #[test]
-fn rows_that_are_not_shown_are_counted() {
+fn hidden_rows_are_counted() {
     let mut run = run("t.json");
     run.sections.get_mut("triage_kernels").unwrap().rows_in_all = 9;
     for (section, figure, count) in [
@@ -229,14 +229,14 @@ fn rows_that_are_not_shown_are_counted() {
     let notes = after(&text, "Notes");
     assert_eq!(
         notes[0],
-        "- Below the bar and not shown: 3 of 9 kernels (4.3 % of the GPU time), 2 overlap rows, 1 fuse pattern; \
+        "- Below the reporting bar and hidden: 3 of 9 kernels (4.3 % of the GPU time), 2 overlap rows, 1 fuse pattern; \
          --min-share 0 shows them."
     );
-    assert!(notes[1].starts_with("- Not among the overlap opportunities: 5 kernels running alone"), "{notes:?}");
+    assert!(notes[1].starts_with("- Left out of the overlap opportunities: 5 kernels running alone"), "{notes:?}");
 }
 
 #[test]
-fn what_all_runs_share_is_said_once_and_what_one_has_alone_is_said_of_it() {
+fn figures_and_notes_of_all_runs_are_written_once_and_others_with_their_run() {
     let mut runs = vec![run("a.json"), run("b.json")];
     for (run, tp) in runs.iter_mut().zip([2_i64, 4]) {
         let summary = run.sections.get_mut("triage_summary").unwrap();
@@ -255,7 +255,7 @@ fn what_all_runs_share_is_said_once_and_what_one_has_alone_is_said_of_it() {
 }
 
 #[test]
-fn columns_of_our_own_tables_in_which_no_row_says_anything_are_left_out() {
+fn empty_columns_of_own_tables_are_left_out() {
     let mut run = run("t.json");
     let row = [("stage", "decode".into()), ("steps", 3_i64.into()), ("example", "step[DECODE bs=1]".into())];
     put(&mut run, "triage_steps", &row);

@@ -50,8 +50,8 @@ fn baseline_note(view: &View, rows: &[Row]) -> String {
     }
     let matched = rows.iter().filter(|row| row.baseline.is_some()).count();
     format!(
-        "{note} {matched} of {} kernels are in both runs. Times are totals of the traces; the Compare tab shows times \
-         per step if there are steps.",
+        "{note} {} kernels are shown; {matched} have a baseline. Times are totals of the traces; the Compare tab shows \
+         times per step if there are steps.",
         rows.len()
     )
 }

@@ -43,9 +43,9 @@ pub(super) fn draw(view: &View) -> PanelResult {
     };
     let thinned = if links.left_out > 0 {
         format!(
-            " {} of {} samples are drawn: the lowest and the highest of each column.",
-            grouped((links.samples - links.left_out) as u64),
-            grouped(links.samples as u64)
+            " The counters have {} samples; {} are drawn: the lowest and the highest of each column.",
+            grouped(links.samples as u64),
+            grouped((links.samples - links.left_out) as u64)
         )
     } else {
         String::new()
