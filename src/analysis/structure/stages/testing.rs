@@ -1,11 +1,11 @@
-//! Traces put together by hand: ops, launches and annotations.
+//! A builder of small traces with ops, launches and annotations for tests.
 
 use crate::analysis::triage::{Options, Request, ServerArgs, Stage, View};
 use crate::trace::{
     Annotation, DeviceId, Format, GpuOp, NONE, Ns, OpKind, ProcessId, Span, ThreadId, Trace, TraceBuilder,
 };
 
-/// A trace with its code; times in nanoseconds, start and end.
+/// A trace with its code. Times are starts and ends in nanoseconds.
 pub(crate) struct Made(pub(crate) TraceBuilder, ProcessId, ThreadId);
 
 impl Made {
@@ -17,12 +17,12 @@ impl Made {
         Self(builder, process, thread)
     }
 
-    /// An op that nothing is known of but its device and time.
+    /// Adds an op without launch and id.
     pub(crate) fn op(&mut self, device: &str, start: i64, end: i64) -> &mut Self {
         self.op_of(device, "kernel", start, end, None, NONE)
     }
 
-    /// An op that a call at this time launched.
+    /// Adds an op and the call that launched it.
     pub(crate) fn launched(&mut self, device: &str, at: i64, start: i64, end: i64) -> &mut Self {
         let correlation = 1000 + u32::try_from(self.0.trace.calls.len()).unwrap();
         let name = self.0.trace.calls.names.intern("cudaLaunchKernel");
@@ -49,12 +49,12 @@ impl Made {
         self
     }
 
-    /// An annotation of the host.
+    /// Adds a host annotation.
     pub(crate) fn host(&mut self, text: &str, start: i64, end: i64, id: u32) -> &mut Self {
         self.annotation(text, start, end, id, None)
     }
 
-    /// An annotation of a device.
+    /// Adds a device annotation.
     pub(crate) fn twin(&mut self, device: &str, text: &str, start: i64, end: i64, id: u32) -> &mut Self {
         let device = self.0.device(device, "");
         self.annotation(text, start, end, id, Some(device))
@@ -68,25 +68,25 @@ impl Made {
         self
     }
 
-    /// The trace so far; begins a new one.
+    /// Returns the trace and starts a new one.
     pub(crate) fn finish(&mut self) -> Trace {
         std::mem::replace(self, Self::new()).0.finish()
     }
 }
 
-/// What the triage sees of a trace.
+/// Calls `test` with the view of a trace.
 pub(crate) fn with_view<R>(
     trace: &Trace,
     file_stage: Stage,
     server: &ServerArgs,
     options: &Options,
-    look: impl FnOnce(&mut View) -> R,
+    test: impl FnOnce(&mut View) -> R,
 ) -> R {
     let request = Request { trace, path: "", file_stage, mapping: &[], server, framework: None, options };
-    look(&mut View::new(&request))
+    test(&mut View::new(&request))
 }
 
-/// Server arguments from JSON.
+/// Parses server arguments from JSON.
 pub(crate) fn arguments(json: &str) -> ServerArgs {
     ServerArgs(serde_json::from_str(json).unwrap())
 }

@@ -11,8 +11,8 @@ fn stages(made: &mut Made) -> Vec<Stage> {
 }
 
 #[test]
-fn the_nearest_name_of_a_path_tells_the_stage() {
-    for (path, want) in [
+fn the_nearest_name_in_a_path_with_a_stage_decides() {
+    for (path, expected) in [
         ("1731-TP-0-EXTEND.trace.json.gz", Stage::Prefill),
         ("run/1731-TP-0-DP-1-DECODE.trace.json.gz", Stage::Decode),
         ("out/decode/1731-TP-0.trace.json.gz", Stage::Decode),
@@ -32,12 +32,12 @@ fn the_nearest_name_of_a_path_tells_the_stage() {
         ("decode/1/2/3/4/5.json", Stage::Decode),
         ("", Stage::All),
     ] {
-        assert_eq!(stage_of_path(path), want, "{path}");
+        assert_eq!(stage_of_path(path), expected, "{path}");
     }
 }
 
 #[test]
-fn an_op_is_of_the_stage_of_its_devices_annotation() {
+fn an_op_has_the_stage_of_the_annotation_on_its_device() {
     let mut made = Made::new();
     made.twin("0", PREFILL, 100, 200, 1).twin("0", DECODE, 200, 300, 2);
     made.op("0", 100, 150).op("0", 199, 250).op("0", 200, 210).op("0", 300, 310);
@@ -45,7 +45,7 @@ fn an_op_is_of_the_stage_of_its_devices_annotation() {
 }
 
 #[test]
-fn the_innermost_annotation_that_names_a_stage_counts() {
+fn the_innermost_annotation_with_a_stage_decides() {
     let mut made = Made::new();
     made.twin("0", "execute_context_1(4)_generation_9(9)", 0, 1000, 1).twin("0", "run_batch", 10, 900, 2);
     made.twin("0", "step[VERIFY bs=9]", 100, 400, 3).twin("0", "nccl:all_reduce", 150, 160, 4);
@@ -54,7 +54,7 @@ fn the_innermost_annotation_that_names_a_stage_counts() {
 }
 
 #[test]
-fn an_external_id_beats_the_time_and_the_devices_annotation_the_hosts() {
+fn an_external_id_precedes_times_and_device_annotations_precede_host_annotations() {
     let mut made = Made::new();
     made.twin("0", PREFILL, 0, 100, 5).twin("0", DECODE, 100, 200, 6).host(DECODE, 0, 900, 7);
     made.op_of("0", "a", 50, 60, None, 6).op_of("0", "b", 150, 160, None, 5).op_of("0", "c", 60, 70, None, 7);
@@ -63,81 +63,85 @@ fn an_external_id_beats_the_time_and_the_devices_annotation_the_hosts() {
 }
 
 #[test]
-fn an_id_of_another_process_does_not_count() {
+fn ids_match_within_one_process_only() {
     let mut made = Made::new();
-    // Ranks number their ops alike: what is 5 on one device is something else on the other.
+    // Ranks reuse the same ids: id 5 of one rank has nothing to do with id 5 of another.
     made.twin("[TP00] 0", PREFILL, 0, 100, 5).twin("[TP01] 1", DECODE, 0, 100, 6);
     made.op_of("[TP01] 1", "a", 50, 60, None, 5);
     assert_eq!(stages(&mut made), [Stage::Decode]);
     made.host(PREFILL, 0, 10, 5).host(DECODE, 100, 200, 6).launched("0", 150, 300, 310);
     let mut trace = made.finish();
     trace.code.as_mut().unwrap().op_ids = vec![5];
-    assert_eq!(of_ops(&trace, Stage::All), [Stage::Decode], "launched long after the annotation with its id");
+    assert_eq!(of_ops(&trace, Stage::All), [Stage::Decode], "the annotation with this id does not contain the launch");
 }
 
 #[test]
-fn an_id_that_all_annotations_share_tells_nothing_and_costs_nothing() {
+fn an_id_shared_by_all_annotations_is_ignored_in_linear_time() {
     let mut made = Made::new();
     for at in 0..50_000 {
         made.twin("0", if at == 49_999 { DECODE } else { PREFILL }, at * 10, at * 10 + 5, 0);
         made.op_of("0", "kernel", at * 10 + 1, at * 10 + 4, None, 0);
     }
     let trace = made.finish();
-    let began = std::time::Instant::now();
+    let start = std::time::Instant::now();
     let found = of_ops(&trace, Stage::All);
-    assert!(began.elapsed().as_secs() < 20, "not every annotation for every op");
+    assert!(start.elapsed().as_secs() < 20, "quadratic time");
     assert_eq!((found[0], found[49_998], found[49_999]), (Stage::Prefill, Stage::Prefill, Stage::Decode));
 }
 
 #[test]
-fn against_the_hosts_annotations_the_launch_counts_not_the_op() {
+fn host_annotations_are_matched_by_the_launch_of_the_op() {
     let mut made = Made::new();
     made.host(PREFILL, 0, 100, 1).host(DECODE, 100, 200, 2);
-    // Runs while the host is at the next step already.
+    // The first op runs while the host is in the next step.
     made.launched("0", 50, 120, 180).launched("0", 150, 500, 600).op("0", 130, 140);
     assert_eq!(stages(&mut made), [Stage::Prefill, Stage::Decode, Stage::Decode]);
 }
 
 #[test]
-fn the_devices_annotation_beats_the_hosts() {
+fn device_annotations_precede_host_annotations() {
     let mut made = Made::new();
     made.host(DECODE, 0, 1000, 1).twin("0", PREFILL, 500, 600, 2);
     made.launched("0", 10, 550, 560).launched("0", 20, 700, 710);
-    assert_eq!(stages(&mut made), [Stage::Prefill, Stage::Decode], "outside of it the host's are asked");
+    assert_eq!(
+        stages(&mut made),
+        [Stage::Prefill, Stage::Decode],
+        "without a device annotation the host annotation decides"
+    );
 }
 
 #[test]
-fn a_step_up_to_20_ms_away_is_the_ops() {
+fn an_op_within_20_ms_of_a_step_belongs_to_it() {
     let mut made = Made::new();
     made.twin("0", PREFILL, 0, 10, 1).twin("0", DECODE, 100 * MS, 101 * MS, 2);
     made.op("0", 10 + 20 * MS, 11 + 20 * MS).op("0", 11 + 20 * MS, 12 + 20 * MS).op("0", 80 * MS, 81 * MS);
     made.op("0", 80 * MS - 1, 81 * MS).op("0", 121 * MS, 122 * MS).op("0", 121 * MS + 1, 122 * MS);
-    let want = [Stage::Prefill, Stage::All, Stage::All, Stage::Decode, Stage::Decode, Stage::All];
-    assert_eq!(stages(&mut made), want);
+    let expected = [Stage::Prefill, Stage::All, Stage::All, Stage::Decode, Stage::Decode, Stage::All];
+    assert_eq!(stages(&mut made), expected);
 }
 
 #[test]
-fn each_device_has_annotations_of_its_own() {
+fn each_device_uses_its_own_annotations() {
     let mut made = Made::new();
     made.twin("0", PREFILL, 0, 100, 1).twin("1", DECODE, 0, 100, 2);
     made.op("0", 10, 20).op("1", 10, 20).op("2", 150, 160);
     assert_eq!(stages(&mut made)[..2], [Stage::Prefill, Stage::Decode]);
     made.twin("1", DECODE, 0, 100, 2).op("0", 10, 20);
-    assert_eq!(stages(&mut made), [Stage::Decode], "a device without any looks at the others'");
+    assert_eq!(stages(&mut made), [Stage::Decode], "a device without annotations uses those of the other devices");
 }
 
 #[test]
-fn plain_words_count_only_where_no_engine_speaks() {
+fn plain_words_are_ignored_if_there_are_engine_annotations() {
     let mut made = Made::new();
     made.twin("0", "my decode loop", 0, 100, 1).op("0", 10, 20);
     assert_eq!(stages(&mut made), [Stage::Decode]);
     made.twin("0", "execute_context_2(9)_generation_3(3)", 0, 100, 1).twin("0", "decode attention", 5, 50, 2);
     made.op("0", 10, 20);
-    assert_eq!(stages(&mut made), [Stage::Mixed], "a part of a step of both");
+    assert_eq!(stages(&mut made), [Stage::Mixed], "the word names a part of a mixed step");
 }
 
 #[test]
-fn the_files_stage_counts_for_all_and_without_annotations_none_is_known() {
+fn the_file_stage_applies_to_all_ops_and_without_annotations_the_stage_is_unknown() {
     let mut made = Made::new();
     made.twin("0", DECODE, 0, 100, 1).op("0", 10, 20);
     let trace = made.finish();
@@ -153,53 +157,53 @@ fn the_files_stage_counts_for_all_and_without_annotations_none_is_known() {
 }
 
 /// Text, start, end, basis.
-fn listed(trace: &Trace) -> Vec<(String, i64, i64, Basis)> {
+fn step_list(trace: &Trace) -> Vec<(String, i64, i64, Basis)> {
     let names = &trace.code.as_ref().unwrap().annotation_names;
     steps(trace).iter().map(|step| (names.get(step.name).to_owned(), step.start.0, step.end.0, step.basis)).collect()
 }
 
 #[test]
-fn a_step_counts_once_whether_host_device_or_both_tell_it() {
+fn a_step_counts_once_with_annotations_on_host_and_device() {
     let mut made = Made::new();
-    // The first on two streams, the second cut off on the device, the third launches nothing.
+    // The first is on two streams, the second has no device annotation, the third launches nothing.
     made.host(DECODE, 0, 10, 1).twin("0", DECODE, 100, 200, 1).twin("0", DECODE, 150, 260, 1);
     made.host(DECODE, 20, 30, 2).launched("0", 25, 300, 320).launched("0", 29, 330, 350);
     made.host("step[IDLE bs=0]", 40, 50, 3);
-    let want = [
+    let expected = [
         (DECODE.to_owned(), 100, 260, Basis::Device),
         (DECODE.to_owned(), 300, 350, Basis::Launches),
         ("step[IDLE bs=0]".to_owned(), 40, 50, Basis::Host),
     ];
-    assert_eq!(listed(&made.finish()), want);
+    assert_eq!(step_list(&made.finish()), expected);
 }
 
 #[test]
-fn of_engines_annotations_one_inside_another_the_innermost_is_the_step() {
+fn the_innermost_of_nested_engine_annotations_is_the_step() {
     let outer = "execute_16_context_0(sq0sk0sqsq0sqsk0)_generation_16(sq16sk8193sqsq16sqsk8193)";
     let mut made = Made::new();
     made.twin("0", outer, 0, 100, 1).twin("0", DECODE, 10, 90, 2).twin("0", "nccl:all_reduce", 20, 30, 3);
     let trace = made.finish();
-    assert_eq!(listed(&trace), [(DECODE.to_owned(), 10, 90, Basis::Device)]);
+    assert_eq!(step_list(&trace), [(DECODE.to_owned(), 10, 90, Basis::Device)]);
     let step = steps(&trace)[0];
     assert_eq!((step.info.batch_size, step.info.generation.map(|sums| sums.sqsk)), (Some(16), Some(8193)));
-    // Two steps in one: what is around them is neither's alone.
+    // Two steps in one annotation: its values belong to neither step alone.
     made.twin("0", outer, 0, 100, 1).twin("0", "step[DECODE]", 10, 40, 2).twin("0", "step[DRAFT bs=4]", 50, 90, 3);
     let found = steps(&made.finish());
     assert_eq!(found.iter().map(|step| step.info.stage).collect::<Vec<_>>(), [Stage::Decode, Stage::Draft]);
     assert_eq!((found[0].info.batch_size, found[0].info.generation), (None, None));
     made.twin("0", "decode", 0, 100, 1).twin("0", "decode attention", 10, 20, 2).twin("0", "decode mlp", 20, 90, 3);
-    assert_eq!(listed(&made.finish()).len(), 1, "words inside a word name parts of the step");
+    assert_eq!(step_list(&made.finish()).len(), 1, "words inside of a word annotation name parts of the step");
 }
 
 proptest! {
     #[test]
-    fn one_inside_another_is_what_a_search_through_all_finds(
+    fn nesting_equals_that_of_an_exhaustive_search(
         list in prop::collection::vec((0_i64..60, 1_i64..30, 0_u32..2), 0..14),
     ) {
         let mut made = Made::new();
         let mut spans: Vec<(i64, i64, u32)> = Vec::new();
         for (start, length, device) in list {
-            // Steps of one device lie apart or one inside the other.
+            // Steps of one device are disjoint or nested.
             let (new, end) = ((start, start + length, device), start + length);
             let fits = |old: &(i64, i64, u32)| old != &new && (old.2 != device || old.1 <= start || end <= old.0
                 || old.0 <= start && end <= old.1 || start <= old.0 && old.1 <= end);
@@ -208,14 +212,14 @@ proptest! {
         for (at, &(start, end, device)) in spans.iter().enumerate() {
             made.twin(&device.to_string(), DECODE, start, end, at as u32);
         }
-        let holds = |outer: &(i64, i64, u32), inner: &(i64, i64, u32)| {
+        let contains = |outer: &(i64, i64, u32), inner: &(i64, i64, u32)| {
             outer != inner && outer.2 == inner.2 && outer.0 <= inner.0 && inner.1 <= outer.1
         };
-        let mut want: Vec<(i64, i64)> =
-            spans.iter().filter(|span| !spans.iter().any(|inner| holds(span, inner))).map(|span| (span.0, span.1)).collect();
-        let mut found: Vec<(i64, i64)> = listed(&made.finish()).iter().map(|step| (step.1, step.2)).collect();
-        want.sort_unstable();
+        let mut expected: Vec<(i64, i64)> =
+            spans.iter().filter(|span| !spans.iter().any(|inner| contains(span, inner))).map(|span| (span.0, span.1)).collect();
+        let mut found: Vec<(i64, i64)> = step_list(&made.finish()).iter().map(|step| (step.1, step.2)).collect();
+        expected.sort_unstable();
         found.sort_unstable();
-        prop_assert_eq!(found, want);
+        prop_assert_eq!(found, expected);
     }
 }

@@ -1,4 +1,5 @@
-//! Steps of the engine: how many of each stage, with how many requests and tokens, how long, and how much attention work.
+//! The table of engine steps: count, batch size, tokens, duration, busy time and attention work per stage. Sorting the
+//! durations dominates its cost: O(s log s) for `s` steps.
 
 use super::definitions::ATTENTION_WORK;
 use super::serving::ModelShape;
@@ -25,48 +26,47 @@ pub(crate) const COLUMNS: [&str; 11] = [
 
 const TITLE: &str = "Steps";
 
-/// One row a stage.
+/// Builds the table with one row per stage.
 pub(crate) fn section(view: &View) -> Section {
-    let kept = kept_steps(view);
-    if kept.is_empty() {
-        let why =
-            "The trace holds no annotation of a step: none of SGLang's, vLLM's or TensorRT-LLM's, no ProfilerStep#.";
-        let recapture = "torch.profiler with a schedule and prof.step(), or a serving engine's own profiling endpoint";
+    let all_steps = steps_of_view(view);
+    if all_steps.is_empty() {
+        let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep#.";
+        let recapture = "torch.profiler with a schedule and prof.step(), or the profiling endpoint of a serving engine";
         return Section::missing(TITLE, &COLUMNS, why, recapture);
     }
     let shape = view.options.model_shape.or_else(|| view.server.model_shape());
     let busy = BusyTime::new(view, |_| true);
-    let mut section = Section::new(TITLE, "step annotations, the device's before the host's", &COLUMNS);
+    let mut section = Section::new(TITLE, "step annotations of the device, or else of the host", &COLUMNS);
     for stage in Stage::ALL {
-        let steps: Vec<&Step> = kept.iter().filter(|step| row_of(view, step) == stage).collect();
+        let steps: Vec<&Step> = all_steps.iter().filter(|step| stage_of(view, step) == stage).collect();
         if !steps.is_empty() {
             section.row(row(view, stage, &steps, shape, &busy));
         }
     }
-    section.figure("steps", kept.len());
-    section.limits = limits(&kept, shape);
+    section.figure("steps", all_steps.len());
+    section.limits = limits(&all_steps, shape);
     section
 }
 
-/// Steps on devices that are looked at.
-fn kept_steps(view: &View) -> Vec<Step> {
-    let mut looked_at = vec![false; view.trace.devices.len()];
+/// The steps on devices with ops in the view.
+fn steps_of_view(view: &View) -> Vec<Step> {
+    let mut has_ops = vec![false; view.trace.devices.len()];
     view.ops().for_each(|(_, _, op)| {
-        if let Some(device) = looked_at.get_mut(op.device.0 as usize) {
-            *device = true;
+        if let Some(has_ops) = has_ops.get_mut(op.device.0 as usize) {
+            *has_ops = true;
         }
     });
-    let is_kept = |step: &Step| step.device.is_none_or(|device| looked_at.get(device.0 as usize) == Some(&true));
-    steps(view.trace).into_iter().filter(is_kept).collect()
+    let is_selected = |step: &Step| step.device.is_none_or(|device| has_ops.get(device.0 as usize) == Some(&true));
+    steps(view.trace).into_iter().filter(is_selected).collect()
 }
 
-/// A step whose annotation names no stage counts for the file's.
-fn row_of(view: &View, step: &Step) -> Stage {
+/// The stage of a step; if its annotation has none, the stage of the file.
+fn stage_of(view: &View, step: &Step) -> Stage {
     if step.info.stage == Stage::All { view.file_stage } else { step.info.stage }
 }
 
 fn row(view: &View, stage: Stage, steps: &[&Step], shape: Option<ModelShape>, busy: &BusyTime) -> [Value; 11] {
-    let mut durations: Vec<i64> = steps.iter().map(|step| length(step).0).collect();
+    let mut durations: Vec<i64> = steps.iter().map(|step| duration(step).0).collect();
     durations.sort_unstable();
     let us = |percent| percentile(&durations, percent).map(|ns| ns / 1e3);
     let (p10, median, p90) = (us(10), us(50), us(90));
@@ -90,11 +90,11 @@ fn row(view: &View, stage: Stage, steps: &[&Step], shape: Option<ModelShape>, bu
     ]
 }
 
-fn length(step: &Step) -> Ns {
+fn duration(step: &Step) -> Ns {
     step.end.since(step.start)
 }
 
-/// The value that all have, or the smallest and the largest.
+/// The common value, or the range from the smallest to the largest.
 fn range(values: impl Iterator<Item = u64> + Clone) -> Value {
     match (values.clone().min(), values.max()) {
         (Some(min), Some(max)) if min == max => min.into(),
@@ -103,7 +103,7 @@ fn range(values: impl Iterator<Item = u64> + Clone) -> Value {
     }
 }
 
-/// By linear interpolation at `percent/100 * (count - 1)` of sorted values.
+/// The percentile of sorted values, by linear interpolation at `percent/100 * (count - 1)`.
 fn percentile(sorted: &[i64], percent: usize) -> Option<f64> {
     let position = percent * sorted.len().checked_sub(1)?;
     let (below, part) = (*sorted.get(position / 100)?, (position % 100) as f64 / 100.0);
@@ -111,26 +111,26 @@ fn percentile(sorted: &[i64], percent: usize) -> Option<f64> {
     Some(below as f64 + (above - below) as f64 * part)
 }
 
-/// GFLOP a step and TFLOP/s over the time of the steps, of the steps that tell their sums.
+/// GFLOP per step, and TFLOP/s over the duration of the steps. Only steps whose annotations have sums count.
 fn attention(steps: &[&Step], shape: Option<ModelShape>) -> (Option<f64>, Option<f64>) {
     let Some(shape) = shape else { return (None, None) };
     let (mut pairs, mut time, mut count) = (0.0, Ns::ZERO, 0.0);
     for step in steps {
-        if let Some(of_step) = attended_pairs(step) {
-            pairs += of_step;
-            time += length(step);
+        if let Some(step_pairs) = attended_pairs(step) {
+            pairs += step_pairs;
+            time += duration(step);
             count += 1.0;
         }
     }
-    // Two products, a multiplication and an addition each.
+    // Two matrix products, one multiplication and one addition each.
     let per_pair = 4.0 * f64::from(shape.heads) * f64::from(shape.head_dim) * f64::from(shape.layers);
     let flop = pairs * per_pair;
     let gflop = (count > 0.0).then(|| flop / count / 1e9);
     (gflop, (time > Ns::ZERO).then(|| flop / time.0 as f64 / 1e3))
 }
 
-/// Pairs of a query token and a token that it attends to. Of the new tokens of a prompt each attends to those before it
-/// alone, which leaves out half of the pairs among them: half of all where nothing of the prompt was cached.
+/// The number of pairs of a query token and a token that it attends to. With causal attention a new token of a prompt attends
+/// to earlier tokens only, so half of the pairs among the new tokens do not count.
 fn attended_pairs(step: &Step) -> Option<f64> {
     let (context, generation) = (step.info.context, step.info.generation);
     if context.is_none() && generation.is_none() {
@@ -146,8 +146,8 @@ fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
     let has_sums = steps.iter().any(|step| attended_pairs(step).is_some());
     if has_sums && shape.is_none() {
         limits.push(
-            "Attention work per step needs the model's shape: --model-shape LAYERS,HEADS,HEAD_DIM, or the server's \
-             arguments with the model's configuration."
+            "Attention work per step requires the model dimensions. Pass --model-shape LAYERS,HEADS,HEAD_DIM or server \
+             arguments that contain the model configuration."
                 .to_owned(),
         );
     } else if has_sums {
@@ -157,20 +157,21 @@ fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
     let (by_launches, by_host) = (count(Basis::Launches), count(Basis::Host));
     if by_launches > 0 {
         limits.push(format!(
-            "{} have no annotation on the device: their time is from the first to the last GPU op that the host launched \
-             in them.",
+            "{} have no annotation on the device. Their duration is the time from the first start to the last end of the \
+             GPU ops launched in them.",
             of_steps(by_launches, steps.len())
         ));
     }
     if by_host > 0 {
         limits.push(format!(
-            "{} launched nothing that the trace tells: their time is the host's.",
+            "{} launched no GPU op in the trace. Their duration is that of the host annotation.",
             of_steps(by_host, steps.len())
         ));
     }
     if steps.iter().any(|step| step.info.form == Form::Word) {
         limits.push(
-            "Steps are annotations that hold the word prefill, extend or decode; no engine's own form was met."
+            "Steps are annotations with the word prefill, extend or decode, because the trace has no step annotations in the \
+             form of a serving engine."
                 .to_owned(),
         );
     }
@@ -178,7 +179,7 @@ fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
     devices.sort_unstable();
     devices.dedup();
     if devices.len() > 1 {
-        limits.push(format!("A step counts once on each of {} devices.", devices.len()));
+        limits.push(format!("Each step counts once per device ({} devices).", devices.len()));
     }
     limits
 }
@@ -187,15 +188,15 @@ fn of_steps(some: usize, all: usize) -> String {
     if some == all { "The steps".to_owned() } else { format!("{some} of {all} steps") }
 }
 
-/// Of the time of the steps the part in which their device works; `None` where no step knows its device.
+/// The busy share of the duration of the steps, in percent; `None` if no step has a device.
 fn busy_pct(busy: &BusyTime, steps: &[&Step]) -> Option<f64> {
-    let (mut worked, mut time) = (Ns::ZERO, Ns::ZERO);
+    let (mut busy_time, mut time) = (Ns::ZERO, Ns::ZERO);
     for step in steps {
         let Some(device) = step.device else { continue };
-        worked += busy.between(device, step.start, step.end);
-        time += length(step);
+        busy_time += busy.between(device, step.start, step.end);
+        time += duration(step);
     }
-    (time > Ns::ZERO).then(|| percent(worked, time))
+    (time > Ns::ZERO).then(|| percent(busy_time, time))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ fn number(row: &Record, key: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_row_a_stage_says_how_many_steps_how_large_and_how_long() {
+fn each_stage_has_a_row_with_count_size_and_duration_of_its_steps() {
     let mut made = Made::new();
     // Decode steps of 10, 20, ..., 50 us; the device works in the first half of each.
     for (at, batch) in [16, 16, 8, 16, 12].into_iter().enumerate() {
@@ -36,24 +36,25 @@ fn a_row_a_stage_says_how_many_steps_how_large_and_how_long() {
     made.twin("0", "step[EXTEND bs=2 toks=64]", 9000 * US, 9100 * US, 9).op("0", 9000 * US, 9200 * US);
     let section = table(&made.finish());
     let decode = stage_row(&section, "decode");
-    assert_eq!(number(decode, "steps"), Some(5.0), "host and device tell one step");
+    assert_eq!(number(decode, "steps"), Some(5.0), "host and device annotation are one step");
     assert_eq!(decode.get("batch_size"), Some(&Value::from("8-16")));
     assert_eq!(decode.get("tokens"), Some(&Value::from("8-16")));
     // Of 10, 20, 30, 40, 50: p10 = 14, p90 = 46, so (46 - 14) / 30.
-    let close = |key: &str, want: f64| (number(decode, key).unwrap() - want).abs() < 1e-9;
-    assert!(close("median_us", 30.0) && close("p90_us", 46.0) && close("spread_pct", 3200.0 / 30.0), "{decode:?}");
-    assert!(close("gpu_busy_pct", 50.0), "ops beside each other count once");
+    let is_close = |key: &str, expected: f64| (number(decode, key).unwrap() - expected).abs() < 1e-9;
+    assert!(is_close("median_us", 30.0) && is_close("p90_us", 46.0), "{decode:?}");
+    assert!(is_close("spread_pct", 3200.0 / 30.0), "{decode:?}");
+    assert!(is_close("gpu_busy_pct", 50.0), "overlapped time counts once");
     assert_eq!(decode.get("example"), Some(&Value::from("step[DECODE bs=16]")));
     let prefill = stage_row(&section, "extend/prefill");
     assert_eq!((prefill.get("batch_size"), prefill.get("tokens")), (Some(&Value::Int(2)), Some(&Value::Int(64))));
-    assert_eq!(number(prefill, "gpu_busy_pct"), Some(100.0), "work after the step is not its");
+    assert_eq!(number(prefill, "gpu_busy_pct"), Some(100.0), "work after the end of the step does not count");
     assert_eq!(prefill.get("attention_gflop"), Some(&Value::Null));
     assert_eq!(section.rows.len(), 2);
     assert!(section.limits.is_empty(), "{:?}", section.limits);
 }
 
 #[test]
-fn steps_that_name_no_stage_count_for_the_file_s() {
+fn steps_without_a_stage_count_as_the_stage_of_the_file() {
     let mut made = Made::new();
     made.twin("0", "ProfilerStep#3", 0, 100, 1).twin("0", "ProfilerStep#4", 100, 300, 2).op("0", 0, 50);
     let trace = made.finish();
@@ -67,7 +68,7 @@ fn attention_work_follows_from_the_sums() {
     let mut made = Made::new();
     let decode = "step[DECODE bs=16 g_sq=16 g_sqsq=16 g_sqsk=65536 g_sk=65536]";
     made.twin("0", decode, 0, 1000, 1);
-    // Nothing cached: half of 1000 x 1000. 100 new after 900 cached: all but the half of 100 x 100.
+    // No cached tokens: half of 1000 x 1000. 100 new after 900 cached: all minus half of 100 x 100.
     made.twin("0", "step[EXTEND bs=1 toks=1000 c_sq=1000 c_sk=1000 c_sqsq=1000000 c_sqsk=1000000]", 2000, 4000, 2);
     let mixed = "execute_102_context_1(sq100sk1000sqsq10000sqsk100000)_generation_2(sq2sk700sqsq2sqsk700)";
     made.twin("0", mixed, 5000, 6000, 3);
@@ -75,13 +76,13 @@ fn attention_work_follows_from_the_sums() {
     let trace = made.finish();
     let options = Options { model_shape: Some(SHAPE), ..Options::default() };
     let section = table_of(&trace, Stage::All, &ServerArgs::default(), &options);
-    // 4 x 4 heads x 8 wide x 2 layers = 256 a pair.
+    // 4 FLOP x 4 heads x head dimension 8 x 2 layers = 256 FLOP per pair.
     let gflop = |stage| number(stage_row(&section, stage), "attention_gflop").unwrap() * 1e9;
-    let is = |found: f64, want: f64| (found - want).abs() < 1e-6 * want;
-    assert!(is(gflop("decode"), 256.0 * 65536.0) && is(gflop("extend/prefill"), 256.0 * 500_000.0));
-    assert!(is(gflop("mixed"), 256.0 * (95_000.0 + 700.0)));
+    let is_close = |found: f64, expected: f64| (found - expected).abs() < 1e-6 * expected;
+    assert!(is_close(gflop("decode"), 256.0 * 65536.0) && is_close(gflop("extend/prefill"), 256.0 * 500_000.0));
+    assert!(is_close(gflop("mixed"), 256.0 * (95_000.0 + 700.0)));
     // 256 x 500 000 in 2 us = 64 T/s.
-    assert!(is(number(stage_row(&section, "extend/prefill"), "attention_tflops").unwrap(), 64.0));
+    assert!(is_close(number(stage_row(&section, "extend/prefill"), "attention_tflops").unwrap(), 64.0));
     assert!(section.limits[0].contains("each as full attention"));
 
     let unknown = table(&trace);
@@ -93,7 +94,7 @@ fn attention_work_follows_from_the_sums() {
 }
 
 #[test]
-fn where_the_device_has_no_annotations_the_section_says_what_its_times_are() {
+fn steps_without_device_annotations_have_times_of_their_launches_or_the_host() {
     let mut made = Made::new();
     made.host("step[DECODE bs=1]", 0, 10, 1).launched("0", 5, 100, 150).launched("0", 6, 160, 200);
     made.host("step[IDLE bs=0]", 20, 30, 2);
@@ -102,18 +103,18 @@ fn where_the_device_has_no_annotations_the_section_says_what_its_times_are() {
     assert_eq!((number(decode, "median_us"), number(decode, "gpu_busy_pct")), (Some(0.1), Some(90.0)));
     assert_eq!(stage_row(&section, "idle").get("gpu_busy_pct"), Some(&Value::Null));
     assert!(section.limits[0].starts_with("1 of 2 steps have no annotation on the device"), "{:?}", section.limits);
-    assert!(section.limits[1].starts_with("1 of 2 steps launched nothing"));
+    assert!(section.limits[1].starts_with("1 of 2 steps launched no GPU op"));
 }
 
 #[test]
-fn steps_of_devices_that_were_not_asked_for_are_left_out() {
+fn steps_of_excluded_devices_do_not_count() {
     let mut made = Made::new();
     made.twin("[TP00] 0", "step[DECODE bs=1]", 0, 10, 1).twin("[TP01] 0", "step[DECODE bs=1]", 0, 30, 1);
     made.op("[TP00] 0", 0, 10).op("[TP01] 0", 0, 30);
     let trace = made.finish();
     let section = table(&trace);
     assert_eq!(number(stage_row(&section, "decode"), "steps"), Some(2.0));
-    assert_eq!(section.limits, ["A step counts once on each of 2 devices."]);
+    assert_eq!(section.limits, ["Each step counts once per device (2 devices)."]);
     let options = Options { pid_substring: Some("TP01".to_owned()), ..Options::default() };
     let section = table_of(&trace, Stage::All, &ServerArgs::default(), &options);
     let decode = stage_row(&section, "decode");
@@ -121,7 +122,7 @@ fn steps_of_devices_that_were_not_asked_for_are_left_out() {
 }
 
 #[test]
-fn a_trace_without_steps_says_what_is_missing() {
+fn a_trace_without_steps_has_an_empty_table_with_a_reason() {
     let section = table(&Made::new().op("0", 0, 10).host("nccl:all_reduce", 0, 5, 1).finish());
     assert!(section.rows.is_empty() && section.missing.is_some());
 }
