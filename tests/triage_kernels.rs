@@ -1,6 +1,7 @@
-//! The triage's kernel table against the tool it replaces, on real traces and on that tool's golden pair, row by row.
+//! Compares the kernel table row by row with the original triage tool, on real traces and on the tool's golden pair.
 //!
-//! Traces and numbers lie outside the project, in `../shared`; a test whose files are missing says so and passes.
+//! Traces and expected output are outside of the project, in `../shared`. A test without its files prints a message and
+//! passes.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
@@ -16,7 +17,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// One row as the original prints it, without its category, which is by other rules than ours.
+/// A row as the original tool prints it, without the category, which follows other rules.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
 struct Row {
     stage: String,
@@ -28,7 +29,7 @@ struct Row {
     op: String,
 }
 
-/// The rows of a printed triage's kernel table.
+/// Parses the kernel table from the output of the original tool.
 fn printed_rows(text: &str) -> Vec<Row> {
     let table = text.split("Kernel Table\n").nth(1).unwrap().split("\nOverlap Opportunity Table").next().unwrap();
     let mut stage = "all".to_owned();
@@ -49,7 +50,7 @@ fn printed_rows(text: &str) -> Vec<Row> {
     rows
 }
 
-/// Our rows as the original would print them.
+/// The rows of a section in the format of the original tool.
 fn our_rows(section: &Section) -> Vec<Row> {
     let text = |row: &Record, column: &str| row.get(column).unwrap().text().unwrap().to_owned();
     let lines = |row: &Record, column: &str| text(row, column).replace('\n', "<br>");
@@ -79,7 +80,7 @@ fn kernel_table(trace: &Trace, mapping: &[&Trace], file_stage: Stage, options: &
     triage(&request).remove("triage_kernels").unwrap()
 }
 
-/// A cell that differs from the original's, and why it should.
+/// An intended difference from the original tool in one cell.
 #[derive(Debug, Deserialize)]
 struct Difference {
     trace: String,
@@ -91,7 +92,7 @@ struct Difference {
     why: String,
 }
 
-/// A trace whose rows the original puts under another stage.
+/// A trace whose stage intentionally differs from the original tool.
 #[derive(Debug, Deserialize)]
 struct OtherStage {
     trace: String,
@@ -107,8 +108,8 @@ struct Differences {
     stages: Vec<OtherStage>,
 }
 
-/// The original's rows under the stage where they should be.
-fn restaged(mut rows: Vec<Row>, trace: &str, differences: &Differences) -> Vec<Row> {
+/// The rows of the original tool with the intended stage.
+fn with_intended_stage(mut rows: Vec<Row>, trace: &str, differences: &Differences) -> Vec<Row> {
     for stage in differences.stages.iter().filter(|stage| stage.trace == trace) {
         assert!(differences.reasons.contains_key(&stage.why), "{stage:?}");
         for row in &mut rows {
@@ -119,17 +120,17 @@ fn restaged(mut rows: Vec<Row>, trace: &str, differences: &Differences) -> Vec<R
     rows
 }
 
-/// The original's rows as they should be: with the cells that differ for a reason.
-fn corrected(mut rows: Vec<Row>, trace: &str, differences: &Differences) -> Vec<Row> {
+/// The rows of the original tool with the intended cells.
+fn with_intended_cells(mut rows: Vec<Row>, trace: &str, differences: &Differences) -> Vec<Row> {
     for difference in differences.differences.iter().filter(|difference| difference.trace == trace) {
         assert!(differences.reasons.contains_key(&difference.why), "{difference:?}");
-        let is_it = |row: &&mut Row| row.kernel == difference.kernel || row.kernel == difference.original;
-        let row = rows.iter_mut().find(is_it).unwrap_or_else(|| panic!("no such row: {difference:?}"));
+        let matches = |row: &&mut Row| row.kernel == difference.kernel || row.kernel == difference.original;
+        let row = rows.iter_mut().find(matches).unwrap_or_else(|| panic!("no such row: {difference:?}"));
         let cell = match difference.column.as_str() {
             "kernel_name" => &mut row.kernel,
             "python_location" => &mut row.location,
             "cpu_op" => &mut row.op,
-            other => panic!("{other}: times, shares and launches never differ"),
+            other => panic!("{other}: no difference is intended in times, shares and launches"),
         };
         assert_eq!(*cell, difference.original, "{trace}");
         cell.clone_from(&difference.ours);
@@ -138,7 +139,7 @@ fn corrected(mut rows: Vec<Row>, trace: &str, differences: &Differences) -> Vec<
 }
 
 #[test]
-fn the_kernel_table_is_the_originals_but_for_what_is_listed() {
+fn the_kernel_table_equals_the_original_except_for_listed_differences() {
     let (Some(oracles), Some(traces)) = (shared("oracles/triage"), shared("traces/torch")) else { return };
     let differences: Differences = serde_json::from_str(include_str!("data/triage_kernel_differences.json")).unwrap();
     let (mut equal, mut all) = (0, 0);
@@ -152,20 +153,20 @@ fn the_kernel_table_is_the_originals_but_for_what_is_listed() {
         };
         let trace = import(&traces.join(format!("{name}.trace.json.gz")));
         let ours = our_rows(&kernel_table(&trace, &[], file_stage, &Options::default()));
-        let original = restaged(original, name, &differences);
+        let original = with_intended_stage(original, name, &differences);
         all += original.len();
         equal += original.iter().zip(&ours).filter(|(original, ours)| original == ours).count();
-        let wanted = corrected(original, name, &differences);
-        for (ours, wanted) in ours.iter().zip(&wanted) {
-            assert_eq!(ours, wanted, "{name}");
+        let expected = with_intended_cells(original, name, &differences);
+        for (ours, expected) in ours.iter().zip(&expected) {
+            assert_eq!(ours, expected, "{name}");
         }
-        assert_eq!(ours.len(), wanted.len(), "{name}");
+        assert_eq!(ours.len(), expected.len(), "{name}");
     }
-    println!("{equal} of {all} rows equal the original's, {} cells differ for a reason", differences.differences.len());
+    println!("{equal} of {all} rows equal the original, {} cells differ intentionally", differences.differences.len());
     assert_eq!(all - equal, differences.differences.len());
 }
 
-/// The trace with a correlation id of its own for each launch: it gives two an id, which no profiler does.
+/// Gives each launch its own correlation id. The golden trace uses one id twice, which no profiler does.
 fn with_distinct_launches(path: &Path) -> PathBuf {
     let mut trace = read_json(path);
     let late = |event: &&mut Value| event["ts"].as_f64().is_some_and(|ts| ts > 100_000.0);
@@ -180,23 +181,23 @@ fn with_distinct_launches(path: &Path) -> PathBuf {
 }
 
 #[test]
-fn the_golden_pair_and_its_mapping_trace_alone_give_the_originals_rows() {
+fn the_golden_pair_and_its_mapping_trace_alone_equal_the_original() {
     let Some(golden) = shared("spec/data/golden") else { return };
     let mapping = import(&golden.join("triage_mapping.trace.json"));
     let formal = import(&with_distinct_launches(&golden.join("triage_formal.trace.json")));
     let original = |name: &str| printed_rows(&std::fs::read_to_string(golden.join(name)).unwrap());
-    // The original leaves out all devices but one, and with them a kernel of 5 us (defect 8).
+    // The original tool ignores all devices but one, including a kernel of 5 us (defect 8).
     let options = Options { pid_substring: Some("0".to_owned()), ..Options::default() };
     let alone = kernel_table(&mapping, &[], Stage::All, &options);
     assert_eq!(our_rows(&alone), original("triage_single.expected.txt"));
     let pair = kernel_table(&formal, &[&mapping], Stage::All, &options);
     assert_eq!(our_rows(&pair), original("triage_pair.expected.txt"));
-    for (section, wanted) in [(alone, "exact"), (pair, "borrowed, exact name")] {
-        assert!(section.rows.iter().all(|row| row.get("found").unwrap().text() == Some(wanted)), "{section:?}");
+    for (section, found) in [(alone, "exact"), (pair, "borrowed, exact name")] {
+        assert!(section.rows.iter().all(|row| row.get("found").unwrap().text() == Some(found)), "{section:?}");
     }
 }
 
-/// Places that a slow script found in the capture's JSON, by the spans around each launch.
+/// Expected call sites, computed by an independent script from the spans around each launch in the JSON of the capture.
 const CAPTURED: [(&str, &str, &str); 5] = [
     (
         "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu",
@@ -222,7 +223,7 @@ const CAPTURED: [(&str, &str, &str); 5] = [
 ];
 
 #[test]
-fn the_launches_of_a_graphs_capture_tell_where_the_kernels_of_its_replays_come_from() {
+fn kernels_of_graph_replays_borrow_call_sites_from_the_capture() {
     let Some(traces) = shared("traces/torch") else { return };
     let capture = import(&traces.join("vllm_mi300_graph_capture.pt.trace.json.gz"));
     let replay = import(&traces.join("vllm_mi300_decode_full_graph.trace.json.gz"));
@@ -234,11 +235,11 @@ fn the_launches_of_a_graphs_capture_tell_where_the_kernels_of_its_replays_come_f
     }
     let found = |row: &Record| row.get("found").unwrap().text().unwrap().to_owned();
     let not_borrowed: Vec<_> = section.rows.iter().map(found).filter(|found| found != "borrowed, exact name").collect();
-    assert_eq!(not_borrowed, ["exact"], "only the last GEMM ran outside of the graph");
+    assert_eq!(not_borrowed, ["exact"], "only the last GEMM runs outside of the graph");
 }
 
 #[test]
-fn another_graphs_capture_lends_by_name_and_says_where_the_name_is_only_similar() {
+fn kernels_borrow_from_the_capture_of_another_graph_by_exact_or_similar_name() {
     let Some(traces) = shared("traces/torch") else { return };
     let capture = import(&traces.join("vllm_mi300_graph_capture.pt.trace.json.gz"));
     let replay = import(&traces.join("vllm_mi300_piecewise_graph.trace.json.gz"));
@@ -249,5 +250,5 @@ fn another_graphs_capture_lends_by_name_and_says_where_the_name_is_only_similar(
     };
     assert_eq!(found("_matmul_ogs_NNT_bf16xbf16xmxfp4_128x128x128x1_swiglu"), "borrowed, similar", "another tile");
     assert_eq!(found("_finalize_matmul_scatter_bf16"), "borrowed, exact name");
-    assert_eq!(found("kernel_unified_attention_2d"), "exact", "it ran between the pieces");
+    assert_eq!(found("kernel_unified_attention_2d"), "exact", "it runs between the graphs");
 }

@@ -1,5 +1,5 @@
-//! Stages and steps of real traces. What to expect was read from the traces' annotations, calls and ops with a script of
-//! its own that shares no code with the project.
+//! Stages and steps of real traces. The expected values were computed from the annotations, calls and ops of the traces by
+//! an independent script that shares no code with the project.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
@@ -12,17 +12,17 @@ use gpuprism::input::{Imported, Importer};
 use gpuprism::trace::Trace;
 use std::collections::BTreeMap;
 
-/// What a trace's annotations say of its one step.
+/// Expected values of a trace with one step.
 struct Expected {
     file: &'static str,
     framework: &'static str,
     stage: &'static str,
     batch_size: i64,
     tokens: i64,
-    /// Of the device's annotation, or from the first to the last op launched within the host's.
+    /// Duration of the device annotation, or from the first to the last op launched within the host annotation.
     step_us: f64,
     busy_pct: f64,
-    /// All of the trace.
+    /// Number of GPU ops in the trace.
     ops: i64,
 }
 
@@ -99,7 +99,7 @@ const ONE_STEP: [Expected; 7] = [
     },
 ];
 
-/// The trace with its code; `None`, and said so, where it is missing.
+/// Reads a trace with its code. Prints a message and returns `None` if the file does not exist.
 fn read(name: &str) -> Option<Trace> {
     let folder = common::shared("traces/torch")?;
     let path = [".trace.json.gz", ".pt.trace.json.gz"].map(|end| folder.join(format!("{name}{end}")));
@@ -121,63 +121,68 @@ fn only_row(section: &Section) -> &Record {
 }
 
 #[test]
-fn each_trace_is_of_the_stage_that_its_annotations_say_with_their_requests_and_tokens() {
+fn each_trace_has_the_stage_batch_size_and_tokens_of_its_annotations() {
     for expected in ONE_STEP {
         let Some(trace) = read(expected.file) else { return };
         let tables = tables(&trace, Stage::All, &Options::default());
         let get = |key: &str| only_row(&tables["triage_steps"]).get(key).unwrap().clone();
-        let words = ["stage", "steps", "batch_size", "tokens"].map(get);
-        let want = [expected.stage.into(), Value::Int(1), expected.batch_size.into(), expected.tokens.into()];
-        assert_eq!(words, want, "{}", expected.file);
-        for (key, want, within) in [("median_us", expected.step_us, 0.003), ("gpu_busy_pct", expected.busy_pct, 0.001)]
+        let cells = ["stage", "steps", "batch_size", "tokens"].map(get);
+        let row = [expected.stage.into(), Value::Int(1), expected.batch_size.into(), expected.tokens.into()];
+        assert_eq!(cells, row, "{}", expected.file);
+        for (key, value, tolerance) in
+            [("median_us", expected.step_us, 0.003), ("gpu_busy_pct", expected.busy_pct, 0.001)]
         {
             let found = get(key).number().unwrap();
-            assert!((found - want).abs() < within, "{}: {key} {found}, not {want}", expected.file);
+            assert!((found - value).abs() < tolerance, "{}: {key} is {found}, expected {value}", expected.file);
         }
         let summary = &tables["triage_summary"];
         let row = only_row(summary);
         assert_eq!(row.get("stage"), Some(&expected.stage.into()), "{}", expected.file);
-        assert_eq!(row.get("launches"), Some(&expected.ops.into()), "every op is of the step: {}", expected.file);
+        assert_eq!(row.get("launches"), Some(&expected.ops.into()), "every op belongs to the step: {}", expected.file);
         assert_eq!(summary.summary.get("framework"), Some(&expected.framework.into()), "{}", expected.file);
     }
 }
 
 #[test]
-fn the_names_of_the_files_agree_with_their_annotations_where_they_tell_a_stage() {
-    let mut told = 0;
+fn file_names_with_a_stage_agree_with_the_annotations() {
+    let mut named = 0;
     for expected in ONE_STEP {
         let Some(trace) = read(expected.file) else { return };
         let by_name = stages::stage_of_path(&trace.label);
         if by_name != Stage::All {
             assert_eq!(by_name.label(), expected.stage, "{}", expected.file);
             assert_eq!(stages::count_stage_conflicts(&stages::steps(&trace), by_name), (0, 1), "{}", expected.file);
-            told += 1;
+            named += 1;
         }
     }
-    assert_eq!(told, 6, "all but the one of both stages");
+    assert_eq!(named, 6, "all but the mixed one");
 }
 
 #[test]
-fn a_file_named_against_its_annotations_is_warned_of() {
+fn a_file_name_that_contradicts_the_annotations_causes_a_warning() {
     let Some(trace) = read("vllm_mi300_decode_full_graph") else { return };
     let tables = tables(&trace, Stage::Prefill, &Options::default());
-    let warned = |limit: &String| limit.contains("1 of 1 steps are annotated as another");
-    assert!(tables["triage_summary"].limits.iter().any(warned));
-    assert_eq!(only_row(&tables["triage_summary"]).get("stage"), Some(&"extend/prefill".into()), "the name counts");
+    let is_warning = |limit: &String| limit.contains("1 of 1 steps are annotated as another");
+    assert!(tables["triage_summary"].limits.iter().any(is_warning));
+    assert_eq!(
+        only_row(&tables["triage_summary"]).get("stage"),
+        Some(&"extend/prefill".into()),
+        "the file name decides"
+    );
 }
 
 #[test]
-fn attention_work_follows_from_the_sums_of_the_annotation() {
+fn attention_work_is_computed_from_the_sums_in_the_annotation() {
     let Some(trace) = read("vllm_mi300_piecewise_graph") else { return };
     let model_shape = serde_json::from_str(r#"{"layers": 1, "heads": 1, "head_dim": 1000}"#).unwrap();
     let tables = tables(&trace, Stage::All, &Options { model_shape, ..Options::default() });
     let gflop = only_row(&tables["triage_steps"]).get("attention_gflop").unwrap().number().unwrap();
-    // 7671310 pairs less half of 7475785 among new tokens, and 34489 of generation: 3967906.5 pairs of 4000 FLOP.
+    // 7671310 pairs minus half of 7475785 among new tokens, plus 34489 of generation: 3967906.5 pairs of 4000 FLOP.
     assert!((gflop - 15.871_626).abs() < 1e-9, "{gflop}");
 }
 
 #[test]
-fn traces_without_a_serving_engine_have_the_profiler_s_steps_or_none_and_no_stage() {
+fn traces_without_a_serving_engine_have_profiler_steps_or_none_and_no_stage() {
     for (file, steps) in [
         ("hf_qwen1.5_0.5b_h100", 1),
         ("hf_qwen1.5_0.5b_mi300", 1),
@@ -196,8 +201,8 @@ fn traces_without_a_serving_engine_have_the_profiler_s_steps_or_none_and_no_stag
 }
 
 #[test]
-fn the_tensor_parallel_size_of_a_trace_without_arguments_is_that_of_its_world() {
-    for (file, want) in [
+fn without_arguments_the_tensor_parallel_size_is_estimated_by_the_world_size() {
+    for (file, expected) in [
         ("vllm_b200_eager_prefill", Value::Int(8)),
         ("sglang_qwen3_8b_mi300_decode", Value::Int(1)),
         ("hf_qwen1.5_0.5b_h100", Value::Null),
@@ -205,6 +210,6 @@ fn the_tensor_parallel_size_of_a_trace_without_arguments_is_that_of_its_world() 
     ] {
         let Some(trace) = read(file) else { return };
         let tables = tables(&trace, Stage::All, &Options::default());
-        assert_eq!(tables["triage_summary"].summary.get("tp_size"), Some(&want), "{file}");
+        assert_eq!(tables["triage_summary"].summary.get("tp_size"), Some(&expected), "{file}");
     }
 }

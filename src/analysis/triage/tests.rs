@@ -1,4 +1,4 @@
-//! What holds for the triage as a whole: ranks in one file do not mix, and no trace is too odd.
+//! Tests of the whole triage: merged ranks do not mix, and no trace causes a panic.
 
 use super::*;
 use crate::analysis::section::Value;
@@ -12,12 +12,12 @@ fn sections(trace: &Trace, mapping: &[&Trace]) -> Sections {
     triage(&Request { trace, path, file_stage, mapping, server: &server, framework, options: &options })
 }
 
-/// One rank of a merged file. All ranks number their ops, calls and frames alike and work at about the same time.
-fn rank(label: &str, step: &str, file: &str, kernel: &str, at: u32) -> String {
-    let event = |category: &str, name: &str, place: &str, start: u32, length: u32, args: &str| {
-        let start = at + start;
+/// The events of one rank in a merged file. All ranks use the same ids and work at about the same time.
+fn rank(label: &str, step: &str, file: &str, kernel: &str, offset: u32) -> String {
+    let event = |category: &str, name: &str, thread: &str, start: u32, duration: u32, args: &str| {
+        let start = offset + start;
         format!(
-            r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": "{label} {place}, "ts": {start}, "dur": {length}, "args": {{{args}}}}}"#
+            r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": "{label} {thread}, "ts": {start}, "dur": {duration}, "args": {{{args}}}}}"#
         )
     };
     let host = r#"9", "tid": 9"#;
@@ -48,7 +48,7 @@ fn rank(label: &str, step: &str, file: &str, kernel: &str, at: u32) -> String {
 }
 
 #[test]
-fn ranks_that_were_merged_into_one_file_keep_their_own_steps_and_code() {
+fn merged_ranks_keep_their_own_steps_and_call_sites() {
     let ranks = [
         rank("[TP00]", "step[EXTEND bs=1 toks=9]", "reader.py", "reads", 1_000),
         rank("[TP01]", "step[DECODE bs=1]", "writer.py", "writes", 1_001),
@@ -58,11 +58,11 @@ fn ranks_that_were_merged_into_one_file_keep_their_own_steps_and_code() {
     importer.feed(text.as_bytes()).unwrap();
     let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("no trace") };
     let callers = &trace.code.as_ref().unwrap().frame_parents;
-    assert_eq!(*callers, [NONE, NONE, 0, 1], "frames of the ranks take turns");
+    assert_eq!(*callers, [NONE, NONE, 0, 1], "the frames of the ranks alternate");
     let sections = sections(&trace, &[]);
     let cell = |row: &crate::analysis::section::Record, key| row.get(key).and_then(Value::text).unwrap().to_owned();
-    let told = |row| ["stage", "kernel_name", "python_location", "cpu_op"].map(|key| cell(row, key));
-    let rows: Vec<_> = sections["triage_kernels"].rows.iter().map(told).collect();
+    let cells = |row| ["stage", "kernel_name", "python_location", "cpu_op"].map(|key| cell(row, key));
+    let rows: Vec<_> = sections["triage_kernels"].rows.iter().map(cells).collect();
     let [reader, writer] = ["python/sglang/reader.py:5 forward", "python/sglang/writer.py:5 forward"];
     assert_eq!(
         rows,
@@ -72,7 +72,7 @@ fn ranks_that_were_merged_into_one_file_keep_their_own_steps_and_code() {
     assert_eq!(steps, ["extend/prefill", "decode"]);
 }
 
-/// Times at which sums of a few no longer fit 64 bits, beside common ones.
+/// Common start times, and times so large that the sum of a few exceeds 64 bits.
 fn start() -> impl Strategy<Value = i64> {
     prop_oneof![0_i64..50, prop::sample::select(vec![-(1_i64 << 60), 1 << 60, (1 << 61) - 1])]
 }
@@ -81,13 +81,13 @@ fn length() -> impl Strategy<Value = i64> {
     prop_oneof![0_i64..20, prop::sample::select(vec![0, 1 << 59, (1 << 61) - 1])]
 }
 
-/// Of an op: name, device, stream, start, duration, the call and CPU op that lead to it.
-type Drawn = (usize, u8, i64, i64, i64, u32);
+/// Name, device, stream, start and duration of an op, and the id of its call and CPU op.
+type RandomOp = (usize, u8, i64, i64, i64, u32);
 
-fn odd_trace(ops: &[Drawn], marks: &[(usize, i64, i64, Option<u8>)]) -> Trace {
+fn random_trace(ops: &[RandomOp], annotations: &[(usize, i64, i64, Option<u8>)]) -> Trace {
     const NAMES: [&str; 5] = ["nvjet_tst_64x8", "ncclDevKernel_AllReduce(int)", "void add<4>(int)", "Memcpy HtoD", ""];
-    const MARKS: [&str; 4] = ["step[EXTEND bs=1 toks=9]", "step[DECODE bs=1]", "ProfilerStep#3", "decode"];
-    let mut builder = TraceBuilder::new("odd", crate::trace::Format::TorchProfiler);
+    const ANNOTATIONS: [&str; 4] = ["step[EXTEND bs=1 toks=9]", "step[DECODE bs=1]", "ProfilerStep#3", "decode"];
+    let mut builder = TraceBuilder::new("random", crate::trace::Format::TorchProfiler);
     builder.keep_code();
     let process = builder.process(1, "");
     let thread = builder.thread(process, 1);
@@ -104,10 +104,10 @@ fn odd_trace(ops: &[Drawn], marks: &[(usize, i64, i64, Option<u8>)]) -> Trace {
         builder.trace.gpu_ops.push(GpuOp { start, duration, name, device, stream, process, kind }, Some(id));
         builder.set_external_id_of_last_op(id);
     }
-    for &(name, start, duration, device) in marks {
+    for &(name, start, duration, device) in annotations {
         let device = device.map(|device| builder.device(&device.to_string(), ""));
         let code = builder.code().unwrap();
-        let (name, id) = (code.annotation_names.intern(MARKS[name]), name as u32);
+        let (name, id) = (code.annotation_names.intern(ANNOTATIONS[name]), name as u32);
         code.annotations.push(Annotation { start: Ns(start), duration: Ns(duration), name, id, device, process });
     }
     builder.finish()
@@ -115,15 +115,15 @@ fn odd_trace(ops: &[Drawn], marks: &[(usize, i64, i64, Option<u8>)]) -> Trace {
 
 proptest! {
     #[test]
-    fn no_trace_is_too_odd_and_every_number_is_one(
+    fn no_trace_causes_a_panic_and_every_number_is_finite(
         ops in prop::collection::vec((0..5_usize, 0..2_u8, -1_i64..3, start(), length(), 0..4_u32), 0..12),
-        marks in prop::collection::vec((0..4_usize, start(), length(), prop::option::of(0..2_u8)), 0..4),
+        annotations in prop::collection::vec((0..4_usize, start(), length(), prop::option::of(0..2_u8)), 0..4),
     ) {
-        let trace = odd_trace(&ops, &marks);
-        let told = sections(&trace, &[]);
-        prop_assert_eq!(&told, &sections(&trace, &[]), "the same trace gives the same tables");
+        let trace = random_trace(&ops, &annotations);
+        let tables = sections(&trace, &[]);
+        prop_assert_eq!(&tables, &sections(&trace, &[]), "the tables are deterministic");
         sections(&trace, &[&trace]);
-        let values = told.values().flat_map(|section| section.rows.iter().flat_map(|row| row.0.iter().map(|cell| &cell.1)));
+        let values = tables.values().flat_map(|section| section.rows.iter().flat_map(|row| row.0.iter().map(|cell| &cell.1)));
         for value in values {
             prop_assert!(value.number().is_none_or(f64::is_finite), "{:?}", value);
         }

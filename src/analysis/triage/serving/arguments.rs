@@ -1,25 +1,25 @@
-//! What `server_args.json` tells, whatever framework wrote it: keys may stand in nested objects, and lists of them, and
-//! in objects that are written as text.
+//! Reads values from the `server_args.json` of any framework. Keys may be in nested objects, in lists of objects, and in
+//! objects that are encoded as text. A search is breadth-first and limited in depth.
 
 use super::Data;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// `server_args.json`, whatever it holds; empty where there is none.
+/// The content of `server_args.json`; empty if there is none.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServerArgs(pub Map<String, Value>);
 
-/// What a server of a disaggregated deployment does.
+/// The role of a server in a disaggregated deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::analysis::triage) enum Role {
-    /// Reads prompts and hands their keys and values on.
+    /// Processes prompts and passes their KV cache on.
     Prefill,
-    /// Writes tokens for prompts that another server read.
+    /// Generates tokens for prompts that another server processed.
     Decode,
 }
 
 impl Role {
-    /// For people.
+    /// The display name.
     pub(in crate::analysis::triage) fn label(self) -> &'static str {
         match self {
             Self::Prefill => "prefill worker",
@@ -28,30 +28,30 @@ impl Role {
     }
 }
 
-/// What the work of attention depends on beside the batch.
+/// The model dimensions that determine the work of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelShape {
-    /// Layers with attention.
+    /// Number of layers with attention.
     pub layers: u32,
-    /// Query heads of a layer.
+    /// Number of query heads per layer.
     pub heads: u32,
-    /// Width of a head.
+    /// Dimension of a head.
     pub head_dim: u32,
 }
 
 impl ServerArgs {
-    /// The value of an argument, the one that is least nested; `null` counts as none.
+    /// The least nested value of an argument that is not `null`.
     pub(in crate::analysis::triage) fn find(&self, key: &str) -> Option<Value> {
         self.search(key, |value| !value.is_null())
     }
 
-    fn search(&self, key: &str, is_wanted: fn(&Value) -> bool) -> Option<Value> {
-        /// Frameworks nest no deeper.
-        const DEPTH: usize = 4;
+    fn search(&self, key: &str, predicate: fn(&Value) -> bool) -> Option<Value> {
+        /// No framework nests deeper.
+        const MAX_DEPTH: usize = 4;
         let mut level = vec![self.0.clone()];
-        for _ in 0..DEPTH {
-            let mut found = level.iter().flatten().filter(|(name, value)| is_key(name, key) && is_wanted(value));
+        for _ in 0..MAX_DEPTH {
+            let mut found = level.iter().flatten().filter(|(name, value)| is_key(name, key) && predicate(value));
             if let Some((_, value)) = found.next() {
                 return Some(value.clone());
             }
@@ -69,7 +69,7 @@ impl ServerArgs {
         keys.iter().find_map(|key| self.find(key).and_then(number))
     }
 
-    /// Every value that is a text, of the outermost object; a backend's name may be that of another framework.
+    /// All text values of the outermost object, except those of backends, which may have the name of another framework.
     pub(super) fn texts(&self) -> Vec<&str> {
         self.0.iter().filter(|(key, _)| !key.contains("backend")).filter_map(|(_, value)| value.as_str()).collect()
     }
@@ -80,21 +80,24 @@ impl ServerArgs {
         value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// How many GPUs share each layer.
+    /// The tensor-parallel size: the number of GPUs that share each layer.
     pub(in crate::analysis::triage) fn tp_size(&self) -> Option<u64> {
         self.number(&Data::embedded().tensor_parallel).filter(|size| *size > 0)
     }
 
-    /// The role in a disaggregated deployment; `None` for a server that does both.
+    /// The role in a disaggregated deployment; `None` for a server that does both prefill and decode.
     pub(in crate::analysis::triage) fn role(&self) -> Option<Role> {
         Data::embedded().roles.into_iter().find_map(|role| {
-            let said = self.find(&role.key)?.as_str()?.to_ascii_lowercase();
-            let is = |words: &[String]| words.contains(&said);
-            if is(&role.prefill) { Some(Role::Prefill) } else { is(&role.decode).then_some(Role::Decode) }
+            let value = self.find(&role.key)?.as_str()?.to_ascii_lowercase();
+            if role.prefill.contains(&value) {
+                Some(Role::Prefill)
+            } else {
+                role.decode.contains(&value).then_some(Role::Decode)
+            }
         })
     }
 
-    /// The model's shape, where the arguments carry its configuration.
+    /// The model dimensions, if the arguments contain the model configuration.
     pub(in crate::analysis::triage) fn model_shape(&self) -> Option<ModelShape> {
         let data = Data::embedded();
         let number = |keys: &[String]| self.number(keys).and_then(|value| u32::try_from(value).ok());
@@ -103,7 +106,7 @@ impl ServerArgs {
         Some(ModelShape { layers, heads, head_dim })
     }
 
-    /// The arguments that bear on how a trace is read, as `key=value`.
+    /// The arguments that affect how a trace must be interpreted, as `key=value`.
     pub(in crate::analysis::triage) fn relevant_arguments(&self) -> Vec<String> {
         let data = Data::embedded();
         let null = |key: &String| self.search(key, Value::is_null).filter(|_| data.meaningful_null.contains(key));
@@ -115,13 +118,13 @@ impl ServerArgs {
     }
 }
 
-/// `--tp-size` is `tp_size`.
+/// Compares an argument name with a key in snake case: `--tp-size` equals `tp_size`.
 fn is_key(name: &str, key: &str) -> bool {
     let name = name.trim_start_matches('-').bytes();
     name.map(|byte| if byte == b'-' { b'_' } else { byte.to_ascii_lowercase() }).eq(key.bytes())
 }
 
-/// The objects directly in a value.
+/// The objects that a value contains directly.
 fn objects(value: Value) -> Vec<Map<String, Value>> {
     match value {
         Value::Object(object) => vec![object],

@@ -1,5 +1,5 @@
-//! In what setting a run ran, which decides what known fusions are for it: hardware, model, size of the tensor-parallel
-//! group.
+//! Hardware, model and tensor-parallel size of a run. They decide which known fusions apply to it. Each distinct device,
+//! call and frame name is checked once.
 
 use super::{Data, tensor_parallel};
 use crate::analysis::triage::view::View;
@@ -7,22 +7,22 @@ use crate::rules::needle::Haystack;
 use crate::trace::Trace;
 use serde::Deserialize;
 
-/// Who made the hardware.
+/// The vendor of the hardware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {
-    /// NVIDIA, CUDA.
+    /// NVIDIA (CUDA).
     Nvidia,
-    /// AMD, ROCm.
+    /// AMD (ROCm).
     Amd,
-    /// Ascend and its like.
+    /// Ascend and other NPUs.
     Npu,
-    /// The host itself.
+    /// The host.
     Cpu,
 }
 
 impl Vendor {
-    /// For people.
+    /// The display name.
     pub fn label(self) -> &'static str {
         match self {
             Self::Nvidia => "NVIDIA",
@@ -33,71 +33,71 @@ impl Vendor {
     }
 }
 
-/// What tells a vendor.
+/// Words that identify a vendor.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VendorWords {
     vendor: Vendor,
-    /// In names of devices, in lower case.
+    /// Words in device names, in lower case.
     devices: Vec<String>,
-    /// What names of the runtime's calls begin with, before a capital.
+    /// Prefixes of the names of runtime calls. A capital letter follows the prefix.
     calls: Vec<String>,
 }
 
-/// See the module's head.
+/// Hardware, model and tensor-parallel size of a run.
 #[derive(Debug)]
 pub(in crate::analysis::triage) struct Deployment {
-    /// `None` where neither devices nor calls tell.
+    /// `None` if neither device names nor call names identify it.
     pub(in crate::analysis::triage) vendor: Option<Vendor>,
-    /// What names the model; empty where nothing does.
+    /// Names that identify the model; empty if unknown.
     pub(in crate::analysis::triage) models: Vec<Haystack>,
-    /// `None` where nothing tells; an estimate is not enough to leave something out.
+    /// `None` if unknown or only estimated, because an estimate must not exclude a fusion.
     pub(in crate::analysis::triage) tp_size: Option<u64>,
 }
 
 impl Deployment {
-    /// As far as arguments and trace tell.
+    /// Determines the deployment from arguments and trace.
     pub(in crate::analysis::triage) fn new(view: &View) -> Self {
         let group = tensor_parallel(view.server, view.framework, view.trace).filter(|group| group.is_certain);
         Self { vendor: vendor(view.trace), models: models(view), tp_size: group.map(|group| group.size) }
     }
 }
 
-/// By the names of devices, else by those of the runtime's calls.
+/// The vendor by device names, or else by the names of runtime calls.
 fn vendor(trace: &Trace) -> Option<Vendor> {
     let vendors = Data::embedded().vendors;
     let of_device = |name: &str| {
         let name = name.to_ascii_lowercase();
-        vendors.iter().find(|known| known.devices.iter().any(|word| name.contains(word.as_str())))
+        vendors.iter().find(|vendor| vendor.devices.iter().any(|word| name.contains(word.as_str())))
     };
     let of_call = |name: &str| {
-        let begins = |word: &String| {
+        let has_prefix = |word: &String| {
             let rest = name.strip_prefix(word.as_str());
             rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
         };
-        vendors.iter().find(|known| known.calls.iter().any(begins))
+        vendors.iter().find(|vendor| vendor.calls.iter().any(has_prefix))
     };
     let by_devices = trace.devices.iter().find_map(|device| of_device(&device.name));
-    by_devices.or_else(|| trace.calls.names.iter().find_map(of_call)).map(|known| known.vendor)
+    by_devices.or_else(|| trace.calls.names.iter().find_map(of_call)).map(|words| words.vendor)
 }
 
-/// The model as the server's arguments name it, else as torch modules and the model files on the stacks do.
+/// The model in the server arguments, or else the torch modules and model files on Python stacks.
 fn models(view: &View) -> Vec<Haystack> {
     if let Some(model) = view.server.model() {
         return vec![Haystack::new(&model)];
     }
     let own = view.trace.code.iter().flat_map(|code| code.frames.names.iter());
-    // Of a graph's kernels only traces beside this one tell frames.
-    let of_sites = view.call_sites.distinct.iter().flat_map(|site| site.stack.iter().chain([&site.location]));
-    let mut names: Vec<&str> = own.chain(of_sites.map(String::as_str)).filter_map(model_in).collect();
+    // Only mapping traces have frames for the kernels of graph replays.
+    let borrowed = view.call_sites.distinct.iter().flat_map(|site| site.stack.iter().chain([&site.location]));
+    let mut names: Vec<&str> = own.chain(borrowed.map(String::as_str)).filter_map(model_in).collect();
     names.sort_unstable();
     names.dedup();
     names.into_iter().map(Haystack::new).collect()
 }
 
-/// `qwen3` of `vllm/model_executor/models/qwen3.py(12): forward`, `Qwen3Attention_0` of `nn.Module: Qwen3Attention_0`.
+/// The model in a frame: `qwen3` of `vllm/model_executor/models/qwen3.py(12): forward`, `Qwen3Attention_0` of `nn.Module: Qwen3Attention_0`.
 fn model_in(frame: &str) -> Option<&str> {
-    /// Folders of frameworks whose files are named after models.
+    /// Framework folders with one file per model.
     const FOLDERS: [&str; 2] = ["/models/", "/dits/"];
     if let Some(module) = frame.strip_prefix("nn.Module: ") {
         return Some(module);

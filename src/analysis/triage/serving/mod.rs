@@ -1,4 +1,5 @@
-//! Which serving framework ran, with which arguments, and in which role (`patterns/serving.json`).
+//! Detects the serving framework, its arguments, the tensor-parallel size and the deployment of a run, by the rules in
+//! `patterns/serving.json`. Detection from the trace looks at each distinct name once.
 
 mod arguments;
 mod deployment;
@@ -27,12 +28,12 @@ pub enum Framework {
     TrtLlm,
     /// TokenSpeed.
     TokenSpeed,
-    /// None of them: PyTorch alone.
+    /// No serving framework, only PyTorch.
     Plain,
 }
 
 impl Framework {
-    /// For people.
+    /// The display name.
     pub fn label(self) -> &'static str {
         match self {
             Self::Sglang => "SGLang",
@@ -43,8 +44,7 @@ impl Framework {
         }
     }
 
-    /// As a person writes it on the command line, under any of its names; `None` for `auto` and for what no framework is
-    /// called.
+    /// Parses any alias of a framework, as on the command line. Returns `None` for `auto` and for unknown names.
     ///
     /// ```
     /// use gpuprism::analysis::triage::Framework;
@@ -54,11 +54,11 @@ impl Framework {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase().replace('_', "-");
         let data = Data::embedded();
-        let known = data.frameworks.iter().find(|known| known.aliases.contains(&text))?;
-        Self::of_id(&known.framework)
+        let rules = data.frameworks.iter().find(|rules| rules.aliases.contains(&text))?;
+        Self::from_id(&rules.framework)
     }
 
-    fn of_id(id: &str) -> Option<Self> {
+    fn from_id(id: &str) -> Option<Self> {
         match id {
             "sglang" => Some(Self::Sglang),
             "vllm" => Some(Self::Vllm),
@@ -70,11 +70,11 @@ impl Framework {
     }
 }
 
-/// `patterns/serving.json`.
+/// The content of `patterns/serving.json`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Data {
-    frameworks: Vec<Known>,
+    frameworks: Vec<FrameworkRules>,
     vendors: Vec<deployment::VendorWords>,
     model: Vec<String>,
     tensor_parallel: Vec<String>,
@@ -89,13 +89,13 @@ struct Data {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Known {
+struct FrameworkRules {
     framework: String,
-    /// What a person may call it.
+    /// Names on the command line.
     aliases: Vec<String>,
-    /// Words of paths and of values of server arguments.
+    /// Words in paths and in values of server arguments.
     words: Vec<String>,
-    /// Server arguments that it alone has.
+    /// Server arguments that only this framework has.
     keys: Vec<String>,
 }
 
@@ -109,42 +109,45 @@ struct RoleKey {
 
 impl Data {
     fn embedded() -> Self {
-        // A test holds that it parses.
+        // A test checks that it parses.
         serde_json::from_str(include_str!("../../../../patterns/serving.json")).unwrap_or_default()
     }
 
-    /// The framework that a text names. One that names two names none.
-    fn named(&self, text: &str) -> Option<Framework> {
+    /// The framework that a text names. Returns `None` if it names two.
+    fn framework_in(&self, text: &str) -> Option<Framework> {
         let text = Haystack::new(text);
-        let has =
-            |known: &&Known| known.words.iter().filter_map(|word| Needle::new(word)).any(|word| word.is_in(&text));
-        let mut named = self.frameworks.iter().filter(has);
+        let is_named = |rules: &&FrameworkRules| {
+            rules.words.iter().filter_map(|word| Needle::new(word)).any(|word| word.is_in(&text))
+        };
+        let mut named = self.frameworks.iter().filter(is_named);
         let first = named.next()?;
-        if named.next().is_some() { None } else { Framework::of_id(&first.framework) }
+        if named.next().is_some() { None } else { Framework::from_id(&first.framework) }
     }
 }
 
-/// The framework of a trace: what the person says, else what the server's arguments tell, the names of the file and its
+/// The framework of a trace. The choice of the user comes first, then server arguments, the names of the file and its
 /// folders, and the trace itself.
 pub(super) fn framework(request: &Request) -> Framework {
     let data = Data::embedded();
-    let said = request.framework.or_else(|| of_arguments(&data, request.server));
-    said.or_else(|| of_path(&data, request.path)).or_else(|| of_trace(request.trace)).unwrap_or(Framework::Plain)
+    let chosen = request.framework.or_else(|| from_arguments(&data, request.server));
+    let detected = chosen.or_else(|| from_path(&data, request.path)).or_else(|| from_trace(request.trace));
+    detected.unwrap_or(Framework::Plain)
 }
 
-/// By arguments that one framework alone has, then by words in their values: a model's folder can be called anything.
-fn of_arguments(data: &Data, server: &ServerArgs) -> Option<Framework> {
-    let has_key = |known: &&Known| known.keys.iter().any(|key| server.find(key).is_some());
-    let by_key = data.frameworks.iter().find(has_key).and_then(|known| Framework::of_id(&known.framework));
-    by_key.or_else(|| server.texts().iter().find_map(|text| data.named(text)))
+/// Arguments that only one framework has are checked first, because the words in values are less reliable: a model folder can
+/// have any name.
+fn from_arguments(data: &Data, server: &ServerArgs) -> Option<Framework> {
+    let has_key = |rules: &&FrameworkRules| rules.keys.iter().any(|key| server.find(key).is_some());
+    let by_key = data.frameworks.iter().find(has_key).and_then(|rules| Framework::from_id(&rules.framework));
+    by_key.or_else(|| server.texts().iter().find_map(|text| data.framework_in(text)))
 }
 
-/// The nearest name counts: `vllm/compare/sglang-decode.json` is of SGLang.
-fn of_path(data: &Data, path: &str) -> Option<Framework> {
-    path.rsplit(['/', '\\']).find_map(|name| data.named(name))
+/// The file name comes first, then the nearest folder: `vllm/compare/sglang-decode.json` is SGLang.
+fn from_path(data: &Data, path: &str) -> Option<Framework> {
+    path.rsplit(['/', '\\']).find_map(|name| data.framework_in(name))
 }
 
-fn of_trace(trace: &Trace) -> Option<Framework> {
+fn from_trace(trace: &Trace) -> Option<Framework> {
     let engines = Engines::embedded();
     let mut guess = engines.guess();
     trace.engine_hints.python_frames.iter().for_each(|name| guess.add(Evidence::Frame, name.as_bytes()));

@@ -1,56 +1,54 @@
-//! How many GPUs share each layer, and what says so.
+//! The tensor-parallel size of a run (the number of GPUs that share each layer) and its source, from server arguments and
+//! the trace. One pass over devices and collectives.
 
 use super::{Framework, ServerArgs};
 use crate::ordering::VecMap;
 use crate::trace::Trace;
 use std::cmp::Reverse;
 
-/// A size of tensor parallelism.
+/// A tensor-parallel size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::analysis::triage) struct TensorParallel {
-    /// How many GPUs share each layer.
+    /// Number of GPUs that share each layer.
     pub(in crate::analysis::triage) size: u64,
-    /// What says so, in a phrase.
+    /// The source of the size, as a phrase.
     pub(in crate::analysis::triage) source: &'static str,
-    /// Was it told? Otherwise it is an estimate.
+    /// False if the size is an estimate.
     pub(in crate::analysis::triage) is_certain: bool,
 }
 
-/// By the server's arguments, else by what the trace shows; `None` where nothing tells.
+/// Determines the tensor-parallel size from the server arguments, or else from the trace; `None` if it is unknown.
 ///
-/// Of a program without a serving framework only arguments count: its ranks are as likely data-parallel.
+/// Without a serving framework only arguments count, because the ranks are as likely data-parallel.
 pub(in crate::analysis::triage) fn tensor_parallel(
     server: &ServerArgs,
     framework: Framework,
     trace: &Trace,
 ) -> Option<TensorParallel> {
-    let told = |size, source| TensorParallel { size, source, is_certain: true };
+    let certain = |size, source| TensorParallel { size, source, is_certain: true };
     let estimate = |size, source| TensorParallel { size, source, is_certain: false };
     let world = trace.job.as_ref().map(|job| u64::from(job.world_size));
-    let by_arguments = server.tp_size().map(|size| told(size, "server arguments"));
+    let by_arguments = server.tp_size().map(|size| certain(size, "server arguments"));
     if by_arguments.is_some() || framework == Framework::Plain {
         return by_arguments;
     }
-    // Each of the merged files may have told of a world of its own.
+    // Each merged file may have its own world size.
     let merged = merged_ranks(trace).len() as u64;
     if merged > 1 {
-        return Some(told(merged, "labels of merged ranks"));
+        return Some(certain(merged, "labels of merged ranks"));
     }
     if world == Some(1) {
-        return Some(told(1, "a world of one rank"));
+        return Some(certain(1, "world size 1"));
     }
-    let by_collectives = || group_size(trace).map(|size| estimate(size, "group size of most collectives"));
-    let by_world = || Some(estimate(world.filter(|size| *size > 1)?, "world size, other parallelism included"));
-    let by_name = || {
-        Some(estimate(
-            rank_in(&trace.label)?.checked_add(1).filter(|size| *size > 1)?,
-            "highest rank in the file's name",
-        ))
-    };
+    let by_collectives = || group_size(trace).map(|size| estimate(size, "the most frequent group size of collectives"));
+    let by_world =
+        || Some(estimate(world.filter(|size| *size > 1)?, "the world size, which includes other parallelism"));
+    let by_name =
+        || Some(estimate(rank_in(&trace.label)?.checked_add(1).filter(|size| *size > 1)?, "the rank in the file name"));
     by_collectives().or_else(by_world).or_else(by_name)
 }
 
-/// The labels of ranks that were merged into the file, which stand before the devices' ids: `TP00` of `[TP00] 0`.
+/// The labels of ranks that were merged into one file. They precede the ids of devices: `TP00` in `[TP00] 0`.
 pub(in crate::analysis::triage) fn rank_labels(trace: &Trace) -> Vec<&str> {
     let label = |id: &'_ str| id.strip_prefix('[')?.split_once(']').map(|(label, _)| label.len());
     let labels = trace.devices.iter().filter_map(|device| device.id.get(1..=label(&device.id)?));
@@ -60,7 +58,7 @@ pub(in crate::analysis::triage) fn rank_labels(trace: &Trace) -> Vec<&str> {
     labels
 }
 
-/// The tensor-parallel ranks that labels name.
+/// The distinct tensor-parallel ranks in the labels.
 fn merged_ranks(trace: &Trace) -> Vec<u64> {
     let mut ranks: Vec<u64> = rank_labels(trace).into_iter().filter_map(rank_in).collect();
     ranks.sort_unstable();
@@ -68,7 +66,7 @@ fn merged_ranks(trace: &Trace) -> Vec<u64> {
     ranks
 }
 
-/// The 3 of `dp0_pp0_tp3_ep0_rank3`, `1731-TP-3-EXTEND` and `[TP03] 0`.
+/// The tensor-parallel rank in a text: 3 for `dp0_pp0_tp3_ep0_rank3`, `1731-TP-3-EXTEND` and `[TP03] 0`.
 fn rank_in(text: &str) -> Option<u64> {
     let mut words =
         text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).peekable();
@@ -89,7 +87,7 @@ fn rank_in(text: &str) -> Option<u64> {
     None
 }
 
-/// The number of ranks that most collectives between several have; of equally frequent ones the smallest.
+/// The most frequent number of ranks of collectives with several ranks. If two are equally frequent, the smaller one.
 fn group_size(trace: &Trace) -> Option<u64> {
     let mut counts = VecMap::new();
     let sizes = trace.collectives.iter().filter_map(|(_, collective)| collective.ranks).filter(|ranks| *ranks > 1);

@@ -3,8 +3,8 @@ use super::*;
 use crate::analysis::structure::stages::testing::{Made, arguments};
 use crate::trace::{Collective, Job, NONE};
 
-/// The framework of a trace with this path and these arguments.
-fn told(path: &str, json: &str, trace: &Trace, said: Option<Framework>) -> Framework {
+/// The detected framework of a trace with a path and server arguments.
+fn detect(path: &str, json: &str, trace: &Trace, chosen: Option<Framework>) -> Framework {
     let (server, options) = (arguments(json), Options::default());
     framework(&Request {
         trace,
@@ -12,25 +12,25 @@ fn told(path: &str, json: &str, trace: &Trace, said: Option<Framework>) -> Frame
         file_stage: Stage::All,
         mapping: &[],
         server: &server,
-        framework: said,
+        framework: chosen,
         options: &options,
     })
 }
 
 #[test]
-fn the_data_parses_and_every_framework_in_it_is_one() {
+fn the_rules_parse_and_have_known_frameworks_only() {
     let data: Data = serde_json::from_str(include_str!("../../../../patterns/serving.json")).unwrap();
-    assert!(data.frameworks.iter().all(|known| Framework::of_id(&known.framework).is_some()));
+    assert!(data.frameworks.iter().all(|rules| Framework::from_id(&rules.framework).is_some()));
     let keys = [&data.model, &data.tensor_parallel, &data.arguments, &data.layers, &data.heads, &data.head_dim];
     for key in keys.into_iter().flatten().chain(data.roles.iter().map(|role| &role.key)) {
-        assert_eq!(*key, key.to_lowercase().replace('-', "_"), "arguments are looked for in this spelling");
+        assert_eq!(*key, key.to_lowercase().replace('-', "_"), "keys must be in snake case");
     }
-    let words = data.frameworks.iter().flat_map(|known| &known.words);
-    assert!(words.into_iter().all(|word| data.named(word).is_some()), "no word speaks for two");
+    let words = data.frameworks.iter().flat_map(|rules| &rules.words);
+    assert!(words.into_iter().all(|word| data.framework_in(word).is_some()), "a word names two frameworks");
 }
 
 #[test]
-fn a_person_may_call_a_framework_by_any_of_its_names() {
+fn every_alias_of_a_framework_parses() {
     for (framework, names) in [
         (Framework::Sglang, &["sglang", "sgl", "SGLang"][..]),
         (Framework::Vllm, &["vllm", "vLLM"]),
@@ -45,22 +45,22 @@ fn a_person_may_call_a_framework_by_any_of_its_names() {
 }
 
 #[test]
-fn the_person_counts_before_arguments_these_before_the_path_and_that_before_the_trace() {
+fn the_user_precedes_arguments_then_path_then_trace() {
     let mut made = Made::new();
     made.0.trace.engine_hints.annotations.intern("execute_context_1(8)_generation_0(0)");
     let vllm = made.finish();
     let sglang = r#"{"model_path": "/models/vllm-test", "schedule_policy": "fcfs", "attention_backend": "trtllm_mla"}"#;
-    assert_eq!(told("tensorrt_llm/x.json", sglang, &vllm, Some(Framework::Plain)), Framework::Plain);
-    assert_eq!(told("tensorrt_llm/x.json", sglang, &vllm, None), Framework::Sglang);
-    assert_eq!(told("tensorrt_llm/x.json", "{}", &vllm, None), Framework::TrtLlm);
-    assert_eq!(told("x.json", "{}", &vllm, None), Framework::Vllm);
-    assert_eq!(told("x.json", "{}", &made.finish(), None), Framework::Plain, "no framework is told");
+    assert_eq!(detect("tensorrt_llm/x.json", sglang, &vllm, Some(Framework::Plain)), Framework::Plain);
+    assert_eq!(detect("tensorrt_llm/x.json", sglang, &vllm, None), Framework::Sglang);
+    assert_eq!(detect("tensorrt_llm/x.json", "{}", &vllm, None), Framework::TrtLlm);
+    assert_eq!(detect("x.json", "{}", &vllm, None), Framework::Vllm);
+    assert_eq!(detect("x.json", "{}", &made.finish(), None), Framework::Plain, "no evidence of a framework");
 }
 
 #[test]
-fn arguments_that_one_framework_alone_has_tell_it() {
+fn arguments_of_only_one_framework_identify_it() {
     let plain = Made::new().finish();
-    for (json, want) in [
+    for (json, expected) in [
         (r#"{"moe_tp_size": 2, "disable_cuda_graph": false}"#, Framework::TokenSpeed),
         (r#"{"cuda_graph_config": {"enable_padding": true}}"#, Framework::TrtLlm),
         (r#"{"enforce-eager": true}"#, Framework::Vllm),
@@ -69,14 +69,14 @@ fn arguments_that_one_framework_alone_has_tell_it() {
         (r#"{"attention_backend": "trtllm_mla"}"#, Framework::Plain),
         (r#"{"tp_size": 4}"#, Framework::Plain),
     ] {
-        assert_eq!(told("", json, &plain, None), want, "{json}");
+        assert_eq!(detect("", json, &plain, None), expected, "{json}");
     }
 }
 
 #[test]
-fn the_nearest_name_of_a_path_that_names_one_framework_tells_it() {
+fn the_nearest_name_in_a_path_with_one_framework_decides() {
     let plain = Made::new().finish();
-    for (path, want) in [
+    for (path, expected) in [
         ("vllm/compare/sglang-decode.json", Framework::Sglang),
         ("traces/sglang/sglang_vs_vllm.json", Framework::Sglang),
         ("sglang_vs_vllm/x.json", Framework::Plain),
@@ -86,19 +86,19 @@ fn the_nearest_name_of_a_path_that_names_one_framework_tells_it() {
         ("data/ts/x.json", Framework::Plain),
         ("vllmbench/x.json", Framework::Plain),
     ] {
-        assert_eq!(told(path, "{}", &plain, None), want, "{path}");
+        assert_eq!(detect(path, "{}", &plain, None), expected, "{path}");
     }
 }
 
 #[test]
-fn frames_of_tokenspeed_tell_it() {
+fn tokenspeed_is_detected_by_its_frames() {
     let mut made = Made::new();
     made.0.trace.engine_hints.python_frames.intern("/opt/python/tokenspeed/runtime/engine.py(9): step");
-    assert_eq!(told("", "{}", &made.finish(), None), Framework::TokenSpeed);
+    assert_eq!(detect("", "{}", &made.finish(), None), Framework::TokenSpeed);
 }
 
 #[test]
-fn arguments_are_found_in_every_framework_s_spelling_and_nesting() {
+fn arguments_are_found_in_the_spelling_and_nesting_of_every_framework() {
     for (json, tp, role) in [
         (r#"{"tp_size": 8, "disaggregation_mode": "null"}"#, Some(8), None),
         (r#"{"tp-size": "4", "disaggregation_mode": "prefill"}"#, Some(4), Some(Role::Prefill)),
@@ -125,7 +125,7 @@ fn arguments_are_found_in_every_framework_s_spelling_and_nesting() {
 }
 
 #[test]
-fn the_model_its_shape_and_what_bears_on_reading_are_told() {
+fn arguments_contain_the_model_its_dimensions_and_relevant_switches() {
     let server = arguments(
         r#"{"model_path": "Qwen/Qwen3-8B", "disable_cuda_graph": false, "quantization": null, "port": 30000,
             "attention_backend": "fa3", "cuda_graph_config": null, "hf_config": {"num_hidden_layers": 36,
@@ -144,14 +144,14 @@ fn the_model_its_shape_and_what_bears_on_reading_are_told() {
     );
 }
 
-/// Size and source.
+/// Size, source and certainty.
 fn parallel(json: &str, trace: &Trace) -> Option<(u64, &'static str, bool)> {
     let found = tensor_parallel(&arguments(json), Framework::Vllm, trace)?;
     Some((found.size, found.source, found.is_certain))
 }
 
 #[test]
-fn the_tensor_parallel_size_is_told_or_estimated_and_says_from_what() {
+fn the_tensor_parallel_size_has_a_source_and_may_be_an_estimate() {
     let mut made = Made::new();
     let job = |world_size| Some(Box::new(Job { world_size, ..Job::default() }));
     let collective = |ranks| Collective { ranks: Some(ranks), ..Collective::default() };
@@ -163,15 +163,15 @@ fn the_tensor_parallel_size_is_told_or_estimated_and_says_from_what() {
     }
     let mut trace = made.finish();
     assert_eq!(parallel(r#"{"tp_size": 4}"#, &trace), Some((4, "server arguments", true)));
-    assert_eq!(parallel("{}", &trace), Some((8, "group size of most collectives", false)));
+    assert_eq!(parallel("{}", &trace), Some((8, "the most frequent group size of collectives", false)));
     trace.collectives.clear();
-    assert_eq!(parallel("{}", &trace), Some((16, "world size, other parallelism included", false)));
-    assert_eq!(tensor_parallel(&ServerArgs::default(), Framework::Plain, &trace), None, "as likely data-parallel");
+    assert_eq!(parallel("{}", &trace), Some((16, "the world size, which includes other parallelism", false)));
+    assert_eq!(tensor_parallel(&ServerArgs::default(), Framework::Plain, &trace), None, "ranks may be data-parallel");
 
     made.0.trace.job = job(1);
-    assert_eq!(parallel("{}", &made.finish()), Some((1, "a world of one rank", true)));
+    assert_eq!(parallel("{}", &made.finish()), Some((1, "world size 1", true)));
 
-    for (label, want) in [
+    for (label, expected) in [
         ("dp0_pp0_tp3_dcp0_ep0_rank3.17.pt.trace.json", Some(4)),
         ("1731-TP-7-DECODE.trace.json.gz", Some(8)),
         ("1731-TP-0.trace.json.gz", None),
@@ -179,7 +179,7 @@ fn the_tensor_parallel_size_is_told_or_estimated_and_says_from_what() {
     ] {
         let mut trace = made.finish();
         trace.label = label.to_owned();
-        assert_eq!(parallel("{}", &trace).map(|(size, _, _)| size), want, "{label}");
+        assert_eq!(parallel("{}", &trace).map(|(size, _, _)| size), expected, "{label}");
     }
 
     made.op("[TP00] 0", 0, 10).op("[TP01] 0", 0, 10).op("[TP01] 1", 0, 10);

@@ -121,7 +121,7 @@ fn figures_say_what_ran_and_how() {
     assert_eq!(figure(&estimated, "tp_size"), &Value::Int(8));
     assert_eq!(
         figure(&estimated, "tp_size_from").text(),
-        Some("an estimate by world size, other parallelism included")
+        Some("an estimate by the world size, which includes other parallelism")
     );
 }
 
