@@ -12,55 +12,55 @@ use std::collections::HashMap;
 ///
 /// # Errors
 /// The combination of rows, columns and values is not valid.
-pub fn pivot_table(sources: &[Source], asked: Shape) -> Result<Table> {
-    let shaped = shape(sources, asked)?;
+pub fn pivot_table(sources: &[Source], layout: Shape) -> Result<Table> {
+    let result = shape(sources, layout)?;
     let names = Names::of(sources);
-    let kind = match (asked.percent, asked.values) {
+    let kind = match (layout.percent, layout.values) {
         (Some(_), _) => Kind::Share,
         (None, Measure::Count) => Kind::Count,
         (None, _) => Kind::Time,
     };
-    let first = match asked.rows {
+    let first = match layout.rows {
         Axis::Category => Kind::Category,
         Axis::Kernel => Kind::Kernel,
         _ => Kind::Text,
     };
     let mut columns = vec![Column {
-        key: if asked.rows == Axis::Kernel { "name".to_owned() } else { axis_name(asked.rows).to_owned() },
-        title: capitalize(axis_name(asked.rows).to_owned()),
+        key: if layout.rows == Axis::Kernel { "name".to_owned() } else { axis_name(layout.rows).to_owned() },
+        title: capitalize(axis_name(layout.rows).to_owned()),
         kind: first,
     }];
-    columns.extend(shaped.columns.iter().map(|member| {
+    columns.extend(result.columns.iter().map(|member| {
         let title = match member {
-            Member::Named(name) if asked.columns == Some(Axis::Kernel) => names.short(name),
+            Member::Named(name) if layout.columns == Some(Axis::Kernel) => names.short(name),
             _ => label(member),
         };
         Column { key: label(member), title, kind }
     }));
-    let several = shaped.columns.len() > 1;
+    let several = result.columns.len() > 1;
     // A single column is its own sum.
-    let width = if several || shaped.columns.is_empty() { usize::MAX } else { 1 };
+    let width = if several || result.columns.is_empty() { usize::MAX } else { 1 };
     if width > 1 {
-        columns.push(Column { key: "total".to_owned(), title: sum_title(&asked), kind });
+        columns.push(Column { key: "total".to_owned(), title: sum_title(&layout), kind });
     }
     let cells = |cells: &[Option<Amount>]| cells.iter().take(width).map(amount).collect::<Vec<_>>();
     let row = |member: &Member, values: &[Option<Amount>]| {
         let head = match member {
-            Member::Named(name) if asked.rows == Axis::Kernel => {
+            Member::Named(name) if layout.rows == Axis::Kernel => {
                 Cell::Kernel { short: names.short(name), full: name.clone() }
             }
             _ => Cell::Text(label(member)),
         };
         [vec![head], cells(values)].concat()
     };
-    let totals = [vec![Cell::Text("total".to_owned())], cells(&shaped.totals)].concat();
+    let totals = [vec![Cell::Text("total".to_owned())], cells(&result.totals)].concat();
     Ok(Table {
         id: "pivot".to_owned(),
-        title: title(&asked),
-        note: note(sources, &shaped),
-        gaps: gaps(&shaped),
+        title: title(&layout),
+        note: note(sources, &result),
+        gaps: gaps(&result),
         columns,
-        rows: shaped.rows.iter().map(|shown| row(&shown.member, &shown.cells)).collect(),
+        rows: result.rows.iter().map(|shown| row(&shown.member, &shown.cells)).collect(),
         totals: Some(totals),
         ..Table::default()
     })
@@ -146,8 +146,8 @@ fn title(shape: &Shape) -> String {
     capitalize(format!("{} by {}{by}", measure_word(shape.values), axis_name(shape.rows)))
 }
 
-fn note(sources: &[Source], shaped: &Shaped) -> String {
-    let shape = &shaped.shape;
+fn note(sources: &[Source], result: &Shaped) -> String {
+    let shape = &result.shape;
     let axes = shape.axes();
     let mut sentences = vec![match shape.values {
         Measure::Elapsed => {
@@ -167,27 +167,27 @@ fn note(sources: &[Source], shaped: &Shaped) -> String {
     if axes.iter().any(|axis| matches!(axis, Axis::Step | Axis::Stage)) {
         sentences.push("An op belongs to the step whose range contains its launch.".to_owned());
     }
-    for (run, size) in &shaped.grouped {
+    for (run, size) in &result.grouped {
         sentences.push(format!("{run} has too many steps for one table: {size} consecutive steps form a group."));
     }
     if let (false, true) =
-        (shaped.without_steps.is_empty(), axes.iter().any(|axis| *axis == Axis::Step || *axis == Axis::Stage))
+        (result.without_steps.is_empty(), axes.iter().any(|axis| *axis == Axis::Step || *axis == Axis::Stage))
     {
         let stage = if axes.contains(&Axis::Stage) { "; the stage comes from the file name or is unknown" } else { "" };
-        sentences.push(format!("No ranges mark steps in {}{stage}.", shaped.without_steps.join(", ")));
+        sentences.push(format!("No ranges mark steps in {}{stage}.", result.without_steps.join(", ")));
     }
-    if let Some(Member::Others(count)) = shaped.columns.last() {
+    if let Some(Member::Others(count)) = result.columns.last() {
         sentences.push(format!("The {COLUMNS} largest columns are shown; one column sums the other {count}."));
     }
-    if let Some(Member::Others(count)) = shaped.rows.last().map(|row| &row.member) {
+    if let Some(Member::Others(count)) = result.rows.last().map(|row| &row.member) {
         sentences.push(format!("The {} largest rows are shown; one row sums the other {count}.", shape.top));
     }
     sentences.join(" ")
 }
 
-fn gaps(shaped: &Shaped) -> Vec<Gap> {
+fn gaps(result: &Shaped) -> Vec<Gap> {
     let why = "A report contains only runs, categories and kernels. Open the trace for stages, steps, devices, streams and processes.";
-    shaped.gaps.iter().map(|run| Gap { run: run.clone(), why: why.to_owned(), recapture: String::new() }).collect()
+    result.gaps.iter().map(|run| Gap { run: run.clone(), why: why.to_owned(), recapture: String::new() }).collect()
 }
 
 #[cfg(not(target_arch = "wasm32"))]

@@ -172,7 +172,7 @@ fn keys(sections: &[(&str, &Section)], have_first_op: bool) -> Vec<String> {
 
 fn note(sections: &[(&str, &Section)], is_relative: bool) -> String {
     let mut sentences: Vec<String> = Vec::new();
-    let mut say = |sentence: &str| {
+    let mut add = |sentence: &str| {
         let ended = sentence.trim_end();
         let sentence = if ended.ends_with(['.', '?', '!', ':']) { ended.to_owned() } else { format!("{ended}.") };
         if !ended.is_empty() && !sentences.contains(&sentence) {
@@ -181,17 +181,17 @@ fn note(sections: &[(&str, &Section)], is_relative: bool) -> String {
     };
     for (_, section) in sections {
         if !section.derived_from.is_empty() {
-            say(&format!("From {}", section.derived_from));
+            add(&format!("From {}", section.derived_from));
         }
-        section.limits.iter().for_each(|limit| say(limit));
+        section.limits.iter().for_each(|limit| add(limit));
     }
     if is_relative {
-        say("Timestamps are relative to the first GPU op of the trace; exact values are on the trace's clock");
+        add("Timestamps are relative to the first GPU op of the trace; exact values are on the trace's clock");
     }
     let kept: u64 = sections.iter().map(|(_, section)| section.rows.len() as u64).sum();
     let all = sections.iter().fold(0_u64, |all, (_, section)| all.saturating_add(section.rows_in_all));
     if all > kept {
-        say(&format!("{} of {} rows are kept", grouped(kept), grouped(all)));
+        add(&format!("{} of {} rows are kept", grouped(kept), grouped(all)));
     }
     sentences.join(" ")
 }

@@ -50,7 +50,7 @@ pub(crate) fn steps(context: &Context) -> Section {
     };
     let mut section = Section::new(TITLE, "ranges that mark steps, and the GPU ops launched in them", &COLUMNS)
         .limit("A step lasts from its first to its last GPU op, and counts once on each device.")
-        .limit("To the next: from the start of a step to that of the next one on its device.");
+        .limit("Interval: from the start of a step to the start of the next step on its device.");
     if cut > 0 {
         let steps = if cut == 1 { "step is" } else { "steps are" };
         section = section.limit(format!("{} {steps} cut by the window and left out.", grouped(cut as u64)));

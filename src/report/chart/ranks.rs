@@ -8,13 +8,13 @@ use crate::report::format::{duration, percent};
 /// The names of the parts in the legend, in stacking order.
 pub const PARTS: [&str; 8] = [
     "compute",
-    "compute beside communication",
+    "compute during communication",
     "copies and graphs",
     "transfer",
     "waiting for a rank",
     "unmatched communication",
     "idle",
-    "outside its window",
+    "outside the window",
 ];
 
 /// The lengths of the [`PARTS`] of one rank in nanoseconds; they add up to the window of its job.
