@@ -186,7 +186,7 @@ fn note(sections: &[(&str, &Section)], is_relative: bool) -> String {
         section.limits.iter().for_each(|limit| add(limit));
     }
     if is_relative {
-        add("Timestamps are relative to the first GPU op of the trace; exact values are on the trace's clock");
+        add("Timestamps are relative to the first GPU op of the trace; exact values are on the clock of the trace");
     }
     let kept: u64 = sections.iter().map(|(_, section)| section.rows.len() as u64).sum();
     let all = sections.iter().fold(0_u64, |all, (_, section)| all.saturating_add(section.rows_in_all));

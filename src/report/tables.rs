@@ -60,10 +60,10 @@ pub(super) fn attribution_note(runs: &[(&str, &Run)]) -> String {
     }
     let meaning = match first {
         None | Some(Attribution::FirstCome) => {
-            "Elapsed: the op's part of the busy time; an overlap counts for the op that started first."
+            "Elapsed: the part of the busy time attributed to the op; an overlap counts for the op that started first."
         }
         Some(Attribution::Fair) => {
-            "Elapsed: the op's part of the busy time; an overlap is split evenly among the running ops."
+            "Elapsed: the part of the busy time attributed to the op; an overlap is split evenly among the running ops."
         }
         Some(Attribution::Exclusive) => "Elapsed: the time in which the op is the only one running.",
     };
