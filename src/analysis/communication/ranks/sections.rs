@@ -69,7 +69,7 @@ const CLIPPED_CALLS: &str = "A collective that reaches over an end of the window
 
 pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungrouped: &[UngroupedFile]) -> Sections {
     let mut ranks = Section::new("Ranks", "GPU ops of each rank, and collectives matched across ranks", &RANKS)
-        .limit("The column From median refers to compute time.");
+        .limit("The column Deviation from median refers to compute time.");
     let mut collectives =
         Section::new("Collectives across ranks", "collectives matched across ranks", &COLLECTIVES).limit(BY_DURATION);
     let mut waits = Section::new("Waiting by rank", "collectives matched across ranks", &WAITS)
