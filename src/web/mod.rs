@@ -9,6 +9,7 @@ mod extracts;
 #[cfg(feature = "full")]
 pub mod full;
 mod kernel;
+mod overview;
 mod reader;
 mod reports;
 mod timeline;

@@ -1,6 +1,7 @@
 //! Reads one file and analyses its trace.
 
-use super::{JsResult, timeline, to_js_error};
+use super::overview::Overview;
+use super::{JsResult, to_js_error};
 use crate::input::Importer;
 use crate::json;
 use crate::session::{self, Choices, Opened};
@@ -80,13 +81,13 @@ impl TraceReader {
 #[derive(Debug)]
 pub struct Imported {
     pub(super) opened: Opened,
-    pub(super) overview: timeline::Overview,
+    pub(super) overview: Overview,
     pub(super) window_cache: RefCell<session::WindowCache>,
 }
 
 impl Imported {
     pub(super) fn of(opened: Opened) -> Self {
-        Self { opened, overview: timeline::Overview::default(), window_cache: RefCell::default() }
+        Self { opened, overview: Overview::default(), window_cache: RefCell::default() }
     }
 
     pub(super) fn trace(&self) -> Option<&Trace> {

@@ -66,15 +66,15 @@ fn folder() -> PathBuf {
     project::root().join("docs")
 }
 
-/// The debug build of gpuprism and its examples.
+/// The release build of gpuprism and its examples.
 struct Program {
     directory: PathBuf,
 }
 
 impl Program {
     fn build() -> Result<Self> {
-        Run::new("cargo build --quiet --bin gpuprism --examples").run()?;
-        Ok(Self { directory: project::target_dir()?.join("debug") })
+        Run::new("cargo build --quiet --release --bin gpuprism --examples").run()?;
+        Ok(Self { directory: project::target_dir()?.join("release") })
     }
 
     /// What `gpuprism` prints for these arguments.

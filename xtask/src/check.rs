@@ -1,4 +1,4 @@
-//! Every check of the project, cheapest first; the first failure ends it and shows its command.
+//! All checks of the project, the cheapest first. The first failure ends the run and shows its command.
 
 use std::path::{Path, PathBuf};
 
@@ -19,8 +19,10 @@ const CHECKS: &[Check] = &[
         setup::page()?;
         wasm::lint()
     }),
-    ("Rust tests", || Run::new("cargo test").run()),
-    // In its own profile, or its dependencies compile a second time.
+    // The unit tests with debug assertions and overflow checks; all tests on the optimised build, which is what ships.
+    ("Rust unit tests, debug", || Run::new("cargo test --lib").run()),
+    ("Rust tests, release", || Run::new("cargo test --release").run()),
+    // In its own profile, so that its dependencies are compiled only once.
     ("Rust tests of xtask", || Run::new("cargo test --package xtask --profile xtask").run()),
     ("documentation", || Run::new("cargo doc --no-deps").env("RUSTDOCFLAGS", "-Dwarnings").run()),
     ("fuzzing", || fuzz::all(fuzz::Effort::Check)),
@@ -29,16 +31,15 @@ const CHECKS: &[Check] = &[
     // After the page is built: its scripts import the types of `dist/pkg`.
     ("types and lints of the page", page_types_and_lints),
     ("SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
-    // A debug build, with the examples: so the features, and with them the compiled crates, are those of the Rust tests.
-    ("command line", || Run::new("cargo build --bin gpuprism --examples").run()),
+    ("command line", || Run::new("cargo build --release --bin gpuprism --examples").run()),
     ("generated chapters and links of the book", book::check),
     ("page in the browser", page_tests),
 ];
 
-/// Runs every check in order.
+/// Runs all checks in order.
 pub fn all() -> Result<()> {
-    for (place, (title, check)) in CHECKS.iter().enumerate() {
-        println!("\n== {}/{} {title}", place + 1, CHECKS.len());
+    for (index, (title, check)) in CHECKS.iter().enumerate() {
+        println!("\n== {}/{} {title}", index + 1, CHECKS.len());
         check().with_context(|| format!("the check \"{title}\" failed"))?;
     }
     println!("\nall {} checks passed", CHECKS.len());
@@ -50,22 +51,23 @@ fn page_types_and_lints() -> Result<()> {
     Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www tests/page eslint.config.js").run()
 }
 
-/// A file at a time. A busy machine starves a browser now and then: a file that fails is repeated once, at the end, and named.
+/// Runs the test files one after the other. On a busy machine a browser may time out, so a file that fails is repeated once, at
+/// the end, and named.
 fn page_tests() -> Result<()> {
     let chromium = setup::chromium()?;
-    let mut again = Vec::new();
+    let mut failed = Vec::new();
     for file in test_files(&project::root().join("tests/page"))? {
         if let Err(failure) = page_test(&file, &chromium) {
             println!("{failure:#}");
-            again.push(file);
+            failed.push(file);
         }
     }
-    for file in &again {
-        println!("\n{} failed and is repeated once", file.display());
+    for file in &failed {
+        println!("\n{} failed; running it a second time", file.display());
         page_test(file, &chromium).context("it failed a second time")?;
     }
-    for file in again {
-        println!("UNSTEADY: {} passed only when it was repeated: its failure stands above", file.display());
+    for file in failed {
+        println!("UNSTEADY: {} passed only the second time; see its failure above", file.display());
     }
     Ok(())
 }
@@ -75,12 +77,12 @@ fn page_test(file: &Path, chromium: &Path) -> Result<()> {
     Run::new("node --test")
         .arg(file)
         .env("GPUPRISM_DIST", project::dist())
-        .env("GPUPRISM_BIN", project::target_dir()?.join("debug").join(program))
+        .env("GPUPRISM_BIN", project::target_dir()?.join("release").join(program))
         .env("CHROMIUM", chromium)
         .run()
 }
 
-/// Named one by one: what `node --test` makes of a directory differs between its versions.
+/// Lists the test files, because versions of `node --test` search directories differently.
 fn test_files(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
     let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
@@ -91,7 +93,7 @@ fn test_files(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut files: Vec<_> = paths.into_iter().filter(is_test).collect();
     files.sort();
     if files.is_empty() {
-        bail!("there is no *.test.mjs or *.test.js in {}", directory.display());
+        bail!("{} contains no *.test.mjs or *.test.js", directory.display());
     }
     Ok(files)
 }

@@ -1,4 +1,4 @@
-//! Runs other programs. A failure names the command line, so that it can be run again alone.
+//! Runs other programs. Errors contain the command line, so that it can be repeated.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,21 +8,21 @@ use anyhow::{Context, Result, bail};
 
 use crate::project;
 
-/// One command line, run in the repository root.
+/// A command line, run in the repository root.
 pub struct Run {
     command: Command,
     shown: String,
 }
 
 impl Run {
-    /// The words of `line`, split at spaces.
+    /// Splits `line` at spaces into program and arguments.
     pub fn new(line: &str) -> Self {
         let mut words = line.split(' ');
         let program = words.next().unwrap_or_default();
         Self::program(Path::new(program)).args(words)
     }
 
-    /// A program by its path, without arguments.
+    /// A program without arguments, by its path.
     pub fn program(path: &Path) -> Self {
         let mut command = Command::new(path);
         command.current_dir(project::root());
@@ -51,7 +51,7 @@ impl Run {
         self
     }
 
-    /// Sets a variable that the shown command line leaves out, because it is long or of no interest.
+    /// Sets a variable that errors do not show, because it is long or irrelevant.
     pub fn quiet_env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(key, value);
         self
@@ -69,7 +69,7 @@ impl Run {
         Ok(self)
     }
 
-    /// Runs to the end; anything but exit code 0 is an error.
+    /// Runs to the end. An exit code other than 0 is an error.
     pub fn run(mut self) -> Result<()> {
         let status = self.command.status().with_context(|| format!("cannot start `{}`", self.shown))?;
         if !status.success() {
@@ -78,13 +78,13 @@ impl Run {
         Ok(())
     }
 
-    /// Runs to the end and returns what it printed.
+    /// Runs to the end and returns the standard output.
     pub fn output(mut self) -> Result<String> {
         let output =
             self.command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start `{}`", self.shown))?;
         if !output.status.success() {
             bail!("this command failed ({}):\n    {}", output.status, self.shown);
         }
-        String::from_utf8(output.stdout).with_context(|| format!("`{}` printed something that is not text", self.shown))
+        String::from_utf8(output.stdout).with_context(|| format!("the output of `{}` is not UTF-8", self.shown))
     }
 }

@@ -1,6 +1,6 @@
-//! Fuzzing with the stable compiler: LLVM's coverage pass is asked for by flags, libFuzzer comes with the crate
-//! `libfuzzer-sys`. Each target of `fuzz/` runs on its seeds and past crashes first, then on its own inventions: as a check
-//! the same ones each time, as a hunt new ones for as long as one likes.
+//! Fuzzing with the stable compiler: flags enable LLVM's coverage pass, and the crate `libfuzzer-sys` contains libFuzzer.
+//!
+//! Each target in `fuzz/` runs on its seeds and past crashes first, then on generated inputs.
 
 use std::path::{Path, PathBuf};
 use std::{fs, iter};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::command::Run;
 use crate::{project, setup};
 
-/// What cargo-fuzz passes with no sanitizer, which is all that needs a nightly compiler.
+/// The flags of cargo-fuzz without a sanitizer. Only sanitizers need a nightly compiler.
 const FLAGS: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -22,12 +22,12 @@ const FLAGS: &[&str] = &[
     "--cfg=fuzzing",
 ];
 
-/// How long a target runs, and on what.
+/// The inputs of a target, and how long it runs.
 #[derive(Clone, Copy)]
 pub enum Effort {
-    /// A fixed number of inputs from a fixed seed, so that a change is judged by what it changed and not by luck.
+    /// A fixed number of inputs from a fixed seed, so that results are reproducible.
     Check,
-    /// New inputs for so many seconds, kept for the next hunt.
+    /// New inputs for this many seconds. Interesting ones are kept for the next run.
     Hunt { seconds: u32 },
 }
 
@@ -41,7 +41,7 @@ impl Effort {
         }
     }
 
-    /// Where inventions worth keeping go: emptied for a check.
+    /// The directory for interesting inputs. Emptied for a check.
     fn corpus(self, fuzz: &Path, target: &str) -> Result<PathBuf> {
         let directory = match self {
             Self::Check => fuzz.join("target/check-corpus").join(target),
@@ -54,7 +54,7 @@ impl Effort {
     }
 }
 
-/// Builds every target and runs each.
+/// Builds and runs all targets.
 pub fn all(effort: Effort) -> Result<()> {
     setup::fuzz()?;
     let fuzz = project::root().join("fuzz");
@@ -77,16 +77,16 @@ fn targets(manifest: &Path) -> Result<Vec<String>> {
     let binaries = names.filter(|target| target["kind"][0] == "bin");
     let names: Vec<_> = binaries.filter_map(|target| target["name"].as_str()).map(str::to_owned).collect();
     if names.is_empty() {
-        bail!("{} has no [[bin]]: there is nothing to fuzz", manifest.display());
+        bail!("{} has no [[bin]] to fuzz", manifest.display());
     }
     Ok(names)
 }
 
-/// The directory of the built programs.
+/// Builds all targets and returns the directory of the programs.
 fn build(fuzz: &Path, manifest: &Path) -> Result<PathBuf> {
     let host = project::host()?;
     let target_dir = fuzz.join("target");
-    // With a target triple the flags stay away from build scripts, which could not link with them.
+    // With a target triple, the flags do not apply to build scripts, which would not link with them.
     Run::new("cargo build --quiet --release --bins --target")
         .arg(&host)
         .arg("--manifest-path")
@@ -96,7 +96,7 @@ fn build(fuzz: &Path, manifest: &Path) -> Result<PathBuf> {
         .without_env("RUSTFLAGS")
         .quiet_env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"))
         .run()
-        .context("the fuzz targets do not build; `cargo xtask fuzz` builds them again with the flags of coverage")?;
+        .context("the fuzz targets do not build; repeat the build with `cargo xtask fuzz`")?;
     Ok(target_dir.join(host).join("release"))
 }
 
@@ -113,7 +113,7 @@ fn run(fuzz: &Path, programs: &Path, target: &str, effort: Effort) -> Result<()>
         .args([
             "-rss_limit_mb=2048".to_owned(),
             "-timeout=10".to_owned(),
-            // The trailing separator makes it a directory.
+            // The trailing separator makes the prefix a directory.
             format!("-artifact_prefix={}", artifacts.join("").display()),
         ])
         .args(iter::once(&corpus).chain(given.iter().filter(|directory| directory.is_dir())))
@@ -128,7 +128,7 @@ fn run(fuzz: &Path, programs: &Path, target: &str, effort: Effort) -> Result<()>
         }
         return outcome.with_context(|| {
             format!(
-                "the fuzz target {target} failed (once mended, the input named above belongs in \
+                "the fuzz target {target} failed (after the fix, add the input named above to \
                  fuzz/regressions/{target}/)"
             )
         });

@@ -1,4 +1,4 @@
-//! Everything that builds, serves, checks and measures gpuprism: `cargo xtask help` lists the commands.
+//! Builds, serves, checks and measures gpuprism. `cargo xtask help` lists the commands.
 
 mod bench;
 mod book;
@@ -23,14 +23,14 @@ use lexopt::ValueExt;
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  setup [page|test|all]   install what a build of the page, or the tests, still miss
-  wasm [--out DIR]        compile the page's modules and bind them into DIR (dist/pkg)
-  build [--out DIR]       make the whole page in DIR (dist) and weigh its first load
-  space [--out DIR]       make the page as a static Space for Hugging Face in DIR (target/space)
+  setup [page|test|all]   install missing tools for a build of the page or for the tests
+  wasm [--out DIR]        build the page's wasm modules into DIR (dist/pkg)
+  build [--out DIR]       build the page into DIR (dist) and check the size of its first load
+  space [--out DIR]       build the page as a static Space for Hugging Face into DIR (target/space)
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
   book [--out DIR]        write the generated chapters of docs/, check all links, and render the book into DIR/docs
-  test                    every check: format, lints, tests, docs, fuzzing, the page in a browser
-  fuzz [--seconds N]      hunt with every fuzz target for N seconds each (60)
+  test                    run all checks: format, lints, tests, docs, fuzzing, the page in a browser
+  fuzz [--seconds N]      run each fuzz target on new inputs for N seconds (60)
   bench                   measure reading speed and memory, and write benches/README.md
 ";
 
@@ -65,7 +65,7 @@ fn run() -> Result<()> {
         ["test"] => check::all(),
         ["fuzz"] => fuzz::all(fuzz::Effort::Hunt { seconds: arguments.seconds }),
         ["bench"] => bench::all(),
-        other => bail!("there is no command `{}`; `cargo xtask help` lists what there is", other.join(" ")),
+        other => bail!("unknown command `{}`; `cargo xtask help` lists the commands", other.join(" ")),
     }
 }
 

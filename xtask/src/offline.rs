@@ -1,4 +1,4 @@
-//! Writes the list of the build's files into its service worker, which keeps them for visits without a network.
+//! Writes the list of files into the service worker, which caches them for visits without a network.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,11 @@ use sha2::{Digest as _, Sha256};
 
 pub const SERVICE_WORKER: &str = "service-worker.js";
 
-/// The line of `www/service-worker.js` that the list takes the place of.
+/// The line of `www/service-worker.js` that is replaced by the list.
 const WITHOUT_LIST: &str = "const BUILD = { version: '', first: {}, later: {} };";
 
-/// Replaces the empty list in `dist`'s service worker. `first` are the files that it keeps at once;
-/// `later` those that it keeps when they are first asked for.
+/// Replaces the empty list of the service worker in `dist`. The files `first` are cached at once, the files `later` when they are
+/// first requested.
 pub fn list_files(dist: &Path, first: &[String], later: &[String]) -> Result<()> {
     let path = dist.join(SERVICE_WORKER);
     let script = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -27,13 +27,13 @@ pub fn list_files(dist: &Path, first: &[String], later: &[String]) -> Result<()>
     Ok(())
 }
 
-/// The list and its version, which changes with any file.
+/// The list and its version, a hash of all files.
 fn build(first: Map<String, Value>, later: Map<String, Value>) -> Value {
     let version = hash(json!([first, later]).to_string().as_bytes());
     json!({ "version": version, "first": first, "later": later })
 }
 
-/// Of each file what a browser's `integrity` checks.
+/// The `integrity` value of each file.
 fn hashes(dist: &Path, names: &[String]) -> Result<Map<String, Value>> {
     let entry = |name: &String| -> Result<(String, Value)> {
         let bytes = fs::read(dist.join(name)).with_context(|| format!("cannot read {name} of the page"))?;
@@ -52,8 +52,8 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_hash_is_what_the_browser_checks() {
-        // The digest of no bytes, as FIPS 180-4's published example has it, in base64.
+    fn hashes_are_base64_sha256() {
+        // The SHA-256 of the empty string.
         assert_eq!(hash(b""), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
     }
 
@@ -72,6 +72,6 @@ mod tests {
         assert!(one.contains("\"app.js\": \"sha256-"), "{one}");
         assert_ne!(one, other);
         assert_eq!(one, written("1"));
-        assert!(list_files(&dist, &[], &[]).is_err(), "a list is written once");
+        assert!(list_files(&dist, &[], &[]).is_err(), "the list can be written only once");
     }
 }

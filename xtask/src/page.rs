@@ -1,4 +1,4 @@
-//! The whole page as static files: `www/`, the bound WebAssembly and the example trace; and what its first load weighs.
+//! Builds the page as static files: `www/`, the wasm modules, the book and the example trace. Checks the size of its first load.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use flate2::{Compression, write::GzEncoder};
 use crate::command::Run;
 use crate::{book, offline, project, setup, wasm};
 
-/// What a first visit may transfer, gzipped.
+/// The limit for the gzipped size of the files that a first visit loads.
 pub const FIRST_LOAD_BUDGET_BYTES: u64 = 600_000;
 
 const EXAMPLE: &str = "example.json.gz";
@@ -18,13 +18,13 @@ const EXAMPLE: &str = "example.json.gz";
 /// The types of the scripts, which only the type checker reads.
 const SCRIPT_TYPES: &str = "types.d.ts";
 
-/// Builds the page into `out`, or into a fresh `dist/`, and fails when its first load is too heavy.
+/// Builds the page into `out`, or into an empty `dist/`. Fails if its first load is too large.
 pub fn build(out: Option<&Path>) -> Result<()> {
     setup::page()?;
     let root = project::root();
     for needed in ["www/index.html", "examples/serving_trace.rs"] {
         if !root.join(needed).is_file() {
-            bail!("{needed} is missing, and the page is made of it: restore it with `git checkout {needed}`");
+            bail!("{needed} is missing and the page needs it: restore it with `git checkout {needed}`");
         }
     }
     let dist = match out {
@@ -35,13 +35,13 @@ pub fn build(out: Option<&Path>) -> Result<()> {
     copy_directory(&root.join("www"), &dist)?;
     fs::remove_file(dist.join(SCRIPT_TYPES)).with_context(|| format!("cannot remove {SCRIPT_TYPES}"))?;
     strip_comments(&dist)?;
-    Run::new("cargo run --quiet --example serving_trace --").arg(dist.join(EXAMPLE)).run()?;
+    Run::new("cargo run --quiet --release --example serving_trace --").arg(dist.join(EXAMPLE)).run()?;
     book::render(&dist)?;
     list_for_offline(&dist)?;
-    weigh(&dist)
+    check_size(&dist)
 }
 
-/// An empty `dist/`: a build that fails leaves no page rather than an old one.
+/// Empties `dist/`, so that a failed build does not leave an old page.
 fn fresh_dist() -> Result<PathBuf> {
     let dist = project::dist();
     if dist.exists() {
@@ -50,11 +50,11 @@ fn fresh_dist() -> Result<PathBuf> {
     Ok(dist)
 }
 
-/// Tells the page's service worker which files it answers for.
+/// Writes the list of files into the service worker.
 fn list_for_offline(dist: &Path) -> Result<()> {
     let names = |files: Vec<(String, u64, u64)>| files.into_iter().map(|(name, ..)| name);
     let later = names(on_demand(dist)?).filter(|name| !OFFLINE_FILES.contains(&name.as_str()));
-    // The small ones are kept before anything asks for them, or a first visit without a file would leave a page that opens none.
+    // Scripts are cached at once although they load later, so that a page that has opened no file yet works offline.
     let (small, modules): (Vec<_>, Vec<_>) = later.partition(|name| LATER_SCRIPTS.contains(&name.as_str()));
     let first: Vec<_> = names(first_load(dist)?).chain([OFFLINE_SCRIPT.to_owned()]).chain(small).collect();
     offline::list_files(dist, &first, &modules)
@@ -87,17 +87,17 @@ fn strip_comments(dist: &Path) -> Result<()> {
 /// The script without lines that are only a comment, and without indentation. Indentation stays if the script has a template
 /// literal of several lines, because it could be part of it. A line that begins with a comment and goes on with code stays.
 fn without_comments(script: &str) -> String {
-    let mut inside = false;
+    let mut is_in_comment = false;
     let mut kept = String::new();
-    let is_indented_freely = script.lines().all(|line| line.matches('`').count() % 2 == 0);
+    let has_no_long_templates = script.lines().all(|line| line.matches('`').count() % 2 == 0);
     for line in script.lines() {
         let words = line.trim();
         let opens = words.starts_with("/*") && words.find("*/").is_none_or(|end| end + 2 == words.len());
-        if !inside && !opens && !words.starts_with("//") {
-            kept += if is_indented_freely { words } else { line };
+        if !is_in_comment && !opens && !words.starts_with("//") {
+            kept += if has_no_long_templates { words } else { line };
             kept.push('\n');
         }
-        inside = (inside || opens) && !words.ends_with("*/");
+        is_in_comment = (is_in_comment || opens) && !words.ends_with("*/");
     }
     kept
 }
@@ -113,7 +113,7 @@ fn without_blanks(sheet: &str) -> String {
     kept
 }
 
-/// Every file under a directory, in order of its path.
+/// All files in a directory and its subdirectories, sorted by path.
 pub fn files_under(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let entries =
@@ -130,15 +130,16 @@ pub fn files_under(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn weigh(dist: &Path) -> Result<()> {
-    let weights = first_load(dist)?;
+/// Prints the sizes of all files, and fails if the first load is too large.
+fn check_size(dist: &Path) -> Result<()> {
+    let files = first_load(dist)?;
     println!("\n{:>9}  {:>9}  first load", "bytes", "gzipped");
-    for (name, bytes, gzipped) in &weights {
+    for (name, bytes, gzipped) in &files {
         println!("{bytes:>9}  {gzipped:>9}  {name}");
     }
-    let total = total_gzipped(&weights);
-    println!("{:>9}  {total:>9}  of {FIRST_LOAD_BUDGET_BYTES}", "together");
-    println!("\n{:>9}  {:>9}  fetched on demand", "bytes", "gzipped");
+    let total = total_gzipped(&files);
+    println!("{:>9}  {total:>9}  of {FIRST_LOAD_BUDGET_BYTES}", "total");
+    println!("\n{:>9}  {:>9}  loaded on demand", "bytes", "gzipped");
     for (name, bytes, gzipped) in on_demand(dist)? {
         println!("{bytes:>9}  {gzipped:>9}  {name}");
     }
@@ -149,40 +150,39 @@ fn weigh(dist: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gzipped bytes of everything a first visit may fetch from `dist`.
+/// The gzipped size of the files that a first visit loads from `dist`.
 pub fn first_load_gzipped(dist: &Path) -> Result<u64> {
     Ok(total_gzipped(&first_load(dist)?))
 }
 
-fn total_gzipped(weights: &[(String, u64, u64)]) -> u64 {
-    weights.iter().map(|(_, _, gzipped)| gzipped).sum()
+fn total_gzipped(files: &[(String, u64, u64)]) -> u64 {
+    files.iter().map(|(_, _, gzipped)| gzipped).sum()
 }
 
-/// Every file but those fetched on demand.
+/// All files except those loaded on demand.
 fn first_load(dist: &Path) -> Result<Vec<(String, u64, u64)>> {
-    weights(dist, |name| !is_on_demand(name))
+    file_sizes(dist, |name| !is_on_demand(name))
 }
 
 fn on_demand(dist: &Path) -> Result<Vec<(String, u64, u64)>> {
-    weights(dist, is_on_demand)
+    file_sizes(dist, is_on_demand)
 }
 
 /// Name, size and gzipped size of the wanted files, without the book and without the types that wasm-bindgen writes.
-fn weights(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u64)>> {
-    let mut weights = Vec::new();
+fn file_sizes(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64, u64)>> {
+    let mut sizes = Vec::new();
     for path in files_under(dist)? {
         let name = path.strip_prefix(dist)?.to_string_lossy().into_owned();
         if name.starts_with("docs/") || name.ends_with(".d.ts") || !wanted(&name) {
             continue;
         }
         let bytes = fs::read(&path)?;
-        weights.push((name, bytes.len() as u64, gzipped(&bytes)?));
+        sizes.push((name, bytes.len() as u64, gzipped(&bytes)?));
     }
-    Ok(weights)
+    Ok(sizes)
 }
 
-/// The page's files that wait until a person opens a file, saves or shares results, asks for help, opens a second run, the pivot, the triage or
-/// the rules, drops a folder or opens an address, or another page embeds this one.
+/// Scripts and style sheets that the page loads on demand: with the first file, a tab or a panel.
 const LATER_SCRIPTS: &[&str] = &[
     "results.js",
     "overview.js",
@@ -220,10 +220,10 @@ const LATER_SCRIPTS: &[&str] = &[
     "embed.css",
 ];
 
-/// The idle page's script that sees to the next visits; the service worker keeps it like a file of the first load.
+/// The script that registers the service worker once the page is idle. Cached like a file of the first load.
 const OFFLINE_SCRIPT: &str = "offline.js";
 
-/// What an idle page fetches so that it works offline.
+/// The files that the page loads when it is idle, to work offline.
 const OFFLINE_FILES: [&str; 4] = [OFFLINE_SCRIPT, "offline.html", "offline-frame.js", offline::SERVICE_WORKER];
 
 fn is_on_demand(name: &str) -> bool {
@@ -235,7 +235,7 @@ fn is_on_demand(name: &str) -> bool {
             .any(|module| name == format!("pkg/{}", module.wasm_name()) || name == format!("pkg/{}.js", module.stem))
 }
 
-/// The gzipped size; the best level of zlib-rs weighs about what `gzip -6` does.
+/// The gzipped size. The best level of zlib-rs is about as good as `gzip -6`.
 fn gzipped(bytes: &[u8]) -> Result<u64> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;
@@ -247,18 +247,18 @@ mod tests {
     use super::{without_blanks, without_comments};
 
     #[test]
-    fn a_style_sheet_keeps_the_blanks_that_tell_selectors_apart() {
+    fn minified_style_sheets_keep_blanks_within_selectors() {
         let sheet = "a :is(b, c) > d {\n  margin: 0 1px;\n  color: red;\n}\n@media print {\n e { x: y }\n}\n";
         assert_eq!(without_blanks(sheet), "a :is(b, c) > d{margin: 0 1px;color: red;}@media print{e{x: y}}");
     }
 
     #[test]
-    fn only_lines_that_are_comments_are_left_behind() {
+    fn only_lines_with_nothing_but_a_comment_are_removed() {
         let script = "// Head.\n\n/** One. */\nlet a = 1; // kept\n/**\n * Two.\n */\n  const url = 'http://x'; /* kept */\n/* c\n d */\nb(a / 2);";
         assert_eq!(without_comments(script), "\nlet a = 1; // kept\nconst url = 'http://x'; /* kept */\nb(a / 2);\n");
         let cast = "/** A\n * b. */\n/** @type {X} */ (a).b();\n";
         assert_eq!(without_comments(cast), "/** @type {X} */ (a).b();\n");
         let template = "// Head.\n  f(`one\n  two`);\n";
-        assert_eq!(without_comments(template), "  f(`one\n  two`);\n", "its blanks are text");
+        assert_eq!(without_comments(template), "  f(`one\n  two`);\n", "blanks of a template literal are text");
     }
 }

@@ -1,4 +1,4 @@
-//! Where things are: the repository root, the page's output, cargo's target directory, this machine's target triple.
+//! Paths and names of the build: the repository root, the page's output, cargo's target directory, the host's target triple.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub fn dist() -> PathBuf {
     root().join("dist")
 }
 
-/// Cargo's target directory, wherever configuration or environment put it.
+/// Cargo's target directory, which configuration or environment may change.
 pub fn target_dir() -> Result<PathBuf> {
     let metadata = metadata(&root().join("Cargo.toml"))?;
     let directory = metadata["target_directory"].as_str().context("`cargo metadata` names no target directory")?;
@@ -29,7 +29,7 @@ pub fn metadata(manifest: &Path) -> Result<Value> {
     serde_json::from_str(&text).context("`cargo metadata` did not print JSON")
 }
 
-/// The triple of this machine, such as `x86_64-unknown-linux-gnu`.
+/// The target triple of this machine, such as `x86_64-unknown-linux-gnu`.
 pub fn host() -> Result<String> {
     let text = Run::new("rustc -vV").output()?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_binder_has_the_version_of_the_library() {
+    fn wasm_bindgen_and_its_cli_have_the_same_version() {
         let library = locked_version("wasm-bindgen");
         assert!(library.starts_with("version = "), "{library}");
         assert_eq!(library, locked_version("wasm-bindgen-cli-support"));

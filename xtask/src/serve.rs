@@ -1,4 +1,4 @@
-//! A small static file server for this machine only: the page on http://127.0.0.1.
+//! A static file server for the page on http://127.0.0.1, reachable only from this machine.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -12,11 +12,11 @@ use crate::{offline, page, project};
 
 /// Builds the page and serves it until the process is stopped.
 pub fn serve(port: u16) -> Result<()> {
-    // Taken before the build, so that a port in use is known at once and not after minutes.
+    // Bound before the build, so that a port in use is reported at once and not after minutes.
     let server = Server::bind(port)?;
     println!("building the page; the first time takes some minutes");
     page::build(None)?;
-    println!("gpuprism is ready on {} (Ctrl-C ends it)", server.url()?);
+    println!("gpuprism is ready on {} (stop it with Ctrl-C)", server.url()?);
     server.run(&project::dist())
 }
 
@@ -25,11 +25,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Port 0 lets the system choose one.
+    /// Port 0 lets the system choose a port.
     pub fn bind(port: u16) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| {
             format!(
-                "cannot listen on port {port} (`cargo xtask serve --port {}` takes another one)",
+                "cannot listen on port {port} (choose another one with `cargo xtask serve --port {}`)",
                 port.checked_add(1).unwrap_or(8080)
             )
         })?;
@@ -40,14 +40,14 @@ impl Server {
         Ok(format!("http://{}/", self.listener.local_addr()?))
     }
 
-    /// Answers each connection in a thread of its own, for ever.
+    /// Serves connections until the process ends, each in its own thread.
     pub fn run(&self, directory: &Path) -> Result<()> {
         let directory = directory.canonicalize().with_context(|| format!("cannot serve {}", directory.display()))?;
         for connection in self.listener.incoming() {
             let Ok(connection) = connection else { continue };
             let directory = directory.clone();
             std::thread::spawn(move || {
-                // A browser that hangs up early is no problem of the server.
+                // Errors of one connection, such as an early disconnect, do not matter.
                 let _ = answer(connection, &directory);
             });
         }
@@ -71,10 +71,10 @@ fn answer(mut connection: TcpStream, directory: &Path) -> io::Result<()> {
     connection.flush()
 }
 
-/// The request line; the headers are read and forgotten.
+/// Returns the request line. The headers are read and ignored.
 fn read_request(connection: &TcpStream) -> io::Result<String> {
-    const LONGEST_REQUEST_BYTES: u64 = 64 * 1024;
-    let mut lines = BufReader::new(connection.take(LONGEST_REQUEST_BYTES)).lines();
+    const MAX_REQUEST_BYTES: u64 = 64 * 1024;
+    let mut lines = BufReader::new(connection.take(MAX_REQUEST_BYTES)).lines();
     let request = lines.next().unwrap_or_else(|| Ok(String::new()))?;
     for header in lines {
         if header?.is_empty() {
@@ -105,7 +105,7 @@ fn reply_to(request: &str, directory: &Path) -> Reply {
     if method != "GET" && method != "HEAD" {
         return Reply::empty("405 Method Not Allowed");
     }
-    // A page that is being worked on must come from the disk, not from what a browser kept of an earlier build.
+    // Without the service worker, browsers load the files of the current build and not those of a cached one.
     if target.ends_with(offline::SERVICE_WORKER) {
         return Reply::empty("404 Not Found");
     }
@@ -115,12 +115,12 @@ fn reply_to(request: &str, directory: &Path) -> Reply {
     Reply { status: "200 OK", content_type: content_type(&path), length, body: (method == "GET").then_some(file) }
 }
 
-/// The file that a request target means, if it lies inside the directory.
+/// Opens the file of a request target, if it is inside the directory.
 fn open(target: &str, directory: &Path) -> Option<(PathBuf, File, u64)> {
     let path = target.split(['?', '#']).next()?.strip_prefix('/')?;
     let wanted = directory.join(percent_decoded(path)?.trim_start_matches('/'));
     let wanted = if wanted.is_dir() { wanted.join("index.html") } else { wanted };
-    // Resolved first, so that neither `..` nor a link leads out.
+    // Resolves `..` and links, so that the check is safe.
     let real = wanted.canonicalize().ok()?;
     if !real.starts_with(directory) {
         return None;
@@ -141,7 +141,7 @@ fn percent_decoded(path: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// `.gz` is a file that the page unpacks itself, so it is sent as it is and without Content-Encoding.
+/// Files `.gz` are sent without Content-Encoding, because the page unpacks them.
 fn content_type(path: &Path) -> &'static str {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("html") => "text/html; charset=utf-8",
@@ -165,7 +165,7 @@ mod tests {
     use std::net::TcpStream;
     use std::path::PathBuf;
 
-    /// A directory to serve, beside a file that must never be served.
+    /// A directory to serve, next to a file that must not be served.
     fn site(name: &str) -> PathBuf {
         let base = std::env::temp_dir().join(format!("xtask-serve-{name}-{}", std::process::id()));
         let site = base.join("site");
@@ -223,20 +223,20 @@ mod tests {
     }
 
     #[test]
-    fn head_sends_the_length_and_no_body() {
+    fn head_requests_return_the_length_without_a_body() {
         let site = site("head");
         let server = Server::bind(0).unwrap();
         let address = server.listener.local_addr().unwrap();
         std::thread::spawn(move || server.run(&site));
-        let ask = |request: &str| {
+        let send = |request: &str| {
             let mut connection = TcpStream::connect(address).unwrap();
             write!(connection, "{request} / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
             let mut reply = String::new();
             connection.read_to_string(&mut reply).unwrap();
             reply
         };
-        assert!(ask("GET").ends_with("\r\n\r\n<p>page"));
-        let head = ask("HEAD");
+        assert!(send("GET").ends_with("\r\n\r\n<p>page"));
+        let head = send("HEAD");
         assert!(head.contains("\r\nContent-Length: 7\r\n"), "{head}");
         assert!(head.ends_with("\r\n\r\n"), "{head}");
     }

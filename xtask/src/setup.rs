@@ -1,4 +1,4 @@
-//! Installs what a build or the tests still miss, or says the command that does. Quiet when nothing is missing.
+//! Installs the missing tools of a build or of the tests, or reports the command to install them. Prints nothing if all are there.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +7,20 @@ use anyhow::{Context, Result, bail};
 use crate::command::Run;
 use crate::project;
 
-/// A program that the page or the tests need from the system.
+/// A program that must be installed on the system.
 struct Tool {
     what: &'static str,
-    /// An environment variable that may name the program instead.
+    /// An environment variable with the path of the program.
     variable: Option<&'static str>,
     names: &'static [&'static str],
     debian_package: &'static str,
 }
 
 const CPP: Tool =
-    Tool { what: "a C++ compiler (libFuzzer is C++)", variable: None, names: &["c++"], debian_package: "g++" };
-/// GCC has no WebAssembly.
+    Tool { what: "a C++ compiler (for libFuzzer)", variable: None, names: &["c++"], debian_package: "g++" };
+/// GCC cannot compile to WebAssembly.
 const CLANG: Tool = Tool {
-    what: "clang (SQLite is C, and the page reads Nsight Systems exports with it)",
+    what: "clang (to compile SQLite, which is written in C, for the page)",
     variable: Some("CC_wasm32_unknown_unknown"),
     names: &["clang"],
     debian_package: "clang",
@@ -54,7 +54,7 @@ impl Tool {
     }
 }
 
-/// What building the page needs: Rust's standard library for wasm32 and a C compiler that knows it.
+/// The tools to build the page: Rust's standard library for wasm32 and a C compiler with this target.
 pub fn page() -> Result<()> {
     wasm_target()?;
     tools(&[&CLANG])
@@ -66,29 +66,29 @@ fn wasm_target() -> Result<()> {
     }
     if find_program(Path::new("rustup")).is_none() {
         bail!(
-            "Rust's wasm32-unknown-unknown target is missing and there is no rustup to add it: \
-             install the target from where your Rust came from, or Rust from https://rustup.rs"
+            "Rust's wasm32-unknown-unknown target is missing and rustup, which could add it, is not installed: \
+             install the target from the source of your Rust, or install Rust from https://rustup.rs"
         );
     }
     println!("setup: adding Rust's wasm32-unknown-unknown target");
     Run::new("rustup target add wasm32-unknown-unknown").run()?;
     if !has_wasm_target()? {
         bail!(
-            "the wasm32-unknown-unknown target was added, but not for the rustc that is in use: \
+            "the wasm32-unknown-unknown target was added, but to another rustc than the one in use: \
              compare `rustup which rustc` and `which rustc`"
         );
     }
     Ok(())
 }
 
-/// What `cargo xtask test` needs: the page's needs, a C++ compiler, Node with the locked packages, Chromium.
+/// The tools for `cargo xtask test`: those of the page, a C++ compiler, Node with the locked packages, and Chromium.
 pub fn test() -> Result<()> {
     page()?;
     tools(&[&CPP, &NODE, &NPM, &CHROMIUM])?;
     node_packages()
 }
 
-/// What fuzzing needs.
+/// The tools for fuzzing.
 pub fn fuzz() -> Result<()> {
     tools(&[&CPP])
 }
@@ -110,7 +110,10 @@ fn tools(wanted: &[&Tool]) -> Result<()> {
         return Ok(());
     }
     if let Some(named) = missing.iter().find_map(|tool| tool.named()) {
-        bail!("there is no program {}: correct the variable that names it, or unset it", named.display());
+        bail!(
+            "the program {} does not exist: correct or unset the environment variable that names it",
+            named.display()
+        );
     }
     let packages: Vec<_> = missing.iter().map(|tool| tool.debian_package).collect();
     if is_debian() && is_root()? {
@@ -124,11 +127,11 @@ fn tools(wanted: &[&Tool]) -> Result<()> {
     let Some(tool) = missing.iter().find(|tool| tool.find().is_none()) else {
         return Ok(());
     };
-    let elsewhere =
-        tool.variable.map_or_else(String::new, |name| format!("; {name}=/path/to/it names one outside PATH"));
+    let variable_hint =
+        tool.variable.map_or_else(String::new, |name| format!("; if it is not in PATH, set {name}=/path/to/it"));
     bail!(
         "{} is missing. On Debian or Ubuntu:\n    sudo apt-get install {}\n\
-         on other systems install it their way{elsewhere}",
+         on other systems, use their package manager{variable_hint}",
         tool.what,
         packages.join(" ")
     );
@@ -140,7 +143,7 @@ fn node_packages() -> Result<()> {
     if locked.is_none() {
         bail!("package-lock.json is missing: restore it with `git checkout package-lock.json`");
     }
-    // npm writes this file at the end of every installation.
+    // npm writes this file at the end of each installation.
     let installed = modified(&root.join("node_modules/.package-lock.json"));
     if installed >= locked {
         return Ok(());
@@ -162,7 +165,7 @@ fn is_root() -> Result<bool> {
     Ok(Run::new("id -u").output()?.trim() == "0")
 }
 
-/// The program of this name or path, searched in PATH as a shell does.
+/// Finds a program by path, or by name in PATH.
 fn find_program(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 {
         return name.is_file().then(|| name.to_owned());

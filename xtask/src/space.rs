@@ -1,4 +1,4 @@
-//! A static Space for Hugging Face: the built page with the card and attributes of `space/`, ready to be uploaded.
+//! Builds a static Space for Hugging Face: the page with the files of `space/`, ready for upload.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::{page, project};
 
-/// Builds the page into `out`, or into a fresh `target/space`, as a folder that works as it stands.
+/// Builds the page into `out`, or into an empty `target/space`.
 pub fn build(out: Option<&Path>) -> Result<()> {
     let own = project::target_dir()?.join("space");
     if out.is_none() && own.exists() {
