@@ -179,18 +179,19 @@ fn docs(attributes: &[Attribute]) -> String {
 
 /// The unit that the end of a key names.
 fn unit(key: &str) -> &'static str {
-    const UNITS: [(&str, &str); 8] = [
-        ("_ns", "ns"),
-        ("_us", "µs"),
-        ("_ms", "ms"),
-        ("_s", "s"),
-        ("_pct", "%"),
-        ("_share", "0 to 1"),
-        ("_fraction", "0 to 1"),
-        ("bytes", "bytes"),
-    ];
     UNITS.iter().find(|(end, _)| key.ends_with(end)).map_or("", |(_, unit)| unit)
 }
+
+const UNITS: [(&str, &str); 8] = [
+    ("_ns", "ns"),
+    ("_us", "µs"),
+    ("_ms", "ms"),
+    ("_s", "s"),
+    ("_pct", "%"),
+    ("_share", "0 to 1"),
+    ("_fraction", "0 to 1"),
+    ("bytes", "bytes"),
+];
 
 fn snake_case(name: &str) -> String {
     let mut words = String::new();
@@ -213,20 +214,63 @@ fn sections(program: &Program) -> Result<String> {
             sections.entry(name.clone()).or_insert_with(|| (command, section.clone()));
         }
     }
-    let mut text =
-        "## Sections\n\n| section | of | title | columns of a row | figures of `summary` |\n|---|---|---|---|---|\n"
-            .to_owned();
-    for (name, (command, section)) in sections {
+    let types = value_types(sections.values().map(|(_, section)| section));
+    let path = project::root().join("patterns/sections.json");
+    let titles: Value = serde_json::from_str(&fs::read_to_string(path)?)?;
+    let mut text = "## Sections\n\n".to_owned();
+    for (name, (command, section)) in &sections {
+        let text_of = |key: &str| section[key].as_str().unwrap_or_default();
+        text += &format!("### {name}\n\n{} (`gpuprism {command}`).", text_of("title"));
+        if !text_of("derived_from").is_empty() {
+            text += &format!(" Derived from: {}.", text_of("derived_from").trim_end_matches('.'));
+        }
+        text += "\n\n";
         let columns = section["columns"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let figures = section["summary"].as_object().into_iter().flatten().map(|(figure, _)| figure.as_str());
-        let title = section["title"].as_str().unwrap_or_default();
-        text += &format!("| `{name}` | {command} | {} | {} | {} |\n", cell(title), codes(columns), codes(figures));
+        for (heading, keys) in [("column", columns.collect::<Vec<_>>()), ("figure of `summary`", figures.collect())] {
+            if keys.is_empty() {
+                continue;
+            }
+            text += &format!("| {heading} | type | unit | title |\n|---|---|---|---|\n");
+            for key in keys {
+                let guess = if key.ends_with("_ns") { "integer" } else { "number" };
+                let kind = types.get(key).copied().unwrap_or(if unit(key).is_empty() { "" } else { guess });
+                text += &format!("| `{key}` | {kind} | {} | {} |\n", unit(key), cell(&title(&titles, key)));
+            }
+            text.push('\n');
+        }
     }
     Ok(text)
 }
 
-fn codes<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+/// The type of each key, from its values in all sections; `number` if only some of them are integers.
+fn value_types<'a>(sections: impl Iterator<Item = &'a Value>) -> BTreeMap<&'a str, &'static str> {
+    let mut types = BTreeMap::new();
+    for section in sections {
+        let rows = section["rows"].as_array().into_iter().flatten();
+        for (key, value) in rows.chain([&section["summary"]]).filter_map(Value::as_object).flatten() {
+            let kind = match value {
+                Value::Number(number) if number.is_f64() => "number",
+                Value::Number(_) => "integer",
+                Value::String(_) => "text",
+                Value::Bool(_) => "boolean",
+                _ => continue,
+            };
+            let known = types.entry(key.as_str()).or_insert(kind);
+            if kind == "number" {
+                *known = kind;
+            }
+        }
+    }
+    types
+}
+
+/// The column title that people see, without its unit.
+fn title(config: &Value, key: &str) -> String {
+    let stem = UNITS.iter().find_map(|(suffix, _)| key.strip_suffix(suffix)).unwrap_or(key);
+    let listed = [key, stem].into_iter().find_map(|name| config["columns"][name].as_str());
+    let words = stem.split('_').map(|word| config["words"][word].as_str().unwrap_or(word));
+    listed.map_or_else(|| words.collect::<Vec<_>>().join(" "), str::to_owned)
 }
 
 /// The JSON output of each command for the example trace.
