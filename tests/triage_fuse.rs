@@ -1,5 +1,5 @@
-//! The fuse-pattern table against small traces on which each pattern must or must not show, and against what a person says
-//! of real traces, which lie outside the project in `../shared`.
+//! The table of fuse patterns on small traces that must or must not match each pattern, and on real traces with manual labels,
+//! which are outside the project in `../shared`.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
@@ -20,16 +20,18 @@ use std::path::Path;
 const CASES: &str = include_str!("data/fuse_cases.json");
 const LABELS: &str = include_str!("data/triage_labels/fuse.json");
 
-/// A pattern with traces on which it must show and traces on which it must not.
+/// A pattern with traces that must match it and traces that must not.
 #[derive(Deserialize)]
 struct Case {
     pattern: String,
     framework: String,
-    fires: Vec<Small>,
-    silent: Vec<Small>,
+    #[serde(rename = "fires")]
+    matching: Vec<Small>,
+    #[serde(rename = "silent")]
+    near_misses: Vec<Small>,
 }
 
-/// A small trace; its ops follow one another, 10 us each.
+/// A small trace; its ops run one after the other, 10 us each.
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
 struct Small {
@@ -61,8 +63,8 @@ fn seven() -> i64 {
 }
 
 impl SmallOp {
-    /// Work that no pattern knows.
-    fn work() -> Self {
+    /// A kernel that matches no pattern.
+    fn other_work() -> Self {
         let kernel = "void some::other_work<8>()".to_owned();
         Self { kernel, op: String::new(), function: String::new(), stream: seven() }
     }
@@ -104,7 +106,7 @@ impl Small {
         ServerArgs(arguments)
     }
 
-    /// The function stands where a frame has it: after the place.
+    /// The call site of an op; the function follows the file as in a frame.
     fn site(op: &SmallOp) -> CallSite {
         let location = if op.function.is_empty() { String::new() } else { format!("some/where.py:3 {}", op.function) };
         let stack = if location.is_empty() { Vec::new() } else { vec![location.clone()] };
@@ -123,22 +125,22 @@ impl Small {
         })
     }
 
-    /// Every op has a place in the code of its own.
-    fn place(&self, view: &mut View) {
-        let of_op = (0..).take(self.ops.len()).collect();
-        view.call_sites = CallSites { distinct: self.ops.iter().map(Self::site).collect(), by_op: of_op };
+    /// Gives every op its own call site.
+    fn set_call_sites(&self, view: &mut View) {
+        let by_op = (0..).take(self.ops.len()).collect();
+        view.call_sites = CallSites { distinct: self.ops.iter().map(Self::site).collect(), by_op };
     }
 
-    fn fusions_of(&self, framework: Framework, change: impl Fn(&mut View)) -> Vec<Fusion> {
+    fn fusions_with(&self, framework: Framework, change: impl Fn(&mut View)) -> Vec<Fusion> {
         let (trace, server, options) = (self.trace(), self.server(), Options::default());
         let mut view = self.view(&trace, &server, &options, framework);
-        self.place(&mut view);
+        self.set_call_sites(&mut view);
         change(&mut view);
         fuse::matches(&view, &kernels::rows(&view))
     }
 
     fn fusions(&self, framework: Framework) -> Vec<Fusion> {
-        self.fusions_of(framework, |_| ())
+        self.fusions_with(framework, |_| ())
     }
 
     fn status_of(&self, pattern: &str, framework: Framework) -> Option<&'static str> {
@@ -148,53 +150,57 @@ impl Small {
 }
 
 #[test]
-fn every_pattern_shows_where_it_must_and_is_silent_on_near_misses() {
-    let mut wrong = Vec::new();
-    let (mut fired, mut silent) = (0, 0);
+fn every_pattern_matches_its_cases_and_no_near_miss() {
+    let mut errors = Vec::new();
+    let (mut matched, mut rejected) = (0, 0);
     for case in cases() {
         let framework = framework(&case.framework);
         let kernels = |small: &Small| small.ops.iter().map(|op| op.kernel.clone()).collect::<Vec<_>>();
-        let failures = wrong.len();
-        for small in &case.fires {
+        let failures = errors.len();
+        for small in &case.matching {
             let got = small.status_of(&case.pattern, framework);
             if got != Some(&small.status) {
-                wrong.push(format!("{}: {:?}, not {}: {:?}", case.pattern, got, small.status, kernels(small)));
+                errors.push(format!("{}: {:?}, not {}: {:?}", case.pattern, got, small.status, kernels(small)));
             }
         }
-        fired += usize::from(wrong.len() == failures);
-        let failures = wrong.len();
-        for small in &case.silent {
+        matched += usize::from(errors.len() == failures);
+        let failures = errors.len();
+        for small in &case.near_misses {
             if let Some(got) = small.status_of(&case.pattern, framework) {
-                wrong.push(format!("{}: {got}, although {}: {:?}", case.pattern, small.why, kernels(small)));
+                errors.push(format!("{}: {got}, although {}: {:?}", case.pattern, small.why, kernels(small)));
             }
         }
-        silent += usize::from(wrong.len() == failures);
+        rejected += usize::from(errors.len() == failures);
     }
-    println!("{fired} of 47 patterns show where they must, {silent} of 47 are silent on near misses");
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    println!("{matched} of 47 patterns match their cases, {rejected} of 47 match no near miss");
+    assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
 }
 
 #[test]
-fn every_pattern_has_a_case_for_each_form_that_it_can_have() {
+fn every_pattern_has_cases_for_each_form() {
     let cases = cases();
     let patterns = Patterns::embedded().patterns;
     assert_eq!(patterns.len(), cases.len());
     for (pattern, case) in patterns.iter().zip(&cases) {
         assert_eq!(pattern.id, case.pattern);
-        let has = |status: &[&str]| case.fires.iter().any(|small| status.contains(&small.status.as_str()));
+        let has = |status: &[&str]| case.matching.iter().any(|small| status.contains(&small.status.as_str()));
         assert!(has(&["active"]), "{}", pattern.id);
         assert!(pattern.chains.is_empty() || has(&["split", "in flight"]), "{}", pattern.id);
-        assert!(case.silent.len() >= 2 && case.silent.iter().all(|small| !small.why.is_empty()), "{}", pattern.id);
+        assert!(
+            case.near_misses.len() >= 2 && case.near_misses.iter().all(|small| !small.why.is_empty()),
+            "{}",
+            pattern.id
+        );
     }
 }
 
 #[test]
-fn no_pattern_shows_in_another_framework() {
+fn no_pattern_matches_in_another_framework() {
     for case in cases() {
         for other in
             ["sglang", "vllm", "trtllm", "tokenspeed", "none"].into_iter().filter(|other| *other != case.framework)
         {
-            for small in &case.fires {
+            for small in &case.matching {
                 assert_eq!(small.status_of(&case.pattern, framework(other)), None, "{} in {other}", case.pattern);
             }
         }
@@ -202,29 +208,29 @@ fn no_pattern_shows_in_another_framework() {
 }
 
 #[test]
-fn a_chain_is_one_only_on_one_stream_and_without_work_between_its_parts() {
+fn a_chain_needs_one_stream_and_no_work_between_its_parts() {
     for case in cases() {
         let framework = framework(&case.framework);
-        let chains = case.fires.iter().filter(|small| small.status != "active" && small.ops.len() > 1);
+        let chains = case.matching.iter().filter(|small| small.status != "active" && small.ops.len() > 1);
         for small in chains {
-            let mut apart = small.clone();
-            (20..).zip(&mut apart.ops).for_each(|(stream, op)| op.stream = stream);
-            assert_eq!(apart.status_of(&case.pattern, framework), None, "{} over streams", case.pattern);
+            let mut separate = small.clone();
+            (20..).zip(&mut separate.ops).for_each(|(stream, op)| op.stream = stream);
+            assert_eq!(separate.status_of(&case.pattern, framework), None, "{} on several streams", case.pattern);
             let mut unknown = small.clone();
             unknown.ops.iter_mut().for_each(|op| op.stream = -1);
             assert_eq!(unknown.status_of(&case.pattern, framework), None, "{} without a stream", case.pattern);
             let mut between = small.clone();
-            between.ops = small.ops.iter().flat_map(|op| [op.clone(), SmallOp::work()]).collect();
+            between.ops = small.ops.iter().flat_map(|op| [op.clone(), SmallOp::other_work()]).collect();
             assert_eq!(between.status_of(&case.pattern, framework), None, "{} with work between", case.pattern);
         }
     }
 }
 
 #[test]
-fn words_in_the_wrong_field_say_nothing() {
+fn words_in_the_wrong_field_do_not_match() {
     for case in cases() {
         let framework = framework(&case.framework);
-        for small in case.fires.iter().filter(|small| small.status == "active") {
+        for small in case.matching.iter().filter(|small| small.status == "active") {
             let mut moved = small.clone();
             for op in &mut moved.ops {
                 let kernel = std::mem::replace(&mut op.kernel, "void some::other_work<8>()".to_owned());
@@ -237,12 +243,12 @@ fn words_in_the_wrong_field_say_nothing() {
     }
 }
 
-/// Only launches that take part are counted, and one launch may serve several patterns.
+/// A launch may take part in several patterns.
 #[test]
-fn time_is_that_of_the_launches_that_take_part() {
+fn only_launches_that_take_part_are_counted() {
     let (mut small, framework) = rope_and_store();
-    let (rope, store, work) = (small.ops[0].clone(), small.ops[1].clone(), SmallOp::work());
-    // Two pairs, a store alone and a rope alone; of eight launches four take part.
+    let (rope, store, work) = (small.ops[0].clone(), small.ops[1].clone(), SmallOp::other_work());
+    // Two pairs, a single store and a single rope: four of eight launches take part.
     small.ops = [&rope, &store, &work, &store, &work, &rope, &store, &rope].map(Clone::clone).to_vec();
     let fusions = small.fusions(framework);
     assert_eq!(fusions.len(), 1, "{fusions:?}");
@@ -252,11 +258,10 @@ fn time_is_that_of_the_launches_that_take_part() {
     assert!(fusion.evidence.iter().all(|line| line.ends_with("(25.0%)")), "{:?}", fusion.evidence);
 }
 
-/// A fused form and a split one of the same pattern are told apart, with their own counts.
 #[test]
 fn fused_and_split_launches_of_one_pattern_are_two_findings() {
     let case = case("fused-rope-kv-cache-store");
-    let of = |status: &str| case.fires.iter().find(|small| small.status == status).unwrap().clone();
+    let of = |status: &str| case.matching.iter().find(|small| small.status == status).unwrap().clone();
     let mut small = of("active");
     small.ops.extend([of("split").ops, of("split").ops].concat());
     let fusions = small.fusions(Framework::Sglang);
@@ -264,22 +269,21 @@ fn fused_and_split_launches_of_one_pattern_are_two_findings() {
     assert_eq!(found, [("split", 4), ("active", 1)]);
 }
 
-/// A chain that ends in another stage than it began is none.
 #[test]
-fn a_chain_lies_in_one_stage() {
+fn a_chain_must_start_and_end_in_the_same_stage() {
     let (mut small, framework) = rope_and_store();
     small.ops = [small.ops.clone(), small.ops.clone()].concat();
     let stages = [Stage::Prefill, Stage::Decode, Stage::Decode, Stage::Decode];
-    let fusions = small.fusions_of(framework, |view| view.stages = stages.map(Some).to_vec());
+    let fusions = small.fusions_with(framework, |view| view.stages = stages.map(Some).to_vec());
     let found: Vec<_> = fusions.iter().map(|fusion| (fusion.stage, fusion.launches)).collect();
     assert_eq!(found, [(Stage::Decode, 2)]);
 }
 
-/// One beginning of five is not most of them, one of four is enough.
+/// One of four possible starts is enough for `likely`, one of five is not.
 #[test]
-fn a_split_that_few_launches_show_is_only_possible() {
+fn a_split_of_few_launches_is_only_possible() {
     let (mut small, framework) = rope_and_store();
-    let (rope, work) = (small.ops[0].clone(), SmallOp::work());
+    let (rope, work) = (small.ops[0].clone(), SmallOp::other_work());
     for (more, confidence) in [(3, Confidence::Likely), (1, Confidence::Possible)] {
         for _ in 0..more {
             small.ops.extend([rope.clone(), work.clone()]);
@@ -289,29 +293,28 @@ fn a_split_that_few_launches_show_is_only_possible() {
     }
 }
 
-/// What is under the person's bar is counted, not shown.
 #[test]
-fn findings_under_the_bar_are_counted() {
+fn findings_below_the_minimum_share_are_counted_but_not_shown() {
     let (mut small, framework) = rope_and_store();
-    small.ops.extend(vec![SmallOp::work(); 398]);
-    for (bar, rows, hidden) in [(0.5, 1, 0), (0.6, 0, 1)] {
-        let options = Options { min_share_pct: bar, ..Options::default() };
+    small.ops.extend(vec![SmallOp::other_work(); 398]);
+    for (min_share_pct, rows, hidden) in [(0.5, 1, 0), (0.6, 0, 1)] {
+        let options = Options { min_share_pct, ..Options::default() };
         let (trace, server) = (small.trace(), small.server());
         let mut view = small.view(&trace, &server, &options, framework);
-        small.place(&mut view);
+        small.set_call_sites(&mut view);
         let section = fuse::section(&view, &fuse::matches(&view, &kernels::rows(&view)));
         assert_eq!((section.rows.len(), section.summary.get("under_the_bar")), (rows, Some(&Value::Int(hidden))));
     }
 }
 
-/// Without server arguments the model file on the stacks tells the model, and HIP calls tell the hardware.
+/// Without server arguments, the model file in the stacks gives the model, and HIP calls give the hardware.
 #[test]
-fn frames_tell_the_model_and_calls_the_hardware() {
+fn the_model_is_detected_from_frames_and_the_hardware_from_calls() {
     let case = case("vllm-origin-gpt-oss-router-gemm");
-    let small = case.fires.iter().find(|small| small.status == "not applicable").unwrap();
+    let small = case.matching.iter().find(|small| small.status == "not applicable").unwrap();
     let silent = Small { model: None, device: String::new(), ..small.clone() };
     let framework = framework(&case.framework);
-    assert_eq!(silent.status_of(&case.pattern, framework), None, "nothing tells the model");
+    assert_eq!(silent.status_of(&case.pattern, framework), None, "the model is unknown");
     let mut trace = silent.trace();
     let mut code = Code::default();
     code.frames.names.intern("vllm/model_executor/models/gpt_oss.py(130): forward");
@@ -321,16 +324,16 @@ fn frames_tell_the_model_and_calls_the_hardware() {
         trace.calls.names.intern(call);
         let (server, options) = (silent.server(), Options::default());
         let mut view = silent.view(&trace, &server, &options, framework);
-        silent.place(&mut view);
+        silent.set_call_sites(&mut view);
         let fusions = fuse::matches(&view, &kernels::rows(&view));
         let found = fusions.iter().find(|fusion| fusion.pattern == case.pattern).unwrap();
         assert_eq!(found.status.label(), status, "{call}");
     }
 }
 
-/// Training, vision and communication: none of it is serving, whatever framework one takes it for.
+/// Traces of training, vision and communication match no pattern, whichever framework is assumed.
 #[test]
-fn runs_that_serve_no_model_show_no_pattern() {
+fn runs_without_serving_match_no_pattern() {
     let Some(traces) = shared("traces/torch") else { return };
     let names = [
         "train_a100_rank3of8.trace.json.gz",
@@ -354,10 +357,10 @@ fn case(pattern: &str) -> Case {
 
 fn rope_and_store() -> (Small, Framework) {
     let case = case("fused-rope-kv-cache-store");
-    (case.fires.into_iter().find(|small| small.status == "split").unwrap(), Framework::Sglang)
+    (case.matching.into_iter().find(|small| small.status == "split").unwrap(), Framework::Sglang)
 }
 
-/// What a person says of a real trace.
+/// The manual labels of a real trace.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Label {
@@ -365,69 +368,71 @@ struct Label {
     framework: String,
     stage: String,
     model: Option<String>,
-    /// Findings that are true.
-    shows: Vec<Shown>,
-    /// Findings that would be false, or say what another says better: pattern and why.
-    not: BTreeMap<String, String>,
+    /// Correct findings.
+    #[serde(rename = "shows")]
+    correct: Vec<LabelledFinding>,
+    /// Wrong or redundant findings: pattern and reason.
+    #[serde(rename = "not")]
+    wrong: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shown {
+struct LabelledFinding {
     pattern: String,
     status: String,
-    /// As counted in the trace by another program.
+    /// Counted by an independent program.
     launches: u64,
     /// Sum of their durations.
     duration_us: f64,
-    /// Of the sum of all durations.
+    /// Share of the sum of all durations.
     share_pct: f64,
     why: String,
 }
 
 #[test]
-fn real_traces_show_what_a_person_says_of_them() {
+fn findings_of_real_traces_are_exactly_the_labelled_ones() {
     let Some(traces) = shared("traces/torch") else { return };
     let labels: Vec<Label> = serde_json::from_str(LABELS).unwrap();
-    let (mut right, mut wrong) = (0, Vec::new());
+    let (mut correct, mut wrong) = (0, Vec::new());
     let mut missing = Vec::new();
     for label in &labels {
         let trace = import(&traces.join(&label.trace));
         let stage = Stage::ALL.into_iter().find(|stage| stage.label() == label.stage).unwrap();
         let mut found = found(&trace, &label.framework, label.model.as_deref(), stage);
-        for shown in &label.shows {
+        for shown in &label.correct {
             assert!(!shown.why.is_empty());
-            let place =
+            let index =
                 found.iter().position(|(pattern, status, _)| (pattern, status) == (&shown.pattern, &shown.status));
-            let Some(place) = place else {
+            let Some(index) = index else {
                 missing.push(format!("{}: {} {}", label.trace, shown.pattern, shown.status));
                 continue;
             };
-            let (_, _, row) = found.remove(place);
-            right += 1;
+            let (_, _, row) = found.remove(index);
+            correct += 1;
             let number = |column: &str| row[column].number().unwrap();
             assert!((number("related_ns") / 1e3 - shown.duration_us).abs() < 0.5, "{}: {row:?}", label.trace);
             assert!((number("share_pct") - shown.share_pct).abs() < 0.01, "{}: {row:?}", label.trace);
             let text = row["rationale"].text().unwrap();
             assert!(text.contains(&format!(" {} launches", shown.launches)), "{}: {text}", label.trace);
         }
-        let why = |pattern: &String| label.not.get(pattern).map_or("not labelled", String::as_str);
+        let why = |pattern: &String| label.wrong.get(pattern).map_or("not labelled", String::as_str);
         wrong.extend(
             found.iter().map(|(pattern, status, _)| format!("{}: {pattern} {status}: {}", label.trace, why(pattern))),
         );
     }
-    let (all, printed) = (right + missing.len(), right + wrong.len());
-    println!("{} traces: precision {right} of {printed}, recall {right} of {all}", labels.len());
+    let (labelled, reported) = (correct + missing.len(), correct + wrong.len());
+    println!("{} traces: precision {correct} of {reported}, recall {correct} of {labelled}", labels.len());
     assert!(missing.is_empty() && wrong.is_empty(), "missing:\n{}\nwrong:\n{}", missing.join("\n"), wrong.join("\n"));
 }
 
 #[test]
-fn labels_name_known_patterns_and_each_trace_once() {
+fn labels_refer_to_known_patterns_and_distinct_traces() {
     let labels: Vec<Label> = serde_json::from_str(LABELS).unwrap();
     let patterns = Patterns::embedded().patterns;
-    for (at, label) in labels.iter().enumerate() {
-        assert!(!labels[..at].iter().any(|other| other.trace == label.trace), "{}", label.trace);
-        let named = label.shows.iter().map(|shown| &shown.pattern).chain(label.not.keys());
+    for (index, label) in labels.iter().enumerate() {
+        assert!(!labels[..index].iter().any(|other| other.trace == label.trace), "{}", label.trace);
+        let named = label.correct.iter().map(|shown| &shown.pattern).chain(label.wrong.keys());
         for id in named {
             assert!(patterns.iter().any(|pattern| pattern.id == *id), "{id}");
         }
@@ -446,7 +451,7 @@ fn import(path: &Path) -> Trace {
 /// A row of the table by column.
 type Row = BTreeMap<String, Value>;
 
-/// Pattern, status and row of everything that the table shows.
+/// Pattern, status and row of each finding in the table.
 fn found(trace: &Trace, of: &str, model: Option<&str>, file_stage: Stage) -> Vec<(String, String, Row)> {
     let mut server = ServerArgs::default();
     server.0.extend(model.map(|model| ("model_path".to_owned(), model.into())));

@@ -3,7 +3,7 @@
 use super::data::{Catalog, Family, Hardware};
 use super::name_words::{ChainPart, PartMatch};
 use crate::analysis::triage::call_sites::Resolution;
-use crate::analysis::triage::fuse::fewest_tokens;
+use crate::analysis::triage::fuse::min_tokens_by_stage;
 use crate::analysis::triage::kernels::{KernelRow, RowCallSite};
 use crate::analysis::triage::serving::{Deployment, Vendor};
 use crate::analysis::triage::times::percent;
@@ -78,7 +78,7 @@ pub(super) struct FamilyMatch {
 impl<'a> RunContext<'a> {
     /// Reads the properties of the run.
     pub(super) fn new(view: &'a View<'a>) -> Self {
-        Self { view, deployment: Deployment::new(view), devices: devices(view), min_tokens: fewest_tokens(view) }
+        Self { view, deployment: Deployment::new(view), devices: devices(view), min_tokens: min_tokens_by_stage(view) }
     }
 
     /// True if the smallest step of the stage does not exceed the family's token limit, or if either is unknown.

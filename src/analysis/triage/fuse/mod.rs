@@ -1,72 +1,71 @@
-//! The fuse-pattern table: known fusions that this run uses, could use, or that are on their way.
+//! The table of fuse patterns: known fusions that this run uses, could use, or that are proposed upstream. Each distinct kernel name
+//! and call site is matched once, then one pass over the ops of every stream finds chains.
 //!
-//! What is said and from what:
-//! - **active**: a launch whose kernel name, CPU op or function is one of the pattern's `active` needles. `confirmed` where
-//!   the kernel's name says so, `likely` where only the op or function does.
-//! - **split**: on one stream of one device and in one stage, the parts follow one another in the order of the pattern's
-//!   chain. Next means the next op of the stream; one op may stand between two parts if it only moves, sets or converts data
-//!   (kind `filler`, copies and sets). Only launches that take part are counted, each once. `likely` where at least a
-//!   quarter of the launches that could begin the chain take part in it, otherwise `possible`.
+//! - **active**: a launch whose kernel name, CPU op or function matches one of the pattern's `active` needles. `confirmed` if the
+//!   kernel name matches, `likely` if only the CPU op or function does.
+//! - **split**: the parts of the pattern's chain run one after the other on one stream, in one stage. Between two parts there may be
+//!   at most one op that only moves, sets or converts data (kind `filler`, copies and sets). Only launches in a chain are counted,
+//!   each once. `likely` if at least a quarter of the launches that could start the chain do so, otherwise `possible`.
 //! - **in flight**: a split whose fused path is not merged upstream.
-//! - **not applicable**: a split whose fused path exists in this framework, but for other hardware, or for fewer tokens than
-//!   any step of the stage has. It is left out where one of its launches belongs to a finding that the person can use.
+//! - **not applicable**: a split whose fused path exists in this framework, but for other hardware or for fewer tokens than the
+//!   smallest step of the stage has. It is dropped if it shares a launch with an applicable finding.
 //!
-//! Patterns of other frameworks, other models and smaller groups are not sought. A model that nothing tells (no server
-//! arguments, no model file among the Python frames) leaves out splits that hold for certain models only; kernels that are
-//! active prove themselves. Of two patterns of equal use over the same launches, the one that `subsumes` the other has them.
+//! Patterns of other frameworks or models, or for larger tensor-parallel groups, are ignored. If the model is unknown (no server
+//! arguments and no model file in the Python frames), splits that apply only to certain models are ignored, but active kernels are
+//! still reported. If two patterns with the same status cover the same launches, the one that `subsumes` the other keeps them.
 
 mod matching;
 mod patterns;
-mod run;
+mod requirements;
 mod table;
 
 pub use matching::matches;
 pub use patterns::{Origin, Pattern, Patterns};
-pub(super) use run::fewest_tokens;
+pub(super) use requirements::min_tokens_by_stage;
 pub use table::{COLUMNS, section};
 
 use crate::analysis::structure::stages::Stage;
 
-/// A pattern that a stage shows.
+/// A pattern found in a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fusion {
-    /// The stage.
+    /// The stage in which it was found.
     pub stage: Stage,
-    /// The pattern's id in `patterns/fuse_patterns.json`.
+    /// Id of the pattern in `patterns/fuse_patterns.json`.
     pub pattern: String,
-    /// What the trace shows of it.
+    /// Whether the fused kernel runs, or its parts.
     pub status: Status,
-    /// How sure that is.
+    /// How certain the finding is.
     pub confidence: Confidence,
-    /// Places of its rows among all kernel rows, the largest part first.
+    /// Indices of its kernel rows, largest part first.
     pub rows: Vec<usize>,
-    /// How many launches take part.
+    /// Number of launches that take part.
     pub launches: u64,
     /// Duration of the launches that take part.
     pub duration_ns: i64,
-    /// Of the sum of durations of the stage, a part of a hundred.
+    /// Share of the sum of durations of the stage, in percent.
     pub share_pct: f64,
     /// The largest parts: `name (1.2%)`.
     pub evidence: Vec<String>,
-    /// Where they come from: `forward @ python/sglang/srt/models/qwen3.py:310`.
+    /// Call sites: `forward @ python/sglang/srt/models/qwen3.py:310`.
     pub locations: Vec<String>,
 }
 
-/// What a trace shows of a fusion.
+/// The state of a fusion in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// The fused kernel runs.
     Active,
-    /// Its parts run apart, one after the other, and a fused path exists in this framework.
+    /// Its parts run separately, one after the other, and this framework has a fused path.
     Split,
-    /// Its parts run apart, and the fused path is on its way upstream.
+    /// Its parts run separately, and the fused path is proposed upstream.
     InFlight,
-    /// Its parts run apart, and the fused path is not for this hardware or so many tokens.
+    /// Its parts run separately, but the fused path does not support this hardware or number of tokens.
     NotApplicable,
 }
 
 impl Status {
-    /// As the table says it.
+    /// The label in the table.
     pub fn label(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -77,19 +76,19 @@ impl Status {
     }
 }
 
-/// How sure a finding is; the module's head says when it is what.
+/// The confidence of a finding; see the module documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confidence {
-    /// The kernel's own name says it.
+    /// The kernel name matches.
     Confirmed,
-    /// The op, the function or most of the launches say it.
+    /// The CPU op or function matches, or enough launches are in the chain.
     Likely,
-    /// Few of the launches say it.
+    /// Only few launches are in the chain.
     Possible,
 }
 
 impl Confidence {
-    /// As the table says it.
+    /// The label in the table.
     pub fn label(self) -> &'static str {
         match self {
             Self::Confirmed => "confirmed",

@@ -1,28 +1,28 @@
-//! The patterns as data: `patterns/fuse_patterns.json`, and its needles made ready to be looked for.
+//! The schema of `patterns/fuse_patterns.json`, and its needles prepared for search.
 
 use super::super::serving::{Framework, Vendor};
 use crate::rules::needle::{Haystack, Needle};
 use serde::Deserialize;
 
-/// The file.
+/// The contents of the file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Patterns {
-    /// What the file is, for people.
+    /// Description, for readers of the file.
     pub about: String,
-    /// Kinds of launches; chains are made of them.
+    /// The kinds of launches of which chains consist.
     pub kinds: Vec<Kind>,
-    /// The patterns in their order.
+    /// The patterns in table order.
     pub patterns: Vec<Pattern>,
 }
 
-/// Launches that do the same.
+/// A kind of launches.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// As chains call it.
+    /// Name used in chains.
     pub name: String,
-    /// Any of them tells a launch of this kind.
+    /// A launch is of this kind if any needle matches.
     pub needles: Vec<FieldedNeedle>,
 }
 
@@ -30,45 +30,45 @@ pub struct Kind {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pattern {
-    /// Its key.
+    /// Unique id.
     pub id: String,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// How far it is.
+    /// State of development.
     pub origin: Origin,
-    /// Who has it: `sglang`, `vllm`, `trtllm`, `tokenspeed`.
+    /// Frameworks that have it: `sglang`, `vllm`, `trtllm`, `tokenspeed`.
     pub frameworks: Vec<String>,
-    /// On which hardware it runs; empty where it does not matter.
+    /// Supported hardware; empty for any.
     #[serde(default)]
     pub hardware: Vec<Vendor>,
-    /// Words of models that it is for; empty for all.
+    /// Words of models that it supports; empty for all.
     #[serde(default)]
     pub model_include: Vec<String>,
-    /// Words of models that it is not for.
+    /// Words of models that it does not support.
     #[serde(default)]
     pub model_exclude: Vec<String>,
-    /// The smallest tensor-parallel group that it is for.
+    /// Minimum tensor-parallel size.
     #[serde(default = "one")]
     pub min_tp_size: u64,
-    /// The most tokens of a step that its kernel takes; more run the parts.
+    /// Token limit of its kernel per step; larger steps run the separate parts.
     #[serde(default)]
     pub max_tokens: Option<u64>,
-    /// Any of them tells that the fused form runs.
+    /// The fused form runs if any needle matches.
     #[serde(default)]
     pub active: Vec<FieldedNeedle>,
-    /// The forms that it has when split: kinds of launches that follow one another. `a|b` is one or the other; a kind in
-    /// parentheses must be there but is not part of what would be fused.
+    /// The split forms: kinds of consecutive launches. `a|b` is either kind; a kind in parentheses must be present but would
+    /// not be fused.
     #[serde(default)]
     pub chains: Vec<Vec<String>>,
-    /// Ids of patterns that say less of the same launches.
+    /// Ids of less specific patterns that match the same launches.
     #[serde(default)]
     pub subsumes: Vec<String>,
-    /// Where its code is.
+    /// Locations of its code.
     pub candidate_paths: Vec<String>,
-    /// Numbers of pull requests.
+    /// Pull requests.
     #[serde(default)]
     pub prs: Vec<u64>,
-    /// What it does, a sentence.
+    /// What it does, one sentence.
     pub note: String,
 }
 
@@ -76,19 +76,19 @@ fn one() -> u64 {
     1
 }
 
-/// How far a pattern is.
+/// The state of development of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// In the framework, as first listed for it.
+    /// In the framework, from its own list.
     Mainline,
-    /// In the framework; listed because other frameworks learn from it.
+    /// In the framework; listed as a reference for other frameworks.
     Upstream,
-    /// Proposed, not merged.
+    /// Proposed but not merged.
     InFlight,
 }
 
-/// Words and the field that they are looked for in. All fields that are given must hold.
+/// Words with the fields in which they are searched. All given fields must match.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FieldedNeedle {
@@ -96,27 +96,27 @@ pub struct FieldedNeedle {
     pub kernel: Option<String>,
     /// Words in the CPU op's name.
     pub op: Option<String>,
-    /// The whole name of a function on the stack, but for underscores and case.
+    /// The whole name of a function on the stack; underscores and case are ignored.
     pub function: Option<String>,
     /// The category that gpuprism's own rules give the kernel.
     pub category: Option<String>,
-    /// Further words that the kernel's name must hold.
+    /// Further words that must occur in the kernel name.
     #[serde(default)]
     pub with: Vec<String>,
-    /// Words that the kernel's name must not hold.
+    /// Words that must not occur in the kernel name.
     #[serde(default)]
     pub without: Vec<String>,
 }
 
 impl Patterns {
-    /// The file that is part of the program. A test holds that it parses.
+    /// The embedded patterns; a test checks that the file parses.
     pub fn embedded() -> Self {
         serde_json::from_str(include_str!("../../../../patterns/fuse_patterns.json")).unwrap_or_default()
     }
 }
 
 impl Pattern {
-    /// Does this framework have it?
+    /// True if this framework has the pattern.
     pub fn is_of(&self, framework: Framework) -> bool {
         let key = match framework {
             Framework::Sglang => "sglang",
@@ -129,7 +129,7 @@ impl Pattern {
     }
 }
 
-/// A needle made ready.
+/// A needle prepared for search.
 #[derive(Debug, Clone)]
 pub(super) struct Test {
     kernel: Vec<Needle>,
@@ -137,7 +137,7 @@ pub(super) struct Test {
     category: Option<String>,
     op: Option<Needle>,
     function: Option<Needle>,
-    /// True where the kernel's own name is part of the proof.
+    /// True if the kernel name is part of the condition.
     pub(super) names_kernel: bool,
 }
 
@@ -156,86 +156,86 @@ impl Test {
         }
     }
 
-    /// What it says of a kernel's name and category.
-    pub(super) fn holds_for_kernel(&self, name: &Haystack, category: &str) -> bool {
+    /// True if the kernel name and category match.
+    pub(super) fn matches_kernel(&self, name: &Haystack, category: &str) -> bool {
         self.category.as_deref().is_none_or(|wanted| wanted == category)
             && self.kernel.iter().all(|needle| needle.is_in(name))
             && !self.without.iter().any(|needle| needle.is_in(name))
     }
 
-    /// What it says of a place in the code.
-    pub(super) fn holds_for_site(&self, op: &Haystack, functions: &[Needle]) -> bool {
+    /// True if the CPU op and the functions of a call site match.
+    pub(super) fn matches_site(&self, op: &Haystack, functions: &[Needle]) -> bool {
         self.op.as_ref().is_none_or(|needle| needle.is_in(op))
             && self.function.as_ref().is_none_or(|wanted| functions.contains(wanted))
     }
 }
 
-/// What follows what.
+/// A sequence of kinds of launches.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
-    /// Place of the pattern.
+    /// Index of the pattern.
     pub(super) pattern: usize,
     pub(super) links: Vec<Link>,
 }
 
-/// One place of a chain.
+/// One element of a chain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
-    /// The kinds that may stand here, a bit each.
+    /// Bit mask of the accepted kinds.
     pub(super) kinds: u64,
-    /// True for what must be there but would not be fused.
+    /// True if the launch must be present but would not be fused.
     pub(super) is_context: bool,
 }
 
-/// The patterns that are sought in one trace, and all that is looked for.
-pub(super) struct Sought {
+/// The patterns that are searched in a trace, with all their tests.
+pub(super) struct SearchPlan {
+    /// The tests of all kinds and active needles.
     pub(super) tests: Vec<Test>,
-    /// The tests of every kind; its place is the kind's bit.
+    /// Test indices of every kind; the index of the kind is its bit.
     pub(super) kinds: Vec<Vec<usize>>,
-    /// The bit of what may stand between the links of a chain.
+    /// Bit mask of the kind that may lie between the links of a chain.
     pub(super) filler: u64,
-    /// The tests that tell that a pattern is active: place of the pattern and of the test.
+    /// Index of the pattern and of the test, for each needle of an active form.
     pub(super) active: Vec<(usize, usize)>,
     pub(super) chains: Vec<Chain>,
 }
 
-/// The kind of launches that may stand between two links.
+/// Name of the kind that may lie between two links.
 const FILLER: &str = "filler";
 
-impl Sought {
-    /// Of the patterns, those for which `active` and `split` hold.
+impl SearchPlan {
+    /// Selects the patterns whose active form and split form are searched.
     pub(super) fn new(all: &Patterns, active: &dyn Fn(&Pattern) -> bool, split: &dyn Fn(&Pattern) -> bool) -> Self {
-        let mut sought =
-            Self { tests: Vec::new(), kinds: Vec::new(), filler: 0, active: Vec::new(), chains: Vec::new() };
-        for (place, kind) in all.kinds.iter().enumerate() {
-            let first = sought.tests.len();
-            sought.tests.extend(kind.needles.iter().map(Test::new));
-            sought.kinds.push((first..sought.tests.len()).collect());
+        let mut plan = Self { tests: Vec::new(), kinds: Vec::new(), filler: 0, active: Vec::new(), chains: Vec::new() };
+        for (index, kind) in all.kinds.iter().enumerate() {
+            let first = plan.tests.len();
+            plan.tests.extend(kind.needles.iter().map(Test::new));
+            plan.kinds.push((first..plan.tests.len()).collect());
             if kind.name == FILLER {
-                sought.filler = bit(place);
+                plan.filler = bit(index);
             }
         }
-        for (place, pattern) in all.patterns.iter().enumerate() {
+        for (index, pattern) in all.patterns.iter().enumerate() {
             if active(pattern) {
-                let first = sought.tests.len();
-                sought.tests.extend(pattern.active.iter().map(Test::new));
-                sought.active.extend((first..sought.tests.len()).map(|test| (place, test)));
+                let first = plan.tests.len();
+                plan.tests.extend(pattern.active.iter().map(Test::new));
+                plan.active.extend((first..plan.tests.len()).map(|test| (index, test)));
             }
             if split(pattern) {
-                let chains = pattern.chains.iter().filter_map(|chain| links(chain, &all.kinds));
-                sought.chains.extend(chains.map(|links| Chain { pattern: place, links }));
+                let chains = pattern.chains.iter().filter_map(|chain| parse_links(chain, &all.kinds));
+                plan.chains.extend(chains.map(|links| Chain { pattern: index, links }));
             }
         }
-        sought
+        plan
     }
 }
 
-fn bit(place: usize) -> u64 {
-    u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place)).unwrap_or(0)
+fn bit(index: usize) -> u64 {
+    u32::try_from(index).ok().and_then(|index| 1_u64.checked_shl(index)).unwrap_or(0)
 }
 
-/// `None` where a kind is not known or there is nothing.
-fn links(chain: &[String], kinds: &[Kind]) -> Option<Vec<Link>> {
+/// Parses a chain; `None` if it is empty or has an unknown kind.
+fn parse_links(chain: &[String], kinds: &[Kind]) -> Option<Vec<Link>> {
     let link = |text: &String| {
         let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
         let mut mask = 0;
@@ -252,7 +252,7 @@ fn links(chain: &[String], kinds: &[Kind]) -> Option<Vec<Link>> {
 mod tests {
     use super::*;
 
-    /// Words so short or common that they say nothing of a kernel by themselves.
+    /// Words that are too short or too common to identify a kernel.
     const RISKY: [&str; 28] = [
         "ada", "add", "cat", "fmha", "fp4", "fp8", "gate", "gelu", "gemm", "k_pe", "kv", "mla", "moe", "mul", "mxfp",
         "pack", "rope", "sfc", "silu", "tanh", "top_k", "top_p", "topk", "topp", "v", "wk", "quant", "cache",
@@ -263,18 +263,18 @@ mod tests {
     }
 
     #[test]
-    fn the_file_holds_47_distinct_patterns_each_with_something_to_look_for() {
+    fn the_file_has_47_distinct_patterns_with_needles() {
         let Patterns { kinds, patterns, .. } = patterns();
         assert_eq!(patterns.len(), 47);
         assert!(kinds.len() <= 64 && kinds.iter().any(|kind| kind.name == FILLER), "{} kinds", kinds.len());
-        for (at, pattern) in patterns.iter().enumerate() {
+        for (index, pattern) in patterns.iter().enumerate() {
             let id = &pattern.id;
-            assert!(!patterns[..at].iter().any(|other| other.id == *id || other.name == pattern.name), "{id}");
-            assert!(!pattern.active.is_empty(), "{id}: nothing tells that it is active");
+            assert!(!patterns[..index].iter().any(|other| other.id == *id || other.name == pattern.name), "{id}");
+            assert!(!pattern.active.is_empty(), "{id}: no active needle");
             assert!(!pattern.note.is_empty() && !pattern.candidate_paths.is_empty(), "{id}");
             assert_eq!(pattern.origin == Origin::InFlight, pattern.name.starts_with("PR #"), "{id}");
             for chain in &pattern.chains {
-                let links = links(chain, &kinds).unwrap_or_else(|| panic!("{id}: {chain:?}"));
+                let links = parse_links(chain, &kinds).unwrap_or_else(|| panic!("{id}: {chain:?}"));
                 assert!(links.iter().any(|link| !link.is_context), "{id}: {chain:?} would fuse nothing");
             }
             for less in &pattern.subsumes {
@@ -284,13 +284,13 @@ mod tests {
     }
 
     #[test]
-    fn every_needle_holds_words_in_a_known_field() {
+    fn every_needle_has_words_in_a_known_field() {
         let categories: serde_json::Value =
             serde_json::from_str(include_str!("../../../../patterns/gpuprism_engine_model.json")).unwrap();
         let categories = categories.to_string();
         let Patterns { kinds, patterns, .. } = patterns();
-        let of_patterns = patterns.iter().flat_map(|pattern| &pattern.active);
-        for needle in kinds.iter().flat_map(|kind| &kind.needles).chain(of_patterns) {
+        let active = patterns.iter().flat_map(|pattern| &pattern.active);
+        for needle in kinds.iter().flat_map(|kind| &kind.needles).chain(active) {
             let fields = [&needle.kernel, &needle.op, &needle.function];
             let texts = fields.into_iter().flatten().chain(&needle.with).chain(&needle.without);
             assert!(texts.clone().all(|text| Needle::new(text).is_some()), "{needle:?}");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn no_risky_word_alone_tells_that_a_pattern_is_active() {
+    fn no_active_needle_consists_of_a_risky_word_alone() {
         for pattern in patterns().patterns {
             for needle in &pattern.active {
                 let fields = [&needle.kernel, &needle.op, &needle.function];
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn candidate_paths_lie_in_the_frameworks_of_their_pattern() {
+    fn candidate_paths_belong_to_the_frameworks_of_their_pattern() {
         let home = |path: &str| {
             let roots = [
                 ("tokenspeed", "tokenspeed"),

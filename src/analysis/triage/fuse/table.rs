@@ -1,9 +1,9 @@
-//! The table of the fusions.
+//! Builds the table of fusions.
 
 use super::super::definitions::CHAINS;
 use super::super::view::View;
 use super::patterns::{Pattern, Patterns};
-use super::run::Run;
+use super::requirements::RunProperties;
 use super::{Fusion, Status};
 use crate::analysis::section::Section;
 
@@ -21,33 +21,33 @@ pub const COLUMNS: [&str; 10] = [
     "confidence",
 ];
 
-/// The table. `evidence`, `python_location` and `candidate_path` are lists, an item a line. Findings under the bar are
-/// counted in the figure `under_the_bar`.
+/// Builds the table. `evidence`, `python_location` and `candidate_path` are lists with one item per line. The figure
+/// `under_the_bar` counts findings below the minimum share.
 pub fn section(view: &View, fusions: &[Fusion]) -> Section {
     let mut section = Section::new(
         "Fuse patterns",
-        "kernel names, CPU ops and functions, and what follows what on a stream",
+        "kernel names, CPU ops and functions, and the order of ops on a stream",
         &COLUMNS,
     )
     .limit(CHAINS);
     if view.trace.gpu_ops.iter().any(|op| op.stream < 0) {
         section =
-            section.limit("Some ops have no stream, so that their order is not known; no split is sought among them.");
+            section.limit("Some ops have no stream, so their order is unknown; they are not searched for splits.");
     }
-    let (patterns, run) = (Patterns::embedded().patterns, Run::of(view));
-    let shown = |fusion: &&Fusion| fusion.share_pct >= view.options.min_share_pct;
-    for fusion in fusions.iter().filter(shown) {
+    let (patterns, run) = (Patterns::embedded().patterns, RunProperties::of(view));
+    let is_shown = |fusion: &&Fusion| fusion.share_pct >= view.options.min_share_pct;
+    for fusion in fusions.iter().filter(is_shown) {
         if let Some(pattern) = patterns.iter().find(|pattern| pattern.id == fusion.pattern) {
-            push(&mut section, fusion, pattern, &run);
+            add_row(&mut section, fusion, pattern, &run);
         }
     }
     section.figure("patterns_known", patterns.len());
     section.figure("patterns_of_framework", patterns.iter().filter(|pattern| pattern.is_of(view.framework)).count());
-    section.figure("under_the_bar", fusions.len() - fusions.iter().filter(shown).count());
+    section.figure("under_the_bar", fusions.len() - fusions.iter().filter(is_shown).count());
     section
 }
 
-fn push(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &Run) {
+fn add_row(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &RunProperties) {
     section.row([
         fusion.stage.label().into(),
         pattern.name.as_str().into(),
@@ -62,27 +62,33 @@ fn push(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &Run) {
     ]);
 }
 
-fn rationale(fusion: &Fusion, pattern: &Pattern, run: &Run) -> String {
+fn rationale(fusion: &Fusion, pattern: &Pattern, run: &RunProperties) -> String {
     let launches = match fusion.launches {
         1 => "1 launch".to_owned(),
         launches => format!("{launches} launches"),
     };
     let finding = match fusion.status {
         Status::Active => format!("Already fused: {launches}."),
-        Status::Split => format!("Runs apart, one after the other, in {launches}; this framework has a fused path."),
-        Status::InFlight => format!("Runs apart in {launches}; the fused path is proposed upstream and not merged."),
-        Status::NotApplicable => format!("Runs apart in {launches}; the fused path {}.", limit(fusion, pattern, run)),
+        Status::Split => {
+            format!("The parts run separately, one after the other, in {launches}; this framework has a fused path.")
+        }
+        Status::InFlight => {
+            format!("The parts run separately in {launches}; the fused path is proposed upstream but not merged.")
+        }
+        Status::NotApplicable => {
+            format!("The parts run separately in {launches}; the fused path {}.", limit(fusion, pattern, run))
+        }
     };
     let prs: Vec<String> = pattern.prs.iter().map(|pr| format!("#{pr}")).collect();
     let prs = if prs.is_empty() { String::new() } else { format!(" Pull request {}.", prs.join(", ")) };
     format!("{finding} {}{prs}", pattern.note)
 }
 
-/// Why the fused path cannot be taken.
-fn limit(fusion: &Fusion, pattern: &Pattern, run: &Run) -> String {
+/// Why the fused path does not apply.
+fn limit(fusion: &Fusion, pattern: &Pattern, run: &RunProperties) -> String {
     match (pattern.max_tokens, run.too_many_tokens(pattern, fusion.stage)) {
-        (Some(most), Some(tokens)) if run.has_hardware_for(pattern) => {
-            format!("takes at most {most} tokens, and every step here has {tokens} or more")
+        (Some(limit), Some(tokens)) if run.has_hardware_for(pattern) => {
+            format!("takes at most {limit} tokens, and every step here has at least {tokens}")
         }
         _ => {
             let vendors: Vec<&str> = pattern.hardware.iter().map(|vendor| vendor.label()).collect();
