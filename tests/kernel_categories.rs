@@ -1,4 +1,4 @@
-//! The default rule set against a corpus of real kernel names whose category a person judged by reading the name.
+//! Compares the default rules with a corpus of real kernel names that were categorized by hand.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 const CORPUS: &str = include_str!("data/kernel_categories.json");
 const DEFAULT_SET: &str = include_str!("../patterns/gpuprism_engine_model.json");
 
-/// The categories in the order in which a fused kernel belongs to the first of its parts.
+/// All categories. A fused kernel has the first of these categories that one of its parts has.
 const CATEGORIES: [&str; 17] = [
     "communication",
     "attention",
@@ -33,7 +33,7 @@ const CATEGORIES: [&str; 17] = [
 struct Kernel {
     name: String,
     category: String,
-    /// The trace that has it, or the library that launches it.
+    /// The trace that contains it, or the library that launches it.
     source: String,
 }
 
@@ -42,7 +42,7 @@ fn corpus() -> Vec<Kernel> {
 }
 
 #[test]
-fn every_kernel_of_the_corpus_gets_the_category_a_person_gave_it() {
+fn every_kernel_of_the_corpus_gets_its_expected_category() {
     let rules = RuleBook::embedded().select("gpuprism", "default").unwrap();
     let mut wrong = Vec::new();
     for Kernel { name, category, source } in corpus() {
@@ -56,7 +56,7 @@ fn every_kernel_of_the_corpus_gets_the_category_a_person_gave_it() {
 }
 
 #[test]
-fn the_corpus_knows_every_category_and_names_no_kernel_twice() {
+fn the_corpus_covers_every_category_and_has_no_duplicates() {
     let corpus = corpus();
     for category in CATEGORIES {
         assert!(corpus.iter().any(|kernel| kernel.category == category), "no kernel for {category}");
@@ -69,7 +69,7 @@ fn the_corpus_knows_every_category_and_names_no_kernel_twice() {
 }
 
 #[test]
-fn no_default_rule_is_dead_and_the_last_one_is_misc() {
+fn every_default_rule_matches_a_kernel_and_the_last_rule_is_misc() {
     let rules = default_rules();
     let mut dead: Vec<&str> = rules.iter().map(|(regex, _)| regex.as_str()).collect();
     let compiled: Vec<regex::Regex> = dead.iter().map(|regex| regex::Regex::new(regex).unwrap()).collect();
@@ -85,7 +85,7 @@ fn no_default_rule_is_dead_and_the_last_one_is_misc() {
     }
 }
 
-/// Read line by line, because a JSON map would lose the order; the file holds one rule a line.
+/// Parses the file line by line (one rule per line), because a JSON map would lose the order.
 fn default_rules() -> Vec<(String, String)> {
     let rule = |line: &str| {
         let (regex, category) = line.trim().trim_end_matches(',').split_once("\": \"")?;

@@ -1,6 +1,7 @@
-//! Real traces against numbers that other programs found: a slow reference, gputrc2graph, TraceLens.
+//! Compares results for real traces with those of other programs: a slow reference implementation, gputrc2graph and TraceLens.
 //!
-//! The traces and the numbers lie outside the project, in `../shared`; a test whose files are missing says so and passes.
+//! The traces and reference results are in `../shared`, outside the project. A test prints a line and passes if its files are
+//! missing.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
@@ -17,14 +18,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The part of an LLM server's time that the default rules may leave without a category.
+/// The maximum share of the time of an LLM server that the default rules may leave in the category misc.
 const MISC_LIMIT: f64 = 0.03;
 
-/// TraceLens leaves out the 510 ops of this trace that were launched before the recording began; they ran, so we count them.
+/// TraceLens omits the 510 ops of this trace that were launched before the recording started. gpuprism counts them.
 const WITHOUT_LAUNCHES: &str = "hf_qwen1.5_0.5b_h100";
 
 #[test]
-fn every_fact_of_every_torch_trace_holds_to_the_nanosecond() {
+fn torch_traces_match_the_reference_to_the_nanosecond() {
     let (Some(facts), Some(traces)) = (shared("oracles/facts"), shared("traces/torch")) else { return };
     let traces: Vec<PathBuf> =
         [files(&traces, ".json.gz"), files(&traces.join("dlrm_v100_8ranks"), ".json.gz")].concat();
@@ -38,7 +39,7 @@ fn every_fact_of_every_torch_trace_holds_to_the_nanosecond() {
 }
 
 #[test]
-fn every_fact_of_every_nsys_export_holds_to_the_nanosecond() {
+fn nsys_exports_match_the_reference_to_the_nanosecond() {
     let (Some(facts), Some(exports)) = (shared("oracles/facts"), shared("traces/nsys")) else { return };
     let exports = files(&exports, ".sqlite");
     for export in &exports {
@@ -50,7 +51,7 @@ fn every_fact_of_every_nsys_export_holds_to_the_nanosecond() {
 }
 
 #[test]
-fn every_fact_of_every_nsys_export_holds_to_the_nanosecond_through_its_csv() {
+fn csv_tables_of_nsys_exports_match_the_reference_to_the_nanosecond() {
     let (Some(facts), Some(exports)) = (shared("oracles/facts"), shared("traces/nsys")) else { return };
     let folder = directory("facts_of_nsys");
     for export in files(&exports, ".sqlite") {
@@ -60,7 +61,7 @@ fn every_fact_of_every_nsys_export_holds_to_the_nanosecond_through_its_csv() {
 }
 
 #[test]
-fn categories_are_those_of_gputrc2graph_to_the_nanosecond() {
+fn categories_match_gputrc2graph_to_the_nanosecond() {
     for_each_of_gputrc2graph("report_as_gputrc2graph", |case| {
         let args = ["--merge-devices", "--engine", &case.engine, "--model", &case.model];
         let files = [case.csv.as_ref(), Some(&case.export)];
@@ -69,7 +70,7 @@ fn categories_are_those_of_gputrc2graph_to_the_nanosecond() {
     });
 }
 
-/// Checks a report of all devices as one.
+/// Checks a report with merged devices.
 fn check_categories(case: &Case, run: &Value) {
     let by_category = |key: &str| -> BTreeMap<String, i64> {
         let categories = run["categories"].as_array().unwrap().iter();
@@ -84,12 +85,12 @@ fn check_categories(case: &Case, run: &Value) {
 }
 
 #[test]
-fn graph_writes_the_result_csv_of_gputrc2graph_to_the_nanosecond() {
+fn result_csv_of_graph_matches_gputrc2graph_to_the_nanosecond() {
     for_each_of_gputrc2graph("graph_as_gputrc2graph", |case| {
         let csv = case.csv.as_ref().unwrap_or(&case.export);
         let input = format!("{},{},{},0", csv.display(), case.engine, case.model);
-        let said = gpuprism(&case.folder, ["graph", "--in_file", &input, "--out_dir", "out"]);
-        assert_eq!(said.status, 0, "{said:?}");
+        let output = gpuprism(&case.folder, ["graph", "--in_file", &input, "--out_dir", "out"]);
+        assert_eq!(output.status, 0, "{output:?}");
         let rows = csv_rows(&std::fs::read_to_string(case.folder.join("out/result.csv")).unwrap());
         let kernels: Vec<&Vec<String>> = rows[1..].iter().filter(|row| row[1] != "CPU(non-GPU)").collect();
         let (mut elapsed, mut counts) = (BTreeMap::new(), BTreeMap::new());
@@ -104,7 +105,7 @@ fn graph_writes_the_result_csv_of_gputrc2graph_to_the_nanosecond() {
 }
 
 #[test]
-fn the_golden_fixture_in_code_is_the_one_described() {
+fn the_golden_fixture_in_code_equals_its_json_description() {
     let Some(golden) = shared("spec/data/golden") else { return };
     let connection = common::nsys::golden(true);
     for (name, table) in read_json(&golden.join("nsys_fixture.json"))["tables"].as_object().unwrap() {
@@ -143,7 +144,7 @@ fn plain(value: &Value) -> String {
 }
 
 #[test]
-fn busy_time_is_that_of_tracelens() {
+fn busy_time_matches_tracelens() {
     let (Some(timelines), Some(traces)) = (shared("oracles/timeline"), shared("traces/torch")) else { return };
     for timeline in files(&timelines, ".json") {
         let name = file_name(&timeline).strip_suffix(".json").unwrap();
@@ -152,14 +153,14 @@ fn busy_time_is_that_of_tracelens() {
         }
         let run = run(&import(&traces.join(format!("{name}.trace.json.gz"))), false);
         let busy_ms = read_json(&timeline)["busy_time"].as_f64().unwrap();
-        // TraceLens adds up microseconds since the epoch in doubles, which stand an eighth of a microsecond apart.
+        // TraceLens uses doubles for microseconds since the epoch, with a resolution of an eighth of a microsecond.
         let apart = (run.totals.union_all_ns as f64 / 1e6 - busy_ms).abs();
         assert!(apart < 125e-6, "{name}: {} ns, not {busy_ms} ms", run.totals.union_all_ns);
     }
 }
 
 #[test]
-fn the_default_rules_know_the_kernels_of_llm_servers() {
+fn the_default_rules_categorize_nearly_all_time_of_llm_servers() {
     let Some(traces) = shared("traces/torch") else { return };
     for path in files(&traces, ".json.gz") {
         if !["sglang_", "vllm_", "hf_"].iter().any(|engine| file_name(&path).starts_with(engine)) {
@@ -185,7 +186,7 @@ fn run(trace: &Trace, merge_devices: bool) -> Run {
     session::run(trace, &Choices { merge_devices, ..Choices::default() }).unwrap()
 }
 
-/// The name of the file of facts about a torch trace.
+/// The name of the reference file of a torch trace.
 fn torch_facts(path: &Path) -> String {
     let name = file_name(path).trim_end_matches(".json.gz").trim_end_matches(".trace").trim_end_matches(".pt");
     let set = if name.starts_with("rank") { "dlrm_v100_" } else { "" };
@@ -218,7 +219,7 @@ fn check_facts(trace: &Trace, facts: &Path, name: &str) {
     assert_eq!(merged.devices.iter().map(|d| d.union_ns).sum::<i64>(), totals.union_ns, "{name}, merged");
 }
 
-/// Count, duration, and elapsed time by device and over all, of every name.
+/// Count, duration, and elapsed time with separate and with merged devices, by name.
 type ByName = BTreeMap<String, [i64; 4]>;
 
 fn by_name(run: &Run, merged: &Run) -> ByName {
@@ -234,7 +235,7 @@ fn by_name(run: &Run, merged: &Run) -> ByName {
     names
 }
 
-/// The reference does not tell the directions of copies in an export apart.
+/// The reference does not distinguish the directions of copies in an export.
 fn reference_name(name: &str) -> String {
     if name.starts_with("[CUDA memcpy ") { "[CUDA memcpy]".to_owned() } else { name.to_owned() }
 }
@@ -251,7 +252,7 @@ fn found_name(wanted: &Value, names: &ByName) -> Value {
     })
 }
 
-/// The CSV that nsys would print of an export; `None` where Python is missing.
+/// The CSV table that nsys would print for an export. `None` if Python is missing.
 fn gpu_trace_csv(export: &Path, folder: &Path) -> Option<PathBuf> {
     let program = shared("tools")?.join("gpu_trace_csv.py");
     let output = match Command::new("python3").arg(program).arg(export).output() {
@@ -267,11 +268,11 @@ fn gpu_trace_csv(export: &Path, folder: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// One export, one rule set, and what gputrc2graph made of them.
+/// One export, one rule set, and the result of gputrc2graph for them.
 struct Case {
     folder: PathBuf,
     export: PathBuf,
-    /// The table that nsys would print of it, where Python is there to make it.
+    /// The CSV table that nsys would print for it, if Python is available.
     csv: Option<PathBuf>,
     engine: String,
     model: String,
@@ -292,7 +293,7 @@ impl Case {
     }
 }
 
-/// Seconds below 10^6 as a double are exact to less than half a nanosecond.
+/// A double represents seconds below 10^6 with an error of less than half a nanosecond.
 fn ns(seconds: &Value) -> i64 {
     (seconds.as_f64().unwrap() * 1e9).round() as i64
 }

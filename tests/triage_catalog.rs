@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod common;
+#[path = "common/testing.rs"]
+mod testing;
 
 use gpuprism::analysis::section::{Section, Value};
 use gpuprism::analysis::triage::call_sites::{CallSite, Resolution};
@@ -12,9 +14,10 @@ use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Status};
 use gpuprism::analysis::triage::kernels::{self, KernelRow};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, catalog};
 use gpuprism::input::{Imported, Importer};
-use gpuprism::trace::{Annotation, Format, GpuOp, NONE, Ns, OpKind, ProcessId, TraceBuilder};
+use gpuprism::trace::NONE;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
+use testing::TestTrace;
 
 const CATALOG: &str = include_str!("../patterns/fuse_overlap_catalog.json");
 const TOGGLES: &str = include_str!("../patterns/toggles.json");
@@ -22,25 +25,26 @@ const LABELS: &str = include_str!("data/triage_labels/catalog.json");
 
 /// A run of a few kernels with their call sites, server arguments and fuse patterns.
 struct Case {
-    builder: TraceBuilder,
+    trace: TestTrace,
     sites: Vec<CallSite>,
     site_of_op: Vec<u32>,
-    now: i64,
+    /// The start of the next op, in ns.
+    next_start: i64,
     framework: Framework,
-    device: &'static str,
     server: ServerArgs,
     fusions: Vec<(&'static str, Status, Vec<&'static str>)>,
 }
 
 impl Case {
     fn new(framework: Framework, device: &'static str) -> Self {
+        let mut trace = TestTrace::new();
+        trace.named_device(0, device);
         Self {
-            builder: TraceBuilder::new("t", Format::TorchProfiler),
+            trace,
             sites: Vec::new(),
             site_of_op: Vec::new(),
-            now: 0,
+            next_start: 0,
             framework,
-            device,
             server: ServerArgs::default(),
             fusions: Vec::new(),
         }
@@ -80,34 +84,15 @@ impl Case {
             u32::try_from(self.sites.len() - 1).unwrap()
         });
         self.site_of_op.push(site);
-        let op = GpuOp {
-            start: Ns(self.now),
-            duration: Ns(1000 * duration_us),
-            name: self.builder.trace.names.intern(name),
-            device: self.builder.device("0", self.device),
-            stream,
-            process: self.builder.process(1, ""),
-            kind: if name.starts_with("Memcpy") { OpKind::Copy } else { OpKind::Kernel },
-        };
-        self.builder.trace.gpu_ops.push(op, None);
-        self.now += 1000 * duration_us + 100;
+        let end = self.next_start + 1000 * duration_us;
+        self.trace.stream(stream).kernel(name, self.next_start..end);
+        self.next_start = end + 100;
         self
     }
 
     /// Adds an annotation of a step that covers all kernels so far.
     fn step(mut self, text: &str) -> Self {
-        self.builder.keep_code();
-        let duration = Ns(self.now);
-        let code = self.builder.code().unwrap();
-        let name = code.annotation_names.intern(text);
-        code.annotations.push(Annotation {
-            start: Ns(0),
-            duration,
-            name,
-            id: NONE,
-            process: ProcessId(0),
-            device: None,
-        });
+        self.trace.with_code().annotation(text, 0..self.next_start);
         self
     }
 
@@ -115,8 +100,8 @@ impl Case {
         self.section_with(Options::default())
     }
 
-    fn section_with(self, options: Options) -> Section {
-        let trace = self.builder.finish();
+    fn section_with(mut self, options: Options) -> Section {
+        let trace = self.trace.finish();
         let request = Request {
             trace: &trace,
             path: "",
@@ -586,7 +571,7 @@ fn an_unexplained_chain_or_exposed_communication_is_a_new_opportunity() {
     let alone = Case::new(Framework::Plain, B300).kernel(GEMM, 80).op(nccl, 20, 8, None).section();
     assert_eq!((only(&alone, "kind").as_str(), only(&alone, "finding").as_str()), ("overlap", "new opportunity"));
     let mut hidden = Case::new(Framework::Plain, B300).op(nccl, 20, 8, None);
-    hidden.now = 0;
+    hidden.next_start = 0;
     assert_eq!(findings(&hidden.kernel(GEMM, 80).section()), []);
 }
 

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod common;
+#[path = "common/testing.rs"]
+mod testing;
 
 use common::shared;
 use gpuprism::analysis::section::Value;
@@ -12,10 +14,11 @@ use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Patterns};
 use gpuprism::analysis::triage::kernels;
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, triage};
 use gpuprism::input::{Imported, Importer};
-use gpuprism::trace::{Code, Format, GpuOp, Names, Ns, OpKind, Trace, TraceBuilder};
+use gpuprism::trace::{Code, Names, Trace};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
+use testing::TestTrace;
 
 const CASES: &str = include_str!("data/fuse_cases.json");
 const LABELS: &str = include_str!("data/triage_labels/fuse.json");
@@ -87,16 +90,12 @@ fn framework(name: &str) -> Framework {
 
 impl Small {
     fn trace(&self) -> Trace {
-        let mut builder = TraceBuilder::new("small", Format::TorchProfiler);
-        let device = builder.device("0", &self.device);
-        let process = builder.process(1, "python");
-        for (at, op) in (0_i64..).zip(&self.ops) {
-            let kind = if op.kernel.starts_with("Memset") { OpKind::Set } else { OpKind::Kernel };
-            let name = builder.trace.names.intern(&op.kernel);
-            let (start, duration) = (Ns(at * 11_000), Ns(10_000));
-            builder.trace.gpu_ops.push(GpuOp { start, duration, name, device, stream: op.stream, process, kind }, None);
+        let mut trace = TestTrace::new();
+        trace.in_us().named_device(0, &self.device);
+        for (index, op) in (0..).zip(&self.ops) {
+            trace.stream(op.stream).kernel(&op.kernel, 11 * index..11 * index + 10);
         }
-        builder.finish()
+        trace.finish()
     }
 
     fn server(&self) -> ServerArgs {

@@ -157,7 +157,7 @@ impl TestTrace {
         self
     }
 
-    /// Adds an annotation of the host, as [`crate::trace::Code`] keeps them.
+    /// Adds an annotation of the host, which is part of the code.
     pub(crate) fn annotation(&mut self, text: &str, time: Range<i64>) -> &mut Self {
         self.annotation_on(None, text, time, NONE)
     }
