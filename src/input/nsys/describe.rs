@@ -1,10 +1,11 @@
-//! What an export holds: every table with rows, times and columns, and the part that each was given.
+//! Describes an export: every table with its number of rows, time range and columns, and the role it fills.
 
 use super::schema::{self, Role, Schema, quoted};
 use crate::Result;
 use crate::trace::{DatabaseInfo, TableInfo};
 use rusqlite::Connection;
 
+/// Role names in the files of `gpuprism explain`.
 const ROLES: [(&str, &Role); 10] = [
     ("string_table", &schema::STRINGS),
     ("kernel_table", &schema::KERNELS),
@@ -19,19 +20,19 @@ const ROLES: [(&str, &Role); 10] = [
 ];
 
 /// Describes the tables of an open database.
-pub(super) fn capture(connection: &Connection, label: &str) -> Result<DatabaseInfo> {
-    super::guard(connection).map_err(|error| schema::unreadable(label, &error))?;
+pub(super) fn database_info(connection: &Connection, label: &str) -> Result<DatabaseInfo> {
+    super::harden(connection).map_err(|error| schema::unreadable(label, &error))?;
     let schema = Schema::probe(connection, label)?;
     schema.check_origin(label)?;
     let role = |(name, role): (&'static str, &Role)| (name, schema.find(role).map(|table| table.name.clone()));
     Ok(DatabaseInfo {
         sqlite_version: rusqlite::version().to_owned(),
         roles: ROLES.into_iter().map(role).collect(),
-        tables: schema.tables().map(|table| captured(connection, table)).collect(),
+        tables: schema.tables().map(|table| table_info(connection, table)).collect(),
     })
 }
 
-fn captured(connection: &Connection, table: &schema::Table) -> TableInfo {
+fn table_info(connection: &Connection, table: &schema::Table) -> TableInfo {
     let from = format!("FROM main.{} NOT INDEXED", quoted(&table.name));
     let rows = connection.query_row(&format!("SELECT count(*) {from}"), [], |row| row.get::<_, i64>(0));
     let range = table.column(&["start", "timestamp"]).and_then(|start| {

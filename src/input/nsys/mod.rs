@@ -1,9 +1,30 @@
-//! The SQLite export of an Nsight Systems report: every table read once, in the order of its rows.
+//! Reader of the SQLite export of an Nsight Systems report. It reads each table once, in rowid order: O(rows) time, no allocation
+//! per row, about 25 bytes per row at the peak.
 //!
-//! `schema` finds the tables and columns that this file has, `scan` reads one, `gpu`, `host` and `metrics` make ops,
-//! calls, ranges, waits and counters of their rows, `nccl` the messages of kernels, `owners` knows processes and GPUs,
-//! `names` looks texts up at the end, only those that were seen. Rows cost no allocation. The file is data throughout:
-//! no view, trigger or virtual table of it is ever used, and every name goes quoted into SQL.
+//! - `schema` finds the tables and columns, which differ between releases of nsys; `scanner` reads the rows of one table.
+//! - `gpu`, `host` and `metrics` convert rows to GPU ops, calls, ranges, waits and counters.
+//! - `packed_ids` unpacks ids of processes, threads and GPUs. `nccl` matches messages of collectives with kernels.
+//! - `names` stores string ids while rows are read, and looks up at the end only the texts that are used.
+//!
+//! # Tables and columns
+//!
+//! Each role (kernels, calls, ranges, ...) has candidate table names and a pattern for others. Each column has candidate names:
+//! the first that exists is read, and a missing column reads as NULL. Scans are `NOT INDEXED`, because a covering index would
+//! change the row order. Two string ids with the same text become one name. PyTorch's `emit_nvtx` numbers its ranges (`aten::mm,
+//! seq = 3, op_id = 7`); the numbers are removed, otherwise every range would have a name of its own.
+//!
+//! # Memory
+//!
+//! GPU ops and calls are read and joined (`TraceBuilder::link`) before the ranges, because joining frees the correlation ids.
+//! Columns of times are permuted 32 bits at a time for the same reason.
+//!
+//! # Security and damage
+//!
+//! The file is untrusted. Only real tables are read (`rootpage > 0`); views and triggers are disabled, `trusted_schema` is off,
+//! and all names are quoted in SQL. If a GPU table is a view, the file is refused with the SQL that makes it a table.
+//! A file shorter than its header says is opened with `writable_schema` (on a read-only connection), because SQLite would
+//! refuse it otherwise. SQLite reads the missing part of the last page as zeros, so [`is_cut`] compares the lengths.
+//! A WAL-mode file without its log is opened as immutable.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod describe;
@@ -15,7 +36,7 @@ mod nccl;
 #[cfg(not(target_arch = "wasm32"))]
 mod open;
 mod packed_ids;
-mod scan;
+mod scanner;
 mod schema;
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -28,28 +49,28 @@ use names::{PendingNames, Strings, look_up};
 use packed_ids::{Gpus, ThreadTable};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use scan::{Cells, Damaged, Scanner};
+use scanner::{Cells, Damaged, Scanner};
 use schema::Schema;
 
-/// The column by which GPU work and its launch find each other.
+/// The column that joins GPU work with the API call that launched it.
 const CORRELATION: &[&str] = &["correlationId", "correlation_id"];
 
-/// Annotations that are kept to guess the engine from.
+/// The maximum number of annotations stored as engine hints.
 const MAX_HINTS: usize = 4_096;
 
-/// What is said of an export whose tables are all lost.
+/// The error for an export without a single readable row.
 const DAMAGED_WHOLE: &str = "an Nsight Systems SQLite export that is cut or damaged before its first row: copy it again, or export again \
      with `nsys export --type sqlite`";
 
-/// Reads an export through an open database; `progress` hears how many rows were read so far.
+/// Reads an export from an open database. `progress` is called from time to time with the number of rows read so far.
 ///
 /// # Errors
-/// Where the database is no Nsight Systems export, by what it is, and where nothing of it can be read.
+/// If the database is not an Nsight Systems export, or if nothing of it can be read.
 pub fn read(connection: &Connection, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
     read_in(Detail::Host, connection, label, progress)
 }
 
-/// Like [`read`], without calls, ranges, waits and counters, whose rows are counted from their ids: for where memory is short.
+/// Like [`read`], but without calls, ranges, waits and counters, to save memory. Their rows are estimated from the largest rowid.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -58,12 +79,12 @@ pub fn read_gpu_ops(connection: &Connection, label: &str, progress: &mut dyn FnM
 }
 
 fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
-    guard(connection).map_err(|error| schema::unreadable(label, &error))?;
+    harden(connection).map_err(|error| schema::unreadable(label, &error))?;
     let mut schema = Schema::probe(connection, label)?;
     schema.check_origin(label)?;
     let mut scanner = Scanner::new(connection, schema.file_bytes, progress);
     let left_out = if detail == Detail::GpuOps { schema.take_all_but_gpu() } else { Vec::new() };
-    let left_out: usize = left_out.iter().map(|table| scanner.rows_at_most(Some(table))).sum();
+    let left_out: usize = left_out.iter().map(|table| scanner.max_rows(Some(table))).sum();
     let mut import = Import {
         threads: ThreadTable::read(&mut scanner, &schema),
         gpus: Gpus::read(&mut scanner, &schema),
@@ -79,7 +100,7 @@ fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut 
     }
     let ops = gpu::read_ops(&mut import);
     gpu::read_graph_replays(&mut import);
-    // Sorted before the next table takes memory.
+    // Sort before the next table takes memory.
     import.builder.sort_ops();
     let calls = host::read_calls(&mut import);
     import.builder.link();
@@ -93,37 +114,37 @@ fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut 
     if read == (0, 0, 0, 0) && trace.problems.has(ProblemKind::DamagedTable) {
         return Err(Error::refused(label, DAMAGED_WHOLE));
     }
-    import.name(ops, calls, ranges, waits, &strings);
+    import.resolve_names(ops, calls, ranges, waits, &strings);
     payloads.join(&mut import.builder.trace);
     Ok(import.builder.finish())
 }
 
-/// So many bytes of a database tell how long it is.
+/// Size of the header of an SQLite database.
 pub const HEADER_BYTES: usize = 100;
 
-/// True where a database of `bytes` bytes is shorter than its first [`HEADER_BYTES`] say. SQLite notices this of whole
-/// pages alone, and takes what is missing of the last one for zeros.
-pub fn is_cut(header: &[u8], bytes: u64) -> bool {
+/// Returns true if a database of `size_bytes` is shorter than its header says. SQLite detects only missing pages, and reads the
+/// missing part of the last page as zeros. See section 1.3 of the SQLite file format.
+pub fn is_cut(header: &[u8], size_bytes: u64) -> bool {
     let number = |at: usize| header.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_be_bytes);
     let page_bytes = match header.get(16..18) {
         Some([0, 1]) => 1 << 16,
         Some([high, low]) => u64::from(*high) << 8 | u64::from(*low),
         _ => 0,
     };
-    let (changes, changes_at_length) = (number(24), number(92));
-    // Writers that are older than the field leave it as it was.
-    changes == changes_at_length && bytes < page_bytes * u64::from(number(28))
+    let (change_counter, valid_for) = (number(24), number(92));
+    // The page count (28) is valid only if these are equal: old versions of SQLite do not write it.
+    change_counter == valid_for && size_bytes < page_bytes * u64::from(number(28))
 }
 
-/// The file's schema can run nothing.
-fn guard(connection: &Connection) -> rusqlite::Result<()> {
+/// Prevents SQL in the file's schema from running.
+fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON")?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     Ok(())
 }
 
-/// A trace while its tables are read.
+/// The state of an import.
 struct Import<'a> {
     scanner: Scanner<'a>,
     schema: &'a Schema,
@@ -133,15 +154,15 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// Counts a table that could not be read to its end.
-    fn note(&mut self, read: std::result::Result<(), Damaged>) {
-        if let Err(Damaged { after }) = read {
-            self.builder.trace.problems.add(ProblemKind::DamagedTable, 1, after);
+    /// Adds a problem if a table could not be read to its end.
+    fn count_damage(&mut self, read: std::result::Result<(), Damaged>) {
+        if let Err(Damaged { after_rows }) = read {
+            self.builder.trace.problems.add(ProblemKind::DamagedTable, 1, after_rows);
         }
     }
 
-    /// Puts texts in the place of ids.
-    fn name(
+    /// Replaces string ids by texts.
+    fn resolve_names(
         &mut self,
         ops: PendingNames,
         calls: PendingNames,
@@ -152,21 +173,21 @@ impl Import<'_> {
         let trace = &mut self.builder.trace;
         let mut missing = 0;
         let mut resolve = |names: PendingNames| {
-            let (names, now, without) = names.resolve(strings);
-            missing += without;
-            (names, now)
+            let (names, new_ids, missing_names) = names.resolve(strings);
+            missing += missing_names;
+            (names, new_ids)
         };
-        let now: Vec<NameId>;
-        (trace.names, now) = resolve(ops);
-        trace.gpu_ops.rename(&now);
+        let new_ids: Vec<NameId>;
+        (trace.names, new_ids) = resolve(ops);
+        trace.gpu_ops.rename(&new_ids);
         for (spans, names) in [(&mut trace.calls, calls), (&mut trace.ranges, ranges)] {
-            let now: Vec<NameId>;
-            (spans.names, now) = resolve(names);
-            spans.rename(&now);
+            let new_ids: Vec<NameId>;
+            (spans.names, new_ids) = resolve(names);
+            spans.rename(&new_ids);
         }
-        let (waits, without) = waits.resolve(strings);
+        let (waits, missing_names) = waits.resolve(strings);
         trace.host_waits = waits;
-        missing += without;
+        missing += missing_names;
         if missing > 0 {
             trace.problems.add(ProblemKind::MissingName, missing, 0);
         }
@@ -176,36 +197,33 @@ impl Import<'_> {
     }
 }
 
-/// Why a row has no place in time.
+/// The reason why a row has no usable times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Untimed {
-    /// Start or end is no integer.
-    Unknown,
-    /// It ends before it starts, or beyond all time.
+enum TimeError {
+    /// Start or end is not an integer.
+    Missing,
+    /// The end is before the start, or beyond the range of the clock.
     Impossible,
 }
 
-impl Untimed {
-    fn of_op(self) -> ProblemKind {
+impl TimeError {
+    /// Returns the kind of problem for a row of a GPU table.
+    fn of_gpu_row(self) -> ProblemKind {
         match self {
-            Self::Unknown => ProblemKind::OpWithoutTime,
+            Self::Missing => ProblemKind::OpWithoutTime,
             Self::Impossible => ProblemKind::ImpossibleDuration,
         }
     }
-
-    fn of_host(self) -> ProblemKind {
-        ProblemKind::HostRowWithoutTime
-    }
 }
 
-/// Start and duration of a row, whose first two columns are start and end.
-fn time(cells: &Cells<'_>) -> std::result::Result<(Ns, Ns), Untimed> {
-    let (Some(start), Some(end)) = (cells.int(0), cells.int(1)) else { return Err(Untimed::Unknown) };
-    let duration = end.checked_sub(start).map(Ns).ok_or(Untimed::Impossible)?;
-    if is_plausible(Ns(start), duration) { Ok((Ns(start), duration)) } else { Err(Untimed::Impossible) }
+/// Returns start and duration of a row whose first two columns are start and end.
+fn times(cells: &Cells<'_>) -> std::result::Result<(Ns, Ns), TimeError> {
+    let (Some(start), Some(end)) = (cells.int(0), cells.int(1)) else { return Err(TimeError::Missing) };
+    let duration = end.checked_sub(start).map(Ns).ok_or(TimeError::Impossible)?;
+    if is_plausible(Ns(start), duration) { Ok((Ns(start), duration)) } else { Err(TimeError::Impossible) }
 }
 
-/// The correlation id in a column; zero stands for none.
+/// Returns the correlation id in a column; zero means none.
 fn correlation(cells: &Cells<'_>, column: usize) -> Option<u32> {
     cells.int(column).and_then(|id| u32::try_from(id).ok()).filter(|id| *id != 0)
 }
@@ -217,7 +235,7 @@ mod fixture;
 #[cfg(test)]
 mod tests;
 
-/// The golden fixture with its counters, read.
+/// Reads the golden fixture, including its counters.
 #[cfg(test)]
 pub(crate) fn golden_trace() -> crate::trace::Trace {
     tests::trace(&fixture::golden(true))

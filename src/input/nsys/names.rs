@@ -1,6 +1,6 @@
-//! Names that rows give as ids of the string table: kept as ids while rows are read, looked up once at the end.
+//! Names of rows as ids of the string table: stored as ids while rows are read, looked up once at the end.
 
-use super::scan::{Cells, Lookup, Scanner, lossy};
+use super::scanner::{Cells, Lookup, Scanner, lossy};
 use super::schema::{STRINGS, Schema};
 use crate::trace::{NameId, Names};
 use foldhash::fast::RandomState;
@@ -10,15 +10,17 @@ use std::collections::HashMap;
 /// Texts of the string table by id.
 pub(super) type Strings = HashMap<i64, String, RandomState>;
 
-/// Columns that may name a row; the first that does is taken.
-pub(super) const NAMES_A_ROW: usize = 3;
+/// The maximum number of fallback id columns per name.
+pub(super) const MAX_IDS_PER_NAME: usize = 3;
 
-/// The names of one table.
+/// The names of one table that are not looked up yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingNames {
+    /// Indexed by the [`NameId`] that rows have until [`PendingNames::resolve`].
     names: Vec<Pending>,
+    /// Texts that rows contain directly.
     texts: Names,
-    /// The name of each of the texts.
+    /// Parallel to `texts`: the index in `names`.
     text_names: Vec<NameId>,
     by_id: HashMap<i64, NameId, RandomState>,
     last: Option<(i64, NameId)>,
@@ -27,20 +29,20 @@ pub(super) struct PendingNames {
 
 #[derive(Debug)]
 enum Pending {
-    /// The first of these ids that the string table has.
-    Ids([Option<i64>; NAMES_A_ROW]),
-    /// One of the texts.
+    /// The first of these ids that the string table contains.
+    Ids([Option<i64>; MAX_IDS_PER_NAME]),
+    /// An index in `PendingNames::texts`.
     Text(NameId),
     /// The row has no name.
     None,
 }
 
 impl PendingNames {
-    /// The name of a row: ids or texts in these columns, of which the first that is set counts.
+    /// Returns the name of a row: the first of these columns that has an id or a text.
     pub(super) fn of_row(&mut self, cells: &Cells<'_>, columns: &[usize]) -> NameId {
-        for (place, &column) in columns.iter().enumerate() {
+        for (index, &column) in columns.iter().enumerate() {
             match cells.value(column) {
-                ValueRef::Integer(id) => return self.id(id, || ids(cells, columns.get(place..).unwrap_or_default())),
+                ValueRef::Integer(id) => return self.id(id, || ids(cells, columns.get(index..).unwrap_or_default())),
                 ValueRef::Text(bytes) => return self.text(&lossy(bytes)),
                 _ => {}
             }
@@ -48,18 +50,18 @@ impl PendingNames {
         self.unnamed()
     }
 
-    /// The name with this text.
+    /// Returns the name with this text.
     pub(super) fn text(&mut self, text: &str) -> NameId {
-        let NameId(place) = self.texts.intern(text);
-        if let Some(&name) = self.text_names.get(place as usize) {
+        let NameId(index) = self.texts.intern(text);
+        if let Some(&name) = self.text_names.get(index as usize) {
             return name;
         }
-        let name = self.add(Pending::Text(NameId(place)));
+        let name = self.add(Pending::Text(NameId(index)));
         self.text_names.push(name);
         name
     }
 
-    fn id(&mut self, id: i64, ids: impl FnOnce() -> [Option<i64>; NAMES_A_ROW]) -> NameId {
+    fn id(&mut self, id: i64, ids: impl FnOnce() -> [Option<i64>; MAX_IDS_PER_NAME]) -> NameId {
         if let Some((last, name)) = self.last
             && last == id
         {
@@ -88,18 +90,18 @@ impl PendingNames {
         number(self.names.len() - 1)
     }
 
-    /// All ids that the string table is to be asked for.
+    /// Iterates over all ids to look up in the string table.
     pub(super) fn ids(&self) -> impl Iterator<Item = i64> {
         self.names
             .iter()
             .flat_map(|name| match name {
                 Pending::Ids(ids) => *ids,
-                _ => [None; NAMES_A_ROW],
+                _ => [None; MAX_IDS_PER_NAME],
             })
             .flatten()
     }
 
-    /// The texts; equal ones are one name. Also the new id of each old one, and how many names there are no texts for.
+    /// Returns the names, one per distinct text; the new id of each old one; and the number of names without a text.
     pub(super) fn resolve(self, strings: &Strings) -> (Names, Vec<NameId>, u64) {
         let (mut names, mut missing) = (self.texts, 0);
         let mut intern = |pending: &Pending| match pending {
@@ -116,8 +118,8 @@ impl PendingNames {
                 }
             },
         };
-        let now = self.names.iter().map(&mut intern).collect();
-        (names, now, missing)
+        let new_ids = self.names.iter().map(&mut intern).collect();
+        (names, new_ids, missing)
     }
 }
 
@@ -125,22 +127,22 @@ fn number(at: usize) -> NameId {
     NameId(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
-fn ids(cells: &Cells<'_>, columns: &[usize]) -> [Option<i64>; NAMES_A_ROW] {
-    let mut ids = [None; NAMES_A_ROW];
+fn ids(cells: &Cells<'_>, columns: &[usize]) -> [Option<i64>; MAX_IDS_PER_NAME] {
+    let mut ids = [None; MAX_IDS_PER_NAME];
     for (slot, &column) in ids.iter_mut().zip(columns) {
         *slot = cells.int(column);
     }
     ids
 }
 
-/// Finds texts while other tables are read, where that needs no reading of the whole string table.
-pub(super) fn texts<'a>(scanner: &Scanner<'a>, schema: &Schema) -> Option<Lookup<'a>> {
+/// Returns a lookup of single texts, if the string table has its id as primary key.
+pub(super) fn text_lookup<'a>(scanner: &Scanner<'a>, schema: &Schema) -> Option<Lookup<'a>> {
     let table = schema.find(&STRINGS)?;
     let (id, value) = (table.column(&["id"])?, table.column(&["value"])?);
     if table.is_key(id) { scanner.lookup(table, id, value) } else { None }
 }
 
-/// Looks up the ids that were seen, and no others.
+/// Looks up the texts of `ids`.
 pub(super) fn look_up(scanner: &mut Scanner<'_>, schema: &Schema, ids: impl Iterator<Item = i64>) -> Strings {
     let mut wanted: Vec<i64> = ids.collect();
     wanted.sort_unstable();
@@ -154,7 +156,7 @@ pub(super) fn look_up(scanner: &mut Scanner<'_>, schema: &Schema, ids: impl Iter
         }
         return strings;
     }
-    // What a damaged table does not tell is counted as a missing name.
+    // Texts that a damaged table does not return are counted as missing names.
     let _ = scanner.scan(table, &[&["id"], &["value"]], &mut |cells| {
         let (Some(id), Some(text)) = (cells.int(0), cells.text(1)) else { return };
         if wanted.binary_search(&id).is_ok() {

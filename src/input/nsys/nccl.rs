@@ -1,13 +1,14 @@
-//! Messages of NCCL calls, which stand as NVTX payloads in exports that were made with `--include-json true`, and the
-//! kernels that move them.
+//! Reads the messages of NCCL calls from NVTX payloads (exports made with `--include-json true`) and assigns them to kernels.
 //!
-//! Names of fields are those of NCCL's own `nvtx_payload_schemas.h`, and what other tools call them. NCCL gives the size
-//! of one rank's part: what every rank gets in a reduce-scatter, what goes to each rank in an all-to-all.
+//! Field names are those of NCCL's `nvtx_payload_schemas.h` and of other tools. NCCL records the size of one rank's part: what each
+//! rank receives in a reduce-scatter, or sends to each rank in an all-to-all. So the total sizes of all-gather, reduce-scatter and
+//! all-to-all need the number of ranks, which the call that created the communicator records.
 //!
-//! A kernel belongs to the call that holds its launch. Calls in a group launch nothing: `ncclGroupEnd` launches for all of
-//! them, and may merge them into one kernel. Where it is not certain which messages a kernel moves, it has none.
+//! A kernel belongs to the NCCL call whose range contains its launch. Calls in a group launch nothing: `ncclGroupEnd` launches all
+//! of them, and may merge them into one kernel. One kernel for several messages gets their sum; as many kernels as equal messages
+//! get one each; otherwise the assignment is uncertain and the kernels get none.
 
-use super::scan::{Cells, Lookup};
+use super::scanner::{Cells, Lookup};
 use crate::ordering::StableSort;
 use crate::trace::{Collective, NameId, Names, Ns, OpKind, Span, ThreadId, Trace};
 use foldhash::fast::RandomState;
@@ -19,12 +20,12 @@ const SIZE: &[&str] = &["Message size [bytes]", "Message size", "size", "bytes"]
 const COMMUNICATOR: &[&str] = &["NCCL communicator ID", "Communicator ID", "commHash", "comm"];
 const RANKS: &[&str] = &["No. of ranks", "nRanks", "Ranks"];
 
-/// NCCL's payloads have a dozen fields at most; longer texts are not its own.
-const LONGEST_TEXT: usize = 4_096;
-/// More distinct texts than any program has messages of different sizes.
-const TEXTS_KEPT: usize = 1 << 16;
+/// NCCL's payloads have a dozen fields at most; longer texts are not from NCCL.
+const MAX_TEXT_BYTES: usize = 4_096;
+/// Limit of cached payloads: more than a program has messages of different sizes.
+const MAX_CACHED_TEXTS: usize = 1 << 16;
 
-/// What the payload of one range says.
+/// The payload of one range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Payload {
     bytes: Option<u64>,
@@ -32,23 +33,23 @@ struct Payload {
     ranks: Option<u64>,
 }
 
-/// The payloads that were met while ranges were read.
+/// The payloads of the ranges read so far.
 pub(super) struct Payloads<'a> {
     texts: Option<Lookup<'a>>,
     by_text_id: HashMap<i64, Option<Payload>, RandomState>,
     communicators: Names,
-    /// By place in the table of ranges, while that is in the order of the file.
+    /// Row in the table of ranges, in the order of the file, and payload.
     of_ranges: Vec<(u32, Payload)>,
 }
 
 impl<'a> Payloads<'a> {
-    /// `texts` finds texts by id, where the file has such a table.
+    /// `texts` looks up texts by id, if the file has such a table.
     pub(super) fn new(texts: Option<Lookup<'a>>) -> Self {
         Self { texts, by_text_id: HashMap::default(), communicators: Names::default(), of_ranges: Vec::new() }
     }
 
-    /// Keeps what the columns of the JSON text and of its id say of a range, where that may be NCCL's.
-    pub(super) fn see(&mut self, range: usize, cells: &Cells<'_>, [text, text_id]: [usize; 2]) {
+    /// Stores the payload of a range, if it is NCCL's. `text` and `text_id` are the columns of the JSON text and of its string id.
+    pub(super) fn add(&mut self, range: usize, cells: &Cells<'_>, [text, text_id]: [usize; 2]) {
         let payload = match (cells.text(text), cells.int(text_id)) {
             (Some(text), _) => Payload::read(&text, &mut self.communicators),
             (None, Some(id)) => self.of_text_id(id),
@@ -60,27 +61,27 @@ impl<'a> Payloads<'a> {
     }
 
     fn of_text_id(&mut self, id: i64) -> Option<Payload> {
-        if let Some(known) = self.by_text_id.get(&id) {
-            return *known;
+        if let Some(cached) = self.by_text_id.get(&id) {
+            return *cached;
         }
         let text = self.texts.as_mut()?.text(id);
         let payload = text.and_then(|text| Payload::read(&text, &mut self.communicators));
-        if self.by_text_id.len() < TEXTS_KEPT {
+        if self.by_text_id.len() < MAX_CACHED_TEXTS {
             self.by_text_id.insert(id, payload);
         }
         payload
     }
 
-    /// Gives each kernel its message. Ops and calls are joined and ranges have their names, but not yet their order.
+    /// Assigns messages to kernels. Call it after ops are joined with calls and ranges have names, and before ranges are sorted.
     pub(super) fn join(self, trace: &mut Trace) {
         if self.of_ranges.is_empty() {
             return;
         }
         let batches = Batches::of(trace, &self);
-        let mut moved = batches.kernels(trace);
-        moved.order_by_key(|(batch, _)| *batch);
-        trace.collectives.reserve_exact(moved.len());
-        for kernels in moved.chunk_by(|a, b| a.0 == b.0) {
+        let mut kernels = batches.kernels(trace);
+        kernels.order_by_key(|(batch, _)| *batch);
+        trace.collectives.reserve_exact(kernels.len());
+        for kernels in kernels.chunk_by(|a, b| a.0 == b.0) {
             let Some((batch, _)) = kernels.first() else { continue };
             if let Some(message) = batches.message(*batch, kernels.len()) {
                 let collective = message.collective(trace, &self.communicators);
@@ -90,7 +91,7 @@ impl<'a> Payloads<'a> {
         trace.collectives.order_by_key(|(op, _)| *op);
     }
 
-    /// How many ranks each communicator has, where the call that made or ended it is in the trace.
+    /// Returns the number of ranks of each communicator that the trace creates or destroys.
     fn ranks(&self) -> HashMap<NameId, u64, RandomState> {
         let known = self.of_ranges.iter().filter_map(|(_, payload)| payload.communicator.zip(payload.ranks));
         known.collect()
@@ -98,9 +99,9 @@ impl<'a> Payloads<'a> {
 }
 
 impl Payload {
-    /// `None` for a text without a size of a message or a number of ranks.
+    /// Parses a payload; `None` if it has neither a message size nor a number of ranks.
     fn read(text: &str, communicators: &mut Names) -> Option<Self> {
-        if text.len() > LONGEST_TEXT {
+        if text.len() > MAX_TEXT_BYTES {
             return None;
         }
         let mut payload = Self { bytes: None, communicator: None, ranks: None };
@@ -122,7 +123,7 @@ impl Payload {
     }
 }
 
-/// A number, which may be written as text and with commas between its digits.
+/// Parses a number, which may have commas between its digits.
 fn number(text: &[u8]) -> Option<u64> {
     let mut value: Option<u64> = None;
     for byte in text.iter().filter(|byte| **byte != b',') {
@@ -132,11 +133,11 @@ fn number(text: &[u8]) -> Option<u64> {
     value
 }
 
-/// What moves a message: what goes into a kernel and what comes out of it, of one rank.
+/// The message of an NCCL call, with the bytes that one rank sends and receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Message {
     call: Call,
-    /// Which of the ranges' names it has.
+    /// Name of the range.
     name: NameId,
     bytes_in: Option<u64>,
     bytes_out: Option<u64>,
@@ -177,7 +178,7 @@ impl Call {
         })
     }
 
-    /// Bytes in and out of one rank, from the size that NCCL gives.
+    /// Returns the bytes that one rank sends and receives, from the size that NCCL records.
     fn bytes(self, part: u64, ranks: Option<u64>) -> (Option<u64>, Option<u64>) {
         let (one, all) = (Some(part), ranks.and_then(|ranks| part.checked_mul(ranks)));
         match self {
@@ -200,8 +201,8 @@ impl Call {
 }
 
 impl Message {
-    /// One kernel that moves this message and another.
-    fn and(self, other: Self) -> Option<Self> {
+    /// Merges the messages of one kernel; `None` if one kernel cannot transfer both.
+    fn merge(self, other: Self) -> Option<Self> {
         let both = self.call.is_point_to_point() && other.call.is_point_to_point();
         if !(both || self.name == other.name) || self.communicator != other.communicator {
             return None;
@@ -229,7 +230,7 @@ impl Message {
     }
 }
 
-/// Messages that are launched together: those of a group, or one alone.
+/// Messages that are launched together: those of a group, or a single one.
 struct Batch {
     thread: ThreadId,
     start: Ns,
@@ -237,7 +238,7 @@ struct Batch {
     messages: Range<usize>,
 }
 
-/// All batches, by thread and start.
+/// All batches, sorted by thread and start.
 struct Batches {
     messages: Vec<Message>,
     batches: Vec<Batch>,
@@ -247,7 +248,7 @@ impl Batches {
     fn of(trace: &Trace, payloads: &Payloads<'_>) -> Self {
         let mut batches = Self { messages: Vec::new(), batches: Vec::new() };
         let mut open = Group::default();
-        for (range, call, payload) in of_nccl(trace, payloads) {
+        for (range, call, payload) in nccl_ranges(trace, payloads) {
             if open.thread != Some(range.thread) {
                 open = Group { thread: Some(range.thread), ..Group::default() };
             }
@@ -272,27 +273,27 @@ impl Batches {
         batches
     }
 
-    /// The kernels that were launched in each batch, by place.
+    /// Returns batch and op row of each kernel that a batch launched.
     fn kernels(&self, trace: &Trace) -> Vec<(usize, u32)> {
         let mut found = Vec::new();
         for ((op, launch), at) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()).zip(0..) {
             let call = launch.filter(|_| op.kind == OpKind::Kernel).and_then(|call| trace.calls.get(call.0 as usize));
-            if let Some(batch) = call.and_then(|call| self.around(call)) {
+            if let Some(batch) = call.and_then(|call| self.enclosing(call)) {
                 found.push((batch, at));
             }
         }
         found
     }
 
-    /// The batch whose range holds the call: of nested ones, the last to begin.
-    fn around(&self, call: Span) -> Option<usize> {
+    /// Returns the batch whose range contains the call: the last to start among nested ones.
+    fn enclosing(&self, call: Span) -> Option<usize> {
         let after = self.batches.partition_point(|batch| (batch.thread, batch.start) <= (call.thread, call.start));
         let at = after.checked_sub(1)?;
         let batch = self.batches.get(at)?;
         (batch.thread == call.thread && call.end() <= batch.end).then_some(at)
     }
 
-    /// The message of each of the kernels of a batch, where that is certain.
+    /// Returns the message of each of the `kernels` of a batch, if the assignment is certain.
     fn message(&self, batch: usize, kernels: usize) -> Option<Message> {
         let messages = self.messages.get(self.batches.get(batch)?.messages.clone())?;
         let (first, others) = messages.split_first()?;
@@ -300,11 +301,11 @@ impl Batches {
             return Some(*first);
         }
         (kernels == 1).then_some(())?;
-        others.iter().try_fold(*first, |sum, other| sum.and(*other))
+        others.iter().try_fold(*first, |sum, other| sum.merge(*other))
     }
 }
 
-/// The group that is open on a thread, whose innermost end launches nothing.
+/// The open group of a thread. Groups nest; only the end of the outermost one launches.
 #[derive(Default)]
 struct Group {
     thread: Option<ThreadId>,
@@ -320,27 +321,27 @@ impl Group {
         self.depth = self.depth.saturating_add(1);
     }
 
-    /// The first message of the group that is over; `None` for one that began before the trace.
+    /// Ends a group. Returns its first message if it was the outermost; `None` for a group that started before the trace.
     fn end(&mut self) -> Option<usize> {
         self.depth = self.depth.checked_sub(1)?;
         (self.depth == 0).then_some(self.first)
     }
 }
 
-/// A range of NCCL by its place, and the place of its payload.
-type Place = (u32, Option<u32>);
+/// The row of an NCCL range, and the index of its payload.
+type RangeAndPayload = (u32, Option<u32>);
 
-/// The ranges of NCCL's groups and of calls with a message, by thread and start.
-fn of_nccl(trace: &Trace, payloads: &Payloads<'_>) -> impl Iterator<Item = (Span, Call, Option<Message>)> {
+/// Returns the ranges of NCCL groups and of calls with a message, sorted by thread and start.
+fn nccl_ranges(trace: &Trace, payloads: &Payloads<'_>) -> impl Iterator<Item = (Span, Call, Option<Message>)> {
     let calls: Vec<Option<Call>> = trace.ranges.names.iter().map(Call::of).collect();
     let call = move |range: Span| calls.get(range.name.0 as usize).copied().flatten();
     let groups = (0..).zip(trace.ranges.iter()).filter(|(_, range)| call(*range).is_some_and(Call::is_of_group));
-    let mut places: Vec<Place> = groups.map(|(range, _)| (range, None)).collect();
-    places.extend((0..).zip(&payloads.of_ranges).map(|(at, (range, _))| (*range, Some(at))));
+    let mut rows: Vec<RangeAndPayload> = groups.map(|(range, _)| (range, None)).collect();
+    rows.extend((0..).zip(&payloads.of_ranges).map(|(at, (range, _))| (*range, Some(at))));
     let range = |at: u32| trace.ranges.get(at as usize);
-    places.order_by_key(|(at, _)| range(*at).map(|range| (range.thread, range.start)));
+    rows.order_by_key(|(at, _)| range(*at).map(|range| (range.thread, range.start)));
     let ranks = payloads.ranks();
-    places.into_iter().filter_map(move |(at, payload)| {
+    rows.into_iter().filter_map(move |(at, payload)| {
         let (range, call) = range(at).and_then(|range| Some((range, call(range)?)))?;
         let Some(payload) = payload else { return Some((range, call, None)) };
         let (_, payload) = payloads.of_ranges.get(payload as usize)?;

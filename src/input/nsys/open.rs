@@ -1,6 +1,6 @@
-//! Opens an export on disk, to read and nothing else.
+//! Opens an export on disk, read-only.
 
-use super::describe::capture;
+use super::describe::database_info;
 use super::{HEADER_BYTES, is_cut, read, schema};
 use crate::trace::{DatabaseInfo, ProblemKind, Trace};
 use crate::{Error, Result};
@@ -9,25 +9,25 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Where the header says how the file is journaled, and what it says for a write-ahead log.
-const JOURNAL_BYTE: usize = 18;
-const WRITE_AHEAD_LOG: u8 = 2;
+/// Offset of the write version in the header, and its value in WAL mode.
+const WRITE_VERSION_OFFSET: usize = 18;
+const WAL_VERSION: u8 = 2;
 
 /// Reads the export at `path`.
 ///
 /// # Errors
-/// Where there is no such file, where a part of it still lies in a write-ahead log beside it, and those of [`read`].
+/// If the file cannot be read, if a part of it is still in its write-ahead log, and those of [`read`].
 pub fn open(path: &Path, label: &str) -> Result<Trace> {
     open_with(path, label, &mut |_| {})
 }
 
-/// Reads the export at `path`; `progress` hears how many rows were read so far.
+/// Reads the export at `path`. `progress` is called from time to time with the number of rows read so far.
 ///
 /// # Errors
 /// Those of [`open`].
 pub fn open_with(path: &Path, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
-    // An absolute path means no URI and no special database.
+    // SQLite does not take an absolute path for a URI or a special name such as `:memory:`.
     let path = path.canonicalize().map_err(failed)?;
     let (header, bytes) = header(&path).map_err(failed)?;
     let mut trace = read(&connect(&path, &header, label)?, label, progress)?;
@@ -37,7 +37,7 @@ pub fn open_with(path: &Path, label: &str, progress: &mut dyn FnMut(u64)) -> Res
     Ok(trace)
 }
 
-/// What tables the export at `path` has; counting their rows reads each once.
+/// Describes the tables of the export at `path`. Reads each table once, to count its rows.
 ///
 /// # Errors
 /// Those of [`open`].
@@ -45,7 +45,7 @@ pub fn describe(path: &Path, label: &str) -> Result<DatabaseInfo> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let path = path.canonicalize().map_err(failed)?;
     let (header, _) = header(&path).map_err(failed)?;
-    capture(&connect(&path, &header, label)?, label)
+    database_info(&connect(&path, &header, label)?, label)
 }
 
 fn header(path: &Path) -> std::io::Result<(Vec<u8>, u64)> {
@@ -56,9 +56,9 @@ fn header(path: &Path) -> std::io::Result<(Vec<u8>, u64)> {
 
 fn connect(path: &Path, header: &[u8], label: &str) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = if header.get(JOURNAL_BYTE) == Some(&WRITE_AHEAD_LOG) {
+    let opened = if header.get(WRITE_VERSION_OFFSET) == Some(&WAL_VERSION) {
         check_log(path, label)?;
-        // Without a log the file is complete, but only as one that never changes can it be read without one.
+        // Without a log the file is complete, but SQLite reads it without one only if it is immutable.
         let uri = format!("file:{}?immutable=1", escaped(path));
         Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
     } else {
@@ -71,14 +71,14 @@ fn check_log(path: &Path, label: &str) -> Result<()> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     if std::fs::metadata(PathBuf::from(log)).is_ok_and(|log| log.len() > 0) {
-        let why = "an SQLite database of which a part still lies in the -wal file beside it: close the program that \
-                   writes it, or run `sqlite3 FILE 'PRAGMA journal_mode=DELETE'`, and open it again";
+        let why = "an SQLite database with unsaved changes in its -wal file: close the program that writes it, or run \
+                   `sqlite3 FILE 'PRAGMA journal_mode=DELETE'`, and open it again";
         return Err(Error::refused(label, why));
     }
     Ok(())
 }
 
-/// The path as a part of a URI.
+/// Percent-encodes a path for a URI.
 fn escaped(path: &Path) -> String {
     let text = path.to_string_lossy().replace('\\', "/");
     let byte = |byte: u8| match byte {

@@ -1,23 +1,23 @@
-//! Whose a row is: the process, thread and GPU behind the numbers that nsys packs.
+//! Resolves the packed ids of nsys to processes, threads and GPUs.
 
-use super::scan::Scanner;
+use super::scanner::Scanner;
 use super::schema::{CUDA_DEVICES, CUDA_GPUS, GPUS, PROCESSES, Schema, Table};
 use crate::trace::{DeviceId, ProcessId, ThreadId, TraceBuilder};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// A global id holds the process in the bits above these, and the thread in these.
+/// A global id has the thread in bits 0-23 and the process in bits 24-47.
 const THREAD_BITS: u32 = 24;
-const LOW_BITS: i64 = (1 << THREAD_BITS) - 1;
+const THREAD_MASK: i64 = (1 << THREAD_BITS) - 1;
 
-/// What the trace calls a process, thread or GPU that a row does not tell.
+/// The number of a process, thread or GPU that is not recorded.
 const UNKNOWN: i64 = -1;
 
-/// The columns that tell a process, the plain ones first.
+/// Columns of a plain process id, which are preferred, and of a global id.
 const PLAIN: &[&str] = &["pid", "processId"];
 const GLOBAL: &[&str] = &["globalPid", "globalTid", "global_tid"];
 
-/// How the rows of one table tell their process.
+/// The format of the process ids of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdFormat {
     Plain,
@@ -25,7 +25,7 @@ pub(super) enum IdFormat {
 }
 
 impl IdFormat {
-    /// The packing of a table, and the names of the column to ask for.
+    /// Returns the id format of a table, and the candidate names of the id column.
     pub(super) fn of(table: &Table) -> (Self, &'static [&'static str]) {
         if table.column(PLAIN).is_some() { (Self::Plain, PLAIN) } else { (Self::Global, GLOBAL) }
     }
@@ -34,14 +34,15 @@ impl IdFormat {
         match (self, value) {
             (_, None) => UNKNOWN,
             (Self::Plain, Some(pid)) => pid,
-            (Self::Global, Some(global)) => (global >> THREAD_BITS) & LOW_BITS,
+            (Self::Global, Some(global)) => (global >> THREAD_BITS) & THREAD_MASK,
         }
     }
 }
 
-/// The processes and threads met so far.
+/// The processes and threads seen so far, with one-entry caches because ids repeat in consecutive rows.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTable {
+    /// Process names by pid.
     names: HashMap<i64, String, RandomState>,
     processes: HashMap<i64, ProcessId, RandomState>,
     last_process: Option<(i64, ProcessId)>,
@@ -51,17 +52,17 @@ pub(super) struct ThreadTable {
 
 impl ThreadTable {
     pub(super) fn read(scanner: &mut Scanner<'_>, schema: &Schema) -> Self {
-        let mut hosts = Self::default();
+        let mut threads = Self::default();
         if let Some(table) = schema.find(&PROCESSES) {
-            let (packing, column) = IdFormat::of(table);
-            // Names alone are lost where the table is damaged.
+            let (id_format, column) = IdFormat::of(table);
+            // If the table is damaged, only names are lost.
             let _ = scanner.scan(table, &[column, &["name"]], &mut |cells| {
                 if let (Some(global), Some(name)) = (cells.int(0), cells.text(1)) {
-                    hosts.names.entry(packing.pid(Some(global))).or_insert_with(|| name.into_owned());
+                    threads.names.entry(id_format.pid(Some(global))).or_insert_with(|| name.into_owned());
                 }
             });
         }
-        hosts
+        threads
     }
 
     pub(super) fn process(&mut self, builder: &mut TraceBuilder, pid: i64) -> ProcessId {
@@ -76,8 +77,8 @@ impl ThreadTable {
         process
     }
 
-    /// The thread behind a global thread id, or the unknown thread of the unknown process.
-    pub(super) fn thread(&mut self, builder: &mut TraceBuilder, packing: IdFormat, value: Option<i64>) -> ThreadId {
+    /// Returns the thread of a global thread id; without an id, the unknown thread of the unknown process.
+    pub(super) fn thread(&mut self, builder: &mut TraceBuilder, id_format: IdFormat, value: Option<i64>) -> ThreadId {
         let key = value.unwrap_or(i64::MIN);
         if let Some((last, thread)) = self.last_thread
             && last == key
@@ -87,9 +88,9 @@ impl ThreadTable {
         let thread = match self.threads.get(&key) {
             Some(&thread) => thread,
             None => {
-                let process = self.process(builder, packing.pid(value));
-                let tid = match (packing, value) {
-                    (IdFormat::Global, Some(global)) => global & LOW_BITS,
+                let process = self.process(builder, id_format.pid(value));
+                let tid = match (id_format, value) {
+                    (IdFormat::Global, Some(global)) => global & THREAD_MASK,
                     _ => UNKNOWN,
                 };
                 builder.thread(process, tid)
@@ -100,21 +101,21 @@ impl ThreadTable {
         thread
     }
 
-    /// Another table may pack its ids differently.
-    pub(super) fn next_table(&mut self) {
+    /// Clears the caches of thread ids. Call it before each table, because tables may have different id formats.
+    pub(super) fn start_table(&mut self) {
         self.threads.clear();
         self.last_thread = None;
     }
 }
 
-/// The GPUs of the machine and what CUDA calls them.
+/// The GPUs of the machine, and their CUDA device numbers per process.
 #[derive(Debug, Default)]
 pub(super) struct Gpus {
-    /// By the number that kernels carry, or by the machine's number where those collide.
+    /// Product names by device number: that of CUDA, or that of the machine if `machine_numbers` is used.
     names: HashMap<i64, String, RandomState>,
-    /// The machine's number by process and CUDA's number; only where two processes call two GPUs by one number.
-    renumbered: HashMap<(i64, i64), i64, RandomState>,
-    known: HashMap<i64, DeviceId, RandomState>,
+    /// Machine number by pid and CUDA number. Empty unless two processes use one CUDA number for two GPUs.
+    machine_numbers: HashMap<(i64, i64), i64, RandomState>,
+    devices: HashMap<i64, DeviceId, RandomState>,
     last: Option<((i64, i64), DeviceId)>,
 }
 
@@ -130,10 +131,10 @@ impl Gpus {
             });
         }
         let mut gpu_of_cuda: HashMap<i64, i64, RandomState> = HashMap::default();
-        let collide = by_cuda.iter().any(|(_, cuda, gpu)| *gpu_of_cuda.entry(*cuda).or_insert(*gpu) != *gpu);
-        if collide {
-            let renumbered = by_cuda.iter().map(|(pid, cuda, gpu)| ((*pid, *cuda), *gpu)).collect();
-            return Self { names: machine, renumbered, ..Self::default() };
+        let has_conflict = by_cuda.iter().any(|(_, cuda, gpu)| *gpu_of_cuda.entry(*cuda).or_insert(*gpu) != *gpu);
+        if has_conflict {
+            let machine_numbers = by_cuda.iter().map(|(pid, cuda, gpu)| ((*pid, *cuda), *gpu)).collect();
+            return Self { names: machine, machine_numbers, ..Self::default() };
         }
         let mut names = cuda_gpus(scanner, schema);
         for (cuda, gpu) in by_cuda.iter().map(|(_, cuda, gpu)| (cuda, gpu)) {
@@ -147,7 +148,7 @@ impl Gpus {
         Self { names, ..Self::default() }
     }
 
-    /// The device that this process calls by this number.
+    /// Returns the device with this number in the process.
     pub(super) fn device(&mut self, builder: &mut TraceBuilder, pid: i64, number: Option<i64>) -> DeviceId {
         let key = (pid, number.unwrap_or(UNKNOWN));
         if let Some((last, device)) = self.last
@@ -155,16 +156,16 @@ impl Gpus {
         {
             return device;
         }
-        let number = self.renumbered.get(&key).copied().unwrap_or(key.1);
+        let number = self.machine_numbers.get(&key).copied().unwrap_or(key.1);
         let name = self.names.get(&number).map_or("", String::as_str);
-        let device = *self.known.entry(number).or_insert_with(|| builder.device(&number.to_string(), name));
+        let device = *self.devices.entry(number).or_insert_with(|| builder.device(&number.to_string(), name));
         self.last = Some((key, device));
         device
     }
 
-    /// The device of this number, where GPU ops ran on it.
-    pub(super) fn known(&self, number: i64) -> Option<DeviceId> {
-        self.known.get(&number).copied()
+    /// Returns the device of this number, if GPU ops ran on it.
+    pub(super) fn existing_device(&self, number: i64) -> Option<DeviceId> {
+        self.devices.get(&number).copied()
     }
 }
 
@@ -181,7 +182,7 @@ fn cuda_gpus(scanner: &mut Scanner<'_>, schema: &Schema) -> GpuNames {
 fn gpu_names(scanner: &mut Scanner<'_>, table: Option<&Table>, number: &[&str]) -> GpuNames {
     let mut names = GpuNames::default();
     if let Some(table) = table {
-        // Names alone are lost where the table is damaged.
+        // If the table is damaged, only names are lost.
         let _ = scanner.scan(table, &[number, &["name"]], &mut |cells| {
             if let (Some(number), Some(name)) = (cells.int(0), cells.text(1)) {
                 names.entry(number).or_insert_with(|| name.into_owned());

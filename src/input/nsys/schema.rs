@@ -1,10 +1,10 @@
-//! What a database holds: its real tables and their columns, probed because every release of nsys writes others.
+//! Finds the tables and columns of a database. They are probed, because each release of nsys writes others.
 
 use crate::input::sniff;
 use crate::{Error, Result};
 use rusqlite::Connection;
 
-/// One real table.
+/// One real table: not a view, not virtual.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub(super) name: String,
@@ -17,28 +17,30 @@ struct Column {
     is_key: bool,
 }
 
-/// All real tables, by name.
+/// The tables of a database, sorted by name.
 #[derive(Debug, Clone)]
 pub(super) struct Schema {
     tables: Vec<Table>,
-    /// Names of what is no table: it could run code of the file.
+    /// Names of views, which are never read: they could run SQL of the file.
     views: Vec<String>,
-    /// Bytes of the pages that are there.
+    /// Size of the pages that exist, in bytes.
     pub(super) file_bytes: u64,
-    /// The file is shorter than it says itself.
+    /// True if SQLite refused the file because it is shorter than its header says.
     pub(super) is_cut: bool,
 }
 
-/// What a table is for: its names in order of preference, what the name of a stand-in contains, and the columns without
-/// which neither is of use.
+/// A purpose for which a table is read.
 #[derive(Debug)]
 pub(super) struct Role {
+    /// Table names in order of preference.
     names: &'static [&'static str],
+    /// If there is no such table, the first one whose name contains one of these (in capitals) is used.
     contains: &'static [&'static str],
+    /// Columns that the table must have.
     needs: &'static [&'static str],
 }
 
-/// The texts that other tables name by id.
+/// The string table, to which other tables refer by id.
 pub(super) const STRINGS: Role =
     Role { names: &["StringIds", "Strings", "StringIdsV2", "StringTable"], contains: &[], needs: &["id", "value"] };
 /// GPU kernels.
@@ -65,19 +67,19 @@ pub(super) const GRAPHS: Role = Role {
     contains: &["GRAPH_TRACE"],
     needs: &["start", "end"],
 };
-/// Calls of the runtime, and of the driver where they share a table.
+/// Calls of the CUDA runtime; in some releases also of the driver.
 pub(super) const RUNTIME: Role = Role {
     names: &["CUPTI_ACTIVITY_KIND_RUNTIME", "CUDA_API_RUNTIME", "CUDA_RUNTIME"],
     contains: &["RUNTIME", "CUDA_API"],
     needs: &["start", "end"],
 };
-/// Calls of the driver where they have their own table.
+/// Calls of the CUDA driver, if they have their own table.
 pub(super) const DRIVER: Role =
     Role { names: &["CUPTI_ACTIVITY_KIND_DRIVER"], contains: &["DRIVER"], needs: &["start", "end"] };
 /// NVTX ranges and marks.
 pub(super) const NVTX: Role =
     Role { names: &["NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX"], contains: &["NVTX"], needs: &["start"] };
-/// Calls of the operating system's runtime.
+/// Blocking calls of the operating system.
 pub(super) const OS_RUNTIME: Role = Role { names: &["OSRT_API"], contains: &["OSRT"], needs: &["start", "end"] };
 /// Samples of hardware counters.
 pub(super) const METRICS: Role =
@@ -89,26 +91,27 @@ pub(super) const METRIC_NAMES: Role =
 pub(super) const PROCESSES: Role = Role { names: &["PROCESSES"], contains: &[], needs: &["name"] };
 /// GPUs of the machine.
 pub(super) const GPUS: Role = Role { names: &["TARGET_INFO_GPU"], contains: &[], needs: &["name"] };
-/// GPUs as CUDA numbers them, in old exports.
+/// GPUs by CUDA device number, in old exports.
 pub(super) const CUDA_GPUS: Role =
     Role { names: &["TARGET_INFO_CUDA_GPU"], contains: &[], needs: &["name", "deviceId"] };
-/// Which GPU each process calls by which CUDA number.
+/// The GPU of each CUDA device number, per process.
 pub(super) const CUDA_DEVICES: Role =
     Role { names: &["TARGET_INFO_CUDA_DEVICE"], contains: &[], needs: &["gpuId", "cudaId", "pid"] };
-/// Labels of the kinds of copies.
+/// Labels of copy kinds.
 pub(super) const COPY_KINDS: Role = Role { names: &["ENUM_CUDA_MEMCPY_OPER"], contains: &[], needs: &["id", "label"] };
 
-/// Tables that nothing but nsys writes begin so.
-const OF_NSYS: &[&str] = &["CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA", "NVTX_EVENTS"];
+/// Prefixes of table names that only nsys writes.
+const NSYS_PREFIXES: &[&str] =
+    &["CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA", "NVTX_EVENTS"];
 
 impl Table {
-    /// The table's own spelling of the first of these columns that it has.
+    /// Returns the first of these columns that the table has, as the table spells it.
     pub(super) fn column(&self, names: &[&str]) -> Option<&str> {
         let find = |name: &&str| self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name));
         names.iter().find_map(find).map(|column| column.name.as_str())
     }
 
-    /// True where the database finds rows by this column without reading all of them.
+    /// Returns true if this column is the primary key, so that a row is found without a full scan.
     pub(super) fn is_key(&self, name: &str) -> bool {
         let mut keys = self.columns.iter().filter(|column| column.is_key);
         keys.next().is_some_and(|key| key.name.eq_ignore_ascii_case(name)) && keys.next().is_none()
@@ -120,17 +123,17 @@ impl Table {
 }
 
 impl Schema {
-    /// Reads the catalogue; where the file is cut, as far as it goes.
+    /// Reads the catalogue of tables, including that of a cut file.
     pub(super) fn probe(connection: &Connection, label: &str) -> Result<Self> {
         let (tables, is_cut) = match tables(connection) {
             Ok(tables) => (tables, false),
-            // A database that is shorter than its header says is refused as a whole unless its schema may be faulty.
+            // SQLite refuses a database that is shorter than its header says, unless `writable_schema` is on.
             Err(_) => {
                 let tables = connection.execute_batch("PRAGMA writable_schema=ON").and_then(|()| tables(connection));
                 (tables.map_err(|error| unreadable(label, &error))?, true)
             }
         };
-        // Nothing more is lost where they cannot be listed.
+        // Without the list of views only a better error message is lost.
         let views = names(connection, "type = 'view'").unwrap_or_default();
         let pragma = |name: &str| -> u64 {
             let number = connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
@@ -140,7 +143,10 @@ impl Schema {
         Ok(Self { tables, views, file_bytes, is_cut })
     }
 
-    /// Refuses what is no nsys export by what it is.
+    /// Checks that this is an nsys export.
+    ///
+    /// # Errors
+    /// If it is not; the error says what the file is.
     pub(super) fn check_origin(&self, label: &str) -> Result<()> {
         let any = |test: &dyn Fn(&Table) -> bool| self.tables.iter().any(test);
         if any(&|table| table.name.starts_with("rocpd_")) {
@@ -149,32 +155,32 @@ impl Schema {
         if any(&|table| table.name.starts_with("CUPTI_ACTIVITY_KIND_") && table.column(&["_id_"]).is_some()) {
             return Err(Error::refused(label, sniff::NVPROF));
         }
-        // Beside a table of kernels a view may be somebody's own.
+        // If there is a table of kernels, other views may be the user's own.
         let roles: &[&Role] = if self.find(&KERNELS).is_none() { &[&KERNELS, &COPIES, &SETS] } else { &[] };
         let mut gpu = roles.iter().filter(|role| self.find(role).is_none()).flat_map(|role| role.names);
         if let Some(view) = gpu.find(|name| self.views.iter().any(|view| view.eq_ignore_ascii_case(name))) {
             let why = format!(
-                "an Nsight Systems export in which {view} is a view, and SQL of a file is never run: make it a table with \
+                "an Nsight Systems export in which {view} is a view, and gpuprism runs no SQL of a file: make it a table with \
                  `CREATE TABLE t AS SELECT * FROM {view}; DROP VIEW {view}; ALTER TABLE t RENAME TO {view}`, or export again with \
                  `nsys export --type sqlite`"
             );
             return Err(Error::refused(label, why));
         }
         let roles = [&STRINGS, &KERNELS, &COPIES, &SETS, &RUNTIME, &NVTX, &OS_RUNTIME, &METRICS];
-        let of_nsys = |table: &Table| {
-            OF_NSYS.iter().any(|start| table.name.starts_with(start))
+        let is_nsys_table = |table: &Table| {
+            NSYS_PREFIXES.iter().any(|start| table.name.starts_with(start))
                 || roles.iter().any(|role| role.names.contains(&table.name.as_str()) && table.has(role.needs))
         };
-        if any(&of_nsys) { Ok(()) } else { Err(Error::refused(label, sniff::OTHER_DATABASE)) }
+        if any(&is_nsys_table) { Ok(()) } else { Err(Error::refused(label, sniff::OTHER_DATABASE)) }
     }
 
-    /// All real tables, by name.
+    /// Iterates over the tables, sorted by name.
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
         self.tables.iter()
     }
 
-    /// Takes the tables of the host and of counters out, and hands them over.
+    /// Removes and returns the tables of host events and counters.
     pub(super) fn take_all_but_gpu(&mut self) -> Vec<Table> {
         let mut taken = Vec::new();
         for role in [RUNTIME, DRIVER, NVTX, OS_RUNTIME, METRICS] {
@@ -187,23 +193,23 @@ impl Schema {
         taken
     }
 
-    /// The table for a role, if there is one.
+    /// Returns the table for a role, if there is one.
     pub(super) fn find(&self, role: &Role) -> Option<&Table> {
         let named = |name: &&str| self.tables.iter().find(|table| table.name == *name && table.has(role.needs));
-        let stands_in = |table: &&Table| {
+        let is_substitute = |table: &&Table| {
             let upper = table.name.to_ascii_uppercase();
             role.contains.iter().any(|part| upper.contains(part)) && table.has(role.needs)
         };
-        role.names.iter().find_map(named).or_else(|| self.tables.iter().find(stands_in))
+        role.names.iter().find_map(named).or_else(|| self.tables.iter().find(is_substitute))
     }
 
-    /// Tables of this role's own names that are of no use for it.
-    pub(super) fn lacking(&self, role: &'static Role) -> impl Iterator<Item = &Table> {
+    /// Returns the tables that have a name of this role but lack a needed column.
+    pub(super) fn incomplete_tables(&self, role: &'static Role) -> impl Iterator<Item = &Table> {
         self.tables.iter().filter(|table| role.names.contains(&table.name.as_str()) && !table.has(role.needs))
     }
 }
 
-/// The sentence for a database of which nothing can be read.
+/// The error for a database that SQLite cannot read.
 pub(super) fn unreadable(label: &str, error: &rusqlite::Error) -> Error {
     let why = format!(
         "an SQLite database that cannot be read ({error}): was the copy or the export interrupted? Copy it again, or \
@@ -212,16 +218,16 @@ pub(super) fn unreadable(label: &str, error: &rusqlite::Error) -> Error {
     Error::refused(label, why)
 }
 
-/// Views and virtual tables have no pages of their own; they could run code of the file.
+/// Returns the real tables. Views and virtual tables, which could run SQL of the file, have no root page.
 fn tables(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
     let names = names(connection, "type = 'table' AND rootpage > 0")?;
     names.into_iter().map(|name| columns(connection, &name).map(|columns| Table { name, columns })).collect()
 }
 
-/// Of what is in the catalogue and is so, the names in order.
-fn names(connection: &Connection, is_so: &str) -> rusqlite::Result<Vec<String>> {
+/// Returns the names of the catalogue entries that match an SQL condition, sorted.
+fn names(connection: &Connection, condition: &str) -> rusqlite::Result<Vec<String>> {
     let mut names = Vec::new();
-    let catalogue = format!("SELECT name FROM main.sqlite_master WHERE {is_so} ORDER BY name");
+    let catalogue = format!("SELECT name FROM main.sqlite_master WHERE {condition} ORDER BY name");
     let mut statement = connection.prepare(&catalogue)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -246,7 +252,7 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Column>
     Ok(columns)
 }
 
-/// A name of the file as SQL that can mean nothing else.
+/// Quotes a name from the file as an SQL identifier.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -1,19 +1,19 @@
-//! Reads one table at a time, in the order in which its rows were written.
+//! Reads the rows of one table in rowid order.
 
 use super::schema::{Table, quoted};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Statement};
 use std::borrow::Cow;
 
-/// After so many rows the caller hears of it.
-const ROWS_A_REPORT: u64 = 1 << 16;
-/// A row takes at least so many bytes of the file, whatever its highest number says.
-const ROW_BYTES: u64 = 8;
-/// The least that the format allows a row to take. A table that says it has more rows than its file has room for goes
-/// through the same pages again and again, more often than there is time for.
-const LEAST_ROW_BYTES: u64 = 4;
+/// Number of rows between calls of `progress`.
+const ROWS_PER_PROGRESS: u64 = 1 << 16;
+/// The minimum size of a row, to limit how much memory a large rowid can reserve.
+const MIN_RESERVED_ROW_BYTES: u64 = 8;
+/// The minimum size of a row in the file format. If a scan returns more rows than fit the file, a damaged page refers back to
+/// earlier pages, and the scan would not end.
+const MIN_ROW_BYTES: u64 = 4;
 
-/// Reads tables and says how far it is.
+/// Reads tables and reports progress.
 pub(super) struct Scanner<'a> {
     connection: &'a Connection,
     progress: &'a mut dyn FnMut(u64),
@@ -21,17 +21,17 @@ pub(super) struct Scanner<'a> {
     file_bytes: u64,
 }
 
-/// The values of one row, in the order in which the columns were asked for.
+/// The values of one row, in the order of the requested columns.
 pub(super) struct Cells<'a> {
     row: &'a Row<'a>,
-    /// Its place in the table, from one.
+    /// Number of the row in the table, from one.
     pub(super) at: u64,
 }
 
-/// The table is damaged after so many rows.
+/// A table is damaged after this many rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Damaged {
-    pub(super) after: u64,
+    pub(super) after_rows: u64,
 }
 
 impl<'a> Scanner<'a> {
@@ -39,16 +39,16 @@ impl<'a> Scanner<'a> {
         Self { connection, progress, rows: 0, file_bytes }
     }
 
-    /// How many rows a table has at most; found without reading it.
-    pub(super) fn rows_at_most(&self, table: Option<&Table>) -> usize {
+    /// Returns an upper bound of the number of rows, from the largest rowid, without reading the table.
+    pub(super) fn max_rows(&self, table: Option<&Table>) -> usize {
         let Some(table) = table else { return 0 };
         let query = format!("SELECT max(rowid) FROM main.{} NOT INDEXED", quoted(&table.name));
         let last = self.connection.query_row(&query, [], |row| row.get::<_, i64>(0));
         let last = last.ok().and_then(|last| u64::try_from(last).ok()).unwrap_or(0);
-        usize::try_from(last.min(self.file_bytes / ROW_BYTES)).unwrap_or(0)
+        usize::try_from(last.min(self.file_bytes / MIN_RESERVED_ROW_BYTES)).unwrap_or(0)
     }
 
-    /// Hands over every row. Each of `columns` is a list of names that it goes by; one that the table lacks is NULL.
+    /// Calls `each` for every row. Each of `columns` is a list of candidate names; a column that the table lacks is NULL.
     pub(super) fn scan(
         &mut self,
         table: &Table,
@@ -57,45 +57,45 @@ impl<'a> Scanner<'a> {
     ) -> Result<(), Damaged> {
         let column = |names: &&[&str]| table.column(names).map_or_else(|| "NULL".to_owned(), quoted);
         let wanted: Vec<String> = columns.iter().map(column).collect();
-        // An index that covers the columns would hand the rows over in its own order.
+        // A covering index would change the row order.
         let query = format!("SELECT {} FROM main.{} NOT INDEXED", wanted.join(","), quoted(&table.name));
         let mut at = 0;
         match self.run(&query, &mut at, each) {
             Ok(true) => Ok(()),
-            Ok(false) | Err(_) => Err(Damaged { after: at }),
+            Ok(false) | Err(_) => Err(Damaged { after_rows: at }),
         }
     }
 
-    /// False where the rows do not end.
+    /// Runs a query; returns false if there are more rows than the file can have.
     fn run(&mut self, query: &str, at: &mut u64, each: &mut dyn FnMut(&Cells<'_>)) -> rusqlite::Result<bool> {
         let mut statement = self.connection.prepare(query)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            if *at >= self.file_bytes / LEAST_ROW_BYTES {
+            if *at >= self.file_bytes / MIN_ROW_BYTES {
                 return Ok(false);
             }
             *at += 1;
             self.rows += 1;
             each(&Cells { row, at: *at });
-            if self.rows.is_multiple_of(ROWS_A_REPORT) {
+            if self.rows.is_multiple_of(ROWS_PER_PROGRESS) {
                 (self.progress)(self.rows);
             }
         }
         Ok(true)
     }
 
-    /// Finds texts by a key of their table; `None` where they cannot be looked up.
+    /// Prepares a lookup of texts by key; `None` if the query cannot be prepared.
     pub(super) fn lookup(&self, table: &Table, key: &str, value: &str) -> Option<Lookup<'a>> {
         let query = format!("SELECT {} FROM main.{} WHERE {} = ?1", quoted(value), quoted(&table.name), quoted(key));
         self.connection.prepare(&query).ok().map(Lookup)
     }
 }
 
-/// Texts by key, while other tables may be read.
+/// Looks up texts by key. Other tables can be read meanwhile.
 pub(super) struct Lookup<'a>(Statement<'a>);
 
 impl Lookup<'_> {
-    /// The text of the row whose key is `id`; `None` where there is none.
+    /// Returns the text of the row with key `id`, if there is one.
     pub(super) fn text(&mut self, id: i64) -> Option<String> {
         self.0.query_row([id], |row| Ok(text(row.get_ref(0)?).map(Cow::into_owned))).ok()?
     }
@@ -106,7 +106,7 @@ impl Cells<'_> {
         self.row.get_ref(column).unwrap_or(ValueRef::Null)
     }
 
-    /// The integer in this column; nothing else counts as one.
+    /// Returns the integer in this column; `None` for any other type.
     pub(super) fn int(&self, column: usize) -> Option<i64> {
         match self.value(column) {
             ValueRef::Integer(value) => Some(value),
@@ -114,7 +114,7 @@ impl Cells<'_> {
         }
     }
 
-    /// The number in this column, with or without a point.
+    /// Returns the integer or finite real number in this column.
     pub(super) fn number(&self, column: usize) -> Option<f64> {
         match self.value(column) {
             ValueRef::Integer(value) => Some(value as f64),
@@ -123,7 +123,7 @@ impl Cells<'_> {
         }
     }
 
-    /// The text in this column; bytes that are no UTF-8 become replacement characters.
+    /// Returns the text in this column; invalid UTF-8 becomes replacement characters.
     pub(super) fn text(&self, column: usize) -> Option<Cow<'_, str>> {
         text(self.value(column))
     }
@@ -136,7 +136,7 @@ fn text(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Text as it is where it is UTF-8, which is faster to check than to repair.
+/// Converts bytes to text. Checks for valid UTF-8 first, which is faster than `from_utf8_lossy`.
 pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
