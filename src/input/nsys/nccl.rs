@@ -145,28 +145,28 @@ struct Message {
     ranks: Option<u64>,
 }
 
-/// What a range of NCCL stands for.
+/// The kind of an NCCL range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     GroupStart,
     GroupEnd,
     Send,
     Receive,
-    /// Every rank's part goes to all: out come the parts of all ranks.
+    /// All-gather: each rank sends one part and receives the parts of all ranks.
     Gather,
-    /// The opposite: in go the parts of all ranks.
+    /// Reduce-scatter: each rank sends a part for every rank and receives one.
     Scatter,
-    /// A part for and from every rank.
+    /// All-to-all: each rank sends and receives one part per rank.
     Exchange,
     Other,
 }
 
 impl Call {
-    /// `None` for what is not NCCL's.
+    /// Returns the kind by the name of the range; `None` if it is not NCCL's.
     fn of(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
-        let of_nccl = lower.get(lower.find("nccl")?..)?;
-        Some(match of_nccl {
+        let function = lower.get(lower.find("nccl")?..)?;
+        Some(match function {
             "ncclgroupstart" => Self::GroupStart,
             "ncclgroupend" => Self::GroupEnd,
             "ncclsend" => Self::Send,

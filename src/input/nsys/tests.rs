@@ -1,4 +1,4 @@
-//! What an export becomes: every generation of the schema the same trace, and what is wrong with a file counted.
+//! Tests of the export reader: all generations of the schema, cut, damaged and hostile files, NCCL messages.
 
 use super::fixture::{
     GEMM, GENERATIONS, Generation, LOOP_PIDS, TYPE_IDS, database, decode_loop, global_pid, global_tid, golden,
@@ -22,7 +22,7 @@ fn problems(trace: &Trace) -> Vec<(ProblemKind, u64)> {
     trace.problems.iter().map(|problem| (problem.kind, problem.count)).collect()
 }
 
-/// Start, duration, name, device, and the name of the call that launched it.
+/// Returns start, duration, name, device and the name of the launching call of each op.
 fn ops(trace: &Trace) -> Vec<(i64, i64, &str, &str, Option<&str>)> {
     let rows = trace.gpu_ops.iter().zip(trace.gpu_ops.launches());
     rows.map(|(op, launch)| {
@@ -36,7 +36,7 @@ fn ops(trace: &Trace) -> Vec<(i64, i64, &str, &str, Option<&str>)> {
 const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 
 #[test]
-fn every_generation_of_the_schema_becomes_the_same_trace() {
+fn all_schema_generations_give_the_same_trace() {
     let traces = GENERATIONS.map(|generation| trace(&decode_loop(generation)));
     assert_eq!(traces[0], traces[1]);
     assert_eq!(traces[1], traces[2]);
@@ -51,9 +51,9 @@ fn every_generation_of_the_schema_becomes_the_same_trace() {
             (54_000 + later, 500, "[CUDA memset]", device, Some("cudaMemsetAsync_v3020")),
         ]
     };
-    let mut wanted = [of_one(0, "0"), of_one(500, "1")].concat();
-    wanted.sort_by_key(|op| op.0);
-    assert_eq!(ops(trace), wanted);
+    let mut expected = [of_one(0, "0"), of_one(500, "1")].concat();
+    expected.sort_by_key(|op| op.0);
+    assert_eq!(ops(trace), expected);
     assert_eq!(trace.names.len(), 4, "two string ids with one text are one name");
     assert_eq!(trace.bytes.iter().map(|bytes| bytes.1).collect::<Vec<_>>(), [512, 512, 4096, 4096]);
     assert_eq!(
@@ -65,7 +65,7 @@ fn every_generation_of_the_schema_becomes_the_same_trace() {
 }
 
 #[test]
-fn work_belongs_to_the_launch_of_its_own_process() {
+fn correlation_ids_are_matched_within_a_process() {
     let trace = trace(&decode_loop(Generation::S3_25));
     for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
         let call = trace.calls.get(launch.unwrap().0 as usize).unwrap();
@@ -75,13 +75,13 @@ fn work_belongs_to_the_launch_of_its_own_process() {
 }
 
 #[test]
-fn ranges_waits_and_counters_are_kept() {
+fn ranges_waits_and_counters_are_read() {
     let trace = trace(&decode_loop(Generation::S3_1));
     let ranges: Vec<_> =
         trace.ranges.iter().map(|range| (range.start.0, range.end().0, trace.ranges.names.get(range.name))).collect();
-    let wanted =
+    let expected =
         [(500, 30_000, "step"), (600, 5_000, "decode bs=32"), (1_000, 30_500, "step"), (1_100, 5_500, "decode bs=32")];
-    assert_eq!(ranges, wanted);
+    assert_eq!(ranges, expected);
     let waits: Vec<_> = trace
         .host_waits
         .iter()
@@ -100,7 +100,7 @@ fn ranges_waits_and_counters_are_kept() {
 }
 
 #[test]
-fn gpu_work_alone_is_the_same_and_the_rows_left_out_are_counted() {
+fn read_gpu_ops_gives_the_same_ops_and_counts_skipped_rows() {
     let export = decode_loop(Generation::S3_1);
     let (whole, alone) = (trace(&export), read_gpu_ops(&export, "x.sqlite", &mut |_| {}).unwrap());
     let without_calls = |trace| -> Vec<_> { ops(trace).into_iter().map(|op| (op.0, op.1, op.2, op.3)).collect() };
@@ -111,7 +111,7 @@ fn gpu_work_alone_is_the_same_and_the_rows_left_out_are_counted() {
 }
 
 #[test]
-fn the_golden_fixture_is_read_whole() {
+fn the_golden_fixture_is_read_completely() {
     let trace = trace(&golden(true));
     assert_eq!((trace.gpu_ops.len(), trace.calls.len(), trace.ranges.len()), (7, 8, 3));
     assert_eq!(trace.problems, ImportProblems::default());
@@ -123,7 +123,7 @@ fn the_golden_fixture_is_read_whole() {
 }
 
 #[test]
-fn counters_are_read_whether_or_not_the_samples_tell_their_source() {
+fn counters_are_read_with_or_without_their_source() {
     let connection = decode_loop(Generation::S3_25);
     connection.execute_batch("ALTER TABLE GPU_METRICS DROP COLUMN typeId").unwrap();
     let both = trace(&connection);
@@ -143,7 +143,7 @@ fn counters_are_read_whether_or_not_the_samples_tell_their_source() {
 }
 
 #[test]
-fn samples_of_a_counter_that_has_no_name_are_counted() {
+fn samples_without_a_counter_name_are_counted() {
     let connection = decode_loop(Generation::S3_25);
     connection.execute("DELETE FROM TARGET_INFO_GPU_METRICS WHERE typeId = ?1", [TYPE_IDS[1]]).unwrap();
     let values = [5.into(), TYPE_IDS[0].into(), Value::Null, 1.into()];
@@ -156,7 +156,7 @@ fn samples_of_a_counter_that_has_no_name_are_counted() {
 }
 
 #[test]
-fn samples_at_times_that_no_clock_tells_are_counted_and_left_out() {
+fn samples_at_impossible_times_are_counted_and_skipped() {
     let connection = decode_loop(Generation::S3_25);
     let before = trace(&connection).metrics;
     for time in [i64::MIN, i64::MAX] {
@@ -168,7 +168,7 @@ fn samples_at_times_that_no_clock_tells_are_counted_and_left_out() {
 }
 
 #[test]
-fn a_table_whose_pages_lead_back_to_each_other_ends() {
+fn a_table_with_a_cycle_of_pages_does_not_loop_forever() {
     let connection = database();
     connection.execute_batch("PRAGMA page_size=512").unwrap();
     table(&connection, "CUPTI_ACTIVITY_KIND_KERNEL", "start, end");
@@ -204,7 +204,7 @@ fn a_table_whose_pages_lead_back_to_each_other_ends() {
 }
 
 #[test]
-fn two_gpus_that_their_processes_call_by_one_number_stay_two() {
+fn two_gpus_with_the_same_cuda_number_are_distinguished() {
     let connection = decode_loop(Generation::S3_25);
     connection.execute_batch("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 0").unwrap();
     connection.execute_batch("DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY; DELETE FROM CUPTI_ACTIVITY_KIND_MEMSET").unwrap();
@@ -219,7 +219,7 @@ fn two_gpus_that_their_processes_call_by_one_number_stay_two() {
 }
 
 #[test]
-fn the_full_name_is_taken_then_the_short_one_then_the_mangled_one() {
+fn kernel_names_prefer_demangled_then_short_then_mangled() {
     let connection = database();
     table(&connection, "StringIds", "id INTEGER, value TEXT");
     strings(&connection, &[(1, "full<int>(int)"), (2, "short"), (3, "_Z7mangledv")]);
@@ -240,7 +240,7 @@ fn the_full_name_is_taken_then_the_short_one_then_the_mangled_one() {
         .unwrap();
     let trace = trace(&connection);
     let names: Vec<&str> = ops(&trace).iter().map(|op| op.2).collect();
-    let wanted = [
+    let expected = [
         "full<int>(int)",
         "short",
         "_Z7mangledv",
@@ -252,12 +252,12 @@ fn the_full_name_is_taken_then_the_short_one_then_the_mangled_one() {
         "as text",
         "k\u{fffd}",
     ];
-    assert_eq!(names, wanted);
+    assert_eq!(names, expected);
     assert_eq!(problems(&trace), [(ProblemKind::NoDevices, 9), (ProblemKind::MissingName, 2)]);
 }
 
 #[test]
-fn rows_without_a_place_in_time_are_counted_and_left_out() {
+fn rows_without_usable_times_are_counted_and_skipped() {
     let connection = decode_loop(Generation::S3_25);
     let add = |table: &str, start: Value, end: Value| {
         let values = [start, end, 0.into(), 1.into(), 7.into(), 1.into(), 1.into()];
@@ -277,13 +277,13 @@ fn rows_without_a_place_in_time_are_counted_and_left_out() {
     }
     let trace = trace(&connection);
     assert_eq!((trace.gpu_ops.len(), trace.calls.len()), (10, 8));
-    let wanted =
+    let expected =
         [(ProblemKind::OpWithoutTime, 3), (ProblemKind::ImpossibleDuration, 2), (ProblemKind::HostRowWithoutTime, 5)];
-    assert_eq!(problems(&trace), wanted);
+    assert_eq!(problems(&trace), expected);
 }
 
 #[test]
-fn kinds_of_copies_have_the_names_that_nsys_prints() {
+fn copies_have_the_names_that_nsys_prints() {
     let connection = database();
     let columns = "start, end, deviceId, streamId, copyKind, bytes";
     table(&connection, "CUPTI_ACTIVITY_KIND_MEMCPY", columns);
@@ -291,7 +291,7 @@ fn kinds_of_copies_have_the_names_that_nsys_prints() {
     integers(&connection, "CUPTI_ACTIVITY_KIND_MEMCPY", columns, &rows);
     let trace = trace(&connection);
     let names: Vec<&str> = ops(&trace).iter().map(|op| op.2).collect();
-    let wanted = [
+    let expected = [
         "Host-to-Device",
         "Device-to-Host",
         "Device-to-Device",
@@ -302,12 +302,12 @@ fn kinds_of_copies_have_the_names_that_nsys_prints() {
         "Unified Device-to-Device",
         "Unknown",
     ];
-    assert_eq!(names, wanted.map(|label| format!("[CUDA memcpy {label}]")));
+    assert_eq!(names, expected.map(|label| format!("[CUDA memcpy {label}]")));
     assert!(trace.gpu_ops.iter().all(|op| op.kind == OpKind::Copy));
 }
 
 #[test]
-fn running_numbers_are_cut_from_ranges_and_nothing_else_is() {
+fn only_emit_nvtx_numbers_are_removed_from_range_names() {
     let connection = database();
     let columns = "start, end, eventType, text, globalTid";
     table(&connection, "NVTX_EVENTS", columns);
@@ -328,7 +328,7 @@ fn running_numbers_are_cut_from_ranges_and_nothing_else_is() {
 }
 
 #[test]
-fn whole_graphs_are_kept_apart_from_ops() {
+fn graph_replays_are_not_gpu_ops() {
     let connection = database();
     let columns = "start, end, deviceId, streamId, graphId, globalPid";
     table(&connection, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", columns);
@@ -339,9 +339,9 @@ fn whole_graphs_are_kept_apart_from_ops() {
 }
 
 #[test]
-fn tables_stand_in_for_those_that_are_missing_whatever_they_are_called() {
+fn tables_with_other_names_are_used_if_the_usual_ones_are_missing() {
     let connection = decode_loop(Generation::S3_25);
-    let wanted = trace(&connection);
+    let expected = trace(&connection);
     for (old, new) in [
         ("CUPTI_ACTIVITY_KIND_KERNEL", r#"my "KERNEL"; DROP TABLE StringIds; --"#),
         ("CUPTI_ACTIVITY_KIND_RUNTIME", "a 'CUDA_API' [table]"),
@@ -350,13 +350,13 @@ fn tables_stand_in_for_those_that_are_missing_whatever_they_are_called() {
     ] {
         connection.execute_batch(&format!("ALTER TABLE {old} RENAME TO \"{}\"", new.replace('"', "\"\""))).unwrap();
     }
-    assert_eq!(trace(&connection), wanted);
+    assert_eq!(trace(&connection), expected);
 }
 
 #[test]
-fn views_triggers_and_virtual_tables_are_never_used() {
+fn views_triggers_and_virtual_tables_are_ignored() {
     let connection = decode_loop(Generation::S3_25);
-    let mut wanted = trace(&connection);
+    let mut expected = trace(&connection);
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true).unwrap();
     connection
         .execute_batch(
@@ -367,16 +367,16 @@ fn views_triggers_and_virtual_tables_are_never_used() {
          CREATE TRIGGER CUPTI_ACTIVITY_KIND_DRIVER AFTER INSERT ON StringIds BEGIN DELETE FROM StringIds; END;",
         )
         .unwrap();
-    wanted.host_waits.clear();
-    wanted.metrics.clear();
-    (wanted.events.cpu, wanted.events.other) = (12, 2);
-    assert_eq!(trace(&connection), wanted);
+    expected.host_waits.clear();
+    expected.metrics.clear();
+    (expected.events.cpu, expected.events.other) = (12, 2);
+    assert_eq!(trace(&connection), expected);
 }
 
 #[test]
-fn a_view_in_the_place_of_gpu_work_is_refused_with_what_makes_it_a_table() {
+fn a_view_instead_of_a_gpu_table_is_refused_with_the_sql_to_fix_it() {
     let connection = decode_loop(Generation::S3_25);
-    let wanted = trace(&connection);
+    let expected = trace(&connection);
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true).unwrap();
     connection
         .execute_batch(
@@ -390,11 +390,11 @@ fn a_view_in_the_place_of_gpu_work_is_refused_with_what_makes_it_a_table() {
     let remedy = said.split('`').nth(1).unwrap();
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true).unwrap();
     connection.execute_batch(remedy).unwrap();
-    assert_eq!(trace(&connection), wanted, "a view beside the table is none's loss");
+    assert_eq!(trace(&connection), expected, "a view next to the table does no harm");
 }
 
 #[test]
-fn gpu_work_without_a_column_of_devices_is_of_one_gpu_and_it_is_said() {
+fn gpu_tables_without_device_column_count_as_one_gpu_and_give_a_problem() {
     let connection = decode_loop(Generation::S3_25);
     connection.execute_batch("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN deviceId").unwrap();
     let trace = trace(&connection);
@@ -404,7 +404,7 @@ fn gpu_work_without_a_column_of_devices_is_of_one_gpu_and_it_is_said() {
 }
 
 #[test]
-fn rows_are_read_in_their_own_order_whatever_indexes_there_are() {
+fn indexes_do_not_change_the_row_order() {
     let connection = database();
     let columns =
         "start, end, deviceId, streamId, correlationId, globalPid, demangledName, shortName, mangledName, name";
@@ -425,7 +425,7 @@ fn rows_are_read_in_their_own_order_whatever_indexes_there_are() {
 }
 
 #[test]
-fn other_databases_are_refused_by_what_they_are() {
+fn errors_name_other_databases() {
     for (name, columns, word) in [
         ("rocpd_op", "id, start, end", "ROCm .rpd"),
         ("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "_id_ INTEGER, start, end, name", "nvprof"),
@@ -441,7 +441,7 @@ fn other_databases_are_refused_by_what_they_are() {
 }
 
 #[test]
-fn the_caller_hears_of_progress() {
+fn progress_is_reported() {
     let connection = database();
     table(&connection, "CUPTI_ACTIVITY_KIND_KERNEL", "start INTEGER, end INTEGER");
     connection
@@ -455,7 +455,7 @@ fn the_caller_hears_of_progress() {
     assert_eq!((trace.gpu_ops.len(), heard), (150_000, vec![1 << 16, 2 << 16]));
 }
 
-/// The decode loop as a file of many small pages.
+/// Writes the decode loop fixture to a file with small pages.
 fn file(name: &str) -> (PathBuf, Vec<u8>) {
     let path = std::env::temp_dir().join(format!("gpuprism-test-{}-{name}.sqlite", std::process::id()));
     let _ = std::fs::remove_file(&path);
@@ -467,7 +467,7 @@ fn file(name: &str) -> (PathBuf, Vec<u8>) {
 }
 
 #[test]
-fn a_cut_file_gives_what_is_there_and_says_so_or_is_refused() {
+fn a_cut_file_gives_its_readable_rows_and_a_problem_or_is_refused() {
     let (path, bytes) = file("cut");
     let whole = open(&path, "x").unwrap();
     let (mut refused, mut cut) = (0, 0);
@@ -490,7 +490,7 @@ fn a_cut_file_gives_what_is_there_and_says_so_or_is_refused() {
 }
 
 #[test]
-fn flipped_bits_never_panic_and_never_invent_rows() {
+fn flipped_bits_neither_panic_nor_add_rows() {
     let (path, bytes) = file("flipped");
     let whole = open(&path, "x").unwrap();
     let mut at = 20_u64;
@@ -509,7 +509,7 @@ fn flipped_bits_never_panic_and_never_invent_rows() {
 }
 
 #[test]
-fn a_file_with_a_write_ahead_log_is_read_only_where_the_log_is_empty() {
+fn a_wal_mode_file_is_read_only_if_its_log_is_empty() {
     let (path, _) = file("wal");
     let writer = Connection::open(&path).unwrap();
     writer.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE more (x); INSERT INTO more VALUES (1)").unwrap();
@@ -523,10 +523,10 @@ fn a_file_with_a_write_ahead_log_is_read_only_where_the_log_is_empty() {
     std::fs::remove_file(&folder).unwrap();
 }
 
-/// When the kernel was launched, the operation, the bytes in and out and the ranks.
+/// Start of the kernel's launch, operation, bytes in and out, ranks.
 type MessageOfKernel = (i64, String, Option<u64>, Option<u64>, Option<u64>);
 
-/// Calls of NCCL as `nsys export --include-json true` writes them, with launches and kernels.
+/// A database of NCCL ranges as `nsys export --include-json true` writes them, with launches and kernels.
 struct NcclCalls(Connection);
 
 impl NcclCalls {
@@ -575,7 +575,7 @@ impl NcclCalls {
 }
 
 #[test]
-fn a_kernel_has_the_message_of_the_nccl_call_that_launched_it() {
+fn kernels_get_the_message_of_the_enclosing_nccl_call() {
     let calls = NcclCalls::new();
     let one = r#"{"NCCL communicator ID": 18446744073709551615, "Message size [bytes]": 1000}"#;
     calls.range(
@@ -600,18 +600,18 @@ fn a_kernel_has_the_message_of_the_nccl_call_that_launched_it() {
     calls.range(1, 70, 75, "ncclReduce", one);
     (71..=72).for_each(|start| calls.launch(1, start));
     let message = |at, name: &str, bytes_in, bytes_out| (at, name.to_owned(), Some(bytes_in), Some(bytes_out), Some(4));
-    let wanted = [
+    let expected = [
         message(11, "ncclAllReduce", 1_000, 1_000),
         message(21, "ncclAllGather", 1_000, 4_000),
         message(31, "ncclReduceScatter", 4_000, 1_000),
         message(41, "ncclAlltoAll", 4_000, 4_000),
     ];
-    assert_eq!(calls.messages(), wanted);
+    assert_eq!(calls.messages(), expected);
     assert_eq!(trace(&calls.0).collectives[0].1.communicator, "18446744073709551615");
 }
 
 #[test]
-fn sizes_are_read_whatever_the_field_is_called_and_however_it_is_written() {
+fn message_sizes_are_read_under_all_field_names_and_spellings() {
     let calls = NcclCalls::new();
     let texts = [
         r#"{"Message size [bytes]": 4096}"#,
@@ -636,7 +636,7 @@ fn sizes_are_read_whatever_the_field_is_called_and_however_it_is_written() {
 }
 
 #[test]
-fn kernels_of_a_group_have_its_messages_where_that_is_certain() {
+fn kernels_of_a_group_get_messages_if_the_assignment_is_certain() {
     let calls = NcclCalls::new();
     let group = |start: i64, inside: &[(&str, u64)], launches: i64| {
         calls.range(1, start, start + 1, "ncclGroupStart", "");
@@ -665,12 +665,12 @@ fn kernels_of_a_group_have_its_messages_where_that_is_certain() {
     calls.launch(1, 1_000);
     let found: Vec<_> = calls.messages().into_iter().map(|(at, name, i, o, _)| (at, name, i, o)).collect();
     let message = |at, name: &str, i, o| (at, name.to_owned(), Some(i), Some(o));
-    let wanted = [
+    let expected = [
         message(152, "ncclSendRecv", 40, 200),
         message(252, "ncclAllReduce", 30, 30),
         message(352, "ncclAllReduce", 7, 7),
         message(354, "ncclAllReduce", 7, 7),
         message(1_000, "ncclAllReduce", 11, 11),
     ];
-    assert_eq!(found, wanted);
+    assert_eq!(found, expected);
 }
