@@ -19,10 +19,10 @@ pub fn markdown(report: &Report) -> String {
         }
     }
     text.push('\n');
-    let found = findings(report);
-    if !found.is_empty() {
+    let findings = findings(report);
+    if !findings.is_empty() {
         text += "\n## What to do\n";
-        found.iter().for_each(|finding| text += &item(finding));
+        findings.iter().for_each(|finding| text += &item(finding));
     }
     let one_run = report.runs.len() == 1;
     for table in all_tables(report) {

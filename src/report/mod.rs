@@ -185,11 +185,11 @@ mod tests_support {
 
     pub(super) fn sample() -> Report {
         let events: Vec<String> = (0..40)
-            .map(|at| {
-                let (kernel, start) = (format!("kernel_{at}<float, {at}>(int)"), at * 10);
+            .map(|index| {
+                let (kernel, start) = (format!("kernel_{index}<float, {index}>(int)"), index * 10);
                 format!(
                     r#"{{"ph": "X", "cat": "kernel", "name": "{kernel}", "pid": 0, "tid": 7, "ts": {start}, "dur": 7.5,
-                    "args": {{"device": 0, "stream": 7, "correlation": {at}}}}}"#
+                    "args": {{"device": 0, "stream": 7, "correlation": {index}}}}}"#
                 )
             })
             .collect();

@@ -576,9 +576,9 @@ mod tests {
         ]);
         section.row(["low".into(), "Ranges".into(), Value::Null, "".into(), "".into()]);
         let report = Report::new(vec![run("a", "findings", section)]);
-        let found = crate::report::findings(&report);
-        assert_eq!((found[0].cost.as_str(), found[1].cost.as_str()), ("412 ms", ""));
-        assert_eq!(found[0].evidence, ["38 % idle", "12 gaps"]);
+        let findings = crate::report::findings(&report);
+        assert_eq!((findings[0].cost.as_str(), findings[1].cost.as_str()), ("412 ms", ""));
+        assert_eq!(findings[0].evidence, ["38 % idle", "12 gaps"]);
         let text = crate::report::terminal::terminal(&report, 30);
         assert!(text.contains("high: Idle (412 ms)\n    - 38 % idle\n    - 12 gaps\n    > Overlap launches"), "{text}");
     }

@@ -13,14 +13,14 @@ const MAX_BARS: usize = 20;
 pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("kernels")?;
     let options = view.options;
-    let found = waterfall(view.run, view.baseline, options.threshold_ms, options.communication, MAX_BARS);
-    let device = |at: usize| section.rows.get(at).and_then(|row| row.get("device_id"));
-    let several_devices = (1..section.rows.len()).any(|at| device(at) != device(0));
-    let rows: Vec<Row> = found.bars.iter().filter_map(|bar| row(bar, several_devices)).collect();
+    let selected = waterfall(view.run, view.baseline, options.threshold_ms, options.communication, MAX_BARS);
+    let device = |index: usize| section.rows.get(index).and_then(|row| row.get("device_id"));
+    let several_devices = (1..section.rows.len()).any(|index| device(index) != device(0));
+    let rows: Vec<Row> = selected.bars.iter().filter_map(|bar| row(bar, several_devices)).collect();
     let left_out = [
-        (found.below_threshold, "below the threshold"),
-        (found.communication, "communication kernels (switched off)"),
-        (found.more, "more in the table"),
+        (selected.below_threshold, "below the threshold"),
+        (selected.communication, "communication kernels (switched off)"),
+        (selected.more, "more in the table"),
     ];
     let left_out: Vec<String> = left_out
         .iter()

@@ -58,7 +58,7 @@ impl Scale {
         match self {
             Self::Linear { low, high, step, .. } => {
                 let (from, to) = ((low / step).ceil() as i64, (high / step).floor() as i64);
-                (from..=to).take(100).map(|at| at as f64 * step).collect()
+                (from..=to).take(100).map(|index| index as f64 * step).collect()
             }
             Self::Log { low, high } => {
                 let every = usize::try_from((high - low) / 8 + 1).unwrap_or(1);
@@ -364,8 +364,8 @@ mod tests {
         assert_eq!(labels(&Scale::log(0.3, 295.0)), "0.1 1 10 100 1000 ");
         assert_eq!(labels(&Scale::log(10.0, 10.0)), "10 100 ");
         let scale = Scale::log(1.0, 10_000.0);
-        let at: Vec<i32> = scale.ticks().iter().map(|tick| scale.map(tick, (0, 400))).collect();
-        assert_eq!(at, [0, 100, 200, 300, 400]);
+        let positions: Vec<i32> = scale.ticks().iter().map(|tick| scale.map(tick, (0, 400))).collect();
+        assert_eq!(positions, [0, 100, 200, 300, 400]);
         assert!(Scale::log(1e-30, 1e30).ticks().len() <= 9);
     }
 }

@@ -355,9 +355,11 @@ fn hostile_sections_are_drawn_safely() {
     ];
     for (first, step) in (0..values.len()).flat_map(|first| [(first, 0), (first, 1), (first, 5)]) {
         let mut section = Section::new(HOSTILE, HOSTILE, &columns);
-        for at in 0..40 {
-            let of = |column: usize| values[(first + step * (column + at)) % values.len()].clone();
-            section.rows.push(Record(keys.iter().enumerate().map(|(at, key)| (key.clone(), of(at))).collect()));
+        for row in 0..40 {
+            let value = |column: usize| values[(first + step * (column + row)) % values.len()].clone();
+            section
+                .rows
+                .push(Record(keys.iter().enumerate().map(|(column, key)| (key.clone(), value(column))).collect()));
         }
         section.summary = section.rows[0].clone();
         let mut hostile = run(1.0);
