@@ -1,35 +1,35 @@
-//! What a GPU can do at most (`patterns/hardware.json`): the ceilings of the roofline.
+//! Hardware presets, the ceilings of the roofline: `patterns/hardware.json`.
 
 use crate::analysis::results::Run;
 use crate::json::{self, from_json};
 use std::sync::OnceLock;
 
-/// One GPU as it is sold.
+/// Peak figures of one GPU model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preset {
-    /// Stable, for addresses and scripts: `h100-sxm5`.
+    /// Stable id for URLs and scripts: `h100-sxm5`.
     pub id: String,
-    /// For people: `H100 SXM5 80 GB`.
+    /// Displayed name: `H100 SXM5 80 GB`.
     pub title: String,
-    /// Bandwidth of its memory.
+    /// Memory bandwidth.
     pub memory_tb_per_s: f64,
-    /// Most operations a second, without sparsity.
+    /// Peak throughput without sparsity.
     pub peak_tflops: f64,
-    /// The numbers that this peak is of: `dense BF16 or FP16`.
+    /// The precision of the peak throughput: `dense BF16 or FP16`.
     pub precision: String,
-    /// Where the figures stand.
+    /// Source of the figures.
     pub source: String,
-    device: Named,
+    device: DeviceMatcher,
 }
 from_json!(strict Preset { id, title, memory_tb_per_s, peak_tflops, precision, source, device });
 
-/// What the name of such a device holds, in lower case, and what it does not.
+/// Lower-case words that the name of a device must and must not contain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Named {
+struct DeviceMatcher {
     all: Vec<String>,
     not: Vec<String>,
 }
-from_json!(strict Named { all, not });
+from_json!(strict DeviceMatcher { all, not });
 
 #[derive(Debug, Default)]
 struct Presets {
@@ -38,41 +38,42 @@ struct Presets {
 from_json!(Presets { presets });
 
 impl Preset {
-    /// Work per byte at which memory and arithmetic limit alike, in operations.
+    /// The arithmetic intensity at which both ceilings meet.
     pub fn ridge_flop_per_byte(&self) -> f64 {
         self.peak_tflops / self.memory_tb_per_s
     }
 
-    /// The most that work of so many operations a byte can reach.
+    /// The attainable throughput at this arithmetic intensity.
     pub fn roof_tflops(&self, flop_per_byte: f64) -> f64 {
         self.peak_tflops.min(self.memory_tb_per_s * flop_per_byte)
     }
 
-    fn is_of(&self, device: &str) -> bool {
-        let holds = |word: &String| device.contains(word.as_str());
-        self.device.all.iter().all(holds) && !self.device.not.iter().any(holds)
+    fn matches(&self, device_name: &str) -> bool {
+        let contains = |word: &String| device_name.contains(word.as_str());
+        self.device.all.iter().all(contains) && !self.device.not.iter().any(contains)
     }
 }
 
-/// All presets, in the order in which people choose.
+/// All presets, in display order.
 pub fn presets() -> &'static [Preset] {
     static PRESETS: OnceLock<Presets> = OnceLock::new();
-    // A test proves that the embedded text parses; without presets there would be no ceilings.
-    let known = PRESETS.get_or_init(|| json::read(include_str!("../../../patterns/hardware.json")).unwrap_or_default());
-    &known.presets
+    // A test checks that the embedded text parses.
+    let presets =
+        PRESETS.get_or_init(|| json::read(include_str!("../../../patterns/hardware.json")).unwrap_or_default());
+    &presets.presets
 }
 
-/// The preset of this id; where none is given, that of the run's devices, as long as they are all of one kind.
+/// The preset with this id. Without an id: the preset of the run's devices, if all have the same one.
 pub fn preset(run: &Run, id: Option<&str>) -> Option<&'static Preset> {
     if let Some(id) = id {
         return presets().iter().find(|preset| preset.id == id);
     }
-    let of_name = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        presets().iter().find(|preset| preset.is_of(&name))
+    let find = |device_name: &str| {
+        let name = device_name.to_ascii_lowercase();
+        presets().iter().find(|preset| preset.matches(&name))
     };
-    let first = of_name(&run.devices.first()?.name)?;
-    run.devices.iter().all(|device| of_name(&device.name) == Some(first)).then_some(first)
+    let first = find(&run.devices.first()?.name)?;
+    run.devices.iter().all(|device| find(&device.name) == Some(first)).then_some(first)
 }
 
 #[cfg(test)]
@@ -82,7 +83,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn the_presets_parse_have_ids_of_their_own_and_possible_figures() {
+    fn presets_have_unique_ids_and_plausible_figures() {
         let read: Presets = json::read(include_str!("../../../patterns/hardware.json")).unwrap();
         assert!(read.presets.len() >= 8);
         let ids: BTreeSet<&str> = read.presets.iter().map(|preset| preset.id.as_str()).collect();
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_has_the_preset_of_its_name_and_an_unclear_one_has_none() {
+    fn the_preset_follows_from_the_device_name_if_it_is_unambiguous() {
         for (name, id) in [
             ("NVIDIA H100 80GB HBM3", Some("h100-sxm5")),
             ("NVIDIA H100 PCIe", Some("h100-pcie")),
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_roof_is_what_memory_allows_up_to_the_peak() {
+    fn the_roof_is_the_memory_limit_up_to_the_peak() {
         let h100 = preset(&run_of(&["NVIDIA H100 80GB HBM3"]), None).unwrap();
         assert_eq!(h100.roof_tflops(10.0), 33.5);
         assert_eq!(h100.roof_tflops(1e6), 989.0);

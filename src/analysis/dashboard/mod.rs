@@ -1,7 +1,8 @@
-//! What the charts of the dashboard show beyond the rows of the sections: which rows, beside which of the baseline, under
-//! which ceilings.
+//! Selects the data of the dashboard's charts from finished sections: rows to show, matching rows of the baseline, the
+//! ceilings of the roofline, thinned counter samples. Linear in the rows, except that matching kernels with a baseline is
+//! quadratic in the rows of the section `kernels`.
 //!
-//! Pure functions of finished runs, whether analysed now or read back from a report.
+//! Runs may be analysed now or read from a report.
 
 mod hardware;
 mod kernels;
@@ -9,8 +10,8 @@ mod links;
 mod roofline;
 
 pub use hardware::{Preset, preset, presets};
-pub use kernels::{Beside, KernelBar, Waterfall, waterfall};
-pub use links::{Line, Links, Tick, links};
+pub use kernels::{BaselineRow, KernelBar, KernelSelection, select_kernels};
+pub use links::{CounterLines, HoverInterval, Line, counter_lines};
 pub use roofline::{Limit, Point, points};
 
 use super::results::Run;
@@ -20,43 +21,43 @@ use crate::rules::{RuleBook, names};
 use crate::trace::Format;
 use std::collections::BTreeMap;
 
-/// The number under a key, if it is one that can be drawn.
+/// The number with this key, if it is finite.
 pub fn number(row: &Record, key: &str) -> Option<f64> {
     row.number(key).filter(|number| number.is_finite())
 }
 
-/// Is this kernel a message between GPUs? By gpuprism's own rules, as in every section, whatever rules give the categories.
+/// Whether the kernel communicates between GPUs, by gpuprism's own rules, independent of the chosen rules.
 pub fn is_communication(kernel: &str) -> bool {
     RuleBook::gpuprism_default().is_some_and(|rules| rules.category(kernel, kernel) == "communication")
 }
 
-/// The categories of a run's kernels by the names that its sections know them by.
+/// The categories of a run's kernels by demangled name, as in its sections.
 #[derive(Debug)]
 pub struct Categories<'a>(BTreeMap<String, &'a str>);
 
 impl<'a> Categories<'a> {
-    /// Of all names that the run has.
+    /// The categories of all kernels of the run.
     pub fn of(run: &'a Run) -> Self {
         let named = run.kernels.iter().map(|kernel| (names::demangle(&kernel.name).into_owned(), &*kernel.category));
         Self(named.collect())
     }
 
-    /// `misc` where the run does not tell.
+    /// The category of a kernel; `misc` if it is not listed.
     pub fn get(&self, kernel: &str) -> &'a str {
         self.0.get(kernel).copied().unwrap_or("misc")
     }
 }
 
-/// The rows that stand farthest from the median rank of their operation, either way, the farthest first.
-pub fn most_skewed(section: &Section, most: usize) -> Vec<&Record> {
+/// The rows with the largest absolute deviation from the median rank, largest first.
+pub fn most_skewed(section: &Section, max_rows: usize) -> Vec<&Record> {
     let skew = |row: &&Record| number(row, "skew_vs_median_pct").map_or(-1.0, f64::abs);
     let mut rows: Vec<&Record> = section.rows.iter().collect();
     rows.order_by(|a, b| skew(b).total_cmp(&skew(a)));
-    rows.truncate(most);
+    rows.truncate(max_rows);
     rows
 }
 
-/// Does an operation have more than one rank here?
+/// Whether any operation has more than one rank.
 pub fn has_ranks(section: &Section) -> bool {
     let label = |row: &Record| (row.text("op_name").to_owned(), row.text("rank_label").to_owned());
     let mut labels: Vec<(String, String)> = section.rows.iter().map(label).collect();
@@ -64,18 +65,18 @@ pub fn has_ranks(section: &Section) -> bool {
     labels.windows(2).any(|pair| matches!(pair, [(one, a), (other, b)] if one == other && a != b))
 }
 
-/// How ranks come to stand beside each other.
+/// How to capture several ranks.
 pub fn capture_ranks(format: Format) -> &'static str {
     match format {
-        Format::TorchProfiler => "torch.profiler on every rank, and their traces opened together",
+        Format::TorchProfiler => "Run torch.profiler on every rank and open the traces together",
         Format::NsysSqlite | Format::NsysGpuTraceCsv | Format::NsysLlmExplainer => {
             "nsys profile --trace=cuda,nvtx --cuda-trace-scope=process-tree -o trace torchrun --nproc-per-node=N CMD"
         }
     }
 }
 
-/// The row of another section that says the same under all these keys.
-pub fn same<'a>(section: Option<&'a Section>, row: &Record, keys: &[&str]) -> Option<&'a Record> {
+/// The first row of another section with equal values for all these keys.
+pub fn matching_row<'a>(section: Option<&'a Section>, row: &Record, keys: &[&str]) -> Option<&'a Record> {
     section?.rows.iter().find(|other| keys.iter().all(|key| other.get(key) == row.get(key)))
 }
 
@@ -86,7 +87,7 @@ pub(crate) mod testing {
     use crate::session::{self, Choices};
     use crate::trace::TraceBuilder;
 
-    /// A run without work on devices of these names.
+    /// A run without GPU ops on devices with these names.
     pub(crate) fn run_of(devices: &[&str]) -> Run {
         let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
         for (at, name) in devices.iter().enumerate() {
@@ -107,7 +108,7 @@ pub(crate) mod testing {
         run
     }
 
-    /// A section of these columns and rows.
+    /// A section with these columns and rows.
     pub(crate) fn section<const N: usize>(columns: [&str; N], rows: &[[Value; N]]) -> Section {
         let mut section = Section::new("T", "", &columns);
         rows.iter().for_each(|row| section.row(row.clone()));
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_skewed_stand_first_whichever_side_they_are_on() {
+    fn most_skewed_sorts_by_absolute_deviation() {
         let rows = [("a", 3.0), ("b", -40.0), ("c", 12.0), ("d", 0.0)];
         let rows = rows.map(|(rank, skew)| ["allreduce".into(), rank.into(), skew.into()]);
         let section = section(["op_name", "rank_label", "skew_vs_median_pct"], &rows);
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn one_rank_in_several_operations_is_one_rank() {
+    fn one_rank_in_several_operations_is_not_several_ranks() {
         let rows = [["allreduce".into(), "rank:0".into()], ["allgather".into(), "rank:0".into()]];
         assert!(!has_ranks(&section(["op_name", "rank_label"], &rows)));
         assert!(!has_ranks(&Section::default()));

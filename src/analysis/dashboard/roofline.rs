@@ -1,6 +1,6 @@
-//! The points of the roofline: kernels whose work and traffic were counted, and how near their ceiling they come.
+//! The points of the roofline: kernels with counters for operations and bytes, and their share of the ceiling.
 
-use super::{Categories, Preset, is_communication, number, same};
+use super::{Categories, Preset, is_communication, matching_row, number};
 use crate::analysis::results::Run;
 use crate::analysis::section::Record;
 
@@ -9,33 +9,34 @@ use crate::analysis::section::Record;
 pub struct Point<'a> {
     /// The row.
     pub row: &'a Record,
-    /// Operations a byte; above zero.
+    /// Arithmetic intensity; above zero.
     pub flop_per_byte: f64,
-    /// Above zero.
+    /// Throughput; above zero.
     pub tflops: f64,
-    /// The category of its name.
+    /// The category of the kernel.
     pub category: &'a str,
-    /// What limits it and what part of that limit it reaches, in per cent; `None` without a preset.
+    /// The limiting ceiling and the share of it that is reached, in per cent; `None` without a preset.
     pub limit: Option<(Limit, f64)>,
-    /// The same kernel in the baseline: operations a byte, and their rate.
+    /// Arithmetic intensity and throughput of the same kernel in the baseline.
     pub baseline: Option<(f64, f64)>,
 }
 
-/// What work of so many operations a byte is limited by.
+/// The ceiling that limits a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// The memory's bandwidth.
+    /// Memory bandwidth.
     Memory,
-    /// The peak.
+    /// Peak arithmetic throughput.
     Arithmetic,
 }
 
-fn place(row: &Record) -> Option<(f64, f64)> {
+/// Arithmetic intensity and throughput, if both are positive.
+fn coordinates(row: &Record) -> Option<(f64, f64)> {
     let (x, y) = (number(row, "arithmetic_intensity")?, number(row, "achieved_tflops")?);
     (x > 0.0 && y > 0.0).then_some((x, y))
 }
 
-/// The points of a run under the ceilings of a preset, in the order of the rows.
+/// The points of a run with the ceilings of a preset, in the order of the rows.
 pub fn points<'a>(
     run: &'a Run,
     baseline: Option<&'a Run>,
@@ -45,19 +46,19 @@ pub fn points<'a>(
     let Some(section) = run.sections.get("roofline") else { return Vec::new() };
     let categories = Categories::of(run);
     let others = baseline.and_then(|baseline| baseline.sections.get("roofline"));
-    let shown = |row: &&Record| communication || !is_communication(row.text("kernel_name"));
+    let is_shown = |row: &&Record| communication || !is_communication(row.text("kernel_name"));
     let point = |row: &'a Record| {
-        let (flop_per_byte, tflops) = place(row)?;
+        let (flop_per_byte, tflops) = coordinates(row)?;
         let limit = preset.map(|preset| {
-            let memory = flop_per_byte < preset.ridge_flop_per_byte();
-            let limit = if memory { Limit::Memory } else { Limit::Arithmetic };
+            let is_memory_bound = flop_per_byte < preset.ridge_flop_per_byte();
+            let limit = if is_memory_bound { Limit::Memory } else { Limit::Arithmetic };
             (limit, 100.0 * tflops / preset.roof_tflops(flop_per_byte))
         });
-        let baseline = same(others, row, &["kernel_name"]).and_then(place);
+        let baseline = matching_row(others, row, &["kernel_name"]).and_then(coordinates);
         let category = categories.get(row.text("kernel_name"));
         Some(Point { row, flop_per_byte, tflops, category, limit, baseline })
     };
-    section.rows.iter().filter(shown).filter_map(point).collect()
+    section.rows.iter().filter(is_shown).filter_map(point).collect()
 }
 
 #[cfg(test)]
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_told_its_ceiling_and_how_near_it_comes() {
+    fn a_point_has_its_limit_and_the_share_reached() {
         let ours =
             run(&[("stream", 10.0, 16.75), ("gemm", 1_000.0, 494.5), ("nothing", 0.0, 5.0), ("broken", f64::NAN, 5.0)]);
         let theirs = run(&[("gemm", 900.0, 400.0)]);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn communication_is_left_out_where_it_is_switched_off() {
+    fn communication_can_be_switched_off() {
         let ours = run(&[("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 1.0, 1.0), ("gemm", 1.0, 1.0)]);
         assert_eq!((points(&ours, None, None, true).len(), points(&ours, None, None, false).len()), (2, 1));
         assert!(points(&testing::run_of(&[]), None, None, true).is_empty());

@@ -2,7 +2,7 @@
 
 use super::rows::{self, Measure, Row};
 use super::{PanelResult, View, exact, first_few, percent, time};
-use crate::analysis::dashboard::same;
+use crate::analysis::dashboard::matching_row;
 use crate::analysis::section::Record;
 use crate::report::format::counted;
 use crate::report::palette;
@@ -16,7 +16,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
         let hidden = time(row, "compute_overlap_ms");
         let share = percent(row, "compute_overlap_pct").unwrap_or_default();
         let name = row.text("op_name");
-        let base = same(other, row, &["op_name"]).and_then(|row| time(row, "total_time_ms"));
+        let base = matching_row(other, row, &["op_name"]).and_then(|row| time(row, "total_time_ms"));
         let baseline_text = match (&base, other) {
             (Some(base), _) => format!("; baseline {}", base.exact),
             (None, Some(_)) => "; not in the baseline".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::rows::{self, Measure, Row};
 use super::{PanelResult, Time, View, exact, first_few, short, time};
-use crate::analysis::dashboard::{Beside, KernelBar, waterfall};
+use crate::analysis::dashboard::{BaselineRow, KernelBar, select_kernels};
 use crate::digits::grouped;
 use crate::report::format::counted;
 use crate::report::palette;
@@ -13,7 +13,7 @@ const MAX_BARS: usize = 20;
 pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("kernels")?;
     let options = view.options;
-    let selected = waterfall(view.run, view.baseline, options.threshold_ms, options.communication, MAX_BARS);
+    let selected = select_kernels(view.run, view.baseline, options.threshold_ms, options.communication, MAX_BARS);
     let device = |index: usize| section.rows.get(index).and_then(|row| row.get("device_id"));
     let several_devices = (1..section.rows.len()).any(|index| device(index) != device(0));
     let rows: Vec<Row> = selected.bars.iter().filter_map(|bar| row(bar, several_devices)).collect();
@@ -77,11 +77,11 @@ fn row(bar: &KernelBar, several_devices: bool) -> Option<Row> {
 
 /// Tooltip text about the baseline, and the value and tooltip of its outline.
 fn baseline(bar: &KernelBar) -> (String, Option<(f64, String)>) {
-    match bar.beside {
-        Beside::Unasked => (String::new(), None),
-        Beside::New => ("; not in the baseline".to_owned(), None),
-        Beside::BelowItsRows => ("; in the baseline, but too short for a row".to_owned(), None),
-        Beside::Row(other) => {
+    match bar.baseline {
+        BaselineRow::NoBaseline => (String::new(), None),
+        BaselineRow::New => ("; not in the baseline".to_owned(), None),
+        BaselineRow::TooShort => ("; in the baseline, but too short for a row".to_owned(), None),
+        BaselineRow::Row(other) => {
             let Some(Time { ns, exact, .. }) = time(other, "total_time_ms") else { return (String::new(), None) };
             let title = format!("Baseline: {}: {exact}", other.text("kernel_name"));
             (format!("; baseline {exact}"), Some((ns, title)))

@@ -7,7 +7,7 @@ use super::super::layout::{self, SMALL, line as stroke, text};
 use super::super::{Chart, Node, glyphs};
 use super::plot::{AXIS, Mark, Plot, Scale, Shape};
 use super::{PanelResult, View};
-use crate::analysis::dashboard::{Line, Links, Tick, links};
+use crate::analysis::dashboard::{CounterLines, HoverInterval, Line, counter_lines};
 use crate::digits::grouped;
 use crate::report::format::duration;
 use crate::report::palette;
@@ -23,7 +23,7 @@ const LINE_COLOURS: [&str; 6] = ["gemm", "norm", "attention", "memory", "conv", 
 
 pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("nvlink_timeseries")?;
-    let links = links(section, MAX_POINTS, HOVER_INTERVALS);
+    let links = counter_lines(section, MAX_POINTS, HOVER_INTERVALS);
     if links.lines.is_empty() {
         return Err(("No counter has a valid sample.".to_owned(), String::new()));
     }
@@ -63,7 +63,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     ))
 }
 
-fn count(links: &Links) -> String {
+fn count(links: &CounterLines) -> String {
     let several = if links.lines.len() == 1 { "" } else { "s" };
     format!("{} NVLink counter{several}", links.lines.len())
 }
@@ -75,7 +75,7 @@ fn name(line: &Line, lines: &[Line]) -> String {
 }
 
 /// The plot, and the number of lines in its legend.
-fn plot(links: &Links, width: u32) -> (Plot, i32) {
+fn plot(links: &CounterLines, width: u32) -> (Plot, i32) {
     let width = layout::width(width);
     let values = || links.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
     let (low, high) = values().fold((0.0_f64, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
@@ -105,7 +105,7 @@ fn line_class(index: usize) -> String {
     format!("dash-line {}{dashed}", palette::class(colour))
 }
 
-fn marks(links: &Links, communication: bool, plot: &Plot) -> Vec<Mark> {
+fn marks(links: &CounterLines, communication: bool, plot: &Plot) -> Vec<Mark> {
     use plotters::coord::ranged1d::Ranged;
     let (low, high) = (plot.y.range().start, plot.y.range().end);
     let across = |(from, to): (i64, i64)| vec![(from as f64, high), (to as f64, low)];
@@ -122,20 +122,20 @@ fn marks(links: &Links, communication: bool, plot: &Plot) -> Vec<Mark> {
         let node = Node { class: line_class(at), title: name(line, &links.lines), ..Node::default() };
         marks.push(Mark { points: points, shape: Shape::Path, node });
     }
-    for tick in links.ticks.iter().filter(|tick| tick.highest.iter().any(Option::is_some)) {
-        let node = Node { class: "dash-hover".to_owned(), title: tooltip(tick, &links.lines), ..Node::default() };
-        marks.push(Mark { points: across((tick.from_ns, tick.to_ns)), shape: Shape::Box, node });
+    for interval in links.hover.iter().filter(|interval| interval.highest.iter().any(Option::is_some)) {
+        let node = Node { class: "dash-hover".to_owned(), title: tooltip(interval, &links.lines), ..Node::default() };
+        marks.push(Mark { points: across((interval.from_ns, interval.to_ns)), shape: Shape::Box, node });
     }
     marks
 }
 
 /// The highest value of each counter in a time interval.
-fn tooltip(tick: &Tick, lines: &[Line]) -> String {
+fn tooltip(interval: &HoverInterval, lines: &[Line]) -> String {
     const MAX_LINES: usize = 16;
-    let values = tick.highest.iter().zip(lines).filter_map(|(value, line)| Some((value.as_ref()?, line)));
+    let values = interval.highest.iter().zip(lines).filter_map(|(value, line)| Some((value.as_ref()?, line)));
     let parts: Vec<String> =
         values.take(MAX_LINES).map(|(value, line)| format!("{}: {value}", name(line, lines))).collect();
-    format!("{} to {}, highest values:\n{}", duration(tick.from_ns), duration(tick.to_ns), parts.join("\n"))
+    format!("{} to {}, highest values:\n{}", duration(interval.from_ns), duration(interval.to_ns), parts.join("\n"))
 }
 
 /// The legend below the plot.

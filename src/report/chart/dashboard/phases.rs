@@ -2,14 +2,15 @@
 
 use super::rows::{self, Measure, Row};
 use super::{PanelResult, View, WORK, exact, first_few, percent, time};
-use crate::analysis::dashboard::same;
+use crate::analysis::dashboard::matching_row;
 use crate::analysis::section::Record;
 use crate::report::palette;
 
 pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("phase_split")?;
     let other = view.baseline_section("phase_split");
-    let rows: Vec<Row> = section.rows.iter().filter_map(|row| bar(row, view, same(other, row, &["phase"]))).collect();
+    let rows: Vec<Row> =
+        section.rows.iter().filter_map(|row| bar(row, view, matching_row(other, row, &["phase"]))).collect();
     let parts: Vec<String> =
         rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.value_text)).collect();
     let summary = format!("Phases: {}.", first_few(&parts));

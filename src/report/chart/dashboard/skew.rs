@@ -2,7 +2,7 @@
 
 use super::rows::{self, Measure, Row};
 use super::{PanelResult, View, exact, first_few, percent};
-use crate::analysis::dashboard::{capture_ranks, has_ranks, most_skewed, number, same};
+use crate::analysis::dashboard::{capture_ranks, has_ranks, matching_row, most_skewed, number};
 use crate::analysis::section::Record;
 use crate::report::palette;
 
@@ -22,7 +22,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let bar = |row: &Record| {
         let skew = number(row, "skew_vs_median_pct")?;
         let (operation, rank) = (row.text("op_name"), row.text("rank_label"));
-        let base = same(other, row, &["op_name", "rank_label"]);
+        let base = matching_row(other, row, &["op_name", "rank_label"]);
         let base = base.and_then(|row| Some((number(row, "skew_vs_median_pct")?, exact(row, "skew_vs_median_pct"))));
         let baseline_text = base.as_ref().map(|(_, exact)| format!("; baseline {exact} %")).unwrap_or_default();
         let sign = if skew > 0.0 { "+" } else { "" };

@@ -2,7 +2,7 @@
 
 use super::rows::{self, Measure, Row};
 use super::{PanelResult, View, WORK, exact, first_few, percent, time};
-use crate::analysis::dashboard::{number, same};
+use crate::analysis::dashboard::{matching_row, number};
 use crate::analysis::section::Record;
 use crate::report::format::duration;
 use crate::report::palette;
@@ -15,7 +15,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let other = view.baseline_section("stream_overlap");
     let is_shown = |row: &&Record| view.options.communication || row.text("label") != COMMUNICATION;
     let rows: Vec<Row> =
-        section.rows.iter().filter(is_shown).filter_map(|row| bar(row, same(other, row, &["label"]))).collect();
+        section.rows.iter().filter(is_shown).filter_map(|row| bar(row, matching_row(other, row, &["label"]))).collect();
     let parts: Vec<String> =
         rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.value_text)).collect();
     let summary = format!("Work at the same time: {}.", first_few(&parts));
