@@ -1,4 +1,4 @@
-//! What the reader should know before believing the numbers: one sentence and one piece of advice a problem.
+//! Notices about a trace and its import: what limits the numbers, each with advice.
 
 use super::results::{Notice, Severity, Wall, WallSource};
 use crate::analysis::kernels::groups::{Group, Groups};
@@ -7,17 +7,17 @@ use crate::ordering::StableSort;
 use crate::trace::{Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Trace};
 
 /// All notices of a trace, most severe first.
-pub(super) fn of(trace: &Trace, groups: &Groups, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
+pub(super) fn notices(trace: &Trace, groups: &Groups, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
     let mut notices = Vec::new();
     notices.extend(no_gpu_events(trace));
-    notices.extend(trace.cut.map(|cut| window(trace, cut)));
+    notices.extend(trace.cut.map(|cut| window_notice(trace, cut)));
     notices.extend(whole_graphs(trace));
-    notices.extend(trace.problems.iter().map(|problem| of_problem(trace, problem)));
+    notices.extend(trace.problems.iter().map(|problem| problem_notice(trace, problem)));
     notices.extend(wall_raised(wall, given));
-    notices.extend(endless_window(wall));
+    notices.extend(implausible_time_range(wall));
     notices.extend(merged_ranks(trace));
     notices.extend(doubtful_processes(trace, groups.as_slice()));
-    notices.extend(overlap_on_a_stream(groups.overlapping));
+    notices.extend(same_stream_overlap(groups.overlapping));
     notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
     notices
 }
@@ -29,11 +29,11 @@ fn notice(severity: Severity, code: &str, count: u64, message: String, advice: &
 fn no_gpu_events(trace: &Trace) -> Option<Notice> {
     let advice = match trace.format {
         Format::TorchProfiler => {
-            "Was ProfilerActivity.CUDA on? Is this the front end's own trace, or one of graph capture? \
-             Open the trace of a worker rank, taken while requests ran."
+            "Open the trace of a worker rank, captured with ProfilerActivity.CUDA while requests ran. The trace of a front end or \
+             of graph capture has no GPU events."
         }
         Format::NsysGpuTraceCsv | Format::NsysSqlite | Format::NsysLlmExplainer => {
-            "Was `--trace=cuda` on, and did requests run while nsys collected? With several processes, capture all of them: \
+            "Capture with `--trace=cuda` while requests run. If there are several processes, capture all of them with \
              `--cuda-trace-scope=process-tree`."
         }
     };
@@ -43,18 +43,18 @@ fn no_gpu_events(trace: &Trace) -> Option<Notice> {
     })
 }
 
-/// Every number is one of the window.
-fn window(trace: &Trace, cut: Cut) -> Notice {
+fn window_notice(trace: &Trace, cut: Cut) -> Notice {
     let kept = trace.gpu_ops.len() as u64;
     let [ops, of_ops, cut_ops] = [kept, cut.of_ops, cut.cut_ops].map(grouped);
-    let mut message = format!("a window of the trace: {ops} of {of_ops} GPU ops, {cut_ops} of them cut at its ends");
+    let mut message = format!(
+        "only a window of the trace is analysed: {ops} of {of_ops} GPU ops, {cut_ops} of them clipped at its ends"
+    );
     if cut.host_waits > 0 {
-        message += "; waits in the operating system have no times and are left out";
+        message += "; waits in the operating system have no times and are excluded";
     }
-    notice(Severity::Info, "window", kept, message, "Clear the window to count all of the trace.")
+    notice(Severity::Info, "window", kept, message, "Clear the window to analyse the whole trace.")
 }
 
-/// Kernels inside such graphs are in no number.
 fn whole_graphs(trace: &Trace) -> Option<Notice> {
     let count = trace.graph_replays.len() as u64;
     (count > 0).then(|| {
@@ -63,7 +63,7 @@ fn whole_graphs(trace: &Trace) -> Option<Notice> {
             "graphs_traced_whole",
             count,
             format!(
-                "{} of CUDA graphs traced as a whole: their kernels are in no number",
+                "{} of CUDA graphs traced as a whole: the kernels inside are not included in any number",
                 counted(count, "run", "runs")
             ),
             "Capture again with `--cuda-graph-trace=node`.",
@@ -71,30 +71,30 @@ fn whole_graphs(trace: &Trace) -> Option<Notice> {
     })
 }
 
-fn of_problem(trace: &Trace, ImportProblem { kind, count, first_at }: ImportProblem) -> Notice {
+fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: ImportProblem) -> Notice {
     let first_at = grouped(first_at);
-    let whole = format!("{} GPU ops were read before that", grouped(trace.gpu_ops.len() as u64));
+    let ops_before = format!("{} GPU ops were read before that", grouped(trace.gpu_ops.len() as u64));
     let unit = if trace.format == Format::TorchProfiler { "byte" } else { "row" };
     let (severity, message, advice) = match kind {
         ProblemKind::Truncated => (
             Severity::Warning,
-            format!("the file is cut short at byte {first_at}; {whole}"),
-            "The profiler was killed or the copy was interrupted: all numbers cover only the part that is there.",
+            format!("the file is cut short at byte {first_at}; {ops_before}"),
+            "The profiler was killed or the copy was interrupted: all numbers cover only the part that could be read.",
         ),
         ProblemKind::Unclosed => (
             Severity::Info,
-            format!("the event list has no closing bracket at byte {first_at}; {whole}"),
-            "The format allows this; if the file may have been cut, the numbers cover only the part that is there.",
+            format!("the event list has no closing bracket at byte {first_at}; {ops_before}"),
+            "The format allows this. If the file was cut, the numbers cover only the part that could be read.",
         ),
         ProblemKind::DamagedGzip => (
             Severity::Warning,
-            format!("the compressed data is damaged in the part that begins at byte {first_at}; {whole}"),
-            "Copy the file again; all numbers cover only the part that could be unpacked.",
+            format!("the compressed data is damaged after byte {first_at}; {ops_before}"),
+            "Copy the file again; all numbers cover only the part that could be decompressed.",
         ),
         ProblemKind::UnreadableEvent => (
             Severity::Warning,
             format!("{} could not be read, the first at byte {first_at}", counted(count, "event", "events")),
-            "The file is damaged there, or holds what is no event. What could be read is counted; times of lost events are missing.",
+            "The file is damaged there, or contains something other than events. Unreadable events are not included in any number.",
         ),
         ProblemKind::OpWithoutTime => (
             Severity::Warning,
@@ -102,22 +102,22 @@ fn of_problem(trace: &Trace, ImportProblem { kind, count, first_at }: ImportProb
                 "{} without start or duration, the first at {unit} {first_at}",
                 counted(count, "GPU op", "GPU ops")
             ),
-            "They are left out of all numbers; a newer profiler writes both.",
+            "They are excluded from all numbers; newer profilers write both.",
         ),
         ProblemKind::ImpossibleDuration => (
             Severity::Warning,
             format!("{} with an impossible time, the first at {unit} {first_at}", counted(count, "GPU op", "GPU ops")),
-            "A negative duration or one of decades: a known fault of profilers. They are left out of all numbers.",
+            "Their duration is negative or lasts for years, a known defect of profilers. They are excluded from all numbers.",
         ),
         ProblemKind::UnreadableRow => (
             Severity::Warning,
             format!("{} of the table could not be read, the first at row {first_at}", counted(count, "row", "rows")),
-            "They are left out of all numbers. Print one report a file: `nsys stats -r cuda_gpu_trace --format csv`.",
+            "They are excluded from all numbers. Write one report per file: `nsys stats -r cuda_gpu_trace --format csv`.",
         ),
         ProblemKind::OpenLastRow => (
             Severity::Info,
             format!("the last row, {first_at}, has no line end"),
-            "If the file may have been cut, the numbers cover only the part that is there, and the last name may be short.",
+            "If the file was cut, the numbers cover only the part that could be read, and the last name may be incomplete.",
         ),
         ProblemKind::HostRowWithoutTime => (
             Severity::Warning,
@@ -125,54 +125,51 @@ fn of_problem(trace: &Trace, ImportProblem { kind, count, first_at }: ImportProb
                 "{} of calls, ranges, waits or counters without a usable time, the first at row {first_at} of its table",
                 counted(count, "row", "rows")
             ),
-            "They are left out of what is said about launches, synchronization, ranges and counters; GPU times are not affected.",
+            "They are excluded from the sections about launches, synchronization, ranges and counters; GPU times are not affected.",
         ),
         ProblemKind::UnknownCounter => (
             Severity::Warning,
             format!(
-                "{} of counters whose name or GPU the file does not tell, the first at row {first_at} of its table",
+                "{} of counters without a known name or GPU, the first at row {first_at} of its table",
                 counted(count, "sample", "samples")
             ),
-            "They are left out of what is said about counters. Export again with `nsys export --type sqlite --lazy=false`.",
+            "They are excluded from the sections about counters. Export again with `nsys export --type sqlite --lazy=false`.",
         ),
         ProblemKind::DamagedTable => (
             Severity::Warning,
-            format!("{} could be read only in part, the first up to row {first_at}", counted(count, "table", "tables")),
-            "The database is damaged or cut: all numbers cover only the rows that are there. Copy or export it again.",
+            format!("{} could be read only partly, the first up to row {first_at}", counted(count, "table", "tables")),
+            "The database is damaged or cut: all numbers cover only the rows that could be read. Copy or export it again.",
         ),
         ProblemKind::NoTimes => (
             Severity::Error,
             format!(
-                "a table of kernels, copies or sets has no column `start` or `end`: up to {} left out",
+                "a table of kernels, copies or sets has no column `start` or `end`: up to {} excluded",
                 counted(count, "row is", "rows are")
             ),
-            "They are in no number. Export the .nsys-rep again with `nsys export --type sqlite`.",
+            "They are not included in any number. Export the .nsys-rep again with `nsys export --type sqlite`.",
         ),
         ProblemKind::NoDevices => (
             Severity::Warning,
             format!(
-                "a table of kernels, copies or sets has no column `deviceId`: up to {} of nobody knows which GPU",
-                counted(count, "row is", "rows are")
+                "a table of kernels, copies or sets has no column `deviceId`: the GPU of up to {} is unknown",
+                counted(count, "row", "rows")
             ),
-            "They count as the work of one GPU. Export the .nsys-rep again with `nsys export --type sqlite`.",
+            "They count as work of a single GPU. Export the .nsys-rep again with `nsys export --type sqlite`.",
         ),
         ProblemKind::MissingName => (
             Severity::Warning,
-            format!("the file does not hold the text of {}", counted(count, "name", "names")),
-            "They count under a number in place of their name. Export again with `nsys export --type sqlite --lazy=false`.",
+            format!("the file has no text for {}", counted(count, "name", "names")),
+            "They are listed by number. Export again with `nsys export --type sqlite --lazy=false`.",
         ),
         ProblemKind::LeftOut => (
             Severity::Warning,
-            format!(
-                "GPU events alone were read: {} left out",
-                counted(count, "event of the host is", "events of the host are")
-            ),
-            "GPU times are whole; what needs the host, such as launches, synchronization and ranges, is missing.",
+            format!("only GPU events were read: {} excluded", counted(count, "host event is", "host events are")),
+            "GPU times are complete; sections that need host events, such as launches, synchronization and ranges, are missing.",
         ),
         ProblemKind::TrailingData => (
             Severity::Warning,
             format!("{} after the end of the trace are not read", counted(count, "byte", "bytes")),
-            "Two traces in one file? Several ranks may have written to the same path: give each its own.",
+            "The file may contain two traces. If several ranks wrote to the same path, give each its own.",
         ),
     };
     notice(severity, kind.code(), count, message, advice)
@@ -189,16 +186,16 @@ fn wall_raised(wall: &Wall, given: Option<Ns>) -> Option<Notice> {
         "wall_below_busy",
         1,
         format!(
-            "the wall time given ({} ns) is shorter than the GPU was busy ({} ns), which stands in for it",
+            "the given wall time ({} ns) is shorter than the busy time of the GPU ({} ns), which is used instead",
             grouped(given.0.unsigned_abs()),
             grouped(wall.wall_ns.unsigned_abs())
         ),
-        "Profiling slows a run down: the CPU (non-GPU) slice is unknown here, not zero.",
+        "Profiling slows a run down, so the CPU (non-GPU) part is unknown here, not zero.",
     ))
 }
 
-/// A profile takes seconds or minutes. One op at time zero makes a window of decades, in which all shares are nothing.
-fn endless_window(wall: &Wall) -> Option<Notice> {
+/// A profile takes seconds or minutes. A single op with time zero extends the time range to decades.
+fn implausible_time_range(wall: &Wall) -> Option<Notice> {
     const DAY_NS: i64 = 86_400_000_000_000;
     let days = wall.wall_ns / DAY_NS;
     (wall.source == WallSource::Window && days > 0).then(|| {
@@ -207,7 +204,7 @@ fn endless_window(wall: &Wall) -> Option<Notice> {
             "endless_window",
             1,
             format!("the first and the last GPU op are {} apart", counted(days.unsigned_abs(), "day", "days")),
-            "A profile is shorter: some op has a wrong time, so busy shares and the CPU slice mean nothing. Give the wall time.",
+            "A profile is shorter, so some op has a wrong time, and busy shares and the CPU part are meaningless. Give the wall time.",
         )
     })
 }
@@ -219,17 +216,17 @@ fn merged_ranks(trace: &Trace) -> Option<Notice> {
             Severity::Info,
             "merged_ranks",
             ranks as u64,
-            format!("a file of {ranks} merged ranks; each counts as a device of its own"),
-            "Clocks of ranks differ: compare ranks by their own totals.",
+            format!("a file of {ranks} merged ranks; each one is counted as a separate device"),
+            "The clocks of ranks differ: compare only their totals.",
         )
     })
 }
 
-/// An export may lack the process of its kernels, or hold it in a form that no version is known to write.
+/// An export may lack the process of its kernels, or store it in an unknown encoding.
 fn doubtful_processes(trace: &Trace, groups: &[Group]) -> Option<Notice> {
-    /// Beyond what an operating system gives out: a packed number that was not unpacked.
-    const LARGEST_PID: i64 = 10_000_000;
-    const MOST: f64 = 0.8;
+    /// Larger numbers are not process ids of an operating system but an unknown packed encoding.
+    const MAX_PID: i64 = 10_000_000;
+    const MIN_SHARE: f64 = 0.8;
     if trace.format != Format::NsysSqlite || trace.gpu_ops.is_empty() {
         return None;
     }
@@ -238,20 +235,20 @@ fn doubtful_processes(trace: &Trace, groups: &[Group]) -> Option<Notice> {
     for group in groups {
         ops.get_mut(group.process.0 as usize).into_iter().for_each(|count| *count += group.count);
     }
-    let of = |wanted: &dyn Fn(i64) -> bool| -> u64 {
+    let count_ops = |predicate: &dyn Fn(i64) -> bool| -> u64 {
         let processes = trace.processes.iter().zip(&ops);
-        processes.filter(|(process, _)| wanted(process.pid)).map(|(_, count)| count).sum()
+        processes.filter(|(process, _)| predicate(process.pid)).map(|(_, count)| count).sum()
     };
-    let (unknown, packed) = (of(&|pid| pid <= 0), of(&|pid| pid > LARGEST_PID));
+    let (unknown, packed) = (count_ops(&|pid| pid <= 0), count_ops(&|pid| pid > MAX_PID));
     let with_ops = ops.iter().filter(|count| **count > 0).count();
     let mut callers: Vec<i64> = trace.threads.iter().map(|thread| pid(thread.process)).collect();
     callers.order_by(|a, b| a.cmp(b));
     callers.dedup();
     let share = (unknown + packed) as f64 / trace.gpu_ops.len() as f64;
-    let why = if share >= MOST {
+    let message = if share >= MIN_SHARE {
         format!("{} without a plausible process", counted(unknown + packed, "GPU op", "GPU ops"))
     } else if with_ops == 1 && callers.len() > 1 && trace.gpu_ops.launches().all(|launch| launch.is_none()) {
-        format!("all GPU ops belong to one process, the calls to {}, and none launched an op", callers.len())
+        format!("all GPU ops belong to one process, API calls to {}, and no call launched an op", callers.len())
     } else {
         return None;
     };
@@ -259,21 +256,21 @@ fn doubtful_processes(trace: &Trace, groups: &[Group]) -> Option<Notice> {
         Severity::Warning,
         "doubtful_processes",
         unknown + packed,
-        why,
-        "What is said by process, and which call launched which op, is not to be relied on. Export again with a newer nsys.",
+        message,
+        "Values by process and links from calls to ops are unreliable. Export again with a newer nsys.",
     ))
 }
 
-/// Kernels that overlap on their own stream are real (programmatic dependent launch) or clock artefacts; viewers that
-/// nest slices drop them, gpuprism counts them.
-fn overlap_on_a_stream(count: u64) -> Option<Notice> {
+/// Kernels that overlap on one stream come from programmatic dependent launch or from clock artefacts. Viewers that nest slices drop
+/// them; gpuprism counts them.
+fn same_stream_overlap(count: u64) -> Option<Notice> {
     (count > 0).then(|| {
         notice(
             Severity::Info,
             "overlap_on_a_stream",
             count,
-            format!("{} before the one ahead on the same stream has ended", counted(count, "GPU op starts", "GPU ops start")),
-            "Programmatic dependent launch does this, and so do clock artefacts. All are counted; the union counts shared time once.",
+            format!("{} before the previous one on the same stream has ended", counted(count, "GPU op starts", "GPU ops start")),
+            "Programmatic dependent launch or clock artefacts cause this. All ops are counted; the busy time counts overlapping time once.",
         )
     })
 }

@@ -1,4 +1,8 @@
-//! The workbench of rules: what each rule in force does to the kernels of these runs, and what is left in `misc`.
+//! Tables of the rule editor: which kernels of the runs each rule in force takes, and which kernels are left in `misc`.
+//!
+//! Rules are applied by kernel name, so finished runs are enough. Launches and elapsed time are summed over the runs. The kernels
+//! that a rule takes are exact; shadowed kernels are counted only for the most expensive names, within the search limit of
+//! [`RuleSet::usage`].
 
 use super::results::Run;
 use super::section::{Section, Value};
@@ -7,57 +11,57 @@ use crate::rules::{MISC, RuleSet, RuleUse, Usage, names};
 use crate::trace::Ns;
 use std::collections::BTreeMap;
 
-/// The ids of the two tables.
+/// Ids of the two sections.
 const TABLES: [&str; 2] = ["rules_in_force", "rules_misc"];
 
-/// Rules that are named as those that took another rule's kernels.
-const MOST_TAKERS: usize = 3;
+/// How many rules are named that shadow a rule.
+const MAX_SHADOWING_RULES: usize = 3;
 
-/// A kernel over all runs.
-struct Work<'a> {
+/// A kernel name with its sums over all runs.
+struct KernelSum<'a> {
     name: &'a str,
-    readable: String,
+    demangled: String,
     launches: u64,
     elapsed_ns: i64,
 }
 
-/// The sections `rules_in_force` and `rules_misc` of these runs together, under these rules.
+/// Builds the sections `rules_in_force` and `rules_misc` of all runs together.
 pub fn rule_use(rules: &RuleSet, runs: &[&Run]) -> BTreeMap<String, Section> {
-    let works = works(runs);
-    let usage = rules.usage(works.iter().map(|work| (work.name, work.readable.as_str())));
-    let mut sections = [in_force(rules, &works, &usage), misc(&works, &usage)];
-    if let Some(said) = counted_otherwise(rules, runs) {
-        sections.iter_mut().for_each(|section| section.limits.push(said.clone()));
+    let kernels = sum_kernels(runs);
+    let usage = rules.usage(kernels.iter().map(|kernel| (kernel.name, kernel.demangled.as_str())));
+    let mut sections = [rules_in_force(rules, &kernels, &usage), misc(&kernels, &usage)];
+    if let Some(limit) = other_rules_limit(rules, runs) {
+        sections.iter_mut().for_each(|section| section.limits.push(limit.clone()));
     }
     TABLES.iter().map(|id| (*id).to_owned()).zip(sections).collect()
 }
 
-fn works<'a>(runs: &[&'a Run]) -> Vec<Work<'a>> {
+fn sum_kernels<'a>(runs: &[&'a Run]) -> Vec<KernelSum<'a>> {
     let mut sums: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
     for kernel in runs.iter().flat_map(|run| &run.kernels) {
         let (launches, elapsed_ns) = sums.entry(&kernel.name).or_default();
         *launches += kernel.count;
         *elapsed_ns = elapsed_ns.saturating_add(kernel.elapsed_ns);
     }
-    let work = |(name, (launches, elapsed_ns))| Work {
+    let kernel_sum = |(name, (launches, elapsed_ns))| KernelSum {
         name,
-        readable: names::demangle(name).into_owned(),
+        demangled: names::demangle(name).into_owned(),
         launches,
         elapsed_ns,
     };
-    let mut works: Vec<Work> = sums.into_iter().map(work).collect();
-    works.order_by_key(|work| std::cmp::Reverse(work.elapsed_ns));
-    works
+    let mut kernels: Vec<KernelSum> = sums.into_iter().map(kernel_sum).collect();
+    kernels.order_by_key(|kernel| std::cmp::Reverse(kernel.elapsed_ns));
+    kernels
 }
 
-/// Launches and time of the kernels at these places.
-fn sums(works: &[Work], places: impl Iterator<Item = usize>) -> (u64, i64) {
-    places
-        .filter_map(|at| works.get(at))
-        .fold((0, 0), |(launches, elapsed), work| (launches + work.launches, elapsed.saturating_add(work.elapsed_ns)))
+/// Launches and elapsed time of the kernels at these indices.
+fn sums(kernels: &[KernelSum], indices: impl Iterator<Item = usize>) -> (u64, i64) {
+    indices.filter_map(|index| kernels.get(index)).fold((0, 0), |(launches, elapsed), kernel| {
+        (launches + kernel.launches, elapsed.saturating_add(kernel.elapsed_ns))
+    })
 }
 
-fn in_force(rules: &RuleSet, works: &[Work], usage: &Usage) -> Section {
+fn rules_in_force(rules: &RuleSet, kernels: &[KernelSum], usage: &Usage) -> Section {
     const COLUMNS: [&str; 12] = [
         "rule_place",
         "regex",
@@ -73,30 +77,30 @@ fn in_force(rules: &RuleSet, works: &[Work], usage: &Usage) -> Section {
         "rule_file",
     ];
     let derived = format!(
-        "the rules {} and the kernel names of the runs shown, in the order in which rules are tried",
+        "the rules {} in the order in which they are tried, and the kernel names of the runs shown",
         rules.label()
     );
     let mut section = Section::new("Rules in force", &derived, &COLUMNS)
-        .limit("The first rule that is found in a name takes it. Shadowed are names that a rule matches and an earlier one takes");
-    if usage.fully_tested < works.len() {
+        .limit("The first rule that matches a name takes it. A name is shadowed if the rule matches it but an earlier rule takes it");
+    if usage.fully_tested < kernels.len() {
         section = section.limit(format!(
-            "Shadowing is known for the {} names that cost most, of {}; what rules take is known for all",
+            "Shadowing is computed for the {} most expensive names of {}; the names that rules take are complete",
             usage.fully_tested,
-            works.len()
+            kernels.len()
         ));
     }
-    let (_, total) = sums(works, 0..works.len());
+    let (_, total) = sums(kernels, 0..kernels.len());
     let mut states = [0_u64; 3];
-    for (place, rule) in usage.rules.iter().enumerate() {
-        let (launches, elapsed) = sums(works, rule.matched.iter().copied());
-        let lost: &[(usize, usize)] = if rule.is_catch_all() { &[] } else { &rule.shadowed };
-        let (_, shadowed) = sums(works, lost.iter().map(|(at, _)| *at));
+    for (index, rule) in usage.rules.iter().enumerate() {
+        let (launches, elapsed) = sums(kernels, rule.matched.iter().copied());
+        let shadowed: &[(usize, usize)] = if rule.is_catch_all() { &[] } else { &rule.shadowed };
+        let (_, shadowed_ns) = sums(kernels, shadowed.iter().map(|(kernel, _)| *kernel));
         let state = state(rule);
         for (count, word) in states.iter_mut().zip([IN_USE, SHADOWED, NEVER_HIT]) {
             *count += u64::from(state == word);
         }
         section.row([
-            (place + 1).into(),
+            (index + 1).into(),
             rule.regex.into(),
             rule.category.into(),
             state.into(),
@@ -104,9 +108,9 @@ fn in_force(rules: &RuleSet, works: &[Work], usage: &Usage) -> Section {
             launches.into(),
             elapsed.into(),
             Value::pct(Ns(elapsed), Ns(total)),
-            lost.len().into(),
-            shadowed.into(),
-            takers(lost, usage).into(),
+            shadowed.len().into(),
+            shadowed_ns.into(),
+            shadowing_rules(shadowed, usage).into(),
             rule.file.into(),
         ]);
     }
@@ -129,64 +133,65 @@ fn state(rule: &RuleUse) -> &'static str {
     }
 }
 
-/// The rules that took these names, by how many they took, an item a line.
-fn takers(lost: &[(usize, usize)], usage: &Usage) -> String {
+/// The rules that take shadowed names, by number of names, one per line.
+fn shadowing_rules(shadowed: &[(usize, usize)], usage: &Usage) -> String {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    for (_, taker) in lost {
-        *counts.entry(*taker).or_default() += 1;
+    for (_, rule) in shadowed {
+        *counts.entry(*rule).or_default() += 1;
     }
     let mut counts: Vec<(usize, usize)> = counts.into_iter().collect();
     counts.order_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let more = counts.len().saturating_sub(MOST_TAKERS);
-    let named = counts.iter().take(MOST_TAKERS).filter_map(|(taker, count)| {
-        let rule = usage.rules.get(*taker)?;
+    let more = counts.len().saturating_sub(MAX_SHADOWING_RULES);
+    let named = counts.iter().take(MAX_SHADOWING_RULES).filter_map(|(index, count)| {
+        let rule = usage.rules.get(*index)?;
         let names = if *count == 1 { "name" } else { "names" };
-        Some(format!("rule {} ({}): {count} {names}", taker + 1, rule.category))
+        Some(format!("rule {} ({}): {count} {names}", index + 1, rule.category))
     });
     let more = (more > 0).then(|| format!("and {more} more"));
     named.chain(more).collect::<Vec<_>>().join("\n")
 }
 
-fn misc(works: &[Work], usage: &Usage) -> Section {
+fn misc(kernels: &[KernelSum], usage: &Usage) -> Section {
     const COLUMNS: [&str; 5] = ["kernel_name", "launches", "elapsed_ns", "share_pct", "taken_by"];
-    let mut section = Section::new("What is in misc", "the kernel names of the runs shown", &COLUMNS)
-        .limit("Names that no rule matches, that only the closing rule .* takes, or that a rule puts into misc");
+    let mut section = Section::new("Kernels in misc", "the kernel names of the runs shown", &COLUMNS)
+        .limit("Names that no rule matches, that only the final rule .* takes, or that a rule assigns to misc");
     let caught = usage.rules.iter().enumerate().filter(|(_, rule)| rule.is_catch_all() || rule.category == MISC);
-    let caught = caught.flat_map(|(place, rule)| rule.matched.iter().map(move |at| (*at, Some((place, rule.regex)))));
-    let mut left: Vec<(usize, Option<(usize, &str)>)> =
-        caught.chain(usage.unmatched.iter().map(|at| (*at, None))).collect();
-    left.order_by_key(|(at, _)| *at);
-    let (_, total) = sums(works, 0..works.len());
-    for (at, rule) in &left {
-        let Some(work) = works.get(*at) else { continue };
+    let caught =
+        caught.flat_map(|(index, rule)| rule.matched.iter().map(move |name| (*name, Some((index, rule.regex)))));
+    let mut in_misc: Vec<(usize, Option<(usize, &str)>)> =
+        caught.chain(usage.unmatched.iter().map(|name| (*name, None))).collect();
+    in_misc.order_by_key(|(kernel, _)| *kernel);
+    let (_, total) = sums(kernels, 0..kernels.len());
+    for (index, rule) in &in_misc {
+        let Some(kernel) = kernels.get(*index) else { continue };
         section.row([
-            work.name.into(),
-            work.launches.into(),
-            work.elapsed_ns.into(),
-            Value::pct(Ns(work.elapsed_ns), Ns(total)),
-            rule.map(|(place, regex)| format!("rule {}: {regex}", place + 1)).into(),
+            kernel.name.into(),
+            kernel.launches.into(),
+            kernel.elapsed_ns.into(),
+            Value::pct(Ns(kernel.elapsed_ns), Ns(total)),
+            rule.map(|(index, regex)| format!("rule {}: {regex}", index + 1)).into(),
         ]);
     }
-    let (launches, elapsed) = sums(works, left.iter().map(|(at, _)| *at));
-    section.figure("names", left.len());
+    let (launches, elapsed) = sums(kernels, in_misc.iter().map(|(kernel, _)| *kernel));
+    section.figure("names", in_misc.len());
     section.figure("launches", launches);
     section.figure("elapsed_ns", elapsed);
     section.figure("share_pct", Value::pct(Ns(elapsed), Ns(total)));
     section
 }
 
-/// Runs of reports that were read back keep the categories that they came with.
-fn counted_otherwise(rules: &RuleSet, runs: &[&Run]) -> Option<String> {
-    let differs = |run: &&&Run| {
-        let other = |kernel: &super::results::Kernel| {
+/// The limit for runs with categories of other rules. Reports that were read back keep their categories.
+fn other_rules_limit(rules: &RuleSet, runs: &[&Run]) -> Option<String> {
+    let has_other_rules = |run: &&&Run| {
+        let is_different = |kernel: &super::results::Kernel| {
             rules.category(&kernel.name, &names::demangle(&kernel.name)) != kernel.category
         };
-        run.rules != rules.label() || run.kernels.iter().any(other)
+        run.rules != rules.label() || run.kernels.iter().any(is_different)
     };
-    let labels: Vec<&str> = runs.iter().filter(differs).map(|run| run.label.as_str()).collect();
+    let labels: Vec<&str> = runs.iter().filter(has_other_rules).map(|run| run.label.as_str()).collect();
     (!labels.is_empty()).then(|| {
         format!(
-            "The categories of {} are of other rules: a report that was opened again is not counted anew",
+            "The categories of {} come from other rules: a report that was read back keeps its categories",
             labels.join(", ")
         )
     })
@@ -200,7 +205,7 @@ mod tests {
 
     const RULES: &str = r#"{"e": {"m": {"gemm": "gemm", "fused_gemm": "moe", "norm": "norm", ".*": "misc"}}}"#;
 
-    /// Three names: 2 x 100 ns, 50 ns, 30 ns, one after the other.
+    /// Three names: 2 x 100 us, 50 us and 30 us, one after the other.
     fn run() -> Run {
         let event = |name: &str, ts: u32, dur: u32| {
             format!(
@@ -234,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_says_what_it_takes_and_what_it_loses_to_which() {
+    fn each_rule_has_its_taken_and_shadowed_names() {
         let run = run();
         let sections = rule_use(&rules(), &[&run]);
         let rows = &sections["rules_in_force"].rows;
@@ -245,7 +250,7 @@ mod tests {
         assert_eq!((taken(gemm), taken(fused), taken(rest)), ([2.0, 3.0, 250_000.0], [0.0; 3], [1.0, 1.0, 30_000.0]));
         assert_eq!((number(fused, "shadowed_names"), number(fused, "shadowed_ns")), (1.0, 200_000.0));
         assert_eq!(fused.get("shadowed_by").and_then(Value::text), Some("rule 1 (gemm): 1 name"));
-        assert_eq!(number(rest, "shadowed_names"), 0.0, "what a closing rule does not get says nothing");
+        assert_eq!(number(rest, "shadowed_names"), 0.0, "a catch-all rule has no shadowed names");
         let misc = &sections["rules_misc"];
         assert_eq!(misc.rows.len(), 1);
         assert_eq!(misc.rows[0].get("kernel_name").and_then(Value::text), Some("scan"));
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_take_and_what_none_takes_is_all_there_is() {
+    fn taken_and_unmatched_names_add_up_to_the_runs() {
         let run = run();
         let own = RuleBook::embedded().select("gpuprism", "default").unwrap();
         let none = {
@@ -272,12 +277,12 @@ mod tests {
     }
 
     #[test]
-    fn a_report_counted_by_other_rules_is_told() {
+    fn a_run_with_other_rules_has_a_limit() {
         let run = run();
-        let said = |sections: &BTreeMap<String, Section>| {
+        let has_limit = |sections: &BTreeMap<String, Section>| {
             sections["rules_misc"].limits.iter().any(|limit| limit.contains("t.json"))
         };
-        assert!(!said(&rule_use(&rules(), &[&run])));
-        assert!(said(&rule_use(&RuleBook::embedded().select("gpuprism", "default").unwrap(), &[&run])));
+        assert!(!has_limit(&rule_use(&rules(), &[&run])));
+        assert!(has_limit(&rule_use(&RuleBook::embedded().select("gpuprism", "default").unwrap(), &[&run])));
     }
 }

@@ -104,7 +104,7 @@ pub fn first_results(
         window: trace.cut.map(picked),
         devices: devices(trace, groups, &devices_union, wall.wall_ns),
         categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
-        notices: notices::of(trace, &all_groups, &wall, options.wall),
+        notices: notices::notices(trace, &all_groups, &wall, options.wall),
         sections: Sections::new(),
         kernels,
         totals,

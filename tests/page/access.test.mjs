@@ -193,7 +193,7 @@ test('after running out of memory the page offers GPU events alone and a command
   await assertSound(page, 'out of memory');
   await card.getByRole('button', { name: 'GPU events only' }).click();
   await h.settled(page);
-  assert.match(await page.locator('#notices').textContent(), /GPU events alone were read: 17 events of the host are left out/);
+  assert.match(await page.locator('#notices').textContent(), /only GPU events were read: 17 host events are excluded/);
   assert.equal(await card.count(), 0);
   await close();
   await short.close();

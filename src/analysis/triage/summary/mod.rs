@@ -1,5 +1,5 @@
-//! What dominates the run, in a few figures and sentences: framework, model, arguments that bear on it, and what the
-//! overlap reading rests on.
+//! The summary of the triage: per stage its times and largest parts; framework, model, relevant arguments, and warnings about the
+//! capture.
 
 use super::call_sites::Resolution;
 use super::definitions::{PAUSES, STAGE_WALL};
@@ -15,13 +15,13 @@ use crate::rules::names;
 use crate::trace::{DeviceId, Ns};
 use std::cmp::Reverse;
 
-/// The columns of the table: one row a stage.
+/// The columns of the table, which has one row per stage.
 pub(crate) const COLUMNS: [&str; 6] = ["stage", "duration_ns", "busy_ns", "wall_ns", "launches", "dominated_by"];
 
 /// Figures: `mode`, `framework`, `model`, `role`, `tp_size`, `tp_size_from`, `arguments`, `devices`, `overlap_basis`;
-/// warnings are limits. `overlaps` is the overlap table of the same view.
+/// warnings are limits of the section. `overlaps` is the overlap table of the same view.
 pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Section {
-    let mut section = Section::new("Triage", "all of the tables below", &COLUMNS);
+    let mut section = Section::new("Triage", "the tables below", &COLUMNS);
     figures(view, &mut section);
     let times = view.times();
     for stage in times.stages() {
@@ -40,7 +40,7 @@ pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Se
         workers_mixed(view, times),
         merged_ranks(view),
         uneven_devices(view, times),
-        contradicted(view),
+        stage_conflict(view),
         replayed(view),
         interleaved(times),
         paused(overlaps),
@@ -59,10 +59,10 @@ fn figures(view: &View, section: &mut Section) {
     let parallel = tensor_parallel(view.server, view.framework, view.trace);
     section.figure("tp_size", parallel.map(|parallel| parallel.size));
     let estimate = |is_certain| if is_certain { "" } else { "an estimate by " };
-    section.figure("tp_size_from", parallel.map(|told| format!("{}{}", estimate(told.is_certain), told.source)));
+    section.figure("tp_size_from", parallel.map(|size| format!("{}{}", estimate(size.is_certain), size.source)));
     let arguments = view.server.relevant_arguments();
     section.figure("arguments", (!arguments.is_empty()).then(|| arguments.join("\n")));
-    let devices = view.trace.devices.iter().filter(|device| is_wanted(view, &device.id));
+    let devices = view.trace.devices.iter().filter(|device| is_selected(view, &device.id));
     let devices = devices.map(|device| match device.name.as_str() {
         "" => format!("id {}", device.id),
         name => format!("{} ({name})", device.id),
@@ -70,153 +70,157 @@ fn figures(view: &View, section: &mut Section) {
     let devices = devices.collect::<Vec<_>>().join(", ");
     section.figure("devices", (!devices.is_empty()).then_some(devices));
     let basis = if view.has_mapping {
-        "a pair: times and streams are this trace's, the code behind its kernels that of the mapping traces"
+        "a pair: times and streams come from this trace, call sites from the mapping traces"
     } else {
-        "one trace: times, streams and the code behind its kernels are its own"
+        "one trace: times, streams and call sites come from this trace"
     };
     let has_work = view.ops().next().is_some();
     section.figure("overlap_basis", has_work.then_some(basis));
 }
 
-/// `gemm 54.2 %, attention 21.7 %; largest kernel nvjet_tst_64x8 (23.1 %); GPU idle 6.5 % of the time without pauses`;
-/// first the idle time
-/// where it is most of all.
+/// `gemm 54.2 %, attention 21.7 %; largest kernel nvjet_tst_64x8 (23.1 %); GPU idle 6.5 % of the time without pauses`.
+/// Idle time comes first if it is at least half of the time.
 fn dominated_by(stage: Stage, duration: Ns, rows: &[KernelRow], overlaps: &Section) -> Option<String> {
-    const IDLE_ABOVE_ALL_PCT: f64 = 50.0;
+    const MIN_DOMINANT_IDLE_PCT: f64 = 50.0;
     let rows: Vec<&KernelRow> = rows.iter().filter(|row| row.stage == stage).collect();
     let largest = rows.iter().max_by_key(|row| (row.duration_ns, Reverse(row.name.as_str())))?;
     let (kernel, share) = (names::short(&names::demangle(&largest.name)), percent(Ns(largest.duration_ns), duration));
     let work = format!("{}; largest kernel {kernel} ({share:.1} %)", largest_categories(&rows, duration));
     Some(match idle_pct(stage, overlaps) {
         None => work,
-        Some(idle) if idle < IDLE_ABOVE_ALL_PCT => format!("{work}; GPU idle {idle:.1} % of the time without pauses"),
-        Some(idle) => format!("GPU idle {idle:.1} % of the time without pauses; of its work {work}"),
+        Some(idle) if idle < MIN_DOMINANT_IDLE_PCT => {
+            format!("{work}; GPU idle {idle:.1} % of the time without pauses")
+        }
+        Some(idle) => format!("GPU idle {idle:.1} % of the time without pauses; share of the work: {work}"),
     })
 }
 
-/// The largest category, and others that are not small beside it.
+/// The largest category, and others with at least 10 %.
 fn largest_categories(rows: &[&KernelRow], duration: Ns) -> String {
-    const NAMED: usize = 3;
-    const LEAST_PCT: f64 = 10.0;
+    const MAX_NAMED: usize = 3;
+    const MIN_PCT: f64 = 10.0;
     let mut sums = VecMap::new();
     rows.iter()
         .for_each(|row| sums.update(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.duration_ns)));
     let mut sums = sums.0;
     sums.order_by_key(|(_, sum)| Reverse(*sum));
     let shares = sums.into_iter().map(|(category, sum)| (category, percent(Ns(sum), duration)));
-    let told = shares.enumerate().filter(|(at, (_, share))| *at == 0 || *share >= LEAST_PCT).take(NAMED);
-    told.map(|(_, (category, share))| format!("{category} {share:.1} %")).collect::<Vec<_>>().join(", ")
+    let named = shares.enumerate().filter(|(index, (_, share))| *index == 0 || *share >= MIN_PCT).take(MAX_NAMED);
+    named.map(|(_, (category, share))| format!("{category} {share:.1} %")).collect::<Vec<_>>().join(", ")
 }
 
-/// As the overlap table says it, pauses left out.
+/// The idle share of a stage in the overlap table, without pauses.
 fn idle_pct(stage: Stage, overlaps: &Section) -> Option<f64> {
     let has = |row: &&Record, key: &str, text: &str| row.get(key).and_then(Value::text) == Some(text);
     let is_idle = |row: &&Record| has(row, "stage", stage.label()) && has(row, "kernel_name", overlap::IDLE);
     overlaps.rows.iter().find(is_idle)?.get("unpaused_share_pct")?.number()
 }
 
-fn is_wanted(view: &View, device: &str) -> bool {
+fn is_selected(view: &View, device: &str) -> bool {
     view.options.pid_substring.as_ref().is_none_or(|text| device.contains(text))
 }
 
-/// The person asked for devices that are not there.
+/// A warning if no device matches the selection.
 fn unmatched(view: &View) -> Option<String> {
     let text = view.options.pid_substring.as_ref()?;
     let ids: Vec<&str> = view.trace.devices.iter().map(|device| device.id.as_str()).collect();
-    let is_there = ids.iter().any(|id| is_wanted(view, id));
-    (!is_there && !ids.is_empty()).then(|| format!("No device has {text:?} in its id; there are {}.", ids.join(", ")))
+    let has_match = ids.iter().any(|id| is_selected(view, id));
+    (!has_match && !ids.is_empty())
+        .then(|| format!("No device id contains {text:?}; the trace has {}.", ids.join(", ")))
 }
 
-/// A prefill and a decode worker of one deployment do different work: their times do not add up to anything.
+/// A warning if prefill and decode workers of one deployment are mixed: the sums of their times are meaningless.
 fn workers_mixed(view: &View, times: &Times) -> Option<String> {
-    const APART: &str = "Profile prefill and decode workers apart, and triage each by itself.";
+    const ADVICE: &str = "Profile prefill and decode workers separately, and triage each one by itself.";
     if let Some(role) = view.server.role() {
         let other = if role == Role::Prefill { Stage::Decode } else { Stage::Prefill };
         let foreign = times.of_stage(other).duration;
         return (foreign > Ns::ZERO).then(|| {
             let (role, other, share) = (role.label(), other.label(), percent(foreign, times.total_duration()));
-            format!("The arguments are those of a {role}, but {share:.1} % of the GPU time is {other}. {APART}")
+            format!("The arguments belong to a {role}, but {share:.1} % of the GPU time is {other}. {ADVICE}")
         });
     }
-    let only = |stage: Stage| {
-        let does = |device: &DeviceId| {
-            times.of_device(*device, |of| of == stage) > Ns::ZERO
-                && times.of_device(*device, |of| of != stage && of != Stage::All) == Ns::ZERO
+    let exclusive_device = |stage: Stage| {
+        let runs_only_stage = |device: &DeviceId| {
+            times.of_device(*device, |other| other == stage) > Ns::ZERO
+                && times.of_device(*device, |other| other != stage && other != Stage::All) == Ns::ZERO
         };
-        times.devices().into_iter().find(does).map(|device| name_of(view, device))
+        times.devices().into_iter().find(runs_only_stage).map(|device| device_id(view, device))
     };
-    let (prefill, decode) = (only(Stage::Prefill)?, only(Stage::Decode)?);
+    let (prefill, decode) = (exclusive_device(Stage::Prefill)?, exclusive_device(Stage::Decode)?);
     Some(format!(
-        "Device {prefill} does prefill alone and device {decode} decode alone: two workers in one trace. {APART}"
+        "Device {prefill} runs only prefill and device {decode} only decode: the trace has two workers. {ADVICE}"
     ))
 }
 
-fn name_of(view: &View, device: DeviceId) -> String {
+fn device_id(view: &View, device: DeviceId) -> String {
     view.trace.devices.get(device.0 as usize).map_or_else(String::new, |device| device.id.clone())
 }
 
-/// `[TP00] 0` and `[TP01] 0`: a file that several ranks were merged into.
+/// A warning if several ranks were merged into the file, which gives device ids such as `[TP00] 0` and `[TP01] 0`.
 fn merged_ranks(view: &View) -> Option<String> {
-    let wanted = |label: &&str| {
-        let mut devices = view.trace.devices.iter().filter(|device| is_wanted(view, &device.id));
+    let is_selected_rank = |label: &&str| {
+        let mut devices = view.trace.devices.iter().filter(|device| is_selected(view, &device.id));
         devices.any(|device| device.id.contains(*label))
     };
     let mut labels = rank_labels(view.trace);
-    labels.retain(wanted);
+    labels.retain(is_selected_rank);
     (labels.len() > 1).then(|| {
         let (count, labels) = (labels.len(), labels.join(", "));
-        format!("{count} ranks were merged into this file ({labels}): times are sums over all of them.")
+        format!("{count} ranks were merged into this file ({labels}): times are sums over all ranks.")
     })
 }
 
-/// Ranks that share their work should take equally long.
+/// A warning if the devices work for very different times; ranks that share work should take equally long.
 fn uneven_devices(view: &View, times: &Times) -> Option<String> {
-    /// Of the most.
-    const UNEVEN: f64 = 0.2;
-    let of = |device: DeviceId| times.of_device(device, |_| true);
+    const MAX_DIFFERENCE: f64 = 0.2;
+    let time = |device: DeviceId| times.of_device(device, |_| true);
     let devices = times.devices();
-    let most = devices.iter().copied().max_by_key(|device| (of(*device), Reverse(*device)))?;
-    let least = devices.iter().copied().min_by_key(|device| (of(*device), *device))?;
-    let (more, less) = (of(most).0 as f64, of(least).0 as f64);
-    (more - less > UNEVEN * more).then(|| {
-        let (more, less, most, least) = (more / 1e6, less / 1e6, name_of(view, most), name_of(view, least));
-        format!("Devices differ: {most} works for {more:.3} ms and {least} for {less:.3} ms, more than 20 % less.")
+    let busiest = devices.iter().copied().max_by_key(|device| (time(*device), Reverse(*device)))?;
+    let idlest = devices.iter().copied().min_by_key(|device| (time(*device), *device))?;
+    let (max, min) = (time(busiest).0 as f64, time(idlest).0 as f64);
+    (max - min > MAX_DIFFERENCE * max).then(|| {
+        let (max_ms, min_ms) = (max / 1e6, min / 1e6);
+        let (busiest, idlest) = (device_id(view, busiest), device_id(view, idlest));
+        format!(
+            "Devices differ: {busiest} works for {max_ms:.3} ms, {idlest} only for {min_ms:.3} ms, more than 20 % less."
+        )
     })
 }
 
-fn contradicted(view: &View) -> Option<String> {
-    let (against, told) = count_stage_conflicts(&steps(view.trace), view.file_stage);
-    (against > 0).then(|| {
+fn stage_conflict(view: &View) -> Option<String> {
+    let (conflicts, annotated) = count_stage_conflicts(&steps(view.trace), view.file_stage);
+    (conflicts > 0).then(|| {
         let stage = view.file_stage.label();
-        format!("By its name the file is of the stage {stage}, but {against} of {told} steps are annotated as another.")
+        format!("The file name indicates the stage {stage}, but {conflicts} of {annotated} annotated steps have another stage.")
     })
 }
 
-/// Ops whose own code is hidden behind the replay of a graph, and how to bring it to light.
+/// A warning if graph replays hide the call sites of ops, with the way to get them.
 fn replayed(view: &View) -> Option<String> {
     let (mut replayed, mut all) = (0_u64, 0_u64);
-    for (at, _, _) in view.ops() {
+    for (op, _, _) in view.ops() {
         all += 1;
-        replayed += u64::from(view.call_sites.of_op(at).is_some_and(|site| site.resolution == Resolution::Replay));
+        replayed += u64::from(view.call_sites.of_op(op).is_some_and(|site| site.resolution == Resolution::Replay));
     }
     (replayed > 0).then(|| {
         let share = 100.0 * replayed as f64 / all as f64;
-        let how = if view.has_mapping {
-            "The mapping traces hold no kernels of these names.".to_owned()
+        let advice = if view.has_mapping {
+            "The mapping traces have no kernels with these names.".to_owned()
         } else {
             let flags = overlap::without_graphs(view.framework);
-            format!("Capture the same work once more with {flags}, and give that trace as mapping (--mapping-input).")
+            format!("Capture the same work again with {flags}, and pass that trace as mapping trace (--mapping-input).")
         };
-        format!("{share:.1} % of the ops are graph replays: shown is the place that replays them, not their own. {how}")
+        format!("{share:.1} % of the ops are graph replays: the table shows the call site of the replay, not their own. {advice}")
     })
 }
 
-/// Stages take turns: the wall time of one holds work of the others.
+/// A limit if there are several stages: the wall time of a stage includes work of the others.
 fn interleaved(times: &Times) -> Option<String> {
     (times.stages().len() > 1).then(|| STAGE_WALL.to_owned())
 }
 
-/// What the wall time is longer by than busy and idle time.
+/// A limit if there are pauses, which are part of the wall time but not of busy and idle time.
 fn paused(overlaps: &Section) -> Option<String> {
     (overlaps.summary.amount("pauses_ns") > 0.0).then(|| PAUSES.to_owned())
 }

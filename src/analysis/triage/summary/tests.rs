@@ -10,7 +10,7 @@ fn summary_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, rows: &[Ker
     with_view(trace, file_stage, server, &Options::default(), |view| section(view, rows, &overlaps()))
 }
 
-/// An overlap table that says how long the GPU is idle in prefill and in decode.
+/// An overlap table with idle time in prefill and decode.
 fn overlaps() -> Section {
     let mut section = Section::new("", "", &["stage", "kernel_name", "unpaused_share_pct"]);
     section.row([Stage::Prefill.label().into(), "(GPU idle)".into(), 86.2.into()]);
@@ -42,7 +42,7 @@ fn kernel_row(stage: Stage, name: &str, category: &str, duration_ns: i64) -> Ker
 }
 
 #[test]
-fn that_wall_time_includes_pauses_and_idle_time_does_not_is_said_where_there_are_some() {
+fn pauses_are_mentioned_only_if_there_are_some() {
     let mut paused = overlaps();
     paused.figure("pauses_ns", 20_000_000_i64);
     let mut made = Made::new();
@@ -61,7 +61,7 @@ fn figure<'a>(section: &'a Section, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_row_a_stage_says_its_times_and_what_dominates_them() {
+fn each_stage_has_its_times_and_largest_parts() {
     let mut made = Made::new();
     made.twin("0", "step[EXTEND bs=1 toks=9]", 0, 100, 1).twin("0", "step[DECODE bs=1]", 100, 1000, 2);
     made.op("0", 0, 60).op("0", 30, 90).op("0", 100, 200).op("0", 700, 800);
@@ -82,7 +82,7 @@ fn a_row_a_stage_says_its_times_and_what_dominates_them() {
         row(
             "extend/prefill",
             [120, 90, 90, 2],
-            "GPU idle 86.2 % of the time without pauses; of its work gemm 50.0 %; largest kernel big (50.0 %)",
+            "GPU idle 86.2 % of the time without pauses; share of the work: gemm 50.0 %; largest kernel big (50.0 %)",
         ),
         row(
             "decode",
@@ -97,7 +97,7 @@ fn a_row_a_stage_says_its_times_and_what_dominates_them() {
 }
 
 #[test]
-fn figures_say_what_ran_and_how() {
+fn figures_describe_the_run() {
     let mut made = Made::new();
     made.op("0", 0, 60);
     made.0.trace.job = Some(Box::new(Job { world_size: 8, ..Job::default() }));
@@ -126,7 +126,7 @@ fn figures_say_what_ran_and_how() {
 }
 
 #[test]
-fn a_trace_of_two_workers_is_warned_of() {
+fn mixed_prefill_and_decode_workers_are_a_warning() {
     let mut made = Made::new();
     made.twin("0", "step[EXTEND bs=1 toks=9]", 0, 100, 1).twin("0", "step[DECODE bs=1]", 100, 200, 2);
     made.op("0", 0, 75).op("0", 100, 125);
@@ -136,14 +136,14 @@ fn a_trace_of_two_workers_is_warned_of() {
         &summary_of(&trace, Stage::All, &server, &[]),
         "a prefill worker, but 25.0 % of the GPU time is decode"
     ));
-    assert!(!warns(&summary(&trace), "worker"), "one server may do both");
+    assert!(!warns(&summary(&trace), "worker"), "one server may run both");
     made.twin("0", "step[EXTEND bs=1 toks=9]", 0, 100, 1).twin("1", "step[DECODE bs=1]", 0, 100, 2);
     made.op("0", 0, 75).op("1", 0, 75);
-    assert!(warns(&summary(&made.finish()), "Device 0 does prefill alone and device 1 decode alone"));
+    assert!(warns(&summary(&made.finish()), "Device 0 runs only prefill and device 1 only decode"));
 }
 
 #[test]
-fn merged_ranks_are_named_and_uneven_devices_too() {
+fn merged_ranks_and_uneven_devices_are_warnings() {
     let mut made = Made::new();
     made.op("[TP00] 0", 0, 100).op("[TP01] 1", 0, 80);
     let even = summary(&made.finish());
@@ -155,19 +155,19 @@ fn merged_ranks_are_named_and_uneven_devices_too() {
 }
 
 #[test]
-fn annotations_against_the_file_s_name_are_counted() {
+fn annotations_that_contradict_the_file_name_are_a_warning() {
     let mut made = Made::new();
     made.twin("0", "step[DECODE bs=1]", 0, 100, 1).twin("0", "step[EXTEND bs=1 toks=2]", 100, 200, 2);
     made.twin("0", "step[DRAFT bs=1]", 200, 300, 3).op("0", 0, 100);
     let trace = made.finish();
-    let of = |stage| summary_of(&trace, stage, &ServerArgs::default(), &[]);
-    assert!(warns(&of(Stage::Prefill), "of the stage extend/prefill, but 1 of 3 steps"));
-    assert!(warns(&of(Stage::Decode), "of the stage decode, but 1 of 3 steps"));
-    assert!(!warns(&of(Stage::All), "By its name"));
+    let summary_for = |stage| summary_of(&trace, stage, &ServerArgs::default(), &[]);
+    assert!(warns(&summary_for(Stage::Prefill), "the stage extend/prefill, but 1 of 3 annotated steps"));
+    assert!(warns(&summary_for(Stage::Decode), "the stage decode, but 1 of 3 annotated steps"));
+    assert!(!warns(&summary_for(Stage::All), "The file name indicates"));
 }
 
 #[test]
-fn ops_behind_graph_replays_are_counted_with_the_way_to_bring_them_to_light() {
+fn graph_replays_are_a_warning_with_advice_for_each_framework() {
     let mut made = Made::new();
     made.op("0", 0, 10).op("0", 10, 20).op("0", 20, 30).op("0", 30, 40);
     let trace = made.finish();
@@ -193,12 +193,12 @@ fn ops_behind_graph_replays_are_counted_with_the_way_to_bring_them_to_light() {
 }
 
 #[test]
-fn without_work_nothing_is_said_of_what_overlap_rests_on() {
+fn there_is_no_overlap_basis_without_work() {
     assert_eq!(figure(&summary(&Made::new().finish()), "overlap_basis"), &Value::Null);
 }
 
 #[test]
-fn devices_that_were_asked_for_and_are_not_there_are_told_with_those_that_are() {
+fn a_selection_without_a_device_is_a_warning() {
     let mut made = Made::new();
     made.op("[TP00] 0", 0, 100).op("[TP01] 1", 0, 80);
     let trace = made.finish();
@@ -206,7 +206,7 @@ fn devices_that_were_asked_for_and_are_not_there_are_told_with_those_that_are() 
         let options = Options { pid_substring: Some(text.to_owned()), ..Options::default() };
         with_view(&trace, Stage::All, &ServerArgs::default(), &options, |view| section(view, &[], &overlaps()))
     };
-    assert_eq!(of("TP02").limits[0], r#"No device has "TP02" in its id; there are [TP00] 0, [TP01] 1."#);
+    assert_eq!(of("TP02").limits[0], r#"No device id contains "TP02"; the trace has [TP00] 0, [TP01] 1."#);
     assert_eq!(figure(&of("TP02"), "devices"), &Value::Null);
     assert_eq!((figure(&of("TP01"), "devices"), of("TP01").rows.len()), (&Value::from("id [TP01] 1"), 1));
     assert!(!warns(&of("TP01"), "merged"), "one rank is no sum");
