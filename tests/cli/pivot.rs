@@ -59,7 +59,7 @@ fn json_markdown_and_text_name_the_measure() {
     for text in [say("text"), say("markdown")] {
         let text = text.replace("\n  ", " ");
         assert!(text.contains("Elapsed time by category and stage"), "{text}");
-        assert!(text.contains("An op belongs to the step whose range holds its launch."), "{text}");
+        assert!(text.contains("An op belongs to the step whose range contains its launch."), "{text}");
     }
 }
 

@@ -118,7 +118,7 @@ fn the_terminal_shows_the_hand_computed_numbers() {
     assert_eq!(all("99999999999999999999999"), all("0"));
     let limited = printed(&example("report_limit"), ["report", "five.json", "--limit", "1"]);
     let (_, kernels) = limited.split_once("\nKernels\n").unwrap();
-    assert!(kernels.contains("and 2 more") && !kernels.contains("ncclDev"), "{limited}");
+    assert!(kernels.contains("2 more rows") && !kernels.contains("ncclDev"), "{limited}");
 }
 
 #[test]

@@ -153,7 +153,7 @@ test('the pivot of a saved report shows what it lacks', async () => {
   await page.locator('#pivot').waitFor();
   await choose(page, { columns: 'stage' });
   await titled(page, 'Elapsed time by category and stage');
-  assert.match(await page.locator(`${block} .gap`).textContent(), /a\.json: A report holds runs, categories and kernels: open the trace itself/);
+  assert.match(await page.locator(`${block} .gap`).textContent(), /a\.json: A report contains only runs, categories and kernels\. Open the trace for/);
   assert.deepEqual((await cells(page))[0].length, 2);
   assert.deepEqual(faults, []);
   await close();

@@ -78,8 +78,8 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   const window = (name) => page.getByLabel(`Window of ${name}, from-to in seconds`);
   await window('rank1.json').fill('0.00004-0.00008');
   await page.keyboard.press('Enter');
-  const ofWindow = 'Rank 1 delays the others: 100 % of the other ranks\' time in collectives is waiting for it (it is last in 1 of 1). Look for the cause in the work of this rank; the traces of the others show it as communication. Rank 1 computes 100 % longer than the median rank. All of this is of the picked window.';
-  await page.locator('#comparison p', { hasText: 'of the picked window' }).waitFor();
+  const ofWindow = 'Rank 1 delays the others: 100 % of the other ranks\' time in collectives is waiting for it (it is last in 1 of 1). Look for the cause in the work of this rank; the traces of the others show it as communication. Rank 1 computes 100 % longer than the median rank. All values refer to the selected window.';
+  await page.locator('#comparison p', { hasText: 'refer to the selected window' }).waitFor();
   assert.deepEqual(await page.locator('#comparison p').allInnerTexts(), [ofWindow]);
   assert.deepEqual([await window('rank0.json').inputValue(), await window('rank1.json').inputValue()], ['0.00004-0.00008', '0.00004-0.00008']);
   // It goes with the address, and Back takes it from all of them.
