@@ -135,7 +135,7 @@ test('a file outside a job is named with the reason', async () => {
   await opened(page);
   const notices = page.locator('#ranks .notice-text');
   await notices.first().waitFor();
-  assert.deepEqual(await notices.allInnerTexts(), ['other.json is not grouped: neither the file nor its name says which rank it is, and it holds one GPU.']);
+  assert.deepEqual(await notices.allInnerTexts(), ['other.json is not grouped: neither the file nor its name gives a rank number, and it has one GPU.']);
   await page.locator(`${block('rank_files')} tbody tr`, { hasText: 'other.json' }).waitFor();
   assert.deepEqual(faults, []);
   await close();
