@@ -117,10 +117,10 @@ fn marks(links: &CounterLines, communication: bool, plot: &Plot) -> Vec<Mark> {
             marks.push(Mark { points: across((from, to)), shape: Shape::Box, node });
         }
     }
-    for (at, line) in links.lines.iter().enumerate() {
+    for (index, line) in links.lines.iter().enumerate() {
         let points = line.points.iter().map(|(time, value)| (*time as f64, *value)).collect();
-        let node = Node { class: line_class(at), title: name(line, &links.lines), ..Node::default() };
-        marks.push(Mark { points: points, shape: Shape::Path, node });
+        let node = Node { class: line_class(index), title: name(line, &links.lines), ..Node::default() };
+        marks.push(Mark { points, shape: Shape::Path, node });
     }
     for interval in links.hover.iter().filter(|interval| interval.highest.iter().any(Option::is_some)) {
         let node = Node { class: "dash-hover".to_owned(), title: tooltip(interval, &links.lines), ..Node::default() };
