@@ -167,7 +167,7 @@ async function serveShortOfMemory() {
   const folder = await mkdtemp(join(tmpdir(), 'gpuprism-memory-'));
   await cp(h.dist, folder, { recursive: true });
   const worker = await readFile(join(folder, 'worker.js'), 'utf8');
-  const short = worker.replace('await start(built, module);', "await start(built, module);\n  if (!gpuOnly) throw new RangeError('Array buffer allocation failed');");
+  const short = worker.replace('await start(wasm, module);', "await start(wasm, module);\n  if (!gpuOnly) throw new RangeError('Array buffer allocation failed');");
   assert.notEqual(short, worker);
   await writeFile(join(folder, 'worker.js'), short);
   const server = await h.servePage({ folder });

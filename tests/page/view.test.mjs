@@ -169,13 +169,13 @@ test('a trace without GPU work has no empty chart; a second trace has the chart 
   const host = { ph: 'X', cat: 'cpu_op', name: 'aten::mm', pid: 1, tid: 1, ts: 0, dur: 8, args: {} };
   await h.drop(page, { name: 'host.json', body: Buffer.from(JSON.stringify({ schemaVersion: 1, traceEvents: [host] })) });
   await h.settled(page);
-  const parts = page.locator('.first > figure :is(figcaption, svg, #legend button, summary)');
+  const parts = page.locator('.chart-and-findings > figure :is(figcaption, svg, #legend button, summary)');
   await page.locator('#chart svg').waitFor({ state: 'attached' });
   assert.equal(await parts.filter({ visible: true }).count(), 0);
   assert.match(await page.locator('#notices').innerText(), /no GPU events/);
   await h.drop(page, trace());
   await page.locator('#chart rect[data-key]').first().waitFor();
-  assert.deepEqual(await page.locator('#chart').evaluate((place) => [place.firstChild.clientWidth, place.parentElement.clientWidth]), Array(2).fill(await page.locator('.first > figure').evaluate((figure) => figure.clientWidth)));
+  assert.deepEqual(await page.locator('#chart').evaluate((place) => [place.firstChild.clientWidth, place.parentElement.clientWidth]), Array(2).fill(await page.locator('.chart-and-findings > figure').evaluate((figure) => figure.clientWidth)));
   // All is left out because somebody wanted it so: what brings it back stays.
   while (await page.locator('#legend [aria-pressed=true]').count() > 0) await page.locator('#legend [aria-pressed=true]').first().click();
   await page.locator('#chart rect[data-key]').first().waitFor({ state: 'detached' });
