@@ -17,9 +17,9 @@ const { browser, server } = await h.lend();
 
 const LOOKS = [['light', 1280], ['dark', 1280], ['light', 400], ['dark', 400]];
 
-/** The rules of axe-core that a frame breaks and that are serious, with the first nodes that break them. */
+/** The serious problems that axe-core finds in a frame, with their first nodes. */
 async function broken(frame) {
-  // The debugger's way in is not bound by the page's policy.
+  // Evaluated through the debugger, to which the page's policy does not apply.
   if (!await frame.evaluate(() => 'axe' in window)) await frame.evaluate(AXE);
   return frame.evaluate(async () => {
     const { violations } = await axe.run(document, { resultTypes: ['violations'], elementRef: false });
@@ -37,7 +37,7 @@ async function assertSound(page, state, frame = page, looks = LOOKS) {
   }
 }
 
-/** Kernels of every category, on two streams, launched by calls within steps. */
+/** Kernels of every category on two streams, launched by calls in steps. */
 function everything(name) {
   const kernels = ['nvjet_gemm', 'ncclDevKernel_AllReduce_Sum_bf16_RING_LL', 'flash_fwd_splitkv_kernel', 'fused_moe_kernel', 'rms_norm_kernel', 'rotary_embedding_kernel',
     'softmax_warp_forward', 'act_and_mul_kernel', 'per_token_quant_int8', 'reduce_kernel', 'vectorized_elementwise_kernel', 'topk_sampling', 'reshape_and_cache', 'nothing_known', 'cudnn_conv2d'];
@@ -73,7 +73,7 @@ test('the empty page and the help have no serious problem', async () => {
 test('reading and problem cards have no serious problem', async () => {
   const { page, close } = await h.openPage(browser, server.origin);
   await page.evaluate(() => {
-    // A file that never comes to its end.
+    // A file that never ends.
     File.prototype.stream = () => new ReadableStream({ pull: () => new Promise(() => {}) });
   });
   await h.drop(page, { name: 'slow.json', body: Buffer.alloc(1000, ' ') }, { name: 'other.json', body: Buffer.from('{}') });
@@ -152,7 +152,7 @@ test('nothing is wider than a small phone, and touch targets are large enough', 
     await choose(page, id);
     assert.equal(await width(), 360, id);
   }
-  // The least that WCAG 2.2 asks for (2.5.8).
+  // The minimum of WCAG 2.2 (2.5.8).
   const small = await page.evaluate(() => [...document.querySelectorAll('button, summary, select, input:not([hidden])')]
     .filter((node) => node.checkVisibility() && Math.min(node.offsetHeight, node.offsetWidth) < 24).map((node) => node.outerHTML.slice(0, 100)));
   assert.deepEqual(small, []);
@@ -162,7 +162,7 @@ test('nothing is wider than a small phone, and touch targets are large enough', 
   await context.close();
 });
 
-/** The page with a reader that runs out of memory unless it reads GPU events alone. */
+/** Serves the page with a reader that runs out of memory unless it reads GPU events only. */
 async function serveShortOfMemory() {
   const folder = await mkdtemp(join(tmpdir(), 'gpuprism-memory-'));
   await cp(h.dist, folder, { recursive: true });

@@ -15,7 +15,7 @@ const ATTENTION = 'void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<
 const NORM = 'void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*, int)';
 const HOSTILE = '<img src=x onerror=alert(1)>';
 
-/** A trace of eight steps, one right behind the other; each launches a gemm, attention and what else is given, for so many microseconds. */
+/** A trace of eight consecutive steps; each launches a gemm, attention and the given kernels, with durations in microseconds. */
 function stepped(name, { gemm = 400, attention = 200, more = [], gpu = 'NVIDIA H100', stage = 'DECODE bs=16' } = {}) {
   const traceEvents = [];
   let correlation = 0;
@@ -42,7 +42,7 @@ async function opened(fragment, ...files) {
   return opened;
 }
 
-/** Waits until every run has its word. */
+/** Waits until every run has its mark. */
 const compared = (page) => page.waitForFunction(() => {
   const runs = [...document.querySelectorAll('#runs li')];
   return runs.length > 1 && runs.every((run) => run.querySelector('.run-change')) && document.querySelector('#results[aria-busy=false]');
@@ -54,24 +54,24 @@ const opensTab = async (page) => {
   await page.locator('.block[data-table=compare_summary]').waitFor();
 };
 
-/** What the command line says of the files. */
+/** The command line's comparison of the files. */
 async function native(files, args = []) {
   const { stdout, stderr } = await h.commandLine(['diff', ...files.map(({ name }) => name), ...args, '--format', 'json'], files);
   assert.notEqual(stdout.length, 0, stderr);
   return JSON.parse(stdout);
 }
 
-/** The exact value of a cell, as the JSON has it. */
+/** The exact value of a cell, as in the JSON. */
 function value({ text, title }, wanted) {
   if (typeof wanted !== 'number') return title && wanted !== text ? title : text;
   return Number((title || text).replace(/ (ns|%)$/, ''));
 }
 
-/** Every cell of the tables on screen is the command line's value; so are the sentences in this place. */
+/** Asserts that every cell of the tables, and the sentences, are the command line's. */
 async function assertSame(page, files, { args, place = '#comparison p' } = {}) {
   const wanted = await native(files, args);
-  const said = wanted.runs.map(({ verdict }) => verdict).filter(Boolean);
-  assert.deepEqual(await page.locator(place).evaluateAll((lines) => lines.map((line) => line.lastChild.textContent)), said);
+  const sentences = wanted.runs.map(({ verdict }) => verdict).filter(Boolean);
+  assert.deepEqual(await page.locator(place).evaluateAll((lines) => lines.map((line) => line.lastChild.textContent)), sentences);
   for (const id of TABLES) {
     const { rows } = wanted.sections[id];
     if (rows.length === 0) continue;
@@ -119,7 +119,7 @@ test('eight real ranks have the command line\'s numbers, with and without mangle
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=compare');
   await h.drop(page, ...files);
   await page.locator('.block[data-table=compare_kernels]').waitFor();
-  // The head says what holds the ranks up.
+  // The line under the verdict says which rank delays the others.
   await page.locator('#compare .compared').waitFor();
   await assertSame(page, files, { place: '#compare .compared' });
   assert.deepEqual(faults, []);
@@ -132,7 +132,7 @@ test('names that need the demangler are matched and written like on the command 
   const { page, close } = await opened('#tab=compare', ...files);
   await page.locator('.block[data-table=compare_kernels]').waitFor();
   await assertSame(page, files);
-  assert.match(await page.locator('#comparison').innerText(), /vecAdd \(longer launches\)/);
+  assert.match(await page.locator('#comparison').innerText(), /vecAdd, \+40\.0 us \(longer launches\)/);
   await close();
 });
 
@@ -142,7 +142,7 @@ test('runs that cannot be compared are refused with a remedy and show no change'
   const [run] = (await native(files)).runs.slice(1);
   assert.equal(run.outcome, 'not comparable');
   for (const place of ['#comparison', '#compare']) assert.ok((await page.locator(place).innerText()).includes(run.verdict), `${run.verdict} in ${place}`);
-  assert.match(run.verdict, /Compare runs of one kind of GPU/);
+  assert.match(run.verdict, /Compare runs on the same kind of GPU/);
   assert.equal(await page.locator('#runs li:nth-child(2) .run-change').innerText(), 'not comparable with a.json');
   assert.equal(await page.locator('#compare svg.chart').count(), 0);
   assert.deepEqual(await page.locator('.block').evaluateAll((blocks) => blocks.map(({ dataset }) => dataset.table)), ['compare_summary']);
@@ -183,10 +183,10 @@ test('comparison tables sort, filter and save; the saved kernels are the command
   assert.match(rows.at(-1).name, /flash_fwd_splitkv/, 'what shrank most stands last');
   await page.locator('#filter').fill('rms_norm');
   await page.waitForFunction(() => document.querySelectorAll('.block[data-table=compare_kernels] tbody tr').length === 1);
-  const [download] = await Promise.all([page.waitForEvent('download'), kernels.locator('[data-format=csv]').click()]);
-  assert.equal(download.suggestedFilename(), 'gpuprism-compare_kernels.csv');
+  const { name, body } = await h.download(page, kernels.locator('[data-format=csv]'));
+  assert.equal(name, 'gpuprism-compare_kernels.csv');
   const { stdout } = await h.commandLine(['diff', 'a.json', 'b.json', '--baseline', '2', '--format', 'csv'], files);
-  assert.equal((await readFile(await download.path())).toString(), stdout.toString());
+  assert.equal(body.toString(), stdout.toString());
   assert.deepEqual(faults, []);
   await close();
 });
@@ -234,8 +234,7 @@ test('a hostile run name is text in sentences, chart and picture', async () => {
 
 async function picture(page, place, type) {
   await page.locator(`${place} .picture summary`).click();
-  const [download] = await Promise.all([page.waitForEvent('download'), page.locator(`${place} .picture button`, { hasText: type }).click()]);
-  return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
+  return h.download(page, page.locator(`${place} .picture button`, { hasText: type }));
 }
 
 test('one click copies the comparison as the command line\'s Markdown', async () => {
@@ -257,7 +256,7 @@ test('a chart fits its place after the page is quickly narrowed and widened', as
   const widths = () => page.locator('#compare svg.chart').evaluate((chart) => [chart.clientWidth, chart.parentElement.clientWidth]);
   const [drawn, place] = await widths();
   assert.equal(drawn, place);
-  // Both widths are asked for before the first is answered.
+  // Both widths are requested before the first answer.
   await h.tapWorkers(page, { chart: 500 });
   await page.evaluate(() => {
     const { postMessage } = Worker.prototype;
@@ -308,7 +307,7 @@ test('a chart is saved as a self-contained SVG and as a PNG of twice its size', 
   await close();
 });
 
-/** How many colours a picture has. */
+/** The number of colours in a picture. */
 function colours(page, body) {
   return page.evaluate(async (base64) => {
     const image = await createImageBitmap(new Blob([Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))]));

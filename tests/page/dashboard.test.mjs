@@ -31,7 +31,7 @@ const section = (title, columns, rows, summary = {}) => ({
   rows: rows.map((row) => Object.fromEntries(columns.map((column, at) => [column, row[at]]))),
 });
 
-/** A report of the trace with sections of counters, latencies, phases and ranks, as an Nsight export would have them. */
+/** A report of the trace with sections of counters, latencies, phases and ranks, like that of an Nsight export. */
 async function complete(name, ops = h.SERVER_OPS) {
   const report = JSON.parse(await h.jsonReport(h.kineto(name, ops)));
   const [run] = report.runs;
@@ -64,7 +64,7 @@ const drawn = (page) => page.waitForFunction((count) => document.querySelectorAl
 
 const figure = (page, id) => page.locator(`#dashboard figure[data-panel=${id}]`);
 
-/** The tooltips of a panel's marks. */
+/** The tooltips of a panel's shapes. */
 const titles = (page, id) => figure(page, id).locator('svg.chart title').allTextContents();
 
 test('a complete run has every panel, with summary, note and exact values', async () => {
@@ -157,12 +157,11 @@ test('every chart is saved as self-contained SVG and PNG', async () => {
   for (const id of PANELS) {
     for (const type of ['SVG', 'PNG']) {
       await figure(page, id).locator('summary').click();
-      const [download] = await Promise.all([page.waitForEvent('download'), figure(page, id).getByRole('button', { name: `Save as ${type}` }).click()]);
-      assert.equal(download.suggestedFilename(), `gpuprism-${id}.${type.toLowerCase()}`);
-      const body = await readFile(await download.path());
+      const { name, body } = await h.download(page, figure(page, id).getByRole('button', { name: `Save as ${type}` }));
+      assert.equal(name, `gpuprism-${id}.${type.toLowerCase()}`);
       if (type === 'PNG') assert.equal(body.subarray(1, 4).toString(), 'PNG');
       else assert.ok(!/class=|url\(|<script|<img/.test(body.toString()) && body.length > 1_000, id);
-      // Chromium drops the eleventh file that a page saves in one second.
+      // Chromium drops the eleventh download of a page within one second.
       await page.waitForTimeout(120);
     }
   }

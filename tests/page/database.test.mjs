@@ -22,7 +22,7 @@ after(async () => {
   if (folder) await rm(folder, { recursive: true });
 });
 
-/** What the command line says of a file, the page must say: the same report, or the same sentence. */
+/** Asserts that the page shows the command line's report of a file, or its sentence. */
 async function assertSameAnswer(page, file) {
   const native = await h.commandLine(['report', file.name, '--format', 'json'], [file]);
   await h.clear(page);
@@ -77,7 +77,7 @@ test('later settings apply to an export, and a trace is compared with it', async
   await close();
 });
 
-/** A database of one table, as SQLite's file format (section 1.3, 1.6, 2.1) describes it. */
+/** A database with one table, after the description of SQLite's file format (sections 1.3, 1.6, 2.1). */
 function database(sql) {
   const page = 512;
   const text = Buffer.from(sql);
@@ -206,7 +206,7 @@ test('a large export shows rows while it is read and takes little memory; Cancel
   });
   await page.locator('#files').setInputFiles(path);
   await page.waitForFunction(() => window.cancelAt === Infinity && !document.querySelector('.card'));
-  // A worker that is busy is given two seconds by Chromium before it is ended by force.
+  // Chromium waits two seconds before it kills a busy worker.
   for (let tries = 0; tries < 100 && page.workers().length > workers; tries += 1) await page.waitForTimeout(100);
   assert.equal(page.workers().length, workers, 'the worker is gone');
   assert.equal(await page.locator('#results').isVisible(), false, 'nothing of the cancelled file appears later');
@@ -217,7 +217,7 @@ test('a large export shows rows while it is read and takes little memory; Cancel
   assert.ok(new Set(seen).size >= 5, `several steps: ${seen}`);
   assert.deepEqual(seen, [...seen].sort((a, b) => a - b), 'progress never goes back');
   const memory = await page.evaluate(() => performance.getEntriesByName('gpuprism:import').at(-1).detail.wasm_memory_bytes);
-  // Blocks, pages and columns, whatever the 66 MB of the file.
+  // Memory for blocks, pages and columns, independent of the file's 66 MB.
   assert.ok(memory < 60e6, `${memory} bytes of memory`);
   assert.deepEqual(faults, []);
   await close();

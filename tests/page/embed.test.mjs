@@ -20,10 +20,10 @@ after(async () => {
   await host?.close();
 });
 
-/** What a Space's page allows its frame. */
+/** The sandbox of a Space's frame. */
 const SPACE_SANDBOX = 'allow-downloads allow-forms allow-modals allow-pointer-lock allow-popups allow-popups-to-escape-sandbox allow-same-origin allow-scripts';
 
-/** Pages of another origin: one that frames an address with the sandbox given, if any. */
+/** Serves pages of another origin; one of them frames an address, with a sandbox if given. */
 async function serveHost() {
   const server = createServer(({ url }, response) => {
     const asked = new URL(url, 'http://host').searchParams;
@@ -34,7 +34,7 @@ async function serveHost() {
   return h.listen(server);
 }
 
-/** A host page that holds this page in a frame or a window; `send(message)` speaks to it as a host would. */
+/** Opens a host page with this page in a frame or a window; `send(message)` sends it a message as a host does. */
 async function visit({ frame = `${server.origin}/?embed=1`, sandbox, opened = false } = {}) {
   const context = await browser.newContext({ serviceWorkers: 'block', viewport: { width: 1060, height: 760 } });
   context.setDefaultTimeout(15_000);
@@ -57,7 +57,7 @@ async function visit({ frame = `${server.origin}/?embed=1`, sandbox, opened = fa
     inner = page.frames()[1];
   }
   const heard = () => page.evaluate(() => heard);
-  /** Until the page answers, as its script may still be on its way. */
+  /** Pings until the page answers, because its script may still be loading. */
   const ready = () => page.evaluate(async () => {
     while (!heard.includes('PONG')) {
       other.postMessage('PING', '*');

@@ -16,7 +16,7 @@ const firefox = first([process.env.FIREFOX, '/usr/bin/firefox-esr', '/usr/bin/fi
 const webkit = first([process.env.WEBKIT_BROWSER, ...['4.1', '6.0'].map((version) => `/usr/lib/x86_64-linux-gnu/webkit2gtk-${version}/MiniBrowser`)]);
 const screen = first(['/usr/bin/xvfb-run']);
 
-/** The browsers: why there is none, or how one is started with an empty `profile` to look at `address`. */
+/** The browsers: why one is missing, or how to start it with an empty `profile` at `address`. */
 const ENGINES = {
   Firefox: {
     lacks: !firefox && 'no Firefox: name it in FIREFOX',
@@ -24,7 +24,7 @@ const ENGINES = {
   },
   WebKit: {
     lacks: !(webkit && screen) && 'no WebKit: install xvfb and a MiniBrowser, and name the latter in WEBKIT_BROWSER',
-    // It has no mode without a window, and its sandbox none for root.
+    // It has no headless mode, and its sandbox does not work for root.
     start: (profile, address) => spawn(screen, ['-a', webkit, '--private', address], {
       stdio: 'ignore',
       detached: true,
@@ -33,7 +33,7 @@ const ENGINES = {
   },
 };
 
-/** Runs in the browser: opens the page, drops the file, presses every tab. */
+/** Runs in the browser: opens the page, drops the file and opens every tab. */
 async function drive(name, tellTo) {
   const told = { verdict: '', facts: '', tabs: {}, errors: [] };
   const until = async (what, found) => {
@@ -47,7 +47,7 @@ async function drive(name, tellTo) {
     Object.assign(frame, { width: 1200, height: 800, src: 'index.html' });
     await until('the page', () => frame.contentDocument?.querySelector('html[data-simd]'));
     const [page, find] = [frame.contentWindow, (selector) => frame.contentDocument.querySelector(selector)];
-    // What a size observer could not deliver in one frame it delivers in the next: no fault, though browsers report it like one.
+    // A resize observer that cannot deliver in one frame delivers in the next. Browsers report this as an error, but it is none.
     page.addEventListener('error', ({ message }) => message.startsWith('ResizeObserver loop') || told.errors.push(message));
     const dataTransfer = new page.DataTransfer();
     dataTransfer.items.add(new page.File([await (await fetch(name)).arrayBuffer()], name));
@@ -67,7 +67,7 @@ async function drive(name, tellTo) {
   await fetch(tellTo, { method: 'POST', mode: 'no-cors', body: JSON.stringify(told) });
 }
 
-/** What the browser shows of the file: {verdict, facts, tabs, errors}. */
+/** The content of the page in the browser: {verdict, facts, tabs, errors}. */
 async function shownBy({ start }, { name, body }) {
   const folder = await mkdtemp(join(tmpdir(), 'gpuprism-engine-'));
   const profile = await mkdtemp(join(tmpdir(), 'gpuprism-profile-'));
@@ -94,7 +94,7 @@ async function shownBy({ start }, { name, body }) {
   }
 }
 
-/** With all that it started, where it leads a group of its own. */
+/** Kills the process and, if it leads a process group, the whole group. */
 function end({ pid, spawnargs }) {
   process.kill(spawnargs[0] === screen ? -pid : pid, 'SIGKILL');
 }

@@ -1,5 +1,5 @@
-// What the page's tests share: a static server for the built page, a browser, ways to drop files, and the command line
-// whose answers are the second source for every number.
+// Shared by the page tests: a static server for the built page, a browser, ways to drop files, and the command line, whose results the page
+// must equal.
 
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
@@ -22,8 +22,8 @@ const MIME = {
 };
 
 /**
- * Serves the built page as a static host would, at the root or under a path; `requests` lists the paths asked for, and
- * `sent` what else of each request says something: method, query, body.
+ * Serves the built page like a static host, at the root or under a path. `requests` lists the requested paths, and `sent` the method,
+ * query and body size of each request.
  */
 export async function servePage({ under = '', folder = dist, port = 0 } = {}) {
   if (!existsSync(join(folder, 'index.html'))) throw new Error(`no page in ${folder}: build it, or name it in GPUPRISM_DIST`);
@@ -48,7 +48,7 @@ export async function servePage({ under = '', folder = dist, port = 0 } = {}) {
   return { ...(await listen(server, port)), requests, sent };
 }
 
-/** Another origin that would answer anybody, and counts who came. */
+/** Another origin that answers all requests and records them. */
 export async function serveForeign() {
   const requests = [];
   const server = createServer(({ url }, response) => {
@@ -75,7 +75,7 @@ export function launch(...more) {
   });
 }
 
-/** A browser and a server of the built page for all tests of a file; both end with the last of them. */
+/** A browser and a server of the built page for all tests of a file; both end with the last test. */
 export async function lend() {
   const [browser, server] = await Promise.all([launch(), servePage()]);
   after(async () => {
@@ -85,7 +85,7 @@ export async function lend() {
   return { browser, server };
 }
 
-/** A page in a context of its own, ready for files; `faults` collects what went wrong in it unseen. */
+/** A page in its own browser context, ready for files; `faults` collects its errors and dialogs. */
 export async function openPage(browser, origin, fragment = '') {
   const context = await browser.newContext({ acceptDownloads: true, serviceWorkers: 'block', viewport: { width: 1280, height: 900 } });
   const page = await context.newPage();
@@ -97,15 +97,15 @@ export async function openPage(browser, origin, fragment = '') {
   });
   await page.goto(`${origin}/${fragment}`);
   await page.locator('html[data-simd]').waitFor({ state: 'attached' });
-  // The hidden frame that would register a service worker has come and gone.
+  // The hidden frame that registers a service worker has been removed.
   await page.locator('meta[content="frame-src \'none\'"]').waitFor({ state: 'attached' });
   return { page, faults, close: () => context.close() };
 }
 
 /**
- * Stands between the page and its workers, as `window.tap`: `asked[what]` are the requests for it, {worker, args}, `late[what]`
- * the milliseconds until they hear of it, Infinity until `letGo()`. `what` is the request's name;
- * an analysis without sections is `first`.
+ * Intercepts the requests of the page to its workers, as `window.tap`. `asked[name]` has the requests {worker, args}; `late[name]` is a
+ * delay in milliseconds, Infinity until `letGo()` is called. The name is that of the operation; an analysis without sections is
+ * `first`.
  */
 export const tapWorkers = (page, late = {}) => page.evaluate((late) => {
   const { postMessage } = Worker.prototype;
@@ -122,10 +122,10 @@ export const tapWorkers = (page, late = {}) => page.evaluate((late) => {
   window.tap = tap;
 }, late);
 
-/** What the page shows of a sentence: what is to be typed stands between backticks in a terminal, and in letters of its own here. */
+/** A sentence as the page shows it: without the backticks around commands, which it formats as code. */
 export const unquoted = (text) => text.replaceAll('`', '');
 
-/** Drops files, given as {name, body: Buffer}, on the window in one go, as a person would. */
+/** Drops files, given as {name, body: Buffer}, together on the window. */
 export async function drop(page, ...files) {
   const parts = files.map(({ name, body }) => ({ name, base64: Buffer.from(body).toString('base64') }));
   await page.evaluate((list) => {
@@ -140,32 +140,32 @@ export async function drop(page, ...files) {
   }, parts);
 }
 
-/** Closes every open file and every card, so that one page serves several cases. */
+/** Closes every open file and every card, so that one page can be used for several cases. */
 export async function clear(page) {
   for (const button of ['#chips button', '.card.error button:text("Dismiss")']) {
     while (await page.locator(button).count() > 0) await page.locator(button).first().click();
   }
 }
 
-/** Waits until nothing is being read or analysed any more, and the table stands. */
+/** Waits until no file is being read or analysed and the first table is drawn. */
 export async function settled(page) {
   await page.waitForFunction(() => !document.querySelector('.card.reading')
     && document.querySelector('#results:not([hidden])[aria-busy=false] .block:first-child table'), null, { timeout: 60_000 });
 }
 
-/** What one of the export menu's buttons saves; CSV has its button at the table, here the first. */
+/** The file that a button of the export menu saves; for CSV, the button of the first table. */
 export async function exported(page, format) {
-  const [download] = await Promise.all([
-    page.waitForEvent('download'),
-    (async () => {
-      if (format !== 'csv') await page.locator('#export summary').click();
-      await page.locator(`:is(#export, .block:first-child) [data-format=${format}]`).click();
-    })(),
-  ]);
-  return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
+  if (format !== 'csv') await page.locator('#export summary').click();
+  return download(page, page.locator(`:is(#export, .block:first-child) [data-format=${format}]`));
 }
 
-/** A table on screen, the first unless another block is named: column keys, and for each row the full kernel name, if any, and its cells' texts and titles. */
+/** The file that a click on a button saves: {name, body: Buffer}. */
+export async function download(page, button) {
+  const [file] = await Promise.all([page.waitForEvent('download'), button.click()]);
+  return { name: file.suggestedFilename(), body: await readFile(await file.path()) };
+}
+
+/** A table on screen, by default the first: its column keys, and for each row the full kernel name, if any, and the texts and titles of its cells. */
 export function readTable(page, block = '.block:first-child') {
   return page.evaluate((place) => {
     const cells = (row) => [...row.cells].map((td) => ({ text: td.textContent, title: td.title }));
@@ -183,7 +183,7 @@ export function readTable(page, block = '.block:first-child') {
 const program = process.env.GPUPRISM_BIN
   ?? ['target/release/gpuprism', 'target/debug/gpuprism'].map((path) => join(root, path)).find(existsSync);
 
-/** Runs the command line on files written for it: {status, stdout: Buffer, stderr: string}. */
+/** Writes the files and runs the command line on them: {status, stdout: Buffer, stderr: string}. */
 export async function commandLine(args, files) {
   if (!program) throw new Error('no gpuprism in target/: build it, or name it in GPUPRISM_BIN');
   const folder = await mkdtemp(join(tmpdir(), 'gpuprism-page-'));
@@ -199,7 +199,7 @@ export async function commandLine(args, files) {
   }
 }
 
-/** Writes a generated Nsight Systems export of so many million kernels, and as many calls and ranges. */
+/** Writes a generated Nsight Systems export with this many million kernels, and as many calls and ranges. */
 export function writeNsysExport(path, millions) {
   const generator = resolve(root, dirname(program), 'examples/nsys_export');
   return new Promise((done, fail) => {

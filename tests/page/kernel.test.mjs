@@ -7,7 +7,7 @@ import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
 
-/** Ten launches of `mine`, 1 to 10 us long, one a millisecond, each behind a launch of `other` and with 5 us between. */
+/** Ten launches of `mine`, 1 to 10 us long, one per millisecond, each 5 us after a launch of `other`. */
 function trace(name) {
   const event = (cat, of, ts, dur, more) => ({ ph: 'X', cat, name: of, pid: 9, tid: 9, ts, dur, args: {}, ...more });
   const traceEvents = [event('user_annotation', 'the range', 0, 20_000)];
@@ -40,7 +40,7 @@ test('a pressed name opens the kernel with its numbers; Escape and Back close it
   await opener(page).click();
   await launches(page, '10');
   const told = await figures(page);
-  // 1 to 10 us: 55 together, the median between 5 and 6; 55 of the 155 us that the device is busy.
+  // 1 to 10 us: the sum is 55, the median between 5 and 6, and the device is busy for 155 us.
   assert.deepEqual([told.Total, told.Mean, told.Min, told.p50, told.p90, told.p99, told.Max], ['55.0 us', '5.50 us', '1.00 us', '5.50 us', '9.10 us', '9.91 us', '10.0 us']);
   assert.equal(told['Of busy time'], '35.5 %');
   assert.match(told.Rules, /^gpuprism\/default, built in$/);
@@ -70,7 +70,7 @@ test('the kernel is restricted to the picked window', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#kernel=mine');
   await h.drop(page, trace('a.json'));
   await launches(page, '10');
-  // From the first op on: the launches of 1, 2 and 3 us.
+  // From the first op: the launches of 1, 2 and 3 us.
   await page.locator('#strips input[type=text]').fill('0-0.0025');
   await page.keyboard.press('Enter');
   await launches(page, '3');

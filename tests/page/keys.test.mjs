@@ -67,7 +67,7 @@ test('digits and brackets choose tabs, and Back returns through them', async () 
 
 test('/ goes to the filter, e to the exports, o to the files, t to the next theme', async () => {
   const { page, faults, close } = await opened();
-  // Asked for before the keys: a chooser that opens before the browser knows that it is awaited is lost.
+  // Before the key is pressed: a file chooser that opens before anybody waits for it is lost.
   const chooser = page.waitForEvent('filechooser');
   await page.keyboard.press('/');
   assert.equal(await focused(page), 'filter');

@@ -9,13 +9,13 @@ import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
 
-/** The whole number in a tooltip such as "9,500 ns", whatever stands between its groups of digits. */
+/** The whole number in a tooltip such as "9,500 ns", with any separator of its digit groups. */
 function exact(title) {
   return Number(title.replace(/(?<=\d)[,\s\u2009\u202f\u00a0](?=\d)/g, '').match(/-?\d+/)?.[0]);
 }
 
 async function wholeTable(page) {
-  // As it would be printed: all rows at once.
+  // As for printing: all rows at once.
   await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
   return h.readTable(page);
 }
@@ -43,7 +43,7 @@ async function assertKernelTable(page, report) {
 test('the kernel table of a generated trace has the command line\'s values, which were computed by hand', async () => {
   const file = h.kineto('server.json', h.SERVER_OPS);
   const report = JSON.parse(await h.jsonReport(file));
-  // The all-reduce owns what the first kernel leaves of it: 14,250 - 10,500 ns. The rest does not overlap.
+  // The all-reduce has the time after the first kernel's end: 14,250 - 10,500 ns. The other ops do not overlap.
   assert.equal(report.runs[0].totals.elapsed_ns, 9_500 + 3_750 + 4_321 + 3_003 + 700 + 1_100 + 650);
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, file);

@@ -22,7 +22,7 @@ after(async () => {
   if (folder) await rm(folder, { recursive: true });
 });
 
-/** Serves the page until it is closed, or the tests are over. */
+/** Serves the page until it is closed or the tests end. */
 async function serve(options) {
   const server = await h.servePage(options);
   ends.push(server.close);
@@ -83,7 +83,7 @@ test('scripts and files of a first visit are cached at once, other modules after
   const atOnce = Object.keys(first).map((name) => (name === 'index.html' ? '/' : `/${name}`)).sort();
   assert.deepEqual(await cachedFiles(page), atOnce);
   assert.ok(!atOnce.some((path) => /full_bg|example/.test(path)), atOnce.join());
-  // A visitor who opened no file yet opens one without a network.
+  // The scripts for opening a first file without a network.
   for (const script of ['/results.js', '/strips.js', '/table.js', '/ranks.js']) assert.ok(atOnce.includes(script), script);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);
@@ -130,7 +130,7 @@ test('the service worker answers only GET requests for files in its list', async
   await foreign.close();
 });
 
-/** A copy of the page with another style sheet, whose service worker knows of it, or not. */
+/** A copy of the page with another style sheet, which its service worker has in its list or not. */
 async function otherBuild(name, { listed }) {
   const copy = join(folder, name);
   await cp(h.dist, copy, { recursive: true });
@@ -165,7 +165,7 @@ test('the next visit takes a new build as a whole and deletes the old one', asyn
   assert.ok(waits, 'the new build is there, and waits while a page of the old one is open');
   await first.close();
   await second.close();
-  // What is closed in the browser is closed for the service worker a moment later.
+  // The service worker notices a closed page a moment later.
   await new Promise((done) => setTimeout(done, 500));
   const third = await visit(`${server.origin}/`);
   assert.equal(await buildOf(third), 'newer');

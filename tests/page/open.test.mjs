@@ -16,7 +16,7 @@ after(async () => {
   await remote?.close();
 });
 
-/** A host of files: what it answers hangs on the path; `requests` has method, path and headers. */
+/** A host of files with an answer for each path; `requests` has method, path and headers. */
 async function serveRemote() {
   const requests = [];
   const open = { 'access-control-allow-origin': '*' };
@@ -47,7 +47,7 @@ async function serveRemote() {
   return { ...(await h.listen(server)), requests };
 }
 
-/** open.html in a context of its own; `asked` lists all requests of the browser. */
+/** open.html in its own browser context; `asked` lists all requests of the browser. */
 async function visit(...addresses) {
   const context = await browser.newContext({ serviceWorkers: 'block' });
   context.setDefaultTimeout(15_000);

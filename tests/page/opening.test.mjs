@@ -17,7 +17,7 @@ after(async () => {
   if (folder) await rm(folder, { recursive: true });
 });
 
-/** About 64 MB of host events with a kernel now and then; returns the path and the number of kernels. */
+/** Writes about 64 MB of host events with a few kernels; returns the path and the number of kernels. */
 async function largeTrace(name) {
   const path = join(folder, name);
   const file = await open(path, 'w');

@@ -7,7 +7,7 @@ import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
 
-/** A prefill and a decode on two streams, each with the calls that launch its kernels, and a copy that no step launched. */
+/** A prefill and a decode on two streams, each with the calls that launch its kernels, and a copy outside all steps. */
 function serving(name) {
   const event = (cat, of, ts, dur, more) => ({ ph: 'X', cat, name: of, pid: 9, tid: 9, ts, dur, args: {}, ...more });
   const traceEvents = [event('user_annotation', 'step[EXTEND bs=1 toks=9]', 0, 99), event('user_annotation', 'step[DECODE bs=1]', 100, 99)];
@@ -21,9 +21,9 @@ function serving(name) {
 
 const block = '.block[data-table=pivot]';
 
-/** Rows of cells as they stand in the table, headings first and sums last. */
+/** The rows of the table as texts, headings first and sums last. */
 const cells = (page) => page.locator(`${block} table`).evaluate((table) => [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent.replace(/[↑↓]$/, ''))));
-/** The exact values behind them: what a cell's title says. */
+/** The exact values of the cells, from their titles. */
 const exact = (page) => page.locator(`${block} tbody`).evaluate((body) => [...body.rows].map((row) => [...row.cells].map((cell) => cell.title.replace(/ ns$/, '') || cell.textContent)));
 
 async function choose(page, choice) {
@@ -70,12 +70,9 @@ test('a pivot on the page and its CSV are equal to the command line\'s', async (
     const args = ['pivot', ...files.map(({ name }) => name), '--format', 'csv', '--rows', rows, '--columns', columns, '--values', values];
     const { status, stdout } = await h.commandLine(percent ? [...args, '--percent', percent] : args, files);
     assert.equal(status, 0);
-    const saved = page.waitForEvent('download');
-    await page.locator(`${block} [data-format=csv]`).click();
-    const stream = await (await saved).createReadStream();
-    const body = Buffer.concat(await stream.toArray()).toString();
-    assert.equal(body, stdout.toString(), title);
-    assert.equal((await cells(page)).length, body.trim().split('\n').length, 'a row a line, with headings and sums');
+    const { body } = await h.download(page, page.locator(`${block} [data-format=csv]`));
+    assert.equal(body.toString(), stdout.toString(), title);
+    assert.equal((await cells(page)).length, body.toString().trim().split('\n').length, 'a row a line, with headings and sums');
   }
   assert.deepEqual(faults, []);
   await close();

@@ -20,7 +20,7 @@ after(async () => {
   await server?.close();
 });
 
-/** A rank of as many: all leave their all-reduce after 100 us, and enter it after so many. */
+/** A rank of a job: all ranks leave their all-reduce after 100 us, and this one enters it after `late` us. */
 function rank(number, world, late, name = `rank${number}.json`) {
   const { body } = h.kineto(name, [
     ['nvjet_tst_64x8', 0, late * 1000],
@@ -31,11 +31,11 @@ function rank(number, world, late, name = `rank${number}.json`) {
 }
 
 const block = (id) => `.block[data-table=${id}]`;
-const said = (page) => page.locator('#ranks .compared').allInnerTexts();
+const verdicts = (page) => page.locator('#ranks .compared').allInnerTexts();
 
 async function saved(page, id) {
-  const [download] = await Promise.all([page.waitForEvent('download'), page.locator(`${block(id)} [data-format=csv]`).click()]);
-  return readFile(await download.path(), 'utf8');
+  const { body } = await h.download(page, page.locator(`${block(id)} [data-format=csv]`));
+  return body.toString();
 }
 
 async function opened(page) {
@@ -43,7 +43,7 @@ async function opened(page) {
   await page.locator(block('ranks')).waitFor();
 }
 
-/** Lengths of a bar's parts in nanoseconds, by row and part, as their tooltips say. */
+/** The lengths of a bar's parts in nanoseconds, by row and part, from their tooltips. */
 const lengths = (page) => page.locator('#ranks rect.seg').evaluateAll((marks) => marks.map((mark) => [
   mark.dataset.row, mark.dataset.key, Number(/\((\d+) ns\)/.exec(mark.textContent)[1]),
 ]));
@@ -55,13 +55,13 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   await h.drop(page, ...files);
   await h.settled(page);
   const verdict = 'Rank 1 delays the others: 85.7 % of the other ranks\' time in collectives is waiting for it (it is last in 1 of 1). Look for the cause in the work of this rank; the traces of the others show it as communication. Rank 1 computes 50.0 % longer than the median rank.';
-  // The head says it, and not which of two ranks is slower.
+  // The line under the verdict has it in place of the comparison of two runs.
   await page.locator('#comparison p').waitFor();
   assert.deepEqual([await page.locator('#comparison p').allInnerTexts(), await page.locator('.run-change').count()], [[verdict], 0]);
   assert.equal(await page.locator('#verdict').isVisible(), false, 'in place of what is said of each rank by itself');
   await page.getByRole('button', { name: 'Ranks in full' }).click();
   await opened(page);
-  assert.deepEqual(await said(page), [verdict]);
+  assert.deepEqual(await verdicts(page), [verdict]);
   assert.deepEqual(await lengths(page), [
     ['0', 'compute', 30_000], ['0', 'transfer', 10_000], ['0', 'waiting for a rank', 60_000],
     ['1', 'compute', 90_000], ['1', 'transfer', 10_000],
@@ -71,7 +71,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
     assert.equal(status, 0);
     assert.equal(await saved(page, id), stdout.toString(), id);
   }
-  // Beside the tab of the comparison, too; and a window of one rank is one of all ranks of the job, the same moments.
+  // Also while the comparison tab is open. A window of one rank sets the same time range in all ranks of the job.
   await page.locator('#tab-compare').click();
   await page.locator('#compare svg.chart, #compare .notice').first().waitFor();
   assert.deepEqual([await page.locator('#comparison p').allInnerTexts(), await page.locator('.run-change').count()], [[verdict], 0]);
@@ -82,7 +82,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   await page.locator('#comparison p', { hasText: 'refer to the selected window' }).waitFor();
   assert.deepEqual(await page.locator('#comparison p').allInnerTexts(), [ofWindow]);
   assert.deepEqual([await window('rank0.json').inputValue(), await window('rank1.json').inputValue()], ['0.00004-0.00008', '0.00004-0.00008']);
-  // It goes with the address, and Back takes it from all of them.
+  // It is part of the address, and Back removes it from all ranks.
   assert.match(decodeURIComponent(page.url()), /window=0@0\.00004-0\.00008.*1@0\.00004-0\.00008/);
   await page.locator('#tab-ranks').click();
   await opened(page);
@@ -93,7 +93,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   assert.deepEqual([await window('rank0.json').inputValue(), await window('rank1.json').inputValue()], ['', '']);
   await page.locator('#tab-kernels').click();
   await page.locator('#ranks').waitFor({ state: 'hidden' });
-  // Of two ranks one is left.
+  // One of two ranks is left.
   await page.locator('#chips button').last().click();
   await page.locator('#tab-ranks').waitFor({ state: 'detached' });
   await page.locator('#verdict').waitFor();
@@ -112,7 +112,7 @@ test('a job that is closed down to one file leaves no trace in any tab, and two 
   await page.locator('#chips button').last().click();
   await page.locator('#tab-compare').waitFor({ state: 'detached' });
   await page.locator('#verdict').waitFor();
-  // What is shown again by a change of its own width comes late.
+  // A redraw after a change of width comes late.
   await page.waitForTimeout(300);
   assert.deepEqual([await page.locator('#comparison').innerText(), await page.locator('#compare').isVisible()], ['', false]);
   await h.clear(page);
@@ -157,12 +157,12 @@ test('several GPUs of one trace are ranks, also after the triage', async () => {
   await h.drop(page, h.kineto('both.json', [...work(0, 20_000), ...work(1, 60_000)]));
   await h.settled(page);
   await opened(page);
-  assert.match((await said(page))[0], /^GPU 1 delays the others: 50\.0 %/);
+  assert.match((await verdicts(page))[0], /^GPU 1 delays the others: 50\.0 %/);
   await page.locator('#tab-triage').click();
   await page.locator('.block[data-table^=triage_]').first().waitFor();
   await page.locator('#tab-ranks').click();
   await opened(page);
-  assert.match((await said(page))[0], /^GPU 1 delays the others: 50\.0 %/);
+  assert.match((await verdicts(page))[0], /^GPU 1 delays the others: 50\.0 %/);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -183,7 +183,7 @@ test('eight ranks of a real job are read in parallel and have the command line\'
   const found = await lengths(page);
   job.ranks.forEach(({ parts }, at) => {
     const own = found.filter(([row]) => row === String(at)).map(([, , ns]) => ns).toSorted();
-    // What is narrower than a hundredth of a pixel is not drawn.
+    // Parts narrower than a hundredth of a pixel are not drawn.
     assert.deepEqual(own, Object.values(parts).filter((ns) => ns > job.window_ns / 10_000).toSorted());
   });
   assert.deepEqual(faults, []);
@@ -194,7 +194,7 @@ test('as many files are read at once as there are cores, at most eight', async (
   for (const [cores, most] of [[6, 6], [64, 8], [1, 2]]) {
     const context = await browser.newContext({ serviceWorkers: 'block' });
     const page = await context.newPage();
-    // As many as are to be read at once are held until they have all been asked for: a small file is read before the next is begun.
+    // Requests are held until all readers that may run at once have started: otherwise a small file is read before the next one starts.
     await page.addInitScript(([cores, most]) => {
       Object.defineProperty(Navigator.prototype, 'hardwareConcurrency', { get: () => cores });
       Object.defineProperty(Navigator.prototype, 'deviceMemory', { get: () => 8 });
@@ -242,7 +242,7 @@ test('a dropped folder opens all ranks of a stage', async () => {
   await page.locator('#chips li').nth(1).waitFor();
   await h.settled(page);
   await opened(page);
-  assert.match((await said(page))[0], /^Rank 1 delays the others/);
+  assert.match((await verdicts(page))[0], /^Rank 1 delays the others/);
   assert.match(await page.locator('.card').innerText(), /notes\.txt/);
   assert.deepEqual(faults, []);
   await close();
@@ -263,7 +263,7 @@ test('each trace sends its log once, whatever is opened or closed later, to one 
   await page.locator('#chips button').last().click();
   await bars(3);
   assert.deepEqual(await page.evaluate(() => [window.tap.asked.ranksLog.length, new Set(window.tap.asked.hold.map(({ worker }) => worker)).size]), [4, 1]);
-  assert.match((await said(page))[0], /^Rank 1 delays the others/);
+  assert.match((await verdicts(page))[0], /^Rank 1 delays the others/);
   assert.deepEqual(faults, []);
   await close();
 });

@@ -2,7 +2,6 @@
 // tables at once and is stored in the browser until it is forgotten. Wrong rules are named, and exported rules can be loaded again.
 
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import * as h from './harness.mjs';
 
@@ -18,12 +17,12 @@ async function open(fragment = '#tab=rules') {
   return opened;
 }
 
-const said = (page, words) => page.waitForFunction((text) => document.querySelector('#own-rules-status')?.textContent.includes(text), words);
+const hasStatus = (page, words) => page.waitForFunction((text) => document.querySelector('#own-rules-status')?.textContent.includes(text), words);
 const write = (page, rules) => page.locator('#own-rules').fill(typeof rules === 'string' ? rules : JSON.stringify(rules));
 const unfold = (page) => page.locator('#rules summary').click();
 const apply = (page) => page.locator('#rules button', { hasText: 'Apply' }).click();
 
-/** Full kernel name to category, as the table of all names shows them. */
+/** Full kernel name to category, from the table of all names. */
 async function categories(page) {
   await page.locator('#tab-kernels').click();
   await page.locator('.block[data-table=kernels] table').waitFor();
@@ -38,10 +37,7 @@ async function categoryIs(page, category) {
     .some((row) => row.querySelector('td.kernel')?.title === name && row.querySelector('td.category').textContent === wanted), [ODD, category]);
 }
 
-async function saved(page, button) {
-  const [download] = await Promise.all([page.waitForEvent('download'), page.locator(button).click()]);
-  return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
-}
+const saved = (page, button) => h.download(page, page.locator(button));
 
 test('every name has one rule, and names without a rule are listed by time', async () => {
   const { page, faults, close } = await open();
@@ -60,12 +56,12 @@ test('every name has one rule, and names without a rule are listed by time', asy
 test('a rule for a kernel in misc applies at once, survives a reload, and is forgotten with its chip', async () => {
   const { page, faults, close } = await open();
   await page.locator('.block[data-table=rules_misc] button[data-rule]').first().click();
-  await said(page, 'gpuprism / default / zorblax_frob_kernel: the category is empty');
+  await hasStatus(page, 'gpuprism / default / zorblax_frob_kernel: the category is empty');
   assert.equal(await page.locator('#rules button', { hasText: 'Apply' }).isDisabled(), true);
   await page.keyboard.type('my frobs');
-  await said(page, 'rules are valid');
+  await hasStatus(page, 'rules are valid');
   await apply(page);
-  await said(page, 'stored in this browser');
+  await hasStatus(page, 'stored in this browser');
   assert.equal(await page.locator('.chip.rules').count(), 1);
   await categoryIs(page, 'my frobs');
   assert.match(await page.locator('#legend').textContent(), /my frobs/);
@@ -97,7 +93,7 @@ test('a wrong rule is named while it is typed and has no effect', async () => {
     ['{"gpuprism": ', 'own rules.json: not valid JSON'],
   ]) {
     await write(page, text);
-    await said(page, words);
+    await hasStatus(page, words);
     assert.equal(await page.locator('#rules button', { hasText: 'Apply' }).isDisabled(), true);
   }
   assert.equal(await page.locator('.chip.rules').count(), 0);
@@ -112,9 +108,9 @@ test('a rule in force can be edited, and exported rules give the same categories
   await first.locator('button[data-rule]').click();
   await page.locator('#own-rules:focus').waitFor();
   await page.keyboard.type('my norms');
-  await said(page, 'rules are valid');
+  await hasStatus(page, 'rules are valid');
   await apply(page);
-  await said(page, 'stored in this browser');
+  await hasStatus(page, 'stored in this browser');
   await page.waitForFunction(() => document.querySelector('#legend').textContent.includes('my norms'));
   await page.locator('.block[data-table=rules_in_force] tbody tr', { hasText: 'my norms' }).waitFor();
   const file = await saved(page, '#export-rules');
@@ -129,9 +125,9 @@ test('a rule in force can be edited, and exported rules give the same categories
   await unfold(other.page);
   const [chooser] = await Promise.all([other.page.waitForEvent('filechooser'), other.page.locator('#rules button', { hasText: 'Import' }).click()]);
   await chooser.setFiles({ name: file.name, mimeType: 'application/json', buffer: file.body });
-  await said(other.page, 'rules are valid');
+  await hasStatus(other.page, 'rules are valid');
   await apply(other.page);
-  await said(other.page, 'stored in this browser');
+  await hasStatus(other.page, 'stored in this browser');
   await other.page.waitForFunction(() => document.querySelector('#legend').textContent.includes('my norms'));
   assert.deepEqual(await categories(other.page), here);
   assert.deepEqual([...faults, ...other.faults], []);

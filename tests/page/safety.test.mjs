@@ -79,7 +79,7 @@ test('the exported HTML report runs no script from a name', async () => {
   await close();
 });
 
-/** What code that got into the page or a worker would try. */
+/** Attempts of hostile code in the page or a worker. */
 async function reachOut(origin) {
   const opened = (channel) => new Promise((done, failed) => Object.assign(channel, { onopen: done, onerror: failed }));
   const tries = {

@@ -2,7 +2,6 @@
 // the same numbers and reaches no server. Links that are too long, damaged or bombs are answered with a sentence.
 
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import * as h from './harness.mjs';
@@ -26,7 +25,7 @@ async function panel(page, format) {
   await choose(page, format);
 }
 
-/** Picks a format; resolves when the preview is of it. */
+/** Picks a format and waits for its preview. */
 async function choose(page, format) {
   await page.locator(`.share-panel [name=format][value=${format}]`).check();
   const said = { link: /^Link,/, zip: /tables\.zip,/, json: /\.json,/, html: /\.html,/, markdown: /\.md,/ }[format];
@@ -43,12 +42,9 @@ async function replace(page, ...ids) {
   }
 }
 
-async function saved(page) {
-  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('.share-panel .primary').click()]);
-  return { name: download.suggestedFilename(), body: await readFile(await download.path()) };
-}
+const saved = (page) => h.download(page, page.locator('.share-panel .primary'));
 
-/** The files of a zip, read here. */
+/** The files of a zip archive. */
 function unzip(bytes) {
   const files = {};
   for (let at = 0; bytes.readUInt32LE(at) === 0x04034b50;) {
@@ -140,7 +136,7 @@ test('a link opens in a new page with the same numbers and everything private re
   assert.deepEqual(JSON.parse(body).runs[0].totals, plain.runs[0].totals);
   const piece = fragment.slice(40, 80);
   assert.ok([...server.requests, ...asked].every((request) => !request.includes(piece)), 'no request holds the report');
-  // The view lives beside it: it is changed, kept on reload, and Back works.
+  // The view is in the address too: it changes, survives a reload, and Back works.
   await fresh.page.locator('#tab-findings').click();
   await fresh.page.waitForFunction(() => location.hash.includes('tab=findings') && location.hash.includes('report='));
   await fresh.page.reload();
@@ -149,7 +145,7 @@ test('a link opens in a new page with the same numbers and everything private re
   await fresh.page.goBack();
   await fresh.page.locator('#tab-kernels[aria-selected=true]').waitFor();
   assert.equal(await fresh.page.locator('#chips .chip').count(), 1, 'opened once');
-  // Closed, it is gone from the address.
+  // Closing the report removes it from the address.
   await fresh.page.locator('#chips .chip button').click();
   await fresh.page.waitForFunction(() => !location.hash.includes('report='));
   assert.deepEqual(fresh.faults, []);

@@ -13,7 +13,7 @@ before(async () => {
 const ROWS = 100_000;
 const ROW_PX = 28;
 
-/** Kernel `kernel_N` ran N + 1 times and stands at position N. */
+/** Kernel `kernel_N` ran N + 1 times and is at position N. */
 async function longReport() {
   const short = JSON.parse(await h.jsonReport(h.kineto('long.json', [['k', 0, 1_000]])));
   const [kernel] = short.runs[0].kernels;
@@ -32,7 +32,7 @@ async function opened() {
 
 const scrollTo = (page, top) => page.locator('.scroll.long').evaluate((frame, top) => void (frame.scrollTop = top), top);
 
-/** Waits until a kernel's row covers the point just below the table's head; where it never does, says what does. */
+/** Waits until a kernel's row is at the point just below the table's head; if it never is, fails with what is there. */
 async function waitForTop(page, name) {
   try {
     await page.waitForFunction((name) => {

@@ -12,7 +12,7 @@ const { browser, server } = await h.lend();
 
 const HOSTILE = '<img src=x onerror=alert(1)>';
 
-/** A torch trace of two steps, a prefill and a decode, whose kernels are launched by ops under Python frames. */
+/** A torch trace of two steps, a prefill and a decode, whose kernels are launched by ops in Python frames. */
 function coded(name, { kernel = 'void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16>(Params)', file = 'python/sglang/srt/models/qwen3.py' } = {}) {
   const host = (cat, text, ts, dur, args) => ({ ph: 'X', cat, name: text, pid: 1, tid: 1, ts, dur, args });
   const launch = (ts, id, text, dur) => [
@@ -76,21 +76,21 @@ test('the module is fetched when the tab is opened, and nothing else is requeste
   await close();
 });
 
-/** What the command line says of files, the first of which is triaged. */
+/** The command line's triage of the first file. */
 async function native(file, args = [], ...beside) {
   const { status, stdout, stderr } = await h.commandLine(['triage', '--input', file.name, ...args, '--format', 'json'], [file, ...beside]);
   assert.equal(status, 0, stderr);
   return stdout.toString();
 }
 
-/** The sections of the triage are the last of a run's, and its sections the last of a report: their bytes. */
+/** The bytes of the triage's sections, which are the last of a run and so the last of a report. */
 function triageBytes(text) {
   const at = text.indexOf('"triage_catalog"');
   assert.notEqual(at, -1);
   return text.slice(at);
 }
 
-/** The triage in the page's report is the command line's, and the rest is the report without it. */
+/** Asserts that the triage in the page's report is the command line's and that the rest is the report without it. */
 async function assertSameReport(page, file) {
   const { body } = await h.exported(page, 'json');
   const wanted = await native(file);
@@ -170,7 +170,7 @@ test('server arguments apply to the triage, and a trace of captures provides sou
   const mine = JSON.parse((await h.exported(page, 'json')).body).runs.find(({ label }) => label === trace.name).sections;
   const [theirs] = JSON.parse(await native(trace, [capture.name], capture, args)).runs;
   assert.equal(theirs.label, trace.name);
-  // The command makes no other sections, from which some key figures come.
+  // The command makes no other sections, and some key figures come from those.
   const told = Object.entries(theirs.sections).filter(([name]) => name !== 'key_figures');
   assert.ok(told.length >= 5);
   for (const [name, section] of told) assert.deepEqual(mine[name], section, name);
@@ -178,7 +178,7 @@ test('server arguments apply to the triage, and a trace of captures provides sou
   await close();
 });
 
-/** Drops a folder, given as {path: body}; no script can make a real one, so its entries are played. */
+/** Drops a folder, given as {path: body}. Scripts cannot create a real one, so its entries are mocked. */
 async function dropFolder(page, files) {
   await page.evaluate((listed) => {
     const tree = {};
@@ -238,7 +238,7 @@ test('a torch trace can take its source lines from another', async () => {
   await close();
 });
 
-/** A report of the command line, with a triage put into it by hand. */
+/** A report of the command line with a triage that is added by hand. */
 async function byHand(kernel = 'void vllm::rms_norm_kernel<c10::BFloat16>') {
   const text = JSON.parse(await h.jsonReport(h.kineto('server.json', h.SERVER_OPS)));
   const section = (title, rows) => ({ title, derived_from: '', limits: [], missing: null, summary: {}, rows_in_all: rows.length, columns: Object.keys(rows[0]), rows });

@@ -80,7 +80,7 @@ test('the legend hides a category in chart and table and shows it again', async 
   await entry.click();
   await marks.first().waitFor();
   await waitForCategory(page, 'nccl', category);
-  // A segment picks its category alone; picked again, all are back.
+  // A segment shows only its category; picked again, it shows all.
   await marks.first().click();
   await page.waitForFunction((name) => [...document.querySelectorAll('.block:first-child tbody td.category')].every((td) => td.textContent === name), category);
   await marks.first().click();
@@ -176,7 +176,7 @@ test('a trace without GPU work has no empty chart; a second trace has the chart 
   await h.drop(page, trace());
   await page.locator('#chart rect[data-key]').first().waitFor();
   assert.deepEqual(await page.locator('#chart').evaluate((place) => [place.firstChild.clientWidth, place.parentElement.clientWidth]), Array(2).fill(await page.locator('.chart-and-findings > figure').evaluate((figure) => figure.clientWidth)));
-  // All is left out because somebody wanted it so: what brings it back stays.
+  // The person hid everything, so the legend that shows it again stays.
   while (await page.locator('#legend [aria-pressed=true]').count() > 0) await page.locator('#legend [aria-pressed=true]').first().click();
   await page.locator('#chart rect[data-key]').first().waitFor({ state: 'detached' });
   assert.ok(await page.locator('#legend .all').isVisible());
@@ -207,7 +207,7 @@ test('the chosen tab is visible at any width, and no menu entry is cut off', asy
   await close();
 });
 
-/** Presses Tab until the focus matches; the way there is returned. */
+/** Presses Tab until the focus matches; returns the focused nodes on the way. */
 async function tabTo(page, selector) {
   const way = [];
   for (let presses = 0; presses < 80; presses += 1) {
@@ -257,7 +257,7 @@ test('the keyboard reaches choosing, tabs, filter, headings and rows', async () 
 test('a focused node of a table keeps the focus when the table is replaced', async () => {
   const { page, faults, close } = await opened();
   const sorted = (direction) => page.waitForFunction((wanted) => document.querySelector('.block:first-child th:has([data-key=count])').getAttribute('aria-sort') === wanted, direction);
-  // As what comes late does: it leaves the focus where it is.
+  // A late redraw keeps the focus.
   const sort = () => page.evaluate(() => document.querySelector('.block:first-child thead [data-key=count]').click());
   const kernel = page.locator('.block:first-child button.kernel').nth(1);
   const name = await kernel.locator('..').getAttribute('title');
@@ -284,7 +284,7 @@ test('the focus is visible, and nothing is wider than a narrow screen', async ()
   await close();
 });
 
-/** A report of the command line, with sections put into it by hand. */
+/** A report of the command line with sections that are added by hand. */
 async function explained(sections) {
   const report = JSON.parse(await h.jsonReport(trace()));
   const section = (given) => ({ title: '', derived_from: '', limits: [], missing: null, summary: {}, rows_in_all: given.rows?.length ?? 0, columns: Object.keys(given.rows?.[0] ?? {}), rows: [], ...given });

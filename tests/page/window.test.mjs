@@ -10,7 +10,7 @@ import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
 
-/** Two steps of 10 us each, 40 us apart, with a range around each launch, one around both and one around the second alone. */
+/** Two steps of 10 us each, 40 us apart, with a range around each launch, one around both and one around the second only. */
 function stepped(name) {
   const event = (cat, text, ts, dur, args, tid) => ({ ph: 'X', cat, name: text, pid: cat === 'kernel' ? 0 : 9, tid, ts, dur, args });
   const step = (at, stage) => [
@@ -24,13 +24,13 @@ function stepped(name) {
 const drawn = (page, index = 0) => page.locator('#strips figure').nth(index).locator('[data-key=plot]');
 const facts = (page) => page.locator('.run-facts').first().innerText();
 
-/** What comes in above the strips, as the words of a comparison do, moves them: waits until they stay where they are. */
+/** Waits until the strips no longer move, because content above them, such as a comparison, can arrive late. */
 async function atRest(page, index) {
   const place = async () => JSON.stringify(await drawn(page, index).boundingBox());
   for (let before = '', now = await place(); before !== now; [before, now] = [now, await place()]) await page.waitForTimeout(200);
 }
 
-/** In one move, as one that took a while would rest on its way. */
+/** Drags in one move, because a slow one would rest on its way and show a preview. */
 async function holdOver(page, from, to, index = 0) {
   await drawn(page, index).scrollIntoViewIfNeeded();
   await atRest(page, index);
@@ -45,7 +45,7 @@ async function dragOver(page, from, to, index = 0) {
   await page.mouse.up();
 }
 
-/** The report on screen, as the page exports it, and the command line's of the window that the address names. */
+/** Asserts that the page's exported report is the command line's for the window in the address. */
 async function assertSameAsCommandLine(page, file) {
   const [, window] = new URLSearchParams(new URL(page.url()).hash.slice(1)).get('window').split('@');
   const { stdout } = await h.commandLine(['report', file.name, '--window', window, '--format', 'json'], [file]);
@@ -72,7 +72,7 @@ test('a drag over the strips restricts the whole report to that window', async (
   await page.waitForFunction((before) => document.querySelector('.run-facts').textContent === before, whole);
   await page.goForward();
   await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, whole);
-  // A click gives the whole trace back.
+  // A click returns to the whole trace.
   const { x, y, width } = await drawn(page).boundingBox();
   await page.mouse.click(x + width / 2, y + 5);
   await page.waitForFunction((before) => document.querySelector('.run-facts').textContent === before, whole);
@@ -90,7 +90,7 @@ test('strips fit the page after its width changes back and forth', async () => {
   const widths = () => page.evaluate(() => ['#strips', '#strips figure svg'].map((place) => document.querySelector(place).getBoundingClientRect().width));
   const [wide, narrow] = [1280, 700];
   assert.deepEqual(await widths(), [wide - 40, wide - 40]);
-  // Both widths are asked for before the first is answered.
+  // Both widths are requested before the first answer.
   await h.tapWorkers(page, { strips: 500 });
   await page.setViewportSize({ width: narrow, height: 900 });
   await page.waitForFunction(() => window.tap.asked.strips?.length === 1);
@@ -111,14 +111,14 @@ test('a pointer that rests during a drag shows a preview of the window', async (
   await h.settled(page);
   const whole = await facts(page);
   const isWhole = (wanted) => page.waitForFunction(([text, wanted]) => (document.querySelector('.run-facts').innerText === text) === wanted, [whole, wanted]);
-  // What the system takes away, such as a touch that turns into scrolling, leaves things as they were.
+  // A drag that the system cancels, such as a touch that becomes a scroll, changes nothing.
   await holdOver(page, 0.2, 0.5);
   await isWhole(false);
   await drawn(page).dispatchEvent('pointercancel', { clientX: 0 });
   await isWhole(true);
   await page.mouse.up();
   assert.doesNotMatch(page.url(), /window=/);
-  // A drag that comes back to where it began is a click.
+  // A drag that returns to its start is a click.
   await holdOver(page, 0.2, 0.5);
   await isWhole(false);
   assert.doesNotMatch(page.url(), /window=/);
@@ -163,7 +163,7 @@ test('a replaced reader is asked for its own strips', async () => {
   await h.settled(page);
   await drawn(page).waitFor();
   await h.tapWorkers(page);
-  // The triage reads the file again, in a worker that answers for the trace from then on.
+  // The triage reads the file again, in a worker that replaces the first reader.
   await page.locator('#tab-triage').click();
   await page.waitForFunction(() => window.tap.asked.strips?.length > 0);
   assert.equal(await page.evaluate(() => window.tap.asked.strips[0].args.known), 0, 'it knows no turn of the one before');
@@ -216,7 +216,7 @@ test('a step, a stage and a range can be picked by name, and their windows have 
   const run = await assertSameAsCommandLine(page, file);
   assert.deepEqual(run.kernels.map(({ name, duration_ns }) => [name, duration_ns]), [['ampere_gemm', 10_000]]);
   assert.deepEqual(run.window, { start_ns: 40_000, end_ns: 50_000, whole_ns: 50_000 });
-  // A stage, then a range of the program: the work that was launched in it.
+  // A stage, then a range of the program: the work that was launched in each.
   await parts.selectOption({ label: 'extend/prefill 1: 1 step, 10.0 us' });
   await page.waitForFunction(() => document.querySelector('.block:first-child tbody').textContent.includes('flash_fwd'));
   assert.deepEqual((await assertSameAsCommandLine(page, file)).kernels.map(({ name }) => name), ['flash_fwd_kernel']);
@@ -266,7 +266,7 @@ test('each of several runs has its own strips and window', async () => {
 test('Perfetto receives the window as a readable file, and only Perfetto\'s page does', async () => {
   const file = stepped('steps.json');
   const { page, faults, close } = await h.openPage(browser, server.origin, '#window=0%400.00004-0.00005');
-  // Stands in for Perfetto's page, which answers a PING and takes the file.
+  // A mock of Perfetto's page, which answers a PING and takes the file.
   await page.context().route('https://ui.perfetto.dev/**', (route) => route.fulfill({
     contentType: 'text/html',
     body: `<script>onmessage = ({ data, source, origin }) => {
@@ -288,7 +288,7 @@ test('Perfetto receives the window as a readable file, and only Perfetto\'s page
   await close();
 });
 
-/** Decode steps of two kernels each, as one file on disk: more ops than the page waits for the sections of. */
+/** Writes decode steps of two kernels each: so many ops that the page shows partial results first. */
 async function largeTrace() {
   const kernel = (at) => `{"ph":"X","cat":"kernel","name":"kernel_${at % 3}","pid":0,"tid":7,"ts":${10 * at},"dur":${4 + (at % 5)},"args":{"device":0,"stream":7}}`;
   const folder = await mkdtemp(join(tmpdir(), 'gpuprism-window-'));
@@ -300,7 +300,7 @@ async function largeTrace() {
 test('a large trace shows partial results of a window at once and marks what is pending', async () => {
   const trace = await largeTrace();
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=findings');
-  // The strips are asked for again before they were answered, as behind a worker that is long at its sections.
+  // The strips are requested again before the first answer, as if the worker were busy with its sections.
   await h.tapWorkers(page, { strips: 500 });
   await page.evaluate(() => {
     window.drawings = 0;
@@ -314,7 +314,7 @@ test('a large trace shows partial results of a window at once and marks what is 
   const blocks = () => page.locator('#blocks').innerText();
   const [tab, findings] = [await page.locator('[role=tab][aria-selected=true]').innerText(), await blocks()];
   assert.match(findings, /Findings/);
-  // The whole analysis of the window waits until it is let go.
+  // The complete analysis of the window is held.
   await page.evaluate(() => void (window.tap.late.analyze = Infinity));
   await dragOver(page, 0.1, 0.6);
   await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, whole);
@@ -329,7 +329,7 @@ test('a large trace shows partial results of a window at once and marks what is 
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed') === false);
   assert.deepEqual(await names(), before, 'tabs stay where they are');
   assert.equal((await page.locator('[role=tab][aria-selected=true]').innerText()).split('\n')[0], tab.split('\n')[0]);
-  // Bars and tables that the sections do not change stay as they are: they may be scrolled, or hold the focus.
+  // Bars and tables that the sections do not change keep their nodes: they may be scrolled or focused.
   await page.locator('#tab-kernels').click();
   await page.locator('.block[data-table=top_kernels]').waitFor();
   await dragOver(page, 0.4, 0.95);
@@ -341,7 +341,7 @@ test('a large trace shows partial results of a window at once and marks what is 
   await h.settled(page);
   assert.deepEqual(await standing(), [true, true]);
   assert.equal(await page.evaluate(() => window.drawings), 1, 'the strips stay too, which the pointer may be held down on');
-  // Of fewer ops the sections are as quick as showing what is known before them: they are not asked for.
+  // With fewer ops the sections are quick, so no partial results are requested.
   const { length } = await page.evaluate(() => window.tap.asked.analyze);
   const large = await facts(page);
   await dragOver(page, 0.5, 0.6);
@@ -379,7 +379,7 @@ test('a refusal during an analysis leaves partial results, which are completed',
   await trace.remove();
 });
 
-/** Stands in for the module that reads databases: notes in its worker the windows that are cut, and refuses them where told to. */
+/** A replacement of the module that reads databases: records the windows of its analyses, and refuses them if `refuses`. */
 const noting = (refuses) => `
   import { Imported } from './gpuprism_full.js?own';
   export * from './gpuprism_full.js?own';
@@ -394,7 +394,7 @@ const noting = (refuses) => `
     return analyze.call(this, options);
   };`;
 
-/** The worker that holds the trace, once windows were cut in it that nobody asked for. */
+/** The worker of the trace, once it has rehearsed windows. */
 async function rehearsed(page) {
   for (let tries = 0; tries < 100; tries += 1) {
     for (const worker of page.workers()) if (await worker.evaluate(() => self.cut?.length > 0)) return worker;
@@ -419,9 +419,9 @@ for (const refuses of [false, true]) {
     const whole = await facts(page);
     assert.deepEqual([new URL(page.url()).hash, await written.inputValue(), await page.locator('#cards').innerText()], ['', '', '']);
     assert.equal((await h.exported(page, 'json')).body.toString(), (await h.jsonReport(file)).toString());
-    // What is picked while others are still rehearsed is what is cut, and the whole trace is whole again.
+    // A window that is picked during the rehearsal gives its own results, and the whole trace can be shown again.
     await worker.evaluate(() => void (self.refuses = false));
-    // One of few ops, and one that most of the trace lies in: of that what is known in pieces is put together.
+    // A window with few ops, and one with most of the trace, whose results are merged from precomputed segments.
     for (const [window, least] of [['0.1-0.2', 1_000], ['0.02-0.3', 20_000]]) {
       const before = await facts(page);
       await written.fill(window);
