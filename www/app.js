@@ -16,17 +16,15 @@ import { wireTheme } from './theme.js';
 import { Windows } from './windows.js';
 import { compiledModule } from './worker-link.js';
 
-/** @import { Change } from './session.js' */
-/** @import { Results } from './results.js' */
-/** @import { Page, Settings, View } from './types.js' */
+/** @import { Page } from './types.js' */
 
 const TITLE = 'gpuprism: where did the GPU time go';
 
-const store = new Store(readAddress());
+const store = new Store({ view: readAddress(), entries: [], progress: 0, reports: [], ruleFiles: [], overview: null });
 const renderer = new Renderer(compiledModule('gpuprism'));
 const openTools = onDemand(async () => new (await import('./tools.js')).Tools(() => session.reports, () => session.whenComplete()));
 /** @type {Session} */
-const session = new Session(renderer, changed, async (name, text) => (await openTools()).translate(name, text));
+const session = new Session(store, renderer, async (name, text) => (await openTools()).translate(name, text));
 const openResults = onDemand(async () => new (await import('./results.js')).Results(page));
 
 /** @type {Page} */
@@ -38,11 +36,6 @@ const page = {
   openFiles,
   attempt,
   look,
-  amend,
-  openKernel(kernel) {
-    amend({ kernel }, { isStep: true });
-    withResults((results) => results.showKernel());
-  },
   async jobWindows(entry, window) {
     return (await openResults()).jobWindows(entry, window);
   },
@@ -54,12 +47,23 @@ const page = {
     return windows;
   },
 };
+
+store.subscribe(['entries', 'progress'], () => showCards(session.entries, session));
+store.subscribe(['entries'], () => {
+  showChips(session.entries, session);
+  showTraceSettings(session);
+  showState();
+});
+store.subscribe(['ruleFiles'], () => attempt('The rule sets could not be listed', refreshRuleSets));
+store.subscribe(['view'], ({ view }) => showSettings(view));
 const windows = new Windows(page);
+// The results subscribe to the reports themselves once they are loaded.
+store.subscribe(['reports'], () => attempt('The results could not be shown', openResults));
 const elsewhere = new Elsewhere(page);
 
 wireTheme();
 wireIntake(openFiles, showPageProblem);
-wireSettings(setSettings);
+wireSettings(look);
 wireExports(page);
 wireKeys(toggleHelp);
 addEventListener('popstate', restoreView);
@@ -84,9 +88,9 @@ async function start() {
     document.adoptedStyleSheets = [sheet];
     byId('build').textContent = `gpuprism ${build.version}`;
     document.documentElement.dataset.simd = String(build.simd);
-    setSettings(settingsOf(store.view), { isStep: false });
     if (elsewhere.hasStoredRules()) attempt('Your own rules could not be used', async () => (await openResults()).restoreRules());
     await refreshRuleSets();
+    showSettings(store.view);
     whenIdle(prepareOffline);
   } catch (thrown) {
     showPageProblem('gpuprism could not start', `${asProblem(thrown).message}. It needs a browser of 2023 or later with WebAssembly SIMD.`);
@@ -100,52 +104,8 @@ async function prepareOffline() {
   offline?.prepareOffline(() => byId('build').append(' · works offline'));
 }
 
-/**
- * @param {View} view
- * @returns {Settings}
- */
-const settingsOf = ({ rules, attribution, devices }) => ({ rules, attribution, devices });
-
-/**
- * @param {Partial<Settings>} settings
- * @param {{ isStep: boolean }} [options]
- */
-function setSettings(settings, options = { isStep: true }) {
-  amend(settings, options);
-  session.setSettings(settings);
-  showSettings(session.settings);
-}
-
 async function refreshRuleSets() {
-  showRuleSets(await renderer.ruleSets(session.ruleFiles), session.settings.rules);
-}
-
-/**
- * Called by the session after each change.
- * @param {Change} what
- */
-function changed(what) {
-  showCards(session.entries, session);
-  if (what === 'progress') return;
-  withResults((results) => results.filesChanged());
-  elsewhere.filesChanged();
-  showChips(session.entries, session);
-  showTraceSettings(session);
-  showState();
-  if (what === 'rules') attempt('The rule sets could not be listed', refreshRuleSets);
-  if (what === 'reports') {
-    windows.apply({ all: false });
-    attempt('The results could not be shown', async () => (await openResults()).refresh());
-  } else withResults((results) => results.compare());
-}
-
-/**
- * Calls a function with the results, if their script was requested.
- * @param {(results: Results) => void} act
- */
-async function withResults(act) {
-  const results = await openResults.loaded()?.catch(() => null);
-  if (results) act(results);
+  showRuleSets(await renderer.ruleSets(session.ruleFiles), store.view.rules);
 }
 
 function showState() {
@@ -174,28 +134,16 @@ async function attempt(title, step) {
 
 /** @type {Page['look']} */
 function look(change, options = { isStep: true }) {
-  amend(change, options);
-  withResults((results) => results.draw());
-}
-
-/** @type {Page['amend']} */
-function amend(change, options = { isStep: false }) {
-  Object.assign(store.view, change);
-  writeAddress(store.view, options);
+  const view = { ...store.view, ...change };
+  if (JSON.stringify(view) === JSON.stringify(store.view)) return;
+  writeAddress(view, options);
+  store.update({ view });
 }
 
 /** Back and Forward: takes the view from the address. */
 function restoreView() {
-  store.view = readAddress();
+  store.update({ view: readAddress() });
   elsewhere.takeReport();
-  const wanted = settingsOf(store.view);
-  const isChanged = wanted.rules !== session.settings.rules || wanted.attribution !== session.settings.attribution || wanted.devices !== session.settings.devices;
-  if (isChanged) {
-    session.setSettings(wanted);
-    showSettings(session.settings);
-  }
-  windows.apply({ all: true });
-  withResults((results) => results.draw());
 }
 
 /** Shows or hides the help, whose script is loaded when it is first wanted. */

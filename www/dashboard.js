@@ -49,7 +49,7 @@ export class Dashboard {
       this.#status, this.#panels);
     this.#panels.addEventListener('click', (event) => {
       const kernel = targetWithin(event, '[data-kernel]')?.dataset.kernel;
-      if (kernel) page.openKernel(kernel);
+      if (kernel) page.look({ kernel });
     });
     loadStyleSheet('dashboard.css');
     byId('blocks').before(this.#node);

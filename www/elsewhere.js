@@ -43,9 +43,4 @@ export class Elsewhere {
       return false;
     }
   }
-
-  /** Called when files were opened or closed. */
-  filesChanged() {
-    this.#linkedReport.loaded()?.then((report) => report.filesChanged(), () => {});
-  }
 }

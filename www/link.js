@@ -19,6 +19,7 @@ export class LinkedReport {
   constructor(page, removeFromAddress) {
     this.#page = page;
     this.#removeFromAddress = removeFromAddress;
+    page.store.subscribe(['entries'], () => this.#check());
   }
 
   /**
@@ -47,7 +48,7 @@ export class LinkedReport {
   }
 
   /** If the report's chip was closed, removes the report from the address. */
-  filesChanged() {
+  #check() {
     if (!this.#entry || this.#page.session.entries.includes(this.#entry)) return;
     this.#entry = null;
     this.#text = '';

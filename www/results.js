@@ -6,11 +6,17 @@ import { showOverview } from './overview.js';
 import { Tabs, showRunChoice } from './tabs.js';
 
 /** @import { PrefetchedTables } from './tabs.js' */
-/** @import { Chart, Page } from './types.js' */
+/** @import { Chart, Page, View } from './types.js' */
 
 /** @typedef {{ chart?: { key: string, answer: Promise<Chart> } | null, tables?: PrefetchedTables }} Prefetched */
 
 const MIN_CHART_WIDTH = 280;
+
+/**
+ * The parts of the view that the results are drawn from, apart from the kernel. Windows and settings change the reports.
+ * @type {(keyof View)[]}
+ */
+const VIEW_OF_RESULTS = ['tab', 'of', 'sort', 'dir', 'filter', 'run', 'base', 'hide', 'pivot', 'gpu', 'above', 'comm'];
 
 export class Results {
   #page;
@@ -25,12 +31,37 @@ export class Results {
   constructor(page) {
     this.#page = page;
     this.#tabs = new Tabs(page, this.#pickCategory);
-    this.#kernelPanel = onDemand(async () => new (await import('./kernel.js')).KernelPanel(this.#kernels, page.openKernel));
+    this.#kernelPanel = onDemand(async () => new (await import('./kernel.js')).KernelPanel(this.#kernels, (kernel) => page.look({ kernel })));
+    this.#subscribe();
     this.#listen();
   }
 
+  #subscribe() {
+    const { store, attempt } = this.#page;
+    const refresh = () => attempt('The results could not be shown', this.#refresh);
+    store.subscribe(['reports'], refresh);
+    store.subscribe(['entries'], (next, previous) => {
+      // New reports are compared once they are drawn.
+      if (next.reports === previous.reports) this.#compare();
+    });
+    store.subscribe(['view'], (next, previous) => this.#onView(next.view, previous.view));
+    if (store.state.reports.length > 0) refresh();
+  }
+
+  /**
+   * @param {View} view
+   * @param {View} previous
+   */
+  #onView(view, previous) {
+    const { store, attempt } = this.#page;
+    const isDrawn = VIEW_OF_RESULTS.some((key) => JSON.stringify(view[key]) !== JSON.stringify(previous[key]));
+    if (!store.overview) return;
+    if (isDrawn) attempt('The view could not be drawn', () => this.#drawAll());
+    else if (view.kernel !== previous.kernel) this.#showKernel();
+  }
+
   /** Shows the current reports of the session. */
-  refresh = latest(
+  #refresh = latest(
     async () => {
       const { session, renderer, store } = this.#page;
       if (session.reports.length === 0) return { overview: null, ahead: {} };
@@ -42,7 +73,7 @@ export class Results {
     },
     async ({ overview, ahead }) => {
       const { store, session } = this.#page;
-      store.overview = overview;
+      store.update({ overview });
       if (!overview) {
         this.#width = 0;
         this.#shownChartKey = '';
@@ -54,16 +85,8 @@ export class Results {
     },
   );
 
-  /** Draws the same reports in the current view. */
-  draw() {
-    const { store, attempt } = this.#page;
-    if (store.overview) attempt('The view could not be drawn', () => this.#drawAll());
-  }
-
   /** Updates the comparison of the runs. */
-  compare = () => this.#page.attempt('The runs could not be compared', () => this.#tabs.showComparison());
-
-  filesChanged = () => this.#tabs.filesChanged();
+  #compare = () => this.#page.attempt('The runs could not be compared', () => this.#tabs.showComparison());
 
   restoreRules = () => this.#tabs.restoreRules();
 
@@ -73,12 +96,12 @@ export class Results {
   /** @param {Prefetched} [ahead] */
   #drawAll({ chart, tables } = {}) {
     const { store, look, attempt, windows } = this.#page;
-    this.showKernel();
+    this.#showKernel();
     showLegend(store.overview?.categories ?? [], store.view.hide, this.#toggleCategory, () => look({ hide: [] }));
     showRunChoice(store.runs.map(({ label }) => label), store.run);
     const filter = byId('filter');
     if (filter.value !== store.view.filter) filter.value = store.view.filter;
-    this.compare();
+    this.#compare();
     // Not awaited: the worker of a large trace still computes its sections.
     attempt('The strips could not be drawn', windows.draw);
     return Promise.all([this.#drawChart(chart), this.#tabs.show(tables)]);
@@ -112,7 +135,7 @@ export class Results {
   }
 
   /** Shows the kernel in the view, or closes its panel. The tables stay as they are. */
-  showKernel() {
+  #showKernel() {
     this.#page.attempt('The kernel could not be shown', async () => {
       const { kernel } = this.#page.store.view;
       return (await (kernel ? this.#kernelPanel() : this.#kernelPanel.loaded()))?.show(kernel);

@@ -9,6 +9,7 @@ import { OWN_RULES, OWN_RULES_KEY } from './session.js';
 /** @import { Cell, Column, Table, TableRequest } from './types.js' */
 /** @import { Tools } from './tools.js' */
 /** @import { Session } from './session.js' */
+/** @import { Store } from './store.js' */
 
 loadStyleSheet('rules.css');
 
@@ -43,11 +44,13 @@ export class Rules {
 
   /**
    * `redraw()` draws the tables again.
+   * @param {Store} store
    * @param {Session} session
    * @param {() => Promise<Tools>} openTools
    * @param {() => void} redraw
    */
-  constructor(session, openTools, redraw) {
+  constructor(store, session, openTools, redraw) {
+    store.subscribe(['entries'], () => this.#forgetClosed());
     this.#session = session;
     this.#openTools = openTools;
     this.#redraw = redraw;
@@ -119,7 +122,7 @@ export class Rules {
   }
 
   /** If the person closed the chip of the own rules, they are forgotten. */
-  filesChanged() {
+  #forgetClosed() {
     if (this.#appliedText && !this.#session.ownRules) this.#onForgotten(this.#appliedText);
   }
 
@@ -127,7 +130,7 @@ export class Rules {
   async #applyChecked(text) {
     if (await this.#check()) return;
     await this.#setRules(text);
-    this.#showStatus(store(text) ? 'Applied, and stored in this browser.' : 'Applied. This browser has no storage for the page: the rules last until the tab is closed.');
+    this.#showStatus(storeText(text) ? 'Applied, and stored in this browser.' : 'Applied. This browser has no storage for the page: the rules last until the tab is closed.');
   }
 
   /** @param {string} text */
@@ -240,7 +243,7 @@ function readStored() {
 }
 
 /** @param {string} text */
-function store(text) {
+function storeText(text) {
   try {
     localStorage.setItem(OWN_RULES_KEY, text);
     return true;

@@ -5,44 +5,55 @@ import { asProblem } from './problem.js';
 
 /** @import { Analysis, Entry, FileKind, Kernel, Options, Problem, Reader, RuleFile, Settings, TraceEntry } from './types.js' */
 /** @import { Renderer } from './renderer-client.js' */
+/** @import { Store } from './store.js' */
 
 /** The name of the rules that the person writes in the page. */
 export const OWN_RULES = 'own rules.json';
 /** Their key in the browser's storage. */
 export const OWN_RULES_KEY = 'gpuprism:own-rules';
 
-/** @typedef {'progress' | 'entries' | 'reports' | 'rules'} Change */
+/**
+ * The parts of the view that every analysis depends on: the rule set as `engine/model`, the owner of overlaps, devices `each` or `merged`.
+ * @type {(keyof Settings)[]}
+ */
+const SETTINGS = ['rules', 'attribution', 'devices'];
 
 export class Session {
-  /** @type {Entry[]} */
-  entries = [];
-  /** @type {Settings} */
-  settings = { rules: '', attribution: 'first_come', devices: 'each' };
-
   #pool = new ReaderPool();
+  #store;
   #renderer;
-  #changed;
   #translate;
   #nextId = 1;
-  /**
-   * Resolve functions of those who wait for the next change.
-   * @type {(() => void)[]}
-   */
-  #waiting = [];
 
   /**
-   * `changed(what)` is called after each change; `translate(name, text)` resolves with the report text of another tool's file.
+   * `translate(name, text)` resolves with the report text of another tool's file.
+   * @param {Store} store
    * @param {Renderer} renderer
-   * @param {(what: Change) => void} changed
    * @param {(name: string, text: string) => Promise<string>} translate
    */
-  constructor(renderer, changed, translate) {
+  constructor(store, renderer, translate) {
+    this.#store = store;
     this.#renderer = renderer;
-    this.#changed = (/** @type {Change} */ what) => {
-      changed(what);
-      this.#waiting.splice(0).forEach((resolve) => resolve());
-    };
     this.#translate = translate;
+    store.subscribe(['view'], (next, previous) => {
+      if (SETTINGS.some((name) => next.view[name] !== previous.view[name])) this.#analyseAll();
+    });
+  }
+
+  get entries() {
+    return this.#store.state.entries;
+  }
+
+  /**
+   * Publishes changes of the entries.
+   * @param {{ entries?: Entry[], hasNewReports?: boolean, hasNewRules?: boolean }} [change]
+   */
+  #publish({ entries = this.entries, hasNewReports = false, hasNewRules = false } = {}) {
+    this.#store.update({
+      entries: [...entries],
+      ...(hasNewReports && { reports: reported(entries).map(({ text }) => text ?? '') }),
+      ...(hasNewRules && { ruleFiles: rulesInUse(entries) }),
+    });
   }
 
   get traces() {
@@ -57,15 +68,8 @@ export class Session {
     return this.traces.filter((entry) => entry.text !== null).filter(isLive);
   }
 
-  /**
-   * The rule files in use; the person's own come last, because the last has priority.
-   * @returns {RuleFile[]}
-   */
   get ruleFiles() {
-    return this.entries
-      .filter((entry) => entry.kind === 'rules' && entry.status === 'open')
-      .toSorted((a, b) => Number(a.isOwnRules) - Number(b.isOwnRules))
-      .map(asRuleFile);
+    return this.#store.state.ruleFiles;
   }
 
   /** The phase map that was opened last. */
@@ -88,12 +92,11 @@ export class Session {
 
   /** The texts of all reports, in the order in which the files were opened. */
   get reports() {
-    return this.#reported.map(({ text }) => text ?? '');
+    return this.#store.state.reports;
   }
 
-  /** The files with a report. */
   get #reported() {
-    return this.entries.filter((entry) => !isAuxiliary(entry) && entry.text !== null);
+    return reported(this.entries);
   }
 
   /** Identifies the analyses behind the reports. It stays the same if sections are added: bars and strips do not change then. */
@@ -139,9 +142,8 @@ export class Session {
    */
   async open(files) {
     const opened = files.map((file) => newEntry(this.#nextId++, file));
-    this.entries.push(...opened);
     const read = opened.map((entry) => this.#read(entry));
-    this.#changed('entries');
+    this.#publish({ entries: [...this.entries, ...opened] });
     await Promise.all(read);
     return opened;
   }
@@ -157,13 +159,10 @@ export class Session {
   async setOwnRules(text) {
     const others = this.ruleFiles.filter(({ file }) => file !== OWN_RULES);
     await this.#renderer.ruleSets([...others, { file: OWN_RULES, text }]);
-    if (this.ownRules) this.ownRules.text = text;
-    else {
-      const entry = newEntry(this.#nextId++, new File([text], OWN_RULES));
-      this.entries.push(Object.assign(entry, { kind: 'rules', status: 'open', isOwnRules: true, text }));
-    }
-    this.#changed('entries');
-    this.#auxiliaryChanged();
+    const entry = this.ownRules ?? newEntry(this.#nextId++, new File([], OWN_RULES));
+    Object.assign(entry, { kind: 'rules', status: 'open', isOwnRules: true, text });
+    this.#publish({ entries: this.ownRules ? this.entries : [...this.entries, entry], hasNewRules: true });
+    this.#analyseAll();
   }
 
   /**
@@ -173,7 +172,7 @@ export class Session {
   retry(entry, { gpuOnly = entry.gpuOnly } = {}) {
     Object.assign(entry, { gpuOnly, problem: null, status: 'reading', kind: null, wholeResult: null });
     this.#read(entry);
-    this.#changed('entries');
+    this.#publish();
   }
 
   /** The results are on screen: adds the time of each new import to the browser's performance timeline. */
@@ -192,24 +191,21 @@ export class Session {
    */
   remove(entry) {
     entry.reader?.close();
-    this.entries = this.entries.filter((other) => other !== entry);
-    this.#changed('entries');
-    if (isAuxiliary(entry) && entry.status === 'open') this.#auxiliaryChanged();
-    else if (entry.text !== null) this.#changed('reports');
+    const isOpenAuxiliary = isAuxiliary(entry) && entry.status === 'open';
+    this.#publish({
+      entries: this.entries.filter((other) => other !== entry), hasNewReports: !isAuxiliary(entry) && entry.text !== null, hasNewRules: isOpenAuxiliary,
+    });
+    if (isOpenAuxiliary) this.#analyseAll();
   }
 
   /** @param {Entry} entry */
   dismiss(entry) {
     entry.problem = null;
-    this.#changed('entries');
+    this.#publish();
   }
 
-  /**
-   * Changes the settings and analyses every open trace again.
-   * @param {Partial<Settings>} settings
-   */
-  async setSettings(settings) {
-    Object.assign(this.settings, settings);
+  /** Analyses every open trace again, after a change of the settings or of an auxiliary file. */
+  async #analyseAll() {
     await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.analyse(entry)));
   }
 
@@ -238,7 +234,7 @@ export class Session {
     entry.progress = { read: 0, ops: 0, doing: 'waiting', since: null };
     const reader = this.#pool.open(entry.file, entry.gpuOnly, (progress) => {
       entry.progress = { ...progress, since: entry.progress?.since ?? performance.now() };
-      this.#changed('progress');
+      this.#store.update({ progress: this.#store.state.progress + 1 });
     });
     entry.reader = reader;
     try {
@@ -266,14 +262,8 @@ export class Session {
   async #openText(entry, kind, text) {
     if (kind === 'rules') await this.#renderer.ruleSets([...this.ruleFiles, { file: entry.file.name, text }]);
     Object.assign(entry, { kind, text, status: 'open', progress: null });
-    this.#changed('entries');
-    if (isAuxiliary(entry)) this.#auxiliaryChanged();
-    else this.#changed('reports');
-  }
-
-  #auxiliaryChanged() {
-    this.#changed('rules');
-    return this.setSettings({});
+    this.#publish({ hasNewReports: !isAuxiliary(entry), hasNewRules: isAuxiliary(entry) });
+    if (isAuxiliary(entry)) await this.#analyseAll();
   }
 
   /**
@@ -305,7 +295,7 @@ export class Session {
     const first = reader.analyze(options, isPartialFirst || entry.text === null);
     const complete = first.then((analysis) => (analysis.isPartial && id === entry.analysisId ? reader.analyze(options) : analysis));
     complete.catch(() => {});
-    this.#changed('entries');
+    this.#publish();
     try {
       const analysis = await first;
       if (analysis.isPartial) this.#show(entry, id, options, analysis);
@@ -328,14 +318,14 @@ export class Session {
    */
   async #complete(entry, reader, id, options, problem) {
     entry.status = 'analysing';
-    this.#changed('entries');
+    this.#publish();
     try {
       const analysis = await reader.analyze(options);
       const isDismissed = entry.problem !== problem;
       this.#show(entry, id, options, analysis);
       if (id !== entry.analysisId || isDismissed) return;
       entry.problem = problem;
-      this.#changed('entries');
+      this.#publish();
     } catch (other) {
       if (id === entry.analysisId) this.#fail(entry, asProblem(other));
     }
@@ -356,12 +346,12 @@ export class Session {
     Object.assign(entry, {
       text, memory, isPartial, shownAnalysisId: id, shownOptions: options, status: isPartial ? 'analysing' : 'open', progress: null, problem: null,
     });
-    this.#changed('reports');
+    this.#publish({ hasNewReports: true });
   }
 
   /** Resolves when no results are partial: saved, shared and compared reports must be complete. */
-  async whenComplete() {
-    while (this.isPartial) await new Promise((resolve) => this.#waiting.push(() => resolve(null)));
+  whenComplete() {
+    return this.#store.when(() => !this.isPartial);
   }
 
   /** True while the sections of shown results are being computed. */
@@ -375,7 +365,7 @@ export class Session {
    * @returns {Options}
    */
   options({ wall, window }) {
-    const { rules, attribution, devices } = this.settings;
+    const { rules, attribution, devices } = this.#store.view;
     const cut = rules.indexOf('/');
     return {
       attribution,
@@ -401,7 +391,7 @@ export class Session {
     const staysOpen = problem.kind === 'refused' && entry.kind === 'trace';
     entry.status = staysOpen ? 'open' : 'failed';
     if (!staysOpen) entry.reader?.close();
-    this.#changed('entries');
+    this.#publish();
     return staysOpen;
   }
 }
@@ -430,6 +420,21 @@ export const isLive = (entry) => entry.kind === 'trace' && entry.reader !== null
  * @returns {RuleFile}
  */
 const asRuleFile = ({ file, text }) => ({ file: file.name, text: text ?? '' });
+
+/**
+ * The files with a report.
+ * @param {Entry[]} entries
+ */
+const reported = (entries) => entries.filter((entry) => !isAuxiliary(entry) && entry.text !== null);
+
+/**
+ * The rule files in use; the person's own come last, because the last has priority.
+ * @param {Entry[]} entries
+ */
+const rulesInUse = (entries) => entries
+  .filter((entry) => entry.kind === 'rules' && entry.status === 'open')
+  .toSorted((a, b) => Number(a.isOwnRules) - Number(b.isOwnRules))
+  .map(asRuleFile);
 
 /**
  * The names of these files without their numbers.

@@ -2,7 +2,7 @@
 
 import { arrange, byId, el } from './dom.js';
 
-/** @import { Entry, RuleSets, Settings } from './types.js' */
+/** @import { Entry, RuleSets, Settings, View } from './types.js' */
 /** @import { Session } from './session.js' */
 
 const form = byId('settings');
@@ -30,9 +30,9 @@ export function showRuleSets(engines, chosen) {
   selects.rules.value = chosen;
 }
 
-/** @param {Settings} settings */
-export function showSettings(settings) {
-  for (const [name, value] of Object.entries(settings)) selects[name].value = value;
+/** @param {View} view */
+export function showSettings({ rules, attribution, devices }) {
+  for (const [name, value] of Object.entries({ rules, attribution, devices })) selects[name].value = value;
 }
 
 /**

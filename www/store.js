@@ -1,19 +1,87 @@
-// The state that parts of the page share: the view in the address, and the overview of the reports.
+// The state of the page, in one direction: an event calls an action (session.js, or `look` of app.js), the action updates the store,
+// and the store calls its subscribers, which render. Parts of the page read the store and never wait for each other.
 
-/** @import { Overview, View } from './types.js' */
+/** @import { State } from './types.js' */
+
+/** @typedef {(next: State, previous: State) => void} Subscriber */
 
 export class Store {
-  /** @type {View} */
-  view;
+  #state;
+  /** @type {{ keys: (keyof State)[], subscriber: Subscriber }[]} */
+  #subscriptions = [];
   /**
-   * The overview of the reports that are on screen; null without reports.
-   * @type {Overview | null}
+   * Updates whose subscribers have not been called yet. A subscriber may update the store.
+   * @type {{ next: State, previous: State }[]}
    */
-  overview = null;
+  #queue = [];
+  #isNotifying = false;
 
-  /** @param {View} view */
-  constructor(view) {
-    this.view = view;
+  /** @param {State} state */
+  constructor(state) {
+    this.#state = state;
+  }
+
+  get state() {
+    return this.#state;
+  }
+
+  /**
+   * Replaces parts of the state, then calls the subscribers of those that differ.
+   * @param {Partial<State>} change
+   */
+  update(change) {
+    const previous = this.#state;
+    this.#state = { ...previous, ...change };
+    this.#queue.push({ next: this.#state, previous });
+    if (this.#isNotifying) return;
+    this.#isNotifying = true;
+    try {
+      for (let update = this.#queue.shift(); update; update = this.#queue.shift()) this.#notify(update);
+    } finally {
+      this.#isNotifying = false;
+    }
+  }
+
+  /**
+   * Calls the subscriber after each update in which one of these parts of the state differs.
+   * @param {(keyof State)[]} keys
+   * @param {Subscriber} subscriber
+   */
+  subscribe(keys, subscriber) {
+    this.#subscriptions.push({ keys, subscriber });
+  }
+
+  /**
+   * Resolves once the condition is true.
+   * @param {() => boolean} condition
+   * @returns {Promise<void>}
+   */
+  when(condition) {
+    if (condition()) return Promise.resolve();
+    return new Promise((resolve) => {
+      /** @type {{ keys: (keyof State)[], subscriber: Subscriber }} */
+      const subscription = { keys: ['entries'], subscriber: () => {
+        if (!condition()) return;
+        this.#subscriptions = this.#subscriptions.filter((other) => other !== subscription);
+        resolve();
+      } };
+      this.#subscriptions.push(subscription);
+    });
+  }
+
+  /** @param {{ next: State, previous: State }} update */
+  #notify({ next, previous }) {
+    for (const { keys, subscriber } of [...this.#subscriptions]) {
+      if (keys.some((key) => next[key] !== previous[key])) subscriber(next, previous);
+    }
+  }
+
+  get view() {
+    return this.#state.view;
+  }
+
+  get overview() {
+    return this.#state.overview;
   }
 
   get runs() {

@@ -45,7 +45,7 @@ export class Tabs {
    */
   constructor(page, pickCategory) {
     this.#page = page;
-    const { session, openTools, look } = page;
+    const { store, session, openTools, look } = page;
     this.#comparison = onDemand(async () => new (await import('./compare.js')).Comparison(openTools, {
       baseline: (base) => look({ base }),
       open: () => this.open(COMPARE.id),
@@ -55,9 +55,9 @@ export class Tabs {
     }));
     this.#dashboard = onDemand(async () => new (await import('./dashboard.js')).Dashboard(page, (table) => this.open(table)));
     this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
-    this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
+    this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(store, session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
-    this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(session, openTools, () => page.store.overview && page.attempt('The rules could not be shown', this.draw)));
+    this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(store, session, openTools, () => store.overview && page.attempt('The rules could not be shown', this.draw)));
   }
 
   /**
@@ -67,7 +67,11 @@ export class Tabs {
    */
   open(id, more = {}) {
     this.#scrollTarget = id;
-    this.#page.look({ tab: id, ...TAB_DEFAULTS, ...more });
+    const { store, look, attempt } = this.#page;
+    const { view } = store;
+    look({ tab: id, ...TAB_DEFAULTS, ...more });
+    // The tab that is already open is drawn again, for example after a failure.
+    if (store.view === view) attempt('The view could not be drawn', () => this.show());
   }
 
   /**
@@ -143,10 +147,10 @@ export class Tabs {
       return table?.key === JSON.stringify(request) ? table.answer : this.#table(request);
     })),
     (tables) => {
-      const { look, session, openKernel } = this.#page;
+      const { look, session } = this.#page;
       const sort = (/** @type {string} */ of, /** @type {string} */ key, /** @type {boolean} */ isDescending) => look({ of, sort: key, dir: isDescending ? 'desc' : 'asc' });
       const key = JSON.stringify([session.reportsKey, this.#request('')]);
-      showTables(key, present(tables), sort, (table) => this.#save(table), this.#moreRows(), openKernel);
+      showTables(key, present(tables), sort, (table) => this.#save(table), this.#moreRows(), (kernel) => look({ kernel }));
       this.#scrollToTarget();
       const { isPending, tables: now, allTables = now } = this.#chosen;
       if (isPending || allTables.length > now.length) byId('blocks').append(pendingNote());
@@ -158,12 +162,6 @@ export class Tabs {
     const id = this.#scrollTarget;
     this.#scrollTarget = '';
     if (id) document.querySelector(`.block[data-table~="${CSS.escape(id)}"]`)?.scrollIntoView({ block: 'nearest' });
-  }
-
-  /** Called when files were opened, closed or read. */
-  filesChanged() {
-    this.#triage.loaded()?.then((triage) => triage.forgetClosed(), () => {});
-    this.#rules.loaded()?.then((rules) => rules.filesChanged(), () => {});
   }
 
   /**

@@ -9,6 +9,7 @@ import { TraceHolder, WorkerLink, WorkerProblem, compiledModule } from './worker
 
 /** @import { Entry, Options, Problem, Progress, TriageOperations } from './types.js' */
 /** @import { Session } from './session.js' */
+/** @import { Store } from './store.js' */
 
 /**
  * A torch trace in the triage. `mapping` are the traces that its source lines are taken from; `isMappingChosen` if the person chose them.
@@ -31,12 +32,14 @@ export class Triage {
 
   /**
    * `markdown()` resolves with the text to copy; `onKernel(name)` is called when a kernel of a table is pressed.
+   * @param {Store} store
    * @param {Session} session
    * @param {() => Promise<string>} markdown
    * @param {(name: string) => void} onKernel
    */
-  constructor(session, markdown, onKernel) {
+  constructor(store, session, markdown, onKernel) {
     this.#session = session;
+    store.subscribe(['entries'], () => this.#forgetClosed());
     this.#copy = copyButton(markdown, 'Copy triage as Markdown');
     this.#panel = el('section', { id: 'triage', 'aria-label': 'Triage' }, this.#runs, this.#copy);
     byId('blocks').before(this.#panel);
@@ -61,7 +64,7 @@ export class Triage {
   }
 
   /** Forgets files that were closed or read again. A trace that took source lines from one uses its own again. */
-  forgetClosed() {
+  #forgetClosed() {
     const isClosed = (/** @type {Entry} */ entry) => !this.#session.entries.includes(entry);
     for (const [entry, { reader }] of this.#states) {
       if (!isClosed(entry) && !reader.isClosed) continue;

@@ -460,6 +460,20 @@ export interface View extends Settings {
   comm: string;
 }
 
+/** The state of the page. Each part is replaced when it changes; only session.js changes the entries themselves. */
+export interface State {
+  view: View;
+  entries: Entry[];
+  /** Increases while files are read. */
+  progress: number;
+  /** The report texts, in the order of the entries. */
+  reports: string[];
+  /** The rule files in use. */
+  ruleFiles: RuleFile[];
+  /** The overview of the reports that are on screen; null without reports. */
+  overview: Overview | null;
+}
+
 /** What app.js gives to the parts of the page. */
 export interface Page {
   store: import('./store.js').Store;
@@ -471,12 +485,8 @@ export interface Page {
   openFiles(files: File[]): Promise<Entry[]>;
   /** Runs a step; if it fails, a card with this title shows why. */
   attempt(title: string, step: () => unknown): Promise<void>;
-  /** Changes the view and the address, and draws the results. */
+  /** Changes the view, and the address with it: as a new step in the history, or in place of the current one. */
   look(change: Partial<View>, options?: { isStep: boolean }): void;
-  /** Changes the view and the address without drawing. */
-  amend(change: Partial<View>, options?: { isStep: boolean }): void;
-  /** Opens the panel of a kernel, or closes it if the name is empty. */
-  openKernel(name: string): void;
   /** The windows of the other traces of a job that show the same time range. */
   jobWindows(entry: TraceEntry, window: string): Promise<{ entry: TraceEntry; window: string }[]>;
   /** The text of a file to save. */

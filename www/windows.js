@@ -20,6 +20,10 @@ export class Windows {
   /** @param {Page} page */
   constructor(page) {
     this.#page = page;
+    page.store.subscribe(['reports'], () => this.#apply({ all: false }));
+    page.store.subscribe(['view'], (next, previous) => {
+      if (next.view.window.join() !== previous.view.window.join()) this.#apply({ all: true });
+    });
     const attempt = (/** @type {() => unknown} */ step) => page.attempt('The window could not be picked', step);
     this.#strips = onDemand(async () => new (await import('./strips.js')).Strips({ pick: this.#pick, preview: this.#preview, openInPerfetto: this.#openInPerfetto, attempt }));
   }
@@ -38,9 +42,9 @@ export class Windows {
    * @param {string} window
    */
   #pick = (entry, window) => {
-    const { amend, attempt } = this.#page;
+    const { look, attempt } = this.#page;
     this.#preview(entry, window);
-    amend({ window: this.#addressWindows }, { isStep: true });
+    look({ window: this.#addressWindows });
     // The frame in the strips comes with the partial results, everything else with the complete ones.
     attempt('The strips could not be drawn', this.draw);
     attempt('The other ranks do not show this window', () => this.#follow(entry, window));
@@ -66,7 +70,7 @@ export class Windows {
     });
     if (!isLast() || entry.window !== window) return;
     others.forEach((other) => this.#preview(other.entry, other.window));
-    if (others.length > 0) this.#page.amend({ window: this.#addressWindows });
+    if (others.length > 0) this.#page.look({ window: this.#addressWindows }, { isStep: false });
   }
 
   /** Loads the strips' script while the first trace is read. */
@@ -89,11 +93,11 @@ export class Windows {
    * Gives traces the windows in the address: traces that were just read, or all of them if the address changed.
    * @param {{ all: boolean }} options
    */
-  apply({ all }) {
+  #apply({ all }) {
     if (all) this.#picks.start();
-    const { session, store, amend } = this.#page;
+    const { session, store, look } = this.#page;
     const { traces } = session;
-    if (this.#placed.some((entry) => !traces.includes(entry))) amend({ window: this.#addressWindows });
+    if (this.#placed.some((entry) => !traces.includes(entry))) look({ window: this.#addressWindows }, { isStep: false });
     const wanted = new Map(store.view.window.map((item) => [Number.parseInt(item, 10), item.slice(item.indexOf('@') + 1)]));
     traces.forEach((entry, index) => {
       const window = wanted.get(index) ?? '';
