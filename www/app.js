@@ -3,7 +3,7 @@
 import { readAddress, writeAddress } from './address.js';
 import { showCards, showChips, showPageProblem } from './cards.js';
 import { byId, forbidFrames, onDemand } from './dom.js';
-import { Elsewhere } from './elsewhere.js';
+import { ExternalFiles } from './external-files.js';
 import { wireExports } from './exports.js';
 import { wireIntake } from './intake.js';
 import { wireKeys } from './keys.js';
@@ -59,7 +59,7 @@ store.subscribe(['view'], ({ view }) => showSettings(view));
 const windows = new Windows(page);
 // The results subscribe to the reports themselves once they are loaded.
 store.subscribe(['reports'], () => attempt('The results could not be shown', openResults));
-const elsewhere = new Elsewhere(page);
+const externalFiles = new ExternalFiles(page);
 
 wireTheme();
 wireIntake(openFiles, showPageProblem);
@@ -68,8 +68,8 @@ wireExports(page);
 wireKeys(toggleHelp);
 addEventListener('popstate', restoreView);
 start();
-elsewhere.takeFiles();
-elsewhere.takeReport();
+externalFiles.takeFiles();
+externalFiles.takeReport();
 
 /** @param {File[]} files */
 function openFiles(files) {
@@ -88,7 +88,7 @@ async function start() {
     document.adoptedStyleSheets = [sheet];
     byId('build').textContent = `gpuprism ${build.version}`;
     document.documentElement.dataset.simd = String(build.simd);
-    if (elsewhere.hasStoredRules()) attempt('Your own rules could not be used', async () => (await openResults()).restoreRules());
+    if (externalFiles.hasStoredRules()) attempt('Your own rules could not be used', async () => (await openResults()).restoreRules());
     await refreshRuleSets();
     showSettings(store.view);
     whenIdle(prepareOffline);
@@ -143,7 +143,7 @@ function look(change, options = { isStep: true }) {
 /** Back and Forward: takes the view from the address. */
 function restoreView() {
   store.update({ view: readAddress() });
-  elsewhere.takeReport();
+  externalFiles.takeReport();
 }
 
 /** Shows or hides the help, whose script is loaded when it is first wanted. */

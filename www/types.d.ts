@@ -2,7 +2,7 @@
 
 import type { WorkerLink, TraceHolder } from './worker-link.js';
 
-// Answers of the WebAssembly modules: strings that are ready to show (see "The page" in DESIGN.md).
+// Answers of the WebAssembly modules: strings that are ready to show (see docs/page.md).
 
 export interface Build {
   version: string;

@@ -7,7 +7,7 @@ import { OWN_RULES_KEY } from './session.js';
 
 /** @import { Page } from './types.js' */
 
-export class Elsewhere {
+export class ExternalFiles {
   #page;
   #linkedReport;
 
