@@ -81,6 +81,7 @@ async function inStore(start) {
 function ended(operation, event) {
   return new Promise((resolve, reject) => {
     operation.addEventListener(event, () => resolve());
-    for (const failure of ['error', 'abort', 'blocked']) operation.addEventListener(failure, () => reject(operation.error ?? new Error('the browser has no storage for this page')));
+    const fail = () => reject(operation.error ?? new Error('the browser has no storage for this page'));
+    for (const failure of ['error', 'abort', 'blocked']) operation.addEventListener(failure, fail);
   });
 }

@@ -156,8 +156,9 @@ export class Ranks {
    */
   #load(entries) {
     const readers = entries.map(({ reader }) => reader);
-    const isLoaded = this.#loaded && this.#link?.isAlive && readers.length === this.#loaded.readers.length && readers.every((reader, index) => reader === this.#loaded?.readers[index]);
-    if (this.#loaded && isLoaded) return this.#loaded.link;
+    const last = this.#loaded;
+    const isSame = last && readers.length === last.readers.length && readers.every((reader, index) => reader === last.readers[index]);
+    if (isSame && this.#link?.isAlive) return last.link;
     const loaded = { readers, link: this.#loadLogs(readers) };
     this.#loaded = loaded;
     loaded.link.catch(() => {

@@ -31,7 +31,10 @@ export class Rules {
   #appliedText = '';
   #checks = new CallCounter();
   #checkTimer = 0;
-  #editor = el('textarea', { id: 'own-rules', spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off', rows: '14', 'aria-label': 'Own rules as JSON', 'aria-describedby': 'own-rules-status', placeholder: PLACEHOLDER });
+  #editor = el('textarea', {
+    id: 'own-rules', spellcheck: 'false', autocomplete: 'off', autocapitalize: 'off', rows: '14',
+    'aria-label': 'Own rules as JSON', 'aria-describedby': 'own-rules-status', placeholder: PLACEHOLDER,
+  });
   #status = el('p', { id: 'own-rules-status', class: 'note', role: 'status' });
   #apply = button('Apply', () => this.#run(() => this.#applyChecked(this.#editor.value)), { class: 'primary' });
   #forget = button('Forget', () => {

@@ -133,7 +133,10 @@ export class Session {
   /** True if all open files may be one job, each a rank of it. */
   get isOneJob() {
     const shown = this.#reported;
-    return shown.length > 0 && (shown.every(({ ranks }) => ranks === 1) || (nameStems(shown).size === 1 && shown.every(({ kind, ranks }) => kind === 'trace' && ranks < 2)));
+    if (shown.length === 0) return false;
+    const areRanks = shown.every(({ ranks }) => ranks === 1);
+    const mayBeRanks = shown.every(({ kind, ranks }) => kind === 'trace' && ranks < 2) && nameStems(shown).size === 1;
+    return areRanks || mayBeRanks;
   }
 
   /**

@@ -146,11 +146,15 @@ function newFigure(entry, actions) {
   const label = `of ${entry.file.name}`;
   const name = el('span', { class: 'run-label' });
   const parts = el('select', { 'aria-label': `Part ${label}` });
-  const window = el('input', { type: 'text', size: 22, placeholder: 'from-to', 'aria-label': `Window ${label}, from-to in seconds`, autocomplete: 'off', spellcheck: 'false' });
+  const window = el('input', {
+    type: 'text', size: 22, placeholder: 'from-to', 'aria-label': `Window ${label}, from-to in seconds`, autocomplete: 'off', spellcheck: 'false',
+  });
   parts.addEventListener('change', () => pick(parts.value));
   window.addEventListener('change', () => pick(window.value.trim()));
   const all = button('Whole trace', () => pick(''), { class: 'small' });
-  const perfetto = button('Open in Perfetto', () => actions.openInPerfetto(entry), { class: 'small', title: 'Opens the window at ui.perfetto.dev in a new tab, which reads it in your browser' });
+  const perfetto = button('Open in Perfetto', () => actions.openInPerfetto(entry), {
+    class: 'small', title: 'Opens the window at ui.perfetto.dev in a new tab, which reads it in your browser',
+  });
   const partsLabel = el('label', { hidden: true }, 'Part ', parts);
   const drawing = el('div', { class: 'strip-drawing' });
   const node = el('figure', {},

@@ -55,9 +55,15 @@ export class Tabs {
     }));
     this.#dashboard = onDemand(async () => new (await import('./dashboard.js')).Dashboard(page, (table) => this.open(table)));
     this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
-    this.#triage = onDemand(async () => new (await import('./triage.js')).Triage(store, session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name })));
+    this.#triage = onDemand(async () => {
+      const { Triage } = await import('./triage.js');
+      return new Triage(store, session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name }));
+    });
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
-    this.#rules = onDemand(async () => new (await import('./rules.js')).Rules(store, session, openTools, () => store.overview && page.attempt('The rules could not be shown', this.draw)));
+    this.#rules = onDemand(async () => {
+      const { Rules } = await import('./rules.js');
+      return new Rules(store, session, openTools, () => store.overview && page.attempt('The rules could not be shown', this.draw));
+    });
   }
 
   /**

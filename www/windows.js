@@ -25,7 +25,8 @@ export class Windows {
       if (next.view.window.join() !== previous.view.window.join()) this.#apply({ all: true });
     });
     const attempt = (/** @type {() => unknown} */ step) => page.attempt('The window could not be picked', step);
-    this.#strips = onDemand(async () => new (await import('./strips.js')).Strips({ pick: this.#pick, preview: this.#preview, openInPerfetto: this.#openInPerfetto, attempt }));
+    const actions = { pick: this.#pick, preview: this.#preview, openInPerfetto: this.#openInPerfetto, attempt };
+    this.#strips = onDemand(async () => new (await import('./strips.js')).Strips(actions));
   }
 
   /**
