@@ -4,8 +4,9 @@
 use super::call_sites::{CallSite, Resolution};
 use super::definitions::{BORROWED, GRAPH_REPLAY, KERNEL_SHARES};
 use super::frames::FrameRules;
+use super::kernel_names::KernelName;
 use super::times::percent;
-use super::view::{KernelName, View};
+use super::view::View;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::StableSort;

@@ -50,6 +50,7 @@ pub mod catalog;
 pub mod definitions;
 pub mod frames;
 pub mod fuse;
+mod kernel_names;
 pub mod kernels;
 pub(crate) mod overlap;
 pub mod serving;
@@ -59,8 +60,9 @@ mod times;
 mod view;
 
 pub use crate::analysis::structure::stages::Stage;
+pub use kernel_names::KernelName;
 pub use serving::{Framework, ModelShape, ServerArgs};
-pub use view::{KernelName, View};
+pub use view::View;
 
 use crate::analysis::section::Sections;
 use crate::trace::Trace;

@@ -1,11 +1,10 @@
 //! Kernel time, busy time and wall time of every stage, from one pass over the ops in order of start. [`BusyTime`] returns
 //! the busy time of a device between two times in O(log n), by prefix sums over its merged busy intervals.
 
-use super::view::View;
 use crate::analysis::measure::union::added_to_union;
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::VecMap;
-use crate::trace::{DeviceId, Ns};
+use crate::trace::{DeviceId, GpuOp, Ns, Trace};
 
 /// The times of a stage, each summed over devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,10 +37,10 @@ struct DeviceTime {
 }
 
 impl Times {
-    /// Sums up the ops of the view.
-    pub(super) fn new(view: &View) -> Self {
+    /// Sums up the ops of [`super::View::ops`].
+    pub(super) fn new(ops: impl Iterator<Item = (usize, Stage, GpuOp)>) -> Self {
         let mut times = Self::default();
-        for (_, stage, op) in view.ops() {
+        for (_, stage, op) in ops {
             let gained = times.devices.update((op.device, stage), DeviceTime::default(), |device| {
                 device.duration += op.duration;
                 device.first_start.get_or_insert(op.start);
@@ -112,10 +111,10 @@ struct BusyInterval {
 }
 
 impl BusyTime {
-    /// Merges the ops of the view that the predicate accepts; its argument is the index of an op in the trace.
-    pub(super) fn new(view: &View, predicate: impl Fn(usize) -> bool) -> Self {
-        let mut intervals: Vec<Vec<BusyInterval>> = vec![Vec::new(); view.trace.devices.len()];
-        for (_, _, op) in view.ops().filter(|(index, ..)| predicate(*index)) {
+    /// Merges ops, which must arrive sorted by start.
+    pub(super) fn new(trace: &Trace, ops: impl Iterator<Item = GpuOp>) -> Self {
+        let mut intervals: Vec<Vec<BusyInterval>> = vec![Vec::new(); trace.devices.len()];
+        for op in ops {
             let Some(intervals) = intervals.get_mut(op.device.0 as usize) else { continue };
             match intervals.last_mut() {
                 Some(last) if op.start <= last.end => last.end = last.end.max(op.end()),

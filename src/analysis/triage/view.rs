@@ -2,6 +2,7 @@
 //! its mapping traces. All tables of the triage read them from here.
 
 use super::call_sites::CallSites;
+use super::kernel_names::{KernelName, kernel_names};
 use super::serving::{Framework, ServerArgs};
 use super::times::Times;
 use crate::analysis::classified::ClassifiedTrace;
@@ -9,8 +10,7 @@ use crate::analysis::structure::stages;
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::triage::{Options, Request, serving};
 use crate::ordering::VecMap;
-use crate::rules::{RuleBook, names};
-use crate::trace::{DeviceId, GpuOp, NameId, OpKind, Trace};
+use crate::trace::{DeviceId, GpuOp, NameId, Trace};
 use std::cell::OnceCell;
 
 /// A trace with the resolved name, stage and call site of every op.
@@ -37,15 +37,6 @@ pub struct View<'a> {
     /// The options of the request.
     pub options: &'a Options,
     times: OnceCell<Times>,
-}
-
-/// The properties of an op that follow from its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KernelName {
-    /// The name as [`super::frames::canonical`] returns it. Ops with the same canonical name share a row.
-    pub canonical: String,
-    /// The category by gpuprism's own rules: `gemm`, `communication`, ...; `memory` for copies and memsets.
-    pub category: String,
 }
 
 impl<'a> View<'a> {
@@ -87,7 +78,7 @@ impl<'a> View<'a> {
 
     /// The times of all stages, computed at the first call.
     pub(super) fn times(&self) -> &Times {
-        self.times.get_or_init(|| Times::new(self))
+        self.times.get_or_init(|| Times::new(self.ops()))
     }
 
     /// The index and stage of the ops of every stream, one list per device and stream, in order of start. Ops without a
@@ -109,22 +100,4 @@ fn selected_ops(trace: &Trace, options: &Options) -> Vec<bool> {
         Some(text) => trace.devices.get(op.device.0 as usize).is_some_and(|device| device.id.contains(text)),
     };
     trace.gpu_ops.iter().map(is_selected).collect()
-}
-
-fn kernel_names(trace: &Trace) -> Vec<KernelName> {
-    let rules = RuleBook::gpuprism_default();
-    let mut kinds = vec![OpKind::Kernel; trace.names.len()];
-    for op in trace.gpu_ops.iter() {
-        if let Some(kind) = kinds.get_mut(op.name.0 as usize) {
-            *kind = op.kind;
-        }
-    }
-    let name = |(raw, kind): (&str, OpKind)| KernelName {
-        canonical: super::frames::canonical(raw),
-        category: match (kind, rules) {
-            (OpKind::Kernel, Some(rules)) => rules.category(raw, &names::demangle(raw)).to_owned(),
-            _ => "memory".to_owned(),
-        },
-    };
-    trace.names.iter().zip(kinds).map(name).collect()
 }

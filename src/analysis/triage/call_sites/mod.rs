@@ -13,7 +13,7 @@ mod sweep;
 mod tests;
 
 use super::frames::FrameRules;
-use super::view::KernelName;
+use super::kernel_names::KernelName;
 use crate::analysis::structure::stages::Stage;
 use crate::rules::signals::Signals;
 use crate::trace::{CallId, Code, DeviceId, NONE, Names, OpKind, Trace};

@@ -272,7 +272,8 @@ pub(super) fn exposed_communication(view: &View, rows: &[KernelRow]) -> Vec<Ns> 
         let name = view.trace.gpu_ops.get(op).and_then(|op| view.name(op.name));
         name.is_some_and(|name| name.category == COMMUNICATION)
     };
-    let (others, row_index) = (BusyTime::new(view, |op| !is_communication(op)), RowIndex::new(rows));
+    let other_ops = view.ops().filter(|(index, ..)| !is_communication(*index)).map(|(.., op)| op);
+    let (others, row_index) = (BusyTime::new(view.trace, other_ops), RowIndex::new(rows));
     let mut exposed = vec![Ns::ZERO; rows.len()];
     for (_, stage, op) in view.ops().filter(|(op, ..)| is_communication(*op)) {
         let row = row_index.row(stage, op.name).and_then(|row| exposed.get_mut(row));

@@ -35,7 +35,7 @@ pub(crate) fn section(view: &View) -> Section {
         return Section::missing(TITLE, &COLUMNS, why, recapture);
     }
     let shape = view.options.model_shape.or_else(|| view.server.model_shape());
-    let busy = BusyTime::new(view, |_| true);
+    let busy = BusyTime::new(view.trace, view.ops().map(|(.., op)| op));
     let mut section = Section::new(TITLE, "step annotations of the device, or else of the host", &COLUMNS);
     for stage in Stage::ALL {
         let steps: Vec<&Step> = all_steps.iter().filter(|step| stage_of(view, step) == stage).collect();
