@@ -4,7 +4,7 @@
 //! for the file that defines the item. Tests (`#[cfg(test)]`) may use anything and are left out. Run
 //! `cargo test --package xtask --profile xtask --test imports -- --nocapture` for the list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,31 +12,6 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Attribute, Item, UseTree, Visibility};
-
-/// Files that may still be part of a circle. Remove a file from the list once it is in no circle.
-const FILES_IN_CIRCLES: &[&str] = &[
-    "src/analysis/communication/collectives.rs",
-    "src/analysis/context.rs",
-    "src/analysis/host/blocked.rs",
-    "src/analysis/host/calls.rs",
-    "src/analysis/host/idle.rs",
-    "src/analysis/host/launch_latency.rs",
-    "src/analysis/index/mod.rs",
-    "src/analysis/kernels/durations.rs",
-    "src/analysis/kernels/groups.rs",
-    "src/analysis/structure/launch_ranges.rs",
-    "src/analysis/structure/phases.rs",
-    "src/analysis/structure/ranges.rs",
-    "src/analysis/structure/stages/step_list.rs",
-    "src/analysis/time/attribution.rs",
-    "src/analysis/time/busy.rs",
-    "src/analysis/time/intervals.rs",
-    "src/analysis/time/longest_events.rs",
-    "src/analysis/time/survey.rs",
-    "src/analysis/triage/call_sites/mod.rs",
-    "src/analysis/triage/times.rs",
-    "src/analysis/triage/view.rs",
-];
 
 /// What each folder (or file) directly under `src` may use; see "Data flow" in ARCHITECTURE.md. Files that are not
 /// listed, such as `json.rs`, are helpers: everything may use them and they may use other helpers only.
