@@ -1,52 +1,12 @@
-//! A stable sort and an ordered map that keep the WebAssembly module small.
-//!
-//! The standard library's sort and `BTreeMap` are monomorphised for every element type and comparison, about 5 KB each. With
-//! forty sorts that was a tenth of the page's first download. Here only the comparison is monomorphised.
+//! A sort of indices and a small ordered map.
 
 use std::cmp::Ordering;
 
-/// A stable sort for tables shown to people. Columns of millions of rows use the standard library's faster sort.
-pub(crate) trait StableSort<T> {
-    /// Sorts by `compare`. Equal items keep their order.
-    fn order_by(&mut self, compare: impl Fn(&T, &T) -> Ordering);
-
-    /// Sorts by a key. Items with equal keys keep their order.
-    fn order_by_key<K: Ord>(&mut self, key: impl Fn(&T) -> K) {
-        self.order_by(|a, b| key(a).cmp(&key(b)));
-    }
-}
-
-impl<T> StableSort<T> for [T] {
-    fn order_by(&mut self, compare: impl Fn(&T, &T) -> Ordering) {
-        let order = order(self.len(), &|a, b| match (self.get(a), self.get(b)) {
-            (Some(a), Some(b)) => compare(a, b),
-            _ => Ordering::Equal,
-        });
-        apply_order(&order, &mut |a, b| self.swap(a, b));
-    }
-}
-
 /// Returns the indices `0..count` sorted by `compare`; equal indices keep their order.
-pub(crate) fn order(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    order.sort_unstable_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
-    order
-}
-
-/// Permutes items in place, by swaps, so that item `order[i]` ends at index `i`.
-fn apply_order(order: &[usize], swap: &mut dyn FnMut(usize, usize)) {
-    let mut target = vec![0; order.len()];
-    for (new, &old) in order.iter().enumerate() {
-        if let Some(slot) = target.get_mut(old) {
-            *slot = new;
-        }
-    }
-    for index in 0..order.len() {
-        while let Some(&to) = target.get(index).filter(|to| **to != index) {
-            swap(index, to);
-            target.swap(index, to);
-        }
-    }
+pub(crate) fn sorted_indices(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
+    let mut indices: Vec<usize> = (0..count).collect();
+    indices.sort_unstable_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
+    indices
 }
 
 /// An ordered map as a sorted vector of pairs: lookups take O(log n), inserting a new key O(n). For maps with few keys.
@@ -88,7 +48,6 @@ impl<K: Ord, V> VecMap<K, V> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::cmp::Reverse;
 
     proptest! {
         #[test]
@@ -102,18 +61,6 @@ mod tests {
                 prop_assert_eq!(ours.get(&key), theirs.get(&key));
             }
             prop_assert_eq!(ours.0, theirs.into_iter().collect::<Vec<_>>());
-        }
-
-        #[test]
-        fn stable_sort_agrees_with_the_standard_library(mut items in prop::collection::vec((0_u8..9, any::<u16>()), 0..60)) {
-            let (mut up, mut down) = (items.clone(), items.clone());
-            up.sort_by_key(|item| item.0);
-            down.sort_by_key(|item| Reverse(item.0));
-            let mut largest_first = items.clone();
-            items.order_by_key(|item| item.0);
-            largest_first.order_by_key(|item| Reverse(item.0));
-            prop_assert_eq!(items, up);
-            prop_assert_eq!(largest_first, down);
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::analysis::labels;
 use crate::analysis::section::Sections;
 use crate::analysis::section::{Record, Section, Value};
 use crate::digits::grouped;
-use crate::ordering::StableSort;
 use crate::rules::names;
 use crate::rules::signals::Thresholds;
 use crate::trace::NameId;
@@ -75,7 +74,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
         seen.uncovered(),
     ];
     let mut found: Vec<Finding> = rules.into_iter().flatten().collect();
-    found.order_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms).then(b.severity.cmp(&a.severity)));
+    found.sort_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms).then(b.severity.cmp(&a.severity)));
     let mut section = Section::new("Findings", "all other sections", COLUMNS)
         .limit("The cost is the time at stake, not a promise; the same time can stand under two findings.");
     for finding in found {
@@ -119,7 +118,7 @@ pub(crate) fn critical_path(sections: &Sections) -> Section {
         let details = format!("{:.1} % of its window", row.amount("idle_pct_of_window"));
         suspects.push(("idle", name, row.amount("idle_ms"), Value::Null, details));
     }
-    suspects.order_by(|a, b| b.2.total_cmp(&a.2));
+    suspects.sort_by(|a, b| b.2.total_cmp(&a.2));
     let columns = &["kind", "name", "total_ms", "count", "details"];
     let mut section = Section::new("Critical path suspects", "the first rows of the other sections", columns)
         .limit("Suspects by total time, not a traced critical path: what runs beside something else may cost nothing.");

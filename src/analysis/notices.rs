@@ -3,7 +3,6 @@
 use super::results::{Notice, Severity, Wall, WallSource};
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::digits::grouped;
-use crate::ordering::StableSort;
 use crate::trace::{Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Trace};
 
 /// All notices of a trace, most severe first.
@@ -18,7 +17,7 @@ pub(super) fn notices(trace: &Trace, groups: &Groups, wall: &Wall, given: Option
     notices.extend(merged_ranks(trace));
     notices.extend(doubtful_processes(trace, groups.as_slice()));
     notices.extend(same_stream_overlap(groups.overlapping));
-    notices.order_by_key(|notice| std::cmp::Reverse(notice.severity));
+    notices.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
     notices
 }
 
@@ -242,7 +241,7 @@ fn doubtful_processes(trace: &Trace, groups: &[Group]) -> Option<Notice> {
     let (unknown, packed) = (count_ops(&|pid| pid <= 0), count_ops(&|pid| pid > MAX_PID));
     let with_ops = ops.iter().filter(|count| **count > 0).count();
     let mut callers: Vec<i64> = trace.threads.iter().map(|thread| pid(thread.process)).collect();
-    callers.order_by(|a, b| a.cmp(b));
+    callers.sort();
     callers.dedup();
     let share = (unknown + packed) as f64 / trace.gpu_ops.len() as f64;
     let message = if share >= MIN_SHARE {

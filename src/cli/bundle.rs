@@ -1,7 +1,6 @@
 //! `gpuprism bundle`: combines the texts of several triages into one Markdown document, grouped by model and framework.
 
 use super::{files, print};
-use crate::ordering::StableSort;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -146,7 +145,7 @@ fn document(title: &str, analyses: &[Analysis], with_contents: bool) -> String {
     for (label, name) in labels.iter().zip(&names) {
         text += &format!("\n## {}\n\nModel id: {}\n", one_line(name), one_line(label));
         let mut labeled: Vec<&Analysis> = analyses.iter().filter(|analysis| analysis.label == *label).collect();
-        labeled.order_by_key(|analysis| analysis.framework());
+        labeled.sort_by_key(|analysis| analysis.framework());
         for analysis in labeled {
             let framework = FRAMEWORKS.get(analysis.framework()).map_or("Other", |(name, _)| name);
             text += &format!("\n### {framework}\n\nSource: {}\n\n{}", one_line(&analysis.source), body(&analysis.text));

@@ -11,7 +11,6 @@ use crate::analysis::results::{Run, Severity};
 use crate::digits::grouped;
 use crate::input::folder::Entry;
 use crate::input::{Imported, Reader, Unpacker};
-use crate::ordering::StableSort;
 use crate::report::Report;
 use crate::session::{self, Opened, RuleFile};
 use crate::trace::{ProblemKind, Trace};
@@ -81,7 +80,7 @@ pub(super) fn entries(root: &Path) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     let mut visited = BTreeSet::new();
     walk(root, "", &mut visited, &mut entries)?;
-    entries.order_by(|a, b| a.path.cmp(&b.path));
+    entries.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)
 }
 

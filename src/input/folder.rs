@@ -8,7 +8,6 @@
 
 mod names;
 
-use crate::ordering::StableSort;
 use crate::trace::{NONE, Trace};
 use names::{Newness, Words};
 use std::collections::BTreeSet;
@@ -102,7 +101,7 @@ pub fn select(entries: &[Entry], contents: &[(usize, Content)]) -> Selection {
     let server_args = |entry: usize| selector.server_args(entry);
     let traces = traces.into_iter().map(|entry| Chosen { entry, server_args: server_args(entry) }).collect();
     let mut skipped = selector.skipped;
-    skipped.order_by_key(|skipped| skipped.entry);
+    skipped.sort_by_key(|skipped| skipped.entry);
     Selection { traces, mapping, skipped }
 }
 
@@ -208,7 +207,7 @@ impl<'a> Selector<'a> {
         let stage = |at: usize| self.entries.get(at).and_then(|entry| entry.stage);
         let mut stages: Vec<Option<u8>> = traces.iter().map(|at| stage(*at)).collect();
         // Traces without a stage come last.
-        stages.order_by_key(|stage| (stage.is_none(), *stage));
+        stages.sort_by_key(|stage| (stage.is_none(), *stage));
         stages.dedup();
         let mut chosen = Vec::new();
         for wanted in stages {
@@ -237,7 +236,7 @@ impl<'a> Selector<'a> {
             Some((names::rank(&entry.path)?, Newness::new(&entry.path, entry.modified), at))
         };
         let mut keys: Vec<_> = traces.iter().filter_map(|at| key(*at)).collect();
-        keys.order_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+        keys.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
         keys.chunk_by(|a, b| a.0 == b.0).filter_map(|files| files.last()).map(|(.., at)| *at).collect()
     }
 
@@ -256,7 +255,7 @@ impl<'a> Selector<'a> {
         let folder = |at: &usize| names::folder(self.path(*at));
         let of_newest = folder(&newest);
         let (mut kept, others): (Vec<usize>, Vec<usize>) = kept.iter().partition(|at| folder(at) == of_newest);
-        kept.order_by_key(|at| self.path(*at));
+        kept.sort_by_key(|at| self.path(*at));
         others.into_iter().for_each(|at| self.skip(at, "a graph capture in another folder than the newest one"));
         kept
     }

@@ -11,7 +11,7 @@ use crate::analysis::results::{
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
 use crate::input::NVLINK_SERIES_HEADER;
 use crate::json::{self, Json, from_json};
-use crate::ordering::{StableSort, VecMap};
+use crate::ordering::VecMap;
 use crate::rules::{RuleBook, names};
 use crate::{Error, Result, capitalize};
 use std::sync::LazyLock;
@@ -373,7 +373,7 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
             }
         })
         .collect();
-    kernels.order_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
+    kernels.sort_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
     let categories = categories(&kernels, busy);
     (kernels, categories)
 }
@@ -399,7 +399,7 @@ fn categories(kernels: &[Kernel], busy: &BusyTime) -> Vec<Category> {
         bar_share: share(elapsed_ns, busy.bar_ns()),
     };
     let mut categories: Vec<Category> = sums.0.iter().map(category).collect();
-    categories.order_by_key(|category| std::cmp::Reverse(category.elapsed_ns));
+    categories.sort_by_key(|category| std::cmp::Reverse(category.elapsed_ns));
     categories
 }
 

@@ -5,7 +5,6 @@ use super::sections::{BY_STAGE, STAGE_SEPARATOR, section_name, split_stage, stag
 use super::table::Table;
 use super::{Report, is_builtin_table, table as find_table};
 use crate::json::{self, from_json};
-use crate::ordering::StableSort;
 use std::sync::LazyLock;
 
 /// A group of tables that are shown in one tab.
@@ -52,7 +51,7 @@ pub fn groups(report: &Report) -> Vec<Group> {
     let sections = report.runs.iter().flat_map(|run| run.sections.keys());
     let mut others: Vec<String> =
         sections.map(|name| table_id(name).to_owned()).filter(|id| !known_tables().any(|known| known == id)).collect();
-    others.order_by(|a, b| a.cmp(b));
+    others.sort();
     others.dedup();
     if let Some(last) = groups.last_mut() {
         last.tables.extend(others);
@@ -92,6 +91,6 @@ pub fn tables_of(report: &Report, group: &str) -> Vec<Table> {
 /// All tables of a report: the critical path, the built-in tables, then the sections by group.
 pub fn all_tables(report: &Report) -> Vec<Table> {
     let mut ids: Vec<String> = groups_by_stage(report).into_iter().flat_map(|group| group.tables).collect();
-    ids.order_by_key(|id| (id != "critical_path", !is_builtin_table(id)));
+    ids.sort_by_key(|id| (id != "critical_path", !is_builtin_table(id)));
     ids.iter().filter_map(|id| find_table(report, id, None)).collect()
 }

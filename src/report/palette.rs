@@ -4,7 +4,6 @@
 //! and tables use only class names; [`css`] defines each colour once for the light and once for the dark theme.
 
 use crate::json::{self, FromJson, Json, JsonResult, Members, from_json};
-use crate::ordering::StableSort;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -87,7 +86,7 @@ pub fn class(category: &str) -> String {
 /// ```
 pub fn order<'a>(categories: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = categories.into_iter().collect();
-    names.order_by(|a, b| compare(a, b));
+    names.sort_by(|a, b| compare(a, b));
     names.dedup();
     names
 }

@@ -15,7 +15,6 @@ use crate::analysis::triage::Stage;
 use crate::capitalize;
 use crate::digits::grouped;
 use crate::json::{self, from_json};
-use crate::ordering::StableSort;
 use crate::rules::names;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -82,7 +81,7 @@ pub(super) fn stages<'a>(section: &str, runs: impl Iterator<Item = &'a Run>) -> 
             }
         }
     }
-    stages.order_by_key(|stage| Stage::ALL.iter().position(|known| known.label() == *stage).unwrap_or(usize::MAX));
+    stages.sort_by_key(|stage| Stage::ALL.iter().position(|known| known.label() == *stage).unwrap_or(usize::MAX));
     stages
 }
 

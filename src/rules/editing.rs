@@ -3,7 +3,6 @@
 use super::book::{RuleBook, RuleSet};
 use super::file::{self, Rule};
 use super::names;
-use crate::ordering::StableSort;
 use crate::{Error, Result};
 
 /// Checks a rule file during editing: [`RuleBook::add`] must accept it, and no category may be empty.
@@ -71,7 +70,7 @@ fn to_text(sets: &[file::ModelRules]) -> String {
     let mut sets: Vec<&file::ModelRules> = sets.iter().collect();
     let engines: Vec<&str> = sets.iter().map(|set| set.engine.as_str()).collect();
     let first = |engine: &str| engines.iter().position(|known| *known == engine);
-    sets.order_by_key(|set| first(&set.engine));
+    sets.sort_by_key(|set| first(&set.engine));
     let engines = sets.chunk_by(|a, b| a.engine == b.engine).map(|sets| {
         let models = sets.iter().map(|set| {
             let rules =

@@ -5,7 +5,7 @@
 use super::window::text;
 use crate::analysis::host::launched_work::launched_in;
 use crate::analysis::structure::stages::{Stage, Step, steps_from_ranges};
-use crate::ordering::{StableSort, VecMap, order};
+use crate::ordering::{VecMap, sorted_indices};
 use crate::report::format::duration;
 use crate::trace::{NameId, Ns, Span, Trace, Window};
 use serde::Serialize;
@@ -125,7 +125,7 @@ fn range_windows(trace: &Trace, steps: &[Step], whole: Window) -> Vec<WindowGrou
         totals.get_mut(step.name.0 as usize).into_iter().for_each(|(count, _)| *count = 0);
     }
     let total = |name: usize| totals.get(name).copied().unwrap_or_default();
-    let mut names = order(count, &|a, b| total(b).1.cmp(&total(a).1));
+    let mut names = sorted_indices(count, &|a, b| total(b).1.cmp(&total(a).1));
     names.retain(|name| total(*name).0 > 0);
     let unlisted_names = names.split_off(MAX_RANGE_NAMES.min(names.len())).len();
     let listed = ListedRanges::new(trace, &names, &Selectable::new(trace, whole));
@@ -164,7 +164,7 @@ impl<'a> Selectable<'a> {
         let before = trace.calls.count_starting_before(whole.start);
         let launching = trace.gpu_ops.launches().flatten().map(|call| call.0);
         let mut early_launches: Vec<u32> = launching.filter(|call| (*call as usize) < before).collect();
-        early_launches.order_by(|a, b| a.cmp(b));
+        early_launches.sort();
         early_launches.dedup();
         Self { trace, whole, early_launches }
     }

@@ -1,7 +1,6 @@
 //! Shared parts of the column tables: compact durations, sorting by start, and the rows that a time window keeps.
 
 use super::{NameId, Ns, Window};
-use crate::ordering::StableSort;
 use std::ops::Range;
 
 /// A column of durations at four bytes each. Durations of 4.29 s or more are stored in a separate sorted list.
@@ -74,7 +73,7 @@ impl Durations {
         let long = self.long.iter().filter_map(|(row, long)| Some((rows.new_index(*row)?, *long)));
         let mut taken = Self { short_ns: rows.take(&self.short_ns), long: long.collect(), longest: self.longest };
         // `before` rows precede `cut` rows in the new table, so old row order is not new row order.
-        taken.long.order_by_key(|(row, _)| *row);
+        taken.long.sort_by_key(|(row, _)| *row);
         taken
     }
 

@@ -33,7 +33,6 @@ pub use time::{Ns, Window};
 pub use window::{Cut, Kept};
 
 use crate::json::from_json;
-use crate::ordering::StableSort;
 use code::CodeBuilder;
 use columns::{index, reorder};
 use correlation::CallsByCorrelation;
@@ -348,7 +347,7 @@ impl TraceBuilder {
             .map(|code| Box::new(code.finish(self.trace.gpu_ops.launches(), &self.trace.threads)));
         self.sort_devices();
         self.trace.ranges.sort_by_start();
-        self.trace.graph_replays.order_by_key(|replay| replay.start);
+        self.trace.graph_replays.sort_by_key(|replay| replay.start);
         self.trace
     }
 
@@ -371,15 +370,15 @@ impl TraceBuilder {
         drop(order);
         let new_row = |old: u32| new_rows.get(old as usize).copied().unwrap_or(old);
         self.trace.bytes.iter_mut().for_each(|entry| entry.0 = new_row(entry.0));
-        self.trace.bytes.order_by_key(|entry| entry.0);
+        self.trace.bytes.sort_by_key(|entry| entry.0);
         self.trace.collectives.iter_mut().for_each(|entry| entry.0 = new_row(entry.0));
-        self.trace.collectives.order_by_key(|entry| entry.0);
+        self.trace.collectives.sort_by_key(|entry| entry.0);
     }
 
     fn sort_devices(&mut self) {
         let mut order: Vec<usize> = (0..self.trace.devices.len()).collect();
         let key = |index: &usize| self.trace.devices.get(*index).map(|device| natural_key(&device.id));
-        order.order_by_key(key);
+        order.sort_by_key(key);
         let mut new_ids = vec![DeviceId(0); order.len()];
         for (new, &old) in order.iter().enumerate() {
             if let Some(slot) = new_ids.get_mut(old) {

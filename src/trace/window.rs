@@ -3,7 +3,6 @@
 use super::columns::{KeptRows, index};
 use super::names::NameRemap;
 use super::{Code, DeviceId, GraphReplay, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, Spans, Trace, Window};
-use crate::ordering::StableSort;
 use std::ops::Range;
 
 /// What was left of a trace when a window was cut out of it.
@@ -234,7 +233,7 @@ impl Launching {
         let links = kernels.filter_map(|at| trace.gpu_ops.launch(at));
         let mut begun: Vec<u32> =
             links.filter(|call| self.is_launch(call.0)).filter_map(|call| calls.new_index(call.0)).collect();
-        begun.order_by_key(|at| *at);
+        begun.sort_by_key(|at| *at);
         begun.dedup();
         begun
     }
@@ -258,7 +257,7 @@ impl Launching {
     /// The calls that began before the window, as they stood.
     fn early(&self, calls: &KeptRows) -> Vec<u32> {
         let mut early = [calls.before.as_slice(), &calls.cut].concat();
-        early.order_by_key(|at| *at);
+        early.sort_by_key(|at| *at);
         early
     }
 }

@@ -8,7 +8,7 @@ use crate::analysis::section::{Section, Value};
 use crate::analysis::time::activity::{Activity, Hidden};
 use crate::analysis::time::gaps::Busy;
 use crate::digits::grouped;
-use crate::ordering::{StableSort, VecMap};
+use crate::ordering::VecMap;
 use crate::trace::{Format, NameId, Ns, ProcessId, Trace};
 
 const TITLE: &str = "Collectives";
@@ -48,7 +48,7 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
     let is_alone = by_label.iter().zip(by_label.iter().skip(1)).all(|(((_, a), _), ((_, b), _))| a == b);
     let stragglers = stragglers(by_label);
     let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation();
-    rows.order_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
+    rows.sort_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
     for (_, (operation, tally)) in &rows {
         let hidden = context.survey().hidden_of(found.operations.get(*operation));
         section.row(op_row(trace, found, *operation, tally, hidden, stragglers.get(operation)));
@@ -171,11 +171,11 @@ pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
         let mut rows: Vec<(i64, &str, &Tally)> =
             of_operation.map(|((_, label), tally)| (tally.total.0, label.as_str(), tally)).collect();
         one_label &= rows.len() < 2;
-        rows.order_by_key(|row| (row.0, row.1));
+        rows.sort_by_key(|row| (row.0, row.1));
         let total = |at: usize| rows.get(at).map_or(0, |row| row.0) as f64;
         let median = (total(rows.len().saturating_sub(1) / 2) + total(rows.len() / 2)) / 2.0;
         let skew = |total: i64| if median > 0.0 { 100.0 * (total as f64 - median) / median } else { 0.0 };
-        rows.order_by(|a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
+        rows.sort_by(|a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
         for (total, label, tally) in rows {
             let (total_time, longest) = (Value::ms(tally.total), Value::ms(tally.longest));
             section.row([operation.into(), label.into(), total_time, longest, skew(total).into()]);
@@ -202,7 +202,7 @@ pub(crate) fn nccl_by_pid(context: &Context) -> Section {
         });
     }
     let mut rows: Vec<(ProcessId, Tally)> = found.by(&|_, unit| unit.0);
-    rows.order_by_key(|(_, tally)| std::cmp::Reverse((tally.total, tally.count)));
+    rows.sort_by_key(|(_, tally)| std::cmp::Reverse((tally.total, tally.count)));
     let mut section = section(context, PID_TITLE, &PID_COLUMNS);
     for (process, tally) in rows {
         section.row([

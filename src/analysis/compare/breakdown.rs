@@ -4,8 +4,9 @@
 use crate::analysis::results::Run;
 use crate::analysis::triage::frames::canonical;
 use crate::analysis::{CPU, SHARED};
-use crate::ordering::{StableSort, VecMap};
+use crate::ordering::VecMap;
 use crate::rules::names;
+use std::cmp::Reverse;
 
 /// Name of the time that the list of kernels does not account for; zero unless the report was written by another tool.
 const UNLISTED: &str = "not in the list of kernels";
@@ -48,7 +49,7 @@ impl Breakdown {
         }
         let mut divider = ExactDivider::new(steps);
         parts.iter_mut().for_each(|part| part.time_ns = divider.divide(part.time_ns));
-        parts.order_by(|a, b| a.name.cmp(&b.name));
+        parts.sort_by(|a, b| a.name.cmp(&b.name));
         let total_ns = parts.iter().fold(0, |sum: i64, part| sum.saturating_add(part.time_ns));
         Self { parts, total_ns, steps: steps.max(1) }
     }
@@ -161,7 +162,7 @@ pub(super) fn match_parts<'a>(baseline: &'a Breakdown, other: &'a Breakdown) -> 
     let new = other.parts.iter().filter(|part| baseline.get(&part.name).is_none());
     let mut pairs: Vec<PartPair> =
         in_baseline.chain(new.map(|part| PartPair { baseline: None, other: Some(part) })).collect();
-    pairs.order_by(|a, b| {
+    pairs.sort_by(|a, b| {
         let name = |pair: &PartPair<'a>| pair.part().map(|part| part.name.as_str());
         b.delta_ns().unsigned_abs().cmp(&a.delta_ns().unsigned_abs()).then_with(|| name(a).cmp(&name(b)))
     });
@@ -218,7 +219,7 @@ pub(super) fn changes_by_category(pairs: &[PartPair]) -> Vec<CategoryChange> {
         });
     }
     let mut changes: Vec<CategoryChange> = sums.0.into_iter().map(|(_, change)| change).collect();
-    changes.order_by(|a, b| b.delta_ns().unsigned_abs().cmp(&a.delta_ns().unsigned_abs()));
+    changes.sort_by_key(|change| Reverse(change.delta_ns().unsigned_abs()));
     changes
 }
 

@@ -8,7 +8,6 @@ use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::Stage;
-use crate::ordering::StableSort;
 use crate::trace::ProblemKind;
 
 /// Collects the sentences about one pair of runs.
@@ -206,7 +205,7 @@ fn working_devices(run: &Run) -> usize {
 fn gpu_names(run: &Run) -> Vec<String> {
     let names = run.devices.iter().filter(|device| device.gpu_ops > 0).map(|device| device.name.trim().to_owned());
     let mut names: Vec<String> = names.collect();
-    names.order_by(|a, b| a.cmp(b));
+    names.sort();
     names.dedup();
     if names.iter().any(String::is_empty) { Vec::new() } else { names }
 }
@@ -296,7 +295,7 @@ fn launch_ratio(baseline: &Run, other: &Run) -> Option<f64> {
             ratios.push((after.launches as f64 / before.launches as f64, before.time_ns));
         }
     }
-    ratios.order_by(|a, b| a.0.total_cmp(&b.0));
+    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
     let half = ratios.iter().fold(0, |sum: i64, ratio| sum.saturating_add(ratio.1)) / 2;
     let mut sum = 0_i64;
     ratios.iter().find_map(|(ratio, time)| {

@@ -16,7 +16,6 @@ pub use roofline::{Limit, Point, points};
 
 use super::results::Run;
 use super::section::{Record, Section};
-use crate::ordering::StableSort;
 use crate::rules::{RuleBook, names};
 use crate::trace::Format;
 use std::collections::BTreeMap;
@@ -52,7 +51,7 @@ impl<'a> Categories<'a> {
 pub fn most_skewed(section: &Section, max_rows: usize) -> Vec<&Record> {
     let skew = |row: &&Record| number(row, "skew_vs_median_pct").map_or(-1.0, f64::abs);
     let mut rows: Vec<&Record> = section.rows.iter().collect();
-    rows.order_by(|a, b| skew(b).total_cmp(&skew(a)));
+    rows.sort_by(|a, b| skew(b).total_cmp(&skew(a)));
     rows.truncate(max_rows);
     rows
 }
@@ -61,7 +60,7 @@ pub fn most_skewed(section: &Section, max_rows: usize) -> Vec<&Record> {
 pub fn has_ranks(section: &Section) -> bool {
     let label = |row: &Record| (row.text("op_name").to_owned(), row.text("rank_label").to_owned());
     let mut labels: Vec<(String, String)> = section.rows.iter().map(label).collect();
-    labels.order_by(|a, b| a.cmp(b));
+    labels.sort();
     labels.windows(2).any(|pair| matches!(pair, [(one, a), (other, b)] if one == other && a != b))
 }
 

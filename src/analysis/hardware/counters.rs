@@ -11,7 +11,7 @@ use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::work::{Class, Intervals, add_interval, each_work};
 use crate::digits::grouped;
-use crate::ordering::{StableSort, VecMap};
+use crate::ordering::VecMap;
 use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind};
 
 const NVLINK_TITLE: &str = "NVLink during collectives";
@@ -153,7 +153,7 @@ pub(crate) fn nvlink_during_nccl(context: &Context) -> Section {
     }
     let during =
         |means: &Means| if means.samples_inside > 0 { means.inside / means.samples_inside as f64 } else { 0.0 };
-    rows.order_by(|a, b| {
+    rows.sort_by(|a, b| {
         let by_value = during(&b.0).total_cmp(&during(&a.0)).then(b.1.total_cmp(&a.1));
         by_value.then_with(|| (a.2.source, &a.2.name).cmp(&(b.2.source, &b.2.name)))
     });
@@ -193,7 +193,7 @@ pub(crate) fn nvlink_timeseries(context: &Context) -> Section {
             at += 1;
         });
     }
-    points.order_by(|a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
+    points.sort_by(|a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
     let mut section = nvlink_section(&series, SERIES_TITLE, &SERIES_COLUMNS).from_first_op(context.trace);
     if all > POINTS {
         section.limits.push(format!(
@@ -362,7 +362,7 @@ fn each_share(
 fn last_spacing(series: &MetricSeries) -> Option<Ns> {
     let times = series.samples.iter().map(|sample| sample.0);
     let mut spacing: Vec<i64> = times.clone().zip(times.skip(1)).map(|(this, next)| next.since(this).0).collect();
-    spacing.order_by_key(|&spacing| spacing);
+    spacing.sort_by_key(|&spacing| spacing);
     spacing.get(spacing.len() / 2).map(|&spacing| Ns(spacing))
 }
 
@@ -373,7 +373,7 @@ fn roofline_rows(context: &Context, done: &[Done]) -> Section {
             .limit("Rates are over all time of a kernel, sampled or not.");
     let mut rows: Vec<(NameId, &Done)> = (0..).map(NameId).zip(done).collect();
     rows.retain(|(_, done)| done.flops > 0.0 && done.bytes > 0.0 && done.time > Ns::ZERO);
-    rows.order_by_key(|(name, done)| (std::cmp::Reverse(done.time), *name));
+    rows.sort_by_key(|(name, done)| (std::cmp::Reverse(done.time), *name));
     let all = rows.len();
     for (name, done) in rows.into_iter().take(ROOFLINE_ROWS) {
         section.row([

@@ -1,6 +1,5 @@
 //! The GPU work that ranges of the host launched, as times on the GPU.
 
-use crate::ordering::StableSort;
 use crate::trace::{Ns, Span, Trace, Window};
 use std::ops::Range;
 
@@ -46,7 +45,7 @@ fn stretches(trace: &Trace, ranges: &[Span]) -> Vec<Stretch> {
         .map(|range| count_starting_before(range.start)..count_starting_before(range.end() + Ns(1)))
         .collect();
     let mut edges: Vec<usize> = calls.iter().flat_map(|calls| [calls.start, calls.end]).collect();
-    edges.order_by(|a, b| a.cmp(b));
+    edges.sort();
     edges.dedup();
     let around = |from: usize| (0..).zip(&calls).filter(|(_, calls)| calls.contains(&from)).map(|(at, _)| at).collect();
     edges.into_iter().map(|from| Stretch { from, around: around(from) }).collect()

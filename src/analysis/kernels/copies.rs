@@ -6,7 +6,6 @@ use crate::analysis::measure::longest::{EventKind, Longest};
 use crate::analysis::measure::union::added_to_union;
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
-use crate::ordering::StableSort;
 use crate::trace::{GpuOp, Ns, OpKind};
 
 const TITLE: &str = "Copy engine";
@@ -82,7 +81,7 @@ pub(crate) fn copy_engine_events(context: &Context) -> Section {
         ]);
     }
     section.rows_in_all = seen;
-    totals.order_by_key(|(direction, _)| *direction);
+    totals.sort_by_key(|(direction, _)| *direction);
     let unknown = totals.iter().map(|(_, total)| total.count - total.count_with_bytes).sum::<u64>();
     if unknown > 0 {
         section.limits.push(format!(

@@ -8,7 +8,7 @@ use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
-use crate::ordering::{StableSort, VecMap};
+use crate::ordering::VecMap;
 use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
 use std::cmp::Reverse;
@@ -254,7 +254,7 @@ fn add(groups: &mut Grouped, key: Caller, ns: i64) {
 
 /// The largest group first.
 fn rank(groups: &mut Grouped) {
-    groups.0.order_by_key(|(_, group)| Reverse(group.len()));
+    groups.0.sort_by_key(|(_, group)| Reverse(group.len()));
 }
 
 fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {

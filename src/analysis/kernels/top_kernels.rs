@@ -10,7 +10,7 @@ use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
-use crate::ordering::order;
+use crate::ordering::sorted_indices;
 use crate::trace::{DeviceId, NameId, Ns, ProcessId, Trace};
 
 const KERNELS: [&str; 11] = [
@@ -299,7 +299,7 @@ fn launch_storm_by_pid(context: &Context, durations: &KernelDurations, paces: &[
     const TITLE: &str = "Launch storm by process";
     let trace = context.trace;
     let kernels = |process: usize| paces.get(process).map_or(0, |pace| pace.kernels);
-    let mut launching = order(paces.len(), &|a, b| kernels(b).cmp(&kernels(a)));
+    let mut launching = sorted_indices(paces.len(), &|a, b| kernels(b).cmp(&kernels(a)));
     launching.retain(|&process| kernels(process) > 0);
     if launching.is_empty() {
         return no_kernels(trace, TITLE, &STORM_BY_PID);

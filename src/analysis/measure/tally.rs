@@ -1,7 +1,7 @@
 //! What the sections count with: sums per key in one pass.
 
 use crate::analysis::section::Value;
-use crate::ordering::order;
+use crate::ordering::sorted_indices;
 use crate::trace::Ns;
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
@@ -148,7 +148,10 @@ impl Tallies {
     pub(crate) fn ranked<'a>(&self, measure: &dyn Fn(&Tally) -> i64, name: &dyn Fn(&Tally) -> &'a str) -> Vec<Tally> {
         let by = |tally: &Tally| (Reverse((measure(tally), tally.total, tally.count)), name(tally), tally.key);
         let compare = |a: usize, b: usize| self.tallies.get(a).map(by).cmp(&self.tallies.get(b).map(by));
-        order(self.tallies.len(), &compare).into_iter().filter_map(|at| self.tallies.get(at).copied()).collect()
+        sorted_indices(self.tallies.len(), &compare)
+            .into_iter()
+            .filter_map(|at| self.tallies.get(at).copied())
+            .collect()
     }
 
     /// The order of nearly every table.

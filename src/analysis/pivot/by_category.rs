@@ -2,7 +2,6 @@
 
 use crate::analysis::results::Run;
 use crate::analysis::{CPU, SHARED};
-use crate::ordering::StableSort;
 
 /// Elapsed time by category (rows) and run (columns), with sums of both.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,13 +29,13 @@ pub struct PivotRow {
 pub fn pivot(runs: &[Run]) -> Pivot {
     let mut names: Vec<&str> =
         runs.iter().flat_map(|run| &run.categories).map(|category| category.category.as_str()).collect();
-    names.order_by(|a, b| a.cmp(b));
+    names.sort();
     names.dedup();
     let in_run =
         |run: &Run, name: &str| run.categories.iter().find(|category| category.category == name).map(|c| c.elapsed_ns);
     let mut rows: Vec<PivotRow> =
         names.iter().map(|name| row(name, runs.iter().map(|run| in_run(run, name)))).collect();
-    rows.order_by_key(|row| std::cmp::Reverse(row.total_ns));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns));
     if runs.iter().any(|run| run.wall.shared_ns > 0) {
         rows.push(row(SHARED, runs.iter().map(|run| Some(run.wall.shared_ns))));
     }

@@ -4,7 +4,7 @@
 //! the older one contains, and is further inside, so the older one is removed. Therefore the innermost range of a call is found by
 //! binary search, and every range is pushed and popped once: O(n log n).
 
-use crate::ordering::order;
+use crate::ordering::sorted_indices;
 use crate::trace::{NameId, Ns, Span, Spans, Trace};
 
 /// An event of [`sweep_calls`].
@@ -63,7 +63,7 @@ impl<'a> OuterFirst<'a> {
         } else {
             let duration = |position: usize| self.same_start.get(position).map(|(_, range)| range.duration);
             // Of equal ranges the first one in the file contains the next.
-            self.pending = order(self.same_start.len(), &|a, b| duration(a).cmp(&duration(b)).then(b.cmp(&a)));
+            self.pending = sorted_indices(self.same_start.len(), &|a, b| duration(a).cmp(&duration(b)).then(b.cmp(&a)));
         }
         Some(())
     }

@@ -11,7 +11,7 @@ use super::ranges::{self, unless_attributable};
 use crate::analysis::context::Context;
 use crate::analysis::recapture::{self, Lacks};
 use crate::analysis::section::{Section, Value};
-use crate::ordering::order;
+use crate::ordering::sorted_indices;
 use crate::rules::PhaseMap;
 use crate::trace::{NameId, Ns, Trace};
 
@@ -41,7 +41,7 @@ impl PhaseNames {
     /// Index, name and time of each phase; the index is `usize::MAX` for the rest.
     fn longest_first<'b>(&'b self, times: &[Ns], all: Ns, rest: &'b str) -> Vec<(usize, &'b str, Ns)> {
         let time = |phase: usize| times.get(phase).copied().unwrap_or_default();
-        let places = order(self.phases.len(), &|a, b| time(b).cmp(&time(a)));
+        let places = sorted_indices(self.phases.len(), &|a, b| time(b).cmp(&time(a)));
         let named = places.into_iter().filter_map(|phase| Some((phase, self.phases.get(phase)?.as_str(), time(phase))));
         let rest = (usize::MAX, rest, left(times, all));
         named.filter(|row| row.2 > Ns::ZERO).chain([rest]).collect()

@@ -9,7 +9,6 @@ use crate::analysis::structure::phases;
 use crate::analysis::structure::stages::{Basis, Form, Step, steps_from_ranges};
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
-use crate::ordering::StableSort;
 use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
 
@@ -124,7 +123,7 @@ impl Default for Row {
 
 impl Row {
     fn values(&mut self) -> [Value; 9] {
-        self.lengths.order_by(|a, b| a.cmp(b));
+        self.lengths.sort();
         let length =
             |percent| Value::from(interpolate(self.lengths.len(), percent, &|at| self.lengths.get(at).copied()));
         let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last };

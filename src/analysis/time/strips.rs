@@ -3,7 +3,7 @@
 //! In a column every instant belongs to the op that started first, as in the bars under first come; a device's strip
 //! thus adds up to its busy time.
 
-use crate::ordering::{StableSort, VecMap};
+use crate::ordering::VecMap;
 use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, Ns, Trace, Window};
 
@@ -116,13 +116,13 @@ fn lanes(trace: &Trace) -> (Vec<(DeviceId, Option<i64>)>, usize) {
     let alone: Vec<DeviceId> =
         streams.iter().map(|((device, _), _)| *device).filter(|device| is_alone(*device)).collect();
     streams.retain(|((device, stream), _)| !alone.contains(device) && *stream >= 0);
-    streams.order_by_key(|(_, busy)| std::cmp::Reverse(*busy));
+    streams.sort_by_key(|(_, busy)| std::cmp::Reverse(*busy));
     let left_out = streams.len().saturating_sub(STREAMS);
     streams.truncate(STREAMS);
     let used = (0..).map(DeviceId).take(trace.devices.len());
     let mut lanes: Vec<(DeviceId, Option<i64>)> = used.map(|device| (device, None)).collect();
     lanes.extend(streams.iter().map(|((device, stream), _)| (*device, Some(*stream))));
-    lanes.order_by_key(|(device, stream)| (*device, *stream));
+    lanes.sort_by_key(|(device, stream)| (*device, *stream));
     (lanes, left_out)
 }
 

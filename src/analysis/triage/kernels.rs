@@ -9,7 +9,6 @@ use super::times::percent;
 use super::view::View;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::Stage;
-use crate::ordering::StableSort;
 use crate::trace::{NONE, NameId, Names, Ns};
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
@@ -64,7 +63,7 @@ pub struct RowCallSite {
 pub fn rows(view: &View) -> Vec<KernelRow> {
     let rules = FrameRules::embedded();
     let mut rows: Vec<KernelRow> = row_sums(view).into_iter().map(|sum| sum.into_row(view, &rules)).collect();
-    rows.order_by_key(|row| (row.stage, Reverse(row.duration_ns)));
+    rows.sort_by_key(|row| (row.stage, Reverse(row.duration_ns)));
     rows
 }
 
@@ -267,8 +266,7 @@ impl RowSum {
             locations.get_mut(slot).into_iter().for_each(|location| location.push(weighted));
         }
         let mut call_sites: Vec<RowCallSite> = locations.iter().map(|location| merged(location)).collect();
-        call_sites
-            .order_by_key(|site| Reverse((rules.source_priority(&site.display), site.duration_ns, site.launches)));
+        call_sites.sort_by_key(|site| Reverse((rules.source_priority(&site.display), site.duration_ns, site.launches)));
         call_sites
     }
 }

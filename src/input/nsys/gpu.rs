@@ -5,7 +5,6 @@ use super::packed_ids::IdFormat;
 use super::scanner::{Cells, Damaged};
 use super::schema::{COPIES, COPY_KINDS, GRAPHS, KERNELS, Role, SETS};
 use super::{CORRELATION, Import, correlation, times};
-use crate::ordering::StableSort;
 use crate::trace::{GpuOp, GraphReplay, NameId, OpKind, ProblemKind};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -152,6 +151,6 @@ pub(super) fn read_graph_replays(import: &mut Import<'_>) {
             }
             Err(error) => builder.trace.problems.add(error.of_gpu_row(), 1, cells.at),
         });
-    builder.trace.graph_replays.order_by_key(|replay| replay.start);
+    builder.trace.graph_replays.sort_by_key(|replay| replay.start);
     import.count_damage(read);
 }

@@ -2,7 +2,6 @@
 
 use super::Import;
 use super::schema::{METRIC_NAMES, METRICS};
-use crate::ordering::StableSort;
 use crate::trace::{MetricSeries, Ns, ProblemKind, is_plausible};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -78,8 +77,8 @@ pub(super) fn read(import: &mut Import<'_>) {
             _ => builder.trace.problems.add(ProblemKind::HostRowWithoutTime, 1, cells.at),
         }
     });
-    series.iter_mut().for_each(|series| series.samples.order_by_key(|sample| sample.0));
-    series.order_by(|a, b| (a.source, &a.name).cmp(&(b.source, &b.name)));
+    series.iter_mut().for_each(|series| series.samples.sort_by_key(|sample| sample.0));
+    series.sort_by(|a, b| (a.source, &a.name).cmp(&(b.source, &b.name)));
     builder.trace.metrics = series;
     import.count_damage(read);
 }

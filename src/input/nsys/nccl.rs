@@ -9,7 +9,6 @@
 //! get one each; otherwise the assignment is uncertain and the kernels get none.
 
 use super::scanner::{Cells, Lookup};
-use crate::ordering::StableSort;
 use crate::trace::{Collective, NameId, Names, Ns, OpKind, Span, ThreadId, Trace};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step};
@@ -79,7 +78,7 @@ impl<'a> Payloads<'a> {
         }
         let batches = Batches::of(trace, &self);
         let mut kernels = batches.kernels(trace);
-        kernels.order_by_key(|(batch, _)| *batch);
+        kernels.sort_by_key(|(batch, _)| *batch);
         trace.collectives.reserve_exact(kernels.len());
         for kernels in kernels.chunk_by(|a, b| a.0 == b.0) {
             let Some((batch, _)) = kernels.first() else { continue };
@@ -88,7 +87,7 @@ impl<'a> Payloads<'a> {
                 trace.collectives.extend(kernels.iter().map(|(_, op)| (*op, collective.clone())));
             }
         }
-        trace.collectives.order_by_key(|(op, _)| *op);
+        trace.collectives.sort_by_key(|(op, _)| *op);
     }
 
     /// Returns the number of ranks of each communicator that the trace creates or destroys.
@@ -339,7 +338,7 @@ fn nccl_ranges(trace: &Trace, payloads: &Payloads<'_>) -> impl Iterator<Item = (
     let mut rows: Vec<RangeAndPayload> = groups.map(|(range, _)| (range, None)).collect();
     rows.extend((0..).zip(&payloads.of_ranges).map(|(at, (range, _))| (*range, Some(at))));
     let range = |at: u32| trace.ranges.get(at as usize);
-    rows.order_by_key(|(at, _)| range(*at).map(|range| (range.thread, range.start)));
+    rows.sort_by_key(|(at, _)| range(*at).map(|range| (range.thread, range.start)));
     let ranks = payloads.ranks();
     rows.into_iter().filter_map(move |(at, payload)| {
         let (range, call) = range(at).and_then(|range| Some((range, call(range)?)))?;

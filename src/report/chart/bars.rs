@@ -4,7 +4,6 @@ use super::axis::{RowAxis, TimeAxis};
 use super::backend::{Recorder, Role, UNIT, pixels, text_node};
 use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, hatch};
 use super::{Chart, Node, glyphs};
-use crate::ordering::StableSort;
 use crate::report::format::duration;
 use crate::report::palette;
 use plotters::chart::ChartBuilder;
@@ -98,7 +97,7 @@ fn stack<'a>(bar: &'a Bar, legend: &[&str], hidden: &[&str]) -> Vec<&'a Segment>
         (is_cpu(&segment.category), listed.unwrap_or(legend.len()))
     };
     let mut row: Vec<&Segment> = bar.segments.iter().filter(|s| !hidden.contains(&s.category.as_str())).collect();
-    row.order_by_key(sort_key);
+    row.sort_by_key(sort_key);
     row
 }
 
@@ -372,7 +371,7 @@ fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
     if parts.is_empty() {
         return format!("{label}, no time to show");
     }
-    parts.order_by_key(|segment| std::cmp::Reverse(segment.elapsed_ns));
+    parts.sort_by_key(|segment| std::cmp::Reverse(segment.elapsed_ns));
     let mut words: Vec<String> = parts
         .iter()
         .take(MAX_PARTS)

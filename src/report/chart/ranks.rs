@@ -2,7 +2,6 @@
 
 use super::{Bar, Chart, Segment, stacked_bars};
 use crate::analysis::communication::ranks::{Job, Rank};
-use crate::ordering::StableSort;
 use crate::report::format::{duration, percent};
 
 /// The names of the parts in the legend, in stacking order.
@@ -56,7 +55,7 @@ fn summary(job: &Job) -> String {
     const MAX_NAMED: usize = 4;
     let share = |ns: i64| percent(ns as f64 / job.window_ns.max(1) as f64);
     let mut ranks: Vec<&Rank> = job.ranks.iter().collect();
-    ranks.order_by_key(|rank| std::cmp::Reverse(rank.parts.wait_ns));
+    ranks.sort_by_key(|rank| std::cmp::Reverse(rank.parts.wait_ns));
     let named = ranks.iter().take(MAX_NAMED).map(|rank| {
         format!("{} waits {} and computes {}", rank.label, share(rank.parts.wait_ns), share(rank.compute_ns))
     });

@@ -103,10 +103,9 @@ impl Placeholders {
 
     /// All texts with their placeholders, longest text first.
     pub(super) fn longest_first(&self) -> Vec<(String, String)> {
-        use crate::ordering::StableSort;
         let mut all: Vec<(String, String)> =
             self.by_text.iter().map(|((_, text), placeholder)| (text.clone(), placeholder.clone())).collect();
-        all.order_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        all.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
         all
     }
 }

@@ -14,7 +14,6 @@ use super::{Report, table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
-use crate::ordering::StableSort;
 use tables::{Layout, MAIN_TABLES};
 
 /// The triage as text, in the format of the triage script.
@@ -213,7 +212,7 @@ impl View<'_> {
         let mut lines: Vec<String> = Vec::new();
         let mut shown: Vec<&Figure> =
             figures.iter().filter(|figure| REASONS.iter().all(|(_, reason)| *reason != figure.key)).collect();
-        shown.order_by_key(|figure| figures.iter().position(|other| other.key == figure.key));
+        shown.sort_by_key(|figure| figures.iter().position(|other| other.key == figure.key));
         for figure in shown {
             let line = words(figure);
             let is_in_all_runs =

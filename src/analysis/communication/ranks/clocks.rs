@@ -8,7 +8,6 @@ use super::jobs::{JobGroup, group};
 use super::log::RankLog;
 use super::matching::{OperationCalls, match_calls};
 use super::rules::Rules;
-use crate::ordering::StableSort;
 use crate::trace::{Ns, Window};
 
 /// Logs grouped into jobs, with the relations between their clocks.
@@ -78,7 +77,7 @@ impl ClockPair {
                 moments.extend(one.zip(other).map(|(one, other)| [one, other]));
             });
         }
-        moments.order_by_key(|[one, _]| *one);
+        moments.sort_by_key(|[one, _]| *one);
         Self(moments)
     }
 

@@ -13,7 +13,6 @@ use super::file_names::{self, RankName};
 use super::log::{RankLog, TIME_COLUMNS};
 use super::rules::Rules;
 use super::{Source, UngroupedFile};
-use crate::ordering::StableSort;
 
 /// One rank of a job: a device of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,14 +73,14 @@ pub(super) fn group(logs: &[&RankLog], rules: &Rules) -> (Vec<JobGroup>, Vec<Ung
     for files in split_by_kind(files) {
         group_by_pattern(files, &mut groups, &mut ungrouped, logs);
     }
-    groups.order_by(|a, b| a.title.cmp(&b.title));
-    ungrouped.order_by(|a, b| (&a.file, &a.reason).cmp(&(&b.file, &b.reason)));
+    groups.sort_by(|a, b| a.title.cmp(&b.title));
+    ungrouped.sort_by(|a, b| (&a.file, &a.reason).cmp(&(&b.file, &b.reason)));
     (groups, ungrouped)
 }
 
 /// Sorts by rank, then by name, so that the order in which files were opened does not matter.
 fn sort(files: &mut [RankFile]) {
-    files.order_by(|a, b| (&a.member.order, &a.name, a.member.log).cmp(&(&b.member.order, &b.name, b.member.log)));
+    files.sort_by(|a, b| (&a.member.order, &a.name, a.member.log).cmp(&(&b.member.order, &b.name, b.member.log)));
 }
 
 fn leave_out(ungrouped: &mut Vec<UngroupedFile>, log: &RankLog, reason: String) {

@@ -14,7 +14,6 @@ use super::log::{CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow};
 use super::rules::Rules;
 use crate::analysis::communication::operations::PAIRS;
 use crate::digits::grouped;
-use crate::ordering::StableSort;
 use crate::trace::Ns;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -364,7 +363,7 @@ pub(super) fn unmatched_notes(operations: &[OperationCalls]) -> Vec<String> {
     if beyond_overlap > 0 {
         counts.push(("they lie before or after the calls that all traces have", beyond_overlap));
     }
-    counts.order_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts
         .into_iter()
         .map(|(reason, count)| format!("{} calls are not matched: {reason}.", grouped(count as u64)))

@@ -4,7 +4,6 @@ use super::matching::{Call, MatchFailure, OperationCalls, Participant};
 use super::{Job, Rank, UngroupedFile, WindowSelection};
 use crate::analysis::section::Sections;
 use crate::analysis::section::{Section, Value};
-use crate::ordering::StableSort;
 use std::cmp::Reverse;
 
 const RANKS: [&str; 20] = [
@@ -86,7 +85,7 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
         ranks.limits.extend(job.limits.iter().map(|limit| with_title(limit)));
         job.ranks.iter().for_each(|rank| rank_row(&mut ranks, job, rank));
         let mut sums: Vec<OperationSums> = operations.iter().map(|calls| OperationSums::of(calls, job)).collect();
-        sums.order_by_key(|sums| Reverse((sums.wait_ns, sums.total_ns)));
+        sums.sort_by_key(|sums| Reverse((sums.wait_ns, sums.total_ns)));
         for sums in &sums {
             sums.add_row(&mut collectives, job);
             sums.add_rank_rows(&mut waits, job);

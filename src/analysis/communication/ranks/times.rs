@@ -6,7 +6,6 @@ use super::matching::{OperationCalls, unmatched_notes};
 use super::rules::Rules;
 use super::{Job, Rank, RankInput, Source, TimeParts, WindowSelection};
 use crate::digits::grouped;
-use crate::ordering::StableSort;
 
 /// Sums over the calls of one rank.
 #[derive(Debug, Clone, Copy, Default)]
@@ -162,7 +161,7 @@ fn pct(part: f64, whole: f64) -> f64 {
 }
 
 pub(super) fn median(mut values: Vec<i64>) -> f64 {
-    values.order_by_key(|value| *value);
+    values.sort_by_key(|value| *value);
     let value = |index: usize| values.get(index).copied().unwrap_or(0) as f64;
     (value(values.len().saturating_sub(1) / 2) + value(values.len() / 2)) / 2.0
 }

@@ -5,7 +5,6 @@ use crate::analysis::pivot::layout::{Member, NOT_HELD, Source};
 use crate::analysis::results::Kernel;
 use crate::analysis::triage::Stage;
 use crate::analysis::{CPU, SHARED};
-use crate::ordering::StableSort;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -74,14 +73,14 @@ impl Members {
         let whole = |at: usize| Reverse(wholes.get(at).copied().unwrap_or(0));
         let is_proper = |at: &usize| rank(self.label(*at)) == 0;
         let mut by_size: Vec<usize> = (0..self.labels.len()).filter(is_proper).collect();
-        by_size.order_by_key(|at| (whole(*at), self.labels.get(*at)));
+        by_size.sort_by_key(|at| (whole(*at), self.labels.get(*at)));
         by_size.truncate(most);
         let mut shown = by_size;
         shown.extend((0..self.labels.len()).filter(|at| !is_proper(at)));
         match self.axis {
-            Axis::Category | Axis::Kernel => shown.order_by_key(|at| rank(self.label(*at))),
-            Axis::Run => shown.order_by(|a, b| a.cmp(b)),
-            _ => shown.order_by_key(|at| (rank(self.label(*at)), natural(self.label(*at)))),
+            Axis::Category | Axis::Kernel => shown.sort_by_key(|at| rank(self.label(*at))),
+            Axis::Run => shown.sort(),
+            _ => shown.sort_by_key(|at| (rank(self.label(*at)), natural(self.label(*at)))),
         }
         let mut now = vec![shown.len(); self.labels.len()];
         for (new, came) in shown.iter().enumerate() {

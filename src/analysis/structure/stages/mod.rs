@@ -9,7 +9,6 @@ mod timeline;
 pub use step_info::{Form, StepInfo, TokenSums};
 pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
 
-use crate::ordering::StableSort;
 use crate::trace::{Annotation, Code, DeviceId, GpuOp, NONE, Names, Ns, ProcessId, Trace};
 use timeline::{Segment, Timeline};
 
@@ -145,7 +144,7 @@ impl<'a> StageResolver<'a> {
         let host = (0..).map(ProcessId).take(trace.processes.len()).map(of_process).collect();
         let has_id = |annotation: &Annotation| annotation.id != NONE;
         let mut by_id: Vec<Annotation> = annotations.iter().copied().filter(has_id).collect();
-        by_id.order_by_key(|annotation| (annotation.process, annotation.id));
+        by_id.sort_by_key(|annotation| (annotation.process, annotation.id));
         Self { trace, code, infos, by_id, device, host }
     }
 

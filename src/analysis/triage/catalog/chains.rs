@@ -8,8 +8,9 @@ use crate::analysis::triage::call_sites::CallSite;
 use crate::analysis::triage::kernels::{KernelRow, RowIndex};
 use crate::analysis::triage::times::BusyTime;
 use crate::analysis::triage::{Stage, View};
-use crate::ordering::{StableSort, VecMap};
+use crate::ordering::VecMap;
 use crate::trace::Ns;
+use std::cmp::Reverse;
 
 /// Longer sequences of small kernels are split.
 const MAX_CHAIN_LENGTH: usize = 12;
@@ -161,7 +162,7 @@ impl Streams {
             chain
         };
         let mut chains: Vec<Chain> = chains.0.into_iter().map(with_neighbours).collect();
-        chains.order_by(|a, b| b.duration.cmp(&a.duration));
+        chains.sort_by_key(|chain| Reverse(chain.duration));
         chains
     }
 }

@@ -6,7 +6,7 @@ use super::data::{Catalog, Family, Relation, Status};
 use super::stage_rows::{FamilyMatch, MatchedIn, RunContext, StageRow, StageRows};
 use super::switches::{self, Switch};
 use crate::analysis::triage::fuse::{self, Fusion};
-use crate::ordering::{StableSort, VecMap};
+use crate::ordering::VecMap;
 use crate::trace::Ns;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -85,7 +85,7 @@ pub(super) fn find_families(
         is_explained.get_mut(*row).into_iter().for_each(|flag| *flag = true);
     }
     drop_covered(run, &mut findings);
-    findings.order_by(|a, b| order(a).cmp(&order(b)));
+    findings.sort_by_key(order);
     StageFindings { findings, is_explained }
 }
 
@@ -249,7 +249,7 @@ fn rows_of_fusions(stage_rows: &StageRows, fusions: &[Fusion]) -> Vec<usize> {
 /// Drops families of other frameworks whose rows are all covered by nearer families.
 fn drop_covered(run: &RunContext, findings: &mut Vec<Finding>) {
     let is_elsewhere = |finding: &Finding| finding.verdict == Verdict::Elsewhere;
-    findings.order_by_key(|finding| (is_elsewhere(finding), finding.family.origin.relation_to(run.view.framework)));
+    findings.sort_by_key(|finding| (is_elsewhere(finding), finding.family.origin.relation_to(run.view.framework)));
     let mut covered: BTreeSet<usize> = BTreeSet::new();
     findings.retain(|finding| {
         let adds_rows = !is_elsewhere(finding) || finding.rows.iter().any(|row| !covered.contains(row));

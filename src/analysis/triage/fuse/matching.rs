@@ -9,11 +9,12 @@ use super::patterns::{Chain, Origin, Pattern, Patterns, SearchPlan, Test};
 use super::requirements::RunProperties;
 use super::{Confidence, Fusion, Status};
 use crate::analysis::structure::stages::Stage;
-use crate::ordering::{StableSort, VecMap};
+use crate::ordering::VecMap;
 use crate::rules::names::demangle;
 use crate::rules::needle::{Haystack, Needle};
 use crate::trace::{NONE, NameId, Ns, OpKind};
 use foldhash::fast::RandomState;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// The maximum number of kernels named as evidence.
@@ -44,7 +45,7 @@ pub fn matches(view: &View, rows: &[KernelRow]) -> Vec<Fusion> {
     drop_redundant(&mut findings, &all.patterns);
     let rows = RowLookup::new(view, rows);
     let mut fusions: Vec<Fusion> = findings.iter().filter_map(|finding| rows.fusion(finding, &all.patterns)).collect();
-    fusions.order_by(|a, b| a.stage.cmp(&b.stage).then(b.duration_ns.cmp(&a.duration_ns)));
+    fusions.sort_by(|a, b| a.stage.cmp(&b.stage).then(b.duration_ns.cmp(&a.duration_ns)));
     fusions
 }
 
@@ -228,7 +229,7 @@ fn split(view: &View, plan: &SearchPlan, classes: &Classes, status: &dyn Fn(usiz
         }
         let Some(pattern) = chains.first().map(|chain| chain.pattern) else { continue };
         for (stage, mut chained) in found.0 {
-            chained.ops.order_by_key(|op| *op);
+            chained.ops.sort_by_key(|op| *op);
             chained.ops.dedup();
             if !chained.ops.is_empty() {
                 let is_likely = chained.chained_starts * 4 >= chained.possible_starts;
@@ -370,7 +371,7 @@ impl<'a> RowLookup<'a> {
             }
         }
         let mut parts = parts.0;
-        parts.order_by(|a, b| b.1.cmp(&a.1));
+        parts.sort_by_key(|part| Reverse(part.1));
         let share = |part: Ns| percent(part, self.view.times().of_stage(finding.stage).duration);
         let evidence = parts.iter().take(MAX_EVIDENCE);
         let evidence =
@@ -399,7 +400,7 @@ impl<'a> RowLookup<'a> {
                 times.update(site, Ns::ZERO, |sum| *sum += duration);
             }
         }
-        times.0.order_by(|a, b| b.1.cmp(&a.1));
+        times.0.sort_by_key(|time| Reverse(time.1));
         let mut locations: Vec<String> = Vec::new();
         for site in times.0.iter().filter_map(|(site, _)| self.view.call_sites.distinct.get(*site as usize)) {
             let location = function_first(if site.display.is_empty() { &site.location } else { &site.display });

@@ -13,7 +13,6 @@ use super::neighbours::{Neighbours, Risk};
 use super::rules::{Class, Rules};
 use super::stream_sweep::SweepRow;
 use crate::analysis::triage::times::percent;
-use crate::ordering::StableSort;
 use crate::trace::Ns;
 
 /// A row of the table.
@@ -68,7 +67,7 @@ impl Judge<'_> {
         for (index, row, neighbours) in others {
             self.other(busy_ns, index, row, neighbours, &mut verdicts);
         }
-        verdicts.rows.order_by(|a, b| {
+        verdicts.rows.sort_by(|a, b| {
             a.priority.cmp(&b.priority).then_with(|| b.exposed_ns.cmp(&a.exposed_ns).then(a.row.cmp(&b.row)))
         });
         verdicts
@@ -81,7 +80,7 @@ impl Judge<'_> {
     /// Adds kernels whose exposed time reaches `min_share_pct`; smaller ones, largest first, as long as the remaining ones reach
     /// it together; and the largest one in any case if it reaches `largest_exposure_pct`. Others get a row if they are hidden.
     fn communication(&self, busy_ns: i64, mut rows: Vec<(usize, &SweepRow, &Neighbours)>, verdicts: &mut Verdicts) {
-        rows.order_by(|a, b| b.1.exposed_ns.cmp(&a.1.exposed_ns).then(a.0.cmp(&b.0)));
+        rows.sort_by(|a, b| b.1.exposed_ns.cmp(&a.1.exposed_ns).then(a.0.cmp(&b.0)));
         let mut remaining_ns = rows.iter().fold(0_i64, |sum, (_, row, _)| sum.saturating_add(row.exposed_ns));
         for (rank, (index, row, neighbours)) in rows.into_iter().enumerate() {
             let reaches = |time_ns: i64, min_pct: f64| share_pct(time_ns, busy_ns) >= min_pct && time_ns > 0;

@@ -10,7 +10,7 @@ use super::times::{Times, percent};
 use super::view::View;
 use crate::analysis::section::{Record, Section, Value};
 use crate::analysis::structure::stages::{Stage, count_stage_conflicts, steps};
-use crate::ordering::{StableSort, VecMap};
+use crate::ordering::VecMap;
 use crate::rules::names;
 use crate::trace::{DeviceId, Ns};
 use std::cmp::Reverse;
@@ -103,7 +103,7 @@ fn largest_categories(rows: &[&KernelRow], duration: Ns) -> String {
     rows.iter()
         .for_each(|row| sums.update(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.duration_ns)));
     let mut sums = sums.0;
-    sums.order_by_key(|(_, sum)| Reverse(*sum));
+    sums.sort_by_key(|(_, sum)| Reverse(*sum));
     let shares = sums.into_iter().map(|(category, sum)| (category, percent(Ns(sum), duration)));
     let named = shares.enumerate().filter(|(index, (_, share))| *index == 0 || *share >= MIN_PCT).take(MAX_NAMED);
     named.map(|(_, (category, share))| format!("{category} {share:.1} %")).collect::<Vec<_>>().join(", ")

@@ -7,7 +7,6 @@ use super::plot::{AXIS, Mark, Plot, Scale, Shape, text_width};
 use super::{PanelResult, View, exact, first_few, short, time};
 use crate::analysis::dashboard::{Categories, is_communication};
 use crate::analysis::section::Record;
-use crate::ordering::StableSort;
 use crate::report::palette;
 use crate::rules::names;
 
@@ -58,7 +57,7 @@ fn name(row: &Record) -> String {
 fn lanes<'a>(events: &[&'a Record]) -> Vec<&'a str> {
     let mut lanes: Vec<&str> = events.iter().map(|row| row.text("lane")).collect();
     let kind = |lane: &str| ["GPU", "Copy", "CPU"].iter().position(|head| lane.starts_with(head)).unwrap_or(3);
-    lanes.order_by(|a, b| (kind(a), a.len(), a).cmp(&(kind(b), b.len(), b)));
+    lanes.sort_by(|a, b| (kind(a), a.len(), a).cmp(&(kind(b), b.len(), b)));
     lanes.dedup();
     lanes
 }
