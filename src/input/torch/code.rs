@@ -1,18 +1,16 @@
-//! What a torch trace tells about the code that launched its GPU ops: CPU ops, Python frames, annotations, external ids.
-//!
-//! Read only where the trace is to keep it; the page's first module is built without.
+//! Reads [`crate::trace::Code`]: CPU ops, Python frames, annotations, external ids. Only if requested.
 
 use super::templates::{EventTemplates, Owner, TemplateEvent, folded_id};
-use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, keep_hint, known_name, number};
+use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, intern_raw, keep_hint, number};
 use crate::trace::{Annotation, FrameIds, NONE, Ns, Span, is_plausible};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Value, unescape};
 use std::collections::HashMap;
 
-/// False in the page's first module, where nothing asks for it.
+/// False in the page's first WebAssembly module, which never requests it.
 pub(super) const IS_BUILT: bool = crate::trace::CODE_IS_BUILT;
 
-/// Names as they stand in the file, so that a known one is neither checked nor unescaped again.
+/// Ids by the raw bytes of the name, so that UTF-8 check and unescaping run once per name.
 #[derive(Debug, Default)]
 pub(super) struct CodeNames {
     cpu_ops: HashMap<Box<[u8]>, NameId, RandomState>,
@@ -21,7 +19,7 @@ pub(super) struct CodeNames {
     pub(super) templates: EventTemplates,
 }
 
-/// The `args` of an event that lead from one to another.
+/// The `args` that join events.
 #[derive(Debug, Default)]
 pub(super) struct CodeFields<'a> {
     pub(super) external_id: Option<&'a [u8]>,
@@ -31,7 +29,7 @@ pub(super) struct CodeFields<'a> {
 }
 
 impl<'a> CodeFields<'a> {
-    /// False for what nobody asks for.
+    /// Stores the value of a needed key; returns false for other keys.
     pub(super) fn take(&mut self, key: &[u8], value: Value<'a>) -> bool {
         let slot = match key {
             b"External id" | b"external id" => &mut self.external_id,
@@ -54,16 +52,16 @@ fn id_of(text: Option<&[u8]>) -> u32 {
 }
 
 impl Fields<'_> {
-    /// Everything that leads from this event to others is there.
-    pub(super) fn is_code_whole(&self, class: Class) -> bool {
+    /// Returns true if all members for [`crate::trace::Code`] are parsed.
+    pub(super) fn is_code_complete(&self, class: Class) -> bool {
         match class {
             Class::PythonFrame => {
-                self.is_whole_span() && self.code.python_id.is_some() && self.code.python_parent.is_some()
+                self.is_span_complete() && self.code.python_id.is_some() && self.code.python_parent.is_some()
             }
-            Class::CpuOp => self.is_whole_span() && self.code.external_id.is_some(),
-            Class::Annotation { .. } => self.is_whole_span() && self.code.external_id.is_some(),
+            Class::CpuOp => self.is_span_complete() && self.code.external_id.is_some(),
+            Class::Annotation { .. } => self.is_span_complete() && self.code.external_id.is_some(),
             Class::Gpu(_) => self.code.external_id.is_some(),
-            Class::Call if self.is_call_read == Some(true) => {
+            Class::Call if self.is_stored_call == Some(true) => {
                 self.code.external_id.is_some() && self.code.kernel.is_some()
             }
             _ => true,
@@ -76,27 +74,27 @@ impl TorchReader {
         IS_BUILT && self.code.is_some()
     }
 
-    /// A CPU op or a Python frame of a known shape; false for what has none.
+    /// Adds a CPU op or Python frame if a template matches; otherwise returns false.
     pub(super) fn read_by_template(&mut self, text: &[u8]) -> bool {
-        let Some(shaped) = self.code.as_ref().and_then(|code| code.templates.read(text)) else { return false };
+        let Some(parsed) = self.code.as_ref().and_then(|code| code.templates.read(text)) else { return false };
         self.events += 1;
-        self.count_code(shaped.class, Some(shaped.name));
-        self.keep(&shaped);
+        self.count_code(parsed.class, Some(parsed.name));
+        self.store(&parsed);
         true
     }
 
-    /// A CPU op or a Python frame that was read member by member; one without usable times or a name is counted alone.
+    /// Adds a CPU op or Python frame that was parsed member by member. One without usable times or a name is only counted.
     pub(super) fn code_event(&mut self, fields: &Fields<'_>) {
         let class = fields.class.unwrap_or(Class::Other);
         self.count_code(class, fields.name);
         let (Some((start, duration)), Some(name)) = (times(fields), fields.name) else { return };
-        let owner = Owner::Unshaped {
+        let owner = Owner::Parsed {
             pid: fields.pid.and_then(Value::scalar).unwrap_or_default(),
             tid: fields.tid.unwrap_or_default(),
         };
         let id = if class == Class::PythonFrame { fields.code.python_id } else { fields.code.external_id };
         let (id, parent) = (id_of(id), id_of(fields.code.python_parent));
-        self.keep(&TemplateEvent { class, name, owner, start, duration, id, parent });
+        self.store(&TemplateEvent { class, name, owner, start, duration, id, parent });
     }
 
     fn count_code(&mut self, class: Class, name: Option<&[u8]>) {
@@ -106,22 +104,22 @@ impl TorchReader {
         self.count(class);
     }
 
-    fn keep(&mut self, event: &TemplateEvent<'_>) {
+    fn store(&mut self, event: &TemplateEvent<'_>) {
         let TemplateEvent { start, duration, id, parent, .. } = *event;
         if !is_plausible(start, duration) {
             return;
         }
         let thread = match event.owner {
             Owner::Last(thread) => thread,
-            Owner::Other { pid, tid, .. } | Owner::Unshaped { pid, tid } => self.thread(pid, tid),
+            Owner::Other { pid, tid, .. } | Owner::Parsed { pid, tid } => self.thread(pid, tid),
         };
         let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
         known.templates.remember(event.owner, thread);
         if event.class == Class::PythonFrame {
-            let name = known_name(&mut known.frames, &mut code.frames.names, event.name);
+            let name = intern_raw(&mut known.frames, &mut code.frames.names, event.name);
             self.builder.add_frame(Span { start, duration, name, thread }, FrameIds { id, parent });
         } else {
-            let name = known_name(&mut known.cpu_ops, &mut code.cpu_ops.names, event.name);
+            let name = intern_raw(&mut known.cpu_ops, &mut code.cpu_ops.names, event.name);
             self.builder.add_cpu_op(Span { start, duration, name, thread }, id);
         }
     }
@@ -142,7 +140,7 @@ impl TorchReader {
 
     pub(super) fn code_of_call(&mut self, fields: &Fields<'_>) {
         let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
-        let kernel = fields.code.kernel.map(|raw| known_name(&mut known.kernels, &mut code.kernel_names, raw));
+        let kernel = fields.code.kernel.map(|raw| intern_raw(&mut known.kernels, &mut code.kernel_names, raw));
         self.builder.set_code_of_last_call(fields.code.id(), kernel);
     }
 }

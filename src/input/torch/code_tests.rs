@@ -1,12 +1,12 @@
-//! Promises of what a trace keeps of the code that launched its work.
+//! Tests of reading [`Code`].
 
 use crate::input::{Imported, Importer};
 use crate::trace::{Code, GpuOp, NONE, Ns, Span, Trace};
 use proptest::prelude::*;
 
-fn import(pieces: &[&[u8]], with_code: bool) -> Trace {
+fn import(chunks: &[&[u8]], with_code: bool) -> Trace {
     let mut importer = if with_code { Importer::with_code("t.json") } else { Importer::new("t.json") };
-    pieces.iter().for_each(|piece| importer.feed(piece).unwrap());
+    chunks.iter().for_each(|chunk| importer.feed(chunk).unwrap());
     match importer.finish().unwrap() {
         Imported::Trace(trace) => *trace,
         Imported::Document(text) => panic!("no trace: {text}"),
@@ -19,7 +19,7 @@ fn code(text: &str) -> (Trace, Code) {
     (trace, code)
 }
 
-/// Two launches of one CPU op each, frames around them, a graph's kernel, annotations; in the order of files.
+/// Two launches of one CPU op each, their frames, a kernel of a graph, annotations; in the order of Kineto files.
 const TEXT: &str = r#"{"distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8}, "traceEvents": [
     {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=2]", "pid": 9, "tid": 9, "ts": 1, "dur": 50, "args": {"External id": 70, "Ev Idx": 0}},
     {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 20, "dur": 9.5, "args": {"External id": 7, "Input Dims": [[2, 2]]}},
@@ -37,10 +37,10 @@ const TEXT: &str = r#"{"distributedInfo": {"backend": "nccl", "rank": 3, "world_
 ]}"#;
 
 #[test]
-fn ids_lead_from_every_op_to_its_cpu_op_and_from_frames_to_their_callers() {
+fn ids_join_gpu_ops_with_cpu_ops_and_frames_with_callers() {
     let (trace, code) = code(TEXT);
     let names: Vec<&str> = trace.gpu_ops.iter().map(|op: GpuOp| trace.names.get(op.name)).collect();
-    assert_eq!((names, &*code.op_ids), (vec!["add", "gemm", "lost"], &[6, 7, NONE][..]), "gemm's is that of its call");
+    assert_eq!((names, &*code.op_ids), (vec!["add", "gemm", "lost"], &[6, 7, NONE][..]), "gemm has the id of its call");
     let cpu_ops: Vec<(&str, i64, i64)> =
         code.cpu_ops.iter().map(|op: Span| (code.cpu_ops.names.get(op.name), op.start.0, op.duration.0)).collect();
     assert_eq!(
@@ -48,15 +48,15 @@ fn ids_lead_from_every_op_to_its_cpu_op_and_from_frames_to_their_callers() {
         (vec![("aten::add", 10_000, 5_000), ("aten::mm", 20_000, 9_500)], &[6, 7][..])
     );
     let frames: Vec<&str> = code.frames.iter().map(|frame| code.frames.names.get(frame.name)).collect();
-    assert_eq!(frames, ["b.py(2): other", "a.py(9): outer \"x\"", "a.py(1): inner"], "by start, the longer first");
-    assert_eq!(code.frame_parents, [NONE, NONE, 1], "a caller that is not in the trace is none");
+    assert_eq!(frames, ["b.py(2): other", "a.py(9): outer \"x\"", "a.py(1): inner"], "by start, outer before inner");
+    assert_eq!(code.frame_parents, [NONE, NONE, 1], "a caller outside the trace is NONE");
     let threads: Vec<u32> = code.frames.iter().map(|frame| frame.thread.0).collect();
     assert!(threads[0] != threads[1] && threads[1] == threads[2], "{threads:?}");
     assert_eq!(code.frames.get(1).unwrap().thread, code.cpu_ops.get(0).unwrap().thread);
 }
 
 #[test]
-fn annotations_of_host_and_device_captured_kernels_and_the_rank_are_kept() {
+fn annotations_captured_kernels_and_the_rank_are_read() {
     let (trace, code) = code(TEXT);
     let annotations: Vec<_> = code
         .annotations
@@ -70,12 +70,12 @@ fn annotations_of_host_and_device_captured_kernels_and_the_rank_are_kept() {
     let launched: Vec<&str> =
         code.call_kernels.iter().map(|name| code.kernel_names.get(crate::trace::NameId(*name))).collect();
     assert_eq!(launched, ["captured", "gemm", ""], "parallel to the calls, which are sorted by start");
-    assert_eq!(trace.names.len(), 3, "names of ops alone");
+    assert_eq!(trace.names.len(), 3, "only names of GPU ops");
     assert_eq!(trace.job.as_ref().map(|job| (job.rank, job.world_size)), Some((3, 8)));
 }
 
 #[test]
-fn gpu_ops_and_counts_are_the_same_whether_code_is_kept_or_not() {
+fn gpu_ops_and_counts_do_not_depend_on_reading_code() {
     let (with, _) = code(TEXT);
     let without = import(&[TEXT.as_bytes()], false);
     assert_eq!(without.code, None);
@@ -85,17 +85,17 @@ fn gpu_ops_and_counts_are_the_same_whether_code_is_kept_or_not() {
 
 proptest! {
     #[test]
-    fn any_cut_into_chunks_keeps_the_same_code(cuts in prop::collection::vec(0_usize..4_000, 0..8)) {
+    fn chunk_boundaries_do_not_change_the_code(cuts in prop::collection::vec(0_usize..4_000, 0..8)) {
         let bytes = TEXT.as_bytes();
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % bytes.len()).chain([0, bytes.len()]).collect();
         cuts.sort_unstable();
-        let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
-        prop_assert_eq!(import(&pieces, true), import(&[bytes], true));
+        let chunks: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
+        prop_assert_eq!(import(&chunks, true), import(&[bytes], true));
     }
 }
 
-/// Frames and ops of one shape, and among them whatever else may stand there.
-fn odd_ones() -> Vec<String> {
+/// Returns frames and ops that match a template, mixed with unusual ones.
+fn regular_and_unusual_events() -> Vec<String> {
     let frame = |name: &str, ts: &str, parent: &str, id: &str| {
         format!(
             r#"{{"ph": "X", "cat": "python_function", "name": "{name}", "pid": 9, "tid": 9, "ts": {ts}, "dur": 5, "args": {{"Python parent id": {parent}, "Python id": {id}, "Ev Idx": 3}}}}"#
@@ -122,7 +122,7 @@ fn odd_ones() -> Vec<String> {
 }
 
 #[test]
-fn events_of_one_shape_are_read_as_each_of_them_is_alone() {
+fn templates_give_the_same_events_as_parsing_each_member() {
     let frames_of = |events: &[String]| {
         let (_, code) = code(&format!("{{\"traceEvents\": [{}]}}", events.join(",\n")));
         let spans = code.frames.iter().chain(code.cpu_ops.iter());
@@ -131,12 +131,12 @@ fn events_of_one_shape_are_read_as_each_of_them_is_alone() {
         (times, names)
     };
     let (mut alone_times, mut alone_names) = (Vec::new(), Vec::new());
-    for event in odd_ones() {
+    for event in regular_and_unusual_events() {
         let (times, names) = frames_of(&[event]);
         alone_times.extend(times);
         alone_names.extend(names);
     }
-    let (mut times, mut names) = frames_of(&odd_ones());
+    let (mut times, mut names) = frames_of(&regular_and_unusual_events());
     let sorted = |list: &mut Vec<(i64, i64)>| list.sort_unstable();
     sorted(&mut times);
     sorted(&mut alone_times);

@@ -1,10 +1,23 @@
-//! torch.profiler (Kineto) JSON: which events are GPU ops, and what is read of them.
+//! Reader of torch.profiler (Kineto) JSON: builds a trace from the events that `gpuprism_scan::split` cuts out of the stream.
 //!
-//! Most of a trace are CPU ops, Python frames and flows; their category stands near the front of the event, so they cost
-//! a few bytes each. Read are GPU ops, the calls that launch them or wait for them, and the annotations of the program;
-//! CPU ops and frames only where the trace is to keep its code (`code`).
-//! Dialects: torch 1.x writes `Kernel` for `kernel` and string thread ids; times are numbers or strings; AMD writes the
-//! same categories as NVIDIA. Merged ranks carry pids such as `[TP00] 3`.
+//! It stores GPU ops, the API calls that launch or wait for them, and user annotations. CPU ops and Python frames are most of a
+//! trace; they are only counted, unless [`crate::trace::Code`] is requested (`code`). All work is linear in the bytes.
+//!
+//! Three techniques make it fast:
+//! - Prefix filter (`SkippedPrefixes`): a file has a handful of event beginnings such as `{"ph": "X", "cat": "cpu_op"`. An event
+//!   that begins like one that was skipped before is counted and not parsed.
+//! - Early exit: of other events, members are parsed only up to the last one needed. The category is near the front.
+//! - Event templates (`templates`): with `Code`, a million frames and CPU ops are written alike. The reader learns the constant text
+//!   between their values and then parses only the values; an event that differs by one byte is parsed member by member.
+//!
+//! Damage: an event that is not valid JSON, or that swallowed its neighbours (it is long or has two `"ph"`), is counted as
+//! unreadable, and splitting resumes at the next `}, {"`. That depends only on the bytes, not on chunk boundaries. A GPU op without
+//! usable times, or with a negative or absurd duration, is counted and skipped.
+//!
+//! Times are fixed point in microseconds. Digits below a nanosecond are truncated, never rounded or converted to floating point.
+//!
+//! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses the
+//! categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`.
 
 mod code;
 #[cfg(test)]
@@ -25,39 +38,38 @@ use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Kineto's times are microseconds: three digits above a nanosecond.
+/// The unit of Kineto's times as a power of ten in ns.
 const MICROSECONDS: u32 = 3;
-/// So many Python frames are looked at, and so many distinct names kept, to tell the serving engine.
+/// Limits of engine hints: Python frames looked at, and distinct names stored.
 const MAX_FRAMES_FOR_HINTS: u64 = 50_000;
 const MAX_HINTS: usize = 4_096;
 
-/// A call whose name holds one of these launches, moves, sets or waits; others say nothing about GPU time.
-static CALLS_READ: LazyLock<[Finder<'static>; 6]> =
+/// Calls whose name contains one of these are stored: they launch, copy, set, synchronize or allocate.
+static STORED_CALLS: LazyLock<[Finder<'static>; 6]> =
     LazyLock::new(|| ["aunch", "emcpy", "emset", "ynchronize", "Malloc", "Free"].map(Finder::new));
 
-/// Builds a trace from the events and members that the splitter cuts out.
+/// Builds a trace from events and top-level members.
 #[derive(Debug)]
 pub(super) struct TorchReader {
     builder: TraceBuilder,
-    /// Names as they stand in the file, so that a known one is neither checked nor unescaped again.
+    /// Ids by the raw bytes of the name, so that UTF-8 check and unescaping run once per name.
     names: HashMap<Box<[u8]>, NameId, RandomState>,
     call_names: HashMap<Box<[u8]>, NameId, RandomState>,
-    devices: HashMap<Place, (DeviceId, ProcessId), RandomState>,
-    last_device: Option<(Place, (DeviceId, ProcessId))>,
-    threads: HashMap<Place, ThreadId, RandomState>,
-    last_thread: Option<(Place, ThreadId)>,
+    devices: HashMap<RawKey, (DeviceId, ProcessId), RandomState>,
+    last_device: Option<(RawKey, (DeviceId, ProcessId))>,
+    threads: HashMap<RawKey, ThreadId, RandomState>,
+    last_thread: Option<(RawKey, ThreadId)>,
     properties: Vec<DeviceProperties>,
-    openings: Openings,
+    skipped_prefixes: SkippedPrefixes,
     code: Option<code::CodeNames>,
     gpu_ops_only: bool,
-    /// Elements of the list that have a `ph`: without a single one this is no trace.
+    /// Number of list elements that have a `ph`. If there are none, the file is not a trace.
     events: u64,
 }
 
-/// The pid of an event and its `args.device` or its tid, as they stand in the file: together they name a device or a
-/// thread.
+/// The key of a device or thread: the raw bytes of the event's pid and of its `args.device` or tid.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Place {
+struct RawKey {
     pid: Box<[u8]>,
     number: Box<[u8]>,
 }
@@ -70,7 +82,7 @@ struct DeviceProperties {
     name: String,
 }
 
-/// What an event's category says of it.
+/// The class of an event, from its category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Gpu(OpKind),
@@ -104,14 +116,14 @@ impl Class {
     }
 }
 
-/// The members of an event that matter, as they stand in the file.
+/// The raw values of the members of an event.
 #[derive(Debug, Default)]
 struct Fields<'a> {
     phase: Option<&'a [u8]>,
     class: Option<Class>,
     name: Option<&'a [u8]>,
-    /// A call that says something about GPU time; known once class and name are.
-    is_call_read: Option<bool>,
+    /// True for a call to be stored; set after class and name are parsed.
+    is_stored_call: Option<bool>,
     pid: Option<Value<'a>>,
     tid: Option<&'a [u8]>,
     start: Option<&'a [u8]>,
@@ -124,16 +136,16 @@ struct Fields<'a> {
     code: code::CodeFields<'a>,
 }
 
-/// What is read of an event beyond what every analysis needs.
+/// Optional data to parse.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
-    /// Names that tell the serving engine.
+    /// Names for [`crate::trace::EngineHints`].
     engine_hints: bool,
-    /// Which code launched what.
+    /// Data for [`crate::trace::Code`].
     code: bool,
 }
 
-/// What torch writes beside an NCCL kernel.
+/// The message of a collective, in the `args` of an NCCL kernel.
 #[derive(Debug, Default)]
 struct Message<'a> {
     operation: Option<&'a [u8]>,
@@ -145,7 +157,7 @@ struct Message<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads as much of the event as its class asks for, and tells how far that was; `None` for what is no JSON object.
+    /// Parses the members that the event's class needs. Also returns the number of bytes parsed; `None` if it is not JSON.
     fn read(event: &'a [u8], wanted: Wanted) -> Option<(Self, usize)> {
         let mut fields = Self::default();
         let mut cursor = Cursor::new(event);
@@ -161,10 +173,10 @@ impl<'a> Fields<'a> {
             if key != b"args" || !fields.read_args(&mut cursor, wanted)? {
                 fields.take(key, cursor.value()?);
             }
-            if fields.class == Some(Class::Call) && fields.is_call_read.is_none() {
-                fields.is_call_read = fields.name.map(is_call_read);
+            if fields.class == Some(Class::Call) && fields.is_stored_call.is_none() {
+                fields.is_stored_call = fields.name.map(is_stored_call);
             }
-            if fields.is_enough(wanted) {
+            if fields.is_complete(wanted) {
                 return Some((fields, cursor.at()));
             }
         }
@@ -183,8 +195,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Walks through `args`, to their end or to where nothing more is wanted; false where they are no object and the
-    /// value is still to be read.
+    /// Parses `args` until nothing more is needed. Returns false, and consumes nothing, if they are not an object.
     fn read_args(&mut self, cursor: &mut Cursor<'a>, wanted: Wanted) -> Option<bool> {
         if !cursor.enter() {
             return Some(false);
@@ -201,13 +212,13 @@ impl<'a> Fields<'a> {
                 Step::End => return Some(true),
                 Step::Damaged => return None,
             }
-            if self.is_enough(Wanted { engine_hints: false, ..wanted }) {
+            if self.is_complete(Wanted { engine_hints: false, ..wanted }) {
                 return Some(true);
             }
         }
     }
 
-    /// False for what nobody asks for.
+    /// Stores the value of a needed key; returns false for other keys.
     fn take_arg(&mut self, key: &[u8], value: Value<'a>) -> bool {
         let slot = match key {
             b"device" => &mut self.device,
@@ -226,8 +237,8 @@ impl<'a> Fields<'a> {
         true
     }
 
-    /// Only complete events (`X`) have a class that matters.
-    fn is_enough(&self, wanted: Wanted) -> bool {
+    /// Returns true if the event needs no further members. The class matters only for complete events (`ph` is `X`).
+    fn is_complete(&self, wanted: Wanted) -> bool {
         let (phase, class) = match (self.phase, self.class) {
             (None, _) | (Some(b"X"), None) => return false,
             (Some(phase), class) => (phase, class.unwrap_or(Class::Other)),
@@ -235,14 +246,14 @@ impl<'a> Fields<'a> {
         if phase != b"X" {
             return true;
         }
-        if wanted.code && !self.is_code_whole(class) {
+        if wanted.code && !self.is_code_complete(class) {
             return false;
         }
         match class {
-            Class::Gpu(kind) => self.is_whole(kind),
-            Class::Annotation { on_gpu: false } => self.is_whole_span(),
-            Class::Call => match self.is_call_read {
-                Some(true) => self.is_whole_span() && self.correlation.is_some(),
+            Class::Gpu(kind) => self.is_gpu_op_complete(kind),
+            Class::Annotation { on_gpu: false } => self.is_span_complete(),
+            Class::Call => match self.is_stored_call {
+                Some(true) => self.is_span_complete() && self.correlation.is_some(),
                 Some(false) => true,
                 None => false,
             },
@@ -252,46 +263,46 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// How the events that nobody reads on begin: `{"ph": "X", "cat": "cpu_op"`. A file has a handful of such openings, and
-/// an event that begins like one of them need not be read at all.
+/// The beginnings of skipped events, up to the member that decided it: `{"ph": "X", "cat": "cpu_op"`.
 #[derive(Debug, Default)]
-struct Openings(Vec<Opening>);
+struct SkippedPrefixes(Vec<Prefix>);
 
 #[derive(Debug)]
-struct Opening {
+struct Prefix {
     text: Box<[u8]>,
-    /// The last bytes of `text`, which openings differ in.
-    tail: [u8; Openings::TAIL],
+    /// The last bytes of `text`, which differ most between prefixes, for a fast comparison.
+    tail: [u8; SkippedPrefixes::TAIL_BYTES],
     class: Class,
 }
 
-impl Openings {
-    /// More are not worth comparing with.
-    const KEPT: usize = 16;
-    /// Longer ones hold ids or names.
-    const LONGEST: usize = 112;
-    const TAIL: usize = 8;
+impl SkippedPrefixes {
+    /// Comparing with more prefixes is not worth the time.
+    const MAX_PREFIXES: usize = 16;
+    /// Longer prefixes contain ids or names, so they do not repeat.
+    const MAX_BYTES: usize = 112;
+    const TAIL_BYTES: usize = 8;
 
     #[inline]
     fn class_of(&self, event: &[u8]) -> Option<Class> {
-        let matches = |opening: &&Opening| {
-            let head = event.get(..opening.text.len());
-            head.is_some_and(|head| head.last_chunk() == Some(&opening.tail) && *head == *opening.text)
+        let matches = |prefix: &&Prefix| {
+            let head = event.get(..prefix.text.len());
+            head.is_some_and(|head| head.last_chunk() == Some(&prefix.tail) && *head == *prefix.text)
         };
-        self.0.iter().find(matches).map(|opening| opening.class)
+        self.0.iter().find(matches).map(|prefix| prefix.class)
     }
 
-    fn learn(&mut self, opening: &[u8], class: Class) {
-        let fits = self.0.len() < Self::KEPT && opening.len() <= Self::LONGEST && self.class_of(opening).is_none();
-        if let (true, Some(tail)) = (fits, opening.last_chunk()) {
-            self.0.push(Opening { text: opening.into(), tail: *tail, class });
+    fn learn(&mut self, prefix: &[u8], class: Class) {
+        let fits =
+            self.0.len() < Self::MAX_PREFIXES && prefix.len() <= Self::MAX_BYTES && self.class_of(prefix).is_none();
+        if let (true, Some(tail)) = (fits, prefix.last_chunk()) {
+            self.0.push(Prefix { text: prefix.into(), tail: *tail, class });
         }
     }
 }
 
 impl Fields<'_> {
-    /// Everything that is read of a GPU op is there. A collective's message stands at the end of its event.
-    fn is_whole(&self, kind: OpKind) -> bool {
+    /// Returns true if all members of a GPU op are parsed. NCCL kernels are parsed to the end, where their message is.
+    fn is_gpu_op_complete(&self, kind: OpKind) -> bool {
         let times = self.start.is_some() && self.duration.is_some() && self.correlation.is_some();
         let place = self.device.is_some() && self.stream.is_some() && self.pid.is_some();
         let named = match (kind, self.name) {
@@ -302,15 +313,15 @@ impl Fields<'_> {
         times && place && named
     }
 
-    /// Everything that is read of a call or an annotation, but for the correlation id.
-    fn is_whole_span(&self) -> bool {
+    /// Returns true if all members of a call or annotation are parsed, except the correlation id.
+    fn is_span_complete(&self) -> bool {
         let times = self.start.is_some() && self.duration.is_some();
         times && self.name.is_some() && self.pid.is_some() && self.tid.is_some()
     }
 }
 
-fn is_call_read(name: &[u8]) -> bool {
-    CALLS_READ.iter().any(|word| word.find(name).is_some())
+fn is_stored_call(name: &[u8]) -> bool {
+    STORED_CALLS.iter().any(|word| word.find(name).is_some())
 }
 
 impl Sink for TorchReader {
@@ -318,7 +329,7 @@ impl Sink for TorchReader {
         if self.keeps_code() && self.read_by_template(text) {
             return;
         }
-        if let Some(class) = self.openings.class_of(text) {
+        if let Some(class) = self.skipped_prefixes.class_of(text) {
             self.events += 1;
             return self.count(class);
         }
@@ -334,7 +345,7 @@ impl Sink for TorchReader {
         }
         match class {
             Class::Gpu(kind) => return self.gpu_op(&fields, kind, at),
-            Class::Call if fields.is_call_read == Some(true) => self.span(&fields, SpanKind::Call, at),
+            Class::Call if fields.is_stored_call == Some(true) => self.span(&fields, SpanKind::Call, at),
             Class::Annotation { on_gpu } => {
                 if wanted.code {
                     self.annotation(&fields, on_gpu);
@@ -342,7 +353,7 @@ impl Sink for TorchReader {
                 if !on_gpu {
                     self.span(&fields, SpanKind::Range, at);
                 } else if !wants_hints && !wanted.code {
-                    self.openings.learn(text.get(..read).unwrap_or_default(), class);
+                    self.skipped_prefixes.learn(text.get(..read).unwrap_or_default(), class);
                 }
             }
             Class::PythonFrame | Class::CpuOp if wanted.code => {
@@ -352,16 +363,16 @@ impl Sink for TorchReader {
                 return self.code_event(&fields);
             }
             Class::PythonFrame if wants_hints => keep_hint(&mut engine_hints.python_frames, fields.name),
-            // One a process or thread: they stand in front of a merged trace and would take all places.
+            // Metadata: one event per process or thread, at the start of merged files, would fill the prefix table.
             _ if phase == b"M" => {}
-            _ => self.openings.learn(text.get(..read).unwrap_or_default(), class),
+            _ => self.skipped_prefixes.learn(text.get(..read).unwrap_or_default(), class),
         }
         self.count(class);
     }
 
     fn member(&mut self, key: &[u8], value: &[u8]) {
         match key {
-            // Nothing but names of devices hangs on this member: one that is unreadable leaves them empty.
+            // Only device names depend on this member; if it is unreadable, they stay empty.
             b"deviceProperties" => self.properties = serde_json::from_slice(value).unwrap_or_default(),
             b"distributedInfo" => self.builder.trace.job = job(value).map(Box::new),
             _ => {}
@@ -373,7 +384,7 @@ impl Sink for TorchReader {
     }
 }
 
-/// What `distributedInfo` says; `None` where it tells no rank.
+/// Parses `distributedInfo`; `None` if it has no rank.
 fn job(text: &[u8]) -> Option<Job> {
     let info = Json::parse(std::str::from_utf8(text).ok()?).ok()?;
     let number = |json: &Json| if let Json::Int(number) = json { u32::try_from(*number).ok() } else { None };
@@ -412,19 +423,19 @@ impl TorchReader {
             threads: HashMap::default(),
             last_thread: None,
             properties: Vec::new(),
-            openings: Openings::default(),
+            skipped_prefixes: SkippedPrefixes::default(),
             code,
             gpu_ops_only: detail == Detail::GpuOps,
             events: 0,
         }
     }
 
-    /// How many GPU ops were read so far.
+    /// Returns the number of GPU ops read so far.
     pub(super) fn gpu_ops(&self) -> usize {
         self.builder.trace.gpu_ops.len()
     }
 
-    /// How many trace events, of any kind, were read so far.
+    /// Returns the number of trace events of any kind read so far.
     pub(super) fn events(&self) -> u64 {
         self.events
     }
@@ -471,7 +482,7 @@ impl TorchReader {
         if !is_plausible(start, duration) {
             return self.problem(ProblemKind::ImpossibleDuration, 1, at);
         }
-        let name = known_name(&mut self.names, &mut self.builder.trace.names, fields.name.unwrap_or_default());
+        let name = intern_raw(&mut self.names, &mut self.builder.trace.names, fields.name.unwrap_or_default());
         let (device, process) = self.device(fields);
         let stream = fields.stream.or(fields.tid).and_then(stream_number).unwrap_or(-1);
         let op = GpuOp { start, duration, name, device, stream, process, kind };
@@ -487,7 +498,7 @@ impl TorchReader {
         }
     }
 
-    /// A call or an annotation: what has no usable times or thread is counted among the others and helps nobody.
+    /// Adds a call or annotation. One without usable times is only counted.
     fn span(&mut self, fields: &Fields<'_>, kind: SpanKind, at: u64) {
         let time = |text: Option<&[u8]>| Ns::from_decimal(text?, MICROSECONDS);
         let (Some(start), Some(duration)) = (time(fields.start), time(fields.duration)) else { return };
@@ -500,7 +511,7 @@ impl TorchReader {
         let (thread, name) = (self.thread_of(fields), fields.name.unwrap_or_default());
         match kind {
             SpanKind::Call => {
-                let name = known_name(&mut self.call_names, &mut self.builder.trace.calls.names, name);
+                let name = intern_raw(&mut self.call_names, &mut self.builder.trace.calls.names, name);
                 let correlation = fields.correlation.and_then(number);
                 self.builder.add_call(Span { start, duration, name, thread }, correlation);
                 if self.keeps_code() {
@@ -522,17 +533,17 @@ impl TorchReader {
         {
             return *found;
         }
-        let place = Place { pid: pid.into(), number: number.into() };
-        let found = match self.devices.get(&place) {
+        let key = RawKey { pid: pid.into(), number: number.into() };
+        let found = match self.devices.get(&key) {
             Some(&found) => found,
             None => {
                 let process = self.builder.process(UNKNOWN_PID, rank_label(&unescape(pid)));
                 let found = (self.builder.device(&device_id(fields), ""), process);
-                self.devices.insert(place.clone(), found);
+                self.devices.insert(key.clone(), found);
                 found
             }
         };
-        self.last_device = Some((place, found));
+        self.last_device = Some((key, found));
         found
     }
 
@@ -546,20 +557,20 @@ impl TorchReader {
         {
             return *found;
         }
-        let place = Place { pid: pid.into(), number: tid.into() };
-        let found = match self.threads.get(&place) {
+        let key = RawKey { pid: pid.into(), number: tid.into() };
+        let found = match self.threads.get(&key) {
             Some(&found) => found,
             None => {
                 let found = self.new_thread(pid, tid);
-                self.threads.insert(place.clone(), found);
+                self.threads.insert(key.clone(), found);
                 found
             }
         };
-        self.last_thread = Some((place, found));
+        self.last_thread = Some((key, found));
         found
     }
 
-    /// Threads and GPU ops of one rank are one process, though an op's pid is its device.
+    /// Adds a thread. Threads and GPU ops of one rank belong to one process, although the pid of an op is its device.
     fn new_thread(&mut self, pid: &[u8], tid: &[u8]) -> ThreadId {
         let pid = unescape(pid);
         let label = rank_label(&pid);
@@ -573,7 +584,7 @@ impl TorchReader {
     }
 }
 
-/// Which table a span goes into.
+/// The table of a span.
 #[derive(Debug, Clone, Copy)]
 enum SpanKind {
     Call,
@@ -582,14 +593,14 @@ enum SpanKind {
 
 const UNKNOWN_PID: i64 = -1;
 
-impl Place {
+impl RawKey {
     fn is(&self, pid: &[u8], number: &[u8]) -> bool {
         *self.pid == *pid && *self.number == *number
     }
 }
 
-/// The id of a name by how it stands in the file, so that a known one is neither checked nor unescaped again.
-fn known_name(known: &mut HashMap<Box<[u8]>, NameId, RandomState>, names: &mut Names, raw: &[u8]) -> NameId {
+/// Interns a raw name. A name in `known` is neither checked nor unescaped again.
+fn intern_raw(known: &mut HashMap<Box<[u8]>, NameId, RandomState>, names: &mut Names, raw: &[u8]) -> NameId {
     if let Some(&id) = known.get(raw) {
         return id;
     }
@@ -599,11 +610,11 @@ fn known_name(known: &mut HashMap<Box<[u8]>, NameId, RandomState>, names: &mut N
 }
 
 impl Message<'_> {
-    /// Torch counts elements; the bytes follow where the element type is known.
+    /// Converts torch's element counts to bytes, if the size of the element type is known.
     fn collective(&self) -> Option<Collective> {
         let text = |raw: Option<&[u8]>| raw.map(|raw| unescape(raw).into_owned()).unwrap_or_default();
         let element = text(self.element);
-        let bytes = |elements: Option<&[u8]>| number::<u64>(elements?)?.checked_mul(bytes_of(&element)?);
+        let bytes = |elements: Option<&[u8]>| number::<u64>(elements?)?.checked_mul(element_bytes(&element)?);
         Some(Collective {
             operation: text(Some(self.operation?)),
             bytes_in: bytes(self.elements_in),
@@ -616,8 +627,8 @@ impl Message<'_> {
     }
 }
 
-/// The size of torch's element types, by the names Kineto writes.
-fn bytes_of(element: &str) -> Option<u64> {
+/// Returns the size of a torch element type by its name in Kineto.
+fn element_bytes(element: &str) -> Option<u64> {
     match element {
         "Byte" | "Char" | "Bool" | "Float8_e4m3fn" | "Float8_e5m2" | "Float8_e4m3fnuz" | "Float8_e5m2fnuz" => Some(1),
         "Half" | "BFloat16" | "Short" => Some(2),
@@ -631,14 +642,14 @@ fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The last number in `783658`, `thread 783658 (python)`, `[TP00] 3`.
+/// Returns the last number of a text: `783658`, `thread 783658 (python)`, `[TP00] 3`.
 fn last_number(text: &[u8]) -> Option<i64> {
     let end = text.iter().rposition(u8::is_ascii_digit)? + 1;
     let digits = text.get(..end)?.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     number(text.get(end - digits..end)?)
 }
 
-/// `[TP00]` of `[TP00] 3`: ranks that were merged into one file carry it in their pids.
+/// Returns `[TP00]` of the pid `[TP00] 3`, the label of a rank in a file of merged ranks; otherwise an empty text.
 fn rank_label(pid: &str) -> &str {
     match pid.find(']') {
         Some(end) if pid.starts_with('[') => pid.get(..=end).unwrap_or_default(),
@@ -646,7 +657,7 @@ fn rank_label(pid: &str) -> &str {
     }
 }
 
-/// `args.device`, or the pid where there is none; ranks that were merged into one file keep their label.
+/// Returns `args.device`, or the pid if there is none, with the label of the rank.
 fn device_id(fields: &Fields<'_>) -> String {
     let pid = unescape(fields.pid.and_then(Value::scalar).unwrap_or_default());
     let Some(number) = fields.device else { return pid.into_owned() };
@@ -657,7 +668,7 @@ fn device_id(fields: &Fields<'_>) -> String {
     }
 }
 
-/// `7`, or the `stream 7` of torch 1.x.
+/// Parses `7`, or `stream 7` of torch 1.x.
 fn stream_number(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"stream ").unwrap_or(text);
     std::str::from_utf8(digits).ok()?.parse().ok()

@@ -1,17 +1,18 @@
-//! Events that are written alike: between their values the same text stands at every one, so that only the values need be
-//! read. A trace has a million Python frames of one shape.
+//! Event templates: a fast parser of CPU ops and Python frames, for events that differ only in their values.
 //!
-//! A shape is learnt from an event that was read member by member. An event that differs from it in one byte outside of
-//! its values, or whose values hold anything unusual, is read member by member as well.
+//! A profiler writes a million frames with the same text between the values. A template has these constant texts. It is learnt from
+//! an event that was parsed member by member; later events are compared with the texts, 16 bytes at a time, and only their
+//! values are parsed. An event that differs in one byte outside its values, or has an unusual value (an escaped string, an
+//! exponent), is parsed member by member.
 
 use super::{Class, Fields, MICROSECONDS};
 use crate::trace::{NONE, Ns, ThreadId, leading_integer};
 
-/// The shapes of a file.
+/// The templates of a file.
 #[derive(Debug, Default)]
 pub(super) struct EventTemplates(Vec<EventTemplate>);
 
-/// What is kept of a CPU op or a Python frame.
+/// The stored values of a CPU op or a Python frame.
 #[derive(Debug)]
 pub(super) struct TemplateEvent<'a> {
     pub(super) class: Class,
@@ -19,21 +20,21 @@ pub(super) struct TemplateEvent<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) start: Ns,
     pub(super) duration: Ns,
-    /// The external id of a CPU op, a frame's own id.
+    /// External id of a CPU op, or own id of a frame.
     pub(super) id: u32,
-    /// A frame's caller.
+    /// Id of the calling frame.
     pub(super) parent: u32,
 }
 
-/// Whose event it is.
+/// The thread of an event.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Owner<'a> {
-    /// The same as that of the last event of this shape.
+    /// The thread of the previous event of this template.
     Last(ThreadId),
-    /// Another: to be told to [`EventTemplates::remember`].
-    Other { pid: &'a [u8], tid: &'a [u8], text: &'a [u8], shape: usize },
-    /// That of an event which was read member by member.
-    Unshaped { pid: &'a [u8], tid: &'a [u8] },
+    /// Another thread. The caller resolves it and passes it to [`EventTemplates::remember`]. `text` is the text from pid to tid.
+    Other { pid: &'a [u8], tid: &'a [u8], text: &'a [u8], template: usize },
+    /// The thread of an event that was parsed member by member.
+    Parsed { pid: &'a [u8], tid: &'a [u8] },
 }
 
 #[derive(Debug)]
@@ -41,16 +42,16 @@ struct EventTemplate {
     class: Class,
     /// In the order of the file.
     parts: Vec<Part>,
-    /// Stands behind the last value.
+    /// The byte after the last value.
     end: u8,
-    /// Stand behind pid and tid.
-    behind_pid: Text,
-    behind_tid: Text,
-    /// Whose the last event was: pid and tid with the texts behind them, which tell `25` from `251`.
+    /// The texts after pid and tid.
+    after_pid: Text,
+    after_tid: Text,
+    /// The thread of the previous event: pid and tid with the texts after them, which distinguish `25` from `251`.
     last: Option<(Text, ThreadId)>,
 }
 
-/// A value and the text in front of it, if that is not part of the owner's.
+/// A value and the text before it. The text after the tid is part of the owner, not of the next value.
 #[derive(Debug)]
 struct Part {
     before: Text,
@@ -69,36 +70,37 @@ enum Slot {
 }
 
 impl EventTemplates {
-    /// CPU ops and frames, with some room for threads that are written otherwise.
-    const KEPT: usize = 4;
+    /// One for CPU ops and one for frames, and two more for threads that are written differently.
+    const MAX_TEMPLATES: usize = 4;
 
-    /// The values of an event of a known shape.
+    /// Parses an event by a known template; `None` if no template matches.
     pub(super) fn read<'a>(&self, event: &'a [u8]) -> Option<TemplateEvent<'a>> {
-        self.0.iter().enumerate().find_map(|(at, shape)| shape.read(event, at))
+        self.0.iter().enumerate().find_map(|(index, template)| template.read(event, index))
     }
 
-    /// Remembers whose the last event was.
+    /// Stores the thread of the previous event.
     pub(super) fn remember(&mut self, owner: Owner<'_>, thread: ThreadId) {
-        if let Owner::Other { text, shape, .. } = owner
-            && let Some(shape) = self.0.get_mut(shape)
+        if let Owner::Other { text, template, .. } = owner
+            && let Some(template) = self.0.get_mut(template)
         {
-            shape.last = Some((Text::of(text), thread));
+            template.last = Some((Text::of(text), thread));
         }
     }
 
-    /// Remembers how this event is written.
+    /// Learns a template from an event that was parsed member by member.
     pub(super) fn learn(&mut self, event: &[u8], fields: &Fields<'_>, class: Class) {
-        if self.0.len() < Self::KEPT
+        if self.0.len() < Self::MAX_TEMPLATES
             && self.read(event).is_none()
-            && let Some(shape) = EventTemplate::of(event, fields, class)
+            && let Some(template) = EventTemplate::learn(event, fields, class)
         {
-            self.0.push(shape);
+            self.0.push(template);
         }
     }
 }
 
 impl EventTemplate {
-    fn of(event: &[u8], fields: &Fields<'_>, class: Class) -> Option<Self> {
+    /// Cuts an event into values and the texts between them. `None` unless the event has all values, and tid directly after pid.
+    fn learn(event: &[u8], fields: &Fields<'_>, class: Class) -> Option<Self> {
         let code = &fields.code;
         let ids = match class {
             Class::PythonFrame => vec![(Slot::Id, code.python_id?), (Slot::Parent, code.python_parent?)],
@@ -111,34 +113,34 @@ impl EventTemplate {
             (Slot::Start, fields.start?),
             (Slot::Duration, fields.duration?),
         ];
-        let place = |value: &[u8]| (value.as_ptr() as usize).checked_sub(event.as_ptr() as usize);
-        if place(fields.tid?)? < place(fields.pid?.scalar()?)? {
+        let offset = |value: &[u8]| (value.as_ptr() as usize).checked_sub(event.as_ptr() as usize);
+        if offset(fields.tid?)? < offset(fields.pid?.scalar()?)? {
             return None;
         }
         let mut values = Vec::new();
         for (slot, value) in members.into_iter().chain(ids) {
-            let from = place(value)?;
+            let from = offset(value)?;
             values.push((from, from.checked_add(value.len())?, slot));
         }
         values.sort_unstable_by_key(|(from, ..)| *from);
         let between = |from: usize, to: usize| event.get(from..to).filter(|text| !text.is_empty()).map(Text::of);
         let pid = values.iter().position(|(.., slot)| *slot == Slot::Owner)?;
-        // Pid and tid are neighbours, and not at the end.
+        // Require tid directly after pid, and another value after tid.
         let [(_, pid_end, _), (tid, tid_end, Slot::Owner), (next, ..), ..] = *values.get(pid..)? else { return None };
-        let (behind_pid, behind_tid) = (between(pid_end, tid)?, between(tid_end, next)?);
+        let (after_pid, after_tid) = (between(pid_end, tid)?, between(tid_end, next)?);
         values.remove(pid + 1);
-        let (mut parts, mut at, mut is_behind_owner) = (Vec::with_capacity(values.len()), 0, false);
+        let (mut parts, mut at, mut is_after_owner) = (Vec::with_capacity(values.len()), 0, false);
         for (from, to, slot) in values {
-            let before = if is_behind_owner { Text::of(&[]) } else { between(at, from)? };
-            is_behind_owner = slot == Slot::Owner;
+            let before = if is_after_owner { Text::of(&[]) } else { between(at, from)? };
+            is_after_owner = slot == Slot::Owner;
             parts.push(Part { before, slot });
             at = to;
         }
-        Some(Self { class, parts, end: *event.get(at)?, behind_pid, behind_tid, last: None })
+        Some(Self { class, parts, end: *event.get(at)?, after_pid, after_tid, last: None })
     }
 
-    fn read<'a>(&self, event: &'a [u8], place: usize) -> Option<TemplateEvent<'a>> {
-        let mut shaped = TemplateEvent {
+    fn read<'a>(&self, event: &'a [u8], index: usize) -> Option<TemplateEvent<'a>> {
+        let mut parsed = TemplateEvent {
             class: self.class,
             name: &[],
             owner: Owner::Last(ThreadId(0)),
@@ -151,42 +153,42 @@ impl EventTemplate {
         for Part { before, slot } in &self.parts {
             rest = before.strip(rest)?;
             match slot {
-                Slot::Name => (shaped.name, rest) = text(rest)?,
-                Slot::Owner => (shaped.owner, rest) = self.owner(rest, place)?,
-                Slot::Start => (shaped.start, rest) = Ns::leading_decimal(rest, MICROSECONDS)?,
-                Slot::Duration => (shaped.duration, rest) = Ns::leading_decimal(rest, MICROSECONDS)?,
-                Slot::Id => (shaped.id, rest) = id(rest)?,
-                Slot::Parent => (shaped.parent, rest) = id(rest)?,
+                Slot::Name => (parsed.name, rest) = text(rest)?,
+                Slot::Owner => (parsed.owner, rest) = self.owner(rest, index)?,
+                Slot::Start => (parsed.start, rest) = Ns::leading_decimal(rest, MICROSECONDS)?,
+                Slot::Duration => (parsed.duration, rest) = Ns::leading_decimal(rest, MICROSECONDS)?,
+                Slot::Id => (parsed.id, rest) = id(rest)?,
+                Slot::Parent => (parsed.parent, rest) = id(rest)?,
             }
         }
-        (rest.first() == Some(&self.end)).then_some(shaped)
+        (rest.first() == Some(&self.end)).then_some(parsed)
     }
 
-    /// Reads pid and tid and the texts behind them.
-    fn owner<'a>(&self, from: &'a [u8], shape: usize) -> Option<(Owner<'a>, &'a [u8])> {
+    /// Parses pid and tid and the texts after them.
+    fn owner<'a>(&self, from: &'a [u8], template: usize) -> Option<(Owner<'a>, &'a [u8])> {
         if let Some((text, thread)) = &self.last
             && let Some(rest) = text.strip(from)
         {
             return Some((Owner::Last(*thread), rest));
         }
-        let value = |from: &'a [u8], behind: &Text| {
-            let (value, rest) = if behind.is_quote() { text(from)? } else { bare(from) };
-            Some((value, behind.strip(rest)?))
+        let value = |from: &'a [u8], after: &Text| {
+            let (value, rest) = if after.is_quote() { text(from)? } else { bare(from) };
+            Some((value, after.strip(rest)?))
         };
-        let (pid, rest) = value(from, &self.behind_pid)?;
-        let (tid, rest) = value(rest, &self.behind_tid)?;
+        let (pid, rest) = value(from, &self.after_pid)?;
+        let (tid, rest) = value(rest, &self.after_tid)?;
         let text = from.get(..from.len() - rest.len())?;
-        Some((Owner::Other { pid, tid, text, shape }, rest))
+        Some((Owner::Other { pid, tid, text, template }, rest))
     }
 }
 
-/// A text that stands at every event of a shape: whole words of sixteen bytes, and what is left of it.
+/// A constant text of a template, as words of 16 bytes and a remainder.
 #[derive(Debug)]
 struct Text {
     words: Box<[[u8; Text::WORD]]>,
-    left: [u8; Text::WORD],
-    left_length: usize,
-    /// Ones where `left` has bytes.
+    tail: [u8; Text::WORD],
+    tail_bytes: usize,
+    /// One bits for the valid bytes of `tail`.
     mask: u128,
 }
 
@@ -195,20 +197,20 @@ impl Text {
 
     fn of(bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks();
-        let mut left = [0; Self::WORD];
+        let mut tail = [0; Self::WORD];
         let mut mask = [0; Self::WORD];
-        for ((left, mask), byte) in left.iter_mut().zip(&mut mask).zip(rest) {
-            (*left, *mask) = (*byte, u8::MAX);
+        for ((slot, mask), byte) in tail.iter_mut().zip(&mut mask).zip(rest) {
+            (*slot, *mask) = (*byte, u8::MAX);
         }
-        Self { words: words.into(), left, left_length: rest.len(), mask: u128::from_ne_bytes(mask) }
+        Self { words: words.into(), tail, tail_bytes: rest.len(), mask: u128::from_ne_bytes(mask) }
     }
 
-    /// Does it end a quoted value?
+    /// Returns true if the text begins with the closing quote of the value before it.
     fn is_quote(&self) -> bool {
-        self.words.first().unwrap_or(&self.left).first() == Some(&b'"')
+        self.words.first().unwrap_or(&self.tail).first() == Some(&b'"')
     }
 
-    /// What stands behind this text.
+    /// Returns the rest of `from` after this text; `None` if `from` does not start with it.
     #[inline]
     fn strip<'a>(&self, mut from: &'a [u8]) -> Option<&'a [u8]> {
         for word in &self.words {
@@ -219,21 +221,21 @@ impl Text {
             from = rest;
         }
         let is_here = match from.first_chunk() {
-            // One comparison for bytes that are nearly always fewer than the event has left.
-            Some(here) => (u128::from_ne_bytes(*here) ^ u128::from_ne_bytes(self.left)) & self.mask == 0,
-            None => from.get(..self.left_length) == self.left.get(..self.left_length),
+            // One masked comparison of 16 bytes; nearly always that many bytes are left in the event.
+            Some(here) => (u128::from_ne_bytes(*here) ^ u128::from_ne_bytes(self.tail)) & self.mask == 0,
+            None => from.get(..self.tail_bytes) == self.tail.get(..self.tail_bytes),
         };
-        if is_here { from.get(self.left_length..) } else { None }
+        if is_here { from.get(self.tail_bytes..) } else { None }
     }
 }
 
-/// A text that holds no escape, and what stands behind it.
+/// Splits off a string value at its closing quote; `None` if it has an escape.
 fn text(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memchr2(b'"', b'\\', rest)?;
     (rest.get(at) == Some(&b'"')).then(|| rest.split_at_checked(at))?
 }
 
-/// A number or `null`, and what stands behind it.
+/// Splits off a number or `null`.
 fn bare(rest: &[u8]) -> (&[u8], &[u8]) {
     let is_bare = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-') || byte.is_ascii_lowercase();
     rest.split_at_checked(rest.iter().take_while(|byte| is_bare(byte)).count()).unwrap_or((rest, &[]))
@@ -245,7 +247,7 @@ pub(super) fn folded_id(id: u64) -> u32 {
     if folded == NONE { NONE - 1 } else { folded }
 }
 
-/// An id or `null`, and what stands behind it.
+/// Parses an id or `null`; also returns the rest.
 fn id(rest: &[u8]) -> Option<(u32, &[u8])> {
     match leading_integer(rest) {
         Some((id, rest)) => Some((folded_id(id), rest)),
