@@ -1,24 +1,24 @@
-//! Reads a JSON object a member at a time, straight off its bytes: no tree, no copies.
+//! A pull parser for the members of one JSON object: no tree, no copies, O(bytes).
 //!
-//! The splitter hands over one event; of those of interest a handful of members is read here. Bytes that are no JSON
-//! end the reading with [`Step::Damaged`], never with a panic. Text is lossy UTF-8, as traces hold stray bytes.
+//! Callers read the few members they need and stop early. Invalid JSON ends in [`Step::Damaged`], never in a panic. Text is
+//! converted to UTF-8 lossily, because traces contain invalid bytes.
 
 use memchr::memchr;
 use std::borrow::Cow;
 
-/// A value as it stands in the file.
+/// A raw value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A string, without its quotes and still escaped.
+    /// A string, without its quotes, still escaped.
     Text(&'a [u8]),
     /// A number or a literal.
     Bare(&'a [u8]),
-    /// An object or array, with its brackets.
+    /// An object or array, including its brackets.
     Container(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
-    /// The bytes of a string or a bare value: Kineto writes ids and times as either.
+    /// Returns the bytes of a string, number or literal. Kineto writes ids and times as strings or as numbers.
     pub fn scalar(self) -> Option<&'a [u8]> {
         match self {
             Self::Text(bytes) | Self::Bare(bytes) => Some(bytes),
@@ -27,18 +27,18 @@ impl<'a> Value<'a> {
     }
 }
 
-/// What stands next in an object.
+/// The next token in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A member; its value is read next.
+    /// The key of a member; read its value next.
     Key(&'a [u8]),
-    /// The object's end.
+    /// The end of the object.
     End,
-    /// No JSON.
+    /// Invalid JSON.
     Damaged,
 }
 
-/// A place in the text of an object.
+/// The parser: a position in the text of an object.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
     text: &'a [u8],
@@ -46,12 +46,12 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Before the object's opening brace.
+    /// Creates a parser before the opening brace of the object.
     pub fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0 }
     }
 
-    /// How far the text was read.
+    /// Returns the number of bytes read.
     pub fn at(&self) -> usize {
         self.at
     }
@@ -69,17 +69,17 @@ impl<'a> Cursor<'a> {
 
     #[inline(always)]
     fn take(&mut self, wanted: u8) -> bool {
-        let there = self.peek() == Some(wanted);
-        self.at += usize::from(there);
-        there
+        let is_next = self.peek() == Some(wanted);
+        self.at += usize::from(is_next);
+        is_next
     }
 
-    /// Steps over the opening brace; false where there is none.
+    /// Consumes the opening brace; returns false if there is none.
     pub fn enter(&mut self) -> bool {
         self.take(b'{')
     }
 
-    /// The next key of the object that was entered last. After [`Step::End`] the enclosing object goes on.
+    /// Returns the next key of the object entered last. After [`Step::End`], the enclosing object continues.
     pub fn key(&mut self) -> Step<'a> {
         let mut next = self.peek();
         if next == Some(b',') {
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The value of the key just read; `None` where the bytes are no value.
+    /// Returns the value of the key just read; `None` if it is not valid JSON.
     pub fn value(&mut self) -> Option<Value<'a>> {
         match self.peek()? {
             b'"' => {
@@ -109,13 +109,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// True where nothing but white space and commas is left.
+    /// Skips white space and commas; returns true if nothing is left.
     pub fn at_end(&mut self) -> bool {
         while self.take(b',') {}
         self.peek().is_none()
     }
 
-    /// The rest of a string after its opening quote. Most are shorter than a call of memchr takes.
+    /// Returns a string after its opening quote was consumed. The first 24 bytes are searched inline: most strings are so short
+    /// that the call of memchr would dominate.
     fn string(&mut self) -> Option<&'a [u8]> {
         let rest = self.text.get(self.at..)?;
         for (word, bytes) in rest.as_chunks::<8>().0.iter().take(3).enumerate() {
@@ -176,8 +177,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The lowest set bit marks the first `"` or `\` of eight bytes; higher ones may be false. (The well-known test for a
-/// zero byte, on the bytes with the wanted one taken away.)
+/// Returns a mask whose lowest set bit marks the first `"` or `\` of eight bytes; higher bits may be false positives. This is the
+/// SWAR test for a zero byte, after XOR with the wanted byte.
 #[inline(always)]
 fn quotes_or_backslashes(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -185,14 +186,14 @@ fn quotes_or_backslashes(word: u64) -> u64 {
     zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64))
 }
 
-/// Is this text the beginning of a JSON value, as far as it goes? The splitter asks where an event is suspiciously
-/// long: a lost quote or brace makes one event swallow its neighbours, and then the grammar breaks at once.
-pub fn sound_prefix(text: &[u8]) -> bool {
+/// Returns true if the text is a prefix of a valid JSON value. The splitter checks suspiciously long events: if an event swallowed
+/// its neighbours because a quote or brace is lost, its text is soon invalid.
+pub fn is_valid_prefix(text: &[u8]) -> bool {
     let mut cursor = Cursor::new(text);
     let mut open: Vec<u8> = Vec::new();
     loop {
-        if !sound_value(&mut cursor, &mut open) {
-            return cursor.peek().is_none() || cut_in_string(&cursor);
+        if !is_valid_value(&mut cursor, &mut open) {
+            return cursor.peek().is_none() || is_cut_in_string(&cursor);
         }
         loop {
             match (open.last(), cursor.peek()) {
@@ -212,8 +213,8 @@ pub fn sound_prefix(text: &[u8]) -> bool {
     }
 }
 
-/// Reads one member or element up to the end of its first token, entering containers; false where it cannot.
-fn sound_value(cursor: &mut Cursor<'_>, open: &mut Vec<u8>) -> bool {
+/// Consumes one member or element, or the start of a container and its first member; returns false if it is invalid.
+fn is_valid_value(cursor: &mut Cursor<'_>, open: &mut Vec<u8>) -> bool {
     loop {
         if open.last() == Some(&b'{') {
             if cursor.peek() == Some(b'}') {
@@ -241,14 +242,14 @@ fn sound_value(cursor: &mut Cursor<'_>, open: &mut Vec<u8>) -> bool {
     }
 }
 
-/// True where the cursor stopped in a string that the text's end cuts off.
-fn cut_in_string(cursor: &Cursor<'_>) -> bool {
+/// Returns true if the cursor stopped in a string that the end of the text cuts.
+fn is_cut_in_string(cursor: &Cursor<'_>) -> bool {
     let before = cursor.at.checked_sub(1).and_then(|at| cursor.text.get(at));
     let rest = cursor.text.get(cursor.at..).unwrap_or_default();
     before == Some(&b'"') && Cursor { text: rest, at: 0 }.string().is_none()
 }
 
-/// The text of a JSON string's inside: escapes resolved, what is no UTF-8 or no escape replaced by U+FFFD.
+/// Unescapes the inside of a JSON string. Invalid UTF-8 and invalid escapes become U+FFFD.
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     let lossy = std::str::from_utf8(raw).map_or_else(|_| String::from_utf8_lossy(raw), Cow::Borrowed);
     if memchr(b'\\', raw).is_none() {
@@ -275,7 +276,7 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> char {
     }
 }
 
-/// `XXXX`, or a pair of surrogates `XXXX\uXXXX`.
+/// Parses `XXXX`, or a surrogate pair `XXXX\uXXXX`.
 fn unicode(rest: &mut std::str::Chars<'_>) -> char {
     let Some(first) = four_digits(rest) else { return char::REPLACEMENT_CHARACTER };
     if let Some(single) = char::from_u32(first) {
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn members_come_one_by_one_whatever_they_hold() {
+    fn members_of_all_kinds_are_parsed() {
         let text = r#"{"a" : "x\"}", "b":-1.5e3,"c":[1,{"d":"]"}] , "e":{}, "f":null}"#;
         let names: Vec<_> = members(text).into_iter().map(|(key, _)| key).collect();
         assert_eq!(names, ["a", "b", "c", "e", "f"]);
@@ -328,10 +329,10 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_quote_or_brace_is_unsound_and_a_cut_is_not() {
+    fn a_cut_text_is_a_valid_prefix_but_one_without_a_quote_or_brace_is_not() {
         let event = r#"{"ph": "X", "name": "a{b", "args": {"grid": [1, 2], "none": {}, "x": []}}"#;
         for end in 1..=event.len() {
-            assert!(sound_prefix(&event.as_bytes()[..end]), "cut at {end}");
+            assert!(is_valid_prefix(&event.as_bytes()[..end]), "cut at {end}");
         }
         for broken in [
             r#"{"ph": "X, "name": "a"}"#,
@@ -342,20 +343,20 @@ mod tests {
             r#"{"ph" "X"}"#,
             r#"{"ph": "X"} x"#,
         ] {
-            assert!(!sound_prefix(broken.as_bytes()), "{broken}");
+            assert!(!is_valid_prefix(broken.as_bytes()), "{broken}");
         }
     }
 
     proptest! {
         #[test]
-        fn strings_read_as_serde_json_reads_them(text in any::<String>()) {
+        fn unescape_agrees_with_serde_json(text in any::<String>()) {
             let json = serde_json::to_string(&text).unwrap();
             prop_assert_eq!(unescape(&json.as_bytes()[1..json.len() - 1]), text);
         }
 
         #[test]
-        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = sound_prefix(&bytes);
+        fn no_input_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = is_valid_prefix(&bytes);
             let _ = unescape(&bytes);
             let mut cursor = Cursor::new(&bytes);
             cursor.enter();
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn surrogate_pairs_join_and_lone_ones_are_replaced() {
+    fn surrogate_pairs_are_joined_and_lone_surrogates_replaced() {
         assert_eq!(unescape(br"\ud83d\ude00"), "\u{1f600}");
         assert_eq!(unescape(br"\ud83d!"), "\u{fffd}!");
         assert_eq!(unescape(br"\u12"), "\u{fffd}12");

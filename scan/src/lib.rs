@@ -1,8 +1,7 @@
-//! The part of gpuprism that every byte of a JSON trace goes through: [`split`] cuts events out of the stream, [`json`]
-//! reads their members.
+//! The hot path for JSON traces: [`split`] cuts events out of a byte stream, [`json`] parses their members.
 //!
-//! A crate of its own, and without generic functions, so that the page's module can be built for size and this part of
-//! it for speed: cargo sets that for a crate, and generic code belongs to the crate that calls it.
+//! It is a separate crate so that it can be optimized for speed while the page's WebAssembly module is optimized for size: cargo sets
+//! the optimization level per crate. It has no generic functions, because those are compiled in the calling crate.
 
 pub mod json;
 pub mod split;

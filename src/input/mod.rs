@@ -27,7 +27,7 @@
 //! 3. Add a variant to `sniff::Guess` and detect it in `sniff::guess`, by content within the first MiB.
 //! 4. Add the reader to `FormatReader` below: in `feed`, `gpu_ops`, `finish` and `detect_format`.
 //! 5. If it needs new kinds of problems: `src/trace/import_problems.rs`, and their sentences in `src/analysis/notices.rs`.
-//! 6. Test sound, cut and damaged files (`tests.rs`), and add a seed to `fuzz/seeds/chunks_agree`.
+//! 6. Test intact, cut and damaged files (`tests.rs`), and add a seed to `fuzz/seeds/chunks_agree`.
 
 #[cfg(any(test, all(target_arch = "wasm32", feature = "full")))]
 pub(crate) mod block_vfs;

@@ -1,9 +1,9 @@
-//! 64 bytes at a time: where quotes, backslashes and brackets are, as bit masks (bit 0 is the first byte).
+//! Bit masks of quotes, backslashes and brackets in blocks of 64 bytes (bit 0 is the first byte), as in simdjson.
 //!
-//! Three writings of one function: SSE2 on x86-64 and simd128 on wasm, both part of what the target always has, and a
-//! scalar twin everywhere else. A property test holds them equal.
+//! There are three versions of [`masks`]: SSE2 on x86-64 and simd128 on WebAssembly, which these targets always have, and a scalar
+//! one for all others. A property test checks that they agree.
 
-/// The bytes of one block that matter to the splitter.
+/// The positions of the relevant bytes in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Masks {
     pub(super) quote: u64,
@@ -12,14 +12,14 @@ pub(super) struct Masks {
     pub(super) open: u64,
     /// `}` or `]`.
     pub(super) close: u64,
-    /// `h`, the letter that hardly any key but `"ph"` holds between quotes in this place.
+    /// `h`, to find the key `"ph"`.
     pub(super) h: u64,
 }
 
 /// One block.
 pub(super) type Block = [u8; 64];
 
-/// `{` and `[` differ only in this bit, as do `}` and `]`: set it, and two comparisons find all four.
+/// `{` and `[` differ only in this bit, and so do `}` and `]`. With the bit set, two comparisons find all four.
 const CASE: u8 = 0x20;
 
 #[cfg(target_arch = "x86_64")]
@@ -31,7 +31,7 @@ pub(super) use wasm32::masks;
 #[cfg(not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 pub(super) use scalar as masks;
 
-/// Sixteen bytes of a block as two little-endian halves: a load without a pointer.
+/// Returns sixteen bytes as two little-endian halves: a load without a pointer.
 #[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
 #[inline(always)]
 fn halves(sixteen: &[u8; 16]) -> (u64, u64) {
@@ -44,10 +44,10 @@ mod x86_64 {
     use super::{Block, CASE, Masks, halves};
     use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8};
 
-    /// See the module's head.
+    /// Returns the masks of a block.
     #[inline(always)]
     pub(in super::super) fn masks(block: &Block) -> Masks {
-        // SAFETY: SSE2 is part of x86-64 itself, so no machine that runs this lacks it.
+        // SAFETY: SSE2 is part of the x86-64 baseline.
         #[allow(unsafe_code)]
         unsafe {
             masks_sse2(block)
@@ -85,7 +85,7 @@ mod wasm32 {
     use super::{Block, CASE, Masks, halves};
     use std::arch::wasm32::{i8x16_bitmask, u8x16_eq, u8x16_splat, u64x2, v128, v128_or};
 
-    /// See the module's head.
+    /// Returns the masks of a block.
     #[inline(always)]
     pub(in super::super) fn masks(block: &Block) -> Masks {
         let mut masks = Masks { quote: 0, backslash: 0, open: 0, close: 0, h: 0 };
@@ -109,8 +109,11 @@ mod wasm32 {
     }
 }
 
-/// The twin that needs nothing.
-#[cfg_attr(any(target_arch = "x86_64", target_feature = "simd128"), allow(dead_code, reason = "the test's oracle"))]
+/// The portable version of `masks`.
+#[cfg_attr(
+    any(target_arch = "x86_64", target_feature = "simd128"),
+    allow(dead_code, reason = "the reference in tests")
+)]
 pub(super) fn scalar(block: &Block) -> Masks {
     let mut masks = Masks { quote: 0, backslash: 0, open: 0, close: 0, h: 0 };
     for (index, &byte) in block.iter().enumerate() {
@@ -123,17 +126,17 @@ pub(super) fn scalar(block: &Block) -> Masks {
     masks
 }
 
-/// Follows strings across blocks.
+/// Finds the insides of strings, across blocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Strings {
-    /// All ones while the last block ended inside a string.
+    /// All ones if the last block ended inside a string.
     inside: u64,
-    /// One where the last block ended in an unfinished escape.
+    /// One if the last block ended with a backslash that escapes the next byte.
     escape: u64,
 }
 
 impl Strings {
-    /// The bytes of this block that lie inside strings (an opening quote included, a closing one not).
+    /// Returns the mask of bytes inside strings, including the opening quote but not the closing one.
     #[inline(always)]
     pub(super) fn inside(&mut self, masks: &Masks) -> u64 {
         let quotes = if masks.backslash == 0 && self.escape == 0 {
@@ -146,7 +149,7 @@ impl Strings {
         inside
     }
 
-    /// The bytes that a backslash takes the meaning from.
+    /// Returns the mask of escaped bytes.
     #[inline]
     fn escaped(&mut self, backslash: u64) -> u64 {
         let mut escaped = self.escape;
@@ -165,36 +168,36 @@ impl Strings {
     }
 }
 
-/// Counts what may be `"ph"`: a quote, any byte, an `h` and a quote. Nothing that is `"ph"` goes uncounted, and next to
-/// nothing else is counted.
+/// Counts candidates of the key `"ph"`: a quote, any byte, `h`, a quote. Every `"ph"` is counted, and rarely anything else.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Phases {
-    /// The closing quotes of this block.
+    /// Closing quotes of the candidates in this block.
     here: u64,
-    /// How many stood in the blocks before.
+    /// Number of candidates in the blocks before.
     before: u32,
+    /// Masks of the previous block.
     quote: u64,
     h: u64,
 }
 
 impl Phases {
     #[inline(always)]
-    pub(super) fn take(&mut self, masks: &Masks) {
+    pub(super) fn add_block(&mut self, masks: &Masks) {
         self.before = self.before.wrapping_add(self.here.count_ones());
         self.here = masks.quote & (masks.h << 1 | self.h >> 63) & (masks.quote << 3 | self.quote >> 61);
         self.quote = masks.quote;
         self.h = masks.h;
     }
 
-    /// How many end before this bit of the block.
+    /// Returns the number of candidates that end before this bit of the block.
     #[inline(always)]
-    pub(super) fn until(&self, bit: u32) -> u32 {
+    pub(super) fn count_before(&self, bit: u32) -> u32 {
         let below = !u64::MAX.checked_shl(bit).unwrap_or_default();
         self.before.wrapping_add((self.here & below).count_ones())
     }
 }
 
-/// Bit n of the result is the parity of bits 0 to n: it turns quotes into the insides of strings.
+/// Prefix XOR: bit n of the result is the parity of bits 0 to n. It converts quotes to the insides of strings.
 #[inline(always)]
 fn prefix_xor(mut bits: u64) -> u64 {
     bits ^= bits << 1;
@@ -210,7 +213,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The obvious way: a byte at a time.
+    /// The reference: byte by byte.
     fn inside_bytewise(text: &[u8]) -> Vec<bool> {
         let (mut inside, mut escaped) = (false, false);
         text.iter()
@@ -225,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fast_masks_equal_the_scalar_ones(block in prop::array::uniform32(any::<[u8; 2]>())) {
+        fn simd_masks_equal_scalar_masks(block in prop::array::uniform32(any::<[u8; 2]>())) {
             let mut bytes = [0; 64];
             for (slot, byte) in bytes.iter_mut().zip(block.iter().flatten()) {
                 *slot = *byte;
@@ -234,25 +237,25 @@ mod tests {
         }
 
         #[test]
-        fn every_phase_is_counted_wherever_it_stands(
+        fn every_ph_key_is_counted_at_any_position(
             text in prop::collection::vec(prop::sample::select(vec![&b"\"ph\""[..], b"\"", b"h", b"xyz"]), 64..256)
         ) {
             let text = text.concat();
             let mut phases = Phases::default();
             for (block, at) in text.as_chunks::<64>().0.iter().zip((0..).step_by(64)) {
-                phases.take(&masks(block));
+                phases.add_block(&masks(block));
                 for bit in 0..=64 {
                     let seen = &text[..at + bit];
                     let shaped = |four: &&[u8]| four.starts_with(b"\"") && four.ends_with(b"h\"");
                     let want = seen.windows(4).filter(shaped).count();
-                    prop_assert_eq!(phases.until(bit as u32) as usize, want);
+                    prop_assert_eq!(phases.count_before(bit as u32) as usize, want);
                     prop_assert!(memchr::memmem::find_iter(seen, b"\"ph\"").count() <= want);
                 }
             }
         }
 
         #[test]
-        fn strings_are_followed_across_blocks(
+        fn insides_of_strings_are_found_across_blocks(
             text in prop::collection::vec(prop::sample::select(vec![b'"', b'\\', b'x', b'{']), 256)
         ) {
             let mut strings = Strings::default();
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_value_is_told_apart() {
+    fn masks_are_right_for_every_byte_value() {
         for byte in 0..=u8::MAX {
             let block = [byte; 64];
             let all = |is: bool| if is { u64::MAX } else { 0 };

@@ -1,109 +1,109 @@
-//! Cuts a stream of JSON text into the elements of `traceEvents`, without building a tree and without holding the text.
+//! Splits a stream of JSON text into the elements of `traceEvents`, without building a tree. O(bytes); memory for one element.
 //!
-//! Bytes come in chunks of any size. Sixty-four at a time, masks of quotes and brackets (`blocks`) tell where an
-//! element of the list begins and ends; the element is handed to the [`Sink`] as one slice. Kept between chunks is only
-//! the element (or top-level member) that has not ended yet.
+//! Bytes come in chunks of any size. Bit masks of quotes and brackets, 64 bytes at a time (`blocks`), give the nesting depth. Each
+//! element is passed to the [`Sink`] as one slice. Between chunks only the incomplete element (or top-level member) is kept.
 //!
-//! A damaged file does not end the reading. A lost quote or brace makes one event swallow what follows; such an event
-//! is recognised (it is long or holds a second `"ph"`, and breaks JSON's grammar), counted as unreadable, and the
-//! splitter goes on at the next `}, {"`. All decisions depend on the bytes alone, never on where a chunk ended.
+//! Error recovery: a lost quote or brace makes one event swallow the following ones. Such an event is long or has a second `"ph"`,
+//! and is not valid JSON. It is reported as unreadable, and splitting resumes at the next `}, {"`. All decisions depend only on the
+//! bytes, never on chunk boundaries.
 
 mod blocks;
 
-use crate::json::{Cursor, Step, sound_prefix};
+use crate::json::{Cursor, Step, is_valid_prefix};
 use blocks::{Block, Phases, Strings, masks};
 use memchr::memmem;
 
-/// Receives what the splitter cuts out. `at` is the byte offset in the whole text.
+/// Receives the output of the splitter. `at` is the byte offset in the whole text.
 pub trait Sink {
     /// One element of the event list.
     fn event(&mut self, text: &[u8], at: u64);
-    /// One member of the top-level object that is not the event list; strings come with their quotes.
+    /// One member of the top-level object other than the event list. A string value has no quotes.
     fn member(&mut self, key: &[u8], value: &[u8]);
-    /// A part of the event list that is not readable.
+    /// An unreadable part of the event list.
     fn unreadable(&mut self, at: u64);
 }
 
-/// How the text ended.
+/// The end of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// With its closing bracket; `trailing` bytes that are no white space followed.
+    /// The text is complete.
     Complete {
-        /// So many bytes.
+        /// Number of bytes after the closing bracket that are not white space.
         trailing: u64,
     },
-    /// Between two elements of a bare array, which the trace event format allows.
+    /// The text ends between two elements of a top-level array, which the trace event format allows.
     Unclosed {
-        /// The text's length.
+        /// Length of the text.
         at: u64,
     },
-    /// In the middle, at this byte.
+    /// The text ends elsewhere.
     CutShort {
-        /// The text's length.
+        /// Length of the text.
         at: u64,
     },
 }
 
-/// A top-level member (or the gap between two) longer than this is not looked at.
-const MEMBER_LIMIT: usize = 16 << 20;
-/// An event longer than this is not one.
-const EVENT_LIMIT: usize = 64 << 20;
-/// From this length on an event's grammar is checked while it is still open, and again at each doubling.
-const FIRST_CHECK: usize = 16 << 10;
-/// The same after an event was lost, until a sound one came: damage often comes in numbers.
-const WARY_CHECK: usize = 256;
-/// Shorter elements are not searched for a second `"ph"`: no two events fit of which one is a GPU op.
-const TWO_EVENTS: usize = 144;
+/// A top-level member (or the gap between two) longer than this is skipped.
+const MAX_MEMBER_BYTES: usize = 16 << 20;
+/// A longer event is unreadable.
+const MAX_EVENT_BYTES: usize = 64 << 20;
+/// An incomplete event of this length is checked for valid JSON, and again each time its length doubles.
+const FIRST_CHECK_BYTES: usize = 16 << 10;
+/// The same after an unreadable event, until a valid one: damage often affects several events.
+const WARY_CHECK_BYTES: usize = 256;
+/// Shorter elements are not searched for a second `"ph"`: they cannot contain two events of which one is a GPU op.
+const MIN_TWO_EVENTS_BYTES: usize = 144;
 
-/// See the module's head.
+/// The splitter; see the module.
 #[derive(Debug)]
 pub struct Splitter {
     buffer: Vec<u8>,
     /// The offset of `buffer[0]` in the whole text.
     base: u64,
-    /// Up to here masks were taken.
+    /// End of the scanned part of `buffer`.
     scanned: usize,
     strings: Strings,
     phases: Phases,
-    /// How many were counted where the current item begins.
+    /// Value of `phases` at the start of the current item.
     phases_before: u32,
-    place: Place,
-    /// Open brackets of the current item; zero between items.
+    state: State,
+    /// Number of open brackets of the current item; zero between items.
     depth: u32,
-    /// Where the current item, or the gap between two, begins.
+    /// Start of the current item, or of the gap between two.
     begin: usize,
-    /// The length at which the open event, or the gap, is checked next.
+    /// Length at which the open event or gap is checked next.
     next_check: usize,
-    /// An event was lost and no sound one came since.
-    wary: bool,
-    /// The key of the open top-level member.
+    /// True from an unreadable event until the next valid one.
+    is_wary: bool,
+    /// Key of the open top-level member.
     key: Vec<u8>,
     found_events: bool,
-    /// The event list is a member of an object, not the document itself.
-    nested: bool,
+    /// True if the event list is a member of an object; false if it is the document.
+    is_nested: bool,
+    /// Bytes after the document that are not white space.
     trailing: u64,
 }
 
-/// Where in the document the splitter stands.
+/// The position in the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum State {
     /// Before the first bracket.
     Start,
     /// Among the members of the top-level object.
     Members,
     /// Inside the event list.
     Events,
-    /// Lost: looking for the next plausible event, or for the list if it was not seen yet.
+    /// After damage: searching for the next plausible event, or for the list if it was not found yet.
     Lost,
     /// After the document's closing bracket.
     After,
 }
 
-/// Why scanning paused.
+/// The reason to stop scanning.
 enum Pause {
-    /// All whole blocks are scanned.
+    /// All complete blocks are scanned.
     NeedMore,
-    /// The place changed so that scanning must start again at `begin`.
+    /// The state changed; scan again from `begin`.
     Restart,
 }
 
@@ -116,59 +116,59 @@ impl Default for Splitter {
             strings: Strings::default(),
             phases: Phases::default(),
             phases_before: 0,
-            place: Place::Start,
+            state: State::Start,
             depth: 0,
             begin: 0,
-            next_check: FIRST_CHECK,
-            wary: false,
+            next_check: FIRST_CHECK_BYTES,
+            is_wary: false,
             key: Vec::new(),
             found_events: false,
-            nested: false,
+            is_nested: false,
             trailing: 0,
         }
     }
 }
 
 impl Splitter {
-    /// True once the event list was entered.
+    /// Returns true if the event list was found.
     pub fn found_events(&self) -> bool {
         self.found_events
     }
 
-    /// True where the event list is a member of an object, not the document itself.
+    /// Returns true if the event list is a member of an object; false if it is the document itself.
     pub fn is_nested(&self) -> bool {
-        self.nested
+        self.is_nested
     }
 
     /// Takes the next bytes of the text.
     pub fn feed(&mut self, chunk: &[u8], sink: &mut dyn Sink) {
-        self.forget_consumed();
+        self.drop_consumed();
         self.buffer.extend_from_slice(chunk);
         self.run(false, sink);
     }
 
-    /// Takes the end of the text.
+    /// Ends the text.
     pub fn finish(&mut self, sink: &mut dyn Sink) -> End {
         loop {
             self.run(true, sink);
             let rest = self.buffer.get(self.begin..).unwrap_or_default();
-            match (self.place, self.depth) {
-                (Place::Events, 0) if !is_separator(rest) => self.lose_gap(sink),
-                (Place::Events, 1..) if !sound_prefix(rest) => self.lose_event(sink),
+            match (self.state, self.depth) {
+                (State::Events, 0) if !is_separator(rest) => self.lose_gap(sink),
+                (State::Events, 1..) if !is_valid_prefix(rest) => self.lose_event(sink),
                 _ => break,
             };
         }
         let at = self.base + self.buffer.len() as u64;
-        match self.place {
-            Place::After => End::Complete { trailing: self.trailing },
-            Place::Events if !self.nested && self.depth == 0 => End::Unclosed { at },
+        match self.state {
+            State::After => End::Complete { trailing: self.trailing },
+            State::Events if !self.is_nested && self.depth == 0 => End::Unclosed { at },
             _ => End::CutShort { at },
         }
     }
 
-    fn forget_consumed(&mut self) {
-        let keep = match self.place {
-            Place::Members if self.depth > 0 && self.scanned - self.begin > MEMBER_LIMIT => self.scanned,
+    fn drop_consumed(&mut self) {
+        let keep = match self.state {
+            State::Members if self.depth > 0 && self.scanned - self.begin > MAX_MEMBER_BYTES => self.scanned,
             _ => self.begin,
         };
         self.buffer.drain(..keep);
@@ -180,11 +180,11 @@ impl Splitter {
     fn run(&mut self, last: bool, sink: &mut dyn Sink) {
         let buffer = std::mem::take(&mut self.buffer);
         loop {
-            let pause = match self.place {
-                Place::Start => self.start(&buffer),
-                Place::Members | Place::Events => self.scan(&buffer, last, sink),
-                Place::Lost => self.search(&buffer),
-                Place::After => self.count_trailing(&buffer),
+            let pause = match self.state {
+                State::Start => self.start(&buffer),
+                State::Members | State::Events => self.scan(&buffer, last, sink),
+                State::Lost => self.search(&buffer),
+                State::After => self.count_trailing(&buffer),
             };
             if matches!(pause, Pause::NeedMore) {
                 break;
@@ -197,7 +197,7 @@ impl Splitter {
         let begin = buffer.iter().position(|byte| matches!(byte, b'{' | b'[')).unwrap_or(buffer.len());
         self.restart_at(begin + 1);
         match buffer.get(begin) {
-            Some(b'{') => self.place = Place::Members,
+            Some(b'{') => self.state = State::Members,
             Some(_) => self.enter_events(false),
             None => {
                 self.restart_at(begin);
@@ -208,8 +208,8 @@ impl Splitter {
     }
 
     fn enter_events(&mut self, nested: bool) {
-        self.place = Place::Events;
-        self.nested = nested;
+        self.state = State::Events;
+        self.is_nested = nested;
         self.found_events = true;
     }
 
@@ -224,7 +224,7 @@ impl Splitter {
     }
 
     fn first_check(&self) -> usize {
-        if self.wary { WARY_CHECK } else { FIRST_CHECK }
+        if self.is_wary { WARY_CHECK_BYTES } else { FIRST_CHECK_BYTES }
     }
 
     fn scan(&mut self, buffer: &[u8], last: bool, sink: &mut dyn Sink) -> Pause {
@@ -249,7 +249,7 @@ impl Splitter {
         let masks = masks(block);
         let outside = !self.strings.inside(&masks);
         let (open, close) = (masks.open & outside, masks.close & outside);
-        self.phases.take(&masks);
+        self.phases.add_block(&masks);
         let block_at = self.scanned;
         self.scanned += length;
         let mut brackets = open | close;
@@ -269,7 +269,7 @@ impl Splitter {
         Pause::NeedMore
     }
 
-    /// A `{` or `[` outside strings; true where scanning must start again.
+    /// Handles a `{` or `[` outside strings; returns true if scanning must restart.
     #[inline(always)]
     fn open(&mut self, buffer: &[u8], at: usize, bit: u32, sink: &mut dyn Sink) -> bool {
         if self.depth > 0 {
@@ -277,8 +277,8 @@ impl Splitter {
             return false;
         }
         let gap = buffer.get(self.begin..at).unwrap_or_default();
-        if self.place == Place::Members {
-            let Some(Some(key)) = read_members(gap, sink).filter(|_| gap.len() <= MEMBER_LIMIT) else {
+        if self.state == State::Members {
+            let Some(Some(key)) = read_members(gap, sink).filter(|_| gap.len() <= MAX_MEMBER_BYTES) else {
                 return self.lose_gap(sink);
             };
             if key == b"traceEvents" && buffer.get(at) == Some(&b'[') {
@@ -291,16 +291,16 @@ impl Splitter {
             if !are_scalars(gap) {
                 return self.lose_gap(sink);
             }
-            // No events, and no harm to the next one.
+            // Scalars are not events, but the next event is intact.
             sink.unreadable(self.base + self.begin as u64);
         }
         self.restart_item(at);
-        self.phases_before = self.phases.until(bit);
+        self.phases_before = self.phases.count_before(bit);
         self.depth = 1;
         false
     }
 
-    /// A `}` or `]` outside strings; true where scanning must start again.
+    /// Handles a `}` or `]` outside strings; returns true if scanning must restart.
     #[inline(always)]
     fn close(&mut self, buffer: &[u8], at: usize, bit: u32, sink: &mut dyn Sink) -> bool {
         if self.depth > 1 {
@@ -311,18 +311,18 @@ impl Splitter {
             return self.close_list(buffer, at, sink);
         }
         let text = buffer.get(self.begin..=at).unwrap_or_default();
-        if self.place == Place::Members {
-            if text.len() <= MEMBER_LIMIT {
+        if self.state == State::Members {
+            if text.len() <= MAX_MEMBER_BYTES {
                 sink.member(&self.key, text);
             }
-        } else if text.last() != Some(&b'}') || (self.is_suspicious(text, bit) && !sound_prefix(text)) {
+        } else if text.last() != Some(&b'}') || (self.is_suspicious(text, bit) && !is_valid_prefix(text)) {
             if !is_list(text) {
                 return self.lose_event(sink);
             }
-            // No event, and no harm to the next one.
+            // A list is not an event, but the next event is intact.
             sink.unreadable(self.base + self.begin as u64);
         } else {
-            self.wary = false;
+            self.is_wary = false;
             sink.event(text, self.base + self.begin as u64);
         }
         self.depth = 0;
@@ -330,60 +330,60 @@ impl Splitter {
         false
     }
 
-    /// Long, or with two `"ph"` keys: perhaps it swallowed its neighbours.
+    /// Returns true if the event may have swallowed its neighbours: it is long or has two `"ph"` keys.
     #[inline]
     fn is_suspicious(&self, text: &[u8], bit: u32) -> bool {
-        let phases = self.phases.until(bit).wrapping_sub(self.phases_before);
+        let phases = self.phases.count_before(bit).wrapping_sub(self.phases_before);
         let two_events = || phases > 1 && memmem::find_iter(text, b"\"ph\"").nth(1).is_some();
-        text.len() >= self.first_check() || (text.len() >= TWO_EVENTS && two_events())
+        text.len() >= self.first_check() || (text.len() >= MIN_TWO_EVENTS_BYTES && two_events())
     }
 
-    /// The end of the event list or of the document, if the bracket is of the right kind.
+    /// Ends the event list or the document if the bracket has the right kind; otherwise starts recovery.
     #[cold]
     fn close_list(&mut self, buffer: &[u8], at: usize, sink: &mut dyn Sink) -> bool {
         let gap = buffer.get(self.begin..at).unwrap_or_default();
-        let right = match self.place {
-            Place::Events => buffer.get(at) == Some(&b']'),
+        let right = match self.state {
+            State::Events => buffer.get(at) == Some(&b']'),
             _ => buffer.get(at) == Some(&b'}') && read_members(gap, sink) == Some(None),
         };
         if !right {
             sink.unreadable(self.base + at as u64);
             return self.lose(at);
         }
-        if self.place == Place::Events && !is_separator(gap) {
+        if self.state == State::Events && !is_separator(gap) {
             sink.unreadable(self.base + self.begin as u64);
         }
-        let nested = self.place == Place::Events && self.nested;
-        self.place = if nested { Place::Members } else { Place::After };
+        let nested = self.state == State::Events && self.is_nested;
+        self.state = if nested { State::Members } else { State::After };
         self.restart_item(at + 1);
-        if self.place == Place::After {
+        if self.state == State::After {
             self.restart_at(at + 1);
         }
-        self.place == Place::After
+        self.state == State::After
     }
 
-    /// The next item or gap begins here; strings and depth go on.
+    /// Starts the next item or gap here. The state of strings and depth continues.
     #[inline(always)]
     fn restart_item(&mut self, begin: usize) {
         self.begin = begin;
         self.next_check = self.first_check();
     }
 
-    /// An item or gap has become long. What is decided hangs on its first `next_check` bytes alone.
+    /// Checks a long item or gap. The decision uses only its first `next_check` bytes, so it does not depend on chunk boundaries.
     #[cold]
     fn check_length(&mut self, buffer: &[u8], sink: &mut dyn Sink) -> Pause {
         let prefix = buffer.get(self.begin..self.begin + self.next_check).unwrap_or_default();
-        let sound = match (self.place, self.depth) {
-            (Place::Members, 0) => self.next_check < MEMBER_LIMIT,
-            (Place::Members, _) => true,
+        let is_plausible = match (self.state, self.depth) {
+            (State::Members, 0) => self.next_check < MAX_MEMBER_BYTES,
+            (State::Members, _) => true,
             (_, 0) if is_separator(prefix) => {
                 self.restart_item(self.begin + self.next_check);
                 return Pause::NeedMore;
             }
             (_, 0) => false,
-            _ => self.next_check < EVENT_LIMIT && sound_prefix(prefix),
+            _ => self.next_check < MAX_EVENT_BYTES && is_valid_prefix(prefix),
         };
-        if sound {
+        if is_plausible {
             self.next_check = self.next_check.saturating_mul(2);
             return Pause::NeedMore;
         }
@@ -395,7 +395,7 @@ impl Splitter {
         Pause::Restart
     }
 
-    /// What stands between two items is damaged: the way on is looked for from its beginning.
+    /// Starts recovery at the beginning of a damaged gap.
     #[cold]
     fn lose_gap(&mut self, sink: &mut dyn Sink) -> bool {
         sink.unreadable(self.base + self.begin as u64);
@@ -408,20 +408,20 @@ impl Splitter {
     }
 
     fn lose(&mut self, at: usize) -> bool {
-        self.wary = true;
+        self.is_wary = true;
         self.restart_at(at);
-        self.place = Place::Lost;
+        self.state = State::Lost;
         true
     }
 
-    /// Finds the next place to go on from; keeps what could be the beginning of one.
+    /// Searches for a place to resume. Keeps bytes that could be the beginning of one.
     fn search(&mut self, buffer: &[u8]) -> Pause {
         let from = buffer.get(self.begin..).unwrap_or_default();
         let found = if self.found_events { next_event(from) } else { event_list(from) };
         match found {
             Search::Found(at) if self.found_events => {
                 self.restart_at(self.begin + at);
-                self.place = Place::Events;
+                self.state = State::Events;
                 Pause::Restart
             }
             Search::Found(at) => {
@@ -444,15 +444,15 @@ impl Splitter {
     }
 }
 
-/// What a search for a way on found.
+/// The result of a search for a place to resume.
 enum Search {
-    /// Go on here.
+    /// Resume here.
     Found(usize),
-    /// Nothing yet; everything before this can go.
+    /// Nothing found; the bytes before this are not needed any more.
     KeepFrom(usize),
 }
 
-/// The next `{` that follows `},`, or a comma at the very beginning, and precedes `"`, white space allowed between.
+/// Finds the next `{` that follows `},` (or a comma at the very beginning) and precedes `"`, with white space allowed between.
 fn next_event(text: &[u8]) -> Search {
     for at in memchr::memchr_iter(b'{', text) {
         let before = text.get(..at).unwrap_or_default().trim_ascii_end();
@@ -466,14 +466,14 @@ fn next_event(text: &[u8]) -> Search {
             None => return Search::KeepFrom(before.len().saturating_sub(1)),
         }
     }
-    // The end of the text may be the beginning of what is looked for. The byte before it stays as well: without it a
-    // comma in the middle of the text would look like one at its very beginning.
+    // The end of the text may be the beginning of a match. Keep one more byte before it: otherwise a comma in the middle of the
+    // text would look like one at its very beginning.
     let end = text.trim_ascii_end();
     let end = end.strip_suffix(b",").unwrap_or(end).trim_ascii_end();
     Search::KeepFrom(end.len().saturating_sub(1))
 }
 
-/// The place after `"traceEvents": [`.
+/// Finds the position after `"traceEvents": [`.
 fn event_list(text: &[u8]) -> Search {
     const KEY: &[u8] = b"\"traceEvents\"";
     let mut keep = text.len().saturating_sub(KEY.len());
@@ -489,8 +489,8 @@ fn event_list(text: &[u8]) -> Search {
     Search::KeepFrom(keep)
 }
 
-/// Reads the scalar members in the text between two containers. Inside is the key that the next container belongs to,
-/// if there is one; `None` where the text is no JSON.
+/// Parses the scalar members between two containers. Returns the key of the next container, if there is one; the outer `None`
+/// means invalid JSON.
 fn read_members<'a>(gap: &'a [u8], sink: &mut dyn Sink) -> Option<Option<&'a [u8]>> {
     let mut cursor = Cursor::new(gap);
     while !cursor.at_end() {
@@ -503,28 +503,28 @@ fn read_members<'a>(gap: &'a [u8], sink: &mut dyn Sink) -> Option<Option<&'a [u8
     Some(None)
 }
 
-/// Numbers, literals and strings with commas between them. Without those they are members of a lost event, or what a stray
-/// quote has made of some.
+/// Returns true if the text is a list of numbers, literals and strings with commas between them. Otherwise it is the remainder of
+/// a damaged event.
 #[cold]
 fn are_scalars(gap: &[u8]) -> bool {
     let mut cursor = Cursor::new(gap);
     while !cursor.at_end() {
         let value = cursor.value();
-        let behind = gap.get(cursor.at()..).unwrap_or_default().trim_ascii_start();
-        if value.is_none() || !(behind.is_empty() || behind.starts_with(b",")) {
+        let rest = gap.get(cursor.at()..).unwrap_or_default().trim_ascii_start();
+        if value.is_none() || !(rest.is_empty() || rest.starts_with(b",")) {
             return false;
         }
     }
     true
 }
 
-/// A sound list in which no event is lost.
+/// Returns true for a valid list that contains no event.
 #[cold]
 fn is_list(text: &[u8]) -> bool {
-    text.first() == Some(&b'[') && sound_prefix(text) && memmem::find(text, b"\"ph\"").is_none()
+    text.first() == Some(&b'[') && is_valid_prefix(text) && memmem::find(text, b"\"ph\"").is_none()
 }
 
-/// Commas and white space.
+/// Returns true for commas and white space only.
 #[inline]
 fn is_separator(gap: &[u8]) -> bool {
     gap.iter().all(|byte| *byte == b',' || byte.is_ascii_whitespace())
