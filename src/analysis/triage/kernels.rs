@@ -146,6 +146,23 @@ fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
 }
 
 impl KernelRow {
+    /// A row of one launch without shares and call sites.
+    #[cfg(test)]
+    pub(super) fn for_test(stage: Stage, name: &str, category: &str, duration_ns: i64) -> Self {
+        Self {
+            stage,
+            name: name.to_owned(),
+            category: category.to_owned(),
+            ids: vec![NameId(0)],
+            duration_ns,
+            launches: 1,
+            share_pct: 0.0,
+            busy_share_pct: 0.0,
+            wall_share_pct: 0.0,
+            call_sites: Vec::new(),
+        }
+    }
+
     /// The call sites to show, at most [`SHOWN_LOCATIONS`], each with its share of the row's duration in percent if there
     /// are several candidates. If some are inside the serving framework, the others are no candidates.
     fn shown_call_sites(&self, rules: &FrameRules) -> Vec<(&RowCallSite, Option<f64>)> {
@@ -360,21 +377,7 @@ mod tests {
     }
 
     fn row(call_sites: Vec<RowCallSite>) -> KernelRow {
-        let (name, category, duration_ns) = ("k".to_owned(), "gemm".to_owned(), 100);
-        let (stage, ids, launches, share_pct) = (Stage::Decode, Vec::new(), 2, 50.0);
-        let (busy_share_pct, wall_share_pct) = (50.0, 50.0);
-        KernelRow {
-            stage,
-            name,
-            category,
-            ids,
-            duration_ns,
-            launches,
-            share_pct,
-            busy_share_pct,
-            wall_share_pct,
-            call_sites,
-        }
+        KernelRow { launches: 2, call_sites, ..KernelRow::for_test(Stage::Decode, "k", "gemm", 100) }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The serving stage of every GPU op (prefill, decode, ...) and the steps of the serving engine, from annotations of device
-//! and host, and from the names of files and folders. Nested annotations are flattened to a [`Timeline`], so the cost is
+//! and host, and from the names of files and folders. Nested annotations are flattened to a `Timeline`, so the cost is
 //! O((a + n) log a) for `a` annotations and `n` ops.
 
 mod step_info;

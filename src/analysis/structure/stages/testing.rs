@@ -23,10 +23,10 @@ impl Made {
     }
 
     /// Adds an op and the call that launched it.
-    pub(crate) fn launched(&mut self, device: &str, at: i64, start: i64, end: i64) -> &mut Self {
+    pub(crate) fn launched(&mut self, device: &str, launch: i64, start: i64, end: i64) -> &mut Self {
         let correlation = 1000 + u32::try_from(self.0.trace.calls.len()).unwrap();
         let name = self.0.trace.calls.names.intern("cudaLaunchKernel");
-        self.0.add_call(Span { start: Ns(at), duration: Ns(1), name, thread: self.2 }, Some(correlation));
+        self.0.add_call(Span { start: Ns(launch), duration: Ns(1), name, thread: self.2 }, Some(correlation));
         self.op_of(device, "kernel", start, end, Some(correlation), NONE)
     }
 

@@ -78,9 +78,10 @@ fn ids_match_within_one_process_only() {
 #[test]
 fn an_id_shared_by_all_annotations_is_ignored_in_linear_time() {
     let mut made = Made::new();
-    for at in 0..50_000 {
-        made.twin("0", if at == 49_999 { DECODE } else { PREFILL }, at * 10, at * 10 + 5, 0);
-        made.op_of("0", "kernel", at * 10 + 1, at * 10 + 4, None, 0);
+    for index in 0..50_000 {
+        let start = index * 10;
+        made.twin("0", if index == 49_999 { DECODE } else { PREFILL }, start, start + 5, 0);
+        made.op_of("0", "kernel", start + 1, start + 4, None, 0);
     }
     let trace = made.finish();
     let start = std::time::Instant::now();
@@ -209,8 +210,8 @@ proptest! {
                 || old.0 <= start && end <= old.1 || start <= old.0 && old.1 <= end);
             spans.extend(spans.iter().all(fits).then_some(new));
         }
-        for (at, &(start, end, device)) in spans.iter().enumerate() {
-            made.twin(&device.to_string(), DECODE, start, end, at as u32);
+        for (&(start, end, device), id) in spans.iter().zip(0..) {
+            made.twin(&device.to_string(), DECODE, start, end, id);
         }
         let contains = |outer: &(i64, i64, u32), inner: &(i64, i64, u32)| {
             outer != inner && outer.2 == inner.2 && outer.0 <= inner.0 && inner.1 <= outer.1

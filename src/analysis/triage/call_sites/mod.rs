@@ -28,7 +28,7 @@ pub struct CallSite {
     /// The source location of the frame with the highest priority: `python/sglang/srt/models/qwen3.py:310 forward`; empty
     /// if unknown.
     pub location: String,
-    /// The source location to display: `location`, or a better one of the stack ([`FrameRules::display`]).
+    /// The source location to display: `location`, or a better one of the stack (`FrameRules::display`).
     pub display: String,
     /// The source locations of the innermost informative frames of the stack, outermost first.
     pub stack: Vec<String>,

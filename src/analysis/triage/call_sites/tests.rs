@@ -92,7 +92,7 @@ fn sites(trace: &Trace, mapping: &[&Trace]) -> Vec<CallSite> {
     let names: Vec<KernelName> = trace.names.iter().map(name).collect();
     let stages = vec![Some(Stage::All); trace.gpu_ops.len()];
     let sites = CallSites::new(trace, &names, &stages, mapping);
-    (0..trace.gpu_ops.len()).map(|at| sites.of_op(at).unwrap().clone()).collect()
+    (0..trace.gpu_ops.len()).map(|op| sites.of_op(op).unwrap().clone()).collect()
 }
 
 fn summaries(sites: &[CallSite]) -> Vec<(&str, &str, Resolution)> {
@@ -381,13 +381,13 @@ fn deep_and_wide_stacks_have_linear_cost() {
         );
         swept.stack_ops
     };
-    let deep = stack_ops(&|at| (at * 10, 10 * FRAMES * 10 - at));
-    let wide = stack_ops(&|at| (at * 10, at * 10 + 5));
+    let deep = stack_ops(&|index| (index * 10, 10 * FRAMES * 10 - index));
+    let wide = stack_ops(&|index| (index * 10, index * 10 + 5));
     assert!(deep.max(wide) <= 2 * FRAMES as usize, "deep {deep}, wide {wide}");
     // A deep stack resolves too.
     let mut program = Program::new();
-    for at in 0..2_000 {
-        program = program.frame(if at == 0 { LINEAR } else { "x.py(1): f" }, 0, (at, 10_000 - at));
+    for depth in 0..2_000 {
+        program = program.frame(if depth == 0 { LINEAR } else { "x.py(1): f" }, 0, (depth, 10_000 - depth));
     }
     let sites = program.op("aten::mm", 0, (3_000, 3_010), 7).kernel("k", (20_000, 20_001), 7, None).sites();
     assert_eq!((sites[0].location.as_str(), sites[0].stack.len()), (LINEAR_SHOWN, 4));

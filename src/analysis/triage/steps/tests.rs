@@ -27,11 +27,11 @@ fn number(row: &Record, key: &str) -> Option<f64> {
 fn each_stage_has_a_row_with_count_size_and_duration_of_its_steps() {
     let mut made = Made::new();
     // Decode steps of 10, 20, ..., 50 us; the device works in the first half of each.
-    for (at, batch) in [16, 16, 8, 16, 12].into_iter().enumerate() {
-        let (start, length) = (at as i64 * 1000 * US, (at as i64 + 1) * 10 * US);
-        made.twin("0", &format!("step[DECODE bs={batch}]"), start, start + length, at as u32);
-        made.host(&format!("step[DECODE bs={batch}]"), start, start + 5, at as u32);
-        made.op("0", start, start + length / 2).op("0", start, start + length / 4);
+    for (batch, id) in [16, 16, 8, 16, 12].into_iter().zip(0..) {
+        let (start, duration) = (i64::from(id) * 1000 * US, (i64::from(id) + 1) * 10 * US);
+        made.twin("0", &format!("step[DECODE bs={batch}]"), start, start + duration, id);
+        made.host(&format!("step[DECODE bs={batch}]"), start, start + 5, id);
+        made.op("0", start, start + duration / 2).op("0", start, start + duration / 4);
     }
     made.twin("0", "step[EXTEND bs=2 toks=64]", 9000 * US, 9100 * US, 9).op("0", 9000 * US, 9200 * US);
     let section = table(&made.finish());

@@ -4,7 +4,7 @@ use super::super::{Options, ServerArgs};
 use super::*;
 use crate::analysis::section::{Record, Value};
 use crate::analysis::structure::stages::testing::{Made, arguments, with_view};
-use crate::trace::{Job, NONE, NameId, Trace};
+use crate::trace::{Job, NONE, Trace};
 
 fn summary_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, rows: &[KernelRow]) -> Section {
     with_view(trace, file_stage, server, &Options::default(), |view| section(view, rows, &overlaps()))
@@ -21,24 +21,6 @@ fn overlaps() -> Section {
 
 fn summary(trace: &Trace) -> Section {
     summary_of(trace, Stage::All, &ServerArgs::default(), &[])
-}
-
-fn kernel_row(stage: Stage, name: &str, category: &str, duration_ns: i64) -> KernelRow {
-    let (name, category) = (name.to_owned(), category.to_owned());
-    let (share_pct, busy_share_pct, wall_share_pct) = (0.0, 0.0, 0.0);
-    let (ids, launches, call_sites) = (vec![NameId(0)], 1, Vec::new());
-    KernelRow {
-        stage,
-        name,
-        category,
-        ids,
-        duration_ns,
-        launches,
-        share_pct,
-        busy_share_pct,
-        wall_share_pct,
-        call_sites,
-    }
 }
 
 #[test]
@@ -66,10 +48,10 @@ fn each_stage_has_its_times_and_largest_parts() {
     made.twin("0", "step[EXTEND bs=1 toks=9]", 0, 100, 1).twin("0", "step[DECODE bs=1]", 100, 1000, 2);
     made.op("0", 0, 60).op("0", 30, 90).op("0", 100, 200).op("0", 700, 800);
     let rows = [
-        kernel_row(Stage::Prefill, "big", "gemm", 60),
-        kernel_row(Stage::Decode, "void ns::attn<int>(float*)", "attention", 90),
-        kernel_row(Stage::Decode, "mm_a", "gemm", 60),
-        kernel_row(Stage::Decode, "mm_b", "gemm", 50),
+        KernelRow::for_test(Stage::Prefill, "big", "gemm", 60),
+        KernelRow::for_test(Stage::Decode, "void ns::attn<int>(float*)", "attention", 90),
+        KernelRow::for_test(Stage::Decode, "mm_a", "gemm", 60),
+        KernelRow::for_test(Stage::Decode, "mm_b", "gemm", 50),
     ];
     let section = summary_of(&made.finish(), Stage::All, &ServerArgs::default(), &rows);
     let row = |stage: &str, values: [i64; 4], text: &str| {
