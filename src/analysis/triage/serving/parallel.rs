@@ -38,7 +38,7 @@ pub(in crate::analysis::triage) fn tensor_parallel(
         return Some(certain(merged, "labels of merged ranks"));
     }
     if world == Some(1) {
-        return Some(certain(1, "world size 1"));
+        return Some(certain(1, "a world size of one"));
     }
     let by_collectives = || group_size(trace).map(|size| estimate(size, "the most frequent group size of collectives"));
     let by_world =

@@ -169,7 +169,7 @@ fn the_tensor_parallel_size_has_a_source_and_may_be_an_estimate() {
     assert_eq!(tensor_parallel(&ServerArgs::default(), Framework::Plain, &trace), None, "ranks may be data-parallel");
 
     made.0.trace.job = job(1);
-    assert_eq!(parallel("{}", &made.finish()), Some((1, "world size 1", true)));
+    assert_eq!(parallel("{}", &made.finish()), Some((1, "a world size of one", true)));
 
     for (label, expected) in [
         ("dp0_pp0_tp3_dcp0_ep0_rank3.17.pt.trace.json", Some(4)),
