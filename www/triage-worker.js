@@ -44,7 +44,7 @@ const handlers = {
     openedTriage().forget_mapping();
     for (const file of files) openedTriage().add_mapping(await read(file, progress));
   },
-  analyze: ({ options, beside }) => ({ text: openedTriage().report(trace(), beside, options), memory: memoryBytes() }),
+  analyze: ({ options, context }) => ({ text: openedTriage().report(trace(), context, options), memory: memoryBytes() }),
   async choose({ module, entries }) {
     await start(gpuprism, module);
     return JSON.parse(gpuprism.choose_files(JSON.stringify(entries)));

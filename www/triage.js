@@ -271,7 +271,7 @@ class CodeReader extends TraceHolder {
    */
   async analyze(options) {
     if (!this.#triage) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
-    return this.#triage.request('analyze', { options: JSON.stringify(options), beside: JSON.stringify({ server: this.#session.serverArguments(this.#entry) }) });
+    return this.#triage.request('analyze', { options: JSON.stringify(options), context: JSON.stringify({ server: this.#session.serverArguments(this.#entry) }) });
   }
 }
 

@@ -313,7 +313,7 @@ export type ReaderOperations = TraceOperations & {
 export type TriageOperations = TraceOperations & {
   open(args: { module: WebAssembly.Module; file: File }): { capture: boolean };
   map(args: { files: File[] }): void;
-  analyze(args: { options: string; beside: string }): Analysis;
+  analyze(args: { options: string; context: string }): Analysis;
   choose(args: { module: WebAssembly.Module; entries: { path: string; bytes: number; modified: number }[] }): { open: number[]; aside: string[] };
 };
 

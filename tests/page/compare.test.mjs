@@ -77,7 +77,7 @@ async function assertSame(page, files, { args, place = '#comparison p' } = {}) {
     if (rows.length === 0) continue;
     const table = await h.readTable(page, `.block[data-table=${id}]`);
     assert.equal(table.rows.length, rows.length, id);
-    assert.ok(id === 'compare_summary' || table.keys.includes('delta_ns'), `${id} tells changes`);
+    assert.ok(id === 'compare_summary' || table.keys.includes('delta_ns'), `${id} has changes`);
     table.rows.forEach(({ cells }, at) => table.keys.forEach((key, column) => {
       const exact = rows[at][key] ?? '';
       assert.equal(value(cells[column], exact), exact, `${key} of row ${at} in ${id}`);
@@ -180,7 +180,7 @@ test('comparison tables sort, filter and save; the saved kernels are the command
   await kernels.locator('[data-key=delta_ns]').click();
   await kernels.locator('th[aria-sort=descending] [data-key=delta_ns]').waitFor();
   const { rows } = await h.readTable(page, '.block[data-table=compare_kernels]');
-  assert.match(rows.at(-1).name, /flash_fwd_splitkv/, 'what shrank most stands last');
+  assert.match(rows.at(-1).name, /flash_fwd_splitkv/, 'the largest decrease is last');
   await page.locator('#filter').fill('rms_norm');
   await page.waitForFunction(() => document.querySelectorAll('.block[data-table=compare_kernels] tbody tr').length === 1);
   const { name, body } = await h.download(page, kernels.locator('[data-format=csv]'));

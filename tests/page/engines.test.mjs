@@ -34,8 +34,8 @@ const ENGINES = {
 };
 
 /** Runs in the browser: opens the page, drops the file and opens every tab. */
-async function drive(name, tellTo) {
-  const told = { verdict: '', facts: '', tabs: {}, errors: [] };
+async function drive(name, reportTo) {
+  const result = { verdict: '', facts: '', tabs: {}, errors: [] };
   const until = async (what, found) => {
     for (const end = Date.now() + 60_000; !found();) {
       if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
@@ -48,23 +48,23 @@ async function drive(name, tellTo) {
     await until('the page', () => frame.contentDocument?.querySelector('html[data-simd]'));
     const [page, find] = [frame.contentWindow, (selector) => frame.contentDocument.querySelector(selector)];
     // A resize observer that cannot deliver in one frame delivers in the next. Browsers report this as an error, but it is none.
-    page.addEventListener('error', ({ message }) => message.startsWith('ResizeObserver loop') || told.errors.push(message));
+    page.addEventListener('error', ({ message }) => message.startsWith('ResizeObserver loop') || result.errors.push(message));
     const dataTransfer = new page.DataTransfer();
     dataTransfer.items.add(new page.File([await (await fetch(name)).arrayBuffer()], name));
     for (const type of ['dragenter', 'dragover', 'drop']) page.document.body.dispatchEvent(new page.DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
     await until('results', () => find('#results[aria-busy=false]:not([hidden]) .block table') && find('#analysing').textContent === '');
-    Object.assign(told, { verdict: find('#verdict').textContent, facts: find('.run-facts').textContent });
+    Object.assign(result, { verdict: find('#verdict').textContent, facts: find('.run-facts').textContent });
     for (const id of [...page.document.querySelectorAll('[role=tab]')].map((tab) => tab.id)) {
       find(`#${id}`).click();
       await until(id, () => find(`#${id}[aria-selected=true]`) && find('#panel').innerText.trim() !== '');
       await new Promise((done) => setTimeout(done, 500));
-      told.tabs[id] = find('#panel').innerText.length;
+      result.tabs[id] = find('#panel').innerText.length;
     }
-    told.errors.push(...[...page.document.querySelectorAll('.card.error')].map((card) => card.innerText));
+    result.errors.push(...[...page.document.querySelectorAll('.card.error')].map((card) => card.innerText));
   } catch (error) {
-    told.errors.push(String(error));
+    result.errors.push(String(error));
   }
-  await fetch(tellTo, { method: 'POST', mode: 'no-cors', body: JSON.stringify(told) });
+  await fetch(reportTo, { method: 'POST', mode: 'no-cors', body: JSON.stringify(result) });
 }
 
 /** The content of the page in the browser: {verdict, facts, tabs, errors}. */
@@ -85,7 +85,7 @@ async function shownBy({ start }, { name, body }) {
   const server = await h.servePage({ folder });
   const running = start(profile, `${server.origin}/drive.html`);
   try {
-    const late = new Promise((_, failed) => setTimeout(() => failed(new Error('the browser told nothing for two minutes')), 120_000).unref());
+    const late = new Promise((_, failed) => setTimeout(() => failed(new Error('no answer of the browser within two minutes')), 120_000).unref());
     return await Promise.race([heard, late]);
   } finally {
     end(running);
@@ -100,14 +100,14 @@ function end({ pid, spawnargs }) {
 }
 
 async function assertRead(engine, file) {
-  const told = await shownBy(engine, file);
+  const result = await shownBy(engine, file);
   const { stdout } = await h.commandLine(['report', file.name], [file]);
   const native = stdout.toString().replace(/\s+/g, ' ');
-  assert.deepEqual(told.errors, []);
-  assert.notEqual(told.verdict, '');
-  assert.ok(native.startsWith(told.verdict), `${told.verdict} is not what the command line says`);
-  assert.ok(native.includes(told.facts), told.facts);
-  for (const tab of ['tab-kernels', 'tab-pivot', 'tab-dashboard', 'tab-rules']) assert.ok(told.tabs[tab] > 0, `${tab} in ${JSON.stringify(told.tabs)}`);
+  assert.deepEqual(result.errors, []);
+  assert.notEqual(result.verdict, '');
+  assert.ok(native.startsWith(result.verdict), `${result.verdict} is not in the output of the command line`);
+  assert.ok(native.includes(result.facts), result.facts);
+  for (const tab of ['tab-kernels', 'tab-pivot', 'tab-dashboard', 'tab-rules']) assert.ok(result.tabs[tab] > 0, `${tab} in ${JSON.stringify(result.tabs)}`);
 }
 
 for (const [name, engine] of Object.entries(ENGINES)) {

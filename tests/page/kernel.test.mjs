@@ -39,14 +39,14 @@ test('a pressed name opens the kernel with its numbers; Escape and Back close it
   assert.ok(!server.requests.includes('/kernel.js'), 'nothing of it is fetched before');
   await opener(page).click();
   await launches(page, '10');
-  const told = await figures(page);
+  const shown = await figures(page);
   // 1 to 10 us: the sum is 55, the median between 5 and 6, and the device is busy for 155 us.
-  assert.deepEqual([told.Total, told.Mean, told.Min, told.p50, told.p90, told.p99, told.Max], ['55.0 us', '5.50 us', '1.00 us', '5.50 us', '9.10 us', '9.91 us', '10.0 us']);
-  assert.equal(told['Of busy time'], '35.5 %');
-  assert.match(told.Rules, /^gpuprism\/default, built in$/);
+  assert.deepEqual([shown.Total, shown.Mean, shown.Min, shown.p50, shown.p90, shown.p99, shown.Max], ['55.0 us', '5.50 us', '1.00 us', '5.50 us', '9.10 us', '9.91 us', '10.0 us']);
+  assert.equal(shown['Of busy time'], '35.5 %');
+  assert.match(shown.Rules, /^gpuprism\/default, built in$/);
   assert.deepEqual((await cells(page, 'kernel_callers')).map((row) => row.slice(0, 3)), [['cudaLaunchKernel', 'the range', '10']]);
-  const beside = (await cells(page, 'kernel_neighbours')).map((row) => row.slice(0, 3));
-  assert.deepEqual(beside, [['before', 'other', '10'], ['after', 'other', '9'], ['after', '', '1']]);
+  const neighbours = (await cells(page, 'kernel_neighbours')).map((row) => row.slice(0, 3));
+  assert.deepEqual(neighbours, [['before', 'other', '10'], ['after', 'other', '9'], ['after', '', '1']]);
   const [durations, time] = await page.locator('#kernel svg.chart').evaluateAll((charts) => charts.map((chart) => chart.getAttribute('aria-label')));
   assert.match(durations, /^Durations of 10 launches: p50 5\.50 us, p90 9\.10 us, p99 9\.91 us\.$/);
   assert.match(time, /^10 launches over 9\.\d+ ms: at most 1 in .* the longest 10\.0 us\.$/);

@@ -26,7 +26,7 @@ test('? opens the help and Esc closes it; the focus returns; the button does the
   const words = await panel.innerText();
   for (const part of ['filter the rows', 'open files', 'theme', 'Esc', '.sqlite', 'rules', 'server_args.json']) assert.ok(words.includes(part), `${part} in ${words}`);
   await page.keyboard.press('t');
-  assert.equal(await page.locator('#theme').textContent(), 'Theme: auto', 'no other key acts behind the help');
+  assert.equal(await page.locator('#theme').textContent(), 'Theme: auto', 'no other key acts while the help is open');
   await page.keyboard.press('Escape');
   await panel.waitFor({ state: 'hidden' });
   assert.equal(await focused(page), 'choose');

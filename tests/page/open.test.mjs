@@ -106,7 +106,7 @@ test('the page that analyses the file reaches no other host and has no window th
       count.onsuccess = () => done(count.result);
     });
   });
-  assert.equal(kept, 0, 'no copy stays behind');
+  assert.equal(kept, 0, 'no copy is left');
   await close();
 });
 

@@ -58,7 +58,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   // The line under the verdict has it in place of the comparison of two runs.
   await page.locator('#comparison p').waitFor();
   assert.deepEqual([await page.locator('#comparison p').allInnerTexts(), await page.locator('.run-change').count()], [[verdict], 0]);
-  assert.equal(await page.locator('#verdict').isVisible(), false, 'in place of what is said of each rank by itself');
+  assert.equal(await page.locator('#verdict').isVisible(), false, 'replaced by the verdict about the job');
   await page.getByRole('button', { name: 'Ranks in full' }).click();
   await opened(page);
   assert.deepEqual(await verdicts(page), [verdict]);
@@ -191,11 +191,11 @@ test('eight ranks of a real job are read in parallel and have the command line\'
 });
 
 test('as many files are read at once as there are cores, at most eight', async () => {
-  for (const [cores, most] of [[6, 6], [64, 8], [1, 2]]) {
+  for (const [cores, max] of [[6, 6], [64, 8], [1, 2]]) {
     const context = await browser.newContext({ serviceWorkers: 'block' });
     const page = await context.newPage();
     // Requests are held until all readers that may run at once have started: otherwise a small file is read before the next one starts.
-    await page.addInitScript(([cores, most]) => {
+    await page.addInitScript(([cores, max]) => {
       Object.defineProperty(Navigator.prototype, 'hardwareConcurrency', { get: () => cores });
       Object.defineProperty(Navigator.prototype, 'deviceMemory', { get: () => 8 });
       const { postMessage } = Worker.prototype;
@@ -207,17 +207,17 @@ test('as many files are read at once as there are cores, at most eight', async (
         window.reading[1] = Math.max(window.reading[1], ++window.reading[0]);
         this.addEventListener('message', ({ data }) => data.id === message.id && data.progress === undefined && window.reading[0]--);
         held.push(send);
-        if (window.reading[1] >= most) held.splice(0).forEach((go) => go());
+        if (window.reading[1] >= max) held.splice(0).forEach((go) => go());
       };
-    }, [cores, most]);
+    }, [cores, max]);
     await page.goto(`${server.origin}/`);
     await page.locator('html[data-simd]').waitFor({ state: 'attached' });
     await h.drop(page, ...[...Array(12).keys()].map((number) => rank(number, 12, 50)));
     const reached = () => page.evaluate(() => window.reading[1]);
-    await page.waitForFunction((most) => window.reading[1] >= most, most).catch(async () => assert.fail(`${await reached()} of ${most} at once`));
+    await page.waitForFunction((max) => window.reading[1] >= max, max).catch(async () => assert.fail(`${await reached()} of ${max} at once`));
     await h.settled(page);
     await page.locator('#chips li').nth(11).waitFor();
-    assert.equal(await reached(), most);
+    assert.equal(await reached(), max);
     await context.close();
   }
 });

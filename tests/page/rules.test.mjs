@@ -65,7 +65,7 @@ test('a rule for a kernel in misc applies at once, survives a reload, and is for
   assert.equal(await page.locator('.chip.rules').count(), 1);
   await categoryIs(page, 'my frobs');
   assert.match(await page.locator('#legend').textContent(), /my frobs/);
-  assert.equal((await categories(page))['zorblax_frob_kernel_128x8'], 'my frobs', 'the sizes behind the name do not matter');
+  assert.equal((await categories(page))['zorblax_frob_kernel_128x8'], 'my frobs', 'the sizes after the name do not matter');
 
   await page.reload();
   await page.locator('.chip.rules').waitFor();

@@ -110,7 +110,7 @@ async function reachOut(origin) {
 }
 
 test('no fetch or import of the page or its workers reaches another origin', async () => {
-  assert.equal((await fetch(`${foreign.origin}/control`)).status, 200, 'the other origin answers whoever may ask');
+  assert.equal((await fetch(`${foreign.origin}/control`)).status, 200, 'the other origin answers all requests');
   const { page, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);

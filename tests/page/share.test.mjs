@@ -28,8 +28,8 @@ async function panel(page, format) {
 /** Picks a format and waits for its preview. */
 async function choose(page, format) {
   await page.locator(`.share-panel [name=format][value=${format}]`).check();
-  const said = { link: /^Link,/, zip: /tables\.zip,/, json: /\.json,/, html: /\.html,/, markdown: /\.md,/ }[format];
-  await page.locator('.share-preview h2', { hasText: said }).waitFor();
+  const heading = { link: /^Link,/, zip: /tables\.zip,/, json: /\.json,/, html: /\.html,/, markdown: /\.md,/ }[format];
+  await page.locator('.share-preview h2', { hasText: heading }).waitFor();
 }
 
 async function replace(page, ...ids) {
@@ -66,9 +66,9 @@ test('the panel is fetched on demand, counts what can be replaced, and lists wha
   for (const part of ['Private kernel names', 'zorblax', 'hf_zorblaxzorblax1', FILE, '1 run: ', 'notice', 'none found']) {
     assert.ok(words.includes(part), `${part} in ${words}`);
   }
-  const told = await page.locator('.share-preview h2').textContent();
+  const heading = await page.locator('.share-preview h2').textContent();
   const { body } = await saved(page);
-  assert.equal(told, `gpuprism-report.json, ${body.length.toLocaleString('en')} bytes`);
+  assert.equal(heading, `gpuprism-report.json, ${body.length.toLocaleString('en')} bytes`);
   assert.match(words, /\d+ tables with \d+ rows/);
   assert.deepEqual(faults, []);
   await close();
@@ -188,11 +188,11 @@ test('links that are damaged, bombs or of another kind give a sentence; the page
     [coded(Buffer.alloc(64 << 20, 32)), /more than 4 MiB/],
     [coded(Buffer.from('{"schema": "gpuprism-report/9"}')), /gpuprism-report\/9/],
   ];
-  for (const [text, told] of cases) {
+  for (const [text, message] of cases) {
     const { page, faults, close } = await h.openPage(browser, server.origin, `#tab=findings&report=${text}`);
     const card = page.locator('.card.error');
     await card.waitFor();
-    assert.match(await card.innerText(), told);
+    assert.match(await card.innerText(), message);
     await page.waitForFunction(() => location.hash === '#tab=findings');
     await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
     await h.settled(page).catch(() => {});

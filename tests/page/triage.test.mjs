@@ -77,8 +77,8 @@ test('the module is fetched when the tab is opened, and nothing else is requeste
 });
 
 /** The command line's triage of the first file. */
-async function native(file, args = [], ...beside) {
-  const { status, stdout, stderr } = await h.commandLine(['triage', '--input', file.name, ...args, '--format', 'json'], [file, ...beside]);
+async function native(file, args = [], ...others) {
+  const { status, stdout, stderr } = await h.commandLine(['triage', '--input', file.name, ...args, '--format', 'json'], [file, ...others]);
   assert.equal(status, 0, stderr);
   return stdout.toString();
 }
@@ -171,9 +171,9 @@ test('server arguments apply to the triage, and a trace of captures provides sou
   const [theirs] = JSON.parse(await native(trace, [capture.name], capture, args)).runs;
   assert.equal(theirs.label, trace.name);
   // The command makes no other sections, and some key figures come from those.
-  const told = Object.entries(theirs.sections).filter(([name]) => name !== 'key_figures');
-  assert.ok(told.length >= 5);
-  for (const [name, section] of told) assert.deepEqual(mine[name], section, name);
+  const sections = Object.entries(theirs.sections).filter(([name]) => name !== 'key_figures');
+  assert.ok(sections.length >= 5);
+  for (const [name, section] of sections) assert.deepEqual(mine[name], section, name);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -212,8 +212,8 @@ test('a profile folder opens its traces and settings and names what is set aside
   await h.settled(page);
   const chips = await page.locator('.chip-name').allTextContents();
   assert.deepEqual(new Set(chips), new Set(['profile/prefill/1-TP-0.trace.json', 'profile/prefill/1-TP-1.trace.json', 'profile/decode/1-TP-0.trace.json', 'profile/server_args.json']));
-  const said = await page.locator('.card').innerText();
-  assert.ok(said.includes('notes.txt') && !said.includes('1-TP-1'), said);
+  const card = await page.locator('.card').innerText();
+  assert.ok(card.includes('notes.txt') && !card.includes('1-TP-1'), card);
   await openTriage(page);
   assert.deepEqual(faults, []);
   await close();

@@ -349,11 +349,11 @@ test('a section shows figures, notes and rows; a missing one shows why and the c
 test('what several tables of a tab lack is shown once under all titles, and a link to one of them finds it', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const none = (title) => ({ title, missing: { why: 'No communication kernel ran.', recapture: '' } });
-  const findings = { title: 'Findings', rows: [{ ...finding('high', 'Nothing is said', 1), section: 'nccl_by_pid' }] };
+  const findings = { title: 'Findings', rows: [{ ...finding('high', 'Without a section', 1), section: 'nccl_by_pid' }] };
   await h.drop(page, await explained({ findings, nccl_ops: none('Collectives'), nccl_by_pid: none('By process'), nvlink_during_nccl: { title: 'NVLink', missing: { why: 'No counters were sampled.', recapture: '' } } }));
   await h.settled(page);
   await page.evaluate(() => { Element.prototype.scrollIntoView = function () { window.broughtUp = this.textContent; }; });
-  await page.locator('#todo a', { hasText: 'Nothing is said' }).click();
+  await page.locator('#todo a', { hasText: 'Without a section' }).click();
   await page.locator('#blocks .gap').first().waitFor();
   assert.deepEqual(await page.locator('#blocks h2').allTextContents(), ['Collectives · By process', 'NVLink']);
   assert.deepEqual(await page.locator('#blocks .gap').allTextContents(), ['No communication kernel ran.', 'No counters were sampled.']);

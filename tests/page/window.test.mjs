@@ -99,7 +99,7 @@ test('strips fit the page after its width changes back and forth', async () => {
   await page.waitForTimeout(1000);
   assert.deepEqual(await widths(), [wide - 40, wide - 40]);
   const places = await page.locator('#strips figure svg').evaluateAll((layers) => layers.map((layer) => JSON.stringify(layer.getBoundingClientRect())));
-  assert.deepEqual([places.length, new Set(places).size], [2, 1], 'what takes the pointer lies over what is drawn');
+  assert.deepEqual([places.length, new Set(places).size], [2, 1], 'the pointer layer covers the drawing');
   assert.deepEqual(faults, []);
   await close();
 });
@@ -422,14 +422,14 @@ for (const refuses of [false, true]) {
     // A window that is picked during the rehearsal gives its own results, and the whole trace can be shown again.
     await worker.evaluate(() => void (self.refuses = false));
     // A window with few ops, and one with most of the trace, whose results are merged from precomputed segments.
-    for (const [window, least] of [['0.1-0.2', 1_000], ['0.02-0.3', 20_000]]) {
+    for (const [window, minOps] of [['0.1-0.2', 1_000], ['0.02-0.3', 20_000]]) {
       const before = await facts(page);
       await written.fill(window);
       await written.press('Enter');
       await page.waitForFunction((text) => document.querySelector('.run-facts').innerText !== text, before);
       await h.settled(page);
       const { totals } = await assertSameAsCommandLine(page, file);
-      assert.ok(totals.gpu_ops > least, `${totals.gpu_ops} ops in ${window}`);
+      assert.ok(totals.gpu_ops > minOps, `${totals.gpu_ops} ops in ${window}`);
     }
     await page.getByRole('button', { name: 'Whole trace' }).click();
     await page.waitForFunction((text) => document.querySelector('.run-facts').innerText === text, whole);
