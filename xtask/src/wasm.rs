@@ -4,8 +4,8 @@
 //!
 //! | module | cargo feature | contents | gzipped | loaded |
 //! |---|---|---|---|---|
-//! | `gpuprism` | none | reads traces and reports, computes and shows the results | 550 KB | when the page opens |
-//! | `gpuprism_full` | `full` | everything that the native build has: also SQLite, triage, comparison, exports | 1.5 MB | on demand |
+//! | `gpuprism` | none | reads traces and reports, computes and shows the results | 548 KB | when the page opens |
+//! | `gpuprism_full` | `full` | everything that the native build has: also SQLite, triage, comparison, exports | 1.7 MB | on demand |
 //!
 //! | worker | module | instances | started by |
 //! |---|---|---|---|
