@@ -1,6 +1,6 @@
-//! How whole numbers are written for people, wherever a sentence tells one.
+//! Formatting of whole numbers in sentences.
 
-/// Thousands apart: `216,092`.
+/// Formats a number with thousands separators: `216,092`.
 ///
 /// ```
 /// use gpuprism::digits::grouped;

@@ -1,13 +1,13 @@
-//! The one error type: what was wrong, where, and what to do about it.
+//! The error type of the crate. A message says what was wrong, where, and what to do.
 
 use std::fmt;
 
-/// What every fallible function of the crate returns.
+/// The result of the crate's fallible functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A refused input, a bad rule file or a failed read, as one sentence for a person.
+/// A refused input, an invalid rule file, a wrong option or a failed read, as one sentence for people.
 ///
-/// The kind is private: callers show the message, they do not branch on it.
+/// The kind is private: callers show the message and do not branch on it, except by [`Error::is_usage`].
 ///
 /// ```
 /// let error = gpuprism::Error::refused("x.nvvp", "an nvprof .nvvp database, which gpuprism does not read");
@@ -28,17 +28,17 @@ enum Kind {
 }
 
 impl Error {
-    /// An input that is not a trace gpuprism reads; `why` says what it is and the remedy.
+    /// An input that gpuprism does not read. `why` says what it is and what to do.
     pub fn refused(file: impl Into<String>, why: impl Into<String>) -> Self {
         Self { place: file.into(), kind: Kind::Refused(why.into()) }
     }
 
-    /// A rule file that cannot be used; `place` names file, engine, model and rule as far as known.
+    /// An invalid rule file. `place` names the file and, if known, engine, model and rule.
     pub fn rules(place: impl Into<String>, why: impl Into<String>) -> Self {
         Self { place: place.into(), kind: Kind::Rules(why.into()) }
     }
 
-    /// An option that does not fit: an unknown engine, a malformed `--in_file`.
+    /// A wrong option: an unknown engine, a malformed `--in_file`.
     pub fn usage(place: impl Into<String>, why: impl Into<String>) -> Self {
         Self { place: place.into(), kind: Kind::Usage(why.into()) }
     }
@@ -48,7 +48,7 @@ impl Error {
         Self { place: file.into(), kind: Kind::Io(error.to_string()) }
     }
 
-    /// True where the person's command, not their file, is at fault (exit status 2).
+    /// Returns true if the command is wrong and not the file (exit status 2).
     pub fn is_usage(&self) -> bool {
         matches!(self.kind, Kind::Usage(_))
     }

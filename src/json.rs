@@ -1,8 +1,8 @@
-//! JSON as one value, and how types are read from it.
+//! A JSON value type, and the macro [`from_json`] that derives parsers of types from it.
 //!
-//! serde's derived readers are compiled anew for every type, one to six kilobytes each; with fifty types that was a tenth
-//! of the page's first load. Here the text is read by one reader, and a type says in a line what its members are. The
-//! value keeps what a map forgets: the order of keys and the keys given twice.
+//! serde's derived parsers are compiled for each type, at one to six KB; with fifty types that was a tenth of the page's first
+//! download. Here one parser reads the text into [`Json`], and a type lists its members in one line. Unlike a map, [`Json`]
+//! preserves the order of keys and repeated keys.
 
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -16,7 +16,7 @@ pub(crate) enum Json {
     Null,
     Bool(bool),
     Int(i64),
-    /// A whole number above those of [`Json::Int`].
+    /// A whole number too large for [`Json::Int`].
     Large(u64),
     Float(f64),
     String(String),
@@ -27,11 +27,11 @@ pub(crate) enum Json {
 
 impl Json {
     pub(crate) fn parse(text: &str) -> serde_json::Result<Self> {
-        // As bytes, like all JSON of traces: serde_json's reader of text would be compiled beside its reader of bytes.
+        // Parse bytes, like all other callers: otherwise serde_json's parser would be compiled twice, for text and for bytes.
         serde_json::from_slice(text.as_bytes())
     }
 
-    /// What a person would call it.
+    /// Returns the type name for error messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -43,18 +43,18 @@ impl Json {
         }
     }
 
-    /// The member that these keys lead to, from object to object.
+    /// Returns the member at a path of keys through nested objects.
     pub(crate) fn get_path(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |json, key| json.members().find(|(name, _)| name == key).map(|(_, value)| value))
     }
 
-    /// Keys and values of an object; nothing of anything else.
+    /// Iterates over the members of an object; empty for other values.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &Self)> {
         let members = if let Self::Object(members) = self { members.as_slice() } else { &[] };
         members.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// The elements of an array; nothing of anything else.
+    /// Returns the elements of an array; empty for other values.
     pub(crate) fn elements(&self) -> &[Self] {
         if let Self::Array(elements) = self { elements } else { &[] }
     }
@@ -75,13 +75,13 @@ impl Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(InOrder)
+        deserializer.deserialize_any(JsonVisitor)
     }
 }
 
-struct InOrder;
+struct JsonVisitor;
 
-impl<'de> Visitor<'de> for InOrder {
+impl<'de> Visitor<'de> for JsonVisitor {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,20 +129,20 @@ impl<'de> Visitor<'de> for InOrder {
     }
 }
 
-/// Why a text or value is not what was asked for, and where in it: `runs / 0 / label: expected a string, found null`.
+/// A parse error with the path of the value: `runs / 0 / label: expected a string, found null`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JsonError {
-    place: String,
+    path: String,
     why: String,
 }
 
 impl JsonError {
     pub(crate) fn new(why: impl Into<String>) -> Self {
-        Self { place: String::new(), why: why.into() }
+        Self { path: String::new(), why: why.into() }
     }
 
     fn missing() -> Self {
-        Self::new("it is missing")
+        Self::new("missing")
     }
 
     pub(crate) fn expected(what: &str, found: &Json) -> Self {
@@ -150,40 +150,40 @@ impl JsonError {
     }
 
     #[inline(never)]
-    fn within(self, place: &str) -> Self {
-        let place = if self.place.is_empty() { place.to_owned() } else { format!("{place} / {}", self.place) };
-        Self { place, ..self }
+    fn within(self, key: &str) -> Self {
+        let path = if self.path.is_empty() { key.to_owned() } else { format!("{key} / {}", self.path) };
+        Self { path, ..self }
     }
 }
 
 impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.place.is_empty() {
-            write!(f, "{}: ", self.place)?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
         }
         f.write_str(&self.why)
     }
 }
 
-/// What was read, or why it could not be.
+/// The result of parsing.
 pub(crate) type JsonResult<T> = std::result::Result<T, JsonError>;
 
-/// What can be read from a JSON value.
+/// A type that can be parsed from JSON.
 pub(crate) trait FromJson: Sized {
     fn from_json(json: Json) -> JsonResult<Self>;
 
-    /// What stands for a member that is not there.
-    fn absent() -> Option<Self> {
+    /// Returns the value of a missing member; `None` if the member is required.
+    fn if_missing() -> Option<Self> {
         None
     }
 }
 
-/// Reads a text.
+/// Parses a value from text.
 pub(crate) fn read<T: FromJson>(text: &str) -> JsonResult<T> {
     T::from_json(Json::parse(text).map_err(|error| JsonError::new(error.to_string()))?)
 }
 
-/// The members of an object, to be taken one by one.
+/// The members of an object, to be taken one at a time.
 pub(crate) struct Members(Vec<(String, Json)>);
 
 impl Members {
@@ -191,10 +191,10 @@ impl Members {
         if let Json::Object(members) = json { Ok(Self(members)) } else { Err(JsonError::expected("an object", &json)) }
     }
 
-    /// Refuses an object that has other members than these.
-    pub(crate) fn no_others(&self, known: &[&str]) -> JsonResult<()> {
+    /// Returns an error if the object has other members than these.
+    pub(crate) fn reject_unknown(&self, known: &[&str]) -> JsonResult<()> {
         match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
-            Some((key, _)) => Err(JsonError::new("nothing has this name").within(key)),
+            Some((key, _)) => Err(JsonError::new("unknown name").within(key)),
             None => Ok(()),
         }
     }
@@ -207,27 +207,27 @@ impl Members {
     pub(crate) fn take<T: FromJson>(&mut self, key: &str) -> JsonResult<T> {
         let read = match self.find(key) {
             Some(json) => T::from_json(json),
-            None => T::absent().ok_or_else(JsonError::missing),
+            None => T::if_missing().ok_or_else(JsonError::missing),
         };
         read.map_err(|error| error.within(key))
     }
 
-    /// Shows all of them, in the order of the text.
-    pub(crate) fn each(self, take: &mut dyn FnMut(String, Json) -> JsonResult<()>) -> JsonResult<()> {
+    /// Calls `take` for each member, in the order of the text.
+    pub(crate) fn for_each(self, take: &mut dyn FnMut(String, Json) -> JsonResult<()>) -> JsonResult<()> {
         for (key, value) in self.0 {
-            let place = key.clone();
-            take(key, value).map_err(|error| error.within(&place))?;
+            let path = key.clone();
+            take(key, value).map_err(|error| error.within(&path))?;
         }
         Ok(())
     }
 
-    /// The default of its type where it is not there.
+    /// Takes a member, or the default of its type if it is missing.
     pub(crate) fn take_or_default<T: FromJson + Default>(&mut self, key: &str) -> JsonResult<T> {
         self.find(key).map_or_else(|| Ok(T::default()), T::from_json).map_err(|error| error.within(key))
     }
 }
 
-/// JSON without line breaks. Its floats read back as the same numbers, but may be spelt otherwise than in a file.
+/// Serializes to JSON without line breaks. Floats parse back to the same numbers, but may be spelt differently than in a file.
 pub(crate) fn write(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     let written = value.serialize(&mut Serializer::with_formatter(&mut bytes, Compact));
@@ -235,7 +235,7 @@ pub(crate) fn write(value: &impl Serialize) -> String {
     written.ok().and_then(|()| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
-/// serde_json's own way with floats has a table of ten kilobytes that hardly compresses.
+/// Writes floats with the standard library: serde_json's own function needs a table of 10 KB that hardly compresses.
 struct Compact;
 
 impl Formatter for Compact {
@@ -244,15 +244,15 @@ impl Formatter for Compact {
     }
 }
 
-/// How a type is read: a struct by its members, those after the semicolon with a default; an enum by its words. A `strict`
-/// struct refuses members that it does not know.
+/// Implements [`FromJson`]. A struct lists its members; those after the semicolon are optional and have a default. An enum lists its
+/// words. A `strict` struct rejects unknown members.
 macro_rules! from_json {
     ($name:ident { $($member:ident),* $(; $($optional:ident),*)? }) => {
         $crate::json::from_json!(@ $name { $($member),* ; $($($optional),*)? } |_members| Ok(()));
     };
     (strict $name:ident { $($member:ident),* $(; $($optional:ident),*)? }) => {
         $crate::json::from_json!(@ $name { $($member),* ; $($($optional),*)? }
-            |members| members.no_others(&[$(stringify!($member),)* $($(stringify!($optional)),*)?]));
+            |members| members.reject_unknown(&[$(stringify!($member),)* $($(stringify!($optional)),*)?]));
     };
     (@ $name:ident { $($member:ident),* ; $($optional:ident),* } $check:expr) => {
         impl $crate::json::FromJson for $name {
@@ -272,7 +272,7 @@ macro_rules! from_json {
             fn from_json(json: $crate::json::Json) -> $crate::json::JsonResult<Self> {
                 match json.text() {
                     $(Some($word) => Ok(Self::$variant),)*
-                    Some(other) => Err($crate::json::JsonError::new(format!("there is no `{other}`"))),
+                    Some(other) => Err($crate::json::JsonError::new(format!("unknown word `{other}`"))),
                     None => Err($crate::json::JsonError::expected("a string", &json)),
                 }
             }
@@ -327,7 +327,7 @@ impl<T: FromJson> FromJson for Option<T> {
         if json == Json::Null { Ok(None) } else { T::from_json(json).map(Some) }
     }
 
-    fn absent() -> Option<Self> {
+    fn if_missing() -> Option<Self> {
         Some(None)
     }
 }
@@ -343,11 +343,11 @@ impl<T: FromJson> FromJson for Vec<T> {
     }
 }
 
-/// Shows every element of an array. Not generic, so that the page's module holds it once.
+/// Calls `take` for each element of an array. Not generic, so that it is compiled once.
 fn each(json: Json, take: &mut dyn FnMut(Json) -> JsonResult<()>) -> JsonResult<()> {
     let Json::Array(elements) = json else { return Err(JsonError::expected("an array", &json)) };
-    for (at, element) in elements.into_iter().enumerate() {
-        take(element).map_err(|error| error.within(&at.to_string()))?;
+    for (index, element) in elements.into_iter().enumerate() {
+        take(element).map_err(|error| error.within(&index.to_string()))?;
     }
     Ok(())
 }
@@ -361,8 +361,8 @@ impl FromJson for HashSet<String> {
 impl<T: FromJson> FromJson for BTreeMap<String, T> {
     fn from_json(json: Json) -> JsonResult<Self> {
         let mut map = Self::new();
-        // One by one: collecting would sort them first, by a sort of its own.
-        Members::of(json)?.each(&mut |key, value| {
+        // Insert one at a time: `collect` would compile another sort.
+        Members::of(json)?.for_each(&mut |key, value| {
             map.insert(key, T::from_json(value)?);
             Ok(())
         })?;
@@ -385,39 +385,39 @@ mod tests {
     from_json!(strict Ship { name, length_m, built; crew });
 
     #[test]
-    fn a_struct_is_read_by_its_members_in_any_order() {
+    fn members_may_come_in_any_order() {
         let text = r#"{"length_m": 12, "crew": [18446744073709551615, 0], "name": "\u00e9\ud83d\ude00"}"#;
         let ship = Ship { name: "é😀".into(), length_m: 12.0, built: None, crew: vec![u64::MAX, 0] };
         assert_eq!(read::<Ship>(text), Ok(ship));
     }
 
     #[test]
-    fn what_does_not_fit_is_named_by_its_place() {
-        for (text, told) in [
-            (r#"{"name": "a"}"#, "length_m: it is missing"),
+    fn errors_have_the_path_of_the_value() {
+        for (text, expected) in [
+            (r#"{"name": "a"}"#, "length_m: missing"),
             (r#"{"name": null, "length_m": 1}"#, "name: expected a string, found null"),
             (r#"{"name": "a", "length_m": 1, "crew": [1, -1]}"#, "crew / 1: expected a count, found a number"),
             (r#"{"name": "a", "length_m": 1, "built": 1.5}"#, "built: expected a whole number, found a number"),
-            (r#"{"name": "a", "length_m": 1, "sails": 2}"#, "sails: nothing has this name"),
+            (r#"{"name": "a", "length_m": 1, "sails": 2}"#, "sails: unknown name"),
             ("[]", "expected an object, found an array"),
             (r#"{"name": "#, "EOF while parsing a value at line 1 column 9"),
         ] {
-            assert_eq!(read::<Ship>(text).unwrap_err().to_string(), told, "{text}");
+            assert_eq!(read::<Ship>(text).unwrap_err().to_string(), expected, "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn a_float_that_was_written_reads_back_to_the_last_bit(bits in any::<u64>(), small in -1e-3..1e-3_f64) {
+        fn floats_round_trip_exactly(bits in any::<u64>(), small in -1e-3..1e-3_f64) {
             for number in [f64::from_bits(bits), small, small * 1e9] {
-                let wanted = if number.is_finite() { Json::Float(number) } else { Json::Null };
-                prop_assert_eq!(Json::parse(&write(&number)).unwrap(), wanted);
+                let expected = if number.is_finite() { Json::Float(number) } else { Json::Null };
+                prop_assert_eq!(Json::parse(&write(&number)).unwrap(), expected);
             }
         }
     }
 
     #[test]
-    fn a_value_keeps_the_order_of_keys_and_those_given_twice() {
+    fn values_preserve_key_order_and_repeated_keys() {
         let json = Json::parse(r#"{"z": 1, "a": {"b": [true]}, "z": 2}"#).unwrap();
         assert_eq!(json.members().map(|(key, _)| key).collect::<Vec<_>>(), ["z", "a", "z"]);
         assert_eq!(json.get_path(&["a", "b"]).map(Json::elements), Some(&[Json::Bool(true)][..]));

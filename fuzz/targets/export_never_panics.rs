@@ -1,7 +1,7 @@
-//! Whatever stands in a database: a trace whose tables agree and every section of it, or a sentence, never a panic.
+//! Reading a database never panics: it gives a consistent trace that can be analysed, or an error.
 //!
-//! An input that begins as a database is one. Any other is a list of changes to a small export of Nsight Systems: other
-//! values, types, names and numbers of rows, which a flipped bit of a file seldom makes.
+//! An input that starts like a database is read as one. Any other input encodes changes of a small Nsight Systems export: values,
+//! types, names and numbers of rows, which flipped bits of a file seldom change.
 
 #![no_main]
 
@@ -19,8 +19,8 @@ use rusqlite::{Connection, MAIN_DB};
 use std::sync::LazyLock;
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// More changes give no other export, only a slower one.
-const CHANGES: usize = 24;
+/// Limit of changes per input: more make runs slower without finding more.
+const MAX_CHANGES: usize = 24;
 
 static RULES: LazyLock<RuleSet> = LazyLock::new(|| RuleBook::embedded().select("gpuprism", "default").unwrap());
 
@@ -32,7 +32,7 @@ const CALLS: [(i64, i64, &str, &str); 4] = [
     (20_000, 24_000, "ncclAllReduce", r#"{"NCCL communicator ID": 7, "Message size [bytes]": 4096}"#),
 ];
 
-/// The export that is changed.
+/// The export to change.
 static EXPORT: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut connection = fixture::decode_loop(fixture::Generation::S3_25);
     let thread = fixture::global_tid(fixture::LOOP_PIDS[0], fixture::LOOP_PIDS[0]);
@@ -51,11 +51,11 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     }
     let connection = open(&EXPORT, false);
     let mut changes = Changes(data);
-    for _ in 0..CHANGES {
+    for _ in 0..MAX_CHANGES {
         if changes.0.is_empty() {
             break;
         }
-        // What cannot be changed so stays as it is.
+        // Ignore a change that SQLite refuses.
         let _ = changes.make(&connection);
     }
     read(&connection)
@@ -78,7 +78,7 @@ fn read(connection: &Connection) -> Corpus {
     Corpus::Keep
 }
 
-/// Numbers that stand for rows of another table do, and what is said to be sorted is.
+/// Checks that indices into other tables are valid and that sorted columns are sorted.
 fn check(trace: &Trace) {
     let ops = &trace.gpu_ops;
     assert!(ops.iter().is_sorted_by_key(|op| op.start) && ops.iter().all(|op| op.duration.0 >= 0));
@@ -90,13 +90,13 @@ fn check(trace: &Trace) {
         assert!(spans.iter().all(|span| (span.name.0 as usize) < spans.names.len()));
         assert!(spans.iter().all(|span| (span.thread.0 as usize) < trace.threads.len()));
     }
-    let places = trace.collectives.iter().map(|(op, _)| *op);
-    assert!(places.is_sorted_by(|a, b| a < b) && trace.collectives.iter().all(|(op, _)| (*op as usize) < ops.len()));
+    let rows = trace.collectives.iter().map(|(op, _)| *op);
+    assert!(rows.is_sorted_by(|a, b| a < b) && trace.collectives.iter().all(|(op, _)| (*op as usize) < ops.len()));
     assert!(trace.bytes.iter().all(|(op, _)| (*op as usize) < ops.len()));
     assert!(trace.metrics.iter().all(|series| series.samples.is_sorted_by_key(|sample| sample.0)));
 }
 
-/// Words of the exports, and some that mean something to SQL.
+/// Names in exports, and some with SQL syntax.
 const WORDS: &[&str] = &[
     "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_RUNTIME",
@@ -138,7 +138,7 @@ const TEXTS: &[&str] = &[
     "prefill",
 ];
 
-/// Changes that the bytes of an input stand for.
+/// Decodes changes from the bytes of an input.
 struct Changes<'a>(&'a [u8]);
 
 impl Changes<'_> {
@@ -191,7 +191,7 @@ impl Changes<'_> {
         }
     }
 
-    /// The same table, with columns of another type.
+    /// Copies a table with other column types.
     fn retype(&mut self, connection: &Connection, table: &str, columns: &[String]) -> rusqlite::Result<()> {
         let typed: Vec<String> =
             columns.iter().map(|name| format!("{} {}", quoted(name), self.pick(TYPES).unwrap_or_default())).collect();

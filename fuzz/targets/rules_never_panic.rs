@@ -1,6 +1,6 @@
-//! Whatever a rule file says and however kernels are called: a category or a sentence, never a panic.
+//! Rule files and kernel names never cause a panic: each name gets a category, or the file an error.
 //!
-//! The input is the rule file's text, then a NUL, then kernel names, one a line.
+//! The input is the text of a rule file, a NUL, and kernel names, one per line.
 
 #![no_main]
 
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// What was taken into a book can be picked from it.
+/// Returns all rule sets of a book.
 fn sets(book: &RuleBook) -> Vec<RuleSet> {
     book.sets().map(|(engine, model)| book.select(engine, model).unwrap()).collect()
 }

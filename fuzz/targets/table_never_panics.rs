@@ -1,4 +1,4 @@
-//! Whatever stands in a table, and whatever follows the header of a GPU trace: no panic on the way to any output.
+//! No CSV table, with or without the header of a GPU trace, causes a panic on the way to any output.
 
 #![no_main]
 

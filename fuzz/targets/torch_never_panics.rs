@@ -1,4 +1,4 @@
-//! Whatever follows the head of a torch.profiler trace: no panic on the way to any output.
+//! No content of a torch.profiler event list causes a panic on the way to any output.
 
 #![no_main]
 

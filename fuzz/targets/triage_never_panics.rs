@@ -1,7 +1,7 @@
-//! Whatever a trace tells of the code that launched its kernels: a triage comes, and every output of it.
+//! Triage of any trace with code gives a result, and every output can be rendered.
 //!
-//! Eight bytes make an event: its class, name, start, duration, and the ids that lead to others. The first half of the
-//! events is the trace, the second one that tells where its kernels come from.
+//! Eight bytes encode an event: class, name, start, duration, and the ids that join events. The first half of the events is the
+//! trace to triage, the second half the mapping trace.
 
 #![no_main]
 

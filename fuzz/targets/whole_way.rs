@@ -1,4 +1,4 @@
-//! From bytes to every output, for the targets that share the way; each output must come, and the sums must agree.
+//! Shared by targets: imports bytes, analyses them and renders every output; checks that sums agree.
 
 use gpuprism::analysis::results::{Attribution, Run};
 use gpuprism::analysis::{Options, analyze};
@@ -8,11 +8,11 @@ use gpuprism::rules::{RuleBook, RuleSet};
 use gpuprism::trace::Trace;
 use std::sync::LazyLock;
 
-/// gpuprism's own.
+/// The built-in default rules.
 pub static RULES: LazyLock<RuleSet> = LazyLock::new(|| RuleBook::embedded().select("gpuprism", "default").unwrap());
 
-/// Reads the pieces as one file and renders what comes of it.
-pub fn report(pieces: &[&[u8]]) {
+/// Imports the chunks of a file and renders its reports.
+pub fn report(chunks: &[&[u8]]) {
     let mut importer = Importer::new("fuzz");
     if pieces.iter().any(|piece| importer.feed(piece).is_err()) {
         return;
@@ -35,7 +35,7 @@ pub fn report(pieces: &[&[u8]]) {
     render(runs.into());
 }
 
-/// Every output of these runs.
+/// Renders every output of these runs.
 pub fn render(runs: Vec<Run>) {
     let report = Report::new(runs);
     let json = report.json();
@@ -49,7 +49,7 @@ pub fn render(runs: Vec<Run>) {
     assert!(!shown.chars().any(|character| character.is_control() && character != '\n'), "{shown:?}");
 }
 
-/// Beyond that, sums stop at the largest number instead of adding up.
+/// Returns true if sums of durations cannot saturate.
 fn is_within_a_century(trace: &Trace) -> bool {
     const CENTURY_NS: i64 = 3_155_760_000_000_000_000;
     trace.gpu_ops.iter().map(|op| op.duration.0).fold(0, i64::saturating_add) < CENTURY_NS

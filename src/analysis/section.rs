@@ -278,7 +278,7 @@ impl FromJson for Value {
 impl FromJson for Record {
     fn from_json(json: Json) -> JsonResult<Self> {
         let mut record = Self::default();
-        Members::of(json)?.each(&mut |key, value| {
+        Members::of(json)?.for_each(&mut |key, value| {
             record.0.push((key, Value::from_json(value)?));
             Ok(())
         })?;
