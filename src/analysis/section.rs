@@ -1,4 +1,4 @@
-//! The one shape of every explaining section of a report: what it is derived from, its limits, single figures and rows.
+//! The data structure of every explaining section of a report: what it is derived from, its limits, single figures and rows.
 //!
 //! Columns are named as in the tables of nsys-llm-explainer and carry their unit at the end: `_ns`, `_us`, `_ms`, `_s`,
 //! `_pct` (0 to 100), `_fraction` (0 to 1). A section that a trace cannot fill says what is missing and how to capture it.
@@ -12,34 +12,34 @@ use std::collections::BTreeMap;
 /// All sections of a report, by name.
 pub type Sections = BTreeMap<String, Section>;
 
-/// See the module's head.
+/// One question and its answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Section {
-    /// Heading for people.
+    /// The heading.
     pub title: String,
     /// The data it is derived from, in a phrase.
     pub derived_from: String,
-    /// What it does not say, a sentence each.
+    /// Limits of the answer, one sentence each.
     pub limits: Vec<String>,
-    /// Why there is nothing, where there is nothing.
+    /// Why the section is empty and how to capture the data; `None` if it is filled.
     pub missing: Option<Missing>,
     /// Single figures by name.
     pub summary: Record,
-    /// How many rows there would be without a limit on their number.
+    /// The number of rows before the table was cut to its limit.
     pub rows_in_all: u64,
-    /// The keys of every row, in order; kept for sections without rows.
+    /// The keys of every row, in order; also present if there are no rows.
     pub columns: Vec<String>,
-    /// One record a row.
+    /// The rows.
     pub rows: Vec<Record>,
 }
 from_json!(Section { title, derived_from, limits, missing, summary, rows_in_all, columns, rows });
 
-/// What a trace would need for a section.
+/// What a trace lacks for a section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// What is not there, a sentence.
+    /// What is missing, one sentence.
     pub why: String,
-    /// The command that captures it; empty where none would.
+    /// The command that captures it; empty if none does.
     pub recapture: String,
 }
 from_json!(Missing { why, recapture });
@@ -47,7 +47,7 @@ from_json!(Missing { why, recapture });
 /// One value of a row or figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nothing to say.
+    /// Unknown or not applicable.
     Null,
     /// Yes or no.
     Bool(bool),
@@ -55,37 +55,37 @@ pub enum Value {
     Int(i64),
     /// A measure in the unit of its column; never NaN or infinite.
     Float(f64),
-    /// Words.
+    /// Text.
     Text(String),
 }
 
-/// Values under their names, in order.
+/// Named values in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record(pub Vec<(String, Value)>);
 
-/// The figure that says from which moment people count the points in time of a section.
+/// The name of the figure with the time that points in time of a section are shown relative to.
 pub const FIRST_OP: &str = "first_op_ns";
 
 impl Section {
-    /// A section without rows yet.
+    /// A section without rows.
     pub fn new(title: &str, derived_from: &str, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|column| (*column).to_owned()).collect();
         Self { title: title.to_owned(), derived_from: derived_from.to_owned(), columns, ..Self::default() }
     }
 
-    /// A section that this trace cannot fill.
+    /// A section that the trace cannot fill.
     pub fn missing(title: &str, columns: &[&str], why: &str, recapture: &str) -> Self {
         let missing = Missing { why: why.to_owned(), recapture: recapture.to_owned() };
         Self { missing: Some(missing), ..Self::new(title, "", columns) }
     }
 
-    /// Adds what the section does not say.
+    /// Adds a limit of the answer.
     pub fn limit(mut self, sentence: impl Into<String>) -> Self {
         self.limits.push(sentence.into());
         self
     }
 
-    /// Tells the first GPU op, from which people see its points in time; these stay those of the trace's clock.
+    /// Adds the start of the first GPU op. Points in time are shown relative to it, and stay on the trace's clock in files.
     pub fn from_first_op(mut self, trace: &Trace) -> Self {
         if let Some(beginning) = trace.beginning() {
             self.figure(FIRST_OP, beginning);
@@ -98,12 +98,12 @@ impl Section {
         self.push_figure(name, value.into());
     }
 
-    // Not generic, so that the page's module holds it once.
+    // Not generic, so that it is compiled once.
     fn push_figure(&mut self, name: &str, value: Value) {
         self.summary.0.push((name.to_owned(), value));
     }
 
-    /// Adds a row; its values stand under the columns in order.
+    /// Adds a row with a value for each column, in order.
     pub fn row<const N: usize>(&mut self, values: [Value; N]) {
         self.push_row(Vec::from(values));
     }
@@ -114,7 +114,7 @@ impl Section {
         self.rows_in_all = self.rows_in_all.max(self.rows.len() as u64);
     }
 
-    /// Keeps the first rows and remembers how many there were.
+    /// Keeps the first rows and remembers the number of all rows.
     pub fn truncate(&mut self, rows: usize) {
         self.rows_in_all = self.rows_in_all.max(self.rows.len() as u64);
         self.rows.truncate(rows);
@@ -122,7 +122,7 @@ impl Section {
 }
 
 impl Record {
-    /// The value of this name.
+    /// The value with this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }

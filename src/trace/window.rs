@@ -1,97 +1,95 @@
-//! A window of time, and the part of a trace that lies in it.
+//! Cuts a time window out of a trace, before any analysis: every table of the window is then a table of an ordinary trace.
+//!
+//! Tables are sorted by start, so the rows that start in the window are one slice per column, copied as a whole. Only rows that
+//! start earlier and reach into the window are looked at one by one. O(rows in the window + rows near its start).
 
 use super::columns::{KeptRows, index};
 use super::names::NameRemap;
 use super::{Code, DeviceId, GraphReplay, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, Spans, Trace, Window};
 use std::ops::Range;
 
-/// What was left of a trace when a window was cut out of it.
+/// The window that a trace was cut to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// The window.
     pub window: Window,
     /// First start to last end of all GPU ops of the whole trace.
     pub whole: Window,
-    /// GPU ops of the whole trace.
+    /// Number of GPU ops of the whole trace.
     pub of_ops: u64,
-    /// GPU ops that reach over an end of the window and were cut there.
+    /// Number of GPU ops that were cut at an end of the window.
     pub cut_ops: u64,
-    /// Sums of waiting in the operating system: they have no times, and are left out.
+    /// Number of waits in the operating system that were left out, because they have no times.
     pub host_waits: u64,
 }
 
-/// Which rows of a trace a part of it keeps, for whoever knows something of the whole trace's rows.
+/// Maps rows of a window to rows of the whole trace, so that results about the whole trace can be looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     ops: KeptRows,
     calls: KeptRows,
     ranges: KeptRows,
-    /// Calls of the part of whose kernels some began before the window, by place.
-    begun: Vec<u32>,
-    /// Of each device the last launch of what begins before the window and the first of what begins behind it.
-    beside: Vec<Launch>,
+    /// Calls of the window that launched a kernel which started before the window; ascending rows.
+    launched_before: Vec<u32>,
+    /// For each device the launch of its last op before the window and of its first op after it.
+    neighbours: Vec<Launch>,
 }
 
-/// When which process launched something for a device.
+/// A launch for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
     /// The start of the call.
     pub time: Ns,
     /// The process of the call.
     pub process: ProcessId,
-    /// Where it ran.
+    /// The device that ran the op.
     pub device: DeviceId,
 }
 
 impl Kept {
-    /// The place in the whole trace of a call of the part.
+    /// The row in the whole trace of a call of the window.
     pub fn whole_call(&self, place: u32) -> Option<u32> {
         self.calls.old_index(place)
     }
 
-    /// Places in the whole trace of the GPU ops that begin in the window, and the place in the part of the first of them.
+    /// The rows in the whole trace of the GPU ops that start in the window, and the row in the window of the first of them.
     pub fn ops(&self) -> (Range<usize>, usize) {
         (self.ops.within.start as usize..self.ops.within.end as usize, self.ops.within_offset())
     }
 
-    /// The same of ranges; those around launches begin before the window too, and behind it.
-    pub fn ranges(&self) -> (Range<usize>, usize) {
-        (self.ranges.within.start as usize..self.ranges.within.end as usize, self.ranges.within_offset())
-    }
-
-    /// The place in the part of a range of the whole trace.
+    /// The row in the window of a range of the whole trace.
     pub fn range(&self, place: u32) -> Option<u32> {
         self.ranges.new_index(place)
     }
 
-    /// Did a kernel that the call at this place of the part launched begin before the window?
-    pub fn is_begun(&self, call: usize) -> bool {
-        self.begun.binary_search(&index(call)).is_ok()
+    /// Did this call of the window launch a kernel that started before the window?
+    pub fn launched_before_window(&self, call: usize) -> bool {
+        self.launched_before.binary_search(&index(call)).is_ok()
     }
 
-    /// Of each device what was launched last of all that begins before the window, and first of all behind it: whoever launched
-    /// that did more than the part holds.
-    pub fn beside(&self) -> &[Launch] {
-        &self.beside
+    /// For each device the launch of its last op before the window and of its first op after it. A step that made one of these
+    /// launches is cut by the window.
+    pub fn neighbours(&self) -> &[Launch] {
+        &self.neighbours
     }
 }
 
 impl Trace {
-    /// Where the trace begins for people: at its first GPU op, of a window too at that of the whole trace.
+    /// The time that tables and windows count from: the start of the first GPU op, for a window that of the whole trace.
     pub fn beginning(&self) -> Option<Ns> {
         let first = || Some(self.gpu_ops.iter().next()?.start);
         self.cut.map(|cut| cut.whole.start).or_else(first)
     }
 
-    /// First start to last end of all GPU ops; `None` where there are none.
+    /// First start to last end of all GPU ops; `None` if there are none.
     pub fn span(&self) -> Option<Window> {
         let start = self.gpu_ops.iter().next()?.start;
         let end = self.gpu_ops.last_end()?;
         Some(Window { start, end })
     }
 
-    /// The part of a span that lies in the window that the trace was cut to, for sums of time: launches and ranges around them
-    /// stay whole in the trace, wherever they are. `None` where nothing of it does.
+    /// The part of a span that lies in the window that the trace was cut to, for sums of time; `None` if there is none. The trace keeps
+    /// launch calls and the ranges around them in full, even outside the window.
     pub fn in_window(&self, span: Span) -> Option<Span> {
         let Some(Cut { window, .. }) = self.cut else { return Some(span) };
         let (start, duration) = window.cut(span.start, span.end())?;
@@ -100,14 +98,14 @@ impl Trace {
 
     /// The part of the trace that lies in the window.
     ///
-    /// GPU ops are cut at its ends, so that busy time, idle time and shares are those of the window. The calls that launched
-    /// them stay whole wherever they are, as do ranges, CPU ops and frames around them: where an op comes from does not
-    /// change with the window. Counts of what is not kept (`events`, `problems`) are those of the whole trace.
+    /// GPU ops are cut at its ends, so that busy time, idle time and shares are those of the window. The calls that launched them are
+    /// kept in full wherever they are, and so are the ranges, CPU ops and frames around them, because the origin of an op does not
+    /// depend on the window. Counts of events and problems are those of the whole trace.
     pub fn within(&self, window: Window) -> Self {
         let kept = self.gpu_ops.rows_to_clip(window);
         let launches = Launching::of(self, &kept, window);
         let calls = launches.rows(&self.calls, window);
-        let begun = launches.begun(self, &kept, &calls);
+        let launched_before = launches.launched_before(self, &kept, &calls);
         let hosts = launches.hosts;
         let ranges = self.ranges.rows_overlapping(hosts);
         let (mut gpu_ops, cut_ops) = self.gpu_ops.part(&kept, window);
@@ -160,26 +158,33 @@ impl Trace {
             problems: self.problems.clone(),
             calls: self.calls.part(&calls, window, &launches.early(&calls), &|at| launches.is_launch(at)),
             gpu_ops,
-            kept: Some(Box::new(Kept { ops: kept, calls, ranges, begun, beside: self.beside(window) })),
+            kept: Some(Box::new(Kept {
+                ops: kept,
+                calls,
+                ranges,
+                launched_before,
+                neighbours: self.neighbour_launches(window),
+            })),
         }
     }
 }
 
 impl Trace {
-    fn beside(&self, window: Window) -> Vec<Launch> {
+    /// See [`Kept::neighbours`].
+    fn neighbour_launches(&self, window: Window) -> Vec<Launch> {
         let before = (0..self.gpu_ops.count_starting_before(window.start)).rev();
-        let behind = self.gpu_ops.count_starting_before(window.end)..self.gpu_ops.len();
-        let mut beside = self.first_launches(&mut before.into_iter());
-        beside.extend(self.first_launches(&mut behind.into_iter()));
-        beside
+        let after = self.gpu_ops.count_starting_before(window.end)..self.gpu_ops.len();
+        let mut launches = self.first_launches(&mut before.into_iter());
+        launches.extend(self.first_launches(&mut after.into_iter()));
+        launches
     }
 
-    /// The first of these ops on each device whose launch is known.
-    fn first_launches(&self, places: &mut dyn Iterator<Item = usize>) -> Vec<Launch> {
+    /// The launch of the first of these ops on each device whose launch is known.
+    fn first_launches(&self, rows: &mut dyn Iterator<Item = usize>) -> Vec<Launch> {
         let mut found: Vec<Launch> = Vec::new();
-        for at in places.take(FAR) {
-            let called = self.gpu_ops.launch(at).and_then(|call| self.calls.start(call.0 as usize));
-            let (Some(time), Some(op)) = (called, self.gpu_ops.get(at)) else { continue };
+        for row in rows.take(MAX_SEARCHED_OPS) {
+            let called = self.gpu_ops.launch(row).and_then(|call| self.calls.start(call.0 as usize));
+            let (Some(time), Some(op)) = (called, self.gpu_ops.get(row)) else { continue };
             if found.iter().all(|known| known.device != op.device) {
                 found.push(Launch { time, process: op.process, device: op.device });
             }
@@ -191,19 +196,19 @@ impl Trace {
     }
 }
 
-/// A device that does nothing among so many ops beside a window had no step there.
-const FAR: usize = 100_000;
+/// A device without an op among this many ops next to a window has no step there.
+const MAX_SEARCHED_OPS: usize = 100_000;
 
-/// Nothing begins before its launch, but as two clocks tell it may seem to, by microseconds; never by so much.
-const CLOCKS_DIFFER: Ns = Ns(1_000_000);
+/// The clocks of host and device differ by microseconds, so that an op may seem to start before its launch, but never by this much.
+const MAX_CLOCK_SKEW: Ns = Ns(1_000_000);
 
-/// Which calls launched the ops of a window.
+/// The calls that launched the ops of a window.
 struct Launching {
-    /// By place of the call.
+    /// By row of the call.
     is_launch: Vec<bool>,
-    /// From the first such call to the last.
-    places: Range<u32>,
-    /// Hosts run ahead of devices: what leads to the first op began before it. Clocks differ: to the last one it may lead later.
+    /// Rows from the first such call to the last.
+    rows: Range<u32>,
+    /// From the first launch to the last, which may lie before the window (hosts run ahead) or after it (clocks differ).
     hosts: Window,
 }
 
@@ -217,47 +222,47 @@ impl Launching {
             *slot = true;
             (first, last) = (first.min(link), last.max(link + 1));
         }
-        let begins = |place: u32| trace.calls.start(place as usize);
-        // A range holds a call that takes no time at its very end, and begins no later than a call in it.
-        let before = begins(first).map_or(window.start, |start| Ns(start.0.saturating_sub(1)));
-        let behind = last.checked_sub(1).and_then(begins).map_or(window.end, |start| Ns(start.0.saturating_add(1)));
-        let (start, end) = (window.start.min(before), window.end.max(behind));
-        Self { is_launch, places: first..last, hosts: Window { start, end } }
+        let start_of = |row: u32| trace.calls.start(row as usize);
+        // A range contains a call of length zero at its end, and starts no later than a call in it.
+        let before = start_of(first).map_or(window.start, |start| Ns(start.0.saturating_sub(1)));
+        let after = last.checked_sub(1).and_then(start_of).map_or(window.end, |start| Ns(start.0.saturating_add(1)));
+        let (start, end) = (window.start.min(before), window.end.max(after));
+        Self { is_launch, rows: first..last, hosts: Window { start, end } }
     }
 
-    /// Which of these launched kernels that began before the window.
-    fn begun(&self, trace: &Trace, ops: &KeptRows, calls: &KeptRows) -> Vec<u32> {
-        let from = trace.gpu_ops.count_starting_before(Ns(self.hosts.start.0.saturating_sub(CLOCKS_DIFFER.0)));
+    /// Those that launched kernels which started before the window.
+    fn launched_before(&self, trace: &Trace, ops: &KeptRows, calls: &KeptRows) -> Vec<u32> {
+        let from = trace.gpu_ops.count_starting_before(Ns(self.hosts.start.0.saturating_sub(MAX_CLOCK_SKEW.0)));
         let early = ops.cut.iter().map(|at| *at as usize).chain(from..ops.within.start as usize);
         let kernels = early.filter(|at| trace.gpu_ops.get(*at).is_some_and(|op| op.kind == OpKind::Kernel));
         let links = kernels.filter_map(|at| trace.gpu_ops.launch(at));
-        let mut begun: Vec<u32> =
+        let mut found: Vec<u32> =
             links.filter(|call| self.is_launch(call.0)).filter_map(|call| calls.new_index(call.0)).collect();
-        begun.sort_by_key(|at| *at);
-        begun.dedup();
-        begun
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
     fn is_launch(&self, at: u32) -> bool {
         self.is_launch.get(at as usize) == Some(&true)
     }
 
-    /// The calls that are kept: launches whole, the others in as far as they lie in the window.
+    /// The calls that are kept: launches in full, other calls cut to the window.
     fn rows(&self, calls: &Spans, window: Window) -> KeptRows {
         let mut rows = calls.rows_overlapping(window);
         rows.cut = std::mem::take(&mut rows.before);
         rows.cut.retain(|at| !self.is_launch(*at));
         let launches = |from: u32, to: u32| (from..to).filter(|at| self.is_launch(*at)).collect();
-        rows.before = launches(self.places.start, self.places.end.min(rows.within.start));
-        // Clocks differ: a launch may seem to come after its op.
-        rows.after = launches(self.places.start.max(rows.within.end), self.places.end);
+        rows.before = launches(self.rows.start, self.rows.end.min(rows.within.start));
+        // The clocks differ, so that a launch may seem to come after its op.
+        rows.after = launches(self.rows.start.max(rows.within.end), self.rows.end);
         rows
     }
 
-    /// The calls that began before the window, as they stood.
+    /// The calls that started before the window, ascending.
     fn early(&self, calls: &KeptRows) -> Vec<u32> {
         let mut early = [calls.before.as_slice(), &calls.cut].concat();
-        early.sort_by_key(|at| *at);
+        early.sort_unstable();
         early
     }
 }
@@ -265,11 +270,11 @@ impl Launching {
 impl Code {
     fn within(&self, ops: &KeptRows, calls: &KeptRows, hosts: Window, window: Window) -> Self {
         let (cpu_ops, frames) = (self.cpu_ops.rows_overlapping(hosts), self.frames.rows_overlapping(hosts));
-        let parents = kept(&self.frame_parents, &frames);
+        let parents = kept_entries(&self.frame_parents, &frames);
         Self {
-            cpu_op_ids: kept(&self.cpu_op_ids, &cpu_ops),
+            cpu_op_ids: kept_entries(&self.cpu_op_ids, &cpu_ops),
             frame_parents: parents.iter().map(|parent| frames.new_index(*parent).unwrap_or(NONE)).collect(),
-            op_ids: kept(&self.op_ids, ops),
+            op_ids: kept_entries(&self.op_ids, ops),
             annotations: self
                 .annotations
                 .iter()
@@ -277,7 +282,11 @@ impl Code {
                 .copied()
                 .collect(),
             annotation_names: self.annotation_names.clone(),
-            call_kernels: if self.call_kernels.is_empty() { Vec::new() } else { kept(&self.call_kernels, calls) },
+            call_kernels: if self.call_kernels.is_empty() {
+                Vec::new()
+            } else {
+                kept_entries(&self.call_kernels, calls)
+            },
             kernel_names: self.kernel_names.clone(),
             cpu_ops: self.cpu_ops.whole_part(&cpu_ops),
             frames: self.frames.whole_part(&frames),
@@ -285,8 +294,8 @@ impl Code {
     }
 }
 
-/// Of a column the entries of these rows.
-fn kept(column: &[u32], rows: &KeptRows) -> Vec<u32> {
+/// The entries of a column in these rows.
+fn kept_entries(column: &[u32], rows: &KeptRows) -> Vec<u32> {
     rows.iter().map(|at| column.get(at as usize).copied().unwrap_or(NONE)).collect()
 }
 
@@ -298,7 +307,7 @@ mod tests {
     use crate::trace::{Format, GpuOp, OpKind, ProcessId, TraceBuilder};
     use proptest::prelude::*;
 
-    /// An op a number: start, duration, device; a call launches each a little earlier, and one call waits all along.
+    /// Ops as (start, duration, device). A call launches each a little earlier, and one call blocks all the time.
     fn trace(ops: &[(i64, i64, u32)]) -> Trace {
         let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
         let process = builder.process(1, "");
@@ -335,7 +344,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn two_windows_side_by_side_hold_all_the_time_of_the_whole(
+        fn two_adjacent_windows_add_up_to_the_whole_trace(
             ops in prop::collection::vec((0_i64..300, 0_i64..40, 0_u32..2), 0..40),
             at in -10_i64..360,
         ) {
@@ -354,14 +363,14 @@ mod tests {
         }
 
         #[test]
-        fn an_op_keeps_its_name_and_the_call_that_launched_it(
+        fn an_op_keeps_its_name_and_its_launch_call(
             ops in prop::collection::vec((0_i64..300, 1_i64..40, 0_u32..2), 1..40),
             from in 0_i64..300,
             length in 1_i64..100,
         ) {
             let whole = trace(&ops);
             let part = whole.within(Window { start: Ns(from), end: Ns(from + length) });
-            let told = |trace: &Trace, at: usize| {
+            let described = |trace: &Trace, at: usize| {
                 let (op, call) = (trace.gpu_ops.get(at).unwrap(), trace.gpu_ops.launch(at).unwrap());
                 let call = trace.calls.get(call.0 as usize).unwrap();
                 (trace.names.get(op.name).to_owned(), op.device, trace.calls.names.get(call.name).to_owned(), call.start)
@@ -370,8 +379,8 @@ mod tests {
                 let op = whole.gpu_ops.get(*at).unwrap();
                 op.start < Ns(from + length) && op.end() > Ns(from)
             };
-            let wanted: Vec<_> = (0..whole.gpu_ops.len()).filter(is_inside).map(|at| told(&whole, at)).collect();
-            let found: Vec<_> = (0..part.gpu_ops.len()).map(|at| told(&part, at)).collect();
+            let wanted: Vec<_> = (0..whole.gpu_ops.len()).filter(is_inside).map(|at| described(&whole, at)).collect();
+            let found: Vec<_> = (0..part.gpu_ops.len()).map(|at| described(&part, at)).collect();
             prop_assert_eq!(found, wanted);
             let starts: Vec<Ns> = part.calls.iter().map(|call| call.start).collect();
             prop_assert!(starts.is_sorted());
@@ -379,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_cut_at_the_ends_of_the_window_and_ranges_around_a_launch_stay_whole() {
+    fn blocking_calls_are_cut_at_the_window_and_ranges_around_launches_are_not() {
         let part = trace(&[(100, 10, 0), (200, 10, 0)]).within(Window { start: Ns(90), end: Ns(150) });
         let call = |name: &str| {
             let call = part.calls.iter().find(|call| part.calls.names.get(call.name) == name).unwrap();
@@ -393,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_everything_changes_nothing_but_says_so() {
+    fn a_window_of_the_whole_trace_only_adds_the_cut() {
         let whole = trace(&[(0, 10, 0), (5, 10, 1), (20, 0, 0)]);
         let all = Window { start: Ns(-1_000), end: Ns(1_000) };
         let part = whole.within(all);

@@ -103,7 +103,7 @@ impl<'a> LatencySweep<'a> {
         let kind = self.classified.call_kind(name);
         if !matches!(kind, CallKind::Launch | CallKind::GraphLaunch) {
             unmeasured.other_call += 1;
-        } else if trace.kept.as_ref().is_some_and(|kept| kept.is_begun(call)) {
+        } else if trace.kept.as_ref().is_some_and(|kept| kept.launched_before_window(call)) {
             unmeasured.started_before_window += 1;
         } else if kind == CallKind::GraphLaunch && self.was_seen(call) {
             self.latencies.unmeasured.later_in_graph += 1;

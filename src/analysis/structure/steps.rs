@@ -1,4 +1,5 @@
-//! Steps of the engine, as ranges of the host tell them: how many of each stage, how long, and how steadily they come.
+//! Steps of the serving engine by stage: how many, how long, and how regular. From the ranges that mark steps and the GPU ops
+//! launched in them; one pass over the steps, and one over the ops to find work outside all steps.
 
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::interpolate;
@@ -25,12 +26,12 @@ const COLUMNS: [&str; 9] = [
     "stdev_interval_ns",
 ];
 
-/// A row a stage. The interval of a step is the time from its start to that of the next one on its device; the last has none,
-/// unless no step of its stage has one: then its own length stands for it.
+/// One row per stage. The interval of a step is the time from its start to the start of the next step on its device. The last step
+/// has none; if no step of a stage has one, the length of the step is used instead.
 pub(crate) fn steps(context: &Context) -> Section {
     let trace = context.trace;
     let mut steps = steps_from_ranges(trace);
-    // Beside steps that launched work, one without is a profiler's last, cut short.
+    // If other steps launched work, a step without work is the last one of the profiler, cut short.
     if steps.iter().any(|step| step.basis != Basis::Host) {
         steps.retain(|step| step.basis != Basis::Host);
     }
@@ -61,7 +62,7 @@ pub(crate) fn steps(context: &Context) -> Section {
         section = section.limit("Steps are ranges that hold the word prefill, extend or decode.");
     }
     let mut rows: Vec<Row> = Stage::ALL.map(|stage| Row { stage, ..Row::default() }).into();
-    // From the last step to the first, so that the start of the next one on the device is known.
+    // From the last step to the first, because the interval needs the start of the next step.
     let mut next: Vec<Option<Ns>> = vec![None; trace.devices.len() + 1];
     for step in steps.iter().rev() {
         let lane = step.device.map_or(trace.devices.len(), |device| device.0 as usize);
@@ -89,14 +90,14 @@ pub(crate) fn steps(context: &Context) -> Section {
     section
 }
 
-/// Does all that the step launched lie in the window, if there is one?
+/// Is everything that the step launched in the window? Without a window always true.
 fn is_whole(step: &Step, trace: &Trace) -> bool {
     let (Some(cut), Some(kept)) = (&trace.cut, &trace.kept) else { return true };
     let (start, end) = step.annotation_range;
     if step.basis == Basis::Host {
         return start >= cut.window.start && end <= cut.window.end;
     }
-    !kept.beside().iter().any(|other| {
+    !kept.neighbours().iter().any(|other| {
         let is_its_own = (other.process, Some(other.device)) == (step.process, step.device);
         is_its_own && (start..end).contains(&other.time)
     })
@@ -108,7 +109,7 @@ struct Row {
     stage: Stage,
     lengths: Vec<i64>,
     intervals: Mean,
-    /// Lengths of those behind which none comes on their devices.
+    /// Lengths of the last steps of their devices.
     last: Mean,
     batch_size: Mean,
     tokens: Mean,
