@@ -1,7 +1,7 @@
 //! Measures gpuprism on a large real trace and writes `benches/README.md`.
 //!
-//! Absolute times differ between machines and from minute to minute, so most targets are ratios: the figure stands
-//! against a bare reading of the same file, measured in alternating runs.
+//! Absolute times depend on the machine and its load, so most targets are ratios to a plain read of the same file, measured in
+//! alternating runs.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::{page, project, setup};
 const TRACE: &str = "../shared/traces/torch/train_v100_216k_events.trace.json.gz";
 const SCALE_TOOL: &str = "../shared/tools/scale_trace.py";
 const COPIES: u32 = 20;
-/// Almost nothing but Python frames: the capture of CUDA graphs.
+/// A capture of CUDA graphs, which contains mostly Python frames.
 const FRAMES_TRACE: &str = "../shared/traces/torch/vllm_mi300_graph_capture.pt.trace.json.gz";
 
-/// Kernels of the generated Nsight Systems export; it has as many API calls and NVTX ranges.
+/// The size of the generated Nsight Systems export: this many million kernels, API calls and NVTX ranges each.
 const EXPORT_MILLIONS: u32 = 5;
 const EXPORT_ROWS: f64 = 3.0 * EXPORT_MILLIONS as f64 * 1e6;
 
@@ -41,13 +41,13 @@ const PAGE_MEMORY_OF_JSON: f64 = 0.15;
 const PAGE_TIME_OF_NATIVE: f64 = 3.0;
 const PAGE_MEMORY_OF_EXPORT_BYTES: f64 = 400e6;
 
-/// Measures everything and writes the report.
+/// Runs all measurements and writes the report.
 pub fn all() -> Result<()> {
     let root = project::root();
     for needed in [TRACE, FRAMES_TRACE, SCALE_TOOL] {
         if !root.join(needed).is_file() {
             bail!(
-                "{needed} is missing: the measurements need the traces and tools beside the repository, in ../shared"
+                "{needed} is missing: the measurements need the traces and tools in ../shared, next to the repository"
             );
         }
     }
@@ -63,7 +63,7 @@ pub fn all() -> Result<()> {
     plain_trace(&mut report, &program, &json)?;
     triage(&mut report, &program, "kernels and CPU ops", &json)?;
     triage(&mut report, &program, "Python frames", &frames)?;
-    in_the_page(&mut report, &json)?;
+    page_import(&mut report, &json)?;
     nsys_export(&mut report, &program, &generated_export()?)?;
     first_load(&mut report, page::first_load_gzipped(&project::dist())?);
     let path = root.join("benches/README.md");
@@ -73,7 +73,7 @@ pub fn all() -> Result<()> {
     Ok(())
 }
 
-/// The trace repeated into plain JSON of about a gigabyte; made once.
+/// The path of a plain JSON file of about a gigabyte that repeats the trace. The file is made once.
 fn scaled_trace(trace: &str, name: &str) -> Result<PathBuf> {
     let directory = project::target_dir()?.join("bench");
     let scaled = directory.join(format!("{name}_x{COPIES}.json"));
@@ -87,7 +87,7 @@ fn scaled_trace(trace: &str, name: &str) -> Result<PathBuf> {
     Ok(scaled)
 }
 
-/// The generated export; made once.
+/// The path of the generated export. The file is made once.
 fn generated_export() -> Result<PathBuf> {
     let directory = project::target_dir()?.join("bench");
     let export = directory.join(format!("export_{EXPORT_MILLIONS}m.sqlite"));
@@ -95,7 +95,7 @@ fn generated_export() -> Result<PathBuf> {
         println!("making {}: a minute, once", export.display());
         std::fs::create_dir_all(&directory)?;
         let partial = directory.join("partial.sqlite");
-        // The generator writes to no file that is there.
+        // The generator does not overwrite files.
         if partial.exists() {
             std::fs::remove_file(&partial)?;
         }
@@ -211,7 +211,7 @@ fn triage(report: &mut Report, program: &Path, what: &str, json: &Path) -> Resul
     Ok(())
 }
 
-fn in_the_page(report: &mut Report, json: &Path) -> Result<()> {
+fn page_import(report: &mut Report, json: &Path) -> Result<()> {
     let result = measure_page(json, PAGE_RUNS)?;
     let reading = median(column(&result, "read_seconds")?);
     let import = median(column(&result, "import_seconds")?);
@@ -230,11 +230,11 @@ fn in_the_page(report: &mut Report, json: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Imports the file in Chromium, so many times.
+/// Imports the file in Chromium `runs` times.
 fn measure_page(file: &Path, runs: usize) -> Result<Value> {
     let server = Server::bind(0)?;
     let url = server.url()?;
-    // Ends with this process.
+    // The thread ends with this process.
     std::thread::spawn(move || server.run(&project::dist()));
     println!("measuring the page in Chromium");
     let printed = Run::new("node xtask/bench/page.mjs")
@@ -261,7 +261,7 @@ fn column(result: &Value, name: &str) -> Result<Vec<f64>> {
     let values: Option<Vec<f64>> = runs.map(|run| run[name].as_f64()).collect();
     values
         .filter(|values| !values.is_empty())
-        .with_context(|| format!("xtask/bench/page.mjs gave no number for {name}: {result}"))
+        .with_context(|| format!("xtask/bench/page.mjs returned no number for {name}: {result}"))
 }
 
 /// One run of a command.
@@ -275,12 +275,12 @@ fn measure(command: &[&str]) -> Result<Sample> {
     let result: Value = serde_json::from_str(&printed).context("xtask/bench/measure.py did not print JSON")?;
     let number = |key: &str| {
         let value = result[key].as_f64();
-        value.with_context(|| format!("xtask/bench/measure.py gave no {key}"))
+        value.with_context(|| format!("xtask/bench/measure.py returned no {key}"))
     };
     Ok(Sample { seconds: number("seconds")?, peak_bytes: number("peak_bytes")? })
 }
 
-/// All runs of a command together.
+/// The runs of one command in summary.
 struct Measured {
     median_seconds: f64,
     best_seconds: f64,
@@ -302,7 +302,7 @@ impl Measured {
     }
 }
 
-/// The middle value; of an even number of values, the lower one of the middle two.
+/// The median. For an even number of values, the lower one of the two in the middle.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len().saturating_sub(1) / 2;
@@ -315,7 +315,7 @@ fn unpacked_bytes(gzipped: &Path) -> Result<f64> {
     Ok(std::io::copy(&mut decoder, &mut std::io::sink())? as f64)
 }
 
-/// The growing text of `benches/README.md`.
+/// The text of `benches/README.md`.
 struct Report {
     text: String,
 }
@@ -362,7 +362,7 @@ impl Report {
     }
 }
 
-/// Cores, processor and memory, as Linux tells them.
+/// Cores, processor and memory, from /proc.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let model = value_of("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
@@ -372,7 +372,7 @@ fn machine() -> String {
     format!("{cores} cores of {model}{memory}")
 }
 
-/// The share of the processors' time over two seconds in which they were not idle, as Linux counts it.
+/// The busy share of all processors over two seconds, from /proc/stat.
 fn busy_processors() -> Option<f64> {
     let before = processor_ticks()?;
     std::thread::sleep(std::time::Duration::from_secs(2));

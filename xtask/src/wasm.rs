@@ -14,7 +14,7 @@
 //! | `triage-worker.js` | `gpuprism_full` | one per trace | the triage tab, a dropped folder |
 //! | `tools-worker.js` | `gpuprism_full` | up to three | exports, comparison, sharing, rules, reports of other tools; the ranks tab; the pivot tab, if its axes are changed |
 //!
-//! docs/decisions/003-two-modules.md has the measurements.
+//! `docs/decisions/016-page-weight.md` has the measurements.
 
 use std::path::{Path, PathBuf};
 
