@@ -1,20 +1,20 @@
-//! Writes a large Nsight Systems SQLite export to measure with, the same rows on every run.
+//! Writes a large synthetic Nsight Systems SQLite export for measurements. The rows are the same on every run.
 //!
-//! `cargo run --release --example nsys_export -- OUT.sqlite [MILLIONS [SHAPE]]`: so many million kernels (5 where none are
-//! given), and as many API calls and NVTX ranges; about 220 MB a million.
+//! `cargo run --release --example nsys_export -- OUT.sqlite [MILLIONS [WORKLOAD]]` writes that many million kernels (default 5),
+//! and as many API calls and NVTX ranges. A million takes about 220 MB.
 //!
-//! It models processes that serve a model, each on a GPU, and launch every kernel on its own, decode step after decode
-//! step: the same few dozen kernels again and again, an NVTX range around each part of a layer, correlation ids that
-//! all processes count for themselves, a copy and a set a step. Tables and columns are those of schema 3.25; kernels and
-//! ranges stand by start, calls process by process, as nsys writes them. Nothing in it was measured.
+//! It models processes that serve a model, one per GPU, without CUDA graphs: decode steps of the same few dozen kernels, an NVTX
+//! range for each part of a layer, correlation ids that each process counts for itself, one copy and one set per step. Tables and
+//! columns are those of schema 3.25. Kernels and ranges are sorted by start, calls by process, as nsys writes them. No number in
+//! it was measured.
 //!
-//! The shape is `steady`: two GPUs that often rest; `busy`: eight that hardly do, and never together; or `eager`: two, and
-//! three calls a kernel.
+//! The workload is `steady`: two GPUs that are often idle; `busy`: eight GPUs that are rarely idle, and never all at once; or
+//! `eager`: two GPUs, and three calls per kernel.
 
 #![allow(
     clippy::print_stderr,
     clippy::indexing_slicing,
-    reason = "an example says how it is used; places are within the tables"
+    reason = "an example prints its usage; indices are within the tables"
 )]
 
 use rusqlite::{Connection, Statement, params};
@@ -51,12 +51,12 @@ CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER
 
 const MILLION: u64 = 1_000_000;
 const LAYERS: u64 = 32;
-/// Stands at the top of every global id; then the process, then the thread.
+/// The host part of every global id; process and thread are in the lower bits.
 const HOST: i64 = 1 << 48;
 const FIRST_PID: i64 = 3187;
-const BEGIN_NS: i64 = 154_000_000_000;
+const START_NS: i64 = 154_000_000_000;
 
-/// The kernels of a layer: name, duration, part of the layer.
+/// The kernels of a layer: name, duration in ns, part of the layer.
 const LAYER: [(&str, i64, &str); 10] = [
     (
         "void vllm::fused_add_rms_norm_kernel<c10::BFloat16, (int)8>(T1 *, T1 *, const T1 *, float, int, int)",
@@ -102,47 +102,47 @@ const FIRST_KERNEL: i64 = 10;
 
 /// Kernels of one process in one decode step.
 const STEP: u64 = LAYERS * LAYER.len() as u64;
-/// Correlation ids of calls that launch nothing.
-const OTHERS: i64 = 900_000_000;
-/// What a launch takes, and from one launch to the next.
+/// First correlation id of calls that launch nothing.
+const FIRST_OTHER_ID: i64 = 900_000_000;
+/// Duration of a launch, and time from one launch to the next.
 const LAUNCH_NS: i64 = 3_900;
-const PITCH_NS: i64 = 19_400;
+const LAUNCH_INTERVAL_NS: i64 = 19_400;
 
-/// What is exported.
+/// The workload to export.
 #[derive(Clone, Copy)]
-struct Shape {
+struct Workload {
     gpus: i64,
-    /// From what one process does to what the next one does.
-    behind_ns: i64,
-    /// Kernels take nearly all the time until the next one begins.
+    /// Time offset from one process to the next.
+    offset_ns: i64,
+    /// True if kernels take nearly all the time until the next one starts.
     is_busy: bool,
-    /// Calls beside the launch of a kernel.
-    others: &'static [i64],
+    /// String ids of the calls after each kernel launch.
+    other_calls: &'static [i64],
 }
 
-const SHAPES: [(&str, Shape); 3] = [
-    ("steady", Shape { gpus: 2, behind_ns: 1_100, is_busy: false, others: &[] }),
-    ("busy", Shape { gpus: 8, behind_ns: 2_300, is_busy: true, others: &[] }),
-    ("eager", Shape { gpus: 2, behind_ns: 1_100, is_busy: false, others: &[RECORD, CAPTURING] }),
+const WORKLOADS: [(&str, Workload); 3] = [
+    ("steady", Workload { gpus: 2, offset_ns: 1_100, is_busy: false, other_calls: &[] }),
+    ("busy", Workload { gpus: 8, offset_ns: 2_300, is_busy: true, other_calls: &[] }),
+    ("eager", Workload { gpus: 2, offset_ns: 1_100, is_busy: false, other_calls: &[RECORD, CAPTURING] }),
 ];
 
-impl Shape {
-    /// Each process with the number of its GPU.
+impl Workload {
+    /// Iterates over the processes: number of the GPU, pid.
     fn processes(self) -> impl Iterator<Item = (i64, i64)> {
         (0..self.gpus).zip(FIRST_PID..)
     }
 
-    fn launch_ns(self, gpu: i64, place: u64) -> i64 {
-        BEGIN_NS + place as i64 * PITCH_NS + gpu * self.behind_ns
+    fn launch_ns(self, gpu: i64, index: u64) -> i64 {
+        START_NS + index as i64 * LAUNCH_INTERVAL_NS + gpu * self.offset_ns
     }
 
-    fn duration_ns(self, gpu: i64, place: u64, part: usize) -> i64 {
-        // Durations wander a little, as on a real GPU.
-        let random = |place: u64| (place.wrapping_mul(2_654_435_761) >> 7) as i64;
+    fn duration_ns(self, gpu: i64, index: u64, part: usize) -> i64 {
+        // Durations vary a little, as on a real GPU.
+        let random = |index: u64| (index.wrapping_mul(2_654_435_761) >> 7) as i64;
         if self.is_busy {
-            PITCH_NS - 1 - random(place + gpu as u64 * 977) % 900
+            LAUNCH_INTERVAL_NS - 1 - random(index + gpu as u64 * 977) % 900
         } else {
-            LAYER[part].1 + random(place) % 600
+            LAYER[part].1 + random(index) % 600
         }
     }
 }
@@ -155,24 +155,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let millions: f64 = arguments.next().map_or(Ok(5.0), |text| text.parse())?;
     let wanted = arguments.next().unwrap_or_else(|| "steady".to_owned());
-    let (_, shape) = *SHAPES.iter().find(|(name, _)| *name == wanted).ok_or_else(|| format!("no shape: {wanted}"))?;
-    let steps = (millions * MILLION as f64 / (STEP * shape.gpus as u64) as f64).ceil() as u64;
+    let (_, workload) =
+        *WORKLOADS.iter().find(|(name, _)| *name == wanted).ok_or_else(|| format!("unknown workload: {wanted}"))?;
+    let steps = (millions * MILLION as f64 / (STEP * workload.gpus as u64) as f64).ceil() as u64;
     if std::fs::exists(&path)? {
         return Err(format!("{path} exists already").into());
     }
     let connection = Connection::open(&path)?;
     connection.execute_batch("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-65536; BEGIN")?;
     connection.execute_batch(TABLES)?;
-    write_names(&connection, shape)?;
-    write_gpu(&connection, steps, shape)?;
-    write_calls(&connection, steps, shape)?;
-    write_ranges(&connection, steps, shape)?;
+    write_names(&connection, workload)?;
+    write_gpu(&connection, steps, workload)?;
+    write_calls(&connection, steps, workload)?;
+    write_ranges(&connection, steps, workload)?;
     connection.execute_batch("COMMIT")?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(())
 }
 
-fn write_names(connection: &Connection, shape: Shape) -> rusqlite::Result<()> {
+fn write_names(connection: &Connection, workload: Workload) -> rusqlite::Result<()> {
     let mut string = connection.prepare("INSERT INTO StringIds VALUES (?1, ?2)")?;
     for (id, text) in [
         (LAUNCH, "cudaLaunchKernel_v7000"),
@@ -189,24 +190,25 @@ fn write_names(connection: &Connection, shape: Shape) -> rusqlite::Result<()> {
     for (name, value) in [("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems"), ("EXPORT_SCHEMA_VERSION", "3.25.0")] {
         connection.execute("INSERT INTO META_DATA_EXPORT VALUES (?1, ?2)", params![name, value])?;
     }
-    for (gpu, pid) in shape.processes() {
+    for (gpu, pid) in workload.processes() {
         connection.execute("INSERT INTO PROCESSES VALUES (?1, ?2, 'VLLM::Worker')", params![HOST | pid << 24, pid])?;
         connection.execute("INSERT INTO TARGET_INFO_GPU VALUES (0, ?1, 'NVIDIA H100 80GB HBM3', ?1)", params![gpu])?;
     }
     Ok(())
 }
 
-/// The kernels of all processes in the order in which they start: GPU, process, place in it, part of the layer.
-fn places(steps: u64, shape: Shape) -> impl Iterator<Item = (i64, i64, u64, usize)> {
-    let of_all = move |place| shape.processes().map(move |(gpu, pid)| (gpu, pid, place, place as usize % LAYER.len()));
+/// Iterates over the kernels of all processes, sorted by start: GPU, pid, index in the process, part of the layer.
+fn kernels(steps: u64, workload: Workload) -> impl Iterator<Item = (i64, i64, u64, usize)> {
+    let of_all =
+        move |index| workload.processes().map(move |(gpu, pid)| (gpu, pid, index, index as usize % LAYER.len()));
     (0..steps * STEP).flat_map(of_all)
 }
 
-fn is_first_of_step(place: u64) -> bool {
-    place.is_multiple_of(STEP)
+fn is_first_of_step(index: u64) -> bool {
+    index.is_multiple_of(STEP)
 }
 
-fn write_gpu(connection: &Connection, steps: u64, shape: Shape) -> rusqlite::Result<()> {
+fn write_gpu(connection: &Connection, steps: u64, workload: Workload) -> rusqlite::Result<()> {
     let mut kernel = connection.prepare(
         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?1, ?2, ?3, 1, 0, 7, ?4, ?5, ?6, ?6, NULL, 1, 1, 64, 132, 1, 1, 128, 1,
          1, 16384, 0, 0, 250871808, ?4, 32768, NULL, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 1, 0, 0, NULL, '[]')",
@@ -215,66 +217,66 @@ fn write_gpu(connection: &Connection, steps: u64, shape: Shape) -> rusqlite::Res
         connection.prepare("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (?1, ?2, ?3, 1, 0, 7, ?4, ?5, 512, 1)")?;
     let mut set =
         connection.prepare("INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (?1, ?2, ?3, 1, 0, 7, ?4, ?5, 0, 4096)")?;
-    for (gpu, pid, place, part) in places(steps, shape) {
-        let (start, owner) = (shape.launch_ns(gpu, place) + 6_200, HOST | pid << 24);
-        let correlation = correlation(place);
+    for (gpu, pid, index, part) in kernels(steps, workload) {
+        let (start, owner) = (workload.launch_ns(gpu, index) + 6_200, HOST | pid << 24);
+        let correlation = correlation(index);
         let add = |statement: &mut Statement<'_>, start: i64, duration: i64, correlation: i64| {
             statement.execute(params![start, start + duration, gpu, correlation, owner])
         };
-        if is_first_of_step(place) {
+        if is_first_of_step(index) {
             add(&mut copy, start - 3_000, 1_400, correlation - 2)?;
             add(&mut set, start - 1_500, 900, correlation - 1)?;
         }
-        let (duration, name) = (shape.duration_ns(gpu, place, part), FIRST_KERNEL + part as i64);
+        let (duration, name) = (workload.duration_ns(gpu, index, part), FIRST_KERNEL + part as i64);
         kernel.execute(params![start, start + duration, gpu, correlation, owner, name])?;
     }
     Ok(())
 }
 
-/// All processes count from the same number; a step's copy and set come before its kernels.
-fn correlation(place: u64) -> i64 {
-    let steps_begun = place as i64 / STEP as i64 + 1;
-    1_000 + place as i64 + 2 * steps_begun
+/// Returns the correlation id of a kernel. All processes count from the same number; the copy and set of a step precede its kernels.
+fn correlation(index: u64) -> i64 {
+    let steps_started = index as i64 / STEP as i64 + 1;
+    1_000 + index as i64 + 2 * steps_started
 }
 
-fn write_calls(connection: &Connection, steps: u64, shape: Shape) -> rusqlite::Result<()> {
+fn write_calls(connection: &Connection, steps: u64, workload: Workload) -> rusqlite::Result<()> {
     let mut call =
         connection.prepare("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?1, ?2, 0, ?3, ?4, ?5, 0, NULL)")?;
-    for (gpu, pid) in shape.processes() {
+    for (gpu, pid) in workload.processes() {
         let thread = HOST | pid << 24 | pid;
-        for place in 0..steps * STEP {
-            let (start, correlation) = (shape.launch_ns(gpu, place), correlation(place));
-            if is_first_of_step(place) {
+        for index in 0..steps * STEP {
+            let (start, correlation) = (workload.launch_ns(gpu, index), correlation(index));
+            if is_first_of_step(index) {
                 call.execute(params![start - 9_000, start - 6_000, thread, correlation - 2, MEMCPY])?;
                 call.execute(params![start - 5_000, start - 2_500, thread, correlation - 1, MEMSET])?;
             }
             call.execute(params![start, start + LAUNCH_NS, thread, correlation, LAUNCH])?;
-            for (name, at) in shape.others.iter().zip(0..) {
-                let (start, nobodys) = (start + LAUNCH_NS + 500 + at * 900, OTHERS + place as i64 * 8 + at);
-                call.execute(params![start, start + 600, thread, nobodys, name])?;
+            for (name, at) in workload.other_calls.iter().zip(0..) {
+                let (start, unused_id) = (start + LAUNCH_NS + 500 + at * 900, FIRST_OTHER_ID + index as i64 * 8 + at);
+                call.execute(params![start, start + 600, thread, unused_id, name])?;
             }
         }
     }
     Ok(())
 }
 
-fn write_ranges(connection: &Connection, steps: u64, shape: Shape) -> rusqlite::Result<()> {
+fn write_ranges(connection: &Connection, steps: u64, workload: Workload) -> rusqlite::Result<()> {
     let mut range = connection.prepare(
         "INSERT INTO NVTX_EVENTS VALUES (?1, ?2, 59, NULL, NULL, NULL, ?3, ?4, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,
          NULL, NULL, NULL, NULL)",
     )?;
-    let layer_of = |place: u64| place / LAYER.len() as u64 % LAYERS;
-    for (gpu, pid, place, part) in places(steps, shape) {
-        let (start, thread) = (shape.launch_ns(gpu, place), HOST | pid << 24 | pid);
-        let end = start + PITCH_NS - 200;
-        if is_first_of_step(place) {
-            let end = shape.launch_ns(gpu, place + STEP) - 20_000;
+    let layer_of = |index: u64| index / LAYER.len() as u64 % LAYERS;
+    for (gpu, pid, index, part) in kernels(steps, workload) {
+        let (start, thread) = (workload.launch_ns(gpu, index), HOST | pid << 24 | pid);
+        let end = start + LAUNCH_INTERVAL_NS - 200;
+        if is_first_of_step(index) {
+            let end = workload.launch_ns(gpu, index + STEP) - 20_000;
             range.execute(params![start - 10_000, end, "execute_context_0(0)_generation_32(32)", thread])?;
         }
         range.execute(params![
             start - 100,
             end,
-            format!("model.layers.{}.{}", layer_of(place), LAYER[part].2),
+            format!("model.layers.{}.{}", layer_of(index), LAYER[part].2),
             thread
         ])?;
     }

@@ -1,13 +1,13 @@
 //! Writes a small torch.profiler trace of an LLM server, the same bytes on every run.
 //!
-//! `cargo run --example serving_trace -- OUT.json` (gzip where OUT ends in `.gz`).
+//! `cargo run --example serving_trace -- OUT.json` (gzipped if OUT ends in `.gz`).
 //!
 //! It models rank 0 of a 32-layer, 8-billion-parameter Llama-like model in bf16, tensor-parallel over two H100s, served by
 //! SGLang: one prefill step of four requests (2,048 tokens, launched kernel by kernel, with NCCL all-reduces on a second
 //! stream that overlap the second half of each row-parallel GEMM), then twelve decode steps of 32 requests, each one CUDA
 //! graph launch with one-shot custom all-reduces. Between steps the host processes the tokens while the GPU waits.
 //! Durations follow from the sizes: decode GEMMs read their weights at about 3 TB/s, prefill GEMMs run at about 600 TFLOP/s.
-//! Nothing here was measured; the text has the layout in which Kineto writes its files.
+//! No number here was measured. The text has the layout of Kineto's files.
 
 use flate2::{Compression, GzBuilder};
 use std::error::Error;
@@ -20,7 +20,7 @@ const DECODE_STEPS: usize = 12;
 const PROCESS: u32 = 3187;
 const COMPUTE: usize = 7;
 const COLLECTIVES: usize = 21;
-/// Where the profiler's clock stands when the trace begins, relative to `baseTimeNanoseconds`.
+/// Start of the trace on the profiler's clock, relative to `baseTimeNanoseconds`.
 const BEGIN_NS: i64 = 5_403_118_204_112_345;
 
 const MAIN_LOOP: &str = "sglang/srt/managers/scheduler.py(1124): event_loop_normal";
@@ -89,7 +89,7 @@ const PREFILL_ATTENTION: [Kernel; 5] = [
     kernel(STORE, "sgl_kernel::store_kv_cache", 5_600, 2048, 256, 24),
     kernel(ATTEND, "sgl_kernel::fwd", 43_000, 132, 384, 168),
 ];
-/// Half of the output projection; its sum over the ranks runs while the other half is computed.
+/// Half of the output projection. Its all-reduce overlaps the computation of the other half.
 const PREFILL_OUTPUT: Kernel = kernel("nvjet_hsh_128x256_64x4_1x2_h_bz_coopB_TNT", "aten::mm", 30_200, 128, 384, 168);
 const PREFILL_MLP: [Kernel; 3] = [
     kernel(NORM, "sgl_kernel::fused_add_rmsnorm", 13_800, 2048, 512, 40),
@@ -104,7 +104,7 @@ const LM_HEAD: Kernel = kernel("nvjet_hsh_128x32_64x10_2x1_v_bz_TNT", "aten::mm"
 const GATHER: Kernel = kernel(NCCL_GATHER, "c10d::_allgather_base_", 31_000, 8, 640, 96);
 const EMBEDDING: Kernel = kernel(EMBED, "aten::embedding", 3_400, 256, 128, 40);
 
-/// What follows the logits, launched one by one also after a graph.
+/// The kernels after the logits, which are launched one by one even after a graph.
 const SAMPLING: [Kernel; 5] = [
     kernel(
         "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}, std::array<char*, 2ul>, 4, TrivialOffsetCalculator<1, unsigned int>, TrivialOffsetCalculator<1, unsigned int>, at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1> >(int, at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}, std::array<char*, 2ul>, TrivialOffsetCalculator<1, unsigned int>, TrivialOffsetCalculator<1, unsigned int>, at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1>)",
@@ -153,7 +153,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let text = Recording::new().serve().into_json(path.trim_end_matches(".gz"))?;
     let mut file = File::create(&path)?;
     if path.ends_with(".gz") {
-        // No time stamp in the header, so that the compressed bytes do not change either.
+        // No timestamp in the header, so that the compressed bytes are reproducible.
         let mut gzip = GzBuilder::new().mtime(0).write(file, Compression::best());
         gzip.write_all(text.as_bytes())?;
         gzip.finish()?;
@@ -170,7 +170,7 @@ struct Frame {
     begin_ns: i64,
 }
 
-/// The server at work: where host and streams stand, and what was recorded so far as (start, event text).
+/// The simulated server: the current times of host and streams, and the recorded events as (start, event text).
 struct Recording {
     random: u64,
     host_ns: i64,
@@ -200,7 +200,7 @@ impl Recording {
         }
     }
 
-    /// One prefill step, then the decode steps.
+    /// Simulates one prefill step, then the decode steps.
     fn serve(mut self) -> Self {
         self.enter(MAIN_LOOP);
         self.prefill();
@@ -249,7 +249,7 @@ impl Recording {
         self.leave();
     }
 
-    /// A GEMM in two halves; the first half is summed over the ranks while the second is computed.
+    /// Runs a GEMM in two halves. The all-reduce of the first half overlaps the second half.
     fn row_parallel(&mut self, half: &Kernel) {
         for _ in 0..2 {
             self.launch(half);
@@ -301,7 +301,7 @@ impl Recording {
         self.copy_to_host(bytes);
     }
 
-    /// The host waits for the tokens, streams them out and builds the next batch; the GPU has nothing to do.
+    /// Simulates the host between steps: it waits for the tokens, streams them out and builds the next batch. The GPU is idle.
     fn between_steps(&mut self) {
         let correlation = self.next_correlation();
         let wait = (self.compute_ns - self.host_ns).max(0) + self.about(9_000);
@@ -325,14 +325,14 @@ impl Recording {
         self.leave();
     }
 
-    /// An operator that launches one kernel on the compute stream.
+    /// Runs an operator that launches one kernel on the compute stream.
     fn launch(&mut self, kernel: &Kernel) {
         let (external, correlation) = self.operator(kernel, "cudaLaunchKernel", 211);
         let begin_ns = (self.host_ns - 1_200).max(self.compute_ns + self.about(950));
         self.compute_ns = self.device_kernel(kernel, COMPUTE, begin_ns, (Some(external), correlation), "");
     }
 
-    /// A collective on its own stream, after what the compute stream has done so far.
+    /// Runs a collective on its own stream, after the work of the compute stream so far.
     fn reduce(&mut self, kernel: &Kernel, collective: &str, elements: u64) {
         let (external, correlation) = self.operator(kernel, "cudaLaunchKernelExC", 430);
         let ready_ns = self.compute_ns.max(self.collectives_ns) + self.about(2_100);
@@ -367,7 +367,7 @@ impl Recording {
         self.compute_ns = begin_ns + took;
     }
 
-    /// An operator on the host with one runtime call inside; returns their ids.
+    /// Records an operator on the host that makes one runtime call. Returns external id and correlation id.
     fn operator(&mut self, kernel: &Kernel, call: &str, cbid: u32) -> (u64, u64) {
         let (external, correlation) = (self.next_external(), self.next_correlation());
         let begin_ns = self.host_ns;
@@ -380,7 +380,7 @@ impl Recording {
         (external, correlation)
     }
 
-    /// A runtime call of `took` nanoseconds from now on, with the beginning of its arrow to the device.
+    /// Records a runtime call of `took` ns from now on, and the start of its flow arrow to the device.
     fn runtime(&mut self, name: &str, cbid: u32, correlation: u64, external: Option<u64>, took: i64) {
         let begin_ns = self.host_ns;
         self.host_ns += took;
@@ -414,7 +414,7 @@ impl Recording {
         begin_ns + took
     }
 
-    /// A span on a stream and, where a call caused it, the end of the arrow from there.
+    /// Records a span on a stream and, if a call launched it, the end of the flow arrow.
     fn device(
         &mut self,
         begin_ns: i64,
@@ -434,14 +434,14 @@ impl Recording {
         }
     }
 
-    /// A span on the host from `begin_ns` until now.
+    /// Records a span on the host from `begin_ns` until now.
     fn host(&mut self, category: &str, name: &str, begin_ns: i64, args: &str) {
         let thread = (PROCESS, PROCESS as usize);
         let text = span(category, name, thread, (begin_ns, self.host_ns - begin_ns), args);
         self.host_events.push((begin_ns, text));
     }
 
-    /// The step's name over what the host did for it, and over what that caused on the compute stream.
+    /// Records the annotation of a step, on the host and on the compute stream.
     fn annotate(&mut self, name: &str, external: u64, begin_ns: i64) {
         let args = format!("\"External id\": {external},\"Record function id\": 0, \"Ev Idx\": {external}");
         self.host("user_annotation", name, begin_ns, &args);
@@ -476,7 +476,7 @@ impl Recording {
         self.host_ns += self.about(about_ns);
     }
 
-    /// `ns` give or take four per cent (xorshift64*).
+    /// Returns `ns` with a random deviation of up to four per cent (xorshift64*).
     fn about(&mut self, ns: i64) -> i64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
@@ -495,9 +495,9 @@ impl Recording {
         self.external
     }
 
-    /// The whole file.
+    /// Returns the text of the file.
     fn into_json(mut self, name: &str) -> Result<String, Box<dyn Error>> {
-        // Stable sorts keep an arrow behind the span it belongs to.
+        // A stable sort keeps an arrow after its span.
         self.host_events.sort_by_key(|(begin_ns, _)| *begin_ns);
         self.device_events.sort_by_key(|(begin_ns, _)| *begin_ns);
         let mut text = String::from(HEADER);
@@ -531,7 +531,7 @@ impl Recording {
     }
 }
 
-/// Kineto's "X" event, without its braces.
+/// Returns a complete event (`X`) of Kineto, without its braces.
 fn span(
     category: &str,
     name: &str,
@@ -554,7 +554,7 @@ fn metadata(name: &str, process: u64, thread: usize, args: &str) -> String {
     )
 }
 
-/// As Kineto prints times: microseconds with three places, from integers.
+/// Formats a time as Kineto does: microseconds with three decimals.
 fn microseconds(ns: i64) -> String {
     format!("{}.{:03}", ns / 1_000, ns % 1_000)
 }
