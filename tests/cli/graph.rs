@@ -65,7 +65,7 @@ fn zero_seconds_mean_the_window_and_a_fraction_may_start_with_a_point() {
     assert_eq!(cpu(".35"), 350_000_000 - 25_000);
     assert_eq!(cpu("2"), 2_000_000_000 - 25_000);
     let output = gpuprism(&folder, ["graph", "--out_dir", "out", "--in_file", "five.json,vllm,llama,.00001"]);
-    assert!(output.status == 0 && output.stderr.contains("shorter than the GPU was busy"), "{output:?}");
+    assert!(output.status == 0 && output.stderr.contains("shorter than the busy time of the GPU"), "{output:?}");
     assert_eq!(elapsed(&read_csv(&folder.join("out/result.csv")), label, "CPU(non-GPU)"), 0);
 }
 

@@ -58,9 +58,9 @@ fn csv_and_json_contain_exact_values() {
         |rank: &Value| rank["parts"].as_object().unwrap().values().map(|part| part.as_i64().unwrap()).sum::<i64>();
     assert!(job["ranks"].as_array().unwrap().iter().all(|rank| sum(rank) == 100_000), "{job}");
     let markdown = printed(&folder, ["ranks", "job", "--format", "markdown"]);
-    assert!(markdown.starts_with("# Ranks\n\n- **Rank 1 holds") && markdown.contains("## Collectives across ranks"));
+    assert!(markdown.starts_with("# Ranks\n\n- **Rank 1 delays") && markdown.contains("## Collectives across ranks"));
     printed(&folder, ["ranks", "job", "--out", "ranks.txt"]);
-    assert!(std::fs::read_to_string(folder.join("ranks.txt")).unwrap().starts_with("Rank 1 holds"));
+    assert!(std::fs::read_to_string(folder.join("ranks.txt")).unwrap().starts_with("Rank 1 delays"));
 }
 
 /// The window is in the time of rank 0. From 40 us to 80 us, rank 0 waits and rank 1 computes.

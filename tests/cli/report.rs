@@ -271,7 +271,7 @@ fn a_wall_time_below_the_busy_time_is_raised_with_a_notice() {
     let notice = &run["notices"][0];
     assert_eq!((&notice["code"], &notice["severity"]), (&json!("wall_below_busy"), &json!("warning")));
     let text = printed(&folder, ["report", "five.json", "--seconds", "0.00001"]);
-    assert!(text.contains("warning: the wall time given"), "{text}");
+    assert!(text.contains("warning: the given wall time"), "{text}");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn the_notice_about_missing_gpu_work_comes_first() {
     for format in ["terminal", "markdown", "html"] {
         let text = printed(&folder, ["report", "cpu.json", "--format", format]);
         let output = text.find("no GPU events; 2 CPU events").unwrap_or_else(|| panic!("{format}: {text}"));
-        assert!(text.contains("ProfilerActivity.CUDA on?"), "{text}");
+        assert!(text.contains("ProfilerActivity.CUDA"), "{text}");
         assert!(text.find("Devices").is_none_or(|tables| output < tables), "{format}");
     }
     let run = &json_runs(&folder, &["cpu.json"])[0];
