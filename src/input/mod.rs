@@ -9,7 +9,7 @@
 //! - `torch`: torch.profiler JSON. The crate `gpuprism-scan` splits the stream into events and parses their members.
 //! - `gpu_trace_csv`: the CSV of `nsys stats -r cuda_gpu_trace`.
 //! - `nsys`: the SQLite export of an Nsight Systems report. A database is read by offset and not as a stream: in the page
-//!   through `block_vfs`, natively from the file. [`Reader::is_database`] tells callers to open it that way.
+//!   through `block_vfs`, natively from the file. Callers check [`Reader::is_database`].
 //! - Any other JSON object, and a CSV file of nsys-llm-explainer, is returned as [`Imported::Document`]: the caller decides
 //!   whether it is a rule file or a report.
 //! - All other files are refused with an error that says what they are.

@@ -178,27 +178,28 @@ impl fmt::Display for Ns {
     }
 }
 
-/// A length of time on a trace's clock.
+/// A half-open time interval on the clock of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Where it begins.
+    /// Start, included.
     pub start: Ns,
-    /// Where it ends; what begins there lies outside.
+    /// End, excluded.
     pub end: Ns,
 }
 
 impl Window {
-    /// How long it is.
+    /// Returns the duration.
     pub fn length(&self) -> Ns {
         self.end.since(self.start)
     }
 
-    /// Does any of this time lie in the window? What takes no time does where it begins.
+    /// Returns true if the interval from `start` to `end` overlaps the window. An interval of zero length overlaps it if it starts
+    /// in the window.
     pub fn meets(self, start: Ns, end: Ns) -> bool {
         start < self.end && (end > self.start || start >= self.start)
     }
 
-    /// The part of this time that lies in the window, its start and its length; `None` where nothing of it does.
+    /// Clips the interval from `start` to `end` to the window. Returns start and duration; `None` if they do not overlap.
     pub fn cut(self, start: Ns, end: Ns) -> Option<(Ns, Ns)> {
         let from = start.max(self.start);
         self.meets(start, end).then(|| (from, end.min(self.end).since(from)))
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn decimal_text_is_truncated_to_nanoseconds() {
-        for (text, digits, want) in [
+        for (text, digits, expected) in [
             ("7", 3, Some(7_000)),
             ("0", 3, Some(0)),
             ("1.2", 3, Some(1_200)),
@@ -237,7 +238,7 @@ mod tests {
             ("4206692863482.654321", 3, Some(4_206_692_863_482_654)),
             ("0.000001", 9, Some(1_000)),
         ] {
-            assert_eq!(Ns::from_decimal(text.as_bytes(), digits), want.map(Ns), "{text} in 10^{digits} ns");
+            assert_eq!(Ns::from_decimal(text.as_bytes(), digits), expected.map(Ns), "{text} in 10^{digits} ns");
         }
     }
 }

@@ -184,8 +184,8 @@ fn a_table_with_a_cycle_of_pages_does_not_loop_forever() {
     let mut bytes = std::fs::read(&path).unwrap();
     let pages = |kind: u8| (1..bytes.len() / 512).filter(|page| bytes[page * 512] == kind).collect::<Vec<_>>();
     let (inner, leaves) = (pages(5), pages(13));
-    assert!(inner.len() > 3, "{} pages of the tree lead to others", inner.len());
-    // Every page of the tree leads to the next one alone, the last to a leaf: a hundred million rows on a few pages.
+    assert!(inner.len() > 3, "{} inner pages", inner.len());
+    // Let every child of an inner page be the next inner page, and of the last one a leaf: a few pages give 100 million rows.
     for (page, next) in inner.iter().zip(inner.iter().skip(1).chain(&leaves)) {
         let (at, next) = (page * 512, (*next as u32 + 1).to_be_bytes());
         let cells = usize::from(u16::from_be_bytes([bytes[at + 3], bytes[at + 4]]));
@@ -501,7 +501,7 @@ fn flipped_bits_neither_panic_nor_add_rows() {
         damaged[place] ^= 1 << bit;
         std::fs::write(&path, &damaged).unwrap();
         if let Ok(trace) = open(&path, "x") {
-            // A page that stands in for another may hold as many rows again.
+            // A flipped page number can make SQLite read one page several times.
             assert!(trace.gpu_ops.len() <= 4 * whole.gpu_ops.len(), "bit {bit} of byte {place}");
         }
     }
