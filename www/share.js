@@ -104,12 +104,12 @@ export class SharePanel {
   );
 
   /** @param {SharePreview} preview */
-  #draw({ redactions, file, holds, fits, length }) {
+  #draw({ redactions, file, contents, fits, length }) {
     const { activeElement } = document;
     const focused = activeElement instanceof HTMLInputElement && this.node.contains(activeElement) ? activeElement.value : null;
     const chosen = this.#chosen ?? new Set(redactions.map(({ id }) => id));
     this.#kinds.replaceChildren(el('legend', {}, 'Replace with placeholders'), ...redactions.map((kind) => this.#kind(kind, chosen)));
-    this.#preview.replaceChildren(el('h2', {}, file), el('ul', {}, ...holds.map((line) => el('li', {}, line))));
+    this.#preview.replaceChildren(el('h2', {}, file), el('ul', {}, ...contents.map((line) => el('li', {}, line))));
     if (length) this.#preview.append(el('p', { class: fits ? 'note' : 'share-long' }, length));
     this.#button.disabled = !fits;
     /** @type {HTMLElement | null} */

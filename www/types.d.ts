@@ -238,7 +238,7 @@ export interface Redaction {
 export interface SharePreview {
   redactions: Redaction[];
   file: string;
-  holds: string[];
+  contents: string[];
   fits: boolean;
   length: string;
 }

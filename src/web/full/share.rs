@@ -29,7 +29,7 @@ struct Preview {
     /// Its name and size.
     file: String,
     /// Its contents, one line each.
-    holds: Vec<String>,
+    contents: Vec<String>,
     fits: bool,
     /// For links: the length, with advice if it is too long.
     length: String,
@@ -63,7 +63,7 @@ impl Tools {
         };
         let unit = if request.format == "link" { "characters" } else { "bytes" };
         let file = format!("{name}, {} {unit}", grouped(size as u64));
-        to_js(&Preview { redactions: kinds(&found), file, holds: holds(&report, &request.format), fits, length })
+        to_js(&Preview { redactions: kinds(&found), file, contents: contents(&report, &request.format), fits, length })
     }
 
     /// The ids of all redactions.
@@ -157,7 +157,7 @@ fn kinds(found: &Redacted) -> Vec<RedactionView> {
 }
 
 /// The contents of the file, one line each: purpose, runs, tables with their numbers of rows, or files.
-fn holds(report: &Report, format: &str) -> Vec<String> {
+fn contents(report: &Report, format: &str) -> Vec<String> {
     const MAX_NAMED: usize = 6;
     let runs = report.labels();
     let mut named: Vec<&str> = runs.iter().take(MAX_NAMED).map(String::as_str).collect();
