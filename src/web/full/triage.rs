@@ -118,10 +118,10 @@ struct FileChoice {
 
 /// The files of other ranks of the chosen traces: all of them or, if they are too many or too large for a tab, none. Every open
 /// trace has its own worker.
-fn other_ranks(aside: &[folder::Aside], listed: &[ListedFile]) -> Vec<usize> {
+fn other_ranks(skipped: &[folder::Skipped], listed: &[ListedFile]) -> Vec<usize> {
     const MAX_FILES: usize = 31;
     const MAX_BYTES: u64 = 1 << 30;
-    let ranks: Vec<usize> = aside.iter().filter(|aside| aside.rank_beside.is_some()).map(|aside| aside.entry).collect();
+    let ranks: Vec<usize> = skipped.iter().filter(|file| file.other_rank_of.is_some()).map(|file| file.entry).collect();
     let bytes =
         ranks.iter().filter_map(|index| listed.get(*index)).fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
     if ranks.len() <= MAX_FILES && bytes <= MAX_BYTES { ranks } else { Vec::new() }
@@ -140,11 +140,11 @@ pub fn choose_files(listed: &str) -> JsResult<String> {
     let mut open: Vec<usize> =
         selection.traces.iter().flat_map(|trace| [Some(trace.entry), trace.server_args]).flatten().collect();
     open.extend(selection.mapping);
-    let ranks = other_ranks(&selection.aside, &listed);
+    let ranks = other_ranks(&selection.skipped, &listed);
     open.extend(ranks.iter().copied());
     let mut chosen = HashSet::new();
     open.retain(|index| chosen.insert(*index));
-    let aside = selection.aside.iter().filter(|aside| !ranks.contains(&aside.entry));
-    let reasons = aside.filter_map(|aside| Some(format!("{} ({})", listed.get(aside.entry)?.path, aside.why)));
+    let skipped = selection.skipped.iter().filter(|file| !ranks.contains(&file.entry));
+    let reasons = skipped.filter_map(|file| Some(format!("{} ({})", listed.get(file.entry)?.path, file.why)));
     serde_json::to_string(&FileChoice { open, aside: reasons.collect() }).map_err(to_js_error)
 }
