@@ -4,7 +4,9 @@ use super::{files, print};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Combine the texts of several triages into one Markdown document. The output contains no date, so it is reproducible.
+/// Combine the texts of several triages into one Markdown document.
+///
+/// The document contains no date, so the same texts give the same document.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A folder with files analysis*.txt and analysis*.md, also in subfolders. The label of a file is the name of its folder.
