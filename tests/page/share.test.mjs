@@ -169,7 +169,7 @@ test('a report that is too long for a link is reported with its size and a remed
   const { page, faults, close } = await open(many);
   await panel(page, 'link');
   const words = await page.locator('.share-preview').innerText();
-  assert.match(words, /needs [\d,]+ characters and a link takes 32,000/);
+  assert.match(words, /would have [\d,]+ characters, more than 32,000/);
   assert.match(words, /Leave out the long tables/);
   assert.ok(await page.locator('.share-panel .primary').isDisabled());
   await page.locator('.share-panel [name=slim]').check();
