@@ -206,7 +206,7 @@ impl Graph {
     fn descend(&self, module: ModulePath, rest: &[String], depth: usize) -> Option<ModulePath> {
         let Some((name, after)) = rest.split_first() else { return Some(module) };
         let here = self.modules.get(&module)?;
-        let child = [&module[..], &[name.clone()]].concat();
+        let child = [&module[..], std::slice::from_ref(name)].concat();
         // A function may have the name of a module: the end of a path means the function.
         let is_item = after.is_empty() && (here.defined.contains(name) || here.imported.contains_key(name));
         if self.modules.contains_key(&child) && !is_item {
