@@ -57,7 +57,7 @@ impl Stage {
 /// writes `1731-TP-0-EXTEND.trace.json.gz`. A name with two stages is ignored. Returns [`Stage::All`] if no name has one.
 ///
 /// ```
-/// use gpuprism::analysis::triage::stages::{Stage, stage_of_path};
+/// use gpuprism::analysis::structure::stages::{Stage, stage_of_path};
 /// assert_eq!(stage_of_path("out/prefill/1731-TP-0-DECODE.trace.json.gz"), Stage::Decode);
 /// assert_eq!(stage_of_path("out/prefill/1731-TP-0.trace.json.gz"), Stage::Prefill);
 /// assert_eq!(stage_of_path("decoder/prefills.json"), Stage::All);

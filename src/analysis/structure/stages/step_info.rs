@@ -55,7 +55,7 @@ impl StepInfo {
     /// Parses a text. Returns `None` if it does not describe a step.
     ///
     /// ```
-    /// use gpuprism::analysis::triage::{Stage, stages::StepInfo};
+    /// use gpuprism::analysis::structure::stages::{Stage, StepInfo};
     /// let step = StepInfo::parse("execute_context_0(0)_generation_24(24)").unwrap();
     /// assert_eq!((step.stage, step.batch_size), (Stage::Decode, Some(24)));
     /// assert_eq!(StepInfo::parse("nccl:all_reduce"), None);
