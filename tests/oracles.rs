@@ -193,8 +193,14 @@ fn torch_facts(path: &Path) -> String {
     format!("{set}{name}.json")
 }
 
+/// Compares a trace with the facts that a separate program found; a trace without facts is skipped.
 fn check_facts(trace: &Trace, facts: &Path, name: &str) {
-    let facts = read_json(&facts.join(name));
+    let path = facts.join(name);
+    if !path.is_file() {
+        println!("skipped: there is no file {}", path.display());
+        return;
+    }
+    let facts = read_json(&path);
     let (run, merged) = (run(trace, false), run(trace, true));
     let totals = &run.totals;
     let names = by_name(&run, &merged);

@@ -162,7 +162,7 @@ fn file_names_with_a_stage_agree_with_the_annotations() {
 fn a_file_name_that_contradicts_the_annotations_causes_a_warning() {
     let Some(trace) = read("vllm_mi300_decode_full_graph") else { return };
     let tables = tables(&trace, Stage::Prefill, &Options::default());
-    let is_warning = |limit: &String| limit.contains("1 of 1 steps are annotated as another");
+    let is_warning = |limit: &String| limit.contains("1 of 1 annotated steps have another stage");
     assert!(tables["triage_summary"].limits.iter().any(is_warning));
     assert_eq!(
         only_row(&tables["triage_summary"]).get("stage"),

@@ -1,7 +1,9 @@
 //! Compares the ranks of a job: how each rank spends its time, how long it waits for others in collectives, and which rank is
 //! the straggler.
 //!
-//!     Trace -> RankLog (in the worker that holds the trace) -> JSON text -> ranks() (logs of all files) -> typed jobs and Sections
+//! ```text
+//! Trace -> RankLog (in the worker that holds the trace) -> JSON text -> ranks() (logs of all files) -> typed jobs and Sections
+//! ```
 //!
 //! [`log`] makes a few passes over the GPU ops of a trace. [`ranks`] is linear in the number of calls, which each log limits.
 //!
