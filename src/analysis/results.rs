@@ -1,56 +1,57 @@
-//! The typed results of analysing one trace. The Report is made of these; renderers only format them.
+//! The types of the results of one trace. A report contains one [`Run`] per trace.
 //!
-//! All times are integer nanoseconds (`_ns`). Sums and shares are computed here and nowhere later.
+//! Times are integer nanoseconds (`_ns`), shares are fractions from 0 to 1 (`_share`). All sums and shares are computed in
+//! `analysis`; renderers only format them. The doc comments of these types become `docs/json.md`.
 
 pub use crate::analysis::section::Sections;
 use crate::json::from_json;
 pub use crate::trace::Format;
 use serde::Serialize;
 
-/// Which op owns the time at an instant when several GPU ops run.
+/// How time is shared out when several GPU ops run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attribution {
-    /// The op that started first owns the overlap, as gputrc2graph counts; equal starts in file order.
+    /// The op that started first owns the overlap, as in gputrc2graph. Equal starts: the first in the file.
     #[default]
     FirstCome,
-    /// Every running op owns an equal part.
+    /// All running ops own equal parts.
     Fair,
-    /// Only time in which no other op runs is owned at all.
+    /// An op owns only the time in which no other op runs.
     Exclusive,
 }
 from_json!(Attribution = "first_come" => FirstCome, "fair" => Fair, "exclusive" => Exclusive);
 
-/// Everything gpuprism says about one trace.
+/// The results of the analysis of one trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// What the run is called in charts and tables: the file's base name unless the person gave another.
+    /// The name of the run in charts and tables: the base name of the file unless the user gave another.
     pub label: String,
-    /// The format the trace was read from.
+    /// The format of the trace file.
     pub format: Format,
-    /// The serving engine the trace seems to come from; a label, it picks nothing.
+    /// The serving engine detected from names in the trace. It is only displayed; it does not select rules.
     pub engine: Option<String>,
-    /// The rule set that gave the categories: `gpuprism/default`, `sglang/llama`, ...
+    /// The rule set that assigned the categories: `gpuprism/default`, `sglang/llama`, ...
     pub rules: String,
-    /// What `elapsed_ns` means in this run.
+    /// The attribution of `elapsed_ns` in this run.
     pub attribution: Attribution,
-    /// True where all devices were analysed as one, as gputrc2graph does.
+    /// True if all devices were analysed as one, as in gputrc2graph.
     pub devices_merged: bool,
-    /// The part of the trace that was looked at, where it was not all of it.
+    /// The analysed window; null if the whole trace was analysed.
     pub window: Option<Picked>,
     /// Sums over the whole run.
     pub totals: Totals,
-    /// The wall time and the part of it in which no GPU op ran.
+    /// The wall time and the part of it without GPU work.
     pub wall: Wall,
-    /// One entry a device, by id.
+    /// One entry per device, by id.
     pub devices: Vec<Device>,
-    /// By elapsed time, largest first.
+    /// All categories, by `elapsed_ns`, largest first.
     pub categories: Vec<Category>,
-    /// Every distinct op name, copies and sets included, by elapsed time, largest first.
+    /// All distinct op names, including copies and sets, by `elapsed_ns`, largest first.
     pub kernels: Vec<Kernel>,
-    /// What the reader should know before believing the numbers, most severe first.
+    /// Problems that affect the results, most severe first.
     pub notices: Vec<Notice>,
-    /// What limits the run, by the name of the section.
+    /// The sections by name.
     pub sections: Sections,
 }
 from_json!(Run {
@@ -58,14 +59,14 @@ from_json!(Run {
     kernels, notices; sections
 });
 
-/// A window of a trace, in time from its first GPU op.
+/// A window of a trace, relative to the start of the first GPU op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Picked {
-    /// Where it begins.
+    /// The start of the window.
     pub start_ns: i64,
-    /// Where it ends.
+    /// The end of the window.
     pub end_ns: i64,
-    /// First start to last end of all GPU ops of the trace.
+    /// The length of the whole trace: first start to last end of all its GPU ops.
     pub whole_ns: i64,
 }
 from_json!(Picked { start_ns, end_ns, whole_ns });
@@ -75,21 +76,21 @@ from_json!(Picked { start_ns, end_ns, whole_ns });
 pub struct Totals {
     /// Kernels, memory copies and memory sets.
     pub gpu_ops: u64,
-    /// Kernels alone.
+    /// Kernels, without copies and sets.
     pub kernels: u64,
     /// Distinct op names.
     pub distinct_names: u64,
-    /// Sum of the durations of all GPU ops.
+    /// Sum of the durations of all GPU ops; overlapping time counts more than once.
     pub duration_ns: i64,
-    /// Sum of the durations of kernels alone.
+    /// Sum of the durations of the kernels.
     pub kernel_duration_ns: i64,
-    /// Sum over devices of the time with at least one op running.
+    /// Sum over devices of the time in which at least one op runs on the device.
     pub union_ns: i64,
     /// Time in which at least one op runs on any device.
     pub union_all_ns: i64,
-    /// First start to last end, over all devices.
+    /// First start to last end of all GPU ops, or the length of the chosen window.
     pub window_ns: i64,
-    /// Sum of `elapsed_ns` over all names: the union, except under [`Attribution::Exclusive`].
+    /// Sum of `elapsed_ns` over all names. Equals `union_ns` (merged devices: `union_all_ns`), except under [`Attribution::Exclusive`].
     pub elapsed_ns: i64,
 }
 from_json!(Totals {
@@ -104,37 +105,37 @@ from_json!(Totals {
     elapsed_ns
 });
 
-/// Wall time of a run, and the slice of it that is not GPU work.
+/// The wall time of a run, split into GPU work and the rest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Wall {
     /// Wall time of one device.
     pub wall_ns: i64,
-    /// Where `wall_ns` comes from.
+    /// The source of `wall_ns`.
     pub source: WallSource,
-    /// Wall time times the number of device timelines in the bar: the length of the whole bar.
+    /// The length of the whole bar: `wall_ns` times the number of device timelines in it.
     pub bar_ns: i64,
-    /// The part of the bar in which the device runs nothing: `CPU (non-GPU)`.
+    /// The part of the bar without GPU work, shown as `CPU (non-GPU)`.
     pub cpu_ns: i64,
-    /// `cpu_ns` over `bar_ns`.
+    /// `cpu_ns` divided by `bar_ns`.
     pub cpu_share: f64,
-    /// The rest of the bar, in which at least one op runs, over `bar_ns`.
+    /// The part of the bar with at least one op running, divided by `bar_ns`.
     pub busy_share: f64,
-    /// Time in which GPU ops run but nobody owns it: only under [`Attribution::Exclusive`].
+    /// Time with GPU work that no op owns: only under [`Attribution::Exclusive`].
     pub shared_ns: i64,
-    /// `shared_ns` over `bar_ns`.
+    /// `shared_ns` divided by `bar_ns`.
     pub shared_share: f64,
 }
 from_json!(Wall { wall_ns, source, bar_ns, cpu_ns, cpu_share, busy_share, shared_ns, shared_share });
 
-/// Where the wall time comes from.
+/// The source of the wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WallSource {
-    /// The trace's window: first start to last end.
+    /// The trace: first start to last end of its GPU ops, or the length of the chosen window.
     Window,
-    /// The person gave it.
+    /// The user.
     Given,
-    /// The person gave less than the GPU was busy; the busy time stands in for it.
+    /// The busy time of the GPU, because the wall time that the user gave was shorter.
     RaisedToBusy,
 }
 from_json!(WallSource = "window" => Window, "given" => Given, "raised_to_busy" => RaisedToBusy);
@@ -142,67 +143,67 @@ from_json!(WallSource = "window" => Window, "given" => Given, "raised_to_busy" =
 /// One device of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Device {
-    /// As the trace numbers it, as text: `0`, or `[TP00] 0` in a file of merged ranks.
+    /// The number of the device in the trace: `0`, or `[TP00] 0` in a file of merged ranks.
     pub id: String,
-    /// The product name, where the trace tells.
+    /// The product name; empty if it was not recorded.
     pub name: String,
-    /// Kernels, copies and sets on this device.
+    /// Kernels, memory copies and memory sets on this device.
     pub gpu_ops: u64,
-    /// Sum of their durations.
+    /// Sum of the durations of the ops on this device.
     pub duration_ns: i64,
-    /// Time with at least one of them running.
+    /// Time in which at least one op runs on this device.
     pub union_ns: i64,
-    /// First start to last end on this device.
+    /// First start to last end of the ops on this device.
     pub window_ns: i64,
-    /// Wall time minus union.
+    /// Wall time minus `union_ns`.
     pub idle_ns: i64,
-    /// Union over wall time.
+    /// `union_ns` divided by the wall time.
     pub busy_share: f64,
 }
 from_json!(Device { id, name, gpu_ops, duration_ns, union_ns, window_ns, idle_ns, busy_share });
 
-/// One category of a run.
+/// One category of kernels in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Category {
-    /// Its name, as the rule set says.
+    /// The name of the category in the rule set.
     pub category: String,
-    /// GPU ops in it.
+    /// The number of GPU ops in this category.
     pub count: u64,
-    /// Sum of their durations.
+    /// Sum of the durations of its ops.
     pub duration_ns: i64,
-    /// The part of the union they own under the run's attribution.
+    /// The time that its ops own under the attribution of the run.
     pub elapsed_ns: i64,
-    /// Time in which one of them is the only op running.
+    /// Time in which one of its ops is the only op that runs.
     pub exclusive_ns: i64,
-    /// Their equal parts of the union.
+    /// The time that its ops own if all running ops own equal parts.
     pub fair_ns: i64,
-    /// `elapsed_ns` over the run's elapsed total.
+    /// `elapsed_ns` divided by the `elapsed_ns` of the run's totals.
     pub elapsed_share: f64,
-    /// `elapsed_ns` over the run's whole bar, [`Wall::bar_ns`].
+    /// `elapsed_ns` divided by [`Wall::bar_ns`].
     pub bar_share: f64,
 }
 from_json!(Category { category, count, duration_ns, elapsed_ns, exclusive_ns, fair_ns, elapsed_share, bar_share });
 
-/// One distinct GPU op name of a run.
+/// All GPU ops of one name in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Kernel {
-    /// As in the file.
+    /// The name as in the file.
     pub name: String,
-    /// The form for tables: demangled, without template noise.
+    /// The name for tables: demangled, without template arguments that add nothing.
     pub short_name: String,
-    /// What the rules say it is.
+    /// The category that the rules assign.
     pub category: String,
-    /// How often it ran.
+    /// The number of ops.
     pub count: u64,
-    /// Sum of durations.
+    /// Sum of their durations.
     pub duration_ns: i64,
-    /// The part of the union it owns under the run's attribution.
+    /// The time that they own under the attribution of the run.
     pub elapsed_ns: i64,
-    /// Time in which it is the only op running.
+    /// Time in which one of them is the only op that runs.
     pub exclusive_ns: i64,
-    /// Its equal parts of the union.
+    /// The time that they own if all running ops own equal parts.
     pub fair_ns: i64,
-    /// `elapsed_ns` over the run's elapsed total.
+    /// `elapsed_ns` divided by the `elapsed_ns` of the run's totals.
     pub elapsed_share: f64,
     /// Mean duration.
     pub mean_ns: f64,
@@ -226,31 +227,31 @@ from_json!(Kernel {
     max_ns
 });
 
-/// How much a notice matters.
+/// How severe a notice is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Good to know.
+    /// The results are not affected.
     Info,
-    /// Some numbers are affected.
+    /// Some results are affected.
     Warning,
-    /// The main numbers are missing or wrong.
+    /// The main results are missing or wrong.
     Error,
 }
 from_json!(Severity = "info" => Info, "warning" => Warning, "error" => Error);
 
-/// Something the import or the analysis met that the reader should know.
+/// A problem or remark from the import or the analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
-    /// How much it matters.
+    /// How severe it is.
     pub severity: Severity,
-    /// Stable, for scripts: `no_gpu_events`, `truncated`, ...
+    /// An identifier for scripts, which does not change: `no_gpu_events`, `truncated`, ...
     pub code: String,
-    /// One sentence.
+    /// The problem in one sentence.
     pub message: String,
-    /// How often it was met.
+    /// The number of occurrences.
     pub count: u64,
-    /// What to do.
+    /// The remedy.
     pub advice: String,
 }
 from_json!(Notice { severity, code, message, count, advice });

@@ -1,7 +1,8 @@
-//! The data structure of every explaining section of a report: what it is derived from, its limits, single figures and rows.
+//! The data structure of the sections of a report: title, source, limits, single figures and rows.
 //!
-//! Columns are named as in the tables of nsys-llm-explainer and carry their unit at the end: `_ns`, `_us`, `_ms`, `_s`,
-//! `_pct` (0 to 100), `_fraction` (0 to 1). A section that a trace cannot fill says what is missing and how to capture it.
+//! Keys of figures and columns follow the tables of nsys-llm-explainer and end in their unit: `_ns`, `_us`, `_ms`, `_s`, `_pct`
+//! (0 to 100), `_fraction` (0 to 1). If a trace lacks the data for a section, [`Missing`] names the data and the command that
+//! captures it.
 
 use crate::json::{FromJson, Json, JsonError, JsonResult, Members, from_json};
 use crate::trace::{Ns, Trace};
@@ -12,48 +13,48 @@ use std::collections::BTreeMap;
 /// All sections of a report, by name.
 pub type Sections = BTreeMap<String, Section>;
 
-/// One question and its answer.
+/// One table of a report with its single figures, source and limits.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Section {
     /// The heading.
     pub title: String,
-    /// The data it is derived from, in a phrase.
+    /// The data that the section is computed from, as a phrase.
     pub derived_from: String,
-    /// Limits of the answer, one sentence each.
+    /// Limits of the results, one sentence each.
     pub limits: Vec<String>,
     /// Why the section is empty and how to capture the data; `None` if it is filled.
     pub missing: Option<Missing>,
-    /// Single figures by name.
+    /// Single figures by name, with the unit at the end of the name.
     pub summary: Record,
     /// The number of rows before the table was cut to its limit.
     pub rows_in_all: u64,
-    /// The keys of every row, in order; also present if there are no rows.
+    /// The keys of every row, in order, with the unit at the end; also present if there are no rows.
     pub columns: Vec<String>,
     /// The rows.
     pub rows: Vec<Record>,
 }
 from_json!(Section { title, derived_from, limits, missing, summary, rows_in_all, columns, rows });
 
-/// What a trace lacks for a section.
+/// The data that a trace lacks for a section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// What is missing, one sentence.
+    /// The missing data, in one sentence.
     pub why: String,
-    /// The command that captures it; empty if none does.
+    /// The command that captures the data; empty if there is none.
     pub recapture: String,
 }
 from_json!(Missing { why, recapture });
 
-/// One value of a row or figure.
+/// A value of a row or figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Unknown or not applicable.
     Null,
-    /// Yes or no.
+    /// True or false.
     Bool(bool),
-    /// A count, an id, whole nanoseconds.
+    /// A count, an id or a time in whole nanoseconds.
     Int(i64),
-    /// A measure in the unit of its column; never NaN or infinite.
+    /// A number in the unit of its column; never NaN or infinite.
     Float(f64),
     /// Text.
     Text(String),
@@ -63,7 +64,7 @@ pub enum Value {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record(pub Vec<(String, Value)>);
 
-/// The name of the figure with the time that points in time of a section are shown relative to.
+/// The name of the figure with the start of the first GPU op. Points in time of the section are displayed relative to it.
 pub const FIRST_OP: &str = "first_op_ns";
 
 impl Section {
@@ -79,13 +80,13 @@ impl Section {
         Self { missing: Some(missing), ..Self::new(title, "", columns) }
     }
 
-    /// Adds a limit of the answer.
+    /// Adds a limit.
     pub fn limit(mut self, sentence: impl Into<String>) -> Self {
         self.limits.push(sentence.into());
         self
     }
 
-    /// Adds the start of the first GPU op. Points in time are shown relative to it, and stay on the trace's clock in files.
+    /// Adds the figure [`FIRST_OP`]. Text outputs display points in time relative to it; JSON and CSV keep the trace's clock.
     pub fn from_first_op(mut self, trace: &Trace) -> Self {
         if let Some(beginning) = trace.beginning() {
             self.figure(FIRST_OP, beginning);
@@ -122,27 +123,27 @@ impl Section {
 }
 
 impl Record {
-    /// The value with this name.
+    /// Returns the value with this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// The number of this name, if it is one.
+    /// Returns the value with this name if it is a number.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.get(name).and_then(Value::number)
     }
 
-    /// The number of this name; zero where there is none.
+    /// Returns the number with this name, or zero if there is none.
     pub fn amount(&self, name: &str) -> f64 {
         self.number(name).unwrap_or(0.0)
     }
 
-    /// The text of this name; empty where there is none.
+    /// Returns the text with this name, or an empty text if there is none.
     pub fn text(&self, name: &str) -> &str {
         self.get(name).and_then(Value::text).unwrap_or_default()
     }
 
-    /// What stands under this name as text, whatever it is: an id may be a number or a text.
+    /// Returns any value with this name as text. Some ids are numbers in one trace and texts in another.
     pub fn words(&self, name: &str) -> String {
         match self.get(name) {
             Some(Value::Text(text)) => text.clone(),
@@ -155,22 +156,22 @@ impl Record {
 }
 
 impl Value {
-    /// Milliseconds.
+    /// A time in milliseconds.
     pub fn ms(time: Ns) -> Self {
         Self::Float(time.0 as f64 / 1e6)
     }
 
-    /// Microseconds.
+    /// A time in microseconds.
     pub fn us(time: Ns) -> Self {
         Self::Float(time.0 as f64 / 1e3)
     }
 
-    /// `part / whole` in per cent; zero where there is no whole.
+    /// `part / whole` in per cent; zero if `whole` is zero.
     pub fn pct(part: Ns, whole: Ns) -> Self {
         Self::Float(if whole == Ns::ZERO { 0.0 } else { 100.0 * part.0 as f64 / whole.0 as f64 })
     }
 
-    /// The number that this is, if it is one.
+    /// Returns the value if it is a number.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Int(value) => Some(*value as f64),
@@ -179,7 +180,7 @@ impl Value {
         }
     }
 
-    /// The words that this is, if it is words.
+    /// Returns the value if it is a text.
     pub fn text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
@@ -291,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_read_back_is_the_same_with_its_columns_in_order() {
+    fn a_section_is_equal_after_writing_and_reading_it_as_json() {
         let mut section = Section::new("T", "kernels", &["z_name", "a_ns", "m_pct", "flag"]).limit("None.");
         section.row(["x\u{1f600}\"".into(), i64::MIN.into(), 33.300_000_000_000_004.into(), Value::Null]);
         section.row(["y".into(), i64::MAX.into(), 18.0.into(), true.into()]);
