@@ -1,4 +1,7 @@
-//! What the command line and the page both do: say what a file is, and analyse a trace with the rules and options chosen.
+//! Applies the user's [`Choices`] to a trace: rules, window, wall time, attribution. For the command line and the page.
+//!
+//! [`open`] detects the type of an imported file, [`run`] analyses a trace, and [`WindowCache`] keeps intermediate
+//! results to make the report of another window of the same trace faster.
 
 mod chrome_trace;
 mod named_windows;
@@ -31,31 +34,32 @@ use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
 
-/// What a file turned out to be.
+/// The content of an imported file.
 #[derive(Debug)]
 pub enum Opened {
-    /// A trace, ready to be analysed.
+    /// A trace.
     Trace(Box<Trace>),
-    /// An earlier report, to look at again.
+    /// A report that gpuprism wrote, or that of another tool, translated.
     Report(Report),
-    /// A file of another tool, as text: in the page the desk alone can [`translate`] it.
+    /// The report of another tool, as text. In the page only the worker for reports contains [`translate`].
     #[cfg(target_arch = "wasm32")]
     Foreign(String),
     /// A rule file, as text.
     Rules(String),
     /// A phase map, as text.
     Phases(String),
-    /// The arguments of the server that wrote the traces beside it, as text.
+    /// The arguments of the server that wrote the traces in the same folder, as text.
     Server(String),
 }
 
-/// What SGLang calls the file of its arguments beside its traces.
+/// The name of the file with the server arguments that SGLang writes into the folder of its traces.
 pub const SERVER_ARGS: &str = "server_args.json";
 
-/// Tells reports, rule files and phase maps apart from other JSON.
+/// Detects whether a document is a report, a rule file, a phase map or server arguments.
 ///
 /// # Errors
-/// Where the document is none of them, or a report of another version or without runs, or a phase map with a pattern that does not work.
+/// The document is none of these, a report of another version or without runs, or a phase map with an invalid
+/// pattern.
 pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(trace) => Ok(Opened::Trace(trace)),
@@ -80,74 +84,75 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
 }
 
 #[cfg(target_arch = "wasm32")]
-#[allow(clippy::unnecessary_wraps, reason = "natively it is read, which may fail")]
+#[allow(clippy::unnecessary_wraps, reason = "the native version can fail")]
 fn opened_foreign(_: &str, text: String) -> Result<Opened> {
     Ok(Opened::Foreign(text))
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-#[allow(clippy::needless_pass_by_value, reason = "the page keeps the text")]
+#[allow(clippy::needless_pass_by_value, reason = "the version for the page keeps the text")]
 fn opened_foreign(label: &str, text: String) -> Result<Opened> {
     translate(label, &text).map(Opened::Report)
 }
 
-/// The report that a file of nsys-llm-explainer makes: its report.json, or its series of samples.
+/// Translates a `report.json` or `nvlink_timeseries.csv` of nsys-llm-explainer into a report.
 ///
 /// # Errors
-/// Where the text is neither.
+/// The text is neither.
 pub fn translate(label: &str, text: &str) -> Result<Report> {
     Ok(Report::new(vec![foreign::read(label, text)?]))
 }
 
-/// A rule file or a phase map that the person adds.
+/// A file that the user added: rules, a phase map, server arguments or a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleFile {
-    /// What to call it in errors.
+    /// The name of the file, for error messages.
     pub file: String,
     /// Its text.
     pub text: String,
 }
 from_json!(RuleFile { file, text });
 
-/// Everything a person can choose about an analysis.
+/// The user's choices for an analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choices {
-    /// What `elapsed_ns` means.
+    /// How time of overlapping ops is shared out in `elapsed_ns`.
     pub attribution: Attribution,
-    /// All devices as one, as gputrc2graph does.
+    /// Whether all devices are analysed as one, as in gputrc2graph.
     pub merge_devices: bool,
-    /// The engine of the rule set; together with `model`, or neither.
+    /// The engine of the rule set. Either both `engine` and `model` are given or neither.
     pub engine: Option<String>,
     /// The model of the rule set.
     pub model: Option<String>,
-    /// Wall time of the same work without a profiler, in seconds as decimal text; zero or none: the trace's window.
+    /// Wall time of the same work without a profiler, in seconds as decimal text. If zero or not given, the length of
+    /// the trace is used.
     pub wall_seconds: Option<String>,
-    /// Rule files beside the built-in ones, later ones first in line.
+    /// Rule files in addition to the built-in ones. If rules conflict, the file added last wins.
     pub rules: Vec<RuleFile>,
-    /// Rows of the table of top kernels.
+    /// The number of rows in the table of top kernels.
     pub kernel_limit: Option<usize>,
-    /// Leave the explaining sections out: of a large trace the other results can be shown first.
+    /// Whether to skip the sections. The other results of a large trace are then available sooner.
     pub without_sections: bool,
-    /// The person's own phases, a JSON object of phase and patterns.
+    /// The user's phases: a JSON object of phase name to patterns.
     pub phase_map: Option<RuleFile>,
-    /// The part of the trace to look at, as [`window`] reads it; none: all of it.
+    /// The time range to analyse, in the format of [`window()`]; `None` for the whole trace.
     pub window: Option<String>,
 }
 from_json!(strict Choices {
     ; attribution, merge_devices, engine, model, wall_seconds, rules, kernel_limit, without_sections, phase_map, window
 });
 
-/// The built-in rule files and the person's.
+/// The built-in rules and those of `files`, with a notice for each rule that is defined twice.
 ///
 /// # Errors
-/// A rule file that cannot be used, named by file, engine, model and rule.
+/// A rule file is invalid. The error names file, engine, model and rule.
 pub fn rule_book(files: &[RuleFile]) -> Result<(RuleBook, Vec<Notice>)> {
     let mut book = RuleBook::embedded();
     let mut notices = Vec::new();
     for RuleFile { file, text } in files {
         let (mut same, mut changed): (Vec<_>, Vec<_>) =
             book.add(file, text)?.into_iter().partition(|duplicate| duplicate.was == duplicate.now);
-        if same.len() > MOST_REPEATED {
+        if same.len() > MAX_SINGLE_NOTICES {
             let message = format!("{file}: {} rules given again with the same category", same.len());
             notices.push(duplicate_rule(message, same.len() as u64));
         } else {
@@ -158,8 +163,9 @@ pub fn rule_book(files: &[RuleFile]) -> Result<(RuleBook, Vec<Notice>)> {
     Ok((book, notices))
 }
 
-/// Rules of one file that change nothing and are still named one by one. A whole set that was exported changes no rule.
-const MOST_REPEATED: usize = 3;
+/// If a file repeats more rules than this without a change, one notice counts them all. An exported rule set repeats
+/// all its rules.
+const MAX_SINGLE_NOTICES: usize = 3;
 
 fn duplicate_rule(message: String, count: u64) -> Notice {
     Notice {
@@ -171,10 +177,11 @@ fn duplicate_rule(message: String, count: u64) -> Notice {
     }
 }
 
-/// The rule set to use: the one picked, or the only one that the person's files bring, or gpuprism's own.
+/// Returns the chosen rule set. If none was chosen: the set in the user's files if they contain exactly one, otherwise
+/// the default set of gpuprism.
 ///
 /// # Errors
-/// An engine and model that no file has, or one without the other.
+/// No file has a set of this engine and model, or only one of the two is given.
 pub fn pick_rules(book: &RuleBook, choices: &Choices) -> Result<RuleSet> {
     match (choices.engine.as_deref(), choices.model.as_deref()) {
         (Some(engine), Some(model)) => book.select(engine, model),
@@ -190,12 +197,12 @@ pub fn pick_rules(book: &RuleBook, choices: &Choices) -> Result<RuleSet> {
 }
 
 fn only_set(files: &[RuleFile]) -> Result<Option<(String, String)>> {
-    let mut sets = own_sets(files)?;
+    let mut sets = user_sets(files)?;
     Ok(if sets.len() == 1 { sets.pop() } else { None })
 }
 
-/// Engine and model of every set in the person's own files.
-fn own_sets(files: &[RuleFile]) -> Result<Vec<(String, String)>> {
+/// Engine and model of all sets in the user's files.
+fn user_sets(files: &[RuleFile]) -> Result<Vec<(String, String)>> {
     let mut own = RuleBook::default();
     for RuleFile { file, text } in files {
         own.add(file, text)?;
@@ -203,10 +210,10 @@ fn own_sets(files: &[RuleFile]) -> Result<Vec<(String, String)>> {
     Ok(own.sets().map(|(engine, model)| (engine.to_owned(), model.to_owned())).collect())
 }
 
-/// Says so where rules were added and none of them is in use.
+/// A notice if the user added rules but the rule set in use is not one of them.
 fn unused_rules(choices: &Choices, rules: &RuleSet) -> Result<Option<Notice>> {
     let sets: Vec<String> =
-        own_sets(&choices.rules)?.into_iter().map(|(engine, model)| format!("{engine}/{model}")).collect();
+        user_sets(&choices.rules)?.into_iter().map(|(engine, model)| format!("{engine}/{model}")).collect();
     let unused = !sets.is_empty() && !sets.iter().any(|set| set == rules.label());
     Ok(unused.then(|| Notice {
         severity: Severity::Warning,
@@ -217,10 +224,10 @@ fn unused_rules(choices: &Choices, rules: &RuleSet) -> Result<Option<Notice>> {
     }))
 }
 
-/// Seconds as decimal text, exact to the nanosecond; zero means that none were given.
+/// Parses a wall time in seconds, exact to the nanosecond. `None` for zero and empty text.
 ///
 /// # Errors
-/// What is no number, or below zero.
+/// The text is not a number, or the number is negative.
 pub fn wall(seconds: Option<&str>) -> Result<Option<Ns>> {
     const SECONDS: u32 = 9;
     let Some(text) = seconds.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
@@ -236,10 +243,10 @@ pub fn wall(seconds: Option<&str>) -> Result<Option<Ns>> {
     }
 }
 
-/// Analyses one trace as chosen.
+/// Analyses one trace with these choices.
 ///
 /// # Errors
-/// Those of [`rule_book`], [`pick_rules`], [`PhaseMap::parse`], [`wall`] and [`window`].
+/// Those of [`rule_book`], [`pick_rules`], [`PhaseMap::parse`], [`wall`] and [`window()`].
 pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     match part(trace, choices)? {
         Some(part) => run_all(&part, choices),
@@ -247,45 +254,45 @@ pub fn run(trace: &Trace, choices: &Choices) -> Result<Run> {
     }
 }
 
-/// First results of a trace or window, and what they were made from, until the sections are requested.
+/// The first results of a trace or window and their inputs, kept until the sections are requested.
 #[derive(Debug)]
 struct First {
-    /// Those of the report with sections.
+    /// The choices with which the sections will be requested.
     choices: Choices,
     part: Option<Trace>,
     run: Run,
     groups: Groups,
 }
 
-/// With fewer ops, computing the sections takes less time than drawing the first results would.
+/// With fewer ops, computing the sections takes less time than drawing the first results.
 const MANY_OPS: usize = 120_000;
 
-/// Are there so many GPU ops in the chosen window that first results should be shown before the sections?
+/// Whether the chosen window has so many GPU ops that first results should be shown before the sections.
 ///
 /// # Errors
-/// Those of [`window`].
+/// Those of [`window()`].
 pub fn takes_a_while(trace: &Trace, choices: &Choices) -> Result<bool> {
     let ops = picked(trace, choices)?.map_or(trace.gpu_ops.len(), |window| trace.gpu_ops.count_starting_in(window));
     Ok(ops > MANY_OPS)
 }
 
-/// The chosen window; none for all of the trace.
+/// The chosen window; `None` for the whole trace.
 ///
 /// # Errors
-/// Those of [`window`].
+/// Those of [`window()`].
 pub fn picked(trace: &Trace, choices: &Choices) -> Result<Option<Window>> {
     Ok(choices.window.as_deref().map(|text| window(trace, text)).transpose()?.flatten())
 }
 
-/// The part of the trace that lies in the chosen window.
+/// The part of the trace in the chosen window; `None` for the whole trace.
 fn part(trace: &Trace, choices: &Choices) -> Result<Option<Trace>> {
     Ok(picked(trace, choices)?.map(|picked| trace.within(picked)))
 }
 
-/// The chosen window of a trace, as [`chrome_trace`] writes it.
+/// Exports the chosen window of a trace with [`chrome_trace()`].
 ///
 /// # Errors
-/// Those of [`window`] and [`chrome_trace`].
+/// Those of [`window()`] and [`chrome_trace()`].
 pub fn slice(trace: &Trace, choices: &Choices) -> Result<String> {
     chrome_trace(part(trace, choices)?.as_ref().unwrap_or(trace))
 }
@@ -311,7 +318,7 @@ fn options(trace: &Trace, choices: &Choices) -> Result<analysis::Options> {
     Ok(analysis::Options {
         attribution: choices.attribution,
         merge_devices: choices.merge_devices,
-        // A wall time is one of the whole run.
+        // The wall time is that of the whole trace.
         wall: wall(choices.wall_seconds.as_deref())?.filter(|_| trace.cut.is_none()),
         kernel_limit: choices.kernel_limit.unwrap_or(analysis::Options::KERNEL_LIMIT),
         without_sections: choices.without_sections,
@@ -319,19 +326,19 @@ fn options(trace: &Trace, choices: &Choices) -> Result<analysis::Options> {
     })
 }
 
-/// The cube of one trace for a pivot with these axes, counted as chosen.
+/// The aggregate of one trace for a pivot with these axes, under the chosen window and attribution.
 ///
 /// # Errors
-/// Those of [`window`].
+/// Those of [`window()`].
 pub fn cube(trace: &Trace, choices: &Choices, axes: &[Axis]) -> Result<Cube> {
     let part = part(trace, choices)?;
     Ok(cells::cube(part.as_ref().unwrap_or(trace), choices.attribution, choices.merge_devices, axes))
 }
 
-/// One kernel in detail, in the chosen window and under the chosen rules.
+/// The details of one kernel in the chosen window, with the category rule that matched it.
 ///
 /// # Errors
-/// Those of [`rule_book`], [`pick_rules`] and [`window`].
+/// Those of [`rule_book`], [`pick_rules`] and [`window()`].
 pub fn one_kernel(trace: &Trace, choices: &Choices, name: &str, columns: usize) -> Result<OneKernel> {
     let part = part(trace, choices)?;
     let (book, _) = rule_book(&choices.rules)?;
@@ -348,7 +355,7 @@ pub fn one_kernel(trace: &Trace, choices: &Choices, name: &str, columns: usize) 
     Ok(found)
 }
 
-/// The file that a rule is from: the last of the person's that has it, or what is built in.
+/// The last of the user's files that contains the rule, or `built in`.
 fn origin<'a>(files: &'a [RuleFile], label: &str, regex: &str) -> &'a str {
     let has = |file: &&RuleFile| {
         let mut book = RuleBook::default();
@@ -357,7 +364,7 @@ fn origin<'a>(files: &'a [RuleFile], label: &str, regex: &str) -> &'a str {
     files.iter().rev().find(has).map_or("built in", |file| &file.file)
 }
 
-/// Triages one trace: an ordinary run with the tables of the triage among its sections.
+/// Triages one trace: a run that also has the sections of the triage.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -372,38 +379,38 @@ fn triage_all(request: &triage::Request, choices: &Choices) -> Result<Run> {
     let mut run = run_all(request.trace, choices)?;
     run.sections.extend(triage::triage(request));
     if let Some(summary) = run.sections.get_mut("triage_summary") {
-        say_mapping(summary, request.mapping);
+        add_mapping_labels(summary, request.mapping);
     }
     Ok(run)
 }
 
-fn say_mapping(summary: &mut Section, mapping: &[&Trace]) {
+fn add_mapping_labels(summary: &mut Section, mapping: &[&Trace]) {
     let labels: Vec<&str> = mapping.iter().map(|trace| trace.label.as_str()).collect();
     if !labels.is_empty() && summary.summary.get("mapping_traces").is_none() {
         summary.figure("mapping_traces", labels.join("\n"));
     }
 }
 
-/// A file of a folder, with the stage that its path tells.
+/// A file of a folder, with the stage detected from its path.
 pub fn folder_entry(path: &str, bytes: u64, modified: i64) -> folder::Entry {
     folder::Entry { path: path.to_owned(), bytes, modified, stage: stage_place(stage_of_path(path)) }
 }
 
-/// A stage as [`folder::Entry`] has it.
+/// The value of [`folder::Entry::stage`] for a stage; `None` for [`Stage::All`].
 pub fn stage_place(stage: Stage) -> Option<u8> {
     let place = Stage::ALL.iter().position(|known| *known == stage && stage != Stage::All);
     place.and_then(|place| u8::try_from(place).ok())
 }
 
-/// The stage of a [`folder::Entry`].
+/// The inverse of [`stage_place`].
 pub fn stage_at(place: Option<u8>) -> Stage {
     place.and_then(|place| Stage::ALL.get(usize::from(place)).copied()).unwrap_or(Stage::All)
 }
 
-/// Stops where the log of a run says that its work was not done by the framework's own code.
+/// Checks the log of a run: the triage applies only to work of the framework's own code.
 ///
 /// # Errors
-/// A log that tells of a diffusers backend.
+/// The log contains a phrase of a diffusers backend.
 pub fn check_run_log(log: &RuleFile) -> Result<()> {
     let Some(words) = folder::diffusers_phrase(&log.text) else { return Ok(()) };
     let why = format!(
@@ -413,10 +420,10 @@ pub fn check_run_log(log: &RuleFile) -> Result<()> {
     Err(Error::refused(&log.file, why))
 }
 
-/// Reads `server_args.json`.
+/// Parses a `server_args.json`.
 ///
 /// # Errors
-/// What is no JSON object.
+/// The text is not a JSON object.
 pub fn server_args(file: &RuleFile) -> Result<ServerArgs> {
     let arguments = serde_json::from_str(&file.text);
     arguments.map(ServerArgs).map_err(|error| {
@@ -442,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_set_a_person_brings_is_used_and_several_wait_to_be_picked() {
+    fn a_single_added_rule_set_is_used_and_one_of_several_must_be_chosen() {
         let one = r#"{"mine": {"m": {"k": "x"}}}"#;
         let two = r#"{"mine": {"m": {"k": "x"}, "n": {"k": "y"}}}"#;
         assert_eq!(run_with(&choices(&[])).unwrap().rules, "gpuprism/default");
@@ -455,7 +462,7 @@ mod tests {
         assert_eq!(run_with(&picked).unwrap().rules, "mine/n");
     }
 
-    /// Two kernels that overlap, a third behind a gap, the call that launched it and the range around that.
+    /// Two overlapping kernels, then a gap and a third kernel with its launch call and the range around the call.
     fn small_trace() -> Trace {
         let event = |cat: &str, name: &str, pid: u32, ts: u32, dur: u32| {
             format!(
@@ -477,25 +484,25 @@ mod tests {
     }
 
     #[test]
-    fn sections_that_come_after_first_results_make_the_same_run() {
+    fn first_results_followed_by_sections_equal_a_run_at_once() {
         let trace = small_trace();
         let mut cache = WindowCache::default();
-        let wanted = Choices { window: Some(window_text(&trace, 0.1, 0.9)), ..Choices::default() };
-        let soon = Choices { without_sections: true, ..wanted.clone() };
+        let with_sections = Choices { window: Some(window_text(&trace, 0.1, 0.9)), ..Choices::default() };
+        let without_sections = Choices { without_sections: true, ..with_sections.clone() };
         let text = |choices: &Choices| Report::new(vec![run(&trace, choices).unwrap()]).compact();
-        let others = Choices { attribution: Attribution::Fair, ..wanted.clone() };
-        for then in [&wanted, &others] {
-            let at_once = cache.report(&trace, &soon).unwrap();
-            assert!(cache.first.is_some() && at_once == text(&soon));
-            let whole = cache.report(&trace, then).unwrap();
-            assert_eq!(whole, text(then));
-            assert!(cache.call_ranges.get().is_some() && whole.contains(r#""mapped_kernel_count":1"#));
+        let other_choices = Choices { attribution: Attribution::Fair, ..with_sections.clone() };
+        for next in [&with_sections, &other_choices] {
+            let first_results = cache.report(&trace, &without_sections).unwrap();
+            assert!(cache.first.is_some() && first_results == text(&without_sections));
+            let complete = cache.report(&trace, next).unwrap();
+            assert_eq!(complete, text(next));
+            assert!(cache.call_ranges.get().is_some() && complete.contains(r#""mapped_kernel_count":1"#));
             assert!(cache.first.is_none(), "the window is dropped after the last report");
         }
     }
 
     #[test]
-    fn a_phase_map_adds_its_sections_and_a_bad_one_is_refused() {
+    fn a_phase_map_adds_its_sections_and_an_invalid_one_is_refused() {
         let with_map = |text: &str| {
             let map = RuleFile { file: "map.json".into(), text: text.into() };
             run_with(&Choices { phase_map: Some(map), ..Choices::default() })
@@ -508,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_goes_with_its_model() {
+    fn an_engine_without_model_and_an_unknown_model_are_usage_errors() {
         let half = Choices { engine: Some("sglang".into()), ..Choices::default() };
         assert!(run_with(&half).unwrap_err().is_usage());
         let unknown = Choices { engine: Some("sglang".into()), model: Some("nope".into()), ..Choices::default() };

@@ -1,7 +1,7 @@
 //! The types of the results of one trace. A report contains one [`Run`] per trace.
 //!
-//! Times are integer nanoseconds (`_ns`), shares are fractions from 0 to 1 (`_share`). All sums and shares are computed in
-//! `analysis`; renderers only format them. The doc comments of these types become `docs/json.md`.
+//! Times are integer nanoseconds (`_ns`), shares are fractions from 0 to 1 (`_share`). All sums and shares are
+//! computed in `analysis`; renderers only format them. The doc comments of these types become `docs/json.md`.
 
 pub use crate::analysis::section::Sections;
 use crate::json::from_json;
@@ -90,7 +90,8 @@ pub struct Totals {
     pub union_all_ns: i64,
     /// First start to last end of all GPU ops, or the length of the chosen window.
     pub window_ns: i64,
-    /// Sum of `elapsed_ns` over all names. Equals `union_ns` (merged devices: `union_all_ns`), except under [`Attribution::Exclusive`].
+    /// Sum of `elapsed_ns` over all names. Equals `union_ns` (merged devices: `union_all_ns`), except under
+    /// [`Attribution::Exclusive`].
     pub elapsed_ns: i64,
 }
 from_json!(Totals {

@@ -1,8 +1,8 @@
 //! The data structure of the sections of a report: title, source, limits, single figures and rows.
 //!
-//! Keys of figures and columns follow the tables of nsys-llm-explainer and end in their unit: `_ns`, `_us`, `_ms`, `_s`, `_pct`
-//! (0 to 100), `_fraction` (0 to 1). If a trace lacks the data for a section, [`Missing`] names the data and the command that
-//! captures it.
+//! Keys of figures and columns follow the tables of nsys-llm-explainer and end in their unit: `_ns`, `_us`, `_ms`,
+//! `_s`, `_pct` (0 to 100), `_fraction` (0 to 1). If a trace lacks the data for a section, [`Missing`] names the data
+//! and the command that captures it.
 
 use crate::json::{FromJson, Json, JsonError, JsonResult, Members, from_json};
 use crate::trace::{Ns, Trace};
@@ -64,7 +64,7 @@ pub enum Value {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record(pub Vec<(String, Value)>);
 
-/// The name of the figure with the start of the first GPU op. Points in time of the section are displayed relative to it.
+/// The name of the figure with the start of the first GPU op. Points in time are displayed relative to it.
 pub const FIRST_OP: &str = "first_op_ns";
 
 impl Section {
@@ -86,7 +86,7 @@ impl Section {
         self
     }
 
-    /// Adds the figure [`FIRST_OP`]. Text outputs display points in time relative to it; JSON and CSV keep the trace's clock.
+    /// Adds the figure [`FIRST_OP`]. Text outputs display points in time relative to it; JSON keeps the trace's clock.
     pub fn from_first_op(mut self, trace: &Trace) -> Self {
         if let Some(beginning) = trace.beginning() {
             self.figure(FIRST_OP, beginning);
@@ -143,7 +143,7 @@ impl Record {
         self.get(name).and_then(Value::text).unwrap_or_default()
     }
 
-    /// Returns any value with this name as text. Some ids are numbers in one trace and texts in another.
+    /// Returns a value of any type as text. Some ids are numbers in one trace and texts in another.
     pub fn words(&self, name: &str) -> String {
         match self.get(name) {
             Some(Value::Text(text)) => text.clone(),

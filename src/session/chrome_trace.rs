@@ -1,5 +1,5 @@
-//! Writes a trace in Chrome's trace event format, for Perfetto and chrome://tracing. One track per device and stream for GPU
-//! ops, one per thread for calls and ranges. Linear in the number of events.
+//! Writes a trace in Chrome's trace event format, for Perfetto and chrome://tracing. One track per device and
+//! stream for GPU ops, one per thread for calls and ranges. Linear in the number of events.
 
 use crate::trace::{Ns, OpKind, Span, Spans, Trace};
 use crate::{Error, Result};
@@ -13,7 +13,7 @@ const FIRST_DEVICE_PID: u64 = 1_000_000_000;
 /// The trace as JSON in Chrome's trace event format, with times in microseconds from its first event.
 ///
 /// # Errors
-/// A trace with more than 1.5 million events.
+/// The trace has more than 1.5 million events.
 pub fn chrome_trace(trace: &Trace) -> Result<String> {
     let events = trace.gpu_ops.len() + trace.calls.len() + trace.ranges.len();
     if events > MAX_EVENTS {
@@ -51,21 +51,21 @@ fn origin(trace: &Trace) -> Ns {
 }
 
 fn name_tracks(text: &mut String, trace: &Trace) {
-    for (device, at) in trace.devices.iter().zip(0_u64..) {
+    for (device, index) in trace.devices.iter().zip(0_u64..) {
         let name = format!("GPU {} {}", device.id, device.name);
-        metadata(text, "process_name", FIRST_DEVICE_PID + at, None, name.trim());
+        metadata(text, "process_name", FIRST_DEVICE_PID + index, None, name.trim());
     }
-    for (process, at) in trace.processes.iter().zip(0_u64..) {
-        metadata(text, "process_name", at, None, &format!("process {} {}", process.pid, process.name));
+    for (process, index) in trace.processes.iter().zip(0_u64..) {
+        metadata(text, "process_name", index, None, &format!("process {} {}", process.pid, process.name));
     }
-    for (thread, at) in trace.threads.iter().zip(0_i64..) {
-        metadata(text, "thread_name", u64::from(thread.process.0), Some(at), &format!("thread {}", thread.tid));
+    for (thread, index) in trace.threads.iter().zip(0_i64..) {
+        metadata(text, "thread_name", u64::from(thread.process.0), Some(index), &format!("thread {}", thread.tid));
     }
 }
 
-fn metadata(text: &mut String, what: &str, pid: u64, tid: Option<i64>, name: &str) {
+fn metadata(text: &mut String, kind: &str, pid: u64, tid: Option<i64>, name: &str) {
     let tid = tid.map_or(String::new(), |tid| format!(", \"tid\": {tid}"));
-    let _ = write!(text, "\n{{\"ph\": \"M\", \"name\": \"{what}\", \"pid\": {pid}{tid}, \"args\": {{\"name\": ");
+    let _ = write!(text, "\n{{\"ph\": \"M\", \"name\": \"{kind}\", \"pid\": {pid}{tid}, \"args\": {{\"name\": ");
     quoted(text, name);
     text.push_str("}},");
 }

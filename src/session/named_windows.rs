@@ -1,6 +1,7 @@
 //! Lists the windows of a trace that a person can pick by name: engine steps, stage intervals and annotated ranges.
 //!
-//! Costs one pass over the ranges and GPU ops, and a sort. All lists are bounded; [`WindowGroup::more`] counts the rest.
+//! Costs one pass over the ranges and GPU ops, and a sort. All lists are bounded; [`WindowGroup::more`] counts the
+//! rest.
 
 use super::window::text;
 use crate::analysis::host::launched_work::launched_in;
@@ -41,9 +42,9 @@ const MAX_NAME_CHARS: usize = 60;
 
 /// The named windows of a trace by group, without empty groups.
 ///
-/// Steps are those of the first device. A stage interval goes from the first to the last of consecutive steps of one stage.
-/// The window of a range is the GPU work that was launched in it, because the host runs ahead of the GPU. If a range launched
-/// no work, its window is its own time on the host.
+/// Steps are those of the first device. A stage interval goes from the first to the last of consecutive steps of
+/// one stage. The window of a range is the GPU work that was launched in it, because the host runs ahead of the
+/// GPU. If a range launched no work, its window is its own time on the host.
 pub fn named_windows(trace: &Trace) -> Vec<WindowGroup> {
     let Some(whole) = trace.span() else { return Vec::new() };
     let steps = steps_from_ranges(trace);
@@ -60,7 +61,8 @@ impl WindowGroup {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// Adds the part of a window that is inside `whole`, if it is not empty. Only counts it if there are `max` windows already.
+    /// Adds the part of a window that is inside `whole`, if it is not empty. Only counts it if there are `max`
+    /// windows already.
     fn add(&mut self, title: impl FnOnce() -> String, Window { start, end }: Window, whole: Window, max: usize) {
         let (start, end) = (start.max(whole.start).since(whole.start), end.min(whole.end).since(whole.start));
         if start >= end {
@@ -151,7 +153,8 @@ fn range_windows(trace: &Trace, steps: &[Step], whole: Window) -> Vec<WindowGrou
     groups
 }
 
-/// Decides which ranges can be selected: those that overlap the time of the GPU ops, and earlier ones that launched GPU ops.
+/// Decides which ranges can be selected: those that overlap the time of the GPU ops, and earlier ones that launched
+/// GPU ops.
 struct Selectable<'a> {
     trace: &'a Trace,
     whole: Window,
@@ -233,8 +236,9 @@ mod tests {
     use crate::session::{Choices, run};
     use crate::trace::testing::TestTrace;
 
-    /// The GPU runs 100 us behind the host. Thread 1 executes two prefill, three decode and one prefill step, each with one
-    /// op of 4 us. The range `generate` contains the decode steps. The range `schedule` of thread 2 launches nothing.
+    /// The GPU runs 100 us behind the host. Thread 1 executes two prefill, three decode and one prefill step, each
+    /// with one op of 4 us. The range `generate` contains the decode steps. The range `schedule` of thread 2
+    /// launches nothing.
     fn served_trace() -> Trace {
         let mut trace = TestTrace::new();
         trace.in_us().range("generate", 19..50).thread(2).range("schedule", 25..135).thread(1);

@@ -1,4 +1,5 @@
-//! The window of time that a person looks at: how it is written, what can be picked, and the strips to pick it from.
+//! Parses and writes the text of a window (`1.25-1.75`, seconds from the first GPU op), and computes the strips
+//! from which the user picks one.
 
 use super::{Choices, pick_rules, rule_book};
 use crate::analysis::time::strips::{Strips, strips as cut_strips};
@@ -6,22 +7,22 @@ use crate::report::format::duration;
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
 
-/// Nine digits of a second are its nanoseconds.
+/// Decimal digits of a second in a nanosecond time.
 const SECONDS: u32 = 9;
 
-/// Reads `FROM-TO`, in seconds from the first GPU op: `1.25-1.75`. An end that is left out is the trace's own. `None` for
-/// an empty text, and for a trace without GPU ops, in which there is nothing to cut.
+/// Parses `FROM-TO`, in seconds from the first GPU op: `1.25-1.75`. A missing number means the start or end of the
+/// trace. `None` for an empty text and for a trace without GPU ops.
 ///
 /// # Errors
-/// What is no such text, and a window in which nothing of the trace lies.
+/// The text is invalid, or the window is empty or outside the trace.
 pub fn window(trace: &Trace, text: &str) -> Result<Option<Window>> {
     window_in(trace.span(), text)
 }
 
-/// The same for whoever knows first start and last end of a trace's GPU ops and not the trace.
+/// Like [`window()`], from the first start and last end of the trace's GPU ops instead of the trace.
 ///
 /// # Errors
-/// Those of [`window`].
+/// Those of [`window()`].
 pub fn window_in(whole: Option<Window>, text: &str) -> Result<Option<Window>> {
     let refused = |why: &str| Error::usage(format!("window `{text}`"), why);
     let (Some(whole), false) = (whole, text.trim().is_empty()) else { return Ok(None) };
@@ -29,8 +30,8 @@ pub fn window_in(whole: Option<Window>, text: &str) -> Result<Option<Window>> {
         .trim()
         .split_once('-')
         .ok_or_else(|| refused("write two times in seconds from the first GPU op, for example 1.25-1.75"))?;
-    let time = |text: &str, own: Ns| match text.trim() {
-        "" => Ok(own),
+    let time = |text: &str, default: Ns| match text.trim() {
+        "" => Ok(default),
         text => Ns::from_decimal(text.as_bytes(), SECONDS)
             .map(|time| whole.start + time)
             .ok_or_else(|| refused("not two times in seconds: write for example 1.25-1.75")),
@@ -45,17 +46,17 @@ pub fn window_in(whole: Option<Window>, text: &str) -> Result<Option<Window>> {
     Ok(Some(Window { start, end }))
 }
 
-/// The text of a window between two places in the whole trace, of which 0 is the beginning and 1 the end; empty where that
-/// is all of it or nothing.
+/// The text of a window between two positions in the trace, each from 0 (start) to 1 (end). Empty text if the window is
+/// the whole trace or empty.
 pub fn window_text(trace: &Trace, from: f64, to: f64) -> String {
     let Some(whole) = trace.span() else { return String::new() };
     let length = whole.length().0;
-    let at = |place: f64| Ns((place.clamp(0.0, 1.0) * length as f64) as i64);
-    let (start, end) = (at(from.min(to)), at(from.max(to)));
+    let time = |position: f64| Ns((position.clamp(0.0, 1.0) * length as f64) as i64);
+    let (start, end) = (time(from.min(to)), time(from.max(to)));
     if start >= end || (start == Ns::ZERO && end.0 >= length) { String::new() } else { text(start, end) }
 }
 
-/// Nanoseconds from the first GPU op as the text of a window.
+/// The text of a window. Times are relative to the first GPU op.
 pub fn text(start: Ns, end: Ns) -> String {
     format!("{}-{}", seconds(start), seconds(end))
 }
@@ -67,7 +68,7 @@ fn seconds(time: Ns) -> String {
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Strips of the whole trace, whatever window is chosen; `None` where it has no GPU op.
+/// Strips of the whole trace, regardless of the chosen window; `None` if the trace has no GPU ops.
 ///
 /// # Errors
 /// Those of [`rule_book`] and [`pick_rules`].
@@ -104,21 +105,21 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_seconds_from_the_first_op_and_an_open_end_is_the_traces() {
-        let read = |text: &str| window(&trace(), text).map(|found| found.map(|it| (it.start.0, it.end.0)));
-        assert_eq!(read("0.2-0.5"), Ok(Some((5_200_000_000, 5_500_000_000))));
-        assert_eq!(read(" 0.2 - "), Ok(Some((5_200_000_000, 6_000_000_000))));
-        assert_eq!(read("-0.000000001"), Ok(Some((5_000_000_000, 5_000_000_001))));
-        assert_eq!(read("0.5-99"), Ok(Some((5_500_000_000, 6_000_000_000))));
-        assert_eq!(read(""), Ok(None));
+    fn windows_are_seconds_from_the_first_op_and_default_to_the_ends_of_the_trace() {
+        let parse = |text: &str| window(&trace(), text).map(|found| found.map(|window| (window.start.0, window.end.0)));
+        assert_eq!(parse("0.2-0.5"), Ok(Some((5_200_000_000, 5_500_000_000))));
+        assert_eq!(parse(" 0.2 - "), Ok(Some((5_200_000_000, 6_000_000_000))));
+        assert_eq!(parse("-0.000000001"), Ok(Some((5_000_000_000, 5_000_000_001))));
+        assert_eq!(parse("0.5-99"), Ok(Some((5_500_000_000, 6_000_000_000))));
+        assert_eq!(parse(""), Ok(None));
         for bad in ["1", "a-b", "0.5-0.5", "0.6-0.2", "7-8", "1e400-2"] {
-            let error = read(bad).unwrap_err();
+            let error = parse(bad).unwrap_err();
             assert!(error.is_usage() && error.to_string().contains(bad), "{error}");
         }
     }
 
     #[test]
-    fn what_was_picked_reads_back_to_the_nanosecond() {
+    fn the_text_of_a_picked_window_parses_to_the_same_nanoseconds() {
         let trace = trace();
         assert_eq!(window_text(&trace, 0.25, 0.75), "0.25-0.75");
         assert_eq!(window_text(&trace, 0.75, 0.25), "0.25-0.75");
@@ -129,18 +130,18 @@ mod tests {
     }
 
     #[test]
-    fn tables_tell_points_in_time_as_windows_do_also_of_a_window() {
+    fn tables_show_times_relative_to_the_first_op_of_the_whole_trace() {
         for window in [None, Some("0.25-0.95".to_owned())] {
             let report = Report::new(vec![run(&trace(), &Choices { window, ..Choices::default() }).unwrap()]);
             let gaps = table(&report, "gpu_idle_gaps", None).unwrap();
-            let at = gaps.columns.iter().position(|column| column.key == "gap_start_ns").unwrap();
+            let column = gaps.columns.iter().position(|column| column.key == "gap_start_ns").unwrap();
             // The longest gap is the one before the third op; in milliseconds.
-            assert_eq!(shown(&gaps)[0][at].text, "300.000");
+            assert_eq!(shown(&gaps)[0][column].text, "300.000");
         }
     }
 
     #[test]
-    fn a_run_of_a_window_counts_what_lies_in_it_and_says_which() {
+    fn a_run_of_a_window_counts_only_its_ops_and_states_the_window() {
         let choices = Choices { window: Some("0.25-0.95".to_owned()), ..Choices::default() };
         let run = run(&trace(), &choices).unwrap();
         assert_eq!((run.totals.gpu_ops, run.totals.union_ns, run.wall.wall_ns), (2, 100_000_000, 700_000_000));

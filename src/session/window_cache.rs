@@ -1,8 +1,8 @@
-//! What is kept of a trace between two reports of it, so that the report of a window costs less than one of the whole trace.
+//! Keeps intermediate results of a trace between its reports, so that the report of a window takes less time.
 //!
-//! - the first results of the last report, until its sections are requested;
-//! - the ranges around the calls of the whole trace;
-//! - the window index of the whole trace. It is built when the sections of a window are first requested.
+//! Cached are the first results of the last report until its sections are requested, the ranges around the calls of the
+//! whole trace, and the window index of the whole trace. The index is built when the sections of a window are first
+//! requested. The report is byte for byte the same as without the cache.
 
 use super::{Choices, First, first_run, options, part};
 use crate::Result;
@@ -17,7 +17,7 @@ use crate::rules::signals::Signals;
 use crate::trace::Trace;
 use std::cell::OnceCell;
 
-/// See the module docs.
+/// The cache of one trace. The caller must use one cache per trace.
 #[derive(Debug, Default)]
 pub struct WindowCache {
     pub(super) first: Option<First>,
@@ -26,16 +26,19 @@ pub struct WindowCache {
     pub(super) index: OnceCell<Option<WindowIndex<Summary>>>,
 }
 
-/// Larger traces are not cached: the cache takes about half the memory of the trace, and both must fit into a browser tab.
+/// No ranges and no index are kept of larger traces: they take about half the memory of the trace, and both must
+/// fit into a browser tab.
 const MAX_WEIGHT: usize = 10_000_000;
 
-/// An estimate of the size of the cache: the index has about twice as much for an op as there is for a call or a range.
+/// An estimate of the size of the cache. The index takes about twice as much per op as the ranges take per call or
+/// range.
 fn weight(trace: &Trace) -> usize {
     2 * trace.gpu_ops.len() + trace.calls.len() + trace.ranges.len()
 }
 
 impl WindowCache {
-    /// The text of the report of [`super::run`]. If the last report was the same without sections, its first results are reused.
+    /// The report of [`super::run`] as JSON. Reuses the first results if the last report had the same choices but
+    /// no sections.
     ///
     /// # Errors
     /// Those of [`super::run`].
@@ -55,7 +58,7 @@ impl WindowCache {
         Ok(text)
     }
 
-    /// Uses the index if it exists: first results do not wait for it.
+    /// Uses the index only if it already exists, because building it would delay the first results.
     fn first_results(&self, trace: &Trace, choices: &Choices) -> Result<First> {
         let part = part(trace, choices)?;
         let segments = self.existing_segments(trace, part.as_ref());
@@ -80,7 +83,8 @@ impl WindowCache {
         Ok(())
     }
 
-    /// The ranges around the calls of a window, unless range names state other phases in the window than in the whole trace.
+    /// The ranges around the calls of a window, unless range names state other phases in the window than in the
+    /// whole trace.
     pub(super) fn call_ranges<'a>(&'a self, trace: &Trace, part: Option<&'a Trace>) -> Option<CallRangesView<'a>> {
         let part = part.filter(|_| weight(trace) < MAX_WEIGHT)?;
         let signals = Signals::embedded();

@@ -1,4 +1,4 @@
-//! The report of a window from the index equals the report computed from all its ops, byte for byte.
+//! Tests that the report of a window from the index equals the report computed from all its ops, byte for byte.
 
 use super::*;
 use crate::analysis::index::WindowIndex;
@@ -11,39 +11,41 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// GPU work of three devices and the calls behind it: (pause before it in ns, length, what it is, device).
+/// A GPU op of one of three devices: (pause before it in ns, duration in ns, kind, device). For the kinds see
+/// [`trace_of`].
 type Work = (i64, i64, u8, u8);
 
-/// Launches of a process for each device come a little before their work, or as clocks tell it behind it; what is 4 belongs to
-/// the graph of the one before it, on whichever device, what is 9 was launched by nobody. Of messages and copies some tell their size.
+/// Each device has a process that launches its ops. A launch starts 30 ns before its op, or 9 ns after it (kind 8),
+/// as traces with inexact clocks have it. Ops of kind 4 belong to the graph launch of the op before them, on any
+/// device. Ops of kind 9 have no launch. Some messages and copies have a size.
 fn trace_of(work: &[Work]) -> Trace {
     let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
     let processes = [1, 2, 3].map(|pid| builder.process(pid, ""));
-    // One that never works.
+    // A device without ops.
     builder.device("9", "");
     let (mut now, mut id, mut process) = (1_000, 0, processes[0]);
-    for &(pause, length, what, device) in work {
+    for &(pause, length, work_kind, device) in work {
         now += pause;
-        if what != 4 {
+        if work_kind != 4 {
             id += 1;
             process = processes[usize::from(device)];
         }
         let thread = builder.thread(process, i64::from(device) + 7);
-        let (name, call, kind) = match what {
+        let (name, call, kind) = match work_kind {
             0 => ("ncclDevKernel_AllReduce_Sum", "cudaLaunchKernel", OpKind::Kernel),
             1 => ("[CUDA memcpy HtoD]", "cudaMemcpy", OpKind::Copy),
             2 => ("ncclDevKernel_SendRecv", "cudaLaunchKernel", OpKind::Kernel),
             3 | 4 => ("in a graph", "cudaGraphLaunch", OpKind::Kernel),
             5 => ("ncclDevKernel_SendRecv", "cudaMemset", OpKind::Set),
-            _ => (["gemm", "norm", "softmax"][usize::from(what % 3)], "cudaLaunchKernel", OpKind::Kernel),
+            _ => (["gemm", "norm", "softmax"][usize::from(work_kind % 3)], "cudaLaunchKernel", OpKind::Kernel),
         };
-        let (start, duration, stream) = (Ns(now), Ns(length), i64::from(what % 2));
+        let (start, duration, stream) = (Ns(now), Ns(length), i64::from(work_kind % 2));
         let device = builder.device(&device.to_string(), "");
         let name = builder.trace.names.intern(name);
         let op = GpuOp { start, duration, name, device, stream, process, kind };
-        builder.trace.gpu_ops.push(op, (what != 9).then_some(id));
+        builder.trace.gpu_ops.push(op, (work_kind != 9).then_some(id));
         let bytes = 1_000 + u64::from(id);
-        match what {
+        match work_kind {
             1 if pause % 2 == 0 => builder.set_bytes_of_last_op(bytes),
             0 | 2 if pause % 3 > 0 => builder.set_collective_of_last_op(Collective {
                 operation: ["allreduce", "_allgather_base", "send"][pause as usize % 3].into(),
@@ -57,12 +59,12 @@ fn trace_of(work: &[Work]) -> Trace {
             let name = builder.trace.calls.names.intern(name);
             Span { start: Ns(start), duration: Ns(length), name, thread }
         };
-        let called = if what == 8 { now + 9 } else { now - 30 };
+        let called = if work_kind == 8 { now + 9 } else { now - 30 };
         let (launch, sync) = (span(call, called, 7 + pause), span("cudaStreamSynchronize", now + 3, length / 2));
-        if what != 4 {
+        if work_kind != 4 {
             builder.add_call(launch, Some(id));
             builder.add_call(sync, None);
-            let name = ["decode step", "layer", "encode", "token"][usize::from(what % 4)];
+            let name = ["decode step", "layer", "encode", "token"][usize::from(work_kind % 4)];
             let name = builder.trace.ranges.names.intern(name);
             builder.trace.ranges.push(Span { start: Ns(called - 1), duration: Ns(25 * pause), name, thread });
         }
@@ -70,8 +72,8 @@ fn trace_of(work: &[Work]) -> Trace {
     builder.finish()
 }
 
-/// Work of up to two hundred ops with long rests, so that long kernels end; a window of it; the least ops of a piece; how it is
-/// counted.
+/// Up to two hundred ops, a window as start and relative length, the minimum number of ops per segment, and
+/// choices. Some pauses are longer than the longest kernel, so that devices become idle.
 fn windows() -> impl Strategy<Value = (Vec<Work>, (f64, f64), usize, Choices)> {
     const LONG: i64 = 5_000_000_000;
     let pause = prop_oneof![12 => 0_i64..60, 1 => Just(LONG + 60)];
@@ -91,7 +93,7 @@ fn index_of(trace: &Trace, min_ops: usize) -> Option<WindowIndex<Summary>> {
     window_index_of(trace, &ranges, min_ops, 0)
 }
 
-/// With an index of segments of at least this many ops.
+/// A cache with an index of segments of at least `min_ops` ops.
 fn cache_with_index(trace: &Trace, min_ops: usize) -> WindowCache {
     let cache = WindowCache::default();
     assert!(cache.index.set(index_of(trace, min_ops)).is_ok());
@@ -100,37 +102,40 @@ fn cache_with_index(trace: &Trace, min_ops: usize) -> WindowCache {
 
 proptest! {
     #[test]
-    fn a_report_from_the_index_equals_one_from_all_ops((work, (from, length), least, choices) in windows()) {
+    fn a_report_from_the_index_equals_one_from_all_ops((work, (from, length), min_ops, choices) in windows()) {
         let trace = trace_of(&work);
-        let mut cache = cache_with_index(&trace, least);
+        let mut cache = cache_with_index(&trace, min_ops);
         let window = Some(window_text(&trace, from, from + (1.0 - from) * length));
         for without_sections in [true, false] {
             let choices = Choices { window: window.clone(), without_sections, ..choices.clone() };
-            let wanted = Report::new(vec![run(&trace, &choices).unwrap()]).compact();
-            prop_assert_eq!(cache.report(&trace, &choices).unwrap(), wanted);
+            let expected = Report::new(vec![run(&trace, &choices).unwrap()]).compact();
+            prop_assert_eq!(cache.report(&trace, &choices).unwrap(), expected);
         }
     }
 }
 
-/// The property test needs such windows.
+/// Makes sure that the property test covers both kinds of windows.
 #[test]
 fn many_random_windows_have_segments_and_some_have_cuts_by_device() {
     const CASES: usize = 500;
     let mut runner = TestRunner::deterministic();
-    let (mut known, mut apart) = (0, 0);
+    let (mut with_segments, mut cut_by_device) = (0, 0);
     for _ in 0..CASES {
-        let (work, (from, length), least, choices) = windows().new_tree(&mut runner).unwrap().current();
+        let (work, (from, length), min_ops, choices) = windows().new_tree(&mut runner).unwrap().current();
         let trace = trace_of(&work);
         let choices = Choices { window: Some(window_text(&trace, from, from + (1.0 - from) * length)), ..choices };
-        let (cache, part) = (cache_with_index(&trace, least), part(&trace, &choices).unwrap());
+        let (cache, part) = (cache_with_index(&trace, min_ops), part(&trace, &choices).unwrap());
         let segments = cache.existing_segments(&trace, part.as_ref());
-        known += usize::from(segments.is_some());
-        apart += usize::from(segments.is_some_and(|segments| segments.has_cuts_by_device()));
+        with_segments += usize::from(segments.is_some());
+        cut_by_device += usize::from(segments.is_some_and(|segments| segments.has_cuts_by_device()));
     }
-    assert!(known * 4 > CASES && apart * 20 > CASES, "{known} have segments, {apart} have cuts by device");
+    assert!(
+        with_segments * 4 > CASES && cut_by_device * 20 > CASES,
+        "{with_segments} have segments, {cut_by_device} have cuts by device"
+    );
 }
 
-/// `encode` states a phase only if no other name states one clearly: none does in the window, but one does before it.
+/// `encode` names a phase only if no other range name does. `prefill` does, but only before the window.
 #[test]
 fn a_weak_phase_word_counts_in_a_window_as_in_a_trace_of_its_own() {
     let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
@@ -154,14 +159,15 @@ fn a_weak_phase_word_counts_in_a_window_as_in_a_trace_of_its_own() {
     assert_eq!(WindowCache::default().report(&trace, &choices).unwrap(), Report::new(vec![alone]).compact());
 }
 
-/// On one device the first kernel of a name comes in a piece before the first of another, on the other device behind it, and ranges
-/// say something else in the window than before it, so that its sections are counted op by op: from the same sums.
+/// Names first occur in another order per segment than per row. The first results use the index; the sections do
+/// not, because range names have another meaning in the window than in the whole trace. Both must use the same
+/// groups.
 #[test]
 fn groups_of_segments_cut_by_device_keep_the_durations_of_their_kernels() {
     let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
     let process = builder.process(1, "");
     let thread = builder.thread(process, 1);
-    // The second seam lies before A on device 1 and behind B on device 0.
+    // The second cut point is before A on device 1 and after B on device 0.
     let rows =
         [(0, 50, 0, "before"), (10_100, 12, 0, "P"), (10_105, 10, 1, "A"), (10_108, 4, 0, "B"), (10_113, 5, 0, "C")];
     for (id, (start, duration, device, name)) in (1..).zip(rows) {
@@ -184,11 +190,10 @@ fn groups_of_segments_cut_by_device_keep_the_durations_of_their_kernels() {
     assert_eq!(cache.report(&trace, &choices).unwrap(), Report::new(vec![run(&trace, &choices).unwrap()]).compact());
 }
 
-/// Work with a pause every few kernels.
 #[test]
-fn segments_cover_nearly_all_of_a_window_if_devices_are_idle_now_and_then() {
+fn segments_cover_nearly_all_of_a_window_if_devices_are_idle_every_few_kernels() {
     let work: Vec<Work> =
-        (0..400).map(|at| (if at % 5 == 0 { 40 } else { 8 }, 10, at as u8 % 9, at as u8 % 2)).collect();
+        (0..400).map(|index| (if index % 5 == 0 { 40 } else { 8 }, 10, index as u8 % 9, index as u8 % 2)).collect();
     let trace = trace_of(&work);
     let choices = Choices { window: Some(window_text(&trace, 0.103, 0.914)), ..Choices::default() };
     let part = part(&trace, &choices).unwrap().unwrap();

@@ -59,10 +59,10 @@ fn unreadable(why: &str) -> JsValue {
 
 /// Unpacks the whole file. Also returns the kind and position of damage in the compressed data.
 fn unpack(file: &BrowserFile, label: &str) -> JsResult<(ChunkedMemory, Option<(ProblemKind, u64)>)> {
-    let mut pieces = ChunkedMemory::default();
-    let mut push = |plain: &[u8]| match pieces.size() + plain.len() as u64 {
+    let mut unpacked = ChunkedMemory::default();
+    let mut push = |plain: &[u8]| match unpacked.size() + plain.len() as u64 {
         size if size > MAX_UNPACKED_BYTES => Err(to_js_error(too_large_to_gunzip(label, MAX_UNPACKED_BYTES))),
-        _ => pieces.push(plain).map_err(|why| to_js_error(format!("{label}: {why}"))),
+        _ => unpacked.push(plain).map_err(|why| to_js_error(format!("{label}: {why}"))),
     };
     let mut unpacker = Unpacker::default();
     let mut chunk = Vec::new();
@@ -72,7 +72,7 @@ fn unpack(file: &BrowserFile, label: &str) -> JsResult<(ChunkedMemory, Option<(P
         unpacker.push(&chunk, &mut push)?;
     }
     let damage = unpacker.finish(&mut push)?;
-    Ok((pieces, damage))
+    Ok((unpacked, damage))
 }
 
 /// A file that the user chose.
