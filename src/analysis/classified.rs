@@ -1,4 +1,4 @@
-//! A trace with the meaning of its names: which kernels communicate, and what each API call does.
+//! A trace with a classification of its names: communication kernels, and kinds of API calls.
 
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{RuleBook, names};
@@ -15,7 +15,7 @@ pub struct ClassifiedTrace<'a> {
     calls: Vec<CallKind>,
 }
 
-/// What the kernels of one name do.
+/// The kind of the kernels of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelKind {
     /// A kernel that computes.
@@ -33,23 +33,23 @@ impl<'a> ClassifiedTrace<'a> {
         Self { trace, signals, kernels, calls }
     }
 
-    /// What the kernels of this name do.
+    /// The kind of the kernels of this name.
     pub fn kernel_kind(&self, name: NameId) -> &KernelKind {
         self.kernels.get(name.0 as usize).unwrap_or(&KernelKind::Compute)
     }
 
-    /// Do kernels of this name carry messages between GPUs?
+    /// Whether kernels of this name communicate between GPUs.
     pub fn is_communication(&self, name: NameId) -> bool {
         matches!(self.kernel_kind(name), KernelKind::Communication(_))
     }
 
-    /// What calls of this name do.
+    /// The kind of the calls of this name.
     pub fn call_kind(&self, name: NameId) -> CallKind {
         self.calls.get(name.0 as usize).copied().unwrap_or(CallKind::Other)
     }
 }
 
-/// gpuprism's own rules decide what communicates, whatever rules the user picked for categories.
+/// Communication kernels are detected by gpuprism's default rules, also if the user chose other rules for categories.
 fn kernel_kinds(trace: &Trace, signals: &Signals) -> Vec<KernelKind> {
     let rules = RuleBook::gpuprism_default();
     let kind = |name: &str| {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Ids of the two sections.
 const TABLES: [&str; 2] = ["rules_in_force", "rules_misc"];
 
-/// How many rules are named that shadow a rule.
+/// The maximum number of shadowing rules that are listed per rule.
 const MAX_SHADOWING_RULES: usize = 3;
 
 /// A kernel name with its sums over all runs.

@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What a GPU op does.
+/// The kind of a GPU op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OpKind {
     /// A kernel.

@@ -104,7 +104,7 @@ impl ExactDivider {
     }
 }
 
-/// Which of the two runs have a part.
+/// Whether a part exists in both runs or only in one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     Both,

@@ -112,7 +112,7 @@ impl Comparison {
 pub struct ComparedRun {
     /// The run's label.
     pub label: String,
-    /// How its time compares with the baseline's.
+    /// The comparison of its time with that of the baseline.
     pub outcome: Outcome,
     /// Why it cannot be compared: one sentence each, with the remedy. Empty if it was compared.
     pub reasons: Vec<String>,
@@ -133,7 +133,7 @@ pub struct Change {
     pub noise_ns: Option<f64>,
     /// Changes by category, largest first; they add up to [`Change::delta_ns`].
     pub categories: Vec<CategoryChange>,
-    /// How many leading entries of `categories` are large enough to be named in a sentence.
+    /// The number of leading entries of `categories` that are large enough to be named in a sentence.
     pub notable_categories: usize,
 }
 

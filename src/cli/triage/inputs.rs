@@ -51,7 +51,7 @@ struct FileId {
     entry: usize,
 }
 
-/// What to do with each file, based on the files that were read so far.
+/// The use of each file, based on the files that were read so far.
 #[derive(Default)]
 struct Plan {
     /// Traces to triage, with the entry of their server arguments.

@@ -27,7 +27,7 @@ fn figure<'a>(run: &'a Run, section: &str, key: &str) -> Option<&'a Value> {
     run.sections.get(section)?.summary.get(key)
 }
 
-/// What is missing, the source of the data and its limits, one sentence each.
+/// Missing data, the source of the data and its limits, one sentence each.
 fn notes(section: &Section) -> Vec<String> {
     let derived = (!section.derived_from.is_empty()).then(|| format!("Derived from {}.", section.derived_from));
     let kept = section.rows.len() as u64;

@@ -100,8 +100,8 @@ impl Tools {
 }
 
 impl Tools {
-    /// What each redaction would replace. Secrets are counted separately, because names that contain secrets are replaced as a
-    /// whole if all redactions are on.
+    /// The values that each redaction would replace. Secrets are counted separately, because with all redactions on, a name
+    /// that contains a secret is replaced as a whole.
     fn redactable(&self) -> JsResult<Redacted> {
         let (_, mut found) = redact(&self.report, &Redactions::all());
         let alone = Redactions::of([Redaction::Secrets.id()]).map_err(to_js_error)?;

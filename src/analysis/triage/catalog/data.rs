@@ -140,7 +140,7 @@ pub(super) struct Family {
     pub(super) max_tokens: Option<u64>,
     /// Its id in the fuse patterns, if it differs.
     pub(super) pattern: Option<String>,
-    /// What it does, one sentence.
+    /// Its purpose in one sentence.
     pub(super) note: String,
 }
 
@@ -232,13 +232,13 @@ pub(super) struct Toggle {
     pub(super) toggle: String,
     /// The framework.
     pub(super) framework: Origin,
-    /// What it does.
+    /// Its effect.
     pub(super) effect: String,
     /// Ids of the affected families.
     pub(super) families: Vec<String>,
     /// Spellings in server arguments, if they differ from the name.
     pub(super) keys: Option<Vec<String>>,
-    /// For an option with several values, those that turn its families on.
+    /// The values of the option that turn its families on; empty for a switch.
     #[serde(default)]
     pub(super) values: Vec<String>,
     /// The default.

@@ -107,7 +107,7 @@ fn add_finding(section: &mut Section, run: &RunContext, stage_rows: &StageRows, 
     ]);
 }
 
-/// What to do about a finding.
+/// The advice for a finding.
 fn advice(run: &RunContext, finding: &Finding) -> String {
     let (family, framework) = (finding.family, run.view.framework.label());
     let note = &family.note;

@@ -68,7 +68,7 @@ pub struct Pattern {
     /// Pull requests.
     #[serde(default)]
     pub prs: Vec<u64>,
-    /// What it does, one sentence.
+    /// Its purpose in one sentence.
     pub note: String,
 }
 
