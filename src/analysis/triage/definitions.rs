@@ -1,40 +1,40 @@
-//! Sentences that define the numbers of the triage tables. They hold for every trace. Each is a limit of its section;
-//! a text or Markdown report prints them after the limits that hold for the trace at hand only.
+//! Sentences that define the numbers of the triage tables, for every trace. Each is a limit of its section. Text and
+//! Markdown reports print them after the limits that are specific to the trace.
 
-/// Limit of the kernel table.
+/// The shares in the kernel table.
 pub const KERNEL_SHARES: &str = "Share (share_pct) is relative to the sum of the durations of the stage's GPU ops, which counts \
      overlapped time more than once. busy_share_pct is relative to the time in which at least one of these ops runs, \
      wall_share_pct to the time from their first start to their last end; both are summed over devices. CSV and JSON \
      contain all three.";
-/// Limit of the kernel table.
+/// `graph replay` rows in the kernel table.
 pub const GRAPH_REPLAY: &str = "`graph replay` rows show the source location that replays the graph, not the one that launched \
      the kernel during capture.";
-/// Limit of the kernel table.
+/// `borrowed` locations in the kernel table.
 pub const BORROWED: &str = "`borrowed` source locations come from launches of the same kernel in the mapping trace, assigned in \
      order; their site shares are estimates.";
-/// Limit of the overlap table.
+/// The shares in the overlap table.
 pub const OVERLAP_SHARES: &str = "Share (share_pct) is relative to the stage's busy time (the union of its ops, per device). \
      unpaused_share_pct is relative to the busy time plus the gaps that end with one of its ops, without pauses.";
-/// Limit of the overlap table.
+/// Hidden ops in the overlap table.
 pub const HIDDEN: &str = "An op is hidden while another stream of its device works. Kernels of the same stream that run at the \
      same time do not hide each other.";
-/// Limit of the overlap table without mapping traces.
+/// Headroom in the overlap table without mapping traces.
 pub const ONE_TRACE: &str = "Without a mapping trace, a kernel on the busiest stream has headroom only if its neighbours allow \
      it. The trace does not record dependencies between streams.";
-/// Limit of the fuse table.
+/// Chains in the fuse table.
 pub const CHAINS: &str = "A chain of launches shows separate kernels. It does not show that their data dependencies allow to \
      fuse them.";
-/// Limit of the catalog.
+/// The date of the catalog.
 pub const CATALOG_DATE: &str = "The catalog is from June 2026: optimizations listed as in flight may be merged by now.";
-/// Limit of the catalog.
+/// Families that the catalog cannot detect.
 pub const CATALOG_REACH: &str =
     "The catalog cannot detect a family that has no kernel names, functions or fuse pattern of its own.";
-/// Limit of the summary.
+/// Wall time of stages in the summary.
 pub const STAGE_WALL: &str = "The wall time of a stage is the time from the first start to the last end of its ops on each \
      device. It includes the work of other stages in between.";
-/// Limit of the summary.
+/// Pauses in the summary.
 pub const PAUSES: &str = "Wall time includes the pauses of the devices; busy and idle time do not.";
-/// Limit of the steps.
+/// Attention work in the table of steps.
 pub const ATTENTION_WORK: &str = "Attention work counts the two matrix products of attention in all layers, each as full attention \
      (a sliding window needs less), computed from the sums in the annotations. Its rate is relative to the whole duration \
      of the steps.";
@@ -54,7 +54,7 @@ const ALL: [&str; 12] = [
     ATTENTION_WORK,
 ];
 
-/// Whether a limit is a definition: it holds for every trace that has such a table.
+/// Whether a limit is one of these definitions.
 pub fn is_definition(limit: &str) -> bool {
     ALL.contains(&limit)
 }

@@ -101,10 +101,11 @@ impl Mapping {
             self.captures.resize(capture + 1, Capture::new());
             self.capture_call_sites.resize(capture + 1, Vec::new());
         }
-        if let (Some(kernels), Some(sites)) = (self.captures.get_mut(capture), self.capture_call_sites.get_mut(capture))
+        if let (Some(kernels), Some(call_sites)) =
+            (self.captures.get_mut(capture), self.capture_call_sites.get_mut(capture))
         {
             kernels.push(kernel);
-            sites.push(call_site);
+            call_sites.push(call_site);
         }
     }
 
@@ -201,7 +202,7 @@ impl Mapping {
         let display = |site: &u32| self.distinct.get(*site as usize).map(|site| site.display.as_str());
         let first = similar.next()?;
         let location = first.first().and_then(display)?;
-        let is_there = |sites: &[u32]| sites.iter().all(|site| display(site) == Some(location));
+        let is_there = |call_sites: &[u32]| call_sites.iter().all(|site| display(site) == Some(location));
         (is_there(first) && similar.all(is_there)).then(|| first.to_vec())
     }
 }
@@ -217,7 +218,8 @@ impl Kernel {
 
     /// The call sites of its launches in a stage, else outside of known stages, else of all launches.
     fn in_stage(&self, stage: Stage) -> &[u32] {
-        let find = |stage| self.by_stage.iter().find(|(own, _)| *own == stage).map(|(_, sites)| sites.as_slice());
+        let find =
+            |stage| self.by_stage.iter().find(|(own, _)| *own == stage).map(|(_, call_sites)| call_sites.as_slice());
         find(stage).or_else(|| find(Stage::All)).unwrap_or(&self.all)
     }
 }

@@ -130,31 +130,31 @@ impl<'a> Borrowing<'a> {
         Self { mapping, rules, kernels, canonical, loans, borrow_counts, indexes }
     }
 
-    fn assign(&mut self, sites: &mut CallSites, trace: &Trace, stages: &[Option<Stage>]) {
-        let mut is_final: Vec<bool> = sites.distinct.iter().map(|site| is_informative(site, self.rules)).collect();
-        self.assign_captured(sites, trace);
-        is_final.resize(sites.distinct.len(), true);
+    fn assign(&mut self, call_sites: &mut CallSites, trace: &Trace, stages: &[Option<Stage>]) {
+        let mut is_final: Vec<bool> = call_sites.distinct.iter().map(|site| is_informative(site, self.rules)).collect();
+        self.assign_captured(call_sites, trace);
+        is_final.resize(call_sites.distinct.len(), true);
         for ((index, op), stage) in trace.gpu_ops.iter().enumerate().zip(stages) {
-            let Some(own) = sites.by_op.get(index).copied() else { continue };
+            let Some(own) = call_sites.by_op.get(index).copied() else { continue };
             if is_final.get(own as usize) == Some(&true) {
                 continue;
             }
             let kernel = self.kernels.get(op.name.0 as usize).copied().unwrap_or(NONE);
             let stage = stage.unwrap_or(Stage::All);
             let Some((site, resolution)) = self.next_call_site(kernel, stage, op.device) else { continue };
-            let borrowed = self.add(site, resolution, sites);
-            is_final.resize(sites.distinct.len(), true);
-            if let Some(slot) = sites.by_op.get_mut(index) {
+            let borrowed = self.add(site, resolution, call_sites);
+            is_final.resize(call_sites.distinct.len(), true);
+            if let Some(slot) = call_sites.by_op.get_mut(index) {
                 *slot = borrowed;
             }
         }
     }
 
     /// Assigns to the kernels of every graph replay the call sites of the captured launches.
-    fn assign_captured(&mut self, sites: &mut CallSites, trace: &Trace) {
+    fn assign_captured(&mut self, call_sites: &mut CallSites, trace: &Trace) {
         let ids: Vec<u32> = self.canonical.iter().map(|name| self.mapping.id(name)).collect();
         let mut loans: HashMap<Vec<u32>, Option<Loan>, RandomState> = HashMap::default();
-        for replay in replays(sites, trace) {
+        for replay in replays(call_sites, trace) {
             let id = |op: &u32| {
                 let kernel = trace.gpu_ops.get(*op as usize).and_then(|op| self.kernels.get(op.name.0 as usize));
                 kernel.and_then(|kernel| ids.get(*kernel as usize)).copied().unwrap_or(NONE)
@@ -163,8 +163,8 @@ impl<'a> Borrowing<'a> {
             let loan = loans.entry(kernels).or_insert_with_key(|kernels| self.mapping.match_replay(kernels)).clone();
             let Some(loan) = loan else { continue };
             for (op, site) in replay.iter().zip(loan.call_sites).filter(|(_, site)| *site != NONE) {
-                let borrowed = self.add(site, loan.resolution, sites);
-                if let Some(slot) = sites.by_op.get_mut(*op as usize) {
+                let borrowed = self.add(site, loan.resolution, call_sites);
+                if let Some(slot) = call_sites.by_op.get_mut(*op as usize) {
                     *slot = borrowed;
                 }
             }
@@ -186,11 +186,11 @@ impl<'a> Borrowing<'a> {
     }
 
     /// Adds a call site of the mapping to those of the trace and returns its index there.
-    fn add(&mut self, site: u32, resolution: Resolution, sites: &mut CallSites) -> u32 {
+    fn add(&mut self, site: u32, resolution: Resolution, call_sites: &mut CallSites) -> u32 {
         *self.indexes.entry((site, resolution)).or_insert_with(|| {
             let borrowed = self.mapping.distinct.get(site as usize).cloned();
-            sites.distinct.extend(borrowed.map(|borrowed| CallSite { resolution, ..borrowed }));
-            u32::try_from(sites.distinct.len().saturating_sub(1)).unwrap_or(NONE)
+            call_sites.distinct.extend(borrowed.map(|borrowed| CallSite { resolution, ..borrowed }));
+            u32::try_from(call_sites.distinct.len().saturating_sub(1)).unwrap_or(NONE)
         })
     }
 }
@@ -203,8 +203,8 @@ fn is_informative(site: &CallSite, rules: &FrameRules) -> bool {
 }
 
 /// The kernels of every graph replay and device, in order of start.
-fn replays(sites: &CallSites, trace: &Trace) -> Vec<Vec<u32>> {
-    let is_replayed = |op: &usize| sites.of_op(*op).is_some_and(|site| site.resolution == Resolution::Replay);
+fn replays(call_sites: &CallSites, trace: &Trace) -> Vec<Vec<u32>> {
+    let is_replayed = |op: &usize| call_sites.of_op(*op).is_some_and(|site| site.resolution == Resolution::Replay);
     let ops = trace.gpu_ops.iter().enumerate().filter(|(index, op)| op.kind == OpKind::Kernel && is_replayed(index));
     let mut kernels: Vec<(Option<CallId>, DeviceId, u32)> =
         ops.map(|(index, op)| (trace.gpu_ops.launch(index), op.device, u32::try_from(index).unwrap_or(NONE))).collect();

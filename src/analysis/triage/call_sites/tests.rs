@@ -72,8 +72,8 @@ impl Program {
         Trace { code, ..self.trace.finish() }
     }
 
-    fn sites(self) -> Vec<CallSite> {
-        sites(&self.finish(), &[])
+    fn call_sites(self) -> Vec<CallSite> {
+        call_sites(&self.finish(), &[])
     }
 }
 
@@ -87,21 +87,21 @@ fn push(spans: &mut Spans, name: &str, thread: u32, time: (i64, i64)) {
 }
 
 /// The call site of every op.
-fn sites(trace: &Trace, mapping: &[&Trace]) -> Vec<CallSite> {
+fn call_sites(trace: &Trace, mapping: &[&Trace]) -> Vec<CallSite> {
     let name = |raw: &str| KernelName { canonical: canonical(raw), category: String::new() };
     let names: Vec<KernelName> = trace.names.iter().map(name).collect();
     let stages = vec![Some(Stage::All); trace.gpu_ops.len()];
-    let sites = CallSites::new(trace, &names, &stages, mapping);
-    (0..trace.gpu_ops.len()).map(|op| sites.of_op(op).unwrap().clone()).collect()
+    let call_sites = CallSites::new(trace, &names, &stages, mapping);
+    (0..trace.gpu_ops.len()).map(|op| call_sites.of_op(op).unwrap().clone()).collect()
 }
 
-fn summaries(sites: &[CallSite]) -> Vec<(&str, &str, Resolution)> {
-    sites.iter().map(|site| (site.location.as_str(), site.cpu_op.as_str(), site.resolution)).collect()
+fn summaries(call_sites: &[CallSite]) -> Vec<(&str, &str, Resolution)> {
+    call_sites.iter().map(|site| (site.location.as_str(), site.cpu_op.as_str(), site.resolution)).collect()
 }
 
 #[test]
 fn an_op_resolves_to_the_frames_around_its_cpu_op() {
-    let sites = Program::new()
+    let call_sites = Program::new()
         .frame("threading.py(1): run", 0, (0, 1_000))
         .frame(MODEL, 0, (10, 900))
         .frame(LINEAR, 0, (20, 800))
@@ -110,23 +110,23 @@ fn an_op_resolves_to_the_frames_around_its_cpu_op() {
         .op("aten::mm", 0, (50, 500), 7)
         .call("cudaLaunchKernel", 0, (60, 70), 1)
         .kernel("k", (2_000, 3_000), 7, Some(1))
-        .sites();
+        .call_sites();
     assert_eq!(
-        summaries(&sites),
+        summaries(&call_sites),
         [(LINEAR_SHOWN, "aten::mm", Resolution::Exact)],
         "the innermost frame of the highest priority"
     );
     assert_eq!(
-        sites[0].stack,
+        call_sites[0].stack,
         [MODEL_SHOWN, LINEAR_SHOWN, "vllm/linear.py:21 __call__"],
         "noise is omitted, outermost first"
     );
-    assert_eq!(sites[0].display, LINEAR_SHOWN);
+    assert_eq!(call_sites[0].display, LINEAR_SHOWN);
 }
 
 #[test]
 fn an_op_without_a_cpu_op_resolves_by_its_launch_call() {
-    let sites = Program::new()
+    let call_sites = Program::new()
         .frame(MODEL, 0, (0, 1_000))
         .op("aten::lost", 1, (5, 6), 9)
         .call("cuLaunchKernelEx", 0, (60, 70), 1)
@@ -137,7 +137,7 @@ fn an_op_without_a_cpu_op_resolves_by_its_launch_call() {
         .kernel("op without frames", (4_000, 5_000), 9, None)
         .kernel("op without frames, launch with", (5_000, 6_000), 9, Some(3))
         .kernel("nothing", (6_000, 7_000), 77, Some(77))
-        .sites();
+        .call_sites();
     let expected = [
         (MODEL_SHOWN, "cuLaunchKernelEx", Resolution::ByLaunch),
         ("", "cudaLaunchKernel", Resolution::ByLaunch),
@@ -145,7 +145,7 @@ fn an_op_without_a_cpu_op_resolves_by_its_launch_call() {
         (MODEL_SHOWN, "aten::lost", Resolution::ByLaunch),
         ("", "", Resolution::Unresolved),
     ];
-    assert_eq!(summaries(&sites), expected);
+    assert_eq!(summaries(&call_sites), expected);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn of_cpu_ops_with_the_same_id_the_one_that_ends_nearest_to_the_kernel_wins() {
             .op("second", 0, (300, 400), 7)
             .op("third", 0, (10_000, 10_100), 7)
             .kernel("k", (kernel, kernel + 10), 7, None)
-            .sites()
+            .call_sites()
     };
     for (kernel, expected) in
         [(450, "second"), (210, "first"), (299, "first"), (301, "second"), (10, "first"), (10_050, "third")]
@@ -167,7 +167,7 @@ fn of_cpu_ops_with_the_same_id_the_one_that_ends_nearest_to_the_kernel_wins() {
 
 #[test]
 fn frames_of_different_threads_do_not_mix() {
-    let sites = Program::new()
+    let call_sites = Program::new()
         .frame(MODEL, 0, (0, 1_000))
         .frame(LINEAR, 1, (10, 990))
         .op("aten::mm", 0, (50, 60), 7)
@@ -176,10 +176,10 @@ fn frames_of_different_threads_do_not_mix() {
         .kernel("a", (100, 110), 7, None)
         .kernel("b", (200, 210), 8, None)
         .kernel("c", (300, 310), 9, None)
-        .sites();
+        .call_sites();
     let expected = [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::add"), ("", "aten::mul")];
-    assert_eq!(summaries(&sites).iter().map(|site| (site.0, site.1)).collect::<Vec<_>>(), expected);
-    assert_eq!(sites[0].stack, [MODEL_SHOWN]);
+    assert_eq!(summaries(&call_sites).iter().map(|site| (site.0, site.1)).collect::<Vec<_>>(), expected);
+    assert_eq!(call_sites[0].stack, [MODEL_SHOWN]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn callers_follow_named_parents_and_enclosing_times_complete_them() {
         .frame_of("/w/app.py(3): second", 0, (100, 200), 0)
         .op("aten::mm", 0, (110, 190), 7)
         .kernel("k", (300, 310), 7, None)
-        .sites();
+        .call_sites();
     assert_eq!(late[0].stack, ["vllm/a.py:1 outer", "w/app.py:3 second"]);
     assert_eq!(late[0].location, "vllm/a.py:1 outer");
     // Real traces sometimes name the grandparent.
@@ -201,7 +201,7 @@ fn callers_follow_named_parents_and_enclosing_times_complete_them() {
         .frame_of("<built-in method to>", 0, (20, 800), 0)
         .op("aten::to", 0, (30, 700), 7)
         .kernel("k", (2_000, 2_010), 7, None)
-        .sites();
+        .call_sites();
     assert_eq!(omitted[0].location, "vllm/a.py:2 between");
     // A parent on another thread: a worker continues the work of its caller.
     let across = Program::new()
@@ -209,7 +209,7 @@ fn callers_follow_named_parents_and_enclosing_times_complete_them() {
         .frame_of("w.py(2): inner", 0, (10, 900), 0)
         .op("aten::to", 0, (30, 700), 7)
         .kernel("k", (2_000, 2_010), 7, None)
-        .sites();
+        .call_sites();
     assert_eq!(across[0].location, "vllm/a.py:1 outer");
     // A cycle of parents is ignored and ends.
     let cycle = Program::new()
@@ -217,7 +217,7 @@ fn callers_follow_named_parents_and_enclosing_times_complete_them() {
         .frame_of("/w/vllm/a.py(2): inner", 0, (10, 900), 77)
         .op("aten::to", 0, (30, 700), 7)
         .kernel("k", (2_000, 2_010), 7, None)
-        .sites();
+        .call_sites();
     assert_eq!(cycle[0].stack, ["vllm/a.py:1 outer", "vllm/a.py:2 inner"]);
 }
 
@@ -249,9 +249,9 @@ fn eager() -> Trace {
 #[test]
 fn a_replayed_kernel_has_the_call_site_of_the_replay_unless_it_borrows_one() {
     let graph = replay(&["void add<float>(int)", "void add<float>(int)", "unheard_of"]);
-    let alone = sites(&graph, &[]);
+    let alone = call_sites(&graph, &[]);
     assert_eq!(summaries(&alone)[0], ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Resolution::Replay));
-    let mapped = sites(&graph, &[&eager()]);
+    let mapped = call_sites(&graph, &[&eager()]);
     let expected = [
         (MODEL_SHOWN, "aten::add", Resolution::BorrowedExact),
         (LINEAR_SHOWN, "aten::add", Resolution::BorrowedExact),
@@ -263,7 +263,7 @@ fn a_replayed_kernel_has_the_call_site_of_the_replay_unless_it_borrows_one() {
 #[test]
 fn a_kernel_borrows_from_similar_names_only_if_they_have_one_location() {
     let graph = replay(&["nvjet_tst_128x16_v_bz_bias_TNT_kernel", "nvjet_tst_64x8_h_bz_bias_TNT_kernel"]);
-    let found = |mapping: &Trace| sites(&graph, &[mapping]).iter().map(|site| site.resolution).collect::<Vec<_>>();
+    let found = |mapping: &Trace| call_sites(&graph, &[mapping]).iter().map(|site| site.resolution).collect::<Vec<_>>();
     assert_eq!(
         found(&eager()),
         [Resolution::BorrowedRelaxed, Resolution::Replay],
@@ -288,12 +288,12 @@ fn a_kernel_with_another_name_in_the_mapping_trace_borrows_by_alias() {
         .kernel("device_kernel<FlashAttnFwdSm90>", (2_000, 2_010), 1, None)
         .finish();
     let graph = replay(&["void flash::FlashAttnFwdCombine<64>(int)", "flash::prepare_varlen"]);
-    let sites = sites(&graph, &[&eager]);
+    let call_sites = call_sites(&graph, &[&eager]);
     assert_eq!(
-        summaries(&sites)[0],
+        summaries(&call_sites)[0],
         ("vllm/fa.py:7 flash_attn_varlen_func", "_vllm_fa3_C::fwd", Resolution::BorrowedRelaxed)
     );
-    assert_eq!(sites[1].resolution, Resolution::Replay);
+    assert_eq!(call_sites[1].resolution, Resolution::Replay);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn an_own_location_is_preferred_to_a_borrowed_one() {
         .finish();
     let expected =
         [("vllm/own.py:1 f", "aten::mm", Resolution::Exact), (MODEL_SHOWN, "aten::add", Resolution::BorrowedExact)];
-    assert_eq!(summaries(&sites(&own, &[&eager()])), expected, "the second op has a CPU op but no location");
+    assert_eq!(summaries(&call_sites(&own, &[&eager()])), expected, "the second op has a CPU op but no location");
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_graph_capture_provides_locations_for_the_kernels_of_its_replays() {
         (MODEL_SHOWN, "aten::linear", Resolution::BorrowedExact),
         ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Resolution::Replay),
     ];
-    assert_eq!(summaries(&sites(&graph, &[&capture])), expected);
+    assert_eq!(summaries(&call_sites(&graph, &[&capture])), expected);
 }
 
 #[test]
@@ -338,8 +338,8 @@ fn kernels_of_the_same_name_are_matched_by_capture_order() {
         program.captured(kernels[3], 0, (500, 510)).call("hipStreamEndCapture", 0, (600, 610), 901).finish()
     };
     let locations = |kernels, replayed: &[&str]| {
-        let sites = sites(&replay(replayed), &[&capture(kernels)]);
-        sites.into_iter().map(|site| site.location).collect::<Vec<_>>()
+        let call_sites = call_sites(&replay(replayed), &[&capture(kernels)]);
+        call_sites.into_iter().map(|site| site.location).collect::<Vec<_>>()
     };
     assert_eq!(locations(["a", "a", "a", "b"], &["a", "a", "b"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
     assert_eq!(locations(["x", "b", "a", "a"], &["b", "a", "a"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
@@ -352,9 +352,9 @@ fn launches_without_kernel_names_match_by_count_and_count_as_similar() {
     let program = program.call("cudaLaunchKernelExC_v11060", 0, (60, 70), 902).call("cudaMalloc", 0, (71, 72), 903);
     let capture = program.call("cudaStreamEndCapture", 0, (600, 610), 904).finish();
     let expected = [(MODEL_SHOWN, Resolution::BorrowedRelaxed), (LINEAR_SHOWN, Resolution::BorrowedRelaxed)];
-    let replayed = sites(&replay(&["a", "b"]), &[&capture]);
+    let replayed = call_sites(&replay(&["a", "b"]), &[&capture]);
     assert_eq!(replayed.iter().map(|site| (site.location.as_str(), site.resolution)).collect::<Vec<_>>(), expected);
-    let longer = sites(&replay(&["a", "b", "c"]), &[&capture]);
+    let longer = call_sites(&replay(&["a", "b", "c"]), &[&capture]);
     assert!(longer.iter().all(|site| site.resolution == Resolution::Replay));
 }
 
@@ -363,7 +363,7 @@ fn a_trace_without_code_resolves_to_launch_calls() {
     let trace = Program::new().call("cudaLaunchKernel", 0, (60, 70), 1).kernel("k", (100, 110), NONE, Some(1)).finish();
     let trace = Trace { code: None, ..trace };
     assert_eq!(trace.gpu_ops.launch(0), Some(CallId(0)));
-    assert_eq!(summaries(&sites(&trace, &[])), [("", "cudaLaunchKernel", Resolution::ByLaunch)]);
+    assert_eq!(summaries(&call_sites(&trace, &[])), [("", "cudaLaunchKernel", Resolution::ByLaunch)]);
 }
 
 #[test]
@@ -389,8 +389,8 @@ fn deep_and_wide_stacks_have_linear_cost() {
     for depth in 0..2_000 {
         program = program.frame(if depth == 0 { LINEAR } else { "x.py(1): f" }, 0, (depth, 10_000 - depth));
     }
-    let sites = program.op("aten::mm", 0, (3_000, 3_010), 7).kernel("k", (20_000, 20_001), 7, None).sites();
-    assert_eq!((sites[0].location.as_str(), sites[0].stack.len()), (LINEAR_SHOWN, 4));
+    let call_sites = program.op("aten::mm", 0, (3_000, 3_010), 7).kernel("k", (20_000, 20_001), 7, None).call_sites();
+    assert_eq!((call_sites[0].location.as_str(), call_sites[0].stack.len()), (LINEAR_SHOWN, 4));
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn an_external_id_matches_ops_of_the_same_rank_only() {
     let mut importer = crate::input::Importer::with_code("merged.json");
     importer.feed(format!("{{\"traceEvents\": [{events}]}}").as_bytes()).unwrap();
     let crate::input::Imported::Trace(trace) = importer.finish().unwrap() else { panic!("no trace") };
-    let sites = sites(&trace, &[]);
-    let found: Vec<(&str, &str)> = sites.iter().map(|site| (&*site.location, &*site.cpu_op)).collect();
+    let call_sites = call_sites(&trace, &[]);
+    let found: Vec<(&str, &str)> = call_sites.iter().map(|site| (&*site.location, &*site.cpu_op)).collect();
     assert_eq!(found, [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::addmm")]);
 }

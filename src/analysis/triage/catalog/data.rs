@@ -238,7 +238,7 @@ pub(super) struct Toggle {
     pub(super) families: Vec<String>,
     /// Spellings in server arguments, if they differ from the name.
     pub(super) keys: Option<Vec<String>>,
-    /// The values of the option that turn its families on; empty for a switch.
+    /// The texts that turn its families on. If empty, every text does except `off`, `false`, `none` and the like.
     #[serde(default)]
     pub(super) values: Vec<String>,
     /// The default.
