@@ -14,7 +14,7 @@ pub static RULES: LazyLock<RuleSet> = LazyLock::new(|| RuleBook::embedded().sele
 /// Imports the chunks of a file and renders its reports.
 pub fn report(chunks: &[&[u8]]) {
     let mut importer = Importer::new("fuzz");
-    if pieces.iter().any(|piece| importer.feed(piece).is_err()) {
+    if chunks.iter().any(|chunk| importer.feed(chunk).is_err()) {
         return;
     }
     let Ok(Imported::Trace(trace)) = importer.finish() else { return };

@@ -2,7 +2,7 @@
 //! blocks, so memory is bounded by 16 MiB for a file of any size.
 //!
 //! A browser gives a worker only the bytes of a file by offset. In the page, a [`Source`] reads slices of the dropped file
-//! (`src/web/database.rs`), or of a decompressed one in memory ([`memory::ChunkedMemory`]); `input::nsys` then reads the
+//! (`src/web/full/database.rs`), or of a decompressed one in memory ([`memory::ChunkedMemory`]); `input::nsys` then reads the
 //! database through an ordinary connection. The file reports that it is immutable: SQLite takes no locks, looks for no journal,
 //! and reads a file in WAL mode. Writes, other file names and temporary files are refused.
 //!

@@ -128,20 +128,20 @@ impl<'a> Selector<'a> {
     /// Returns traces and graph captures, by content if known and otherwise by name.
     fn by_name(&mut self) -> (Vec<usize>, Vec<usize>) {
         let (mut traces, mut captures, mut named_capture) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, entry) in self.entries.iter().enumerate() {
+        for (index, entry) in self.entries.iter().enumerate() {
             if names::base(&entry.path) == "server_args.json" {
                 continue;
             }
             let in_capture_folder = names::in_capture_folder(&entry.path);
-            match (names::skip_reason(&entry.path), self.content(at)) {
-                (Some(why), _) => self.skip(at, why),
-                _ if entry.bytes == 0 => self.skip(at, "empty"),
-                (_, Some(Content::NoTrace)) => self.skip(at, "not a torch.profiler trace"),
-                (_, Some(Content::HostOnly)) => self.skip(at, "no GPU work in it"),
-                (_, Some(Content::Capture)) => captures.push(at),
-                _ if in_capture_folder => captures.push(at),
-                (_, None) if names::has_capture_word(&entry.path) => named_capture.push(at),
-                _ => traces.push(at),
+            match (names::skip_reason(&entry.path), self.content(index)) {
+                (Some(why), _) => self.skip(index, why),
+                _ if entry.bytes == 0 => self.skip(index, "empty"),
+                (_, Some(Content::NoTrace)) => self.skip(index, "not a torch.profiler trace"),
+                (_, Some(Content::HostOnly)) => self.skip(index, "no GPU work in it"),
+                (_, Some(Content::Capture)) => captures.push(index),
+                _ if in_capture_folder => captures.push(index),
+                (_, None) if names::has_capture_word(&entry.path) => named_capture.push(index),
+                _ => traces.push(index),
             }
         }
         // The word "capture" in a name means nothing if every trace has it.
@@ -154,7 +154,7 @@ impl<'a> Selector<'a> {
         if !captures.is_empty() {
             return std::mem::take(captures);
         }
-        let is_host_only = |at: &usize| self.content(*at) == Some(Content::HostOnly);
+        let is_host_only = |index: &usize| self.content(*index) == Some(Content::HostOnly);
         let host_only: Vec<usize> = self.skipped.iter().map(|skipped| skipped.entry).filter(is_host_only).collect();
         self.skipped.retain(|skipped| !host_only.contains(&skipped.entry));
         host_only
@@ -163,9 +163,9 @@ impl<'a> Selector<'a> {
     /// Keeps the traces in the folder itself; if there are none, those in all subfolders if some path names a stage; otherwise
     /// those in the subfolder of the newest trace.
     fn one_folder(&mut self, traces: Vec<usize>) -> Vec<usize> {
-        let folder = |at: &usize| names::folder(self.path(*at));
-        let has_stage = |at: &usize| self.entries.get(*at).is_some_and(|entry| entry.stage.is_some());
-        let (kept, why) = if traces.iter().any(|at| folder(at).is_empty()) {
+        let folder = |index: &usize| names::folder(self.path(*index));
+        let has_stage = |index: &usize| self.entries.get(*index).is_some_and(|entry| entry.stage.is_some());
+        let (kept, why) = if traces.iter().any(|index| folder(index).is_empty()) {
             ("", "in a subfolder, and the folder itself has traces")
         } else if traces.iter().any(has_stage) {
             return traces;
@@ -175,8 +175,8 @@ impl<'a> Selector<'a> {
                 None => return traces,
             }
         };
-        let (kept, others): (Vec<usize>, Vec<usize>) = traces.iter().partition(|at| folder(at) == kept);
-        others.into_iter().for_each(|at| self.skip(at, why));
+        let (kept, others): (Vec<usize>, Vec<usize>) = traces.iter().partition(|index| folder(index) == kept);
+        others.into_iter().for_each(|index| self.skip(index, why));
         kept
     }
 
@@ -185,7 +185,7 @@ impl<'a> Selector<'a> {
         let merged = "several ranks merged into one file, and there are files of single ranks";
         let traces = self.skip_if_others(traces, merged, names::is_merged);
         let has_tensor_rank = |path: &str| names::has_rank(path, "tp");
-        if !traces.iter().any(|at| has_tensor_rank(self.path(*at))) {
+        if !traces.iter().any(|index| has_tensor_rank(self.path(*index))) {
             return traces;
         }
         let encoder = "the trace of an encoder server, and there are traces of the model";
@@ -194,28 +194,28 @@ impl<'a> Selector<'a> {
 
     /// Skips the traces whose path matches the predicate, unless all do.
     fn skip_if_others(&mut self, traces: Vec<usize>, why: &str, is_second: impl Fn(&str) -> bool) -> Vec<usize> {
-        let (second, first): (Vec<usize>, Vec<usize>) = traces.iter().partition(|at| is_second(self.path(**at)));
+        let (second, first): (Vec<usize>, Vec<usize>) = traces.iter().partition(|index| is_second(self.path(**index)));
         if first.is_empty() {
             return second;
         }
-        second.into_iter().for_each(|at| self.skip(at, why));
+        second.into_iter().for_each(|index| self.skip(index, why));
         first
     }
 
     /// Keeps, for each stage, the newest file of its first rank.
     fn one_per_stage(&mut self, traces: Vec<usize>) -> Vec<usize> {
-        let stage = |at: usize| self.entries.get(at).and_then(|entry| entry.stage);
-        let mut stages: Vec<Option<u8>> = traces.iter().map(|at| stage(*at)).collect();
+        let stage = |index: usize| self.entries.get(index).and_then(|entry| entry.stage);
+        let mut stages: Vec<Option<u8>> = traces.iter().map(|index| stage(*index)).collect();
         // Traces without a stage come last.
         stages.sort_by_key(|stage| (stage.is_none(), *stage));
         stages.dedup();
         let mut chosen = Vec::new();
         for wanted in stages {
-            let of_stage: Vec<usize> = traces.iter().copied().filter(|at| stage(*at) == wanted).collect();
+            let of_stage: Vec<usize> = traces.iter().copied().filter(|index| stage(*index) == wanted).collect();
             let (kept, others) = self.first_rank(&of_stage);
             let Some(newest) = self.newest(&kept) else { continue };
             let name = self.path(newest).to_owned();
-            for entry in kept.into_iter().filter(|at| *at != newest) {
+            for entry in kept.into_iter().filter(|index| *index != newest) {
                 self.skip(entry, format!("older than {name} of the same stage"));
             }
             let newest_of_ranks = self.newest_of_ranks(&others);
@@ -231,38 +231,38 @@ impl<'a> Selector<'a> {
 
     /// Returns the newest trace of each rank that file names give. Parses each name once: a folder may have thousands of files.
     fn newest_of_ranks(&self, traces: &[usize]) -> BTreeSet<usize> {
-        let key = |at: usize| {
-            let entry = self.entries.get(at)?;
-            Some((names::rank(&entry.path)?, Newness::new(&entry.path, entry.modified), at))
+        let key = |index: usize| {
+            let entry = self.entries.get(index)?;
+            Some((names::rank(&entry.path)?, Newness::new(&entry.path, entry.modified), index))
         };
-        let mut keys: Vec<_> = traces.iter().filter_map(|at| key(*at)).collect();
+        let mut keys: Vec<_> = traces.iter().filter_map(|index| key(*index)).collect();
         keys.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
-        keys.chunk_by(|a, b| a.0 == b.0).filter_map(|files| files.last()).map(|(.., at)| *at).collect()
+        keys.chunk_by(|a, b| a.0 == b.0).filter_map(|files| files.last()).map(|(.., index)| *index).collect()
     }
 
     /// Returns the traces of the lowest rank, and the others. If some names have a rank, those without one are others.
     fn first_rank(&self, traces: &[usize]) -> (Vec<usize>, Vec<usize>) {
-        let rank = |at: &usize| names::rank(self.path(*at));
+        let rank = |index: &usize| names::rank(self.path(*index));
         let Some(first) = traces.iter().filter_map(rank).min() else { return (traces.to_vec(), Vec::new()) };
-        traces.iter().partition(|at| rank(at).as_ref() == Some(&first))
+        traces.iter().partition(|index| rank(index).as_ref() == Some(&first))
     }
 
     /// Returns the graph captures of the first rank in the folder of the newest one.
     fn mapping(&mut self, captures: Vec<usize>) -> Vec<usize> {
         let (kept, others) = self.first_rank(&captures);
-        others.into_iter().for_each(|at| self.skip(at, "a graph capture of another rank"));
+        others.into_iter().for_each(|index| self.skip(index, "a graph capture of another rank"));
         let Some(newest) = self.newest(&kept) else { return Vec::new() };
-        let folder = |at: &usize| names::folder(self.path(*at));
+        let folder = |index: &usize| names::folder(self.path(*index));
         let of_newest = folder(&newest);
-        let (mut kept, others): (Vec<usize>, Vec<usize>) = kept.iter().partition(|at| folder(at) == of_newest);
-        kept.sort_by_key(|at| self.path(*at));
-        others.into_iter().for_each(|at| self.skip(at, "a graph capture in another folder than the newest one"));
+        let (mut kept, others): (Vec<usize>, Vec<usize>) = kept.iter().partition(|index| folder(index) == of_newest);
+        kept.sort_by_key(|index| self.path(*index));
+        others.into_iter().for_each(|index| self.skip(index, "a graph capture in another folder than the newest one"));
         kept
     }
 
     fn newest(&self, traces: &[usize]) -> Option<usize> {
-        let newness = |at: usize| {
-            let entry = self.entries.get(at);
+        let newness = |index: usize| {
+            let entry = self.entries.get(index);
             entry.map(|entry| Newness::new(&entry.path, entry.modified))
         };
         traces.iter().copied().max_by(|a, b| newness(*a).cmp(&newness(*b)))
@@ -271,9 +271,9 @@ impl<'a> Selector<'a> {
     fn server_args(&self, trace: usize) -> Option<usize> {
         let mut folder = names::folder(self.path(trace));
         loop {
-            let is_it =
+            let is_server_args =
                 |entry: &Entry| names::base(&entry.path) == "server_args.json" && names::folder(&entry.path) == folder;
-            if let Some(found) = self.entries.iter().position(is_it) {
+            if let Some(found) = self.entries.iter().position(is_server_args) {
                 return Some(found);
             }
             if folder.is_empty() {

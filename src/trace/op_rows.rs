@@ -35,13 +35,13 @@ impl OpRows {
         self.range.clone()
     }
 
-    /// Are all rows of [`OpRows::range`] selected?
+    /// Whether all rows of [`OpRows::range`] are selected.
     #[inline]
     pub fn has_all_devices(&self) -> bool {
         self.by_device.is_empty()
     }
 
-    /// Is this row of the range selected? `device` is the device of its op.
+    /// Whether this row of the range is selected. `device` is the device of its op.
     #[inline]
     pub fn contains(&self, row: usize, device: DeviceId) -> bool {
         let rows = self.by_device.get(device.0 as usize).unwrap_or(&self.range);

@@ -58,11 +58,11 @@ impl Kept {
     }
 
     /// The row in the window of a range of the whole trace.
-    pub fn range(&self, place: u32) -> Option<u32> {
-        self.ranges.new_index(place)
+    pub fn range(&self, row: u32) -> Option<u32> {
+        self.ranges.new_index(row)
     }
 
-    /// Did this call of the window launch a kernel that started before the window?
+    /// Whether this call of the window launched a kernel that started before the window.
     pub fn launched_before_window(&self, call: usize) -> bool {
         self.launched_before.binary_search(&index(call)).is_ok()
     }

@@ -77,7 +77,7 @@ impl Program {
         Ok(Self { directory: project::target_dir()?.join("release") })
     }
 
-    /// What `gpuprism` prints for these arguments.
+    /// The output of `gpuprism` for these arguments.
     fn gpuprism(&self, arguments: &[&str]) -> Result<String> {
         Run::program(&self.path("gpuprism")).args(arguments).output()
     }

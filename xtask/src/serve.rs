@@ -131,10 +131,10 @@ fn open(target: &str, directory: &Path) -> Option<(PathBuf, File, u64)> {
 }
 
 fn percent_decoded(path: &str) -> Option<String> {
-    let mut pieces = path.split('%');
-    let mut bytes = pieces.next()?.as_bytes().to_vec();
-    for piece in pieces {
-        let (code, rest) = piece.split_at_checked(2)?;
+    let mut parts = path.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2)?;
         bytes.push(u8::from_str_radix(code, 16).ok()?);
         bytes.extend_from_slice(rest.as_bytes());
     }

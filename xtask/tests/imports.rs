@@ -13,7 +13,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Attribute, Item, UseTree, Visibility};
 
-/// What each folder (or file) directly under `src` may use; see "Data flow" in ARCHITECTURE.md. Files that are not
+/// The folders that each folder (or file) directly under `src` may use; see "Data flow" in ARCHITECTURE.md. Files that are not
 /// listed, such as `json.rs`, are helpers: everything may use them and they may use other helpers only.
 const LAYERS: &[(&str, &[&str])] = &[
     ("trace", &[]),
@@ -263,7 +263,7 @@ fn reachable_from<'a>(file: &str, edges: &BTreeMap<&'a str, BTreeSet<&'a str>>) 
     reached
 }
 
-/// Is one of the two files the module that contains the other?
+/// Whether one of the two files is the module that contains the other.
 fn is_nested(one: &str, other: &str) -> bool {
     let folder = |file: &str| {
         let stem = file.strip_suffix("/mod.rs").or(file.strip_suffix("/lib.rs")).or(file.strip_suffix(".rs"));
@@ -300,7 +300,7 @@ fn import_names(tree: &UseTree, prefix: &mut Vec<String>, module: &mut Module, i
     }
 }
 
-/// A re-export only passes a name on: whoever uses it depends on the file that defines it.
+/// A re-export is not a dependency: the file that uses the name depends on the file that defines it.
 fn import_name(name: &str, alias: Option<String>, prefix: &[String], module: &mut Module, is_public: bool) {
     let path = if name == "self" { prefix.to_vec() } else { [prefix, &[name.to_owned()]].concat() };
     if let Some(in_scope) = alias.or_else(|| path.last().cloned()) {

@@ -21,17 +21,17 @@ struct Selected {
 fn select_with_contents(paths: &[&str], contents: &[(usize, Content)]) -> Selected {
     let entries: Vec<Entry> = paths.iter().map(|path| entry(path)).collect();
     let selection = select(&entries, contents);
-    let path = |at: usize| entries[at].path.clone();
+    let path = |index: usize| entries[index].path.clone();
     // Every file is used or skipped exactly once.
-    let mut seen: Vec<usize> = selection.traces.iter().map(|chosen| chosen.entry).collect();
-    seen.extend(&selection.mapping);
-    seen.extend(selection.skipped.iter().map(|skipped| skipped.entry));
-    seen.extend((0..entries.len()).filter(|at| path(*at).ends_with("server_args.json")));
-    seen.sort_unstable();
-    assert_eq!(seen, (0..entries.len()).collect::<Vec<_>>(), "{selection:?}");
+    let mut listed: Vec<usize> = selection.traces.iter().map(|chosen| chosen.entry).collect();
+    listed.extend(&selection.mapping);
+    listed.extend(selection.skipped.iter().map(|skipped| skipped.entry));
+    listed.extend((0..entries.len()).filter(|index| path(*index).ends_with("server_args.json")));
+    listed.sort_unstable();
+    assert_eq!(listed, (0..entries.len()).collect::<Vec<_>>(), "{selection:?}");
     Selected {
         traces: selection.traces.iter().map(|chosen| path(chosen.entry)).collect(),
-        mapping: selection.mapping.iter().map(|at| path(*at)).collect(),
+        mapping: selection.mapping.iter().map(|index| path(*index)).collect(),
         skipped: selection.skipped.iter().map(|skipped| (path(skipped.entry), skipped.why.clone())).collect(),
         selection,
     }

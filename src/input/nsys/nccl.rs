@@ -92,8 +92,7 @@ impl<'a> Payloads<'a> {
 
     /// Returns the number of ranks of each communicator that the trace creates or destroys.
     fn ranks(&self) -> HashMap<NameId, u64, RandomState> {
-        let known = self.of_ranges.iter().filter_map(|(_, payload)| payload.communicator.zip(payload.ranks));
-        known.collect()
+        self.of_ranges.iter().filter_map(|(_, payload)| payload.communicator.zip(payload.ranks)).collect()
     }
 }
 
@@ -251,16 +250,16 @@ impl Batches {
             if open.thread != Some(range.thread) {
                 open = Group { thread: Some(range.thread), ..Group::default() };
             }
-            let known = batches.messages.len();
+            let message_count = batches.messages.len();
             let first = match (call, payload) {
                 (Call::GroupStart, _) => {
-                    open.start(known);
+                    open.start(message_count);
                     continue;
                 }
                 (Call::GroupEnd, _) => open.end(),
                 (_, Some(message)) => {
                     batches.messages.push(message);
-                    Some(known)
+                    Some(message_count)
                 }
                 (_, None) => None,
             };
@@ -275,10 +274,10 @@ impl Batches {
     /// Returns batch and op row of each kernel that a batch launched.
     fn kernels(&self, trace: &Trace) -> Vec<(usize, u32)> {
         let mut found = Vec::new();
-        for ((op, launch), at) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()).zip(0..) {
+        for ((op, launch), row) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()).zip(0..) {
             let call = launch.filter(|_| op.kind == OpKind::Kernel).and_then(|call| trace.calls.get(call.0 as usize));
             if let Some(batch) = call.and_then(|call| self.enclosing(call)) {
-                found.push((batch, at));
+                found.push((batch, row));
             }
         }
         found
@@ -287,9 +286,9 @@ impl Batches {
     /// Returns the batch whose range contains the call: the last to start among nested ones.
     fn enclosing(&self, call: Span) -> Option<usize> {
         let after = self.batches.partition_point(|batch| (batch.thread, batch.start) <= (call.thread, call.start));
-        let at = after.checked_sub(1)?;
-        let batch = self.batches.get(at)?;
-        (batch.thread == call.thread && call.end() <= batch.end).then_some(at)
+        let index = after.checked_sub(1)?;
+        let batch = self.batches.get(index)?;
+        (batch.thread == call.thread && call.end() <= batch.end).then_some(index)
     }
 
     /// Returns the message of each of the `kernels` of a batch, if the assignment is certain.

@@ -211,11 +211,11 @@ fn two_gpus_with_the_same_cuda_number_are_distinguished() {
     assert_eq!(trace(&connection).devices.len(), 1);
     connection.execute_batch("UPDATE TARGET_INFO_CUDA_DEVICE SET cudaId = 0").unwrap();
     let trace = trace(&connection);
-    let of = |process: u32| {
+    let device_of = |process: u32| {
         let op = trace.gpu_ops.iter().find(|op| op.process.0 == process).unwrap();
         trace.devices[op.device.0 as usize].id.clone()
     };
-    assert_eq!((of(0), of(1)), ("0".to_owned(), "1".to_owned()));
+    assert_eq!((device_of(0), device_of(1)), ("0".to_owned(), "1".to_owned()));
 }
 
 #[test]
@@ -385,9 +385,9 @@ fn a_view_instead_of_a_gpu_table_is_refused_with_the_sql_to_fix_it() {
              CREATE VIEW GPU_MEMCPY AS SELECT 1;",
         )
         .unwrap();
-    let said = refusal(&connection);
-    assert!(said.contains("CUPTI_ACTIVITY_KIND_KERNEL is a view") && said.contains("nsys export"), "{said}");
-    let remedy = said.split('`').nth(1).unwrap();
+    let error = refusal(&connection);
+    assert!(error.contains("CUPTI_ACTIVITY_KIND_KERNEL is a view") && error.contains("nsys export"), "{error}");
+    let remedy = error.split('`').nth(1).unwrap();
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true).unwrap();
     connection.execute_batch(remedy).unwrap();
     assert_eq!(trace(&connection), expected, "a view next to the table does no harm");
@@ -566,11 +566,11 @@ impl NcclCalls {
 
     fn messages(&self) -> Vec<MessageOfKernel> {
         let trace = trace(&self.0);
-        let of = |(op, message): &(u32, Collective)| {
-            let launched = trace.gpu_ops.get(*op as usize).unwrap().start.0 / 1_000;
-            (launched, message.operation.clone(), message.bytes_in, message.bytes_out, message.ranks)
+        let columns = |(op, message): &(u32, Collective)| {
+            let start_us = trace.gpu_ops.get(*op as usize).unwrap().start.0 / 1_000;
+            (start_us, message.operation.clone(), message.bytes_in, message.bytes_out, message.ranks)
         };
-        trace.collectives.iter().map(of).collect()
+        trace.collectives.iter().map(columns).collect()
     }
 }
 

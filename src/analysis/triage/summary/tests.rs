@@ -29,9 +29,9 @@ fn pauses_are_mentioned_only_if_there_are_some() {
     paused.figure("pauses_ns", 20_000_000_i64);
     let mut made = Made::new();
     let trace = made.op("0", 0, 60).finish();
-    let said =
+    let summary =
         with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| section(view, &[], &paused));
-    assert!(warns(&said, "Wall time includes the pauses of the devices"), "{:?}", said.limits);
+    assert!(warns(&summary, "Wall time includes the pauses of the devices"), "{:?}", summary.limits);
 }
 
 fn warns(section: &Section, words: &str) -> bool {
@@ -184,12 +184,18 @@ fn a_selection_without_a_device_is_a_warning() {
     let mut made = Made::new();
     made.op("[TP00] 0", 0, 100).op("[TP01] 1", 0, 80);
     let trace = made.finish();
-    let of = |text: &str| {
+    let summary_of_devices = |text: &str| {
         let options = Options { pid_substring: Some(text.to_owned()), ..Options::default() };
         with_view(&trace, Stage::All, &ServerArgs::default(), &options, |view| section(view, &[], &overlaps()))
     };
-    assert_eq!(of("TP02").limits[0], r#"No device id contains "TP02"; the trace has [TP00] 0, [TP01] 1."#);
-    assert_eq!(figure(&of("TP02"), "devices"), &Value::Null);
-    assert_eq!((figure(&of("TP01"), "devices"), of("TP01").rows.len()), (&Value::from("id [TP01] 1"), 1));
-    assert!(!warns(&of("TP01"), "merged"), "one rank is no sum");
+    assert_eq!(
+        summary_of_devices("TP02").limits[0],
+        r#"No device id contains "TP02"; the trace has [TP00] 0, [TP01] 1."#
+    );
+    assert_eq!(figure(&summary_of_devices("TP02"), "devices"), &Value::Null);
+    assert_eq!(
+        (figure(&summary_of_devices("TP01"), "devices"), summary_of_devices("TP01").rows.len()),
+        (&Value::from("id [TP01] 1"), 1)
+    );
+    assert!(!warns(&summary_of_devices("TP01"), "merged"), "one rank is no sum");
 }
