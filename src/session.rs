@@ -20,7 +20,7 @@ use crate::analysis::index::WindowSegments;
 use crate::analysis::kernels;
 use crate::analysis::kernels::one_kernel::OneKernel;
 use crate::analysis::pivot::cells;
-use crate::analysis::pivot::cells::{Axis, Cube};
+use crate::analysis::pivot::cells::{Axis, PivotCells};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
 use crate::analysis::section::Section;
 use crate::analysis::structure::stages::stage_of_path;
@@ -326,13 +326,13 @@ fn options(trace: &Trace, choices: &Choices) -> Result<analysis::Options> {
     })
 }
 
-/// The aggregate of one trace for a pivot with these axes, under the chosen window and attribution.
+/// The cells of one trace for a pivot with these axes, within the chosen window and with the chosen attribution.
 ///
 /// # Errors
 /// Those of [`window()`].
-pub fn cube(trace: &Trace, choices: &Choices, axes: &[Axis]) -> Result<Cube> {
+pub fn pivot_cells(trace: &Trace, choices: &Choices, axes: &[Axis]) -> Result<PivotCells> {
     let part = part(trace, choices)?;
-    Ok(cells::cube(part.as_ref().unwrap_or(trace), choices.attribution, choices.merge_devices, axes))
+    Ok(cells::pivot_cells(part.as_ref().unwrap_or(trace), choices.attribution, choices.merge_devices, axes))
 }
 
 /// The details of one kernel in the chosen window, with the category rule that matched it.

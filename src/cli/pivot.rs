@@ -4,8 +4,8 @@ use super::files::{self, RunSource};
 use super::report::{ChoiceArgs, choices, seconds};
 use super::{Format, print, printable};
 use crate::Result;
-use crate::analysis::pivot::cells::{Axis, Cube};
-use crate::analysis::pivot::layout::{Measure, Shape, Source, Whole};
+use crate::analysis::pivot::cells::{Axis, PivotCells};
+use crate::analysis::pivot::layout::{Measure, PercentBase, PivotLayout, Source};
 use crate::analysis::results::Run;
 use crate::report::{Report, axis_name, csv, markdown_table, pivot_json, pivot_table, terminal, with_totals_row};
 use crate::session::{self, Choices};
@@ -86,7 +86,7 @@ enum WholeArg {
 }
 
 impl Args {
-    fn shape(&self) -> Shape {
+    fn layout(&self) -> PivotLayout {
         let values = match self.values {
             MeasureArg::Elapsed => Measure::Elapsed,
             MeasureArg::Duration => Measure::Duration,
@@ -95,32 +95,33 @@ impl Args {
             MeasureArg::Mean => Measure::Mean,
         };
         let percent = self.percent.map(|whole| match whole {
-            WholeArg::Row => Whole::Row,
-            WholeArg::Column => Whole::Column,
-            WholeArg::All => Whole::All,
+            WholeArg::Row => PercentBase::Row,
+            WholeArg::Column => PercentBase::Column,
+            WholeArg::All => PercentBase::All,
         });
-        Shape { rows: self.rows.0, columns: self.columns.map(|axis| axis.0), values, percent, top: self.top }
+        PivotLayout { rows: self.rows.0, columns: self.columns.map(|axis| axis.0), values, percent, top: self.top }
     }
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let shape = args.shape();
-    shape.check()?;
+    let layout = args.layout();
+    layout.check()?;
     let choices = Choices { without_sections: true, ..choices(&args.choices)? };
-    let (mut runs, mut cubes): (Vec<Run>, Vec<Option<Cube>>) = (Vec::new(), Vec::new());
+    let (mut runs, mut cells_by_run): (Vec<Run>, Vec<Option<PivotCells>>) = (Vec::new(), Vec::new());
     for (index, path) in args.files.iter().enumerate() {
         let choices = Choices { wall_seconds: seconds(&args.choices, index), ..choices.clone() };
-        for (run, cube) in read(path, &choices, &shape)? {
+        for (run, cells) in read(path, &choices, &layout)? {
             runs.push(run);
-            cubes.push(cube);
+            cells_by_run.push(cells);
         }
     }
     let report = Report::new(runs);
     files::print_warnings(&report.runs);
     let labels = report.labels();
-    let sources = labels.iter().zip(&report.runs).zip(&cubes);
-    let sources: Vec<Source> = sources.map(|((label, run), cube)| Source { label, run, cube: cube.as_ref() }).collect();
-    let table = pivot_table(&sources, shape)?;
+    let sources = labels.iter().zip(&report.runs).zip(&cells_by_run);
+    let sources: Vec<Source> =
+        sources.map(|((label, run), cells)| Source { label, run, cells: cells.as_ref() }).collect();
+    let table = pivot_table(&sources, layout)?;
     print(&match args.format {
         Format::Text => {
             let note = terminal::wrapped("  ", "  ", &table.note);
@@ -132,11 +133,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     })
 }
 
-fn read(path: &Path, choices: &Choices, shape: &Shape) -> Result<Vec<(Run, Option<Cube>)>> {
+fn read(path: &Path, choices: &Choices, layout: &PivotLayout) -> Result<Vec<(Run, Option<PivotCells>)>> {
     match files::read(path)? {
         RunSource::Trace(trace) => {
-            let cube = session::cube(&trace, choices, &shape.axes())?;
-            Ok(vec![(session::run(&trace, choices)?, Some(cube))])
+            let cells = session::pivot_cells(&trace, choices, &layout.axes())?;
+            Ok(vec![(session::run(&trace, choices)?, Some(cells))])
         }
         RunSource::Report(report) => Ok(report.runs.into_iter().map(|run| (run, None)).collect()),
     }

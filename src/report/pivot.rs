@@ -1,9 +1,11 @@
-//! Formats a pivot of the runs (`analysis::pivot`) as a table and as JSON; linear in its cells.
+//! Formats a pivot of the runs (`analysis::pivot`) as a table and as JSON: O(table cells).
 
 use super::table::{Cell, Column, Gap, Kind, Table};
 use super::tables::attribution_note;
 use crate::analysis::pivot::cells::Axis;
-use crate::analysis::pivot::layout::{Amount, COLUMNS, Measure, Member, Shape, Shaped, Source, Whole, shape};
+use crate::analysis::pivot::layout::{
+    CellValue, MAX_COLUMNS, Measure, Member, PercentBase, PivotLayout, PivotTable, Source, build_pivot,
+};
 use crate::analysis::results::Run;
 use crate::{Result, capitalize, rules::names};
 use std::collections::HashMap;
@@ -12,15 +14,15 @@ use std::collections::HashMap;
 ///
 /// # Errors
 /// The combination of rows, columns and values is not valid.
-pub fn pivot_table(sources: &[Source], layout: Shape) -> Result<Table> {
-    let result = shape(sources, layout)?;
-    let names = Names::of(sources);
+pub fn pivot_table(sources: &[Source], layout: PivotLayout) -> Result<Table> {
+    let pivot = build_pivot(sources, layout)?;
+    let names = ShortNames::of(sources);
     let kind = match (layout.percent, layout.values) {
         (Some(_), _) => Kind::Share,
         (None, Measure::Count) => Kind::Count,
         (None, _) => Kind::Time,
     };
-    let first = match layout.rows {
+    let label_kind = match layout.rows {
         Axis::Category => Kind::Category,
         Axis::Kernel => Kind::Kernel,
         _ => Kind::Text,
@@ -28,23 +30,23 @@ pub fn pivot_table(sources: &[Source], layout: Shape) -> Result<Table> {
     let mut columns = vec![Column {
         key: if layout.rows == Axis::Kernel { "name".to_owned() } else { axis_name(layout.rows).to_owned() },
         title: capitalize(axis_name(layout.rows).to_owned()),
-        kind: first,
+        kind: label_kind,
     }];
-    columns.extend(result.columns.iter().map(|member| {
+    columns.extend(pivot.columns.iter().map(|member| {
         let title = match member {
             Member::Named(name) if layout.columns == Some(Axis::Kernel) => names.short(name),
             _ => label(member),
         };
         Column { key: label(member), title, kind }
     }));
-    let several = result.columns.len() > 1;
-    // A single column is its own sum.
-    let width = if several || result.columns.is_empty() { usize::MAX } else { 1 };
-    if width > 1 {
+    // The sum of a single column would repeat it.
+    let has_sum = pivot.columns.len() != 1;
+    let max_values = if has_sum { usize::MAX } else { 1 };
+    if has_sum {
         columns.push(Column { key: "total".to_owned(), title: sum_title(&layout), kind });
     }
-    let cells = |cells: &[Option<Amount>]| cells.iter().take(width).map(amount).collect::<Vec<_>>();
-    let row = |member: &Member, values: &[Option<Amount>]| {
+    let cells = |values: &[Option<CellValue>]| values.iter().take(max_values).map(cell).collect::<Vec<_>>();
+    let row = |member: &Member, values: &[Option<CellValue>]| {
         let head = match member {
             Member::Named(name) if layout.rows == Axis::Kernel => {
                 Cell::Kernel { short: names.short(name), full: name.clone() }
@@ -53,24 +55,24 @@ pub fn pivot_table(sources: &[Source], layout: Shape) -> Result<Table> {
         };
         [vec![head], cells(values)].concat()
     };
-    let totals = [vec![Cell::Text("total".to_owned())], cells(&result.totals)].concat();
+    let totals = [vec![Cell::Text("total".to_owned())], cells(&pivot.totals)].concat();
     Ok(Table {
         id: "pivot".to_owned(),
         title: title(&layout),
-        note: note(sources, &result),
-        gaps: gaps(&result),
+        note: note(sources, &pivot),
+        gaps: gaps(&pivot),
         columns,
-        rows: result.rows.iter().map(|shown| row(&shown.member, &shown.cells)).collect(),
+        rows: pivot.rows.iter().map(|pivot_row| row(&pivot_row.member, &pivot_row.cells)).collect(),
         totals: Some(totals),
         ..Table::default()
     })
 }
 
-/// Appends the totals as a last row, for CSV.
+/// Moves the totals into a last row, for CSV.
 pub fn with_totals_row(mut table: Table) -> Table {
     if let Some(mut totals) = table.totals.take() {
-        let kernel = table.columns.first().is_some_and(|column| column.kind == Kind::Kernel);
-        if let (true, Some(Cell::Text(text))) = (kernel, totals.first().cloned()) {
+        let is_by_kernel = table.columns.first().is_some_and(|column| column.kind == Kind::Kernel);
+        if let (true, Some(Cell::Text(text))) = (is_by_kernel, totals.first().cloned()) {
             totals.splice(..1, [Cell::Kernel { short: text.clone(), full: text }]);
         }
         table.rows.push(totals);
@@ -78,7 +80,7 @@ pub fn with_totals_row(mut table: Table) -> Table {
     table
 }
 
-/// The name of an axis in the page's form, on the command line and in column headings.
+/// The name of an axis on the page, on the command line and in column headings.
 pub fn axis_name(axis: Axis) -> &'static str {
     match axis {
         Axis::Category => "category",
@@ -93,9 +95,9 @@ pub fn axis_name(axis: Axis) -> &'static str {
 }
 
 /// Short forms of kernel names, by full name.
-struct Names<'a>(HashMap<&'a str, &'a str>);
+struct ShortNames<'a>(HashMap<&'a str, &'a str>);
 
-impl<'a> Names<'a> {
+impl<'a> ShortNames<'a> {
     fn of(sources: &[Source<'a>]) -> Self {
         let kernels = sources.iter().flat_map(|source| &source.run.kernels);
         Self(kernels.map(|kernel| (kernel.name.as_str(), kernel.short_name.as_str())).collect())
@@ -113,18 +115,18 @@ fn label(member: &Member) -> String {
     }
 }
 
-fn amount(amount: &Option<Amount>) -> Cell {
-    match *amount {
+fn cell(value: &Option<CellValue>) -> Cell {
+    match *value {
         None => Cell::Empty,
-        Some(Amount::Ns(ns)) => Cell::Ns(ns),
-        Some(Amount::MeanNs(ns)) => Cell::MeanNs(ns),
-        Some(Amount::Count(count)) => Cell::Count(count),
-        Some(Amount::Share(share)) => Cell::Share(share),
+        Some(CellValue::Ns(ns)) => Cell::Ns(ns),
+        Some(CellValue::MeanNs(ns)) => Cell::MeanNs(ns),
+        Some(CellValue::Count(count)) => Cell::Count(count),
+        Some(CellValue::Share(share)) => Cell::Share(share),
     }
 }
 
-fn sum_title(shape: &Shape) -> String {
-    match (shape.columns, shape.values) {
+fn sum_title(layout: &PivotLayout) -> String {
+    match (layout.columns, layout.values) {
         (Some(Axis::Run), _) => "All runs".to_owned(),
         (Some(_), _) => "All".to_owned(),
         (None, values) => capitalize(measure_word(values).to_owned()),
@@ -141,15 +143,15 @@ fn measure_word(values: Measure) -> &'static str {
     }
 }
 
-fn title(shape: &Shape) -> String {
-    let by = shape.columns.map_or(String::new(), |columns| format!(" and {}", axis_name(columns)));
-    capitalize(format!("{} by {}{by}", measure_word(shape.values), axis_name(shape.rows)))
+fn title(layout: &PivotLayout) -> String {
+    let by = layout.columns.map_or(String::new(), |columns| format!(" and {}", axis_name(columns)));
+    capitalize(format!("{} by {}{by}", measure_word(layout.values), axis_name(layout.rows)))
 }
 
-fn note(sources: &[Source], result: &Shaped) -> String {
-    let shape = &result.shape;
-    let axes = shape.axes();
-    let mut sentences = vec![match shape.values {
+fn note(sources: &[Source], pivot: &PivotTable) -> String {
+    let layout = &pivot.layout;
+    let axes = layout.axes();
+    let mut sentences = vec![match layout.values {
         Measure::Elapsed => {
             let runs: Vec<(&str, &Run)> = sources.iter().map(|source| (source.label, source.run)).collect();
             attribution_note(&runs).replace(" Shares are of elapsed time.", "")
@@ -159,35 +161,38 @@ fn note(sources: &[Source], result: &Shaped) -> String {
         Measure::Count => "Number of GPU ops.".to_owned(),
         Measure::Mean => "Mean duration of a GPU op. Rows are sorted by the sum of durations.".to_owned(),
     }];
-    sentences.extend(shape.percent.map(|whole| match whole {
-        Whole::Row => "Per cent of the row.".to_owned(),
-        Whole::Column => "Per cent of the column.".to_owned(),
-        Whole::All => "Per cent of the whole table.".to_owned(),
+    sentences.extend(layout.percent.map(|base| match base {
+        PercentBase::Row => "Per cent of the row.".to_owned(),
+        PercentBase::Column => "Per cent of the column.".to_owned(),
+        PercentBase::All => "Per cent of the whole table.".to_owned(),
     }));
-    if axes.iter().any(|axis| matches!(axis, Axis::Step | Axis::Stage)) {
+    let has_steps_or_stages = axes.iter().any(|axis| matches!(axis, Axis::Step | Axis::Stage));
+    if has_steps_or_stages {
         sentences.push("An op belongs to the step whose range contains its launch.".to_owned());
     }
-    for (run, size) in &result.grouped {
+    for (run, size) in &pivot.grouped_steps {
         sentences.push(format!("{run} has too many steps for one table: {size} consecutive steps form a group."));
     }
-    if let (false, true) =
-        (result.without_steps.is_empty(), axes.iter().any(|axis| *axis == Axis::Step || *axis == Axis::Stage))
-    {
+    if has_steps_or_stages && !pivot.runs_without_steps.is_empty() {
         let stage = if axes.contains(&Axis::Stage) { "; the stage comes from the file name or is unknown" } else { "" };
-        sentences.push(format!("No ranges mark steps in {}{stage}.", result.without_steps.join(", ")));
+        sentences.push(format!("No ranges mark steps in {}{stage}.", pivot.runs_without_steps.join(", ")));
     }
-    if let Some(Member::Others(count)) = result.columns.last() {
-        sentences.push(format!("The {COLUMNS} largest columns are shown; one column sums the other {count}."));
+    if let Some(Member::Others(count)) = pivot.columns.last() {
+        sentences.push(format!("The {MAX_COLUMNS} largest columns are shown; one column sums the other {count}."));
     }
-    if let Some(Member::Others(count)) = result.rows.last().map(|row| &row.member) {
-        sentences.push(format!("The {} largest rows are shown; one row sums the other {count}.", shape.top));
+    if let Some(Member::Others(count)) = pivot.rows.last().map(|row| &row.member) {
+        sentences.push(format!("The {} largest rows are shown; one row sums the other {count}.", layout.top));
     }
     sentences.join(" ")
 }
 
-fn gaps(result: &Shaped) -> Vec<Gap> {
+fn gaps(pivot: &PivotTable) -> Vec<Gap> {
     let why = "A report contains only runs, categories and kernels. Open the trace for stages, steps, devices, streams and processes.";
-    result.gaps.iter().map(|run| Gap { run: run.clone(), why: why.to_owned(), recapture: String::new() }).collect()
+    pivot
+        .runs_without_cells
+        .iter()
+        .map(|run| Gap { run: run.clone(), why: why.to_owned(), recapture: String::new() })
+        .collect()
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -205,7 +210,7 @@ mod native {
     pub fn json(table: &Table) -> String {
         let row = |cells: &Vec<Cell>| cells.iter().map(value).collect::<Vec<Value>>();
         let columns: Vec<&str> = table.columns.iter().map(|column| column.key.as_str()).collect();
-        let whole = json!({
+        let document = json!({
             "schema": SCHEMA,
             "title": table.title,
             "note": table.note,
@@ -214,7 +219,7 @@ mod native {
             "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
             "totals": table.totals.as_ref().map(row),
         });
-        serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+        serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
     }
 
     fn value(cell: &Cell) -> Value {

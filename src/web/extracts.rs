@@ -1,4 +1,4 @@
-//! Data of one trace that the full module combines with that of other traces: pivot cubes and logs of ranks, as JSON texts.
+//! Data of one trace that the full module combines with that of other traces: pivot cells and logs of ranks, as JSON texts.
 
 use super::{Imported, JsResult, to_js_error};
 use crate::analysis::communication::ranks;
@@ -8,7 +8,7 @@ use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen]
 impl Imported {
-    /// The trace aggregated over these axes, a JSON list of their names, for the pivot.
+    /// The pivot cells of the trace for these axes, a JSON list of their names.
     ///
     /// # Errors
     /// The file contains no trace; invalid choices or axes.
@@ -16,7 +16,7 @@ impl Imported {
         let trace = self.require_trace()?;
         let choices: Choices = json::read(choices).map_err(to_js_error)?;
         let axes: Vec<_> = json::read(axes).map_err(to_js_error)?;
-        Ok(json::write(&session::cube(trace, &choices, &axes).map_err(to_js_error)?))
+        Ok(json::write(&session::pivot_cells(trace, &choices, &axes).map_err(to_js_error)?))
     }
 
     /// The number of ranks in the file: the number of GPUs if there are several, 1 for one rank of a job with several, else 0.

@@ -1,4 +1,4 @@
-//! The pivot table: elapsed time by category and run.
+//! The elapsed time of each category in each run, the table of gputrc2graph's `result.csv`: O(runs * categories) after sorting.
 
 use crate::analysis::results::Run;
 use crate::analysis::{CPU, SHARED};
@@ -6,26 +6,26 @@ use crate::analysis::{CPU, SHARED};
 /// Elapsed time by category (rows) and run (columns), with sums of both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pivot {
-    /// GPU categories by their sum, largest first; then what no op owns.
+    /// GPU categories by their sum, largest first, then the rows for shared time and for time without GPU work.
     pub rows: Vec<PivotRow>,
-    /// The sum of each run: its whole bar.
+    /// The sum of each column, equal to `bar_ns` of the run.
     pub totals_ns: Vec<i64>,
     /// The sum of all runs.
     pub total_ns: i64,
 }
 
-/// One category.
+/// The elapsed time of one category.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PivotRow {
-    /// Its name.
+    /// Category name.
     pub category: String,
-    /// A value a run; `None` where the run has no such category.
+    /// One value per run; `None` if the run does not have the category.
     pub elapsed_ns: Vec<Option<i64>>,
     /// The sum of the row.
     pub total_ns: i64,
 }
 
-/// Lays runs side by side.
+/// Builds the table with one column per run.
 pub fn pivot(runs: &[Run]) -> Pivot {
     let mut names: Vec<&str> =
         runs.iter().flat_map(|run| &run.categories).map(|category| category.category.as_str()).collect();

@@ -1,116 +1,123 @@
-//! Rows and columns of a pivot: what they are called, in which order they stand, and which of them are summed up.
+//! The rows and columns of a pivot table: their labels, their order, and which of them are summed into one.
+//! Cost: one hash lookup per added cell, and one sort of the members.
 
-use crate::analysis::pivot::cells::{Axis, Cube, OUTSIDE, PLACES, UNKNOWN, device_label};
-use crate::analysis::pivot::layout::{Member, NOT_HELD, Source};
+use crate::analysis::pivot::cells::{Axis, OUTSIDE, PivotCells, TRACE_AXES, UNKNOWN, device_label};
+use crate::analysis::pivot::layout::{Member, NOT_IN_REPORT, Source};
 use crate::analysis::results::Kernel;
 use crate::analysis::triage::Stage;
 use crate::analysis::{CPU, SHARED};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// What ops of this kernel, in a cell of a cube or in a report, are on an axis.
-pub(crate) fn of_cell(axis: Axis, source: &Source, kernel: &Kernel, cell: Option<(&Cube, &[i64])>) -> String {
+/// The label of a kernel on an axis. `cell` is its cell with the [`PivotCells`] that contain it; `None` for a report.
+pub(crate) fn label(axis: Axis, source: &Source, kernel: &Kernel, cell: Option<(&PivotCells, &[i64])>) -> String {
     match axis {
         Axis::Category => kernel.category.clone(),
         Axis::Kernel => kernel.name.clone(),
         Axis::Run => source.label.to_owned(),
         _ => match cell {
-            Some((cube, cell)) => place(axis, cube, cell).unwrap_or_else(|| UNKNOWN.to_owned()),
+            Some((cells, cell)) => label_in_cell(axis, cells, cell).unwrap_or_else(|| UNKNOWN.to_owned()),
             None => match source.run.devices.as_slice() {
                 [only] if axis == Axis::Device => device_label(&only.id),
-                _ => NOT_HELD.to_owned(),
+                _ => NOT_IN_REPORT.to_owned(),
             },
         },
     }
 }
 
-fn place(axis: Axis, cube: &Cube, cell: &[i64]) -> Option<String> {
-    let at = PLACES.iter().position(|known| *known == axis)?;
-    let place = usize::try_from(*cell.get(at + 1)?).ok()?;
-    cube.places.get(at)?.get(place).cloned()
+fn label_in_cell(axis: Axis, cells: &PivotCells, cell: &[i64]) -> Option<String> {
+    let axis_index = TRACE_AXES.iter().position(|trace_axis| *trace_axis == axis)?;
+    let member = usize::try_from(*cell.get(axis_index + 1)?).ok()?;
+    cells.members.get(axis_index)?.get(member).cloned()
 }
 
 /// All members of one axis, in order of appearance.
 pub(crate) struct Members {
     axis: Axis,
     labels: Vec<String>,
-    places: HashMap<String, usize>,
+    index_by_label: HashMap<String, usize>,
 }
 
-/// What is left of them, in the order of the table.
-pub(crate) struct Order {
+/// The members as the table shows them.
+pub(crate) struct Arrangement {
     pub(crate) shown: Vec<Member>,
-    now: Vec<usize>,
+    /// Position in `shown` by index of appearance.
+    positions: Vec<usize>,
 }
 
-impl Order {
-    /// Where the member that came as this one stands.
-    pub(crate) fn now(&self, came: usize) -> usize {
-        self.now.get(came).copied().unwrap_or(0)
+impl Arrangement {
+    /// The position in `shown` of the member with this index of appearance.
+    pub(crate) fn position(&self, index: usize) -> usize {
+        self.positions.get(index).copied().unwrap_or(0)
     }
 }
 
 impl Members {
     pub(crate) fn new(axis: Axis) -> Self {
-        Self { axis, labels: Vec::new(), places: HashMap::new() }
+        Self { axis, labels: Vec::new(), index_by_label: HashMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.labels.len()
     }
 
-    pub(crate) fn place(&mut self, label: String) -> usize {
-        if let Some(known) = self.places.get(&label) {
-            return *known;
+    /// Returns the index of a member; appends a new one.
+    pub(crate) fn index_of(&mut self, label: String) -> usize {
+        if let Some(index) = self.index_by_label.get(&label) {
+            return *index;
         }
         self.labels.push(label.clone());
-        self.places.insert(label, self.labels.len() - 1);
+        self.index_by_label.insert(label, self.labels.len() - 1);
         self.labels.len() - 1
     }
 
-    /// Puts them in order; of more than `most` the largest stay, and the others are one. What is no member proper always stays.
-    pub(crate) fn order(&self, wholes: &[i64], most: usize) -> Order {
-        let whole = |at: usize| Reverse(wholes.get(at).copied().unwrap_or(0));
-        let is_proper = |at: &usize| rank(self.label(*at)) == 0;
-        let mut by_size: Vec<usize> = (0..self.labels.len()).filter(is_proper).collect();
-        by_size.sort_by_key(|at| (whole(*at), self.labels.get(*at)));
-        by_size.truncate(most);
-        let mut shown = by_size;
-        shown.extend((0..self.labels.len()).filter(|at| !is_proper(at)));
+    /// Sorts the members and sums all but the `max_shown` largest into one. Placeholders such as [`UNKNOWN`] are always shown.
+    pub(crate) fn arrange(&self, totals: &[i64], max_shown: usize) -> Arrangement {
+        let largest_first = |index: usize| Reverse(totals.get(index).copied().unwrap_or(0));
+        let is_regular = |index: &usize| placeholder_rank(self.label(*index)) == 0;
+        let mut shown: Vec<usize> = (0..self.labels.len()).filter(is_regular).collect();
+        shown.sort_by_key(|index| (largest_first(*index), self.labels.get(*index)));
+        shown.truncate(max_shown);
+        shown.extend((0..self.labels.len()).filter(|index| !is_regular(index)));
         match self.axis {
-            Axis::Category | Axis::Kernel => shown.sort_by_key(|at| rank(self.label(*at))),
+            Axis::Category | Axis::Kernel => shown.sort_by_key(|index| placeholder_rank(self.label(*index))),
             Axis::Run => shown.sort(),
-            _ => shown.sort_by_key(|at| (rank(self.label(*at)), natural(self.label(*at)))),
+            _ => shown.sort_by_key(|index| {
+                let label = self.label(*index);
+                (placeholder_rank(label), natural_key(label))
+            }),
         }
-        let mut now = vec![shown.len(); self.labels.len()];
-        for (new, came) in shown.iter().enumerate() {
-            now.get_mut(*came).into_iter().for_each(|slot| *slot = new);
+        let mut positions = vec![shown.len(); self.labels.len()];
+        for (position, index) in shown.iter().enumerate() {
+            positions.get_mut(*index).into_iter().for_each(|slot| *slot = position);
         }
         let others = self.labels.len() - shown.len();
-        let mut shown: Vec<Member> = shown.into_iter().map(|at| Member::Named(self.label(at).to_owned())).collect();
+        let mut shown: Vec<Member> =
+            shown.into_iter().map(|index| Member::Named(self.label(index).to_owned())).collect();
         if others > 0 {
             shown.push(Member::Others(others));
         }
-        Order { shown, now }
+        Arrangement { shown, positions }
     }
 
-    fn label(&self, at: usize) -> &str {
-        self.labels.get(at).map_or("", String::as_str)
+    fn label(&self, index: usize) -> &str {
+        self.labels.get(index).map_or("", String::as_str)
     }
 }
 
-/// What is no member proper stands behind those that are.
-fn rank(label: &str) -> u8 {
+/// 0 for a regular member. Placeholders have higher ranks and sort last.
+fn placeholder_rank(label: &str) -> u8 {
     match label {
         SHARED => 1,
         CPU => 2,
-        OUTSIDE | UNKNOWN | NOT_HELD => 3,
+        OUTSIDE | UNKNOWN | NOT_IN_REPORT => 3,
         _ => 0,
     }
 }
 
-/// Stages in the order of tables, then numbers in words as numbers: `step 2 decode` before `step 10 decode`.
-fn natural(label: &str) -> (usize, Vec<(String, u64)>) {
+/// Sort key for stages in the order of [`Stage::ALL`], then for other labels in natural order: `step 2 decode` before
+/// `step 10 decode`.
+fn natural_key(label: &str) -> (usize, Vec<(String, u64)>) {
     let stage = Stage::ALL.iter().position(|stage| stage.label() == label).unwrap_or(usize::MAX);
     let mut parts = Vec::new();
     for word in label.split(' ') {
@@ -125,12 +132,12 @@ fn natural(label: &str) -> (usize, Vec<(String, u64)>) {
 mod tests {
     use super::*;
 
-    fn shown(axis: Axis, labels: &[&str], wholes: &[i64], most: usize) -> Vec<String> {
+    fn shown(axis: Axis, labels: &[&str], totals: &[i64], max_shown: usize) -> Vec<String> {
         let mut members = Members::new(axis);
         labels.iter().for_each(|label| {
-            members.place((*label).to_owned());
+            members.index_of((*label).to_owned());
         });
-        let shown = members.order(wholes, most).shown;
+        let shown = members.arrange(totals, max_shown).shown;
         shown
             .into_iter()
             .map(|member| match member {
@@ -141,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_an_order_keeps_it_and_the_rest_goes_by_size() {
+    fn steps_stages_and_runs_keep_their_order_and_categories_sort_by_size() {
         let steps = ["step 10 decode", "(outside steps)", "step 2 decode", "step 1 extend/prefill"];
         assert_eq!(
             shown(Axis::Step, &steps, &[9, 9, 1, 2], 9),
@@ -153,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_the_largest_stay_in_their_order() {
+    fn the_largest_members_are_shown_in_axis_order() {
         let gpus = ["GPU 0", "GPU 1", "GPU 2", "GPU 10"];
         assert_eq!(shown(Axis::Device, &gpus, &[1, 5, 4, 5], 2), ["GPU 1", "GPU 10", "+2"]);
         assert_eq!(shown(Axis::Device, &gpus, &[1, 5, 4, 5], 4), gpus);

@@ -1,8 +1,10 @@
-//! A pivot that a person shapes: runs laid out by any two of category, kernel, stage, device, stream, process, run, step.
+//! Builds a pivot table of several runs from their aggregated cells: O(cells * log(table cells)).
+//!
+//! Rows and columns beyond the limits are summed into one row or column, so the totals always cover all ops.
 
 mod members;
 
-use crate::analysis::pivot::cells::{Axis, Cube, WIDTH};
+use crate::analysis::pivot::cells::{Axis, CELL_WIDTH, PivotCells, TRACE_AXES};
 use crate::analysis::results::{Kernel, Run};
 use crate::analysis::{CPU, SHARED};
 use crate::json::from_json;
@@ -10,27 +12,27 @@ use crate::{Error, Result};
 use members::Members;
 use std::collections::{BTreeMap, HashMap};
 
-/// One run, with its cube where its trace is at hand.
+/// One run, with its cells if its trace is available.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// What it is called.
+    /// Label of the run.
     pub label: &'a str,
-    /// Its results.
+    /// Results of the run.
     pub run: &'a Run,
-    /// What its trace tells; a report that was read back has none.
-    pub cube: Option<&'a Cube>,
+    /// Cells of the trace; `None` for a run from a report.
+    pub cells: Option<&'a PivotCells>,
 }
 
-/// What a cell says of its ops.
+/// The value that a table cell shows for its ops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// The part of busy time that they own.
+    /// The busy time that is attributed to them.
     Elapsed,
     /// The sum of their durations.
     Duration,
-    /// The time in which one of them runs alone.
+    /// The time in which one of them is the only op running.
     Exclusive,
-    /// How many they are.
+    /// Their number.
     Count,
     /// Their mean duration.
     Mean,
@@ -38,44 +40,44 @@ pub enum Measure {
 from_json!(Measure = "elapsed" => Elapsed, "duration" => Duration, "exclusive" => Exclusive, "count" => Count,
     "mean" => Mean);
 
-/// What per cent are of.
+/// The sum that percentages refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whole {
-    /// The row.
+pub enum PercentBase {
+    /// The sum of the row.
     Row,
-    /// The column.
+    /// The sum of the column.
     Column,
-    /// The whole table.
+    /// The sum of the table.
     All,
 }
-from_json!(Whole = "row" => Row, "column" => Column, "all" => All);
+from_json!(PercentBase = "row" => Row, "column" => Column, "all" => All);
 
-/// What the person chose.
+/// The rows, columns and values that the user chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    /// What a row is.
+pub struct PivotLayout {
+    /// The axis of the rows.
     pub rows: Axis,
-    /// What a column is; none: the rows' sums alone.
+    /// The axis of the columns; `None` for one column with the sum of each row.
     pub columns: Option<Axis>,
-    /// What a cell says.
+    /// The value of a cell.
     pub values: Measure,
-    /// As a part of what; none: the value itself.
-    pub percent: Option<Whole>,
-    /// Rows beyond so many, the largest first, are summed up in one; 0 shows all.
+    /// The sum that percentages refer to; `None` for absolute values.
+    pub percent: Option<PercentBase>,
+    /// Maximum number of rows. The largest are shown and the others are summed into one row; 0 shows all rows.
     pub top: usize,
 }
-from_json!(Shape { rows, values; columns, percent, top });
+from_json!(PivotLayout { rows, values; columns, percent, top });
 
-impl Shape {
-    /// What the cubes must tell.
+impl PivotLayout {
+    /// The axes of the rows and columns.
     pub fn axes(&self) -> Vec<Axis> {
         [Some(self.rows), self.columns].into_iter().flatten().collect()
     }
 
-    /// Refuses what has no meaning.
+    /// Checks that the combination is meaningful.
     ///
     /// # Errors
-    /// Rows and columns that are the same; a part of a mean.
+    /// Rows and columns are the same axis, or percentages of means are requested.
     pub fn check(&self) -> Result<()> {
         if self.columns == Some(self.rows) {
             return Err(Error::usage("pivot", "rows and columns are the same: choose two, or no columns"));
@@ -89,7 +91,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Does the time that no op owns have a place? Categories and runs have one for it, nothing else has.
+    /// Whether the table has rows or columns for time that no op owns. Only the category axis has members for it.
     fn has_idle(&self) -> bool {
         let axes = self.axes();
         self.values == Measure::Elapsed
@@ -98,63 +100,63 @@ impl Shape {
     }
 }
 
-/// A value as it is.
+/// The value of a table cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Amount {
+pub enum CellValue {
     /// Nanoseconds.
     Ns(i64),
-    /// Nanoseconds that need not be whole.
+    /// Mean in nanoseconds.
     MeanNs(f64),
-    /// How many.
+    /// A number of ops.
     Count(u64),
-    /// A part of one.
+    /// A fraction of 1.
     Share(f64),
 }
 
-/// A row or a column.
+/// A row or column of the table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Member {
-    /// By its name; of a kernel the full one.
+    /// One member by its label; for a kernel the full name.
     Named(String),
-    /// So many together that are smaller than those with a name.
+    /// The sum of this many smaller members.
     Others(usize),
 }
 
-/// The finished pivot.
+/// A pivot table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shaped {
-    /// What was asked for.
-    pub shape: Shape,
-    /// Left to right, without the sums.
+pub struct PivotTable {
+    /// The layout of the table.
+    pub layout: PivotLayout,
+    /// Columns from left to right, without the sums.
     pub columns: Vec<Member>,
-    /// Top to bottom, without the sums.
-    pub rows: Vec<ShapedRow>,
-    /// Below each column, and below the sums of the rows.
-    pub totals: Vec<Option<Amount>>,
-    /// Runs that cannot tell what was asked for.
-    pub gaps: Vec<String>,
-    /// Runs whose trace has no range that marks steps, where steps or stages were asked for.
-    pub without_steps: Vec<String>,
-    /// Runs of which so many consecutive steps are one.
-    pub grouped: Vec<(String, u64)>,
+    /// Rows from top to bottom, without the totals.
+    pub rows: Vec<PivotTableRow>,
+    /// The sum of each column, and the sum of the table as the last value.
+    pub totals: Vec<Option<CellValue>>,
+    /// Runs without cells, if the layout needs the trace.
+    pub runs_without_cells: Vec<String>,
+    /// Runs whose trace has no ranges that mark steps, if the layout has steps or stages.
+    pub runs_without_steps: Vec<String>,
+    /// Runs whose steps are grouped, with the number of steps per group, if the layout has steps.
+    pub grouped_steps: Vec<(String, u64)>,
 }
 
-/// One row.
+/// One row of the table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ShapedRow {
-    /// What it is.
+pub struct PivotTableRow {
+    /// The label.
     pub member: Member,
-    /// A value a column, and their sum as the last; `None` where no op is.
-    pub cells: Vec<Option<Amount>>,
+    /// One value per column, then the sum of the row; `None` for a cell without ops.
+    pub cells: Vec<Option<CellValue>>,
 }
 
-/// More columns are not read, and cost memory on a page.
-pub const COLUMNS: usize = 60;
+/// Maximum number of columns. More would be unreadable and cost memory on the page.
+pub const MAX_COLUMNS: usize = 60;
 
-/// What stands for a member that a report does not hold.
-const NOT_HELD: &str = "(not in the report)";
+/// The label for a member that a report does not contain.
+const NOT_IN_REPORT: &str = "(not in the report)";
 
-/// Sums of one cell.
+/// Sums over the ops of one table cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Sums {
     count: i64,
@@ -171,8 +173,8 @@ impl Sums {
         self.exclusive_ns = self.exclusive_ns.saturating_add(more.exclusive_ns);
     }
 
-    /// What is summed up; a mean is none and stands for its durations.
-    fn whole(self, values: Measure) -> i64 {
+    /// The sum by which members are ranked and percentages are computed. Means cannot be summed, so a mean uses durations.
+    fn total(self, values: Measure) -> i64 {
         match values {
             Measure::Elapsed => self.elapsed_ns,
             Measure::Duration | Measure::Mean => self.duration_ns,
@@ -181,53 +183,53 @@ impl Sums {
         }
     }
 
-    fn amount(self, values: Measure) -> Amount {
+    fn value(self, values: Measure) -> CellValue {
         match values {
-            Measure::Count => Amount::Count(u64::try_from(self.count).unwrap_or(0)),
-            Measure::Mean => Amount::MeanNs(self.duration_ns as f64 / self.count.max(1) as f64),
-            _ => Amount::Ns(self.whole(values)),
+            Measure::Count => CellValue::Count(u64::try_from(self.count).unwrap_or(0)),
+            Measure::Mean => CellValue::MeanNs(self.duration_ns as f64 / self.count.max(1) as f64),
+            _ => CellValue::Ns(self.total(values)),
         }
     }
 }
 
-/// Lays the runs out.
+/// Builds the pivot table of these runs.
 ///
 /// # Errors
-/// Those of [`Shape::check`].
-pub fn shape(sources: &[Source], shape: Shape) -> Result<Shaped> {
-    shape.check()?;
-    let mut grid = Grid::new(shape);
+/// Those of [`PivotLayout::check`].
+pub fn build_pivot(sources: &[Source], layout: PivotLayout) -> Result<PivotTable> {
+    layout.check()?;
+    let mut grid = Grid::new(layout);
     for source in sources {
         grid.add(source);
     }
     Ok(grid.finish(sources))
 }
 
-/// The pivot while runs are added.
+/// The table while runs are added: sums by row and column in order of appearance.
 struct Grid {
-    shape: Shape,
+    layout: PivotLayout,
     rows: Members,
     columns: Members,
     cells: BTreeMap<(usize, usize), Sums>,
 }
 
 impl Grid {
-    fn new(shape: Shape) -> Self {
-        let columns = Members::new(shape.columns.unwrap_or(Axis::Run));
-        Self { shape, rows: Members::new(shape.rows), columns, cells: BTreeMap::new() }
+    fn new(layout: PivotLayout) -> Self {
+        let columns = Members::new(layout.columns.unwrap_or(Axis::Run));
+        Self { layout, rows: Members::new(layout.rows), columns, cells: BTreeMap::new() }
     }
 
     fn add(&mut self, source: &Source) {
         let kernels: HashMap<&str, &Kernel> =
             source.run.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel)).collect();
-        match source.cube {
-            Some(cube) => {
-                for cell in cube.cells.chunks_exact(WIDTH) {
-                    let name = cell.first().and_then(|name| cube.names.get(usize::try_from(*name).ok()?));
+        match source.cells {
+            Some(cells) => {
+                for cell in cells.cells.chunks_exact(CELL_WIDTH) {
+                    let name = cell.first().and_then(|name| cells.names.get(usize::try_from(*name).ok()?));
                     let Some(kernel) = name.and_then(|name| kernels.get(name.as_str())) else { continue };
                     if let [.., count, duration_ns, elapsed_ns, exclusive_ns] = *cell {
                         let sums = Sums { count, duration_ns, elapsed_ns, exclusive_ns };
-                        self.put(&|axis| members::of_cell(axis, source, kernel, Some((cube, cell))), sums);
+                        self.add_sums(&|axis| members::label(axis, source, kernel, Some((cells, cell))), sums);
                     }
                 }
             }
@@ -238,90 +240,96 @@ impl Grid {
                     elapsed_ns: kernel.elapsed_ns,
                     exclusive_ns: kernel.exclusive_ns,
                 };
-                self.put(&|axis| members::of_cell(axis, source, kernel, None), sums);
+                self.add_sums(&|axis| members::label(axis, source, kernel, None), sums);
             }),
         }
-        if self.shape.has_idle() {
+        if self.layout.has_idle() {
             let wall = &source.run.wall;
             for (name, ns) in [(SHARED, wall.shared_ns), (CPU, wall.cpu_ns)] {
                 if ns > 0 || name == CPU {
                     let sums = Sums { elapsed_ns: ns, ..Sums::default() };
-                    self.put(&|axis| if axis == Axis::Run { source.label.to_owned() } else { name.to_owned() }, sums);
+                    let label = |axis| if axis == Axis::Run { source.label } else { name };
+                    self.add_sums(&|axis| label(axis).to_owned(), sums);
                 }
             }
         }
     }
 
-    fn put(&mut self, member: &dyn Fn(Axis) -> String, sums: Sums) {
-        let row = self.rows.place(member(self.shape.rows));
-        let column = self.columns.place(self.shape.columns.map(member).unwrap_or_default());
+    fn add_sums(&mut self, label: &dyn Fn(Axis) -> String, sums: Sums) {
+        let row = self.rows.index_of(label(self.layout.rows));
+        let column = self.columns.index_of(self.layout.columns.map(label).unwrap_or_default());
         self.cells.entry((row, column)).or_default().add(sums);
     }
 
-    fn finish(self, sources: &[Source]) -> Shaped {
-        let Self { shape, rows, columns, cells } = self;
-        let wholes = |count: usize, of: &dyn Fn((usize, usize)) -> usize| {
-            let mut wholes = vec![0_i64; count];
-            for (at, sums) in &cells {
-                let whole = wholes.get_mut(of(*at));
-                whole.into_iter().for_each(|whole| *whole = whole.saturating_add(sums.whole(shape.values)));
+    fn finish(self, sources: &[Source]) -> PivotTable {
+        let Self { layout, rows, columns, cells } = self;
+        let totals_by = |count: usize, index: &dyn Fn((usize, usize)) -> usize| {
+            let mut totals = vec![0_i64; count];
+            for (cell, sums) in &cells {
+                let total = totals.get_mut(index(*cell));
+                total.into_iter().for_each(|total| *total = total.saturating_add(sums.total(layout.values)));
             }
-            wholes
+            totals
         };
-        let rows = rows.order(&wholes(rows.len(), &|at| at.0), if shape.top == 0 { usize::MAX } else { shape.top });
-        let columns = columns.order(&wholes(columns.len(), &|at| at.1), COLUMNS);
-        let (across, down) = (columns.shown.len(), rows.shown.len());
-        // With the sums of rows as a last column, and those of columns as a last row.
-        let mut table: Vec<Vec<Option<Sums>>> = vec![vec![None; across + 1]; down + 1];
+        let max_rows = if layout.top == 0 { usize::MAX } else { layout.top };
+        let rows = rows.arrange(&totals_by(rows.len(), &|(row, _)| row), max_rows);
+        let columns = columns.arrange(&totals_by(columns.len(), &|(_, column)| column), MAX_COLUMNS);
+        let (column_count, row_count) = (columns.shown.len(), rows.shown.len());
+        // The last column has the sums of the rows, the last row those of the columns.
+        let mut table: Vec<Vec<Option<Sums>>> = vec![vec![None; column_count + 1]; row_count + 1];
         for ((row, column), sums) in &cells {
-            let (row, column) = (rows.now(*row), columns.now(*column));
-            for (row, column) in [(row, column), (row, across), (down, column), (down, across)] {
+            let (row, column) = (rows.position(*row), columns.position(*column));
+            for (row, column) in [(row, column), (row, column_count), (row_count, column), (row_count, column_count)] {
                 let cell = table.get_mut(row).and_then(|cells| cells.get_mut(column));
                 cell.into_iter().for_each(|cell| cell.get_or_insert_default().add(*sums));
             }
         }
-        let mut amounts = amounts(&table, &shape);
-        let totals = amounts.pop().unwrap_or_default();
-        let alone = |cells: Vec<Option<Amount>>| {
-            if shape.columns.is_none() { cells.into_iter().skip(1).collect() } else { cells }
+        let mut values = cell_values(&table, &layout);
+        let totals = values.pop().unwrap_or_default();
+        // Without a column axis, only the sums of the rows are shown.
+        let visible = |cells: Vec<Option<CellValue>>| {
+            if layout.columns.is_none() { cells.into_iter().skip(1).collect() } else { cells }
         };
-        let members = rows.shown.into_iter().zip(amounts);
-        let told = |wanted: &dyn Fn(&Cube) -> bool| {
-            let told = sources.iter().filter(|source| source.cube.is_some_and(wanted));
-            told.map(|source| source.label.to_owned()).collect()
+        let members = rows.shown.into_iter().zip(values);
+        let axes = layout.axes();
+        let has_steps_or_stages = axes.iter().any(|axis| matches!(axis, Axis::Step | Axis::Stage));
+        let needs_trace = axes.iter().any(|axis| TRACE_AXES.contains(axis));
+        let labels_if = |predicate: &dyn Fn(Option<&PivotCells>) -> bool| {
+            let selected = sources.iter().filter(|source| predicate(source.cells));
+            selected.map(|source| source.label.to_owned()).collect()
         };
-        let asks_steps = shape.axes().iter().any(|axis| matches!(axis, Axis::Step | Axis::Stage));
-        let asks_places = shape.axes().iter().any(|axis| crate::analysis::pivot::cells::PLACES.contains(axis));
-        let lacking = sources.iter().filter(|source| asks_places && source.cube.is_none());
-        let grouped = sources.iter().filter_map(|source| Some((source.label.to_owned(), source.cube?.steps_together)));
-        Shaped {
-            shape,
-            columns: if shape.columns.is_none() { Vec::new() } else { columns.shown },
-            rows: members.map(|(member, cells)| ShapedRow { member, cells: alone(cells) }).collect(),
-            totals: alone(totals),
-            gaps: lacking.map(|source| source.label.to_owned()).collect(),
-            without_steps: told(&|cube| asks_steps && cube.steps_together == 0),
-            grouped: grouped.filter(|(_, size)| shape.axes().contains(&Axis::Step) && *size > 1).collect(),
+        let group_sizes =
+            sources.iter().filter_map(|source| Some((source.label.to_owned(), source.cells?.steps_per_member)));
+        PivotTable {
+            layout,
+            columns: if layout.columns.is_none() { Vec::new() } else { columns.shown },
+            rows: members.map(|(member, cells)| PivotTableRow { member, cells: visible(cells) }).collect(),
+            totals: visible(totals),
+            runs_without_cells: labels_if(&|cells| needs_trace && cells.is_none()),
+            runs_without_steps: labels_if(&|cells| {
+                has_steps_or_stages && cells.is_some_and(|cells| cells.steps_per_member == 0)
+            }),
+            grouped_steps: group_sizes.filter(|(_, size)| axes.contains(&Axis::Step) && *size > 1).collect(),
         }
     }
 }
 
-/// Values, or parts of the sums that stand in the last row and column.
-fn amounts(table: &[Vec<Option<Sums>>], shape: &Shape) -> Vec<Vec<Option<Amount>>> {
-    let whole = |sums: Option<&Option<Sums>>| sums.copied().flatten().map_or(0, |sums| sums.whole(shape.values));
-    let last = table.last();
-    let all = whole(last.and_then(|row| row.last()));
-    let amount = |row: &[Option<Sums>], at: usize, sums: Sums| {
-        let of = match shape.percent {
-            None => return sums.amount(shape.values),
-            Some(Whole::All) => all,
-            Some(Whole::Row) => whole(row.last()),
-            Some(Whole::Column) => whole(last.and_then(|row| row.get(at))),
+/// Converts sums to absolute values, or to fractions of the sums in the last row and column.
+fn cell_values(table: &[Vec<Option<Sums>>], layout: &PivotLayout) -> Vec<Vec<Option<CellValue>>> {
+    let total = |sums: Option<&Option<Sums>>| sums.copied().flatten().map_or(0, |sums| sums.total(layout.values));
+    let totals_row = table.last();
+    let table_total = total(totals_row.and_then(|row| row.last()));
+    let value = |row: &[Option<Sums>], column: usize, sums: Sums| {
+        let base = match layout.percent {
+            None => return sums.value(layout.values),
+            Some(PercentBase::All) => table_total,
+            Some(PercentBase::Row) => total(row.last()),
+            Some(PercentBase::Column) => total(totals_row.and_then(|row| row.get(column))),
         };
-        Amount::Share(if of == 0 { 0.0 } else { sums.whole(shape.values) as f64 / of as f64 })
+        CellValue::Share(if base == 0 { 0.0 } else { sums.total(layout.values) as f64 / base as f64 })
     };
     let row = |cells: &Vec<Option<Sums>>| {
-        cells.iter().enumerate().map(|(at, sums)| sums.map(|sums| amount(cells, at, sums))).collect()
+        cells.iter().enumerate().map(|(column, sums)| sums.map(|sums| value(cells, column, sums))).collect()
     };
     table.iter().map(row).collect()
 }

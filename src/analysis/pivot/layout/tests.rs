@@ -1,8 +1,8 @@
-//! Pivots of two small runs, worked by hand, and the promise that whatever is asked for adds up.
+//! Pivots of two small runs with hand-computed values, and a property test that cells add up to the totals.
 
 use super::*;
 use crate::analysis::pivot::by_category::pivot;
-use crate::analysis::pivot::cells::{PLACES, cube};
+use crate::analysis::pivot::cells::{TRACE_AXES, pivot_cells};
 use crate::analysis::results::Attribution;
 use crate::analysis::{Options, analyze};
 use crate::rules::RuleBook;
@@ -16,14 +16,14 @@ const MEASURES: [Measure; 5] = [Measure::Elapsed, Measure::Duration, Measure::Ex
 /// Name, start, duration, stream, device.
 type Op = (&'static str, i64, i64, i64, i64);
 
-/// A prefill of the first 100 ns and a decode of the next; ops are launched where they begin.
+/// A prefill step in the first 100 ns and a decode step in the next 100 ns. The launch call of an op is at its start.
 fn trace(label: &str, ops: &[Op]) -> Trace {
     let mut builder = TraceBuilder::new(label, Format::TorchProfiler);
     let process = builder.process(1, "");
     let thread = builder.thread(process, 1);
-    for (name, at) in [("step[EXTEND bs=1 toks=9]", 0), ("step[DECODE bs=1]", 100)] {
+    for (name, start) in [("step[EXTEND bs=1 toks=9]", 0), ("step[DECODE bs=1]", 100)] {
         let name = builder.trace.ranges.names.intern(name);
-        builder.trace.ranges.push(Span { start: Ns(at), duration: Ns(99), name, thread });
+        builder.trace.ranges.push(Span { start: Ns(start), duration: Ns(99), name, thread });
     }
     for (&(name, start, duration, stream, device), id) in ops.iter().zip(1..) {
         let call = builder.trace.calls.names.intern("cudaLaunchKernel");
@@ -44,21 +44,21 @@ const NCCL: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
 const FIRST: [Op; 4] = [(GEMM, 0, 40, 7, 0), (NCCL, 30, 30, 20, 0), (GEMM, 110, 20, 7, 0), (GEMM, 120, 20, 7, 1)];
 const SECOND: [Op; 2] = [(GEMM, 10, 10, 7, 0), (NCCL, 150, 5, 20, 0)];
 
-fn analysed(trace: &Trace, attribution: Attribution) -> (Run, Cube) {
+fn analyze_trace(trace: &Trace, attribution: Attribution) -> (Run, PivotCells) {
     let rules = RuleBook::embedded().select("gpuprism", "default").unwrap();
     let options = Options { attribution, without_sections: true, ..Options::default() };
-    (analyze(trace, &rules, &options), cube(trace, attribution, false, &PLACES))
+    (analyze(trace, &rules, &options), pivot_cells(trace, attribution, false, &TRACE_AXES))
 }
 
-fn shaped(with_cubes: bool, asked: Shape) -> Shaped {
+fn build(with_cells: bool, layout: PivotLayout) -> PivotTable {
     let [first, second] =
-        [trace("a", &FIRST), trace("b", &SECOND)].map(|trace| analysed(&trace, Attribution::FirstCome));
-    let source = |label, (run, cube)| Source { label, run, cube: Some(cube).filter(|_| with_cubes) };
-    shape(&[source("a", (&first.0, &first.1)), source("b", (&second.0, &second.1))], asked).unwrap()
+        [trace("a", &FIRST), trace("b", &SECOND)].map(|trace| analyze_trace(&trace, Attribution::FirstCome));
+    let source = |label, (run, cells)| Source { label, run, cells: Some(cells).filter(|_| with_cells) };
+    build_pivot(&[source("a", (&first.0, &first.1)), source("b", (&second.0, &second.1))], layout).unwrap()
 }
 
-fn by(rows: Axis, columns: Axis, values: Measure) -> Shape {
-    Shape { rows, columns: Some(columns), values, percent: None, top: 0 }
+fn layout(rows: Axis, columns: Axis, values: Measure) -> PivotLayout {
+    PivotLayout { rows, columns: Some(columns), values, percent: None, top: 0 }
 }
 
 fn name(member: &Member) -> String {
@@ -68,32 +68,32 @@ fn name(member: &Member) -> String {
     }
 }
 
-/// A line a row: its name, then its values, the sums last.
-fn lines(shaped: &Shaped) -> Vec<String> {
-    let value = |amount: &Option<Amount>| match amount {
+/// One line per row: the label, the values and the sum.
+fn table_lines(table: &PivotTable) -> Vec<String> {
+    let show = |value: &Option<CellValue>| match value {
         None => "-".to_owned(),
-        Some(Amount::Ns(ns)) => ns.to_string(),
-        Some(Amount::MeanNs(value) | Amount::Share(value)) => value.to_string(),
-        Some(Amount::Count(count)) => count.to_string(),
+        Some(CellValue::Ns(ns)) => ns.to_string(),
+        Some(CellValue::MeanNs(value) | CellValue::Share(value)) => value.to_string(),
+        Some(CellValue::Count(count)) => count.to_string(),
     };
     let line =
-        |name: String, cells: &[Option<Amount>]| [vec![name], cells.iter().map(value).collect()].concat().join(" ");
-    let mut lines: Vec<String> = vec![shaped.columns.iter().map(name).collect::<Vec<_>>().join(" | ")];
-    lines.extend(shaped.rows.iter().map(|row| line(name(&row.member), &row.cells)));
-    lines.push(line("=".to_owned(), &shaped.totals));
+        |name: String, cells: &[Option<CellValue>]| [vec![name], cells.iter().map(show).collect()].concat().join(" ");
+    let mut lines: Vec<String> = vec![table.columns.iter().map(name).collect::<Vec<_>>().join(" | ")];
+    lines.extend(table.rows.iter().map(|row| line(name(&row.member), &row.cells)));
+    lines.push(line("=".to_owned(), &table.totals));
     lines
 }
 
 #[test]
-fn categories_by_stage_own_what_is_theirs_first_come() {
-    // a: the all-reduce comes 10 ns before the gemm ends, which keeps those; the decode's gemms are on two devices.
-    let told = lines(&shaped(true, by(Axis::Category, Axis::Stage, Measure::Elapsed)));
-    assert_eq!(told, ["extend/prefill | decode", "gemm 50 40 90", "communication 20 5 25", "= 70 45 115"]);
-    let told = lines(&shaped(true, by(Axis::Stream, Axis::Run, Measure::Count)));
-    assert_eq!(told, ["a | b", "stream 7 3 1 4", "stream 20 1 1 2", "= 4 2 6"]);
-    let told = lines(&shaped(true, by(Axis::Device, Axis::Step, Measure::Mean)));
+fn values_of_small_tables_match_the_hand_computed_ones() {
+    // a: the all-reduce starts 10 ns before the gemm ends and the gemm owns these; the gemms of the decode run on two devices.
+    let lines = table_lines(&build(true, layout(Axis::Category, Axis::Stage, Measure::Elapsed)));
+    assert_eq!(lines, ["extend/prefill | decode", "gemm 50 40 90", "communication 20 5 25", "= 70 45 115"]);
+    let lines = table_lines(&build(true, layout(Axis::Stream, Axis::Run, Measure::Count)));
+    assert_eq!(lines, ["a | b", "stream 7 3 1 4", "stream 20 1 1 2", "= 4 2 6"]);
+    let lines = table_lines(&build(true, layout(Axis::Device, Axis::Step, Measure::Mean)));
     assert_eq!(
-        told,
+        lines,
         [
             "step 1 extend/prefill | step 2 decode",
             "GPU 0 26.666666666666668 12.5 21",
@@ -104,33 +104,30 @@ fn categories_by_stage_own_what_is_theirs_first_come() {
 }
 
 #[test]
-fn per_cent_are_of_the_row_the_column_or_all() {
-    let told = |percent| {
+fn percentages_refer_to_the_row_the_column_or_the_table() {
+    let lines = |percent| {
         let percent = Some(percent);
-        lines(&shaped(true, Shape { percent, ..by(Axis::Category, Axis::Stage, Measure::Count) }))
+        table_lines(&build(true, PivotLayout { percent, ..layout(Axis::Category, Axis::Stage, Measure::Count) }))
     };
-    assert_eq!(told(Whole::Row)[1..], ["gemm 0.5 0.5 1", "communication 0.5 0.5 1", "= 0.5 0.5 1"]);
+    assert_eq!(lines(PercentBase::Row)[1..], ["gemm 0.5 0.5 1", "communication 0.5 0.5 1", "= 0.5 0.5 1"]);
     let third = 1.0 / 3.0;
-    assert_eq!(told(Whole::All)[3], "= 0.5 0.5 1");
-    assert_eq!(told(Whole::Column)[2], format!("communication {third} {third} {third}"));
+    assert_eq!(lines(PercentBase::All)[3], "= 0.5 0.5 1");
+    assert_eq!(lines(PercentBase::Column)[2], format!("communication {third} {third} {third}"));
 }
 
 #[test]
-fn categories_by_run_have_a_place_for_idle_time_and_are_the_report_s_own_pivot() {
-    let runs = [trace("a", &FIRST), trace("b", &SECOND)].map(|trace| analysed(&trace, Attribution::Exclusive).0);
-    let sources: Vec<Source> = runs.iter().map(|run| Source { label: &run.label, run, cube: None }).collect();
-    let shaped = shape(&sources, by(Axis::Category, Axis::Run, Measure::Elapsed)).unwrap();
-    let own = pivot(&runs);
-    let ns = |amount: &Option<Amount>| match amount {
-        Some(Amount::Ns(ns)) => Some(*ns),
+fn categories_by_run_include_idle_time_and_equal_the_pivot_of_the_report() {
+    let runs = [trace("a", &FIRST), trace("b", &SECOND)].map(|trace| analyze_trace(&trace, Attribution::Exclusive).0);
+    let sources: Vec<Source> = runs.iter().map(|run| Source { label: &run.label, run, cells: None }).collect();
+    let table = build_pivot(&sources, layout(Axis::Category, Axis::Run, Measure::Elapsed)).unwrap();
+    let expected = pivot(&runs);
+    let ns = |value: &Option<CellValue>| match value {
+        Some(CellValue::Ns(ns)) => Some(*ns),
         _ => None,
     };
-    let rows: Vec<_> = shaped
-        .rows
-        .iter()
-        .map(|row| (name(&row.member), row.cells.iter().filter_map(ns).collect::<Vec<_>>()))
-        .collect();
-    let want: Vec<_> = own
+    let rows: Vec<_> =
+        table.rows.iter().map(|row| (name(&row.member), row.cells.iter().filter_map(ns).collect::<Vec<_>>())).collect();
+    let expected_rows: Vec<_> = expected
         .rows
         .iter()
         .map(|row| {
@@ -146,29 +143,31 @@ fn categories_by_run_have_a_place_for_idle_time_and_are_the_report_s_own_pivot()
             )
         })
         .collect();
-    assert_eq!(rows, want);
-    assert_eq!(shaped.totals.iter().filter_map(ns).collect::<Vec<_>>(), [own.totals_ns, vec![own.total_ns]].concat());
+    assert_eq!(rows, expected_rows);
+    let totals: Vec<i64> = table.totals.iter().filter_map(ns).collect();
+    assert_eq!(totals, [expected.totals_ns, vec![expected.total_ns]].concat());
 }
 
 #[test]
-fn a_report_read_back_says_what_it_does_not_hold() {
-    let told = shaped(false, by(Axis::Category, Axis::Stream, Measure::Count));
-    assert_eq!(lines(&told), ["(not in the report)", "gemm 4 4", "communication 2 2", "= 6 6"]);
-    assert_eq!(told.gaps, ["a", "b"]);
-    assert_eq!(shaped(false, by(Axis::Kernel, Axis::Run, Measure::Count)).gaps, [""; 0]);
+fn a_run_from_a_report_has_a_placeholder_on_axes_that_need_the_trace() {
+    let table = build(false, layout(Axis::Category, Axis::Stream, Measure::Count));
+    assert_eq!(table_lines(&table), ["(not in the report)", "gemm 4 4", "communication 2 2", "= 6 6"]);
+    assert_eq!(table.runs_without_cells, ["a", "b"]);
+    assert_eq!(build(false, layout(Axis::Kernel, Axis::Run, Measure::Count)).runs_without_cells, [""; 0]);
 }
 
 #[test]
-fn what_has_no_meaning_is_refused() {
-    assert!(by(Axis::Run, Axis::Run, Measure::Count).check().unwrap_err().is_usage());
-    let share_of_mean = Shape { percent: Some(Whole::All), ..by(Axis::Run, Axis::Stage, Measure::Mean) };
+fn equal_axes_and_percentages_of_means_are_rejected() {
+    assert!(layout(Axis::Run, Axis::Run, Measure::Count).check().unwrap_err().is_usage());
+    let share_of_mean =
+        PivotLayout { percent: Some(PercentBase::All), ..layout(Axis::Run, Axis::Stage, Measure::Mean) };
     assert!(share_of_mean.check().unwrap_err().is_usage());
 }
 
 #[test]
-fn rows_beyond_the_top_are_one_and_nothing_is_lost() {
-    let told = lines(&shaped(true, Shape { top: 1, ..by(Axis::Step, Axis::Run, Measure::Duration) }));
-    assert_eq!(told, ["a | b", "step 1 extend/prefill 70 10 80", "+1 40 5 45", "= 110 15 125"]);
+fn rows_beyond_the_limit_are_summed_into_one() {
+    let lines = table_lines(&build(true, PivotLayout { top: 1, ..layout(Axis::Step, Axis::Run, Measure::Duration) }));
+    assert_eq!(lines, ["a | b", "step 1 extend/prefill 70 10 80", "+1 40 5 45", "= 110 15 125"]);
 }
 
 proptest! {
@@ -177,30 +176,30 @@ proptest! {
         rows in prop::sample::select(&AXES[..]), columns in prop::option::of(prop::sample::select(&AXES[..])),
         values in prop::sample::select(&MEASURES[..]), top in 0_usize..3,
     ) {
-        let asked = Shape { rows, columns, values, percent: None, top };
+        let layout = PivotLayout { rows, columns, values, percent: None, top };
         prop_assume!(columns != Some(rows) && values != Measure::Mean);
-        let shaped = shaped(true, asked);
-        let number = |amount: &Option<Amount>| match amount {
-            Some(Amount::Ns(ns)) => *ns,
-            Some(Amount::Count(count)) => *count as i64,
+        let table = build(true, layout);
+        let number = |value: &Option<CellValue>| match value {
+            Some(CellValue::Ns(ns)) => *ns,
+            Some(CellValue::Count(count)) => *count as i64,
             _ => 0,
         };
-        let mut down = vec![0; shaped.totals.len()];
-        for row in &shaped.rows {
+        let mut column_sums = vec![0; table.totals.len()];
+        for row in &table.rows {
             let cells: Vec<i64> = row.cells.iter().map(number).collect();
             let (sum, parts) = cells.split_last().unwrap();
             prop_assert!(parts.is_empty() || parts.iter().sum::<i64>() == *sum);
-            down.iter_mut().zip(&cells).for_each(|(down, cell)| *down += cell);
+            column_sums.iter_mut().zip(&cells).for_each(|(sum, cell)| *sum += cell);
         }
-        prop_assert_eq!(&down, &shaped.totals.iter().map(number).collect::<Vec<_>>());
-        let want = match values {
-            // Four ops and two; the bars hold idle time too.
-            Measure::Elapsed if asked.has_idle() => 2 * 140 + 145,
+        prop_assert_eq!(&column_sums, &table.totals.iter().map(number).collect::<Vec<_>>());
+        let expected = match values {
+            // With idle time the sum is that of the bars: two devices of 140 ns, and one of 145 ns.
+            Measure::Elapsed if layout.has_idle() => 2 * 140 + 145,
             Measure::Elapsed => 115,
             Measure::Duration => 125,
             Measure::Exclusive => 30 + 20 + 20 + 20 + 10 + 5,
             _ => 6,
         };
-        prop_assert_eq!(down.last(), Some(&want));
+        prop_assert_eq!(column_sums.last(), Some(&expected));
     }
 }
