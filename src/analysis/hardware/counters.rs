@@ -1,7 +1,8 @@
-//! Sampled hardware counters: NVLink beside collectives, and work per byte of kernels where it was really counted.
+//! Sampled hardware counters: NVLink samples during and outside collectives, and a roofline from counted FLOPs and bytes.
+//! Cost: one merge of samples and intervals per series, plus one pass over the kernels per roofline series.
 //!
-//! Receiving and sending, and counters of different units, are series of their own; a series of one GPU is held against
-//! what that GPU does.
+//! Each counter is a separate series, so received and sent bytes are never mixed. A series of one GPU is compared with the
+//! collectives and kernels of that GPU only.
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::context::Context;
@@ -32,59 +33,60 @@ const SERIES_COLUMNS: [&str; 6] =
     ["metric_source_id", "metric_name", "timestamp_ns", "timestamp_ms", "metric_value", "nccl_active"];
 const ROOFLINE_COLUMNS: [&str; 7] =
     ["kernel_name", "total_time_ms", "call_count", "flops", "bytes", "arithmetic_intensity", "achieved_tflops"];
-/// Points of all series together, and rows of the roofline.
-const POINTS: usize = 20_000;
-const ROOFLINE_ROWS: usize = 40;
+/// Maximum number of points of all series together.
+const MAX_POINTS: usize = 20_000;
+const MAX_ROOFLINE_ROWS: usize = 40;
 
-/// Does the name hold one of these words?
-fn says(name: &str, words: &[String]) -> bool {
+/// Whether the name contains one of these lowercase words.
+fn contains_any(name: &str, words: &[String]) -> bool {
     let name = name.to_ascii_lowercase();
     words.iter().any(|word| name.contains(word.as_str()))
 }
 
-/// When the GPUs communicate; `None` where there is nothing to hold against it.
-/// When each device communicates; one more entry says when any device does.
-fn communication_windows(trace: &ClassifiedTrace) -> Vec<Intervals> {
-    let any = trace.trace.devices.len();
-    let mut windows: Vec<Intervals> = vec![Intervals::new(); any + 1];
+/// The intervals in which each device communicates. The last entry is for any device.
+fn communication_intervals(trace: &ClassifiedTrace) -> Vec<Intervals> {
+    let any_device = trace.trace.devices.len();
+    let mut intervals: Vec<Intervals> = vec![Intervals::new(); any_device + 1];
     each_work(trace, &mut |work| {
         if work.class != Class::Communication || work.end <= work.start {
             return;
         }
-        for device in [work.device, any] {
-            windows.get_mut(device).into_iter().for_each(|windows| add_interval(windows, (work.start, work.end)));
+        for index in [work.device, any_device] {
+            intervals.get_mut(index).into_iter().for_each(|union| add_interval(union, (work.start, work.end)));
         }
     });
-    windows
+    intervals
 }
 
-fn windows_of_nvlink(context: &Context) -> Option<Vec<Intervals>> {
-    let sampled = context.trace.metrics.iter().any(|series| says(&series.name, &context.signals.nvlink));
-    sampled.then(|| communication_windows(context))
+/// The communication intervals; `None` if the trace has no NVLink series to compare them with.
+fn intervals_for_nvlink(context: &Context) -> Option<Vec<Intervals>> {
+    let is_sampled = context.trace.metrics.iter().any(|series| contains_any(&series.name, &context.signals.nvlink));
+    is_sampled.then(|| communication_intervals(context))
 }
 
-/// The NVLink counters of a trace, each with the times in which its GPU communicates.
-fn nvlink<'a>(context: &'a Context, windows: &'a [Intervals]) -> Vec<(&'a MetricSeries, &'a [(Ns, Ns)])> {
-    let series = context.trace.metrics.iter().filter(|series| says(&series.name, &context.signals.nvlink));
-    let of = |series: &MetricSeries| match series.device {
-        Some(device) => windows.get(device.0 as usize),
-        None => windows.last(),
+/// The NVLink series of a trace, each with the communication intervals of its GPU.
+fn nvlink_series<'a>(context: &'a Context, intervals: &'a [Intervals]) -> Vec<(&'a MetricSeries, &'a [(Ns, Ns)])> {
+    let series = context.trace.metrics.iter().filter(|series| contains_any(&series.name, &context.signals.nvlink));
+    let intervals_of = |series: &MetricSeries| match series.device {
+        Some(device) => intervals.get(device.0 as usize),
+        None => intervals.last(),
     };
-    series.map(|series| (series, of(series).map_or(&[][..], Vec::as_slice))).collect()
+    series.map(|series| (series, intervals_of(series).map_or(&[][..], Vec::as_slice))).collect()
 }
 
-/// Visits every usable sample of a series with whether it falls into a window; tells how many are unusable.
-fn each_sample(series: &MetricSeries, windows: &[(Ns, Ns)], visit: &mut dyn FnMut(Ns, f64, bool)) -> u64 {
-    let (mut windows, mut unusable) = (windows, 0);
+/// Visits every finite sample of a series; the flag states whether it falls into an interval. Returns the number of samples that
+/// are not finite.
+fn each_sample(series: &MetricSeries, intervals: &[(Ns, Ns)], visit: &mut dyn FnMut(Ns, f64, bool)) -> u64 {
+    let (mut intervals, mut unusable) = (intervals, 0);
     for &(time, value) in &series.samples {
-        while let [(_, end), rest @ ..] = windows
+        while let [(_, end), rest @ ..] = intervals
             && *end <= time
         {
-            windows = rest;
+            intervals = rest;
         }
-        let active = windows.first().is_some_and(|(start, _)| *start <= time);
+        let is_inside = intervals.first().is_some_and(|(start, _)| *start <= time);
         if value.is_finite() {
-            visit(time, value, active);
+            visit(time, value, is_inside);
         } else {
             unusable += 1;
         }
@@ -92,24 +94,24 @@ fn each_sample(series: &MetricSeries, windows: &[(Ns, Ns)], visit: &mut dyn FnMu
     unusable
 }
 
-/// Sums of one series, in and out of windows.
+/// Sums of one series inside and outside communication intervals.
 #[derive(Debug, Clone, Copy, Default)]
-struct Means {
-    inside: f64,
+struct SampleSums {
+    sum_inside: f64,
     samples_inside: u64,
-    outside: f64,
+    sum_outside: f64,
     samples_outside: u64,
     max_inside: Option<f64>,
 }
 
-impl Means {
-    fn add(&mut self, value: f64, inside: bool) {
-        if inside {
-            self.inside += value;
+impl SampleSums {
+    fn add(&mut self, value: f64, is_inside: bool) {
+        if is_inside {
+            self.sum_inside += value;
             self.samples_inside += 1;
             self.max_inside = Some(self.max_inside.map_or(value, |max| max.max(value)));
         } else {
-            self.outside += value;
+            self.sum_outside += value;
             self.samples_outside += 1;
         }
     }
@@ -119,25 +121,32 @@ impl Means {
     }
 }
 
-/// Pearson's correlation of being in a window (0 or 1) with the value; 0 where either never changes.
-fn correlation(series: &MetricSeries, windows: &[(Ns, Ns)], means: &Means) -> f64 {
-    let samples = means.samples() as f64;
-    let (mean_value, mean_active) = ((means.inside + means.outside) / samples, means.samples_inside as f64 / samples);
-    let (mut both, mut of_value, mut of_active) = (0.0, 0.0, 0.0);
-    each_sample(series, windows, &mut |_, value, active| {
-        let (value, active) = (value - mean_value, f64::from(u8::from(active)) - mean_active);
-        both += value * active;
-        of_value += value * value;
-        of_active += active * active;
+/// Pearson correlation of being inside an interval (0 or 1) with the value; 0 if either is constant.
+fn correlation(series: &MetricSeries, intervals: &[(Ns, Ns)], sums: &SampleSums) -> f64 {
+    let samples = sums.samples() as f64;
+    let mean_value = (sums.sum_inside + sums.sum_outside) / samples;
+    let mean_inside = sums.samples_inside as f64 / samples;
+    let (mut covariance, mut value_variance, mut inside_variance) = (0.0, 0.0, 0.0);
+    each_sample(series, intervals, &mut |_, value, is_inside| {
+        let (value, inside) = (value - mean_value, f64::from(u8::from(is_inside)) - mean_inside);
+        covariance += value * inside;
+        value_variance += value * value;
+        inside_variance += inside * inside;
     });
-    if of_value > 0.0 && of_active > 0.0 { both / (of_value.sqrt() * of_active.sqrt()) } else { 0.0 }
+    if value_variance > 0.0 && inside_variance > 0.0 {
+        covariance / (value_variance.sqrt() * inside_variance.sqrt())
+    } else {
+        0.0
+    }
 }
 
-/// What NVLink carries while the GPU communicates, and otherwise.
+/// Compares the NVLink samples during collectives with those outside them.
 pub(crate) fn nvlink_during_nccl(context: &Context) -> Section {
-    let Some(windows) = windows_of_nvlink(context) else { return no_nvlink(context, NVLINK_TITLE, &NVLINK_COLUMNS) };
-    let series = nvlink(context, &windows);
-    if windows.iter().all(Vec::is_empty) {
+    let Some(intervals) = intervals_for_nvlink(context) else {
+        return no_nvlink(context, NVLINK_TITLE, &NVLINK_COLUMNS);
+    };
+    let series = nvlink_series(context, &intervals);
+    if intervals.iter().all(Vec::is_empty) {
         let why = "NVLink was sampled, but no communication kernel was traced.";
         return Section::missing(NVLINK_TITLE, &NVLINK_COLUMNS, why, "");
     }
@@ -145,27 +154,27 @@ pub(crate) fn nvlink_during_nccl(context: &Context) -> Section {
         "A sample counts as during a collective where its time falls into one; it may stand for time before it.",
     );
     let mut unusable = 0;
-    let mut rows: Vec<(Means, f64, &MetricSeries)> = Vec::new();
-    for (series, windows) in series {
-        let mut means = Means::default();
-        unusable += each_sample(series, windows, &mut |_, value, inside| means.add(value, inside));
-        rows.push((means, correlation(series, windows, &means), series));
+    let mut rows: Vec<(SampleSums, f64, &MetricSeries)> = Vec::new();
+    for (series, intervals) in series {
+        let mut sums = SampleSums::default();
+        unusable += each_sample(series, intervals, &mut |_, value, is_inside| sums.add(value, is_inside));
+        rows.push((sums, correlation(series, intervals, &sums), series));
     }
-    let during =
-        |means: &Means| if means.samples_inside > 0 { means.inside / means.samples_inside as f64 } else { 0.0 };
+    let mean_inside =
+        |sums: &SampleSums| if sums.samples_inside > 0 { sums.sum_inside / sums.samples_inside as f64 } else { 0.0 };
     rows.sort_by(|a, b| {
-        let by_value = during(&b.0).total_cmp(&during(&a.0)).then(b.1.total_cmp(&a.1));
+        let by_value = mean_inside(&b.0).total_cmp(&mean_inside(&a.0)).then(b.1.total_cmp(&a.1));
         by_value.then_with(|| (a.2.source, &a.2.name).cmp(&(b.2.source, &b.2.name)))
     });
-    for (means, correlation, series) in rows {
+    for (sums, correlation, series) in rows {
         section.row([
             series.source.into(),
             series.name.as_str().into(),
-            means.samples().into(),
-            means.samples_inside.into(),
-            (means.inside / means.samples_inside as f64).into(),
-            (means.outside / means.samples_outside as f64).into(),
-            means.max_inside.into(),
+            sums.samples().into(),
+            sums.samples_inside.into(),
+            (sums.sum_inside / sums.samples_inside as f64).into(),
+            (sums.sum_outside / sums.samples_outside as f64).into(),
+            sums.max_inside.into(),
             correlation.into(),
             series.device.map_or(Value::Null, |device| labels::device(context.trace, device)),
         ]);
@@ -176,47 +185,49 @@ pub(crate) fn nvlink_during_nccl(context: &Context) -> Section {
     section
 }
 
-/// The samples themselves, thinned out evenly where there are many.
+/// Lists the NVLink samples. If there are more than [`MAX_POINTS`], each series is thinned out evenly.
 pub(crate) fn nvlink_timeseries(context: &Context) -> Section {
-    let Some(windows) = windows_of_nvlink(context) else { return no_nvlink(context, SERIES_TITLE, &SERIES_COLUMNS) };
-    let series = nvlink(context, &windows);
-    let all = series.iter().map(|(series, _)| series.samples.len()).sum::<usize>();
-    let each = if all > POINTS { (POINTS / series.len()).max(1) } else { usize::MAX };
+    let Some(intervals) = intervals_for_nvlink(context) else {
+        return no_nvlink(context, SERIES_TITLE, &SERIES_COLUMNS);
+    };
+    let series = nvlink_series(context, &intervals);
+    let sample_count = series.iter().map(|(series, _)| series.samples.len()).sum::<usize>();
+    let max_per_series = if sample_count > MAX_POINTS { (MAX_POINTS / series.len()).max(1) } else { usize::MAX };
     let mut points: Vec<(Ns, &MetricSeries, f64, bool)> = Vec::new();
-    for (series, windows) in &series {
-        let (mut at, mut taken, samples) = (0, 0, series.samples.len());
-        each_sample(series, windows, &mut |time, value, active| {
-            if at == evenly(taken, each, samples) {
-                points.push((time, series, value, active));
+    for (series, intervals) in &series {
+        let (mut index, mut taken, samples) = (0, 0, series.samples.len());
+        each_sample(series, intervals, &mut |time, value, is_inside| {
+            if index == evenly_spaced(taken, max_per_series, samples) {
+                points.push((time, series, value, is_inside));
                 taken += 1;
             }
-            at += 1;
+            index += 1;
         });
     }
     points.sort_by(|a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
     let mut section = nvlink_section(&series, SERIES_TITLE, &SERIES_COLUMNS).from_first_op(context.trace);
-    if all > POINTS {
+    if sample_count > MAX_POINTS {
         section.limits.push(format!(
             "Of {} samples every series shows up to {}, evenly spaced, first and last included.",
-            grouped(all as u64),
-            grouped(each as u64)
+            grouped(sample_count as u64),
+            grouped(max_per_series as u64)
         ));
     }
-    for (time, series, value, active) in points {
+    for (time, series, value, is_inside) in points {
         let (source, name) = (series.source.into(), series.name.as_str().into());
-        section.row([source, name, time.into(), Value::ms(time), value.into(), active.into()]);
+        section.row([source, name, time.into(), Value::ms(time), value.into(), is_inside.into()]);
     }
-    section.rows_in_all = all as u64;
+    section.rows_in_all = sample_count as u64;
     section
 }
 
-/// The sample that is the `nth` of `wanted` spread evenly from the first of `all` to the last.
-fn evenly(nth: usize, wanted: usize, all: usize) -> usize {
-    if all <= wanted {
+/// The index of the `nth` of `selected` samples that are spaced evenly from the first to the last of `total` samples.
+fn evenly_spaced(nth: usize, selected: usize, total: usize) -> usize {
+    if total <= selected {
         return nth;
     }
-    let last = (all as u64 - 1) * nth as u64;
-    if wanted < 2 { 0 } else { (last / (wanted as u64 - 1)) as usize }
+    let scaled = (total as u64 - 1) * nth as u64;
+    if selected < 2 { 0 } else { (scaled / (selected as u64 - 1)) as usize }
 }
 
 fn no_nvlink(context: &Context, title: &str, columns: &[&str]) -> Section {
@@ -238,23 +249,23 @@ fn nvlink_section(series: &[(&MetricSeries, &[(Ns, Ns)])], title: &str, columns:
     section.limit("A counter whose source names no GPU is held against the communication of all GPUs.")
 }
 
-/// What one kernel did, all its instances together.
+/// The work of all instances of one kernel.
 #[derive(Debug, Clone, Copy, Default)]
-struct Done {
-    /// Time with at least one instance running, per device, summed.
+struct KernelWork {
+    /// Time in which at least one instance runs, summed over devices.
     time: Ns,
     calls: u64,
     flops: f64,
     bytes: f64,
 }
 
-/// Floating point operations and bytes of each kernel, where both were counted.
+/// Lists floating point operations and bytes of each kernel, if the trace has counters of both.
 pub(crate) fn roofline(context: &Context) -> Section {
     let signals = &context.signals;
-    let (flops, shares_of_flops) = counters(context, &signals.flops);
-    let (bytes, shares_of_bytes) = counters(context, &signals.dram_bytes);
+    let (flops, has_flops_pct) = counters(context, &signals.flops);
+    let (bytes, has_bytes_pct) = counters(context, &signals.dram_bytes);
     if flops.is_empty() || bytes.is_empty() {
-        let why = if shares_of_flops || shares_of_bytes {
+        let why = if has_flops_pct || has_bytes_pct {
             "Sampled throughput in per cent is no count of operations or bytes, and nothing is made up from it. Nsight \
              Compute counts both and draws the roofline itself; gpuprism does not read its reports."
         } else {
@@ -264,42 +275,43 @@ pub(crate) fn roofline(context: &Context) -> Section {
         let recapture = recapture::command(context.trace.format, Lacks::WorkCounters);
         return Section::missing(ROOFLINE_TITLE, &ROOFLINE_COLUMNS, why, &recapture);
     }
-    let mut done = instances(context);
+    let mut work_by_name = instances(context);
     let mut unused = 0;
     for series in flops {
-        unused += u32::from(!share_out(context, series, &mut done, &|done, part| done.flops += part));
+        unused += u32::from(!share_out(context, series, &mut work_by_name, &|work, flops| work.flops += flops));
     }
     for series in bytes {
-        unused += u32::from(!share_out(context, series, &mut done, &|done, part| done.bytes += part));
+        unused += u32::from(!share_out(context, series, &mut work_by_name, &|work, bytes| work.bytes += bytes));
     }
-    let mut section = roofline_rows(context, &done);
+    let mut section = roofline_rows(context, &work_by_name);
     if unused > 0 {
         section.limits.push(format!("{unused} counters name no GPU of the trace and are left out."));
     }
     section
 }
 
-/// The series that count, and whether there are some that tell only shares of a peak.
+/// The series with counts, and whether there are series in per cent of a peak.
 fn counters<'a>(context: &'a Context, words: &[String]) -> (Vec<&'a MetricSeries>, bool) {
-    let named = || context.trace.metrics.iter().filter(|series| says(&series.name, words));
-    let is_share = |series: &&MetricSeries| series.name.contains('%');
-    (named().filter(|series| !is_share(series)).collect(), named().any(|series| is_share(&series)))
+    let matching = || context.trace.metrics.iter().filter(|series| contains_any(&series.name, words));
+    let is_pct = |series: &&MetricSeries| series.name.contains('%');
+    (matching().filter(|series| !is_pct(series)).collect(), matching().any(|series| is_pct(&series)))
 }
 
-/// The time of every kernel's instances without what they overlap each other.
-fn instances(context: &Context) -> Vec<Done> {
-    let mut done = vec![Done::default(); context.trace.names.len()];
-    each_piece(context, None, &mut |op, start, end| {
-        if let Some(done) = done.get_mut(op.name.0 as usize) {
-            done.time += end.since(start).max(Ns::ZERO);
-            done.calls += 1;
+/// The number of instances and the union of their time, by kernel name.
+fn instances(context: &Context) -> Vec<KernelWork> {
+    let mut work_by_name = vec![KernelWork::default(); context.trace.names.len()];
+    each_uncovered(context, None, &mut |op, start, end| {
+        if let Some(work) = work_by_name.get_mut(op.name.0 as usize) {
+            work.time += end.since(start).max(Ns::ZERO);
+            work.calls += 1;
         }
     });
-    done
+    work_by_name
 }
 
-/// Visits the kernels by start with the part of each that no earlier one of its name on its device covers.
-fn each_piece(context: &Context, device: Option<DeviceId>, visit: &mut dyn FnMut(&GpuOp, Ns, Ns)) {
+/// Visits the kernels by start, each with the start and end of the part that no earlier instance of the kernel on the device
+/// covers. If all of it is covered, the end is not after the start.
+fn each_uncovered(context: &Context, device: Option<DeviceId>, visit: &mut dyn FnMut(&GpuOp, Ns, Ns)) {
     let mut reach = VecMap::new();
     let kernels = context.trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel);
     for op in kernels.filter(|op| device.is_none_or(|device| op.device == device)) {
@@ -310,83 +322,91 @@ fn each_piece(context: &Context, device: Option<DeviceId>, visit: &mut dyn FnMut
     }
 }
 
-/// Splits each sample over the kernels that run while it lasts, by time. False for a source that is no known GPU.
-fn share_out(context: &Context, series: &MetricSeries, done: &mut [Done], add: &dyn Fn(&mut Done, f64)) -> bool {
-    let only = (context.trace.devices.len() == 1).then_some(DeviceId(0));
-    let (Some(device), Some(last)) = (series.device.or(only), last_spacing(series)) else { return false };
+/// Splits each sample among the kernels that run during it, in proportion to their time. Returns false if the series names no GPU
+/// of the trace, or has fewer than two samples.
+fn share_out(
+    context: &Context,
+    series: &MetricSeries,
+    work_by_name: &mut [KernelWork],
+    add: &dyn Fn(&mut KernelWork, f64),
+) -> bool {
+    let only_device = (context.trace.devices.len() == 1).then_some(DeviceId(0));
+    let (Some(device), Some(last_duration)) = (series.device.or(only_device), median_spacing(series)) else {
+        return false;
+    };
     let mut kernel_time = vec![0_i64; series.samples.len()];
-    each_share(context, device, series, last, &mut |sample, _, time| {
+    each_share(context, device, series, last_duration, &mut |sample, _, time| {
         kernel_time.get_mut(sample).into_iter().for_each(|sum| *sum = sum.saturating_add(time));
     });
-    each_share(context, device, series, last, &mut |sample, op, time| {
-        let (Some((_, value)), Some(all)) = (series.samples.get(sample), kernel_time.get(sample)) else { return };
-        if let (Some(done), true) = (done.get_mut(op.name.0 as usize), value.is_finite()) {
-            add(done, value * (time as f64 / *all as f64));
+    each_share(context, device, series, last_duration, &mut |sample, op, time| {
+        let (Some((_, value)), Some(total)) = (series.samples.get(sample), kernel_time.get(sample)) else { return };
+        if let (Some(work), true) = (work_by_name.get_mut(op.name.0 as usize), value.is_finite()) {
+            add(work, value * (time as f64 / *total as f64));
         }
     });
     true
 }
 
-/// Visits what each kernel has of each sample's time: a sample lasts until the next one, the last as long as `last`.
+/// Visits each overlap of a kernel with a sample: sample index, op, overlap in nanoseconds. A sample lasts until the next one, the
+/// last sample for `last_duration`.
 fn each_share(
     context: &Context,
     device: DeviceId,
     series: &MetricSeries,
-    last: Ns,
+    last_duration: Ns,
     visit: &mut dyn FnMut(usize, &GpuOp, i64),
 ) {
     let samples = &series.samples;
-    let span = |at: usize| {
-        let start = samples.get(at)?.0;
-        Some((start, samples.get(at + 1).map_or(start + last, |next| next.0)))
+    let span = |sample: usize| {
+        let start = samples.get(sample)?.0;
+        Some((start, samples.get(sample + 1).map_or(start + last_duration, |next| next.0)))
     };
     let mut first = 0;
-    each_piece(context, Some(device), &mut |op, start, end| {
+    each_uncovered(context, Some(device), &mut |op, start, end| {
         while span(first).is_some_and(|(_, sample_end)| sample_end <= op.start) {
             first += 1;
         }
-        let mut at = first;
-        while let Some((sample_start, sample_end)) = span(at)
+        let mut sample = first;
+        while let Some((sample_start, sample_end)) = span(sample)
             && sample_start < end
         {
             let time = end.min(sample_end).since(start.max(sample_start));
             if time > Ns::ZERO {
-                visit(at, op, time.0);
+                visit(sample, op, time.0);
             }
-            at += 1;
+            sample += 1;
         }
     });
 }
 
-/// The median distance of two samples; `None` where there are fewer than two.
-fn last_spacing(series: &MetricSeries) -> Option<Ns> {
+/// The median distance between consecutive samples; `None` if there are fewer than two.
+fn median_spacing(series: &MetricSeries) -> Option<Ns> {
     let times = series.samples.iter().map(|sample| sample.0);
     let mut spacing: Vec<i64> = times.clone().zip(times.skip(1)).map(|(this, next)| next.since(this).0).collect();
     spacing.sort_by_key(|&spacing| spacing);
     spacing.get(spacing.len() / 2).map(|&spacing| Ns(spacing))
 }
 
-fn roofline_rows(context: &Context, done: &[Done]) -> Section {
+fn roofline_rows(context: &Context, work_by_name: &[KernelWork]) -> Section {
     let mut section =
         Section::new(ROOFLINE_TITLE, "counters of operations and bytes, kernels of the same GPU", &ROOFLINE_COLUMNS)
             .limit("A sample is split over the kernels that run while it lasts, by time: an estimate where several do.")
             .limit("Rates are over all time of a kernel, sampled or not.");
-    let mut rows: Vec<(NameId, &Done)> = (0..).map(NameId).zip(done).collect();
-    rows.retain(|(_, done)| done.flops > 0.0 && done.bytes > 0.0 && done.time > Ns::ZERO);
-    rows.sort_by_key(|(name, done)| (std::cmp::Reverse(done.time), *name));
-    let all = rows.len();
-    for (name, done) in rows.into_iter().take(ROOFLINE_ROWS) {
+    let mut rows: Vec<(NameId, &KernelWork)> = (0..).map(NameId).zip(work_by_name).collect();
+    rows.retain(|(_, work)| work.flops > 0.0 && work.bytes > 0.0 && work.time > Ns::ZERO);
+    rows.sort_by_key(|(name, work)| (std::cmp::Reverse(work.time), *name));
+    section.rows_in_all = rows.len() as u64;
+    for (name, work) in rows.into_iter().take(MAX_ROOFLINE_ROWS) {
         section.row([
             labels::kernel(context.trace, name),
-            Value::ms(done.time),
-            done.calls.into(),
-            done.flops.into(),
-            done.bytes.into(),
-            (done.flops / done.bytes).into(),
-            (done.flops / done.time.0 as f64 / 1e3).into(),
+            Value::ms(work.time),
+            work.calls.into(),
+            work.flops.into(),
+            work.bytes.into(),
+            (work.flops / work.bytes).into(),
+            (work.flops / work.time.0 as f64 / 1e3).into(),
         ]);
     }
-    section.rows_in_all = all as u64;
     section
 }
 
@@ -400,12 +420,12 @@ mod tests {
     const TX: &str = "NVLink TX Responses User Data [Throughput %]";
 
     #[test]
-    fn the_fixture_has_the_nvlink_figures_of_its_example_once_rx_and_tx_are_put_together() {
+    fn nvlink_figures_of_the_fixture_match_the_original_with_rx_and_tx_combined() {
         let Some((trace, expected)) = fixture() else { return };
         let (ours, theirs) = (nvlink_during_nccl(&Context::new(&trace, 30)), &expected["nvlink_row"]);
-        // The original has one row that mixes bytes received with bytes sent.
+        // The original has one row for received and sent bytes together.
         assert_eq!(ours.rows.len(), 2);
-        let sum = |of: &dyn Fn(&crate::analysis::section::Record) -> f64| ours.rows.iter().map(of).sum::<f64>();
+        let sum = |value: &dyn Fn(&crate::analysis::section::Record) -> f64| ours.rows.iter().map(value).sum::<f64>();
         let (samples, during) = (sum(&|row| number(row, "samples")), sum(&|row| number(row, "samples_during_nccl")));
         close(samples, &theirs["samples"]);
         close(during, &theirs["samples_during_nccl"]);
@@ -419,7 +439,7 @@ mod tests {
             ours.rows.iter().map(|row| number(row, "max_metric_during_nccl")).fold(0.0, f64::max),
             &theirs["max_during"],
         );
-        // For a yes or no, Pearson's correlation is the difference of the means in standard deviations, times sqrt(pq).
+        // For a binary variable, the Pearson correlation is the difference of the means in standard deviations, times sqrt(pq).
         for (name, inside, outside) in [
             ("NVLink bytes transmitted", [70.0, 80.0, 85.0], [5.0, 6.0, 8.0]),
             ("NVLink bytes received", [65.0, 78.0, 82.0], [4.0, 5.0, 7.0]),
@@ -427,14 +447,14 @@ mod tests {
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
             let all = [inside, outside].concat();
             let squares: Vec<f64> = all.iter().map(|value| (value - mean(&all)) * (value - mean(&all))).collect();
-            let want = (mean(&inside) - mean(&outside)) / mean(&squares).sqrt() * 0.5;
+            let expected = (mean(&inside) - mean(&outside)) / mean(&squares).sqrt() * 0.5;
             let ours = number(row(&ours, "metric_names", name), "nccl_activity_correlation");
-            assert!((ours - want).abs() < 1e-12, "{ours} is not {want}");
+            assert!((ours - expected).abs() < 1e-12, "{ours} is not {expected}");
         }
     }
 
     #[test]
-    fn a_gpu_is_held_against_its_own_collectives() {
+    fn samples_are_compared_with_the_collectives_of_their_own_gpu() {
         let mut small = Small::new();
         small.op(0, KINDS[ALLREDUCE], 100, 200);
         small.op(1, KINDS[ALLREDUCE], 300, 400);
@@ -451,15 +471,15 @@ mod tests {
             ["samples_during_nccl", "avg_metric_during_nccl", "avg_metric_outside_nccl"]
                 .map(|column| number(row, column))
         };
-        assert_eq!(section.rows.len(), 4, "RX and TX are rows of their own");
+        assert_eq!(section.rows.len(), 4, "RX and TX have separate rows");
         assert_eq!(figures(5), [2.0, 8.0, 5.0 / 3.0]);
         assert_eq!(figures(6), [1.0, 3.0, 4.5]);
-        assert_eq!(figures(7), [3.0, 19.0 / 3.0, 1.0], "no GPU known: collectives of any");
+        assert_eq!(figures(7), [3.0, 19.0 / 3.0, 1.0], "unknown GPU: compared with the collectives of all");
         assert!(section.limits.iter().any(|limit| limit.contains("names no GPU")));
     }
 
     #[test]
-    fn a_trace_without_counters_says_how_to_sample_them() {
+    fn a_trace_without_counters_suggests_a_capture_command() {
         let mut small = Small::new();
         small.op(0, KINDS[ALLREDUCE], 100, 200);
         small.metric(5, Some(0), "DRAM Read Bandwidth [Throughput %]", &[(1, 1.0)]);
@@ -471,14 +491,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_series_is_thinned_out_over_its_whole_length() {
+    fn a_long_series_is_thinned_out_evenly() {
         let mut small = Small::new();
         small.op(0, KINDS[ALLREDUCE], 35_000, 40_000);
         let samples: Vec<(i64, f64)> = (0..39_000).map(|time| (time, time as f64)).collect();
         small.metric(5, Some(0), RX, &samples);
         small.metric(5, Some(0), TX, &samples[..10]);
         let section = small.section(nvlink_timeseries);
-        assert_eq!((section.rows_in_all, section.rows.len()), (39_010, POINTS / 2 + 10));
+        assert_eq!((section.rows_in_all, section.rows.len()), (39_010, MAX_POINTS / 2 + 10));
         let rx: Vec<f64> = section
             .rows
             .iter()
@@ -492,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fixture_has_the_roofline_that_was_worked_out_by_hand() {
+    fn roofline_of_the_fixture_matches_hand_computed_values() {
         let Some((trace, expected)) = fixture() else { return };
         let section = roofline(&Context::new(&trace, 30));
         let expected = expected["roofline"].as_array().unwrap();
@@ -508,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_that_overlap_share_a_sample_once_and_devices_do_not_mix() {
+    fn overlapping_instances_count_once_and_devices_are_separate() {
         let mut small = Small::new();
         small.op(0, "a", 0, 100);
         small.op(0, "a", 50, 150);
@@ -524,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn no_point_is_made_up_from_sampled_throughput() {
+    fn throughput_in_per_cent_gives_no_roofline_points() {
         let mut small = Small::new();
         small.op(0, "gemm", 0, 100);
         small.metric(1, Some(0), "FLOP [Throughput %]", &[(0, 50.0), (50, 50.0)]);
@@ -535,7 +555,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_counted_operation_is_shared_out_where_a_kernel_ran(pieces in pieces()) {
+        fn all_counted_operations_are_split_among_the_running_kernels(pieces in pieces()) {
             let mut small = Small::of(&pieces);
             let samples: Vec<(i64, f64)> = (0..TICKS).step_by(4).map(|time| (time, 12.0)).collect();
             small.metric(1, Some(0), "flop", &samples);
