@@ -1,4 +1,5 @@
-//! The elapsed time of each category in each run, the table of gputrc2graph's `result.csv`: O(runs * categories) after sorting.
+//! The elapsed time of each category in each run, the table of gputrc2graph's `result.csv`: O(runs * categories)
+//! after sorting.
 
 use crate::analysis::results::Run;
 use crate::analysis::{CPU, SHARED};

@@ -1,8 +1,8 @@
-//! Aggregates the GPU ops of one trace by kernel and by the requested axes (a sparse data cube): one hash lookup per op, then one
-//! pass that attributes elapsed time to the cells.
+//! Aggregates the GPU ops of one trace by kernel and by the requested axes (a sparse data cube): one hash lookup
+//! per op, then one pass that attributes elapsed time to the cells.
 //!
-//! On the page the worker that reads the trace computes the cells and sends them as JSON text to the worker that builds the pivot
-//! table. The trace itself stays where it was read.
+//! On the page the worker that reads the trace computes the cells and sends them as JSON text to the worker that
+//! builds the pivot table. The trace itself stays where it was read.
 
 use crate::analysis::results::Attribution;
 use crate::analysis::structure::stages::{HostStep, stage_of_path, steps_by_op};
@@ -67,8 +67,8 @@ pub struct PivotCells {
 }
 from_json!(PivotCells { names, members, steps_per_member, cells });
 
-/// Aggregates a trace by kernel and by the requested axes. Elapsed and exclusive time of the cells of a kernel add up to the
-/// times of that kernel in the run, to the nanosecond.
+/// Aggregates a trace by kernel and by the requested axes. Elapsed and exclusive time of the cells of a kernel
+/// add up to the times of that kernel in the run, to the nanosecond.
 pub fn pivot_cells(trace: &Trace, attribution: Attribution, merge_devices: bool, requested: &[Axis]) -> PivotCells {
     let mut indexer = MemberIndexer::new(trace, requested);
     let mut keys: Vec<Key> = Vec::new();

@@ -71,7 +71,8 @@ impl Members {
         self.labels.len() - 1
     }
 
-    /// Sorts the members and sums all but the `max_shown` largest into one. Placeholders such as [`UNKNOWN`] are always shown.
+    /// Sorts the members and sums all but the `max_shown` largest into one. Placeholders such as [`UNKNOWN`] are
+    /// always shown.
     pub(crate) fn arrange(&self, totals: &[i64], max_shown: usize) -> Arrangement {
         let largest_first = |index: usize| Reverse(totals.get(index).copied().unwrap_or(0));
         let is_regular = |index: &usize| placeholder_rank(self.label(*index)) == 0;

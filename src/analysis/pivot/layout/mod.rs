@@ -173,7 +173,8 @@ impl Sums {
         self.exclusive_ns = self.exclusive_ns.saturating_add(more.exclusive_ns);
     }
 
-    /// The sum by which members are ranked and percentages are computed. Means cannot be summed, so a mean uses durations.
+    /// The sum by which members are ranked and percentages are computed. Means cannot be summed, so a mean uses
+    /// durations.
     fn total(self, values: Measure) -> i64 {
         match values {
             Measure::Elapsed => self.elapsed_ns,

@@ -86,7 +86,8 @@ fn table_lines(table: &PivotTable) -> Vec<String> {
 
 #[test]
 fn values_of_small_tables_match_the_hand_computed_ones() {
-    // a: the all-reduce starts 10 ns before the gemm ends and the gemm owns these; the gemms of the decode run on two devices.
+    // a: the all-reduce starts 10 ns before the gemm ends and the gemm owns these; the gemms of the decode run on
+    // two devices.
     let lines = table_lines(&build(true, layout(Axis::Category, Axis::Stage, Measure::Elapsed)));
     assert_eq!(lines, ["extend/prefill | decode", "gemm 50 40 90", "communication 20 5 25", "= 70 45 115"]);
     let lines = table_lines(&build(true, layout(Axis::Stream, Axis::Run, Measure::Count)));
