@@ -1,8 +1,9 @@
-//! Sampled hardware counters: NVLink samples during and outside collectives, and a roofline from counted FLOPs and bytes.
-//! Cost: one merge of samples and intervals per series, plus one pass over the kernels per roofline series.
+//! Sampled hardware counters: NVLink samples during and outside collectives, and a roofline from counted FLOPs
+//! and bytes. Cost: one merge of samples and intervals per series, plus one pass over the kernels per roofline
+//! series.
 //!
-//! Each counter is a separate series, so received and sent bytes are never mixed. A series of one GPU is compared with the
-//! collectives and kernels of that GPU only.
+//! Each counter is a separate series, so received and sent bytes are never mixed. A series of one GPU is compared
+//! with the collectives and kernels of that GPU only.
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::context::Context;
@@ -74,8 +75,8 @@ fn nvlink_series<'a>(context: &'a Context, intervals: &'a [Intervals]) -> Vec<(&
     series.map(|series| (series, intervals_of(series).map_or(&[][..], Vec::as_slice))).collect()
 }
 
-/// Visits every finite sample of a series; the flag states whether it falls into an interval. Returns the number of samples that
-/// are not finite.
+/// Visits every finite sample of a series; the flag states whether it falls into an interval. Returns the number
+/// of samples that are not finite.
 fn each_sample(series: &MetricSeries, intervals: &[(Ns, Ns)], visit: &mut dyn FnMut(Ns, f64, bool)) -> u64 {
     let (mut intervals, mut unusable) = (intervals, 0);
     for &(time, value) in &series.samples {
@@ -309,8 +310,8 @@ fn instances(context: &Context) -> Vec<KernelWork> {
     work_by_name
 }
 
-/// Visits the kernels by start, each with the start and end of the part that no earlier instance of the kernel on the device
-/// covers. If all of it is covered, the end is not after the start.
+/// Visits the kernels by start, each with the start and end of the part that no earlier instance of the kernel on
+/// the device covers. If all of it is covered, the end is not after the start.
 fn each_uncovered(context: &Context, device: Option<DeviceId>, visit: &mut dyn FnMut(&GpuOp, Ns, Ns)) {
     let mut reach = VecMap::new();
     let kernels = context.trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel);
@@ -322,8 +323,8 @@ fn each_uncovered(context: &Context, device: Option<DeviceId>, visit: &mut dyn F
     }
 }
 
-/// Splits each sample among the kernels that run during it, in proportion to their time. Returns false if the series names no GPU
-/// of the trace, or has fewer than two samples.
+/// Splits each sample among the kernels that run during it, in proportion to their time. Returns false if the
+/// series names no GPU of the trace, or has fewer than two samples.
 fn share_out(
     context: &Context,
     series: &MetricSeries,
@@ -347,8 +348,8 @@ fn share_out(
     true
 }
 
-/// Visits each overlap of a kernel with a sample: sample index, op, overlap in nanoseconds. A sample lasts until the next one, the
-/// last sample for `last_duration`.
+/// Visits each overlap of a kernel with a sample: sample index, op, overlap in nanoseconds. A sample lasts until
+/// the next one, the last sample for `last_duration`.
 fn each_share(
     context: &Context,
     device: DeviceId,
@@ -439,7 +440,8 @@ mod tests {
             ours.rows.iter().map(|row| number(row, "max_metric_during_nccl")).fold(0.0, f64::max),
             &theirs["max_during"],
         );
-        // For a binary variable, the Pearson correlation is the difference of the means in standard deviations, times sqrt(pq).
+        // For a binary variable, the Pearson correlation is the difference of the means in standard deviations,
+        // times sqrt(pq).
         for (name, inside, outside) in [
             ("NVLink bytes transmitted", [70.0, 80.0, 85.0], [5.0, 6.0, 8.0]),
             ("NVLink bytes received", [65.0, 78.0, 82.0], [4.0, 5.0, 7.0]),
