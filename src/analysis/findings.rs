@@ -1,8 +1,9 @@
-//! What to do first: findings drawn from all sections, sorted by what they cost, and the suspects of the critical path.
+//! Derives findings from the rows and figures of all other sections, sorted by cost, and lists suspects for the
+//! critical path. Cost: O(rows of the sections), plus one pass over the kernel names.
 //!
-//! The cost of a finding is the time at stake, an upper bound on what mending it could save: GPU time in which the
-//! device idles, communicates alone or runs one kernel, or host time in which a thread is blocked. Costs of two findings
-//! may be the same time seen twice, so they do not add up.
+//! The cost of a finding is an upper bound on the time that fixing it could save: GPU time in which the device
+//! idles, only communicates or runs one kernel, or host time in which a thread is blocked. Two findings can
+//! include the same time, so their costs do not add up.
 
 use crate::analysis::context::Context;
 use crate::analysis::labels;
@@ -13,7 +14,7 @@ use crate::rules::names;
 use crate::rules::signals::Thresholds;
 use crate::trace::NameId;
 
-/// How much a finding matters.
+/// The severity of a finding, by thresholds on its share of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Severity {
     Low,
@@ -30,7 +31,7 @@ impl Severity {
         }
     }
 
-    /// High from `high` on, medium from `medium` on, otherwise nothing worth a finding.
+    /// High if the share is at least `high`, medium if it is at least `medium`, otherwise `None`.
     fn of_share(share: f64, medium: f64, high: f64) -> Option<Self> {
         match share {
             share if share >= high => Some(Self::High),
@@ -46,38 +47,38 @@ struct Finding {
     cost_ms: f64,
     evidence: String,
     recommendation: String,
-    /// The section whose rows prove it.
+    /// The section with the evidence.
     section: &'static str,
 }
 
 /// Columns of the section `findings`.
 const COLUMNS: &[&str] = &["severity", "title", "cost_ms", "evidence", "recommendation", "section"];
 
-/// What costs most, and what to do about it.
+/// Evaluates all rules and lists the findings by cost, each with a recommendation.
 pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
-    let ids = (0..).map(NameId).zip(context.trace.names.iter());
-    let messages = ids.filter(|(id, _)| context.is_communication(*id));
-    let messages = messages.map(|(id, _)| labels::kernel(context.trace, id)).collect();
-    let seen = Seen { sections, thresholds: &context.signals.thresholds, messages };
+    let ids = (0..).map(NameId).take(context.trace.names.len());
+    let communication_kernels =
+        ids.filter(|id| context.is_communication(*id)).map(|id| labels::kernel(context.trace, id)).collect();
+    let rules = Rules { sections, thresholds: &context.signals.thresholds, communication_kernels };
     let idle_ms = context.survey().idle_while_blocked.0 as f64 / 1e6;
-    let rules = [
-        seen.idle(),
-        seen.exposed_communication(),
-        seen.straggler(),
-        seen.top_kernel(),
-        seen.copies(),
-        seen.launch_storm(),
-        seen.synchronization(idle_ms),
-        seen.blocking_copies(),
-        seen.phase(),
+    let results = [
+        rules.idle(),
+        rules.exposed_communication(),
+        rules.straggler(),
+        rules.top_kernel(),
+        rules.copies(),
+        rules.launch_storm(),
+        rules.synchronization(idle_ms),
+        rules.blocking_copies(),
+        rules.phase(),
         hidden_graphs(context),
-        seen.uncovered(),
+        rules.uncovered(),
     ];
-    let mut found: Vec<Finding> = rules.into_iter().flatten().collect();
-    found.sort_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms).then(b.severity.cmp(&a.severity)));
+    let mut findings: Vec<Finding> = results.into_iter().flatten().collect();
+    findings.sort_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms).then(b.severity.cmp(&a.severity)));
     let mut section = Section::new("Findings", "all other sections", COLUMNS)
         .limit("The cost is the time at stake, not a promise; the same time can stand under two findings.");
-    for finding in found {
+    for finding in findings {
         section.row([
             finding.severity.name().into(),
             finding.title.into(),
@@ -90,30 +91,30 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
     section
 }
 
-/// The costliest kernel, collective, barrier and idle device, side by side.
+/// Lists the kernel, collective, barrier and idle device with the most time.
 pub(crate) fn critical_path(sections: &Sections) -> Section {
     let mut suspects: Vec<(&str, String, f64, Value, String)> = Vec::new();
-    let seen = |name: &str| sections.get(name).and_then(|section| section.rows.first());
-    if let Some(row) = seen("kernels") {
+    let first_row = |name: &str| sections.get(name).and_then(|section| section.rows.first());
+    if let Some(row) = first_row("kernels") {
         let share = row.amount("pct_total_kernel_time");
         let details = format!("{share:.1} % of kernel time");
         suspects.push((
             "kernel",
             row.words("kernel_name"),
             row.amount("total_time_ms"),
-            get(row, "call_count"),
+            value(row, "call_count"),
             details,
         ));
     }
-    if let Some(row) = seen("nccl_ops") {
+    if let Some(row) = first_row("nccl_ops") {
         let details = format!("{:.1} % of it overlaps compute", row.amount("compute_overlap_pct"));
-        suspects.push(("collective", row.words("op_name"), row.amount("total_time_ms"), get(row, "count"), details));
+        suspects.push(("collective", row.words("op_name"), row.amount("total_time_ms"), value(row, "count"), details));
     }
-    if let Some(row) = seen("barriers") {
+    if let Some(row) = first_row("barriers") {
         let details = row.words("barrier_kind");
-        suspects.push(("barrier", row.words("api_name"), row.amount("total_time_ms"), get(row, "count"), details));
+        suspects.push(("barrier", row.words("api_name"), row.amount("total_time_ms"), value(row, "count"), details));
     }
-    if let Some(row) = most(sections.get("gpu_idle"), "idle_ms") {
+    if let Some(row) = max_row(sections.get("gpu_idle"), "idle_ms") {
         let name = format!("GPU {} idle", row.words("device_id"));
         let details = format!("{:.1} % of its window", row.amount("idle_pct_of_window"));
         suspects.push(("idle", name, row.amount("idle_ms"), Value::Null, details));
@@ -128,26 +129,26 @@ pub(crate) fn critical_path(sections: &Sections) -> Section {
     section
 }
 
-/// The sections as the rules read them.
-struct Seen<'a> {
+/// One method per rule, each with the finding or `None`.
+struct Rules<'a> {
     sections: &'a Sections,
     thresholds: &'a Thresholds,
-    /// Kernels that communicate, as tables name them.
-    messages: Vec<Value>,
+    /// Labels of the communication kernels.
+    communication_kernels: Vec<Value>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Rules<'a> {
     fn section(&self, name: &str) -> Option<&'a Section> {
         self.sections.get(name).filter(|section| section.missing.is_none())
     }
 
     fn idle(&self) -> Option<Finding> {
-        let row = most(self.section("gpu_idle"), "idle_pct_of_window")?;
+        let row = max_row(self.section("gpu_idle"), "idle_pct_of_window")?;
         let (share, idle_ms) = (row.amount("idle_pct_of_window"), row.amount("idle_ms"));
         let severity = Severity::of_share(share / 100.0, self.thresholds.idle_medium, self.thresholds.idle_high)?;
-        let part = |column: &str| if idle_ms > 0.0 { 100.0 * row.amount(column) / idle_ms } else { 0.0 };
-        let host = part("host_wait_ms");
-        let why = if part("unknown_ms") > 50.0 {
+        let pct_of_idle = |column: &str| if idle_ms > 0.0 { 100.0 * row.amount(column) / idle_ms } else { 0.0 };
+        let host = pct_of_idle("host_wait_ms");
+        let reason = if pct_of_idle("unknown_ms") > 50.0 {
             "the trace does not tell what for".to_owned()
         } else {
             format!("{host:.0} % of that waiting for a launch")
@@ -163,10 +164,10 @@ impl<'a> Seen<'a> {
             title: "The GPU is idle for a large part of the window".to_owned(),
             cost_ms: idle_ms,
             evidence: format!(
-                "GPU {} idles {share:.1} % of its window, {} of {}, {why}",
+                "GPU {} idles {share:.1} % of its window, {} of {}, {reason}",
                 row.words("device_id"),
-                time(idle_ms),
-                time(row.amount("window_ms"))
+                format_time(idle_ms),
+                format_time(row.amount("window_ms"))
             ),
             recommendation: recommendation.to_owned(),
             section: "gpu_idle",
@@ -175,12 +176,12 @@ impl<'a> Seen<'a> {
 
     fn exposed_communication(&self) -> Option<Finding> {
         let section = self.section("nccl_ops")?;
-        // Rows that run at the same time have the same exposed time each; the figures have it once.
+        // Collectives that overlap have the same exposed time in each row. The figures count it once.
         let exposed_ms = section.summary.amount("exposed_ms");
         let share = section.summary.amount("exposed_pct_of_window") / 100.0;
         let medium = self.thresholds.exposed_communication;
         let severity = Severity::of_share(share, medium, 4.0 * medium)?;
-        let row = most(Some(section), "exposed_ms")?;
+        let row = max_row(Some(section), "exposed_ms")?;
         Some(Finding {
             severity,
             title: "Communication that hides behind nothing".to_owned(),
@@ -188,7 +189,7 @@ impl<'a> Seen<'a> {
             evidence: format!(
                 "{}, {:.1} % of the devices' windows, in which only communication runs; most of it {}, {:.1} % of which \
                  overlaps compute",
-                time(exposed_ms),
+                format_time(exposed_ms),
                 100.0 * share,
                 row.words("op_name"),
                 row.amount("compute_overlap_pct")
@@ -201,7 +202,7 @@ impl<'a> Seen<'a> {
     }
 
     fn straggler(&self) -> Option<Finding> {
-        let row = most(self.section("nccl_rank_skew"), "skew_vs_median_pct")?;
+        let row = max_row(self.section("nccl_rank_skew"), "skew_vs_median_pct")?;
         let skew = row.amount("skew_vs_median_pct");
         let severity = Severity::of_share(skew / 100.0, self.thresholds.skew, 5.0 * self.thresholds.skew)?;
         let total_ms = row.amount("total_time_ms");
@@ -212,7 +213,7 @@ impl<'a> Seen<'a> {
             evidence: format!(
                 "{} spends {} in {}, {skew:.0} % above the median rank",
                 row.words("rank_label"),
-                time(total_ms),
+                format_time(total_ms),
                 row.words("op_name")
             ),
             recommendation:
@@ -224,23 +225,24 @@ impl<'a> Seen<'a> {
 
     fn top_kernel(&self) -> Option<Finding> {
         let section = self.section("kernels")?;
-        // Alone on its GPU a message between GPUs tells nothing, and no other backend makes it faster.
-        let computes = |row: &&Record| row.get("kernel_name").is_none_or(|name| !self.messages.contains(name));
-        // A kernel that runs on several devices has a row for each.
-        let first = section.rows.iter().find(computes)?;
+        // The recommendation, to profile one kernel or choose another backend, does not apply to communication.
+        let is_compute =
+            |row: &&Record| row.get("kernel_name").is_none_or(|name| !self.communication_kernels.contains(name));
+        // A kernel has one row per device.
+        let first = section.rows.iter().find(is_compute)?;
         let name = first.words("kernel_name");
-        let same: Vec<&Record> = section.rows.iter().filter(|row| row.words("kernel_name") == name).collect();
-        let share: f64 = same.iter().map(|row| row.amount("pct_total_kernel_time")).sum();
-        let cost_ms: f64 = same.iter().map(|row| row.amount("total_time_ms")).sum();
-        // Where copies fill the GPU's time, a kernel's share of kernel time says little.
-        let of_busy = self.busy_ms().map_or(1.0, |busy| cost_ms / busy);
+        let rows: Vec<&Record> = section.rows.iter().filter(|row| row.words("kernel_name") == name).collect();
+        let share: f64 = rows.iter().map(|row| row.amount("pct_total_kernel_time")).sum();
+        let cost_ms: f64 = rows.iter().map(|row| row.amount("total_time_ms")).sum();
+        // If copies take most of the busy time, a large share of kernel time is still a small share of busy time.
+        let share_of_busy = self.busy_ms().map_or(1.0, |busy| cost_ms / busy);
         let (medium, high) = (self.thresholds.top_kernel_medium, self.thresholds.top_kernel_high);
-        let severity = Severity::of_share(of_busy.min(share / 100.0), medium, high)?;
+        let severity = Severity::of_share(share_of_busy.min(share / 100.0), medium, high)?;
         Some(Finding {
             severity,
             title: "One kernel takes a large share of kernel time".to_owned(),
             cost_ms,
-            evidence: format!("{share:.1} % of kernel time, {}: {}", time(cost_ms), names::short(&names::demangle(&name))),
+            evidence: format!("{share:.1} % of kernel time, {}: {}", format_time(cost_ms), names::short(&names::demangle(&name))),
             recommendation: "Profile this kernel alone (Nsight Compute, rocprof-compute), and look for a faster backend for its shapes."
                 .to_owned(),
             section: "kernels",
@@ -250,11 +252,11 @@ impl<'a> Seen<'a> {
     /// Copies to or from the host, in the direction that takes longer.
     fn copies(&self) -> Option<Finding> {
         let summary = &self.section("copy_engine_events")?.summary;
-        let of = |direction: &str, what: &str| summary.amount(&format!("{direction}_{what}"));
+        let figure = |direction: &str, name: &str| summary.amount(&format!("{direction}_{name}"));
         let directions = [("h2d", "from host to device"), ("d2h", "from device to host")];
         let (direction, words) =
-            directions.into_iter().max_by(|a, b| of(a.0, "busy_ms").total_cmp(&of(b.0, "busy_ms")))?;
-        let cost_ms = of(direction, "busy_ms");
+            directions.into_iter().max_by(|a, b| figure(a.0, "busy_ms").total_cmp(&figure(b.0, "busy_ms")))?;
+        let cost_ms = figure(direction, "busy_ms");
         let share = cost_ms / self.busy_ms()?;
         let severity = Severity::of_share(share, self.thresholds.copies_medium, self.thresholds.copies_high)?;
         Some(Finding {
@@ -263,13 +265,13 @@ impl<'a> Seen<'a> {
             cost_ms,
             evidence: format!(
                 "{} in {:.0} cop{}, {:.1} % of busy time{}",
-                time(cost_ms),
-                of(direction, "count"),
-                if of(direction, "count") == 1.0 { "y" } else { "ies" },
+                format_time(cost_ms),
+                figure(direction, "count"),
+                if figure(direction, "count") == 1.0 { "y" } else { "ies" },
                 100.0 * share,
-                match of(direction, "bytes") {
+                match figure(direction, "bytes") {
                     0.0 => String::new(),
-                    bytes => format!("; {:.2} GB at {:.1} GB/s", bytes / 1e9, of(direction, "gb_per_s")),
+                    bytes => format!("; {:.2} GB at {:.1} GB/s", bytes / 1e9, figure(direction, "gb_per_s")),
                 }
             ),
             recommendation:
@@ -280,36 +282,38 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// Time in which the devices work, summed over them; `None` where that is not known.
+    /// Busy time summed over all devices; `None` if it is unknown or zero.
     fn busy_ms(&self) -> Option<f64> {
         let rows = &self.section("gpu_idle")?.rows;
         let busy = rows.iter().fold(0.0, |sum, row| sum + row.amount("busy_ms"));
         (busy > 0.0).then_some(busy)
     }
 
-    /// Kernels that a graph replays cost no launch each, and a handful of launches is no storm. Processes launch side by side: what
-    /// they launch together says nothing of any of them.
+    /// Checks each process separately, because processes launch in parallel. Skips processes with few kernels,
+    /// and those with few host launches per second, whose kernels come from graph replays.
     fn launch_storm(&self) -> Option<Finding> {
         let rows = &self.section("launch_storm_by_pid")?.rows;
-        let least = self.thresholds.launch_storm.iter().map(|storm| storm.launches_per_s).fold(f64::MAX, f64::min);
+        let min_launches_per_s =
+            self.thresholds.launch_storm.iter().map(|storm| storm.launches_per_s).fold(f64::MAX, f64::min);
         let is_storm = |row: &&Record| {
-            let replayed = row.amount("host_launches") > 0.0 && row.amount("host_launches_per_s") < least;
-            let few = row.amount("total_launches") < self.thresholds.launch_storm_min;
-            row.get("is_launch_storm") == Some(&Value::Bool(true)) && !replayed && !few
+            let is_replayed =
+                row.amount("host_launches") > 0.0 && row.amount("host_launches_per_s") < min_launches_per_s;
+            let is_small = row.amount("total_launches") < self.thresholds.launch_storm_min;
+            row.get("is_launch_storm") == Some(&Value::Bool(true)) && !is_replayed && !is_small
         };
         let row = rows.iter().find(is_storm)?;
         let (rate, median) = (row.amount("launches_per_s"), row.amount("median_kernel_us"));
-        let (whose, section) = match rows.len() {
+        let (process, section) = match rows.len() {
             1 => (String::new(), "launch_storm"),
             _ => (format!("process {}: ", row.words("pid")), "launch_storm_by_pid"),
         };
-        let idle = most(self.section("gpu_idle"), "idle_ms");
+        let idle = max_row(self.section("gpu_idle"), "idle_ms");
         Some(Finding {
             severity: Severity::High,
             title: "Very many very short kernels".to_owned(),
             cost_ms: idle.map_or(0.0, |row| row.amount("host_wait_ms")),
             evidence: format!(
-                "{whose}{} kernels a second with a median of {median:.1} us",
+                "{process}{} kernels a second with a median of {median:.1} us",
                 grouped(rate.round() as u64)
             ),
             recommendation: "Fuse them (torch.compile, fused ops), batch more, or replay them as a CUDA graph."
@@ -318,10 +322,10 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// `idle_ms` is the part of the blocked time in which no GPU works.
+    /// `idle_ms` is the part of the blocked host time in which no GPU works.
     fn synchronization(&self, idle_ms: f64) -> Option<Finding> {
         let section = self.section("sync")?;
-        // The call of the driver within a call of the runtime is no wait of its own.
+        // The figure counts a driver call within a runtime call once.
         let total_ms = section.summary.amount("sync_total_time_ms");
         let calls = section.rows.iter().fold(0.0, |sum, row| sum + row.amount("call_count"));
         let row = section.rows.first().filter(|_| idle_ms >= self.thresholds.synchronize_min_ms)?;
@@ -333,9 +337,9 @@ impl<'a> Seen<'a> {
             evidence: format!(
                 "{calls:.0} blocking call{}, {} of host time, most of it in {}; for {} a thread was blocked and no GPU worked",
                 if calls == 1.0 { "" } else { "s" },
-                time(total_ms),
+                format_time(total_ms),
                 row.words("api_name"),
-                time(idle_ms)
+                format_time(idle_ms)
             ),
             recommendation: "Blocked host time costs where the GPU then idles. Take .item(), .cpu() and explicit \
                              synchronisation out of the loop, or schedule the next step meanwhile."
@@ -353,7 +357,7 @@ impl<'a> Seen<'a> {
             severity: Severity::Medium,
             title: "Copies that block the host".to_owned(),
             cost_ms: total_ms,
-            evidence: format!("{} of host time in {}", time(total_ms), row.words("api_name")),
+            evidence: format!("{} of host time in {}", format_time(total_ms), row.words("api_name")),
             recommendation: "Use pinned memory and non_blocking=True, and copy once a step instead of once a tensor."
                 .to_owned(),
             section: "barriers",
@@ -363,17 +367,17 @@ impl<'a> Seen<'a> {
     fn phase(&self) -> Option<Finding> {
         let section = self.section("phase_split")?;
         let row = section.rows.iter().find(|row| row.words("phase") != "unclassified")?;
-        // Of a capture of one phase it says nothing.
+        // If the trace has only one phase, the share is not informative.
         let is_other = |phase: &str| phase != row.words("phase") && phase != "unclassified";
         section.rows.iter().find(|other| is_other(&other.words("phase")) && other.amount("total_time_ms") > 0.0)?;
         let by_kernels = section.summary.words("source") == "nvtx_kernel_time";
-        let of = if by_kernels { "all kernel time" } else { "the time in which a range is open" };
+        let base = if by_kernels { "all kernel time" } else { "the time in which a range is open" };
         let share = row.amount("pct_of_total");
         (share / 100.0 >= self.thresholds.phase_dominates).then(|| Finding {
             severity: Severity::Low,
             title: format!("Most of the time is {}", row.words("phase")),
             cost_ms: row.amount("total_time_ms"),
-            evidence: format!("{share:.1} % of {of}"),
+            evidence: format!("{share:.1} % of {base}"),
             recommendation: "Tune this phase first; what helps another one cannot move the total much.".to_owned(),
             section: "phase_split",
         })
@@ -395,7 +399,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Graph-level tracing shows a replay as one block: which kernels ran in it is not in the file.
+/// Graph-level tracing records each replay as one interval without its kernels.
 fn hidden_graphs(context: &Context) -> Option<Finding> {
     let replays = &context.trace.graph_replays;
     if replays.is_empty() {
@@ -412,8 +416,8 @@ fn hidden_graphs(context: &Context) -> Option<Finding> {
     })
 }
 
-/// A time in the unit in which it reads best.
-fn time(ms: f64) -> String {
+/// Formats a time in s, ms or us.
+fn format_time(ms: f64) -> String {
     match ms {
         ms if ms >= 1e3 => format!("{:.2} s", ms / 1e3),
         ms if ms >= 1.0 => format!("{ms:.1} ms"),
@@ -422,11 +426,11 @@ fn time(ms: f64) -> String {
 }
 
 /// The row with the largest value in this column.
-fn most<'a>(section: Option<&'a Section>, column: &str) -> Option<&'a Record> {
+fn max_row<'a>(section: Option<&'a Section>, column: &str) -> Option<&'a Record> {
     section?.rows.iter().max_by(|a, b| a.amount(column).total_cmp(&b.amount(column)))
 }
 
-fn get(row: &Record, column: &str) -> Value {
+fn value(row: &Record, column: &str) -> Value {
     row.get(column).cloned().unwrap_or(Value::Null)
 }
 
@@ -436,35 +440,37 @@ mod tests {
     use crate::analysis::sections::explain;
     use crate::analysis::testing::{ALLGATHER, ALLREDUCE, KINDS, Small, number, row, words};
 
-    fn found(small: Small) -> Section {
+    fn findings_of(small: Small) -> Section {
         let trace = small.0.finish();
         explain(&Context::new(&trace, 30)).remove("findings").unwrap()
     }
 
     #[test]
-    fn time_in_which_two_collectives_run_is_exposed_once() {
+    fn exposed_time_of_overlapping_collectives_counts_once() {
         let mut small = Small::new();
         small.op(0, KINDS[ALLREDUCE], 0, 1_000_000);
         small.op(0, KINDS[ALLGATHER], 0, 1_000_000);
         small.op(0, "gemm", 1_000_000, 4_000_000);
-        let section = found(small);
+        let section = findings_of(small);
         let finding = row(&section, "title", "Communication that hides behind nothing");
         assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (1.0, "high"));
         assert!(words(finding, "evidence").contains("25.0 % of the devices' windows"), "{finding:?}");
     }
 
-    /// A storm is at least 50,000 kernels a second: two processes of 40,000 make 80,000, and neither is one.
+    /// The threshold of a storm is 50,000 kernels a second. Two processes with 40,000 each are below it, although
+    /// their sum is not.
     #[test]
-    fn a_storm_is_one_process_s_and_not_what_several_launch_together() {
+    fn launch_storms_are_detected_per_process() {
         let storm = |pauses_us: [i64; 2]| {
             let mut small = Small::new();
             for (pid, pause_us) in (0..).zip(pauses_us) {
                 let process = small.process(5 + pid);
-                for at in 0..20_000 / pause_us {
-                    small.op_of(process, pid as u32, 7, "k", at * pause_us * 1_000, (at * pause_us + 2) * 1_000, None);
+                for index in 0..20_000 / pause_us {
+                    let start_us = index * pause_us;
+                    small.op_of(process, pid as u32, 7, "k", start_us * 1_000, (start_us + 2) * 1_000, None);
                 }
             }
-            let section = found(small);
+            let section = findings_of(small);
             let storm = section.rows.iter().find(|row| words(row, "title") == "Very many very short kernels");
             storm.map(|row| (words(row, "evidence").to_owned(), words(row, "section").to_owned()))
         };
@@ -478,49 +484,49 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_fill_the_gpu_s_time_stand_before_a_kernel_that_is_little_beside_them() {
+    fn long_copies_are_a_finding_and_hide_a_short_top_kernel() {
         let mut small = Small::new();
         small.op(0, "[CUDA memcpy Host-to-Device]", 0, 8_000_000);
-        // Beside the first: the time is filled once.
+        // Overlaps the first copy, so its time counts once.
         small.op(0, "[CUDA memcpy Host-to-Device]", 1_000_000, 7_000_000);
         small.op(0, "gemm", 8_000_000, 10_000_000);
-        let section = found(small);
+        let section = findings_of(small);
         let finding = row(&section, "title", "Copies from host to device fill much of the GPU's time");
         assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (8.0, "high"));
         assert_eq!(words(finding, "evidence"), "8.0 ms in 2 copies, 80.0 % of busy time");
-        let kernels = |section: &Section| section.rows.iter().any(|row| words(row, "section") == "kernels");
-        assert!(!kernels(&section), "all of kernel time, but a fifth of busy time");
-        let mut alone = Small::new();
-        alone.op(0, "[CUDA memcpy Device-to-Host]", 0, 1_000_000);
-        alone.op(0, "gemm", 1_000_000, 10_000_000);
-        let section = found(alone);
-        assert!(kernels(&section) && !section.rows.iter().any(|row| words(row, "title").contains("Copies")));
+        let has_kernel_finding = |section: &Section| section.rows.iter().any(|row| words(row, "section") == "kernels");
+        assert!(!has_kernel_finding(&section), "all of kernel time, but a fifth of busy time");
+        let mut small = Small::new();
+        small.op(0, "[CUDA memcpy Device-to-Host]", 0, 1_000_000);
+        small.op(0, "gemm", 1_000_000, 10_000_000);
+        let section = findings_of(small);
+        assert!(has_kernel_finding(&section) && !section.rows.iter().any(|row| words(row, "title").contains("Copies")));
     }
 
     #[test]
-    fn what_costs_nothing_or_cannot_be_tuned_alone_is_no_finding() {
+    fn short_waits_and_communication_kernels_are_not_findings() {
         let mut small = Small::new();
         let process = small.process(1);
-        // The host waits while the GPU works, but for five microseconds.
+        // The host is blocked, but the GPU is idle for only 5 us of that time.
         small.call(process, "cudaStreamSynchronize_v3020", 0, 3_000_000, None);
         small.op(0, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 0, 1_000_000);
         small.op(0, "gemm", 1_005_000, 1_400_000);
         small.op(0, "norm", 1_400_000, 1_500_000);
-        let section = found(small);
+        let section = findings_of(small);
         assert!(!section.rows.iter().any(|row| words(row, "title") == "The host waits for the GPU"), "{section:?}");
         let kernel = row(&section, "title", "One kernel takes a large share of kernel time");
         assert_eq!(words(kernel, "evidence"), "26.4 % of kernel time, 395.0 us: gemm");
     }
 
     #[test]
-    fn a_call_of_the_driver_within_one_of_the_runtime_is_waited_for_once() {
+    fn a_driver_call_within_a_runtime_call_counts_once() {
         let mut small = Small::new();
         let process = small.process(1);
         small.call(process, "cudaStreamSynchronize_v3020", 0, 3_000_000, None);
         small.call(process, "cuStreamSynchronize", 100, 2_999_900, None);
         small.op(0, "k", 0, 1_000);
         small.op(0, "k", 3_000_100, 3_000_200);
-        let section = found(small);
+        let section = findings_of(small);
         let finding = row(&section, "title", "The host waits for the GPU");
         assert!(words(finding, "evidence").contains("blocking calls, 3.0 ms of host time"), "{finding:?}");
     }

@@ -1,4 +1,5 @@
-//! The numbers of nsys-llm-explainer on its own fixture, and what must hold on real torch traces.
+//! Compares the sections with the output of nsys-llm-explainer on its fixture, and checks invariants on real
+//! torch traces.
 
 use crate::analysis::context::Context;
 use crate::analysis::section::Sections;
@@ -8,8 +9,8 @@ use crate::rules::PhaseMap;
 use crate::trace::{OpKind, Trace};
 use serde_json::Value;
 
-/// The rows of a table of the original, by the columns that both have.
-fn same_rows(sections: &Sections, section: &str, theirs: &Value, columns: &[&str]) {
+/// Asserts that the rows equal those of the original in these columns.
+fn assert_same_rows(sections: &Sections, section: &str, theirs: &Value, columns: &[&str]) {
     let ours = &sections[section].rows;
     let theirs = theirs.as_array().unwrap();
     assert_eq!(ours.len(), theirs.len(), "{section}");
@@ -26,7 +27,7 @@ fn same_rows(sections: &Sections, section: &str, theirs: &Value, columns: &[&str
     }
 }
 
-fn same_figures(sections: &Sections, section: &str, theirs: &Value, names: &[&str]) {
+fn assert_same_figures(sections: &Sections, section: &str, theirs: &Value, names: &[&str]) {
     for name in names {
         let (our, their) = (figure(sections, section, name), theirs[name].as_f64().unwrap());
         assert!((our - their).abs() < 1e-9, "{section} {name}: {our} {their}");
@@ -34,7 +35,7 @@ fn same_figures(sections: &Sections, section: &str, theirs: &Value, names: &[&st
 }
 
 #[test]
-fn the_fixture_gives_the_tables_that_the_original_printed() {
+fn tables_of_the_fixture_match_the_original() {
     let (Some((trace, _)), Some(run)) = (fixture(), read_json("spec/data/golden/nsys_v010_run.expected.json")) else {
         return;
     };
@@ -43,7 +44,7 @@ fn the_fixture_gives_the_tables_that_the_original_printed() {
     let columns = |columns: &str| columns.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let table = |section: &str, theirs: &Value, names: &str| {
         let names = columns(names);
-        same_rows(&sections, section, theirs, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_same_rows(&sections, section, theirs, &names.iter().map(String::as_str).collect::<Vec<_>>());
     };
     table(
         "kernels",
@@ -65,13 +66,14 @@ fn the_fixture_gives_the_tables_that_the_original_printed() {
         &run["nvtx_kernel_time"]["ranges"],
         "range_name kernel_count total_kernel_time_ns total_kernel_time_ms avg_kernel_duration_us pct_of_total_kernel_time",
     );
-    // The original leaves the coverage of a range without kernels empty; ours is the process's in every row.
+    // Without coverage: the original leaves it empty for ranges without kernels, and here each row has that of
+    // its process.
     table(
         "nvtx_by_pid",
         &run["by_pid"]["nvtx"]["ranges"],
         "pid range_name nvtx_count nvtx_total_time_ms attributed_kernel_time_ms attributed_kernel_count",
     );
-    same_figures(
+    assert_same_figures(
         &sections,
         "launch_storm",
         &run["launch_storm"],
@@ -84,7 +86,7 @@ fn the_fixture_gives_the_tables_that_the_original_printed() {
         .collect::<Vec<_>>(),
     );
     assert_eq!(sections["launch_storm"].summary.get("is_launch_storm"), Some(&false.into()));
-    same_figures(
+    assert_same_figures(
         &sections,
         "nvtx_kernel_time",
         &run["nvtx_kernel_time"],
@@ -93,7 +95,7 @@ fn the_fixture_gives_the_tables_that_the_original_printed() {
 }
 
 #[test]
-fn the_fixture_gives_the_barriers_and_phases_of_the_current_original() {
+fn barriers_and_phases_of_the_fixture_match_the_current_original() {
     let Some((trace, expected)) = fixture() else { return };
     let sections = explain(&Context::new(&trace, 30));
     let mut theirs: Vec<String> = Vec::new();
@@ -101,7 +103,7 @@ fn the_fixture_gives_the_barriers_and_phases_of_the_current_original() {
         let (kind, api) = (row["kind"].as_str().unwrap(), row["api"].as_str().unwrap());
         theirs.push(format!("{kind} {api} {} {}", row["total_ms"].as_f64().unwrap(), row["count"]));
     }
-    // Here every process launches from one thread, so gaps by thread are gaps by process.
+    // Each process launches from one thread, so gaps by thread equal gaps by process.
     theirs.sort_by_key(|row| row.contains("launcher").then_some(0).or(Some(1)));
     assert_eq!(rows(&sections, "barriers", &["barrier_kind", "api_name", "total_time_ms", "count"]), theirs);
     assert_eq!(rows(&sections, "barriers", &["max_duration_us"])[0], "980");
@@ -109,27 +111,28 @@ fn the_fixture_gives_the_barriers_and_phases_of_the_current_original() {
     assert_eq!(split, ["prefill 4 65.574", "decode 2.1 34.426", "unclassified 0 0"]);
     let storms = rows(&sections, "launch_storm_by_pid", &["pid", "total_launches", "window_s", "launches_per_s"]);
     assert_eq!(storms, ["111 3 0.003 1000", "222 2 0.002 1333.333"]);
-    // The original takes the nearest rank for a process and interpolates for the whole; here both interpolate.
+    // The original uses the nearest rank per process and interpolates for the whole trace; gpuprism always
+    // interpolates.
     assert_eq!(rows(&sections, "launch_storm_by_pid", &["median_kernel_us"]), ["1000", "1050"]);
 }
 
-/// For each kernel the range that holds its launch, by looking at all ranges.
+/// Counts and sums the kernels whose launch call lies in a range of its thread, by testing all ranges.
 fn mapped_by_brute_force(trace: &Trace) -> (u64, i64) {
     let ops = trace.gpu_ops.iter().zip(trace.gpu_ops.launches());
-    let held = |call: crate::trace::Span| {
+    let is_in_range = |call: crate::trace::Span| {
         trace
             .ranges
             .iter()
             .any(|range| range.thread == call.thread && range.start <= call.start && range.end() >= call.end())
     };
     let mapped = ops.filter(|(op, call)| {
-        op.kind == OpKind::Kernel && call.and_then(|call| trace.calls.get(call.0 as usize)).is_some_and(held)
+        op.kind == OpKind::Kernel && call.and_then(|call| trace.calls.get(call.0 as usize)).is_some_and(is_in_range)
     });
     mapped.fold((0, 0), |(count, time), (op, _)| (count + 1, time + op.duration.0))
 }
 
 #[test]
-fn real_torch_traces_attribute_what_a_search_through_all_ranges_finds() {
+fn kernels_in_ranges_match_a_brute_force_search_on_torch_traces() {
     for file in [
         "sglang_qwen3_30b_b300_decode.trace.json.gz",
         "sglang_qwen3_8b_mi300_extend.trace.json.gz",
@@ -153,7 +156,7 @@ fn real_torch_traces_attribute_what_a_search_through_all_ranges_finds() {
 }
 
 #[test]
-fn a_step_of_a_serving_engine_is_in_its_phase_graphs_included() {
+fn kernels_of_a_serving_step_have_the_phase_of_the_step() {
     for (file, phase) in [
         ("sglang_qwen3_30b_b300_decode.trace.json.gz", "decode"),
         ("sglang_qwen3_30b_mi300_decode.trace.json.gz", "decode"),

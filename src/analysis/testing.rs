@@ -1,5 +1,5 @@
-//! Small traces for tests: written op by op, made of random pieces, the public fixture of the tool that these sections replace,
-//! and real ones where they are at hand.
+//! Traces for tests: built op by op, made of random work, the fixture of nsys-llm-explainer, and real traces if
+//! they are available.
 
 use crate::analysis::context::Context;
 use crate::analysis::section::Sections;
@@ -12,7 +12,7 @@ use crate::trace::{
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
-/// A trace put together op by op; times in nanoseconds, start and end.
+/// Builds a small trace. Times are start and end in nanoseconds.
 pub(crate) struct Small(pub(crate) TraceBuilder);
 
 impl Small {
@@ -28,13 +28,13 @@ impl Small {
         self.0.process(pid, "")
     }
 
-    /// An op of process `10 + device` on stream 7; its name says what it is.
+    /// Adds an op of process `10 + device` on stream 7. The name gives the kind.
     pub(crate) fn op(&mut self, device: u32, name: &str, start: i64, end: i64) {
         let process = self.process(10 + i64::from(device));
         self.op_of(process, device, 7, name, start, end, None);
     }
 
-    #[allow(clippy::too_many_arguments, reason = "a row of a trace")]
+    #[allow(clippy::too_many_arguments, reason = "the fields of an op")]
     pub(crate) fn op_of(
         &mut self,
         process: ProcessId,
@@ -56,7 +56,7 @@ impl Small {
         self.0.trace.gpu_ops.push(op, correlation);
     }
 
-    /// A call of this process, on thread 9.
+    /// Adds a call of this process on thread 9.
     pub(crate) fn call(&mut self, process: ProcessId, name: &str, start: i64, end: i64, correlation: Option<u32>) {
         let thread = self.0.thread(process, 9);
         self.call_in(thread, name, (start, end), correlation);
@@ -67,7 +67,7 @@ impl Small {
         self.0.add_call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
     }
 
-    /// A kernel on device 0.
+    /// Adds a kernel on device 0.
     pub(crate) fn kernel(&mut self, name: &str, pid: i64, (start, end): (i64, i64), launch: Option<u32>) -> &mut Self {
         let process = self.process(pid);
         self.op_of(process, 0, 7, name, start, end, launch);
@@ -79,7 +79,7 @@ impl Small {
         self.0.thread(process, tid)
     }
 
-    /// A call of this process and thread.
+    /// Adds a call of this process and thread.
     pub(crate) fn call_on(
         &mut self,
         thread: (i64, i64),
@@ -92,7 +92,7 @@ impl Small {
         self
     }
 
-    /// A range of this process and thread.
+    /// Adds a range of this process and thread.
     pub(crate) fn range(&mut self, name: &str, thread: (i64, i64), (start, end): (i64, i64)) -> &mut Self {
         let thread = self.thread(thread);
         let name = self.0.trace.ranges.names.intern(name);
@@ -120,7 +120,7 @@ impl Small {
     }
 }
 
-/// The file below `../shared`; `None`, and said so, where it is missing.
+/// The path of a file below `../shared`. If it is missing, prints a message and returns `None`.
 pub(crate) fn shared(file: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(file);
     if path.exists() {
@@ -134,7 +134,7 @@ pub(crate) fn read_json(file: &str) -> Option<serde_json::Value> {
     Some(serde_json::from_slice(&std::fs::read(shared(file)?).unwrap()).unwrap())
 }
 
-/// A real torch trace.
+/// Reads a real torch trace; `None` if it is missing.
 pub(crate) fn torch(file: &str) -> Option<Trace> {
     let bytes = std::fs::read(shared(&format!("traces/torch/{file}"))?).unwrap();
     let mut importer = Importer::new(file);
@@ -143,17 +143,17 @@ pub(crate) fn torch(file: &str) -> Option<Trace> {
     Some(*trace)
 }
 
-/// The fixture as a reader of exports would hand it over, and the numbers that were recomputed for it by hand.
+/// The fixture of nsys-llm-explainer as a trace, with its hand-computed values. `None` if it is missing.
 pub(crate) fn fixture() -> Option<(Trace, serde_json::Value)> {
     const FOLDER: &str = "spec/data/golden";
     let tables = read_json(&format!("{FOLDER}/nsys_fixture.json"))?["tables"].take();
     let expected = read_json(&format!("{FOLDER}/nsys_fixture.expected.json"))?["expected"].take();
     let rows = |table: &str| tables[table]["rows"].as_array().unwrap().clone();
     let strings: Vec<(i64, String)> = rows("StringIds").iter().map(|row| (int(&row[0]), text(&row[1]))).collect();
-    let named = |id: &serde_json::Value| strings.iter().find(|string| string.0 == int(id)).unwrap().1.clone();
+    let string = |id: &serde_json::Value| strings.iter().find(|entry| entry.0 == int(id)).unwrap().1.clone();
     let mut small = Small::new();
     for row in rows("CUPTI_ACTIVITY_KIND_KERNEL") {
-        let (process, name) = (small.process(int(&row[5]) >> 24), named(&row[7]));
+        let (process, name) = (small.process(int(&row[5]) >> 24), string(&row[7]));
         let correlation = Some(int(&row[6]) as u32);
         small.op_of(process, int(&row[2]) as u32, int(&row[4]), &name, int(&row[0]), int(&row[1]), correlation);
     }
@@ -166,7 +166,7 @@ pub(crate) fn fixture() -> Option<(Trace, serde_json::Value)> {
     let thread = |global: &serde_json::Value| (int(global) >> 24, int(global) & 0xff_ffff);
     for row in rows("CUPTI_ACTIVITY_KIND_RUNTIME") {
         let correlation = row[4].as_u64().map(|id| id as u32);
-        small.call_on(thread(&row[3]), &named(&row[2]), (int(&row[0]), int(&row[1])), correlation);
+        small.call_on(thread(&row[3]), &string(&row[2]), (int(&row[0]), int(&row[1])), correlation);
     }
     for row in rows("NVTX_EVENTS") {
         small.range(&text(&row[3]), thread(&row[5]), (int(&row[0]), int(&row[1])));
@@ -187,7 +187,7 @@ fn text(value: &serde_json::Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// A row as the values of the columns asked for, numbers with three digits behind the point.
+/// Each row as the values of these columns, separated by spaces. Numbers are rounded to three decimal places.
 pub(crate) fn rows(sections: &Sections, section: &str, columns: &[&str]) -> Vec<String> {
     let show = |value: &Value| match (value.text(), value.number()) {
         (Some(text), _) => text.to_owned(),
@@ -201,33 +201,33 @@ pub(crate) fn rows(sections: &Sections, section: &str, columns: &[&str]) -> Vec<
     sections[section].rows.iter().map(row).collect()
 }
 
-/// A figure of a section.
+/// The value of a figure.
 pub(crate) fn figure(sections: &Sections, section: &str, name: &str) -> f64 {
     number(&sections[section].summary, name)
 }
 
-/// The number of this name.
+/// The number in a column; panics if it is missing.
 pub(crate) fn number(record: &Record, name: &str) -> f64 {
     record.get(name).and_then(Value::number).unwrap_or_else(|| panic!("{name} in {record:?}"))
 }
 
-/// The words of this name.
+/// The text in a column; panics if it is missing.
 pub(crate) fn words<'a>(record: &'a Record, name: &str) -> &'a str {
     record.get(name).and_then(Value::text).unwrap_or_else(|| panic!("{name} in {record:?}"))
 }
 
-/// The row whose column says this.
+/// The first row with this text in a column; panics if there is none.
 pub(crate) fn row<'a>(section: &'a Section, column: &str, value: &str) -> &'a Record {
     section.rows.iter().find(|row| row.get(column).and_then(Value::text) == Some(value)).unwrap()
 }
 
-/// Equal but for the last digits of a double.
+/// Asserts equality within a relative tolerance of 1e-9.
 pub(crate) fn close(ours: f64, theirs: &serde_json::Value) {
     let theirs = theirs.as_f64().unwrap();
     assert!((ours - theirs).abs() <= 1e-9 * theirs.abs().max(1.0), "{ours} is not {theirs}");
 }
 
-/// What a random piece of work is; the last is a whole graph.
+/// Op names of random work. The empty name is a graph that was traced as a whole.
 pub(crate) const KINDS: [&str; 6] = [
     "gemm",
     "ncclDevKernel_AllReduce_Sum",
@@ -243,7 +243,7 @@ pub(crate) const COPY: usize = 3;
 pub(crate) const DEVICES: u32 = 3;
 pub(crate) const TICKS: i64 = 32;
 
-/// A piece of work on a grid of time so small that every tick can be looked at.
+/// An op or graph replay on a coarse time grid, so that tests can check every tick.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) device: u32,
@@ -275,7 +275,7 @@ impl Small {
     }
 }
 
-/// How many pieces of each kind run on the device from this tick to the next.
+/// The number of pieces of each kind that run on the device from this tick to the next.
 pub(crate) fn running(pieces: &[Piece], device: u32, tick: i64) -> [usize; KINDS.len()] {
     let mut running = [0; KINDS.len()];
     for piece in pieces.iter().filter(|piece| piece.device == device) {
@@ -284,8 +284,8 @@ pub(crate) fn running(pieces: &[Piece], device: u32, tick: i64) -> [usize; KINDS
     running
 }
 
-/// Ticks of all devices, in milliseconds, in which what runs is as wanted.
-pub(crate) fn ticks_ms(pieces: &[Piece], wanted: &dyn Fn([usize; KINDS.len()]) -> bool) -> f64 {
-    let all = (0..DEVICES).flat_map(|device| (0..TICKS).map(move |tick| (device, tick)));
-    all.filter(|&(device, tick)| wanted(running(pieces, device, tick))).count() as f64 / 1e6
+/// The number of ticks on all devices that satisfy the predicate, in milliseconds at one nanosecond per tick.
+pub(crate) fn ticks_ms(pieces: &[Piece], predicate: &dyn Fn([usize; KINDS.len()]) -> bool) -> f64 {
+    let ticks = (0..DEVICES).flat_map(|device| (0..TICKS).map(move |tick| (device, tick)));
+    ticks.filter(|&(device, tick)| predicate(running(pieces, device, tick))).count() as f64 / 1e6
 }
