@@ -1,4 +1,4 @@
-//! Memory copies: the longest ones, and how much each direction moves.
+//! The longest memory copies, and the count, time and bytes of each direction: one pass over the ops.
 
 use crate::analysis::context::Context;
 use crate::analysis::labels;
@@ -23,35 +23,36 @@ const COLUMNS: [&str; 12] = [
     "duration_ms",
     "gb_per_s",
 ];
-const SHOWN: usize = 100;
-/// Ends of a copy: as Nsight spells them, as torch does in `Memcpy HtoD`, and in a table.
-const ENDS: [(&str, char, char); 4] =
+const MAX_ROWS: usize = 100;
+/// The endpoints of a copy: in lower case as in Nsight names, the letter in torch names (`Memcpy HtoD`), and the
+/// letter in tables.
+const ENDPOINTS: [(&str, char, char); 4] =
     [("host", 'h', 'H'), ("device", 'd', 'D'), ("peer", 'p', 'P'), ("array", 'a', 'A')];
 
-/// The longest copies, and totals by direction.
+/// Lists the longest copies, with totals by direction as figures.
 pub(crate) fn copy_engine_events(context: &Context) -> Section {
     let trace = context.trace;
     let is_copy = |op: &GpuOp| op.kind == OpKind::Copy;
-    let mut copied = vec![false; trace.names.len()];
+    let mut is_copy_name = vec![false; trace.names.len()];
     for group in context.groups().iter().filter(|group| group.kind == OpKind::Copy) {
-        copied.get_mut(group.name.0 as usize).into_iter().for_each(|copied| *copied = true);
+        is_copy_name.get_mut(group.name.0 as usize).into_iter().for_each(|is_copy_name| *is_copy_name = true);
     }
-    let named = trace.names.iter().zip(copied);
-    let directions: Vec<String> =
-        named.map(|(name, is_copied)| if is_copied { direction(name) } else { String::new() }).collect();
-    let direction = |op: &GpuOp| directions.get(op.name.0 as usize).map_or(UNKNOWN, String::as_str);
-    let mut longest = Longest::new(SHOWN);
-    let mut totals: Vec<(&str, Total)> = Vec::new();
+    let names = trace.names.iter().zip(is_copy_name);
+    let direction_by_name: Vec<String> =
+        names.map(|(name, is_copy_name)| if is_copy_name { direction(name) } else { String::new() }).collect();
+    let direction = |op: &GpuOp| direction_by_name.get(op.name.0 as usize).map_or(UNKNOWN, String::as_str);
+    let mut longest = Longest::new(MAX_ROWS);
+    let mut totals: Vec<(&str, DirectionTotals)> = Vec::new();
     let mut bytes = trace.bytes.iter().peekable();
-    for (at, op) in trace.gpu_ops.iter().enumerate().filter(|(_, op)| is_copy(op)) {
-        while bytes.next_if(|entry| (entry.0 as usize) < at).is_some() {}
-        let moved = bytes.next_if(|entry| entry.0 as usize == at).map(|entry| entry.1);
-        longest.offer(op.duration, op.start, EventKind::Op, at);
+    for (row, op) in trace.gpu_ops.iter().enumerate().filter(|(_, op)| is_copy(op)) {
+        while bytes.next_if(|entry| (entry.0 as usize) < row).is_some() {}
+        let moved = bytes.next_if(|entry| entry.0 as usize == row).map(|entry| entry.1);
+        longest.offer(op.duration, op.start, EventKind::Op, row);
         let direction = direction(&op);
-        if !totals.iter().any(|(known, _)| *known == direction) {
-            totals.push((direction, Total::of(trace.devices.len())));
+        if !totals.iter().any(|(existing, _)| *existing == direction) {
+            totals.push((direction, DirectionTotals::new(trace.devices.len())));
         }
-        let total = totals.iter_mut().find(|(known, _)| *known == direction);
+        let total = totals.iter_mut().find(|(existing, _)| *existing == direction);
         total.into_iter().for_each(|(_, total)| total.add(&op, moved));
     }
     if longest.offered == 0 {
@@ -60,11 +61,11 @@ pub(crate) fn copy_engine_events(context: &Context) -> Section {
     let mut section = Section::new(TITLE, "memory copies on the GPU", &COLUMNS)
         .limit("Rates are bytes over the time of the copy; copies of one direction that overlap share a link.")
         .from_first_op(trace);
-    let seen = longest.offered;
-    for long in longest.ranked() {
-        let Some(op) = trace.gpu_ops.get(long.row()) else { continue };
-        let at = trace.bytes.binary_search_by_key(&long.row(), |entry| entry.0 as usize);
-        let moved = at.ok().and_then(|at| trace.bytes.get(at)).map(|entry| entry.1);
+    let copies = longest.offered;
+    for event in longest.ranked() {
+        let Some(op) = trace.gpu_ops.get(event.row()) else { continue };
+        let entry = trace.bytes.binary_search_by_key(&event.row(), |entry| entry.0 as usize);
+        let moved = entry.ok().and_then(|index| trace.bytes.get(index)).map(|entry| entry.1);
         section.row([
             trace.names.get(op.name).into(),
             direction(&op).into(),
@@ -80,40 +81,40 @@ pub(crate) fn copy_engine_events(context: &Context) -> Section {
             moved.map_or(Value::Null, |moved| gb_per_s(moved, op.duration)),
         ]);
     }
-    section.rows_in_all = seen;
+    section.rows_in_all = copies;
     totals.sort_by_key(|(direction, _)| *direction);
-    let unknown = totals.iter().map(|(_, total)| total.count - total.count_with_bytes).sum::<u64>();
-    if unknown > 0 {
+    let without_bytes = totals.iter().map(|(_, total)| total.count - total.count_with_bytes).sum::<u64>();
+    if without_bytes > 0 {
         section.limits.push(format!(
             "{} of {} copies do not tell how many bytes they moved.",
-            grouped(unknown),
-            grouped(seen)
+            grouped(without_bytes),
+            grouped(copies)
         ));
     }
-    totals.iter().for_each(|(direction, total)| total.figures(direction, &mut section));
+    totals.iter().for_each(|(direction, total)| total.add_figures(direction, &mut section));
     section
 }
 
-/// What the copies of one direction did.
+/// Totals of the copies of one direction.
 #[derive(Debug, Clone, Default)]
-struct Total {
+struct DirectionTotals {
     count: u64,
     time: Ns,
-    /// Time in which any of them runs, each device's by itself.
+    /// Time in which at least one copy runs, summed over devices.
     busy: Ns,
-    /// How far those of each device reach.
+    /// The latest end so far on each device.
     reach: Vec<Option<Ns>>,
     count_with_bytes: u64,
     bytes: u64,
     time_with_bytes: Ns,
 }
 
-impl Total {
-    fn of(devices: usize) -> Self {
+impl DirectionTotals {
+    fn new(devices: usize) -> Self {
         Self { reach: vec![None; devices], ..Self::default() }
     }
 
-    /// Copies come by start.
+    /// Adds a copy. Copies must arrive sorted by start.
     fn add(&mut self, copy: &GpuOp, bytes: Option<u64>) {
         self.count += 1;
         self.time += copy.duration;
@@ -126,7 +127,7 @@ impl Total {
         }
     }
 
-    fn figures(&self, direction: &str, section: &mut Section) {
+    fn add_figures(&self, direction: &str, section: &mut Section) {
         let direction = direction.to_ascii_lowercase();
         section.figure(&format!("{direction}_count"), self.count);
         section.figure(&format!("{direction}_total_time_ms"), Value::ms(self.time));
@@ -138,18 +139,19 @@ impl Total {
     }
 }
 
-/// Bytes a nanosecond are GB/s; `Null` where no time passed.
+/// Bytes per nanosecond equal GB/s. Empty if the time is zero.
 fn gb_per_s(bytes: u64, time: Ns) -> Value {
     Value::from(bytes as f64 / time.0 as f64)
 }
 
 const UNKNOWN: &str = "unknown";
 
-/// `H2D` of `[CUDA memcpy Host-to-Device]`, `Memcpy HtoD (Pageable -> Device)` or `CopyHostToDevice`.
+/// Parses the direction: `H2D` for `[CUDA memcpy Host-to-Device]`, `Memcpy HtoD (Pageable -> Device)` or
+/// `CopyHostToDevice`.
 fn direction(name: &str) -> String {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    for (from, from_letter, from_short) in ENDS {
-        for (to, to_letter, to_short) in ENDS {
+    for (from, from_letter, from_short) in ENDPOINTS {
+        for (to, to_letter, to_short) in ENDPOINTS {
             let (long, short) = (format!("{from}to{to}"), format!("memcpy{from_letter}to{to_letter}"));
             if plain.contains(&long) || plain.contains(&short) {
                 return format!("{from_short}2{to_short}");
@@ -165,8 +167,8 @@ mod tests {
     use crate::analysis::testing::*;
 
     #[test]
-    fn directions_are_read_from_the_names_of_every_profiler() {
-        for (name, want) in [
+    fn directions_are_parsed_from_the_names_of_all_profilers() {
+        for (name, expected) in [
             ("[CUDA memcpy Host-to-Device]", "H2D"),
             ("[CUDA memcpy Device-to-Host]", "D2H"),
             ("[CUDA memcpy Peer-to-Peer]", "P2P"),
@@ -178,24 +180,24 @@ mod tests {
             ("CopyDeviceToHost", "D2H"),
             ("Memcpy", "unknown"),
         ] {
-            assert_eq!(direction(name), want, "{name}");
+            assert_eq!(direction(name), expected, "{name}");
         }
     }
 
     #[test]
-    fn totals_cover_every_copy_and_rows_the_longest() {
+    fn totals_include_all_copies_and_rows_the_longest_ones() {
         let mut small = Small::new();
-        for at in 0..120 {
-            small.op(0, "Memcpy HtoD (Pageable -> Device)", 1_000 * at, 1_000 * at + 100 + at);
+        for index in 0..120 {
+            small.op(0, "Memcpy HtoD (Pageable -> Device)", 1_000 * index, 1_000 * index + 100 + index);
             small.0.set_bytes_of_last_op(200);
         }
         small.op(0, "Memcpy DtoH (Device -> Pinned)", 500, 600);
         small.op(0, "gemm", 0, 90_000);
-        // Beside one of the same direction, and on another device.
+        // The first overlaps a copy of the same direction, the second runs on another device.
         small.op(0, "Memcpy DtoH (Device -> Pinned)", 550, 650);
         small.op(1, "Memcpy DtoH (Device -> Pinned)", 500, 600);
         let section = small.section(copy_engine_events);
-        assert_eq!((section.rows.len(), section.rows_in_all), (SHOWN, 123));
+        assert_eq!((section.rows.len(), section.rows_in_all), (MAX_ROWS, 123));
         let longest = &section.rows[0];
         assert_eq!((number(longest, "duration_ns"), number(longest, "bytes")), (219.0, 200.0));
         assert!((number(longest, "gb_per_s") - 200.0 / 219.0).abs() < 1e-12);
@@ -204,7 +206,7 @@ mod tests {
         assert_eq!((figure("h2d_count"), figure("h2d_bytes"), figure("d2h_count")), (120.0, 24_000.0, 3.0));
         assert_eq!(figure("h2d_total_time_ms"), (120.0 * 100.0 + 119.0 * 120.0 / 2.0) / 1e6);
         assert_eq!((figure("d2h_total_time_ms"), figure("d2h_busy_ms")), (0.0003, 0.00025));
-        assert_eq!(section.summary.get("d2h_bytes"), None, "nobody says how much");
+        assert_eq!(section.summary.get("d2h_bytes"), None, "the bytes are unknown");
         assert!(section.limits.iter().any(|limit| limit.starts_with("3 of 123 copies")), "{:?}", section.limits);
     }
 }

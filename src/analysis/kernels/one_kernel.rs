@@ -1,6 +1,7 @@
-//! One kernel in detail: how long its launches take, when they run, what launches it, and what runs before and after it.
+//! Details of one kernel: durations, start times, callers, and the ops before and after it on its stream. Cost:
+//! three passes over the ops, plus one over the calls and spans if launches are linked.
 //!
-//! It is no section of a report, for it is asked of one name; whoever holds the trace computes it.
+//! The caller gives the kernel name, so this is not a section of the report.
 
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::interpolate;
@@ -13,70 +14,70 @@ use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
 use std::cmp::Reverse;
 
-/// See the module's head.
+/// Details of the GPU ops of one name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OneKernel {
-    /// The name for people, in full.
+    /// The demangled name in full.
     pub name: String,
-    /// As the trace has it; `None` where no op has this name.
+    /// The name in the trace; `None` if no op has the name.
     pub raw: Option<String>,
     /// Its category by the rules.
     pub category: String,
-    /// Single figures, and a row a device and stream.
+    /// Figures for all launches, and one row per device and stream.
     pub detail: Section,
-    /// What launches it.
+    /// The calls, ranges and code that launch it.
     pub callers: Section,
-    /// What runs before and after it on its stream.
+    /// The ops before and after it on its stream.
     pub neighbours: Section,
-    /// Its launches by duration.
+    /// Distribution of its durations.
     pub histogram: Histogram,
-    /// Its launches by start.
+    /// Its launches over time.
     pub over_time: OverTime,
 }
 
-/// Launches by duration; every launch is in one bin.
+/// Histogram of durations. Each launch is in exactly one bin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Histogram {
-    /// From the shortest; empty where there is no launch.
+    /// Sorted by duration; empty if there are no launches.
     pub bins: Vec<Bin>,
-    /// Do bins widen by a factor, not by a length?
+    /// Whether the widths of the bins grow by a factor.
     pub is_logarithmic: bool,
-    /// Per cent and duration in nanoseconds of p50, p90 and p99.
+    /// Percentile and its duration in nanoseconds: p50, p90 and p99.
     pub percentiles: Vec<(u64, f64)>,
 }
 
-/// One bin.
+/// A bin of the histogram.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bin {
-    /// The shortest duration that is in it.
+    /// Lower bound, inclusive.
     pub from: Ns,
-    /// The shortest one above that is not.
+    /// Upper bound, exclusive.
     pub to: Ns,
-    /// Launches.
+    /// Number of launches.
     pub count: u64,
-    /// Of all launches.
+    /// Fraction of all launches.
     pub share: f64,
 }
 
-/// Launches by start.
+/// Launches by start time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverTime {
     /// From the first GPU op to the last, or the chosen window.
     pub window: Window,
-    /// Is it a part of the trace?
+    /// Whether the user chose the window.
     pub is_part: bool,
-    /// Equally long.
+    /// Columns of equal length.
     pub columns: Vec<Column>,
 }
 
-/// The launches that began in one column.
+/// The launches that start in one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Column {
-    /// How many.
+    /// Number of launches.
     pub count: u64,
-    /// Their durations together.
+    /// Sum of their durations.
     pub total: Ns,
-    /// The longest of them.
+    /// Longest duration.
     pub longest: Ns,
 }
 
@@ -96,28 +97,30 @@ const CALLERS: [&str; 5] = ["api_name", "range_name", "call_count", "pct_of_laun
 const CALLERS_IN_CODE: [&str; 7] =
     ["api_name", "range_name", "cpu_op", "python_location", "call_count", "pct_of_launches", "total_time_ns"];
 const NEIGHBOURS: [&str; 5] = ["side", "kernel_name", "call_count", "pct_of_launches", "median_gap_ns"];
-/// Rows of callers, and of neighbours on each side.
-const TOP: usize = 10;
-/// Bins of equal width.
-const BINS: i64 = 40;
-/// From this ratio of longest to shortest on, bins of equal width would hide the short ones.
-const SPREAD: i64 = 20;
-/// Ten edges a decade, each a quarter above the one before: rounded powers of the tenth root of ten.
-const EDGES: [i64; 10] = [100, 126, 158, 200, 251, 316, 398, 501, 631, 794];
+/// Maximum number of callers, and of neighbours on each side.
+const MAX_ROWS: usize = 10;
+/// Maximum number of bins of equal width.
+const MAX_EVEN_BINS: i64 = 40;
+/// Minimum ratio of longest to shortest duration for logarithmic bins. Bins of equal width would put all short
+/// launches into one.
+const MIN_LOG_RATIO: i64 = 20;
+/// Ten bin boundaries per decade, in hundredths: rounded powers of 10^(1/10), a factor of about 1.26.
+const DECADE_BOUNDARIES: [i64; 10] = [100, 126, 158, 200, 251, 316, 398, 501, 631, 794];
 const PERCENTILES: [u64; 3] = [50, 90, 99];
 
-/// Everything about the GPU ops of this name, as the trace has it or as people read it. `columns`: parts of the time.
+/// Computes the details of the GPU ops with this name, raw or demangled. `columns` is the number of columns over time.
 pub fn one_kernel(trace: &Trace, rules: &RuleSet, name: &str, columns: usize) -> OneKernel {
-    let wanted = Wanted::of(trace, name);
-    let ops: Vec<(usize, GpuOp)> = trace.gpu_ops.iter().enumerate().filter(|(_, op)| wanted.has(op.name)).collect();
+    let matching = MatchingNames::find(trace, name);
+    let ops: Vec<(usize, GpuOp)> =
+        trace.gpu_ops.iter().enumerate().filter(|(_, op)| matching.contains(op.name)).collect();
     let raw = ops.first().map(|(_, op)| trace.names.get(op.name).to_owned());
     let full = raw.as_deref().map_or_else(|| name.to_owned(), |raw| names::demangle(raw).into_owned());
     let category = raw.as_deref().map(|raw| rules.category(raw, &full).to_owned()).unwrap_or_default();
     let durations = sorted(ops.iter().map(|(_, op)| op.duration));
     OneKernel {
-        detail: detail(trace, &wanted, &ops, &durations, &category),
+        detail: detail(trace, &matching, &ops, &durations, &category),
         callers: callers(trace, &ops),
-        neighbours: neighbours(trace, &wanted, ops.len()),
+        neighbours: neighbours(trace, &matching, ops.len()),
         histogram: histogram(&durations),
         over_time: over_time(trace, &ops, columns),
         name: full,
@@ -126,11 +129,11 @@ pub fn one_kernel(trace: &Trace, rules: &RuleSet, name: &str, columns: usize) ->
     }
 }
 
-/// Which names of the trace are meant: several mangled ones can read alike.
-struct Wanted(Vec<bool>);
+/// The names of the trace that match, as one flag per name. Several mangled names can have the same demangled name.
+struct MatchingNames(Vec<bool>);
 
-impl Wanted {
-    fn of(trace: &Trace, name: &str) -> Self {
+impl MatchingNames {
+    fn find(trace: &Trace, name: &str) -> Self {
         let exact: Vec<bool> = trace.names.iter().map(|raw| raw == name).collect();
         if exact.contains(&true) {
             return Self(exact);
@@ -138,7 +141,7 @@ impl Wanted {
         Self(trace.names.iter().map(|raw| names::demangle(raw) == name).collect())
     }
 
-    fn has(&self, name: NameId) -> bool {
+    fn contains(&self, name: NameId) -> bool {
         self.0.get(name.0 as usize).copied().unwrap_or(false)
     }
 }
@@ -150,7 +153,7 @@ fn sorted(durations: impl Iterator<Item = Ns>) -> Vec<i64> {
 }
 
 fn percentile(sorted: &[i64], percent: u64) -> Option<f64> {
-    interpolate(sorted.len(), percent, &|at| sorted.get(at).copied())
+    interpolate(sorted.len(), percent, &|index| sorted.get(index).copied())
 }
 
 fn percentile_us(sorted: &[i64], percent: u64) -> Value {
@@ -169,18 +172,24 @@ fn extreme_us(duration: Option<&i64>) -> Value {
     Value::from(duration.map(|ns| *ns as f64 / 1e3))
 }
 
-fn detail(trace: &Trace, wanted: &Wanted, ops: &[(usize, GpuOp)], durations: &[i64], category: &str) -> Section {
+fn detail(
+    trace: &Trace,
+    matching: &MatchingNames,
+    ops: &[(usize, GpuOp)],
+    durations: &[i64],
+    category: &str,
+) -> Section {
     const TITLE: &str = "Launches";
     if ops.is_empty() {
-        let place = if trace.cut.is_some() { "the chosen window of this trace" } else { "this trace" };
-        return Section::missing(TITLE, &DETAIL, &format!("No GPU op in {place} has this name."), "");
+        let scope = if trace.cut.is_some() { "the chosen window of this trace" } else { "this trace" };
+        return Section::missing(TITLE, &DETAIL, &format!("No GPU op in {scope} has this name."), "");
     }
     let mut section = Section::new(TITLE, "start and end of every launch", &DETAIL)
         .limit("Of busy time: what it owns under first come, of the time in which its devices run anything.");
     if trace.cut.is_some_and(|cut| cut.cut_ops > 0) {
         section = section.limit("Of a launch that reaches over an end of the window the part inside counts.");
     }
-    let (owned, busy) = owned_and_busy(trace, wanted);
+    let (owned, busy) = owned_and_busy(trace, matching);
     section.figure("launches", durations.len());
     section.figure("total_time_ns", sum(durations));
     section.figure("busy_share_pct", Value::pct(owned, busy));
@@ -191,7 +200,7 @@ fn detail(trace: &Trace, wanted: &Wanted, ops: &[(usize, GpuOp)], durations: &[i
     }
     section.figure("max_duration_us", extreme_us(durations.last()));
     section.figure("category", category);
-    let mut lanes = Grouped::new();
+    let mut lanes = ValuesByKey::new();
     for (_, op) in ops {
         add(&mut lanes, lane(op, 0), op.duration.0);
     }
@@ -213,54 +222,55 @@ fn detail(trace: &Trace, wanted: &Wanted, ops: &[(usize, GpuOp)], durations: &[i
     section
 }
 
-/// Device and stream as a key; `process` tells streams of one number apart.
-fn lane(op: &GpuOp, process: u32) -> Caller {
+/// Key of device, stream and process. With process 0, streams with the same number in several processes share a key.
+fn lane(op: &GpuOp, process: u32) -> Key {
     [op.device.0, (op.stream >> 32) as u32, op.stream as u32, process]
 }
 
-fn stream([_, high, low, _]: Caller) -> i64 {
+/// The stream number in a [`lane`] key.
+fn stream([_, high, low, _]: Key) -> i64 {
     (i64::from(high) << 32) | i64::from(low)
 }
 
-/// The time that the kernel owns where the op that began first owns it, and the busy time of the devices it runs on.
-fn owned_and_busy(trace: &Trace, wanted: &Wanted) -> (Ns, Ns) {
+/// The time that the kernel owns under first-come attribution, and the busy time of the devices on which it owns any.
+fn owned_and_busy(trace: &Trace, matching: &MatchingNames) -> (Ns, Ns) {
     let mut devices: Vec<(Ns, Ns, Ns)> = vec![(Ns(i64::MIN), Ns::ZERO, Ns::ZERO); trace.devices.len()];
     for op in trace.gpu_ops.iter() {
-        let Some((reach, owned, busy)) = devices.get_mut(op.device.0 as usize) else { continue };
-        let from = op.start.max(*reach);
+        let Some((covered_until, owned, busy)) = devices.get_mut(op.device.0 as usize) else { continue };
+        let from = op.start.max(*covered_until);
         if op.end() <= from {
             continue;
         }
         let time = op.end().since(from);
         *busy += time;
-        if wanted.has(op.name) {
+        if matching.contains(op.name) {
             *owned += time;
         }
-        *reach = op.end();
+        *covered_until = op.end();
     }
     let used = devices.iter().filter(|(_, owned, _)| *owned > Ns::ZERO);
     used.fold((Ns::ZERO, Ns::ZERO), |(owned, busy), device| (owned + device.1, busy + device.2))
 }
 
-/// Durations or gaps in nanoseconds under up to four numbers: one type, so that the page's module holds its code once.
-type Grouped = VecMap<Caller, Vec<i64>>;
+/// Durations or gaps in nanoseconds by key. One type for all uses keeps the WebAssembly module small.
+type ValuesByKey = VecMap<Key, Vec<i64>>;
 
-/// What the code around a launch is called; [`NONE`] where there is nothing.
-type Caller = [u32; 4];
+/// A [`lane`], the name ids of a caller, or a neighbour's name id and zeros. [`NONE`] stands for a missing name.
+type Key = [u32; 4];
 
-fn add(groups: &mut Grouped, key: Caller, ns: i64) {
+fn add(groups: &mut ValuesByKey, key: Key, ns: i64) {
     groups.update(key, Vec::new(), |group| group.push(ns));
 }
 
-/// The largest group first.
-fn rank(groups: &mut Grouped) {
+/// Sorts groups by number of values, largest first.
+fn sort_by_count(groups: &mut ValuesByKey) {
     groups.0.sort_by_key(|(_, group)| Reverse(group.len()));
 }
 
 fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
     const TITLE: &str = "Called from";
     let columns: &[&str] = if trace.code.is_some() { &CALLERS_IN_CODE } else { &CALLERS };
-    let linked = ops.iter().filter(|(at, _)| trace.gpu_ops.launch(*at).is_some()).count();
+    let linked = ops.iter().filter(|(row, _)| trace.gpu_ops.launch(*row).is_some()).count();
     if linked == 0 {
         let why = "The trace holds no call that launched it.";
         return Section::missing(TITLE, columns, why, &recapture::command(trace.format, Lacks::Calls));
@@ -274,33 +284,33 @@ fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
         section = section.limit(format!("{} launches have no known call.", ops.len() - linked));
     }
     let ranges = names_around_calls(trace, &trace.ranges, &|_| true);
-    let (cpu_ops, frames) = in_code(trace);
-    let mut found = Grouped::new();
-    for (at, op) in ops {
-        let Some(call) = trace.gpu_ops.launch(*at) else { continue };
-        let place = call.0 as usize;
-        let of = |names: &[u32]| names.get(place).copied().unwrap_or(NONE);
-        let name = trace.calls.get(place).map_or(NONE, |call| call.name.0);
-        add(&mut found, [name, of(&ranges), of(&cpu_ops), of(&frames)], op.duration.0);
+    let (cpu_ops, frames) = names_in_code(trace);
+    let mut groups = ValuesByKey::new();
+    for (row, op) in ops {
+        let Some(call) = trace.gpu_ops.launch(*row) else { continue };
+        let call = call.0 as usize;
+        let name_around = |names: &[u32]| names.get(call).copied().unwrap_or(NONE);
+        let name = trace.calls.get(call).map_or(NONE, |call| call.name.0);
+        add(&mut groups, [name, name_around(&ranges), name_around(&cpu_ops), name_around(&frames)], op.duration.0);
     }
-    rank(&mut found);
-    for (caller, durations) in found.0 {
+    sort_by_count(&mut groups);
+    for (caller, durations) in groups.0 {
         let numbers = [durations.len().into(), pct(durations.len(), ops.len()), sum(&durations).into()];
         add_caller(trace, &mut section, caller, numbers);
     }
-    section.truncate(TOP);
+    section.truncate(MAX_ROWS);
     section
 }
 
-/// The CPU op and the Python frame around each call, where the trace was read with its code.
-fn in_code(trace: &Trace) -> (Vec<u32>, Vec<u32>) {
+/// The innermost CPU op and Python frame around each call; empty if the trace was read without code.
+fn names_in_code(trace: &Trace) -> (Vec<u32>, Vec<u32>) {
     let Some(code) = &trace.code else { return (Vec::new(), Vec::new()) };
-    // Frames of builtins have no place in a file.
+    // Frames of builtins have no source file.
     let in_file = |name: NameId| code.frames.names.get(name).contains(".py(");
     (names_around_calls(trace, &code.cpu_ops, &|_| true), names_around_calls(trace, &code.frames, &in_file))
 }
 
-fn add_caller(trace: &Trace, section: &mut Section, [call, range, cpu_op, frame]: Caller, numbers: [Value; 3]) {
+fn add_caller(trace: &Trace, section: &mut Section, [call, range, cpu_op, frame]: Key, numbers: [Value; 3]) {
     let [count, share, total] = numbers;
     let (call, range) = (name_in(&trace.calls, call), name_in(&trace.ranges, range));
     match &trace.code {
@@ -320,27 +330,28 @@ fn pct(part: usize, whole: usize) -> Value {
     Value::from(100.0 * part as f64 / whole.max(1) as f64)
 }
 
-fn neighbours(trace: &Trace, wanted: &Wanted, launches: usize) -> Section {
+fn neighbours(trace: &Trace, matching: &MatchingNames, launches: usize) -> Section {
     let mut section = Section::new("Neighbours", "the ops beside each launch on its stream", &NEIGHBOURS)
         .limit("A gap below zero: both ran at the same time. Without a name: nothing ran there.");
-    // Gaps under the neighbour's name; NONE: there is none.
-    let (mut before, mut after) = (Grouped::new(), Grouped::new());
-    let mut last: VecMap<Caller, GpuOp> = VecMap::new();
+    // Gaps by the name of the neighbour, NONE if there is no neighbour.
+    let (mut before, mut after) = (ValuesByKey::new(), ValuesByKey::new());
+    let mut last: VecMap<Key, GpuOp> = VecMap::new();
     for op in trace.gpu_ops.iter() {
         let lane = lane(&op, op.process.0);
-        // Two ops can be equal in all: only the place tells the first one.
+        // For the first op, `update` returns the op itself. A comparison would not detect that, because two ops
+        // can be equal.
         let is_first = last.get(&lane).is_none();
         let previous = last.update(lane, op, |last| std::mem::replace(last, op));
         let gap = op.start.since(previous.end()).0;
-        if wanted.has(op.name) {
+        if matching.contains(op.name) {
             let name = if is_first { NONE } else { previous.name.0 };
             add(&mut before, [name, 0, 0, 0], gap);
         }
-        if !is_first && wanted.has(previous.name) {
+        if !is_first && matching.contains(previous.name) {
             add(&mut after, [op.name.0, 0, 0, 0], gap);
         }
     }
-    for (_, op) in last.0.iter().filter(|(_, op)| wanted.has(op.name)) {
+    for (_, op) in last.0.iter().filter(|(_, op)| matching.contains(op.name)) {
         add(&mut after, [NONE, 0, 0, 0], op.duration.0);
     }
     let rows = before.0.len() + after.0.len();
@@ -350,9 +361,9 @@ fn neighbours(trace: &Trace, wanted: &Wanted, launches: usize) -> Section {
     section
 }
 
-fn add_side(trace: &Trace, section: &mut Section, side: &str, mut found: Grouped, launches: usize) {
-    rank(&mut found);
-    for ([name, ..], mut gaps) in found.0.into_iter().take(TOP) {
+fn add_side(trace: &Trace, section: &mut Section, side: &str, mut groups: ValuesByKey, launches: usize) {
+    sort_by_count(&mut groups);
+    for ([name, ..], mut gaps) in groups.0.into_iter().take(MAX_ROWS) {
         gaps.sort_unstable();
         let name = (name != NONE).then_some(NameId(name));
         let gap = name.and(percentile(&gaps, 50)).map(|gap| gap as i64);
@@ -363,56 +374,57 @@ fn add_side(trace: &Trace, section: &mut Section, side: &str, mut found: Grouped
 
 fn histogram(sorted: &[i64]) -> Histogram {
     let (Some(&shortest), Some(&longest)) = (sorted.first(), sorted.last()) else { return Histogram::default() };
-    let is_logarithmic = longest / SPREAD >= shortest.max(1);
-    let edges = if is_logarithmic { log_edges(shortest, longest) } else { even_edges(shortest, longest) };
-    let below = |edge: i64| sorted.partition_point(|duration| *duration < edge);
-    let bins = edges.iter().zip(edges.iter().skip(1)).map(|(&from, &to)| {
-        let count = below(to) - below(from);
+    let is_logarithmic = longest / MIN_LOG_RATIO >= shortest.max(1);
+    let boundaries =
+        if is_logarithmic { log_boundaries(shortest, longest) } else { even_boundaries(shortest, longest) };
+    let count_below = |boundary: i64| sorted.partition_point(|duration| *duration < boundary);
+    let bins = boundaries.iter().zip(boundaries.iter().skip(1)).map(|(&from, &to)| {
+        let count = count_below(to) - count_below(from);
         Bin { from: Ns(from), to: Ns(to), count: count as u64, share: count as f64 / sorted.len() as f64 }
     });
     let percentiles = PERCENTILES.iter().filter_map(|percent| Some((*percent, percentile(sorted, *percent)?)));
     Histogram { bins: bins.collect(), is_logarithmic, percentiles: percentiles.collect() }
 }
 
-fn even_edges(shortest: i64, longest: i64) -> Vec<i64> {
-    let width = (longest - shortest) / BINS + 1;
+fn even_boundaries(shortest: i64, longest: i64) -> Vec<i64> {
+    let width = (longest - shortest) / MAX_EVEN_BINS + 1;
     let bins = (longest - shortest) / width + 1;
-    (0..=bins).map(|at| shortest.saturating_add(at.saturating_mul(width))).collect()
+    (0..=bins).map(|index| shortest.saturating_add(index.saturating_mul(width))).collect()
 }
 
-/// Edges around both durations; the first is zero where a duration is.
-fn log_edges(shortest: i64, longest: i64) -> Vec<i64> {
-    let mut edges = vec![0];
+/// Logarithmic boundaries that enclose both durations. The first boundary is 0 if the shortest duration is.
+fn log_boundaries(shortest: i64, longest: i64) -> Vec<i64> {
+    let mut boundaries = vec![0];
     let mut power: i64 = 1;
-    while edges.last().is_some_and(|last| *last <= longest) {
-        // Beyond centuries there is one last edge.
-        let last = power > i64::MAX / 1_000;
-        let decade = EDGES.map(|edge| if last { i64::MAX } else { edge * power / 100 });
-        for edge in decade {
-            if edges.last().is_some_and(|last| *last <= longest && *last < edge) {
-                edges.push(edge);
+    while boundaries.last().is_some_and(|last| *last <= longest) {
+        // If the next products could overflow, one last boundary covers the rest.
+        let is_last = power > i64::MAX / 1_000;
+        let decade = DECADE_BOUNDARIES.map(|boundary| if is_last { i64::MAX } else { boundary * power / 100 });
+        for boundary in decade {
+            if boundaries.last().is_some_and(|last| *last <= longest && *last < boundary) {
+                boundaries.push(boundary);
             }
         }
         power = power.saturating_mul(10);
     }
-    edges.split_off(edges.partition_point(|edge| *edge <= shortest).saturating_sub(1))
+    boundaries.split_off(boundaries.partition_point(|boundary| *boundary <= shortest).saturating_sub(1))
 }
 
 fn over_time(trace: &Trace, ops: &[(usize, GpuOp)], columns: usize) -> OverTime {
-    let none = Window { start: Ns::ZERO, end: Ns::ZERO };
-    let window = trace.cut.map(|cut| cut.window).or_else(|| trace.span()).unwrap_or(none);
-    let mut found = vec![Column::default(); columns.clamp(1, 4_096)];
-    let (count, length) = (found.len() as i128, i128::from(window.length().0.max(1)));
+    let empty = Window { start: Ns::ZERO, end: Ns::ZERO };
+    let window = trace.cut.map(|cut| cut.window).or_else(|| trace.span()).unwrap_or(empty);
+    let mut filled = vec![Column::default(); columns.clamp(1, 4_096)];
+    let (count, length) = (filled.len() as i128, i128::from(window.length().0.max(1)));
     for (_, op) in ops {
-        let place = i128::from(op.start.since(window.start).0) * count / length;
-        let place = usize::try_from(place.clamp(0, count - 1)).unwrap_or(0);
-        if let Some(column) = found.get_mut(place) {
+        let index = i128::from(op.start.since(window.start).0) * count / length;
+        let index = usize::try_from(index.clamp(0, count - 1)).unwrap_or(0);
+        if let Some(column) = filled.get_mut(index) {
             column.count += 1;
             column.total += op.duration;
             column.longest = column.longest.max(op.duration);
         }
     }
-    OverTime { window, is_part: trace.cut.is_some(), columns: found }
+    OverTime { window, is_part: trace.cut.is_some(), columns: filled }
 }
 
 #[cfg(test)]
@@ -423,7 +435,7 @@ mod tests {
     use crate::trace::{Format, OpKind, ProcessId, Span, ThreadId, TraceBuilder};
     use proptest::prelude::*;
 
-    /// One thread, one stream.
+    /// Builds a trace with one thread and one stream.
     struct Small(TraceBuilder, ProcessId, ThreadId);
 
     impl Small {
@@ -470,13 +482,13 @@ mod tests {
         section.rows.iter().map(|row| keys.iter().map(|key| row.get(key).unwrap()).collect()).collect()
     }
 
-    /// k runs 0..10 and 20..50 between two ops named other, launched in the ranges `one` and `two`.
-    fn worked() -> Trace {
+    /// `k` runs at 0..10 and 20..50, each followed by an op `other`, and is launched in the ranges `one` and `two`.
+    fn example_trace() -> Trace {
         let mut small = Small::new();
         small.range("one", (0, 5));
         small.range("two", (6, 9));
-        for (id, at) in [(1, 1), (2, 3), (3, 7), (4, 8)] {
-            small.call("cudaLaunchKernel", (at, at + 1), id);
+        for (id, start) in [(1, 1), (2, 3), (3, 7), (4, 8)] {
+            small.call("cudaLaunchKernel", (start, start + 1), id);
         }
         small.kernel("k", (0, 10), Some(1));
         small.kernel("other", (12, 20), Some(2));
@@ -486,8 +498,8 @@ mod tests {
     }
 
     #[test]
-    fn figures_callers_and_neighbours_of_a_hand_worked_trace() {
-        let found = find(&worked(), "k");
+    fn figures_callers_and_neighbours_match_hand_computed_values() {
+        let found = find(&example_trace(), "k");
         assert_eq!(figure(&found.detail, "launches"), &Value::Int(2));
         assert_eq!(figure(&found.detail, "total_time_ns"), &Value::Int(40));
         // 40 of the 52 busy nanoseconds.
@@ -498,36 +510,36 @@ mod tests {
         let launch = Value::from("cudaLaunchKernel");
         let (one, two, ten, thirty) = (Value::from("one"), Value::from("two"), Value::Int(10), Value::Int(30));
         assert_eq!(callers, [[&launch, &one, &Value::Int(1), &ten], [&launch, &two, &Value::Int(1), &thirty]]);
-        let beside = rows(&found.neighbours, &["side", "kernel_name", "call_count", "median_gap_ns"]);
+        let neighbours = rows(&found.neighbours, &["side", "kernel_name", "call_count", "median_gap_ns"]);
         let (before, after, other, none) =
             (Value::from("before"), Value::from("after"), Value::from("other"), Value::Null);
         let once = Value::Int(1);
         assert_eq!(
-            beside,
+            neighbours,
             [
                 [&before, &other, &once, &Value::Int(0)],
                 [&before, &none, &once, &none],
-                // After 10 comes 12, after 50 comes 56.
+                // Gaps of 2 ns (10 to 12) and 6 ns (50 to 56).
                 [&after, &other, &Value::Int(2), &Value::Int(4)],
             ]
         );
         let counts: Vec<u64> = found.over_time.columns.iter().map(|column| column.count).collect();
-        assert_eq!(counts, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0], "20 of 60 is the fourth of ten columns");
+        assert_eq!(counts, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0], "20 ns of 60 ns falls into the fourth of ten columns");
         assert_eq!(found.over_time.columns[3].longest, Ns(30));
     }
 
     #[test]
-    fn a_name_that_no_op_has_is_said_to_have_no_launches() {
-        let found = find(&worked(), "nobody");
+    fn an_unknown_name_has_no_launches() {
+        let found = find(&example_trace(), "missing");
         assert_eq!(found.raw, None);
         assert_eq!(found.detail.missing.unwrap().why, "No GPU op in this trace has this name.");
         assert!(found.histogram.bins.is_empty());
     }
 
     #[test]
-    fn a_window_holds_its_own_launches_and_the_rule_is_told() {
+    fn a_window_limits_the_launches_and_the_rule_is_named() {
         let choices = Choices { window: Some("0.000000015-0.00000006".to_owned()), ..Choices::default() };
-        let found = session::one_kernel(&worked(), &choices, "k", 9).unwrap();
+        let found = session::one_kernel(&example_trace(), &choices, "k", 9).unwrap();
         assert_eq!(figure(&found.detail, "launches"), &Value::Int(1));
         assert_eq!(figure(&found.detail, "rules"), &Value::from("gpuprism/default, built in"));
         let rules = session::RuleFile {
@@ -535,7 +547,8 @@ mod tests {
             text: r#"{"gpuprism": {"default": {"^k$": "mine"}}}"#.to_owned(),
         };
         let found =
-            session::one_kernel(&worked(), &Choices { rules: vec![rules], ..Choices::default() }, "k", 9).unwrap();
+            session::one_kernel(&example_trace(), &Choices { rules: vec![rules], ..Choices::default() }, "k", 9)
+                .unwrap();
         assert_eq!(found.category, "mine");
         assert_eq!(figure(&found.detail, "category_rule"), &Value::from("^k$"));
         assert_eq!(figure(&found.detail, "rules"), &Value::from("gpuprism/default, mine.json"));
@@ -543,30 +556,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_launch_is_in_one_bin_and_one_column_whatever_it_takes(
+        fn every_launch_is_in_one_bin_and_one_column(
             durations in proptest::collection::vec(
                 prop_oneof![0_i64..9, 0_i64..5_000, 0_i64..9_000_000_000_000, Just(i64::MAX / 16)], 1..60),
             columns in 0_usize..300,
         ) {
             let mut small = Small::new();
-            for (at, duration) in (0..).zip(&durations) {
-                small.kernel("k", (at, at + duration), None);
+            for (start, duration) in (0..).zip(&durations) {
+                small.kernel("k", (start, start + duration), None);
             }
             let found = one_kernel(&small.0.finish(), RuleBook::gpuprism_default().unwrap(), "k", columns);
             for bin in &found.histogram.bins {
                 let inside = durations.iter().filter(|duration| (bin.from.0..bin.to.0).contains(duration)).count();
                 prop_assert_eq!(bin.count, inside as u64);
             }
-            let all = durations.len() as u64;
-            prop_assert_eq!(found.histogram.bins.iter().map(|bin| bin.count).sum::<u64>(), all);
-            prop_assert_eq!(found.over_time.columns.iter().map(|column| column.count).sum::<u64>(), all);
+            let launches = durations.len() as u64;
+            prop_assert_eq!(found.histogram.bins.iter().map(|bin| bin.count).sum::<u64>(), launches);
+            prop_assert_eq!(found.over_time.columns.iter().map(|column| column.count).sum::<u64>(), launches);
             let mut sorted = durations.clone();
             sorted.sort_unstable();
             for (percent, ns) in &found.histogram.percentiles {
-                let place = *percent as f64 * (sorted.len() - 1) as f64 / 100.0;
-                let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-                let naive = low as f64 + (high - low) as f64 * place.fract();
-                prop_assert!((ns - naive).abs() <= 1e-9 * naive.max(1.0) + 1e-3, "p{}: {} {}", percent, ns, naive);
+                let position = *percent as f64 * (sorted.len() - 1) as f64 / 100.0;
+                let (low, high) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
+                let expected = low as f64 + (high - low) as f64 * position.fract();
+                prop_assert!((ns - expected).abs() <= 1e-9 * expected.max(1.0) + 1e-3, "p{}: {} {}", percent, ns, expected);
             }
             for width in [240, 960] {
                 let chart = crate::report::chart::durations(&found, width);

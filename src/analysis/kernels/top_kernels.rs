@@ -1,4 +1,5 @@
-//! Which kernels take the time, overall and by process, and whether there are too many small ones.
+//! The kernels with the most time, overall and by process, and the launch rate with its tiny kernels (launch storms).
+//! Cost: O(n log n) for n groups of kernels; exact percentiles come from the stored durations.
 
 use crate::analysis::context::Context;
 use crate::analysis::host::calls::Launches;
@@ -54,28 +55,28 @@ const STORM_BY_PID: [&str; 13] = [
     "host_launches",
     "host_launches_per_s",
 ];
-/// Processes in a table, kernels of each, and tiny kernels.
-const TOP: usize = 10;
+/// Maximum number of processes, of kernels per process, and of tiny kernels.
+const MAX_ROWS: usize = 10;
 
 fn no_kernels(trace: &Trace, title: &str, columns: &[&str]) -> Section {
     let recapture = recapture::command(trace.format, Lacks::Kernels);
     Section::missing(title, columns, "The trace holds no GPU kernels.", &recapture)
 }
 
-/// Microseconds of nanoseconds.
+/// Converts nanoseconds to microseconds.
 fn us(ns: Option<f64>) -> Value {
     Value::from(ns.map(|ns| ns / 1e3))
 }
 
-/// The sections that look at the duration of every kernel.
+/// The sections that need the duration of every kernel.
 pub(crate) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
     let durations = &context.details().durations;
-    let paces = Pace::of_processes(context, durations);
-    let of_all = durations.percentiles_of_process_ns(None);
+    let rates = LaunchRate::of_processes(context, durations);
+    let percentiles = durations.percentiles_of_process_ns(None);
     [
         ("kernels", kernels(context, durations)),
-        ("launch_storm", launch_storm(context, durations, &paces, of_all)),
-        ("launch_storm_by_pid", launch_storm_by_pid(context, durations, &paces, of_all)),
+        ("launch_storm", launch_storm(context, durations, &rates, percentiles)),
+        ("launch_storm_by_pid", launch_storm_by_pid(context, durations, &rates, percentiles)),
     ]
 }
 
@@ -83,24 +84,24 @@ pub(crate) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
 fn kernels(context: &Context, durations: &KernelDurations) -> Section {
     const TITLE: &str = "Top kernels";
     let (trace, kernels) = (context.trace, context.kernels());
-    let (all, count) = (kernels.total(), kernels.count());
+    let (total, count) = (kernels.total(), kernels.count());
     if count == 0 {
         return no_kernels(trace, TITLE, &KERNELS);
     }
-    let key = |cell: &KernelSum| key(cell.device.0, cell.name.0);
+    let key = |sum: &KernelSum| key(sum.device.0, sum.name.0);
     let mut tallies = Tallies::default();
-    for cell in &kernels.sums {
-        tallies.merge(&Tally { key: key(cell), ..cell.tally });
+    for sum in &kernels.sums {
+        tallies.merge(&Tally { key: key(sum), ..sum.tally });
     }
     let ranked = tallies.by_time(&|tally| trace.names.get(NameId(tally.low())));
     let mut section = Section::new(TITLE, "start and end of every kernel, by name and device", &KERNELS)
         .limit("Durations are sums: kernels that run at the same time count each in full.");
-    section.figure("total_kernel_time_ns", all);
+    section.figure("total_kernel_time_ns", total);
     section.figure("kernel_count", count);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(context.kernel_limit) {
-        let same = kernels.sums.iter().filter(|cell| key(cell) == tally.key).map(KernelSum::key);
-        let [median, p90, _] = durations.percentiles_ns(same).map(us);
+        let keys = kernels.sums.iter().filter(|sum| key(sum) == tally.key).map(KernelSum::key);
+        let [median, p90, _] = durations.percentiles_ns(keys).map(us);
         section.row([
             labels::kernel(trace, NameId(tally.low())),
             labels::device(trace, DeviceId(tally.high())),
@@ -112,7 +113,7 @@ fn kernels(context: &Context, durations: &KernelDurations) -> Section {
             Value::us(tally.longest),
             median,
             p90,
-            Value::pct(tally.total, all),
+            Value::pct(tally.total, total),
         ]);
     }
     section
@@ -124,78 +125,78 @@ pub(crate) fn kernels_by_pid(context: &Context) -> Section {
     let trace = context.trace;
     let (devices, names, processes) = (trace.devices.len(), trace.names.len(), trace.processes.len());
     let mut kernels = Tallies::below(devices, names);
-    let mut of_process = Tallies::below(processes, devices.saturating_mul(names));
+    let mut kernels_of_processes = Tallies::below(processes, devices.saturating_mul(names));
     let mut processes = Tallies::below(processes, 1);
-    let all = context.kernels().total();
-    for cell in &context.kernels().sums {
-        let kernel = kernels.merge(&Tally { key: key(cell.device.0, cell.name.0), ..cell.tally });
-        of_process.merge(&Tally { key: key(cell.process.0, kernel), ..cell.tally });
-        processes.merge(&Tally { key: key(cell.process.0, 0), ..cell.tally });
+    let total = context.kernels().total();
+    for sum in &context.kernels().sums {
+        let kernel = kernels.merge(&Tally { key: key(sum.device.0, sum.name.0), ..sum.tally });
+        kernels_of_processes.merge(&Tally { key: key(sum.process.0, kernel), ..sum.tally });
+        processes.merge(&Tally { key: key(sum.process.0, 0), ..sum.tally });
     }
     if processes.iter().len() == 0 {
         return no_kernels(trace, TITLE, &KERNELS_BY_PID);
     }
     let kernels: Vec<Tally> = kernels.iter().copied().collect();
     let kernel = |tally: &Tally| kernels.get(tally.low() as usize).copied().unwrap_or_default();
-    let ranked = of_process.by_time(&|tally| trace.names.get(NameId(kernel(tally).low())));
+    let ranked = kernels_of_processes.by_time(&|tally| trace.names.get(NameId(kernel(tally).low())));
     let mut section = Section::new(TITLE, "the process of every kernel", &KERNELS_BY_PID);
     section.figure("processes", processes.iter().len());
     section.rows_in_all = ranked.len() as u64;
-    for process in processes.by_time(&|_| "").iter().take(TOP) {
-        for tally in ranked.iter().filter(|tally| tally.high() == process.high()).take(TOP) {
+    for process in processes.by_time(&|_| "").iter().take(MAX_ROWS) {
+        for tally in ranked.iter().filter(|tally| tally.high() == process.high()).take(MAX_ROWS) {
             let kernel = kernel(tally);
             section.row([
                 labels::pid(trace, ProcessId(process.high())),
                 Value::ms(process.total),
-                Value::pct(process.total, all),
+                Value::pct(process.total, total),
                 labels::kernel(trace, NameId(kernel.low())),
                 labels::device(trace, DeviceId(kernel.high())),
                 tally.count.into(),
                 Value::ms(tally.total),
                 tally.average_us(),
                 Value::pct(tally.total, process.total),
-                Value::pct(tally.total, all),
+                Value::pct(tally.total, total),
             ]);
         }
     }
     section
 }
 
-/// How many kernels a process launched in which time, or all of them.
+/// Number of kernels and launches of one or all processes, with the time range of the kernels.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pace {
+struct LaunchRate {
     kernels: u64,
     window: Option<(Ns, Ns)>,
-    /// Shorter than 5, 10 and 20 us.
+    /// Kernels shorter than 5, 10 and 20 us.
     under: [u64; 3],
-    /// Calls that launch; a graph is one.
+    /// Launch calls. A graph launch is one call.
     host_launches: u64,
     graph_launches: u64,
 }
 
-impl Pace {
-    /// The pace of every process.
+impl LaunchRate {
+    /// Computes the rate of each process.
     fn of_processes(context: &Context, durations: &KernelDurations) -> Vec<Self> {
         let host = context.host().launches.iter();
-        let of_host = |launches: &Launches| Self {
+        let from_host = |launches: &Launches| Self {
             host_launches: launches.all,
             graph_launches: launches.graphs,
             ..Self::default()
         };
-        let mut paces: Vec<Self> = host.map(of_host).collect();
-        for cell in &context.kernels().sums {
-            let Some(pace) = paces.get_mut(cell.process.0 as usize) else { continue };
-            let under = durations.short(&cell.key()).under;
-            pace.add(&Self { kernels: cell.tally.count, window: Some(cell.window), under, ..Self::default() });
+        let mut rates: Vec<Self> = host.map(from_host).collect();
+        for sum in &context.kernels().sums {
+            let Some(rate) = rates.get_mut(sum.process.0 as usize) else { continue };
+            let under = durations.short(&sum.key()).under;
+            rate.add(&Self { kernels: sum.tally.count, window: Some(sum.window), under, ..Self::default() });
         }
-        paces
+        rates
     }
 
-    /// Of all processes together.
+    /// Combines the rates of all processes.
     fn of_all(processes: &[Self]) -> Self {
-        let mut all = Self::default();
-        processes.iter().for_each(|pace| all.add(pace));
-        all
+        let mut combined = Self::default();
+        processes.iter().for_each(|rate| combined.add(rate));
+        combined
     }
 
     fn add(&mut self, more: &Self) {
@@ -211,7 +212,7 @@ impl Pace {
         }
     }
 
-    /// One nanosecond at least.
+    /// Length of the time range in seconds, at least one nanosecond.
     fn window_s(&self) -> f64 {
         self.window.map_or(1, |(start, end)| end.since(start).0.max(1)) as f64 / 1e9
     }
@@ -231,17 +232,17 @@ impl Pace {
     }
 }
 
-/// Whether the GPU is fed too many small kernels; the rows are the tiny ones.
+/// Checks whether the trace has too many small kernels. The rows list the tiny ones.
 fn launch_storm(
     context: &Context,
     durations: &KernelDurations,
-    paces: &[Pace],
+    rates: &[LaunchRate],
     [median, p90, p99]: Percentiles,
 ) -> Section {
     const TITLE: &str = "Launch storm";
     let trace = context.trace;
-    let pace = Pace::of_all(paces);
-    if pace.kernels == 0 {
+    let rate = LaunchRate::of_all(rates);
+    if rate.kernels == 0 {
         return no_kernels(trace, TITLE, &TINY_KERNELS);
     }
     let storms: Vec<String> = context
@@ -250,17 +251,17 @@ fn launch_storm(
         .launch_storm
         .iter()
         .map(|storm| {
-            let rate = grouped(storm.launches_per_s.round() as u64);
-            format!("{rate} kernels a second with a median of at most {} us", storm.median_us)
+            let per_s = grouped(storm.launches_per_s.round() as u64);
+            format!("{per_s} kernels a second with a median of at most {} us", storm.median_us)
         })
         .collect();
     let mut section = Section::new(TITLE, "all kernels from the first start to the last end, and the calls that launch", &TINY_KERNELS)
         .limit("Launches are kernels: each kernel of a CUDA graph is one, though the host launched the graph with a single call. Host launches are calls, a graph is one.")
         .limit(format!("A storm is at least {}.", storms.join(", or at least ")));
-    let [under_5us, under_10us, under_20us] = pace.pct_under();
-    section.figure("total_launches", pace.kernels);
-    section.figure("window_s", pace.window_s());
-    section.figure("launches_per_s", pace.per_s(pace.kernels));
+    let [under_5us, under_10us, under_20us] = rate.pct_under();
+    section.figure("total_launches", rate.kernels);
+    section.figure("window_s", rate.window_s());
+    section.figure("launches_per_s", rate.per_s(rate.kernels));
     section.figure("median_kernel_us", us(median));
     section.figure("p50_kernel_us", us(median));
     section.figure("p90_kernel_us", us(p90));
@@ -268,12 +269,12 @@ fn launch_storm(
     section.figure("pct_under_5us", under_5us);
     section.figure("pct_under_10us", under_10us);
     section.figure("pct_under_20us", under_20us);
-    section.figure("is_launch_storm", pace.is_storm(context, median));
+    section.figure("is_launch_storm", rate.is_storm(context, median));
     section.figure("tiny_kernel_us", context.signals.thresholds.tiny_kernel_us);
-    let told = !trace.calls.is_empty();
-    section.figure("host_launches", told.then_some(pace.host_launches));
-    section.figure("host_launches_per_s", told.then(|| pace.per_s(pace.host_launches)));
-    section.figure("graph_launches", told.then_some(pace.graph_launches));
+    let has_calls = !trace.calls.is_empty();
+    section.figure("host_launches", has_calls.then_some(rate.host_launches));
+    section.figure("host_launches_per_s", has_calls.then(|| rate.per_s(rate.host_launches)));
+    section.figure("graph_launches", has_calls.then_some(rate.graph_launches));
     add_tiny_kernels(context, durations, &mut section);
     section
 }
@@ -281,53 +282,58 @@ fn launch_storm(
 fn add_tiny_kernels(context: &Context, durations: &KernelDurations, section: &mut Section) {
     let trace = context.trace;
     let mut tiny = Tallies::below(1, trace.names.len());
-    for cell in &context.kernels().sums {
-        let (count, total) = durations.short(&cell.key()).tiny;
+    for sum in &context.kernels().sums {
+        let (count, total) = durations.short(&sum.key()).tiny;
         if count > 0 {
-            tiny.merge(&Tally { key: key(0, cell.name.0), count, total, ..Tally::default() });
+            tiny.merge(&Tally { key: key(0, sum.name.0), count, total, ..Tally::default() });
         }
     }
     let ranked = tiny.ranked(&|tally| tally.count as i64, &|tally| trace.names.get(NameId(tally.low())));
     section.rows_in_all = ranked.len() as u64;
-    for tally in ranked.iter().take(TOP) {
+    for tally in ranked.iter().take(MAX_ROWS) {
         section.row([labels::kernel(trace, NameId(tally.low())), tally.count.into(), tally.average_us()]);
     }
 }
 
-/// The same by process, most kernels first.
-fn launch_storm_by_pid(context: &Context, durations: &KernelDurations, paces: &[Pace], of_all: Percentiles) -> Section {
+/// The same by process, sorted by number of kernels.
+fn launch_storm_by_pid(
+    context: &Context,
+    durations: &KernelDurations,
+    rates: &[LaunchRate],
+    trace_percentiles: Percentiles,
+) -> Section {
     const TITLE: &str = "Launch storm by process";
     let trace = context.trace;
-    let kernels = |process: usize| paces.get(process).map_or(0, |pace| pace.kernels);
-    let mut launching = sorted_indices(paces.len(), &|a, b| kernels(b).cmp(&kernels(a)));
-    launching.retain(|&process| kernels(process) > 0);
-    if launching.is_empty() {
+    let kernels = |process: usize| rates.get(process).map_or(0, |rate| rate.kernels);
+    let mut processes = sorted_indices(rates.len(), &|a, b| kernels(b).cmp(&kernels(a)));
+    processes.retain(|&process| kernels(process) > 0);
+    if processes.is_empty() {
         return no_kernels(trace, TITLE, &STORM_BY_PID);
     }
     let mut section =
         Section::new(TITLE, "the kernels of each process from its first start to its last end", &STORM_BY_PID);
-    section.rows_in_all = launching.len() as u64;
-    for process in launching.into_iter().take(TOP) {
-        let Some(pace) = paces.get(process) else { continue };
-        let is_all = pace.kernels == context.kernels().count();
-        let own = || durations.percentiles_of_process_ns(Some(ProcessId(process as u32)));
-        let [median, p90, p99] = if is_all { of_all } else { own() };
-        let [under_5us, under_10us, under_20us] = pace.pct_under();
-        let told = !trace.calls.is_empty();
+    section.rows_in_all = processes.len() as u64;
+    for process in processes.into_iter().take(MAX_ROWS) {
+        let Some(rate) = rates.get(process) else { continue };
+        let has_all_kernels = rate.kernels == context.kernels().count();
+        let own_percentiles = || durations.percentiles_of_process_ns(Some(ProcessId(process as u32)));
+        let [median, p90, p99] = if has_all_kernels { trace_percentiles } else { own_percentiles() };
+        let [under_5us, under_10us, under_20us] = rate.pct_under();
+        let has_calls = !trace.calls.is_empty();
         section.row([
             labels::pid(trace, ProcessId(process as u32)),
-            pace.kernels.into(),
-            pace.window_s().into(),
-            pace.per_s(pace.kernels).into(),
+            rate.kernels.into(),
+            rate.window_s().into(),
+            rate.per_s(rate.kernels).into(),
             us(median),
             us(p90),
             us(p99),
             under_5us,
             under_10us,
             under_20us,
-            pace.is_storm(context, median).into(),
-            told.then_some(pace.host_launches).into(),
-            told.then(|| pace.per_s(pace.host_launches)).into(),
+            rate.is_storm(context, median).into(),
+            has_calls.then_some(rate.host_launches).into(),
+            has_calls.then(|| rate.per_s(rate.host_launches)).into(),
         ]);
     }
     section
@@ -341,7 +347,7 @@ mod tests {
     use crate::trace::{Format, GpuOp, OpKind, TraceBuilder};
 
     #[test]
-    fn kernels_are_told_apart_by_device_and_copies_are_none() {
+    fn kernels_have_one_row_per_device_and_copies_are_excluded() {
         let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
         let process = builder.process(0, "");
         for (name, device, kind, duration) in [
@@ -357,15 +363,15 @@ mod tests {
         let trace = builder.finish();
         let sections = explain(&Context::new(&trace, 1));
         let columns = ["kernel_name", "device_id", "call_count", "total_time_ns", "p50_duration_us", "p90_duration_us"];
-        // Half way and nine tenths of the way from 3 us to 5 s.
+        // Interpolated between 3 us and 5 s, at 50 % and 90 %.
         assert_eq!(rows(&sections, "kernels", &columns), ["foo() 1 2 5000003000 2500001.5 4500000.3"]);
         assert_eq!((sections["kernels"].rows_in_all, figure(&sections, "kernels", "kernel_count")), (2, 3.0));
         let by_pid = rows(&sections, "kernels_by_pid", &["pid", "device_id", "call_count"]);
-        assert_eq!(by_pid, ["0 1 2", "0 [TP00] 0 1"], "process 0 is a process");
+        assert_eq!(by_pid, ["0 1 2", "0 [TP00] 0 1"], "process id 0 is valid");
     }
 
     #[test]
-    fn ten_processes_with_ten_kernels_each_are_shown_and_all_are_counted() {
+    fn kernels_by_pid_shows_ten_processes_with_ten_kernels_each_and_counts_all() {
         let mut small = Small::new();
         for (pid, kernel) in (0..12).flat_map(|pid| (0..12).map(move |kernel| (pid, kernel))) {
             small.kernel(&format!("k{kernel:02}"), pid, (0, 100 * (pid + 1) + kernel), None);
@@ -377,12 +383,13 @@ mod tests {
         assert!(pids.is_sorted_by(|a, b| a >= b) && pids[0] == 11.0 && pids[99] == 2.0, "{pids:?}");
     }
 
-    /// The original's own example: 200 kernels of 1 us, one every 2 us.
+    /// The example of nsys-llm-explainer: 200 kernels of 1 us, one every 2 us.
     #[test]
-    fn many_small_kernels_are_a_storm_and_a_graph_is_one_host_launch() {
+    fn many_small_kernels_are_a_storm_and_a_graph_launch_is_one_host_launch() {
         let mut small = Small::new();
-        for at in 0..200_i64 {
-            small.kernel(if at < 150 { "a" } else { "b" }, 5, (2_000 * at, 2_000 * at + 1_000), None);
+        for index in 0..200_i64 {
+            let start = 2_000 * index;
+            small.kernel(if index < 150 { "a" } else { "b" }, 5, (start, start + 1_000), None);
         }
         small.call_on((5, 1), "cudaGraphLaunch", (0, 10), None).call_on((5, 1), "cudaLaunchKernel", (10, 20), None);
         let trace = small.finish();
@@ -403,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_no_kernels_but_how_to_get_them() {
+    fn a_trace_without_kernels_suggests_a_capture_command() {
         for (format, command) in
             [(Format::NsysSqlite, "nsys profile"), (Format::TorchProfiler, "ProfilerActivity.CUDA")]
         {
