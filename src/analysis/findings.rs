@@ -32,7 +32,7 @@ impl Severity {
     }
 
     /// High if the share is at least `high`, medium if it is at least `medium`, otherwise `None`.
-    fn of_share(share: f64, medium: f64, high: f64) -> Option<Self> {
+    fn from_share(share: f64, medium: f64, high: f64) -> Option<Self> {
         match share {
             share if share >= high => Some(Self::High),
             share if share >= medium => Some(Self::Medium),
@@ -91,7 +91,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
     section
 }
 
-/// Lists the kernel, collective, barrier and idle device with the most time.
+/// Lists the kernel, collective, barrier and idle device with the most time as suspects.
 pub(crate) fn critical_path(sections: &Sections) -> Section {
     let mut suspects: Vec<(&str, String, f64, Value, String)> = Vec::new();
     let first_row = |name: &str| sections.get(name).and_then(|section| section.rows.first());
@@ -145,7 +145,7 @@ impl<'a> Rules<'a> {
     fn idle(&self) -> Option<Finding> {
         let row = max_row(self.section("gpu_idle"), "idle_pct_of_window")?;
         let (share, idle_ms) = (row.amount("idle_pct_of_window"), row.amount("idle_ms"));
-        let severity = Severity::of_share(share / 100.0, self.thresholds.idle_medium, self.thresholds.idle_high)?;
+        let severity = Severity::from_share(share / 100.0, self.thresholds.idle_medium, self.thresholds.idle_high)?;
         let pct_of_idle = |column: &str| if idle_ms > 0.0 { 100.0 * row.amount(column) / idle_ms } else { 0.0 };
         let host = pct_of_idle("host_wait_ms");
         let reason = if pct_of_idle("unknown_ms") > 50.0 {
@@ -180,7 +180,7 @@ impl<'a> Rules<'a> {
         let exposed_ms = section.summary.amount("exposed_ms");
         let share = section.summary.amount("exposed_pct_of_window") / 100.0;
         let medium = self.thresholds.exposed_communication;
-        let severity = Severity::of_share(share, medium, 4.0 * medium)?;
+        let severity = Severity::from_share(share, medium, 4.0 * medium)?;
         let row = max_row(Some(section), "exposed_ms")?;
         Some(Finding {
             severity,
@@ -204,7 +204,7 @@ impl<'a> Rules<'a> {
     fn straggler(&self) -> Option<Finding> {
         let row = max_row(self.section("nccl_rank_skew"), "skew_vs_median_pct")?;
         let skew = row.amount("skew_vs_median_pct");
-        let severity = Severity::of_share(skew / 100.0, self.thresholds.skew, 5.0 * self.thresholds.skew)?;
+        let severity = Severity::from_share(skew / 100.0, self.thresholds.skew, 5.0 * self.thresholds.skew)?;
         let total_ms = row.amount("total_time_ms");
         Some(Finding {
             severity,
@@ -237,7 +237,7 @@ impl<'a> Rules<'a> {
         // If copies take most of the busy time, a large share of kernel time is still a small share of busy time.
         let share_of_busy = self.busy_ms().map_or(1.0, |busy| cost_ms / busy);
         let (medium, high) = (self.thresholds.top_kernel_medium, self.thresholds.top_kernel_high);
-        let severity = Severity::of_share(share_of_busy.min(share / 100.0), medium, high)?;
+        let severity = Severity::from_share(share_of_busy.min(share / 100.0), medium, high)?;
         Some(Finding {
             severity,
             title: "One kernel takes a large share of kernel time".to_owned(),
@@ -258,7 +258,7 @@ impl<'a> Rules<'a> {
             directions.into_iter().max_by(|a, b| figure(a.0, "busy_ms").total_cmp(&figure(b.0, "busy_ms")))?;
         let cost_ms = figure(direction, "busy_ms");
         let share = cost_ms / self.busy_ms()?;
-        let severity = Severity::of_share(share, self.thresholds.copies_medium, self.thresholds.copies_high)?;
+        let severity = Severity::from_share(share, self.thresholds.copies_medium, self.thresholds.copies_high)?;
         Some(Finding {
             severity,
             title: format!("Copies {words} fill much of the GPU's time"),

@@ -116,7 +116,7 @@ fn barriers_and_phases_of_the_fixture_match_the_current_original() {
     assert_eq!(rows(&sections, "launch_storm_by_pid", &["median_kernel_us"]), ["1000", "1050"]);
 }
 
-/// Counts and sums the kernels whose launch call lies in a range of its thread, by testing all ranges.
+/// Count and total time of the kernels whose launch call is inside a range of its thread, by testing all ranges.
 fn mapped_by_brute_force(trace: &Trace) -> (u64, i64) {
     let ops = trace.gpu_ops.iter().zip(trace.gpu_ops.launches());
     let is_in_range = |call: crate::trace::Span| {

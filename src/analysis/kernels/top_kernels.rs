@@ -1,5 +1,5 @@
 //! The kernels with the most time, overall and by process, and the launch rate with its tiny kernels (launch storms).
-//! Cost: O(n log n) for n groups of kernels; exact percentiles come from the stored durations.
+//! Cost: one sort of the kernel groups, plus one scan of them per row for exact percentiles.
 
 use crate::analysis::context::Context;
 use crate::analysis::host::calls::Launches;
@@ -71,7 +71,7 @@ fn us(ns: Option<f64>) -> Value {
 /// The sections that need the duration of every kernel.
 pub(crate) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
     let durations = &context.details().durations;
-    let rates = LaunchRate::of_processes(context, durations);
+    let rates = LaunchRate::by_process(context, durations);
     let percentiles = durations.percentiles_of_process_ns(None);
     [
         ("kernels", kernels(context, durations)),
@@ -80,7 +80,7 @@ pub(crate) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
     ]
 }
 
-/// The kernels with the most time, by name and device.
+/// Lists the kernels with the most time, by name and device.
 fn kernels(context: &Context, durations: &KernelDurations) -> Section {
     const TITLE: &str = "Top kernels";
     let (trace, kernels) = (context.trace, context.kernels());
@@ -119,7 +119,7 @@ fn kernels(context: &Context, durations: &KernelDurations) -> Section {
     section
 }
 
-/// The processes with the most kernel time and the kernels with the most time of each.
+/// Lists the processes with the most kernel time, each with its kernels with the most time.
 pub(crate) fn kernels_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Kernels by process";
     let trace = context.trace;
@@ -176,7 +176,7 @@ struct LaunchRate {
 
 impl LaunchRate {
     /// Computes the rate of each process.
-    fn of_processes(context: &Context, durations: &KernelDurations) -> Vec<Self> {
+    fn by_process(context: &Context, durations: &KernelDurations) -> Vec<Self> {
         let host = context.host().launches.iter();
         let from_host = |launches: &Launches| Self {
             host_launches: launches.all,
@@ -193,7 +193,7 @@ impl LaunchRate {
     }
 
     /// Combines the rates of all processes.
-    fn of_all(processes: &[Self]) -> Self {
+    fn combined(processes: &[Self]) -> Self {
         let mut combined = Self::default();
         processes.iter().for_each(|rate| combined.add(rate));
         combined
@@ -241,7 +241,7 @@ fn launch_storm(
 ) -> Section {
     const TITLE: &str = "Launch storm";
     let trace = context.trace;
-    let rate = LaunchRate::of_all(rates);
+    let rate = LaunchRate::combined(rates);
     if rate.kernels == 0 {
         return no_kernels(trace, TITLE, &TINY_KERNELS);
     }
@@ -295,7 +295,7 @@ fn add_tiny_kernels(context: &Context, durations: &KernelDurations, section: &mu
     }
 }
 
-/// The same by process, sorted by number of kernels.
+/// Checks each process for too many small kernels. Rows are sorted by number of kernels.
 fn launch_storm_by_pid(
     context: &Context,
     durations: &KernelDurations,

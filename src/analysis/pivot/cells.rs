@@ -39,7 +39,8 @@ pub enum Axis {
 from_json!(Axis = "category" => Category, "kernel" => Kernel, "stage" => Stage, "device" => Device, "stream" => Stream,
     "process" => Process, "run" => Run, "step" => Step);
 
-/// The axes that need the trace, in the order of [`PivotCells::members`]. A report has no data for them.
+/// The axes that need the trace, in the order of [`PivotCells::members`]. A report has only the device, and only if
+/// there is just one.
 pub const TRACE_AXES: [Axis; 5] = [Axis::Stage, Axis::Step, Axis::Device, Axis::Stream, Axis::Process];
 
 /// The label for ops that no step launched.
@@ -60,7 +61,7 @@ pub struct PivotCells {
     pub names: Vec<String>,
     /// Labels of the members of each axis in [`TRACE_AXES`]; one empty label if the axis was not requested.
     pub members: Vec<Vec<String>>,
-    /// Number of consecutive steps per member; 0 if no ranges mark steps.
+    /// Number of consecutive steps per member; 0 if the trace has no steps, or if neither steps nor stages were requested.
     pub steps_per_member: u64,
     /// [`CELL_WIDTH`] numbers per cell, times in nanoseconds.
     pub cells: Vec<i64>,
