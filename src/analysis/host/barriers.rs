@@ -1,5 +1,6 @@
-//! Where threads of the host wait: calls that block until the GPU is done, waits in the operating system, and threads
-//! that launch nothing for a while.
+//! Host threads that wait: blocking API calls, waits in the operating system, and gaps between the launches
+//! of a thread. From the sums of [`HostCalls`](crate::analysis::host::calls::HostCalls); the cost depends
+//! only on the number of distinct calls.
 
 use crate::analysis::context::Context;
 use crate::analysis::host::calls::LauncherGaps;
@@ -22,7 +23,7 @@ fn no_calls(context: &Context, title: &str, columns: &[&str]) -> Section {
     Section::missing(title, columns, "The trace holds no calls of the CUDA or HIP API.", &recapture)
 }
 
-/// Synchronising calls that block their thread.
+/// Synchronising calls that block their thread, by name.
 pub(crate) fn sync(context: &Context) -> Section {
     const TITLE: &str = "Synchronising calls";
     let trace = context.trace;
@@ -35,7 +36,7 @@ pub(crate) fn sync(context: &Context) -> Section {
         .limit("Calls that only sound like waiting (a stream's wait for an event, a query of an event) return at once; they are counted as non-blocking calls, where the trace's reader keeps them, and not in the rows.")
         .limit("Times are sums over threads; a runtime call and the driver call inside it count once in the sum of all and once each in the rows.");
     section.figure("sync_total_time_ms", Value::ms(host.synchronizing_once));
-    // The reader of torch traces passes such calls over: none counted would not mean none made.
+    // The reader of torch traces skips such calls, so a count of zero would be wrong.
     if trace.format != Format::TorchProfiler {
         section.figure("non_blocking_calls", host.returning.count);
         section.figure("non_blocking_time_ms", Value::ms(host.returning.total));
@@ -49,7 +50,7 @@ pub(crate) fn sync(context: &Context) -> Section {
     section
 }
 
-/// The same by process.
+/// Synchronising calls that block their thread, by process and name.
 pub(crate) fn sync_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Synchronising calls by process";
     let trace = context.trace;
@@ -71,10 +72,10 @@ pub(crate) fn sync_by_pid(context: &Context) -> Section {
     section
 }
 
-/// The kinds of barriers, as their rows are called.
+/// Values of the column `barrier_kind`, by the high number of the tally's key.
 const KINDS: [&str; 4] = ["sync_api", "blocking_memcpy", "host_wait", "cpu_launcher_gap"];
 
-/// Everything in which the host waits or lets the GPU wait, the longest sum first.
+/// Blocking calls, waits in the operating system and launcher gaps, the largest total time first.
 pub(crate) fn barriers(context: &Context) -> Section {
     const TITLE: &str = "Barriers between CPU and GPU";
     let trace = context.trace;
@@ -93,11 +94,11 @@ pub(crate) fn barriers(context: &Context) -> Section {
         let key = key(2, names.intern(&wait.name).0);
         barriers.merge(&Tally { key, count: wait.count, total: wait.total, longest: wait.longest, ..Tally::default() });
     }
-    let found = &host.gaps;
-    if found.gaps.count > 0 {
-        barriers.merge(&Tally { key: key(3, names.intern(KINDS[3]).0), ..found.gaps });
+    let launcher_gaps = &host.gaps;
+    if launcher_gaps.gaps.count > 0 {
+        barriers.merge(&Tally { key: key(3, names.intern(KINDS[3]).0), ..launcher_gaps.gaps });
     }
-    let mut section = section_of_barriers(context, TITLE, found);
+    let mut section = barriers_section(context, TITLE, launcher_gaps);
     let ranked = barriers.by_time(&|tally| names.get(NameId(tally.low())));
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(BARRIER_ROWS) {
@@ -113,12 +114,12 @@ pub(crate) fn barriers(context: &Context) -> Section {
     section
 }
 
-fn section_of_barriers(context: &Context, title: &str, found: &LauncherGaps) -> Section {
+fn barriers_section(context: &Context, title: &str, launcher_gaps: &LauncherGaps) -> Section {
     let (trace, thresholds) = (context.trace, &context.signals.thresholds);
-    let (least, most) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
+    let (min_us, max_us) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
     let mut section = Section::new(title, "the durations of API calls, the gaps between launches of a thread, and waits in the operating system", &BARRIERS)
         .limit("Times are sums over threads, which wait at the same time; they do not add up to wall time.")
-        .limit(format!("cpu_launcher_gap is an estimate: {least} to {most} us in which a thread neither launched nor was blocked in a call. What it did instead the trace does not tell; the GPU may have been busy. Longer gaps are taken for a program without work and are counted as idle gaps."))
+        .limit(format!("cpu_launcher_gap is an estimate: {min_us} to {max_us} us in which a thread neither launched nor was blocked in a call. What it did instead the trace does not tell; the GPU may have been busy. Longer gaps are taken for a program without work and are counted as idle gaps."))
         .limit("blocking_memcpy is what a copy's name says: copies within a device may return at once, and an asynchronous copy from pageable memory may block.");
     if trace.host_waits.is_empty() {
         section = section.limit("The trace tells nothing of waits in the operating system.");
@@ -126,14 +127,14 @@ fn section_of_barriers(context: &Context, title: &str, found: &LauncherGaps) -> 
         section = section.limit(
             "host_wait holds threads without work as well: a thread that waits for a request waits in poll or futex.",
         );
-        let others = || trace.host_waits.iter().filter(|wait| !context.signals.is_host_wait(&wait.name));
-        section.figure("other_os_calls", others().map(|wait| wait.count).sum::<u64>());
-        section.figure("other_os_time_ms", Value::ms(others().fold(Ns::ZERO, |sum, wait| sum + wait.total)));
+        let other_calls = || trace.host_waits.iter().filter(|wait| !context.signals.is_host_wait(&wait.name));
+        section.figure("other_os_calls", other_calls().map(|wait| wait.count).sum::<u64>());
+        section.figure("other_os_time_ms", Value::ms(other_calls().fold(Ns::ZERO, |sum, wait| sum + wait.total)));
     }
-    section.figure("launcher_gap_threshold_us", least);
-    section.figure("launcher_idle_threshold_us", most);
-    section.figure("idle_gaps", found.idle.count);
-    section.figure("idle_gap_time_ms", Value::ms(found.idle.total));
+    section.figure("launcher_gap_threshold_us", min_us);
+    section.figure("launcher_idle_threshold_us", max_us);
+    section.figure("idle_gaps", launcher_gaps.idle.count);
+    section.figure("idle_gap_time_ms", Value::ms(launcher_gaps.idle.total));
     section
 }
 
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn launcher_gaps_are_those_of_one_thread() {
+    fn launcher_gaps_are_measured_per_thread() {
         let mut small = Small::new();
         let launch = "cudaLaunchKernel";
         // Thread 1 leaves 80 us and 49 us, thread 2 90 us in the same time, thread 3 launches once.
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_neither_time_blocked_in_a_call_nor_time_without_work() {
+    fn launcher_gaps_exclude_blocked_time_and_idle_time() {
         let mut small = Small::new();
         let thread = (9, 1);
         small.call_on(thread, "cudaLaunchKernel", (0, 10 * US), None);
@@ -172,22 +173,22 @@ mod tests {
         small.call_on(thread, "cudaStreamSynchronize", (30 * US, 530 * US), None);
         small.call_on(thread, "cuStreamSynchronize", (40 * US, 520 * US), None);
         small.call_on(thread, "cudaGraphLaunch", (560 * US, 600 * US), None);
-        // A second without a request is no barrier.
+        // A second without a launch is idle time, not a barrier.
         small.call_on(thread, "cudaLaunchKernel", (1_000_600 * US, 1_000_601 * US), None);
         let trace = small.finish();
         let sections = explain(&Context::new(&trace, 30));
         let columns = ["api_name", "count", "total_time_ms"];
-        let want = ["cudaStreamSynchronize 1 0.5", "cuStreamSynchronize 1 0.48", "cpu_launcher_gap 1 0.05"];
-        assert_eq!(rows(&sections, "barriers", &columns), want);
+        let expected = ["cudaStreamSynchronize 1 0.5", "cuStreamSynchronize 1 0.48", "cpu_launcher_gap 1 0.05"];
+        assert_eq!(rows(&sections, "barriers", &columns), expected);
         assert_eq!(
             (figure(&sections, "barriers", "idle_gaps"), figure(&sections, "barriers", "idle_gap_time_ms")),
             (1.0, 1000.0)
         );
-        assert_eq!(figure(&sections, "sync", "sync_total_time_ms"), 0.5, "the call inside the other counts once");
+        assert_eq!(figure(&sections, "sync", "sync_total_time_ms"), 0.5, "a nested call counts once");
     }
 
     #[test]
-    fn what_only_sounds_like_waiting_is_counted_apart() {
+    fn calls_that_do_not_block_are_counted_separately() {
         let mut small = Small::new();
         for name in [
             "cudaStreamWaitEvent_v3020",
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_in_the_operating_system_is_one_row_for_all_processes() {
+    fn operating_system_waits_are_summed_over_processes() {
         let mut small = Small::new();
         for (process, total, longest) in [(0, 3_000_000, 2_000_000), (1, 1_000_000, 1_000_000)] {
             let wait = HostWait {
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_the_operating_system_that_works_is_no_wait_but_is_counted() {
+    fn operating_system_calls_that_do_not_wait_are_counted_separately() {
         let mut small = Small::new();
         for (name, total) in [("ioctl", 5_000_000), ("sem_timedwait", 2_000_000), ("epoll_ctl", 1_000_000)] {
             let (total, longest) = (Ns(total), Ns(total));
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn without_calls_the_command_that_records_them_is_told() {
+    fn a_trace_without_calls_shows_the_command_that_records_them() {
         let mut small = Small::new();
         small.kernel("k", 1, (0, 1), None);
         let trace = small.finish();

@@ -1,13 +1,14 @@
-//! What blocking calls cost the GPU: time in which a thread is blocked and no device works. A thread that waits while the GPU
-//! works costs nothing.
+//! Idle GPU time caused by blocking calls: time in which a thread is blocked and no device works. One merge
+//! of the blocked intervals with the busy intervals, both sorted by start. Blocked time while a device works
+//! is not counted.
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::time::busy::{Intersection, each_busy_interval};
 use crate::analysis::time::work::each_work;
 use crate::trace::Ns;
 
-/// Time in which a thread is blocked and no device works, between the first and the last work. `blocked` are the times in which a
-/// thread is blocked.
+/// Computes the time in which a thread is blocked and no device works, between the first start and the last
+/// end of all work. `blocked` are the intervals in which any thread is blocked.
 pub(crate) fn idle_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, Ns)]) -> Ns {
     let busy = if blocked.is_empty() { None } else { busy_while_blocked(classified, blocked) };
     let Some((first, last, busy)) = busy else { return Ns::ZERO };
@@ -15,7 +16,8 @@ pub(crate) fn idle_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, N
     blocked.iter().map(clipped).fold(Ns::ZERO, |sum, time| sum + time).since(busy)
 }
 
-/// First start and last end of all work, and the time in between in which a thread is blocked and a device works.
+/// Returns the first start and last end of all work, and the time in which a thread is blocked and a device
+/// works.
 fn busy_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, Ns)]) -> Option<(Ns, Ns, Ns)> {
     let trace = classified.trace;
     let mut both = Intersection::with(blocked);
@@ -24,16 +26,16 @@ fn busy_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, Ns)]) -> Opt
         each_busy_interval(trace, &mut |start, end| both.add(start, end));
         return Some((span.start, span.end, both.length));
     }
-    let mut seen: Option<(Ns, Ns)> = None;
+    let mut extent: Option<(Ns, Ns)> = None;
     each_work(classified, &mut |work| {
-        let (first, reach) = seen.unwrap_or((work.start, work.start));
-        let from = reach.max(work.start);
+        let (first, busy_until) = extent.unwrap_or((work.start, work.start));
+        let from = busy_until.max(work.start);
         if work.end > from {
             both.add(from, work.end);
         }
-        seen = Some((first, reach.max(work.end)));
+        extent = Some((first, busy_until.max(work.end)));
     });
-    seen.map(|(first, last)| (first, last, both.length))
+    extent.map(|(first, last)| (first, last, both.length))
 }
 
 #[cfg(test)]
@@ -71,8 +73,8 @@ mod tests {
             let within = |spans: &[(i64, i64)], now: i64| spans.iter().any(|span| span.0 <= now && now < span.0 + span.1);
             let first = ops.iter().map(|op| op.0).min().unwrap();
             let last = ops.iter().map(|op| op.0 + op.1).max().unwrap();
-            let want = (first..last).filter(|&now| within(&calls, now) && !within(&ops, now)).count();
-            prop_assert_eq!(Context::new(&trace, 1).survey().idle_while_blocked, Ns(want as i64));
+            let expected = (first..last).filter(|&now| within(&calls, now) && !within(&ops, now)).count();
+            prop_assert_eq!(Context::new(&trace, 1).survey().idle_while_blocked, Ns(expected as i64));
         }
     }
 }

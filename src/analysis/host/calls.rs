@@ -1,4 +1,5 @@
-//! What one pass over the calls of the host tells several sections at once: what launched, what blocked and for how long.
+//! One pass over the API calls: launches per process, time in blocking calls, gaps between the launches of a
+//! thread. Several sections read the result. O(n) for n calls sorted by start.
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::measure::longest::{EventKind, Longest};
@@ -14,29 +15,31 @@ const LONGEST_KEPT: usize = 50;
 /// Sums over all API calls.
 #[derive(Debug)]
 pub(crate) struct HostCalls {
-    /// Sum over all calls of all threads.
+    /// Time in all calls, summed over all threads.
     pub(crate) total: Ns,
     /// By process.
     pub(crate) launches: Vec<Launches>,
     /// Synchronising calls that block, under [`key`] of process and name.
     pub(crate) synchronizing: Tallies,
-    /// The same, each moment of a thread once: the driver's call in one of the runtime is no wait of its own.
+    /// Time in these calls; a driver call nested in a runtime call is not counted twice.
     pub(crate) synchronizing_once: Ns,
-    /// Copies that block, by name.
+    /// Copies that block, under [`key`] of zero and name.
     pub(crate) copying: Tallies,
-    /// Calls that only sound like waiting.
+    /// Calls that do not block, although their names suggest it.
     pub(crate) returning: Tally,
     pub(crate) gaps: LauncherGaps,
-    /// When any thread is blocked.
+    /// Intervals in which any thread is blocked.
     pub(crate) blocked: Intervals,
-    /// Blocking calls, by their places.
+    /// The longest blocking calls; the row is that of the call.
     pub(crate) longest: Longest,
 }
 
-/// Calls that launch; a graph is one.
+/// Number of launch calls of a process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Launches {
+    /// Launches of kernels and of graphs.
     pub(crate) all: u64,
+    /// Launches of graphs.
     pub(crate) graphs: u64,
 }
 
@@ -55,8 +58,8 @@ impl HostCalls {
             blocked: Intervals::new(),
             longest: Longest::new(LONGEST_KEPT),
         };
-        let (mut waited, mut launching) = (Covered::of(context), Launching::of(context));
-        for (at, whole) in trace.calls.iter().enumerate() {
+        let (mut covered, mut gap_sweep) = (Covered::of(context), LauncherGapSweep::of(context));
+        for (row, whole) in trace.calls.iter().enumerate() {
             let kind = context.call_kind(whole.name);
             let process = trace.threads.get(whole.thread.0 as usize).map_or(u32::MAX, |thread| thread.process.0);
             let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
@@ -66,21 +69,21 @@ impl HostCalls {
                 launches.into_iter().for_each(|launches| launches.add(kind));
             }
             if is_launch || blocks {
-                launching.see(whole, is_launch, &mut host.gaps);
+                gap_sweep.add(whole, is_launch, &mut host.gaps);
             }
             let Some(call) = trace.in_window(whole) else { continue };
             host.total += call.duration;
             match kind {
                 CallKind::Synchronize => {
                     host.synchronizing.add(key(process, call.name.0), call.duration);
-                    host.synchronizing_once += waited.cover(call);
+                    host.synchronizing_once += covered.add(call);
                 }
                 CallKind::CopyBlocking => host.copying.add(key(0, call.name.0), call.duration),
                 CallKind::DoesNotBlock => host.returning.add(call.duration),
                 _ => {}
             }
             if blocks {
-                host.longest.offer(call.duration, call.start, EventKind::Call, at);
+                host.longest.offer(call.duration, call.start, EventKind::Call, row);
                 add_interval(&mut host.blocked, (call.start, call.end()));
             }
         }
@@ -95,7 +98,7 @@ impl Launches {
     }
 }
 
-/// How far each thread's time is covered by the spans seen so far, which come by start.
+/// By thread: the latest end of the spans added so far. Spans arrive sorted by start.
 struct Covered(Vec<Option<Ns>>);
 
 impl Covered {
@@ -103,10 +106,10 @@ impl Covered {
         Self(vec![None; context.trace.threads.len()])
     }
 
-    /// The part of the span that no earlier span of its thread covered.
-    fn cover(&mut self, span: Span) -> Ns {
-        let Some(until) = self.0.get_mut(span.thread.0 as usize) else { return Ns::ZERO };
-        added_to_union(until, span.start, span.end())
+    /// Adds a span. Returns the part of its time that no earlier span of its thread covers.
+    fn add(&mut self, span: Span) -> Ns {
+        let Some(covered_until) = self.0.get_mut(span.thread.0 as usize) else { return Ns::ZERO };
+        added_to_union(covered_until, span.start, span.end())
     }
 }
 
@@ -114,47 +117,47 @@ impl Covered {
 #[derive(Debug, Default)]
 pub(crate) struct LauncherGaps {
     pub(crate) gaps: Tally,
-    /// Gaps so long that the program had nothing to launch.
+    /// Gaps longer than the idle threshold: the program had nothing to launch.
     pub(crate) idle: Tally,
 }
 
-/// Threads on the way from launch to launch.
-struct Launching {
+/// The sweep over launches and blocking calls that finds the launcher gaps of each thread.
+struct LauncherGapSweep {
     threads: Vec<Launcher>,
-    /// The least that is a gap.
-    gap: Ns,
-    /// The most that is one.
-    longest: Ns,
+    /// Shorter pauses are not counted.
+    min_gap: Ns,
+    /// Longer pauses are counted as idle.
+    max_gap: Ns,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Launcher {
-    /// How far its launches and blocking calls reach.
-    reach: Option<Ns>,
-    /// The gap that grows since its last launch; none before its first.
-    growing: Option<Ns>,
+    /// The latest end of its launches and blocking calls.
+    busy_until: Option<Ns>,
+    /// Time since its last launch in which it was not blocked; `None` before its first launch.
+    pause: Option<Ns>,
 }
 
-impl Launching {
+impl LauncherGapSweep {
     fn of(context: &ClassifiedTrace) -> Self {
         let thresholds = &context.signals.thresholds;
         let ns = |us: f64| Ns((us * 1e3).round() as i64);
-        let threads = vec![Launcher { reach: None, growing: None }; context.trace.threads.len()];
-        Self { threads, gap: ns(thresholds.launcher_gap_us), longest: ns(thresholds.launcher_idle_us) }
+        let threads = vec![Launcher { busy_until: None, pause: None }; context.trace.threads.len()];
+        Self { threads, min_gap: ns(thresholds.launcher_gap_us), max_gap: ns(thresholds.launcher_idle_us) }
     }
 
-    fn see(&mut self, call: Span, is_launch: bool, found: &mut LauncherGaps) {
-        let Some(Launcher { reach, growing }) = self.threads.get_mut(call.thread.0 as usize) else { return };
-        let gap = reach.map_or(Ns::ZERO, |reach| call.start.since(reach).max(Ns::ZERO));
-        added_to_union(reach, call.start, call.end());
-        *growing = growing.map(|growing| growing + gap);
+    fn add(&mut self, call: Span, is_launch: bool, found: &mut LauncherGaps) {
+        let Some(Launcher { busy_until, pause }) = self.threads.get_mut(call.thread.0 as usize) else { return };
+        let gap = busy_until.map_or(Ns::ZERO, |until| call.start.since(until).max(Ns::ZERO));
+        added_to_union(busy_until, call.start, call.end());
+        *pause = pause.map(|pause| pause + gap);
         if !is_launch {
             return;
         }
-        let length = growing.replace(Ns::ZERO).unwrap_or(Ns::ZERO);
-        if length > self.longest {
+        let length = pause.replace(Ns::ZERO).unwrap_or(Ns::ZERO);
+        if length > self.max_gap {
             found.idle.add(length);
-        } else if length >= self.gap {
+        } else if length >= self.min_gap {
             found.gaps.add(length);
         }
     }
@@ -170,9 +173,9 @@ mod tests {
     use crate::analysis::time::longest_events;
     use crate::trace::Window;
 
-    /// A copy that blocks from before the window until behind it, and a launch in it.
+    /// A blocking copy that starts before the window and ends after it, and a launch before the window.
     #[test]
-    fn of_a_window_host_time_is_what_lies_in_it() {
+    fn host_times_of_a_window_are_cut_at_its_ends() {
         let mut small = Small::new();
         let process = small.process(1);
         small.call(process, "cudaMemcpy", 100, 900, Some(1));

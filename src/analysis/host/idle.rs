@@ -1,4 +1,5 @@
-//! Idle time of each device and its longest gaps, with the causes of [`IdleCause`].
+//! Idle time of each device by [`IdleCause`], and the longest idle gaps. From the
+//! [`Survey`](crate::analysis::time::survey::Survey) of the context, without another pass over the ops.
 
 use super::idle_cause::IdleCause;
 use crate::analysis::context::Context;
@@ -21,7 +22,8 @@ const COLUMNS: [&str; 9] = [
 ];
 const GAP_COLUMNS: [&str; 5] = ["device_id", "gap_start_ns", "gap_end_ns", "gap_ms", "cause"];
 const DERIVED_FROM: &str = "start and end of kernels, copies, sets and whole graphs, and the calls that launched them";
-/// How long each device was idle between its first and last op, and why.
+
+/// How long each device was idle between its first and last op, by cause.
 pub(crate) fn gpu_idle(context: &Context) -> Section {
     const TITLE: &str = "Idle time of GPUs";
     let survey = context.survey();
@@ -66,7 +68,7 @@ pub(crate) fn gpu_idle_gaps(context: &Context) -> Section {
     section
 }
 
-/// The gap from `start` to the work in this row, see [`Gap::next_row`].
+/// Returns the gap from `start` to the work in this row, see [`Gap::next_row`].
 pub(crate) fn gap_before(trace: &Trace, start: Ns, next_row: usize) -> Option<Gap> {
     if let (Some(cut), Some(device)) = (&trace.cut, next_row.checked_sub(Gap::first_window_end(trace))) {
         return Some(Gap { device, start, end: cut.window.end, next_row });
@@ -108,21 +110,23 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_fixture_is_idle_as_was_worked_out_by_hand_but_for_its_copies() {
+    fn idle_time_of_the_fixture_matches_the_manual_result_except_for_copies() {
         let Some((trace, expected)) = fixture() else { return };
         let context = Context::new(&trace, 30);
         let (idle, gaps, expected) = (gpu_idle(&context), gpu_idle_gaps(&context), &expected["gpu_idle"]);
         close(number(&idle.rows[0], "window_ms"), &expected["window_ms"]);
-        // The original takes a GPU that copies for idle: here 0.5 ms of its 1.0 ms, which cuts its one gap in two.
+        // nsys-llm-explainer counts copies as idle time: here 0.5 ms of its gap of 1.0 ms, which this report
+        // splits in two.
         close(number(&idle.rows[0], "busy_ms"), &serde_json::json!(expected["busy_ms"].as_f64().unwrap() + 0.5));
         let gaps: Vec<(f64, f64)> =
             gaps.rows.iter().map(|gap| (number(gap, "gap_start_ns"), number(gap, "gap_end_ns"))).collect();
         assert_eq!(gaps, [(3_600_000.0, 4_000_000.0), (3_000_000.0, 3_100_000.0)]);
     }
 
-    /// Two kernels, launched just before each, in a window that begins before the first and ends behind the second.
+    /// Two kernels, each launched shortly before it starts, in a window that starts before the first and ends
+    /// after the second.
     #[test]
-    fn a_window_is_idle_up_to_its_edges_and_what_ends_its_last_gap_is_not_known() {
+    fn a_window_counts_idle_time_up_to_its_ends_and_the_last_gap_has_no_known_cause() {
         let mut small = Small::new();
         let process = small.process(1);
         for (id, start) in [(1, 1_000), (2, 3_000)] {
@@ -139,17 +143,17 @@ mod tests {
         // Launches return 40 ns before their kernels.
         let causes = ["host_wait_ms", "other_wait_ms", "unknown_ms"].map(ns);
         assert_eq!(causes, [560.0 + 1_460.0, 80.0, 1_500.0]);
-        let told: Vec<(f64, f64, &str)> = gaps
+        let found: Vec<(f64, f64, &str)> = gaps
             .rows
             .iter()
             .map(|gap| (number(gap, "gap_start_ns"), number(gap, "gap_end_ns"), words(gap, "cause")))
             .collect();
-        let wanted = [(1_500.0, 3_000.0, "host_wait"), (3_500.0, 5_000.0, "unknown"), (400.0, 1_000.0, "host_wait")];
-        assert_eq!(told, wanted);
+        let expected = [(1_500.0, 3_000.0, "host_wait"), (3_500.0, 5_000.0, "unknown"), (400.0, 1_000.0, "host_wait")];
+        assert_eq!(found, expected);
     }
 
     #[test]
-    fn every_gap_has_the_cause_that_its_next_launch_tells() {
+    fn the_cause_of_a_gap_follows_from_the_next_launch() {
         let mut small = Small::new();
         let process = small.process(1);
         let mut op = |start, end, launch: Option<(i64, u32)>| {
@@ -159,9 +163,9 @@ mod tests {
             small.op_of(process, 0, 7, "k", start, end, launch.map(|launch| launch.1));
         };
         op(0, 100, None);
-        op(200, 300, Some((150, 1))); // launched after the GPU ran dry: 55 of 100 ns until the call returns
+        op(200, 300, Some((150, 1))); // launched after the GPU became idle: 55 of 100 ns until the call returns
         op(329, 400, Some((160, 2))); // launched long before, 29 ns
-        op(430, 500, Some((170, 3))); // launched long before, 30 ns: more than kernels leave between them
+        op(430, 500, Some((170, 3))); // launched long before, 30 ns: not below the limit of kernel_wait
         op(1_500, 1_600, None); // 1000 ns
         small.replay(0, 1_650, 1_700); // 50 ns
         let trace = small.0.finish();
@@ -175,9 +179,9 @@ mod tests {
         assert_eq!(causes, ["unknown", "host_wait", "unknown", "other", "kernel_wait"]);
     }
 
-    /// The host launches 40 us after the device ran dry; the kernel comes half a second later.
+    /// The host launches 40 us after the device becomes idle; the kernel starts half a second later.
     #[test]
-    fn a_gap_behind_an_early_launch_is_not_the_host_s_and_one_in_which_a_launch_goes_on_is() {
+    fn only_the_time_until_the_launch_call_returns_is_host_wait() {
         let mut small = Small::new();
         let process = small.process(1);
         small.op(0, "first", 0, 1_000);
@@ -196,23 +200,24 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_gaps_are_those_of_all_devices_and_the_rest_is_counted() {
+    fn the_longest_gaps_cover_all_devices_and_the_total_is_stated() {
         let mut small = Small::new();
-        for at in 0..40 {
-            small.op(0, "k", 100 * at, 100 * at + 50 - at);
-            small.op(1, "k", 1_000 * at, 1_000 * at + 10);
+        for i in 0..40 {
+            small.op(0, "k", 100 * i, 100 * i + 50 - i);
+            small.op(1, "k", 1_000 * i, 1_000 * i + 10);
         }
         let section = small.section(gpu_idle_gaps);
         assert_eq!((section.rows.len(), section.rows_in_all), (survey::GAPS_KEPT, 78));
-        let of = |device: i64| section.rows.iter().filter(|row| row.get("device_id") == Some(&device.into())).count();
-        assert_eq!((of(0), of(1)), (11, 39));
+        let count =
+            |device: i64| section.rows.iter().filter(|row| row.get("device_id") == Some(&device.into())).count();
+        assert_eq!((count(0), count(1)), (11, 39));
         assert!(section.rows.is_sorted_by(|a, b| number(a, "gap_ms") >= number(b, "gap_ms")));
     }
 
     proptest! {
         #[test]
-        fn idle_time_is_what_counting_every_tick_gives(pieces in pieces()) {
-            let trace = Small::of(&pieces).0.finish();
+        fn idle_time_equals_a_count_of_every_tick(ops in pieces()) {
+            let trace = Small::of(&ops).0.finish();
             let context = Context::new(&trace, 30);
             let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
             let (mut busy, mut rest) = (0.0, 0.0);
@@ -224,7 +229,7 @@ mod tests {
                 busy += number(row, "busy_ms");
                 rest += by_cause;
             }
-            prop_assert!((busy - ticks_ms(&pieces, &|now| now.iter().any(|&count| count > 0))).abs() < 1e-12);
+            prop_assert!((busy - ticks_ms(&ops, &|now| now.iter().any(|&count| count > 0))).abs() < 1e-12);
             prop_assert!((rest - gaps.rows.iter().map(|gap| number(gap, "gap_ms")).sum::<f64>()).abs() < 1e-12);
         }
     }

@@ -1,22 +1,26 @@
-//! Why a device was idle, from the call that launched the work after the gap.
+//! The cause of an idle gap, from the call that launched the work after the gap. O(1) for a gap.
 //!
-//! The causes are those of HolisticTraceAnalysis, for gaps of the whole device instead of one stream: the host launched late; or
-//! the launch was made and the gap is as short as between any two kernels; or something else, such as an event of another stream,
-//! held the op back. A gap is the host's until the launch call returns, not to the end of the gap.
+//! The causes are those of HolisticTraceAnalysis, applied to gaps of a whole device instead of one stream:
+//! the host launched late; the op was already launched and the gap is as short as the usual delay between two
+//! kernels; or something else, such as an event of another stream, delayed the op. Only the time until the
+//! launch call returns counts as host wait.
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::time::gaps::Gap;
 use crate::rules::signals::CallKind;
 use crate::trace::Ns;
 
-/// A shorter gap after a launch was made is what any two kernels leave between them: the default of HolisticTraceAnalysis.
+/// Gaps shorter than this are the usual delay between two kernels. The default of HolisticTraceAnalysis.
 const BETWEEN_KERNELS: Ns = Ns(30);
 
-/// What a device waited for during a gap.
+/// The event that a device waited for during a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdleCause {
+    /// The launch of the next op.
     HostWait,
+    /// The usual delay between two kernels.
     KernelWait,
+    /// Anything else, after the launch.
     Other,
     /// The call that launched the next op is unknown.
     Unknown,
@@ -25,8 +29,8 @@ pub(crate) enum IdleCause {
 impl IdleCause {
     pub(crate) const ALL: [Self; 4] = [Self::HostWait, Self::KernelWait, Self::Other, Self::Unknown];
 
-    /// The two parts of a gap in time order, each with its cause; the length of a part may be zero. `launched` is that of
-    /// [`launched`] for the work after the gap.
+    /// Splits a gap into two parts in time order, each with its cause; the length of a part may be zero.
+    /// `launched` is the result of [`launched`] for the work after the gap.
     pub(crate) fn parts(gap: &Gap, launched: Option<Ns>) -> [(Self, Ns); 2] {
         let Some(launched) = launched else {
             return [(Self::Unknown, gap.length()), (Self::Unknown, Ns::ZERO)];
@@ -37,7 +41,7 @@ impl IdleCause {
         [(Self::HostWait, launched.since(gap.start)), (after_launch, rest)]
     }
 
-    /// The cause of the longer part of the gap.
+    /// Returns the cause of the longer part of the gap.
     pub(crate) fn of(classified: &ClassifiedTrace, gap: &Gap) -> Self {
         let [first, second] = Self::parts(gap, launched(classified, gap.next_row));
         if second.1 > first.1 { second.0 } else { first.0 }
@@ -54,8 +58,9 @@ impl IdleCause {
     }
 }
 
-/// When the launch of the work in this row was made; `None` if the call is unknown. A launch is made when its call returns. Other
-/// calls, such as copies, may themselves wait for the device: theirs is made when the call starts.
+/// Returns the time at which the work in this row was launched; `None` if the call is unknown. For a launch
+/// call this is its end. Other calls, such as copies, may wait for the device, so for them it is the start of
+/// the call.
 pub(crate) fn launched(classified: &ClassifiedTrace, row: usize) -> Option<Ns> {
     let trace = classified.trace;
     let call = trace.gpu_ops.launch(row).and_then(|call| trace.calls.get(call.0 as usize))?;

@@ -1,6 +1,7 @@
-//! How long kernels wait between the return of their launch call and their start: one pass over the kernels.
+//! Launch latency: the time from the return of a launch call to the start of its kernel. One pass over the
+//! kernels, O(n).
 //!
-//! Of the kernels of one graph launch only the first is measured: the others wait for each other.
+//! A graph launch has one latency, that of its first kernel, because the other kernels wait for each other.
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::index::{IdMap, Merge};
@@ -12,14 +13,14 @@ use crate::trace::{GpuOp, Ns, OpKind, OpRows};
 /// Kernels that [`LaunchLatencies::longest`] keeps.
 pub(crate) const LONGEST_KEPT: usize = 100;
 
-/// Kernels whose latency is not measured, by reason.
+/// Number of kernels whose latency is not measured, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Unmeasured {
     /// The kernel, or another one of its graph launch, started before the window.
     pub(crate) started_before_window: u64,
     /// The launch call is unknown.
     pub(crate) no_call: u64,
-    /// The call is no launch, for example a copy.
+    /// The call is not a launch, for example a copy.
     pub(crate) other_call: u64,
     /// Not the first kernel of its graph launch.
     pub(crate) later_in_graph: u64,
@@ -38,13 +39,13 @@ impl Unmeasured {
     }
 }
 
-/// The latencies of some kernels. No launch call has kernels in two of these.
+/// The latencies of the kernels in some rows. All kernels of a launch call must be in the same value.
 #[derive(Debug)]
 pub(crate) struct LaunchLatencies {
     pub(crate) longest: Longest,
-    /// Of kernels that do not communicate, in nanoseconds.
+    /// Latencies of kernels that do not communicate, in nanoseconds.
     pub(crate) computing: Samples,
-    /// Of kernels that communicate.
+    /// Latencies of kernels that communicate, in nanoseconds.
     pub(crate) communicating: Samples,
     pub(crate) unmeasured: Unmeasured,
     /// Measured kernels that started before their launch returned: their latency counts as zero.
@@ -63,19 +64,19 @@ impl Merge for LaunchLatencies {
     }
 }
 
-/// The pass that makes [`LaunchLatencies`].
+/// The pass that computes [`LaunchLatencies`].
 pub(crate) struct LatencySweep<'a> {
     classified: &'a ClassifiedTrace<'a>,
     latencies: LaunchLatencies,
-    /// A bit by call: a kernel of this graph launch was measured.
-    graphs_seen: Vec<u64>,
+    /// One bit per call: set if a kernel of this graph launch was visited.
+    visited_graphs: Vec<u64>,
 }
 
 impl<'a> LatencySweep<'a> {
-    /// For the ops in these rows.
+    /// A sweep for the ops in these rows.
     pub(crate) fn new(classified: &'a ClassifiedTrace<'a>, rows: &OpRows) -> Self {
         let trace = classified.trace;
-        // An upper bound, so that the samples of millions of kernels are never moved to a larger allocation.
+        // An upper bound: reserving it avoids reallocations with millions of samples.
         let launched = rows.range().filter(|row| trace.gpu_ops.launch(*row).is_some()).count();
         let latencies = LaunchLatencies {
             longest: Longest::new(LONGEST_KEPT),
@@ -85,7 +86,7 @@ impl<'a> LatencySweep<'a> {
             started_early: 0,
             sum_ns: 0,
         };
-        Self { classified, latencies, graphs_seen: vec![0; trace.calls.len() / 64 + 1] }
+        Self { classified, latencies, visited_graphs: vec![0; trace.calls.len() / 64 + 1] }
     }
 
     pub(crate) fn add(&mut self, row: usize, op: &GpuOp) {
@@ -105,31 +106,31 @@ impl<'a> LatencySweep<'a> {
             unmeasured.other_call += 1;
         } else if trace.kept.as_ref().is_some_and(|kept| kept.launched_before_window(call)) {
             unmeasured.started_before_window += 1;
-        } else if kind == CallKind::GraphLaunch && self.was_seen(call) {
+        } else if kind == CallKind::GraphLaunch && self.mark_visited(call) {
             self.latencies.unmeasured.later_in_graph += 1;
         } else {
             self.measure(row, op, returned);
         }
     }
 
-    /// Was a kernel of this graph launch seen before? Remembers that one was.
-    fn was_seen(&mut self, call: usize) -> bool {
-        let Some(seen) = self.graphs_seen.get_mut(call / 64) else { return false };
+    /// Marks this graph launch as visited. Returns whether it was visited before.
+    fn mark_visited(&mut self, call: usize) -> bool {
+        let Some(bits) = self.visited_graphs.get_mut(call / 64) else { return false };
         let bit = 1 << (call % 64);
-        let was_seen = *seen & bit != 0;
-        *seen |= bit;
-        was_seen
+        let was_visited = *bits & bit != 0;
+        *bits |= bit;
+        was_visited
     }
 
     fn measure(&mut self, row: usize, op: &GpuOp, returned: Ns) {
-        let wait = op.start.since(returned);
-        let latency = wait.max(Ns::ZERO);
+        let delay = op.start.since(returned);
+        let latency = delay.max(Ns::ZERO);
         let latencies = &mut self.latencies;
         latencies.longest.offer(latency, op.start, EventKind::Op, row);
         let communicates = self.classified.is_communication(op.name);
         let samples = if communicates { &mut latencies.communicating } else { &mut latencies.computing };
         samples.push(latency.0);
-        latencies.started_early += u64::from(wait < Ns::ZERO);
+        latencies.started_early += u64::from(delay < Ns::ZERO);
         latencies.sum_ns += i128::from(latency.0);
     }
 

@@ -1,4 +1,5 @@
-//! Launch latency: the kernels that waited longest, percentiles and a histogram.
+//! Tables of launch latency: the kernels with the longest latency, percentiles and a histogram. From
+//! [`LaunchLatencies`]; percentiles take O(n) by radix selection.
 
 use super::latencies::{LaunchLatencies, Unmeasured};
 use crate::analysis::context::Context;
@@ -28,13 +29,13 @@ const MIN_BINS: usize = 8;
 #[derive(Debug)]
 struct Distribution {
     count: usize,
-    /// In nanoseconds, by [`PERCENTS`]; `None` if there are no latencies.
+    /// In nanoseconds, one per entry of [`PERCENTS`]; `None` if there are no latencies.
     percentiles: Vec<Option<f64>>,
-    /// Latencies by bin, from zero on.
+    /// Number of latencies in each bin; the first bin starts at zero.
     bins: Vec<u64>,
 }
 
-/// The last is the maximum.
+/// The last entry, 100, is the maximum.
 const PERCENTS: [u64; 4] = [50, 95, 99, 100];
 
 impl Distribution {
@@ -43,15 +44,15 @@ impl Distribution {
         Self { count: samples.iter().map(|samples| samples.len()).sum(), percentiles, bins: Vec::new() }
     }
 
-    /// Number and width in microseconds of the bins.
-    fn bin_width(&self) -> (usize, f64) {
+    /// Returns the number of bins and their width in microseconds.
+    fn bin_layout(&self) -> (usize, f64) {
         let bins = self.count.isqrt().clamp(MIN_BINS, MAX_BINS);
         (bins, (self.longest().unwrap_or(0.0) / 1e3 / bins as f64).max(1e-6))
     }
 
-    /// Counts samples by the bins of this distribution.
+    /// Counts the samples in each bin of this distribution.
     fn count_by_bin(&self, samples: &Samples) -> Vec<u64> {
-        let (count, width_us) = self.bin_width();
+        let (count, width_us) = self.bin_layout();
         let mut bins = vec![0; count];
         for latency in samples.iter() {
             let bin = ((latency as f64 / 1e3 / width_us) as usize).min(count - 1);
@@ -60,7 +61,7 @@ impl Distribution {
         bins
     }
 
-    /// Adds the percentiles in microseconds to the section; `name` makes the name of the figure.
+    /// Adds the percentiles in microseconds to the section; `name` returns the name of a figure.
     fn figures(&self, section: &mut Section, name: &dyn Fn(&str) -> String) {
         for (percentile, key) in self.percentiles.iter().zip(["p50_us", "p95_us", "p99_us"]) {
             section.figure(&name(key), percentile.map(|ns| ns / 1e3));
@@ -72,7 +73,7 @@ impl Distribution {
     }
 }
 
-/// The distribution of all latencies, and of those of kernels that do not communicate if some do.
+/// Returns the distribution of all latencies and, if some kernels communicate, that of the other kernels.
 fn distributions(latencies: &LaunchLatencies) -> (Distribution, Option<Distribution>) {
     let LaunchLatencies { computing, communicating, .. } = latencies;
     let mut all = Distribution::of(&[computing, communicating]);
@@ -82,7 +83,7 @@ fn distributions(latencies: &LaunchLatencies) -> (Distribution, Option<Distribut
     (all, computing)
 }
 
-/// Both sections about launch latency.
+/// Both sections on launch latency, by section name.
 pub(crate) fn sections(context: &Context) -> [(&'static str, Section); 2] {
     let distributions = distributions(&context.details().latencies);
     [
@@ -93,7 +94,7 @@ pub(crate) fn sections(context: &Context) -> [(&'static str, Section); 2] {
 
 type Distributions = (Distribution, Option<Distribution>);
 
-/// The kernels that waited longest.
+/// The kernels with the longest latency.
 fn launch_latency_rows(context: &Context, (all, computing): &Distributions) -> Section {
     const TITLE: &str = "Launch latency";
     let trace = context.trace;
@@ -136,14 +137,14 @@ fn launch_latency_rows(context: &Context, (all, computing): &Distributions) -> S
     section
 }
 
-/// Kernels by latency.
+/// Number of kernels by latency.
 fn launch_latency_histogram(context: &Context, (all, computing): &Distributions) -> Section {
     const TITLE: &str = "Launch latency, histogram";
     let unmeasured = context.details().latencies.unmeasured;
     if all.count == 0 {
         return missing(context, unmeasured, TITLE, &HISTOGRAM_COLUMNS);
     }
-    let (_, width_us) = all.bin_width();
+    let (_, width_us) = all.bin_layout();
     let computing = computing.as_ref().unwrap_or(all);
     let mut section = section(TITLE, &HISTOGRAM_COLUMNS, all.count, unmeasured);
     for (bin, (count, without)) in all.bins.iter().zip(&computing.bins).enumerate() {
@@ -187,7 +188,9 @@ fn section(title: &str, columns: &[&str], measured: usize, unmeasured: Unmeasure
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Ns;
+    use crate::analysis::testing::*;
+    use crate::trace::{Ns, Window};
+    use proptest::prelude::*;
 
     fn launch_latency_rows(context: &Context) -> Section {
         let [(_, rows), _] = sections(context);
@@ -198,12 +201,9 @@ mod tests {
         let [_, (_, histogram)] = sections(context);
         histogram
     }
-    use crate::analysis::testing::*;
-    use crate::trace::Window;
-    use proptest::prelude::*;
 
     #[test]
-    fn the_fixture_waits_as_was_worked_out_by_hand() {
+    fn latencies_of_the_fixture_match_the_manual_result() {
         let Some((trace, expected)) = fixture() else { return };
         let context = Context::new(&trace, 30);
         let (rows, histogram) = (launch_latency_rows(&context), launch_latency_histogram(&context));
@@ -214,8 +214,8 @@ mod tests {
             close(number(&rows.summary, ours), &expected[theirs]);
         }
         let sorted = expected["latencies_us_sorted"].as_array().unwrap();
-        for (row, want) in rows.rows.iter().zip(sorted.iter().rev()) {
-            close(number(row, "latency_us"), want);
+        for (row, expected) in rows.rows.iter().zip(sorted.iter().rev()) {
+            close(number(row, "latency_us"), expected);
         }
         let counts: Vec<f64> = histogram.rows.iter().map(|row| number(row, "count")).collect();
         assert_eq!(serde_json::json!(counts.iter().map(|count| *count as u64).collect::<Vec<_>>()), expected["counts"]);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn launches_of_two_processes_with_one_correlation_id_do_not_mix() {
+    fn equal_correlation_ids_of_two_processes_are_kept_apart() {
         let mut small = Small::new();
         for (pid, device, start) in [(1, 0, 0), (2, 1, 1_000_000)] {
             let process = small.process(pid);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_launch_has_one_latency_and_what_is_unmeasured_is_counted() {
+    fn a_graph_launch_has_one_latency_and_unmeasured_kernels_are_counted() {
         let mut small = Small::new();
         let process = small.process(1);
         small.call(process, "cudaGraphLaunch_v10000", 0, 100, Some(1));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_window_s_first_kernels_waited_for_is_not_told_by_where_it_begins() {
+    fn kernels_that_start_before_the_window_are_not_measured() {
         let mut small = Small::new();
         let process = small.process(1);
         small.call(process, "cudaGraphLaunch_v10000", 0, 10, Some(1));
@@ -271,24 +271,24 @@ mod tests {
             small.op_of(process, 0, 7, "k", start, end, Some(id));
         }
         let whole = small.0.finish();
-        let of =
+        let section_of =
             |from, to| launch_latency_rows(&Context::new(&whole.within(Window { start: Ns(from), end: Ns(to) }), 30));
-        // Of the three kernels one is cut and one follows another of its graph, which ran before.
-        let section = of(100, 300);
-        let waits: Vec<f64> = section.rows.iter().map(|row| number(row, "latency_us")).collect();
-        assert_eq!((waits, number(&section.summary, "count")), (vec![0.16], 1.0));
+        // Three kernels: the window cuts one, and the first kernel of another's graph ran before the window.
+        let section = section_of(100, 300);
+        let latencies: Vec<f64> = section.rows.iter().map(|row| number(row, "latency_us")).collect();
+        assert_eq!((latencies, number(&section.summary, "count")), (vec![0.16], 1.0));
         assert!(
             section.limits.iter().any(|limit| limit.starts_with("2 of 3 kernels began before")),
             "{:?}",
             section.limits
         );
-        let nothing = of(100, 185).missing.unwrap();
+        let nothing = section_of(100, 185).missing.unwrap();
         assert!(nothing.why.contains("began before it") && nothing.recapture.is_empty(), "{nothing:?}");
     }
 
     #[test]
-    fn a_window_measures_the_first_kernel_of_a_graph_alone_whatever_copies_or_clocks_came_before() {
-        let of = |ops: &[(i64, i64, &str)], from| {
+    fn a_window_measures_only_the_first_kernel_of_a_graph_launch() {
+        let latencies = |ops: &[(i64, i64, &str)], from| {
             let mut small = Small::new();
             let process = small.process(1);
             small.call(process, "cudaGraphLaunch_v10000", 100, 110, Some(1));
@@ -301,13 +301,13 @@ mod tests {
             })
         };
         let after_copy = [(120, 130, "[CUDA memcpy Device-to-Host]"), (140, 180, "k"), (190, 200, "k")];
-        assert_eq!(of(&after_copy, 135), [vec![0.03], vec![0.03]]);
-        // The device's clock is behind.
-        assert_eq!(of(&[(60, 70, "k"), (75, 85, "k")], 72), [vec![0.0], vec![]]);
+        assert_eq!(latencies(&after_copy, 135), [vec![0.03], vec![0.03]]);
+        // The clock of the device runs behind that of the host.
+        assert_eq!(latencies(&[(60, 70, "k"), (75, 85, "k")], 72), [vec![0.0], vec![]]);
     }
 
     #[test]
-    fn a_trace_without_calls_says_how_to_capture_them() {
+    fn a_trace_without_calls_shows_the_command_that_records_them() {
         let mut small = Small::new();
         small.op(0, "k", 0, 10);
         let missing = small.section(launch_latency_rows).missing.unwrap();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_counted_apart_in_bins_and_percentiles() {
+    fn bins_and_percentiles_also_exclude_communication() {
         let mut small = Small::new();
         let process = small.process(1);
         for (id, (name, wait)) in (0..).zip([("k", 10_000), ("k", 20_000), (KINDS[ALLREDUCE], 80_000), ("k", 30_000)]) {
@@ -327,14 +327,18 @@ mod tests {
         let (rows, section) = (launch_latency_rows(&context), launch_latency_histogram(&context));
         let sum = |column: &str| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
         assert_eq!((sum("count"), sum("without_communication")), (4.0, 3.0));
-        assert_eq!(number(&section.rows[7], "without_communication"), 0.0, "the message is the longest");
+        assert_eq!(
+            number(&section.rows[7], "without_communication"),
+            0.0,
+            "the communication kernel has the longest latency"
+        );
         let figure = |name| number(&rows.summary, name);
         assert_eq!((figure("p50_us"), figure("without_communication_p50_us")), (25.0, 20.0));
     }
 
     proptest! {
         #[test]
-        fn percentiles_and_bins_are_those_of_the_sorted_list(
+        fn percentiles_and_bins_match_a_sorted_list(
             waits in proptest::collection::vec(prop_oneof![0_i64..2_000, 4_294_967_290_i64..4_294_967_400], 1..80),
         ) {
             let mut small = Small::new();
@@ -349,10 +353,10 @@ mod tests {
             let mut sorted = waits.clone();
             sorted.sort_unstable();
             for (name, percent) in [("p50_us", 50.0), ("p95_us", 95.0), ("p99_us", 99.0), ("max_us", 100.0)] {
-                let place = percent * (sorted.len() - 1) as f64 / 100.0;
-                let (low, high) = (sorted[place.floor() as usize] as f64, sorted[place.ceil() as usize] as f64);
-                let want = (low + (high - low) * place.fract()) / 1e3;
-                prop_assert!((number(&rows.summary, name) - want).abs() <= 1e-9 * want.max(1.0));
+                let rank = percent * (sorted.len() - 1) as f64 / 100.0;
+                let (low, high) = (sorted[rank.floor() as usize] as f64, sorted[rank.ceil() as usize] as f64);
+                let expected = (low + (high - low) * rank.fract()) / 1e3;
+                prop_assert!((number(&rows.summary, name) - expected).abs() <= 1e-9 * expected.max(1.0));
             }
             let count: f64 = histogram.rows.iter().map(|row| number(row, "count")).sum();
             prop_assert_eq!(count, waits.len() as f64);

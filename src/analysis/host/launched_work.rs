@@ -1,58 +1,61 @@
-//! The GPU work that ranges of the host launched, as times on the GPU.
+//! The GPU time window of the work that each host range launched. One pass over the ops, with a binary search
+//! per op.
 
 use crate::trace::{Ns, Span, Trace, Window};
 use std::ops::Range;
 
-/// Of each of these ranges the time from the first start to the last end of the GPU ops that its thread launched in it;
-/// `None` where it launched none.
+/// Returns for each range the time from the first start to the last end of the GPU ops that its thread
+/// launched inside it; `None` if it launched no ops.
 ///
-/// One pass over the ops. The ranges around a call are looked through, so they should be few; nothing is kept for each call,
-/// of which there may be millions.
+/// All ranges that are open at a call are checked, so few of them should overlap. Memory does not grow with
+/// the number of calls, which may be millions.
 pub fn launched_in(trace: &Trace, ranges: &[Span]) -> Vec<Option<Window>> {
-    let stretches = stretches(trace, ranges);
-    let mut found = vec![None; ranges.len()];
+    let segments = segments(trace, ranges);
+    let mut windows = vec![None; ranges.len()];
     for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
-        let Some(at) = launch.map(|call| call.0 as usize) else { continue };
-        let behind = stretches.partition_point(|stretch| stretch.from <= at);
-        let Some(stretch) = behind.checked_sub(1).and_then(|last| stretches.get(last)) else { continue };
-        if stretch.around.is_empty() {
+        let Some(row) = launch.map(|call| call.0 as usize) else { continue };
+        let next = segments.partition_point(|segment| segment.first_call <= row);
+        let Some(segment) = next.checked_sub(1).and_then(|last| segments.get(last)) else { continue };
+        if segment.open_ranges.is_empty() {
             continue;
         }
-        let Some(call) = trace.calls.get(at) else { continue };
-        for &range in &stretch.around {
-            if let (Some(range), Some(found)) = (ranges.get(range), found.get_mut(range))
+        let Some(call) = trace.calls.get(row) else { continue };
+        for &range in &segment.open_ranges {
+            if let (Some(range), Some(window)) = (ranges.get(range), windows.get_mut(range))
                 && (range.thread, true) == (call.thread, range.end() >= call.end())
             {
-                *found = Some(around(*found, Window { start: op.start, end: op.end() }));
+                *window = Some(extended(*window, Window { start: op.start, end: op.end() }));
             }
         }
     }
-    found
+    windows
 }
 
-/// Calls that begin in the same ranges.
-struct Stretch {
-    /// The place of the first; the last is the one before the next stretch.
-    from: usize,
-    /// The places of the ranges.
-    around: Vec<usize>,
+/// Consecutive calls that start in the same ranges.
+struct Segment {
+    /// The row of the first call. The segment ends where the next one starts.
+    first_call: usize,
+    /// Indices of the ranges that are open, whatever their threads.
+    open_ranges: Vec<usize>,
 }
 
-fn stretches(trace: &Trace, ranges: &[Span]) -> Vec<Stretch> {
+fn segments(trace: &Trace, ranges: &[Span]) -> Vec<Segment> {
     let count_starting_before = |time: Ns| trace.calls.count_starting_before(time);
     let calls: Vec<Range<usize>> = ranges
         .iter()
         .map(|range| count_starting_before(range.start)..count_starting_before(range.end() + Ns(1)))
         .collect();
-    let mut edges: Vec<usize> = calls.iter().flat_map(|calls| [calls.start, calls.end]).collect();
-    edges.sort();
-    edges.dedup();
-    let around = |from: usize| (0..).zip(&calls).filter(|(_, calls)| calls.contains(&from)).map(|(at, _)| at).collect();
-    edges.into_iter().map(|from| Stretch { from, around: around(from) }).collect()
+    let mut boundaries: Vec<usize> = calls.iter().flat_map(|calls| [calls.start, calls.end]).collect();
+    boundaries.sort();
+    boundaries.dedup();
+    let open_ranges =
+        |call: usize| (0..).zip(&calls).filter(|(_, calls)| calls.contains(&call)).map(|(range, _)| range).collect();
+    boundaries.into_iter().map(|call| Segment { first_call: call, open_ranges: open_ranges(call) }).collect()
 }
 
-fn around(one: Option<Window>, other: Window) -> Window {
-    let (start, end): (Ns, Ns) = one.map_or((other.start, other.end), |one| (one.start, one.end));
+/// Returns the smallest window that contains both.
+fn extended(window: Option<Window>, other: Window) -> Window {
+    let (start, end): (Ns, Ns) = window.map_or((other.start, other.end), |window| (window.start, window.end));
     Window { start: start.min(other.start), end: end.max(other.end) }
 }
 
@@ -64,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_range_has_the_work_of_the_calls_of_its_thread_that_lie_in_it(
+        fn a_range_owns_the_work_of_the_calls_of_its_thread_inside_it(
             calls in prop::collection::vec((0_i64..60, 0_i64..8, 0_i64..2), 0..20),
             ranges in prop::collection::vec((0_i64..60, 0_i64..30, 0_i64..2), 0..8),
         ) {
@@ -94,7 +97,7 @@ mod tests {
                 let times: Vec<(Ns, Ns)> = works.map(|(op, _)| (op.start, op.end())).collect();
                 let first = times.iter().map(|(start, _)| *start).min();
                 let last = times.iter().map(|(_, end)| *end).max();
-                prop_assert_eq!(found.map(|it| (it.start, it.end)), first.zip(last));
+                prop_assert_eq!(found.map(|window| (window.start, window.end)), first.zip(last));
             }
         }
     }

@@ -1,10 +1,10 @@
-//! What did the host do, and when did the GPU wait for it?
+//! Host activity: API calls, launch latency, and GPU idle time caused by the host.
 //!
 //! - [`calls`]: one pass over the API calls: launches, blocking calls, gaps between launches.
 //! - [`latencies`], [`launch_latency`]: time from the return of a launch call to the start of its kernel.
 //! - [`launched_work`]: the GPU time window of the work that a range of the host launched.
-//! - [`idle`], [`idle_cause`]: time in which a device ran nothing, and why.
-//! - [`blocked`], [`barriers`]: calls that block a thread, and what they cost the GPU.
+//! - [`idle`], [`idle_cause`]: idle time of each device, and its cause.
+//! - [`blocked`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
 
 pub mod barriers;
 pub mod blocked;
