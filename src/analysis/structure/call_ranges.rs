@@ -1,5 +1,5 @@
-//! The innermost range around each API call, and the phase that the ranges around it state; computed once for a whole trace and
-//! looked up for its windows. Six bytes a call.
+//! The innermost range around each API call, and its serving phase. One sweep over ranges and calls, O(n log
+//! n), six bytes per call. Computed once for a whole trace; windows of the trace look it up.
 
 use super::open_ranges::{Event, OpenRanges, sweep_calls};
 use super::phase_names::PhaseNames;
@@ -7,10 +7,11 @@ use crate::trace::{Kept, NameId, Spans, Trace};
 
 /// No range contains the call.
 pub(crate) const NONE: u32 = u32::MAX;
-/// No range around the call states a phase.
+/// No range around the call names a phase.
 const NO_PHASE: u16 = u16::MAX;
 
-/// The name of the innermost selected span (range, CPU op or Python frame) around each call, or [`NONE`].
+/// Returns for each call the name of the innermost selected span (range, CPU op or Python frame) around it,
+/// or [`NONE`].
 pub(crate) fn names_around_calls(trace: &Trace, spans: &Spans, is_selected: &dyn Fn(NameId) -> bool) -> Vec<u32> {
     let mut open = OpenRanges::new(trace);
     let mut names = Vec::with_capacity(trace.calls.len());
@@ -21,15 +22,15 @@ pub(crate) fn names_around_calls(trace: &Trace, spans: &Spans, is_selected: &dyn
     names
 }
 
-/// The range and phase of each call of a trace. In a window of the trace they are the same for calls that launched work; the
-/// ranges around other calls may be cut.
+/// The range and phase of each call of a trace. They also hold for a window of the trace, for calls that
+/// launched work; the window may lack ranges around other calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRanges {
     /// By call: the row of the innermost range, or [`NONE`].
     ranges: Vec<u32>,
-    /// By call: the phase of the nearest range that states one, or [`NO_PHASE`].
+    /// By call: the phase of the nearest range that names one, or [`NO_PHASE`].
     phases: Vec<u16>,
-    /// By range name.
+    /// By range name: its phase, or [`NO_PHASE`].
     phase_of_names: Vec<u16>,
 }
 
@@ -63,8 +64,8 @@ impl CallRanges {
         Self { ranges, phases, phase_of_names }
     }
 
-    /// Do the range names of the window `part` state the same phases as in the whole trace? A weak word states a phase only if no
-    /// other name of the same trace does so clearly, so that a window may differ.
+    /// Checks whether the range names of the window `part` have the same phases as in the whole trace. They
+    /// may differ, because a weak word counts as a phase only if no other name of the trace is a clear match.
     pub(crate) fn agrees_with(&self, trace: &Trace, part: &Trace, names: &PhaseNames) -> bool {
         let phases = phase_of_names(part, names);
         part.ranges.names.iter().zip(phases).all(|(name, phase)| {
@@ -73,12 +74,12 @@ impl CallRanges {
         })
     }
 
-    /// Looks up calls of the trace itself.
+    /// A view for calls of the trace itself.
     pub fn view(&self) -> CallRangesView<'_> {
         CallRangesView { whole: self, kept: None }
     }
 
-    /// Looks up calls of a window of the trace that launched work.
+    /// A view for calls of a window of the trace; only calls that launched work.
     pub fn view_of_window<'a>(&'a self, kept: &'a Kept) -> CallRangesView<'a> {
         CallRangesView { whole: self, kept: Some(kept) }
     }
@@ -93,7 +94,8 @@ pub struct CallRangesView<'a> {
 }
 
 impl CallRangesView<'_> {
-    /// The row of the innermost range around a call, and its phase; `None` if there is none.
+    /// Returns the row of the innermost range around a call and the phase of the call, each `None` if there
+    /// is none.
     pub(crate) fn range_and_phase(&self, call: u32) -> (Option<usize>, Option<usize>) {
         let whole = self.kept.map_or(Some(call), |kept| kept.whole_call(call));
         let Some(whole) = whole.map(|call| call as usize) else { return (None, None) };

@@ -1,4 +1,4 @@
-//! Kernel time by the innermost range around the launch, and by phase: one pass over the kernels.
+//! Kernel time by the innermost range around the launch, and by phase. One pass over the kernels, O(n).
 
 use super::call_ranges::CallRangesView;
 use crate::analysis::classified::ClassifiedTrace;
@@ -19,25 +19,25 @@ pub(crate) struct PhaseTime {
 pub(crate) struct KernelTimeByRange {
     /// Under [`key`] of process and range name.
     pub(crate) by_range: Tallies,
-    /// By phase of the nearest range that states one.
+    /// By phase of the nearest range that names one.
     pub(crate) by_phase: Vec<PhaseTime>,
-    /// Launched by a call outside all ranges of its thread.
+    /// Kernels launched by a call outside all ranges of its thread.
     pub(crate) outside: Tally,
-    /// The launch call is unknown.
+    /// Kernels whose launch call is unknown.
     pub(crate) without_call: Tally,
-    /// All kernels that communicate.
+    /// Time of all kernels that communicate.
     pub(crate) communication: Ns,
 }
 
 impl KernelTimeByRange {
-    /// An empty sum for a trace with this number of phases.
+    /// Empty sums for this number of phases.
     pub(crate) fn new(classified: &ClassifiedTrace, phases: usize) -> Self {
         let trace = classified.trace;
         let by_range = Tallies::below(trace.processes.len(), trace.ranges.names.len());
         Self { by_range, by_phase: vec![PhaseTime::default(); phases], ..Self::default() }
     }
 
-    /// Adds one op; ops that are no kernels are ignored.
+    /// Adds one op; ops other than kernels are ignored.
     pub(crate) fn add(&mut self, classified: &ClassifiedTrace, ranges: &CallRangesView, row: usize, op: &GpuOp) {
         if op.kind != OpKind::Kernel {
             return;
@@ -60,14 +60,14 @@ impl KernelTimeByRange {
         }
     }
 
-    /// The kernels under any range.
+    /// Sum over the kernels launched inside any range.
     pub(crate) fn inside(&self) -> Tally {
         let mut inside = Tally::default();
         self.by_range.iter().for_each(|tally| inside.merge(tally));
         inside
     }
 
-    /// All kernels.
+    /// Sum over all kernels.
     pub(crate) fn all(&self) -> Tally {
         let mut all = self.inside();
         [self.outside, self.without_call].iter().for_each(|tally| all.merge(tally));

@@ -1,11 +1,11 @@
-//! Which part of the program did the work?
+//! GPU time by program structure: ranges, serving phases, and engine steps.
 //!
 //! - [`call_ranges`], [`open_ranges`]: the innermost NVTX range or annotation around each API call.
 //! - [`kernel_time`]: kernel time by the range and phase around the launch.
 //! - [`ranges`], [`range_times`]: wall time and kernel time by range name.
-//! - [`phases`], [`phase_names`]: prefill, decode and sampling, by words in range names.
+//! - [`phases`], [`phase_names`]: prefill, decode and sampling, from words in range names.
 //! - [`stages`]: steps of the serving engine and their stages, from annotations.
-//! - [`steps`]: how long a step takes, by stage.
+//! - [`steps`]: length and interval of steps, by stage.
 
 pub mod call_ranges;
 pub mod kernel_time;

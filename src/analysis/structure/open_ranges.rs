@@ -1,8 +1,10 @@
-//! Which range is open around a moment of a thread: interval stabbing by a sweep with one stack per thread.
+//! Finds the innermost range around a call or a time on each thread: interval stabbing by a sweep with one
+//! stack per thread.
 //!
-//! The ends of the ranges on a stack decrease towards the top. A newer range that ends no earlier contains every later call that
-//! the older one contains, and is further inside, so the older one is removed. Therefore the innermost range of a call is found by
-//! binary search, and every range is pushed and popped once: O(n log n).
+//! The ends of the ranges on a stack decrease towards the top. A newer range that ends no earlier contains
+//! every later call that the older one contains, and is more deeply nested, so the older one is removed.
+//! Therefore a binary search finds the innermost range of a call, and every range is pushed and popped once:
+//! O(n log n).
 
 use crate::ordering::sorted_indices;
 use crate::trace::{NameId, Ns, Span, Spans, Trace};
@@ -15,7 +17,7 @@ pub(super) enum Event {
     Call(Span),
 }
 
-/// Visits the selected ranges and all calls sorted by start; of equal starts ranges first.
+/// Visits the selected ranges and all calls sorted by start; if starts are equal, ranges first.
 pub(super) fn sweep_calls(
     trace: &Trace,
     spans: &Spans,
@@ -33,12 +35,13 @@ pub(super) fn sweep_calls(
     }
 }
 
-/// The selected ranges with their rows, sorted by start; of equal starts the longest first, because it contains the others.
+/// Iterates over the selected ranges with their rows, sorted by start; if starts are equal, the longest
+/// first, because it contains the others.
 pub(super) struct OuterFirst<'a> {
     ranges: &'a Spans,
     next: usize,
     is_selected: &'a dyn Fn(NameId) -> bool,
-    /// The ranges of one start.
+    /// The ranges with the current start.
     same_start: Vec<(u32, Span)>,
     /// Positions in `same_start` that are still to be visited, the next one last.
     pending: Vec<usize>,
@@ -62,7 +65,7 @@ impl<'a> OuterFirst<'a> {
             self.pending.extend((0..self.same_start.len()).rev());
         } else {
             let duration = |position: usize| self.same_start.get(position).map(|(_, range)| range.duration);
-            // Of equal ranges the first one in the file contains the next.
+            // If ranges are equal, the first one in the file contains the next.
             self.pending = sorted_indices(self.same_start.len(), &|a, b| duration(a).cmp(&duration(b)).then(b.cmp(&a)));
         }
         Some(())
@@ -96,7 +99,7 @@ pub(super) struct OpenRanges(Vec<Stack>);
 struct Stack {
     /// End and label of each open range; the ends decrease towards the top.
     ranges: Vec<(Ns, u32)>,
-    /// The time of the thread up to here was given to ranges.
+    /// The time of the thread until here is already assigned to ranges.
     assigned_until: Ns,
 }
 
@@ -112,7 +115,7 @@ impl OpenRanges {
         ranges.push((range.end(), label));
     }
 
-    /// The label of the innermost open range of the thread that contains the whole call.
+    /// Returns the label of the innermost open range of the thread that contains the whole call.
     pub(super) fn innermost(&mut self, call: Span) -> Option<u32> {
         let Stack { ranges, .. } = self.0.get_mut(call.thread.0 as usize)?;
         while ranges.pop_if(|(end, _)| *end < call.start).is_some() {}
@@ -123,13 +126,14 @@ impl OpenRanges {
         ranges.get(containing.checked_sub(1)?).map(|(_, label)| *label)
     }
 
-    /// Gives the time of the thread up to `until` to the innermost open range of each moment; `own` is indexed by label.
-    pub(super) fn assign_until(&mut self, thread: usize, until: Ns, own: &mut [Ns]) {
+    /// Adds the time of the thread up to `until` to the self time of the range that is innermost at each
+    /// time. `self_times` is indexed by label.
+    pub(super) fn assign_until(&mut self, thread: usize, until: Ns, self_times: &mut [Ns]) {
         let Some(Stack { ranges, assigned_until }) = self.0.get_mut(thread) else { return };
-        while let Some(&(end, name)) = ranges.last() {
+        while let Some(&(end, label)) = ranges.last() {
             let end_or_until = end.min(until);
-            if let (true, Some(own)) = (end_or_until > *assigned_until, own.get_mut(name as usize)) {
-                *own += end_or_until.since(*assigned_until);
+            if let (true, Some(self_time)) = (end_or_until > *assigned_until, self_times.get_mut(label as usize)) {
+                *self_time += end_or_until.since(*assigned_until);
                 *assigned_until = end_or_until;
             }
             if end > until {

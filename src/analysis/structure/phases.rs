@@ -1,7 +1,8 @@
-//! How time divides into prefill, decode and sampling, by words in range names or by the user's own map.
+//! Time by serving phase (prefill, decode, sampling), from words in range names or from the user's phase map.
+//! Kernel time if kernels are linked to ranges, otherwise wall time of ranges.
 //!
-//! Time belongs to the nearest range around it that states a phase, from the innermost outwards: a layer inside a decode step
-//! is decode.
+//! Time belongs to the nearest enclosing range that names a phase: a layer inside a decode step counts as
+//! decode.
 
 use super::call_ranges::CallRanges;
 use super::kernel_time::KernelTimeByRange;
@@ -20,7 +21,7 @@ const WALL: [&str; 3] = ["phase", "total_time_ms", "pct_of_nvtx_total"];
 const KERNELS: [&str; 3] = ["phase", "total_time_ms", "pct_of_attributed_kernel_time"];
 
 impl PhaseNames {
-    /// Wall time by phase, each moment of a thread once.
+    /// Wall time by phase, without double counting of nested ranges.
     fn wall_time(&self, trace: &Trace) -> Vec<Ns> {
         let mut sums = vec![Ns::ZERO; self.phases.len()];
         let times = self_times(trace, &|range| self.phase(range).is_some());
@@ -31,25 +32,27 @@ impl PhaseNames {
         sums
     }
 
-    /// Adds a row for each phase that has time, the longest first, and one for the rest of `all`, named `rest`.
-    fn rows(&self, section: &mut Section, times: &[Ns], all: Ns, rest: &str) {
+    /// Adds a row for each phase that has time, the longest first, then one named `rest` for the remaining
+    /// part of `all`.
+    fn add_rows(&self, section: &mut Section, times: &[Ns], all: Ns, rest: &str) {
         for (_, phase, time) in self.longest_first(times, all, rest) {
             section.row([phase.into(), Value::ms(time), Value::pct(time, all)]);
         }
     }
 
-    /// Index, name and time of each phase; the index is `usize::MAX` for the rest.
+    /// Index, name and time of each phase, sorted by time; then the rest of `all`, with index `usize::MAX`.
     fn longest_first<'b>(&'b self, times: &[Ns], all: Ns, rest: &'b str) -> Vec<(usize, &'b str, Ns)> {
         let time = |phase: usize| times.get(phase).copied().unwrap_or_default();
-        let places = sorted_indices(self.phases.len(), &|a, b| time(b).cmp(&time(a)));
-        let named = places.into_iter().filter_map(|phase| Some((phase, self.phases.get(phase)?.as_str(), time(phase))));
-        let rest = (usize::MAX, rest, left(times, all));
-        named.filter(|row| row.2 > Ns::ZERO).chain([rest]).collect()
+        let ranked = sorted_indices(self.phases.len(), &|a, b| time(b).cmp(&time(a)));
+        let phases =
+            ranked.into_iter().filter_map(|phase| Some((phase, self.phases.get(phase)?.as_str(), time(phase))));
+        let rest = (usize::MAX, rest, remainder(times, all));
+        phases.filter(|row| row.2 > Ns::ZERO).chain([rest]).collect()
     }
 }
 
-fn left(times: &[Ns], all: Ns) -> Ns {
-    times.iter().fold(all, |left, time| left - *time)
+fn remainder(times: &[Ns], all: Ns) -> Ns {
+    times.iter().fold(all, |remainder, time| remainder - *time)
 }
 
 pub(crate) fn no_ranges(trace: &Trace, title: &str, columns: &[&str]) -> Section {
@@ -57,12 +60,12 @@ pub(crate) fn no_ranges(trace: &Trace, title: &str, columns: &[&str]) -> Section
     Section::missing(title, columns, "The trace holds no ranges: no NVTX range, no user annotation.", &recapture)
 }
 
-/// The wall time in which some range is open, summed over threads.
-fn wall_time_of_all(trace: &Trace) -> Ns {
+/// The wall time in which at least one range is open, summed over threads.
+fn wall_time_in_ranges(trace: &Trace) -> Ns {
     self_times(trace, &|_| true).into_iter().fold(Ns::ZERO, |sum, own| sum + own)
 }
 
-/// Prefill, decode and sampling, by words.
+/// Time by prefill, decode and sampling, from words in range names.
 pub(crate) fn phase_split(context: &Context) -> Section {
     const TITLE: &str = "Phases";
     let trace = context.trace;
@@ -72,14 +75,14 @@ pub(crate) fn phase_split(context: &Context) -> Section {
     let split = PhaseNames::by_words(trace, &context.signals);
     let kernel_time = &context.details().kernel_time;
     let by_kernels = kernel_time.inside().count > 0;
-    let (source, derived_from, (times, messages), all) = if by_kernels {
+    let (source, derived_from, (times, communication), all) = if by_kernels {
         let derived_from = "kernel time by the nearest range around its launch that names a phase";
         let times = kernel_time.by_phase.iter().map(|phase| (phase.time, phase.communication)).unzip();
         ("nvtx_kernel_time", derived_from, times, kernel_time.all().total)
     } else {
         let derived_from =
             "wall time of the nearest range that names a phase, as no kernel has a launch inside a range";
-        ("nvtx_range_time", derived_from, (split.wall_time(trace), Vec::new()), wall_time_of_all(trace))
+        ("nvtx_range_time", derived_from, (split.wall_time(trace), Vec::new()), wall_time_in_ranges(trace))
     };
     let mut section = Section::new(TITLE, derived_from, &SPLIT)
         .limit("A phase is a word in the name of a range; a step that prefills and decodes counts as prefill.");
@@ -94,15 +97,15 @@ pub(crate) fn phase_split(context: &Context) -> Section {
         section = section.limit("No range in use names a phase; a phase map can name phases by other words.");
     }
     section.figure("source", source);
-    let messages_of_rest = left(&messages, kernel_time.communication);
-    for (place, phase, time) in split.longest_first(&times, all, "unclassified") {
-        let without = by_kernels.then(|| time - messages.get(place).copied().unwrap_or(messages_of_rest));
+    let communication_of_rest = remainder(&communication, kernel_time.communication);
+    for (index, phase, time) in split.longest_first(&times, all, "unclassified") {
+        let without = by_kernels.then(|| time - communication.get(index).copied().unwrap_or(communication_of_rest));
         section.row([phase.into(), Value::ms(time), Value::pct(time, all), without.map(Value::ms).into()]);
     }
     section
 }
 
-/// Wall time of ranges by the person's phases.
+/// Wall time of ranges by the phases of the user's phase map.
 pub(crate) fn nvtx_phases(context: &Context, map: &PhaseMap) -> Section {
     const TITLE: &str = "Wall time by your phases";
     let trace = context.trace;
@@ -112,13 +115,13 @@ pub(crate) fn nvtx_phases(context: &Context, map: &PhaseMap) -> Section {
     let split = PhaseNames::by_map(map, trace);
     let mut section = Section::new(TITLE, "the nearest range that the phase map knows", &WALL)
         .limit("Each moment of a thread counts once, and threads add up; unmapped is time in other ranges alone.");
-    let all = wall_time_of_all(trace);
+    let all = wall_time_in_ranges(trace);
     section.figure("nvtx_total_time_ms", Value::ms(all));
-    split.rows(&mut section, &split.wall_time(trace), all, "unmapped");
+    split.add_rows(&mut section, &split.wall_time(trace), all, "unmapped");
     section
 }
 
-/// Kernel time under ranges by the person's phases.
+/// Kernel time inside ranges by the phases of the user's phase map.
 pub(crate) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
     const TITLE: &str = "Kernel time by your phases";
     let trace = context.trace;
@@ -138,7 +141,7 @@ pub(crate) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
     let all = kernel_time.inside().total;
     section.figure("attributed_kernel_time_ms", Value::ms(all));
     let times: Vec<Ns> = kernel_time.by_phase.iter().map(|phase| phase.time).collect();
-    split.rows(&mut section, &times, all, "unmapped");
+    split.add_rows(&mut section, &times, all, "unmapped");
     section
 }
 
@@ -150,7 +153,7 @@ mod tests {
 
     const THREAD: (i64, i64) = (1, 1);
 
-    /// A decode step with a layer and a sampler inside, then a range that names nothing; one kernel outside all.
+    /// A decode step that contains a layer and a sampler, followed by a range without a phase.
     fn step() -> Small {
         let mut small = Small::new();
         small.range("decode step", THREAD, (0, 100)).range("layer 3", THREAD, (10, 50));
@@ -158,10 +161,12 @@ mod tests {
         small
     }
 
+    /// The ranges of [`step`] with four kernels, the last launched outside all ranges.
     fn with_kernels() -> Small {
         let mut small = step();
-        for (id, at, duration) in [(1, 20, 1_000_000), (2, 75, 2_000_000), (3, 110, 4_000_000), (4, 300, 8_000_000)] {
-            small.call_on(THREAD, "cudaLaunchKernel", (at, at + 1), Some(id)).kernel(
+        for (id, start, duration) in [(1, 20, 1_000_000), (2, 75, 2_000_000), (3, 110, 4_000_000), (4, 300, 8_000_000)]
+        {
+            small.call_on(THREAD, "cudaLaunchKernel", (start, start + 1), Some(id)).kernel(
                 "k",
                 1,
                 (1000, 1000 + duration),
@@ -178,19 +183,19 @@ mod tests {
         assert_eq!(
             rows(&sections, "phase_split", &SPLIT),
             ["sampling 2 13.333 2", "decode 1 6.667 1", "unclassified 12 80 12"],
-            "the layers are in a phase by what is around them"
+            "a layer has the phase of the range around it"
         );
-        let under = rows(&sections, "nvtx_kernel_time", &["range_name", "kernel_count", "total_kernel_time_ms"]);
-        assert_eq!(under, ["idle 1 4", "layer 3 2 3"], "the ranges themselves are the innermost ones");
+        let by_range = rows(&sections, "nvtx_kernel_time", &["range_name", "kernel_count", "total_kernel_time_ms"]);
+        assert_eq!(by_range, ["idle 1 4", "layer 3 2 3"], "by range, kernel time belongs to the innermost range");
         assert!((figure(&sections, "nvtx_kernel_time", "coverage_pct") - 700.0 / 15.0).abs() < 1e-9);
         assert_eq!(figure(&sections, "nvtx_kernel_time", "kernels_outside_ranges"), 1.0);
     }
 
     #[test]
-    fn communication_is_told_apart_in_every_phase() {
+    fn every_phase_shows_its_time_without_communication() {
         let mut small = with_kernels();
-        for (id, at, duration) in [(5, 20, 500_000), (6, 300, 250_000)] {
-            small.call_on(THREAD, "cudaLaunchKernel", (at, at + 1), Some(id)).kernel(
+        for (id, start, duration) in [(5, 20, 500_000), (6, 300, 250_000)] {
+            small.call_on(THREAD, "cudaLaunchKernel", (start, start + 1), Some(id)).kernel(
                 "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
                 1,
                 (1000, 1000 + duration),
@@ -206,17 +211,17 @@ mod tests {
     }
 
     #[test]
-    fn coverage_counts_all_ranges_however_many_are_shown() {
+    fn coverage_counts_ranges_beyond_the_row_limit() {
         let mut small = Small::new();
         for id in 0..60 {
-            let at = i64::from(id) * 10;
-            small.range(&format!("r{id}"), THREAD, (at, at + 9)).call_on(
+            let start = i64::from(id) * 10;
+            small.range(&format!("r{id}"), THREAD, (start, start + 9)).call_on(
                 THREAD,
                 "cudaLaunchKernel",
-                (at, at + 1),
+                (start, start + 1),
                 Some(id),
             );
-            small.kernel("k", 1, (at, at + 1), Some(id));
+            small.kernel("k", 1, (start, start + 1), Some(id));
         }
         let trace = small.finish();
         let sections = explain(&Context::new(&trace, 30));
@@ -226,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn without_launches_wall_time_is_split_and_nested_ranges_count_once() {
+    fn without_launches_wall_time_is_used_and_nested_ranges_count_once() {
         let trace = step().finish();
         let sections = explain(&Context::new(&trace, 30));
         assert_eq!(
@@ -238,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_map_divides_wall_and_kernel_time_with_the_unmapped_last() {
+    fn a_phase_map_divides_wall_and_kernel_time_and_lists_unmapped_time_last() {
         let trace = with_kernels().finish();
         assert!(!explain(&Context::new(&trace, 30)).contains_key("nvtx_phases"));
         let map = PhaseMap::parse("m", r#"{"other": "re:^idle$", "layers": ["LAYER"], "never": "x"}"#).unwrap();

@@ -1,10 +1,11 @@
-//! Wall time of ranges: every range in full, or every moment of a thread once.
+//! Wall time of ranges: total time (nested ranges count in full) and self time (the innermost range only).
+//! One pass over the ranges.
 
 use super::open_ranges::{OpenRanges, OuterFirst};
 use crate::analysis::measure::tally::{Tallies, key};
 use crate::trace::{NameId, Ns, Trace};
 
-/// Wall time of all ranges by process and name, under [`key`]. Nested ranges count each in full.
+/// Returns the wall time of all ranges under [`key`] of process and name. Nested ranges count in full.
 pub(crate) fn wall_times(trace: &Trace) -> Tallies {
     let mut times = Tallies::below(trace.processes.len(), trace.ranges.names.len());
     for range in trace.ranges.iter() {
@@ -15,7 +16,8 @@ pub(crate) fn wall_times(trace: &Trace) -> Tallies {
     times
 }
 
-/// The wall time of each selected range name: every moment of a thread belongs to the innermost selected range that is open.
+/// Returns the self time of each selected range name: at any time only the innermost open selected range of a
+/// thread counts.
 pub(crate) fn self_times(trace: &Trace, is_selected: &dyn Fn(NameId) -> bool) -> Vec<Ns> {
     let mut open = OpenRanges::new(trace);
     let mut times = vec![Ns::ZERO; trace.ranges.names.len()];

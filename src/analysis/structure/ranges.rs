@@ -1,4 +1,5 @@
-//! Ranges that the program marked, and the kernel time that was launched inside them.
+//! Tables of ranges (NVTX ranges, user annotations): wall time, and the time of the kernels launched inside
+//! them. From sums by process and range name.
 
 use crate::analysis::context::Context;
 use crate::analysis::labels;
@@ -31,7 +32,7 @@ const ROWS_BY_PID: usize = 500;
 
 pub(crate) const INNERMOST: &str = "A kernel belongs to the innermost range of the thread that launched it, as far as the range holds the whole launching call; work that another thread launches for a range is not counted under it.";
 
-/// Says what is missing, first of all ranges.
+/// Returns a section that states what is missing, if kernels cannot be attributed to ranges.
 pub(crate) fn unless_attributable(context: &Context, title: &str, columns: &[&str]) -> Option<Section> {
     let trace = context.trace;
     let (why, lacks) = if trace.ranges.is_empty() {
@@ -114,7 +115,7 @@ pub(crate) fn nvtx_kernel_time(context: &Context) -> Section {
     section
 }
 
-/// Ranges and the kernel time under them by process.
+/// Wall time and kernel time of ranges, by process.
 pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Ranges by process";
     let trace = context.trace;
@@ -124,12 +125,12 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
     }
     let by_range = &context.details().kernel_time.by_range;
     let processes = trace.processes.len();
-    let (mut all, mut mapped) = (Tallies::below(processes, 1), Tallies::default());
+    let (mut all, mut inside) = (Tallies::below(processes, 1), Tallies::default());
     for cell in &context.kernels().sums {
         all.merge(&Tally { key: key(cell.process.0, 0), ..cell.tally });
     }
     for tally in by_range.iter() {
-        mapped.merge(&Tally { key: key(tally.high(), 0), ..*tally });
+        inside.merge(&Tally { key: key(tally.high(), 0), ..*tally });
     }
     let mut section =
         Section::new(TITLE, "ranges by process and name, kernels as in the kernel time under ranges", &BY_PID)
@@ -140,10 +141,10 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(ROWS_BY_PID) {
         let kernels = by_range.get(tally.key).copied().unwrap_or_default();
-        let of_process = key(tally.high(), 0);
-        let coverage = all.get(of_process).map(|all| {
-            let mapped = mapped.get(of_process).copied().unwrap_or_default();
-            Value::pct(mapped.total, all.total)
+        let process = key(tally.high(), 0);
+        let coverage = all.get(process).map(|all| {
+            let inside = inside.get(process).copied().unwrap_or_default();
+            Value::pct(inside.total, all.total)
         });
         section.row([
             labels::pid(trace, ProcessId(tally.high())),

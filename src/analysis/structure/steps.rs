@@ -1,5 +1,6 @@
-//! Steps of the serving engine by stage: how many, how long, and how regular. From the ranges that mark steps and the GPU ops
-//! launched in them; one pass over the steps, and one over the ops to find work outside all steps.
+//! Steps of the serving engine by stage: number, length and interval. From the ranges that mark steps and the
+//! GPU ops launched in them. One pass over the steps, and one over the ops to find work before the first and
+//! after the last step.
 
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::interpolate;
@@ -26,18 +27,18 @@ const COLUMNS: [&str; 9] = [
     "stdev_interval_ns",
 ];
 
-/// One row per stage. The interval of a step is the time from its start to the start of the next step on its device. The last step
-/// has none; if no step of a stage has one, the length of the step is used instead.
+/// One row per stage. The interval of a step is the time from its start to the start of the next step on its
+/// device. The last step has none; if no step of a stage has one, the length of the step is used instead.
 pub(crate) fn steps(context: &Context) -> Section {
     let trace = context.trace;
     let mut steps = steps_from_ranges(trace);
-    // If other steps launched work, a step without work is the last one of the profiler, cut short.
+    // If other steps launched work, a step without work is the last one, cut short by the end of the profile.
     if steps.iter().any(|step| step.basis != Basis::Host) {
         steps.retain(|step| step.basis != Basis::Host);
     }
-    let all = steps.len();
+    let found = steps.len();
     steps.retain(|step| is_whole(step, trace));
-    let cut = all - steps.len();
+    let cut = found - steps.len();
     let Some(first) = steps.first() else {
         return if cut > 0 {
             Section::missing(TITLE, &COLUMNS, "No step lies whole in the window.", "")
@@ -71,7 +72,7 @@ pub(crate) fn steps(context: &Context) -> Section {
         row.lengths.push(length.0);
         match next {
             Some(next) => row.intervals.add(next.since(step.start).0 as u64),
-            None => row.last.add(length.0 as u64),
+            None => row.last_lengths.add(length.0 as u64),
         }
         step.info.batch_size.into_iter().for_each(|count| row.batch_size.add(count));
         step.info.tokens.into_iter().for_each(|count| row.tokens.add(count));
@@ -90,7 +91,7 @@ pub(crate) fn steps(context: &Context) -> Section {
     section
 }
 
-/// Is everything that the step launched in the window? Without a window always true.
+/// Checks whether the window contains everything that the step launched. True if there is no window.
 fn is_whole(step: &Step, trace: &Trace) -> bool {
     let (Some(cut), Some(kept)) = (&trace.cut, &trace.kept) else { return true };
     let (start, end) = step.annotation_range;
@@ -98,8 +99,8 @@ fn is_whole(step: &Step, trace: &Trace) -> bool {
         return start >= cut.window.start && end <= cut.window.end;
     }
     !kept.neighbours().iter().any(|other| {
-        let is_its_own = (other.process, Some(other.device)) == (step.process, step.device);
-        is_its_own && (start..end).contains(&other.time)
+        let is_same_device = (other.process, Some(other.device)) == (step.process, step.device);
+        is_same_device && (start..end).contains(&other.time)
     })
 }
 
@@ -109,8 +110,8 @@ struct Row {
     stage: Stage,
     lengths: Vec<i64>,
     intervals: Mean,
-    /// Lengths of the last steps of their devices.
-    last: Mean,
+    /// Lengths of steps that are the last on their device.
+    last_lengths: Mean,
     batch_size: Mean,
     tokens: Mean,
 }
@@ -118,7 +119,14 @@ struct Row {
 impl Default for Row {
     fn default() -> Self {
         let none = Mean::default();
-        Self { stage: Stage::All, lengths: Vec::new(), intervals: none, last: none, batch_size: none, tokens: none }
+        Self {
+            stage: Stage::All,
+            lengths: Vec::new(),
+            intervals: none,
+            last_lengths: none,
+            batch_size: none,
+            tokens: none,
+        }
     }
 }
 
@@ -126,8 +134,8 @@ impl Row {
     fn values(&mut self) -> [Value; 9] {
         self.lengths.sort();
         let length =
-            |percent| Value::from(interpolate(self.lengths.len(), percent, &|at| self.lengths.get(at).copied()));
-        let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last };
+            |percent| Value::from(interpolate(self.lengths.len(), percent, &|index| self.lengths.get(index).copied()));
+        let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last_lengths };
         [
             self.stage.label().into(),
             self.lengths.len().into(),
@@ -142,38 +150,39 @@ impl Row {
     }
 }
 
-/// A mean and what it takes to tell the deviation from it, value by value (Welford).
+/// Running mean and standard deviation (Welford's algorithm).
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
     count: f64,
     mean: f64,
+    /// Sum of squared differences from the mean.
     squares: f64,
 }
 
 impl Mean {
     fn add(&mut self, value: u64) {
         self.count += 1.0;
-        let from_mean = value as f64 - self.mean;
-        self.mean += from_mean / self.count;
-        self.squares += from_mean * (value as f64 - self.mean);
+        let difference = value as f64 - self.mean;
+        self.mean += difference / self.count;
+        self.squares += difference * (value as f64 - self.mean);
     }
 
     fn value(&self) -> Value {
         if self.count > 0.0 { Value::Float(self.mean) } else { Value::Null }
     }
 
-    /// The standard deviation of a sample; one value has none.
+    /// The sample standard deviation; `Null` for fewer than two values.
     fn deviation(&self) -> Value {
         if self.count > 1.0 { Value::Float((self.squares / (self.count - 1.0)).sqrt()) } else { Value::Null }
     }
 }
 
-/// What lies before the first step of a device and behind its last.
+/// Work and idle time before the first step of each device and after its last step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Outside {
     /// Devices with steps.
     devices: u64,
-    /// Durations of ops that begin outside.
+    /// Durations of ops that start outside.
     work: Ns,
     /// Durations of all ops.
     all_work: Ns,
@@ -181,34 +190,35 @@ struct Outside {
     idle: Ns,
 }
 
-/// One device on the way through its ops.
+/// The state of one device in the sweep over the ops.
 #[derive(Debug, Clone, Copy)]
 struct Lane {
-    /// Where its first step begins and its last one ends; a device without steps is outside as a whole.
-    filled: Option<(Ns, Ns)>,
-    /// How far its work reaches so far.
-    reach: Ns,
+    /// Start of its first step and end of its last one; `None` for a device without steps, whose time is all
+    /// outside.
+    steps: Option<(Ns, Ns)>,
+    /// The latest end of its ops so far.
+    busy_until: Ns,
 }
 
 impl Outside {
     fn of(steps: &[Step], context: &Context) -> Self {
         let trace = context.trace;
         let mut outside = Self::default();
-        let Some(Window { start: begin, end }) = trace.span() else { return outside };
-        let mut lanes = vec![Lane { filled: None, reach: begin }; trace.devices.len()];
+        let Some(Window { start, end }) = trace.span() else { return outside };
+        let mut lanes = vec![Lane { steps: None, busy_until: start }; trace.devices.len()];
         for step in steps {
             let Some(lane) = step.device.and_then(|device| lanes.get_mut(device.0 as usize)) else { continue };
-            outside.devices += u64::from(lane.filled.is_none());
-            let (first, last) = lane.filled.unwrap_or((step.start, step.end));
-            lane.filled = Some((first.min(step.start), last.max(step.end)));
+            outside.devices += u64::from(lane.steps.is_none());
+            let (first, last) = lane.steps.unwrap_or((step.start, step.end));
+            lane.steps = Some((first.min(step.start), last.max(step.end)));
         }
         outside.all_work = context.duration_of_all_ops();
-        let inside = inside_of_all(&lanes, trace);
-        for op in (0..inside.start).chain(inside.end..trace.gpu_ops.len()).filter_map(|at| trace.gpu_ops.get(at)) {
+        let inside = rows_inside_steps(&lanes, trace);
+        for op in (0..inside.start).chain(inside.end..trace.gpu_ops.len()).filter_map(|row| trace.gpu_ops.get(row)) {
             let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
             outside.idle += lane.idle_until(op.start);
-            lane.reach = lane.reach.max(op.end());
-            if lane.filled.is_none_or(|(first, last)| op.start < first || op.start > last) {
+            lane.busy_until = lane.busy_until.max(op.end());
+            if lane.steps.is_none_or(|(first, last)| op.start < first || op.start > last) {
                 outside.work += op.duration;
             }
         }
@@ -219,23 +229,24 @@ impl Outside {
     }
 }
 
-/// The places of ops that begin behind the first step of every device and end before its last: nothing there lies outside.
-fn inside_of_all(lanes: &[Lane], trace: &Trace) -> Range<usize> {
+/// Returns the rows of ops that start after the start of the first step and end before the end of the last
+/// step on every device. The sweep skips them, because they and the gaps between them are not outside.
+fn rows_inside_steps(lanes: &[Lane], trace: &Trace) -> Range<usize> {
     let ops = &trace.gpu_ops;
-    let filled: Option<Vec<(Ns, Ns)>> = lanes.iter().map(|lane| lane.filled).collect();
-    let filled = filled.unwrap_or_default();
-    let (first, last) = (filled.iter().map(|steps| steps.0).max(), filled.iter().map(|steps| steps.1).min());
+    let extents: Option<Vec<(Ns, Ns)>> = lanes.iter().map(|lane| lane.steps).collect();
+    let extents = extents.unwrap_or_default();
+    let (first, last) = (extents.iter().map(|steps| steps.0).max(), extents.iter().map(|steps| steps.1).min());
     let from = first.map_or(ops.len(), |first| ops.count_starting_before(Ns(first.0.saturating_add(1))));
     from..last.map_or(ops.len(), |last| ops.first_reaching(last)).max(from)
 }
 
 impl Lane {
-    /// The part of the gap up to there that lies before the first step or behind the last.
+    /// Returns the part of the gap from `busy_until` to `end` that is before the first step or after the last.
     fn idle_until(&self, end: Ns) -> Ns {
-        let (first, last) = self.filled.unwrap_or((end, end));
-        let before = end.min(first).since(self.reach);
-        let behind = end.since(self.reach.max(last));
-        before.max(Ns::ZERO) + behind.max(Ns::ZERO)
+        let (first, last) = self.steps.unwrap_or((end, end));
+        let before = end.min(first).since(self.busy_until);
+        let after = end.since(self.busy_until.max(last));
+        before.max(Ns::ZERO) + after.max(Ns::ZERO)
     }
 }
 
@@ -250,15 +261,16 @@ mod tests {
 
     const THREAD: (i64, i64) = (1, 1);
 
-    /// A step of the host at `at` that launches one kernel `late` later, with this duration.
-    fn step(small: &mut Small, name: &str, id: u32, (at, late, duration): (i64, i64, i64)) {
-        small.range(name, THREAD, (at, at + 10));
-        small.call_on(THREAD, "cudaLaunchKernel", (at + 1, at + 2), Some(id));
-        small.kernel("k", 1, (at + late, at + late + duration), Some(id));
+    /// A step that starts on the host at `start` and launches one kernel of this duration, which starts
+    /// `delay` later.
+    fn step(small: &mut Small, name: &str, id: u32, (start, delay, duration): (i64, i64, i64)) {
+        small.range(name, THREAD, (start, start + 10));
+        small.call_on(THREAD, "cudaLaunchKernel", (start + 1, start + 2), Some(id));
+        small.kernel("k", 1, (start + delay, start + delay + duration), Some(id));
     }
 
     #[test]
-    fn steps_last_as_long_as_their_kernels_and_fill_the_time_to_the_next() {
+    fn a_step_lasts_as_long_as_its_kernels_and_its_interval_until_the_next_step() {
         let mut small = Small::new();
         step(&mut small, "step[EXTEND bs=2 toks=30]", 1, (0, 5, 50));
         step(&mut small, "step[DECODE bs=2]", 2, (100, 5, 20));
@@ -267,7 +279,7 @@ mod tests {
         small.range("step[DECODE bs=4]", THREAD, (190, 195));
         let trace = small.finish();
         let sections = explain(&Context::new(&trace, 30));
-        // Starts on the device: 5, 105, 135; nothing comes behind the last.
+        // Starts on the device: 5, 105, 135; the last step has no interval.
         assert_eq!(
             rows(&sections, "steps", &COLUMNS),
             ["extend/prefill 1 2 30 50 50 50 100 -", "decode 2 3 3 25 21 29 30 -"]
@@ -276,15 +288,15 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_a_window_cuts_are_left_out_and_a_last_step_alone_has_its_own_length_for_an_interval() {
+    fn steps_cut_by_the_window_are_left_out_and_a_single_step_uses_its_length_as_interval() {
         let mut small = Small::new();
-        for (at, id) in [(0, 1), (100, 3), (200, 5)] {
-            step(&mut small, "step[DECODE bs=2]", id, (at, 5, 20));
-            small.call_on(THREAD, "cudaLaunchKernel", (at + 3, at + 4), Some(id + 1));
-            small.kernel("k", 1, (at + 40, at + 60), Some(id + 1));
+        for (start, id) in [(0, 1), (100, 3), (200, 5)] {
+            step(&mut small, "step[DECODE bs=2]", id, (start, 5, 20));
+            small.call_on(THREAD, "cudaLaunchKernel", (start + 3, start + 4), Some(id + 1));
+            small.kernel("k", 1, (start + 40, start + 60), Some(id + 1));
         }
         let trace = small.finish();
-        let of = |start, end| {
+        let steps_in = |start, end| {
             let part = trace.within(Window { start: Ns(start), end: Ns(end) });
             let found = super::steps(&Context::new(&part, 30));
             let rows: Vec<Option<f64>> = found
@@ -294,18 +306,18 @@ mod tests {
                 .collect();
             (rows, found.limits.iter().any(|limit| limit.contains("cut by the window")))
         };
-        assert_eq!(of(0, 300), (vec![Some(3.0), Some(100.0)], false));
-        // In the middle of the second: its first kernel is over, its second is not.
-        assert_eq!(of(0, 135), (vec![Some(1.0), Some(55.0)], true));
-        assert_eq!(of(130, 300), (vec![Some(1.0), Some(55.0)], true));
-        // A kernel is cut, or none is.
-        assert_eq!(of(150, 300), (vec![Some(1.0), Some(55.0)], true));
-        assert_eq!(of(165, 300), (vec![Some(1.0), Some(55.0)], false));
-        assert_eq!(of(106, 150), (vec![], false));
+        assert_eq!(steps_in(0, 300), (vec![Some(3.0), Some(100.0)], false));
+        // The window ends or starts between the two kernels of the second step.
+        assert_eq!(steps_in(0, 135), (vec![Some(1.0), Some(55.0)], true));
+        assert_eq!(steps_in(130, 300), (vec![Some(1.0), Some(55.0)], true));
+        // The window starts within the last kernel of the second step, then after it.
+        assert_eq!(steps_in(150, 300), (vec![Some(1.0), Some(55.0)], true));
+        assert_eq!(steps_in(165, 300), (vec![Some(1.0), Some(55.0)], false));
+        assert_eq!(steps_in(106, 150), (vec![], false));
     }
 
     #[test]
-    fn what_lies_before_the_first_step_and_behind_the_last_is_told() {
+    fn work_and_idle_time_before_the_first_step_and_after_the_last_are_reported() {
         let mut small = Small::new();
         small.kernel("warm up", 1, (0, 40), None);
         step(&mut small, "step[DECODE bs=2]", 1, (100, 0, 50));
@@ -318,9 +330,9 @@ mod tests {
     }
 
     proptest! {
-        /// Some ops are steps of their own, each on its device.
+        /// Some of the ops are steps; `true` marks them.
         #[test]
-        fn work_and_idle_time_outside_are_what_counting_every_nanosecond_gives(
+        fn work_and_idle_time_outside_steps_equal_a_count_of_every_nanosecond(
             ops in prop::collection::vec((0_i64..60, 1_i64..12, 0_u32..3, any::<bool>()), 1..20),
         ) {
             let mut small = Small::new();
@@ -341,7 +353,7 @@ mod tests {
                 annotation_range: (Ns(start), Ns(start + duration)),
             };
             let steps: Vec<Step> = ops.iter().filter(|op| op.3).map(step).collect();
-            let begin = ops.iter().map(|op| op.0).min().unwrap();
+            let start = ops.iter().map(|op| op.0).min().unwrap();
             let end = ops.iter().map(|op| op.0 + op.1).max().unwrap();
             let (mut work, mut idle) = (0, 0);
             for id in 0..trace.devices.len() as u32 {
@@ -352,7 +364,7 @@ mod tests {
                 work += own().filter(|op| !has_steps || op.0 < first || op.0 > last).map(|op| op.1).sum::<i64>();
                 let is_outside = |now: i64| !has_steps || now < first || now >= last;
                 let is_idle = |now: i64| own().all(|op| now < op.0 || now >= op.0 + op.1);
-                idle += (begin..end).filter(|now| is_outside(*now) && is_idle(*now)).count() as i64;
+                idle += (start..end).filter(|now| is_outside(*now) && is_idle(*now)).count() as i64;
             }
             let found = Outside::of(&steps, &Context::new(&trace, 1));
             prop_assert_eq!((found.work, found.idle), (Ns(work), Ns(idle)));
@@ -361,15 +373,15 @@ mod tests {
     }
 
     #[test]
-    fn without_an_engine_s_form_the_profiler_s_steps_count_and_without_those_plain_words() {
-        let of = |names: &[&str]| {
+    fn profiler_steps_and_then_plain_words_are_used_if_no_engine_steps_exist() {
+        let stages = |names: &[&str]| {
             let mut small = Small::new();
-            names.iter().zip(0..).for_each(|(name, at)| step(&mut small, name, at, (i64::from(at) * 100, 5, 10)));
+            names.iter().zip(0..).for_each(|(name, id)| step(&mut small, name, id, (i64::from(id) * 100, 5, 10)));
             let trace = small.finish();
             rows(&explain(&Context::new(&trace, 30)), "steps", &["stage", "steps"])
         };
-        assert_eq!(of(&["ProfilerStep#1", "ProfilerStep#2", "decode"]), ["all 2"]);
-        assert_eq!(of(&["decode", "prefill", "decode", "layer"]), ["extend/prefill 1", "decode 2"]);
-        assert_eq!(of(&["layer"]), [""; 0]);
+        assert_eq!(stages(&["ProfilerStep#1", "ProfilerStep#2", "decode"]), ["all 2"]);
+        assert_eq!(stages(&["decode", "prefill", "decode", "layer"]), ["extend/prefill 1", "decode 2"]);
+        assert_eq!(stages(&["layer"]), [""; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! Ranges around launches, against a search through all ranges.
+//! Property tests: ranges around launches and self times, compared with a linear search through all ranges.
 
 use super::call_ranges::CallRanges;
 use super::kernel_time::KernelTimeByRange;
@@ -10,20 +10,16 @@ use crate::analysis::testing::Small;
 use crate::trace::{NameId, Ns, Span, ThreadId, Trace, Window};
 use proptest::prelude::*;
 
-/// The innermost of these ranges of a thread: the latest start, then the shortest, then the last in the file.
-fn innermost(ranges: &[Span], thread: ThreadId, holds: impl Fn(&Span) -> bool) -> Option<NameId> {
-    let candidates = ranges.iter().enumerate().filter(|(_, range)| range.thread == thread && holds(range));
-    candidates.max_by_key(|(at, range)| (range.start, -range.duration.0, *at)).map(|(_, range)| range.name)
+/// Returns the innermost matching range of a thread: the latest start, then the shortest, then the last in
+/// the file.
+fn innermost(ranges: &[Span], thread: ThreadId, contains: impl Fn(&Span) -> bool) -> Option<NameId> {
+    let candidates = ranges.iter().enumerate().filter(|(_, range)| range.thread == thread && contains(range));
+    candidates.max_by_key(|(index, range)| (range.start, -range.duration.0, *index)).map(|(_, range)| range.name)
 }
 
-/// Thread, start, length and name of ranges or calls, nested, crossing, equal or apart.
-fn spans(most: usize) -> impl Strategy<Value = Vec<(i64, i64, i64, usize)>> {
-    proptest::collection::vec((0_i64..2, 0_i64..24, 0_i64..16, 0_usize..5), 0..most)
-}
-
-/// Phases by name; the number of phases is that of names.
-fn phases(trace: &Trace, phase_of: &dyn Fn(NameId) -> Option<usize>) -> PhaseNames {
-    PhaseNames::by(trace, phase_of)
+/// Thread, start, length and name of ranges or calls, which may nest, overlap, be equal or be disjoint.
+fn spans(max_count: usize) -> impl Strategy<Value = Vec<(i64, i64, i64, usize)>> {
+    proptest::collection::vec((0_i64..2, 0_i64..24, 0_i64..16, 0_usize..5), 0..max_count)
 }
 
 fn kernel_time(trace: &Trace, ranges: &CallRanges, phases: usize) -> KernelTimeByRange {
@@ -36,7 +32,7 @@ fn kernel_time(trace: &Trace, ranges: &CallRanges, phases: usize) -> KernelTimeB
 }
 
 fn trace(ranges: &[(i64, i64, i64, usize)], calls: &[(i64, i64, i64, usize)]) -> Trace {
-    // Every kernel has its own length, so that sums tell which kernels were added.
+    // Kernel lengths are distinct powers of two, so a sum identifies the kernels that were added.
     let kernels: Vec<(i64, i64)> = (0..calls.len()).map(|id| (100, 1 << id)).collect();
     trace_of(ranges, calls, &kernels)
 }
@@ -50,9 +46,9 @@ fn trace_of(ranges: &[(i64, i64, i64, usize)], calls: &[(i64, i64, i64, usize)],
     for &(thread, start, length, name) in ranges {
         small.range(["a", "b", "c", "d", "e"][name], (1, thread), (start, start + length));
     }
-    for ((id, &(thread, start, length, _)), &(begins, lasts)) in (0..).zip(calls).zip(kernels) {
+    for ((id, &(thread, start, length, _)), &(kernel_start, duration)) in (0..).zip(calls).zip(kernels) {
         small.call_on((1, thread), "cudaLaunchKernel", (start, start + length), Some(id));
-        small.kernel("k", 1, (begins, begins + lasts), Some(id));
+        small.kernel("k", 1, (kernel_start, kernel_start + duration), Some(id));
     }
     small.kernel("k", 1, (90, 91), None);
     small.finish()
@@ -65,18 +61,18 @@ proptest! {
     ) {
         let trace = trace(&ranges, &calls);
         let phase = |name: NameId| selected[name.0 as usize].then_some(name.0 as usize);
-        let found = kernel_time(&trace, &CallRanges::of(&trace, &phases(&trace, &phase)), 5);
+        let found = kernel_time(&trace, &CallRanges::of(&trace, &PhaseNames::by(&trace, &phase)), 5);
         let ranges: Vec<Span> = trace.ranges.iter().collect();
         let of_selected: Vec<Span> = ranges.iter().filter(|range| selected[range.name.0 as usize]).copied().collect();
-        let (mut want, mut nearest, mut outside) = ([0_i64; 5], [0_i64; 5], 0_i64);
+        let (mut expected, mut nearest, mut outside) = ([0_i64; 5], [0_i64; 5], 0_i64);
         for (op, call) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
             let Some(call) = call.and_then(|call| trace.calls.get(call.0 as usize)) else { continue };
-            let holds = |range: &Span| range.start <= call.start && range.end() >= call.end();
-            match innermost(&ranges, call.thread, holds) {
-                Some(name) => want[name.0 as usize] += op.duration.0,
+            let contains = |range: &Span| range.start <= call.start && range.end() >= call.end();
+            match innermost(&ranges, call.thread, contains) {
+                Some(name) => expected[name.0 as usize] += op.duration.0,
                 None => outside += op.duration.0,
             }
-            if let Some(name) = innermost(&of_selected, call.thread, holds) {
+            if let Some(name) = innermost(&of_selected, call.thread, contains) {
                 nearest[name.0 as usize] += op.duration.0;
             }
         }
@@ -84,7 +80,7 @@ proptest! {
         let by_range = found.by_name();
         for name in 0..5_u32 {
             let time = by_range.get(key(0, name)).map_or(0, |tally| tally.total.0);
-            prop_assert_eq!(time, want[name as usize], "{}", name);
+            prop_assert_eq!(time, expected[name as usize], "{}", name);
         }
         prop_assert_eq!((found.outside.total.0, found.without_call.count), (outside, 1));
         prop_assert_eq!(found.all().count, trace.gpu_ops.len() as u64);
@@ -96,49 +92,49 @@ proptest! {
         ranges in spans(16), calls in spans(12), starts in proptest::collection::vec(0_i64..40, 12),
         selected in proptest::collection::vec(any::<bool>(), 5), from in 0_i64..40, length in 1_i64..30,
     ) {
-        let launched: Vec<(i64, i64)> = starts.iter().map(|start| (*start, 3)).take(calls.len()).collect();
-        let whole = trace_of(&ranges, &calls, &launched);
+        let kernels: Vec<(i64, i64)> = starts.iter().map(|start| (*start, 3)).take(calls.len()).collect();
+        let whole = trace_of(&ranges, &calls, &kernels);
         let part = whole.within(Window { start: Ns(from), end: Ns(from + length) });
         let phase = |trace: &Trace, name: NameId| {
             let name = trace.ranges.names.get(name).as_bytes()[0] - b'a';
             selected[usize::from(name)].then_some(usize::from(name))
         };
-        let of_whole = CallRanges::of(&whole, &phases(&whole, &|name| phase(&whole, name)));
-        let taken = of_whole.view_of_window(part.kept.as_ref().unwrap());
-        let anew = CallRanges::of(&part, &phases(&part, &|name| phase(&part, name)));
-        let [taken, anew] = [taken, anew.view()].map(|ranges| {
+        let of_whole = CallRanges::of(&whole, &PhaseNames::by(&whole, &|name| phase(&whole, name)));
+        let reused = of_whole.view_of_window(part.kept.as_ref().unwrap());
+        let computed = CallRanges::of(&part, &PhaseNames::by(&part, &|name| phase(&part, name)));
+        let [reused, computed] = [reused, computed.view()].map(|ranges| {
             let launches = part.gpu_ops.launches().flatten();
             launches.map(|call| ranges.range_and_phase(call.0)).collect::<Vec<_>>()
         });
-        prop_assert_eq!(taken, anew);
+        prop_assert_eq!(reused, computed);
     }
 
     #[test]
-    fn every_moment_of_a_thread_belongs_to_its_innermost_selected_range(
+    fn self_time_belongs_to_the_innermost_selected_range(
         ranges in spans(16), selected in proptest::collection::vec(any::<bool>(), 5),
     ) {
         let trace = trace(&ranges, &[]);
-        let own = self_times(&trace, &|name| selected[name.0 as usize]);
+        let times = self_times(&trace, &|name| selected[name.0 as usize]);
         let ranges: Vec<Span> = trace.ranges.iter().filter(|range| selected[range.name.0 as usize]).collect();
-        let mut want = [0_i64; 5];
-        for (thread, moment) in (0..2).flat_map(|thread| (0..60).map(move |moment| (ThreadId(thread), Ns(moment)))) {
-            let holds = |range: &Span| range.start <= moment && moment < range.end();
-            if let Some(name) = innermost(&ranges, thread, holds) {
-                want[name.0 as usize] += 1;
+        let mut expected = [0_i64; 5];
+        for (thread, now) in (0..2).flat_map(|thread| (0..60).map(move |now| (ThreadId(thread), Ns(now)))) {
+            let contains = |range: &Span| range.start <= now && now < range.end();
+            if let Some(name) = innermost(&ranges, thread, contains) {
+                expected[name.0 as usize] += 1;
             }
         }
-        prop_assert_eq!(own.iter().map(|own| own.0).collect::<Vec<_>>(), want);
+        prop_assert_eq!(times.iter().map(|time| time.0).collect::<Vec<_>>(), expected);
     }
 }
 
 #[test]
 fn a_correlation_id_joins_only_within_its_process() {
     let mut small = Small::new();
-    small.range("mine", (1, 1), (0, 10)).range("theirs", (2, 1), (0, 10));
+    small.range("a", (1, 1), (0, 10)).range("b", (2, 1), (0, 10));
     small.call_on((1, 1), "cudaLaunchKernel", (1, 2), Some(5)).call_on((2, 1), "cudaLaunchKernel", (1, 2), Some(5));
     small.kernel("k", 2, (20, 23), Some(5)).kernel("k", 1, (30, 34), Some(5));
     let trace = small.finish();
-    let found = kernel_time(&trace, &CallRanges::of(&trace, &phases(&trace, &|_| None)), 0);
+    let found = kernel_time(&trace, &CallRanges::of(&trace, &PhaseNames::by(&trace, &|_| None)), 0);
     let times = found.by_range.iter().map(|tally| (trace.ranges.names.get(NameId(tally.low())), tally.total.0));
-    assert_eq!(times.collect::<Vec<_>>(), [("theirs", 3), ("mine", 4)]);
+    assert_eq!(times.collect::<Vec<_>>(), [("b", 3), ("a", 4)]);
 }
