@@ -1,4 +1,5 @@
-//! Collectives and other messages between GPUs: by operation, by rank and by process, from the kernels that do them.
+//! Tables of collectives and point-to-point messages by operation, rank and process. From the communication
+//! kernels, summed in one pass over the ops.
 
 use super::operations::{Collectives, Tally};
 use crate::analysis::context::Context;
@@ -34,10 +35,10 @@ const COLUMNS: [&str; 16] = [
 ];
 const SKEW_COLUMNS: [&str; 5] = ["op_name", "rank_label", "total_time_ms", "max_duration_ms", "skew_vs_median_pct"];
 const PID_COLUMNS: [&str; 5] = ["pid", "total_nccl_time_ms", "nccl_event_count", "max_duration_ms", "top_nccl_op"];
-const SHOWN: usize = 20;
+const MAX_ROWS: usize = 20;
 const DERIVED_FROM: &str = "communication kernels; times of ranges of the host are not used";
 
-/// Time, overlap, stragglers and bandwidth of each operation.
+/// Time, overlap, straggler and bandwidth of each operation.
 pub(crate) fn nccl_ops(context: &Context) -> Section {
     let trace = context.trace;
     let Some(found) = context.collectives() else { return missing(context, TITLE, &COLUMNS) };
@@ -45,7 +46,7 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
         .limit("Time of a kernel counts its wait for other ranks; rates are therefore those that the program got.")
         .limit("Exposed is time in which the kernel's device runs nothing but communication.");
     let by_label = found.by_label(trace);
-    let is_alone = by_label.iter().zip(by_label.iter().skip(1)).all(|(((_, a), _), ((_, b), _))| a == b);
+    let has_one_rank = by_label.iter().zip(by_label.iter().skip(1)).all(|(((_, a), _), ((_, b), _))| a == b);
     let stragglers = stragglers(by_label);
     let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation();
     rows.sort_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
@@ -53,14 +54,14 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
         let hidden = context.survey().hidden_of(found.operations.get(*operation));
         section.row(op_row(trace, found, *operation, tally, hidden, stragglers.get(operation)));
     }
-    if is_alone {
-        // Nobody is slower than others.
+    if has_one_rank {
+        // With one rank there is no straggler.
         let is_kept = |key: &str| !key.starts_with("straggler");
         section.columns.retain(|key| is_kept(key));
         section.rows.iter_mut().for_each(|row| row.0.retain(|(key, _)| is_kept(key)));
     }
-    section.truncate(SHOWN);
-    section.limits.extend(limits_of_messages(trace, found));
+    section.truncate(MAX_ROWS);
+    section.limits.extend(message_limits(trace, found));
     if !trace.graph_replays.is_empty() {
         section.limits.push("Communication in CUDA graphs that were traced as a whole is not seen.".to_owned());
     }
@@ -68,14 +69,14 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
     section
 }
 
-/// Where the sizes of messages are from, and of how many kernels they are known.
-fn limits_of_messages(trace: &Trace, found: &Collectives) -> Vec<String> {
+/// States the source of message sizes, and the number of kernels whose size is known.
+fn message_limits(trace: &Trace, found: &Collectives) -> Vec<String> {
     let known = found.messages.iter().map(|messages| messages.count).sum::<u64>();
     let kernels = found.cells.0.iter().map(|(_, cell)| cell.count).sum::<u64>();
-    let of_nsys = trace.format == Format::NsysSqlite;
+    let is_nsys = trace.format == Format::NsysSqlite;
     let mut limits = Vec::new();
     match known {
-        0 if of_nsys => limits.push(
+        0 if is_nsys => limits.push(
             "The trace does not tell how large messages were: NCCL's NVTX ranges do in an export with --include-json true."
                 .to_owned(),
         ),
@@ -87,7 +88,7 @@ fn limits_of_messages(trace: &Trace, found: &Collectives) -> Vec<String> {
         )),
         _ => {}
     }
-    if known > 0 && of_nsys {
+    if known > 0 && is_nsys {
         limits.push(
             "Sizes are from the NVTX payload of the NCCL call that holds the launch, or of all calls of its group."
                 .to_owned(),
@@ -104,7 +105,7 @@ fn op_row(
     hidden: Hidden,
     straggler: Option<&(Tally, String)>,
 ) -> [Value; COLUMNS.len()] {
-    let (straggler, late) = straggler.map_or(("", Tally::default()), |(tally, label)| (label, *tally));
+    let (straggler, slowest) = straggler.map_or(("", Tally::default()), |(tally, label)| (label, *tally));
     let messages = found.messages.get(operation.0 as usize).copied().unwrap_or_default();
     let example = found.example.get(operation.0 as usize).map_or("", |name| trace.names.get(*name));
     [
@@ -115,11 +116,11 @@ fn op_row(
         Value::ms(tally.total),
         Value::ms(tally.longest),
         (tally.total.0 as f64 / tally.count as f64 / 1e3).into(),
-        Value::ms(Ns(hidden.beside_compute_ns)),
-        Value::pct(Ns(hidden.beside_compute_ns), tally.total),
+        Value::ms(Ns(hidden.compute_overlap_ns)),
+        Value::pct(Ns(hidden.compute_overlap_ns), tally.total),
         straggler.into(),
-        Value::ms(late.total),
-        Value::ms(late.longest),
+        Value::ms(slowest.total),
+        Value::ms(slowest.longest),
         messages.total(),
         (messages.bytes as f64 / messages.time.0 as f64).into(),
         (messages.bus_bytes / messages.bus_time.0 as f64).into(),
@@ -127,11 +128,11 @@ fn op_row(
     ]
 }
 
-/// By operation, who spent most time in it.
+/// Returns for each operation the rank with the largest total time.
 fn stragglers(by_label: Vec<((NameId, String), Tally)>) -> VecMap<NameId, (Tally, String)> {
     let mut slowest = VecMap::new();
     for ((operation, label), tally) in by_label {
-        // Of a new operation nothing is slower, as the first tally is empty.
+        // The first rank of an operation replaces the empty tally.
         slowest.update(operation, (Tally::default(), String::new()), |slowest: &mut (Tally, String)| {
             if (tally.total, tally.longest) >= (slowest.0.total, slowest.0.longest) {
                 *slowest = (tally, label);
@@ -141,38 +142,38 @@ fn stragglers(by_label: Vec<((NameId, String), Tally)>) -> VecMap<NameId, (Tally
     slowest
 }
 
-/// Sums over all operations, and what part of the devices' windows nothing but communication fills.
+/// Adds sums over all operations, and the share of the devices' windows in which only communication runs.
 fn figures(context: &Context, section: &mut Section, rows: &[(&str, (NameId, Tally))]) {
     let survey = context.survey();
     let mut all = Tally::default();
     rows.iter().for_each(|(_, (_, tally))| all.add(*tally));
-    let beside_compute = survey.hidden().fold(Ns::ZERO, |sum, hidden| sum + Ns(hidden.beside_compute_ns));
+    let compute_overlap = survey.hidden().fold(Ns::ZERO, |sum, hidden| sum + Ns(hidden.compute_overlap_ns));
     let exposed = survey.activities.iter().fold(Ns::ZERO, |sum, device: &Activity| sum + Ns(device.exposed()));
     let lengths = survey.busy.iter().flatten().map(|busy: &Busy| busy.last.since(busy.first));
     let window = lengths.fold(Ns::ZERO, |sum, length| sum + length);
     section.figure("count", all.count);
     section.figure("total_time_ms", Value::ms(all.total));
-    section.figure("compute_overlap_pct", Value::pct(beside_compute, all.total));
+    section.figure("compute_overlap_pct", Value::pct(compute_overlap, all.total));
     section.figure("exposed_ms", Value::ms(exposed));
     section.figure("exposed_pct_of_window", Value::pct(exposed, window));
 }
 
-/// How far each rank is from the median rank in each operation.
+/// The deviation of each rank from the median total time, by operation.
 pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
     let trace = context.trace;
     let Some(found) = context.collectives() else { return missing(context, SKEW_TITLE, &SKEW_COLUMNS) };
     let by_label = found.by_label(trace);
     let mut section = section(context, SKEW_TITLE, &SKEW_COLUMNS)
         .limit("A rank that arrives last waits least: the shortest total may be the cause of the longest.");
-    let mut one_label = true;
+    let mut has_one_rank = true;
     for (operation, (id, _)) in found.by_operation() {
-        let before = by_label.partition_point(|((of, _), _)| *of < id);
-        let of_operation = by_label.iter().skip(before).take_while(|((of, _), _)| *of == id);
+        let before = by_label.partition_point(|((other, _), _)| *other < id);
+        let of_operation = by_label.iter().skip(before).take_while(|((other, _), _)| *other == id);
         let mut rows: Vec<(i64, &str, &Tally)> =
             of_operation.map(|((_, label), tally)| (tally.total.0, label.as_str(), tally)).collect();
-        one_label &= rows.len() < 2;
+        has_one_rank &= rows.len() < 2;
         rows.sort_by_key(|row| (row.0, row.1));
-        let total = |at: usize| rows.get(at).map_or(0, |row| row.0) as f64;
+        let total = |index: usize| rows.get(index).map_or(0, |row| row.0) as f64;
         let median = (total(rows.len().saturating_sub(1) / 2) + total(rows.len() / 2)) / 2.0;
         let skew = |total: i64| if median > 0.0 { 100.0 * (total as f64 - median) / median } else { 0.0 };
         rows.sort_by(|a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
@@ -181,7 +182,7 @@ pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
             section.row([operation.into(), label.into(), total_time, longest, skew(total).into()]);
         }
     }
-    if one_label {
+    if has_one_rank {
         section
             .limits
             .push("The trace holds one rank: skew shows only where traces of all ranks are in one.".to_owned());
@@ -189,7 +190,7 @@ pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
     section
 }
 
-/// Communication of each process.
+/// Communication time of each process.
 pub(crate) fn nccl_by_pid(context: &Context) -> Section {
     let trace = context.trace;
     let Some(found) = context.collectives() else { return missing(context, PID_TITLE, &PID_COLUMNS) };
@@ -218,13 +219,13 @@ pub(crate) fn nccl_by_pid(context: &Context) -> Section {
 
 fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
     let trace = context.trace;
-    let hidden = !trace.graph_replays.is_empty() || trace.gpu_ops.is_empty();
+    let may_be_hidden = !trace.graph_replays.is_empty() || trace.gpu_ops.is_empty();
     let why = match (trace.gpu_ops.is_empty(), trace.graph_replays.is_empty()) {
         (true, true) => "The trace holds no GPU ops.",
         (_, false) => "No communication kernel was traced; CUDA graphs that were traced as a whole may hide some.",
         (false, true) => "No communication kernel ran.",
     };
-    let recapture = if hidden { recapture::command(trace.format, Lacks::Kernels) } else { String::new() };
+    let recapture = if may_be_hidden { recapture::command(trace.format, Lacks::Kernels) } else { String::new() };
     Section::missing(title, columns, why, &recapture)
 }
 
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fixture_has_the_collectives_that_were_worked_out_by_hand() {
+    fn collectives_of_the_fixture_match_the_manual_result() {
         let Some((trace, expected)) = fixture() else { return };
         let context = Context::new(&trace, 30);
         let (ops, by_pid) = (nccl_ops(&context), nccl_by_pid(&context));
@@ -265,14 +266,15 @@ mod tests {
             close(number(ours, "compute_overlap_ms"), &theirs["compute_overlap_ms"]);
             close(number(ours, "compute_overlap_pct"), &theirs["compute_overlap_pct"]);
         }
-        // Device 0 runs the all-reduce alone in [1.0, 1.5) and [2.5, 3.0) ms; the broadcast in [4.0, 4.2) and [5.15, 5.5).
+        // Device 0 runs the all-reduce alone in [1.0, 1.5) and [2.5, 3.0) ms; the broadcast in [4.0, 4.2) and
+        // [5.15, 5.5).
         let exposed: Vec<f64> = ops.rows.iter().map(|row| number(row, "exposed_ms")).collect();
         assert!((exposed[0] - 1.0).abs() < 1e-12 && (exposed[1] - 0.6).abs() < 1e-12, "{exposed:?}");
         assert_eq!(words(&by_pid.rows[0], "top_nccl_op"), "allreduce");
     }
 
     #[test]
-    fn compute_of_another_gpu_hides_nothing() {
+    fn compute_on_another_gpu_does_not_hide_communication() {
         let mut small = Small::new();
         small.op(0, KINDS[ALLREDUCE], 0, 100);
         small.op(1, KINDS[COMPUTE], 0, 100);
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_share_a_word_with_a_collective_and_ranges_that_name_one_are_none() {
+    fn other_kernels_and_ranges_with_collective_words_are_not_collectives() {
         let mut small = Small::new();
         small.op(0, "void at::native::elementwise_kernel<broadcast>(int)", 0, 10);
         small.op(0, "void at::native::reduce_kernel<512, 1>(int)", 10, 20);
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_is_that_of_nccl_tests() {
+    fn bandwidth_follows_the_definition_of_nccl_tests() {
         let mut small = Small::new();
         // 8 ranks: an all-reduce of 1000 bytes in 100 ns, then an all-gather of 8 times 500 bytes in 200 ns.
         small.op(0, KINDS[ALLREDUCE], 0, 100);
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_message_is_not_taken_for_all_of_it_and_unknown_sizes_are_counted() {
+    fn a_partial_size_is_not_used_and_unknown_sizes_are_counted() {
         let mut small = Small::new();
         small.op(0, KINDS[ALLGATHER], 0, 100);
         small.0.set_collective_of_last_op(Collective { bytes_out: None, ..message("ncclAllGather", 500, 0, 8) });
@@ -334,12 +336,12 @@ mod tests {
         let bytes = |operation| row(&section, "op_name", operation).get("bytes_total").cloned();
         assert_eq!(bytes("allgather"), Some(Value::Null));
         assert_eq!(bytes("reducescatter"), Some(Value::Null));
-        assert_eq!(bytes("allreduce"), Some(Value::from(0_u64)), "a message of no bytes has a size");
+        assert_eq!(bytes("allreduce"), Some(Value::from(0_u64)), "zero bytes are a known size");
         assert!(section.limits.iter().any(|limit| limit.contains("1 of 3 messages")), "{:?}", section.limits);
     }
 
     #[test]
-    fn a_message_says_what_a_kernel_of_sends_and_receives_does() {
+    fn the_recorded_operation_takes_precedence_over_the_kernel_name() {
         let mut small = Small::new();
         small.op(0, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 0, 100);
         small.0.set_collective_of_last_op(message("all_to_allv", 800, 800, 4));
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rank_with_the_most_time_is_named_as_far_as_the_trace_tells_ranks() {
+    fn the_straggler_is_labelled_by_rank_device_or_process() {
         let labels = |processes: [(i64, &str); 3]| {
             let mut small = Small::new();
             for (device, (pid, name)) in (0..).zip(processes) {
@@ -366,14 +368,14 @@ mod tests {
         let skew = |names: [&str; 3]| names.map(str::to_owned).into_iter().zip([-50.0, 50.0, 0.0]).collect::<Vec<_>>();
         let ranks = labels([(-1, "[TP00]"), (-1, "[TP01]"), (-1, "[TP02]")]);
         assert_eq!(ranks, ("rank:TP02".to_owned(), skew(["rank:TP00", "rank:TP02", "rank:TP01"])));
-        let one = labels([(5, "python"), (5, "python"), (5, "python")]);
-        assert_eq!(one, ("device:2".to_owned(), skew(["device:0", "device:2", "device:1"])));
-        let several = labels([(5, "python"), (6, "python"), (7, "python")]);
-        assert_eq!(several, ("pid:7".to_owned(), skew(["pid:5", "pid:7", "pid:6"])));
+        let one_process = labels([(5, "python"), (5, "python"), (5, "python")]);
+        assert_eq!(one_process, ("device:2".to_owned(), skew(["device:0", "device:2", "device:1"])));
+        let processes = labels([(5, "python"), (6, "python"), (7, "python")]);
+        assert_eq!(processes, ("pid:7".to_owned(), skew(["pid:5", "pid:7", "pid:6"])));
     }
 
     #[test]
-    fn where_there_is_one_rank_no_straggler_is_named() {
+    fn a_single_rank_has_no_straggler_columns() {
         let keys = |pids: &[i64]| {
             let mut small = Small::new();
             for (device, pid) in (0..).zip(pids) {
@@ -394,7 +396,8 @@ mod tests {
         let section = nccl_ops(&Context::new(&trace, 30));
         assert_eq!(number(&section.summary, "count"), 21.0);
         let allreduce = row(&section, "op_name", "allreduce");
-        // 15 all-reduces of 76,671,096 floats together, in 46,762,159 ns; two ranks make both rates the same.
+        // 15 all-reduces of 76,671,096 floats in total, in 46,762,159 ns; with two ranks both bandwidths are
+        // equal.
         let bus = number(allreduce, "bus_bandwidth_gb_per_s");
         assert!((bus - 306_684_384.0 / 46_762_159.0).abs() < 1e-12, "{bus} GB/s");
         assert_eq!(bus, number(allreduce, "algorithm_bandwidth_gb_per_s"));
@@ -402,22 +405,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn overlap_and_exposure_are_what_counting_every_tick_gives(pieces in pieces()) {
-            let section = Small::of(&pieces).section(nccl_ops);
+        fn overlap_and_exposed_time_equal_a_count_of_every_tick(ops in pieces()) {
+            let section = Small::of(&ops).section(nccl_ops);
             for (kind, operation) in [(ALLREDUCE, "allreduce"), (ALLGATHER, "allgather")] {
-                let of_kind = || pieces.iter().filter(|piece| piece.kind == kind);
+                let of_kind = || ops.iter().filter(|op| op.kind == kind);
                 if of_kind().count() == 0 {
                     continue;
                 }
                 let row = row(&section, "op_name", operation);
-                let beside_compute = of_kind().map(|piece| {
-                    let ticks = piece.start..piece.start + piece.duration;
-                    ticks.filter(|&tick| running(&pieces, piece.device, tick)[COMPUTE] > 0).count()
+                let compute_overlap = of_kind().map(|op| {
+                    let ticks = op.start..op.start + op.duration;
+                    ticks.filter(|&tick| running(&ops, op.device, tick)[COMPUTE] > 0).count()
                 });
-                let beside_compute = beside_compute.sum::<usize>() as f64 / 1e6;
-                prop_assert!((number(row, "compute_overlap_ms") - beside_compute).abs() < 1e-12);
+                let compute_overlap = compute_overlap.sum::<usize>() as f64 / 1e6;
+                prop_assert!((number(row, "compute_overlap_ms") - compute_overlap).abs() < 1e-12);
                 prop_assert!(number(row, "compute_overlap_pct") <= 100.0);
-                let alone = ticks_ms(&pieces, &|now| now[kind] > 0 && now[COMPUTE] + now[COPY] + now[4] + now[5] == 0);
+                let alone = ticks_ms(&ops, &|now| now[kind] > 0 && now[COMPUTE] + now[COPY] + now[4] + now[5] == 0);
                 prop_assert!((number(row, "exposed_ms") - alone).abs() < 1e-12);
             }
         }

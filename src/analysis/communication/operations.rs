@@ -1,7 +1,8 @@
-//! Kernels that carry messages between GPUs, and the operation of each: one pass over the ops.
+//! Communication kernels and the operation of each (`allreduce`, `sendrecv`, ...). One pass over the ops;
+//! names are classified once.
 //!
-//! The operation is the one that the trace recorded with the kernel (torch's collective name, NCCL's NVTX payload), otherwise the
-//! one that the kernel's name states.
+//! The operation recorded with the kernel is used (torch's collective name, NCCL's NVTX payload). If there is
+//! none, the operation follows from the kernel's name.
 
 use crate::analysis::classified::{ClassifiedTrace, KernelKind};
 use crate::analysis::section::Value;
@@ -27,14 +28,18 @@ impl Tally {
     }
 }
 
-/// The messages of one operation whose size the trace records, and their time.
+/// Sums over the messages of one operation whose size is known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Messages {
+    /// Number of messages.
     pub(crate) count: u64,
+    /// Their size, see [`size_bytes`].
     pub(crate) bytes: u64,
+    /// Sum of the durations of their kernels.
     pub(crate) time: Ns,
     /// Bytes over the busiest link of each rank, summed over messages whose number of ranks is known.
     pub(crate) bus_bytes: f64,
+    /// Sum of the durations of these messages.
     pub(crate) bus_time: Ns,
 }
 
@@ -45,8 +50,9 @@ pub(crate) type Unit = (ProcessId, DeviceId);
 #[derive(Debug)]
 pub(crate) struct Collectives {
     pub(crate) operations: Names,
-    /// By operation: the first kernel's name.
+    /// By operation: the name of its first kernel.
     pub(crate) example: Vec<NameId>,
+    /// By operation.
     pub(crate) messages: Vec<Messages>,
     pub(crate) cells: VecMap<(NameId, Unit), Tally>,
 }
@@ -57,9 +63,9 @@ pub(crate) struct Operations<'a> {
     trace: &'a Trace,
     /// Names of operations.
     names: Names,
-    /// By name of a kernel; `None` if it does not communicate.
+    /// By kernel name: its operation; `None` if the kernel does not communicate.
     of_kernel: Vec<Option<NameId>>,
-    /// The distinct operations that the trace recorded, and the operation of each if its text is known.
+    /// The distinct texts that the trace recorded, and the operation of each if the text is recognized.
     of_message: (Names, Vec<Option<NameId>>),
 }
 
@@ -83,12 +89,13 @@ impl<'a> Operations<'a> {
         Self { trace, names, of_kernel, of_message }
     }
 
-    /// All operations by id.
+    /// The names of all operations.
     pub(crate) fn names(&self) -> &Names {
         &self.names
     }
 
-    /// The operation of the kernel in this row, and its message; `None` if it does not communicate.
+    /// Returns the operation of the kernel in this row and its recorded message; `None` if the kernel does
+    /// not communicate.
     pub(crate) fn of(&self, row: usize, name: NameId) -> Option<(NameId, Option<&'a Collective>)> {
         let operation = self.of_kernel.get(name.0 as usize).copied().flatten()?;
         let Some(message) = self.message(row) else { return Some((operation, None)) };
@@ -97,7 +104,7 @@ impl<'a> Operations<'a> {
         Some((recorded.unwrap_or(operation), Some(message)))
     }
 
-    /// The message of the kernel in this row.
+    /// Returns the recorded message of the kernel in this row. Binary search.
     fn message(&self, row: usize) -> Option<&'a Collective> {
         let messages = self.trace.collectives.as_slice();
         let found = messages.binary_search_by_key(&row, |(row, _)| *row as usize).ok()?;
@@ -105,7 +112,7 @@ impl<'a> Operations<'a> {
     }
 }
 
-/// One kernel that carries messages between GPUs.
+/// One communication kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
     /// Its row among the GPU ops.
@@ -114,7 +121,7 @@ pub(crate) struct Call<'a> {
     /// `allreduce`, `sendrecv`, ...
     pub(crate) operation: &'a str,
     pub(crate) message: Option<&'a Collective>,
-    /// The larger of input and output size, if the trace records it.
+    /// Size of the message, see [`size_bytes`]; `None` if it is not recorded.
     pub(crate) bytes: Option<u64>,
 }
 
@@ -139,7 +146,7 @@ fn each_kernel<'a>(classified: &ClassifiedTrace<'a>, operations: &Operations<'a>
 }
 
 impl Collectives {
-    /// `None` for a trace without communication.
+    /// Computes the sums in one pass over the ops; `None` for a trace without communication.
     pub(crate) fn of(classified: &ClassifiedTrace) -> Option<Self> {
         let operations = Operations::new(classified);
         let count = operations.names.len();
@@ -166,7 +173,7 @@ impl Collectives {
         }
     }
 
-    /// Sums over the cells of equal keys.
+    /// Sums the cells by a key.
     pub(crate) fn by<K: Ord>(&self, key: &dyn Fn(NameId, Unit) -> K) -> Vec<(K, Tally)> {
         let mut sums = VecMap::new();
         for &((operation, unit), cell) in &self.cells.0 {
@@ -175,6 +182,7 @@ impl Collectives {
         sums.0
     }
 
+    /// Sums by operation, sorted by name of the operation.
     pub(crate) fn by_operation(&self) -> Vec<(&str, (NameId, Tally))> {
         let mut sums = VecMap::new();
         for &((operation, _), cell) in &self.cells.0 {
@@ -210,7 +218,8 @@ impl Messages {
     }
 }
 
-/// The larger end of a message is its size, as nccl-tests count it: what an allgather puts out of all ranks.
+/// Returns the size of a message as nccl-tests define it: the larger of input and output. For an allgather
+/// this is the output (data of all ranks), for a reduce-scatter the input.
 fn size_bytes(operation: &str, message: &Collective) -> Option<u64> {
     match operation {
         "allgather" => message.bytes_out,
@@ -219,18 +228,20 @@ fn size_bytes(operation: &str, message: &Collective) -> Option<u64> {
     }
 }
 
-/// How much more than a message's size crosses the busiest link, as nccl-tests define it for bus bandwidth.
+/// Returns the ratio of bus bandwidth to algorithm bandwidth, as nccl-tests define it; `None` if the number
+/// of ranks is needed but unknown.
 fn bus_factor(operation: &str, ranks: Option<u64>) -> Option<f64> {
-    let others = match operation {
+    let factor = match operation {
         "allreduce" => 2.0,
         "allgather" | "reducescatter" | "alltoall" => 1.0,
         _ => return Some(1.0),
     };
     let ranks = ranks.filter(|ranks| *ranks > 0)? as f64;
-    Some(others * (ranks - 1.0) / ranks)
+    Some(factor * (ranks - 1.0) / ranks)
 }
 
-/// `rank:TP00` in merged ranks; `units` are all there are, in order. Else the device where a process drives several or has no number; else the process.
+/// Returns the label of a rank: `rank:TP00` in merged traces; the process if it uses one device; the device
+/// if there is only one process or the process has no id; otherwise both. `units` are all units, sorted.
 fn label(trace: &Trace, unit: Unit, units: &[Unit]) -> String {
     let (pid, name) =
         trace.processes.get(unit.0.0 as usize).map_or((-1, ""), |process| (process.pid, process.name.as_str()));
@@ -240,8 +251,8 @@ fn label(trace: &Trace, unit: Unit, units: &[Unit]) -> String {
     let device = trace.devices.get(unit.1.0 as usize).map_or("", |device| device.id.as_str());
     let before = units.partition_point(|other| other.0 < unit.0);
     let devices = units.partition_point(|other| other.0 <= unit.0) - before;
-    let (one_process, one_device) = (devices == units.len(), devices == 1);
-    match (one_device && pid >= 0, one_process || pid < 0) {
+    let (has_one_process, has_one_device) = (devices == units.len(), devices == 1);
+    match (has_one_device && pid >= 0, has_one_process || pid < 0) {
         (true, _) => format!("pid:{pid}"),
         (false, true) => format!("device:{device}"),
         (false, false) => format!("pid:{pid} device:{device}"),

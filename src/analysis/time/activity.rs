@@ -1,7 +1,8 @@
-//! What runs at the same time on each device: one sweep over the work sorted by start.
+//! Overlap of work classes on each device, and how much communication is hidden. One sweep line over the work
+//! sorted by start: O(n) while few ops run at the same time.
 //!
-//! The sweep keeps the set of classes that run now and adds the time between two events to the total of that set. Devices
-//! are swept apart: work on one device never overlaps work on another.
+//! The sweep keeps the set of classes that currently run and adds the time between two events to the total of
+//! that set. Each device has its own sweep, so work on different devices never counts as overlap.
 
 use super::work::{Class, Work};
 use crate::analysis::measure::running::RunningOps;
@@ -20,43 +21,43 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// Adds other time.
+    /// Adds the activity of other ops of the device.
     pub(crate) fn merge(&mut self, more: &Self) {
         self.by_mask.iter_mut().zip(more.by_mask).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
         self.max_concurrent = self.max_concurrent.max(more.max_concurrent);
     }
 
-    /// Time in which something of each of these classes ran.
+    /// Time in which all of these classes ran at the same time.
     pub(crate) fn with_all(&self, bits: usize) -> i64 {
         let masks = self.by_mask.iter().enumerate().filter(|(mask, _)| mask & bits == bits);
         masks.fold(0, |sum, (_, time)| sum.wrapping_add(*time))
     }
 
-    /// Time in which something of the class ran, and something of another.
+    /// Time in which the class ran together with another class.
     pub(crate) fn shared(&self, class: Class) -> i64 {
         let alone = self.by_mask.get(class.bit()).copied().unwrap_or(0);
         self.with_all(class.bit()).wrapping_sub(alone)
     }
 
-    /// Time in which nothing but communication ran.
+    /// Time in which only communication ran.
     pub(crate) fn exposed(&self) -> i64 {
         self.by_mask.get(Class::Communication.bit()).copied().unwrap_or(0)
     }
 }
 
-/// How much of some communication is hidden by other work of the same device.
+/// Overlap of communication with other work on the same device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Hidden {
-    /// Of the sum of its durations, the part in which the same device computes.
-    pub(crate) beside_compute_ns: i64,
-    /// Time in which it runs and nothing but communication does.
+    /// The part of the summed durations in which the device also computes.
+    pub(crate) compute_overlap_ns: i64,
+    /// Time in which it runs and the device runs only communication.
     pub(crate) exposed_ns: i64,
 }
 
 impl Hidden {
-    /// Adds other time.
+    /// Adds the times of other ops.
     pub(crate) fn merge(&mut self, more: &Self) {
-        self.beside_compute_ns = self.beside_compute_ns.wrapping_add(more.beside_compute_ns);
+        self.compute_overlap_ns = self.compute_overlap_ns.wrapping_add(more.compute_overlap_ns);
         self.exposed_ns = self.exposed_ns.wrapping_add(more.exposed_ns);
     }
 }
@@ -64,10 +65,13 @@ impl Hidden {
 /// The state of the sweep on one device.
 #[derive(Debug)]
 struct Lane {
-    /// With class and row.
+    /// Payload: class and row.
     running_ops: RunningOps,
+    /// Number of running ops by class.
     running: [u32; Class::ALL.len()],
+    /// Number of running communication ops by row.
     running_by_row: Vec<u32>,
+    /// The classes that currently run.
     mask: usize,
     now: Ns,
     /// Time so far in which a kernel computed.
@@ -75,7 +79,7 @@ struct Lane {
     activity: Activity,
 }
 
-/// The sweep that finds how each device spends its time and how much communication is hidden. Work must arrive sorted by start.
+/// The sweep that computes [`Activity`] by device and [`Hidden`] by row. Work must arrive sorted by start.
 #[derive(Debug)]
 pub(crate) struct ActivitySweep {
     lanes: Vec<Lane>,
@@ -83,13 +87,13 @@ pub(crate) struct ActivitySweep {
 }
 
 impl ActivitySweep {
-    /// Communication is summed in `rows` rows.
+    /// A sweep with `rows` rows of hidden communication; the caller chooses their meaning.
     pub(crate) fn new(trace: &Trace, rows: usize) -> Self {
         let lanes = trace.devices.iter().map(|_| Lane::new(rows)).collect();
         Self { lanes, hidden: vec![Hidden::default(); rows] }
     }
 
-    /// Adds the next work. `row` is the row of communication; other work may pass any.
+    /// Adds the next work. `row` is the row of communication; it is ignored for other work.
     pub(crate) fn add(&mut self, work: &Work, row: usize) {
         let lane = self.lanes.get_mut(work.device).filter(|_| work.end > work.start);
         lane.into_iter().for_each(|lane| lane.start(work, row as u32, &mut self.hidden));
@@ -117,9 +121,9 @@ impl Lane {
 
     fn start(&mut self, work: &Work, row: u32, hidden: &mut [Hidden]) {
         self.end_until(work.start, hidden);
-        self.pass_to(work.start);
+        self.advance_to(work.start);
         if work.class == Class::Communication {
-            self.count(row, false, hidden);
+            self.add_totals(row, false, hidden);
         }
         if let Some(running) = self.running.get_mut(work.class as usize) {
             *running += 1;
@@ -129,12 +133,12 @@ impl Lane {
         self.activity.max_concurrent = self.activity.max_concurrent.max(self.running_ops.len());
     }
 
-    /// Removes the ops that end until `time`: an op that ends when another starts does not overlap it.
+    /// Removes the ops that end at `time` or before: an op that ends when another starts does not overlap it.
     fn end_until(&mut self, time: Ns, hidden: &mut [Hidden]) {
         while let Some((end, [class, row])) = self.running_ops.pop_until(time) {
-            self.pass_to(end);
+            self.advance_to(end);
             if class == Class::Communication as u32 {
-                self.count(row, true, hidden);
+                self.add_totals(row, true, hidden);
             }
             if let Some(running) = self.running.get_mut(class as usize) {
                 *running -= 1;
@@ -143,7 +147,8 @@ impl Lane {
         }
     }
 
-    fn pass_to(&mut self, time: Ns) {
+    /// Advances the sweep to `time`.
+    fn advance_to(&mut self, time: Ns) {
         let passed = time.since(self.now).0;
         if let Some(time) = self.activity.by_mask.get_mut(self.mask) {
             *time = time.wrapping_add(passed);
@@ -155,17 +160,17 @@ impl Lane {
     }
 
     /// Adds the running totals at the end of an op and subtracts those at its start (a prefix sum).
-    fn count(&mut self, row: u32, ends: bool, hidden: &mut [Hidden]) {
+    fn add_totals(&mut self, row: u32, ends: bool, hidden: &mut [Hidden]) {
         let (Some(hidden), Some(running)) = (hidden.get_mut(row as usize), self.running_by_row.get_mut(row as usize))
         else {
             return;
         };
-        let (beside_compute, exposed) = (self.computing, self.activity.exposed());
+        let (computing, exposed) = (self.computing, self.activity.exposed());
         if ends {
             *running -= 1;
-            hidden.beside_compute_ns = hidden.beside_compute_ns.wrapping_add(beside_compute);
+            hidden.compute_overlap_ns = hidden.compute_overlap_ns.wrapping_add(computing);
         } else {
-            hidden.beside_compute_ns = hidden.beside_compute_ns.wrapping_sub(beside_compute);
+            hidden.compute_overlap_ns = hidden.compute_overlap_ns.wrapping_sub(computing);
         }
         if *running == 0 {
             hidden.exposed_ns = hidden.exposed_ns.wrapping_add(if ends { exposed } else { -exposed });
@@ -184,12 +189,13 @@ mod tests {
     use crate::analysis::testing::*;
     use crate::analysis::time::streams;
 
-    /// Nanoseconds and counts of real traces, found by a separate program that marks and intersects lists of intervals.
-    struct Facts {
+    /// Nanoseconds and counts of real traces, computed by an independent program that intersects lists of
+    /// intervals.
+    struct Expected {
         file: &'static str,
         communication: i64,
-        beside_compute: i64,
-        beside_copies: i64,
+        compute_overlap: i64,
+        copy_overlap: i64,
         exposed: i64,
         window: i64,
         busy: i64,
@@ -201,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn real_traces_give_what_a_separate_program_found() {
-        let facts = [
-            Facts {
+    fn results_for_real_traces_match_an_independent_program() {
+        let expected = [
+            Expected {
                 file: "nccl_metadata_a100.trace.json.gz",
                 communication: 46_876_493,
-                beside_compute: 7_317_025,
-                beside_copies: 338_658,
+                compute_overlap: 7_317_025,
+                copy_overlap: 338_658,
                 exposed: 39_190_669,
                 window: 660_551_005,
                 busy: 157_500_014,
@@ -217,11 +223,11 @@ mod tests {
                 latency_max: 964_931,
                 copied_device_to_device: 307_323_096,
             },
-            Facts {
+            Expected {
                 file: "train_a100_rank3of8.trace.json.gz",
                 communication: 163_535_000,
-                beside_compute: 75_614_000,
-                beside_copies: 9_676_000,
+                compute_overlap: 75_614_000,
+                copy_overlap: 9_676_000,
                 exposed: 86_554_000,
                 window: 464_594_000,
                 busy: 388_587_000,
@@ -231,11 +237,11 @@ mod tests {
                 latency_max: 11_684_000,
                 copied_device_to_device: 1_821_299_360,
             },
-            Facts {
+            Expected {
                 file: "dlrm_v100_8ranks/rank0.pt.trace.json.gz",
                 communication: 5_798_000,
-                beside_compute: 261_000,
-                beside_copies: 0,
+                compute_overlap: 261_000,
+                copy_overlap: 0,
                 exposed: 5_537_000,
                 window: 13_009_000,
                 busy: 6_590_000,
@@ -246,27 +252,27 @@ mod tests {
                 copied_device_to_device: 46_656,
             },
         ];
-        facts.iter().for_each(check);
+        expected.iter().for_each(check);
     }
 
-    fn check(facts: &Facts) {
-        let Some(trace) = torch(facts.file) else { return };
+    fn check(expected: &Expected) {
+        let Some(trace) = torch(expected.file) else { return };
         let context = Context::new(&trace, 30);
         let ns = |section: &Section, name: &str| (number(&section.summary, name) * 1e6).round() as i64;
         let (ops, overlap) = (collectives::nccl_ops(&context), streams::stream_overlap(&context));
-        assert_eq!(ns(&ops, "total_time_ms"), facts.communication, "{}", facts.file);
-        assert_eq!(ns(&ops, "exposed_ms"), facts.exposed, "{}", facts.file);
-        assert_eq!(ns(&overlap, "compute_nccl_overlap_ms"), facts.beside_compute, "{}", facts.file);
-        assert_eq!(ns(&overlap, "nccl_memcpy_overlap_ms"), facts.beside_copies, "{}", facts.file);
+        assert_eq!(ns(&ops, "total_time_ms"), expected.communication, "{}", expected.file);
+        assert_eq!(ns(&ops, "exposed_ms"), expected.exposed, "{}", expected.file);
+        assert_eq!(ns(&overlap, "compute_nccl_overlap_ms"), expected.compute_overlap, "{}", expected.file);
+        assert_eq!(ns(&overlap, "nccl_memcpy_overlap_ms"), expected.copy_overlap, "{}", expected.file);
         let idle = &idle::gpu_idle(&context).rows[0];
         let idle = ["window_ms", "busy_ms", "host_wait_ms"].map(|name| (number(idle, name) * 1e6).round() as i64);
-        assert_eq!(idle, [facts.window, facts.busy, facts.host_wait], "{}", facts.file);
+        assert_eq!(idle, [expected.window, expected.busy, expected.host_wait], "{}", expected.file);
         let [(_, latencies), _] = launch_latency::sections(&context);
         let copied = copies::copy_engine_events(&context);
-        assert_eq!(number(&latencies.summary, "count"), facts.latencies as f64, "{}", facts.file);
-        let mean = facts.latency_sum as f64 / facts.latencies as f64 / 1e3;
-        assert!((number(&latencies.summary, "mean_us") - mean).abs() < 1e-6, "{}", facts.file);
-        assert_eq!(number(&latencies.summary, "max_us"), facts.latency_max as f64 / 1e3, "{}", facts.file);
-        assert_eq!(number(&copied.summary, "d2d_bytes"), facts.copied_device_to_device as f64, "{}", facts.file);
+        assert_eq!(number(&latencies.summary, "count"), expected.latencies as f64, "{}", expected.file);
+        let mean = expected.latency_sum as f64 / expected.latencies as f64 / 1e3;
+        assert!((number(&latencies.summary, "mean_us") - mean).abs() < 1e-6, "{}", expected.file);
+        assert_eq!(number(&latencies.summary, "max_us"), expected.latency_max as f64 / 1e3, "{}", expected.file);
+        assert_eq!(number(&copied.summary, "d2d_bytes"), expected.copied_device_to_device as f64, "{}", expected.file);
     }
 }

@@ -1,12 +1,14 @@
-//! Who owns the time when GPU ops overlap: first come, fair split, exclusive; one sweep over the ops sorted by start.
+//! Attribution of overlapping GPU time to kernels: first come, fair split, exclusive. One sweep line over the
+//! ops sorted by start; a fixed number of additions per op.
 //!
-//! - *First come* is gputrc2graph's rule: the op that started first owns the overlap; equal starts in file order.
-//! - *Fair*: each of n ops that run at the same time owns one nth of it. Whole nanoseconds are handed out so that the sum over
-//!   names is exactly the union: the remainder goes to the largest fractions, ties by name.
-//! - *Exclusive*: only the time in which no other op runs.
+//! - *First come* is gputrc2graph's rule: the op that started first owns the overlap; if starts are equal,
+//!   the first in the file.
+//! - *Fair*: each of n ops that run at the same time owns 1/n of it. Shares are rounded to whole nanoseconds
+//!   by the largest remainder method, ties by name, so their sum is exactly the union.
+//! - *Exclusive*: an op owns only the time in which no other op runs.
 //!
-//! First come and fair add up to the union; exclusive <= fair and first come <= duration. A *timeline* is one device, or all
-//! devices if they are merged; time on one timeline is never shared with another.
+//! First come and fair add up to the union; exclusive <= fair and first come <= duration. A *timeline* is one
+//! device, or all devices if they are merged; ops share time only within a timeline.
 
 use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::measure::running::RunningOps;
@@ -19,25 +21,26 @@ use std::collections::HashMap;
 /// The time that each name owns in nanoseconds, indexed by name id; sums over all timelines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedTime {
-    /// By the first-come rule.
+    /// Time owned by the first-come rule.
     pub first_come_ns: Vec<i64>,
-    /// By the fair split.
+    /// Time owned by the fair split.
     pub fair_ns: Vec<i64>,
-    /// Time in which nothing else runs.
+    /// Time in which no other op runs.
     pub exclusive_ns: Vec<i64>,
     /// Time with at least one op running, one value per timeline.
     pub union_ns: Vec<i64>,
 }
 
-/// Shares out the time of all devices as one timeline.
+/// Attributes the time of all devices as one timeline.
 pub fn share_out_merged(trace: &Trace) -> OwnedTime {
     let mut sweep = ShareSweep::new(1, trace.names.len());
     trace.gpu_ops.iter().for_each(|op| sweep.add(op.name.0 as usize, 0, &op));
     sweep.finish().owned(trace)
 }
 
-/// Shares out the time among cells, each a part of the ops of one name. The times of the cells of a name add up to the time of the
-/// name, to the nanosecond. `cell_of_op` has a cell for each op, `name_of_cell` its name's id.
+/// Attributes the time to cells; a cell is a subset of the ops of one name. The times of the cells of a name
+/// add up exactly to the time of the name. `cell_of_op` is the cell of each op, `name_of_cell` the name id of
+/// each cell.
 pub fn share_out_to_cells(trace: &Trace, merge_devices: bool, cell_of_op: &[u32], name_of_cell: &[u32]) -> OwnedTime {
     let timelines = if merge_devices { 1 } else { trace.devices.len() };
     let mut sweep = ShareSweep::new(timelines, name_of_cell.len());
@@ -65,7 +68,7 @@ impl SweptShares {
         self.union_ns.iter().fold(0, |sum, union| sum.saturating_add(*union))
     }
 
-    /// Owners are the names of the trace.
+    /// The time of each name; the owners must be the names of the trace.
     fn owned(self, trace: &Trace) -> OwnedTime {
         let names: Vec<&str> = trace.names.iter().collect();
         let fair_ns = self.split.fair_ns(self.union(), &names);
@@ -84,13 +87,13 @@ struct Share {
     shared: i128,
 }
 
-/// What the names own of the time of some ops, with a timeline per device. Names without time are left out.
+/// The time of some ops by name, with one timeline per device. Names without time are left out.
 #[derive(Debug)]
 pub(crate) struct Shares {
     shares: Vec<Share>,
     /// By device.
     union_ns: Vec<i64>,
-    /// The position of each name, for merging; filled by the first merge.
+    /// The index of each name in `shares`; filled by the first merge.
     positions: HashMap<NameId, usize, RandomState>,
 }
 
@@ -109,7 +112,7 @@ impl Shares {
         Self { shares: shares.filter(is_used).collect(), union_ns, positions: HashMap::default() }
     }
 
-    /// The time of every name of the trace.
+    /// Returns the time of every name of the trace.
     pub(crate) fn owned(&self, trace: &Trace) -> OwnedTime {
         let mut split = Split::new(trace.names.len());
         let mut first_come_ns = vec![0; trace.names.len()];
@@ -144,7 +147,7 @@ impl Merge for Shares {
     }
 }
 
-/// The sweep over ops sorted by start.
+/// The sweep that computes [`SweptShares`]; ops must arrive sorted by start.
 pub(crate) struct ShareSweep {
     /// The latest end so far, by timeline.
     reach: Vec<Option<Ns>>,
@@ -176,7 +179,7 @@ impl ShareSweep {
     }
 }
 
-/// Time in which at least one op runs, a value per device.
+/// Returns the time in which at least one op runs, one value per device.
 pub fn unions(trace: &Trace) -> Vec<i64> {
     let mut reach = vec![None; trace.devices.len()];
     let mut union_ns = vec![0; trace.devices.len()];
@@ -195,32 +198,35 @@ fn add(sums: &mut [i64], index: usize, gained: Ns) {
     }
 }
 
-/// Fractions of a nanosecond are fixed point with 64 bits: exact enough for any trace, and the same on any machine.
+/// Shares are fixed-point numbers with 64 fractional bits: precise enough for any trace, and identical on any
+/// machine.
 const FRACTION_BITS: u32 = 64;
 
 /// The ops that run at the current time of the sweep on one timeline.
 ///
-/// Time in which one op runs is its own. While several run, a running total grows by the share of each: an op owns the growth of
-/// the total from its start to its end (a prefix sum), so an op costs two additions however many others run.
+/// While one op runs, it owns the time. While several run, a running total grows by the share of each (a
+/// prefix sum): an op owns the difference of the total between its end and its start, so it costs two
+/// additions however many others run.
 #[derive(Debug, Clone, Default)]
 struct Running {
-    /// By owner.
-    ends: RunningOps,
+    /// Payload: zero and the owner.
+    ops: RunningOps,
     now: Ns,
+    /// Running total of the share of each op while several run.
     share_of_each: i128,
 }
 
 impl Running {
-    fn start(&mut self, start: Ns, end: Ns, name: usize, split: &mut Split) {
+    fn start(&mut self, start: Ns, end: Ns, owner: usize, split: &mut Split) {
         self.end_until(start, split);
-        match self.ends.len() {
-            // No running op refers to the old total. Most ops run alone, and then it stays zero.
+        match self.ops.len() {
+            // No running op uses the old total. Most ops run alone; the total then stays zero.
             0 => self.share_of_each = 0,
-            running => self.pass_to(start, running, self.ends.only(), split),
+            running => self.advance_to(start, running, self.ops.only(), split),
         }
         self.now = start;
-        split.add_shared(name, -self.share_of_each);
-        self.ends.push(end, [0, name as u32]);
+        split.add_shared(owner, -self.share_of_each);
+        self.ops.push(end, [0, owner as u32]);
     }
 
     fn end_all(&mut self, split: &mut Split) {
@@ -228,97 +234,101 @@ impl Running {
     }
 
     fn end_until(&mut self, time: Ns, split: &mut Split) {
-        while let Some((end, what)) = self.ends.pop_until(time) {
-            self.pass_to(end, self.ends.len() + 1, Some(what), split);
-            split.add_shared(what[1] as usize, self.share_of_each);
+        while let Some((end, payload)) = self.ops.pop_until(time) {
+            self.advance_to(end, self.ops.len() + 1, Some(payload), split);
+            split.add_shared(payload[1] as usize, self.share_of_each);
         }
     }
 
-    /// Advances the time while `running` ops run; `only` is the op if it is the only one.
-    fn pass_to(&mut self, time: Ns, running: usize, only: Option<[u32; 2]>, split: &mut Split) {
+    /// Advances to `time` while `running` ops run; `only` is the payload of the op if it is the only one.
+    fn advance_to(&mut self, time: Ns, running: usize, only: Option<[u32; 2]>, split: &mut Split) {
         let passed = time.since(self.now).0;
         match (running, only) {
-            (1, Some([_, name])) => split.add_exclusive(name as usize, passed),
-            _ => self.share_of_each = self.share_of_each.wrapping_add(part_of(passed, running as i128)),
+            (1, Some([_, owner])) => split.add_exclusive(owner as usize, passed),
+            _ => self.share_of_each = self.share_of_each.wrapping_add(fixed_point_quotient(passed, running as i128)),
         }
         self.now = time;
     }
 }
 
-/// `(time << 64) / count`, rounded down. Usually two ops run, and a half needs no division. Otherwise by two divisions of 64 bits
-/// if the divisor fits 32 bits, because processors and WebAssembly have no 128-bit division.
-fn part_of(time: i64, count: i128) -> i128 {
+/// Returns `(time << 64) / count`, rounded down. For two ops, the usual case, a shift is enough. Otherwise
+/// two 64-bit divisions if the divisor fits into 32 bits, because processors and WebAssembly have no 128-bit
+/// division.
+fn fixed_point_quotient(time: i64, count: i128) -> i128 {
     const HALF: u32 = FRACTION_BITS / 2;
     if count == 2 {
         return i128::from(time) << (FRACTION_BITS - 1);
     }
-    let (Ok(time), Ok(by)) = (u64::try_from(time), u32::try_from(count).map(u64::from)) else {
+    let (Ok(time), Ok(divisor)) = (u64::try_from(time), u32::try_from(count).map(u64::from)) else {
         return (i128::from(time) << FRACTION_BITS) / count;
     };
-    let (whole, rest) = (time / by, (time % by) << HALF);
-    let (high, rest) = (rest / by, (rest % by) << HALF);
-    (i128::from(whole) << FRACTION_BITS) | i128::from((high << HALF) | (rest / by))
+    let (whole, rest) = (time / divisor, (time % divisor) << HALF);
+    let (high, rest) = (rest / divisor, (rest % divisor) << HALF);
+    (i128::from(whole) << FRACTION_BITS) | i128::from((high << HALF) | (rest / divisor))
 }
 
 /// Exclusive and shared time by owner.
 struct Split {
     exclusive_ns: Vec<i64>,
+    /// Fixed point, see [`FRACTION_BITS`].
     shared: Vec<i128>,
 }
 
 impl Split {
-    fn new(names: usize) -> Self {
-        Self { exclusive_ns: vec![0; names], shared: vec![0; names] }
+    fn new(owners: usize) -> Self {
+        Self { exclusive_ns: vec![0; owners], shared: vec![0; owners] }
     }
 
-    fn add_exclusive(&mut self, name: usize, time: i64) {
-        self.exclusive_ns.get_mut(name).into_iter().for_each(|own| *own = own.wrapping_add(time));
+    fn add_exclusive(&mut self, owner: usize, time: i64) {
+        self.exclusive_ns.get_mut(owner).into_iter().for_each(|own| *own = own.wrapping_add(time));
     }
 
-    fn add_shared(&mut self, name: usize, time: i128) {
+    fn add_shared(&mut self, owner: usize, time: i128) {
         if time != 0 {
-            self.shared.get_mut(name).into_iter().for_each(|shared| *shared = shared.wrapping_add(time));
+            self.shared.get_mut(owner).into_iter().for_each(|shared| *shared = shared.wrapping_add(time));
         }
     }
 
-    /// The whole nanoseconds of one owner, rounded down.
-    fn whole((sole, shared): (&i64, &i128)) -> i64 {
-        sole.saturating_add(i64::try_from(shared >> FRACTION_BITS).unwrap_or(i64::MAX))
+    /// Returns the time of one owner in whole nanoseconds, rounded down.
+    fn whole_ns((exclusive, shared): (&i64, &i128)) -> i64 {
+        exclusive.saturating_add(i64::try_from(shared >> FRACTION_BITS).unwrap_or(i64::MAX))
     }
 
-    /// Sums over the owners of each name.
+    /// Returns the sums over the owners of each name.
     fn sums(&self, names: usize, name_of_owner: &[u32]) -> Self {
         let mut sums = Self::new(names);
-        for ((sole, shared), name) in self.exclusive_ns.iter().zip(&self.shared).zip(name_of_owner) {
-            sums.add_exclusive(*name as usize, *sole);
+        for ((exclusive, shared), name) in self.exclusive_ns.iter().zip(&self.shared).zip(name_of_owner) {
+            sums.add_exclusive(*name as usize, *exclusive);
             sums.add_shared(*name as usize, *shared);
         }
         sums
     }
 
-    /// Fair shares of owners that add up to the fair shares of their names.
+    /// Returns the fair shares of the owners, rounded so that they add up to the fair shares of their names,
+    /// `of_names`.
     fn fair_within(&self, of_names: &[i64], name_of_owner: &[u32]) -> Vec<i64> {
-        let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(Self::whole).collect();
+        let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(Self::whole_ns).collect();
         let mut left = of_names.to_vec();
         let mut by_remainder: Vec<(u64, usize, usize)> = Vec::with_capacity(fair.len());
-        for (at, ((part, shared), name)) in fair.iter().zip(&self.shared).zip(name_of_owner).enumerate() {
+        for (owner, ((part, shared), name)) in fair.iter().zip(&self.shared).zip(name_of_owner).enumerate() {
             add(&mut left, *name as usize, Ns(-part));
-            by_remainder.push((*shared as u64, *name as usize, at));
+            by_remainder.push((*shared as u64, *name as usize, owner));
         }
         by_remainder.sort_by_key(|(remainder, ..)| Reverse(*remainder));
-        for (_, name, at) in by_remainder {
+        for (_, name, owner) in by_remainder {
             if left.get(name).is_some_and(|left| *left > 0) {
                 add(&mut left, name, Ns(-1));
-                add(&mut fair, at, Ns(1));
+                add(&mut fair, owner, Ns(1));
             }
         }
         fair
     }
 
+    /// Returns the fair shares of the owners, rounded so that they add up to `union_ns`; ties by name.
     fn fair_ns(&self, union_ns: i64, names: &[&str]) -> Vec<i64> {
-        let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(Self::whole).collect();
-        let handed_out = fair.iter().fold(0_i64, |sum, part| sum.saturating_add(*part));
-        let left = usize::try_from(union_ns.saturating_sub(handed_out)).unwrap_or(0);
+        let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(Self::whole_ns).collect();
+        let assigned = fair.iter().fold(0_i64, |sum, part| sum.saturating_add(*part));
+        let left = usize::try_from(union_ns.saturating_sub(assigned)).unwrap_or(0);
         let mut by_remainder: Vec<(u64, &str, usize)> = self
             .shared
             .iter()
@@ -362,11 +372,11 @@ mod tests {
         builder.finish()
     }
 
-    fn shared(trace: &Trace, merge_devices: bool) -> OwnedTime {
+    fn attributed(trace: &Trace, merge_devices: bool) -> OwnedTime {
         if merge_devices { share_out_merged(trace) } else { OpTotals::of_all(trace).shares.owned(trace) }
     }
 
-    /// By name, in the order of the alphabet, so that traces with other orders of appearance compare.
+    /// Values by name, sorted by name, to compare traces whose names appear in different orders.
     fn by_name(trace: &Trace, values: &[i64]) -> Vec<(String, i64)> {
         let mut named: Vec<_> = trace.names.iter().map(str::to_owned).zip(values.iter().copied()).collect();
         named.sort();
@@ -376,24 +386,26 @@ mod tests {
     #[test]
     fn the_worked_example_of_gputrc2graph() {
         let trace = trace(&[(0, 10, 0, 0), (5, 10, 1, 0), (8, 4, 2, 0), (20, 5, 0, 0), (25, 5, 1, 0)]);
-        let owned = shared(&trace, true);
+        let owned = attributed(&trace, true);
         assert_eq!(owned.first_come_ns, [15, 10, 0]);
         assert_eq!(owned.union_ns, [25]);
-        // Alone: a 0-5 and 20-25, b 12-15 and 25-30. Together: a, b 5-8 and b, c 10-12 in halves, a, b, c 8-10 in thirds.
+        // Alone: a 0-5 and 20-25, b 12-15 and 25-30. Together: a, b 5-8 and b, c 10-12 in halves, a, b, c
+        // 8-10 in thirds.
         assert_eq!(owned.exclusive_ns, [10, 8, 0]);
-        // a 10 + 1.5 + 0.667, b 8 + 1.5 + 0.667 + 1, c 0.667 + 1: two nanoseconds are left for the largest remainders.
+        // a 10 + 1.5 + 0.667, b 8 + 1.5 + 0.667 + 1, c 0.667 + 1: two nanoseconds are left for the largest
+        // remainders.
         assert_eq!(owned.fair_ns, [12, 11, 2]);
     }
 
     #[test]
     fn devices_share_nothing_unless_merged() {
         let trace = trace(&[(0, 10, 0, 0), (0, 10, 1, 1)]);
-        let apart = shared(&trace, false);
+        let apart = attributed(&trace, false);
         assert_eq!(
             (apart.first_come_ns, apart.exclusive_ns, apart.union_ns),
             (vec![10, 10], vec![10, 10], vec![10, 10])
         );
-        let merged = shared(&trace, true);
+        let merged = attributed(&trace, true);
         assert_eq!((merged.first_come_ns, merged.exclusive_ns, merged.fair_ns), (vec![10, 0], vec![0, 0], vec![5, 5]));
         assert_eq!(busy_on_any_device(&trace), Ns(10));
     }
@@ -421,31 +433,31 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_part_of_a_time_is_the_exact_quotient_rounded_down(time in 0_i64.., several in 2_i128..1 << 40) {
-            prop_assert_eq!(part_of(time, several), (i128::from(time) << FRACTION_BITS) / several);
-            prop_assert_eq!(part_of(time, several % 1_000 + 2), (i128::from(time) << FRACTION_BITS) / (several % 1_000 + 2));
+        fn the_fixed_point_quotient_is_exact_and_rounded_down(time in 0_i64.., several in 2_i128..1 << 40) {
+            prop_assert_eq!(fixed_point_quotient(time, several), (i128::from(time) << FRACTION_BITS) / several);
+            prop_assert_eq!(fixed_point_quotient(time, several % 1_000 + 2), (i128::from(time) << FRACTION_BITS) / (several % 1_000 + 2));
         }
     }
 
     proptest! {
         #[test]
-        fn shares_equal_the_definition(ops in some_ops()) {
+        fn shares_equal_a_count_of_every_tick(ops in some_ops()) {
             let trace = trace(&ops);
-            let owned = shared(&trace, false);
+            let owned = attributed(&trace, false);
             let (sixtieths, alone, union) = tick_by_tick(&ops, 4);
             prop_assert_eq!(owned.union_ns.iter().sum::<i64>(), union);
             prop_assert_eq!(&unions(&trace), &owned.union_ns);
             for (index, name) in trace.names.iter().enumerate() {
                 let letter = usize::from(name.as_bytes()[0] - b'a');
                 prop_assert_eq!(owned.exclusive_ns[index], alone[letter]);
-                prop_assert!((owned.fair_ns[index] * 60 - sixtieths[letter]).abs() < 60, "fair is off by a nanosecond or more");
+                prop_assert!((owned.fair_ns[index] * 60 - sixtieths[letter]).abs() < 60, "the fair share is off by a nanosecond or more");
             }
         }
 
         #[test]
-        fn the_algebra_holds(ops in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..6, 0_u8..3), 0..60), merge in any::<bool>()) {
+        fn shares_add_up_to_the_union_and_stay_within_the_duration(ops in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..6, 0_u8..3), 0..60), merge in any::<bool>()) {
             let trace = trace(&ops);
-            let owned = shared(&trace, merge);
+            let owned = attributed(&trace, merge);
             let union: i64 = owned.union_ns.iter().sum();
             prop_assert_eq!(owned.first_come_ns.iter().sum::<i64>(), union);
             prop_assert_eq!(owned.fair_ns.iter().sum::<i64>(), union);
@@ -462,10 +474,10 @@ mod tests {
         }
 
         #[test]
-        fn cells_of_a_name_own_what_the_name_owns(ops in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..4, 0_u8..3), 0..60), parts in 1_usize..7, merge in any::<bool>()) {
+        fn the_times_of_cells_add_up_to_the_time_of_their_name(ops in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..4, 0_u8..3), 0..60), parts in 1_usize..7, merge in any::<bool>()) {
             let trace = trace(&ops);
-            let owned = shared(&trace, merge);
-            let cell_of_op: Vec<u32> = trace.gpu_ops.iter().enumerate().map(|(at, op)| op.name.0 * parts as u32 + (at % parts) as u32).collect();
+            let owned = attributed(&trace, merge);
+            let cell_of_op: Vec<u32> = trace.gpu_ops.iter().enumerate().map(|(row, op)| op.name.0 * parts as u32 + (row % parts) as u32).collect();
             let name_of_cell: Vec<u32> = (0..trace.names.len() * parts).map(|cell| (cell / parts) as u32).collect();
             let cells = share_out_to_cells(&trace, merge, &cell_of_op, &name_of_cell);
             let sums = |of: &[i64]| of.chunks(parts).map(|cells| cells.iter().sum()).collect::<Vec<i64>>();
@@ -477,12 +489,12 @@ mod tests {
         }
 
         #[test]
-        fn order_matters_only_to_first_come_and_only_among_equal_starts(
+        fn file_order_affects_only_first_come_with_equal_starts(
             (ops, shuffled) in prop::collection::vec((0_i64..1000, 0_i64..300, 0_u8..6, 0_u8..3), 0..40)
                 .prop_flat_map(|ops| (Just(ops.clone()), Just(ops).prop_shuffle()))
         ) {
             let (one, other) = (trace(&ops), trace(&shuffled));
-            let (a, b) = (shared(&one, false), shared(&other, false));
+            let (a, b) = (attributed(&one, false), attributed(&other, false));
             prop_assert_eq!(by_name(&one, &a.fair_ns), by_name(&other, &b.fair_ns));
             prop_assert_eq!(by_name(&one, &a.exclusive_ns), by_name(&other, &b.exclusive_ns));
             prop_assert_eq!(a.union_ns, b.union_ns);
@@ -495,11 +507,11 @@ mod tests {
     }
 
     #[test]
-    fn times_at_the_edge_of_64_bits_do_not_overflow() {
+    fn extreme_times_do_not_overflow() {
         let far = 1_i64 << 61;
         let trace =
             trace(&[(-far, far - 1, 0, 0), (-far, far - 1, 1, 0), (far, far - 1, 2, 0), (2 * far - 1, far - 1, 3, 0)]);
-        let owned = shared(&trace, false);
+        let owned = attributed(&trace, false);
         assert_eq!(owned.fair_ns.iter().sum::<i64>(), owned.union_ns[0]);
     }
 }

@@ -1,30 +1,30 @@
-//! Time in which any device works: the union of all ops, by one sweep over the ops sorted by start.
+//! Time in which any device works: the union of all ops. One sweep over the ops sorted by start, O(n).
 
 use crate::trace::{Ns, Trace};
 
 /// Visits the disjoint intervals in which at least one op runs on any device, sorted by start.
 pub(crate) fn each_busy_interval(trace: &Trace, visit: &mut dyn FnMut(Ns, Ns)) {
-    let mut reach = Ns(i64::MIN);
+    let mut busy_until = Ns(i64::MIN);
     for (start, duration) in trace.gpu_ops.times() {
-        let (from, end) = (start.max(reach), start.after(duration));
+        let (from, end) = (start.max(busy_until), start.after(duration));
         if end > from {
             visit(from, end);
         }
-        reach = reach.max(end);
+        busy_until = busy_until.max(end);
     }
 }
 
-/// The length of the union of all ops of all devices.
+/// Returns the length of the union of all ops of all devices.
 pub(crate) fn busy_on_any_device(trace: &Trace) -> Ns {
     let mut busy = Ns::ZERO;
     each_busy_interval(trace, &mut |start, end| busy += end.since(start));
     busy
 }
 
-/// The part of disjoint intervals, sorted by start, that lies in other such intervals: one merge of two sorted lists.
+/// The length of the intersection of two lists of disjoint intervals sorted by start: one merge of the lists.
 pub(crate) struct Intersection<'a> {
     intervals: &'a [(Ns, Ns)],
-    /// Intervals before this one end before the last interval that was added.
+    /// All earlier intervals end before the end of the last interval that was added, or at it.
     next: usize,
     pub(crate) length: Ns,
 }
@@ -34,7 +34,7 @@ impl<'a> Intersection<'a> {
         Self { intervals, next: 0, length: Ns::ZERO }
     }
 
-    /// Adds an interval that starts no earlier than the end of the one before.
+    /// Adds the next interval of the other list.
     pub(crate) fn add(&mut self, from: Ns, to: Ns) {
         while let Some(&(start, end)) = self.intervals.get(self.next).filter(|interval| interval.0 < to) {
             self.length += end.min(to).since(start.max(from)).max(Ns::ZERO);

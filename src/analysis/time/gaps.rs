@@ -1,4 +1,4 @@
-//! Idle gaps of each device: one pass over the work sorted by start.
+//! Idle gaps of each device. One pass over the work sorted by start, O(n).
 
 use super::work::{Work, each_work};
 use crate::analysis::classified::ClassifiedTrace;
@@ -10,12 +10,13 @@ pub(crate) struct Gap {
     pub(crate) device: usize,
     pub(crate) start: Ns,
     pub(crate) end: Ns,
-    /// [`Work::row`] of the work that ended it. From [`Gap::first_window_end`] on: the end of the window ended it.
+    /// [`Work::row`] of the work that ended it. A value of [`Gap::first_window_end`] or more: the end of the
+    /// window ended it.
     pub(crate) next_row: usize,
 }
 
 impl Gap {
-    /// `next_row` of the gap at the end of a window is this number plus the index of the device.
+    /// `next_row` of the gap at the end of a window is this value plus the index of the device.
     pub(crate) fn first_window_end(trace: &Trace) -> usize {
         trace.gpu_ops.len() + trace.graph_replays.len()
     }
@@ -25,7 +26,7 @@ impl Gap {
     }
 }
 
-/// First start and last end of the work of one device, and the time with work in between.
+/// First start and last end of the work of one device, and its busy time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Busy {
     pub(crate) first: Ns,
@@ -56,7 +57,7 @@ impl GapSweep {
     }
 }
 
-/// Visits the gaps of all devices. Returns how busy each device was; `None` for a device without work.
+/// Visits the gaps of all devices. Returns the busy time of each device; `None` for a device without work.
 pub(crate) fn each_gap(trace: &ClassifiedTrace, visit: &mut dyn FnMut(Gap)) -> Vec<Option<Busy>> {
     let mut sweep = GapSweep::new(trace.trace);
     each_work(trace, &mut |work| sweep.add(&work).into_iter().for_each(&mut *visit));

@@ -1,10 +1,11 @@
-//! The longest single things of a trace, from both sides of the bus.
+//! The longest kernels, copies, blocking calls and idle gaps in one table. Merges lists of the k longest that
+//! earlier passes computed.
 
 use crate::analysis::context::Context;
 use crate::analysis::host::idle::gap_before;
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::labels;
-use crate::analysis::measure::longest::{Event as LongEvent, EventKind};
+use crate::analysis::measure::longest::{Event, EventKind};
 use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
@@ -28,8 +29,8 @@ const COLUMNS: [&str; 11] = [
     "end_ms",
 ];
 
-/// One of the longest, in the words of the table.
-struct Event {
+/// One row of the table.
+struct TableRow {
     name: String,
     class: &'static str,
     lane: String,
@@ -50,9 +51,9 @@ pub(crate) fn timeline_events(context: &Context) -> Section {
         let recapture = recapture::command(trace.format, Lacks::Kernels);
         return Section::missing(TITLE, &COLUMNS, "The trace holds neither GPU ops nor blocking calls.", &recapture);
     }
-    let seen = longest.offered;
-    let mut events: Vec<Event> = longest.ranked().filter_map(|long| event(context, &long)).collect();
-    let origin = events.iter().map(|event| event.start).min().unwrap_or(Ns::ZERO);
+    let event_count = longest.offered;
+    let rows: Vec<TableRow> = longest.ranked().filter_map(|event| table_row(context, &event)).collect();
+    let origin = rows.iter().map(|row| row.start).min().unwrap_or(Ns::ZERO);
     let mut section = Section::new(TITLE, "kernels, copies, blocking calls and idle gaps of each GPU", &COLUMNS)
         .from_first_op(trace)
         .limit("The time of API calls is a sum over all threads: it is no wall time.");
@@ -64,36 +65,36 @@ pub(crate) fn timeline_events(context: &Context) -> Section {
     section.figure("t0_ns", origin);
     section.figure("total_gpu_time_ms", Value::ms(context.kernels().total()));
     section.figure("total_cpu_time_ms", Value::ms(host.total));
-    for event in events.drain(..) {
-        let duration = event.end.since(event.start);
+    for row in rows {
+        let duration = row.end.since(row.start);
         section.row([
-            event.name.into(),
-            event.class.into(),
-            event.lane.into(),
-            event.pid,
-            event.stream,
-            event.start.into(),
-            event.end.into(),
+            row.name.into(),
+            row.class.into(),
+            row.lane.into(),
+            row.pid,
+            row.stream,
+            row.start.into(),
+            row.end.into(),
             duration.into(),
             Value::ms(duration),
-            Value::ms(event.start.since(origin)),
-            Value::ms(event.end.since(origin)),
+            Value::ms(row.start.since(origin)),
+            Value::ms(row.end.since(origin)),
         ]);
     }
-    section.rows_in_all = seen;
+    section.rows_in_all = event_count;
     section
 }
 
-fn event(context: &Context, long: &LongEvent) -> Option<Event> {
-    match long.kind() {
-        EventKind::Op => op(context, long.row()),
-        EventKind::Call => call(context, long.row()),
-        EventKind::Gap => gap(context, long),
+fn table_row(context: &Context, event: &Event) -> Option<TableRow> {
+    match event.kind() {
+        EventKind::Op => op_row(context, event.row()),
+        EventKind::Call => call_row(context, event.row()),
+        EventKind::Gap => gap_row(context, event),
     }
 }
 
-fn op(context: &Context, at: usize) -> Option<Event> {
-    let (trace, op) = (context.trace, context.trace.gpu_ops.get(at)?);
+fn op_row(context: &Context, row: usize) -> Option<TableRow> {
+    let (trace, op) = (context.trace, context.trace.gpu_ops.get(row)?);
     let name = names::demangle(trace.names.get(op.name)).into_owned();
     let (class, head) = match Class::of(context, &op) {
         Class::Communication => ("nccl", "GPU"),
@@ -101,25 +102,26 @@ fn op(context: &Context, at: usize) -> Option<Event> {
         Class::Copy | Class::Set | Class::Replay => ("memcpy", "Copy"),
     };
     let (pid, stream, lane) = (labels::pid(trace, op.process), labels::stream(&op), labels::lane(trace, head, &op));
-    Some(Event { name, class, lane, pid, stream, start: op.start, end: op.end() })
+    Some(TableRow { name, class, lane, pid, stream, start: op.start, end: op.end() })
 }
 
-/// By the kernel's own name: template arguments speak of loads in every other kernel.
+/// Checks the kernel's name without template arguments, because words such as `Load` occur in the arguments
+/// of many kernels.
 fn moves_memory(context: &Context, demangled: &str) -> bool {
     let short = names::short(demangled).to_ascii_lowercase();
-    let own = short.split('<').next().unwrap_or_default();
-    context.signals.memory_kernels.iter().any(|word| own.contains(word.as_str()))
+    let base = short.split('<').next().unwrap_or_default();
+    context.signals.memory_kernels.iter().any(|word| base.contains(word.as_str()))
 }
 
-fn call(context: &Context, at: usize) -> Option<Event> {
-    let (trace, call) = (context.trace, context.trace.in_window(context.trace.calls.get(at)?)?);
+fn call_row(context: &Context, row: usize) -> Option<TableRow> {
+    let (trace, call) = (context.trace, context.trace.in_window(context.trace.calls.get(row)?)?);
     let thread = trace.threads.get(call.thread.0 as usize)?;
     let process = trace.processes.get(thread.process.0 as usize)?;
     let class = match context.call_kind(call.name) {
         CallKind::CopyBlocking => "blocking_memcpy",
         _ => "sync_api",
     };
-    Some(Event {
+    Some(TableRow {
         name: trace.calls.names.get(call.name).to_owned(),
         class,
         lane: format!("CPU pid {} tid {}", process.pid, thread.tid),
@@ -130,10 +132,10 @@ fn call(context: &Context, at: usize) -> Option<Event> {
     })
 }
 
-fn gap(context: &Context, long: &LongEvent) -> Option<Event> {
-    let gap = gap_before(context.trace, long.start(), long.row())?;
+fn gap_row(context: &Context, event: &Event) -> Option<TableRow> {
+    let gap = gap_before(context.trace, event.start(), event.row())?;
     let device = context.trace.devices.get(gap.device)?;
-    Some(Event {
+    Some(TableRow {
         name: format!("GPU idle ({})", IdleCause::of(context, &gap).word()),
         class: "gpu_idle",
         lane: format!("GPU {}", device.id),
@@ -150,7 +152,7 @@ mod tests {
     use crate::analysis::testing::*;
 
     #[test]
-    fn the_longest_of_every_sort_stand_in_one_table() {
+    fn the_longest_events_of_all_kinds_are_in_one_table() {
         let mut small = Small::new();
         let process = small.process(1);
         small.op_of(process, 0, 7, "gemm", 1_000, 1_900, None);
@@ -168,7 +170,7 @@ mod tests {
             .iter()
             .map(|row| (words(row, "event_class"), words(row, "lane"), number(row, "duration_ns")))
             .collect();
-        let want = [
+        let expected = [
             ("cuda_kernel", "GPU stream 7", 900.0),
             ("memory_kernel", "GPU stream 7", 800.0),
             ("nccl", "GPU stream 9", 700.0),
@@ -178,30 +180,31 @@ mod tests {
             ("sync_api", "CPU pid 1 tid 9", 400.0),
             ("blocking_memcpy", "CPU pid 1 tid 9", 300.0),
         ];
-        assert_eq!(rows, want);
+        assert_eq!(rows, expected);
         assert_eq!(number(&section.summary, "t0_ns"), 500.0);
         assert!((number(&section.rows[0], "start_ms") - 0.0005).abs() < 1e-15);
     }
 
     #[test]
-    fn the_fixture_has_its_totals() {
+    fn totals_of_the_fixture_match_the_expected_ones() {
         let Some((trace, expected)) = fixture() else { return };
         let (section, expected) = (timeline_events(&Context::new(&trace, 30)), &expected["timeline"]);
         close(number(&section.summary, "total_gpu_time_ms"), &expected["total_gpu_time_ms"]);
         close(number(&section.summary, "total_cpu_time_ms"), &expected["total_cpu_time_ms"]);
-        // The original's 13: 5 kernels, 3 stalls, 2 windows of collectives, 1 gap, 2 copies. Windows repeat the kernels;
-        // the gap is two where copies count as work.
+        // nsys-llm-explainer lists 13: 5 kernels, 3 stalls, 2 windows of collectives, 1 gap, 2 copies. The
+        // windows repeat kernels, so they are left out here. Copies count as work here, which splits the gap
+        // in two.
         assert_eq!(section.rows.len(), 5 + 3 + 2 + 2);
     }
 
     #[test]
-    fn fifty_of_many_are_shown_in_order_and_the_rest_is_counted() {
+    fn the_fifty_longest_are_shown_and_the_total_is_stated() {
         let mut small = Small::new();
-        (0..200).for_each(|at| small.op(0, "k", 1_000 * at, 1_000 * at + 600 + (at * 37) % 200));
+        (0..200).for_each(|i| small.op(0, "k", 1_000 * i, 1_000 * i + 600 + (i * 37) % 200));
         let section = small.section(timeline_events);
         assert_eq!((section.rows.len(), section.rows_in_all), (crate::analysis::time::survey::OPS_KEPT, 200 + 199));
         let durations: Vec<f64> = section.rows.iter().map(|row| number(row, "duration_ns")).collect();
-        let want: Vec<f64> = (150..200).rev().map(|long| f64::from(600 + long)).collect();
-        assert_eq!(durations, want);
+        let expected: Vec<f64> = (150..200).rev().map(|extra| f64::from(600 + extra)).collect();
+        assert_eq!(durations, expected);
     }
 }

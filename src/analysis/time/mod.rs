@@ -1,7 +1,8 @@
-//! Who owns the GPU time, and what runs at the same time?
+//! GPU time: attribution to kernels, overlap, idle gaps and timelines.
 //!
-//! - [`attribution`]: overlapping time shared out to kernels: first come, fair, exclusive.
-//! - [`survey`], [`work`], [`activity`], [`gaps`]: per device, what runs at the same time, idle gaps, hidden communication.
+//! - [`attribution`]: attribution of overlapping time to kernels: first come, fair, exclusive.
+//! - [`survey`], [`work`], [`activity`], [`gaps`]: per device: overlap of work classes, idle gaps, hidden
+//!   communication.
 //! - [`streams`]: overlap of compute, communication and copies.
 //! - [`busy`]: time in which any device works.
 //! - [`strips`], [`longest_events`]: the overview timeline, and the longest ops, calls and gaps.

@@ -1,4 +1,5 @@
-//! How far computing, communication and copies run at the same time.
+//! Overlap of compute, communication and copies. From the [`Activity`] of each device, without another pass
+//! over the ops.
 
 use crate::analysis::context::Context;
 use crate::analysis::recapture;
@@ -11,7 +12,7 @@ use crate::trace::Ns;
 const TITLE: &str = "Overlap of streams";
 const COLUMNS: [&str; 3] = ["label", "total_time_ms", "overlap_pct"];
 
-/// How long each class of work runs on its device, and how much of that beside another class.
+/// How long each class of work runs, and the part of this time in which another class runs on the same device.
 pub(crate) fn stream_overlap(context: &Context) -> Section {
     let trace = context.trace;
     if trace.gpu_ops.is_empty() && trace.graph_replays.is_empty() {
@@ -19,7 +20,7 @@ pub(crate) fn stream_overlap(context: &Context) -> Section {
         return Section::missing(TITLE, &COLUMNS, "The trace holds no GPU ops.", &recapture);
     }
     let devices = &context.survey().activities;
-    let sum = |of: &dyn Fn(&Activity) -> i64| devices.iter().fold(Ns::ZERO, |sum, device| sum + Ns(of(device)));
+    let sum = |time: &dyn Fn(&Activity) -> i64| devices.iter().fold(Ns::ZERO, |sum, device| sum + Ns(time(device)));
     let mut section = Section::new(TITLE, "start and end of every GPU op", &COLUMNS)
         .limit("Overlap is counted between ops of the same device and summed over devices.")
         .limit("Ops that run at the same time may still wait for each other's resources.");
@@ -44,8 +45,8 @@ pub(crate) fn stream_overlap(context: &Context) -> Section {
     ] {
         section.figure(name, Value::ms(sum(&|device| device.with_all(one.bit() | other.bit()))));
     }
-    let most = devices.iter().map(|device| device.max_concurrent).max().unwrap_or(0);
-    section.figure("max_concurrent_gpu_ops", most);
+    let max_concurrent = devices.iter().map(|device| device.max_concurrent).max().unwrap_or(0);
+    section.figure("max_concurrent_gpu_ops", max_concurrent);
     section
 }
 
@@ -66,7 +67,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_fixture_overlaps_as_was_worked_out_by_hand() {
+    fn overlap_of_the_fixture_matches_the_manual_result() {
         let Some((trace, expected)) = fixture() else { return };
         let (ours, expected) = (stream_overlap(&Context::new(&trace, 30)), &expected["stream_overlap"]);
         for label in ["Compute", "NCCL", "Memcpy"] {
@@ -80,11 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn work_of_one_gpu_overlaps_nothing_of_another_and_no_share_exceeds_the_whole() {
+    fn overlap_is_counted_per_device_and_never_exceeds_the_total() {
         let mut small = Small::new();
         small.op(0, KINDS[ALLREDUCE], 0, 100);
         small.op(1, KINDS[COMPUTE], 0, 100);
-        // The copy runs beside two others at once, which the original counted twice.
+        // The copy overlaps two other classes at the same time; nsys-llm-explainer counts this twice.
         small.op(1, KINDS[ALLREDUCE], 50, 100);
         small.op(1, KINDS[COPY], 60, 100);
         let section = small.section(stream_overlap);
@@ -95,27 +96,27 @@ mod tests {
     }
 
     #[test]
-    fn every_copy_counts_not_the_longest_five_hundred() {
+    fn all_copies_are_counted() {
         let mut small = Small::new();
-        (0..600).for_each(|at| small.op(0, KINDS[COPY], 10 * at, 10 * at + 1));
+        (0..600).for_each(|i| small.op(0, KINDS[COPY], 10 * i, 10 * i + 1));
         assert_eq!(number(row(&small.section(stream_overlap), "label", "Memcpy"), "total_time_ms"), 600.0 / 1e6);
     }
 
     proptest! {
         #[test]
-        fn overlap_is_what_counting_every_tick_gives(pieces in pieces()) {
-            let section = Small::of(&pieces).section(stream_overlap);
+        fn overlap_equals_a_count_of_every_tick(ops in pieces()) {
+            let section = Small::of(&ops).section(stream_overlap);
             let (nccl, others) = (|now: &[usize; 6]| now[ALLREDUCE] + now[ALLGATHER], |now: &[usize; 6]| now[COPY] + now[4] + now[5]);
-            let compute_ms = ticks_ms(&pieces, &|now| now[COMPUTE] > 0);
-            let shared_ms = ticks_ms(&pieces, &|now| now[COMPUTE] > 0 && nccl(&now) + others(&now) > 0);
+            let compute_ms = ticks_ms(&ops, &|now| now[COMPUTE] > 0);
+            let shared_ms = ticks_ms(&ops, &|now| now[COMPUTE] > 0 && nccl(&now) + others(&now) > 0);
             let ours = row(&section, "label", "Compute");
             prop_assert!((number(ours, "total_time_ms") - compute_ms).abs() < 1e-12);
             prop_assert!((number(ours, "overlap_pct") * compute_ms - 100.0 * shared_ms).abs() < 1e-9);
-            let both = ticks_ms(&pieces, &|now| now[COPY] > 0 && nccl(&now) > 0);
+            let both = ticks_ms(&ops, &|now| now[COPY] > 0 && nccl(&now) > 0);
             prop_assert!((number(&section.summary, "nccl_memcpy_overlap_ms") - both).abs() < 1e-12);
             let all = (0..DEVICES).flat_map(|device| (0..TICKS).map(move |tick| (device, tick)));
-            let most = all.map(|(device, tick)| running(&pieces, device, tick).iter().sum::<usize>()).max();
-            prop_assert_eq!(number(&section.summary, "max_concurrent_gpu_ops"), most.unwrap_or(0) as f64);
+            let max_concurrent = all.map(|(device, tick)| running(&ops, device, tick).iter().sum::<usize>()).max();
+            prop_assert_eq!(number(&section.summary, "max_concurrent_gpu_ops"), max_concurrent.unwrap_or(0) as f64);
         }
     }
 }

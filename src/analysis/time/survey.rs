@@ -1,4 +1,6 @@
-//! How each device spent its time: what ran at the same time, idle gaps and their causes, hidden communication, the longest ops.
+//! How each device spent its time: overlap of work classes, idle gaps by cause, hidden communication, the
+//! longest ops and gaps. One sweep over the work sorted by start; the results of consecutive segments can be
+//! merged.
 
 use super::activity::{Activity, ActivitySweep, Hidden};
 use super::gaps::{Busy, Gap, GapSweep};
@@ -31,7 +33,7 @@ impl IdleSums {
         Self { times: vec![[Ns::ZERO; IdleCause::ALL.len()]; devices], longest: Longest::new(GAPS_KEPT) }
     }
 
-    /// `launched` is when the launch of the work after the gap was made.
+    /// `launched` is the launch time of the work after the gap, see [`launched`].
     fn add(&mut self, gap: &Gap, launched: Option<Ns>) {
         for (cause, length) in IdleCause::parts(gap, launched) {
             let time = self.times.get_mut(gap.device).and_then(|times| times.get_mut(cause as usize));
@@ -48,17 +50,17 @@ impl IdleSums {
     }
 }
 
-/// When one device worked in some rows of ops.
+/// The busy time of one device in some rows of ops.
 #[derive(Debug, Clone, Copy)]
 struct DeviceTimes {
     busy: Busy,
     /// [`Work::row`] of the first work, which ends the gap before it.
     first_row: usize,
-    /// When its launch was made; `None` if the call is unknown.
+    /// The launch time of this work, see [`launched`]; `None` if the call is unknown.
     first_launched: Option<Ns>,
 }
 
-/// What [`Survey`] needs of some rows of ops.
+/// The mergeable part of [`Survey`], for some rows of ops.
 #[derive(Debug)]
 pub(crate) struct DeviceWork {
     activities: Vec<Activity>,
@@ -75,7 +77,7 @@ impl Merge for DeviceWork {
     fn merge(&mut self, later: &Self, ids: &IdMap) {
         self.activities.iter_mut().zip(&later.activities).for_each(|(sum, more)| sum.merge(more));
         for (operation, hidden) in &later.hidden {
-            match self.hidden.iter_mut().find(|(known, _)| known == operation) {
+            match self.hidden.iter_mut().find(|(name, _)| name == operation) {
                 Some((_, sum)) => sum.merge(hidden),
                 None => self.hidden.push((operation.clone(), *hidden)),
             }
@@ -98,7 +100,7 @@ impl Merge for DeviceWork {
     }
 }
 
-/// The sweep that makes [`DeviceWork`]; work must arrive sorted by start.
+/// The sweep that computes [`DeviceWork`]; work must arrive sorted by start.
 pub(crate) struct WorkSweep<'a> {
     classified: &'a ClassifiedTrace<'a>,
     operations: &'a Operations<'a>,
@@ -166,20 +168,20 @@ pub(crate) struct Survey {
     /// By device.
     pub(crate) activities: Vec<Activity>,
     hidden: Vec<(String, Hidden)>,
-    /// By device; `None` for a device without work. A window counts from its start to its end; without one, a device counts from
-    /// its first op to its last.
+    /// By device; `None` for a device without work. A window counts from its start to its end; without one, a
+    /// device counts from its first op to its last.
     pub(crate) busy: Vec<Option<Busy>>,
     /// Idle time by device and [`IdleCause`].
     pub(crate) idle_times: IdleTimes,
     pub(crate) longest_gaps: Longest,
-    /// Kernels and copies.
+    /// The longest kernels and copies.
     pub(crate) longest_ops: Longest,
     /// Time in which a thread was blocked and no device worked.
     pub(crate) idle_while_blocked: Ns,
 }
 
 impl Survey {
-    /// `blocked` are the times in which a thread of the host is blocked.
+    /// `blocked` are the intervals in which any host thread is blocked.
     pub(crate) fn of(classified: &ClassifiedTrace, work: &DeviceWork, blocked: &Intervals) -> Self {
         let trace = classified.trace;
         let mut idle = IdleSums::new(trace.devices.len());
@@ -201,18 +203,20 @@ impl Survey {
         }
     }
 
-    /// The communication of one operation.
+    /// Hidden and exposed time of one communication operation.
     pub(crate) fn hidden_of(&self, operation: &str) -> Hidden {
-        self.hidden.iter().find(|(known, _)| known == operation).map(|(_, hidden)| *hidden).unwrap_or_default()
+        self.hidden.iter().find(|(name, _)| name == operation).map(|(_, hidden)| *hidden).unwrap_or_default()
     }
 
-    /// The communication of each operation.
+    /// Hidden and exposed time of every communication operation.
     pub(crate) fn hidden(&self) -> impl Iterator<Item = &Hidden> {
         self.hidden.iter().map(|(_, hidden)| hidden)
     }
 }
 
-/// Adds the gaps between the ends of a window and the work of one device. What ends the last gap lies after the window.
+/// Adds the gaps from the start of the window to the first work of a device, and from its last work to the
+/// end of the window. The cause of the second is unknown, because the work that ends it is outside the
+/// window. Returns the busy time of the device.
 fn add_window_ends(
     device: usize,
     times: Option<DeviceTimes>,

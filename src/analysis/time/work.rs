@@ -1,14 +1,19 @@
-//! GPU work in the order of its start times: ops, and CUDA graphs that were traced as a whole.
+//! GPU work sorted by start: ops, and CUDA graphs that were traced as a whole. A two-way merge of two sorted
+//! tables, O(n).
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::trace::{GpuOp, GraphReplay, Ns, OpKind};
 
-/// What keeps a GPU busy.
+/// The class of a unit of GPU work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
+    /// A kernel that does not communicate.
     Compute,
+    /// A kernel that communicates with other GPUs.
     Communication,
+    /// A memory copy.
     Copy,
+    /// A memory set.
     Set,
     /// A CUDA graph that was traced as a whole: its kernels are unknown.
     Replay,
@@ -56,7 +61,7 @@ impl Work {
     }
 }
 
-/// The graph replays of a trace that have not been visited yet, sorted by start: a two-way merge with the ops.
+/// The graph replays of a trace that are not visited yet, sorted by start.
 pub(crate) struct Replays<'a> {
     rest: &'a [GraphReplay],
     next_row: usize,
@@ -90,10 +95,10 @@ pub(crate) fn each_work(trace: &ClassifiedTrace, visit: &mut dyn FnMut(Work)) {
     }
 }
 
-/// Disjoint intervals sorted by start, none touching the next.
+/// Disjoint intervals sorted by start; adjacent intervals are merged.
 pub(crate) type Intervals = Vec<(Ns, Ns)>;
 
-/// Adds an interval to a union whose intervals arrive sorted by start.
+/// Adds an interval to a union. Intervals must arrive sorted by start.
 pub(crate) fn add_interval(union: &mut Intervals, (start, end): (Ns, Ns)) {
     match union.last_mut() {
         Some(last) if start <= last.1 => last.1 = last.1.max(end),
