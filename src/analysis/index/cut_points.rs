@@ -1,16 +1,17 @@
-//! Where a trace can be cut into segments that share no GPU time and no launch: one sweep over the ops.
+//! Finds the points that cut a trace into independent segments: no op runs across a cut point, and no call
+//! has ops on both sides. One sweep over the ops, O(n) for a fixed number of devices.
 //!
-//! A device is cut where it is idle. If all devices are idle at the same row, the cut is that row for all. Otherwise each device is
-//! cut where it was idle last since the previous cut. All ops of one call stay on one side.
+//! A device is cut while it is idle. If all devices are idle at the same row, that row is the cut point of
+//! all. Otherwise each device is cut at the last row since the previous cut at which it was idle.
 
 use crate::trace::{DeviceId, Ns, OpRows, Trace};
 
-/// Cut points of a trace, the first before all ops and the last after all ops. Each is a row per device: the ops of the device
-/// from this row on lie after the cut.
+/// The cut points of a trace; the first is before all ops, the last after all ops. A cut point is one row per
+/// device: the ops of the device from this row on are after the cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CutPoints(Vec<Vec<usize>>);
 
-/// A trace of more devices is not cut: no machine has so many, and every op is checked against all of them.
+/// Traces with more devices are not cut: no machine has so many, and the sweep checks all devices at every op.
 const MAX_DEVICES: usize = 256;
 
 impl CutPoints {
@@ -42,18 +43,18 @@ impl CutPoints {
         self.0.iter().zip(self.0.iter().skip(1)).map(|(from, to)| OpRows::between(from, to))
     }
 
-    /// All ops before this row lie before the cut.
+    /// All ops before this row are before the cut.
     pub(super) fn first_row(&self, cut: usize) -> usize {
         self.0.get(cut).and_then(|rows| rows.iter().copied().min()).unwrap_or_default()
     }
 
-    /// All ops from this row on lie after the cut.
+    /// All ops from this row on are after the cut.
     pub(super) fn last_row(&self, cut: usize) -> usize {
         self.0.get(cut).and_then(|rows| rows.iter().copied().max()).unwrap_or_default()
     }
 
-    /// The rows of a window before one cut and after another. `row_offset` maps rows of the trace to those of the window, which
-    /// has `op_count` ops.
+    /// Returns the rows of a window before the cut `first` and after the cut `last`. Adding `row_offset`
+    /// (wrapping) turns a row of the trace into a row of the window, which has `op_count` ops.
     pub(super) fn around(&self, first: usize, last: usize, row_offset: usize, op_count: usize) -> [OpRows; 2] {
         let rows = |cut: usize| -> Vec<usize> {
             let rows = self.0.get(cut).into_iter().flatten();
@@ -75,15 +76,16 @@ impl LaunchedOps {
     fn of(trace: &Trace) -> Self {
         let mut ends: Vec<u32> = vec![0; trace.calls.len()];
         for ((end, op), call) in (1..).zip(trace.gpu_ops.iter()).zip(trace.gpu_ops.launches()) {
-            let Some(known) = call.and_then(|call| ends.get_mut(call.0 as usize)) else { continue };
-            let previous = (*known & !SEVERAL_DEVICES).checked_sub(1).and_then(|row| trace.gpu_ops.get(row as usize));
+            let Some(entry) = call.and_then(|call| ends.get_mut(call.0 as usize)) else { continue };
+            let previous = (*entry & !SEVERAL_DEVICES).checked_sub(1).and_then(|row| trace.gpu_ops.get(row as usize));
             let is_other_device = previous.is_some_and(|previous| previous.device != op.device);
-            *known = end | *known & SEVERAL_DEVICES | if is_other_device { SEVERAL_DEVICES } else { 0 };
+            *entry = end | *entry & SEVERAL_DEVICES | if is_other_device { SEVERAL_DEVICES } else { 0 };
         }
         Self(ends)
     }
 
-    /// For the call that launched the op in this row.
+    /// Returns both values for the call that launched the op in this row; zero and `false` if the call is
+    /// unknown.
     fn end_and_several(&self, trace: &Trace, row: usize) -> (usize, bool) {
         let end = trace.gpu_ops.launch(row).and_then(|call| self.0.get(call.0 as usize)).copied().unwrap_or(0);
         ((end & !SEVERAL_DEVICES) as usize, end & SEVERAL_DEVICES != 0)
@@ -94,7 +96,7 @@ impl LaunchedOps {
 struct Search {
     launched: LaunchedOps,
     devices: Vec<Device>,
-    /// The row after the last op of all calls seen that launched on several devices.
+    /// The row after the last op of all visited calls that launched ops on several devices.
     several_devices_until: usize,
 }
 
@@ -102,7 +104,7 @@ struct Search {
 struct Device {
     /// The latest end of its ops.
     busy_until: Ns,
-    /// The row after the last op of all calls that launched something on it.
+    /// The row after the last op of all visited calls that launched ops on it.
     launched_until: usize,
     /// The last row since the previous cut at which the device was idle.
     idle_row: Option<usize>,
@@ -125,7 +127,8 @@ impl Search {
         device.launched_until = device.launched_until.max(launched_until);
     }
 
-    /// Notes which devices are idle when the op in this row starts. Returns a cut once every device was idle.
+    /// Records which devices are idle when the op in this row starts. Returns a cut point once every device
+    /// was idle.
     fn cut_at(&mut self, row: usize, start: Ns) -> Option<Vec<usize>> {
         let is_idle = |device: &&mut Device| device.busy_until <= start && device.launched_until <= row;
         self.devices.iter_mut().filter(is_idle).for_each(|device| device.idle_row = Some(row));
@@ -163,11 +166,11 @@ mod tests {
     }
 
     #[test]
-    fn devices_idle_together_are_cut_together_and_others_where_each_was_idle_last() {
+    fn devices_are_cut_at_a_common_idle_row_or_else_at_the_last_idle_row_of_each() {
         assert_eq!(cuts(&[(0, 5, 0, 1), (1, 3, 1, 2), (10, 5, 0, 3), (11, 3, 1, 4)]), [[0, 0], [2, 2], [4, 4]]);
         // Device 0 is idle from 12 to 14, device 1 before 5 and from 15 to 18.
-        let apart = cuts(&[(0, 12, 0, 1), (5, 10, 1, 2), (14, 10, 0, 3), (18, 9, 1, 4), (28, 1, 0, 5)]);
-        assert_eq!(apart, [[0, 0], [2, 1], [4, 4], [5, 5]]);
+        let staggered = cuts(&[(0, 12, 0, 1), (5, 10, 1, 2), (14, 10, 0, 3), (18, 9, 1, 4), (28, 1, 0, 5)]);
+        assert_eq!(staggered, [[0, 0], [2, 1], [4, 4], [5, 5]]);
     }
 
     #[test]
@@ -177,8 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_of_too_many_devices_is_not_cut() {
-        let ops: Vec<_> = (0..300).map(|at| (i64::from(at) * 10, 1, at, at)).collect();
+    fn a_trace_with_too_many_devices_is_not_cut() {
+        let ops: Vec<_> = (0..300).map(|id| (i64::from(id) * 10, 1, id, id)).collect();
         assert!(cuts(&ops).is_empty());
     }
 }

@@ -4,7 +4,7 @@ use crate::trace::Ns;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What an event of [`Longest`] is, and therefore which table its row counts in.
+/// The kind of an event in [`Longest`]; it defines the table that the row refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EventKind {
     /// A GPU op; the row is that of the op.
@@ -15,7 +15,7 @@ pub(crate) enum EventKind {
     Gap,
 }
 
-/// One event. Longer events order first, then earlier ones.
+/// One event. Longer events compare as greater; if durations are equal, earlier ones do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     pub(crate) duration: Ns,
@@ -41,7 +41,7 @@ impl Event {
     }
 }
 
-/// The longest events seen so far; equally long events keep the earliest.
+/// The longest events so far; if durations are equal, the earliest are kept.
 #[derive(Debug, Clone)]
 pub(crate) struct Longest {
     capacity: usize,
@@ -56,6 +56,7 @@ impl Longest {
         Self { capacity, kept: BinaryHeap::with_capacity(capacity + 1), offered: 0 }
     }
 
+    /// Keeps the event if it is one of the longest.
     pub(crate) fn offer(&mut self, duration: Ns, start: Ns, kind: EventKind, row: usize) {
         self.offered += 1;
         // Most events are too short: compare the duration alone first.
@@ -66,7 +67,8 @@ impl Longest {
         self.keep(Event::new(duration, start, kind, row));
     }
 
-    /// Adds the events that `other` kept. `row_of` maps a row of the trace of `other` to the same row in this trace.
+    /// Adds the events that `other` kept. `row_of` maps a row of the trace of `other` to the same row in this
+    /// trace.
     pub(crate) fn merge(&mut self, other: &Self, row_of: &dyn Fn(usize) -> usize) {
         self.offered += other.offered;
         for Reverse(event) in &other.kept {

@@ -1,8 +1,8 @@
-//! What analyses measure with.
+//! Data structures for sums and statistics: each is filled in one pass.
 //!
 //! - [`longest`]: the k longest events of one pass.
 //! - [`percentiles`]: exact percentiles of many samples without sorting them.
-//! - [`running`]: the ops that run at one moment, by end time.
+//! - [`running`]: the currently running ops of a sweep, by end time.
 //! - [`tally`]: count, sum, minimum and maximum by key.
 //! - [`union`]: the length of a union of intervals.
 

@@ -1,10 +1,11 @@
 //! Exact percentiles of millions of numbers without sorting them: radix selection.
 //!
-//! One pass counts the numbers by bucket: floating-point-like buckets of the highest bits, so that small numbers are resolved as well as
-//! large ones. A second pass collects the numbers of the buckets that contain a wanted rank, which are selected by further digits.
-//! O(n) for any number of percentiles.
+//! One pass counts the numbers by bucket: floating-point-like buckets of the highest bits, so that small
+//! numbers are resolved as well as large ones. A second pass collects the numbers of the buckets that contain
+//! a wanted rank, which are selected by further digits. O(n) for any number of percentiles.
 
-/// The rank of a percentile among `count` sorted values: `percent/100 * (count - 1)`, usually between two values.
+/// The rank of a percentile among `count` sorted values: `percent/100 * (count - 1)`, usually between two
+/// values.
 #[derive(Debug, Clone, Copy)]
 struct Rank {
     lower: usize,
@@ -18,7 +19,7 @@ impl Rank {
         Some(Self { lower: (rank / 100) as usize, fraction: rank % 100 })
     }
 
-    /// The ranks of the values around it.
+    /// The ranks of the two values to interpolate between; equal if the rank is exact.
     fn neighbours(self) -> [usize; 2] {
         [self.lower, self.lower + usize::from(self.fraction > 0)]
     }
@@ -28,14 +29,15 @@ impl Rank {
     }
 }
 
-/// This percentile of `count` sorted values by linear interpolation; `None` if there are none.
+/// Returns a percentile of `count` sorted values by linear interpolation; `None` if there are none.
 pub(crate) fn interpolate(count: usize, percent: u64, value_at: &dyn Fn(usize) -> Option<i64>) -> Option<f64> {
     let rank = Rank::of(count, percent)?;
     let [low, high] = rank.neighbours().map(value_at);
     Some(Rank::interpolate([low?, high?], rank.fraction))
 }
 
-/// A multiset of numbers, mostly durations in nanoseconds: four bytes each; numbers of more than 32 bits (4.3 s) are stored apart.
+/// A multiset of numbers, mostly durations in nanoseconds: four bytes each; numbers of more than 32 bits (4.3
+/// s) are stored separately.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samples {
     short: Vec<u32>,
@@ -43,7 +45,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// An empty set with room for exactly `count` numbers.
+    /// An empty set with capacity for exactly `count` numbers of up to 32 bits.
     pub(crate) fn with_capacity(count: usize) -> Self {
         let mut short = Vec::new();
         short.reserve_exact(count);
@@ -71,7 +73,7 @@ impl Samples {
         self.short.iter().map(|&short| i64::from(short)).chain(self.long.iter().copied())
     }
 
-    /// These percentiles of several sets together, by linear interpolation; `None` if they are empty.
+    /// Returns percentiles of several sets combined, by linear interpolation; `None` if all sets are empty.
     pub(crate) fn percentiles(sets: &[&Self], percents: &[u64]) -> Vec<Option<f64>> {
         let runs: Vec<&[u32]> = sets.iter().map(|samples| samples.short.as_slice()).collect();
         let short_count = runs.iter().map(|run| run.len()).sum::<usize>();
@@ -92,7 +94,7 @@ impl Samples {
     }
 }
 
-/// Buckets are told apart by this many highest bits.
+/// The bits after the leading one that determine the bucket of a number, as the mantissa of a float does.
 const BUCKET_BITS: u32 = 6;
 const BUCKETS: usize = ((u32::BITS - BUCKET_BITS + 1) << BUCKET_BITS) as usize;
 
@@ -113,11 +115,11 @@ struct WantedBucket {
     bits: u32,
     /// Ranks within the bucket, ascending.
     ranks: Vec<usize>,
-    /// The numbers of the bucket, unless all are equal.
+    /// The numbers in the bucket; empty if the bucket has only one possible number.
     numbers: Vec<u32>,
 }
 
-/// Appends the numbers of these ranks, which are ascending, among the numbers of all runs.
+/// Appends the numbers with these ranks among the numbers of all runs. `ranks` is ascending.
 fn select(runs: &[&[u32]], ranks: &[usize], found: &mut Vec<i64>) {
     let mut counts = [0_u32; BUCKETS];
     for &number in runs.iter().copied().flatten() {
@@ -151,8 +153,8 @@ fn select(runs: &[&[u32]], ranks: &[usize], found: &mut Vec<i64>) {
 /// The size of a digit in bits.
 const DIGIT_BITS: u32 = 11;
 
-/// Appends the numbers of these ranks among numbers that lie less than `2^bits` above `lowest`: counts them by their highest digit,
-/// then goes on with the numbers that share the digit of a wanted one.
+/// Appends the numbers with these ranks; all numbers are in `lowest..lowest + 2^bits`. Counts them by their
+/// highest digit, then recurses into the digits that contain a wanted rank.
 fn select_by_digits(numbers: &[u32], lowest: u32, bits: u32, ranks: &[usize], found: &mut Vec<i64>) {
     if bits == 0 {
         found.extend(ranks.iter().map(|_| i64::from(lowest)));
@@ -182,12 +184,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// `q * (n - 1)` and its neighbours, from the definition.
+    /// Percentile by the definition: interpolated at rank `q * (n - 1)` of the sorted values.
     fn naive(mut values: Vec<i64>, percent: u64) -> Option<f64> {
         values.sort_unstable();
-        let place = percent as f64 * values.len().checked_sub(1)? as f64 / 100.0;
-        let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
-        Some(low as f64 + (high - low) as f64 * place.fract())
+        let rank = percent as f64 * values.len().checked_sub(1)? as f64 / 100.0;
+        let (low, high) = (values[rank.floor() as usize], values[rank.ceil() as usize]);
+        Some(low as f64 + (high - low) as f64 * rank.fract())
     }
 
     proptest! {
@@ -200,21 +202,21 @@ mod tests {
         }
 
         #[test]
-        fn percentiles_are_those_of_the_definition(
+        fn percentiles_match_the_definition(
             values in prop::collection::vec(prop_oneof![0_i64..50, 0_i64..5_000, 0_i64..8_589_934_592], 0..300),
         ) {
             const PERCENTS: [u64; 7] = [50, 0, 1, 99, 90, 95, 100];
-            let (mut some, mut others) = (Samples::default(), Samples::default());
-            values.iter().enumerate().for_each(|(at, value)| if at % 3 == 0 { &mut some } else { &mut others }.push(*value));
-            let found = Samples::percentiles(&[&some, &others], &PERCENTS);
+            let (mut first, mut second) = (Samples::default(), Samples::default());
+            values.iter().enumerate().for_each(|(index, value)| if index % 3 == 0 { &mut first } else { &mut second }.push(*value));
+            let found = Samples::percentiles(&[&first, &second], &PERCENTS);
             for (ours, percent) in found.into_iter().zip(PERCENTS) {
-                let want = naive(values.clone(), percent);
-                prop_assert_eq!(ours.is_some(), want.is_some());
-                prop_assert!((ours.unwrap_or(0.0) - want.unwrap_or(0.0)).abs() < 1e-3, "{:?} {:?}", ours, want);
+                let expected = naive(values.clone(), percent);
+                prop_assert_eq!(ours.is_some(), expected.is_some());
+                prop_assert!((ours.unwrap_or(0.0) - expected.unwrap_or(0.0)).abs() < 1e-3, "{:?} {:?}", ours, expected);
             }
-            some.append(&others);
-            prop_assert_eq!(some.len(), values.len());
-            prop_assert_eq!(some.iter().sum::<i64>(), values.iter().sum::<i64>());
+            first.append(&second);
+            prop_assert_eq!(first.len(), values.len());
+            prop_assert_eq!(first.iter().sum::<i64>(), values.iter().sum::<i64>());
         }
     }
 }

@@ -1,16 +1,18 @@
-//! The ops that run at the current time of a sweep, by end time: a short sorted list, backed by a heap.
+//! The currently running ops of a sweep, a priority queue by end time: a short sorted list, and a heap for
+//! the overflow.
 
 use crate::trace::Ns;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The list holds this many ops. Few devices ever run more at once, and a short list is faster than a heap.
+/// The capacity of the list. Devices rarely run more ops at the same time, and a short list is faster than a
+/// heap.
 const LIST_CAPACITY: usize = 32;
 
-/// Running ops: the end time of each, and two numbers of the caller.
+/// Running ops: the end time of each, and a payload of two numbers chosen by the caller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunningOps {
-    /// Sorted by end time, the first to end last.
+    /// Sorted by end time in descending order.
     list: Vec<(Ns, [u32; 2])>,
     /// Ops that did not fit into the list.
     heap: BinaryHeap<Reverse<(Ns, [u32; 2])>>,
@@ -57,15 +59,15 @@ mod tests {
         #[test]
         fn ops_are_removed_in_the_order_of_their_ends(ends in prop::collection::vec(0_i64..50, 0..100), until in 0_i64..50) {
             let mut running = RunningOps::default();
-            ends.iter().zip(0..).for_each(|(end, what)| running.push(Ns(*end), [7, what]));
+            ends.iter().zip(0..).for_each(|(end, id)| running.push(Ns(*end), [7, id]));
             let mut popped: Vec<(Ns, [u32; 2])> = std::iter::from_fn(|| running.pop_until(Ns(until))).collect();
             prop_assert!(popped.is_sorted_by_key(|(end, _)| *end));
-            let mut wanted: Vec<(Ns, [u32; 2])> =
-                ends.iter().map(|end| Ns(*end)).zip((0..).map(|what| [7, what])).filter(|(end, _)| *end <= Ns(until)).collect();
-            prop_assert_eq!(running.len(), ends.len() - wanted.len());
+            let mut expected: Vec<(Ns, [u32; 2])> =
+                ends.iter().map(|end| Ns(*end)).zip((0..).map(|id| [7, id])).filter(|(end, _)| *end <= Ns(until)).collect();
+            prop_assert_eq!(running.len(), ends.len() - expected.len());
             popped.sort_unstable();
-            wanted.sort_unstable();
-            prop_assert_eq!(popped, wanted);
+            expected.sort_unstable();
+            prop_assert_eq!(popped, expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the sections count with: sums per key in one pass.
+//! Count, sum, minimum and maximum of durations by key. One pass; a table lookup or a hash lookup per duration.
 
 use crate::analysis::section::Value;
 use crate::ordering::sorted_indices;
@@ -7,12 +7,12 @@ use foldhash::fast::RandomState;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// How often and how long something happened.
+/// Count, sum, minimum and maximum of durations under one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
-    /// Two numbers in one, see [`key`].
+    /// Two combined numbers, see [`key`].
     pub(crate) key: u64,
-    /// The place of the key in order of appearance.
+    /// The index of the key in order of appearance.
     pub(crate) id: u32,
     pub(crate) count: u64,
     pub(crate) total: Ns,
@@ -20,7 +20,7 @@ pub(crate) struct Tally {
     pub(crate) longest: Ns,
 }
 
-/// One key of two numbers: a device and a name, a process and a range.
+/// Combines two numbers into one key, for example a process and a range name.
 pub(crate) fn key(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
@@ -51,34 +51,34 @@ impl Tally {
         self.total += more.total;
     }
 
-    /// The mean in microseconds; zero where nothing was counted.
+    /// The mean in microseconds; zero if nothing was counted.
     pub(crate) fn average_us(&self) -> Value {
         Value::Float(if self.count == 0 { 0.0 } else { self.total.0 as f64 / self.count as f64 / 1e3 })
     }
 }
 
-/// A tally for every key that was met.
+/// A tally for each key.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
-    /// The id of each key that the table has no slot for.
+    /// The id of each key without a slot in `table`.
     ids: HashMap<u64, u32, RandomState>,
-    /// The id of each key at `high * width + low`; millions of look-ups are several times faster so.
+    /// The id of each key at `high * width + low`. Several times faster than the hash map.
     table: Vec<u32>,
     width: u32,
     tallies: Vec<Tally>,
 }
 
-/// A key that was not met yet.
+/// Marks a slot whose key has no tally yet.
 const NEW: u32 = u32::MAX;
 
 impl Tallies {
-    /// More slots than this are not worth their memory.
-    const SLOTS: usize = 1 << 20;
+    /// The maximum size of `table`, to limit memory.
+    const MAX_SLOTS: usize = 1 << 20;
 
-    /// For keys whose numbers lie below these; others are legal.
+    /// Tallies optimized for keys with numbers below `highs` and `lows`; other keys are allowed but slower.
     pub(crate) fn below(highs: usize, lows: usize) -> Self {
         match highs.checked_mul(lows) {
-            Some(slots) if slots <= Self::SLOTS => {
+            Some(slots) if slots <= Self::MAX_SLOTS => {
                 Self { table: vec![NEW; slots], width: lows as u32, ..Self::default() }
             }
             _ => Self::default(),
@@ -90,7 +90,7 @@ impl Tallies {
         (low < self.width).then(|| high.checked_mul(self.width as usize)?.checked_add(low as usize))?
     }
 
-    /// The id of the key, new or known.
+    /// Returns the id of the key; inserts the key if it is new.
     fn id(&mut self, key: u64) -> u32 {
         let next = self.tallies.len() as u32;
         let id = match self.slot(key).and_then(|slot| self.table.get_mut(slot)) {
@@ -106,13 +106,13 @@ impl Tallies {
         id
     }
 
-    /// Counts once more under the key.
+    /// Adds one duration under the key.
     pub(crate) fn add(&mut self, key: u64, duration: Ns) {
         let id = self.id(key);
         self.tallies.get_mut(id as usize).into_iter().for_each(|tally| tally.add(duration));
     }
 
-    /// Adds what was counted elsewhere under its key, and tells the key's id.
+    /// Adds another tally under its key. Returns the id of the key.
     pub(crate) fn merge(&mut self, more: &Tally) -> u32 {
         let id = self.id(more.key);
         if let Some(tally) = self.tallies.get_mut(id as usize) {
@@ -121,7 +121,7 @@ impl Tallies {
         id
     }
 
-    /// What was counted under the key.
+    /// Returns the tally of the key.
     pub(crate) fn get(&self, key: u64) -> Option<&Tally> {
         let id = match self.slot(key).and_then(|slot| self.table.get(slot)) {
             Some(id) => *id,
@@ -130,7 +130,7 @@ impl Tallies {
         self.tallies.get(id as usize)
     }
 
-    /// The same by the low number alone.
+    /// Sums the tallies by the low number of the key; the high number becomes zero.
     pub(crate) fn of_all_highs(&self) -> Self {
         let mut sums = Self::below(1, self.width as usize);
         for tally in &self.tallies {
@@ -139,22 +139,22 @@ impl Tallies {
         sums
     }
 
-    /// All of them in order of appearance.
+    /// Iterates over all tallies in order of appearance.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Tally> {
         self.tallies.iter()
     }
 
-    /// Largest measure first; of equal ones the longer, the more frequent, the first by name.
+    /// Returns the tallies sorted by measure in descending order; ties by total time, count, name and key.
     pub(crate) fn ranked<'a>(&self, measure: &dyn Fn(&Tally) -> i64, name: &dyn Fn(&Tally) -> &'a str) -> Vec<Tally> {
-        let by = |tally: &Tally| (Reverse((measure(tally), tally.total, tally.count)), name(tally), tally.key);
-        let compare = |a: usize, b: usize| self.tallies.get(a).map(by).cmp(&self.tallies.get(b).map(by));
+        let sort_key = |tally: &Tally| (Reverse((measure(tally), tally.total, tally.count)), name(tally), tally.key);
+        let compare = |a: usize, b: usize| self.tallies.get(a).map(sort_key).cmp(&self.tallies.get(b).map(sort_key));
         sorted_indices(self.tallies.len(), &compare)
             .into_iter()
-            .filter_map(|at| self.tallies.get(at).copied())
+            .filter_map(|index| self.tallies.get(index).copied())
             .collect()
     }
 
-    /// The order of nearly every table.
+    /// Returns the tallies sorted by total time in descending order, as most tables are.
     pub(crate) fn by_time<'a>(&self, name: &dyn Fn(&Tally) -> &'a str) -> Vec<Tally> {
         self.ranked(&|tally| tally.total.0, name)
     }
@@ -165,8 +165,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tallies_rank_by_measure_and_break_ties_by_count_and_name() {
-        // One key has a slot in the table, the others have none.
+    fn tallies_are_ranked_by_measure_with_ties_by_count_and_name() {
+        // Only the key with low number 0 has a slot in the table.
         let mut tallies = Tallies::below(8, 1);
         for (id, duration) in [(0, 10), (1, 10), (2, 4), (2, 6), (3, 1), (3, 2)] {
             tallies.add(key(7, id), Ns(duration));
@@ -175,7 +175,7 @@ mod tests {
         let order = |ranked: Vec<Tally>| ranked.iter().map(Tally::low).collect::<Vec<u32>>();
         assert_eq!(order(tallies.by_time(&name)), [2, 1, 0, 3]);
         assert_eq!(order(tallies.ranked(&|tally| tally.count as i64, &name)), [2, 3, 1, 0]);
-        let most = tallies.get(key(7, 2)).unwrap();
-        assert_eq!((most.high(), most.shortest, most.longest, most.total), (7, Ns(4), Ns(6), Ns(10)));
+        let largest = tallies.get(key(7, 2)).unwrap();
+        assert_eq!((largest.high(), largest.shortest, largest.longest, largest.total), (7, Ns(4), Ns(6), Ns(10)));
     }
 }
