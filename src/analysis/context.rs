@@ -1,7 +1,7 @@
-//! What every section is made from: the classified trace, and results that several sections share.
+//! The input of every section: the classified trace, and results that several sections share.
 //!
-//! A shared result is computed when a section first asks for it, and kept. Sections run one after another, so that each of
-//! these results costs one pass however many sections read it.
+//! A shared result is computed when a section first reads it, and then cached, so it costs one pass however
+//! many sections read it.
 
 use super::classified::ClassifiedTrace;
 use super::communication::operations::Collectives;
@@ -20,13 +20,13 @@ use crate::trace::{Ns, Trace};
 use std::cell::OnceCell;
 use std::ops::Deref;
 
-/// The trace under analysis and the results that sections share. Dereferences to [`ClassifiedTrace`].
+/// The analyzed trace and the results that sections share. Dereferences to [`ClassifiedTrace`].
 #[derive(Debug)]
 pub struct Context<'a> {
     classified: ClassifiedTrace<'a>,
-    /// Rows of the table of kernels.
+    /// The number of rows in the table of top kernels.
     pub kernel_limit: usize,
-    /// The user's own phases.
+    /// The user's phase map.
     pub phase_map: Option<&'a PhaseMap>,
     reused: Reused<'a>,
     groups: OnceCell<Groups>,
@@ -38,14 +38,15 @@ pub struct Context<'a> {
     range_times: OnceCell<Tallies>,
 }
 
-/// Results that were computed before, for the same trace or for the whole trace of a window.
+/// Results computed earlier for the same trace, or for the whole trace of a window, reused to avoid another
+/// pass.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Reused<'a> {
-    /// Sums of the ops of this trace.
+    /// Sums of the ops of this trace by group.
     pub groups: Option<&'a Groups>,
     /// The ranges around the calls of this trace.
     pub call_ranges: Option<CallRangesView<'a>>,
-    /// The segments of the whole trace that lie in this window.
+    /// The indexed segments of the whole trace that are inside this window.
     pub segments: Option<&'a WindowSegments<'a, Summary>>,
 }
 
@@ -63,7 +64,7 @@ impl<'a> Context<'a> {
         Self::with_reused(trace, kernel_limit, Reused::default())
     }
 
-    /// A context that takes over results computed before.
+    /// A context that reuses results computed earlier.
     pub fn with_reused(trace: &'a Trace, kernel_limit: usize, reused: Reused<'a>) -> Self {
         Self {
             classified: ClassifiedTrace::new(trace),
@@ -80,7 +81,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Adds the user's own phases.
+    /// Sets the user's phase map.
     pub fn with_phase_map(self, phase_map: Option<&'a PhaseMap>) -> Self {
         Self { phase_map, ..self }
     }
@@ -100,7 +101,7 @@ impl<'a> Context<'a> {
         self.groups().iter().map(|group| group.total).fold(Ns::ZERO, |sum, total| sum + total)
     }
 
-    /// What the sections need of every single GPU op: one sweep, or the segments of a window merged.
+    /// Aggregates of single GPU ops: from one sweep, or merged from the segments of a window.
     pub(crate) fn details(&self) -> &OpDetails {
         self.details.get_or_init(|| {
             let computed;
@@ -121,7 +122,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// What the calls of the host did.
+    /// Sums over the API calls.
     pub(crate) fn host(&self) -> &HostCalls {
         self.host.get_or_init(|| HostCalls::of(self))
     }
@@ -131,7 +132,7 @@ impl<'a> Context<'a> {
         self.survey.get_or_init(|| Survey::of(self, &self.details().work, &self.host().blocked))
     }
 
-    /// Messages between GPUs; `None` if there are none.
+    /// Sums over the communication kernels; `None` if there are none.
     pub(crate) fn collectives(&self) -> Option<&Collectives> {
         self.collectives.get_or_init(|| Collectives::of(self)).as_ref()
     }

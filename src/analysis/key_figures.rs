@@ -1,22 +1,23 @@
-//! The few figures that a person wants before all else: how long the GPU worked and stood idle, what the host did in calls
-//! to it meanwhile, what takes most of the time, and which engine it was.
+//! Key figures of a run: GPU time, idle share and its cause, time in host calls, bottleneck, serving engine.
+//! Read from the results of a finished run, without another pass over the trace.
 
 use super::results::Run;
 use super::section::{Record, Section, Value};
 
-/// The section's name.
+/// The name of the section.
 pub(super) const NAME: &str = "key_figures";
 
-/// Of a finished run; where its explaining sections were left out, without what they know.
+/// Returns the key figures of a run. Figures that come from explaining sections are `Null` if the run has no
+/// such sections.
 pub(super) fn key_figures(run: &Run) -> Section {
     let mut section = Section::new("Key figures", "the run's totals, its calls and idle gaps", &[])
         .limit("GPU time is a sum over the devices, time in calls one over the host's threads.");
     let wall = &run.wall;
-    let worked = run.totals.gpu_ops > 0;
-    section.figure("gpu_time_ms", worked.then(|| ms(wall.bar_ns.saturating_sub(wall.cpu_ns))));
-    section.figure("gpu_idle_pct", (worked || wall.bar_ns > 0).then_some(100.0 * wall.cpu_share));
+    let has_ops = run.totals.gpu_ops > 0;
+    section.figure("gpu_time_ms", has_ops.then(|| ms(wall.bar_ns.saturating_sub(wall.cpu_ns))));
+    section.figure("gpu_idle_pct", (has_ops || wall.bar_ns > 0).then_some(100.0 * wall.cpu_share));
     section.figure("idle_cause", idle_cause(run));
-    // Where no call was recorded the sums are zeros that say nothing.
+    // A sum of zero means that no calls were recorded.
     let calls_ms = summary(run, "timeline_events", "total_cpu_time_ms").filter(|time| *time > 0.0);
     section.figure("cpu_calls_ms", calls_ms);
     section.figure("cpu_blocked_ms", calls_ms.and_then(|_| blocked_ms(run)));
@@ -33,7 +34,7 @@ fn summary(run: &Run, section: &str, figure: &str) -> Option<f64> {
     run.sections.get(section)?.summary.get(figure)?.number()
 }
 
-/// Time in calls that block their thread, copies among them.
+/// Time in calls that block their thread, including copies.
 fn blocked_ms(run: &Run) -> Option<f64> {
     let barriers = run.sections.get("barriers").filter(|section| section.missing.is_none())?;
     let is_call =
@@ -42,28 +43,29 @@ fn blocked_ms(run: &Run) -> Option<f64> {
     Some(times.fold(0.0, |sum, time| sum + time))
 }
 
-/// What more than half of the idle time is, where the trace tells. The bar may hold more of it than the gaps between ops.
+/// Returns the cause of more than half of the idle time, if there is one. The bar may have more idle time
+/// than the gaps between ops.
 fn idle_cause(run: &Run) -> Option<&'static str> {
     const CAUSES: [(&str, &str); 2] =
         [("host_wait_ms", "waiting for the host"), ("kernel_wait_ms", "in short pauses between kernels")];
     let idle = run.sections.get("gpu_idle")?;
-    let of = |column: &str| {
-        let parts = idle.rows.iter().filter_map(|row| row.get(column)?.number());
-        parts.fold(0.0, |sum, part| sum + part)
+    let column_sum = |column: &str| {
+        let times = idle.rows.iter().filter_map(|row| row.get(column)?.number());
+        times.fold(0.0, |sum, time| sum + time)
     };
-    let all = of("idle_ms").max(ms(run.wall.cpu_ns));
-    CAUSES.iter().find(|(column, _)| of(column) > all / 2.0).map(|(_, words)| *words)
+    let all = column_sum("idle_ms").max(ms(run.wall.cpu_ns));
+    CAUSES.iter().find(|(column, _)| column_sum(column) > all / 2.0).map(|(_, words)| *words)
 }
 
-/// The largest part of the bar, and its share.
+/// Returns the largest part of the bar (a category or idle time) and its share.
 fn bottleneck(run: &Run) -> Option<String> {
     if run.totals.gpu_ops == 0 {
         return None;
     }
     let categories = run.categories.iter().map(|category| (category.category.as_str(), category.bar_share));
     let idle = ("GPU idle", run.wall.cpu_share);
-    let (what, share) = categories.fold(idle, |most, other| if other.1 > most.1 { other } else { most });
-    Some(format!("{what}, {:.1} % of wall time", 100.0 * share))
+    let (name, share) = categories.fold(idle, |largest, other| if other.1 > largest.1 { other } else { largest });
+    Some(format!("{name}, {:.1} % of wall time", 100.0 * share))
 }
 
 #[cfg(test)]
@@ -74,8 +76,8 @@ mod tests {
     use crate::rules::RuleBook;
     use crate::trace::Trace;
 
-    /// A kernel of 10 us and one of 30 us, 60 us apart; the second is launched 59 us after the end of the first, by a call
-    /// of 1 us, behind a blocking one of 40 us.
+    /// Kernels of 10 us and 30 us with a gap of 60 us. In the gap the host is blocked for 40 us, then
+    /// launches the second kernel; this call returns 59 us after the end of the first kernel.
     fn trace() -> Trace {
         let kernel = |name: &str, ts: u32, dur: u32, id: u32| {
             format!(
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_banner_holds_what_a_hand_counts() {
+    fn key_figures_match_the_manual_result() {
         let section = figures(&Options::default());
         let figure = |name: &str| section.summary.get(name).unwrap().clone();
         assert_eq!(figure("gpu_time_ms"), Value::Float(0.04));
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_sections_are_there_it_says_what_is_known() {
+    fn without_sections_only_figures_of_the_totals_are_set() {
         let section = figures(&Options { without_sections: true, ..Options::default() });
         let figure = |name: &str| section.summary.get(name).unwrap().clone();
         assert_eq!((figure("gpu_idle_pct"), figure("cpu_calls_ms")), (Value::Float(60.0), Value::Null));

@@ -1,16 +1,17 @@
-//! How rows name devices, processes and kernels.
+//! Labels of devices, processes, kernels and streams in table rows.
 
 use crate::analysis::section::Value;
 use crate::rules::names;
 use crate::trace::{DeviceId, GpuOp, NameId, ProcessId, Trace};
 
-/// The device as the trace numbers it: a number where it is one, else `[TP00] 0`.
+/// The device id of the trace: an integer if it is one, otherwise text such as `[TP00] 0`.
 pub(crate) fn device(trace: &Trace, id: DeviceId) -> Value {
     let Some(device) = trace.devices.get(id.0 as usize) else { return Value::Null };
     device.id.parse::<i64>().map_or_else(|_| Value::from(device.id.as_str()), Value::Int)
 }
 
-/// The process as the operating system numbers it, 0 included; its name or `Null` where the trace has no number.
+/// The process id of the operating system, which may be 0. Without an id the name of the process; `Null` if
+/// there is no name either.
 pub(crate) fn pid(trace: &Trace, id: ProcessId) -> Value {
     match trace.processes.get(id.0 as usize) {
         Some(process) if process.pid >= 0 => Value::Int(process.pid),
@@ -19,12 +20,13 @@ pub(crate) fn pid(trace: &Trace, id: ProcessId) -> Value {
     }
 }
 
-/// The whole name of a kernel, demangled.
+/// The full kernel name, demangled.
 pub(crate) fn kernel(trace: &Trace, id: NameId) -> Value {
     Value::Text(names::demangle(trace.names.get(id)).into_owned())
 }
 
-/// `Copy stream 7`, with the device where there are several, and the device alone where the stream is not known.
+/// `Copy stream 7` for the head `Copy`; with the device if the trace has several. If the stream is unknown,
+/// only the device.
 pub(crate) fn lane(trace: &Trace, head: &str, op: &GpuOp) -> String {
     let device = trace.devices.get(op.device.0 as usize).map_or("", |device| device.id.as_str());
     match (trace.devices.len() > 1, op.stream >= 0) {
@@ -34,7 +36,7 @@ pub(crate) fn lane(trace: &Trace, head: &str, op: &GpuOp) -> String {
     }
 }
 
-/// The stream's number; `Null` where the trace does not tell.
+/// The stream number; `Null` if it is unknown.
 pub(crate) fn stream(op: &GpuOp) -> Value {
     Value::from((op.stream >= 0).then_some(op.stream))
 }

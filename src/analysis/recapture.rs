@@ -1,31 +1,32 @@
-//! The command that captures what a trace lacks, in the words of the profiler that wrote it.
+//! The profiler command that captures the data missing from a trace, by trace format.
 
 use crate::trace::Format;
 
-/// What a section needs and a trace may lack.
+/// Data that a section needs and that may be missing from a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lacks {
     /// GPU kernels.
     Kernels,
     /// Calls of the CUDA or HIP API with their correlation ids.
     Calls,
-    /// Ranges that the program marks.
+    /// NVTX ranges or user annotations.
     Ranges,
-    /// Sampled counters of NVLink; no other profiler than Nsight Systems samples them.
+    /// Sampled NVLink counters; only Nsight Systems samples them.
     LinkCounters,
-    /// Counts of floating point operations and bytes; samples of throughput do not replace them.
+    /// Counts of floating-point operations and bytes; throughput samples cannot replace them.
     WorkCounters,
 }
 
 const PROFILE: &str = "nsys profile --trace=cuda,nvtx,osrt --sample=none --cpuctxsw=none \
      --cuda-trace-scope=process-tree --cuda-graph-trace=node -o trace CMD";
-/// The first command lists the sets; SET in the second is one of them that has NVLink. Sampling takes root.
+/// The first command lists the metric sets. Replace SET in the second by a set with NVLink counters. Sampling
+/// requires root.
 const PROFILE_METRICS: &str = "nsys profile --gpu-metrics-set=help; sudo nsys profile --trace=cuda,nvtx,osrt \
      --cuda-graph-trace=node --gpu-metrics-devices=all --gpu-metrics-set=SET --gpu-metrics-frequency=10000 -o trace CMD";
 const EXPORT: &str =
     "nsys export --type sqlite --output trace.sqlite --force-overwrite=true --lazy=false trace.nsys-rep";
 
-/// What to run so that a later trace of this format has it.
+/// Returns the command or code that records the missing data in a new trace of this format.
 pub(crate) fn command(format: Format, lacks: Lacks) -> String {
     match (format, lacks) {
         (Format::TorchProfiler, Lacks::Kernels | Lacks::Calls) => {
@@ -34,7 +35,7 @@ pub(crate) fn command(format: Format, lacks: Lacks) -> String {
         (Format::TorchProfiler, Lacks::Ranges) => {
             "with torch.profiler.record_function(\"prefill\"): ... around the phases of the program".to_owned()
         }
-        // The report that the table was made from has the calls and ranges.
+        // The report that the CSV table was exported from has the calls and ranges.
         (Format::NsysGpuTraceCsv, Lacks::Calls | Lacks::Ranges) => EXPORT.to_owned(),
         (Format::NsysGpuTraceCsv | Format::NsysSqlite | Format::NsysLlmExplainer, Lacks::Kernels | Lacks::Calls) => {
             format!("{PROFILE} && {EXPORT}")

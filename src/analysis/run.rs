@@ -1,4 +1,4 @@
-//! Puts the answers about one trace together.
+//! Analyzes one trace: totals, bars and kernels from one sweep over the ops, then the explaining sections.
 
 use super::context::{Context, Reused};
 use super::index::WindowSegments;
@@ -15,25 +15,25 @@ use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{PhaseMap, RuleSet, names};
 use crate::trace::{Cut, Ns, OpKind, Trace};
 
-/// What the person chose for a run.
+/// The user's choices for a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What `elapsed_ns` means.
+    /// The rule that defines `elapsed_ns`.
     pub attribution: Attribution,
-    /// All devices as one, as gputrc2graph does.
+    /// Treat all devices as one timeline, as gputrc2graph does.
     pub merge_devices: bool,
-    /// The wall time of the same work without a profiler.
+    /// The wall time of the same work without a profiler, if the user measured it.
     pub wall: Option<Ns>,
-    /// Rows of the table of top kernels.
+    /// The number of rows in the table of top kernels.
     pub kernel_limit: usize,
-    /// No explaining sections.
+    /// Leave out the explaining sections.
     pub without_sections: bool,
-    /// The person's own phases.
+    /// The user's phase map.
     pub phase_map: Option<PhaseMap>,
 }
 
 impl Options {
-    /// Enough rows to see what matters.
+    /// The default of `kernel_limit`.
     pub const KERNEL_LIMIT: usize = 30;
 }
 
@@ -50,14 +50,15 @@ impl Default for Options {
     }
 }
 
-/// Answers everything about one trace.
+/// Analyzes one trace completely.
 pub fn analyze(trace: &Trace, rules: &RuleSet, options: &Options) -> Run {
     let (mut run, groups) = first_results(trace, rules, options, None);
     add_sections(&mut run, trace, options, Reused { groups: Some(&groups), ..Reused::default() });
     run
 }
 
-/// A run without explaining sections, and the sums that both are made from. `segments` are those of a window.
+/// Returns a run without explaining sections, and the sums by group, which the sections reuse. If the trace
+/// is a window, `segments` are its indexed segments, which are merged instead of reading their ops again.
 pub fn first_results(
     trace: &Trace,
     rules: &RuleSet,
@@ -71,19 +72,19 @@ pub fn first_results(
     let owned = if options.merge_devices { share_out_merged(trace) } else { totals.shares.owned(trace) };
     let all_groups = totals.groups;
     let groups = all_groups.as_slice();
-    let mut kernels = kernels(trace, rules, options, &owned, &count(trace, groups));
+    let mut kernels = kernels(trace, rules, options, &owned, &totals_by_name(trace, groups));
     let window_ns = match &trace.cut {
         Some(cut) => cut.window.length().0,
         None => trace.span().map_or(0, |span| span.length().0),
     };
-    let of_kernels = || groups.iter().filter(|group| group.kind == OpKind::Kernel);
+    let kernel_groups = || groups.iter().filter(|group| group.kind == OpKind::Kernel);
     let devices_union: Vec<i64> = if options.merge_devices { unions(trace) } else { owned.union_ns.clone() };
     let totals = Totals {
         gpu_ops: trace.gpu_ops.len() as u64,
-        kernels: of_kernels().map(|group| group.count).sum(),
+        kernels: kernel_groups().map(|group| group.count).sum(),
         distinct_names: kernels.len() as u64,
         duration_ns: sum(kernels.iter().map(|kernel| kernel.duration_ns)),
-        kernel_duration_ns: sum(of_kernels().map(|group| group.total.0)),
+        kernel_duration_ns: sum(kernel_groups().map(|group| group.total.0)),
         union_ns: sum(devices_union.iter().copied()),
         union_all_ns: if let [one] = devices_union.as_slice() { *one } else { busy_on_any_device(trace).0 },
         window_ns,
@@ -113,7 +114,7 @@ pub fn first_results(
     (run, all_groups)
 }
 
-/// Puts the explaining sections into a run of this trace, as far as they are wanted, and the key figures that come from them.
+/// Adds the key figures to a run of this trace, and the explaining sections unless `options` leaves them out.
 pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reused) {
     if !options.without_sections {
         let context = Context::with_reused(trace, options.kernel_limit, reused);
@@ -123,51 +124,51 @@ pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reu
     run.sections.insert(key_figures::NAME.to_owned(), key_figures);
 }
 
-/// Counts and durations of one name.
+/// Count and durations of the ops of one name.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counted {
+struct NameTotals {
     count: u64,
     duration_ns: i64,
     min_ns: i64,
     max_ns: i64,
 }
 
-fn count(trace: &Trace, groups: &[Group]) -> Vec<Counted> {
-    let mut counted = vec![Counted { min_ns: i64::MAX, ..Counted::default() }; trace.names.len()];
+fn totals_by_name(trace: &Trace, groups: &[Group]) -> Vec<NameTotals> {
+    let mut totals = vec![NameTotals { min_ns: i64::MAX, ..NameTotals::default() }; trace.names.len()];
     for group in groups {
-        if let Some(name) = counted.get_mut(group.name.0 as usize) {
+        if let Some(name) = totals.get_mut(group.name.0 as usize) {
             name.count += group.count;
             name.duration_ns = name.duration_ns.saturating_add(group.total.0);
             name.min_ns = name.min_ns.min(group.shortest.0);
             name.max_ns = name.max_ns.max(group.longest.0);
         }
     }
-    counted
+    totals
 }
 
-fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &OwnedTime, counted: &[Counted]) -> Vec<Kernel> {
+fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &OwnedTime, totals: &[NameTotals]) -> Vec<Kernel> {
     let elapsed = match options.attribution {
         Attribution::FirstCome => &owned.first_come_ns,
         Attribution::Fair => &owned.fair_ns,
         Attribution::Exclusive => &owned.exclusive_ns,
     };
     let columns = elapsed.iter().zip(&owned.exclusive_ns).zip(&owned.fair_ns);
-    let rows = trace.names.iter().zip(counted).zip(columns);
-    rows.map(|((name, counted), ((&elapsed_ns, &exclusive_ns), &fair_ns))| {
+    let rows = trace.names.iter().zip(totals).zip(columns);
+    rows.map(|((name, totals), ((&elapsed_ns, &exclusive_ns), &fair_ns))| {
         let demangled = names::demangle(name);
         Kernel {
             name: name.to_owned(),
             short_name: names::short(&demangled),
             category: rules.category(name, &demangled).to_owned(),
-            count: counted.count,
-            duration_ns: counted.duration_ns,
+            count: totals.count,
+            duration_ns: totals.duration_ns,
             elapsed_ns,
             exclusive_ns,
             fair_ns,
             elapsed_share: 0.0,
-            mean_ns: share(counted.duration_ns, i64::try_from(counted.count).unwrap_or(i64::MAX)),
-            min_ns: counted.min_ns,
-            max_ns: counted.max_ns,
+            mean_ns: share(totals.duration_ns, i64::try_from(totals.count).unwrap_or(i64::MAX)),
+            min_ns: totals.min_ns,
+            max_ns: totals.max_ns,
         }
     })
     .collect()
@@ -203,39 +204,39 @@ fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category>
     categories
 }
 
-/// What one device did.
+/// Totals of the ops of one device.
 #[derive(Debug, Clone, Copy, Default)]
-struct Done {
+struct DeviceTotals {
     gpu_ops: u64,
     duration_ns: i64,
     span: Option<(Ns, Ns)>,
 }
 
 fn devices(trace: &Trace, groups: &[Group], union_ns: &[i64], wall_ns: i64) -> Vec<Device> {
-    let mut done = vec![Done::default(); trace.devices.len()];
+    let mut totals = vec![DeviceTotals::default(); trace.devices.len()];
     for group in groups {
-        if let Some(device) = done.get_mut(group.device.0 as usize) {
+        if let Some(device) = totals.get_mut(group.device.0 as usize) {
             device.gpu_ops += group.count;
             device.duration_ns = device.duration_ns.saturating_add(group.total.0);
             let (first, last) = device.span.unwrap_or((group.first, group.last));
             device.span = Some((first.min(group.first), last.max(group.last)));
         }
     }
-    let rows = trace.devices.iter().zip(done).zip(union_ns);
-    rows.map(|((device, done), &union_ns)| Device {
+    let rows = trace.devices.iter().zip(totals).zip(union_ns);
+    rows.map(|((device, totals), &union_ns)| Device {
         id: device.id.clone(),
         name: device.name.clone(),
-        gpu_ops: done.gpu_ops,
-        duration_ns: done.duration_ns,
+        gpu_ops: totals.gpu_ops,
+        duration_ns: totals.duration_ns,
         union_ns,
-        window_ns: done.span.map_or(0, |(first, last)| last.since(first).0),
+        window_ns: totals.span.map_or(0, |(first, last)| last.since(first).0),
         idle_ns: wall_ns.saturating_sub(union_ns),
         busy_share: share(union_ns, wall_ns),
     })
     .collect()
 }
 
-/// The bar of a run: wall time once for each timeline, and what of it the GPU does not fill.
+/// Returns the bar of a run: wall time once for each timeline, and the part in which the GPU is idle.
 fn wall(options: &Options, window_ns: i64, timelines: &[i64], elapsed_ns: i64) -> Wall {
     let busiest = timelines.iter().copied().max().unwrap_or(0);
     let (wall_ns, source) = match options.wall {
@@ -263,7 +264,7 @@ fn picked(Cut { window, whole, .. }: Cut) -> Picked {
     Picked { start_ns: from(window.start), end_ns: from(window.end), whole_ns: whole.length().0 }
 }
 
-/// The serving engine that names in the trace speak of.
+/// Returns the serving engine detected from names in the trace.
 fn engine(trace: &Trace) -> Option<String> {
     let engines = Engines::embedded();
     let mut guess = engines.guess();
@@ -277,7 +278,7 @@ fn sum(values: impl Iterator<Item = i64>) -> i64 {
     values.fold(0, i64::saturating_add)
 }
 
-/// `part / whole`, zero where there is no whole. Nanoseconds below 2^53 (104 days) are exact in a double.
+/// Returns `part / whole`; zero if `whole` is zero. Nanoseconds below 2^53 (104 days) are exact in a double.
 fn share(part: i64, whole: i64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

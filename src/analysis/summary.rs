@@ -1,8 +1,9 @@
-//! The aggregates of GPU ops that most sections are made from, and the two sweeps that compute them.
+//! The aggregates of GPU ops that most sections read, and the two sweeps that compute them.
 //!
-//! [`OpTotals`] are needed for the first results (bars, kernels), [`OpDetails`] for the explaining sections. Each struct is filled by one
-//! sweep over the ops sorted by start; every field is a consumer of that sweep. All of them are mergeable, so that the window index
-//! can put a window together from segments: a new aggregate becomes fast by becoming a field here.
+//! [`OpTotals`] are needed for the first results (bars, kernels), [`OpDetails`] for the explaining sections.
+//! One sweep over the ops sorted by start fills each struct; every field is a consumer of that sweep. All
+//! fields are mergeable, so the window index can compute a window from its segments. To make a new aggregate
+//! fast in windows, add it as a field here.
 
 use super::classified::ClassifiedTrace;
 use super::communication::operations::Operations;
@@ -17,7 +18,7 @@ use super::time::survey::{DeviceWork, WorkSweep};
 use super::time::work::{Replays, Work};
 use crate::trace::{Ns, OpRows, Trace};
 
-/// What first results are made from.
+/// The aggregates that the first results are computed from.
 #[derive(Debug)]
 pub struct OpTotals {
     pub(crate) shares: Shares,
@@ -30,7 +31,7 @@ impl OpTotals {
         Self::of(trace, &trace.gpu_ops.all_rows())
     }
 
-    /// The totals of the ops in these rows; on no device may an op of other rows overlap them.
+    /// The totals of the ops in these rows. Ops of other rows must not overlap them on the same device.
     pub fn of(trace: &Trace, rows: &OpRows) -> Self {
         let mut shares = ShareSweep::new(trace.devices.len(), trace.names.len());
         let mut groups = GroupSweep::default();
@@ -49,7 +50,7 @@ impl Merge for OpTotals {
     }
 }
 
-/// What [`OpDetails`] are computed from.
+/// The input of [`OpDetails`].
 #[derive(Debug)]
 pub(crate) struct DetailSource<'a> {
     classified: &'a ClassifiedTrace<'a>,
@@ -63,7 +64,7 @@ impl<'a> DetailSource<'a> {
     }
 }
 
-/// What the explaining sections need of every single op.
+/// The aggregates of single ops that the explaining sections read.
 #[derive(Debug)]
 pub(crate) struct OpDetails {
     pub(crate) work: DeviceWork,
@@ -73,8 +74,9 @@ pub(crate) struct OpDetails {
 }
 
 impl OpDetails {
-    /// The details of the ops in these rows, whose groups are `groups`. On no device may an op of other rows overlap them, and no
-    /// call may have launched ops in other rows too. Graph replays are visited as well, so with replays the rows must be all rows.
+    /// Computes the details of the ops in these rows; `groups` are their groups. Ops of other rows must not
+    /// overlap them on the same device, and each call must have all its ops in these rows or none. All graph
+    /// replays are visited too, so a trace with replays must pass all rows.
     pub(crate) fn of(source: &DetailSource, rows: &OpRows, groups: &Groups) -> Self {
         let DetailSource { classified, ranges, operations } = source;
         let trace = classified.trace;
@@ -118,19 +120,20 @@ pub struct Summary {
 
 /// An index over segments of at least 4,096 ops; `None` if the trace cannot be cut.
 pub fn window_index(trace: &Trace, ranges: &CallRanges) -> Option<WindowIndex<Summary>> {
-    /// Ops of a group in a segment, on average. With fewer, sums by group weigh more than the ops and save no time.
+    /// Average number of ops per group and segment. With fewer, the sums by group are as large as the ops and
+    /// save no time.
     const MIN_OPS_OF_GROUP: usize = 8;
     window_index_of(trace, ranges, MIN_OPS.max(trace.gpu_ops.len() / MAX_SEGMENTS), MIN_OPS_OF_GROUP)
 }
 
-/// The same with other limits, for tests.
+/// [`window_index`] with given limits; tests use smaller ones.
 pub(crate) fn window_index_of(
     trace: &Trace,
     ranges: &CallRanges,
     min_ops: usize,
     min_ops_of_group: usize,
 ) -> Option<WindowIndex<Summary>> {
-    // The kernels of graphs that were traced as a whole are in no table of ops.
+    // Graphs traced as a whole are not in the table of ops, so segments would miss them.
     let cuts = if trace.graph_replays.is_empty() { CutPoints::of(trace, min_ops)? } else { return None };
     let totals: Vec<OpTotals> = cuts.segments().map(|rows| OpTotals::of(trace, &rows)).collect();
     let groups: usize = totals.iter().map(|totals| totals.groups.len()).sum();
