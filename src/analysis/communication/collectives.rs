@@ -266,8 +266,8 @@ mod tests {
             close(number(ours, "compute_overlap_ms"), &theirs["compute_overlap_ms"]);
             close(number(ours, "compute_overlap_pct"), &theirs["compute_overlap_pct"]);
         }
-        // Device 0 runs the all-reduce alone in [1.0, 1.5) and [2.5, 3.0) ms; the broadcast in [4.0, 4.2) and
-        // [5.15, 5.5).
+        // Device 0 runs only the all-reduce in [1.0, 1.5) and [2.5, 3.0) ms, and only the broadcast in [4.0,
+        // 4.2), [4.8, 4.85) and [5.15, 5.5) ms.
         let exposed: Vec<f64> = ops.rows.iter().map(|row| number(row, "exposed_ms")).collect();
         assert!((exposed[0] - 1.0).abs() < 1e-12 && (exposed[1] - 0.6).abs() < 1e-12, "{exposed:?}");
         assert_eq!(words(&by_pid.rows[0], "top_nccl_op"), "allreduce");

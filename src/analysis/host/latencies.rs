@@ -39,7 +39,8 @@ impl Unmeasured {
     }
 }
 
-/// The latencies of the kernels in some rows. All kernels of a launch call must be in the same value.
+/// The latencies of the kernels in some rows. To be merged exactly, the rows must contain all kernels of a
+/// launch call or none.
 #[derive(Debug)]
 pub(crate) struct LaunchLatencies {
     pub(crate) longest: Longest,

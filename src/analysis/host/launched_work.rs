@@ -35,7 +35,7 @@ pub fn launched_in(trace: &Trace, ranges: &[Span]) -> Vec<Option<Window>> {
 struct Segment {
     /// The row of the first call. The segment ends where the next one starts.
     first_call: usize,
-    /// Indices of the ranges that are open, whatever their threads.
+    /// Indices of the open ranges, of all threads.
     open_ranges: Vec<usize>,
 }
 

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn ops_that_one_call_launched_on_several_devices_stay_on_one_side() {
+    fn ops_of_one_call_on_several_devices_are_not_separated() {
         let graph = cuts(&[(0, 1, 0, 1), (5, 1, 1, 2), (10, 1, 0, 2), (20, 1, 1, 3)]);
         assert_eq!(graph, [[0, 0], [1, 1], [3, 3], [4, 4]]);
     }

@@ -10,7 +10,8 @@
 //! field to [`crate::analysis::summary::OpDetails`]. Other analyses run over all ops of the window and do not
 //! use this module.
 //!
-//! Limits: a trace whose devices are rarely idle has long segments, and a window may contain none of them.
+//! Limits: a trace whose devices are rarely idle has long segments, and a window may contain no complete
+//! segment.
 
 mod cut_points;
 

@@ -36,8 +36,8 @@ pub(crate) fn interpolate(count: usize, percent: u64, value_at: &dyn Fn(usize) -
     Some(Rank::interpolate([low?, high?], rank.fraction))
 }
 
-/// A multiset of numbers, mostly durations in nanoseconds: four bytes each; numbers of more than 32 bits (4.3
-/// s) are stored separately.
+/// A multiset of numbers, mostly durations in nanoseconds. Takes four bytes per number; numbers of more than
+/// 32 bits (durations above 4.3 s) are stored separately.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samples {
     short: Vec<u32>,

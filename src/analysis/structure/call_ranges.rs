@@ -1,5 +1,5 @@
-//! The innermost range around each API call, and its serving phase. One sweep over ranges and calls, O(n log
-//! n), six bytes per call. Computed once for a whole trace; windows of the trace look it up.
+//! The innermost range around each API call, and its serving phase. One sweep over ranges and calls,
+//! O(n log n); six bytes per call. Computed once for a whole trace; windows of the trace look it up.
 
 use super::open_ranges::{Event, OpenRanges, sweep_calls};
 use super::phase_names::PhaseNames;

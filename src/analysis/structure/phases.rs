@@ -1,5 +1,5 @@
 //! Time by serving phase (prefill, decode, sampling), from words in range names or from the user's phase map.
-//! Kernel time if kernels are linked to ranges, otherwise wall time of ranges.
+//! The phase split uses kernel time if any kernel is linked to a range, otherwise the wall time of ranges.
 //!
 //! Time belongs to the nearest enclosing range that names a phase: a layer inside a decode step counts as
 //! decode.

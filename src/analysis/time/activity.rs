@@ -147,7 +147,6 @@ impl Lane {
         }
     }
 
-    /// Advances the sweep to `time`.
     fn advance_to(&mut self, time: Ns) {
         let passed = time.since(self.now).0;
         if let Some(time) = self.activity.by_mask.get_mut(self.mask) {

@@ -384,21 +384,21 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_example_of_gputrc2graph() {
+    fn attribution_matches_the_example_of_gputrc2graph() {
         let trace = trace(&[(0, 10, 0, 0), (5, 10, 1, 0), (8, 4, 2, 0), (20, 5, 0, 0), (25, 5, 1, 0)]);
         let owned = attributed(&trace, true);
         assert_eq!(owned.first_come_ns, [15, 10, 0]);
         assert_eq!(owned.union_ns, [25]);
-        // Alone: a 0-5 and 20-25, b 12-15 and 25-30. Together: a, b 5-8 and b, c 10-12 in halves, a, b, c
-        // 8-10 in thirds.
+        // Exclusive: a 0-5 and 20-25, b 12-15 and 25-30.
+        // Shared: a and b 5-8, b and c 10-12 (one half each), a, b and c 8-10 (one third each).
         assert_eq!(owned.exclusive_ns, [10, 8, 0]);
-        // a 10 + 1.5 + 0.667, b 8 + 1.5 + 0.667 + 1, c 0.667 + 1: two nanoseconds are left for the largest
-        // remainders.
+        // Fair: a 10 + 1.5 + 0.667, b 8 + 1.5 + 0.667 + 1, c 0.667 + 1. After rounding down, two nanoseconds
+        // remain for the largest remainders.
         assert_eq!(owned.fair_ns, [12, 11, 2]);
     }
 
     #[test]
-    fn devices_share_nothing_unless_merged() {
+    fn devices_share_time_only_if_merged() {
         let trace = trace(&[(0, 10, 0, 0), (0, 10, 1, 1)]);
         let apart = attributed(&trace, false);
         assert_eq!(
@@ -410,7 +410,8 @@ mod tests {
         assert_eq!(busy_on_any_device(&trace), Ns(10));
     }
 
-    /// Nanosecond by nanosecond: the definition itself, in 60ths so that up to six ops split evenly.
+    /// Computes fair shares, exclusive time and the union by checking every nanosecond. Fair shares are in
+    /// 60ths of a nanosecond, which up to six ops divide evenly.
     fn tick_by_tick(ops: &[Op], names: usize) -> (Vec<i64>, Vec<i64>, i64) {
         let (mut sixtieths, mut alone, mut union) = (vec![0; names], vec![0; names], 0);
         for now in 0..200 {
