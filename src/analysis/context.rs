@@ -7,6 +7,7 @@ use super::classified::ClassifiedTrace;
 use super::communication::operations::Collectives;
 use super::host::calls::HostCalls;
 use super::index::WindowSegments;
+use super::kernels::durations::KernelDurations;
 use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
 use super::measure::tally::Tallies;
@@ -114,12 +115,22 @@ impl<'a> Context<'a> {
             };
             let source = DetailSource::new(&self.classified, ranges);
             match self.reused.segments {
-                Some(segments) => segments.merged(&|summary| &summary.details, &mut |rows| {
-                    OpDetails::of(&source, rows, &Groups::of_rows(self.trace, rows))
-                }),
-                None => OpDetails::of(&source, &self.trace.gpu_ops.all_rows(), self.groups()),
+                Some(segments) => {
+                    segments.merged(&|summary| &summary.details, &mut |rows| OpDetails::of(&source, rows))
+                }
+                None => OpDetails::of(&source, &self.trace.gpu_ops.all_rows()),
             }
         })
+    }
+
+    /// The durations of all kernels, four bytes each. They are not kept: the caller drops them.
+    pub(crate) fn durations(&self) -> KernelDurations {
+        match self.reused.segments {
+            Some(segments) => segments.merged(&|summary| &summary.durations, &mut |rows| {
+                KernelDurations::of(self, rows, &Groups::of_rows(self.trace, rows))
+            }),
+            None => KernelDurations::of(self, &self.trace.gpu_ops.all_rows(), self.groups()),
+        }
     }
 
     /// Sums over the API calls.

@@ -3,13 +3,14 @@
 //! [`OpTotals`] are needed for the first results (bars, kernels), [`OpDetails`] for the explaining sections.
 //! One sweep over the ops sorted by start fills each struct; every field is a consumer of that sweep. All
 //! fields are mergeable, so the window index can compute a window from its segments. To make a new aggregate
-//! fast in windows, add it as a field here.
+//! fast in windows, add it as a field here. [`KernelDurations`] have a sweep of their own: they take four bytes
+//! a kernel, and only the kernel tables read them, so they are dropped before the details are computed.
 
 use super::classified::ClassifiedTrace;
 use super::communication::operations::Operations;
 use super::host::latencies::{LatencySweep, LaunchLatencies};
 use super::index::{CutPoints, IdMap, MAX_SEGMENTS, MIN_OPS, Merge, WindowIndex};
-use super::kernels::durations::{DurationSweep, KernelDurations};
+use super::kernels::durations::KernelDurations;
 use super::kernels::groups::{GroupSweep, Groups};
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::kernel_time::KernelTimeByRange;
@@ -69,36 +70,32 @@ impl<'a> DetailSource<'a> {
 pub(crate) struct OpDetails {
     pub(crate) work: DeviceWork,
     pub(crate) latencies: LaunchLatencies,
-    pub(crate) durations: KernelDurations,
     pub(crate) kernel_time: KernelTimeByRange,
 }
 
 impl OpDetails {
-    /// Computes the details of the ops in these rows; `groups` are their groups. Ops of other rows must not
+    /// Computes the details of the ops in these rows. Ops of other rows must not
     /// overlap them on the same device, and each call must have all its ops in these rows or none. All graph
     /// replays are visited too, so a trace with replays must pass all rows.
-    pub(crate) fn of(source: &DetailSource, rows: &OpRows, groups: &Groups) -> Self {
+    pub(crate) fn of(source: &DetailSource, rows: &OpRows) -> Self {
         let DetailSource { classified, ranges, operations } = source;
         let trace = classified.trace;
         let mut work = WorkSweep::new(classified, operations);
         let mut latencies = LatencySweep::new(classified, rows);
-        let mut durations = DurationSweep::new(groups);
         let mut kernel_time = KernelTimeByRange::new(classified, classified.signals.phases.len());
         let mut replays = Replays::of(classified);
-        trace.gpu_ops.for_each_grouped(trace.names.len(), rows, |grouped| {
-            while let Some(replay) = replays.next_until(grouped.op.start) {
+        for (row, op) in trace.gpu_ops.iter_in(rows) {
+            while let Some(replay) = replays.next_until(op.start) {
                 work.add(&replay);
             }
-            work.add(&Work::of_op(classified, grouped.row, &grouped.op));
-            latencies.add(grouped.row, &grouped.op);
-            durations.add(&grouped);
-            kernel_time.add(classified, ranges, grouped.row, &grouped.op);
-        });
+            work.add(&Work::of_op(classified, row, &op));
+            latencies.add(row, &op);
+            kernel_time.add(classified, ranges, row, &op);
+        }
         while let Some(replay) = replays.next_until(Ns(i64::MAX)) {
             work.add(&replay);
         }
-        let tiny_ns = (classified.signals.thresholds.tiny_kernel_us * 1e3) as i64;
-        Self { work: work.finish(), latencies: latencies.finish(), durations: durations.finish(tiny_ns), kernel_time }
+        Self { work: work.finish(), latencies: latencies.finish(), kernel_time }
     }
 }
 
@@ -106,7 +103,6 @@ impl Merge for OpDetails {
     fn merge(&mut self, later: &Self, ids: &IdMap) {
         self.work.merge(&later.work, ids);
         self.latencies.merge(&later.latencies, ids);
-        self.durations.merge(&later.durations, ids);
         self.kernel_time.merge(&later.kernel_time, ids);
     }
 }
@@ -116,6 +112,7 @@ impl Merge for OpDetails {
 pub struct Summary {
     pub(crate) totals: OpTotals,
     pub(crate) details: OpDetails,
+    pub(crate) durations: KernelDurations,
 }
 
 /// An index over segments of at least 4,096 ops; `None` if the trace cannot be cut.
@@ -143,8 +140,9 @@ pub(crate) fn window_index_of(
     let classified = ClassifiedTrace::new(trace);
     let source = DetailSource::new(&classified, ranges.view());
     let segments = cuts.segments().zip(totals).map(|(rows, totals)| {
-        let details = OpDetails::of(&source, &rows, &totals.groups);
-        Summary { totals, details }
+        let details = OpDetails::of(&source, &rows);
+        let durations = KernelDurations::of(&classified, &rows, &totals.groups);
+        Summary { totals, details, durations }
     });
     let segments = segments.collect();
     Some(WindowIndex::new(trace, cuts, segments))

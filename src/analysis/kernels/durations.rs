@@ -2,9 +2,10 @@
 
 use super::groups::Groups;
 use super::kernel_sums::{KernelKey, key};
+use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::measure::percentiles::Samples;
-use crate::trace::{GroupedOp, Ns, OpKind, ProcessId};
+use crate::trace::{Ns, OpKind, OpRows, ProcessId};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -55,6 +56,44 @@ pub(crate) struct KernelDurations {
 }
 
 impl KernelDurations {
+    /// The durations of the kernels in these rows; `groups` are the groups of these rows.
+    pub(crate) fn of(classified: &ClassifiedTrace, rows: &OpRows, groups: &Groups) -> Self {
+        let trace = classified.trace;
+        let (mut durations, row_of_group) = Self::with_capacity(groups);
+        trace.gpu_ops.for_each_grouped(trace.names.len(), rows, |grouped| {
+            let row = row_of_group.get(grouped.group as usize).and_then(|row| durations.rows.get_mut(*row));
+            row.into_iter().for_each(|row| row.durations.push(grouped.op.duration.0));
+        });
+        let tiny_ns = (classified.signals.thresholds.tiny_kernel_us * 1e3) as i64;
+        durations.rows.iter_mut().for_each(|row| row.short = ShortKernels::of(&row.durations, tiny_ns));
+        durations
+    }
+
+    /// Empty durations with room for the kernels of these groups, and the row of each group: `usize::MAX` for
+    /// groups that are no kernels.
+    fn with_capacity(groups: &Groups) -> (Self, Vec<usize>) {
+        let (mut rows, mut counts): (Vec<Row>, Vec<usize>) = (Vec::new(), Vec::new());
+        let mut positions: HashMap<KernelKey, usize, RandomState> = HashMap::default();
+        let mut row_of_group = Vec::with_capacity(groups.len());
+        for group in groups.iter() {
+            if group.kind != OpKind::Kernel {
+                row_of_group.push(usize::MAX);
+                continue;
+            }
+            let position = *positions.entry(key(group)).or_insert(rows.len());
+            if position == rows.len() {
+                rows.push(Row { key: key(group), durations: Samples::default(), short: ShortKernels::default() });
+                counts.push(0);
+            }
+            counts.get_mut(position).into_iter().for_each(|count| *count += group.count as usize);
+            row_of_group.push(position);
+        }
+        for (row, count) in rows.iter_mut().zip(counts) {
+            row.durations = Samples::with_capacity(count);
+        }
+        (Self { rows, positions }, row_of_group)
+    }
+
     fn get(&self, key: &KernelKey) -> Option<&Row> {
         self.rows.get(*self.positions.get(key)?)
     }
@@ -98,49 +137,5 @@ impl Merge for KernelDurations {
                 None => self.rows.push(Row { key, durations: row.durations.clone(), short: row.short }),
             }
         }
-    }
-}
-
-/// The pass that makes [`KernelDurations`].
-pub(crate) struct DurationSweep {
-    durations: KernelDurations,
-    /// By group: its position among the rows; `usize::MAX` for groups that are no kernels.
-    row_of_group: Vec<usize>,
-}
-
-impl DurationSweep {
-    /// `groups` are those of the ops that will be added; their counts say how much memory to reserve.
-    pub(crate) fn new(groups: &Groups) -> Self {
-        let (mut rows, mut counts) = (Vec::new(), Vec::new());
-        let mut positions: HashMap<KernelKey, usize, RandomState> = HashMap::default();
-        let mut row_of_group = Vec::with_capacity(groups.len());
-        for group in groups.iter() {
-            if group.kind != OpKind::Kernel {
-                row_of_group.push(usize::MAX);
-                continue;
-            }
-            let position = *positions.entry(key(group)).or_insert(rows.len());
-            if position == rows.len() {
-                rows.push(Row { key: key(group), durations: Samples::default(), short: ShortKernels::default() });
-                counts.push(0);
-            }
-            counts.get_mut(position).into_iter().for_each(|count| *count += group.count as usize);
-            row_of_group.push(position);
-        }
-        for (row, count) in rows.iter_mut().zip(counts) {
-            row.durations = Samples::with_capacity(count);
-        }
-        Self { durations: KernelDurations { rows, positions }, row_of_group }
-    }
-
-    pub(crate) fn add(&mut self, GroupedOp { group, op, .. }: &GroupedOp) {
-        let row = self.row_of_group.get(*group as usize).and_then(|row| self.durations.rows.get_mut(*row));
-        row.into_iter().for_each(|row| row.durations.push(op.duration.0));
-    }
-
-    /// `tiny_ns` is the longest duration of a tiny kernel.
-    pub(crate) fn finish(mut self, tiny_ns: i64) -> KernelDurations {
-        self.durations.rows.iter_mut().for_each(|row| row.short = ShortKernels::of(&row.durations, tiny_ns));
-        self.durations
     }
 }

@@ -70,7 +70,7 @@ fn us(ns: Option<f64>) -> Value {
 
 /// The sections that need the duration of every kernel.
 pub(crate) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
-    let durations = &context.details().durations;
+    let durations = &context.durations();
     let rates = LaunchRate::by_process(context, durations);
     let percentiles = durations.percentiles_of_process_ns(None);
     [
