@@ -41,26 +41,19 @@ fn busy_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, Ns)]) -> Opt
 #[cfg(test)]
 mod tests {
     use crate::analysis::context::Context;
-    use crate::trace::Ns;
-    use crate::trace::{Format, GpuOp, OpKind, Span, Trace, TraceBuilder};
+    use crate::trace::testing::TestTrace;
+    use crate::trace::{Ns, Trace};
     use proptest::prelude::*;
 
     fn trace(ops: &[(i64, i64)], calls: &[(i64, i64)]) -> Trace {
-        let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
-        let process = builder.process(1, "");
-        let thread = builder.thread(process, 1);
+        let mut trace = TestTrace::nsys();
         for &(start, duration) in ops {
-            let name = builder.trace.names.intern("k");
-            let device = builder.device(if start % 2 == 0 { "0" } else { "1" }, "");
-            let (start, duration) = (Ns(start), Ns(duration));
-            let op = GpuOp { start, duration, name, device, stream: 0, process, kind: OpKind::Kernel };
-            builder.trace.gpu_ops.push(op, None);
+            trace.device(start.rem_euclid(2)).kernel("k", start..start + duration);
         }
         for &(start, duration) in calls {
-            let name = builder.trace.calls.names.intern("cudaStreamSynchronize");
-            builder.add_call(Span { start: Ns(start), duration: Ns(duration), name, thread }, None);
+            trace.call("cudaStreamSynchronize", start..start + duration);
         }
-        builder.finish()
+        trace.finish()
     }
 
     proptest! {

@@ -143,22 +143,18 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Format, GpuOp, OpKind, Span, TraceBuilder};
+    use crate::trace::testing::TestTrace;
 
     /// Ops as (start, duration, device, the call that launched it).
     fn trace(ops: &[(i64, i64, u32, u32)]) -> Trace {
-        let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
-        let process = builder.process(1, "");
-        let thread = builder.thread(process, 1);
+        let mut trace = TestTrace::nsys();
         for &(start, duration, device, call) in ops {
-            let (name, device) = (builder.trace.names.intern("k"), builder.device(&device.to_string(), ""));
-            let (start, duration) = (Ns(start), Ns(duration));
-            let op = GpuOp { start, duration, name, device, stream: 7, process, kind: OpKind::Kernel };
-            builder.trace.gpu_ops.push(op, Some(call));
-            let name = builder.trace.calls.names.intern("cudaLaunchKernel");
-            builder.add_call(Span { start, duration: Ns(1), name, thread }, Some(call));
+            trace
+                .call_with_id("cudaLaunchKernel", start..start + 1, call)
+                .device(device)
+                .launches("k", start..start + duration);
         }
-        builder.finish()
+        trace.finish()
     }
 
     fn cuts(ops: &[(i64, i64, u32, u32)]) -> Vec<Vec<usize>> {

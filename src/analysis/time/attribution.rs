@@ -349,27 +349,19 @@ mod tests {
     use super::*;
     use crate::analysis::summary::OpTotals;
     use crate::analysis::time::busy::busy_on_any_device;
-    use crate::trace::{Format, GpuOp, OpKind, TraceBuilder};
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
     /// (start, duration, name, device)
     type Op = (i64, i64, u8, u8);
 
     fn trace(ops: &[Op]) -> Trace {
-        let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
+        let mut trace = TestTrace::new();
         for &(start, duration, name, device) in ops {
-            let op = GpuOp {
-                start: Ns(start),
-                duration: Ns(duration),
-                name: builder.trace.names.intern(&char::from(b'a' + name).to_string()),
-                device: builder.device(&device.to_string(), ""),
-                stream: 0,
-                process: builder.process(-1, ""),
-                kind: OpKind::Kernel,
-            };
-            builder.trace.gpu_ops.push(op, None);
+            let name = char::from(b'a' + name).to_string();
+            trace.device(device).kernel(&name, start..start + duration);
         }
-        builder.finish()
+        trace.finish()
     }
 
     fn attributed(trace: &Trace, merge_devices: bool) -> OwnedTime {

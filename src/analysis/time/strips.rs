@@ -193,19 +193,16 @@ impl StripBuilder {
 mod tests {
     use super::*;
     use crate::rules::RuleBook;
-    use crate::trace::{Format, GpuOp, OpKind, ProcessId, TraceBuilder};
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
     fn trace(ops: &[(i64, i64, u32, i64)]) -> Trace {
-        let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
+        let mut trace = TestTrace::new();
         for &(start, duration, device, stream) in ops {
-            let device = builder.device(&device.to_string(), "");
-            let name = builder.trace.names.intern(if stream % 2 == 0 { "gemm_kernel" } else { "ncclKernel_AllReduce" });
-            let (start, duration) = (Ns(start), Ns(duration));
-            let op = GpuOp { start, duration, name, device, stream, process: ProcessId(0), kind: OpKind::Kernel };
-            builder.trace.gpu_ops.push(op, None);
+            let name = if stream % 2 == 0 { "gemm_kernel" } else { "ncclKernel_AllReduce" };
+            trace.device(device).stream(stream).kernel(name, start..start + duration);
         }
-        builder.finish()
+        trace.finish()
     }
 
     fn strips_of(trace: &Trace, columns: usize) -> Option<Strips> {

@@ -344,18 +344,16 @@ impl RowIndex {
 mod tests {
     use super::*;
     use crate::analysis::triage::{Options, Request, ServerArgs};
-    use crate::trace::{Format, GpuOp, OpKind, ProcessId, Trace, TraceBuilder};
+    use crate::trace::Trace;
+    use crate::trace::testing::TestTrace;
 
     /// A trace of kernels given by name, device, start and end.
     fn trace(kernels: &[(&str, &str, i64, i64)]) -> Trace {
-        let mut builder = TraceBuilder::new("small", Format::TorchProfiler);
+        let mut trace = TestTrace::new();
         for &(name, device, start, end) in kernels {
-            let (name, device) = (builder.trace.names.intern(name), builder.device(device, ""));
-            let (start, duration) = (Ns(start), Ns(end - start));
-            let op = GpuOp { start, duration, name, device, stream: 7, process: ProcessId(0), kind: OpKind::Kernel };
-            builder.trace.gpu_ops.push(op, None);
+            trace.device(device).kernel(name, start..end);
         }
-        builder.finish()
+        trace.finish()
     }
 
     fn view<'a>(trace: &'a Trace, server: &'a ServerArgs, options: &'a Options) -> View<'a> {
