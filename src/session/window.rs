@@ -40,7 +40,7 @@ pub fn window_in(whole: Option<Window>, text: &str) -> Result<Option<Window>> {
     if start >= end {
         let length = duration(whole.length().0);
         return Err(refused(&format!(
-            "nothing lies in it: the GPU ops of this trace take {length} from first to last"
+            "the window is empty or outside the trace, whose GPU ops take {length} from first to last"
         )));
     }
     Ok(Some(Window { start, end }))

@@ -238,7 +238,7 @@ test('a window can be typed, a wrong one is refused with a sentence, and a link 
   assert.equal(await written.inputValue(), '0.00004-0.00005');
   await written.fill('7-8');
   await written.press('Enter');
-  await page.getByText('nothing lies in it').waitFor();
+  await page.getByText('the window is empty or outside the trace').waitFor();
   await page.getByRole('button', { name: 'Whole trace' }).click();
   await page.waitForFunction(() => document.querySelectorAll('.block:first-child tbody tr').length === 2);
   assert.deepEqual(faults, []);
