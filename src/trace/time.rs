@@ -195,14 +195,14 @@ impl Window {
 
     /// Returns true if the interval from `start` to `end` overlaps the window. An interval of zero length overlaps it if it starts
     /// in the window.
-    pub fn meets(self, start: Ns, end: Ns) -> bool {
+    pub fn overlaps(self, start: Ns, end: Ns) -> bool {
         start < self.end && (end > self.start || start >= self.start)
     }
 
     /// Clips the interval from `start` to `end` to the window. Returns start and duration; `None` if they do not overlap.
-    pub fn cut(self, start: Ns, end: Ns) -> Option<(Ns, Ns)> {
+    pub fn clip(self, start: Ns, end: Ns) -> Option<(Ns, Ns)> {
         let from = start.max(self.start);
-        self.meets(start, end).then(|| (from, end.min(self.end).since(from)))
+        self.overlaps(start, end).then(|| (from, end.min(self.end).since(from)))
     }
 }
 

@@ -92,7 +92,7 @@ impl Trace {
     /// launch calls and the ranges around them in full, even outside the window.
     pub fn in_window(&self, span: Span) -> Option<Span> {
         let Some(Cut { window, .. }) = self.cut else { return Some(span) };
-        let (start, duration) = window.cut(span.start, span.end())?;
+        let (start, duration) = window.clip(span.start, span.end())?;
         Some(Span { start, duration, ..span })
     }
 
@@ -125,7 +125,7 @@ impl Trace {
                 .graph_replays
                 .iter()
                 .filter_map(|replay| {
-                    let (start, duration) = window.cut(replay.start, replay.start + replay.duration)?;
+                    let (start, duration) = window.clip(replay.start, replay.start + replay.duration)?;
                     Some(GraphReplay { start, duration, ..*replay })
                 })
                 .collect(),
@@ -133,7 +133,7 @@ impl Trace {
                 .metrics
                 .iter()
                 .map(|series| {
-                    let samples = series.samples.iter().filter(|(time, _)| window.meets(*time, *time));
+                    let samples = series.samples.iter().filter(|(time, _)| window.overlaps(*time, *time));
                     MetricSeries { samples: samples.copied().collect(), ..series.clone() }
                 })
                 .collect(),
@@ -278,7 +278,7 @@ impl Code {
             annotations: self
                 .annotations
                 .iter()
-                .filter(|it| if it.device.is_some() { window } else { hosts }.meets(it.start, it.end()))
+                .filter(|it| if it.device.is_some() { window } else { hosts }.overlaps(it.start, it.end()))
                 .copied()
                 .collect(),
             annotation_names: self.annotation_names.clone(),

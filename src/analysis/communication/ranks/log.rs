@@ -287,6 +287,6 @@ fn time_sums(context: &ClassifiedTrace, rank_of_device: &[Option<usize>], window
 /// Clips the work to the window, if there is one.
 fn clip(work: Work, window: Option<Window>) -> Option<Work> {
     let Some(window) = window else { return Some(work) };
-    let (start, length) = window.cut(work.start, work.end)?;
+    let (start, length) = window.clip(work.start, work.end)?;
     Some(Work { start, end: start + length, ..work })
 }

@@ -39,10 +39,10 @@ impl Call {
 
     /// The same call limited to a window, with the exposed time inside the window.
     fn within(self, window: &RankWindow, exposed_ns: i64) -> Self {
-        let meets = window.window().meets(Ns(self.start_ns), Ns(self.end_ns()));
+        let overlaps = window.window().overlaps(Ns(self.start_ns), Ns(self.end_ns()));
         let offset = |time: i64| time.saturating_sub(self.start_ns).clamp(0, self.duration_ns);
         let (from, to) = (offset(window.from_ns), offset(window.to_ns));
-        let visible = (meets && from <= to).then_some((from, to));
+        let visible = (overlaps && from <= to).then_some((from, to));
         Self { visible, exposed_ns: exposed_ns.clamp(0, visible.map_or(0, |(from, to)| to - from)), ..self }
     }
 
