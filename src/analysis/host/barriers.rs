@@ -31,7 +31,7 @@ pub(crate) fn sync(context: &Context) -> Section {
         return no_calls(context, TITLE, &SYNC);
     }
     let host = context.host();
-    let blocking = host.synchronizing.of_all_highs();
+    let blocking = host.synchronizing.summed_by_low_number();
     let mut section = Section::new(TITLE, "the durations of API calls, by name", &SYNC)
         .limit("Calls that only sound like waiting (a stream's wait for an event, a query of an event) return at once; they are counted as non-blocking calls, where the trace's reader keeps them, and not in the rows.")
         .limit("Times are sums over threads; a runtime call and the driver call inside it count once in the sum of all and once each in the rows.");

@@ -50,9 +50,9 @@ impl HostCalls {
         let mut host = Self {
             total: Ns::ZERO,
             launches: vec![Launches::default(); processes],
-            synchronizing: Tallies::below(processes, names),
+            synchronizing: Tallies::with_table(processes, names),
             synchronizing_once: Ns::ZERO,
-            copying: Tallies::below(1, names),
+            copying: Tallies::with_table(1, names),
             returning: Tally::default(),
             gaps: LauncherGaps::default(),
             blocked: Intervals::new(),

@@ -124,9 +124,9 @@ pub(crate) fn kernels_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Kernels by process";
     let trace = context.trace;
     let (devices, names, processes) = (trace.devices.len(), trace.names.len(), trace.processes.len());
-    let mut kernels = Tallies::below(devices, names);
-    let mut kernels_of_processes = Tallies::below(processes, devices.saturating_mul(names));
-    let mut processes = Tallies::below(processes, 1);
+    let mut kernels = Tallies::with_table(devices, names);
+    let mut kernels_of_processes = Tallies::with_table(processes, devices.saturating_mul(names));
+    let mut processes = Tallies::with_table(processes, 1);
     let total = context.kernels().total();
     for sum in &context.kernels().sums {
         let kernel = kernels.merge(&Tally { key: key(sum.device.0, sum.name.0), ..sum.tally });
@@ -281,7 +281,7 @@ fn launch_storm(
 
 fn add_tiny_kernels(context: &Context, durations: &KernelDurations, section: &mut Section) {
     let trace = context.trace;
-    let mut tiny = Tallies::below(1, trace.names.len());
+    let mut tiny = Tallies::with_table(1, trace.names.len());
     for sum in &context.kernels().sums {
         let (count, total) = durations.short(&sum.key()).tiny;
         if count > 0 {

@@ -76,7 +76,7 @@ impl Tallies {
     const MAX_SLOTS: usize = 1 << 20;
 
     /// Tallies optimized for keys with numbers below `highs` and `lows`; other keys are allowed but slower.
-    pub(crate) fn below(highs: usize, lows: usize) -> Self {
+    pub(crate) fn with_table(highs: usize, lows: usize) -> Self {
         match highs.checked_mul(lows) {
             Some(slots) if slots <= Self::MAX_SLOTS => {
                 Self { table: vec![NEW; slots], width: lows as u32, ..Self::default() }
@@ -131,8 +131,8 @@ impl Tallies {
     }
 
     /// Sums the tallies by the low number of the key; the high number becomes zero.
-    pub(crate) fn of_all_highs(&self) -> Self {
-        let mut sums = Self::below(1, self.width as usize);
+    pub(crate) fn summed_by_low_number(&self) -> Self {
+        let mut sums = Self::with_table(1, self.width as usize);
         for tally in &self.tallies {
             sums.merge(&Tally { key: key(0, tally.low()), ..*tally });
         }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn tallies_are_ranked_by_measure_with_ties_by_count_and_name() {
         // Only the key with low number 0 has a slot in the table.
-        let mut tallies = Tallies::below(8, 1);
+        let mut tallies = Tallies::with_table(8, 1);
         for (id, duration) in [(0, 10), (1, 10), (2, 4), (2, 6), (3, 1), (3, 2)] {
             tallies.add(key(7, id), Ns(duration));
         }

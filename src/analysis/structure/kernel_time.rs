@@ -33,7 +33,7 @@ impl KernelTimeByRange {
     /// Empty sums for this number of phases.
     pub(crate) fn new(classified: &ClassifiedTrace, phases: usize) -> Self {
         let trace = classified.trace;
-        let by_range = Tallies::below(trace.processes.len(), trace.ranges.names.len());
+        let by_range = Tallies::with_table(trace.processes.len(), trace.ranges.names.len());
         Self { by_range, by_phase: vec![PhaseTime::default(); phases], ..Self::default() }
     }
 
@@ -76,7 +76,7 @@ impl KernelTimeByRange {
 
     /// Kernel time by range name, summed over processes.
     pub(crate) fn by_name(&self) -> Tallies {
-        self.by_range.of_all_highs()
+        self.by_range.summed_by_low_number()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::trace::{NameId, Ns, Trace};
 
 /// Returns the wall time of all ranges under [`key`] of process and name. Nested ranges count in full.
 pub(crate) fn wall_times(trace: &Trace) -> Tallies {
-    let mut times = Tallies::below(trace.processes.len(), trace.ranges.names.len());
+    let mut times = Tallies::with_table(trace.processes.len(), trace.ranges.names.len());
     for range in trace.ranges.iter() {
         let Some(thread) = trace.threads.get(range.thread.0 as usize) else { continue };
         let time = trace.in_window(range).map_or(Ns::ZERO, |part| part.duration);

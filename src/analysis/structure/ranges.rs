@@ -60,7 +60,7 @@ pub(crate) fn nvtx_ranges(context: &Context) -> Section {
         let why = "The trace holds no ranges: no NVTX range, no user annotation.";
         return Section::missing(TITLE, &RANGES, why, &recapture::command(trace.format, Lacks::Ranges));
     }
-    let ranges = context.range_times().of_all_highs();
+    let ranges = context.range_times().summed_by_low_number();
     let mut section = Section::new(TITLE, "start and end of every range, by name", &RANGES).limit(
         "Wall time of the host, not GPU time; a range inside another and ranges of several threads count each in full.",
     );
@@ -125,7 +125,7 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
     }
     let by_range = &context.details().kernel_time.by_range;
     let processes = trace.processes.len();
-    let (mut all, mut inside) = (Tallies::below(processes, 1), Tallies::default());
+    let (mut all, mut inside) = (Tallies::with_table(processes, 1), Tallies::default());
     for cell in &context.kernels().sums {
         all.merge(&Tally { key: key(cell.process.0, 0), ..cell.tally });
     }
