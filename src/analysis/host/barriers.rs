@@ -35,11 +35,11 @@ pub(crate) fn sync(context: &Context) -> Section {
     let mut section = Section::new(TITLE, "the durations of API calls, by name", &SYNC)
         .limit("Calls that only sound like waiting (a stream's wait for an event, a query of an event) return at once; they are counted as non-blocking calls, where the trace's reader keeps them, and not in the rows.")
         .limit("Times are sums over threads; a runtime call and the driver call inside it count once in the sum of all and once each in the rows.");
-    section.figure("sync_total_time_ms", Value::ms(host.synchronizing_once));
+    section.figure("sync_total_time_ms", Value::ms(host.synchronizing_time));
     // The reader of torch traces skips such calls, so a count of zero would be wrong.
     if trace.format != Format::TorchProfiler {
-        section.figure("non_blocking_calls", host.returning.count);
-        section.figure("non_blocking_time_ms", Value::ms(host.returning.total));
+        section.figure("non_blocking_calls", host.non_blocking.count);
+        section.figure("non_blocking_time_ms", Value::ms(host.non_blocking.total));
     }
     let ranked = blocking.by_time(&|tally| trace.calls.names.get(NameId(tally.low())));
     section.rows_in_all = ranked.len() as u64;

@@ -22,11 +22,11 @@ pub(crate) struct HostCalls {
     /// Synchronising calls that block, under [`key`] of process and name.
     pub(crate) synchronizing: Tallies,
     /// Time in these calls; a driver call nested in a runtime call is not counted twice.
-    pub(crate) synchronizing_once: Ns,
+    pub(crate) synchronizing_time: Ns,
     /// Copies that block, under [`key`] of zero and name.
     pub(crate) copying: Tallies,
     /// Calls that do not block, although their names suggest it.
-    pub(crate) returning: Tally,
+    pub(crate) non_blocking: Tally,
     pub(crate) gaps: LauncherGaps,
     /// Intervals in which any thread is blocked.
     pub(crate) blocked: Intervals,
@@ -51,9 +51,9 @@ impl HostCalls {
             total: Ns::ZERO,
             launches: vec![Launches::default(); processes],
             synchronizing: Tallies::with_table(processes, names),
-            synchronizing_once: Ns::ZERO,
+            synchronizing_time: Ns::ZERO,
             copying: Tallies::with_table(1, names),
-            returning: Tally::default(),
+            non_blocking: Tally::default(),
             gaps: LauncherGaps::default(),
             blocked: Intervals::new(),
             longest: Longest::new(LONGEST_KEPT),
@@ -76,10 +76,10 @@ impl HostCalls {
             match kind {
                 CallKind::Synchronize => {
                     host.synchronizing.add(key(process, call.name.0), call.duration);
-                    host.synchronizing_once += covered.add(call);
+                    host.synchronizing_time += covered.add(call);
                 }
                 CallKind::CopyBlocking => host.copying.add(key(0, call.name.0), call.duration),
-                CallKind::DoesNotBlock => host.returning.add(call.duration),
+                CallKind::DoesNotBlock => host.non_blocking.add(call.duration),
                 _ => {}
             }
             if blocks {
