@@ -10,7 +10,7 @@ use crate::ordering::VecMap;
 use crate::trace::{Collective, DeviceId, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
 
 /// The operation of point-to-point messages, send or receive.
-pub(crate) const PAIRS: &str = "sendrecv";
+pub(crate) const SEND_RECEIVE: &str = "sendrecv";
 
 /// Count, sum and maximum of durations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

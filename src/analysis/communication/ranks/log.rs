@@ -5,7 +5,7 @@
 //! the times within a window.
 
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::communication::operations::{PAIRS, each_call};
+use crate::analysis::communication::operations::{SEND_RECEIVE, each_call};
 use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
 use crate::analysis::time::activity::{ActivitySweep, Hidden};
 use crate::analysis::time::gaps::GapSweep;
@@ -180,7 +180,7 @@ fn add_calls(context: &ClassifiedTrace, rank_of_device: &[Option<usize>], log: &
     let ranges = OperationRanges::new(context);
     each_call(context, &mut |call| {
         let Some(rank) = rank_of_device.get(call.op.device.0 as usize).copied().flatten() else { return };
-        let is_unclear = call.operation == PAIRS && call.message.is_none();
+        let is_unclear = call.operation == SEND_RECEIVE && call.message.is_none();
         let by_range = if is_unclear { ranges.operation(call.row) } else { None };
         let operation = operations.intern(by_range.unwrap_or(call.operation));
         let group = groups.intern(call.message.map_or("", |message| message.communicator.as_str()));

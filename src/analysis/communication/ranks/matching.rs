@@ -12,7 +12,7 @@ use super::RankInput;
 use super::jobs::JobGroup;
 use super::log::{CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow};
 use super::rules::Rules;
-use crate::analysis::communication::operations::PAIRS;
+use crate::analysis::communication::operations::SEND_RECEIVE;
 use crate::digits::grouped;
 use crate::trace::Ns;
 use std::collections::BTreeMap;
@@ -196,7 +196,7 @@ fn align(
     counts: &[usize],
     rules: &Rules,
 ) -> Result<Alignment, MatchFailure> {
-    if operation == PAIRS {
+    if operation == SEND_RECEIVE {
         return Err(MatchFailure::PointToPoint);
     }
     if ranks.len() < 2 {
