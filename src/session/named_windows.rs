@@ -4,7 +4,7 @@
 //! rest.
 
 use super::window::text;
-use crate::analysis::host::launched_work::launched_in;
+use crate::analysis::host::launched_work::launched_windows;
 use crate::analysis::structure::stages::{Stage, Step, steps_from_ranges};
 use crate::ordering::{VecMap, sorted_indices};
 use crate::report::format::duration;
@@ -131,7 +131,7 @@ fn range_windows(trace: &Trace, steps: &[Step], whole: Window) -> Vec<WindowGrou
     names.retain(|name| total(*name).0 > 0);
     let unlisted_names = names.split_off(MAX_RANGE_NAMES.min(names.len())).len();
     let listed = ListedRanges::new(trace, &names, &Selectable::new(trace, whole));
-    let windows = launched_in(trace, &listed.ranges);
+    let windows = launched_windows(trace, &listed.ranges);
     let mut groups: Vec<WindowGroup> = Vec::new();
     for &name in &names {
         let id = NameId(name as u32);

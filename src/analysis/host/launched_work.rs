@@ -9,7 +9,7 @@ use std::ops::Range;
 ///
 /// All ranges that are open at a call are checked, so few of them should overlap. Memory does not grow with
 /// the number of calls, which may be millions.
-pub fn launched_in(trace: &Trace, ranges: &[Span]) -> Vec<Option<Window>> {
+pub fn launched_windows(trace: &Trace, ranges: &[Span]) -> Vec<Option<Window>> {
     let segments = segments(trace, ranges);
     let mut windows = vec![None; ranges.len()];
     for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
@@ -88,7 +88,7 @@ mod tests {
                 .iter()
                 .map(|&(start, duration, thread)| Span { start: Ns(start), duration: Ns(duration), name: call_name, thread: threads[thread as usize] })
                 .collect();
-            let found = launched_in(&trace, &ranges);
+            let found = launched_windows(&trace, &ranges);
             for (range, found) in ranges.iter().zip(found) {
                 let works = trace.gpu_ops.iter().zip(trace.gpu_ops.launches()).filter(|(_, launch)| {
                     let call = launch.and_then(|call| trace.calls.get(call.0 as usize)).unwrap();
