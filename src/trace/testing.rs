@@ -14,8 +14,8 @@
 #![allow(dead_code, reason = "test crates include this file and use only some of the methods")]
 
 use super::{
-    Annotation, DeviceId, Format, GpuOp, GraphReplay, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, ThreadId, Trace,
-    TraceBuilder,
+    Annotation, Collective, DeviceId, Format, FrameIds, GpuOp, GraphReplay, MetricSeries, NONE, NameId, Ns, OpKind,
+    ProcessId, Span, ThreadId, Trace, TraceBuilder,
 };
 use std::ops::Range;
 
@@ -119,8 +119,7 @@ impl TestTrace {
     /// Adds a call of the current thread with this correlation id.
     pub(crate) fn call_with_id(&mut self, name: &str, time: Range<i64>, correlation: u32) -> &mut Self {
         let name = self.builder.trace.calls.names.intern(name);
-        let (start, duration) = self.start_and_duration(&time);
-        let call = Span { start, duration, name, thread: self.thread_id() };
+        let call = self.span(name, &time);
         self.builder.add_call(call, Some(correlation));
         self.last_call = correlation;
         self
@@ -129,8 +128,7 @@ impl TestTrace {
     /// Adds a range of the current thread.
     pub(crate) fn range(&mut self, name: &str, time: Range<i64>) -> &mut Self {
         let name = self.builder.trace.ranges.names.intern(name);
-        let (start, duration) = self.start_and_duration(&time);
-        let range = Span { start, duration, name, thread: self.thread_id() };
+        let range = self.span(name, &time);
         self.builder.trace.ranges.push(range);
         self
     }
@@ -154,6 +152,53 @@ impl TestTrace {
     /// Keeps code: CPU ops, Python frames and annotations. Call it before the first event.
     pub(crate) fn with_code(&mut self) -> &mut Self {
         self.builder.keep_code();
+        self
+    }
+
+    /// Adds a CPU op of the current thread with this external id, which is part of the code.
+    pub(crate) fn cpu_op(&mut self, name: &str, time: Range<i64>, id: u32) -> &mut Self {
+        let name = self.builder.code().map_or(NameId(0), |code| code.cpu_ops.names.intern(name));
+        let op = self.span(name, &time);
+        self.builder.add_cpu_op(op, id);
+        self
+    }
+
+    /// Adds a Python frame of the current thread without ids, which is part of the code.
+    pub(crate) fn frame(&mut self, name: &str, time: Range<i64>) -> &mut Self {
+        self.frame_with_ids(name, time, FrameIds { id: NONE, parent: NONE })
+    }
+
+    /// Adds a Python frame of the current thread, which is part of the code.
+    pub(crate) fn frame_with_ids(&mut self, name: &str, time: Range<i64>, ids: FrameIds) -> &mut Self {
+        let name = self.builder.code().map_or(NameId(0), |code| code.frames.names.intern(name));
+        let frame = self.span(name, &time);
+        self.builder.add_frame(frame, ids);
+        self
+    }
+
+    /// Adds a launch call during a graph capture: it names its kernel, which does not run.
+    pub(crate) fn captured_launch(&mut self, kernel: &str, time: Range<i64>) -> &mut Self {
+        let kernel = self.builder.code().map(|code| code.kernel_names.intern(kernel));
+        self.call("hipLaunchKernel", time);
+        self.builder.set_code_of_last_call(NONE, kernel);
+        self
+    }
+
+    /// Adds a GPU op with this external id, without a launching call.
+    pub(crate) fn kernel_of_cpu_op(&mut self, name: &str, time: Range<i64>, id: u32) -> &mut Self {
+        self.kernel(name, time).external_id(id)
+    }
+
+    /// Sets the external id of the last GPU op, which is part of the code.
+    pub(crate) fn external_id(&mut self, id: u32) -> &mut Self {
+        self.builder.set_external_id_of_last_op(id);
+        self
+    }
+
+    /// Adds the kernel of a collective without a launching call.
+    pub(crate) fn collective(&mut self, kernel: &str, time: Range<i64>, message: Collective) -> &mut Self {
+        self.kernel(kernel, time);
+        self.builder.set_collective_of_last_op(message);
         self
     }
 
@@ -211,6 +256,11 @@ impl TestTrace {
     pub(crate) fn thread_id(&mut self) -> ThreadId {
         let process = self.process_id();
         self.builder.thread(process, self.tid)
+    }
+
+    fn span(&mut self, name: NameId, time: &Range<i64>) -> Span {
+        let (start, duration) = self.start_and_duration(time);
+        Span { start, duration, name, thread: self.thread_id() }
     }
 
     fn start_and_duration(&self, time: &Range<i64>) -> (Ns, Ns) {
