@@ -15,10 +15,7 @@ let report = '';
 
 export const reportInAddress = () => report;
 
-/**
- * Removes the report from the address.
- * @param {View} view
- */
+/** Removes the report from the address. @param {View} view */
 export function removeReport(view) {
   report = '';
   writeAddress(view, { isStep: false });
@@ -34,8 +31,7 @@ export function readAddress() {
 
 /**
  * Writes the view into the address, as a new step in the history or in place of the current one.
- * @param {View} view
- * @param {{ isStep: boolean }} options
+ * @param {View} view @param {{ isStep: boolean }} options
  */
 export function writeAddress(view, { isStep }) {
   const params = new URLSearchParams();

@@ -6,19 +6,13 @@ import { isAuxiliary } from './session.js';
 /** @import { Entry, Problem, Progress, Severity } from './types.js' */
 /** @import { Session } from './session.js' */
 
-/**
- * @param {Entry[]} entries
- * @param {Session} session
- */
+/** @param {Entry[]} entries @param {Session} session */
 export function showChips(entries, session) {
   const open = entries.filter((entry) => entry.kind && (entry.text !== null || isAuxiliary(entry)));
   arrange(byId('chips'), open, (entry) => chip(entry, session));
 }
 
-/**
- * @param {Entry} entry
- * @param {Session} session
- */
+/** @param {Entry} entry @param {Session} session */
 function chip(entry, session) {
   const { name } = entry.file;
   return el('li', { class: isAuxiliary(entry) ? 'chip rules' : 'chip', title: name },
@@ -34,8 +28,7 @@ const cards = new Map();
 
 /**
  * Shows a card for each entry that is being read or has a problem. A card that stays keeps its node, and with it the focus.
- * @param {Entry[]} entries
- * @param {Session} session
+ * @param {Entry[]} entries @param {Session} session
  */
 export function showCards(entries, session) {
   const wanted = entries.filter((entry) => entry.problem || (entry.text === null && entry.status !== 'open'));
@@ -50,10 +43,7 @@ export function showCards(entries, session) {
   }
 }
 
-/**
- * @param {Entry} entry
- * @param {Session} session
- */
+/** @param {Entry} entry @param {Session} session */
 function newCard(entry, session) {
   const { problem } = entry;
   const card = problem ? { problem, node: problemCard(entry, problem, session), update() {} } : { problem, ...readingCard(entry, session) };
@@ -64,9 +54,7 @@ function newCard(entry, session) {
 
 /**
  * A card that belongs to no file, for example if the page could not start.
- * @param {string} title
- * @param {string} message
- * @param {Severity} [severity]
+ * @param {string} title @param {string} message @param {Severity} [severity]
  */
 export function showPageProblem(title, message, severity = 'error') {
   const node = el('article', { class: 'card error', role: 'alert' }, el('h2', {}, severityMark(severity), title), el('p', {}, message));
@@ -85,10 +73,7 @@ const STEPS = {
   analysing: 'analysing',
 };
 
-/**
- * @param {Entry} entry
- * @param {Session} session
- */
+/** @param {Entry} entry @param {Session} session */
 function readingCard(entry, session) {
   const total = entry.file.size;
   const bar = el('progress', { max: total || 1, 'aria-label': `Reading ${entry.file.name}` });
@@ -106,11 +91,7 @@ function readingCard(entry, session) {
   return { node, update };
 }
 
-/**
- * The progress of reading a file of `total` bytes, as a sentence.
- * @param {Progress} progress
- * @param {number} total
- */
+/** The progress of reading a file of `total` bytes, as a sentence. @param {Progress} progress @param {number} total */
 export function progressText({ read = 0, ops = 0, rows, doing = 'analysing', since = null }, total) {
   const parts = rows !== undefined
     ? [`${grouped(rows)} rows of a database of ${bytes(total)}`, rate(rows, since, (n) => `${grouped(Math.round(n))} rows`)]
@@ -118,11 +99,7 @@ export function progressText({ read = 0, ops = 0, rows, doing = 'analysing', sin
   return [...parts, STEPS[doing]].filter(Boolean).join(' · ');
 }
 
-/**
- * @param {Entry} entry
- * @param {Problem} problem
- * @param {Session} session
- */
+/** @param {Entry} entry @param {Problem} problem @param {Session} session */
 function problemCard(entry, problem, session) {
   const { file, reader } = entry;
   const retry = problem.kind !== 'refused' && button('Try again', () => session.retry(entry));
@@ -136,10 +113,7 @@ function problemCard(entry, problem, session) {
     actions(readLess, retry, dismiss));
 }
 
-/**
- * What went wrong, as a sentence.
- * @param {Problem} problem
- */
+/** What went wrong, as a sentence. @param {Problem} problem */
 export function problemText(problem) {
   if (problem.kind === 'refused') return problem.message;
   if (problem.kind === 'unreadable') return `The browser could not read the file: ${problem.message}`;
@@ -162,11 +136,7 @@ export function isOutOfMemory({ kind, message, memory = 0 }) {
   return memory > NEARLY_FULL_BYTES || (message === 'unreachable' && memory > SMALL_BYTES) || /allocation failed|could not allocate|out of memory/i.test(message);
 }
 
-/**
- * @param {Problem} problem
- * @param {string} command
- * @param {boolean} canReadLess
- */
+/** @param {Problem} problem @param {string} command @param {boolean} canReadLess */
 function advice(problem, command, canReadLess) {
   if (problem.kind === 'refused' || problem.kind === 'unloaded') return [];
   if (problem.kind === 'unreadable') {
@@ -187,10 +157,7 @@ export function shellQuoted(name) {
 /** @param {number} n */
 const grouped = (n) => n.toLocaleString('en');
 
-/**
- * A number of bytes with its unit.
- * @param {number} n
- */
+/** A number of bytes with its unit. @param {number} n */
 export function bytes(n) {
   const units = ['B', 'KB', 'MB', 'GB'];
   const step = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(n, 1)) / 3));
@@ -200,11 +167,7 @@ export function bytes(n) {
 /** Before this time a rate would jump. */
 const MIN_RATE_SECONDS = 0.2;
 
-/**
- * @param {number} read
- * @param {number | null} since
- * @param {(n: number) => string} format
- */
+/** @param {number} read @param {number | null} since @param {(n: number) => string} format */
 function rate(read, since, format) {
   const seconds = since === null ? 0 : (performance.now() - since) / 1000;
   return seconds > MIN_RATE_SECONDS && read > 0 ? `${format(read / seconds)}/s` : '';

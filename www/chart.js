@@ -13,9 +13,7 @@ const TAGS = new Set(['rect', 'text', 'line', 'path', 'polyline']);
 /**
  * Draws the stacked bars. `onPick(category)` is called when a segment is clicked. If no run has a bar and no category is hidden,
  * the whole figure is hidden.
- * @param {Chart} chart
- * @param {(category: string) => void} onPick
- * @param {boolean} hasHiddenCategories
+ * @param {Chart} chart @param {(category: string) => void} onPick @param {boolean} hasHiddenCategories
  */
 export function showChart(chart, onPick, hasHiddenCategories) {
   const parent = byId('chart');
@@ -24,18 +22,14 @@ export function showChart(chart, onPick, hasHiddenCategories) {
   parent.replaceChildren(clickableChart(chart, onPick));
 }
 
-/**
- * The chart as an SVG element.
- * @param {Chart} chart
- */
+/** The chart as an SVG element. @param {Chart} chart */
 export const chartSvg = ({ width, height, summary, nodes }) => svg('svg', [
   ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
 ], ...shapes(nodes));
 
 /**
  * The chart as an SVG element; `onPick(category)` is called when a shape of a category is clicked.
- * @param {Chart} chart
- * @param {(category: string) => void} onPick
+ * @param {Chart} chart @param {(category: string) => void} onPick
  */
 export function clickableChart(chart, onPick) {
   const picture = chartSvg(chart);
@@ -47,8 +41,7 @@ export function clickableChart(chart, onPick) {
 
 /**
  * A menu that saves the chart returned by `chart()`, as it is on screen, under this name.
- * @param {() => SVGSVGElement | null} chart
- * @param {string} name
+ * @param {() => SVGSVGElement | null} chart @param {string} name
  */
 export function saveMenu(chart, name) {
   /** @param {'SVG' | 'PNG'} type */
@@ -77,9 +70,7 @@ function shape({ tag, attrs, class: className, title, key, text }) {
 
 /**
  * One toggle for each category, in the renderer's order, and a button that shows all if any is hidden.
- * @param {Category[]} categories
- * @param {string[]} hidden
- * @param {(category: string) => void} onToggle
+ * @param {Category[]} categories @param {string[]} hidden @param {(category: string) => void} onToggle
  * @param {() => void} onShowAll
  */
 export function showLegend(categories, hidden, onToggle, onShowAll) {
@@ -92,8 +83,7 @@ export function showLegend(categories, hidden, onToggle, onShowAll) {
 
 /**
  * Replaces the children; if a child had the focus, the one at its index gets it.
- * @param {HTMLElement} parent
- * @param {HTMLElement[]} children
+ * @param {HTMLElement} parent @param {HTMLElement[]} children
  */
 function replaceKeepingFocus(parent, children) {
   const index = [...parent.children].findIndex((child) => child === document.activeElement);

@@ -44,10 +44,7 @@ export class Comparison {
   /** The width of the last chart. */
   #width = 0;
 
-  /**
-   * @param {() => Promise<Tools>} openTools
-   * @param {Actions} actions
-   */
+  /** @param {() => Promise<Tools>} openTools @param {Actions} actions */
   constructor(openTools, actions) {
     this.#openTools = openTools;
     this.#actions = actions;
@@ -62,10 +59,7 @@ export class Comparison {
     }).observe(this.#chart);
   }
 
-  /**
-   * Compares the runs in a line, and with a chart if the tab is open.
-   * @param {Shown} shown
-   */
+  /** Compares the runs in a line, and with a chart if the tab is open. @param {Shown} shown */
   async draw(shown) {
     this.#shown = shown;
     const { isOpen, jobVerdict } = shown;
@@ -105,10 +99,7 @@ export class Comparison {
     this.#verdicts.replaceChildren(...others.flatMap((run) => verdictItems(run, others.length > 1)));
   }
 
-  /**
-   * @param {ComparedRun[]} runs
-   * @param {ComparedRun[]} others
-   */
+  /** @param {ComparedRun[]} runs @param {ComparedRun[]} others */
   #showRuns(runs, others) {
     const lines = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, arrow(outcome), verdict));
     const more = others.length > RUNS_IN_LINE ? `All ${runs.length} runs compared` : 'Comparison in full';
@@ -116,10 +107,7 @@ export class Comparison {
     [...byId('runs').children].forEach((item, index) => markRun(item, runs[index]));
   }
 
-  /**
-   * Ranks of one job share its work: the useful comparison is which rank waits for which.
-   * @param {string[]} verdict
-   */
+  /** Ranks of one job share its work: the useful comparison is which rank waits for which. @param {string[]} verdict */
   #showJob(verdict) {
     unmarkRuns();
     this.#line.replaceChildren(...verdict.map((text) => el('p', { class: 'job-verdict' }, text)), button('Ranks in full', this.#actions.openRanks, { class: 'small' }));
@@ -139,20 +127,13 @@ export class Comparison {
 /** @param {string} outcome */
 const arrow = (outcome) => ARROWS[outcome] && el('span', { class: `change ${outcome}`, 'aria-hidden': 'true' }, ARROWS[outcome]);
 
-/**
- * The verdict of a run and its warnings.
- * @param {ComparedRun} run
- * @param {boolean} hasLabel
- */
+/** The verdict of a run and its warnings. @param {ComparedRun} run @param {boolean} hasLabel */
 function verdictItems({ label, outcome, verdict, warnings }, hasLabel) {
   const first = outcome === 'not comparable' ? noticeItem('warning', ...words(verdict)) : el('li', { class: 'compared' }, arrow(outcome), verdict);
   return [first, ...warnings.map((text) => noticeItem('info', hasLabel && el('span', { class: 'run-label' }, label), ...words(text)))];
 }
 
-/**
- * @param {Element} item
- * @param {ComparedRun | undefined} run
- */
+/** @param {Element} item @param {ComparedRun | undefined} run */
 function markRun(item, run) {
   item.querySelector('.run-change')?.remove();
   if (run) item.firstElementChild?.after(el('span', { class: 'run-change' }, arrow(run.outcome), run.in_short));

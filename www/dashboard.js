@@ -29,8 +29,7 @@ export class Dashboard {
 
   /**
    * `openTable(id)` shows the table of a panel's numbers.
-   * @param {Page} page
-   * @param {(table: string) => void} openTable
+   * @param {Page} page @param {(table: string) => void} openTable
    */
   constructor(page, openTable) {
     this.#page = page;
@@ -58,10 +57,7 @@ export class Dashboard {
     }).observe(this.#panels);
   }
 
-  /**
-   * @param {HTMLElement} control
-   * @param {() => Partial<View>} change
-   */
+  /** @param {HTMLElement} control @param {() => Partial<View>} change */
   #lookOnChange(control, change) {
     control.addEventListener('change', () => this.#page.look(change()));
   }
@@ -137,11 +133,7 @@ export class Dashboard {
   }
 }
 
-/**
- * Why a chart is missing, and the command that captures its data.
- * @param {string} why
- * @param {string} recapture
- */
+/** Why a chart is missing, and the command that captures its data. @param {string} why @param {string} recapture */
 function gapNote(why, recapture) {
   return el('div', { class: 'gap' }, el('p', {}, why), recapture && el('code', {}, recapture), recapture && el('div', {}, copyButton(recapture, 'Copy command')));
 }

@@ -11,10 +11,8 @@ const SVG = 'http://www.w3.org/2000/svg';
 /**
  * Creates an element. A function in `props` listens for the event of its name; every other entry is an attribute. Attributes
  * that are null, undefined or false, and such children, are left out.
- * @template {keyof HTMLElementTagNameMap} Tag
- * @param {Tag} tag
- * @param {Record<string, AttributeValue | Listener>} [props]
- * @param {Child[]} children
+ * @template {keyof HTMLElementTagNameMap} Tag @param {Tag} tag
+ * @param {Record<string, AttributeValue | Listener>} [props] @param {Child[]} children
  */
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -27,17 +25,12 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
-/**
- * The items that are not null, undefined, false or empty.
- * @template Item
- * @param {readonly Item[]} items
- */
+/** The items that are not null, undefined, false or empty. @template Item @param {readonly Item[]} items */
 export const present = (items) => items.filter((item) => Boolean(item)).map((item) => /** @type {Exclude<Item, null | undefined | false | ''>} */ (item));
 
 /**
  * Creates an SVG element.
- * @template {keyof SVGElementTagNameMap} Tag
- * @param {Tag} tag
+ * @template {keyof SVGElementTagNameMap} Tag @param {Tag} tag
  * @param {readonly (readonly [name: string, value: string | number])[]} [attributes]
  * @param {(Node | string)[]} children
  */
@@ -48,27 +41,18 @@ export function svg(tag, attributes = [], ...children) {
   return node;
 }
 
-/**
- * @param {Element} node
- * @param {readonly (readonly [name: string, value: string | number])[]} attributes
- */
+/** @param {Element} node @param {readonly (readonly [name: string, value: string | number])[]} attributes */
 export function setAttributes(node, attributes) {
   for (const [name, value] of attributes) node.setAttribute(name, String(value));
 }
 
-/**
- * For each parent the nodes that `arrange` put into it, by key.
- * @type {WeakMap<Element, Map<unknown, Element>>}
- */
+/** For each parent the nodes that `arrange` put into it, by key. @type {WeakMap<Element, Map<unknown, Element>>} */
 const arrangedNodes = new WeakMap();
 
 /**
  * Makes the nodes of these keys the only children of `parent`, in this order. `make(key, index)` is called for new keys alone:
  * other nodes keep their scroll position and what is being typed.
- * @template Key
- * @param {Element} parent
- * @param {Key[]} keys
- * @param {(key: Key, index: number) => Element} make
+ * @template Key @param {Element} parent @param {Key[]} keys @param {(key: Key, index: number) => Element} make
  */
 export function arrange(parent, keys, make) {
   const before = arrangedNodes.get(parent) ?? new Map();
@@ -79,10 +63,7 @@ export function arrange(parent, keys, make) {
   wanted.forEach((node, index) => parent.children[index] !== node && parent.insertBefore(node, parent.children[index]));
 }
 
-/**
- * A sentence as nodes; text between backticks becomes code.
- * @param {string} text
- */
+/** A sentence as nodes; text between backticks becomes code. @param {string} text */
 export function words(text) {
   const parts = text.split('`');
   return parts.length % 2 ? parts.map((part, index) => (index % 2 ? el('code', {}, part) : part)) : [text];
@@ -99,12 +80,7 @@ export function words(text) {
  * }} TypedElements
  */
 
-/**
- * The element of the page with this id, which must exist.
- * @template {string} Id
- * @param {Id} id
- * @returns {Id extends keyof TypedElements ? TypedElements[Id] : HTMLElement}
- */
+/** The element of the page with this id, which must exist. @template {string} Id @param {Id} id */
 export function byId(id) {
   const node = document.getElementById(id);
   if (!node) throw new Error(`the page has no element #${id}`);
@@ -113,10 +89,7 @@ export function byId(id) {
 
 /**
  * The closest ancestor of an event's target, or the target itself, that matches a selector.
- * @template {HTMLElement} [Found=HTMLElement]
- * @param {Event} event
- * @param {string} selector
- * @returns {Found | null}
+ * @template {HTMLElement} [Found=HTMLElement] @param {Event} event @param {string} selector @returns {Found | null}
  */
 export const targetWithin = ({ target }, selector) => (target instanceof Element ? target.closest(selector) : null);
 
@@ -142,39 +115,22 @@ export function severityMark(severity) {
   return el('span', { class: `severity ${look}` }, icon, word);
 }
 
-/**
- * One line of a list of notices.
- * @param {Severity} severity
- * @param {Child[]} text
- */
+/** One line of a list of notices. @param {Severity} severity @param {Child[]} text */
 export const noticeItem = (severity, ...text) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, ...text));
 
 /** @param {AttributeValue} text */
 export const note = (text) => el('p', { class: 'note' }, String(text));
 
-/**
- * @param {string} label
- * @param {Listener} click
- * @param {Record<string, AttributeValue>} [props]
- */
+/** @param {string} label @param {Listener} click @param {Record<string, AttributeValue>} [props] */
 export const button = (label, click, props = {}) => el('button', { type: 'button', ...props, click }, label);
 
-/**
- * A small colour patch of a category's class.
- * @param {string} className
- */
+/** A small colour patch of a category's class. @param {string} className */
 export const swatch = (className) => el('span', { class: `swatch ${className}`, 'aria-hidden': 'true' });
 
-/**
- * A command to run in a terminal, with a button that copies it.
- * @param {string} command
- */
+/** A command to run in a terminal, with a button that copies it. @param {string} command */
 export const commandLine = (command) => el('p', { class: 'command' }, el('code', {}, command), copyButton(command));
 
-/**
- * Loads the style sheet of a part of the page whose script is itself loaded on demand.
- * @param {string} name
- */
+/** Loads the style sheet of a part of the page whose script is itself loaded on demand. @param {string} name */
 export const loadStyleSheet = (name) => document.head.append(el('link', { rel: 'stylesheet', href: new URL(name, import.meta.url).href }));
 
 /**
@@ -196,12 +152,7 @@ export function copyButton(text, label = 'Copy') {
 /** Time after which a download has surely begun and its address can be revoked. */
 const DOWNLOAD_STARTED_MS = 60_000;
 
-/**
- * Saves data as a file on the person's disk.
- * @param {BlobPart} data
- * @param {string} type
- * @param {string} name
- */
+/** Saves data as a file on the person's disk. @param {BlobPart} data @param {string} type @param {string} name */
 export function save(data, type, name) {
   const href = URL.createObjectURL(new Blob([data], { type }));
   el('a', { href, download: name }).click();
@@ -222,10 +173,7 @@ export function forbidFrames() {
 
 export const areFramesForbidden = () => document.querySelector(`meta[content="${FRAMES_FORBIDDEN}"]`) !== null;
 
-/**
- * One figure of a list of figures; its exact value is the tooltip.
- * @param {Figure} figure
- */
+/** One figure of a list of figures; its exact value is the tooltip. @param {Figure} figure */
 export const figureItem = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, text));
 
 /** Numbers calls, so that the answer of an outdated call can be dropped. */
@@ -241,11 +189,8 @@ export class CallCounter {
 
 /**
  * A function that shows the answer of its last call only; answers and failures of outdated calls are dropped.
- * @template {unknown[]} Args
- * @template Answer
- * @param {(...args: Args) => Answer} request
- * @param {(answer: Awaited<Answer>) => unknown} show
- * @returns {(...args: Args) => Promise<void>}
+ * @template {unknown[]} Args @template Answer @param {(...args: Args) => Answer} request
+ * @param {(answer: Awaited<Answer>) => unknown} show @returns {(...args: Args) => Promise<void>}
  */
 export function latest(request, show) {
   const calls = new CallCounter();
@@ -262,9 +207,7 @@ export function latest(request, show) {
 
 /**
  * An answer that was requested before it is clear whether it will be used; `key` identifies the request.
- * @template Answer
- * @param {string} key
- * @param {Promise<Answer>} answer
+ * @template Answer @param {string} key @param {Promise<Answer>} answer
  */
 export function prefetched(key, answer) {
   answer.catch(() => {});
@@ -274,8 +217,7 @@ export function prefetched(key, answer) {
 /**
  * A function that loads something at its first call and again after a failure. `loaded()` is the promise of the last load, or
  * null before the first.
- * @template Part
- * @param {() => Promise<Part>} load
+ * @template Part @param {() => Promise<Part>} load
  */
 export function onDemand(load) {
   /** @type {Promise<Part> | null} */

@@ -14,31 +14,19 @@ import { isTrusted, trust } from './trust.js';
 const MAX_WAITING = 20;
 const MAX_NAME_CHARACTERS = 300;
 
-/**
- * Windows that the person has refused.
- * @type {WeakSet<MessageEventSource>}
- */
+/** Windows that the person has refused. @type {WeakSet<MessageEventSource>} */
 const refused = new WeakSet();
 
-/**
- * The open question about each window.
- * @type {Map<MessageEventSource, Question>}
- */
+/** The open question about each window. @type {Map<MessageEventSource, Question>} */
 const questions = new Map();
 
-/**
- * Listens to the messages of other windows.
- * @param {Context} context
- */
+/** Listens to the messages of other windows. @param {Context} context */
 export function listen({ session, openFiles, isEmbedded }) {
   if (isEmbedded) makeCompact(session);
   addEventListener('message', (event) => receive(event, openFiles));
 }
 
-/**
- * @param {MessageEvent} event
- * @param {Page['openFiles']} openFiles
- */
+/** @param {MessageEvent} event @param {Page['openFiles']} openFiles */
 async function receive({ data, origin, source }, openFiles) {
   if (!source || source === window) return;
   const reply = (/** @type {unknown} */ message) => source.postMessage(message, { targetOrigin: origin === 'null' ? '*' : origin });
@@ -84,9 +72,7 @@ function reportText(report) {
 
 /**
  * Resolves with whether the window may show the file; asks the person if its origin is unknown.
- * @param {File} file
- * @param {string} origin
- * @param {MessageEventSource} source
+ * @param {File} file @param {string} origin @param {MessageEventSource} source
  */
 async function mayShow(file, origin, source) {
   if (isTrusted(origin)) return true;
@@ -100,9 +86,7 @@ async function mayShow(file, origin, source) {
 
 /**
  * Shows one card for a window; the answer is for all its waiting files.
- * @param {string} origin
- * @param {MessageEventSource} source
- * @returns {Question}
+ * @param {string} origin @param {MessageEventSource} source @returns {Question}
  */
 function ask(origin, source) {
   /** @type {File[]} */
@@ -163,8 +147,7 @@ const PING_TIMEOUT_MS = 30_000;
 
 /**
  * Opens the page in its own window and sends it the files, by the same protocol.
- * @param {URL} home
- * @param {Page['session']} session
+ * @param {URL} home @param {Page['session']} session
  */
 function openWholePage(home, session) {
   const files = session.entries.map(({ file }) => file);

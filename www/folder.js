@@ -13,8 +13,7 @@ const OTHER_FILES = /\.(sqlite|csv|json)(\.gz)?$/i;
 
 /**
  * The files to open among these files and folders; `onNote(message)` is called with what is not opened, and why.
- * @param {FileSystemEntry[]} entries
- * @param {(message: string) => void} onNote
+ * @param {FileSystemEntry[]} entries @param {(message: string) => void} onNote
  */
 export async function chooseFiles(entries, onNote) {
   /** @type {File[]} */
@@ -36,10 +35,7 @@ function otherFiles(files) {
 
 /**
  * Adds the files in these folders, each under its path. Resolves with false if a limit was reached.
- * @param {FileSystemEntry[]} entries
- * @param {File[]} files
- * @param {number} depth
- * @returns {Promise<boolean>}
+ * @param {FileSystemEntry[]} entries @param {File[]} files @param {number} depth @returns {Promise<boolean>}
  */
 async function collectFiles(entries, files, depth) {
   let isComplete = true;

@@ -12,8 +12,7 @@ const MAX_AGE_MS = 3_600_000;
 
 /**
  * Stores the files for the main page and resolves with their id; `from` is the address that loads them again.
- * @param {File[]} files
- * @param {string} from
+ * @param {File[]} files @param {string} from
  */
 export async function leave(files, from) {
   const id = crypto.getRandomValues(new Uint32Array(4)).join('-');
@@ -23,8 +22,7 @@ export async function leave(files, from) {
 
 /**
  * In the main page: opens the files with this id, and replaces the address by one that can be loaded again.
- * @param {string} id
- * @param {(files: File[]) => unknown} openFiles
+ * @param {string} id @param {(files: File[]) => unknown} openFiles
  */
 export async function receive(id, openFiles) {
   const stored = await take(id);
@@ -35,8 +33,7 @@ export async function receive(id, openFiles) {
 
 /**
  * Removes and returns the files with this id; undefined if they are gone. Deletes files that are too old.
- * @param {string} id
- * @returns {Promise<StoredFiles | undefined>}
+ * @param {string} id @returns {Promise<StoredFiles | undefined>}
  */
 function take(id) {
   return inStore((store) => {
@@ -55,8 +52,7 @@ function take(id) {
 
 /**
  * Resolves with the result of the request that `start` returns, once the whole transaction is complete.
- * @template Result
- * @param {(store: IDBObjectStore) => IDBRequest<Result>} start
+ * @template Result @param {(store: IDBObjectStore) => IDBRequest<Result>} start
  */
 async function inStore(start) {
   const opening = indexedDB.open(DATABASE);
@@ -73,11 +69,7 @@ async function inStore(start) {
   }
 }
 
-/**
- * @param {IDBRequest | IDBTransaction} operation
- * @param {string} event
- * @returns {Promise<void>}
- */
+/** @param {IDBRequest | IDBTransaction} operation @param {string} event @returns {Promise<void>} */
 function ended(operation, event) {
   return new Promise((resolve, reject) => {
     operation.addEventListener(event, () => resolve());

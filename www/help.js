@@ -50,10 +50,7 @@ function build() {
   return dialog;
 }
 
-/**
- * @param {string[][]} lines
- * @param {'kbd' | 'span'} tag
- */
+/** @param {string[][]} lines @param {'kbd' | 'span'} tag */
 function pairs(lines, tag) {
   return el('dl', {}, ...lines.map(([term, description]) => el('div', {}, el('dt', {}, el(tag, {}, term)), el('dd', {}, description))));
 }

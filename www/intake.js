@@ -10,8 +10,7 @@ import { asProblem } from './problem.js';
 
 /**
  * `onFiles(files)` is called with the files opened together; `onProblem(title, message, severity)` with problems and notes.
- * @param {OnFiles} onFiles
- * @param {OnProblem} onProblem
+ * @param {OnFiles} onFiles @param {OnProblem} onProblem
  */
 export function wireIntake(onFiles, onProblem) {
   wireDrop(onFiles, onProblem);
@@ -30,10 +29,7 @@ export function wireIntake(onFiles, onProblem) {
   });
 }
 
-/**
- * @param {OnFiles} onFiles
- * @param {OnProblem} onProblem
- */
+/** @param {OnFiles} onFiles @param {OnProblem} onProblem */
 function wireDrop(onFiles, onProblem) {
   // dragenter and dragleave fire for every element that the pointer crosses, so they are counted.
   let depth = 0;
@@ -63,11 +59,7 @@ function wireDrop(onFiles, onProblem) {
   });
 }
 
-/**
- * @param {FileSystemEntry[]} entries
- * @param {OnFiles} onFiles
- * @param {OnProblem} onProblem
- */
+/** @param {FileSystemEntry[]} entries @param {OnFiles} onFiles @param {OnProblem} onProblem */
 async function openFolders(entries, onFiles, onProblem) {
   try {
     const { chooseFiles } = await import('./folder.js');

@@ -25,8 +25,7 @@ export class KernelPanel {
   /**
    * `request(name, width)` resolves with the kernel in each run, null for a run without a trace; `open(name)` opens another kernel,
    * or closes the panel if the name is empty.
-   * @param {(name: string, width: number) => Promise<RunKernel[]>} request
-   * @param {(name: string) => void} open
+   * @param {(name: string, width: number) => Promise<RunKernel[]>} request @param {(name: string) => void} open
    */
   constructor(request, open) {
     this.#request = request;
@@ -85,10 +84,7 @@ export class KernelPanel {
   }
 }
 
-/**
- * @param {RunKernel} run
- * @param {boolean} hasHeading
- */
+/** @param {RunKernel} run @param {boolean} hasHeading */
 function runNodes({ label, kernel }, hasHeading) {
   const heading = hasHeading && el('h3', { class: 'run-label' }, label);
   if (!kernel) {
@@ -100,10 +96,7 @@ function runNodes({ label, kernel }, hasHeading) {
   return present([heading, tableBlock(lanes), ...details]);
 }
 
-/**
- * @param {Chart} chart
- * @param {number} index
- */
+/** @param {Chart} chart @param {number} index */
 function figure(chart, index) {
   const [title, file] = CHARTS[index];
   const picture = chartSvg(chart);

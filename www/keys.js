@@ -2,10 +2,7 @@
 
 import { byId } from './dom.js';
 
-/**
- * `onHelp()` shows or hides the help.
- * @param {() => void} onHelp
- */
+/** `onHelp()` shows or hides the help. @param {() => void} onHelp */
 export function wireKeys(onHelp) {
   /** @type {Record<string, () => void>} */
   const keyActions = {
@@ -49,10 +46,7 @@ function focusFilter() {
 /** @returns {HTMLElement[]} */
 const tabButtons = () => [...byId('tabs').querySelectorAll('button')];
 
-/**
- * Opens a tab by its index. The focus stays where it is, unless it is in the row of tabs.
- * @param {number} index
- */
+/** Opens a tab by its index. The focus stays where it is, unless it is in the row of tabs. @param {number} index */
 function chooseTab(index) {
   const tab = tabButtons()[index];
   if (!hasResults() || !tab) return;

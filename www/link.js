@@ -12,10 +12,7 @@ export class LinkedReport {
   /** @type {Entry | null} */
   #entry = null;
 
-  /**
-   * @param {Page} page
-   * @param {() => void} removeFromAddress
-   */
+  /** @param {Page} page @param {() => void} removeFromAddress */
   constructor(page, removeFromAddress) {
     this.#page = page;
     this.#removeFromAddress = removeFromAddress;

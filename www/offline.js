@@ -5,10 +5,7 @@ import { areFramesForbidden, el, forbidFrames } from './dom.js';
 
 const REGISTER_TIMEOUT_MS = 10_000;
 
-/**
- * `onReady()` is called once the page would open without a network.
- * @param {() => void} onReady
- */
+/** `onReady()` is called once the page would open without a network. @param {() => void} onReady */
 export async function prepareOffline(onReady) {
   const { serviceWorker } = navigator;
   // An embedded page has no lasting storage, and plain http has no service workers.

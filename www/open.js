@@ -82,9 +82,7 @@ async function loadAll(files) {
 
 /**
  * Loads a file. The browser stores a large one on disk.
- * @param {RemoteFile} file
- * @param {AbortSignal} signal
- * @param {(read: number, total: number) => void} onProgress
+ * @param {RemoteFile} file @param {AbortSignal} signal @param {(read: number, total: number) => void} onProgress
  */
 async function load({ url, name }, signal, onProgress) {
   const response = await fetch(url, { credentials: 'omit', referrerPolicy: 'no-referrer', signal }).catch(async (problem) => {
@@ -110,8 +108,7 @@ async function load({ url, name }, signal, onProgress) {
 
 /**
  * The browser's own error is the same for a broken connection and for a full disk.
- * @param {number} read
- * @param {number} total
+ * @param {number} read @param {number} total
  */
 const brokenOff = (read, total) => `It ended after ${bytes(read)}${total > read ? ` of ${bytes(total)}` : ''}. The connection broke, or the browser has no space for more: a private window keeps files in memory.`;
 
@@ -126,10 +123,7 @@ async function handOver(files) {
   location.replace(`./?${target}${location.hash}`);
 }
 
-/**
- * @param {RemoteFile} file
- * @param {() => void} cancel
- */
+/** @param {RemoteFile} file @param {() => void} cancel */
 function progressCard({ url, name }, cancel) {
   const bar = el('progress', { 'aria-label': `Loading ${name}` });
   const figures = el('p', { class: 'figures note' }, `connecting to ${url.host}`);
@@ -150,9 +144,7 @@ function progressCard({ url, name }, cancel) {
 
 /**
  * `files` are the files that could be loaded again or downloaded by hand.
- * @param {string} title
- * @param {string} message
- * @param {RemoteFile[]} files
+ * @param {string} title @param {string} message @param {RemoteFile[]} files
  */
 function showProblem(title, message, files) {
   const links = files.map(({ url }) => el('p', { class: 'command' }, el('a', { href: url.href, target: '_blank', rel: 'noopener noreferrer' }, url.href)));

@@ -15,9 +15,7 @@ const LONG_VERDICT_CHARACTERS = 180;
 /**
  * `isPartial`: findings are still being computed. `onTable(id)` is called when the person follows a clause or a finding to the
  * table of its numbers.
- * @param {Overview} overview
- * @param {boolean} isPartial
- * @param {OnTable} onTable
+ * @param {Overview} overview @param {boolean} isPartial @param {OnTable} onTable
  */
 export function showOverview({ verdict, runs, findings }, isPartial, onTable) {
   const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
@@ -37,9 +35,7 @@ function showPendingFindings() {
 
 /**
  * A text that opens the table of its numbers. It is a link, because a button does not wrap with the line.
- * @param {string} text
- * @param {string} table
- * @param {OnTable} onTable
+ * @param {string} text @param {string} table @param {OnTable} onTable
  */
 function tableLink(text, table, onTable) {
   /** @param {Event} event */
@@ -50,10 +46,7 @@ function tableLink(text, table, onTable) {
   return el('a', { href: `#tab=${table}`, class: 'table-link', click: open }, text);
 }
 
-/**
- * @param {Finding[]} findings
- * @param {OnTable} onTable
- */
+/** @param {Finding[]} findings @param {OnTable} onTable */
 function showFindings(findings, onTable) {
   byId('todo').hidden = findings.length === 0;
   byId('todo').replaceChildren(el('h2', {}, 'What to do'),
@@ -61,10 +54,7 @@ function showFindings(findings, onTable) {
     button(findings.length > FINDINGS_SHOWN ? 'All findings' : 'Findings as a table', () => onTable('findings'), { class: 'small' }));
 }
 
-/**
- * @param {Finding} finding
- * @param {OnTable} onTable
- */
+/** @param {Finding} finding @param {OnTable} onTable */
 function findingItem({ run, severity, title, cost, evidence, recommendation, table }, onTable) {
   return el('li', {}, el('h3', {}, severityMark(severity), table ? tableLink(title, table, onTable) : title, cost && el('span', { class: 'cost' }, cost)),
     run && el('p', { class: 'note' }, run),
@@ -72,19 +62,13 @@ function findingItem({ run, severity, title, cost, evidence, recommendation, tab
     ...recommendation.map((line) => el('p', {}, ...words(line))));
 }
 
-/**
- * @param {Run} run
- * @param {boolean} hasFigures
- */
+/** @param {Run} run @param {boolean} hasFigures */
 function runLine({ label, facts, figures }, hasFigures) {
   return el('li', {}, el('span', { class: 'run-label', title: label }, label), el('span', { class: 'run-facts' }, facts),
     hasFigures && figures.length > 0 && el('dl', { class: 'figures' }, ...figures.filter(({ text }) => text).map(figureItem)));
 }
 
-/**
- * Errors and warnings are open, errors first; notes are folded.
- * @param {Run[]} runs
- */
+/** Errors and warnings are open, errors first; notes are folded. @param {Run[]} runs */
 function showNotices(runs) {
   const items = runs.flatMap((run) => run.notices.map((notice) => ({ notice, run: runs.length > 1 ? run.label : '' })));
   /** @param {Severity} severity */
@@ -97,10 +81,7 @@ function showNotices(runs) {
   byId('notices').replaceChildren(...ofSeverity('error'), ...ofSeverity('warning'), ...folded);
 }
 
-/**
- * @param {Notice} notice
- * @param {string} run
- */
+/** @param {Notice} notice @param {string} run */
 function runNotice({ severity, message, count, advice }, run) {
   return noticeItem(severity, run && el('span', { class: 'run-label' }, run), ...words(message),
     count !== '1' && !message.includes(count) && el('span', { class: 'notice-count' }, `× ${count}`),

@@ -7,8 +7,7 @@ const PING_TIMEOUT_MS = 60_000;
 
 /**
  * `slice` is a promise of the file's bytes: browsers allow a new tab only during the click, so the tab is opened first.
- * @param {Promise<Uint8Array<ArrayBuffer>>} slice
- * @param {string} title
+ * @param {Promise<Uint8Array<ArrayBuffer>>} slice @param {string} title
  */
 export async function openInPerfetto(slice, title) {
   const tab = open(PERFETTO);
@@ -22,10 +21,7 @@ export async function openInPerfetto(slice, title) {
   }
 }
 
-/**
- * @param {Window} tab
- * @returns {Promise<void>}
- */
+/** @param {Window} tab @returns {Promise<void>} */
 function waitForAnswer(tab) {
   return new Promise((resolve, reject) => {
     const stop = () => {

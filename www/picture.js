@@ -22,11 +22,7 @@ const LEGEND_LINE = 20;
 /** Pixels of a legend entry apart from its text. */
 const LEGEND_PADDING = 34;
 
-/**
- * @param {SVGSVGElement} chart
- * @param {'SVG' | 'PNG'} type
- * @param {string} name
- */
+/** @param {SVGSVGElement} chart @param {'SVG' | 'PNG'} type @param {string} name */
 export async function savePicture(chart, type, name) {
   try {
     const copy = standalone(chart);
@@ -38,10 +34,7 @@ export async function savePicture(chart, type, name) {
   }
 }
 
-/**
- * A copy on the page's background that looks the same wherever it is opened.
- * @param {SVGSVGElement} chart
- */
+/** A copy on the page's background that looks the same wherever it is opened. @param {SVGSVGElement} chart */
 function standalone(chart) {
   const copy = /** @type {SVGSVGElement} */ (chart.cloneNode(true));
   const { fontFamily } = getComputedStyle(chart);
@@ -61,8 +54,7 @@ function standalone(chart) {
 
 /**
  * The legend of the colours, in lines below the chart, and its height.
- * @param {SVGSVGElement} copy
- * @param {{ width: number, height: number }} size
+ * @param {SVGSVGElement} copy @param {{ width: number, height: number }} size
  * @param {{ fontFamily: string, color: string }} style
  */
 function legendOf(copy, { width, height }, { fontFamily, color }) {
@@ -94,10 +86,7 @@ function canvasContext(canvas) {
   return context;
 }
 
-/**
- * @param {Element} shape
- * @param {CSSStyleDeclaration} style
- */
+/** @param {Element} shape @param {CSSStyleDeclaration} style */
 function inlineLook(shape, style) {
   for (const [name, initial] of Object.entries(LOOK)) {
     const value = style.getPropertyValue(name);
@@ -106,11 +95,7 @@ function inlineLook(shape, style) {
   shape.removeAttribute('class');
 }
 
-/**
- * @param {Blob} picture
- * @param {{ width: number, height: number }} size
- * @returns {Promise<Blob>}
- */
+/** @param {Blob} picture @param {{ width: number, height: number }} size @returns {Promise<Blob>} */
 async function png(picture, { width, height }) {
   const address = URL.createObjectURL(picture);
   try {

@@ -30,16 +30,12 @@ export class Pivot {
   #percent = select('percent', PERCENTAGES);
   #top = select('top', ROW_LIMITS.map((top) => [top, top ? `the largest ${top}` : 'all']));
   #form;
-  /**
-   * The worker that has these axes and reports.
-   * @type {{ key: string[], link: Promise<PivotLink> } | null}
-   */
+  /** The worker that has these axes and reports. @type {{ key: string[], link: Promise<PivotLink> } | null} */
   #loaded = null;
 
   /**
    * `choose(layout)` is called with the five choices in their order, or with none for the report's own pivot.
-   * @param {Session} session
-   * @param {(layout: string[]) => void} choose
+   * @param {Session} session @param {(layout: string[]) => void} choose
    */
   constructor(session, choose) {
     this.#session = session;
@@ -61,10 +57,7 @@ export class Pivot {
     return [this.#rows, this.#columns, this.#values, this.#percent, this.#top];
   }
 
-  /**
-   * @param {boolean} isOpen
-   * @param {string[]} layout
-   */
+  /** @param {boolean} isOpen @param {string[]} layout */
   show(isOpen, layout) {
     this.#form.hidden = !isOpen;
     this.#selects.forEach((node, index) => void (node.value = layout[index]));
@@ -76,30 +69,19 @@ export class Pivot {
     for (const option of this.#values.options) option.disabled = option.value === 'mean' && percent !== '';
   }
 
-  /**
-   * The table, as strings.
-   * @param {string[]} layout
-   * @param {TableRequest} request
-   */
+  /** The table, as strings. @param {string[]} layout @param {TableRequest} request */
   async table(layout, request) {
     const { link, args } = await this.#prepare(layout, request);
     return link.request('pivotTable', args);
   }
 
-  /**
-   * The same rows as CSV.
-   * @param {string[]} layout
-   * @param {TableRequest} request
-   */
+  /** The same rows as CSV. @param {string[]} layout @param {TableRequest} request */
   async csv(layout, request) {
     const { link, args } = await this.#prepare(layout, request);
     return link.request('pivotCsv', args);
   }
 
-  /**
-   * @param {string[]} layout
-   * @param {TableRequest} request
-   */
+  /** @param {string[]} layout @param {TableRequest} request */
   async #prepare([rows, columns, values, percent, top], request) {
     const axes = columns === 'none' ? [rows] : [rows, columns];
     const shape = { rows, columns: columns === 'none' ? null : columns, values, percent: percent || null, top: Number(top) };
@@ -107,10 +89,7 @@ export class Pivot {
     return { link, args: { shape: JSON.stringify(shape), request: JSON.stringify(request) } };
   }
 
-  /**
-   * The worker with the current reports and the aggregates over these axes.
-   * @param {string[]} axes
-   */
+  /** The worker with the current reports and the aggregates over these axes. @param {string[]} axes */
   #load(axes) {
     const { reports } = this.#session;
     const key = [axes.toSorted().join(), ...reports];
@@ -124,11 +103,7 @@ export class Pivot {
     return loaded.link;
   }
 
-  /**
-   * @param {Promise<PivotLink> | undefined} before
-   * @param {string[]} axes
-   * @param {string[]} texts
-   */
+  /** @param {Promise<PivotLink> | undefined} before @param {string[]} axes @param {string[]} texts */
   async #fill(before, axes, texts) {
     const cubes = await this.#session.cubes(axes);
     /** @type {PivotLink | null | undefined} */
@@ -143,8 +118,5 @@ export class Pivot {
   }
 }
 
-/**
- * @param {string} name
- * @param {[value: string, label: string][]} options
- */
+/** @param {string} name @param {[value: string, label: string][]} options */
 const select = (name, options) => el('select', { name }, ...options.map(([value, label]) => new Option(label, value)));

@@ -2,8 +2,5 @@
 
 /** @import { Problem } from './types.js' */
 
-/**
- * @param {unknown} thrown
- * @returns {Problem}
- */
+/** @param {unknown} thrown @returns {Problem} */
 export const asProblem = (thrown) => (thrown instanceof Error ? thrown : { message: String(thrown) });

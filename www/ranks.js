@@ -77,8 +77,7 @@ export class Ranks {
 
   /**
    * Resolves with the windows of the other traces of a job that show the same time range.
-   * @param {TraceEntry} entry
-   * @param {string} window
+   * @param {TraceEntry} entry @param {string} window
    */
   async windows(entry, window) {
     const entries = this.#session.liveTraces;
@@ -92,16 +91,10 @@ export class Ranks {
     });
   }
 
-  /**
-   * A table as strings; null if it has no rows.
-   * @param {TableRequest} request
-   */
+  /** A table as strings; null if it has no rows. @param {TableRequest} request */
   table = async (request) => (await this.#compare()).link.request('rankTable', { request });
 
-  /**
-   * The same table as CSV.
-   * @param {TableRequest} request
-   */
+  /** The same table as CSV. @param {TableRequest} request */
   csv = async (request) => (await this.#compare()).link.request('rankCsv', { request });
 
   /** @param {RanksSummary} summary */
@@ -131,9 +124,7 @@ export class Ranks {
 
   /**
    * If other traces were opened or other windows picked meanwhile, resolves with the comparison of those.
-   * @param {Promise<RanksLink>} loading
-   * @param {TraceEntry[]} entries
-   * @param {() => boolean} isCurrent
+   * @param {Promise<RanksLink>} loading @param {TraceEntry[]} entries @param {() => boolean} isCurrent
    * @returns {Promise<Compared>}
    */
   async #requestSummary(loading, entries, isCurrent) {
@@ -150,10 +141,7 @@ export class Ranks {
     return this.#compare();
   }
 
-  /**
-   * The worker with the logs of these traces.
-   * @param {TraceEntry[]} entries
-   */
+  /** The worker with the logs of these traces. @param {TraceEntry[]} entries */
   #load(entries) {
     const readers = entries.map(({ reader }) => reader);
     const last = this.#loaded;
@@ -174,10 +162,7 @@ export class Ranks {
     return link;
   }
 
-  /**
-   * The log of a trace, requested once.
-   * @param {Reader} reader
-   */
+  /** The log of a trace, requested once. @param {Reader} reader */
   #log(reader) {
     const known = this.#logs.get(reader);
     if (known) return known;

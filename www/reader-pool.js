@@ -25,29 +25,19 @@ const isLarge = ({ name, size }) => size >= (name.endsWith('.gz') ? LARGE_COMPRE
 const cancelled = () => new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
 
 export class ReaderPool {
-  /**
-   * Resolve functions of readers that wait for a slot.
-   * @type {(() => void)[]}
-   */
+  /** Resolve functions of readers that wait for a slot. @type {(() => void)[]} */
   #waiting = [];
   #running = 0;
 
   /**
    * A reader of the file, or of its GPU events alone. Its promise `opened` resolves when the whole file has been read.
-   * @param {File} file
-   * @param {boolean} gpuOnly
-   * @param {OnProgress} onProgress
+   * @param {File} file @param {boolean} gpuOnly @param {OnProgress} onProgress
    */
   open(file, gpuOnly, onProgress) {
     return new TraceReader((reader) => this.#read(reader, file, gpuOnly, onProgress));
   }
 
-  /**
-   * @param {TraceReader} reader
-   * @param {File} file
-   * @param {boolean} gpuOnly
-   * @param {OnProgress} onProgress
-   */
+  /** @param {TraceReader} reader @param {File} file @param {boolean} gpuOnly @param {OnProgress} onProgress */
   async #read(reader, file, gpuOnly, onProgress) {
     if (this.#running >= MAX_READERS) await new Promise((resolve) => this.#waiting.push(() => resolve(null)));
     this.#running += 1;
@@ -80,9 +70,7 @@ class TraceReader extends TraceHolder {
 
   /**
    * Starts the worker and reads the file. Databases need the full module.
-   * @param {OpenRequest} request
-   * @param {OnProgress} onProgress
-   * @returns {Promise<Opened>}
+   * @param {OpenRequest} request @param {OnProgress} onProgress
    */
   async read(request, onProgress) {
     if (this.isClosed) throw cancelled();
@@ -99,8 +87,7 @@ class TraceReader extends TraceHolder {
 
   /**
    * The report under these options. If `isPartialFirst`, the report of a trace with many ops is partial.
-   * @param {Options} options
-   * @param {boolean} [isPartialFirst]
+   * @param {Options} options @param {boolean} [isPartialFirst]
    */
   async analyze(options, isPartialFirst = false) {
     if (!this.#reader) throw cancelled();

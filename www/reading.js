@@ -24,8 +24,7 @@ export function memoryBytes() {
 
 /**
  * The operations of every worker that has read a trace, apart from its analysis. `trace()` returns the trace.
- * @param {() => ReadTrace} trace
- * @returns {Handlers<TraceOperations>}
+ * @param {() => ReadTrace} trace @returns {Handlers<TraceOperations>}
  */
 export const traceHandlers = (trace) => ({
   strips: ({ options, width, known }) => trace().strips(options, width, known),
@@ -42,8 +41,7 @@ export const traceHandlers = (trace) => ({
  * Feeds the whole file to the reader. Resolves with what it is; null for a database, which needs another reader.
  * @template Imported
  * @param {{ feed(chunk: Uint8Array): void, is_database(): boolean, free(): void, gpu_ops(): number, finish(): Imported }} reader
- * @param {File} file
- * @param {(progress: Progress) => void} onProgress
+ * @param {File} file @param {(progress: Progress) => void} onProgress
  */
 export async function readWhole(reader, file, onProgress) {
   let read = 0;
@@ -83,10 +81,7 @@ async function* chunks(file) {
 
 const BUFFER_BYTES = 4 * 1024 * 1024;
 
-/**
- * @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream
- * @returns {Read | null}
- */
+/** @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream @returns {Read | null} */
 function readIntoOneBuffer(stream) {
   /** @type {ReadableStreamBYOBReader} */
   let reader;
@@ -103,10 +98,7 @@ function readIntoOneBuffer(stream) {
   };
 }
 
-/**
- * @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream
- * @returns {Read}
- */
+/** @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream @returns {Read} */
 function readNewBuffers(stream) {
   const reader = stream.getReader();
   return () => reader.read();

@@ -7,8 +7,7 @@ const LOCAL_HOSTS = ['localhost', '127.0.0.1'];
 
 /**
  * The file at the address in a link. Throws a sentence if the address cannot be loaded.
- * @param {string} text
- * @returns {RemoteFile}
+ * @param {string} text @returns {RemoteFile}
  */
 export function remoteFile(text) {
   const url = fileAddress(parsed(text));
@@ -48,10 +47,7 @@ function nameOf({ pathname, host }) {
   return (last && readable(last)) || host;
 }
 
-/**
- * A path without percent escapes; a path with invalid escapes stays as it is.
- * @param {string} path
- */
+/** A path without percent escapes; a path with invalid escapes stays as it is. @param {string} path */
 export function readable(path) {
   try {
     return decodeURIComponent(path);
@@ -69,10 +65,7 @@ const STATUS_TEXTS = {
   429: 'The host has had too many requests. Try again later.',
 };
 
-/**
- * Why the host's answer cannot be opened; null if it can.
- * @param {Response} response
- */
+/** Why the host's answer cannot be opened; null if it can. @param {Response} response */
 export function refusal(response) {
   if (!response.ok) return `${STATUS_TEXTS[response.status] ?? 'The host could not send it.'} It answered ${response.status}.`;
   const type = response.headers.get('content-type') ?? '';

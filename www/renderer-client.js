@@ -29,10 +29,7 @@ export class Renderer {
     return link.request('start', { module: await this.#module });
   }
 
-  /**
-   * Replaces the reports and resolves with their overview.
-   * @param {string[]} texts
-   */
+  /** Replaces the reports and resolves with their overview. @param {string[]} texts */
   async set(texts) {
     const overview = await this.#retry((link) => link.request('set', { texts }));
     this.#texts = texts;
@@ -50,9 +47,7 @@ export class Renderer {
 
   /**
    * After a fault, which another request may have caused, sends the request once more to a new worker.
-   * @template Answer
-   * @param {(link: RenderLink) => Promise<Answer>} send
-   * @returns {Promise<Answer>}
+   * @template Answer @param {(link: RenderLink) => Promise<Answer>} send @returns {Promise<Answer>}
    */
   async #retry(send, isRetry = false) {
     const link = this.#link;

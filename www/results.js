@@ -48,10 +48,7 @@ export class Results {
     if (store.state.reports.length > 0) refresh();
   }
 
-  /**
-   * @param {View} view
-   * @param {View} previous
-   */
+  /** @param {View} view @param {View} previous */
   #onView(view, previous) {
     const { store, attempt } = this.#page;
     const isDrawn = VIEW_OF_RESULTS.some((key) => JSON.stringify(view[key]) !== JSON.stringify(previous[key]));
@@ -120,10 +117,7 @@ export class Results {
     },
   );
 
-  /**
-   * Everything that the chart depends on.
-   * @returns {string}
-   */
+  /** Everything that the chart depends on. */
   get #chartKey() {
     const { session, store } = this.#page;
     return JSON.stringify([session.reportsKey, this.#width, store.view.hide]);
@@ -142,11 +136,7 @@ export class Results {
     });
   }
 
-  /**
-   * One kernel in the chosen run, or in all of them.
-   * @param {string} name
-   * @param {number} width
-   */
+  /** One kernel in the chosen run, or in all of them. @param {string} name @param {number} width */
   #kernels = async (name, width) => {
     const { session, store } = this.#page;
     const { run, runs } = store;
@@ -160,10 +150,7 @@ export class Results {
     look({ hide: hide.includes(category) ? hide.filter((name) => name !== category) : [...hide, category] });
   };
 
-  /**
-   * Shows only this category; if it is shown alone already, shows all.
-   * @param {string} category
-   */
+  /** Shows only this category; if it is shown alone already, shows all. @param {string} category */
   #pickCategory = (category) => {
     const { store: { overview, view }, look } = this.#page;
     const others = (overview?.categories ?? []).map(({ name }) => name).filter((name) => name !== category);

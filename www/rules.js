@@ -47,10 +47,7 @@ export class Rules {
 
   /**
    * `redraw()` draws the tables again.
-   * @param {Store} store
-   * @param {Session} session
-   * @param {() => Promise<Tools>} openTools
-   * @param {() => void} redraw
+   * @param {Store} store @param {Session} session @param {() => Promise<Tools>} openTools @param {() => void} redraw
    */
   constructor(store, session, openTools, redraw) {
     store.subscribe(['entries'], () => this.#forgetClosed());
@@ -92,8 +89,7 @@ export class Rules {
 
   /**
    * A table of the workbench, with a button in each row.
-   * @param {TableRequest} request
-   * @returns {Promise<Table | null>}
+   * @param {TableRequest} request @returns {Promise<Table | null>}
    */
   async table(request) {
     const table = await (await this.#openTools()).workbench(this.#options, request);
@@ -110,10 +106,7 @@ export class Rules {
     };
   }
 
-  /**
-   * The same table as CSV, with all rows.
-   * @param {TableRequest} request
-   */
+  /** The same table as CSV, with all rows. @param {TableRequest} request */
   csv = async (request) => (await this.#openTools()).workbenchCsv(this.#options, request);
 
   /** Applies the rules that an earlier visit stored. */
@@ -159,8 +152,7 @@ export class Rules {
 
   /**
    * Adds a rule for a kernel, or a rule in force, to the text, and selects its category.
-   * @param {string} table
-   * @param {string} rule
+   * @param {string} table @param {string} rule
    */
   async #draft(table, rule) {
     const tools = await this.#openTools();

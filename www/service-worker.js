@@ -39,10 +39,7 @@ async function activate() {
   await scope.clients.claim();
 }
 
-/**
- * The name of the file that a request is for, if it is in the list; else null.
- * @param {Request} request
- */
+/** The name of the file that a request is for, if it is in the list; else null. @param {Request} request */
 function cachedName({ method, url, mode, headers }) {
   const { origin, pathname, search } = new URL(url);
   if (method !== 'GET' || origin !== HOME.origin || !pathname.startsWith(HOME.pathname) || headers.has('range')) return null;
@@ -52,10 +49,7 @@ function cachedName({ method, url, mode, headers }) {
   return Object.hasOwn(INTEGRITY, name) ? name : null;
 }
 
-/**
- * @param {string} name
- * @param {Request} request
- */
+/** @param {string} name @param {Request} request */
 async function answer(name, request) {
   const cache = await caches.open(CACHE);
   const cached = await cache.match(address(name));
@@ -63,11 +57,7 @@ async function answer(name, request) {
   return cached ?? fetchAndCache(cache, name).catch(() => fetch(request));
 }
 
-/**
- * Fetches a file of this build and caches it.
- * @param {Cache} cache
- * @param {string} name
- */
+/** Fetches a file of this build and caches it. @param {Cache} cache @param {string} name */
 async function fetchAndCache(cache, name) {
   const integrity = INTEGRITY[name];
   // If the browser's own cache has the file of an earlier build, the second request bypasses it.
@@ -80,10 +70,7 @@ async function fetchAndCache(cache, name) {
   return plain;
 }
 
-/**
- * The address of a file. Some hosts redirect index.html to its folder.
- * @param {string} name
- */
+/** The address of a file. Some hosts redirect index.html to its folder. @param {string} name */
 function address(name) {
   return new URL(name === 'index.html' ? './' : name, HOME);
 }

@@ -27,9 +27,7 @@ export class Session {
 
   /**
    * `translate(name, text)` resolves with the report text of another tool's file.
-   * @param {Store} store
-   * @param {Renderer} renderer
-   * @param {(name: string, text: string) => Promise<string>} translate
+   * @param {Store} store @param {Renderer} renderer @param {(name: string, text: string) => Promise<string>} translate
    */
   constructor(store, renderer, translate) {
     this.#store = store;
@@ -60,10 +58,7 @@ export class Session {
     return this.entries.filter((entry) => entry.kind === 'trace');
   }
 
-  /**
-   * Traces with a report whose worker runs.
-   * @returns {TraceEntry[]}
-   */
+  /** Traces with a report whose worker runs. */
   get liveTraces() {
     return this.traces.filter((entry) => entry.text !== null).filter(isLive);
   }
@@ -114,10 +109,7 @@ export class Session {
 
   /**
    * One kernel in detail for each report, or for the one at this index; null for a report without a trace.
-   * @param {string} name
-   * @param {number} width
-   * @param {number | null} index
-   * @returns {Promise<(Kernel | null)[]>}
+   * @param {string} name @param {number} width @param {number | null} index
    */
   kernels(name, width, index) {
     const chosen = this.#reported.filter((_, at) => index === null || at === index);
@@ -139,10 +131,7 @@ export class Session {
     return areRanks || mayBeRanks;
   }
 
-  /**
-   * Resolves with the new entries when each has been read or has failed.
-   * @param {File[]} files
-   */
+  /** Resolves with the new entries when each has been read or has failed. @param {File[]} files */
   async open(files) {
     const opened = files.map((file) => newEntry(this.#nextId++, file));
     const read = opened.map((entry) => this.#read(entry));
@@ -168,10 +157,7 @@ export class Session {
     this.#analyseAll();
   }
 
-  /**
-   * @param {Entry} entry
-   * @param {{ gpuOnly?: boolean }} [options]
-   */
+  /** @param {Entry} entry @param {{ gpuOnly?: boolean }} [options] */
   retry(entry, { gpuOnly = entry.gpuOnly } = {}) {
     Object.assign(entry, { gpuOnly, problem: null, status: 'reading', kind: null, wholeResult: null });
     this.#read(entry);
@@ -188,10 +174,7 @@ export class Session {
     }
   }
 
-  /**
-   * Closes a file; its worker ends and its memory is freed.
-   * @param {Entry} entry
-   */
+  /** Closes a file; its worker ends and its memory is freed. @param {Entry} entry */
   remove(entry) {
     entry.reader?.close();
     const isOpenAuxiliary = isAuxiliary(entry) && entry.status === 'open';
@@ -212,10 +195,7 @@ export class Session {
     await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.analyse(entry)));
   }
 
-  /**
-   * @param {Entry} entry
-   * @param {string} seconds
-   */
+  /** @param {Entry} entry @param {string} seconds */
   setWall(entry, seconds) {
     entry.wall = seconds.trim();
     return this.analyse(entry);
@@ -223,8 +203,7 @@ export class Session {
 
   /**
    * Analyses a time range of the trace; partial results are shown first.
-   * @param {Entry} entry
-   * @param {string} window
+   * @param {Entry} entry @param {string} window
    */
   setWindow(entry, window) {
     entry.window = window;
@@ -256,12 +235,7 @@ export class Session {
     }
   }
 
-  /**
-   * Opens a file other than a trace.
-   * @param {Entry} entry
-   * @param {FileKind} kind
-   * @param {string} text
-   */
+  /** Opens a file other than a trace. @param {Entry} entry @param {FileKind} kind @param {string} text */
   async #openText(entry, kind, text) {
     if (kind === 'rules') await this.#renderer.ruleSets([...this.ruleFiles, { file: entry.file.name, text }]);
     Object.assign(entry, { kind, text, status: 'open', progress: null });
@@ -271,8 +245,7 @@ export class Session {
 
   /**
    * Replaces the reader of a trace by one that has read it with its code, and analyses it again.
-   * @param {Entry} entry
-   * @param {Reader} reader
+   * @param {Entry} entry @param {Reader} reader
    */
   replaceReader(entry, reader) {
     entry.reader?.close();
@@ -280,10 +253,7 @@ export class Session {
     return this.analyse(entry);
   }
 
-  /**
-   * @param {Entry} entry
-   * @param {{ isPartialFirst?: boolean }} [options]
-   */
+  /** @param {Entry} entry @param {{ isPartialFirst?: boolean }} [options] */
   async analyse(entry, { isPartialFirst = false } = {}) {
     const { reader } = entry;
     if (!reader) return;
@@ -313,11 +283,7 @@ export class Session {
 
   /**
    * A refused analysis leaves the partial results of the previous one on screen; this computes their sections.
-   * @param {Entry} entry
-   * @param {Reader} reader
-   * @param {number} id
-   * @param {Options} options
-   * @param {Problem} problem
+   * @param {Entry} entry @param {Reader} reader @param {number} id @param {Options} options @param {Problem} problem
    */
   async #complete(entry, reader, id, options, problem) {
     entry.status = 'analysing';
@@ -336,10 +302,7 @@ export class Session {
 
   /**
    * Takes the result of an analysis, unless a newer one was started.
-   * @param {Entry} entry
-   * @param {number} id
-   * @param {Options} options
-   * @param {Analysis} analysis
+   * @param {Entry} entry @param {number} id @param {Options} options @param {Analysis} analysis
    */
   #show(entry, id, options, analysis) {
     if (id !== entry.analysisId) return;
@@ -362,11 +325,7 @@ export class Session {
     return this.entries.some(({ isPartial, status }) => isPartial && status === 'analysing');
   }
 
-  /**
-   * The options of a file's analysis.
-   * @param {{ wall: string, window: string }} entry
-   * @returns {Options}
-   */
+  /** The options of a file's analysis. @param {{ wall: string, window: string }} entry @returns {Options} */
   options({ wall, window }) {
     const { rules, attribution, devices } = this.#store.view;
     const cut = rules.indexOf('/');
@@ -384,8 +343,7 @@ export class Session {
 
   /**
    * A trace whose options were refused stays open with its last report; the problem is shown as a card. Returns whether it stays open.
-   * @param {Entry} entry
-   * @param {Problem} problem
+   * @param {Entry} entry @param {Problem} problem
    */
   #fail(entry, problem) {
     if (problem.kind === 'cancelled') return false;
@@ -399,11 +357,7 @@ export class Session {
   }
 }
 
-/**
- * @param {number} id
- * @param {File} file
- * @returns {Entry}
- */
+/** @param {number} id @param {File} file @returns {Entry} */
 function newEntry(id, file) {
   return {
     id, file, kind: null, status: 'reading', progress: null, problem: null, text: null, torch: false, ranks: 0, isOwnRules: false,
@@ -412,44 +366,26 @@ function newEntry(id, file) {
   };
 }
 
-/**
- * @param {Entry} entry
- * @returns {entry is TraceEntry}
- */
+/** @param {Entry} entry @returns {entry is TraceEntry} */
 export const isLive = (entry) => entry.kind === 'trace' && entry.reader !== null && !entry.reader.isClosed;
 
-/**
- * @param {Entry} entry
- * @returns {RuleFile}
- */
+/** @param {Entry} entry @returns {RuleFile} */
 const asRuleFile = ({ file, text }) => ({ file: file.name, text: text ?? '' });
 
-/**
- * The files with a report.
- * @param {Entry[]} entries
- */
+/** The files with a report. @param {Entry[]} entries */
 const reported = (entries) => entries.filter((entry) => !isAuxiliary(entry) && entry.text !== null);
 
-/**
- * The rule files in use; the person's own come last, because the last has priority.
- * @param {Entry[]} entries
- */
+/** The rule files in use; the person's own come last, because the last has priority. @param {Entry[]} entries */
 const rulesInUse = (entries) => entries
   .filter((entry) => entry.kind === 'rules' && entry.status === 'open')
   .toSorted((a, b) => Number(a.isOwnRules) - Number(b.isOwnRules))
   .map(asRuleFile);
 
-/**
- * The names of these files without their numbers.
- * @param {Entry[]} entries
- */
+/** The names of these files without their numbers. @param {Entry[]} entries */
 const nameStems = (entries) => new Set(entries.map(({ file }) => file.name.replace(/\d+/g, '#')));
 
 /** @type {Set<FileKind | null>} */
 const AUXILIARY = new Set(['rules', 'phases', 'server']);
 
-/**
- * Reports whether a file changes how traces are analysed and has no results of its own.
- * @param {Entry} entry
- */
+/** Reports whether a file changes how traces are analysed and has no results of its own. @param {Entry} entry */
 export const isAuxiliary = ({ kind }) => AUXILIARY.has(kind);

@@ -19,8 +19,7 @@ export function wireSettings(onChange) {
 
 /**
  * Fills the list of rule sets. A chosen set that does not exist stays in the list: the analysis refuses it by name.
- * @param {RuleSets[]} engines
- * @param {string} chosen
+ * @param {RuleSets[]} engines @param {string} chosen
  */
 export function showRuleSets(engines, chosen) {
   const ids = engines.flatMap(({ engine, models }) => models.map((model) => `${engine}/${model}`)).filter((id) => id !== 'gpuprism/default');
@@ -52,10 +51,7 @@ export function showTraceSettings(session) {
   arrange(byId('wall-runs'), traces, (entry) => wallRow(entry, session));
 }
 
-/**
- * @param {Entry} entry
- * @param {Session} session
- */
+/** @param {Entry} entry @param {Session} session */
 function wallRow(entry, session) {
   const field = el('input', {
     type: 'text', inputmode: 'decimal', size: 8, autocomplete: 'off', value: entry.wall,

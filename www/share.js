@@ -41,8 +41,7 @@ export class SharePanel {
 
   /**
    * `onProblem(message)` is called if something fails.
-   * @param {() => Promise<Tools>} openTools
-   * @param {(message: string) => void} onProblem
+   * @param {() => Promise<Tools>} openTools @param {(message: string) => void} onProblem
    */
   constructor(openTools, onProblem) {
     this.#openTools = openTools;
@@ -73,10 +72,7 @@ export class SharePanel {
     return this.#redactions[this.#isLink ? 'link' : 'file'];
   }
 
-  /**
-   * @param {Tools} tools
-   * @returns {Promise<ShareRequest>}
-   */
+  /** @param {Tools} tools @returns {Promise<ShareRequest>} */
   async #request(tools) {
     const all = await tools.shareRedactions();
     return { format: this.#format, redact: [...(this.#chosen ?? all)], slim: this.#isLink && this.#isSlim };
@@ -117,10 +113,7 @@ export class SharePanel {
     again?.focus();
   }
 
-  /**
-   * @param {Redaction} redaction
-   * @param {Set<string>} chosen
-   */
+  /** @param {Redaction} redaction @param {Set<string>} chosen */
   #kind({ id, title, found, none }, chosen) {
     const box = el('input', { type: 'checkbox', name: 'redact', value: id, checked: chosen.has(id) });
     box.addEventListener('change', () => {

@@ -25,10 +25,7 @@ export class Store {
     return this.#state;
   }
 
-  /**
-   * Replaces parts of the state, then calls the subscribers of those that differ.
-   * @param {Partial<State>} change
-   */
+  /** Replaces parts of the state, then calls the subscribers of those that differ. @param {Partial<State>} change */
   update(change) {
     const previous = this.#state;
     this.#state = { ...previous, ...change };
@@ -44,18 +41,13 @@ export class Store {
 
   /**
    * Calls the subscriber after each update in which one of these parts of the state differs.
-   * @param {(keyof State)[]} keys
-   * @param {Subscriber} subscriber
+   * @param {(keyof State)[]} keys @param {Subscriber} subscriber
    */
   subscribe(keys, subscriber) {
     this.#subscriptions.push({ keys, subscriber });
   }
 
-  /**
-   * Resolves once the condition is true.
-   * @param {() => boolean} condition
-   * @returns {Promise<void>}
-   */
+  /** Resolves once the condition is true. @param {() => boolean} condition @returns {Promise<void>} */
   when(condition) {
     if (condition()) return Promise.resolve();
     return new Promise((resolve) => {

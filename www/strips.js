@@ -39,9 +39,7 @@ export class Strips {
 
   /**
    * Draws the strips of these traces, unless they are already drawn like this.
-   * @param {TraceEntry[]} entries
-   * @param {(entry: TraceEntry) => Options} options
-   * @param {boolean} isResized
+   * @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options @param {boolean} isResized
    */
   async show(entries, options, isResized) {
     const hasWidth = !isResized && entries.length === this.#figures.size;
@@ -56,11 +54,7 @@ export class Strips {
     await Promise.all(entries.map((entry) => this.#draw(entry, options(entry), entries.length > 1)));
   }
 
-  /**
-   * @param {TraceEntry} entry
-   * @param {Options} options
-   * @param {boolean} hasName
-   */
+  /** @param {TraceEntry} entry @param {Options} options @param {boolean} hasName */
   async #draw(entry, options, hasName) {
     const figure = this.#figure(entry);
     const key = JSON.stringify([options, this.#width, hasName]);
@@ -104,8 +98,7 @@ export class Strips {
 
   /**
    * Loads the windows that can be picked by name; they do not change while the reader stays.
-   * @param {TraceEntry} entry
-   * @param {StripFigure} figure
+   * @param {TraceEntry} entry @param {StripFigure} figure
    */
   async #loadGroups(entry, figure) {
     if (figure.reader === entry.reader) return;
@@ -116,11 +109,7 @@ export class Strips {
     figure.partsLabel.hidden = groups.length === 0;
   }
 
-  /**
-   * @param {TraceEntry} entry
-   * @param {SVGElement} plot
-   * @param {PointerEvent} event
-   */
+  /** @param {TraceEntry} entry @param {SVGElement} plot @param {PointerEvent} event */
   #startDrag(entry, plot, event) {
     if (event.button !== 0) return;
     const before = entry.window;
@@ -136,11 +125,7 @@ export class Strips {
   }
 }
 
-/**
- * The figure of a trace, without strips.
- * @param {TraceEntry} entry
- * @param {Actions} actions
- */
+/** The figure of a trace, without strips. @param {TraceEntry} entry @param {Actions} actions */
 function newFigure(entry, actions) {
   const pick = (/** @type {string} */ window) => actions.pick(entry, window);
   const label = `of ${entry.file.name}`;
@@ -177,8 +162,7 @@ function newFigure(entry, actions) {
 
 /**
  * A separate layer for what moves, so that the browser does not repaint the thousands of shapes of the strips with each move.
- * @param {Chart} chart
- * @param {SVGElement} plot
+ * @param {Chart} chart @param {SVGElement} plot
  */
 const frameLayer = ({ width, height }, plot) => svg('svg', [
   ['class', 'chart strip-frame'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['aria-hidden', 'true'],
@@ -214,9 +198,7 @@ class Drag {
 
   /**
    * `window(from, to)` resolves with the window between two positions, 0 the begin of the strips and 1 their end.
-   * @param {SVGElement} plot
-   * @param {PointerEvent} event
-   * @param {DragActions} actions
+   * @param {SVGElement} plot @param {PointerEvent} event @param {DragActions} actions
    */
   constructor(plot, { pointerId, clientX }, actions) {
     const { left, width } = plot.getBoundingClientRect();
@@ -284,10 +266,7 @@ class Drag {
   }
 }
 
-/**
- * Steps, stages or ranges of one name.
- * @param {WindowGroup} group
- */
+/** Steps, stages or ranges of one name. @param {WindowGroup} group */
 function optionGroup({ title, marks, more }) {
   return el('optgroup', { label: title }, ...marks.map((mark) => new Option(mark.title, mark.window)),
     more && Object.assign(new Option(`${more} more: drag over the strips`, '-'), { disabled: true }));

@@ -23,12 +23,9 @@ const NUMERIC = new Set(['count', 'time', 'share']);
  * Shows these tables, one below the other. The nodes of a table stay if `key` and the table are as before. `onSort(table id, column
  * key, is descending)` is called when a heading is pressed, `onSave(table id)` when a CSV is wanted and `onKernel(name)` when a
  * kernel is pressed; `requestRows(table id, from)` resolves with the cells of further rows.
- * @param {string} key
- * @param {Table[]} tables
- * @param {(table: string, key: string, isDescending: boolean) => void} onSort
- * @param {(table: string) => void} onSave
- * @param {(table: string, from: number) => Promise<Cell[][]>} requestRows
- * @param {(name: string) => void} onKernel
+ * @param {string} key @param {Table[]} tables
+ * @param {(table: string, key: string, isDescending: boolean) => void} onSort @param {(table: string) => void} onSave
+ * @param {(table: string, from: number) => Promise<Cell[][]>} requestRows @param {(name: string) => void} onKernel
  */
 export function showTables(key, tables, onSort, onSave, requestRows, onKernel) {
   const parent = byId('blocks');
@@ -67,11 +64,7 @@ function rememberFocus(parent) {
   };
 }
 
-/**
- * The block of the table that a node is in.
- * @param {Element} node
- * @returns {HTMLElement | null}
- */
+/** The block of the table that a node is in. @param {Element} node @returns {HTMLElement | null} */
 export const blockOf = (node) => node.closest('.block');
 
 /**
@@ -94,10 +87,8 @@ function mergeEmptyTables(tables) {
 
 /**
  * A table with its title, notes, figures and gaps. Without `onSort`, `onSave` and `requestRows` it must have all its rows.
- * @param {Table} table
- * @param {(table: string, key: string, isDescending: boolean) => void} [onSort]
- * @param {(table: string) => void} [onSave]
- * @param {(table: string, from: number) => Promise<Cell[][]>} [requestRows]
+ * @param {Table} table @param {(table: string, key: string, isDescending: boolean) => void} [onSort]
+ * @param {(table: string) => void} [onSave] @param {(table: string, from: number) => Promise<Cell[][]>} [requestRows]
  */
 export function tableBlock(table, onSort, onSave, requestRows = async () => []) {
   const { id, title, shown, figures, gaps, grid: hasGrid } = table;
@@ -114,19 +105,12 @@ function figureList({ run, figures }) {
   return el('dl', { class: 'figures', 'aria-label': run || null }, run && el('div', {}, el('dt', {}, 'Run'), el('dd', {}, run)), ...figures.filter(({ text }) => text).map(figureItem));
 }
 
-/**
- * What is missing, and the command that captures it.
- * @param {Gap} gap
- */
+/** What is missing, and the command that captures it. @param {Gap} gap */
 function gapLine({ run, why, recapture }) {
   return el('div', { class: 'gap' }, el('p', {}, run && el('span', { class: 'run-label' }, `${run}: `), ...words(why)), recapture && commandLine(recapture));
 }
 
-/**
- * @param {Table} table
- * @param {OnSort | undefined} onSort
- * @param {RequestRows} requestRows
- */
+/** @param {Table} table @param {OnSort | undefined} onSort @param {RequestRows} requestRows */
 function grid(table, onSort, requestRows) {
   const { id, title, columns, row_count: count, totals, shown } = table;
   const isLong = count > ROWS_AT_ONCE && !TALL_TABLES.test(id);
@@ -149,10 +133,7 @@ addEventListener('afterprint', () => printable.forEach((table) => table.collapse
 
 /**
  * The first rows, and a button for more.
- * @param {Table} table
- * @param {HTMLElement} body
- * @param {RequestRows} requestRows
- * @returns {HTMLElement[]}
+ * @param {Table} table @param {HTMLElement} body @param {RequestRows} requestRows @returns {HTMLElement[]}
  */
 function shortBody({ columns, rows, row_count: count }, body, requestRows) {
   const more = button('Show more rows', drawMore, { class: 'more' });
@@ -173,10 +154,7 @@ function shortBody({ columns, rows, row_count: count }, body, requestRows) {
 
 /**
  * The rows on screen, and a note that the browser's own search misses the others.
- * @param {Table} table
- * @param {HTMLElement} frame
- * @param {HTMLElement} body
- * @param {RequestRows} requestRows
+ * @param {Table} table @param {HTMLElement} frame @param {HTMLElement} body @param {RequestRows} requestRows
  * @returns {HTMLElement[]}
  */
 function longBody(table, frame, body, requestRows) {
@@ -208,22 +186,14 @@ function keepWidths(headings) {
   headings.forEach((th, index) => void (th.style.minWidth = `${widths[index]}px`));
 }
 
-/**
- * @param {Cell[] | null} cells
- * @param {number} index
- * @param {Column[]} columns
- */
+/** @param {Cell[] | null} cells @param {number} index @param {Column[]} columns */
 function longRow(cells, index, columns) {
   const row = cells ? tableRow(cells, columns) : el('tr', { 'aria-busy': 'true' }, el('td', { colspan: columns.length }, '…'));
   row.setAttribute('aria-rowindex', String(index + 2));
   return row;
 }
 
-/**
- * @param {Column[]} columns
- * @param {OnSort | undefined} onSort
- * @param {boolean} isLong
- */
+/** @param {Column[]} columns @param {OnSort | undefined} onSort @param {boolean} isLong */
 function head(columns, onSort, isLong) {
   return el('thead', {}, el('tr', { 'aria-rowindex': isLong && '1' }, ...columns.map((column) => heading(column, onSort))));
 }
@@ -232,8 +202,7 @@ const SORT_ARROWS = { none: '', ascending: '↑', descending: '↓' };
 
 /**
  * A heading that sorts by its column, numbers from the largest; pressed again, it reverses the order.
- * @param {Column} column
- * @param {OnSort | undefined} onSort
+ * @param {Column} column @param {OnSort | undefined} onSort
  */
 function heading({ key, title, kind, sort }, onSort) {
   if (kind === 'action') return el('th', { scope: 'col' }, el('span', { class: 'visually-hidden' }, title));
@@ -245,24 +214,15 @@ function heading({ key, title, kind, sort }, onSort) {
       arrow && el('span', { class: 'arrow', 'aria-hidden': 'true' }, arrow)));
 }
 
-/**
- * @param {Cell[]} totals
- * @param {Column[]} columns
- */
+/** @param {Cell[]} totals @param {Column[]} columns */
 function foot(totals, columns) {
   return el('tfoot', {}, el('tr', {}, ...totals.map((cell, index) => plainCell({ ...cell, class: '' }, columns[index].kind))));
 }
 
-/**
- * @param {Cell[]} cells
- * @param {Column[]} columns
- */
+/** @param {Cell[]} cells @param {Column[]} columns */
 const tableRow = (cells, columns) => el('tr', {}, ...cells.map((cell, index) => tableCell(cell, columns[index].kind)));
 
-/**
- * @param {Cell} cell
- * @param {ColumnKind} kind
- */
+/** @param {Cell} cell @param {ColumnKind} kind */
 function tableCell(cell, kind) {
   if (kind === 'place') return sourceLines(cell);
   if (kind === 'action') return el('td', { class: kind }, el('button', { type: 'button', class: 'small', 'data-rule': cell.title, 'data-of': cell.class }, cell.text));
@@ -271,27 +231,18 @@ function tableCell(cell, kind) {
     el('button', { type: 'button', class: 'kernel' }, ...kernelName(cell.text)));
 }
 
-/**
- * @param {Cell} cell
- * @param {ColumnKind} kind
- */
+/** @param {Cell} cell @param {ColumnKind} kind */
 function plainCell({ text, title, class: className }, kind) {
   return el('td', { class: kind, title: title || (kind === 'text' && text) }, kind === 'category' && className && swatch(className), text);
 }
 
-/**
- * Lines of source code, each a button that copies it.
- * @param {Cell} cell
- */
+/** Lines of source code, each a button that copies it. @param {Cell} cell */
 function sourceLines({ text }) {
   const lines = text.split('\n').filter(Boolean);
   return el('td', { class: 'place' }, ...lines.map((line) => el('button', { type: 'button', class: 'place', title: `Copy ${line}` }, line)));
 }
 
-/**
- * A kernel's name with its namespaces and template arguments dimmed.
- * @param {string} name
- */
+/** A kernel's name with its namespaces and template arguments dimmed. @param {string} name */
 function kernelName(name) {
   const cut = name.search(/[<(]/);
   const qualified = cut > 0 ? name.slice(0, cut) : name;
@@ -307,9 +258,7 @@ export const pendingNote = () => note('Being computed');
 
 /**
  * One tab for each group of tables, as the ARIA pattern says: one tab stop, arrow keys move.
- * @param {ShownTab[]} tabs
- * @param {string} chosen
- * @param {(tab: string) => void} onChoose
+ * @param {ShownTab[]} tabs @param {string} chosen @param {(tab: string) => void} onChoose
  */
 export function showTabs(tabs, chosen, onChoose) {
   const strip = byId('tabs');
@@ -328,20 +277,14 @@ export function showTabs(tabs, chosen, onChoose) {
 
 /**
  * Scrolls the strip to the tab and leaves the page where it is, unlike `scrollIntoView`.
- * @param {HTMLElement} strip
- * @param {HTMLElement} tab
+ * @param {HTMLElement} strip @param {HTMLElement} tab
  */
 function scrollSideways(strip, tab) {
   const [frame, part] = [strip, tab].map((node) => node.getBoundingClientRect());
   strip.scrollLeft += Math.min(0, part.left - frame.left) + Math.max(0, part.right - frame.right);
 }
 
-/**
- * @param {KeyboardEvent} event
- * @param {ShownTab[]} tabs
- * @param {string} id
- * @param {(tab: string) => void} onChoose
- */
+/** @param {KeyboardEvent} event @param {ShownTab[]} tabs @param {string} id @param {(tab: string) => void} onChoose */
 function moveByKey(event, tabs, id, onChoose) {
   const index = tabs.findIndex((tab) => tab.id === id);
   /** @type {Record<string, number>} */

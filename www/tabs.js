@@ -32,16 +32,12 @@ export class Tabs {
   #rules;
   /** The table that was opened by name: it is scrolled to once it is drawn. */
   #scrollTarget = '';
-  /**
-   * The report's tabs when it was last complete.
-   * @type {Tab[]}
-   */
+  /** The report's tabs when it was last complete. @type {Tab[]} */
   #completeTabs = [];
 
   /**
    * `pickCategory(category)` is called when a bar of the comparison is pressed.
-   * @param {Page} page
-   * @param {(category: string) => void} pickCategory
+   * @param {Page} page @param {(category: string) => void} pickCategory
    */
   constructor(page, pickCategory) {
     this.#page = page;
@@ -66,11 +62,7 @@ export class Tabs {
     });
   }
 
-  /**
-   * Opens a tab, by its name or by that of one of its tables.
-   * @param {string} id
-   * @param {Partial<View>} [more]
-   */
+  /** Opens a tab, by its name or by that of one of its tables. @param {string} id @param {Partial<View>} [more] */
   open(id, more = {}) {
     this.#scrollTarget = id;
     const { store, look, attempt } = this.#page;
@@ -110,20 +102,14 @@ export class Tabs {
     return [...known, ...tabs.filter(({ id }) => !known.some((tab) => tab.id === id))];
   }
 
-  /**
-   * The tab that the address names, by its name or by that of one of its tables.
-   * @returns {AnyTab}
-   */
+  /** The tab that the address names, by its name or by that of one of its tables. @returns {AnyTab} */
   get #chosen() {
     const { tab } = this.#page.store.view;
     const all = this.#all;
     return all.find(({ id, tables, allTables = tables }) => id === tab || allTables.includes(tab)) ?? all[0];
   }
 
-  /**
-   * Draws the row of tabs, and the chosen tab with its tables.
-   * @param {PrefetchedTables} [tables]
-   */
+  /** Draws the row of tabs, and the chosen tab with its tables. @param {PrefetchedTables} [tables] */
   show(tables) {
     const { id } = this.#chosen;
     showTabs(this.#all, id, (chosen) => this.open(chosen));
@@ -172,8 +158,7 @@ export class Tabs {
 
   /**
    * Resolves with the windows of the other traces of a job that show the same time range.
-   * @param {TraceEntry} entry
-   * @param {string} window
+   * @param {TraceEntry} entry @param {string} window
    */
   async jobWindows(entry, window) {
     const { session } = this.#page;
@@ -237,10 +222,7 @@ export class Tabs {
   /** @param {string} id */
   #isOfReport = (id) => !this.#hasLayout(id) && ![RULES, COMPARE, RANKS].some(({ tables }) => tables.includes(id));
 
-  /**
-   * @param {TableRequest} request
-   * @returns {Promise<Table | null>}
-   */
+  /** @param {TableRequest} request @returns {Promise<Table | null>} */
   async #table(request) {
     const { store, renderer, openTools } = this.#page;
     if (this.#hasLayout(request.id)) return (await this.#pivot()).table(store.view.pivot, request);
@@ -263,10 +245,7 @@ export class Tabs {
     this.#page.attempt('The export failed', async () => save(await this.#csv(id), 'text/csv', `gpuprism-${id.replace(/\W+/g, '-')}.csv`));
   }
 
-  /**
-   * @param {string} id
-   * @returns {TableRequest}
-   */
+  /** @param {string} id @returns {TableRequest} */
   #request(id) {
     const { view, run } = this.#page.store;
     const isSorted = id === (view.of || this.#chosen.tables[0]);
@@ -292,11 +271,7 @@ export class Tabs {
   }
 }
 
-/**
- * Shows the choice of the run, if there are several.
- * @param {string[]} labels
- * @param {number | null} chosen
- */
+/** Shows the choice of the run, if there are several. @param {string[]} labels @param {number | null} chosen */
 export function showRunChoice(labels, chosen) {
   byId('run').replaceChildren(new Option('all runs', ''), ...labels.map((label, index) => new Option(label, String(index))));
   byId('run').value = chosen === null ? '' : String(chosen);

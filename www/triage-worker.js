@@ -20,10 +20,7 @@ function openedTriage() {
   return triage;
 }
 
-/**
- * @param {File} file
- * @param {(progress: import('./types.js').Progress) => void} progress
- */
+/** @param {File} file @param {(progress: import('./types.js').Progress) => void} progress */
 async function read(file, progress) {
   const result = await readWhole(gpuprism.TraceReader.with_code(file.name), file, progress);
   if (!result) throw new Error(`${file.name} is a database`);

@@ -32,9 +32,7 @@ export class Triage {
 
   /**
    * `markdown()` resolves with the text to copy; `onKernel(name)` is called when a kernel of a table is pressed.
-   * @param {Store} store
-   * @param {Session} session
-   * @param {() => Promise<string>} markdown
+   * @param {Store} store @param {Session} session @param {() => Promise<string>} markdown
    * @param {(name: string) => void} onKernel
    */
   constructor(store, session, markdown, onKernel) {
@@ -48,8 +46,7 @@ export class Triage {
 
   /**
    * Called when the tab was opened or left, and when the files changed. While the tab is open, new traces are read.
-   * @param {boolean} isOpen
-   * @param {boolean} hasTables
+   * @param {boolean} isOpen @param {boolean} hasTables
    */
   show(isOpen, hasTables) {
     this.#panel.hidden = !isOpen;
@@ -111,21 +108,14 @@ export class Triage {
     }
   }
 
-  /**
-   * Reads a trace again after a failure.
-   * @param {Entry} entry
-   */
+  /** Reads a trace again after a failure. @param {Entry} entry */
   #retry(entry) {
     this.#states.get(entry)?.reader.close();
     this.#states.delete(entry);
     this.#open(entry);
   }
 
-  /**
-   * @param {Entry} entry
-   * @param {TriageState} state
-   * @param {Entry[]} mapping
-   */
+  /** @param {Entry} entry @param {TriageState} state @param {Entry[]} mapping */
   #setMapping(entry, state, mapping) {
     state.mapping = mapping;
     return this.#enqueue(state, async (onProgress) => {
@@ -136,8 +126,7 @@ export class Triage {
 
   /**
    * Runs a step that reads files after those before it, and shows its progress or problem in the trace's line.
-   * @param {TriageState} state
-   * @param {(onProgress: (progress: Progress) => void) => Promise<void>} step
+   * @param {TriageState} state @param {(onProgress: (progress: Progress) => void) => Promise<void>} step
    */
   #enqueue(state, step) {
     let since = performance.now();
@@ -168,8 +157,7 @@ export class Triage {
 
   /**
    * The line of a trace: its problem, its progress, or the choice of its source lines if there are other traces.
-   * @param {Entry} entry
-   * @param {Entry[]} traces
+   * @param {Entry} entry @param {Entry[]} traces
    */
   #line(entry, traces) {
     const state = this.#states.get(entry);
@@ -186,11 +174,7 @@ export class Triage {
     return others.length > 0 && el('div', { class: 'triage-run' }, name, el('label', {}, 'Source lines from ', this.#mappingChoice(entry, state, others)));
   }
 
-  /**
-   * @param {Entry} entry
-   * @param {TriageState} state
-   * @param {Entry[]} others
-   */
+  /** @param {Entry} entry @param {TriageState} state @param {Entry[]} others */
   #mappingChoice(entry, state, others) {
     const options = [new Option('this trace', OWN), ...others.map((other, index) => new Option(other.file.name, String(index)))];
     const hasSeveral = state.mapping.length > 1;
@@ -205,10 +189,7 @@ export class Triage {
     return choice;
   }
 
-  /**
-   * @param {Entry} entry
-   * @param {Problem} problem
-   */
+  /** @param {Entry} entry @param {Problem} problem */
   #problemCard(entry, problem) {
     return el('article', { class: 'card error', role: 'alert' },
       el('h2', { class: 'file' }, severityMark('error'), `${entry.file.name}: no triage`),
@@ -230,20 +211,14 @@ class CodeReader extends TraceHolder {
   /** @type {WorkerLink<TriageOperations> | null} */
   #triage = null;
 
-  /**
-   * @param {Session} session
-   * @param {Entry} entry
-   */
+  /** @param {Session} session @param {Entry} entry */
   constructor(session, entry) {
     super();
     this.#session = session;
     this.#entry = entry;
   }
 
-  /**
-   * @param {File} file
-   * @param {(progress: Progress) => void} onProgress
-   */
+  /** @param {File} file @param {(progress: Progress) => void} onProgress */
   async open(file, onProgress) {
     onProgress({ doing: 'reading' });
     const module = await compiledModule('gpuprism_full');
@@ -258,17 +233,13 @@ class CodeReader extends TraceHolder {
 
   /**
    * Takes source lines from these traces, or from the trace itself if there are none.
-   * @param {Entry[]} entries
-   * @param {(progress: Progress) => void} onProgress
+   * @param {Entry[]} entries @param {(progress: Progress) => void} onProgress
    */
   async map(entries, onProgress) {
     await this.#triage?.request('map', { files: entries.map(({ file }) => file) }, onProgress);
   }
 
-  /**
-   * The report with the triage among its sections.
-   * @param {Options} options
-   */
+  /** The report with the triage among its sections. @param {Options} options */
   async analyze(options) {
     if (!this.#triage) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
     return this.#triage.request('analyze', { options: JSON.stringify(options), context: JSON.stringify({ server: this.#session.serverArguments(this.#entry) }) });
@@ -277,8 +248,7 @@ class CodeReader extends TraceHolder {
 
 /**
  * In a table of the triage, a kernel opens its row among all kernels, and a source line is copied.
- * @param {Event} event
- * @param {(name: string) => void} onKernel
+ * @param {Event} event @param {(name: string) => void} onKernel
  */
 async function onTableClick(event, onKernel) {
   const pressed = targetWithin(event, 'button.kernel, button.place');
@@ -293,10 +263,7 @@ async function onTableClick(event, onKernel) {
   if (name && name !== '(GPU idle)') onKernel(name);
 }
 
-/**
- * Copies path and line, and shows the outcome for a moment.
- * @param {HTMLElement} pressed
- */
+/** Copies path and line, and shows the outcome for a moment. @param {HTMLElement} pressed */
 async function copySourceLine(pressed) {
   const text = pressed.textContent ?? '';
   const [line] = text.match(/\S+:\d+/) ?? [text];

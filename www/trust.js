@@ -2,10 +2,7 @@
 
 const STORAGE_KEY = 'gpuprism:trusted-origins';
 
-/**
- * Origins that were chosen in this visit, for browsers that refuse storage.
- * @type {Set<string>}
- */
+/** Origins that were chosen in this visit, for browsers that refuse storage. @type {Set<string>} */
 const chosenNow = new Set();
 
 /**

@@ -27,10 +27,7 @@ export class VirtualRows {
    * @type {Map<number, Cell[][] | Promise<void>>}
    */
   #chunks;
-  /**
-   * Rows in the page, by index.
-   * @type {Map<number, Row>}
-   */
+  /** Rows in the page, by index. @type {Map<number, Row>} */
   #shown = new Map();
   from = 0;
   to = 0;
@@ -85,10 +82,7 @@ export class VirtualRows {
     this.#fill(from, to);
   }
 
-  /**
-   * @param {number} from
-   * @param {number} to
-   */
+  /** @param {number} from @param {number} to */
   #fill(from, to) {
     if (from === this.from && to === this.to && this.#shown.size === to - from) return;
     this.#keepFocus(from, to);
@@ -105,10 +99,7 @@ export class VirtualRows {
     this.#onDrawn();
   }
 
-  /**
-   * @param {number} index
-   * @param {Element | null} before
-   */
+  /** @param {number} index @param {Element | null} before */
   #insert(index, before) {
     const cells = this.#cells(index);
     const row = { node: this.#draw(cells, index), isPending: cells === null };
@@ -118,10 +109,7 @@ export class VirtualRows {
     return row;
   }
 
-  /**
-   * @param {number} index
-   * @param {Row} row
-   */
+  /** @param {number} index @param {Row} row */
   #remove(index, { node }) {
     node.remove();
     this.#shown.delete(index);
@@ -129,8 +117,7 @@ export class VirtualRows {
 
   /**
    * If the focused row is about to be removed, the frame takes the focus, so that keys still scroll.
-   * @param {number} from
-   * @param {number} to
+   * @param {number} from @param {number} to
    */
   #keepFocus(from, to) {
     for (const [index, { node }] of this.#shown) {
@@ -145,10 +132,7 @@ export class VirtualRows {
     this.#body.style.setProperty('--below', `${(this.#count - this.to) * ROW_PX}px`);
   }
 
-  /**
-   * The cells of a row; null if they have to be requested first.
-   * @param {number} index
-   */
+  /** The cells of a row; null if they have to be requested first. @param {number} index */
   #cells(index) {
     const start = index - (index % ROWS_PER_REQUEST);
     const chunk = this.#chunks.get(start);

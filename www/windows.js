@@ -11,10 +11,7 @@ export class Windows {
   #strips;
   /** Counts picks: the last one sets the windows of the other ranks. */
   #picks = new CallCounter();
-  /**
-   * The traces that have the window that the address names for them.
-   * @type {Entry[]}
-   */
+  /** The traces that have the window that the address names for them. @type {Entry[]} */
   #placed = [];
 
   /** @param {Page} page */
@@ -31,17 +28,13 @@ export class Windows {
 
   /**
    * Shows a window that can still change. A refused window is tried again, to show the problem again.
-   * @param {Entry} entry
-   * @param {string} window
+   * @param {Entry} entry @param {string} window
    */
   #preview = (entry, window) => {
     if (entry.window !== window || entry.problem) this.#page.session.setWindow(entry, window);
   };
 
-  /**
-   * @param {TraceEntry} entry
-   * @param {string} window
-   */
+  /** @param {TraceEntry} entry @param {string} window */
   #pick = (entry, window) => {
     const { look, attempt } = this.#page;
     this.#preview(entry, window);
@@ -57,11 +50,7 @@ export class Windows {
     await openInPerfetto(entry.reader.slice(this.#page.session.options(entry)), entry.file.name);
   });
 
-  /**
-   * Sets the same time range in the other ranks of the job.
-   * @param {TraceEntry} entry
-   * @param {string} window
-   */
+  /** Sets the same time range in the other ranks of the job. @param {TraceEntry} entry @param {string} window */
   async #follow(entry, window) {
     const isLast = this.#picks.start();
     const others = await this.#page.jobWindows(entry, window).catch((thrown) => {

@@ -12,10 +12,7 @@ export class WorkerProblem extends Error {
   }
 }
 
-/**
- * Addresses of worker scripts that were created, by the script's name.
- * @type {Map<string, string>}
- */
+/** Addresses of worker scripts that were created, by the script's name. @type {Map<string, string>} */
 const addresses = new Map();
 
 /**
@@ -37,20 +34,14 @@ function blobAddress(script) {
 /** @typedef {{ resolve: (value: any) => void, reject: (problem: WorkerProblem) => void, onProgress: (progress: Progress) => void }} Pending */
 /** @typedef {{ ready?: true, failed?: string, id?: number, progress?: Progress, value?: unknown, error?: Problem }} Message */
 
-/**
- * One worker and its pending requests.
- * @template {Operations} O
- */
+/** One worker and its pending requests. @template {Operations} O */
 export class WorkerLink {
   /** @type {Worker | null} */
   #worker;
   /** @type {Map<number, Pending>} */
   #pending = new Map();
   #nextId = 1;
-  /**
-   * Messages that wait until the script listens; null afterwards.
-   * @type {unknown[] | null}
-   */
+  /** Messages that wait until the script listens; null afterwards. @type {unknown[] | null} */
   #unsent = [];
 
   /** @param {string} script */
@@ -67,11 +58,8 @@ export class WorkerLink {
 
   /**
    * Resolves with the result of an operation; rejects with a WorkerProblem.
-   * @template {keyof O & string} K
-   * @param {K} op
-   * @param {Parameters<O[K]>[0]} args
-   * @param {(progress: Progress) => void} [onProgress]
-   * @returns {Promise<ReturnType<O[K]>>}
+   * @template {keyof O & string} K @param {K} op @param {Parameters<O[K]>[0]} args
+   * @param {(progress: Progress) => void} [onProgress] @returns {Promise<ReturnType<O[K]>>}
    */
   request(op, args, onProgress = () => {}) {
     if (!this.#worker) return Promise.reject(new WorkerProblem({ kind: 'fault', message: 'the worker has ended' }));
@@ -86,10 +74,7 @@ export class WorkerLink {
     return this.#worker !== null;
   }
 
-  /**
-   * Ends the worker, which frees its memory, and rejects its pending requests.
-   * @param {Problem} [reason]
-   */
+  /** Ends the worker, which frees its memory, and rejects its pending requests. @param {Problem} [reason] */
   close(reason = { kind: 'cancelled', message: 'cancelled' }) {
     this.#worker?.terminate();
     this.#worker = null;
@@ -143,7 +128,6 @@ export class TraceHolder {
   /** @type {WorkerLink<TraceOperations> | null} */
   link = null;
 
-  /** @returns {WorkerLink<TraceOperations>} */
   get #worker() {
     if (!this.link) throw new WorkerProblem({ kind: 'fault', message: 'the worker has not started' });
     return this.link;
@@ -151,9 +135,7 @@ export class TraceHolder {
 
   /**
    * The overview strips; `chart` is null if `known` is their turn. Null if there is nothing to draw.
-   * @param {Options} options
-   * @param {number} width
-   * @param {number} known
+   * @param {Options} options @param {number} width @param {number} known
    */
   async strips(options, width, known) {
     return this.#worker.request('strips', { options: JSON.stringify(options), width, known });
@@ -161,8 +143,7 @@ export class TraceHolder {
 
   /**
    * The window between two positions in the strips, 0 their begin and 1 their end.
-   * @param {number} from
-   * @param {number} to
+   * @param {number} from @param {number} to
    */
   async window(from, to) {
     return this.#worker.request('window', { from, to });
@@ -175,8 +156,7 @@ export class TraceHolder {
 
   /**
    * The aggregates of the trace over these axes of a pivot, as JSON text.
-   * @param {Options} options
-   * @param {string[]} axes
+   * @param {Options} options @param {string[]} axes
    */
   async cube(options, axes) {
     return this.#worker.request('cube', { options: JSON.stringify(options), axes: JSON.stringify(axes) });
@@ -187,28 +167,17 @@ export class TraceHolder {
     return this.#worker.request('ranksLog', {});
   }
 
-  /**
-   * The log of the ranks in the chosen window, as JSON text.
-   * @param {Options} options
-   */
+  /** The log of the ranks in the chosen window, as JSON text. @param {Options} options */
   async ranksPart(options) {
     return this.#worker.request('ranksPart', { options: JSON.stringify(options) });
   }
 
-  /**
-   * One kernel in detail.
-   * @param {Options} options
-   * @param {string} name
-   * @param {number} width
-   */
+  /** One kernel in detail. @param {Options} options @param {string} name @param {number} width */
   async kernel(options, name, width) {
     return this.#worker.request('kernel', { options: JSON.stringify(options), name, width });
   }
 
-  /**
-   * The chosen window as the bytes of a file that Perfetto opens.
-   * @param {Options} options
-   */
+  /** The chosen window as the bytes of a file that Perfetto opens. @param {Options} options */
   async slice(options) {
     return this.#worker.request('slice', { options: JSON.stringify(options) });
   }

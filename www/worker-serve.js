@@ -5,9 +5,7 @@
 /**
  * Runs `handlers[op](args, progress)` for each request. The wasm package throws a string if it refuses an input. Everything else
  * (a trap, a failed read) is a fault: the worker must not be used afterwards.
- * @template {Operations} O
- * @param {Handlers<O>} handlers
- * @param {() => number} memoryBytes
+ * @template {Operations} O @param {Handlers<O>} handlers @param {() => number} memoryBytes
  */
 export function serve(handlers, memoryBytes) {
   recordPanics();
@@ -34,11 +32,7 @@ function recordPanics() {
   };
 }
 
-/**
- * @param {unknown} thrown
- * @param {number} memory
- * @returns {Problem}
- */
+/** @param {unknown} thrown @param {number} memory @returns {Problem} */
 function describe(thrown, memory) {
   if (typeof thrown === 'string') return { kind: 'refused', message: thrown };
   const message = thrown instanceof Error || thrown instanceof DOMException ? thrown.message : String(thrown);

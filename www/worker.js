@@ -49,10 +49,7 @@ const handlers = {
 
 serve(handlers, memoryBytes);
 
-/**
- * @param {Imported} read
- * @returns {import('./types.js').Opened}
- */
+/** @param {Imported} read @returns {import('./types.js').Opened} */
 function opened(read) {
   imported = read;
   const kind = /** @type {import('./types.js').FileKind} */ (read.kind());
