@@ -437,21 +437,18 @@ fn value(row: &Record, column: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::sections::explain;
-    use crate::analysis::testing::{ALLGATHER, ALLREDUCE, KINDS, Small, number, row, words};
+    use crate::analysis::testing::{ALLGATHER, ALLREDUCE, KINDS, number, row, words};
+    use crate::trace::testing::TestTrace;
 
-    fn findings_of(small: Small) -> Section {
-        let trace = small.0.finish();
-        explain(&Context::new(&trace, 30)).remove("findings").unwrap()
+    fn findings_of(trace: &mut TestTrace) -> Section {
+        trace.sections().remove("findings").unwrap()
     }
 
     #[test]
     fn exposed_time_of_overlapping_collectives_counts_once() {
-        let mut small = Small::new();
-        small.op(0, KINDS[ALLREDUCE], 0, 1_000_000);
-        small.op(0, KINDS[ALLGATHER], 0, 1_000_000);
-        small.op(0, "gemm", 1_000_000, 4_000_000);
-        let section = findings_of(small);
+        let mut trace = TestTrace::nsys();
+        trace.in_us().kernel(KINDS[ALLREDUCE], 0..1_000).kernel(KINDS[ALLGATHER], 0..1_000);
+        let section = findings_of(trace.kernel("gemm", 1_000..4_000));
         let finding = row(&section, "title", "Communication that hides behind nothing");
         assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (1.0, "high"));
         assert!(words(finding, "evidence").contains("25.0 % of the devices' windows"), "{finding:?}");
@@ -461,16 +458,16 @@ mod tests {
     /// their sum is not.
     #[test]
     fn launch_storms_are_detected_per_process() {
-        let storm = |pauses_us: [i64; 2]| {
-            let mut small = Small::new();
-            for (pid, pause_us) in (0..).zip(pauses_us) {
-                let process = small.process(5 + pid);
-                for index in 0..20_000 / pause_us {
-                    let start_us = index * pause_us;
-                    small.op_of(process, pid as u32, 7, "k", start_us * 1_000, (start_us + 2) * 1_000, None);
+        let storm = |pauses_us: [usize; 2]| {
+            let mut trace = TestTrace::nsys();
+            trace.in_us();
+            for (device, pause_us) in (0..).zip(pauses_us) {
+                trace.device(device).process(5 + device);
+                for start in (0..20_000).step_by(pause_us) {
+                    trace.kernel("k", start..start + 2);
                 }
             }
-            let section = findings_of(small);
+            let section = findings_of(&mut trace);
             let storm = section.rows.iter().find(|row| words(row, "title") == "Very many very short kernels");
             storm.map(|row| (words(row, "evidence").to_owned(), words(row, "section").to_owned()))
         };
@@ -485,34 +482,28 @@ mod tests {
 
     #[test]
     fn long_copies_are_a_finding_and_hide_a_short_top_kernel() {
-        let mut small = Small::new();
-        small.op(0, "[CUDA memcpy Host-to-Device]", 0, 8_000_000);
-        // Overlaps the first copy, so its time counts once.
-        small.op(0, "[CUDA memcpy Host-to-Device]", 1_000_000, 7_000_000);
-        small.op(0, "gemm", 8_000_000, 10_000_000);
-        let section = findings_of(small);
+        let mut trace = TestTrace::nsys();
+        // The second copy overlaps the first one, so its time counts once.
+        trace.in_us().kernel("[CUDA memcpy Host-to-Device]", 0..8_000);
+        trace.kernel("[CUDA memcpy Host-to-Device]", 1_000..7_000).kernel("gemm", 8_000..10_000);
+        let section = findings_of(&mut trace);
         let finding = row(&section, "title", "Copies from host to device fill much of the GPU's time");
         assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (8.0, "high"));
         assert_eq!(words(finding, "evidence"), "8.0 ms in 2 copies, 80.0 % of busy time");
         let has_kernel_finding = |section: &Section| section.rows.iter().any(|row| words(row, "section") == "kernels");
         assert!(!has_kernel_finding(&section), "all of kernel time, but a fifth of busy time");
-        let mut small = Small::new();
-        small.op(0, "[CUDA memcpy Device-to-Host]", 0, 1_000_000);
-        small.op(0, "gemm", 1_000_000, 10_000_000);
-        let section = findings_of(small);
+        trace.in_us().kernel("[CUDA memcpy Device-to-Host]", 0..1_000).kernel("gemm", 1_000..10_000);
+        let section = findings_of(&mut trace);
         assert!(has_kernel_finding(&section) && !section.rows.iter().any(|row| words(row, "title").contains("Copies")));
     }
 
     #[test]
     fn short_waits_and_communication_kernels_are_not_findings() {
-        let mut small = Small::new();
-        let process = small.process(1);
+        let mut trace = TestTrace::nsys();
         // The host is blocked, but the GPU is idle for only 5 us of that time.
-        small.call(process, "cudaStreamSynchronize_v3020", 0, 3_000_000, None);
-        small.op(0, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 0, 1_000_000);
-        small.op(0, "gemm", 1_005_000, 1_400_000);
-        small.op(0, "norm", 1_400_000, 1_500_000);
-        let section = findings_of(small);
+        trace.in_us().call("cudaStreamSynchronize_v3020", 0..3_000);
+        trace.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 0..1_000);
+        let section = findings_of(trace.kernel("gemm", 1_005..1_400).kernel("norm", 1_400..1_500));
         assert!(!section.rows.iter().any(|row| words(row, "title") == "The host waits for the GPU"), "{section:?}");
         let kernel = row(&section, "title", "One kernel takes a large share of kernel time");
         assert_eq!(words(kernel, "evidence"), "26.4 % of kernel time, 395.0 us: gemm");
@@ -520,13 +511,9 @@ mod tests {
 
     #[test]
     fn a_driver_call_within_a_runtime_call_counts_once() {
-        let mut small = Small::new();
-        let process = small.process(1);
-        small.call(process, "cudaStreamSynchronize_v3020", 0, 3_000_000, None);
-        small.call(process, "cuStreamSynchronize", 100, 2_999_900, None);
-        small.op(0, "k", 0, 1_000);
-        small.op(0, "k", 3_000_100, 3_000_200);
-        let section = findings_of(small);
+        let mut trace = TestTrace::nsys();
+        trace.call("cudaStreamSynchronize_v3020", 0..3_000_000).call("cuStreamSynchronize", 100..2_999_900);
+        let section = findings_of(trace.kernel("k", 0..1_000).kernel("k", 3_000_100..3_000_200));
         let finding = row(&section, "title", "The host waits for the GPU");
         assert!(words(finding, "evidence").contains("blocking calls, 3.0 ms of host time"), "{finding:?}");
     }

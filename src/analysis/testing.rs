@@ -1,16 +1,42 @@
 //! Traces for tests: built op by op, made of random work, the fixture of nsys-llm-explainer, and real traces if
 //! they are available.
 
+use crate::analysis::Options;
 use crate::analysis::context::Context;
-use crate::analysis::section::Sections;
-use crate::analysis::section::{Record, Section, Value};
+use crate::analysis::results::Run;
+use crate::analysis::section::{Record, Section, Sections, Value};
+use crate::analysis::sections::explain;
 use crate::input::{Imported, Importer};
+use crate::rules::RuleBook;
+use crate::trace::testing::TestTrace;
 use crate::trace::{
     DeviceId, Format, GpuOp, GraphReplay, MetricSeries, NameId, Ns, OpKind, ProcessId, Span, ThreadId, Trace,
     TraceBuilder,
 };
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
+
+impl TestTrace {
+    /// One section of the report of the finished trace.
+    pub(crate) fn section(&mut self, section: fn(&Context) -> Section) -> Section {
+        section(&Context::new(&self.finish(), 30))
+    }
+
+    /// All sections of the report of the finished trace.
+    pub(crate) fn sections(&mut self) -> Sections {
+        explain(&Context::new(&self.finish(), 30))
+    }
+
+    /// The results of the finished trace with the default rules and options.
+    pub(crate) fn run(&mut self) -> Run {
+        analyze(&self.finish())
+    }
+}
+
+/// Analyzes a trace with the default rules and options.
+pub(crate) fn analyze(trace: &Trace) -> Run {
+    crate::analysis::analyze(trace, RuleBook::gpuprism_default().unwrap(), &Options::default())
+}
 
 /// Builds a small trace. Times are start and end in nanoseconds.
 pub(crate) struct Small(pub(crate) TraceBuilder);
@@ -56,12 +82,6 @@ impl Small {
         self.0.trace.gpu_ops.push(op, correlation);
     }
 
-    /// Adds a call of this process on thread 9.
-    pub(crate) fn call(&mut self, process: ProcessId, name: &str, start: i64, end: i64, correlation: Option<u32>) {
-        let thread = self.0.thread(process, 9);
-        self.call_in(thread, name, (start, end), correlation);
-    }
-
     fn call_in(&mut self, thread: ThreadId, name: &str, (start, end): (i64, i64), correlation: Option<u32>) {
         let name: NameId = self.0.trace.calls.names.intern(name);
         self.0.add_call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
@@ -102,11 +122,6 @@ impl Small {
 
     pub(crate) fn finish(self) -> Trace {
         self.0.finish()
-    }
-
-    pub(crate) fn replay(&mut self, device: u32, start: i64, end: i64) {
-        let device = self.device(device);
-        self.0.trace.graph_replays.push(GraphReplay { start: Ns(start), duration: Ns(end - start), device });
     }
 
     pub(crate) fn metric(&mut self, source: i64, device: Option<u32>, name: &str, samples: &[(i64, f64)]) {
@@ -187,8 +202,13 @@ fn text(value: &serde_json::Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// Each row as the values of these columns, separated by spaces. Numbers are rounded to three decimal places.
+/// Each row of a section as the values of these columns, separated by spaces.
 pub(crate) fn rows(sections: &Sections, section: &str, columns: &[&str]) -> Vec<String> {
+    rows_of(&sections[section], columns)
+}
+
+/// Each row as the values of these columns, separated by spaces. Numbers are rounded to three decimal places.
+pub(crate) fn rows_of(section: &Section, columns: &[&str]) -> Vec<String> {
     let show = |value: &Value| match (value.text(), value.number()) {
         (Some(text), _) => text.to_owned(),
         (None, Some(number)) => format!("{number:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -198,7 +218,7 @@ pub(crate) fn rows(sections: &Sections, section: &str, columns: &[&str]) -> Vec<
         let values = columns.iter().map(|column| show(row.get(column).unwrap()));
         values.collect::<Vec<_>>().join(" ")
     };
-    sections[section].rows.iter().map(row).collect()
+    section.rows.iter().map(row).collect()
 }
 
 /// The value of a figure.
@@ -245,47 +265,46 @@ pub(crate) const TICKS: i64 = 32;
 
 /// An op or graph replay on a coarse time grid, so that tests can check every tick.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
+pub(crate) struct GridOp {
     pub(crate) device: u32,
     pub(crate) kind: usize,
     pub(crate) start: i64,
     pub(crate) duration: i64,
 }
 
-pub(crate) fn pieces() -> impl Strategy<Value = Vec<Piece>> {
-    let piece = (0..DEVICES, 0..KINDS.len(), 0..TICKS - 8, 0_i64..8);
-    let piece = piece.prop_map(|(device, kind, start, duration)| Piece { device, kind, start, duration });
-    proptest::collection::vec(piece, 1..30)
+pub(crate) fn grid_ops() -> impl Strategy<Value = Vec<GridOp>> {
+    let op = (0..DEVICES, 0..KINDS.len(), 0..TICKS - 8, 0_i64..8);
+    let op = op.prop_map(|(device, kind, start, duration)| GridOp { device, kind, start, duration });
+    proptest::collection::vec(op, 1..30)
 }
 
-impl Small {
-    pub(crate) fn of(pieces: &[Piece]) -> Self {
-        let mut small = Self::new();
-        (0..DEVICES).for_each(|device| {
-            small.device(device);
-        });
-        for piece in pieces {
-            let (start, end) = (piece.start, piece.start + piece.duration);
-            match KINDS[piece.kind] {
-                "" => small.replay(piece.device, start, end),
-                name => small.op(piece.device, name, start, end),
-            }
-        }
-        small
+/// A trace with these ops on [`DEVICES`] devices.
+pub(crate) fn grid_trace(ops: &[GridOp]) -> TestTrace {
+    let mut trace = TestTrace::nsys();
+    for device in 0..DEVICES {
+        trace.device(device);
     }
+    for op in ops {
+        let time = op.start..op.start + op.duration;
+        match KINDS[op.kind] {
+            "" => trace.device(op.device).replay(time),
+            name => trace.device(op.device).kernel(name, time),
+        };
+    }
+    trace
 }
 
-/// The number of pieces of each kind that run on the device from this tick to the next.
-pub(crate) fn running(pieces: &[Piece], device: u32, tick: i64) -> [usize; KINDS.len()] {
+/// The number of ops of each kind that run on the device from this tick to the next.
+pub(crate) fn running(ops: &[GridOp], device: u32, tick: i64) -> [usize; KINDS.len()] {
     let mut running = [0; KINDS.len()];
-    for piece in pieces.iter().filter(|piece| piece.device == device) {
-        running[piece.kind] += usize::from(piece.start <= tick && tick < piece.start + piece.duration);
+    for op in ops.iter().filter(|op| op.device == device) {
+        running[op.kind] += usize::from(op.start <= tick && tick < op.start + op.duration);
     }
     running
 }
 
 /// The number of ticks on all devices that satisfy the predicate, in milliseconds at one nanosecond per tick.
-pub(crate) fn ticks_ms(pieces: &[Piece], predicate: &dyn Fn([usize; KINDS.len()]) -> bool) -> f64 {
+pub(crate) fn ticks_ms(ops: &[GridOp], predicate: &dyn Fn([usize; KINDS.len()]) -> bool) -> f64 {
     let ticks = (0..DEVICES).flat_map(|device| (0..TICKS).map(move |tick| (device, tick)));
-    ticks.filter(|&(device, tick)| predicate(running(pieces, device, tick))).count() as f64 / 1e6
+    ticks.filter(|&(device, tick)| predicate(running(ops, device, tick))).count() as f64 / 1e6
 }

@@ -6,7 +6,7 @@
 //! ```ignore
 //! let trace = TestTrace::new()
 //!     .range("decode", 0..50)
-//!     .call("cudaLaunchKernel", 1..3).launches("gemm", 100..104)
+//!     .launch(1..3).launches("gemm", 100..104)
 //!     .device(1).stream(9).kernel("ncclAllReduce", 100..120)
 //!     .finish();
 //! ```
@@ -15,7 +15,7 @@
 
 use super::{
     Annotation, Collective, DeviceId, Format, FrameIds, GpuOp, GraphReplay, MetricSeries, NONE, NameId, Ns, OpKind,
-    ProcessId, Span, ThreadId, Trace, TraceBuilder,
+    ProcessId, Span, ThreadId, Trace, TraceBuilder, Window,
 };
 use std::ops::Range;
 
@@ -111,6 +111,17 @@ impl TestTrace {
         self.op(name, time, Some(self.last_call))
     }
 
+    /// Sets the number of bytes of the last GPU op, which is a copy or set.
+    pub(crate) fn bytes(&mut self, bytes: u64) -> &mut Self {
+        self.builder.set_bytes_of_last_op(bytes);
+        self
+    }
+
+    /// Adds a call of `cudaLaunchKernel`.
+    pub(crate) fn launch(&mut self, time: Range<i64>) -> &mut Self {
+        self.call("cudaLaunchKernel", time)
+    }
+
     /// Adds a call of the current thread with the next free correlation id.
     pub(crate) fn call(&mut self, name: &str, time: Range<i64>) -> &mut Self {
         self.call_with_id(name, time, self.last_call + 1)
@@ -143,7 +154,12 @@ impl TestTrace {
 
     /// Adds a counter of the current device, as (time, value).
     pub(crate) fn metric(&mut self, name: &str, samples: &[(i64, f64)]) -> &mut Self {
-        let device = Some(self.device_id());
+        let device = self.device_id();
+        self.metric_of(Some(device), name, samples)
+    }
+
+    /// Adds a counter of this device, or of an unknown device, as (time, value).
+    pub(crate) fn metric_of(&mut self, device: Option<DeviceId>, name: &str, samples: &[(i64, f64)]) -> &mut Self {
         let samples = samples.iter().map(|&(time, value)| (Ns(time * self.ns_per_unit), value)).collect();
         self.builder.trace.metrics.push(MetricSeries { source: 0, device, name: name.to_owned(), samples });
         self
@@ -204,18 +220,22 @@ impl TestTrace {
 
     /// Adds an annotation of the host, which is part of the code.
     pub(crate) fn annotation(&mut self, text: &str, time: Range<i64>) -> &mut Self {
-        self.annotation_on(None, text, time, NONE)
+        self.annotation_with_id(text, time, NONE)
     }
 
-    /// Adds an annotation of the host (no device) or of a device with this external id.
-    pub(crate) fn annotation_on(
-        &mut self,
-        device: Option<DeviceId>,
-        text: &str,
-        time: Range<i64>,
-        id: u32,
-    ) -> &mut Self {
-        let (start, duration) = self.start_and_duration(&time);
+    /// Adds an annotation of the host with this external id.
+    pub(crate) fn annotation_with_id(&mut self, text: &str, time: Range<i64>, id: u32) -> &mut Self {
+        self.add_annotation(None, text, &time, id)
+    }
+
+    /// Adds an annotation of the current device with this external id.
+    pub(crate) fn device_annotation(&mut self, text: &str, time: Range<i64>, id: u32) -> &mut Self {
+        let device = self.device_id();
+        self.add_annotation(Some(device), text, &time, id)
+    }
+
+    fn add_annotation(&mut self, device: Option<DeviceId>, text: &str, time: &Range<i64>, id: u32) -> &mut Self {
+        let (start, duration) = self.start_and_duration(time);
         let process = self.process_id();
         if let Some(code) = self.builder.code() {
             let name = code.annotation_names.intern(text);
@@ -224,9 +244,18 @@ impl TestTrace {
         self
     }
 
-    /// The finished trace. The builder is empty again afterwards.
+    /// The finished trace. The builder is empty again afterwards; format and code stay as they are.
     pub(crate) fn finish(&mut self) -> Trace {
-        std::mem::replace(self, Self::new()).builder.finish()
+        let mut next = Self::of(self.builder.trace.format);
+        if self.builder.code().is_some() {
+            next.with_code();
+        }
+        std::mem::replace(self, next).builder.finish()
+    }
+
+    /// The part of the finished trace in this window, in nanoseconds.
+    pub(crate) fn window(&mut self, time: Range<i64>) -> Trace {
+        self.finish().within(Window { start: Ns(time.start), end: Ns(time.end) })
     }
 
     /// Adds a GPU op to the current device, stream and process.

@@ -405,8 +405,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn overlap_and_exposed_time_equal_a_count_of_every_tick(ops in pieces()) {
-            let section = Small::of(&ops).section(nccl_ops);
+        fn overlap_and_exposed_time_equal_a_count_of_every_tick(ops in grid_ops()) {
+            let section = grid_trace(&ops).section(nccl_ops);
             for (kind, operation) in [(ALLREDUCE, "allreduce"), (ALLGATHER, "allgather")] {
                 let of_kind = || ops.iter().filter(|op| op.kind == kind);
                 if of_kind().count() == 0 {

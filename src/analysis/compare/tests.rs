@@ -2,57 +2,31 @@
 
 use super::*;
 use crate::analysis::section::{Section, Value};
-use crate::analysis::{Options, analyze};
-use crate::rules::RuleBook;
-use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Span, Trace, TraceBuilder, Window};
+use crate::analysis::testing::analyze;
+use crate::trace::testing::TestTrace;
+use crate::trace::{Ns, ProblemKind, Window};
 use proptest::prelude::*;
 
 const GEMM: &str = "nvjet_tst_64x8";
 const NCCL: &str = "ncclDevKernel_AllReduce";
 const FLASH: &str = "flash_fwd_kernel";
 
-/// Builds a small trace op by op; times are in nanoseconds. The number is the last correlation id.
-struct SmallTrace(TraceBuilder, u32);
-
-impl SmallTrace {
-    fn new(label: &str) -> Self {
-        Self(TraceBuilder::new(label, Format::TorchProfiler), 0)
-    }
-
-    fn kernel(&mut self, name: &str, device: u32, gpu: &str, (start, end): (i64, i64)) -> &mut Self {
-        let (device, process) = (self.0.device(&device.to_string(), gpu), self.0.process(1, ""));
-        let name = self.0.trace.names.intern(name);
-        self.1 += 1;
-        let duration = Ns(end - start);
-        let op = GpuOp { start: Ns(start), duration, name, device, stream: 7, process, kind: OpKind::Kernel };
-        self.0.trace.gpu_ops.push(op, Some(self.1));
-        self
-    }
-
-    /// Adds a step that launches kernels one after the other, with `idle` ns after each; returns its end.
-    fn step(&mut self, name: &str, start: i64, idle: i64, kernels: &[(&str, i64)]) -> i64 {
-        let process = self.0.process(1, "");
-        let thread = self.0.thread(process, 1);
-        let (range, call) =
-            (self.0.trace.ranges.names.intern(name), self.0.trace.calls.names.intern("cudaLaunchKernel"));
-        let length: i64 = kernels.iter().map(|(_, duration)| duration + idle).sum();
-        self.0.trace.ranges.push(Span { start: Ns(start), duration: Ns(length), name: range, thread });
-        let mut at = start;
-        for (kernel, duration) in kernels {
-            self.kernel(kernel, 0, "NVIDIA H100", (at, at + duration));
-            self.0.add_call(Span { start: Ns(at), duration: Ns(1), name: call, thread }, Some(self.1));
-            at += duration + idle;
-        }
-        at
-    }
-
-    fn run(self) -> Run {
-        run(&self.0.finish())
-    }
+/// A trace of one H100 without ops.
+fn trace(label: &str) -> TestTrace {
+    let mut trace = TestTrace::new();
+    trace.label(label).named_device(0, "NVIDIA H100");
+    trace
 }
 
-fn run(trace: &Trace) -> Run {
-    analyze(trace, &RuleBook::embedded().select("gpuprism", "default").unwrap(), &Options::default())
+/// Adds a step that launches kernels one after the other, with `idle` ns after each; returns its end.
+fn add_step(trace: &mut TestTrace, name: &str, start: i64, idle: i64, kernels: &[(&str, i64)]) -> i64 {
+    let mut now = start;
+    for (kernel, duration) in kernels {
+        trace.launch(now..now + 1).launches(kernel, now..now + duration);
+        now += duration + idle;
+    }
+    trace.range(name, start..now);
+    now
 }
 
 fn compare_with_first(runs: &[&Run]) -> Comparison {
@@ -62,14 +36,13 @@ fn compare_with_first(runs: &[&Run]) -> Comparison {
 
 /// A run of decode steps that launch these kernels; steps alternate between 10 ns longer and 10 ns shorter kernels.
 fn decoding(label: &str, steps: i64, kernels: &[(&str, i64)]) -> Run {
-    let mut small = SmallTrace::new(label);
-    let mut at = 1_000;
+    let (mut trace, mut now) = (trace(label), 1_000);
     for step in 0..steps {
         let jitter = if step % 2 == 0 { 10 } else { -10 };
         let kernels: Vec<(&str, i64)> = kernels.iter().map(|(name, ns)| (*name, ns + jitter)).collect();
-        at = small.step("step[DECODE bs=16]", at, 0, &kernels);
+        now = add_step(&mut trace, "step[DECODE bs=16]", now, 0, &kernels);
     }
-    small.run()
+    trace.run()
 }
 
 fn int(section: &Section, row: usize, key: &str) -> i64 {
@@ -121,15 +94,13 @@ fn a_run_compared_with_itself_has_no_change() {
 #[test]
 fn a_change_smaller_than_the_spread_of_steps_is_noise() {
     let alternating = |label: &str, first: i64| {
-        let mut small = SmallTrace::new(label);
-        let mut at = 0;
-        for step in 0..8 {
-            let long = if step % 2 == 0 { first } else { 200_000 - first };
-            at = small.step("step[DECODE bs=1]", at, 0, &[(GEMM, long + if label == "B" { 1_000 } else { 0 })]);
+        let (mut trace, mut now) = (trace(label), 0);
+        for duration in [first, first + 40_000].repeat(4) {
+            now = add_step(&mut trace, "step[DECODE bs=1]", now, 0, &[(GEMM, duration)]);
         }
-        small.run()
+        trace.run()
     };
-    let (a, b) = (alternating("A", 80_000), alternating("B", 80_000));
+    let (a, b) = (alternating("A", 80_000), alternating("B", 81_000));
     let comparison = compare_with_first(&[&a, &b]);
     assert_eq!(comparison.runs[1].change.as_ref().unwrap().delta_ns(), 1_000);
     assert_eq!(comparison.runs[1].outcome, Outcome::WithinNoise);
@@ -170,11 +141,12 @@ fn kernel_rows_name_the_cause_of_each_change() {
 }
 
 fn without_steps(label: &str, gpu: &str, times: i64) -> Run {
-    let mut small = SmallTrace::new(label);
-    for at in 0..times {
-        small.kernel(GEMM, 0, gpu, (at * 100, at * 100 + 60)).kernel(FLASH, 0, gpu, (at * 100 + 60, at * 100 + 90));
+    let mut trace = TestTrace::new();
+    trace.label(label).named_device(0, gpu);
+    for start in (0..times).map(|index| index * 100) {
+        trace.kernel(GEMM, start..start + 60).kernel(FLASH, start + 60..start + 90);
     }
-    small.run()
+    trace.run()
 }
 
 fn assert_refused(a: &Run, b: &Run, words: &[&str]) {
@@ -190,8 +162,8 @@ fn runs_that_measure_different_things_are_refused_with_a_remedy() {
     let a = without_steps("A", "NVIDIA H100", 10);
     assert_refused(&a, &without_steps("B", "NVIDIA B200", 10), &["B200", "H100", "same kind of GPU"]);
     assert_refused(&a, &without_steps("B", "NVIDIA H100", 20), &["2.00 times", "same number of steps"]);
-    assert_refused(&a, &SmallTrace::new("B").run(), &["B has no GPU op"]);
-    assert_refused(&SmallTrace::new("A").run(), &a, &["A has no GPU op"]);
+    assert_refused(&a, &TestTrace::new().label("B").run(), &["B has no GPU op"]);
+    assert_refused(&TestTrace::new().label("A").run(), &a, &["A has no GPU op"]);
     let b = without_steps("B", "NVIDIA H100", 10);
     assert!(compare_with_first(&[&a, &b]).is_possible());
     assert_refused(
@@ -200,9 +172,8 @@ fn runs_that_measure_different_things_are_refused_with_a_remedy() {
         &["by fair, A by first-come"],
     );
     assert_refused(&a, &Run { rules: "vllm/llama".to_owned(), ..b.clone() }, &["vllm/llama"]);
-    let mut two = SmallTrace::new("two");
-    two.kernel(GEMM, 0, "NVIDIA H100", (0, 10)).kernel(GEMM, 1, "NVIDIA H100", (0, 10));
-    assert_refused(&a, &two.run(), &["2 devices", "one rank of each"]);
+    let two = trace("two").kernel(GEMM, 0..10).named_device(1, "NVIDIA H100").kernel(GEMM, 0..10).run();
+    assert_refused(&a, &two, &["2 devices", "one rank of each"]);
     let (extend, decode) = (without_steps("x-EXTEND.json", "", 3), without_steps("x-DECODE.json", "", 3));
     assert_refused(&extend, &decode, &["extend/prefill", "decode", "profile_by_stage"]);
     let window = crate::analysis::results::Picked { start_ns: 0, end_ns: 1_000, whole_ns: 2_000 };
@@ -224,22 +195,21 @@ fn runs_that_measure_different_things_are_refused_with_a_remedy() {
 #[test]
 fn an_incomplete_trace_is_refused_and_its_rank_log_is_marked() {
     let with = |kind: Option<ProblemKind>| {
-        let mut small = SmallTrace::new("B");
-        small.kernel(GEMM, 0, "NVIDIA H100", (0, 60));
-        kind.into_iter().for_each(|kind| small.0.trace.problems.add(kind, 1, 1_048_576));
-        small.0.finish()
+        let mut trace = trace("B");
+        kind.into_iter().for_each(|kind| trace.builder.trace.problems.add(kind, 1, 1_048_576));
+        trace.kernel(GEMM, 0..60).finish()
     };
     let whole = with(None);
     for kind in [ProblemKind::Truncated, ProblemKind::DamagedGzip, ProblemKind::DamagedTable, ProblemKind::NoTimes] {
         let cut = with(Some(kind));
-        assert_refused(&run(&whole), &run(&cut), &["B is cut short or damaged"]);
+        assert_refused(&analyze(&whole), &analyze(&cut), &["B is cut short or damaged"]);
         assert!(crate::analysis::communication::ranks::log(&cut).is_cut_short, "{kind:?}");
     }
-    let notices = run(&with(Some(ProblemKind::Truncated))).notices;
+    let notices = analyze(&with(Some(ProblemKind::Truncated))).notices;
     assert!(notices.iter().any(|notice| notice.message.contains("byte 1,048,576;")), "{notices:?}");
     for kind in [ProblemKind::Unclosed, ProblemKind::OpenLastRow, ProblemKind::TrailingData, ProblemKind::LeftOut] {
         let complete = with(Some(kind));
-        assert!(compare_with_first(&[&run(&whole), &run(&complete)]).is_possible(), "{kind:?} loses no data");
+        assert!(compare_with_first(&[&analyze(&whole), &analyze(&complete)]).is_possible(), "{kind:?} loses no data");
         assert!(!crate::analysis::communication::ranks::log(&complete).is_cut_short, "{kind:?}");
     }
 }
@@ -247,30 +217,32 @@ fn an_incomplete_trace_is_refused_and_its_rank_log_is_marked() {
 /// Six steps of two kernels of 50 ns with 10 ns between them; a step starts every 130 ns.
 #[test]
 fn a_window_with_much_work_outside_whole_steps_is_refused() {
-    let mut small = SmallTrace::new("run.json");
-    (0..6).fold(0, |at, _| small.step("step[DECODE bs=1]", at, 10, &[(GEMM, 50), (FLASH, 50)]) + 10);
-    let trace = small.0.finish();
-    let picked =
-        |start, end| Run { label: "part.json".into(), ..run(&trace.within(Window { start: Ns(start), end: Ns(end) })) };
+    let mut trace = trace("run.json");
+    for start in (0..6).map(|step| step * 130) {
+        add_step(&mut trace, "step[DECODE bs=1]", start, 10, &[(GEMM, 50), (FLASH, 50)]);
+    }
+    let trace = trace.finish();
+    let picked = |start, end| {
+        let part = trace.within(Window { start: Ns(start), end: Ns(end) });
+        Run { label: "part.json".into(), ..analyze(&part) }
+    };
+    let whole = analyze(&trace);
     // The window has eight kernels: six in whole steps, two in the steps cut at its ends.
     assert_refused(
-        &run(&trace),
+        &whole,
         &picked(60, 570),
         &["In the window of part.json, 25 % of the work lies outside whole steps."],
     );
-    let whole_steps = compare_with_first(&[&run(&trace), &picked(130, 515)]);
+    let whole_steps = compare_with_first(&[&whole, &picked(130, 515)]);
     assert_eq!((whole_steps.is_possible(), whole_steps.basis), (true, Basis::Step), "{:?}", whole_steps.runs);
 }
 
 #[test]
 fn a_different_mix_of_stages_is_refused() {
     let mixed = |label: &str, steps: &[(&str, i64)]| {
-        let mut small = SmallTrace::new(label);
-        let mut at = 0;
-        for (name, ns) in steps {
-            at = small.step(name, at, 0, &[(GEMM, *ns)]);
-        }
-        small.run()
+        let mut trace = trace(label);
+        steps.iter().fold(0, |now, (name, ns)| add_step(&mut trace, name, now, 0, &[(GEMM, *ns)]));
+        trace.run()
     };
     const EXTEND: (&str, i64) = ("step[EXTEND bs=1 toks=10]", 1_000);
     const DECODE: (&str, i64) = ("step[DECODE bs=1]", 100);
@@ -295,9 +267,9 @@ fn totals_are_compared_with_a_warning_if_there_are_no_steps() {
 #[test]
 fn different_batch_sizes_are_a_warning_or_a_reason() {
     let step = |label: &str, name: &str| {
-        let mut small = SmallTrace::new(label);
-        small.step(name, 0, 0, &[(GEMM, 100)]);
-        small.run()
+        let mut trace = trace(label);
+        add_step(&mut trace, name, 0, 0, &[(GEMM, 100)]);
+        trace.run()
     };
     let a = step("A", "step[DECODE bs=16]");
     let comparison = compare_with_first(&[&a, &step("B", "step[DECODE bs=20]")]);
@@ -309,11 +281,11 @@ fn different_batch_sizes_are_a_warning_or_a_reason() {
 #[test]
 fn idle_time_outside_the_steps_does_not_count() {
     let idle_until = |label: &str, until: i64| {
-        let mut small = SmallTrace::new(label);
-        small.kernel("warm up", 0, "NVIDIA H100", (0, 10));
-        let at = small.step("step[DECODE bs=1]", until, 0, &[(GEMM, 100)]);
-        small.step("step[DECODE bs=1]", at + 40, 0, &[(GEMM, 100)]);
-        small.run()
+        let mut trace = trace(label);
+        trace.kernel("warm up", 0..10);
+        add_step(&mut trace, "step[DECODE bs=1]", until, 0, &[(GEMM, 100)]);
+        add_step(&mut trace, "step[DECODE bs=1]", until + 140, 0, &[(GEMM, 100)]);
+        trace.run()
     };
     let comparison = compare_with_first(&[&idle_until("A", 1_000), &idle_until("B", 90_000)]);
     let change = comparison.runs[1].change.as_ref().unwrap();
@@ -326,11 +298,7 @@ fn idle_time_outside_the_steps_does_not_count() {
 
 #[test]
 fn the_gpu_vendor_is_detected_from_kernel_names_if_devices_have_no_name() {
-    let on = |label: &str, name: &str| {
-        let mut small = SmallTrace::new(label);
-        small.kernel(name, 0, "", (0, 100));
-        small.run()
-    };
+    let on = |label: &str, name: &str| TestTrace::new().label(label).kernel(name, 0..100).run();
     let a = on("A", "nvjet_tst_64x8");
     assert_refused(&a, &on("B", "Cijk_Alik_Bljk_BBS"), &["a GPU of AMD", "a GPU of NVIDIA"]);
     assert!(compare_with_first(&[&a, &on("B", "triton_red_fused_1")]).is_possible());
@@ -360,16 +328,16 @@ proptest! {
     ) {
         const NAMES: [&str; 6] = [GEMM, NCCL, FLASH, "void a<1>(int)", "void a<1>(long)", "b"];
         let build = |label: &str, ops: &[(usize, i64, i64)]| {
-            let (mut small, mut at) = (SmallTrace::new(label), 0);
+            let (mut trace, mut now) = (trace(label), 0);
             for &(name, ns, idle) in ops {
                 if with_steps {
-                    at = small.step("step[DECODE bs=1]", at, idle, &[(NAMES[name], ns)]);
+                    now = add_step(&mut trace, "step[DECODE bs=1]", now, idle, &[(NAMES[name], ns)]);
                 } else {
-                    small.kernel(NAMES[name], 0, "g", (at, at + ns));
-                    at += ns + idle - 100;
+                    trace.kernel(NAMES[name], now..now + ns);
+                    now += ns + idle - 100;
                 }
             }
-            small.run()
+            trace.run()
         };
         let (a, b) = (build("A", &a), build("B", &b));
         let comparison = compare_with_first(&[&a, &b]);

@@ -415,6 +415,7 @@ fn roofline_rows(context: &Context, work_by_name: &[KernelWork]) -> Section {
 mod tests {
     use super::*;
     use crate::analysis::testing::*;
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
     const RX: &str = "NVLink RX Responses User Data [Throughput %]";
@@ -457,49 +458,35 @@ mod tests {
 
     #[test]
     fn samples_are_compared_with_the_collectives_of_their_own_gpu() {
-        let mut small = Small::new();
-        small.op(0, KINDS[ALLREDUCE], 100, 200);
-        small.op(1, KINDS[ALLREDUCE], 300, 400);
+        let mut trace = TestTrace::nsys();
         let samples = [(50, 1.0), (100, 9.0), (199, 7.0), (200, 1.0), (350, 3.0)];
-        small.metric(5, Some(0), RX, &samples);
-        small.metric(5, Some(0), TX, &samples);
-        small.metric(6, Some(1), RX, &samples);
-        small.metric(7, None, RX, &samples);
-        let section = small.section(nvlink_during_nccl);
-        let row =
-            |source: i64| section.rows.iter().find(|row| row.get("metric_source_id") == Some(&source.into())).unwrap();
-        let figures = |source| {
-            let row = row(source);
-            ["samples_during_nccl", "avg_metric_during_nccl", "avg_metric_outside_nccl"]
-                .map(|column| number(row, column))
-        };
-        assert_eq!(section.rows.len(), 4, "RX and TX have separate rows");
-        assert_eq!(figures(5), [2.0, 8.0, 5.0 / 3.0]);
-        assert_eq!(figures(6), [1.0, 3.0, 4.5]);
-        assert_eq!(figures(7), [3.0, 19.0 / 3.0, 1.0], "unknown GPU: compared with the collectives of all");
+        trace.device(0).kernel(KINDS[ALLREDUCE], 100..200).metric(RX, &samples).metric(TX, &samples);
+        trace.device(1).kernel(KINDS[ALLREDUCE], 300..400).metric(RX, &samples);
+        let section = trace.metric_of(None, RX, &samples).section(nvlink_during_nccl);
+        let columns = ["device_id", "samples_during_nccl", "avg_metric_during_nccl", "avg_metric_outside_nccl"];
+        let mut figures = rows_of(&section, &columns);
+        figures.sort();
+        // RX and TX have separate rows. Those of an unknown GPU are compared with the collectives of all.
+        assert_eq!(figures, ["- 3 6.333 1", "0 2 8 1.667", "0 2 8 1.667", "1 1 3 4.5"]);
         assert!(section.limits.iter().any(|limit| limit.contains("names no GPU")));
     }
 
     #[test]
     fn a_trace_without_counters_suggests_a_capture_command() {
-        let mut small = Small::new();
-        small.op(0, KINDS[ALLREDUCE], 100, 200);
-        small.metric(5, Some(0), "DRAM Read Bandwidth [Throughput %]", &[(1, 1.0)]);
-        let trace = small.0.finish();
-        let context = Context::new(&trace, 30);
-        for section in [nvlink_during_nccl(&context), nvlink_timeseries(&context)] {
-            assert!(section.missing.unwrap().recapture.contains("--gpu-metrics-devices=all"));
+        let mut trace = TestTrace::nsys();
+        trace.kernel(KINDS[ALLREDUCE], 100..200).metric("DRAM Read Bandwidth [Throughput %]", &[(1, 1.0)]);
+        let sections = trace.sections();
+        for name in ["nvlink_during_nccl", "nvlink_timeseries"] {
+            assert!(sections[name].missing.as_ref().unwrap().recapture.contains("--gpu-metrics-devices=all"));
         }
     }
 
     #[test]
     fn a_long_series_is_thinned_out_evenly() {
-        let mut small = Small::new();
-        small.op(0, KINDS[ALLREDUCE], 35_000, 40_000);
+        let mut trace = TestTrace::nsys();
         let samples: Vec<(i64, f64)> = (0..39_000).map(|time| (time, time as f64)).collect();
-        small.metric(5, Some(0), RX, &samples);
-        small.metric(5, Some(0), TX, &samples[..10]);
-        let section = small.section(nvlink_timeseries);
+        trace.kernel(KINDS[ALLREDUCE], 35_000..40_000).metric(RX, &samples).metric(TX, &samples[..10]);
+        let section = trace.section(nvlink_timeseries);
         assert_eq!((section.rows_in_all, section.rows.len()), (39_010, MAX_POINTS / 2 + 10));
         let rx: Vec<f64> = section
             .rows
@@ -531,14 +518,11 @@ mod tests {
 
     #[test]
     fn overlapping_instances_count_once_and_devices_are_separate() {
-        let mut small = Small::new();
-        small.op(0, "a", 0, 100);
-        small.op(0, "a", 50, 150);
-        small.op(0, "b", 100, 150);
-        small.op(1, "a", 0, 1_000);
-        small.metric(1, Some(0), "Tensor FLOPs", &[(0, 100.0), (100, 60.0), (150, 8.0)]);
-        small.metric(1, Some(0), "DRAM bytes", &[(0, 10.0), (100, 10.0), (150, 8.0)]);
-        let section = small.section(roofline);
+        let mut trace = TestTrace::nsys();
+        trace.device(1).kernel("a", 0..1_000).device(0).kernel("a", 0..100).kernel("a", 50..150).kernel("b", 100..150);
+        trace.metric("Tensor FLOPs", &[(0, 100.0), (100, 60.0), (150, 8.0)]);
+        trace.metric("DRAM bytes", &[(0, 10.0), (100, 10.0), (150, 8.0)]);
+        let section = trace.section(roofline);
         let (a, b) = (row(&section, "kernel_name", "a"), row(&section, "kernel_name", "b"));
         assert_eq!((number(a, "flops"), number(b, "flops")), (130.0, 30.0));
         assert_eq!((number(a, "bytes"), number(b, "bytes")), (15.0, 5.0));
@@ -547,25 +531,21 @@ mod tests {
 
     #[test]
     fn throughput_in_per_cent_gives_no_roofline_points() {
-        let mut small = Small::new();
-        small.op(0, "gemm", 0, 100);
-        small.metric(1, Some(0), "FLOP [Throughput %]", &[(0, 50.0), (50, 50.0)]);
-        small.metric(1, Some(0), "DRAM bytes [Throughput %]", &[(0, 50.0), (50, 50.0)]);
-        let section = small.section(roofline);
+        let mut trace = TestTrace::nsys();
+        trace.kernel("gemm", 0..100).metric("FLOP [Throughput %]", &[(0, 50.0), (50, 50.0)]);
+        let section = trace.metric("DRAM bytes [Throughput %]", &[(0, 50.0), (50, 50.0)]).section(roofline);
         assert!(section.rows.is_empty() && section.missing.unwrap().why.contains("per cent"));
     }
 
     proptest! {
         #[test]
-        fn all_counted_operations_are_split_among_the_running_kernels(pieces in pieces()) {
-            let mut small = Small::of(&pieces);
+        fn all_counted_operations_are_split_among_the_running_kernels(ops in grid_ops()) {
             let samples: Vec<(i64, f64)> = (0..TICKS).step_by(4).map(|time| (time, 12.0)).collect();
-            small.metric(1, Some(0), "flop", &samples);
-            small.metric(1, Some(0), "dram bytes", &samples);
-            let section = small.section(roofline);
+            let mut trace = grid_trace(&ops);
+            let section = trace.device(0).metric("flop", &samples).metric("dram bytes", &samples).section(roofline);
             let ours: f64 = section.rows.iter().map(|row| number(row, "flops")).sum();
             let is_kernel = |kind: &usize| [COMPUTE, ALLREDUCE, ALLGATHER].contains(kind);
-            let runs = |tick| running(&pieces, 0, tick).iter().enumerate().any(|(kind, &count)| is_kernel(&kind) && count > 0);
+            let runs = |tick| running(&ops, 0, tick).iter().enumerate().any(|(kind, &count)| is_kernel(&kind) && count > 0);
             let samples = (0..TICKS).step_by(4).filter(|&start| (start..start + 4).any(runs)).count();
             prop_assert!((ours - 12.0 * samples as f64).abs() < 1e-9, "{} of {}", ours, samples);
         }

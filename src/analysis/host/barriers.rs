@@ -141,66 +141,46 @@ fn barriers_section(context: &Context, title: &str, launcher_gaps: &LauncherGaps
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::sections::explain;
-    use crate::analysis::testing::{Small, figure, rows};
-    use crate::trace::{HostWait, ProcessId};
+    use crate::analysis::testing::{figure, rows};
+    use crate::trace::HostWait;
+    use crate::trace::testing::TestTrace;
 
-    const US: i64 = 1_000;
-
-    fn barrier_rows(small: Small) -> Vec<String> {
-        let trace = small.finish();
+    fn barrier_rows(trace: &mut TestTrace) -> Vec<String> {
         let columns = ["barrier_kind", "api_name", "count", "total_time_ms", "max_duration_us"];
-        rows(&explain(&Context::new(&trace, 30)), "barriers", &columns)
+        rows(&trace.sections(), "barriers", &columns)
     }
 
     #[test]
     fn launcher_gaps_are_measured_per_thread() {
-        let mut small = Small::new();
-        let launch = "cudaLaunchKernel";
+        let mut trace = TestTrace::nsys();
         // Thread 1 leaves 80 us and 49 us, thread 2 90 us in the same time, thread 3 launches once.
-        for (tid, start, end) in [(1, 0, 10), (2, 5, 20), (3, 50, 51), (1, 90, 100), (2, 110, 120), (1, 149, 150)] {
-            small.call_on((9, tid), launch, (start * US, end * US), None);
-        }
-        assert_eq!(barrier_rows(small), ["cpu_launcher_gap cpu_launcher_gap 2 0.17 90"]);
+        trace.in_us().thread(1).launch(0..10).launch(90..100).launch(149..150);
+        trace.thread(2).launch(5..20).launch(110..120).thread(3).launch(50..51);
+        assert_eq!(barrier_rows(&mut trace), ["cpu_launcher_gap cpu_launcher_gap 2 0.17 90"]);
     }
 
     #[test]
     fn launcher_gaps_exclude_blocked_time_and_idle_time() {
-        let mut small = Small::new();
-        let thread = (9, 1);
-        small.call_on(thread, "cudaLaunchKernel", (0, 10 * US), None);
+        let mut trace = TestTrace::nsys();
         // 20 us, 500 us blocked with a driver call inside, 30 us: a gap of 50 us.
-        small.call_on(thread, "cudaStreamSynchronize", (30 * US, 530 * US), None);
-        small.call_on(thread, "cuStreamSynchronize", (40 * US, 520 * US), None);
-        small.call_on(thread, "cudaGraphLaunch", (560 * US, 600 * US), None);
+        trace.in_us().launch(0..10).call("cudaStreamSynchronize", 30..530).call("cuStreamSynchronize", 40..520);
         // A second without a launch is idle time, not a barrier.
-        small.call_on(thread, "cudaLaunchKernel", (1_000_600 * US, 1_000_601 * US), None);
-        let trace = small.finish();
-        let sections = explain(&Context::new(&trace, 30));
+        trace.call("cudaGraphLaunch", 560..600).launch(1_000_600..1_000_601);
+        let sections = trace.sections();
         let columns = ["api_name", "count", "total_time_ms"];
         let expected = ["cudaStreamSynchronize 1 0.5", "cuStreamSynchronize 1 0.48", "cpu_launcher_gap 1 0.05"];
         assert_eq!(rows(&sections, "barriers", &columns), expected);
-        assert_eq!(
-            (figure(&sections, "barriers", "idle_gaps"), figure(&sections, "barriers", "idle_gap_time_ms")),
-            (1.0, 1000.0)
-        );
+        let idle = ["idle_gaps", "idle_gap_time_ms"].map(|name| figure(&sections, "barriers", name));
+        assert_eq!(idle, [1.0, 1000.0]);
         assert_eq!(figure(&sections, "sync", "sync_total_time_ms"), 0.5, "a nested call counts once");
     }
 
     #[test]
     fn calls_that_do_not_block_are_counted_separately() {
-        let mut small = Small::new();
-        for name in [
-            "cudaStreamWaitEvent_v3020",
-            "cudaEventQuery",
-            "cudaMemcpyAsync",
-            "cudaMemcpy_v3020",
-            "cudaEventSynchronize",
-        ] {
-            small.call_on((1, 1), name, (0, US), None);
-        }
-        let trace = small.finish();
-        let sections = explain(&Context::new(&trace, 30));
+        let mut trace = TestTrace::nsys();
+        trace.call("cudaStreamWaitEvent_v3020", 0..1_000).call("cudaEventQuery", 0..1_000);
+        trace.call("cudaMemcpyAsync", 0..1_000).call("cudaMemcpy_v3020", 0..1_000);
+        let sections = trace.call("cudaEventSynchronize", 0..1_000).sections();
         assert_eq!(rows(&sections, "sync", &["api_name"]), ["cudaEventSynchronize"]);
         assert_eq!(rows(&sections, "sync_by_pid", &["pid", "api_name"]), ["1 cudaEventSynchronize"]);
         assert_eq!(figure(&sections, "sync", "non_blocking_calls"), 2.0);
@@ -208,37 +188,27 @@ mod tests {
         assert_eq!(barriers, ["sync_api cudaEventSynchronize", "blocking_memcpy cudaMemcpy_v3020"]);
     }
 
+    /// A trace with these waits: process, name, count, total and longest time in milliseconds.
+    fn waiting(waits: &[(u32, &str, u64, i64, i64)]) -> TestTrace {
+        let mut trace = TestTrace::nsys();
+        for &(process, name, count, total, longest) in waits {
+            let (total, longest) = (Ns(total * 1_000_000), Ns(longest * 1_000_000));
+            let wait = HostWait { process: ProcessId(process), name: name.into(), count, total, longest };
+            trace.builder.trace.host_waits.push(wait);
+        }
+        trace
+    }
+
     #[test]
     fn operating_system_waits_are_summed_over_processes() {
-        let mut small = Small::new();
-        for (process, total, longest) in [(0, 3_000_000, 2_000_000), (1, 1_000_000, 1_000_000)] {
-            let wait = HostWait {
-                process: ProcessId(process),
-                name: "poll".into(),
-                count: 2,
-                total: Ns(total),
-                longest: Ns(longest),
-            };
-            small.0.trace.host_waits.push(wait);
-        }
-        assert_eq!(barrier_rows(small), ["host_wait poll 4 4 2000"]);
+        let mut trace = waiting(&[(0, "poll", 2, 3, 2), (1, "poll", 2, 1, 1)]);
+        assert_eq!(barrier_rows(&mut trace), ["host_wait poll 4 4 2000"]);
     }
 
     #[test]
     fn operating_system_calls_that_do_not_wait_are_counted_separately() {
-        let mut small = Small::new();
-        for (name, total) in [("ioctl", 5_000_000), ("sem_timedwait", 2_000_000), ("epoll_ctl", 1_000_000)] {
-            let (total, longest) = (Ns(total), Ns(total));
-            small.0.trace.host_waits.push(HostWait {
-                process: ProcessId(0),
-                name: name.into(),
-                count: 3,
-                total,
-                longest,
-            });
-        }
-        let trace = small.finish();
-        let sections = explain(&Context::new(&trace, 30));
+        let mut trace = waiting(&[(0, "ioctl", 3, 5, 5), (0, "sem_timedwait", 3, 2, 2), (0, "epoll_ctl", 3, 1, 1)]);
+        let sections = trace.sections();
         assert_eq!(rows(&sections, "barriers", &["barrier_kind", "api_name"]), ["host_wait sem_timedwait"]);
         let figures = ["other_os_calls", "other_os_time_ms"].map(|name| figure(&sections, "barriers", name));
         assert_eq!(figures, [6.0, 6.0]);
@@ -246,11 +216,9 @@ mod tests {
 
     #[test]
     fn a_trace_without_calls_shows_the_command_that_records_them() {
-        let mut small = Small::new();
-        small.kernel("k", 1, (0, 1), None);
-        let trace = small.finish();
+        let sections = TestTrace::nsys().kernel("k", 0..1).sections();
         for name in ["sync", "sync_by_pid", "barriers"] {
-            let missing = explain(&Context::new(&trace, 30))[name].missing.clone().unwrap();
+            let missing = sections[name].missing.clone().unwrap();
             assert!(missing.recapture.contains("--trace=cuda,nvtx,osrt"), "{missing:?}");
         }
     }

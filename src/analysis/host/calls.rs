@@ -171,21 +171,15 @@ mod tests {
     use crate::analysis::structure::ranges;
     use crate::analysis::testing::*;
     use crate::analysis::time::longest_events;
-    use crate::trace::Window;
+    use crate::trace::testing::TestTrace;
 
     /// A blocking copy that starts before the window and ends after it, and a launch before the window.
     #[test]
     fn host_times_of_a_window_are_cut_at_its_ends() {
-        let mut small = Small::new();
-        let process = small.process(1);
-        small.call(process, "cudaMemcpy", 100, 900, Some(1));
-        small.op_of(process, 0, 7, "[CUDA memcpy Device-to-Host]", 500, 600, Some(1));
-        small.call(process, "cudaLaunchKernel", 50, 60, Some(2));
-        small.op_of(process, 0, 7, "k", 610, 620, Some(2));
-        let thread = small.0.thread(process, 9);
-        let name = small.0.trace.ranges.names.intern("step");
-        small.0.trace.ranges.push(Span { start: Ns(0), duration: Ns(1_000), name, thread });
-        let part = small.0.finish().within(Window { start: Ns(480), end: Ns(640) });
+        let mut trace = TestTrace::nsys();
+        trace.range("step", 0..1_000).launch(50..60).launches("k", 610..620);
+        trace.call("cudaMemcpy", 100..900).launches("[CUDA memcpy Device-to-Host]", 500..600);
+        let part = trace.window(480..640);
         let context = Context::new(&part, 30);
         let barriers = barriers::barriers(&context);
         let copying = row(&barriers, "api_name", "cudaMemcpy");

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::analysis::testing::*;
     use crate::analysis::time::survey;
-    use crate::trace::Window;
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
     #[test]
@@ -127,15 +127,9 @@ mod tests {
     /// after the second.
     #[test]
     fn a_window_counts_idle_time_up_to_its_ends_and_the_last_gap_has_no_known_cause() {
-        let mut small = Small::new();
-        let process = small.process(1);
-        for (id, start) in [(1, 1_000), (2, 3_000)] {
-            small.call(process, "cudaLaunchKernel", start - 50, start - 40, Some(id));
-            small.op_of(process, 0, 7, "k", start, start + 500, Some(id));
-        }
-        small.op(0, "later", 9_000, 9_100);
-        let window = Window { start: Ns(400), end: Ns(5_000) };
-        let part = small.0.finish().within(window);
+        let mut trace = TestTrace::nsys();
+        trace.launch(950..960).launches("k", 1_000..1_500).launch(2_950..2_960).launches("k", 3_000..3_500);
+        let part = trace.kernel("later", 9_000..9_100).window(400..5_000);
         let context = Context::new(&part, 30);
         let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
         let ns = |column: &str| (number(&idle.rows[0], column) * 1e6).round();
@@ -154,21 +148,14 @@ mod tests {
 
     #[test]
     fn the_cause_of_a_gap_follows_from_the_next_launch() {
-        let mut small = Small::new();
-        let process = small.process(1);
-        let mut op = |start, end, launch: Option<(i64, u32)>| {
-            if let Some((launch, id)) = launch {
-                small.call(process, "cudaLaunchKernel", launch, launch + 5, Some(id));
-            }
-            small.op_of(process, 0, 7, "k", start, end, launch.map(|launch| launch.1));
-        };
-        op(0, 100, None);
-        op(200, 300, Some((150, 1))); // launched after the GPU became idle: 55 of 100 ns until the call returns
-        op(329, 400, Some((160, 2))); // launched long before, 29 ns
-        op(430, 500, Some((170, 3))); // launched long before, 30 ns: not below the limit of kernel_wait
-        op(1_500, 1_600, None); // 1000 ns
-        small.replay(0, 1_650, 1_700); // 50 ns
-        let trace = small.0.finish();
+        let mut trace = TestTrace::nsys();
+        trace.kernel("k", 0..100);
+        trace.launch(150..155).launches("k", 200..300); // launched in the gap: 55 of 100 ns until the call returns
+        trace.launch(160..165).launches("k", 329..400); // launched long before, 29 ns
+        trace.launch(170..175).launches("k", 430..500); // launched long before, 30 ns: too long for kernel_wait
+        trace.kernel("k", 1_500..1_600); // 1000 ns
+        trace.replay(1_650..1_700); // 50 ns
+        let trace = trace.finish();
         let context = Context::new(&trace, 30);
         let idle = &gpu_idle(&context).rows[0];
         let ns = |column| (number(idle, column) * 1e6).round();
@@ -182,14 +169,10 @@ mod tests {
     /// The host launches 40 us after the device becomes idle; the kernel starts half a second later.
     #[test]
     fn only_the_time_until_the_launch_call_returns_is_host_wait() {
-        let mut small = Small::new();
-        let process = small.process(1);
-        small.op(0, "first", 0, 1_000);
-        small.call(process, "cudaLaunchKernel", 41_000, 42_000, Some(1));
-        small.op_of(process, 0, 7, "k", 500_000_000, 500_001_000, Some(1));
-        small.call(process, "cudaGraphLaunch", 400_000_000, 500_009_000, Some(2));
-        small.op_of(process, 0, 7, "in graph", 500_006_000, 500_007_000, Some(2));
-        let trace = small.0.finish();
+        let mut trace = TestTrace::nsys();
+        trace.in_us().kernel("first", 0..1).launch(41..42).launches("k", 500_000..500_001);
+        trace.call("cudaGraphLaunch", 400_000..500_009).launches("in graph", 500_006..500_007);
+        let trace = trace.finish();
         let context = Context::new(&trace, 30);
         let idle = &gpu_idle(&context).rows[0];
         let ns = |column| (number(idle, column) * 1e6).round();
@@ -201,12 +184,12 @@ mod tests {
 
     #[test]
     fn the_longest_gaps_cover_all_devices_and_the_total_is_stated() {
-        let mut small = Small::new();
+        let mut trace = TestTrace::nsys();
         for i in 0..40 {
-            small.op(0, "k", 100 * i, 100 * i + 50 - i);
-            small.op(1, "k", 1_000 * i, 1_000 * i + 10);
+            trace.device(0).kernel("k", 100 * i..100 * i + 50 - i);
+            trace.device(1).kernel("k", 1_000 * i..1_000 * i + 10);
         }
-        let section = small.section(gpu_idle_gaps);
+        let section = trace.section(gpu_idle_gaps);
         assert_eq!((section.rows.len(), section.rows_in_all), (survey::GAPS_KEPT, 78));
         let count =
             |device: i64| section.rows.iter().filter(|row| row.get("device_id") == Some(&device.into())).count();
@@ -216,8 +199,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn idle_time_equals_a_count_of_every_tick(ops in pieces()) {
-            let trace = Small::of(&ops).0.finish();
+        fn idle_time_equals_a_count_of_every_tick(ops in grid_ops()) {
+            let trace = grid_trace(&ops).finish();
             let context = Context::new(&trace, 30);
             let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
             let (mut busy, mut rest) = (0.0, 0.0);

@@ -189,7 +189,8 @@ fn section(title: &str, columns: &[&str], measured: usize, unmeasured: Unmeasure
 mod tests {
     use super::*;
     use crate::analysis::testing::*;
-    use crate::trace::{Ns, Window};
+    use crate::trace::testing::TestTrace;
+    use crate::trace::{Ns, Trace, Window};
     use proptest::prelude::*;
 
     fn launch_latency_rows(context: &Context) -> Section {
@@ -224,30 +225,26 @@ mod tests {
 
     #[test]
     fn equal_correlation_ids_of_two_processes_are_kept_apart() {
-        let mut small = Small::new();
+        let mut trace = TestTrace::nsys();
         for (pid, device, start) in [(1, 0, 0), (2, 1, 1_000_000)] {
-            let process = small.process(pid);
-            small.call(process, "cudaLaunchKernel", start, start + 10, Some(77));
-            small.op_of(process, device, 7, "k", start + 30, start + 50, Some(77));
+            trace.process(pid).device(device).call_with_id("cudaLaunchKernel", start..start + 10, 77);
+            trace.launches("k", start + 30..start + 50);
         }
-        let section = small.section(launch_latency_rows);
-        let latencies: Vec<f64> = section.rows.iter().map(|row| number(row, "latency_us")).collect();
-        assert_eq!(latencies, [0.02, 0.02]);
+        assert_eq!(latencies(&trace.finish()), [0.02, 0.02]);
+    }
+
+    fn latencies(trace: &Trace) -> Vec<f64> {
+        let section = launch_latency_rows(&Context::new(trace, 30));
+        section.rows.iter().map(|row| number(row, "latency_us")).collect()
     }
 
     #[test]
     fn a_graph_launch_has_one_latency_and_unmeasured_kernels_are_counted() {
-        let mut small = Small::new();
-        let process = small.process(1);
-        small.call(process, "cudaGraphLaunch_v10000", 0, 100, Some(1));
-        small.call(process, "cudaMemcpyAsync", 0, 100, Some(2));
-        for start in [350, 600, 900] {
-            small.op_of(process, 0, 7, "in_graph", start, start + 50, Some(1));
-        }
-        small.op_of(process, 0, 7, "copies_as_kernel", 1_000, 1_100, Some(2));
-        small.op_of(process, 0, 7, "alone", 1_200, 1_300, None);
-        small.op_of(process, 0, 7, "early", 90, 300, Some(1));
-        let section = small.section(launch_latency_rows);
+        let mut trace = TestTrace::nsys();
+        trace.call("cudaGraphLaunch_v10000", 0..100).launches("in_graph", 350..400).launches("in_graph", 600..650);
+        trace.launches("in_graph", 900..950).launches("early", 90..300);
+        trace.call("cudaMemcpyAsync", 0..100).launches("copies_as_kernel", 1_000..1_100);
+        let section = trace.kernel("alone", 1_200..1_300).section(launch_latency_rows);
         assert_eq!((section.rows.len(), number(&section.summary, "count")), (1, 1.0));
         assert_eq!((words(&section.rows[0], "kernel_name"), number(&section.rows[0], "latency_us")), ("early", 0.0));
         for start in [
@@ -262,21 +259,15 @@ mod tests {
 
     #[test]
     fn kernels_that_start_before_the_window_are_not_measured() {
-        let mut small = Small::new();
-        let process = small.process(1);
-        small.call(process, "cudaGraphLaunch_v10000", 0, 10, Some(1));
-        small.call(process, "cudaLaunchKernel", 12, 20, Some(2));
-        small.call(process, "cudaLaunchKernel", 22, 30, Some(3));
-        for (start, end, id) in [(40, 80, 1), (90, 120, 2), (130, 180, 1), (190, 220, 3)] {
-            small.op_of(process, 0, 7, "k", start, end, Some(id));
-        }
-        let whole = small.0.finish();
-        let section_of =
-            |from, to| launch_latency_rows(&Context::new(&whole.within(Window { start: Ns(from), end: Ns(to) }), 30));
+        let mut trace = TestTrace::nsys();
+        trace.call("cudaGraphLaunch_v10000", 0..10).launches("k", 40..80).launches("k", 130..180);
+        trace.launch(12..20).launches("k", 90..120).launch(22..30).launches("k", 190..220);
+        let whole = trace.finish();
+        let part = |from, to| whole.within(Window { start: Ns(from), end: Ns(to) });
+        let section_of = |from, to| launch_latency_rows(&Context::new(&part(from, to), 30));
         // Three kernels: the window cuts one, and the first kernel of another's graph ran before the window.
         let section = section_of(100, 300);
-        let latencies: Vec<f64> = section.rows.iter().map(|row| number(row, "latency_us")).collect();
-        assert_eq!((latencies, number(&section.summary, "count")), (vec![0.16], 1.0));
+        assert_eq!((latencies(&part(100, 300)), number(&section.summary, "count")), (vec![0.16], 1.0));
         assert!(
             section.limits.iter().any(|limit| limit.starts_with("2 of 3 kernels began before")),
             "{:?}",
@@ -288,41 +279,32 @@ mod tests {
 
     #[test]
     fn a_window_measures_only_the_first_kernel_of_a_graph_launch() {
-        let latencies = |ops: &[(i64, i64, &str)], from| {
-            let mut small = Small::new();
-            let process = small.process(1);
-            small.call(process, "cudaGraphLaunch_v10000", 100, 110, Some(1));
-            ops.iter().for_each(|&(start, end, name)| small.op_of(process, 0, 7, name, start, end, Some(1)));
-            let whole = small.0.finish();
-            let part = whole.within(Window { start: Ns(from), end: Ns(500) });
-            [&whole, &part].map(|trace| {
-                let section = launch_latency_rows(&Context::new(trace, 30));
-                section.rows.iter().map(|row| number(row, "latency_us")).collect::<Vec<_>>()
-            })
+        let of_whole_and_window = |trace: &mut TestTrace, from| {
+            let whole = trace.finish();
+            [latencies(&whole), latencies(&whole.within(Window { start: Ns(from), end: Ns(500) }))]
         };
-        let after_copy = [(120, 130, "[CUDA memcpy Device-to-Host]"), (140, 180, "k"), (190, 200, "k")];
-        assert_eq!(latencies(&after_copy, 135), [vec![0.03], vec![0.03]]);
-        // The clock of the device runs behind that of the host.
-        assert_eq!(latencies(&[(60, 70, "k"), (75, 85, "k")], 72), [vec![0.0], vec![]]);
+        let mut trace = TestTrace::nsys();
+        trace.call("cudaGraphLaunch_v10000", 100..110).launches("[CUDA memcpy Device-to-Host]", 120..130);
+        trace.launches("k", 140..180).launches("k", 190..200);
+        assert_eq!(of_whole_and_window(&mut trace, 135), [vec![0.03], vec![0.03]]);
+        // The clock of the device is slow compared with that of the host.
+        trace.call("cudaGraphLaunch_v10000", 100..110).launches("k", 60..70).launches("k", 75..85);
+        assert_eq!(of_whole_and_window(&mut trace, 72), [vec![0.0], vec![]]);
     }
 
     #[test]
     fn a_trace_without_calls_shows_the_command_that_records_them() {
-        let mut small = Small::new();
-        small.op(0, "k", 0, 10);
-        let missing = small.section(launch_latency_rows).missing.unwrap();
+        let missing = TestTrace::nsys().kernel("k", 0..10).section(launch_latency_rows).missing.unwrap();
         assert!(missing.why.contains("no API calls") && missing.recapture.contains("nsys profile"), "{missing:?}");
     }
 
     #[test]
     fn bins_and_percentiles_also_exclude_communication() {
-        let mut small = Small::new();
-        let process = small.process(1);
-        for (id, (name, wait)) in (0..).zip([("k", 10_000), ("k", 20_000), (KINDS[ALLREDUCE], 80_000), ("k", 30_000)]) {
-            small.call(process, "cudaLaunchKernel", 0, 10, Some(id));
-            small.op_of(process, 0, 7, name, 10 + wait, 20 + wait, Some(id));
+        let mut trace = TestTrace::nsys();
+        for (name, wait) in [("k", 10_000), ("k", 20_000), (KINDS[ALLREDUCE], 80_000), ("k", 30_000)] {
+            trace.launch(0..10).launches(name, 10 + wait..20 + wait);
         }
-        let trace = small.0.finish();
+        let trace = trace.finish();
         let context = Context::new(&trace, 30);
         let (rows, section) = (launch_latency_rows(&context), launch_latency_histogram(&context));
         let sum = |column: &str| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
@@ -341,13 +323,11 @@ mod tests {
         fn percentiles_and_bins_match_a_sorted_list(
             waits in proptest::collection::vec(prop_oneof![0_i64..2_000, 4_294_967_290_i64..4_294_967_400], 1..80),
         ) {
-            let mut small = Small::new();
-            let process = small.process(1);
-            for (id, &wait) in (0..).zip(&waits) {
-                small.call(process, "cudaLaunchKernel", 0, 10, Some(id));
-                small.op_of(process, 0, 7, "k", 10 + wait, 20 + wait, Some(id));
+            let mut trace = TestTrace::nsys();
+            for wait in &waits {
+                trace.launch(0..10).launches("k", 10 + wait..20 + wait);
             }
-            let trace = small.0.finish();
+            let trace = trace.finish();
             let context = Context::new(&trace, 30);
             let (rows, histogram) = (launch_latency_rows(&context), launch_latency_histogram(&context));
             let mut sorted = waits.clone();

@@ -165,6 +165,7 @@ fn direction(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::analysis::testing::*;
+    use crate::trace::testing::TestTrace;
 
     #[test]
     fn directions_are_parsed_from_the_names_of_all_profilers() {
@@ -186,17 +187,15 @@ mod tests {
 
     #[test]
     fn totals_include_all_copies_and_rows_the_longest_ones() {
-        let mut small = Small::new();
+        const TO_HOST: &str = "Memcpy DtoH (Device -> Pinned)";
+        let mut trace = TestTrace::nsys();
         for index in 0..120 {
-            small.op(0, "Memcpy HtoD (Pageable -> Device)", 1_000 * index, 1_000 * index + 100 + index);
-            small.0.set_bytes_of_last_op(200);
+            let start = 1_000 * index;
+            trace.kernel("Memcpy HtoD (Pageable -> Device)", start..start + 100 + index).bytes(200);
         }
-        small.op(0, "Memcpy DtoH (Device -> Pinned)", 500, 600);
-        small.op(0, "gemm", 0, 90_000);
-        // The first overlaps a copy of the same direction, the second runs on another device.
-        small.op(0, "Memcpy DtoH (Device -> Pinned)", 550, 650);
-        small.op(1, "Memcpy DtoH (Device -> Pinned)", 500, 600);
-        let section = small.section(copy_engine_events);
+        // The second copy overlaps the first one, the third runs on another device.
+        trace.kernel("gemm", 0..90_000).kernel(TO_HOST, 500..600).kernel(TO_HOST, 550..650);
+        let section = trace.device(1).kernel(TO_HOST, 500..600).section(copy_engine_events);
         assert_eq!((section.rows.len(), section.rows_in_all), (MAX_ROWS, 123));
         let longest = &section.rows[0];
         assert_eq!((number(longest, "duration_ns"), number(longest, "bytes")), (219.0, 200.0));

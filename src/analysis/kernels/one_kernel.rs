@@ -430,99 +430,35 @@ fn over_time(trace: &Trace, ops: &[(usize, GpuOp)], columns: usize) -> OverTime 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::testing::{number, rows_of, words};
     use crate::rules::RuleBook;
     use crate::session::{self, Choices};
-    use crate::trace::{Format, OpKind, ProcessId, Span, ThreadId, TraceBuilder};
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
-
-    /// Builds a trace with one thread and one stream.
-    struct Small(TraceBuilder, ProcessId, ThreadId);
-
-    impl Small {
-        fn new() -> Self {
-            let mut builder = TraceBuilder::new("small", Format::NsysSqlite);
-            let process = builder.process(1, "");
-            let thread = builder.thread(process, 1);
-            Self(builder, process, thread)
-        }
-
-        fn span(&mut self, name: NameId, (start, end): (i64, i64)) -> Span {
-            Span { start: Ns(start), duration: Ns(end - start), name, thread: self.2 }
-        }
-
-        fn range(&mut self, name: &str, times: (i64, i64)) {
-            let name = self.0.trace.ranges.names.intern(name);
-            let span = self.span(name, times);
-            self.0.trace.ranges.push(span);
-        }
-
-        fn call(&mut self, name: &str, times: (i64, i64), id: u32) {
-            let name = self.0.trace.calls.names.intern(name);
-            let span = self.span(name, times);
-            self.0.add_call(span, Some(id));
-        }
-
-        fn kernel(&mut self, name: &str, (start, end): (i64, i64), id: Option<u32>) {
-            let (device, name) = (self.0.device("0", ""), self.0.trace.names.intern(name));
-            let (start, duration) = (Ns(start), Ns(end - start));
-            let op = GpuOp { start, duration, name, device, stream: 7, process: self.1, kind: OpKind::Kernel };
-            self.0.trace.gpu_ops.push(op, id);
-        }
-    }
 
     fn find(trace: &Trace, name: &str) -> OneKernel {
         one_kernel(trace, RuleBook::gpuprism_default().unwrap(), name, 10)
     }
 
-    fn figure<'a>(section: &'a Section, name: &str) -> &'a Value {
-        section.summary.get(name).unwrap()
-    }
-
-    fn rows<'a>(section: &'a Section, keys: &[&str]) -> Vec<Vec<&'a Value>> {
-        section.rows.iter().map(|row| keys.iter().map(|key| row.get(key).unwrap()).collect()).collect()
-    }
-
     /// `k` runs at 0..10 and 20..50, each followed by an op `other`, and is launched in the ranges `one` and `two`.
     fn example_trace() -> Trace {
-        let mut small = Small::new();
-        small.range("one", (0, 5));
-        small.range("two", (6, 9));
-        for (id, start) in [(1, 1), (2, 3), (3, 7), (4, 8)] {
-            small.call("cudaLaunchKernel", (start, start + 1), id);
-        }
-        small.kernel("k", (0, 10), Some(1));
-        small.kernel("other", (12, 20), Some(2));
-        small.kernel("k", (20, 50), Some(3));
-        small.kernel("other", (56, 60), Some(4));
-        small.0.finish()
+        let mut trace = TestTrace::nsys();
+        trace.range("one", 0..5).launch(1..2).launches("k", 0..10).launch(3..4).launches("other", 12..20);
+        trace.range("two", 6..9).launch(7..8).launches("k", 20..50).launch(8..9).launches("other", 56..60);
+        trace.finish()
     }
 
     #[test]
     fn figures_callers_and_neighbours_match_hand_computed_values() {
         let found = find(&example_trace(), "k");
-        assert_eq!(figure(&found.detail, "launches"), &Value::Int(2));
-        assert_eq!(figure(&found.detail, "total_time_ns"), &Value::Int(40));
-        // 40 of the 52 busy nanoseconds.
-        assert_eq!(figure(&found.detail, "busy_share_pct"), &Value::Float(4_000.0 / 52.0));
-        assert_eq!(figure(&found.detail, "p50_duration_us"), &Value::Float(0.02));
-        assert_eq!(figure(&found.detail, "p90_duration_us"), &Value::Float(0.028));
-        let callers = rows(&found.callers, &["api_name", "range_name", "call_count", "total_time_ns"]);
-        let launch = Value::from("cudaLaunchKernel");
-        let (one, two, ten, thirty) = (Value::from("one"), Value::from("two"), Value::Int(10), Value::Int(30));
-        assert_eq!(callers, [[&launch, &one, &Value::Int(1), &ten], [&launch, &two, &Value::Int(1), &thirty]]);
-        let neighbours = rows(&found.neighbours, &["side", "kernel_name", "call_count", "median_gap_ns"]);
-        let (before, after, other, none) =
-            (Value::from("before"), Value::from("after"), Value::from("other"), Value::Null);
-        let once = Value::Int(1);
-        assert_eq!(
-            neighbours,
-            [
-                [&before, &other, &once, &Value::Int(0)],
-                [&before, &none, &once, &none],
-                // Gaps of 2 ns (10 to 12) and 6 ns (50 to 56).
-                [&after, &other, &Value::Int(2), &Value::Int(4)],
-            ]
-        );
+        let figures = ["launches", "total_time_ns", "busy_share_pct", "p50_duration_us", "p90_duration_us"];
+        // Busy: 40 of the 52 nanoseconds.
+        assert_eq!(figures.map(|name| number(&found.detail.summary, name)), [2.0, 40.0, 4_000.0 / 52.0, 0.02, 0.028]);
+        let callers = rows_of(&found.callers, &["api_name", "range_name", "call_count", "total_time_ns"]);
+        assert_eq!(callers, ["cudaLaunchKernel one 1 10", "cudaLaunchKernel two 1 30"]);
+        let neighbours = rows_of(&found.neighbours, &["side", "kernel_name", "call_count", "median_gap_ns"]);
+        // The gaps after it are 2 ns (10 to 12) and 6 ns (50 to 56).
+        assert_eq!(neighbours, ["before other 1 0", "before - 1 -", "after other 2 4"]);
         let counts: Vec<u64> = found.over_time.columns.iter().map(|column| column.count).collect();
         assert_eq!(counts, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0], "20 ns of 60 ns falls into the fourth of ten columns");
         assert_eq!(found.over_time.columns[3].longest, Ns(30));
@@ -540,8 +476,8 @@ mod tests {
     fn a_window_limits_the_launches_and_the_rule_is_named() {
         let choices = Choices { window: Some("0.000000015-0.00000006".to_owned()), ..Choices::default() };
         let found = session::one_kernel(&example_trace(), &choices, "k", 9).unwrap();
-        assert_eq!(figure(&found.detail, "launches"), &Value::Int(1));
-        assert_eq!(figure(&found.detail, "rules"), &Value::from("gpuprism/default, built in"));
+        assert_eq!(number(&found.detail.summary, "launches"), 1.0);
+        assert_eq!(words(&found.detail.summary, "rules"), "gpuprism/default, built in");
         let rules = session::RuleFile {
             file: "mine.json".to_owned(),
             text: r#"{"gpuprism": {"default": {"^k$": "mine"}}}"#.to_owned(),
@@ -550,8 +486,8 @@ mod tests {
             session::one_kernel(&example_trace(), &Choices { rules: vec![rules], ..Choices::default() }, "k", 9)
                 .unwrap();
         assert_eq!(found.category, "mine");
-        assert_eq!(figure(&found.detail, "category_rule"), &Value::from("^k$"));
-        assert_eq!(figure(&found.detail, "rules"), &Value::from("gpuprism/default, mine.json"));
+        assert_eq!(words(&found.detail.summary, "category_rule"), "^k$");
+        assert_eq!(words(&found.detail.summary, "rules"), "gpuprism/default, mine.json");
     }
 
     proptest! {
@@ -561,11 +497,11 @@ mod tests {
                 prop_oneof![0_i64..9, 0_i64..5_000, 0_i64..9_000_000_000_000, Just(i64::MAX / 16)], 1..60),
             columns in 0_usize..300,
         ) {
-            let mut small = Small::new();
+            let mut trace = TestTrace::nsys();
             for (start, duration) in (0..).zip(&durations) {
-                small.kernel("k", (start, start + duration), None);
+                trace.kernel("k", start..start + duration);
             }
-            let found = one_kernel(&small.0.finish(), RuleBook::gpuprism_default().unwrap(), "k", columns);
+            let found = one_kernel(&trace.finish(), RuleBook::gpuprism_default().unwrap(), "k", columns);
             for bin in &found.histogram.bins {
                 let inside = durations.iter().filter(|duration| (bin.from.0..bin.to.0).contains(duration)).count();
                 prop_assert_eq!(bin.count, inside as u64);

@@ -343,24 +343,14 @@ fn launch_storm_by_pid(
 mod tests {
     use super::*;
     use crate::analysis::sections::explain;
-    use crate::analysis::testing::{Small, figure, rows};
-    use crate::trace::{Format, GpuOp, OpKind, TraceBuilder};
+    use crate::analysis::testing::{figure, number, rows};
+    use crate::trace::testing::TestTrace;
 
     #[test]
     fn kernels_have_one_row_per_device_and_copies_are_excluded() {
-        let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
-        let process = builder.process(0, "");
-        for (name, device, kind, duration) in [
-            ("_Z3foov", "1", OpKind::Kernel, 3_000),
-            ("_Z3foov", "[TP00] 0", OpKind::Kernel, 1_000),
-            ("_Z3foov", "1", OpKind::Kernel, 5_000_000_000),
-            ("Memcpy HtoD", "1", OpKind::Copy, 9_000),
-        ] {
-            let (name, device) = (builder.trace.names.intern(name), builder.device(device, ""));
-            let op = GpuOp { start: Ns(0), duration: Ns(duration), name, device, stream: 0, process, kind };
-            builder.trace.gpu_ops.push(op, None);
-        }
-        let trace = builder.finish();
+        let mut trace = TestTrace::new();
+        trace.process(0).device("1").kernel("_Z3foov", 0..3_000).kernel("_Z3foov", 0..5_000_000_000);
+        let trace = trace.kernel("Memcpy HtoD", 0..9_000).device("[TP00] 0").kernel("_Z3foov", 0..1_000).finish();
         let sections = explain(&Context::new(&trace, 1));
         let columns = ["kernel_name", "device_id", "call_count", "total_time_ns", "p50_duration_us", "p90_duration_us"];
         // Interpolated between 3 us and 5 s, at 50 % and 90 %.
@@ -372,28 +362,25 @@ mod tests {
 
     #[test]
     fn kernels_by_pid_shows_ten_processes_with_ten_kernels_each_and_counts_all() {
-        let mut small = Small::new();
+        let mut trace = TestTrace::nsys();
         for (pid, kernel) in (0..12).flat_map(|pid| (0..12).map(move |kernel| (pid, kernel))) {
-            small.kernel(&format!("k{kernel:02}"), pid, (0, 100 * (pid + 1) + kernel), None);
+            trace.process(pid).kernel(&format!("k{kernel:02}"), 0..100 * (pid + 1) + kernel);
         }
-        let trace = small.finish();
-        let section = &explain(&Context::new(&trace, 30))["kernels_by_pid"];
+        let section = trace.section(kernels_by_pid);
         assert_eq!((section.rows.len(), section.rows_in_all), (100, 144));
-        let pids: Vec<f64> = section.rows.iter().map(|row| row.get("pid").unwrap().number().unwrap()).collect();
+        let pids: Vec<f64> = section.rows.iter().map(|row| number(row, "pid")).collect();
         assert!(pids.is_sorted_by(|a, b| a >= b) && pids[0] == 11.0 && pids[99] == 2.0, "{pids:?}");
     }
 
     /// The example of nsys-llm-explainer: 200 kernels of 1 us, one every 2 us.
     #[test]
     fn many_small_kernels_are_a_storm_and_a_graph_launch_is_one_host_launch() {
-        let mut small = Small::new();
-        for index in 0..200_i64 {
-            let start = 2_000 * index;
-            small.kernel(if index < 150 { "a" } else { "b" }, 5, (start, start + 1_000), None);
+        let mut trace = TestTrace::nsys();
+        trace.process(5).call("cudaGraphLaunch", 0..10).launch(10..20);
+        for start in (0..200).map(|index| 2_000 * index) {
+            trace.kernel(if start < 300_000 { "a" } else { "b" }, start..start + 1_000);
         }
-        small.call_on((5, 1), "cudaGraphLaunch", (0, 10), None).call_on((5, 1), "cudaLaunchKernel", (10, 20), None);
-        let trace = small.finish();
-        let sections = explain(&Context::new(&trace, 30));
+        let sections = trace.sections();
         let section = &sections["launch_storm"];
         assert_eq!(section.summary.get("is_launch_storm"), Some(&true.into()));
         assert_eq!(rows(&sections, "launch_storm", &TINY_KERNELS), ["a 150 1", "b 50 1"]);
@@ -411,11 +398,9 @@ mod tests {
 
     #[test]
     fn a_trace_without_kernels_suggests_a_capture_command() {
-        for (format, command) in
-            [(Format::NsysSqlite, "nsys profile"), (Format::TorchProfiler, "ProfilerActivity.CUDA")]
+        for (sections, command) in
+            [(TestTrace::nsys().sections(), "nsys profile"), (TestTrace::new().sections(), "ProfilerActivity.CUDA")]
         {
-            let trace = TraceBuilder::new("t", format).finish();
-            let sections = explain(&Context::new(&trace, 30));
             for name in ["kernels", "kernels_by_pid", "launch_storm", "launch_storm_by_pid"] {
                 assert!(sections[name].missing.as_ref().unwrap().recapture.contains(command), "{name}");
             }

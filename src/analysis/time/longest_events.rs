@@ -150,37 +150,29 @@ fn gap_row(context: &Context, event: &Event) -> Option<TableRow> {
 mod tests {
     use super::*;
     use crate::analysis::testing::*;
+    use crate::trace::testing::TestTrace;
 
     #[test]
     fn the_longest_events_of_all_kinds_are_in_one_table() {
-        let mut small = Small::new();
-        let process = small.process(1);
-        small.op_of(process, 0, 7, "gemm", 1_000, 1_900, None);
-        small.op_of(process, 0, 7, "void vectorized_gather_kernel<16, long>(char*)", 1_900, 2_700, None);
-        small.op_of(process, 0, 7, "void elementwise_kernel<LoadWithCast>(int)", 2_700, 3_250, None);
-        small.op_of(process, 0, 9, KINDS[ALLREDUCE], 1_000, 1_700, None);
-        small.op_of(process, 0, 8, "[CUDA memcpy Host-to-Device]", 3_850, 4_350, None);
-        small.call(process, "cudaStreamSynchronize", 500, 900, None);
-        small.call(process, "cudaMemcpy", 500, 800, None);
-        small.call(process, "cudaStreamWaitEvent", 0, 9_000, None);
-        small.call(process, "cudaEventQuery", 0, 9_000, None);
-        let section = small.section(timeline_events);
-        let rows: Vec<(&str, &str, f64)> = section
-            .rows
-            .iter()
-            .map(|row| (words(row, "event_class"), words(row, "lane"), number(row, "duration_ns")))
-            .collect();
+        let mut trace = TestTrace::nsys();
+        trace.kernel("gemm", 1_000..1_900).kernel("void vectorized_gather_kernel<16, long>(char*)", 1_900..2_700);
+        trace.kernel("void elementwise_kernel<LoadWithCast>(int)", 2_700..3_250);
+        trace.stream(9).kernel(KINDS[ALLREDUCE], 1_000..1_700);
+        trace.stream(8).kernel("[CUDA memcpy Host-to-Device]", 3_850..4_350);
+        trace.call("cudaStreamSynchronize", 500..900).call("cudaMemcpy", 500..800);
+        trace.call("cudaStreamWaitEvent", 0..9_000).call("cudaEventQuery", 0..9_000);
+        let section = trace.section(timeline_events);
         let expected = [
-            ("cuda_kernel", "GPU stream 7", 900.0),
-            ("memory_kernel", "GPU stream 7", 800.0),
-            ("nccl", "GPU stream 9", 700.0),
-            ("gpu_idle", "GPU 0", 600.0),
-            ("cuda_kernel", "GPU stream 7", 550.0),
-            ("memcpy", "Copy stream 8", 500.0),
-            ("sync_api", "CPU pid 1 tid 9", 400.0),
-            ("blocking_memcpy", "CPU pid 1 tid 9", 300.0),
+            "cuda_kernel GPU stream 7 900",
+            "memory_kernel GPU stream 7 800",
+            "nccl GPU stream 9 700",
+            "gpu_idle GPU 0 600",
+            "cuda_kernel GPU stream 7 550",
+            "memcpy Copy stream 8 500",
+            "sync_api CPU pid 1 tid 1 400",
+            "blocking_memcpy CPU pid 1 tid 1 300",
         ];
-        assert_eq!(rows, expected);
+        assert_eq!(rows_of(&section, &["event_class", "lane", "duration_ns"]), expected);
         assert_eq!(number(&section.summary, "t0_ns"), 500.0);
         assert!((number(&section.rows[0], "start_ms") - 0.0005).abs() < 1e-15);
     }
@@ -199,9 +191,11 @@ mod tests {
 
     #[test]
     fn the_fifty_longest_are_shown_and_the_total_is_stated() {
-        let mut small = Small::new();
-        (0..200).for_each(|i| small.op(0, "k", 1_000 * i, 1_000 * i + 600 + (i * 37) % 200));
-        let section = small.section(timeline_events);
+        let mut trace = TestTrace::nsys();
+        for i in 0..200 {
+            trace.kernel("k", 1_000 * i..1_000 * i + 600 + (i * 37) % 200);
+        }
+        let section = trace.section(timeline_events);
         assert_eq!((section.rows.len(), section.rows_in_all), (crate::analysis::time::survey::OPS_KEPT, 200 + 199));
         let durations: Vec<f64> = section.rows.iter().map(|row| number(row, "duration_ns")).collect();
         let expected: Vec<f64> = (150..200).rev().map(|extra| f64::from(600 + extra)).collect();

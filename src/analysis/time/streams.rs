@@ -64,6 +64,7 @@ fn label(class: Class) -> &'static str {
 mod tests {
     use super::*;
     use crate::analysis::testing::*;
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
     #[test]
@@ -82,13 +83,11 @@ mod tests {
 
     #[test]
     fn overlap_is_counted_per_device_and_never_exceeds_the_total() {
-        let mut small = Small::new();
-        small.op(0, KINDS[ALLREDUCE], 0, 100);
-        small.op(1, KINDS[COMPUTE], 0, 100);
+        let mut trace = TestTrace::nsys();
+        trace.device(0).kernel(KINDS[ALLREDUCE], 0..100);
         // The copy overlaps two other classes at the same time; nsys-llm-explainer counts this twice.
-        small.op(1, KINDS[ALLREDUCE], 50, 100);
-        small.op(1, KINDS[COPY], 60, 100);
-        let section = small.section(stream_overlap);
+        trace.device(1).kernel(KINDS[COMPUTE], 0..100).kernel(KINDS[ALLREDUCE], 50..100).kernel(KINDS[COPY], 60..100);
+        let section = trace.section(stream_overlap);
         let pct = |label| number(row(&section, "label", label), "overlap_pct");
         assert_eq!((pct("Compute"), pct("Memcpy")), (50.0, 100.0));
         assert!((pct("NCCL") - 100.0 / 3.0).abs() < 1e-9, "50 of 150 ns");
@@ -97,15 +96,17 @@ mod tests {
 
     #[test]
     fn all_copies_are_counted() {
-        let mut small = Small::new();
-        (0..600).for_each(|i| small.op(0, KINDS[COPY], 10 * i, 10 * i + 1));
-        assert_eq!(number(row(&small.section(stream_overlap), "label", "Memcpy"), "total_time_ms"), 600.0 / 1e6);
+        let mut trace = TestTrace::nsys();
+        for start in (0..600).map(|i| 10 * i) {
+            trace.kernel(KINDS[COPY], start..start + 1);
+        }
+        assert_eq!(number(row(&trace.section(stream_overlap), "label", "Memcpy"), "total_time_ms"), 600.0 / 1e6);
     }
 
     proptest! {
         #[test]
-        fn overlap_equals_a_count_of_every_tick(ops in pieces()) {
-            let section = Small::of(&ops).section(stream_overlap);
+        fn overlap_equals_a_count_of_every_tick(ops in grid_ops()) {
+            let section = grid_trace(&ops).section(stream_overlap);
             let (nccl, others) = (|now: &[usize; 6]| now[ALLREDUCE] + now[ALLGATHER], |now: &[usize; 6]| now[COPY] + now[4] + now[5]);
             let compute_ms = ticks_ms(&ops, &|now| now[COMPUTE] > 0);
             let shared_ms = ticks_ms(&ops, &|now| now[COMPUTE] > 0 && nccl(&now) + others(&now) > 0);
