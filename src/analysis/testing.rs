@@ -9,10 +9,7 @@ use crate::analysis::sections::explain;
 use crate::input::{Imported, Importer};
 use crate::rules::RuleBook;
 use crate::trace::testing::TestTrace;
-use crate::trace::{
-    DeviceId, Format, GpuOp, GraphReplay, MetricSeries, NameId, Ns, OpKind, ProcessId, Span, ThreadId, Trace,
-    TraceBuilder,
-};
+use crate::trace::{NONE, Trace};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -36,103 +33,6 @@ impl TestTrace {
 /// Analyzes a trace with the default rules and options.
 pub(crate) fn analyze(trace: &Trace) -> Run {
     crate::analysis::analyze(trace, RuleBook::gpuprism_default().unwrap(), &Options::default())
-}
-
-/// Builds a small trace. Times are start and end in nanoseconds.
-pub(crate) struct Small(pub(crate) TraceBuilder);
-
-impl Small {
-    pub(crate) fn new() -> Self {
-        Self(TraceBuilder::new("small", Format::NsysSqlite))
-    }
-
-    pub(crate) fn device(&mut self, device: u32) -> DeviceId {
-        self.0.device(&device.to_string(), "")
-    }
-
-    pub(crate) fn process(&mut self, pid: i64) -> ProcessId {
-        self.0.process(pid, "")
-    }
-
-    /// Adds an op of process `10 + device` on stream 7. The name gives the kind.
-    pub(crate) fn op(&mut self, device: u32, name: &str, start: i64, end: i64) {
-        let process = self.process(10 + i64::from(device));
-        self.op_of(process, device, 7, name, start, end, None);
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "the fields of an op")]
-    pub(crate) fn op_of(
-        &mut self,
-        process: ProcessId,
-        device: u32,
-        stream: i64,
-        name: &str,
-        start: i64,
-        end: i64,
-        correlation: Option<u32>,
-    ) {
-        let kind = match name {
-            _ if name.starts_with("Memcpy") || name.starts_with("[CUDA memcpy") => OpKind::Copy,
-            _ if name.starts_with("Memset") => OpKind::Set,
-            _ => OpKind::Kernel,
-        };
-        let device = self.device(device);
-        let name = self.0.trace.names.intern(name);
-        let op = GpuOp { start: Ns(start), duration: Ns(end - start), name, device, stream, process, kind };
-        self.0.trace.gpu_ops.push(op, correlation);
-    }
-
-    fn call_in(&mut self, thread: ThreadId, name: &str, (start, end): (i64, i64), correlation: Option<u32>) {
-        let name: NameId = self.0.trace.calls.names.intern(name);
-        self.0.add_call(Span { start: Ns(start), duration: Ns(end - start), name, thread }, correlation);
-    }
-
-    /// Adds a kernel on device 0.
-    pub(crate) fn kernel(&mut self, name: &str, pid: i64, (start, end): (i64, i64), launch: Option<u32>) -> &mut Self {
-        let process = self.process(pid);
-        self.op_of(process, 0, 7, name, start, end, launch);
-        self
-    }
-
-    fn thread(&mut self, (pid, tid): (i64, i64)) -> ThreadId {
-        let process = self.process(pid);
-        self.0.thread(process, tid)
-    }
-
-    /// Adds a call of this process and thread.
-    pub(crate) fn call_on(
-        &mut self,
-        thread: (i64, i64),
-        name: &str,
-        time: (i64, i64),
-        correlation: Option<u32>,
-    ) -> &mut Self {
-        let thread = self.thread(thread);
-        self.call_in(thread, name, time, correlation);
-        self
-    }
-
-    /// Adds a range of this process and thread.
-    pub(crate) fn range(&mut self, name: &str, thread: (i64, i64), (start, end): (i64, i64)) -> &mut Self {
-        let thread = self.thread(thread);
-        let name = self.0.trace.ranges.names.intern(name);
-        self.0.trace.ranges.push(Span { start: Ns(start), duration: Ns(end - start), name, thread });
-        self
-    }
-
-    pub(crate) fn finish(self) -> Trace {
-        self.0.finish()
-    }
-
-    pub(crate) fn metric(&mut self, source: i64, device: Option<u32>, name: &str, samples: &[(i64, f64)]) {
-        let device = device.map(|device| self.device(device));
-        let samples = samples.iter().map(|&(time, value)| (Ns(time), value)).collect();
-        self.0.trace.metrics.push(MetricSeries { source, device, name: name.to_owned(), samples });
-    }
-
-    pub(crate) fn section(self, section: fn(&Context) -> Section) -> Section {
-        section(&Context::new(&self.0.finish(), 30))
-    }
 }
 
 /// The path of a file below `../shared`. If it is missing, prints a message and returns `None`.
@@ -166,32 +66,31 @@ pub(crate) fn fixture() -> Option<(Trace, serde_json::Value)> {
     let rows = |table: &str| tables[table]["rows"].as_array().unwrap().clone();
     let strings: Vec<(i64, String)> = rows("StringIds").iter().map(|row| (int(&row[0]), text(&row[1]))).collect();
     let string = |id: &serde_json::Value| strings.iter().find(|entry| entry.0 == int(id)).unwrap().1.clone();
-    let mut small = Small::new();
+    let mut trace = TestTrace::nsys();
+    let time = |row: &serde_json::Value| int(&row[0])..int(&row[1]);
     for row in rows("CUPTI_ACTIVITY_KIND_KERNEL") {
-        let (process, name) = (small.process(int(&row[5]) >> 24), string(&row[7]));
-        let correlation = Some(int(&row[6]) as u32);
-        small.op_of(process, int(&row[2]) as u32, int(&row[4]), &name, int(&row[0]), int(&row[1]), correlation);
+        trace.process(int(&row[5]) >> 24).device(&row[2]).stream(int(&row[4]));
+        trace.kernel_with_id(&string(&row[7]), time(&row), int(&row[6]) as u32);
     }
     for row in rows("CUPTI_ACTIVITY_KIND_MEMCPY") {
         let name = ["", "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"][int(&row[5]) as usize];
-        let process = small.process(-1);
-        small.op_of(process, int(&row[2]) as u32, int(&row[3]), name, int(&row[0]), int(&row[1]), None);
-        small.0.set_bytes_of_last_op(int(&row[4]) as u64);
+        trace.process(-1).device(&row[2]).stream(int(&row[3]));
+        trace.kernel(name, time(&row)).bytes(int(&row[4]) as u64);
     }
-    let thread = |global: &serde_json::Value| (int(global) >> 24, int(global) & 0xff_ffff);
     for row in rows("CUPTI_ACTIVITY_KIND_RUNTIME") {
-        let correlation = row[4].as_u64().map(|id| id as u32);
-        small.call_on(thread(&row[3]), &string(&row[2]), (int(&row[0]), int(&row[1])), correlation);
+        let correlation = row[4].as_u64().map_or(NONE, |id| id as u32);
+        trace.process(int(&row[3]) >> 24).thread(int(&row[3]) & 0xff_ffff);
+        trace.call_with_id(&string(&row[2]), time(&row), correlation);
     }
     for row in rows("NVTX_EVENTS") {
-        small.range(&text(&row[3]), thread(&row[5]), (int(&row[0]), int(&row[1])));
+        trace.process(int(&row[5]) >> 24).thread(int(&row[5]) & 0xff_ffff).range(&text(&row[3]), time(&row));
     }
     for row in rows("TARGET_INFO_GPU_METRICS") {
         let samples = rows("GPU_METRICS").into_iter().filter(|sample| sample[1] == row[0]);
         let samples: Vec<(i64, f64)> = samples.map(|sample| (int(&sample[0]), sample[3].as_f64().unwrap())).collect();
-        small.metric(0, Some(0), &text(&row[1]), &samples);
+        trace.device(0).metric(&text(&row[1]), &samples);
     }
-    Some((small.0.finish(), expected))
+    Some((trace.finish(), expected))
 }
 
 fn int(value: &serde_json::Value) -> i64 {

@@ -83,25 +83,16 @@ mod tests {
     use crate::report::format::shown;
     use crate::report::{Report, table};
     use crate::session::run;
-    use crate::trace::{DeviceId, Format, GpuOp, OpKind, ProcessId, Span, TraceBuilder};
+    use crate::trace::testing::TestTrace;
 
     /// Three ops of a tenth of a second, at 5.0, 5.2 and 5.9 s, each launched in a step.
     fn trace() -> Trace {
-        let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
-        builder.device("0", "");
-        let process = builder.process(1, "");
-        let thread = builder.thread(process, 1);
-        let launch = builder.trace.calls.names.intern("cudaLaunchKernel");
-        let step = builder.trace.ranges.names.intern("step[DECODE bs=4]");
-        for (start, id) in [5_000_000_000, 5_200_000_000, 5_900_000_000].map(Ns).into_iter().zip(0..) {
-            let name = builder.trace.names.intern("gemm");
-            let (device, duration) = (DeviceId(0), Ns(100_000_000));
-            let op = GpuOp { start, duration, name, device, stream: 7, process: ProcessId(0), kind: OpKind::Kernel };
-            builder.trace.gpu_ops.push(op, Some(id));
-            builder.add_call(Span { start: start - Ns(50), duration: Ns(5), name: launch, thread }, Some(id));
-            builder.trace.ranges.push(Span { start: start - Ns(80), duration: Ns(60), name: step, thread });
+        let mut trace = TestTrace::new();
+        for start in [5_000_000_000, 5_200_000_000, 5_900_000_000] {
+            trace.range("step[DECODE bs=4]", start - 80..start - 20);
+            trace.launch(start - 50..start - 45).launches("gemm", start..start + 100_000_000);
         }
-        builder.finish()
+        trace.finish()
     }
 
     #[test]

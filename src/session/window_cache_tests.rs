@@ -6,7 +6,8 @@ use crate::analysis::structure::call_ranges::CallRanges;
 use crate::analysis::structure::phase_names::PhaseNames;
 use crate::analysis::summary::window_index_of;
 use crate::rules::signals::Signals;
-use crate::trace::{Collective, Format, GpuOp, OpKind, Span, TraceBuilder};
+use crate::trace::testing::TestTrace;
+use crate::trace::{Collective, NONE, OpKind};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -19,57 +20,43 @@ type Work = (i64, i64, u8, u8);
 /// as traces with inexact clocks have it. Ops of kind 4 belong to the graph launch of the op before them, on any
 /// device. Ops of kind 9 have no launch. Some messages and copies have a size.
 fn trace_of(work: &[Work]) -> Trace {
-    let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
-    let processes = [1, 2, 3].map(|pid| builder.process(pid, ""));
+    let mut trace = TestTrace::nsys();
     // A device without ops.
-    builder.device("9", "");
-    let (mut now, mut id, mut process) = (1_000, 0, processes[0]);
-    for &(pause, length, work_kind, device) in work {
+    trace.device(9);
+    let (mut now, mut launch) = (1_000, 0);
+    for (id, &(pause, length, kind, device)) in (1..).zip(work) {
         now += pause;
-        if work_kind != 4 {
-            id += 1;
-            process = processes[usize::from(device)];
-        }
-        let thread = builder.thread(process, i64::from(device) + 7);
-        let (name, call, kind) = match work_kind {
+        let (name, call, op_kind) = match kind {
             0 => ("ncclDevKernel_AllReduce_Sum", "cudaLaunchKernel", OpKind::Kernel),
             1 => ("[CUDA memcpy HtoD]", "cudaMemcpy", OpKind::Copy),
             2 => ("ncclDevKernel_SendRecv", "cudaLaunchKernel", OpKind::Kernel),
             3 | 4 => ("in a graph", "cudaGraphLaunch", OpKind::Kernel),
             5 => ("ncclDevKernel_SendRecv", "cudaMemset", OpKind::Set),
-            _ => (["gemm", "norm", "softmax"][usize::from(work_kind % 3)], "cudaLaunchKernel", OpKind::Kernel),
+            _ => (["gemm", "norm", "softmax"][usize::from(kind % 3)], "cudaLaunchKernel", OpKind::Kernel),
         };
-        let (start, duration, stream) = (Ns(now), Ns(length), i64::from(work_kind % 2));
-        let device = builder.device(&device.to_string(), "");
-        let name = builder.trace.names.intern(name);
-        let op = GpuOp { start, duration, name, device, stream, process, kind };
-        builder.trace.gpu_ops.push(op, (work_kind != 9).then_some(id));
-        let bytes = 1_000 + u64::from(id);
-        match work_kind {
-            1 if pause % 2 == 0 => builder.set_bytes_of_last_op(bytes),
-            0 | 2 if pause % 3 > 0 => builder.set_collective_of_last_op(Collective {
+        trace.device(device).stream(i64::from(kind % 2));
+        if kind != 4 {
+            launch = id;
+            let called = if kind == 8 { now + 9 } else { now - 30 };
+            let range = ["decode step", "layer", "encode", "token"][usize::from(kind % 4)];
+            trace.process(i64::from(device) + 1).range(range, called - 1..called - 1 + 25 * pause);
+            trace.call_with_id("cudaStreamSynchronize", now + 3..now + 3 + length / 2, NONE);
+            trace.call_with_id(call, called..called + 7 + pause, launch);
+        }
+        trace.op(name, op_kind, now..now + length, (kind != 9).then_some(launch));
+        let bytes = 1_000 + u64::from(launch);
+        match kind {
+            1 if pause % 2 == 0 => trace.bytes(bytes),
+            0 | 2 if pause % 3 > 0 => trace.message(Collective {
                 operation: ["allreduce", "_allgather_base", "send"][pause as usize % 3].into(),
                 bytes_in: Some(bytes),
                 ranks: Some(2),
                 ..Collective::default()
             }),
-            _ => {}
-        }
-        let mut span = |name: &str, start: i64, length: i64| {
-            let name = builder.trace.calls.names.intern(name);
-            Span { start: Ns(start), duration: Ns(length), name, thread }
+            _ => &mut trace,
         };
-        let called = if work_kind == 8 { now + 9 } else { now - 30 };
-        let (launch, sync) = (span(call, called, 7 + pause), span("cudaStreamSynchronize", now + 3, length / 2));
-        if work_kind != 4 {
-            builder.add_call(launch, Some(id));
-            builder.add_call(sync, None);
-            let name = ["decode step", "layer", "encode", "token"][usize::from(work_kind % 4)];
-            let name = builder.trace.ranges.names.intern(name);
-            builder.trace.ranges.push(Span { start: Ns(called - 1), duration: Ns(25 * pause), name, thread });
-        }
     }
-    builder.finish()
+    trace.finish()
 }
 
 /// Up to two hundred ops, a window as start and relative length, the minimum number of ops per segment, and
@@ -138,20 +125,10 @@ fn many_random_windows_have_segments_and_some_have_cuts_by_device() {
 /// `encode` names a phase only if no other range name does. `prefill` does, but only before the window.
 #[test]
 fn a_weak_phase_word_counts_in_a_window_as_in_a_trace_of_its_own() {
-    let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
-    let process = builder.process(1, "");
-    let (thread, device) = (builder.thread(process, 1), builder.device("0", ""));
-    for (id, at, range) in [(1, 0, "prefill"), (2, 10_000, "encode")] {
-        let name = builder.trace.names.intern("k");
-        let (start, duration) = (Ns(at + 100), Ns(50));
-        let op = GpuOp { start, duration, name, device, stream: 7, process, kind: OpKind::Kernel };
-        builder.trace.gpu_ops.push(op, Some(id));
-        let name = builder.trace.calls.names.intern("cudaLaunchKernel");
-        builder.add_call(Span { start: Ns(at + 2), duration: Ns(3), name, thread }, Some(id));
-        let name = builder.trace.ranges.names.intern(range);
-        builder.trace.ranges.push(Span { start: Ns(at), duration: Ns(10), name, thread });
-    }
-    let trace = builder.finish();
+    let mut trace = TestTrace::nsys();
+    trace.range("prefill", 0..10).launch(2..5).launches("k", 100..150);
+    trace.range("encode", 10_000..10_010).launch(10_002..10_005).launches("k", 10_100..10_150);
+    let trace = trace.finish();
     let choices = Choices { window: Some("0.0000095-0.000012".to_owned()), ..Choices::default() };
     let alone = run(&trace, &choices).unwrap();
     let first = alone.sections["phase_split"].rows.first();
@@ -164,23 +141,15 @@ fn a_weak_phase_word_counts_in_a_window_as_in_a_trace_of_its_own() {
 /// groups.
 #[test]
 fn groups_of_segments_cut_by_device_keep_the_durations_of_their_kernels() {
-    let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
-    let process = builder.process(1, "");
-    let thread = builder.thread(process, 1);
+    let mut trace = TestTrace::nsys();
     // The second cut point is before A on device 1 and after B on device 0.
-    let rows =
-        [(0, 50, 0, "before"), (10_100, 12, 0, "P"), (10_105, 10, 1, "A"), (10_108, 4, 0, "B"), (10_113, 5, 0, "C")];
-    for (id, (start, duration, device, name)) in (1..).zip(rows) {
-        let (device, name) = (builder.device(&device.to_string(), ""), builder.trace.names.intern(name));
-        let (start, duration) = (Ns(start), Ns(duration));
-        let op = GpuOp { start, duration, name, device, stream: 7, process, kind: OpKind::Kernel };
-        builder.trace.gpu_ops.push(op, Some(id));
-        let call = builder.trace.calls.names.intern("cudaLaunchKernel");
-        builder.add_call(Span { start: Ns(start.0 - 20), duration: Ns(3), name: call, thread }, Some(id));
-        let range = builder.trace.ranges.names.intern(if id == 1 { "prefill" } else { "encode" });
-        builder.trace.ranges.push(Span { start: Ns(start.0 - 21), duration: Ns(5), name: range, thread });
+    for (start, duration, device, name) in
+        [(0, 50, 0, "before"), (10_100, 12, 0, "P"), (10_105, 10, 1, "A"), (10_108, 4, 0, "B"), (10_113, 5, 0, "C")]
+    {
+        trace.range(if start == 0 { "prefill" } else { "encode" }, start - 21..start - 16);
+        trace.launch(start - 20..start - 17).device(device).launches(name, start..start + duration);
     }
-    let trace = builder.finish();
+    let trace = trace.finish();
     let mut cache = cache_with_index(&trace, 1);
     let choices = Choices { window: Some("0.000005-0.00002".to_owned()), ..Choices::default() };
     let part = part(&trace, &choices).unwrap();

@@ -25,7 +25,7 @@ pub(crate) struct TestTrace {
     ns_per_unit: i64,
     device: (String, String),
     stream: i64,
-    pid: i64,
+    process: (i64, String),
     tid: i64,
     last_call: u32,
 }
@@ -47,7 +47,7 @@ impl TestTrace {
             ns_per_unit: 1,
             device: ("0".to_owned(), String::new()),
             stream: 7,
-            pid: 1,
+            process: (1, String::new()),
             tid: 1,
             last_call: 0,
         }
@@ -83,9 +83,14 @@ impl TestTrace {
         self
     }
 
-    /// Makes this process the current one.
+    /// Makes this process without a name the current one.
     pub(crate) fn process(&mut self, pid: i64) -> &mut Self {
-        self.pid = pid;
+        self.named_process(pid, "")
+    }
+
+    /// Makes this process the current one.
+    pub(crate) fn named_process(&mut self, pid: i64, name: &str) -> &mut Self {
+        self.process = (pid, name.to_owned());
         self
     }
 
@@ -98,17 +103,17 @@ impl TestTrace {
     /// Adds a GPU op without a launching call. Names that begin with `Memcpy`, `[CUDA memcpy` or `Memset` are copies and sets,
     /// all others are kernels.
     pub(crate) fn kernel(&mut self, name: &str, time: Range<i64>) -> &mut Self {
-        self.op(name, time, None)
+        self.op(name, kind_of(name), time, None)
     }
 
     /// Adds a GPU op with this correlation id.
     pub(crate) fn kernel_with_id(&mut self, name: &str, time: Range<i64>, correlation: u32) -> &mut Self {
-        self.op(name, time, Some(correlation))
+        self.op(name, kind_of(name), time, Some(correlation))
     }
 
     /// Adds a GPU op that the last call launched.
     pub(crate) fn launches(&mut self, name: &str, time: Range<i64>) -> &mut Self {
-        self.op(name, time, Some(self.last_call))
+        self.op(name, kind_of(name), time, Some(self.last_call))
     }
 
     /// Sets the number of bytes of the last GPU op, which is a copy or set.
@@ -211,9 +216,8 @@ impl TestTrace {
         self
     }
 
-    /// Adds the kernel of a collective without a launching call.
-    pub(crate) fn collective(&mut self, kernel: &str, time: Range<i64>, message: Collective) -> &mut Self {
-        self.kernel(kernel, time);
+    /// Sets the message of the last GPU op, which is the kernel of a collective.
+    pub(crate) fn message(&mut self, message: Collective) -> &mut Self {
         self.builder.set_collective_of_last_op(message);
         self
     }
@@ -259,12 +263,7 @@ impl TestTrace {
     }
 
     /// Adds a GPU op to the current device, stream and process.
-    pub(crate) fn op(&mut self, name: &str, time: Range<i64>, correlation: Option<u32>) -> &mut Self {
-        let kind = match name {
-            _ if name.starts_with("Memcpy") || name.starts_with("[CUDA memcpy") => OpKind::Copy,
-            _ if name.starts_with("Memset") => OpKind::Set,
-            _ => OpKind::Kernel,
-        };
+    pub(crate) fn op(&mut self, name: &str, kind: OpKind, time: Range<i64>, correlation: Option<u32>) -> &mut Self {
         let (start, duration) = self.start_and_duration(&time);
         let (name, device) = (self.builder.trace.names.intern(name), self.device_id());
         let (stream, process) = (self.stream, self.process_id());
@@ -279,7 +278,7 @@ impl TestTrace {
     }
 
     pub(crate) fn process_id(&mut self) -> ProcessId {
-        self.builder.process(self.pid, "")
+        self.builder.process(self.process.0, &self.process.1)
     }
 
     pub(crate) fn thread_id(&mut self) -> ThreadId {
@@ -294,5 +293,13 @@ impl TestTrace {
 
     fn start_and_duration(&self, time: &Range<i64>) -> (Ns, Ns) {
         (Ns(time.start * self.ns_per_unit), Ns((time.end - time.start) * self.ns_per_unit))
+    }
+}
+
+fn kind_of(name: &str) -> OpKind {
+    match name {
+        _ if name.starts_with("Memcpy") || name.starts_with("[CUDA memcpy") => OpKind::Copy,
+        _ if name.starts_with("Memset") => OpKind::Set,
+        _ => OpKind::Kernel,
     }
 }

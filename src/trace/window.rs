@@ -302,43 +302,24 @@ fn kept_entries(column: &[u32], rows: &KeptRows) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Options, analyze};
+    use crate::analysis::{Options, first_results};
     use crate::rules::RuleBook;
-    use crate::trace::{Format, GpuOp, OpKind, ProcessId, TraceBuilder};
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
     /// Ops as (start, duration, device). A call launches each a little earlier, and one call blocks all the time.
     fn trace(ops: &[(i64, i64, u32)]) -> Trace {
-        let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
-        let process = builder.process(1, "");
-        let thread = builder.thread(process, 1);
-        let call_name = builder.trace.calls.names.intern("cudaLaunchKernel");
-        let wait_name = builder.trace.calls.names.intern("cudaDeviceSynchronize");
-        let range_name = builder.trace.ranges.names.intern("step");
-        builder.add_call(Span { start: Ns(-50), duration: Ns(400), name: wait_name, thread }, None);
-        for (&(start, duration, device), id) in ops.iter().zip(0..) {
-            let device = builder.device(&device.to_string(), "");
-            let name = builder.trace.names.intern(&format!("kernel {}", id % 5));
-            let op = GpuOp {
-                start: Ns(start),
-                duration: Ns(duration),
-                name,
-                device,
-                stream: 7,
-                process: ProcessId(0),
-                kind: OpKind::Kernel,
-            };
-            builder.trace.gpu_ops.push(op, Some(id));
-            let launch = Span { start: Ns(start - 20), duration: Ns(5), name: call_name, thread };
-            builder.add_call(launch, Some(id));
-            builder.trace.ranges.push(Span { start: Ns(start - 25), duration: Ns(12), name: range_name, thread });
+        let mut trace = TestTrace::new();
+        trace.call("cudaDeviceSynchronize", -50..350);
+        for (index, &(start, duration, device)) in ops.iter().enumerate() {
+            trace.range("step", start - 25..start - 13).launch(start - 20..start - 15);
+            trace.device(device).launches(&format!("kernel {}", index % 5), start..start + duration);
         }
-        builder.finish()
+        trace.finish()
     }
 
     fn busy(trace: &Trace) -> (i64, i64, u64) {
-        let rules = RuleBook::embedded().select("gpuprism", "default").unwrap();
-        let run = analyze(trace, &rules, &Options { without_sections: true, ..Options::default() });
+        let (run, _) = first_results(trace, RuleBook::gpuprism_default().unwrap(), &Options::default(), None);
         (run.totals.union_ns, run.totals.duration_ns, run.totals.gpu_ops)
     }
 

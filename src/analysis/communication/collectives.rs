@@ -239,6 +239,7 @@ mod tests {
     use super::*;
     use crate::analysis::testing::*;
     use crate::trace::Collective;
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
     fn message(operation: &str, bytes_in: u64, bytes_out: u64, ranks: u64) -> Collective {
@@ -275,10 +276,9 @@ mod tests {
 
     #[test]
     fn compute_on_another_gpu_does_not_hide_communication() {
-        let mut small = Small::new();
-        small.op(0, KINDS[ALLREDUCE], 0, 100);
-        small.op(1, KINDS[COMPUTE], 0, 100);
-        let section = small.section(nccl_ops);
+        let mut trace = TestTrace::nsys();
+        trace.device(0).kernel(KINDS[ALLREDUCE], 0..100).device(1).kernel(KINDS[COMPUTE], 0..100);
+        let section = trace.section(nccl_ops);
         assert_eq!(number(&section.rows[0], "compute_overlap_ms"), 0.0);
         assert_eq!(number(&section.rows[0], "exposed_ms"), 1e-4);
         assert_eq!(number(&section.summary, "exposed_pct_of_window"), 50.0, "100 ns of two windows of 100 ns");
@@ -286,27 +286,19 @@ mod tests {
 
     #[test]
     fn other_kernels_and_ranges_with_collective_words_are_not_collectives() {
-        let mut small = Small::new();
-        small.op(0, "void at::native::elementwise_kernel<broadcast>(int)", 0, 10);
-        small.op(0, "void at::native::reduce_kernel<512, 1>(int)", 10, 20);
-        let process = small.process(10);
-        let thread = small.0.thread(process, 1);
-        let name = small.0.trace.ranges.names.intern("nccl:all_gather");
-        small.0.trace.ranges.push(crate::trace::Span { start: Ns(0), duration: Ns(9), name, thread });
-        let section = small.section(nccl_ops);
+        let mut trace = TestTrace::nsys();
+        trace.range("nccl:all_gather", 0..9).kernel("void at::native::elementwise_kernel<broadcast>(int)", 0..10);
+        let section = trace.kernel("void at::native::reduce_kernel<512, 1>(int)", 10..20).section(nccl_ops);
         assert!(section.missing.is_some() && section.rows.is_empty());
     }
 
     #[test]
     fn bandwidth_follows_the_definition_of_nccl_tests() {
-        let mut small = Small::new();
+        let mut trace = TestTrace::nsys();
         // 8 ranks: an all-reduce of 1000 bytes in 100 ns, then an all-gather of 8 times 500 bytes in 200 ns.
-        small.op(0, KINDS[ALLREDUCE], 0, 100);
-        small.0.set_collective_of_last_op(message("allreduce", 1_000, 1_000, 8));
-        small.op(0, KINDS[ALLGATHER], 100, 300);
-        small.0.set_collective_of_last_op(message("_allgather_base", 500, 4_000, 8));
-        small.op(0, "ncclDevKernel_Broadcast_RING", 300, 400);
-        let section = small.section(nccl_ops);
+        trace.kernel(KINDS[ALLREDUCE], 0..100).message(message("allreduce", 1_000, 1_000, 8));
+        trace.kernel(KINDS[ALLGATHER], 100..300).message(message("_allgather_base", 500, 4_000, 8));
+        let section = trace.kernel("ncclDevKernel_Broadcast_RING", 300..400).section(nccl_ops);
         let figures = |operation| {
             let row = row(&section, "op_name", operation);
             (
@@ -325,14 +317,13 @@ mod tests {
 
     #[test]
     fn a_partial_size_is_not_used_and_unknown_sizes_are_counted() {
-        let mut small = Small::new();
-        small.op(0, KINDS[ALLGATHER], 0, 100);
-        small.0.set_collective_of_last_op(Collective { bytes_out: None, ..message("ncclAllGather", 500, 0, 8) });
-        small.op(0, "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", 100, 200);
-        small.0.set_collective_of_last_op(Collective { bytes_in: None, ..message("ncclReduceScatter", 0, 500, 8) });
-        small.op(0, KINDS[ALLREDUCE], 200, 300);
-        small.0.set_collective_of_last_op(message("ncclAllReduce", 0, 0, 8));
-        let section = small.section(nccl_ops);
+        let mut trace = TestTrace::nsys();
+        let without_output = Collective { bytes_out: None, ..message("ncclAllGather", 500, 0, 8) };
+        trace.kernel(KINDS[ALLGATHER], 0..100).message(without_output);
+        let without_input = Collective { bytes_in: None, ..message("ncclReduceScatter", 0, 500, 8) };
+        trace.kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", 100..200).message(without_input);
+        trace.kernel(KINDS[ALLREDUCE], 200..300).message(message("ncclAllReduce", 0, 0, 8));
+        let section = trace.section(nccl_ops);
         let bytes = |operation| row(&section, "op_name", operation).get("bytes_total").cloned();
         assert_eq!(bytes("allgather"), Some(Value::Null));
         assert_eq!(bytes("reducescatter"), Some(Value::Null));
@@ -342,10 +333,9 @@ mod tests {
 
     #[test]
     fn the_recorded_operation_takes_precedence_over_the_kernel_name() {
-        let mut small = Small::new();
-        small.op(0, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 0, 100);
-        small.0.set_collective_of_last_op(message("all_to_allv", 800, 800, 4));
-        let section = small.section(nccl_ops);
+        let mut trace = TestTrace::nsys();
+        trace.kernel("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 0..100);
+        let section = trace.message(message("all_to_allv", 800, 800, 4)).section(nccl_ops);
         assert_eq!(words(&section.rows[0], "op_name"), "alltoall");
         assert_eq!(number(&section.rows[0], "bus_bandwidth_gb_per_s"), 6.0, "8 GB/s of which 3/4 leave the rank");
     }
@@ -353,36 +343,30 @@ mod tests {
     #[test]
     fn the_straggler_is_labelled_by_rank_device_or_process() {
         let labels = |processes: [(i64, &str); 3]| {
-            let mut small = Small::new();
+            let mut trace = TestTrace::nsys();
             for (device, (pid, name)) in (0..).zip(processes) {
-                let process = small.0.process(pid, name);
-                small.op_of(process, device, 7, KINDS[ALLREDUCE], 0, 100 * (1 + i64::from(device)), None);
+                trace.named_process(pid, name).device(device).kernel(KINDS[ALLREDUCE], 0..100 * (1 + device));
             }
-            let trace = small.0.finish();
-            let context = Context::new(&trace, 30);
-            let skew = nccl_rank_skew(&context);
-            let rows =
-                skew.rows.iter().map(|row| (words(row, "rank_label").to_owned(), number(row, "skew_vs_median_pct")));
-            (words(&nccl_ops(&context).rows[0], "straggler").to_owned(), rows.collect::<Vec<_>>())
+            let sections = trace.sections();
+            let skews = rows(&sections, "nccl_rank_skew", &["rank_label", "skew_vs_median_pct"]);
+            [rows(&sections, "nccl_ops", &["straggler"]), skews].concat()
         };
-        let skew = |names: [&str; 3]| names.map(str::to_owned).into_iter().zip([-50.0, 50.0, 0.0]).collect::<Vec<_>>();
         let ranks = labels([(-1, "[TP00]"), (-1, "[TP01]"), (-1, "[TP02]")]);
-        assert_eq!(ranks, ("rank:TP02".to_owned(), skew(["rank:TP00", "rank:TP02", "rank:TP01"])));
+        assert_eq!(ranks, ["rank:TP02", "rank:TP00 -50", "rank:TP02 50", "rank:TP01 0"]);
         let one_process = labels([(5, "python"), (5, "python"), (5, "python")]);
-        assert_eq!(one_process, ("device:2".to_owned(), skew(["device:0", "device:2", "device:1"])));
+        assert_eq!(one_process, ["device:2", "device:0 -50", "device:2 50", "device:1 0"]);
         let processes = labels([(5, "python"), (6, "python"), (7, "python")]);
-        assert_eq!(processes, ("pid:7".to_owned(), skew(["pid:5", "pid:7", "pid:6"])));
+        assert_eq!(processes, ["pid:7", "pid:5 -50", "pid:7 50", "pid:6 0"]);
     }
 
     #[test]
     fn a_single_rank_has_no_straggler_columns() {
         let keys = |pids: &[i64]| {
-            let mut small = Small::new();
-            for (device, pid) in (0..).zip(pids) {
-                let process = small.0.process(*pid, "python");
-                small.op_of(process, device, 7, KINDS[ALLREDUCE], 0, 100, None);
+            let mut trace = TestTrace::nsys();
+            for (device, pid) in pids.iter().enumerate() {
+                trace.process(*pid).device(device).kernel(KINDS[ALLREDUCE], 0..100);
             }
-            let section = small.section(nccl_ops);
+            let section = trace.section(nccl_ops);
             let keys: Vec<String> = section.rows[0].0.iter().map(|(key, _)| key.clone()).collect();
             assert_eq!(keys, section.columns);
             keys.into_iter().filter(|key| key.contains("straggler")).count()

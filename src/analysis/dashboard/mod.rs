@@ -83,28 +83,15 @@ pub fn matching_row<'a>(section: Option<&'a Section>, row: &Record, keys: &[&str
 pub(crate) mod testing {
     use super::*;
     use crate::analysis::section::Value;
-    use crate::session::{self, Choices};
-    use crate::trace::TraceBuilder;
+    use crate::trace::testing::TestTrace;
 
     /// A run without GPU ops on devices with these names.
     pub(crate) fn run_of(devices: &[&str]) -> Run {
-        let mut builder = TraceBuilder::new("t", Format::NsysSqlite);
-        for (at, name) in devices.iter().enumerate() {
-            builder.device(&at.to_string(), name);
+        let mut trace = TestTrace::nsys();
+        for (id, name) in devices.iter().enumerate() {
+            trace.named_device(id, name);
         }
-        let mut run = session::run(&builder.finish(), &Choices::default()).unwrap();
-        let device = |(at, name): (usize, &&str)| crate::analysis::results::Device {
-            id: at.to_string(),
-            name: (*name).to_owned(),
-            gpu_ops: 0,
-            duration_ns: 0,
-            union_ns: 0,
-            window_ns: 0,
-            idle_ns: 0,
-            busy_share: 0.0,
-        };
-        run.devices = devices.iter().enumerate().map(device).collect();
-        run
+        trace.run()
     }
 
     /// A section with these columns and rows.

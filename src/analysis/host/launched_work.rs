@@ -62,7 +62,7 @@ fn extended(window: Option<Window>, other: Window) -> Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{DeviceId, Format, GpuOp, OpKind, TraceBuilder};
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
     proptest! {
@@ -71,23 +71,16 @@ mod tests {
             calls in prop::collection::vec((0_i64..60, 0_i64..8, 0_i64..2), 0..20),
             ranges in prop::collection::vec((0_i64..60, 0_i64..30, 0_i64..2), 0..8),
         ) {
-            let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
-            let (device, process) = (DeviceId(0), builder.process(1, ""));
-            builder.device("0", "");
-            let threads = [builder.thread(process, 1), builder.thread(process, 2)];
-            let (call_name, kernel) = (builder.trace.calls.names.intern("cudaLaunchKernel"), builder.trace.names.intern("k"));
-            for (&(start, duration, thread), id) in calls.iter().zip(0_u32..) {
-                let thread = threads[thread as usize];
-                builder.add_call(Span { start: Ns(start), duration: Ns(duration), name: call_name, thread }, Some(id));
-                let start = Ns(100 + 7 * i64::from(id) % 50);
-                let op = GpuOp { start, duration: Ns(3), name: kernel, device, stream: 7, process, kind: OpKind::Kernel };
-                builder.trace.gpu_ops.push(op, Some(id));
+            let mut trace = TestTrace::new();
+            for (index, &(start, duration, thread)) in (0..).zip(&calls) {
+                let op_start = 100 + 7 * index % 50;
+                trace.thread(thread).launch(start..start + duration).launches("k", op_start..op_start + 3);
             }
-            let trace = builder.finish();
-            let ranges: Vec<Span> = ranges
-                .iter()
-                .map(|&(start, duration, thread)| Span { start: Ns(start), duration: Ns(duration), name: call_name, thread: threads[thread as usize] })
-                .collect();
+            for &(start, duration, thread) in &ranges {
+                trace.thread(thread).range("range", start..start + duration);
+            }
+            let trace = trace.finish();
+            let ranges: Vec<Span> = trace.ranges.iter().collect();
             let found = launched_windows(&trace, &ranges);
             for (range, found) in ranges.iter().zip(found) {
                 let works = trace.gpu_ops.iter().zip(trace.gpu_ops.launches()).filter(|(_, launch)| {

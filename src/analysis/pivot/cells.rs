@@ -242,7 +242,7 @@ mod tests {
     use crate::analysis::{Options, analyze};
     use crate::json;
     use crate::rules::RuleBook;
-    use crate::trace::{Format, Ns, OpKind, Span, TraceBuilder};
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
     const ALL: [Attribution; 3] = [Attribution::FirstCome, Attribution::Fair, Attribution::Exclusive];
@@ -250,32 +250,20 @@ mod tests {
     /// Two processes, each with one step every 100 ns. Ops are (start, duration, name, stream, process, launched);
     /// a launched op has a launch call at its start.
     fn trace(ops: &[(i64, i64, u8, i64, i64, bool)], steps: &[&str]) -> Trace {
-        let mut builder = TraceBuilder::new("t", Format::TorchProfiler);
-        let names: Vec<_> = steps.iter().map(|name| builder.trace.ranges.names.intern(name)).collect();
-        for pid in [1, 2] {
-            let process = builder.process(pid, "");
-            let thread = builder.thread(process, 1);
-            for (name, index) in names.iter().zip(0..) {
-                builder.trace.ranges.push(Span { start: Ns(index * 100), duration: Ns(99), name: *name, thread });
+        let mut trace = TestTrace::new();
+        for (start, name) in (0..).step_by(100).zip(steps) {
+            trace.process(1).range(name, start..start + 99).process(2).range(name, start..start + 99);
+        }
+        for &(start, duration, name, stream, pid, launched) in ops {
+            let (name, time) = (char::from(b'a' + name).to_string(), start..start + duration);
+            trace.process(pid).device(pid).stream(stream).launch(start..start);
+            if launched {
+                trace.launches(&name, time);
+            } else {
+                trace.kernel(&name, time);
             }
         }
-        for (&(start, duration, name, stream, pid, launched), id) in ops.iter().zip(1..) {
-            let process = builder.process(pid, "");
-            let thread = builder.thread(process, 1);
-            let call = builder.trace.calls.names.intern("cudaLaunchKernel");
-            builder.add_call(Span { start: Ns(start), duration: Ns(0), name: call, thread }, Some(id));
-            let op = GpuOp {
-                start: Ns(start),
-                duration: Ns(duration),
-                name: builder.trace.names.intern(&char::from(b'a' + name).to_string()),
-                device: builder.device(&pid.to_string(), ""),
-                stream,
-                process,
-                kind: OpKind::Kernel,
-            };
-            builder.trace.gpu_ops.push(op, launched.then_some(id));
-        }
-        builder.finish()
+        trace.finish()
     }
 
     /// Count, duration, elapsed and exclusive time by the key that `key` returns for a cell.

@@ -149,37 +149,28 @@ pub(crate) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
 mod tests {
     use super::*;
     use crate::analysis::sections::explain;
-    use crate::analysis::testing::{Small, figure, rows};
-
-    const THREAD: (i64, i64) = (1, 1);
+    use crate::analysis::testing::{figure, rows};
+    use crate::trace::testing::TestTrace;
 
     /// A decode step that contains a layer and a sampler, followed by a range without a phase.
-    fn step() -> Small {
-        let mut small = Small::new();
-        small.range("decode step", THREAD, (0, 100)).range("layer 3", THREAD, (10, 50));
-        small.range("sampler", THREAD, (60, 90)).range("layer 3", THREAD, (70, 80)).range("idle", THREAD, (100, 120));
-        small
+    fn step() -> TestTrace {
+        let mut trace = TestTrace::nsys();
+        trace.range("decode step", 0..100).range("layer 3", 10..50);
+        trace.range("sampler", 60..90).range("layer 3", 70..80).range("idle", 100..120);
+        trace
     }
 
     /// The ranges of [`step`] with four kernels, the last launched outside all ranges.
-    fn with_kernels() -> Small {
-        let mut small = step();
-        for (id, start, duration) in [(1, 20, 1_000_000), (2, 75, 2_000_000), (3, 110, 4_000_000), (4, 300, 8_000_000)]
-        {
-            small.call_on(THREAD, "cudaLaunchKernel", (start, start + 1), Some(id)).kernel(
-                "k",
-                1,
-                (1000, 1000 + duration),
-                Some(id),
-            );
-        }
-        small
+    fn with_kernels() -> TestTrace {
+        let mut trace = step();
+        trace.launch(20..21).launches("k", 1_000..1_001_000).launch(75..76).launches("k", 1_000..2_001_000);
+        trace.launch(110..111).launches("k", 1_000..4_001_000).launch(300..301).launches("k", 1_000..8_001_000);
+        trace
     }
 
     #[test]
     fn kernel_time_belongs_to_the_nearest_range_that_names_a_phase() {
-        let trace = with_kernels().finish();
-        let sections = explain(&Context::new(&trace, 30));
+        let sections = with_kernels().sections();
         assert_eq!(
             rows(&sections, "phase_split", &SPLIT),
             ["sampling 2 13.333 2", "decode 1 6.667 1", "unclassified 12 80 12"],
@@ -193,17 +184,12 @@ mod tests {
 
     #[test]
     fn every_phase_shows_its_time_without_communication() {
-        let mut small = with_kernels();
-        for (id, start, duration) in [(5, 20, 500_000), (6, 300, 250_000)] {
-            small.call_on(THREAD, "cudaLaunchKernel", (start, start + 1), Some(id)).kernel(
-                "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
-                1,
-                (1000, 1000 + duration),
-                Some(id),
-            );
+        let mut trace = with_kernels();
+        for (start, duration) in [(20, 500_000), (300, 250_000)] {
+            let kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+            trace.launch(start..start + 1).launches(kernel, 1_000..1_000 + duration);
         }
-        let trace = small.finish();
-        let sections = explain(&Context::new(&trace, 30));
+        let sections = trace.sections();
         assert_eq!(
             rows(&sections, "phase_split", &["phase", "total_time_ms", "without_communication_ms"]),
             ["sampling 2 2", "decode 1.5 1", "unclassified 12.25 12"]
@@ -212,19 +198,14 @@ mod tests {
 
     #[test]
     fn coverage_counts_ranges_beyond_the_row_limit() {
-        let mut small = Small::new();
-        for id in 0..60 {
-            let start = i64::from(id) * 10;
-            small.range(&format!("r{id}"), THREAD, (start, start + 9)).call_on(
-                THREAD,
-                "cudaLaunchKernel",
-                (start, start + 1),
-                Some(id),
-            );
-            small.kernel("k", 1, (start, start + 1), Some(id));
+        let mut trace = TestTrace::nsys();
+        for start in (0..60).map(|index| index * 10) {
+            trace
+                .range(&format!("r{start}"), start..start + 9)
+                .launch(start..start + 1)
+                .launches("k", start..start + 1);
         }
-        let trace = small.finish();
-        let sections = explain(&Context::new(&trace, 30));
+        let sections = trace.sections();
         let section = &sections["nvtx_kernel_time"];
         assert_eq!((section.rows.len(), section.rows_in_all), (50, 60));
         assert_eq!(figure(&sections, "nvtx_kernel_time", "coverage_pct"), 100.0);
@@ -232,8 +213,7 @@ mod tests {
 
     #[test]
     fn without_launches_wall_time_is_used_and_nested_ranges_count_once() {
-        let trace = step().finish();
-        let sections = explain(&Context::new(&trace, 30));
+        let sections = step().sections();
         assert_eq!(
             rows(&sections, "phase_split", &SPLIT),
             ["decode 0 58.333 -", "sampling 0 25 -", "unclassified 0 16.667 -"],

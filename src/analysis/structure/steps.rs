@@ -253,32 +253,25 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::sections::explain;
     use crate::analysis::structure::stages::StepInfo;
-    use crate::analysis::testing::{Small, figure, rows};
+    use crate::analysis::testing::{figure, rows, rows_of};
+    use crate::trace::testing::TestTrace;
     use crate::trace::{DeviceId, NameId, ProcessId};
     use proptest::prelude::*;
 
-    const THREAD: (i64, i64) = (1, 1);
-
-    /// A step that starts on the host at `start` and launches one kernel of this duration, which starts
-    /// `delay` later.
-    fn step(small: &mut Small, name: &str, id: u32, (start, delay, duration): (i64, i64, i64)) {
-        small.range(name, THREAD, (start, start + 10));
-        small.call_on(THREAD, "cudaLaunchKernel", (start + 1, start + 2), Some(id));
-        small.kernel("k", 1, (start + delay, start + delay + duration), Some(id));
+    /// Adds a step that starts on the host at `start` and launches one kernel.
+    fn step<'a>(trace: &'a mut TestTrace, name: &str, start: i64, kernel: Range<i64>) -> &'a mut TestTrace {
+        trace.range(name, start..start + 10).launch(start + 1..start + 2).launches("k", kernel)
     }
 
     #[test]
     fn a_step_lasts_as_long_as_its_kernels_and_its_interval_until_the_next_step() {
-        let mut small = Small::new();
-        step(&mut small, "step[EXTEND bs=2 toks=30]", 1, (0, 5, 50));
-        step(&mut small, "step[DECODE bs=2]", 2, (100, 5, 20));
-        step(&mut small, "step[DECODE bs=4]", 3, (130, 5, 30));
-        small.range("ProfilerStep#1", THREAD, (0, 200)).range("decode attention", THREAD, (101, 103));
-        small.range("step[DECODE bs=4]", THREAD, (190, 195));
-        let trace = small.finish();
-        let sections = explain(&Context::new(&trace, 30));
+        let mut trace = TestTrace::nsys();
+        step(&mut trace, "step[EXTEND bs=2 toks=30]", 0, 5..55);
+        step(&mut trace, "step[DECODE bs=2]", 100, 105..125);
+        step(&mut trace, "step[DECODE bs=4]", 130, 135..165);
+        trace.range("ProfilerStep#1", 0..200).range("decode attention", 101..103);
+        let sections = trace.range("step[DECODE bs=4]", 190..195).sections();
         // Starts on the device: 5, 105, 135; the last step has no interval.
         assert_eq!(
             rows(&sections, "steps", &COLUMNS),
@@ -289,42 +282,36 @@ mod tests {
 
     #[test]
     fn steps_cut_by_the_window_are_left_out_and_a_single_step_uses_its_length_as_interval() {
-        let mut small = Small::new();
-        for (start, id) in [(0, 1), (100, 3), (200, 5)] {
-            step(&mut small, "step[DECODE bs=2]", id, (start, 5, 20));
-            small.call_on(THREAD, "cudaLaunchKernel", (start + 3, start + 4), Some(id + 1));
-            small.kernel("k", 1, (start + 40, start + 60), Some(id + 1));
+        let mut trace = TestTrace::nsys();
+        for start in [0, 100, 200] {
+            step(&mut trace, "step[DECODE bs=2]", start, start + 5..start + 25);
+            trace.launch(start + 3..start + 4).launches("k", start + 40..start + 60);
         }
-        let trace = small.finish();
-        let steps_in = |start, end| {
+        let trace = trace.finish();
+        for (start, end, expected, has_cut_steps) in [
+            (0, 300, &["3 100"][..], false),
+            // The window ends or starts between the two kernels of the second step.
+            (0, 135, &["1 55"], true),
+            (130, 300, &["1 55"], true),
+            // The window starts within the last kernel of the second step, then after it.
+            (150, 300, &["1 55"], true),
+            (165, 300, &["1 55"], false),
+            (106, 150, &[], false),
+        ] {
             let part = trace.within(Window { start: Ns(start), end: Ns(end) });
             let found = super::steps(&Context::new(&part, 30));
-            let rows: Vec<Option<f64>> = found
-                .rows
-                .iter()
-                .flat_map(|row| ["steps", "mean_interval_ns"].map(|key| row.get(key).and_then(Value::number)))
-                .collect();
-            (rows, found.limits.iter().any(|limit| limit.contains("cut by the window")))
-        };
-        assert_eq!(steps_in(0, 300), (vec![Some(3.0), Some(100.0)], false));
-        // The window ends or starts between the two kernels of the second step.
-        assert_eq!(steps_in(0, 135), (vec![Some(1.0), Some(55.0)], true));
-        assert_eq!(steps_in(130, 300), (vec![Some(1.0), Some(55.0)], true));
-        // The window starts within the last kernel of the second step, then after it.
-        assert_eq!(steps_in(150, 300), (vec![Some(1.0), Some(55.0)], true));
-        assert_eq!(steps_in(165, 300), (vec![Some(1.0), Some(55.0)], false));
-        assert_eq!(steps_in(106, 150), (vec![], false));
+            assert_eq!(rows_of(&found, &["steps", "mean_interval_ns"]), expected, "{start} to {end}");
+            let has_limit = found.limits.iter().any(|limit| limit.contains("cut by the window"));
+            assert_eq!(has_limit, has_cut_steps, "{start} to {end}");
+        }
     }
 
     #[test]
     fn work_and_idle_time_before_the_first_step_and_after_the_last_are_reported() {
-        let mut small = Small::new();
-        small.kernel("warm up", 1, (0, 40), None);
-        step(&mut small, "step[DECODE bs=2]", 1, (100, 0, 50));
-        step(&mut small, "step[DECODE bs=2]", 2, (200, 0, 50));
-        small.kernel("flush", 1, (400, 460), None);
-        let trace = small.finish();
-        let sections = explain(&Context::new(&trace, 30));
+        let mut trace = TestTrace::nsys();
+        trace.kernel("warm up", 0..40).kernel("flush", 400..460);
+        step(&mut trace, "step[DECODE bs=2]", 100, 100..150);
+        let sections = step(&mut trace, "step[DECODE bs=2]", 200, 200..250).sections();
         assert_eq!(figure(&sections, "steps", "idle_outside_ns"), 210.0, "40 to 100 and 250 to 400");
         assert_eq!(figure(&sections, "steps", "work_outside_pct"), 50.0, "100 of 200 ns");
     }
@@ -335,11 +322,11 @@ mod tests {
         fn work_and_idle_time_outside_steps_equal_a_count_of_every_nanosecond(
             ops in prop::collection::vec((0_i64..60, 1_i64..12, 0_u32..3, any::<bool>()), 1..20),
         ) {
-            let mut small = Small::new();
+            let mut trace = TestTrace::nsys();
             for &(start, duration, device, _) in &ops {
-                small.op(device, "k", start, start + duration);
+                trace.device(device).kernel("k", start..start + duration);
             }
-            let trace = small.finish();
+            let trace = trace.finish();
             let device = |id: u32| trace.devices.iter().position(|device| device.id == id.to_string()).unwrap() as u32;
             let info = StepInfo::parse("step[DECODE bs=2]").unwrap();
             let step = |&(start, duration, id, _): &(i64, i64, u32, bool)| Step {
@@ -375,10 +362,11 @@ mod tests {
     #[test]
     fn profiler_steps_and_then_plain_words_are_used_if_no_engine_steps_exist() {
         let stages = |names: &[&str]| {
-            let mut small = Small::new();
-            names.iter().zip(0..).for_each(|(name, id)| step(&mut small, name, id, (i64::from(id) * 100, 5, 10)));
-            let trace = small.finish();
-            rows(&explain(&Context::new(&trace, 30)), "steps", &["stage", "steps"])
+            let mut trace = TestTrace::nsys();
+            for (name, start) in names.iter().zip((0..).step_by(100)) {
+                step(&mut trace, name, start, start + 5..start + 15);
+            }
+            rows(&trace.sections(), "steps", &["stage", "steps"])
         };
         assert_eq!(stages(&["ProfilerStep#1", "ProfilerStep#2", "decode"]), ["all 2"]);
         assert_eq!(stages(&["decode", "prefill", "decode", "layer"]), ["extend/prefill 1", "decode 2"]);

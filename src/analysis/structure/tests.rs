@@ -6,7 +6,7 @@ use super::phase_names::PhaseNames;
 use super::range_times::self_times;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::measure::tally::key;
-use crate::analysis::testing::Small;
+use crate::trace::testing::TestTrace;
 use crate::trace::{NameId, Ns, Span, ThreadId, Trace, Window};
 use proptest::prelude::*;
 
@@ -39,19 +39,18 @@ fn trace(ranges: &[(i64, i64, i64, usize)], calls: &[(i64, i64, i64, usize)]) ->
 
 /// `kernels` have start and length, one for each call.
 fn trace_of(ranges: &[(i64, i64, i64, usize)], calls: &[(i64, i64, i64, usize)], kernels: &[(i64, i64)]) -> Trace {
-    let mut small = Small::new();
-    for name in ["a", "b", "c", "d", "e"] {
-        small.0.trace.ranges.names.intern(name);
+    const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+    let mut trace = TestTrace::nsys();
+    for name in NAMES {
+        trace.builder.trace.ranges.names.intern(name);
     }
     for &(thread, start, length, name) in ranges {
-        small.range(["a", "b", "c", "d", "e"][name], (1, thread), (start, start + length));
+        trace.thread(thread).range(NAMES[name], start..start + length);
     }
-    for ((id, &(thread, start, length, _)), &(kernel_start, duration)) in (0..).zip(calls).zip(kernels) {
-        small.call_on((1, thread), "cudaLaunchKernel", (start, start + length), Some(id));
-        small.kernel("k", 1, (kernel_start, kernel_start + duration), Some(id));
+    for (&(thread, start, length, _), &(kernel_start, duration)) in calls.iter().zip(kernels) {
+        trace.thread(thread).launch(start..start + length).launches("k", kernel_start..kernel_start + duration);
     }
-    small.kernel("k", 1, (90, 91), None);
-    small.finish()
+    trace.kernel("k", 90..91).finish()
 }
 
 proptest! {
@@ -129,11 +128,10 @@ proptest! {
 
 #[test]
 fn a_correlation_id_joins_only_within_its_process() {
-    let mut small = Small::new();
-    small.range("a", (1, 1), (0, 10)).range("b", (2, 1), (0, 10));
-    small.call_on((1, 1), "cudaLaunchKernel", (1, 2), Some(5)).call_on((2, 1), "cudaLaunchKernel", (1, 2), Some(5));
-    small.kernel("k", 2, (20, 23), Some(5)).kernel("k", 1, (30, 34), Some(5));
-    let trace = small.finish();
+    let mut trace = TestTrace::nsys();
+    trace.process(1).range("a", 0..10).call_with_id("cudaLaunchKernel", 1..2, 5).launches("k", 30..34);
+    trace.process(2).range("b", 0..10).call_with_id("cudaLaunchKernel", 1..2, 5).launches("k", 20..23);
+    let trace = trace.finish();
     let found = kernel_time(&trace, &CallRanges::of(&trace, &PhaseNames::by(&trace, &|_| None)), 0);
     let times = found.by_range.iter().map(|tally| (trace.ranges.names.get(NameId(tally.low())), tally.total.0));
     assert_eq!(times.collect::<Vec<_>>(), [("b", 3), ("a", 4)]);

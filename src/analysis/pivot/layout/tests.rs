@@ -6,7 +6,8 @@ use crate::analysis::pivot::cells::{TRACE_AXES, pivot_cells};
 use crate::analysis::results::Attribution;
 use crate::analysis::{Options, analyze};
 use crate::rules::RuleBook;
-use crate::trace::{Format, GpuOp, Ns, OpKind, Span, Trace, TraceBuilder};
+use crate::trace::Trace;
+use crate::trace::testing::TestTrace;
 use proptest::prelude::*;
 
 const AXES: [Axis; 8] =
@@ -18,25 +19,12 @@ type Op = (&'static str, i64, i64, i64, i64);
 
 /// A prefill step in the first 100 ns and a decode step in the next 100 ns. The launch call of an op is at its start.
 fn trace(label: &str, ops: &[Op]) -> Trace {
-    let mut builder = TraceBuilder::new(label, Format::TorchProfiler);
-    let process = builder.process(1, "");
-    let thread = builder.thread(process, 1);
-    for (name, start) in [("step[EXTEND bs=1 toks=9]", 0), ("step[DECODE bs=1]", 100)] {
-        let name = builder.trace.ranges.names.intern(name);
-        builder.trace.ranges.push(Span { start: Ns(start), duration: Ns(99), name, thread });
+    let mut trace = TestTrace::new();
+    trace.label(label).range("step[EXTEND bs=1 toks=9]", 0..99).range("step[DECODE bs=1]", 100..199);
+    for &(name, start, duration, stream, device) in ops {
+        trace.launch(start..start).device(device).stream(stream).launches(name, start..start + duration);
     }
-    for (&(name, start, duration, stream, device), id) in ops.iter().zip(1..) {
-        let call = builder.trace.calls.names.intern("cudaLaunchKernel");
-        builder.add_call(Span { start: Ns(start), duration: Ns(0), name: call, thread }, Some(id));
-        let name = builder.trace.names.intern(name);
-        let device = builder.device(&device.to_string(), "");
-        let (start, duration) = (Ns(start), Ns(duration));
-        builder
-            .trace
-            .gpu_ops
-            .push(GpuOp { start, duration, name, device, stream, process, kind: OpKind::Kernel }, Some(id));
-    }
-    builder.finish()
+    trace.finish()
 }
 
 const GEMM: &str = "nvjet_tst_64x8";

@@ -1,13 +1,20 @@
 use super::*;
-use crate::analysis::structure::stages::testing::Made;
+use crate::trace::testing::TestTrace;
 use proptest::prelude::*;
 
 const PREFILL: &str = "step[EXTEND bs=2 toks=64]";
 const DECODE: &str = "step[DECODE bs=16]";
 const MS: i64 = 1_000_000;
 
-fn stages(made: &mut Made) -> Vec<Stage> {
-    of_ops(&made.finish(), Stage::All)
+/// An empty trace with code, which includes the annotations.
+fn annotated() -> TestTrace {
+    let mut trace = TestTrace::new();
+    trace.with_code();
+    trace
+}
+
+fn stages(trace: &mut TestTrace) -> Vec<Stage> {
+    of_ops(&trace.finish(), Stage::All)
 }
 
 #[test]
@@ -38,52 +45,59 @@ fn the_nearest_name_in_a_path_with_a_stage_decides() {
 
 #[test]
 fn an_op_has_the_stage_of_the_annotation_on_its_device() {
-    let mut made = Made::new();
-    made.twin("0", PREFILL, 100, 200, 1).twin("0", DECODE, 200, 300, 2);
-    made.op("0", 100, 150).op("0", 199, 250).op("0", 200, 210).op("0", 300, 310);
-    assert_eq!(stages(&mut made), [Stage::Prefill, Stage::Prefill, Stage::Decode, Stage::Decode]);
+    let mut trace = annotated();
+    trace.device_annotation(PREFILL, 100..200, 1).device_annotation(DECODE, 200..300, 2);
+    trace.kernel("k", 100..150).kernel("k", 199..250).kernel("k", 200..210).kernel("k", 300..310);
+    assert_eq!(stages(&mut trace), [Stage::Prefill, Stage::Prefill, Stage::Decode, Stage::Decode]);
 }
 
 #[test]
 fn the_innermost_annotation_with_a_stage_decides() {
-    let mut made = Made::new();
-    made.twin("0", "execute_context_1(4)_generation_9(9)", 0, 1000, 1).twin("0", "run_batch", 10, 900, 2);
-    made.twin("0", "step[VERIFY bs=9]", 100, 400, 3).twin("0", "nccl:all_reduce", 150, 160, 4);
-    made.op("0", 50, 60).op("0", 155, 156).op("0", 399, 500).op("0", 500, 600);
-    assert_eq!(stages(&mut made), [Stage::Mixed, Stage::Verify, Stage::Verify, Stage::Mixed]);
+    let mut trace = annotated();
+    trace.device_annotation("execute_context_1(4)_generation_9(9)", 0..1000, 1);
+    trace.device_annotation("run_batch", 10..900, 2);
+    trace.device_annotation("step[VERIFY bs=9]", 100..400, 3).device_annotation("nccl:all_reduce", 150..160, 4);
+    trace.kernel("k", 50..60).kernel("k", 155..156).kernel("k", 399..500).kernel("k", 500..600);
+    assert_eq!(stages(&mut trace), [Stage::Mixed, Stage::Verify, Stage::Verify, Stage::Mixed]);
 }
 
 #[test]
 fn an_external_id_precedes_times_and_device_annotations_precede_host_annotations() {
-    let mut made = Made::new();
-    made.twin("0", PREFILL, 0, 100, 5).twin("0", DECODE, 100, 200, 6).host(DECODE, 0, 900, 7);
-    made.op_of("0", "a", 50, 60, None, 6).op_of("0", "b", 150, 160, None, 5).op_of("0", "c", 60, 70, None, 7);
-    made.op_of("0", "d", 70, 80, None, 99);
-    assert_eq!(stages(&mut made), [Stage::Decode, Stage::Decode, Stage::Prefill, Stage::Prefill]);
+    let mut trace = annotated();
+    trace.device_annotation(PREFILL, 0..100, 5).device_annotation(DECODE, 100..200, 6);
+    trace.annotation_with_id(DECODE, 0..900, 7);
+    trace.kernel_of_cpu_op("a", 50..60, 6).kernel_of_cpu_op("b", 150..160, 5).kernel_of_cpu_op("c", 60..70, 7);
+    trace.kernel_of_cpu_op("d", 70..80, 99);
+    assert_eq!(stages(&mut trace), [Stage::Decode, Stage::Decode, Stage::Prefill, Stage::Prefill]);
 }
 
 #[test]
 fn ids_match_within_one_process_only() {
-    let mut made = Made::new();
+    let mut trace = annotated();
     // Ranks reuse the same ids: id 5 of one rank has nothing to do with id 5 of another.
-    made.twin("[TP00] 0", PREFILL, 0, 100, 5).twin("[TP01] 1", DECODE, 0, 100, 6);
-    made.op_of("[TP01] 1", "a", 50, 60, None, 5);
-    assert_eq!(stages(&mut made), [Stage::Decode]);
-    made.host(PREFILL, 0, 10, 5).host(DECODE, 100, 200, 6).launched("0", 150, 300, 310);
-    let mut trace = made.finish();
-    trace.code.as_mut().unwrap().op_ids = vec![5];
-    assert_eq!(of_ops(&trace, Stage::All), [Stage::Decode], "the annotation with this id does not contain the launch");
+    trace.device("[TP00] 0").device_annotation(PREFILL, 0..100, 5);
+    trace.device("[TP01] 1").device_annotation(DECODE, 0..100, 6).kernel_of_cpu_op("a", 50..60, 5);
+    assert_eq!(stages(&mut trace), [Stage::Decode]);
+    trace.annotation_with_id(PREFILL, 0..10, 5).annotation_with_id(DECODE, 100..200, 6);
+    trace.launch(150..151).launches("k", 300..310);
+    let mut launched = trace.finish();
+    launched.code.as_mut().unwrap().op_ids = vec![5];
+    assert_eq!(
+        of_ops(&launched, Stage::All),
+        [Stage::Decode],
+        "the annotation with this id does not contain the launch"
+    );
 }
 
 #[test]
 fn an_id_shared_by_all_annotations_is_ignored_in_linear_time() {
-    let mut made = Made::new();
+    let mut trace = annotated();
     for index in 0..50_000 {
         let start = index * 10;
-        made.twin("0", if index == 49_999 { DECODE } else { PREFILL }, start, start + 5, 0);
-        made.op_of("0", "kernel", start + 1, start + 4, None, 0);
+        trace.device_annotation(if index == 49_999 { DECODE } else { PREFILL }, start..start + 5, 0);
+        trace.kernel_of_cpu_op("kernel", start + 1..start + 4, 0);
     }
-    let trace = made.finish();
+    let trace = trace.finish();
     let start = std::time::Instant::now();
     let found = of_ops(&trace, Stage::All);
     assert!(start.elapsed().as_secs() < 20, "quadratic time");
@@ -92,20 +106,20 @@ fn an_id_shared_by_all_annotations_is_ignored_in_linear_time() {
 
 #[test]
 fn host_annotations_are_matched_by_the_launch_of_the_op() {
-    let mut made = Made::new();
-    made.host(PREFILL, 0, 100, 1).host(DECODE, 100, 200, 2);
+    let mut trace = annotated();
+    trace.annotation_with_id(PREFILL, 0..100, 1).annotation_with_id(DECODE, 100..200, 2);
     // The first op runs while the host is in the next step.
-    made.launched("0", 50, 120, 180).launched("0", 150, 500, 600).op("0", 130, 140);
-    assert_eq!(stages(&mut made), [Stage::Prefill, Stage::Decode, Stage::Decode]);
+    trace.launch(50..51).launches("k", 120..180).launch(150..151).launches("k", 500..600).kernel("k", 130..140);
+    assert_eq!(stages(&mut trace), [Stage::Prefill, Stage::Decode, Stage::Decode]);
 }
 
 #[test]
 fn device_annotations_precede_host_annotations() {
-    let mut made = Made::new();
-    made.host(DECODE, 0, 1000, 1).twin("0", PREFILL, 500, 600, 2);
-    made.launched("0", 10, 550, 560).launched("0", 20, 700, 710);
+    let mut trace = annotated();
+    trace.annotation_with_id(DECODE, 0..1000, 1).device_annotation(PREFILL, 500..600, 2);
+    trace.launch(10..11).launches("k", 550..560).launch(20..21).launches("k", 700..710);
     assert_eq!(
-        stages(&mut made),
+        stages(&mut trace),
         [Stage::Prefill, Stage::Decode],
         "without a device annotation the host annotation decides"
     );
@@ -113,48 +127,48 @@ fn device_annotations_precede_host_annotations() {
 
 #[test]
 fn an_op_within_20_ms_of_a_step_belongs_to_it() {
-    let mut made = Made::new();
-    made.twin("0", PREFILL, 0, 10, 1).twin("0", DECODE, 100 * MS, 101 * MS, 2);
-    made.op("0", 10 + 20 * MS, 11 + 20 * MS).op("0", 11 + 20 * MS, 12 + 20 * MS).op("0", 80 * MS, 81 * MS);
-    made.op("0", 80 * MS - 1, 81 * MS).op("0", 121 * MS, 122 * MS).op("0", 121 * MS + 1, 122 * MS);
+    let mut trace = annotated();
+    trace.device_annotation(PREFILL, 0..10, 1).device_annotation(DECODE, 100 * MS..101 * MS, 2);
+    for start in [10 + 20 * MS, 11 + 20 * MS, 80 * MS, 80 * MS - 1, 121 * MS, 121 * MS + 1] {
+        trace.kernel("k", start..start + MS);
+    }
     let expected = [Stage::Prefill, Stage::All, Stage::All, Stage::Decode, Stage::Decode, Stage::All];
-    assert_eq!(stages(&mut made), expected);
+    assert_eq!(stages(&mut trace), expected);
 }
 
 #[test]
 fn each_device_uses_its_own_annotations() {
-    let mut made = Made::new();
-    made.twin("0", PREFILL, 0, 100, 1).twin("1", DECODE, 0, 100, 2);
-    made.op("0", 10, 20).op("1", 10, 20).op("2", 150, 160);
-    assert_eq!(stages(&mut made)[..2], [Stage::Prefill, Stage::Decode]);
-    made.twin("1", DECODE, 0, 100, 2).op("0", 10, 20);
-    assert_eq!(stages(&mut made), [Stage::Decode], "a device without annotations uses those of the other devices");
+    let mut trace = annotated();
+    trace.device(0).device_annotation(PREFILL, 0..100, 1).device(1).device_annotation(DECODE, 0..100, 2);
+    trace.device(0).kernel("k", 10..20).device(1).kernel("k", 10..20).device(2).kernel("k", 150..160);
+    assert_eq!(stages(&mut trace)[..2], [Stage::Prefill, Stage::Decode]);
+    trace.device(1).device_annotation(DECODE, 0..100, 2).device(0).kernel("k", 10..20);
+    assert_eq!(stages(&mut trace), [Stage::Decode], "a device without annotations uses those of the other devices");
 }
 
 #[test]
 fn plain_words_are_ignored_if_there_are_engine_annotations() {
-    let mut made = Made::new();
-    made.twin("0", "my decode loop", 0, 100, 1).op("0", 10, 20);
-    assert_eq!(stages(&mut made), [Stage::Decode]);
-    made.twin("0", "execute_context_2(9)_generation_3(3)", 0, 100, 1).twin("0", "decode attention", 5, 50, 2);
-    made.op("0", 10, 20);
-    assert_eq!(stages(&mut made), [Stage::Mixed], "the word names a part of a mixed step");
+    let mut trace = annotated();
+    trace.device_annotation("my decode loop", 0..100, 1).kernel("k", 10..20);
+    assert_eq!(stages(&mut trace), [Stage::Decode]);
+    trace.device_annotation("execute_context_2(9)_generation_3(3)", 0..100, 1);
+    trace.device_annotation("decode attention", 5..50, 2).kernel("k", 10..20);
+    assert_eq!(stages(&mut trace), [Stage::Mixed], "the word names a part of a mixed step");
 }
 
 #[test]
 fn the_file_stage_applies_to_all_ops_and_without_annotations_the_stage_is_unknown() {
-    let mut made = Made::new();
-    made.twin("0", DECODE, 0, 100, 1).op("0", 10, 20);
-    let trace = made.finish();
-    assert_eq!(of_ops(&trace, Stage::Prefill), [Stage::Prefill]);
-    assert_eq!(count_stage_conflicts(&steps(&trace), Stage::Prefill), (1, 1));
-    assert_eq!(count_stage_conflicts(&steps(&trace), Stage::Decode), (0, 1));
-    assert_eq!(count_stage_conflicts(&steps(&trace), Stage::All), (0, 1));
-    made.twin("0", "ProfilerStep#4", 0, 100, 1).op("0", 10, 20);
-    assert_eq!(stages(&mut made), [Stage::All]);
-    let trace = Trace { code: None, ..trace };
-    assert_eq!(of_ops(&trace, Stage::All), [Stage::All]);
-    assert!(steps(&trace).is_empty());
+    let mut trace = annotated();
+    trace.device_annotation(DECODE, 0..100, 1).kernel("k", 10..20);
+    let decode = trace.finish();
+    assert_eq!(of_ops(&decode, Stage::Prefill), [Stage::Prefill]);
+    let conflicts = |file_stage| count_stage_conflicts(&steps(&decode), file_stage);
+    assert_eq!([Stage::Prefill, Stage::Decode, Stage::All].map(conflicts), [(1, 1), (0, 1), (0, 1)]);
+    trace.device_annotation("ProfilerStep#4", 0..100, 1).kernel("k", 10..20);
+    assert_eq!(stages(&mut trace), [Stage::All]);
+    let without_code = Trace { code: None, ..decode };
+    assert_eq!(of_ops(&without_code, Stage::All), [Stage::All]);
+    assert!(steps(&without_code).is_empty());
 }
 
 /// Text, start, end, basis.
@@ -165,35 +179,37 @@ fn step_list(trace: &Trace) -> Vec<(String, i64, i64, Basis)> {
 
 #[test]
 fn a_step_counts_once_with_annotations_on_host_and_device() {
-    let mut made = Made::new();
+    let mut trace = annotated();
     // The first is on two streams, the second has no device annotation, the third launches nothing.
-    made.host(DECODE, 0, 10, 1).twin("0", DECODE, 100, 200, 1).twin("0", DECODE, 150, 260, 1);
-    made.host(DECODE, 20, 30, 2).launched("0", 25, 300, 320).launched("0", 29, 330, 350);
-    made.host("step[IDLE bs=0]", 40, 50, 3);
+    trace.annotation_with_id(DECODE, 0..10, 1);
+    trace.device_annotation(DECODE, 100..200, 1).device_annotation(DECODE, 150..260, 1);
+    trace.annotation_with_id(DECODE, 20..30, 2).annotation_with_id("step[IDLE bs=0]", 40..50, 3);
+    trace.launch(25..26).launches("k", 300..320).launch(29..30).launches("k", 330..350);
     let expected = [
         (DECODE.to_owned(), 100, 260, Basis::Device),
         (DECODE.to_owned(), 300, 350, Basis::Launches),
         ("step[IDLE bs=0]".to_owned(), 40, 50, Basis::Host),
     ];
-    assert_eq!(step_list(&made.finish()), expected);
+    assert_eq!(step_list(&trace.finish()), expected);
 }
 
 #[test]
 fn the_innermost_of_nested_engine_annotations_is_the_step() {
     let outer = "execute_16_context_0(sq0sk0sqsq0sqsk0)_generation_16(sq16sk8193sqsq16sqsk8193)";
-    let mut made = Made::new();
-    made.twin("0", outer, 0, 100, 1).twin("0", DECODE, 10, 90, 2).twin("0", "nccl:all_reduce", 20, 30, 3);
-    let trace = made.finish();
-    assert_eq!(step_list(&trace), [(DECODE.to_owned(), 10, 90, Basis::Device)]);
-    let step = steps(&trace)[0];
+    let mut trace = annotated();
+    trace.device_annotation(outer, 0..100, 1).device_annotation(DECODE, 10..90, 2);
+    let nested = trace.device_annotation("nccl:all_reduce", 20..30, 3).finish();
+    assert_eq!(step_list(&nested), [(DECODE.to_owned(), 10, 90, Basis::Device)]);
+    let step = steps(&nested)[0];
     assert_eq!((step.info.batch_size, step.info.generation.map(|sums| sums.sqsk)), (Some(16), Some(8193)));
     // Two steps in one annotation: its values belong to neither step alone.
-    made.twin("0", outer, 0, 100, 1).twin("0", "step[DECODE]", 10, 40, 2).twin("0", "step[DRAFT bs=4]", 50, 90, 3);
-    let found = steps(&made.finish());
+    trace.device_annotation(outer, 0..100, 1).device_annotation("step[DECODE]", 10..40, 2);
+    let found = steps(&trace.device_annotation("step[DRAFT bs=4]", 50..90, 3).finish());
     assert_eq!(found.iter().map(|step| step.info.stage).collect::<Vec<_>>(), [Stage::Decode, Stage::Draft]);
     assert_eq!((found[0].info.batch_size, found[0].info.generation), (None, None));
-    made.twin("0", "decode", 0, 100, 1).twin("0", "decode attention", 10, 20, 2).twin("0", "decode mlp", 20, 90, 3);
-    assert_eq!(step_list(&made.finish()).len(), 1, "words inside of a word annotation name parts of the step");
+    trace.device_annotation("decode", 0..100, 1).device_annotation("decode attention", 10..20, 2);
+    let words = trace.device_annotation("decode mlp", 20..90, 3).finish();
+    assert_eq!(step_list(&words).len(), 1, "words inside of a word annotation name parts of the step");
 }
 
 proptest! {
@@ -201,7 +217,7 @@ proptest! {
     fn nesting_equals_that_of_an_exhaustive_search(
         list in prop::collection::vec((0_i64..60, 1_i64..30, 0_u32..2), 0..14),
     ) {
-        let mut made = Made::new();
+        let mut trace = annotated();
         let mut spans: Vec<(i64, i64, u32)> = Vec::new();
         for (start, length, device) in list {
             // Steps of one device are disjoint or nested.
@@ -211,14 +227,14 @@ proptest! {
             spans.extend(spans.iter().all(fits).then_some(new));
         }
         for (&(start, end, device), id) in spans.iter().zip(0..) {
-            made.twin(&device.to_string(), DECODE, start, end, id);
+            trace.device(device).device_annotation(DECODE, start..end, id);
         }
         let contains = |outer: &(i64, i64, u32), inner: &(i64, i64, u32)| {
             outer != inner && outer.2 == inner.2 && outer.0 <= inner.0 && inner.1 <= outer.1
         };
         let mut expected: Vec<(i64, i64)> =
             spans.iter().filter(|span| !spans.iter().any(|inner| contains(span, inner))).map(|span| (span.0, span.1)).collect();
-        let mut found: Vec<(i64, i64)> = step_list(&made.finish()).iter().map(|step| (step.1, step.2)).collect();
+        let mut found: Vec<(i64, i64)> = step_list(&trace.finish()).iter().map(|step| (step.1, step.2)).collect();
         expected.sort_unstable();
         found.sort_unstable();
         prop_assert_eq!(found, expected);
