@@ -437,7 +437,7 @@ pub fn server_args(file: &RuleFile) -> Result<ServerArgs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Format, TraceBuilder};
+    use crate::trace::testing::TestTrace;
 
     fn choices(rules: &[&str]) -> Choices {
         let file = |text: &&str| RuleFile { file: "mine.json".into(), text: (*text).into() };
@@ -445,7 +445,7 @@ mod tests {
     }
 
     fn run_with(choices: &Choices) -> Result<Run> {
-        run(&TraceBuilder::new("t", Format::TorchProfiler).finish(), choices)
+        run(&TestTrace::new().finish(), choices)
     }
 
     #[test]
@@ -464,23 +464,9 @@ mod tests {
 
     /// Two overlapping kernels, then a gap and a third kernel with its launch call and the range around the call.
     fn small_trace() -> Trace {
-        let event = |cat: &str, name: &str, pid: u32, ts: u32, dur: u32| {
-            format!(
-                r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": 7, "ts": {ts}, "dur": {dur},
-                "args": {{"device": 0, "stream": 7, "correlation": {ts}}}}}"#
-            )
-        };
-        let events = [
-            event("kernel", "gemm", 0, 100, 40),
-            event("kernel", "rms_norm", 0, 120, 40),
-            event("user_annotation", "decode", 1, 198, 20),
-            event("cuda_runtime", "cudaLaunchKernel", 1, 200, 3),
-            event("kernel", "gemm", 0, 200, 50),
-        ];
-        let mut importer = crate::input::Importer::new("t.json");
-        importer.feed(format!(r#"{{"traceEvents": [{}]}}"#, events.join(",")).as_bytes()).unwrap();
-        let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
-        *trace
+        let mut trace = TestTrace::new();
+        trace.in_us().kernel("gemm", 100..140).kernel("rms_norm", 120..160);
+        trace.range("decode", 198..218).launch(200..203).launches("gemm", 200..250).finish()
     }
 
     #[test]

@@ -72,41 +72,17 @@ fn bottleneck(run: &Run) -> Option<String> {
 mod tests {
     use crate::analysis::section::{Section, Value};
     use crate::analysis::{Options, analyze};
-    use crate::input::{Imported, Importer};
     use crate::rules::RuleBook;
-    use crate::trace::Trace;
+    use crate::trace::testing::TestTrace;
 
     /// Kernels of 10 us and 30 us with a gap of 60 us. In the gap the host is blocked for 40 us, then
     /// launches the second kernel; this call returns 59 us after the end of the first kernel.
-    fn trace() -> Trace {
-        let kernel = |name: &str, ts: u32, dur: u32, id: u32| {
-            format!(
-                r#"{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, "ts": {ts}, "dur": {dur},
-                "args": {{"device": 0, "stream": 7, "correlation": {id}}}}}"#
-            )
-        };
-        let call = |name: &str, ts: u32, dur: u32, id: u32| {
-            format!(
-                r#"{{"ph": "X", "cat": "cuda_runtime", "name": "{name}", "pid": 1, "tid": 1, "ts": {ts}, "dur": {dur},
-                "args": {{"correlation": {id}}}}}"#
-            )
-        };
-        let events = [
-            call("cudaLaunchKernel", 95, 2, 1),
-            kernel("gemm_kernel", 100, 10, 1),
-            call("cudaStreamSynchronize", 112, 40, 9),
-            call("cudaLaunchKernel", 168, 1, 2),
-            kernel("flash_fwd_kernel", 170, 30, 2),
-        ];
-        let mut importer = Importer::new("t.json");
-        importer.feed(format!(r#"{{"traceEvents": [{}]}}"#, events.join(",")).as_bytes()).unwrap();
-        let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
-        *trace
-    }
-
     fn figures(options: &Options) -> Section {
-        let rules = RuleBook::embedded().select("gpuprism", "default").unwrap();
-        analyze(&trace(), &rules, options).sections.remove("key_figures").unwrap()
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(95..97).launches("gemm_kernel", 100..110).call("cudaStreamSynchronize", 112..152);
+        trace.launch(168..169).launches("flash_fwd_kernel", 170..200);
+        let rules = RuleBook::gpuprism_default().unwrap();
+        analyze(&trace.finish(), rules, options).sections.remove("key_figures").unwrap()
     }
 
     #[test]

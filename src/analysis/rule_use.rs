@@ -199,73 +199,44 @@ fn other_rules_limit(rules: &RuleSet, runs: &[&Run]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::testing::{number, rows_of};
     use crate::rules::RuleBook;
-    use crate::session::{self, Choices, Opened, RuleFile};
+    use crate::trace::testing::TestTrace;
 
     const RULES: &str = r#"{"e": {"m": {"gemm": "gemm", "fused_gemm": "moe", "norm": "norm", ".*": "misc"}}}"#;
 
     /// Three names: 2 x 100 us, 50 us and 30 us, one after the other.
     fn run() -> Run {
-        let event = |name: &str, ts: u32, dur: u32| {
-            format!(
-                r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":7}}}}"#
-            )
-        };
-        let events = [
-            event("fused_gemm_a", 0, 100),
-            event("fused_gemm_a", 200, 100),
-            event("gemm_b", 400, 50),
-            event("scan", 500, 30),
-        ];
-        let text = format!(r#"{{"schemaVersion":1,"traceEvents":[{}]}}"#, events.join(","));
-        let mut importer = crate::input::Importer::new("t.json");
-        importer.feed(text.as_bytes()).unwrap();
-        let Opened::Trace(trace) = session::open("t.json", importer.finish().unwrap()).unwrap() else {
-            panic!("a trace")
-        };
-        let rules = vec![RuleFile { file: "r.json".to_owned(), text: RULES.to_owned() }];
-        session::run(&trace, &Choices { rules, ..Choices::default() }).unwrap()
+        let mut trace = TestTrace::new();
+        trace.label("t.json").in_us().kernel("fused_gemm_a", 0..100).kernel("fused_gemm_a", 200..300);
+        trace.kernel("gemm_b", 400..450).kernel("scan", 500..530);
+        crate::analysis::analyze(&trace.finish(), &rules(RULES), &crate::analysis::Options::default())
     }
 
-    fn rules() -> RuleSet {
+    fn rules(text: &str) -> RuleSet {
         let mut book = RuleBook::default();
-        book.add("r.json", RULES).unwrap();
+        book.add("r.json", text).unwrap();
         book.select("e", "m").unwrap()
-    }
-
-    fn number(row: &super::super::section::Record, key: &str) -> f64 {
-        row.get(key).and_then(Value::number).unwrap()
     }
 
     #[test]
     fn each_rule_has_its_taken_and_shadowed_names() {
         let run = run();
-        let sections = rule_use(&rules(), &[&run]);
-        let rows = &sections["rules_in_force"].rows;
-        let states: Vec<&str> = rows.iter().map(|row| row.get("rule_state").and_then(Value::text).unwrap()).collect();
-        assert_eq!(states, ["in use", "shadowed", "never hit", "in use"]);
-        let [gemm, fused, _, rest] = &rows[..] else { panic!("four rules") };
-        let taken = |row| ["rule_names", "launches", "elapsed_ns"].map(|key| number(row, key));
-        assert_eq!((taken(gemm), taken(fused), taken(rest)), ([2.0, 3.0, 250_000.0], [0.0; 3], [1.0, 1.0, 30_000.0]));
-        assert_eq!((number(fused, "shadowed_names"), number(fused, "shadowed_ns")), (1.0, 200_000.0));
-        assert_eq!(fused.get("shadowed_by").and_then(Value::text), Some("rule 1 (gemm): 1 name"));
-        assert_eq!(number(rest, "shadowed_names"), 0.0, "a catch-all rule has no shadowed names");
-        let misc = &sections["rules_misc"];
-        assert_eq!(misc.rows.len(), 1);
-        assert_eq!(misc.rows[0].get("kernel_name").and_then(Value::text), Some("scan"));
-        assert_eq!(misc.rows[0].get("taken_by").and_then(Value::text), Some("rule 4: .*"));
+        let sections = rule_use(&rules(RULES), &[&run]);
+        let in_force = &sections["rules_in_force"];
+        let taken = rows_of(in_force, &["rule_state", "rule_names", "launches", "elapsed_ns"]);
+        assert_eq!(taken, ["in use 2 3 250000", "shadowed 0 0 0", "never hit 0 0 0", "in use 1 1 30000"]);
+        // The last rule is a catch-all rule, which has no shadowed names.
+        let shadowed = rows_of(in_force, &["shadowed_names", "shadowed_ns", "shadowed_by"]);
+        assert_eq!(shadowed, ["0 0 ", "1 200000 rule 1 (gemm): 1 name", "0 0 ", "0 0 "]);
+        assert_eq!(rows_of(&sections["rules_misc"], &["kernel_name", "taken_by"]), ["scan rule 4: .*"]);
     }
 
     #[test]
     fn taken_and_unmatched_names_add_up_to_the_runs() {
         let run = run();
         let own = RuleBook::embedded().select("gpuprism", "default").unwrap();
-        let none = {
-            let mut book = RuleBook::default();
-            book.add("r", r#"{"e": {"m": {"zzz": "z"}}}"#).unwrap();
-            book.select("e", "m").unwrap()
-        };
-        for rules in [rules(), own, none] {
+        for rules in [rules(RULES), own, rules(r#"{"e": {"m": {"zzz": "z"}}}"#)] {
             let sections = rule_use(&rules, &[&run, &run]);
             let matched = &sections["rules_in_force"].rows;
             let unmatched = sections["rules_misc"].rows.iter().filter(|row| row.get("taken_by") == Some(&Value::Null));
@@ -281,7 +252,7 @@ mod tests {
         let has_limit = |sections: &BTreeMap<String, Section>| {
             sections["rules_misc"].limits.iter().any(|limit| limit.contains("t.json"))
         };
-        assert!(!has_limit(&rule_use(&rules(), &[&run])));
+        assert!(!has_limit(&rule_use(&rules(RULES), &[&run])));
         assert!(has_limit(&rule_use(&RuleBook::embedded().select("gpuprism", "default").unwrap(), &[&run])));
     }
 }

@@ -125,6 +125,7 @@ mod tests {
     use super::*;
     use crate::analysis::results::Kernel;
     use crate::analysis::section::Value;
+    use crate::trace::testing::TestTrace;
 
     fn run(rows: &[(&str, i64, f64)]) -> Run {
         let mut run = run_of(&["NVIDIA H200"]);
@@ -135,20 +136,8 @@ mod tests {
     }
 
     fn kernel(name: &str, category: &str) -> Kernel {
-        Kernel {
-            name: name.into(),
-            short_name: name.into(),
-            category: category.into(),
-            count: 1,
-            duration_ns: 1,
-            elapsed_ns: 1,
-            exclusive_ns: 1,
-            fair_ns: 1,
-            elapsed_share: 0.0,
-            mean_ns: 1.0,
-            min_ns: 1,
-            max_ns: 1,
-        }
+        let kernel = TestTrace::new().kernel(name, 0..1).run().kernels.remove(0);
+        Kernel { category: category.into(), ..kernel }
     }
 
     const ALLREDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";

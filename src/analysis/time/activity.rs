@@ -180,98 +180,73 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    use crate::analysis::communication::collectives;
     use crate::analysis::context::Context;
-    use crate::analysis::host::{idle, launch_latency};
-    use crate::analysis::kernels::copies;
-    use crate::analysis::section::Section;
+    use crate::analysis::sections::explain;
     use crate::analysis::testing::*;
-    use crate::analysis::time::streams;
 
-    /// Nanoseconds and counts of real traces, computed by an independent program that intersects lists of
-    /// intervals.
+    /// Expected values of real traces, computed by an independent program that intersects lists of intervals. Times are
+    /// in nanoseconds.
+    #[test]
+    fn results_for_real_traces_match_an_independent_program() {
+        check(
+            "nccl_metadata_a100.trace.json.gz",
+            Expected {
+                overlap: [46_876_493, 39_190_669, 7_317_025, 338_658],
+                idle: [660_551_005, 157_500_014, 488_928_960],
+                latencies: [2_700, 88_533_581, 964_931],
+                copied_device_to_device: 307_323_096,
+            },
+        );
+        check(
+            "train_a100_rank3of8.trace.json.gz",
+            Expected {
+                overlap: [163_535_000, 86_554_000, 75_614_000, 9_676_000],
+                idle: [464_594_000, 388_587_000, 64_308_000],
+                latencies: [8_568, 17_670_572_000, 11_684_000],
+                copied_device_to_device: 1_821_299_360,
+            },
+        );
+        check(
+            "dlrm_v100_8ranks/rank0.pt.trace.json.gz",
+            Expected {
+                overlap: [5_798_000, 5_537_000, 261_000, 0],
+                idle: [13_009_000, 6_590_000, 5_932_000],
+                latencies: [245, 14_722_000, 1_482_000],
+                copied_device_to_device: 46_656,
+            },
+        );
+    }
+
     struct Expected {
-        file: &'static str,
-        communication: i64,
-        compute_overlap: i64,
-        copy_overlap: i64,
-        exposed: i64,
-        window: i64,
-        busy: i64,
-        host_wait: i64,
-        latencies: i64,
-        latency_sum: i64,
-        latency_max: i64,
+        /// Communication, exposed communication, its overlap with compute, its overlap with copies.
+        overlap: [i64; 4],
+        /// Window, busy time, time waiting for the host.
+        idle: [i64; 3],
+        /// Number, sum and maximum of the launch latencies.
+        latencies: [i64; 3],
+        /// Bytes.
         copied_device_to_device: i64,
     }
 
-    #[test]
-    fn results_for_real_traces_match_an_independent_program() {
-        let expected = [
-            Expected {
-                file: "nccl_metadata_a100.trace.json.gz",
-                communication: 46_876_493,
-                compute_overlap: 7_317_025,
-                copy_overlap: 338_658,
-                exposed: 39_190_669,
-                window: 660_551_005,
-                busy: 157_500_014,
-                host_wait: 488_928_960,
-                latencies: 2_700,
-                latency_sum: 88_533_581,
-                latency_max: 964_931,
-                copied_device_to_device: 307_323_096,
-            },
-            Expected {
-                file: "train_a100_rank3of8.trace.json.gz",
-                communication: 163_535_000,
-                compute_overlap: 75_614_000,
-                copy_overlap: 9_676_000,
-                exposed: 86_554_000,
-                window: 464_594_000,
-                busy: 388_587_000,
-                host_wait: 64_308_000,
-                latencies: 8_568,
-                latency_sum: 17_670_572_000,
-                latency_max: 11_684_000,
-                copied_device_to_device: 1_821_299_360,
-            },
-            Expected {
-                file: "dlrm_v100_8ranks/rank0.pt.trace.json.gz",
-                communication: 5_798_000,
-                compute_overlap: 261_000,
-                copy_overlap: 0,
-                exposed: 5_537_000,
-                window: 13_009_000,
-                busy: 6_590_000,
-                host_wait: 5_932_000,
-                latencies: 245,
-                latency_sum: 14_722_000,
-                latency_max: 1_482_000,
-                copied_device_to_device: 46_656,
-            },
+    fn check(file: &str, expected: Expected) {
+        let Some(trace) = torch(file) else { return };
+        let sections = explain(&Context::new(&trace, 30));
+        let figure = |section: &str, name: &str| figure(&sections, section, name);
+        let ns = |ms: f64| (ms * 1e6).round() as i64;
+        let overlap = [
+            figure("nccl_ops", "total_time_ms"),
+            figure("nccl_ops", "exposed_ms"),
+            figure("stream_overlap", "compute_nccl_overlap_ms"),
+            figure("stream_overlap", "nccl_memcpy_overlap_ms"),
         ];
-        expected.iter().for_each(check);
-    }
-
-    fn check(expected: &Expected) {
-        let Some(trace) = torch(expected.file) else { return };
-        let context = Context::new(&trace, 30);
-        let ns = |section: &Section, name: &str| (number(&section.summary, name) * 1e6).round() as i64;
-        let (ops, overlap) = (collectives::nccl_ops(&context), streams::stream_overlap(&context));
-        assert_eq!(ns(&ops, "total_time_ms"), expected.communication, "{}", expected.file);
-        assert_eq!(ns(&ops, "exposed_ms"), expected.exposed, "{}", expected.file);
-        assert_eq!(ns(&overlap, "compute_nccl_overlap_ms"), expected.compute_overlap, "{}", expected.file);
-        assert_eq!(ns(&overlap, "nccl_memcpy_overlap_ms"), expected.copy_overlap, "{}", expected.file);
-        let idle = &idle::gpu_idle(&context).rows[0];
-        let idle = ["window_ms", "busy_ms", "host_wait_ms"].map(|name| (number(idle, name) * 1e6).round() as i64);
-        assert_eq!(idle, [expected.window, expected.busy, expected.host_wait], "{}", expected.file);
-        let [(_, latencies), _] = launch_latency::sections(&context);
-        let copied = copies::copy_engine_events(&context);
-        assert_eq!(number(&latencies.summary, "count"), expected.latencies as f64, "{}", expected.file);
-        let mean = expected.latency_sum as f64 / expected.latencies as f64 / 1e3;
-        assert!((number(&latencies.summary, "mean_us") - mean).abs() < 1e-6, "{}", expected.file);
-        assert_eq!(number(&latencies.summary, "max_us"), expected.latency_max as f64 / 1e3, "{}", expected.file);
-        assert_eq!(number(&copied.summary, "d2d_bytes"), expected.copied_device_to_device as f64, "{}", expected.file);
+        assert_eq!(overlap.map(ns), expected.overlap, "{file}");
+        let idle = ["window_ms", "busy_ms", "host_wait_ms"].map(|name| number(&sections["gpu_idle"].rows[0], name));
+        assert_eq!(idle.map(ns), expected.idle, "{file}");
+        let [count, sum_ns, max_ns] = expected.latencies.map(|number| number as f64);
+        let latency = |name: &str| figure("launch_latency_rows", name);
+        assert_eq!((latency("count"), latency("max_us")), (count, max_ns / 1e3), "{file}");
+        assert!((latency("mean_us") - sum_ns / count / 1e3).abs() < 1e-6, "{file}");
+        let copied = figure("copy_engine_events", "d2d_bytes");
+        assert_eq!(copied, expected.copied_device_to_device as f64, "{file}");
     }
 }

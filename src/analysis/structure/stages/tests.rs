@@ -79,14 +79,8 @@ fn ids_match_within_one_process_only() {
     trace.device("[TP01] 1").device_annotation(DECODE, 0..100, 6).kernel_of_cpu_op("a", 50..60, 5);
     assert_eq!(stages(&mut trace), [Stage::Decode]);
     trace.annotation_with_id(PREFILL, 0..10, 5).annotation_with_id(DECODE, 100..200, 6);
-    trace.launch(150..151).launches("k", 300..310);
-    let mut launched = trace.finish();
-    launched.code.as_mut().unwrap().op_ids = vec![5];
-    assert_eq!(
-        of_ops(&launched, Stage::All),
-        [Stage::Decode],
-        "the annotation with this id does not contain the launch"
-    );
+    trace.launch(150..151).launches("k", 300..310).external_id(5);
+    assert_eq!(stages(&mut trace), [Stage::Decode], "the annotation with this id does not contain the launch");
 }
 
 #[test]
