@@ -147,11 +147,23 @@ export async function clear(page) {
   }
 }
 
-/** Waits until no file is being read or analysed and the first table is drawn. */
+/** Waits until no file is being read or analysed and the first table is drawn; if that does not happen, fails with what the page shows. */
 export async function settled(page) {
-  await page.waitForFunction(() => !document.querySelector('.card.reading')
-    && document.querySelector('#results:not([hidden])[aria-busy=false] .block:first-child table'), null, { timeout: 60_000 });
+  try {
+    await page.waitForFunction(() => !document.querySelector('.card.reading')
+      && document.querySelector('#results:not([hidden])[aria-busy=false] .block:first-child table'), null, { timeout: 60_000 });
+  } catch (problem) {
+    throw new Error(`${problem.message}\n${await page.evaluate(shown)}`, { cause: problem });
+  }
 }
+
+/** In the page: what it shows, and the scripts that it has loaded. */
+const shown = () => JSON.stringify({
+  cards: [...document.querySelectorAll('.card')].map((card) => `${card.className}: ${card.textContent}`),
+  results: ['hidden', 'aria-busy'].map((name) => document.getElementById('results').getAttribute(name)),
+  blocks: [...document.querySelectorAll('.block')].map((block) => block.textContent.slice(0, 80)),
+  loaded: performance.getEntriesByType('resource').map(({ name, responseEnd }) => `${name.split('/').at(-1)} ${Math.round(responseEnd)}`),
+}, null, 1);
 
 /** The file that a button of the export menu saves; for CSV, the button of the first table. */
 export async function exported(page, format) {
