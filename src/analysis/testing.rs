@@ -49,13 +49,17 @@ pub(crate) fn read_json(file: &str) -> Option<serde_json::Value> {
     Some(serde_json::from_slice(&std::fs::read(shared(file)?).unwrap()).unwrap())
 }
 
+/// Parses a trace; panics if the bytes are another document.
+pub(crate) fn import(mut importer: Importer, bytes: &[u8]) -> Trace {
+    importer.feed(bytes).unwrap();
+    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
+    *trace
+}
+
 /// Reads a real torch trace; `None` if it is missing.
 pub(crate) fn torch(file: &str) -> Option<Trace> {
     let bytes = std::fs::read(shared(&format!("traces/torch/{file}"))?).unwrap();
-    let mut importer = Importer::new(file);
-    importer.feed(&bytes).unwrap();
-    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{file} is a trace") };
-    Some(*trace)
+    Some(import(Importer::new(file), &bytes))
 }
 
 /// The fixture of nsys-llm-explainer as a trace, with its hand-computed values. `None` if it is missing.

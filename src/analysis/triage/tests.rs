@@ -1,9 +1,11 @@
 //! Tests of the whole triage: merged ranks do not mix, and no trace causes a panic.
 
 use super::*;
-use crate::analysis::section::Value;
-use crate::input::{Imported, Importer};
-use crate::trace::{Annotation, FrameIds, GpuOp, NONE, Ns, OpKind, Span, TraceBuilder};
+use crate::analysis::section::Record;
+use crate::analysis::testing::{import, words};
+use crate::input::Importer;
+use crate::trace::testing::TestTrace;
+use crate::trace::{FrameIds, NONE};
 use proptest::prelude::*;
 
 fn sections(trace: &Trace, mapping: &[&Trace]) -> Sections {
@@ -54,21 +56,19 @@ fn merged_ranks_keep_their_own_steps_and_call_sites() {
         rank("[TP01]", "step[DECODE bs=1]", "writer.py", "writes", 1_001),
     ];
     let text = format!(r#"{{"traceEvents": [{}]}}"#, ranks.join(","));
-    let mut importer = Importer::with_code("merged.json");
-    importer.feed(text.as_bytes()).unwrap();
-    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("no trace") };
+    let trace = import(Importer::with_code("merged.json"), text.as_bytes());
     let callers = &trace.code.as_ref().unwrap().frame_parents;
     assert_eq!(*callers, [NONE, NONE, 0, 1], "the frames of the ranks alternate");
     let sections = sections(&trace, &[]);
-    let cell = |row: &crate::analysis::section::Record, key| row.get(key).and_then(Value::text).unwrap().to_owned();
-    let cells = |row| ["stage", "kernel_name", "python_location", "cpu_op"].map(|key| cell(row, key));
+    let cells =
+        |row: &Record| ["stage", "kernel_name", "python_location", "cpu_op"].map(|key| words(row, key).to_owned());
     let rows: Vec<_> = sections["triage_kernels"].rows.iter().map(cells).collect();
     let [reader, writer] = ["python/sglang/reader.py:5 forward", "python/sglang/writer.py:5 forward"];
     assert_eq!(
         rows,
         [["extend/prefill", "reads", reader, "aten::reads"], ["decode", "writes", writer, "aten::writes"]]
     );
-    let steps: Vec<_> = sections["triage_steps"].rows.iter().map(|row| cell(row, "stage")).collect();
+    let steps: Vec<_> = sections["triage_steps"].rows.iter().map(|row| words(row, "stage")).collect();
     assert_eq!(steps, ["extend/prefill", "decode"]);
 }
 
@@ -87,30 +87,20 @@ type RandomOp = (usize, u8, i64, i64, i64, u32);
 fn random_trace(ops: &[RandomOp], annotations: &[(usize, i64, i64, Option<u8>)]) -> Trace {
     const NAMES: [&str; 5] = ["nvjet_tst_64x8", "ncclDevKernel_AllReduce(int)", "void add<4>(int)", "Memcpy HtoD", ""];
     const ANNOTATIONS: [&str; 4] = ["step[EXTEND bs=1 toks=9]", "step[DECODE bs=1]", "ProfilerStep#3", "decode"];
-    let mut builder = TraceBuilder::new("random", crate::trace::Format::TorchProfiler);
-    builder.keep_code();
-    let process = builder.process(1, "");
-    let thread = builder.thread(process, 1);
+    let mut trace = TestTrace::new();
+    trace.with_code();
     for &(name, device, stream, start, duration, id) in ops {
-        let (start, duration) = (Ns(start), Ns(duration));
-        let call = builder.trace.calls.names.intern(if id == 0 { "cudaGraphLaunch" } else { "cudaLaunchKernel" });
-        builder.add_call(Span { start, duration, name: call, thread }, Some(id));
-        let code = builder.code().unwrap();
-        let (op, frame) = (code.cpu_ops.names.intern("aten::mm"), code.frames.names.intern("/w/vllm/a.py(1): f"));
-        builder.add_cpu_op(Span { start, duration, name: op, thread }, id);
-        builder.add_frame(Span { start, duration, name: frame, thread }, FrameIds { id, parent: id / 2 });
-        let kind = if name == 3 { OpKind::Copy } else { OpKind::Kernel };
-        let (name, device) = (builder.trace.names.intern(NAMES[name]), builder.device(&device.to_string(), ""));
-        builder.trace.gpu_ops.push(GpuOp { start, duration, name, device, stream, process, kind }, Some(id));
-        builder.set_external_id_of_last_op(id);
+        let time = start..start + duration;
+        trace.call_with_id(if id == 0 { "cudaGraphLaunch" } else { "cudaLaunchKernel" }, time.clone(), id);
+        trace.cpu_op("aten::mm", time.clone(), id);
+        trace.frame_with_ids("/w/vllm/a.py(1): f", time.clone(), FrameIds { id, parent: id / 2 });
+        trace.device(device).stream(stream).launches(NAMES[name], time).external_id(id);
     }
     for &(name, start, duration, device) in annotations {
-        let device = device.map(|device| builder.device(&device.to_string(), ""));
-        let code = builder.code().unwrap();
-        let (name, id) = (code.annotation_names.intern(ANNOTATIONS[name]), name as u32);
-        code.annotations.push(Annotation { start: Ns(start), duration: Ns(duration), name, id, device, process });
+        let device = device.map(|device| trace.device(device).device_id());
+        trace.annotation_on(device, ANNOTATIONS[name], start..start + duration, name as u32);
     }
-    builder.finish()
+    trace.finish()
 }
 
 proptest! {

@@ -3,11 +3,10 @@
 mod windows;
 
 use super::*;
-use crate::input::{Imported, Importer};
+use crate::analysis::testing::{number, torch, words};
 use crate::json;
-use crate::trace::{
-    Collective, Format, GpuOp, GraphReplay, Ns, OpKind, ProcessGroup, ProcessId, Span, Trace, TraceBuilder,
-};
+use crate::trace::testing::TestTrace;
+use crate::trace::{self, Collective, Ns, ProcessGroup, Trace};
 use proptest::prelude::*;
 
 const GEMM: &str = "gemm_kernel";
@@ -17,42 +16,28 @@ const SEND_RECV: &str = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>
 /// A kernel: name, start, duration, message size in bytes.
 type Op<'a> = (&'a str, i64, i64, Option<u64>);
 
-fn builder(file: &str, job: Option<(u32, u32)>, ops: &[Op]) -> TraceBuilder {
-    let mut builder = TraceBuilder::new(file, Format::TorchProfiler);
+fn rank_trace(file: &str, job: Option<(u32, u32)>, ops: &[Op]) -> TestTrace {
+    let mut trace = TestTrace::new();
     let groups = vec![ProcessGroup { name: "tp".into(), ranks: vec![0, 1] }];
-    builder.trace.job =
-        job.map(|(rank, world_size)| Box::new(crate::trace::Job { rank, world_size, backend: "nccl".into(), groups }));
-    for op in ops {
-        push(&mut builder, "0", op);
-    }
-    builder
+    let job = job.map(|(rank, world_size)| trace::Job { rank, world_size, backend: "nccl".into(), groups });
+    trace.label(file).builder.trace.job = job.map(Box::new);
+    ops.iter().for_each(|op| push(&mut trace, op));
+    trace
 }
 
-fn push(builder: &mut TraceBuilder, device: &str, &(name, start, duration, bytes): &Op) {
-    let op = GpuOp {
-        start: Ns(start),
-        duration: Ns(duration),
-        name: builder.trace.names.intern(name),
-        device: builder.device(device, ""),
-        stream: if name == GEMM { 7 } else { 9 },
-        process: ProcessId(0),
-        kind: if name.starts_with("Memcpy") { OpKind::Copy } else { OpKind::Kernel },
-    };
-    builder.trace.gpu_ops.push(op, None);
-    if let Some(bytes) = bytes {
-        let operation = if name == ALL_REDUCE { "allreduce" } else { "all_to_all" };
-        builder.set_collective_of_last_op(Collective {
-            operation: operation.into(),
-            bytes_in: Some(bytes),
-            bytes_out: Some(bytes),
-            communicator: "tp".into(),
-            ..Collective::default()
-        });
+fn push(trace: &mut TestTrace, &(name, start, duration, bytes): &Op) {
+    trace.stream(if name == GEMM { 7 } else { 9 }).kernel(name, start..start + duration);
+    if bytes.is_some() {
+        let operation = if name == ALL_REDUCE { "allreduce" } else { "all_to_all" }.to_owned();
+        let communicator = "tp".to_owned();
+        let message =
+            Collective { operation, bytes_in: bytes, bytes_out: bytes, communicator, ..Collective::default() };
+        trace.message(message);
     }
 }
 
 fn log_of(file: &str, job: Option<(u32, u32)>, ops: &[Op]) -> RankLog {
-    log(&builder(file, job, ops).finish())
+    log(&rank_trace(file, job, ops).finish())
 }
 
 fn grouped(logs: &[RankLog]) -> Ranks {
@@ -84,7 +69,7 @@ fn two_traces() -> [Trace; 2] {
         (GEMM, 5_300, 40, None),
         all_reduce(5_340, 80),
     ];
-    [builder("rank0.json", Some((0, 2)), &first).finish(), builder("rank1.json", Some((1, 2)), &second).finish()]
+    [(0, first), (1, second)].map(|(rank, ops)| rank_trace(&format!("rank{rank}.json"), Some((rank, 2)), &ops).finish())
 }
 
 fn two_ranks() -> Vec<RankLog> {
@@ -109,18 +94,9 @@ fn waiting_and_transfer_of_two_ranks_match_hand_computed_values() {
     let waits = &found.sections["rank_waits"];
     assert_eq!(waits.rows.len(), 2);
     let row = &found.sections["rank_collectives"].rows[0];
-    let number = |key: &str| row.get(key).and_then(|value| value.number()).unwrap();
-    assert_eq!(
-        (
-            number("calls_matched"),
-            number("transfer_ns"),
-            number("wait_ns"),
-            number("wait_pct"),
-            number("worst_wait_ns")
-        ),
-        (3.0, 60.0, 120.0, 50.0, 60.0)
-    );
-    assert_eq!(row.get("process_group").and_then(|group| group.text()), Some("tp"));
+    let columns = ["calls_matched", "transfer_ns", "wait_ns", "wait_pct", "worst_wait_ns"];
+    assert_eq!(columns.map(|column| number(row, column)), [3.0, 60.0, 120.0, 50.0, 60.0]);
+    assert_eq!(words(row, "process_group"), "tp");
 }
 
 #[test]
@@ -202,24 +178,9 @@ fn lists_with_dropped_calls_are_matched_only_if_all_traces_have_equal_counts() {
 #[test]
 fn send_and_receive_is_an_all_to_all_only_if_marked_as_such() {
     let with_range = |range: &str| {
-        let mut builder = builder("rank0.json", Some((0, 2)), &[]);
-        let process = builder.process(1, "");
-        let thread = builder.thread(process, 1);
-        let name = builder.trace.ranges.names.intern(range);
-        builder.trace.ranges.push(Span { start: Ns(0), duration: Ns(20), name, thread });
-        let name = builder.trace.calls.names.intern("cudaLaunchKernel");
-        builder.add_call(Span { start: Ns(5), duration: Ns(5), name, thread }, Some(3));
-        let op = GpuOp {
-            start: Ns(30),
-            duration: Ns(10),
-            name: builder.trace.names.intern(SEND_RECV),
-            device: builder.device("0", ""),
-            stream: 9,
-            process,
-            kind: OpKind::Kernel,
-        };
-        builder.trace.gpu_ops.push(op, Some(3));
-        log(&builder.finish()).operations
+        let mut trace = rank_trace("rank0.json", Some((0, 2)), &[]);
+        trace.range(range, 0..20).call("cudaLaunchKernel", 5..10).launches(SEND_RECV, 30..40);
+        log(&trace.finish()).operations
     };
     assert_eq!(with_range("nccl:all_to_all"), ["alltoall"]);
     assert_eq!(with_range("my all_to_all of things"), ["sendrecv"], "only the range of torch counts");
@@ -332,14 +293,9 @@ fn older_files_of_some_ranks_do_not_split_the_job() {
 #[test]
 fn devices_of_one_file_are_ranks() {
     let labels = |devices: &[&str], job| {
-        let mut builder = builder("all.json", job, &[]);
-        devices.iter().for_each(|device| push(&mut builder, device, &(ALL_REDUCE, 0, 10, None)));
-        builder.trace.graph_replays.push(GraphReplay {
-            start: Ns(0),
-            duration: Ns(1),
-            device: crate::trace::DeviceId(0),
-        });
-        let found = grouped(&[log(&builder.finish())]);
+        let mut trace = rank_trace("all.json", job, &[]);
+        devices.iter().for_each(|device| push(trace.device(device), &(ALL_REDUCE, 0, 10, None)));
+        let found = grouped(&[log(&trace.replay(0..1).finish())]);
         let ranks = found.jobs.iter().flat_map(|job| &job.ranks);
         ranks.map(|rank| rank.label.clone()).collect::<Vec<_>>()
     };
@@ -362,7 +318,7 @@ fn traces() -> impl Strategy<Value = Vec<Trace>> {
         ranks
             .map(|(rank, ops)| {
                 let ops: Vec<Op> = ops.into_iter().map(with_known_size).collect();
-                builder(&format!("rank{rank}.json"), Some((rank, world)), &ops).finish()
+                rank_trace(&format!("rank{rank}.json"), Some((rank, world)), &ops).finish()
             })
             .collect()
     })
@@ -436,20 +392,9 @@ proptest! {
     }
 }
 
-fn shared(folder: &str) -> Option<std::path::PathBuf> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(folder);
-    if !path.exists() {
-        println!("skipped: there is no {}", path.display());
-        return None;
-    }
-    Some(path)
-}
-
-fn read(path: &std::path::Path) -> Trace {
-    let mut importer = Importer::new(&path.file_name().unwrap().to_string_lossy());
-    importer.feed(&std::fs::read(path).unwrap()).unwrap();
-    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
-    *trace
+/// The traces of a real job; `None` if they are missing.
+fn eight_ranks() -> Option<Vec<Trace>> {
+    (0..8).map(|rank| torch(&format!("dlrm_v100_8ranks/rank{rank}.pt.trace.json.gz"))).collect()
 }
 
 /// The expected values are from an independent program that steps through the raw JSON in microseconds, names collectives by the
@@ -457,10 +402,8 @@ fn read(path: &std::path::Path) -> Trace {
 /// eight collectives within 8 us.
 #[test]
 fn a_real_job_of_eight_ranks_matches_an_independent_program() {
-    let Some(folder) = shared("torch/dlrm_v100_8ranks") else { return };
-    let logs: Vec<RankLog> =
-        (0..8).map(|rank| log(&read(&folder.join(format!("rank{rank}.pt.trace.json.gz"))))).collect();
-    let found = grouped(&logs);
+    let Some(traces) = eight_ranks() else { return };
+    let found = grouped(&traces.iter().map(log).collect::<Vec<_>>());
     let job = &found.jobs[0];
     assert_eq!((job.world_size, job.matched, job.unmatched, job.window_ns), (Some(8), 8, 0, 18_853_000));
     let us = |of: fn(&Rank) -> i64| job.ranks.iter().map(|rank| of(rank) / 1_000).collect::<Vec<i64>>();
@@ -480,8 +423,8 @@ fn a_real_job_of_eight_ranks_matches_an_independent_program() {
 
 #[test]
 fn the_log_of_a_real_trace_has_its_process_groups() {
-    let Some(path) = shared("torch/nccl_metadata_a100.trace.json.gz") else { return };
-    let log = log(&read(&path));
+    let Some(trace) = torch("nccl_metadata_a100.trace.json.gz") else { return };
+    let log = log(&trace);
     assert_eq!((log.rank, log.world_size, log.backend.as_str()), (0, 2, "nccl"));
     assert_eq!((log.groups.as_slice(), log.group_ranks.as_slice()), (&["0".to_owned()][..], &["0 1".to_owned()][..]));
     assert_eq!((log.calls.len() / CALL_COLUMNS, log.left_out), (21, 0));

@@ -1,90 +1,19 @@
-//! Call sites of small traces that are built span by span. Times are in nanoseconds.
+//! Call sites of small traces. Times are in nanoseconds.
 
 use super::super::frames::canonical;
 use super::sweep::{Probe, sweep};
 use super::*;
-use crate::trace::{Format, GpuOp, NameId, Ns, ProcessId, Span, Spans, ThreadId, TraceBuilder};
+use crate::analysis::testing::import;
+use crate::input::Importer;
+use crate::trace::testing::TestTrace;
+use crate::trace::{FrameIds, Span};
+use std::ops::Range;
 
 const MODEL: &str = "/srv/vllm/model.py(10): forward";
 const MODEL_SHOWN: &str = "vllm/model.py:10 forward";
 const LINEAR: &str = "/srv/vllm/linear.py(20): apply";
 const LINEAR_SHOWN: &str = "vllm/linear.py:20 apply";
 const RUNNER: &str = "/srv/vllm/runner.py(30): replay";
-
-/// A builder of a trace with one process and three threads. Rows must be added in order of time.
-struct Program {
-    trace: TraceBuilder,
-    code: Code,
-}
-
-impl Program {
-    fn new() -> Self {
-        let mut trace = TraceBuilder::new("program", Format::TorchProfiler);
-        trace.process(1, "");
-        trace.device("0", "");
-        (0..3).for_each(|tid| _ = trace.thread(ProcessId(0), tid));
-        Self { trace, code: Code::default() }
-    }
-
-    fn frame(self, name: &str, thread: u32, time: (i64, i64)) -> Self {
-        self.frame_of(name, thread, time, NONE)
-    }
-
-    fn frame_of(mut self, name: &str, thread: u32, time: (i64, i64), parent: u32) -> Self {
-        push(&mut self.code.frames, name, thread, time);
-        self.code.frame_parents.push(parent);
-        self
-    }
-
-    fn op(mut self, name: &str, thread: u32, time: (i64, i64), id: u32) -> Self {
-        push(&mut self.code.cpu_ops, name, thread, time);
-        self.code.cpu_op_ids.push(id);
-        self
-    }
-
-    fn call(mut self, name: &str, thread: u32, time: (i64, i64), correlation: u32) -> Self {
-        let name = self.trace.trace.calls.names.intern(name);
-        self.trace.add_call(span(name, thread, time), Some(correlation));
-        self.code.call_kernels.push(NONE);
-        self
-    }
-
-    /// A launch during a graph capture: it records its kernel, which does not run.
-    fn captured(mut self, kernel: &str, thread: u32, time: (i64, i64)) -> Self {
-        let name = self.code.kernel_names.intern(kernel).0;
-        self = self.call("hipLaunchKernel", thread, time, 1_000_000 + time.0 as u32);
-        self.code.call_kernels.pop();
-        self.code.call_kernels.push(name);
-        self
-    }
-
-    fn kernel(mut self, name: &str, (start, end): (i64, i64), id: u32, correlation: Option<u32>) -> Self {
-        let name = self.trace.trace.names.intern(name);
-        let (start, duration, device) = (Ns(start), Ns(end - start), DeviceId(0));
-        let op = GpuOp { start, duration, name, device, stream: 7, process: ProcessId(0), kind: OpKind::Kernel };
-        self.trace.trace.gpu_ops.push(op, correlation);
-        self.code.op_ids.push(id);
-        self
-    }
-
-    fn finish(self) -> Trace {
-        let code = Some(Box::new(self.code));
-        Trace { code, ..self.trace.finish() }
-    }
-
-    fn call_sites(self) -> Vec<CallSite> {
-        call_sites(&self.finish(), &[])
-    }
-}
-
-fn span(name: NameId, thread: u32, (start, end): (i64, i64)) -> Span {
-    Span { start: Ns(start), duration: Ns(end - start), name, thread: ThreadId(thread) }
-}
-
-fn push(spans: &mut Spans, name: &str, thread: u32, time: (i64, i64)) {
-    let name = spans.names.intern(name);
-    spans.push(span(name, thread, time));
-}
 
 /// The call site of every op.
 fn call_sites(trace: &Trace, mapping: &[&Trace]) -> Vec<CallSite> {
@@ -99,18 +28,27 @@ fn summaries(call_sites: &[CallSite]) -> Vec<(&str, &str, Resolution)> {
     call_sites.iter().map(|site| (site.location.as_str(), site.cpu_op.as_str(), site.resolution)).collect()
 }
 
+/// An empty trace with code.
+fn program() -> TestTrace {
+    let mut trace = TestTrace::new();
+    trace.with_code();
+    trace
+}
+
 #[test]
 fn an_op_resolves_to_the_frames_around_its_cpu_op() {
-    let call_sites = Program::new()
-        .frame("threading.py(1): run", 0, (0, 1_000))
-        .frame(MODEL, 0, (10, 900))
-        .frame(LINEAR, 0, (20, 800))
-        .frame("/srv/vllm/linear.py(21): __call__", 0, (30, 700))
-        .frame("<built-in method mm>", 0, (40, 600))
-        .op("aten::mm", 0, (50, 500), 7)
-        .call("cudaLaunchKernel", 0, (60, 70), 1)
-        .kernel("k", (2_000, 3_000), 7, Some(1))
-        .call_sites();
+    let trace = program()
+        .frame("threading.py(1): run", 0..1_000)
+        .frame(MODEL, 10..900)
+        .frame(LINEAR, 20..800)
+        .frame("/srv/vllm/linear.py(21): __call__", 30..700)
+        .frame("<built-in method mm>", 40..600)
+        .cpu_op("aten::mm", 50..500, 7)
+        .call("cudaLaunchKernel", 60..70)
+        .launches("k", 2_000..3_000)
+        .external_id(7)
+        .finish();
+    let call_sites = call_sites(&trace, &[]);
     assert_eq!(
         summaries(&call_sites),
         [(LINEAR_SHOWN, "aten::mm", Resolution::Exact)],
@@ -126,18 +64,14 @@ fn an_op_resolves_to_the_frames_around_its_cpu_op() {
 
 #[test]
 fn an_op_without_a_cpu_op_resolves_by_its_launch_call() {
-    let call_sites = Program::new()
-        .frame(MODEL, 0, (0, 1_000))
-        .op("aten::lost", 1, (5, 6), 9)
-        .call("cuLaunchKernelEx", 0, (60, 70), 1)
-        .call("cudaLaunchKernel", 2, (80, 90), 2)
-        .call("cudaLaunchKernel", 0, (100, 110), 3)
-        .kernel("triton", (2_000, 3_000), NONE, Some(1))
-        .kernel("no frames", (3_000, 4_000), NONE, Some(2))
-        .kernel("op without frames", (4_000, 5_000), 9, None)
-        .kernel("op without frames, launch with", (5_000, 6_000), 9, Some(3))
-        .kernel("nothing", (6_000, 7_000), 77, Some(77))
-        .call_sites();
+    let mut trace = program();
+    trace.thread(1).cpu_op("aten::lost", 5..6, 9);
+    trace.thread(0).frame(MODEL, 0..1_000).call("cuLaunchKernelEx", 60..70).launches("triton", 2_000..3_000);
+    trace.thread(2).call("cudaLaunchKernel", 80..90).launches("no frames", 3_000..4_000);
+    trace.kernel_of_cpu_op("op without frames", 4_000..5_000, 9);
+    trace.thread(0).call("cudaLaunchKernel", 100..110);
+    trace.launches("op without frames, launch with", 5_000..6_000).external_id(9);
+    trace.kernel_with_id("nothing", 6_000..7_000, 77).external_id(77);
     let expected = [
         (MODEL_SHOWN, "cuLaunchKernelEx", Resolution::ByLaunch),
         ("", "cudaLaunchKernel", Resolution::ByLaunch),
@@ -145,38 +79,29 @@ fn an_op_without_a_cpu_op_resolves_by_its_launch_call() {
         (MODEL_SHOWN, "aten::lost", Resolution::ByLaunch),
         ("", "", Resolution::Unresolved),
     ];
-    assert_eq!(summaries(&call_sites), expected);
+    assert_eq!(summaries(&call_sites(&trace.finish(), &[])), expected);
 }
 
 #[test]
 fn of_cpu_ops_with_the_same_id_the_one_that_ends_nearest_to_the_kernel_wins() {
-    let program = |kernel| {
-        Program::new()
-            .op("first", 0, (100, 200), 7)
-            .op("second", 0, (300, 400), 7)
-            .op("third", 0, (10_000, 10_100), 7)
-            .kernel("k", (kernel, kernel + 10), 7, None)
-            .call_sites()
-    };
     for (kernel, expected) in
         [(450, "second"), (210, "first"), (299, "first"), (301, "second"), (10, "first"), (10_050, "third")]
     {
-        assert_eq!(program(kernel)[0].cpu_op, expected, "a kernel at {kernel}");
+        let mut trace = program();
+        trace.cpu_op("first", 100..200, 7).cpu_op("second", 300..400, 7).cpu_op("third", 10_000..10_100, 7);
+        let trace = trace.kernel_of_cpu_op("k", kernel..kernel + 10, 7).finish();
+        assert_eq!(call_sites(&trace, &[])[0].cpu_op, expected, "a kernel at {kernel}");
     }
 }
 
 #[test]
 fn frames_of_different_threads_do_not_mix() {
-    let call_sites = Program::new()
-        .frame(MODEL, 0, (0, 1_000))
-        .frame(LINEAR, 1, (10, 990))
-        .op("aten::mm", 0, (50, 60), 7)
-        .op("aten::add", 1, (52, 62), 8)
-        .op("aten::mul", 2, (54, 64), 9)
-        .kernel("a", (100, 110), 7, None)
-        .kernel("b", (200, 210), 8, None)
-        .kernel("c", (300, 310), 9, None)
-        .call_sites();
+    let mut trace = program();
+    trace.thread(0).frame(MODEL, 0..1_000).cpu_op("aten::mm", 50..60, 7);
+    trace.thread(1).frame(LINEAR, 10..990).cpu_op("aten::add", 52..62, 8);
+    trace.thread(2).cpu_op("aten::mul", 54..64, 9);
+    (7..10).for_each(|id| _ = trace.kernel_of_cpu_op("k", i64::from(id) * 100..i64::from(id) * 100 + 10, id));
+    let call_sites = call_sites(&trace.finish(), &[]);
     let expected = [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::add"), ("", "aten::mul")];
     assert_eq!(summaries(&call_sites).iter().map(|site| (site.0, site.1)).collect::<Vec<_>>(), expected);
     assert_eq!(call_sites[0].stack, [MODEL_SHOWN]);
@@ -184,65 +109,55 @@ fn frames_of_different_threads_do_not_mix() {
 
 #[test]
 fn callers_follow_named_parents_and_enclosing_times_complete_them() {
+    let outer = ("/w/vllm/a.py(1): outer", 0..1_000);
+    // The call site of a kernel below `outer` and two more frames, each given with the id of its parent.
+    let stack = |thread_of_outer, frames: [(&str, Range<i64>, u32); 2], parent_of_outer| {
+        let mut trace = program();
+        let ids = |id, parent| FrameIds { id, parent };
+        trace.thread(thread_of_outer).frame_with_ids(outer.0, outer.1.clone(), ids(0, parent_of_outer)).thread(1);
+        for (id, (name, time, parent)) in (1..).zip(frames) {
+            trace.frame_with_ids(name, time, ids(id, parent));
+        }
+        let trace = trace.cpu_op("aten::mm", 110..190, 7).kernel_of_cpu_op("k", 300..310, 7).finish();
+        call_sites(&trace, &[]).remove(0)
+    };
+    let between = "/w/vllm/a.py(2): between";
     // The end of the first child was recorded late: by times alone it would be the caller of the second.
-    let late = Program::new()
-        .frame_of("/w/vllm/a.py(1): outer", 0, (0, 1_000), NONE)
-        .frame_of("/w/vllm/a.py(2): first", 0, (10, 105), 0)
-        .frame_of("/w/app.py(3): second", 0, (100, 200), 0)
-        .op("aten::mm", 0, (110, 190), 7)
-        .kernel("k", (300, 310), 7, None)
-        .call_sites();
-    assert_eq!(late[0].stack, ["vllm/a.py:1 outer", "w/app.py:3 second"]);
-    assert_eq!(late[0].location, "vllm/a.py:1 outer");
+    let late = stack(1, [("/w/vllm/a.py(2): first", 10..105, 0), ("/w/app.py(3): second", 100..200, 0)], NONE);
+    assert_eq!(late.stack, ["vllm/a.py:1 outer", "w/app.py:3 second"]);
+    assert_eq!(late.location, "vllm/a.py:1 outer");
     // Real traces sometimes name the grandparent.
-    let omitted = Program::new()
-        .frame_of("/w/vllm/a.py(1): outer", 0, (0, 1_000), NONE)
-        .frame_of("/w/vllm/a.py(2): between", 0, (10, 900), 0)
-        .frame_of("<built-in method to>", 0, (20, 800), 0)
-        .op("aten::to", 0, (30, 700), 7)
-        .kernel("k", (2_000, 2_010), 7, None)
-        .call_sites();
-    assert_eq!(omitted[0].location, "vllm/a.py:2 between");
+    let omitted = stack(1, [(between, 10..900, 0), ("<built-in method to>", 20..800, 0)], NONE);
+    assert_eq!(omitted.location, "vllm/a.py:2 between");
     // A parent on another thread: a worker continues the work of its caller.
-    let across = Program::new()
-        .frame_of("/w/vllm/a.py(1): outer", 1, (0, 1_000), NONE)
-        .frame_of("w.py(2): inner", 0, (10, 900), 0)
-        .op("aten::to", 0, (30, 700), 7)
-        .kernel("k", (2_000, 2_010), 7, None)
-        .call_sites();
-    assert_eq!(across[0].location, "vllm/a.py:1 outer");
+    let across = stack(2, [("w.py(2): inner", 10..900, 0), ("w.py(3): innermost", 20..800, 1)], NONE);
+    assert_eq!(across.location, "vllm/a.py:1 outer");
     // A cycle of parents is ignored and ends.
-    let cycle = Program::new()
-        .frame_of("/w/vllm/a.py(1): outer", 0, (0, 1_000), 1)
-        .frame_of("/w/vllm/a.py(2): inner", 0, (10, 900), 77)
-        .op("aten::to", 0, (30, 700), 7)
-        .kernel("k", (2_000, 2_010), 7, None)
-        .call_sites();
-    assert_eq!(cycle[0].stack, ["vllm/a.py:1 outer", "vllm/a.py:2 inner"]);
+    let cycle = stack(1, [(between, 10..900, 77), ("w.py(3): innermost", 20..800, 1)], 1);
+    assert_eq!(cycle.stack, ["vllm/a.py:1 outer", "vllm/a.py:2 between", "w.py:3 innermost"]);
 }
 
 /// A trace with one replay of a graph of these kernels.
 fn replay(kernels: &[&str]) -> Trace {
-    let program = Program::new().frame(RUNNER, 0, (0, 1_000)).call("cudaGraphLaunch_v10000", 0, (60, 70), 1);
-    let add = |program: Program, (index, kernel): (usize, &&str)| {
-        let start = 2_000 + 100 * index as i64;
-        program.kernel(kernel, (start, start + 50), NONE, Some(1))
-    };
-    kernels.iter().enumerate().fold(program, add).finish()
+    let mut trace = program();
+    trace.frame(RUNNER, 0..1_000).call("cudaGraphLaunch_v10000", 60..70);
+    for (start, kernel) in (2_000..).step_by(100).zip(kernels) {
+        trace.launches(kernel, start..start + 50);
+    }
+    trace.finish()
 }
 
 /// The same workload without a graph. `add` has two call sites.
 fn eager() -> Trace {
-    let program = Program::new()
-        .frame(MODEL, 0, (0, 1_000))
-        .op("aten::add", 0, (10, 20), 1)
-        .frame(LINEAR, 0, (100, 400))
-        .op("aten::mm", 0, (110, 120), 2)
-        .op("aten::add", 0, (200, 210), 3);
-    program
-        .kernel("void add<float>(int)", (2_000, 2_010), 1, None)
-        .kernel("nvjet_tst_64x8_v_bz_bias_TNT_kernel", (2_100, 2_200), 2, None)
-        .kernel("void add<float>(int)", (2_300, 2_310), 3, None)
+    program()
+        .frame(MODEL, 0..1_000)
+        .cpu_op("aten::add", 10..20, 1)
+        .frame(LINEAR, 100..400)
+        .cpu_op("aten::mm", 110..120, 2)
+        .cpu_op("aten::add", 200..210, 3)
+        .kernel_of_cpu_op("void add<float>(int)", 2_000..2_010, 1)
+        .kernel_of_cpu_op("nvjet_tst_64x8_v_bz_bias_TNT_kernel", 2_100..2_200, 2)
+        .kernel_of_cpu_op("void add<float>(int)", 2_300..2_310, 3)
         .finish()
 }
 
@@ -269,23 +184,21 @@ fn a_kernel_borrows_from_similar_names_only_if_they_have_one_location() {
         [Resolution::BorrowedRelaxed, Resolution::Replay],
         "names that differ in a letter are not similar"
     );
-    let disagreeing = Program::new()
-        .frame(MODEL, 0, (0, 1_000))
-        .op("aten::mm", 0, (10, 20), 1)
-        .frame(LINEAR, 0, (100, 400))
-        .op("aten::mm", 0, (110, 120), 2)
-        .kernel("nvjet_tst_64x8_v_bz_bias_TNT_kernel", (2_000, 2_010), 1, None)
-        .kernel("nvjet_tst_64x9_v_bz_bias_TNT_kernel", (2_100, 2_200), 2, None)
-        .finish();
-    assert_eq!(found(&disagreeing), [Resolution::Replay, Resolution::Replay], "no location is better than a wrong one");
+    let mut disagreeing = program();
+    disagreeing.frame(MODEL, 0..1_000).cpu_op("aten::mm", 10..20, 1);
+    disagreeing.frame(LINEAR, 100..400).cpu_op("aten::mm", 110..120, 2);
+    disagreeing.kernel_of_cpu_op("nvjet_tst_64x8_v_bz_bias_TNT_kernel", 2_000..2_010, 1);
+    disagreeing.kernel_of_cpu_op("nvjet_tst_64x9_v_bz_bias_TNT_kernel", 2_100..2_200, 2);
+    let expected = [Resolution::Replay, Resolution::Replay];
+    assert_eq!(found(&disagreeing.finish()), expected, "no location is better than a wrong one");
 }
 
 #[test]
 fn a_kernel_with_another_name_in_the_mapping_trace_borrows_by_alias() {
-    let eager = Program::new()
-        .frame("/w/vllm/fa.py(7): flash_attn_varlen_func", 0, (0, 1_000))
-        .op("_vllm_fa3_C::fwd", 0, (10, 20), 1)
-        .kernel("device_kernel<FlashAttnFwdSm90>", (2_000, 2_010), 1, None)
+    let eager = program()
+        .frame("/w/vllm/fa.py(7): flash_attn_varlen_func", 0..1_000)
+        .cpu_op("_vllm_fa3_C::fwd", 10..20, 1)
+        .kernel_of_cpu_op("device_kernel<FlashAttnFwdSm90>", 2_000..2_010, 1)
         .finish();
     let graph = replay(&["void flash::FlashAttnFwdCombine<64>(int)", "flash::prepare_varlen"]);
     let call_sites = call_sites(&graph, &[&eager]);
@@ -298,47 +211,41 @@ fn a_kernel_with_another_name_in_the_mapping_trace_borrows_by_alias() {
 
 #[test]
 fn an_own_location_is_preferred_to_a_borrowed_one() {
-    let own = Program::new()
-        .frame("/srv/vllm/own.py(1): f", 0, (0, 1_000))
-        .op("aten::mm", 0, (10, 20), 1)
-        .op("aten::mm", 1, (30, 40), 2)
-        .kernel("void add<float>(int)", (2_000, 2_010), 1, None)
-        .kernel("void add<float>(int)", (2_100, 2_110), 2, None)
-        .finish();
+    let mut own = program();
+    own.thread(0).frame("/srv/vllm/own.py(1): f", 0..1_000).cpu_op("aten::mm", 10..20, 1);
+    own.thread(1).cpu_op("aten::mm", 30..40, 2);
+    own.kernel_of_cpu_op("void add<float>(int)", 2_000..2_010, 1);
+    own.kernel_of_cpu_op("void add<float>(int)", 2_100..2_110, 2);
     let expected =
         [("vllm/own.py:1 f", "aten::mm", Resolution::Exact), (MODEL_SHOWN, "aten::add", Resolution::BorrowedExact)];
-    assert_eq!(summaries(&call_sites(&own, &[&eager()])), expected, "the second op has a CPU op but no location");
+    let call_sites = call_sites(&own.finish(), &[&eager()]);
+    assert_eq!(summaries(&call_sites), expected, "the second op has a CPU op but no location");
 }
 
 #[test]
 fn a_graph_capture_provides_locations_for_the_kernels_of_its_replays() {
-    let capture = Program::new()
-        .frame(MODEL, 0, (0, 1_000))
-        .op("aten::linear", 0, (10, 500), 1)
-        .op("aten::mm", 0, (20, 100), 2)
-        .captured("gemm", 0, (30, 40))
-        .captured("bias", 0, (200, 210))
-        .captured("elsewhere", 1, (300, 310))
-        .finish();
-    let graph = replay(&["gemm", "bias", "elsewhere"]);
+    let mut capture = program();
+    capture.thread(0).frame(MODEL, 0..1_000).cpu_op("aten::linear", 10..500, 1).cpu_op("aten::mm", 20..100, 2);
+    capture.captured_launch("gemm", 30..40).captured_launch("bias", 200..210);
+    capture.thread(1).captured_launch("elsewhere", 300..310);
     let expected = [
         (MODEL_SHOWN, "aten::mm", Resolution::BorrowedExact),
         (MODEL_SHOWN, "aten::linear", Resolution::BorrowedExact),
         ("vllm/runner.py:30 replay", "cudaGraphLaunch_v10000", Resolution::Replay),
     ];
-    assert_eq!(summaries(&call_sites(&graph, &[&capture])), expected);
+    let graph = replay(&["gemm", "bias", "elsewhere"]);
+    assert_eq!(summaries(&call_sites(&graph, &[&capture.finish()])), expected);
 }
 
 #[test]
 fn kernels_of_the_same_name_are_matched_by_capture_order() {
-    let capture = |kernels: [&str; 4]| {
-        let program = Program::new().frame(MODEL, 0, (0, 1_000)).captured(kernels[0], 0, (10, 20));
-        let program = program.call("hipStreamBeginCapture", 0, (21, 22), 900).captured(kernels[1], 0, (30, 40));
-        let program = program.frame(LINEAR, 0, (50, 400)).captured(kernels[2], 0, (60, 70));
-        program.captured(kernels[3], 0, (500, 510)).call("hipStreamEndCapture", 0, (600, 610), 901).finish()
-    };
-    let locations = |kernels, replayed: &[&str]| {
-        let call_sites = call_sites(&replay(replayed), &[&capture(kernels)]);
+    let locations = |captured: [&str; 4], replayed: &[&str]| {
+        let mut capture = program();
+        capture.frame(MODEL, 0..1_000).captured_launch(captured[0], 10..20);
+        capture.call("hipStreamBeginCapture", 21..22).captured_launch(captured[1], 30..40);
+        capture.frame(LINEAR, 50..400).captured_launch(captured[2], 60..70);
+        capture.captured_launch(captured[3], 500..510).call("hipStreamEndCapture", 600..610);
+        let call_sites = call_sites(&replay(replayed), &[&capture.finish()]);
         call_sites.into_iter().map(|site| site.location).collect::<Vec<_>>()
     };
     assert_eq!(locations(["a", "a", "a", "b"], &["a", "a", "b"]), [MODEL_SHOWN, LINEAR_SHOWN, MODEL_SHOWN]);
@@ -347,10 +254,10 @@ fn kernels_of_the_same_name_are_matched_by_capture_order() {
 
 #[test]
 fn launches_without_kernel_names_match_by_count_and_count_as_similar() {
-    let program = Program::new().frame(MODEL, 0, (0, 1_000)).call("cudaStreamBeginCapture", 0, (21, 22), 900);
-    let program = program.call("cudaLaunchKernel", 0, (30, 40), 901).frame(LINEAR, 0, (50, 400));
-    let program = program.call("cudaLaunchKernelExC_v11060", 0, (60, 70), 902).call("cudaMalloc", 0, (71, 72), 903);
-    let capture = program.call("cudaStreamEndCapture", 0, (600, 610), 904).finish();
+    let mut capture = program();
+    capture.frame(MODEL, 0..1_000).call("cudaStreamBeginCapture", 21..22).call("cudaLaunchKernel", 30..40);
+    capture.frame(LINEAR, 50..400).call("cudaLaunchKernelExC_v11060", 60..70).call("cudaMalloc", 71..72);
+    let capture = capture.call("cudaStreamEndCapture", 600..610).finish();
     let expected = [(MODEL_SHOWN, Resolution::BorrowedRelaxed), (LINEAR_SHOWN, Resolution::BorrowedRelaxed)];
     let replayed = call_sites(&replay(&["a", "b"]), &[&capture]);
     assert_eq!(replayed.iter().map(|site| (site.location.as_str(), site.resolution)).collect::<Vec<_>>(), expected);
@@ -360,8 +267,7 @@ fn launches_without_kernel_names_match_by_count_and_count_as_similar() {
 
 #[test]
 fn a_trace_without_code_resolves_to_launch_calls() {
-    let trace = Program::new().call("cudaLaunchKernel", 0, (60, 70), 1).kernel("k", (100, 110), NONE, Some(1)).finish();
-    let trace = Trace { code: None, ..trace };
+    let trace = TestTrace::new().call("cudaLaunchKernel", 60..70).launches("k", 100..110).finish();
     assert_eq!(trace.gpu_ops.launch(0), Some(CallId(0)));
     assert_eq!(summaries(&call_sites(&trace, &[])), [("", "cudaLaunchKernel", Resolution::ByLaunch)]);
 }
@@ -369,27 +275,26 @@ fn a_trace_without_code_resolves_to_launch_calls() {
 #[test]
 fn deep_and_wide_stacks_have_linear_cost() {
     const FRAMES: i64 = 100_000;
-    let probe = |time| Probe { time: Ns(time), thread: ThreadId(0) };
-    let stack_ops = |time_of: &dyn Fn(i64) -> (i64, i64)| {
-        let mut frames = Spans::default();
-        (0..FRAMES).for_each(|index| push(&mut frames, MODEL, 0, time_of(index)));
-        let probes: Vec<Probe> = (0..FRAMES).map(|index| probe(time_of(index).0)).collect();
-        let swept = sweep(&frames, 1, &probes);
-        assert!(
-            swept.innermost.iter().zip(0..).all(|(innermost, index)| *innermost == index),
-            "each probe finds its own frame"
-        );
+    let stack_ops = |time_of: &dyn Fn(i64) -> Range<i64>| {
+        let mut frames = program();
+        (0..FRAMES).for_each(|index| _ = frames.frame(MODEL, time_of(index)));
+        let frames = frames.finish().code.unwrap().frames;
+        let probe = |frame: Span| Probe { time: frame.start, thread: frame.thread };
+        let swept = sweep(&frames, 1, &frames.iter().map(probe).collect::<Vec<_>>());
+        let is_own = |(innermost, index): (&u32, u32)| *innermost == index;
+        assert!(swept.innermost.iter().zip(0..).all(is_own), "each probe finds its own frame");
         swept.stack_ops
     };
-    let deep = stack_ops(&|index| (index * 10, 10 * FRAMES * 10 - index));
-    let wide = stack_ops(&|index| (index * 10, index * 10 + 5));
+    let deep = stack_ops(&|index| index * 10..10 * FRAMES * 10 - index);
+    let wide = stack_ops(&|index| index * 10..index * 10 + 5);
     assert!(deep.max(wide) <= 2 * FRAMES as usize, "deep {deep}, wide {wide}");
     // A deep stack resolves too.
-    let mut program = Program::new();
+    let mut trace = program();
     for depth in 0..2_000 {
-        program = program.frame(if depth == 0 { LINEAR } else { "x.py(1): f" }, 0, (depth, 10_000 - depth));
+        trace.frame(if depth == 0 { LINEAR } else { "x.py(1): f" }, depth..10_000 - depth);
     }
-    let call_sites = program.op("aten::mm", 0, (3_000, 3_010), 7).kernel("k", (20_000, 20_001), 7, None).call_sites();
+    let trace = trace.cpu_op("aten::mm", 3_000..3_010, 7).kernel_of_cpu_op("k", 20_000..20_001, 7).finish();
+    let call_sites = call_sites(&trace, &[]);
     assert_eq!((call_sites[0].location.as_str(), call_sites[0].stack.len()), (LINEAR_SHOWN, 4));
 }
 
@@ -408,9 +313,8 @@ fn an_external_id_matches_ops_of_the_same_rank_only() {
         ]
     };
     let events = [of_rank("TP00", "aten::mm", MODEL), of_rank("TP01", "aten::addmm", LINEAR)].concat().join(",");
-    let mut importer = crate::input::Importer::with_code("merged.json");
-    importer.feed(format!("{{\"traceEvents\": [{events}]}}").as_bytes()).unwrap();
-    let crate::input::Imported::Trace(trace) = importer.finish().unwrap() else { panic!("no trace") };
+    let text = format!("{{\"traceEvents\": [{events}]}}");
+    let trace = import(Importer::with_code("merged.json"), text.as_bytes());
     let call_sites = call_sites(&trace, &[]);
     let found: Vec<(&str, &str)> = call_sites.iter().map(|site| (&*site.location, &*site.cpu_op)).collect();
     assert_eq!(found, [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::addmm")]);

@@ -3,11 +3,12 @@
 use super::neighbours::{Neighbours, Risk};
 use super::*;
 use crate::analysis::section::Record;
+use crate::analysis::testing::{import, number, shared};
 use crate::analysis::triage::{Options, Request, ServerArgs};
-use crate::input::{Imported, Importer};
-use crate::trace::{Format, GpuOp, OpKind, Span, Trace, TraceBuilder};
+use crate::input::Importer;
+use crate::trace::Trace;
+use crate::trace::testing::TestTrace;
 use proptest::prelude::*;
-use std::path::Path;
 
 const GEMM: &str = "nvjet_tst_64x8_64x16_4x1_v_bz_TNT";
 const NCCL: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
@@ -18,43 +19,13 @@ const NAMES: [&str; 4] = [GEMM, NCCL, ADD, COPY];
 /// Device, stream, name, start and end in microseconds.
 type Op<'a> = (u8, i64, &'a str, i64, i64);
 
-struct SmallTrace(TraceBuilder);
-
-impl SmallTrace {
-    fn new(ops: &[Op]) -> Self {
-        let mut trace = Self(TraceBuilder::new("small", Format::TorchProfiler));
-        ops.iter().for_each(|op| trace.op(*op, None));
-        trace
+fn trace_of(ops: &[Op]) -> Trace {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    for &(device, stream, name, start, end) in ops {
+        trace.device(device).stream(stream).kernel(name, start..end);
     }
-
-    fn op(&mut self, (device, stream, name, start, end): Op, correlation: Option<u32>) {
-        let op = GpuOp {
-            start: Ns(1_000 * start),
-            duration: Ns(1_000 * (end - start)),
-            name: self.0.trace.names.intern(name),
-            device: self.0.device(&device.to_string(), ""),
-            stream,
-            process: self.0.process(-1, ""),
-            kind: if name.starts_with("Memcpy") { OpKind::Copy } else { OpKind::Kernel },
-        };
-        self.0.trace.gpu_ops.push(op, correlation);
-    }
-
-    fn launch(&mut self, name: &str, start: i64, correlation: u32) {
-        self.call(name, start, start + 1, correlation);
-    }
-
-    fn call(&mut self, name: &str, start: i64, end: i64, correlation: u32) {
-        let process = self.0.process(-1, "");
-        let thread = self.0.thread(process, 1);
-        let name = self.0.trace.calls.names.intern(name);
-        let duration = Ns(1_000 * (end - start));
-        self.0.add_call(Span { start: Ns(1_000 * start), duration, name, thread }, Some(correlation));
-    }
-
-    fn section(self) -> Section {
-        table_of(&self.0.finish(), &[], &Options::default())
-    }
+    trace.finish()
 }
 
 fn with_view<R>(trace: &Trace, mapping: &[&Trace], options: &Options, use_view: impl FnOnce(View) -> R) -> R {
@@ -66,6 +37,10 @@ fn with_view<R>(trace: &Trace, mapping: &[&Trace], options: &Options, use_view: 
 
 fn table_of(trace: &Trace, mapping: &[&Trace], options: &Options) -> Section {
     with_view(trace, mapping, options, |view| section(&view, &[]))
+}
+
+fn table(ops: &[Op]) -> Section {
+    table_of(&trace_of(ops), &[], &Options::default())
 }
 
 fn sweep_of(trace: &Trace) -> Sweep {
@@ -90,10 +65,6 @@ fn text<'a>(row: &'a Record, column: &str) -> &'a str {
     row.get(column).and_then(Value::text).unwrap_or_default()
 }
 
-fn number(row: &Record, column: &str) -> f64 {
-    row.get(column).and_then(Value::number).unwrap()
-}
-
 fn verdict<'a>(section: &'a Section, name: &str) -> [&'a str; 4] {
     let row = row(section, name);
     ["priority", "verdict", "dep_risk", "recommendation"].map(|column| row.map_or("", |row| text(row, column)))
@@ -102,8 +73,7 @@ fn verdict<'a>(section: &'a Section, name: &str) -> [&'a str; 4] {
 #[test]
 fn an_op_is_hidden_while_another_stream_of_its_device_works() {
     // In us: 0-10 GEMM alone, 10-14 GEMM and NCCL, 14-18 all three, 18-20 NCCL and the copy, 20-25 NCCL alone.
-    let sweep =
-        sweep_of(&SmallTrace::new(&[(0, 7, GEMM, 0, 18), (0, 20, NCCL, 10, 25), (0, 21, COPY, 14, 20)]).0.finish());
+    let sweep = sweep_of(&trace_of(&[(0, 7, GEMM, 0, 18), (0, 20, NCCL, 10, 25), (0, 21, COPY, 14, 20)]));
     assert_eq!(times(&sweep, GEMM), (10, 8, 0));
     assert_eq!(times(&sweep, NCCL), (5, 10, 8));
     assert_eq!(times(&sweep, COPY), (0, 6, 4));
@@ -119,7 +89,7 @@ fn an_op_is_hidden_while_another_stream_of_its_device_works() {
 
 #[test]
 fn devices_never_hide_each_other() {
-    let sweep = sweep_of(&SmallTrace::new(&[(0, 7, NCCL, 0, 10), (1, 7, GEMM, 0, 10)]).0.finish());
+    let sweep = sweep_of(&trace_of(&[(0, 7, NCCL, 0, 10), (1, 7, GEMM, 0, 10)]));
     assert_eq!((times(&sweep, NCCL), times(&sweep, GEMM)), ((10, 0, 0), (10, 0, 0)));
     assert_eq!(sweep.busy_ns(Stage::All), 20_000);
 }
@@ -127,8 +97,7 @@ fn devices_never_hide_each_other() {
 #[test]
 fn concurrent_kernels_of_one_stream_do_not_hide_each_other() {
     // A dependent launch starts 4 us before the previous kernel ends; another kernel lies completely inside it.
-    let small = SmallTrace::new(&[(0, 7, GEMM, 0, 10), (0, 7, ADD, 6, 20), (0, 7, NCCL, 7, 9)]);
-    let sweep = sweep_of(&small.0.finish());
+    let sweep = sweep_of(&trace_of(&[(0, 7, GEMM, 0, 10), (0, 7, ADD, 6, 20), (0, 7, NCCL, 7, 9)]));
     assert_eq!((times(&sweep, GEMM), times(&sweep, ADD), times(&sweep, NCCL)), ((10, 0, 0), (14, 0, 0), (2, 0, 0)));
     let exposed: Vec<i64> = sweep.rows.iter().map(|row| row.exposed_ns).collect();
     assert_eq!(exposed, [10_000, 10_000, 0]);
@@ -138,7 +107,7 @@ fn concurrent_kernels_of_one_stream_do_not_hide_each_other() {
 
 #[test]
 fn overlap_on_the_same_stream_is_mentioned() {
-    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 100), (0, 7, ADD, 60, 150)]).section();
+    let section = table(&[(0, 7, GEMM, 0, 100), (0, 7, ADD, 60, 150)]);
     assert!(section.limits.iter().any(|limit| limit.contains("for 27 % of the busy time")), "{:?}", section.limits);
 }
 
@@ -148,7 +117,7 @@ fn one_launch_out_of_many_does_not_decide_the_risk() {
     let mut ops: Vec<Op> = vec![(0, 7, GEMM, 0, 30_000)];
     ops.extend((0..20).map(|at| (0, 21, COPY, 1_000 * at + 5, 1_000 * at + 55)));
     ops.extend([(0, 21, COPY, 29_000, 34_000), (0, 21, ADD, 34_001, 34_011)]);
-    let section = SmallTrace::new(&ops).section();
+    let section = table(&ops);
     assert_eq!(verdict(&section, COPY), ["P1", "headroom", "low", "try overlap"], "20 of 21 launches are independent");
     let half = Neighbours { serial: 10, unclear: 0, next_to_idle: 0, independent: 10, close: 10 };
     let thresholds = Rules::embedded().thresholds;
@@ -162,7 +131,7 @@ fn a_gap_in_which_the_device_was_idle_is_no_evidence_of_independence() {
     let risk = |concurrent: &[Op]| {
         let mut ops: Vec<Op> = (0..10).map(|at| (0, 7, ADD, 1_000 * at + 500, 1_000 * at + 900)).collect();
         ops.extend(concurrent);
-        let trace = SmallTrace::new(&ops).0.finish();
+        let trace = trace_of(&ops);
         let rules = Rules::embedded();
         with_view(&trace, &[], &Options::default(), |view| {
             let (sweep, (_, follows_idle)) =
@@ -179,16 +148,16 @@ fn a_gap_in_which_the_device_was_idle_is_no_evidence_of_independence() {
 #[test]
 fn exposed_communication_is_reported_by_size() {
     // Hidden for 98 % of its time, but the exposed rest is 2 % of the busy time.
-    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 980), (0, 20, NCCL, 0, 1_000)]).section();
+    let section = table(&[(0, 7, GEMM, 0, 980), (0, 20, NCCL, 0, 1_000)]);
     assert_eq!(verdict(&section, NCCL), ["P1", "exposed communication", "low", "try overlap"]);
     assert_eq!(number(row(&section, NCCL).unwrap(), "exclusive_pct"), 2.0);
     // The largest one is reported below the minimum share too, with a lower priority. Hidden communication has priority 4.
-    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 995), (0, 20, NCCL, 0, 1_000)]).section();
+    let section = table(&[(0, 7, GEMM, 0, 995), (0, 20, NCCL, 0, 1_000)]);
     assert_eq!(verdict(&section, NCCL), ["P3", "exposed communication", "low", "check deps"]);
-    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 1_000), (0, 20, NCCL, 0, 1_000)]).section();
+    let section = table(&[(0, 7, GEMM, 0, 1_000), (0, 20, NCCL, 0, 1_000)]);
     assert_eq!(verdict(&section, NCCL), ["P4", "hidden communication", "low", "skip"]);
     // 0.05 % of the busy time is not reported.
-    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 9_995), (0, 20, NCCL, 9_990, 10_000)]).section();
+    let section = table(&[(0, 7, GEMM, 0, 9_995), (0, 20, NCCL, 9_990, 10_000)]);
     assert_eq!(row(&section, NCCL), None);
     assert_eq!(section.summary.get("rows_below_bar"), Some(&Value::Int(1)));
 }
@@ -198,7 +167,7 @@ fn many_small_exposures_that_add_up_are_reported() {
     let names: Vec<String> = (0..4).map(|at| format!("ncclDevKernel_AllReduce_{at}")).collect();
     let mut ops: Vec<Op> = vec![(0, 7, GEMM, 0, 10_000)];
     ops.extend((10_000..).step_by(60).zip(&names).map(|(start, name)| (0, 20, name.as_str(), start, start + 60)));
-    let section = SmallTrace::new(&ops).section();
+    let section = table(&ops);
     let reported: Vec<&str> = section.rows.iter().map(|row| text(row, "kernel_name")).collect();
     // 0.6 % each: the fourth alone is below the minimum share.
     assert_eq!(reported, &names[..3], "the GEMM of the busiest stream is no opportunity");
@@ -208,7 +177,7 @@ fn many_small_exposures_that_add_up_are_reported() {
 fn with_one_trace_a_decode_step_on_one_stream_has_no_headroom() {
     let step = |at: i64| [(0, 7, GEMM, at, at + 50), (0, 7, ADD, at + 51, at + 60), (0, 7, COPY, at + 61, at + 70)];
     let ops: Vec<Op> = (0..50).flat_map(|at| step(71 * at)).collect();
-    let trace = SmallTrace::new(&ops).0.finish();
+    let trace = trace_of(&ops);
     let section = table_of(&trace, &[], &Options::default());
     assert_eq!(section.rows, []);
     assert_eq!(section.summary.get("serial_rows"), Some(&Value::Int(3)));
@@ -216,7 +185,7 @@ fn with_one_trace_a_decode_step_on_one_stream_has_no_headroom() {
     assert_eq!(table_of(&trace, &[&trace], &Options::default()).rows, []);
     // If streams overlap, the rows appear as in the original tool, with a cautious recommendation.
     let with_overlap: Vec<Op> = ops.iter().copied().chain([(0, 20, NCCL, 0, 500)]).collect();
-    let trace = SmallTrace::new(&with_overlap).0.finish();
+    let trace = trace_of(&with_overlap);
     let section = table_of(&trace, &[&trace], &Options::default());
     let headroom = section.rows.iter().filter(|row| text(row, "verdict") == "headroom");
     assert_eq!(headroom.map(|row| text(row, "recommendation")).collect::<Vec<_>>(), ["check deps"; 3]);
@@ -224,15 +193,13 @@ fn with_one_trace_a_decode_step_on_one_stream_has_no_headroom() {
 
 #[test]
 fn a_copy_on_its_own_stream_has_headroom_and_idle_time_has_a_cause() {
-    let mut small = SmallTrace::new(&[]);
-    for at in 0..10_u32 {
-        let start = 1_000 * i64::from(at);
-        small.launch("cudaLaunchKernel", start - 5, 2 * at);
-        small.op((0, 7, GEMM, start, start + 500), Some(2 * at));
-        small.launch("cudaMemcpyAsync", start + 10, 2 * at + 1);
-        small.op((0, 21, COPY, start + 500, start + 700), Some(2 * at + 1));
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    for start in (0..10_000).step_by(1_000) {
+        trace.call("cudaLaunchKernel", start - 5..start - 4).stream(7).launches(GEMM, start..start + 500);
+        trace.call("cudaMemcpyAsync", start + 10..start + 11).stream(21).launches(COPY, start + 500..start + 700);
     }
-    let section = small.section();
+    let section = table_of(&trace.finish(), &[], &Options::default());
     assert_eq!(verdict(&section, COPY), ["P1", "headroom", "low", "try overlap"]);
     assert_eq!(verdict(&section, IDLE), ["P1", "launch-bound", "", "launch ahead or replay a graph"]);
     let idle = row(&section, IDLE).unwrap();
@@ -244,11 +211,9 @@ fn a_copy_on_its_own_stream_has_headroom_and_idle_time_has_a_cause() {
 #[test]
 fn a_gap_is_launch_bound_while_the_host_still_launches_the_graph() {
     let verdict_of = |name: &str, end: i64| {
-        let mut small = SmallTrace::new(&[]);
-        small.call(name, -10, end, 1);
-        small.op((0, 7, GEMM, 0, 500), Some(1));
-        small.op((0, 7, GEMM, 800, 1_300), Some(1));
-        verdict(&small.section(), IDLE)[1].to_owned()
+        let mut trace = TestTrace::new();
+        trace.in_us().call(name, -10..end).launches(GEMM, 0..500).launches(GEMM, 800..1_300);
+        verdict(&table_of(&trace.finish(), &[], &Options::default()), IDLE)[1].to_owned()
     };
     assert_eq!(verdict_of("hipGraphLaunch", 900), "launch-bound");
     assert_eq!(verdict_of("hipGraphLaunch", 700), "launch-bound", "for 200 of 300 ns");
@@ -258,14 +223,14 @@ fn a_gap_is_launch_bound_while_the_host_still_launches_the_graph() {
 
 #[test]
 fn a_pause_is_not_idle_time() {
-    let section = SmallTrace::new(&[(0, 7, GEMM, 0, 1_000), (0, 7, GEMM, 30_000, 31_000)]).section();
+    let section = table(&[(0, 7, GEMM, 0, 1_000), (0, 7, GEMM, 30_000, 31_000)]);
     assert_eq!(section.rows, []);
     assert_eq!(section.summary.get("pauses_ns"), Some(&Value::Int(29_000_000)));
 }
 
 #[test]
 fn a_kernel_is_not_hidden_by_a_copy() {
-    let section = SmallTrace::new(&[(0, 7, ADD, 0, 1_000), (0, 21, COPY, 0, 1_000)]).section();
+    let section = table(&[(0, 7, ADD, 0, 1_000), (0, 21, COPY, 0, 1_000)]);
     assert_eq!(verdict(&section, ADD), [""; 4]);
     assert_eq!(verdict(&section, COPY), ["P4", "low-roi-hidden", "low", "skip"]);
 }
@@ -273,10 +238,9 @@ fn a_kernel_is_not_hidden_by_a_copy() {
 #[test]
 fn a_mapping_trace_is_suggested_only_if_graphs_are_replayed() {
     let is_suggested = |call: &str| {
-        let mut small = SmallTrace::new(&[]);
-        small.launch(call, 0, 1);
-        small.op((0, 7, GEMM, 10, 1_000), Some(1));
-        small.section().limits.iter().any(|limit| limit.contains("mapping trace of the same work"))
+        let trace = TestTrace::new().in_us().call(call, 0..1).launches(GEMM, 10..1_000).finish();
+        let section = table_of(&trace, &[], &Options::default());
+        section.limits.iter().any(|limit| limit.contains("mapping trace of the same work"))
     };
     assert!(is_suggested("cudaGraphLaunch") && is_suggested("hipGraphLaunch") && !is_suggested("cudaLaunchKernel"));
 }
@@ -285,7 +249,7 @@ fn a_mapping_trace_is_suggested_only_if_graphs_are_replayed() {
 fn rows_beyond_the_limit_are_counted() {
     let ops: Vec<Op> =
         vec![(0, 7, GEMM, 0, 100), (0, 22, ADD, 200, 300), (0, 21, COPY, 100, 200), (0, 20, NCCL, 300, 400)];
-    let trace = SmallTrace::new(&ops).0.finish();
+    let trace = trace_of(&ops);
     let all = table_of(&trace, &[], &Options::default());
     let one = table_of(&trace, &[], &Options { overlap_table_limit: 1, ..Options::default() });
     assert_eq!((all.rows.len(), one.rows.len(), one.rows_in_all), (3, 1, 3));
@@ -298,9 +262,9 @@ fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
     prop::collection::vec((0_u8..2, 0_i64..3, 0_usize..4, 0_i64..60, 0_i64..30), 1..14)
 }
 
-fn trace_of(drawn: &[Drawn]) -> Trace {
+fn sweep_of_drawn(drawn: &[Drawn]) -> Sweep {
     let op = |&(device, stream, name, start, length): &Drawn| (device, stream, NAMES[name], start, start + length);
-    SmallTrace::new(&drawn.iter().map(op).collect::<Vec<_>>()).0.finish()
+    sweep_of(&trace_of(&drawn.iter().map(op).collect::<Vec<_>>()))
 }
 
 /// Reference implementation that steps through time in microseconds. Returns exclusive time and time hidden by compute for each
@@ -326,7 +290,7 @@ fn times_by_stepping(drawn: &[Drawn]) -> ([(i64, i64); 4], i64, i64) {
 proptest! {
     #[test]
     fn times_equal_those_of_the_reference_implementation(drawn in drawn()) {
-        let sweep = sweep_of(&trace_of(&drawn));
+        let sweep = sweep_of_drawn(&drawn);
         let (names, busy, overlapped) = times_by_stepping(&drawn);
         for row in &sweep.rows {
             let at = NAMES.iter().position(|name| canonical(name) == sweep.names.get(row.name)).unwrap();
@@ -345,7 +309,7 @@ proptest! {
     #[test]
     fn stream_numbers_do_not_matter(drawn in drawn()) {
         let renumbered: Vec<Drawn> = drawn.iter().map(|op| (op.0, [40, -1, 7][op.1 as usize], op.2, op.3, op.4)).collect();
-        let (one, other) = (sweep_of(&trace_of(&drawn)), sweep_of(&trace_of(&renumbered)));
+        let (one, other) = (sweep_of_drawn(&drawn), sweep_of_drawn(&renumbered));
         prop_assert_eq!(one.rows, other.rows);
     }
 }
@@ -353,7 +317,7 @@ proptest! {
 #[test]
 fn a_hundred_thousand_concurrent_streams_are_handled() {
     let ops: Vec<Op> = (0..100_000).map(|at| (0, at, ADD, at, 200_000 + at)).collect();
-    let sweep = sweep_of(&SmallTrace::new(&ops).0.finish());
+    let sweep = sweep_of(&trace_of(&ops));
     assert_eq!(sweep.busy_ns(Stage::All), 299_999_000);
 }
 
@@ -370,20 +334,11 @@ fn golden<R>(name: &str, mapping: &[&Trace], use_view: impl FnOnce(View) -> R) -
 }
 
 fn golden_trace(name: &str) -> Option<Trace> {
-    let bytes = golden_file(name)?;
-    let mut importer = Importer::with_code(name);
-    importer.feed(&bytes).unwrap();
-    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{name} is a trace") };
-    Some(*trace)
+    Some(import(Importer::with_code(name), &golden_file(name)?))
 }
 
 fn golden_file(name: &str) -> Option<Vec<u8>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/spec/data/golden").join(name);
-    let bytes = std::fs::read(&path).ok();
-    if bytes.is_none() {
-        println!("skipped: there is no {}", path.display());
-    }
-    bytes
+    Some(std::fs::read(shared(&format!("spec/data/golden/{name}"))?).unwrap())
 }
 
 /// Our names may have an argument list that the original tool removes.

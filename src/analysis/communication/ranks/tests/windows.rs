@@ -38,9 +38,8 @@ fn times_in_a_window_match_hand_computed_values() {
     assert_eq!((second.times_last, second.waited_for_ns, second.collectives), (1, 20, 2));
     assert!((second.waited_for_pct - 100.0 * 20.0 / 60.0).abs() < 1e-12);
     let row = &found.sections["rank_collectives"].rows[0];
-    let number = |key: &str| row.get(key).and_then(|value| value.number()).unwrap();
-    assert_eq!((number("calls_matched"), number("total_time_ns")), (2.0, 100.0));
-    assert_eq!((number("transfer_ns"), number("wait_ns"), number("worst_wait_ns")), (40.0, 20.0, 20.0));
+    let columns = ["calls_matched", "total_time_ns", "transfer_ns", "wait_ns", "worst_wait_ns"];
+    assert_eq!(columns.map(|column| number(row, column)), [2.0, 100.0, 40.0, 20.0, 20.0]);
 }
 
 /// The first all-reduce of rank 0 begins at 100, that of rank 1 at 5,160.
@@ -144,8 +143,7 @@ proptest! {
 /// The eight ranks share a clock, which the code does not use: a translated window must be the original one.
 #[test]
 fn translated_windows_of_real_ranks_with_one_clock_differ_by_microseconds() {
-    let Some(folder) = shared("torch/dlrm_v100_8ranks") else { return };
-    let traces: Vec<Trace> = (0..8).map(|rank| read(&folder.join(format!("rank{rank}.pt.trace.json.gz")))).collect();
+    let Some(traces) = eight_ranks() else { return };
     let logs: Vec<RankLog> = traces.iter().map(log).collect();
     let span = logs[0].span().unwrap();
     let picked = window(span.start.0 + 2_000_000, span.start.0 + 9_000_000);
