@@ -148,39 +148,25 @@ pub(super) struct Family {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Origin {
-    /// SGLang.
-    Sglang,
-    /// vLLM.
-    Vllm,
-    /// TensorRT-LLM.
-    Trtllm,
-    /// TokenSpeed.
-    Tokenspeed,
-    /// FlashInfer, a library that all of them use.
+    /// A library that all frameworks use.
     Flashinfer,
+    #[serde(untagged)]
+    Framework(Framework),
 }
 
 impl Origin {
-    /// Display name.
     pub(super) fn label(self) -> &'static str {
         match self {
-            Self::Sglang => "SGLang",
-            Self::Vllm => "vLLM",
-            Self::Trtllm => "TensorRT-LLM",
-            Self::Tokenspeed => "TokenSpeed",
             Self::Flashinfer => "FlashInfer",
+            Self::Framework(framework) => framework.label(),
         }
     }
 
-    /// The relation to the framework of a run.
     pub(super) fn relation_to(self, framework: Framework) -> Relation {
-        match (self, framework) {
-            (Self::Sglang, Framework::Sglang)
-            | (Self::Vllm, Framework::Vllm)
-            | (Self::Trtllm, Framework::TrtLlm)
-            | (Self::Tokenspeed, Framework::TokenSpeed) => Relation::Own,
-            (Self::Flashinfer, _) => Relation::Library,
-            _ => Relation::Elsewhere,
+        match self {
+            Self::Flashinfer => Relation::Library,
+            Self::Framework(own) if own == framework => Relation::Own,
+            Self::Framework(_) => Relation::Elsewhere,
         }
     }
 }

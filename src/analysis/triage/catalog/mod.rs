@@ -55,7 +55,7 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
         let chains = streams.unexplained(&stage_rows, &found.is_explained, &Catalog::embedded().new);
         add_new_chains(&mut section, &run, &stage_rows, &chains);
         add_exposed_communication(&mut section, &stage_rows, &found, &exposed);
-        note = better(note, note_of_stage(&run, &stage_rows, &found, &chains));
+        note = note.into_iter().chain(note_of_stage(&run, &stage_rows, &found, &chains)).reduce(Note::better);
     }
     if let Some(note) = note {
         section.figure("similarity", note.sentence);
@@ -63,13 +63,6 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
         section.figure("similarity_why", note.why);
     }
     section
-}
-
-fn better(first: Option<Note>, second: Option<Note>) -> Option<Note> {
-    match (first, second) {
-        (Some(first), Some(second)) => Some(first.better(second)),
-        (first, second) => first.or(second),
-    }
 }
 
 /// The best note of a stage; compares unexplained chains with families that have no finding.
@@ -194,7 +187,7 @@ fn fits_a_family(run: &RunContext, stage_rows: &StageRows, chain: &Chain) -> boo
         run.has_hardware(family)
             && run.has_ranks(family, stage_rows)
             && (family.model.is_empty() || run.has_model(family) == Some(true))
-            && similarity::contains_chain(stage_rows, chain, family)
+            && similarity::contain_chain(stage_rows, &chain.rows, family)
     };
     Catalog::embedded().families.iter().filter(is_specific).any(fits)
 }

@@ -83,12 +83,10 @@ fn signals(
             signals.push(Signal { points, is_chain, description });
         }
     };
-    add(
-        has_chain(stage_rows, chain, family),
-        weights.chain,
-        true,
-        format!("on one stream {}", family.chain.join(" -> ")),
-    );
+    let (before, after) = chain.neighbours;
+    let rows: Vec<usize> = before.into_iter().chain(chain.rows.iter().copied()).chain(after).collect();
+    let has_chain = contain_chain(stage_rows, &rows, family);
+    add(has_chain, weights.chain, true, format!("on one stream {}", family.chain.join(" -> ")));
     let is_similar = |words: &[&Words], name: &String| words.iter().any(|words| words.is_near(name, &weights.near));
     let is_function = |name: &String| {
         family.gates.whole_name(name).is_some() || is_similar(&[&family.names, &family.functions], name)
@@ -109,27 +107,10 @@ fn signals(
     signals
 }
 
-/// True if the chain with its neighbours contains the categories of the family in order, at least one of them in the chain.
-fn has_chain(stage_rows: &StageRows, chain: &Chain, family: &Family) -> bool {
-    let rows: Vec<Option<usize>> = [chain.neighbours.0]
-        .into_iter()
-        .chain(chain.rows.iter().copied().map(Some))
-        .chain([chain.neighbours.1])
-        .collect();
-    let category = |row: &Option<usize>| stage_rows.rows.get((*row)?).map(|row| row.row.category.as_str());
-    let categories: Vec<Option<&str>> = rows.iter().map(category).collect();
-    let wanted = family.chain.len();
-    let matches = |(start, part): (usize, &[Option<&str>])| {
-        let touches_chain = start + wanted > 1 && start + 1 < categories.len();
-        touches_chain && part.iter().zip(&family.chain).all(|(category, wanted)| *category == Some(wanted.as_str()))
-    };
-    wanted >= 2 && categories.windows(wanted).enumerate().any(matches)
-}
-
-/// True if the chain itself contains the categories of the family in order.
-pub(super) fn contains_chain(stage_rows: &StageRows, chain: &Chain, family: &Family) -> bool {
+/// True if these rows contain the categories of the family in order.
+pub(super) fn contain_chain(stage_rows: &StageRows, rows: &[usize], family: &Family) -> bool {
     let category = |row: &usize| stage_rows.rows.get(*row).map(|row| row.row.category.as_str());
-    let categories: Vec<Option<&str>> = chain.rows.iter().map(category).collect();
+    let categories: Vec<Option<&str>> = rows.iter().map(category).collect();
     let wanted = family.chain.len();
     let matches = |part: &[Option<&str>]| {
         part.iter().zip(&family.chain).all(|(category, wanted)| *category == Some(wanted.as_str()))

@@ -3,12 +3,10 @@
 use super::data::{Catalog, Family, Hardware};
 use super::name_words::{ChainPart, PartMatch};
 use crate::analysis::triage::call_sites::Resolution;
-use crate::analysis::triage::fuse::min_tokens_by_stage;
 use crate::analysis::triage::kernels::{KernelRow, RowCallSite};
 use crate::analysis::triage::serving::{Deployment, Vendor};
 use crate::analysis::triage::times::percent;
 use crate::analysis::triage::{Stage, View};
-use crate::ordering::VecMap;
 use crate::rules::names;
 use crate::rules::needle::{Haystack, Needle};
 use crate::trace::Ns;
@@ -19,8 +17,6 @@ pub(super) struct RunContext<'a> {
     pub(super) view: &'a View<'a>,
     deployment: Deployment,
     devices: Vec<Haystack>,
-    /// Tokens of the smallest step of each stage.
-    min_tokens: VecMap<Stage, u64>,
 }
 
 /// The rows of one stage.
@@ -78,12 +74,13 @@ pub(super) struct FamilyMatch {
 impl<'a> RunContext<'a> {
     /// Reads the properties of the run.
     pub(super) fn new(view: &'a View<'a>) -> Self {
-        Self { view, deployment: Deployment::new(view), devices: devices(view), min_tokens: min_tokens_by_stage(view) }
+        let devices = view.trace.devices.iter().map(|device| Haystack::new(&device.name)).collect();
+        Self { view, deployment: Deployment::new(view), devices }
     }
 
     /// True if the smallest step of the stage does not exceed the family's token limit, or if either is unknown.
     pub(super) fn has_few_tokens(&self, family: &Family, stage: Stage) -> bool {
-        let min_tokens = self.min_tokens.get(&stage);
+        let min_tokens = self.deployment.min_tokens.get(&stage);
         family.max_tokens.zip(min_tokens).is_none_or(|(limit, tokens)| *tokens <= limit)
     }
 
@@ -213,8 +210,4 @@ fn function(frame: &str) -> &str {
 /// Returns `path.py` for the same frames.
 fn file(frame: &str) -> Option<&str> {
     frame.find(".py").and_then(|start| frame.get(..start + ".py".len()))
-}
-
-fn devices(view: &View) -> Vec<Haystack> {
-    view.trace.devices.iter().map(|device| Haystack::new(&device.name)).collect()
 }

@@ -3,10 +3,10 @@
 
 use super::super::call_sites::CallSite;
 use super::super::kernels::{KernelRow, RowIndex};
+use super::super::serving::Deployment;
 use super::super::times::percent;
 use super::super::view::View;
 use super::patterns::{Chain, Origin, Pattern, Patterns, SearchPlan, Test};
-use super::requirements::RunProperties;
 use super::{Confidence, Fusion, Status};
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::VecMap;
@@ -25,8 +25,8 @@ const MAX_LOCATIONS: usize = 4;
 /// All patterns that apply, sorted by stage and then by duration, largest first.
 pub fn matches(view: &View, rows: &[KernelRow]) -> Vec<Fusion> {
     let all = Patterns::embedded();
-    let run = RunProperties::of(view);
-    let is_relevant = |pattern: &Pattern| pattern.is_of(view.framework) && run.has_group_for(pattern);
+    let run = Deployment::new(view);
+    let is_relevant = |pattern: &Pattern| pattern.frameworks.contains(&view.framework) && run.has_group_for(pattern);
     let may_be_active = |pattern: &Pattern| {
         let model = run.has_model_for(pattern);
         is_relevant(pattern)
@@ -49,7 +49,7 @@ pub fn matches(view: &View, rows: &[KernelRow]) -> Vec<Fusion> {
     fusions
 }
 
-fn status_of_split(all: &Patterns, run: &RunProperties, pattern: usize, stage: Stage) -> Status {
+fn status_of_split(all: &Patterns, run: &Deployment, pattern: usize, stage: Stage) -> Status {
     match all.patterns.get(pattern) {
         Some(pattern) if !run.has_hardware_for(pattern) || run.too_many_tokens(pattern, stage).is_some() => {
             Status::NotApplicable

@@ -21,7 +21,6 @@ mod table;
 
 pub use matching::matches;
 pub use patterns::{Origin, Pattern, Patterns};
-pub(super) use requirements::min_tokens_by_stage;
 pub use table::{COLUMNS, section};
 
 use crate::analysis::structure::stages::Stage;

@@ -36,8 +36,8 @@ pub struct Pattern {
     pub name: String,
     /// State of development.
     pub origin: Origin,
-    /// Frameworks that have it: `sglang`, `vllm`, `trtllm`, `tokenspeed`.
-    pub frameworks: Vec<String>,
+    /// Frameworks that have it.
+    pub frameworks: Vec<Framework>,
     /// Supported hardware; empty for any.
     #[serde(default)]
     pub hardware: Vec<Vendor>,
@@ -112,20 +112,6 @@ impl Patterns {
     /// The embedded patterns; a test checks that the file parses.
     pub fn embedded() -> Self {
         serde_json::from_str(include_str!("../../../../patterns/fuse_patterns.json")).unwrap_or_default()
-    }
-}
-
-impl Pattern {
-    /// True if this framework has the pattern.
-    pub fn is_of(&self, framework: Framework) -> bool {
-        let key = match framework {
-            Framework::Sglang => "sglang",
-            Framework::Vllm => "vllm",
-            Framework::TrtLlm => "trtllm",
-            Framework::TokenSpeed => "tokenspeed",
-            Framework::Plain => return false,
-        };
-        self.frameworks.iter().any(|framework| framework == key)
     }
 }
 
@@ -316,18 +302,18 @@ mod tests {
     fn candidate_paths_belong_to_the_frameworks_of_their_pattern() {
         let home = |path: &str| {
             let roots = [
-                ("tokenspeed", "tokenspeed"),
-                ("vllm/", "vllm"),
-                ("tensorrt_llm/", "trtllm"),
-                ("python/sglang/", "sglang"),
-                ("sgl-kernel/", "sglang"),
+                ("tokenspeed", Framework::TokenSpeed),
+                ("vllm/", Framework::Vllm),
+                ("tensorrt_llm/", Framework::TrtLlm),
+                ("python/sglang/", Framework::Sglang),
+                ("sgl-kernel/", Framework::Sglang),
             ];
             roots.into_iter().find(|(root, _)| path.contains(root)).map(|(_, framework)| framework)
         };
         for pattern in patterns().patterns {
             for path in pattern.candidate_paths.iter().filter(|path| !path.starts_with("PR #")) {
                 let home = home(path).unwrap_or_else(|| panic!("{path}"));
-                assert!(pattern.frameworks.iter().any(|framework| framework == home), "{}: {path}", pattern.id);
+                assert!(pattern.frameworks.contains(&home), "{}: {path}", pattern.id);
             }
         }
     }

@@ -1,27 +1,14 @@
 //! Checks whether a run meets the requirements of a pattern: hardware, model, group size and tokens per step.
 
 use super::super::serving::Deployment;
-use super::super::view::View;
 use super::patterns::Pattern;
-use crate::analysis::structure::stages::{Stage, steps};
-use crate::ordering::VecMap;
+use crate::analysis::structure::stages::Stage;
 use crate::rules::needle::Needle;
 
-/// The properties of a run that patterns require.
-pub(super) struct RunProperties {
-    deployment: Deployment,
-    /// See [`min_tokens_by_stage`].
-    min_tokens: VecMap<Stage, u64>,
-}
-
-impl RunProperties {
-    pub(super) fn of(view: &View) -> Self {
-        Self { deployment: Deployment::new(view), min_tokens: min_tokens_by_stage(view) }
-    }
-
+impl Deployment {
     /// True if the pattern supports the hardware, or if the hardware is unknown.
     pub(super) fn has_hardware_for(&self, pattern: &Pattern) -> bool {
-        pattern.hardware.is_empty() || self.deployment.vendor.is_none_or(|vendor| pattern.hardware.contains(&vendor))
+        pattern.hardware.is_empty() || self.vendor.is_none_or(|vendor| pattern.hardware.contains(&vendor))
     }
 
     /// The tokens of the stage's smallest step if they exceed the limit of the pattern's kernel.
@@ -33,36 +20,24 @@ impl RunProperties {
     /// True if the tensor-parallel group is large enough, or if its size is unknown: the collective in the chain shows that there
     /// is a group.
     pub(super) fn has_group_for(&self, pattern: &Pattern) -> bool {
-        self.deployment.tp_size.is_none_or(|size| size >= pattern.min_tp_size)
+        self.tp_size.is_none_or(|size| size >= pattern.min_tp_size)
     }
 
     /// True if the pattern is for the model; `None` if unknown.
     pub(super) fn has_model_for(&self, pattern: &Pattern) -> Option<bool> {
         let is_named = |words: &[String]| {
             let needles: Vec<Needle> = words.iter().filter_map(|word| Needle::new(word)).collect();
-            self.deployment.models.iter().any(|model| needles.iter().any(|needle| needle.is_in(model)))
+            self.models.iter().any(|model| needles.iter().any(|needle| needle.is_in(model)))
         };
         if is_named(&pattern.model_exclude) {
             return Some(false);
         }
-        match (pattern.model_include.is_empty(), self.deployment.models.is_empty()) {
+        match (pattern.model_include.is_empty(), self.models.is_empty()) {
             (true, _) => Some(true),
             (false, true) => None,
             (false, false) => Some(is_named(&pattern.model_include)),
         }
     }
-}
-
-/// The tokens of the smallest step of each stage, for stages whose steps record tokens.
-pub(in super::super) fn min_tokens_by_stage(view: &View) -> VecMap<Stage, u64> {
-    let mut min_tokens = VecMap::new();
-    for info in steps(view.trace).into_iter().map(|step| step.info) {
-        let stage = if info.stage == Stage::All { view.file_stage } else { info.stage };
-        if let Some(tokens) = info.tokens {
-            min_tokens.update(stage, tokens, |min: &mut u64| *min = tokens.min(*min));
-        }
-    }
-    min_tokens
 }
 
 #[cfg(test)]
@@ -87,7 +62,7 @@ mod tests {
         }
         let pattern = |limit: Option<u64>| Pattern { max_tokens: limit, ..Patterns::embedded().patterns.remove(0) };
         with_view(&made.finish(), Stage::All, &ServerArgs::default(), &Options::default(), |view| {
-            let run = RunProperties::of(view);
+            let run = Deployment::new(view);
             let too_many = |limit, stage| run.too_many_tokens(&pattern(limit), stage);
             assert_eq!(too_many(Some(16), Stage::Decode), None, "the smallest step has 16 tokens");
             assert_eq!(too_many(Some(15), Stage::Decode), Some(16));

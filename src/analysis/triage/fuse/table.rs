@@ -1,9 +1,9 @@
 //! Builds the table of fusions.
 
 use super::super::definitions::CHAINS;
+use super::super::serving::Deployment;
 use super::super::view::View;
 use super::patterns::{Pattern, Patterns};
-use super::requirements::RunProperties;
 use super::{Fusion, Status};
 use crate::analysis::section::Section;
 
@@ -34,7 +34,7 @@ pub fn section(view: &View, fusions: &[Fusion]) -> Section {
         section =
             section.limit("Some ops have no stream, so their order is unknown; they are not searched for splits.");
     }
-    let (patterns, run) = (Patterns::embedded().patterns, RunProperties::of(view));
+    let (patterns, run) = (Patterns::embedded().patterns, Deployment::new(view));
     let is_shown = |fusion: &&Fusion| fusion.share_pct >= view.options.min_share_pct;
     for fusion in fusions.iter().filter(is_shown) {
         if let Some(pattern) = patterns.iter().find(|pattern| pattern.id == fusion.pattern) {
@@ -42,12 +42,15 @@ pub fn section(view: &View, fusions: &[Fusion]) -> Section {
         }
     }
     section.figure("patterns_known", patterns.len());
-    section.figure("patterns_of_framework", patterns.iter().filter(|pattern| pattern.is_of(view.framework)).count());
+    section.figure(
+        "patterns_of_framework",
+        patterns.iter().filter(|pattern| pattern.frameworks.contains(&view.framework)).count(),
+    );
     section.figure("under_the_bar", fusions.len() - fusions.iter().filter(is_shown).count());
     section
 }
 
-fn add_row(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &RunProperties) {
+fn add_row(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &Deployment) {
     section.row([
         fusion.stage.label().into(),
         pattern.name.as_str().into(),
@@ -62,7 +65,7 @@ fn add_row(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &RunP
     ]);
 }
 
-fn rationale(fusion: &Fusion, pattern: &Pattern, run: &RunProperties) -> String {
+fn rationale(fusion: &Fusion, pattern: &Pattern, run: &Deployment) -> String {
     let launches = match fusion.launches {
         1 => "1 launch".to_owned(),
         launches => format!("{launches} launches"),
@@ -85,7 +88,7 @@ fn rationale(fusion: &Fusion, pattern: &Pattern, run: &RunProperties) -> String 
 }
 
 /// Why the fused path does not apply.
-fn limit(fusion: &Fusion, pattern: &Pattern, run: &RunProperties) -> String {
+fn limit(fusion: &Fusion, pattern: &Pattern, run: &Deployment) -> String {
     match (pattern.max_tokens, run.too_many_tokens(pattern, fusion.stage)) {
         (Some(limit), Some(tokens)) if run.has_hardware_for(pattern) => {
             format!("takes at most {limit} tokens, and every step here has at least {tokens}")

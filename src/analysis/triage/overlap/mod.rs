@@ -15,7 +15,6 @@ mod text;
 mod verdicts;
 
 use super::kernels::{KernelRow, RowIndex};
-use super::serving::Framework;
 use super::view::View;
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::section::{Section, Value};
@@ -47,11 +46,6 @@ pub(crate) const COLUMNS: [&str; 14] = [
 
 /// The kernel name of rows about idle time.
 pub(super) const IDLE: &str = "(GPU idle)";
-
-/// The option that turns CUDA graphs off, so that a trace shows the call site of each kernel.
-pub(super) fn without_graphs(framework: Framework) -> String {
-    Rules::embedded().without_graphs(framework).to_owned()
-}
 
 /// Builds the table of all stages.
 pub(crate) fn section(view: &View, rows: &[KernelRow]) -> Section {

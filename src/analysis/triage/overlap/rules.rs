@@ -1,11 +1,11 @@
 //! Classes, thresholds and texts of the overlap table (`patterns/overlap.json`).
 
-use crate::analysis::triage::Framework;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// The class of an op in ascending weight. If several ops run concurrently with an op, the heaviest one counts as hiding it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Class {
     Other,
     Elementwise,
@@ -15,16 +15,6 @@ pub(super) enum Class {
 }
 
 impl Class {
-    fn parse(word: &str) -> Self {
-        match word {
-            "compute" => Self::Compute,
-            "communication" => Self::Communication,
-            "memory" => Self::Memory,
-            "elementwise" => Self::Elementwise,
-            _ => Self::Other,
-        }
-    }
-
     /// True for elementwise and memory ops, which hide well under other work.
     pub(super) fn is_light(self) -> bool {
         matches!(self, Self::Elementwise | Self::Memory)
@@ -34,10 +24,9 @@ impl Class {
 /// The contents of the file.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Rules {
-    classes: Map<String, Value>,
+    classes: BTreeMap<String, Class>,
     pub(super) thresholds: Thresholds,
-    without_graphs: Map<String, Value>,
-    recommendations: Map<String, Value>,
+    recommendations: BTreeMap<String, String>,
 }
 
 /// `_us` is in microseconds, `_ratio` a fraction of 1, `_pct` in percent.
@@ -81,28 +70,12 @@ impl Rules {
 
     /// The class of a category of gpuprism's own rules.
     pub(super) fn class(&self, category: &str) -> Class {
-        Class::parse(word(&self.classes, category))
-    }
-
-    /// See [`super::without_graphs`].
-    pub(super) fn without_graphs(&self, framework: Framework) -> &str {
-        let key = match framework {
-            Framework::Sglang => "sglang",
-            Framework::Vllm => "vllm",
-            Framework::TrtLlm => "trtllm",
-            Framework::TokenSpeed => "tokenspeed",
-            Framework::Plain => "plain",
-        };
-        word(&self.without_graphs, key)
+        self.classes.get(category).copied().unwrap_or(Class::Other)
     }
 
     pub(super) fn recommendation(&self, key: &str) -> &str {
-        word(&self.recommendations, key)
+        self.recommendations.get(key).map_or("", String::as_str)
     }
-}
-
-fn word<'a>(words: &'a Map<String, Value>, key: &str) -> &'a str {
-    words.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -112,17 +85,12 @@ mod tests {
     #[test]
     fn every_category_has_a_class_and_every_key_has_a_text() {
         let rules = Rules::embedded();
-        let own: Value = serde_json::from_str(include_str!("../../../../patterns/gpuprism_engine_model.json")).unwrap();
+        let own: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../patterns/gpuprism_engine_model.json")).unwrap();
         for category in own["gpuprism"]["default"].as_object().unwrap().values() {
             let category = category.as_str().unwrap();
             assert!(rules.classes.contains_key(category), "{category} has no class");
         }
-        for word in rules.classes.values() {
-            let known = ["compute", "communication", "memory", "elementwise", "other"];
-            assert!(known.contains(&word.as_str().unwrap()), "{word}");
-        }
-        let all = [Framework::Sglang, Framework::Vllm, Framework::TrtLlm, Framework::TokenSpeed, Framework::Plain];
-        assert!(all.iter().all(|framework| !rules.without_graphs(*framework).is_empty()));
         let keys = ["overlap", "fuse", "check", "skip", "launch", "wait"];
         assert!(keys.iter().all(|key| !rules.recommendation(key).is_empty()));
         assert_eq!(rules.recommendations.len(), keys.len());

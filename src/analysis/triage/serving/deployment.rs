@@ -1,8 +1,10 @@
-//! Hardware, model and tensor-parallel size of a run. They decide which known fusions apply to it. Each distinct device,
+//! Hardware, model, tensor-parallel size and tokens per step of a run. They decide which known fusions apply to it. Each distinct device,
 //! call and frame name is checked once.
 
 use super::{Data, tensor_parallel};
+use crate::analysis::structure::stages::{Stage, steps};
 use crate::analysis::triage::view::View;
+use crate::ordering::VecMap;
 use crate::rules::needle::Haystack;
 use crate::trace::Trace;
 use serde::Deserialize;
@@ -44,7 +46,7 @@ pub(super) struct VendorWords {
     calls: Vec<String>,
 }
 
-/// Hardware, model and tensor-parallel size of a run.
+/// The properties of a run that fusions require.
 #[derive(Debug)]
 pub(in crate::analysis::triage) struct Deployment {
     /// `None` if neither device names nor call names identify it.
@@ -53,13 +55,16 @@ pub(in crate::analysis::triage) struct Deployment {
     pub(in crate::analysis::triage) models: Vec<Haystack>,
     /// `None` if unknown or only estimated, because an estimate must not exclude a fusion.
     pub(in crate::analysis::triage) tp_size: Option<u64>,
+    /// The tokens of the smallest step of each stage, for stages whose steps record tokens.
+    pub(in crate::analysis::triage) min_tokens: VecMap<Stage, u64>,
 }
 
 impl Deployment {
     /// Determines the deployment from arguments and trace.
     pub(in crate::analysis::triage) fn new(view: &View) -> Self {
         let group = tensor_parallel(view.server, view.framework, view.trace).filter(|group| group.is_certain);
-        Self { vendor: vendor(view.trace), models: models(view), tp_size: group.map(|group| group.size) }
+        let tp_size = group.map(|group| group.size);
+        Self { vendor: vendor(view.trace), models: models(view), tp_size, min_tokens: min_tokens(view) }
     }
 }
 
@@ -93,6 +98,17 @@ fn models(view: &View) -> Vec<Haystack> {
     names.sort_unstable();
     names.dedup();
     names.into_iter().map(Haystack::new).collect()
+}
+
+fn min_tokens(view: &View) -> VecMap<Stage, u64> {
+    let mut min_tokens = VecMap::new();
+    for info in steps(view.trace).into_iter().map(|step| step.info) {
+        let stage = if info.stage == Stage::All { view.file_stage } else { info.stage };
+        if let Some(tokens) = info.tokens {
+            min_tokens.update(stage, tokens, |min: &mut u64| *min = tokens.min(*min));
+        }
+    }
+    min_tokens
 }
 
 /// The model in a frame: `qwen3` of `vllm/model_executor/models/qwen3.py(12): forward`, `Qwen3Attention_0` of `nn.Module: Qwen3Attention_0`.

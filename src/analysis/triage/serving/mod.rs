@@ -18,7 +18,8 @@ use crate::trace::Trace;
 use serde::Deserialize;
 
 /// A serving framework.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Framework {
     /// SGLang.
     Sglang,
@@ -53,20 +54,13 @@ impl Framework {
     /// ```
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase().replace('_', "-");
-        let data = Data::embedded();
-        let rules = data.frameworks.iter().find(|rules| rules.aliases.contains(&text))?;
-        Self::from_id(&rules.framework)
+        Data::embedded().frameworks.iter().find(|rules| rules.aliases.contains(&text)).map(|rules| rules.framework)
     }
 
-    fn from_id(id: &str) -> Option<Self> {
-        match id {
-            "sglang" => Some(Self::Sglang),
-            "vllm" => Some(Self::Vllm),
-            "trtllm" => Some(Self::TrtLlm),
-            "tokenspeed" => Some(Self::TokenSpeed),
-            "plain" => Some(Self::Plain),
-            _ => None,
-        }
+    /// The option that turns CUDA graphs off, so that a trace shows the call site of each kernel.
+    pub(super) fn without_graphs(self) -> String {
+        let rules = Data::embedded().frameworks.into_iter().find(|rules| rules.framework == self);
+        rules.map(|rules| rules.without_graphs).unwrap_or_default()
     }
 }
 
@@ -90,13 +84,15 @@ struct Data {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FrameworkRules {
-    framework: String,
+    framework: Framework,
     /// Names on the command line.
     aliases: Vec<String>,
     /// Words in paths and in values of server arguments.
     words: Vec<String>,
     /// Server arguments that only this framework has.
     keys: Vec<String>,
+    /// See [`Framework::without_graphs`].
+    without_graphs: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -121,7 +117,7 @@ impl Data {
         };
         let mut named = self.frameworks.iter().filter(is_named);
         let first = named.next()?;
-        if named.next().is_some() { None } else { Framework::from_id(&first.framework) }
+        named.next().is_none().then_some(first.framework)
     }
 }
 
@@ -138,7 +134,7 @@ pub(super) fn framework(request: &Request) -> Framework {
 /// have any name.
 fn from_arguments(data: &Data, server: &ServerArgs) -> Option<Framework> {
     let has_key = |rules: &&FrameworkRules| rules.keys.iter().any(|key| server.find(key).is_some());
-    let by_key = data.frameworks.iter().find(has_key).and_then(|rules| Framework::from_id(&rules.framework));
+    let by_key = data.frameworks.iter().find(has_key).map(|rules| rules.framework);
     by_key.or_else(|| server.texts().iter().find_map(|text| data.framework_in(text)))
 }
 

@@ -208,7 +208,7 @@ fn replayed(view: &View) -> Option<String> {
         let advice = if view.has_mapping {
             "The mapping traces have no kernels with these names.".to_owned()
         } else {
-            let flags = overlap::without_graphs(view.framework);
+            let flags = view.framework.without_graphs();
             format!("Capture the same work again with {flags}, and pass that trace as mapping trace (--mapping-input).")
         };
         format!("{share:.1} % of the ops are graph replays: the table shows the call site of the replay, not their own. {advice}")
