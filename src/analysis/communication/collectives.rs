@@ -2,6 +2,7 @@
 //! kernels, summed in one pass over the ops.
 
 use super::operations::{Collectives, Tally};
+use super::{median, percent};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::recapture::{self, Lacks};
@@ -172,10 +173,8 @@ pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
         let mut rows: Vec<(i64, &str, &Tally)> =
             of_operation.map(|((_, label), tally)| (tally.total.0, label.as_str(), tally)).collect();
         has_one_rank &= rows.len() < 2;
-        rows.sort_by_key(|row| (row.0, row.1));
-        let total = |index: usize| rows.get(index).map_or(0, |row| row.0) as f64;
-        let median = (total(rows.len().saturating_sub(1) / 2) + total(rows.len() / 2)) / 2.0;
-        let skew = |total: i64| if median > 0.0 { 100.0 * (total as f64 - median) / median } else { 0.0 };
+        let median = median(rows.iter().map(|row| row.0).collect());
+        let skew = |total: i64| percent(total as f64 - median, median);
         rows.sort_by(|a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
         for (total, label, tally) in rows {
             let (total_time, longest) = (Value::ms(tally.total), Value::ms(tally.longest));

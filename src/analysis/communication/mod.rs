@@ -7,3 +7,15 @@
 pub mod collectives;
 pub mod operations;
 pub mod ranks;
+
+/// The median of numbers; zero if there are none.
+fn median(mut values: Vec<i64>) -> f64 {
+    values.sort_unstable();
+    let value = |index: usize| values.get(index).copied().unwrap_or(0) as f64;
+    (value(values.len().saturating_sub(1) / 2) + value(values.len() / 2)) / 2.0
+}
+
+/// `part` in percent of `whole`; zero if `whole` is not positive.
+fn percent(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
+}

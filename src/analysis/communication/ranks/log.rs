@@ -30,7 +30,7 @@ pub const COUNT_COLUMNS: usize = 4;
 const MAX_CALLS: usize = 100_000;
 
 /// The log of a trace. A rank is a device that runs kernels; processes that share a device count as one rank.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RankLog {
     /// The file's base name.
     pub file: String,
@@ -155,19 +155,11 @@ fn empty(trace: &Trace) -> RankLog {
         file: trace.label.clone(),
         rank: job.map_or(-1, |job| i64::from(job.rank)),
         world_size: job.map_or(-1, |job| i64::from(job.world_size)),
-        backend: job.map_or_else(String::new, |job| job.backend.clone()),
-        devices: Vec::new(),
-        gpus: Vec::new(),
-        span: trace.span().map_or_else(Vec::new, |span| vec![span.start.0, span.end.0]),
-        times: Vec::new(),
-        operations: Vec::new(),
-        groups: Vec::new(),
-        group_ranks: Vec::new(),
-        calls: Vec::new(),
-        counts: Vec::new(),
-        left_out: 0,
+        backend: job.map(|job| job.backend.clone()).unwrap_or_default(),
+        span: trace.span().map(|span| vec![span.start.0, span.end.0]).unwrap_or_default(),
         replays: trace.graph_replays.len() as i64,
         is_cut_short: trace.problems.is_cut_short(),
+        ..RankLog::default()
     }
 }
 
@@ -206,14 +198,8 @@ fn add_calls(context: &ClassifiedTrace, rank_of_device: &[Option<usize>], log: &
 /// The rank numbers of a process group according to the job, separated by spaces.
 fn ranks_of_group(trace: &Trace, name: &str) -> String {
     let groups = trace.job.as_deref().map_or(&[][..], |job| &job.groups);
-    let mut text = String::new();
-    for rank in groups.iter().find(|group| group.name == name).map_or(&[][..], |group| &group.ranks) {
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text += &rank.to_string();
-    }
-    text
+    let ranks = groups.iter().find(|group| group.name == name).map_or(&[][..], |group| &group.ranks);
+    ranks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// Ranges that name the operation of a send/receive kernel.

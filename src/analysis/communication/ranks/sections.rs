@@ -2,8 +2,8 @@
 
 use super::matching::{Call, MatchFailure, OperationCalls, Participant};
 use super::{Job, Rank, UngroupedFile, WindowSelection};
-use crate::analysis::section::Sections;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::communication::{median, percent};
+use crate::analysis::section::{Section, Sections, Value};
 use std::cmp::Reverse;
 
 const RANKS: [&str; 20] = [
@@ -161,7 +161,7 @@ struct OperationSums<'a> {
     by_rank: Vec<RankSums>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Default)]
 struct RankSums {
     rank: usize,
     total_ns: i64,
@@ -173,7 +173,7 @@ struct RankSums {
 
 impl<'a> OperationSums<'a> {
     fn of(calls: &'a OperationCalls, job: &Job) -> Self {
-        let new = |rank| RankSums { rank, total_ns: 0, wait_ns: 0, worst_ns: 0, times_last: 0, waited_for_ns: 0 };
+        let new = |rank| RankSums { rank, ..RankSums::default() };
         let mut by_rank: Vec<RankSums> = (0..job.ranks.len()).map(new).collect();
         let (mut transfer_ns, mut worst) = (0_i64, (0_i64, None));
         let all = calls.calls.iter().flat_map(|(_, calls)| calls);
@@ -206,11 +206,8 @@ impl<'a> OperationSums<'a> {
 
     fn add_row(&self, section: &mut Section, job: &Job) {
         let label = |rank: usize| job.ranks.get(rank).map(|rank| rank.label.as_str());
-        let last = self
-            .by_rank
-            .iter()
-            .filter(|own| own.waited_for_ns > 0)
-            .max_by_key(|own| (own.waited_for_ns, Reverse(own.rank)));
+        let waited_for = self.by_rank.iter().filter(|own| own.waited_for_ns > 0);
+        let last = waited_for.max_by_key(|own| (own.waited_for_ns, Reverse(own.rank)));
         let ranks = self.calls.calls.len();
         let size = self.calls.group_size.filter(|size| *size != ranks);
         section.row([
@@ -223,11 +220,7 @@ impl<'a> OperationSums<'a> {
             self.total_ns.into(),
             self.transfer_ns.into(),
             self.wait_ns.into(),
-            if self.matched_ns > 0 {
-                (100.0 * self.wait_ns as f64 / self.matched_ns as f64).into()
-            } else {
-                Value::Null
-            },
+            (self.matched_ns > 0).then(|| percent(self.wait_ns as f64, self.matched_ns as f64)).into(),
             self.worst_ns.into(),
             self.worst_rank.and_then(label).into(),
             last.and_then(|own| label(own.rank)).into(),
@@ -241,9 +234,8 @@ impl<'a> OperationSums<'a> {
         }
         let participants: Vec<&RankSums> =
             self.by_rank.iter().filter(|own| self.calls.calls.iter().any(|(rank, _)| *rank == own.rank)).collect();
-        let median = super::times::median(participants.iter().map(|own| own.total_ns).collect());
+        let median = median(participants.iter().map(|own| own.total_ns).collect());
         for own in participants {
-            let skew = if median > 0.0 { 100.0 * (own.total_ns as f64 - median) / median } else { 0.0 };
             section.row([
                 text(&job.title),
                 text(&self.calls.operation),
@@ -254,7 +246,7 @@ impl<'a> OperationSums<'a> {
                 own.wait_ns.into(),
                 own.worst_ns.into(),
                 own.times_last.into(),
-                skew.into(),
+                percent(own.total_ns as f64 - median, median).into(),
             ]);
         }
     }

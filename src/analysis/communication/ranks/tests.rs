@@ -368,19 +368,17 @@ proptest! {
             file: file.into(),
             rank,
             world_size,
-            backend: String::new(),
             devices: (0..devices).map(|device| device.to_string()).collect(),
-            gpus: Vec::new(),
             span: numbers.iter().take(2).copied().collect(),
             times: times.clone(),
             operations: vec!["allreduce".into()],
             groups: vec![String::new()],
-            group_ranks: Vec::new(),
             calls: numbers.clone(),
             counts: numbers.iter().rev().copied().collect(),
             left_out: rank,
             replays: rank,
             is_cut_short: rank > 0,
+            ..RankLog::default()
         };
         let logs = [log("rank0.json", 0), log("rank1.json", 1), log("rank2.json", rank)];
         let window = RankWindow { from_ns: rank, to_ns: world_size, times: times.clone(), exposed: numbers.clone() };

@@ -5,6 +5,7 @@ use super::log::TIME_COLUMNS;
 use super::matching::{OperationCalls, unmatched_notes};
 use super::rules::Rules;
 use super::{Job, Rank, RankInput, Source, TimeParts, WindowSelection};
+use crate::analysis::communication::{median, percent};
 use crate::digits::grouped;
 
 /// Sums over the calls of one rank.
@@ -150,20 +151,10 @@ fn compare_with_others(ranks: &mut [Rank], rules: &Rules) {
     let median = median(ranks.iter().map(|rank| rank.compute_ns).collect());
     for rank in ranks {
         let others = all.saturating_sub(in_collectives(rank));
-        rank.waited_for_pct = pct(rank.waited_for_ns as f64, others as f64);
+        rank.waited_for_pct = percent(rank.waited_for_ns as f64, others as f64);
         rank.is_straggler = rank.waited_for_pct >= 100.0 * rules.straggler_share;
-        rank.skew_pct = pct(rank.compute_ns as f64 - median, median);
+        rank.skew_pct = percent(rank.compute_ns as f64 - median, median);
     }
-}
-
-fn pct(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
-}
-
-pub(super) fn median(mut values: Vec<i64>) -> f64 {
-    values.sort_by_key(|value| *value);
-    let value = |index: usize| values.get(index).copied().unwrap_or(0) as f64;
-    (value(values.len().saturating_sub(1) / 2) + value(values.len() / 2)) / 2.0
 }
 
 /// The limits of the comparison of this job.

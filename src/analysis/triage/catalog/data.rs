@@ -17,7 +17,6 @@ pub(super) struct Catalog {
     pub(super) new: NewWork,
     /// Points and levels for resemblances.
     pub(super) similarity: Weights,
-    /// All known families.
     pub(super) families: Vec<Family>,
 }
 
@@ -91,15 +90,12 @@ pub(super) struct Level {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Family {
-    /// Stable id.
     pub(super) id: String,
-    /// Display name.
     pub(super) name: String,
     /// The project that has it.
     pub(super) origin: Origin,
     /// `fuse`, `overlap` or both; with the kind of model in parentheses if it is not a language model.
     pub(super) kind: String,
-    /// State of development.
     pub(super) status: Status,
     /// Pull requests in its origin.
     #[serde(default)]
@@ -116,7 +112,6 @@ pub(super) struct Family {
     /// Functions that choose between the fused and the unfused path.
     #[serde(default)]
     pub(super) gates: Words,
-    /// Source files.
     #[serde(default)]
     pub(super) files: Vec<String>,
     /// Command-line options.
@@ -198,15 +193,12 @@ pub(super) enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Hardware {
-    /// NVIDIA.
+    /// Any NVIDIA GPU.
     Cuda,
-    /// NVIDIA Hopper.
     Hopper,
-    /// NVIDIA Blackwell.
     Blackwell,
-    /// AMD.
+    /// Any AMD GPU.
     Rocm,
-    /// Ascend.
     Npu,
 }
 
@@ -216,9 +208,7 @@ pub(super) enum Hardware {
 pub(super) struct Toggle {
     /// Name in its framework.
     pub(super) toggle: String,
-    /// The framework.
     pub(super) framework: Origin,
-    /// Its effect.
     pub(super) effect: String,
     /// Ids of the affected families.
     pub(super) families: Vec<String>,
@@ -227,20 +217,17 @@ pub(super) struct Toggle {
     /// The texts that turn its families on. If empty, every text does except `off`, `false`, `none` and the like.
     #[serde(default)]
     pub(super) values: Vec<String>,
-    /// The default.
     pub(super) default: Option<Position>,
     /// Effect on its families when it is on.
     #[serde(default)]
     pub(super) turns: Turns,
 }
 
-/// Default position of a switch.
+/// The position of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Position {
-    /// On.
     On,
-    /// Off.
     Off,
 }
 

@@ -123,24 +123,17 @@ fn active(run: &RunContext, stage_rows: &StageRows, owners: &[Option<(usize, Fam
             });
         }
     }
-    let finding = |(index, (rows, duration, by)): (usize, (Vec<usize>, Ns, MatchedIn))| {
+    let to_finding = |(index, (rows, duration, by)): (usize, (Vec<usize>, Ns, MatchedIn))| {
         let family = Catalog::embedded().families.get(index)?;
         let evidence = match by {
             MatchedIn::Kernel => "its kernels run",
             MatchedIn::CpuOp => "its CPU op runs",
             MatchedIn::Function => "its function runs",
         };
-        let switches = switches::of(family, run.view.server);
-        is_material(run, stage_rows, duration).then_some(Finding {
-            family,
-            verdict: Verdict::Active,
-            rows,
-            duration,
-            evidence: evidence.to_owned(),
-            switches,
-        })
+        let is_material = is_material(run, stage_rows, duration);
+        is_material.then(|| finding(run, family, Verdict::Active, (rows, duration), evidence))
     };
-    families.0.into_iter().filter_map(finding).collect()
+    families.0.into_iter().filter_map(to_finding).collect()
 }
 
 /// Findings from fuse patterns that have a family in the catalog.
@@ -154,10 +147,9 @@ fn by_fuse_patterns(run: &RunContext, stage_rows: &StageRows, fusions: &[Fusion]
         if verdict != Verdict::Active && !has_several_parts(family, &rows) {
             continue;
         }
-        let evidence = match verdict {
-            Verdict::Active => "its fused kernel runs",
-            _ => "its parts run separately, one after the other",
-        };
+        let is_active = verdict == Verdict::Active;
+        let evidence =
+            if is_active { "its fused kernel runs" } else { "its parts run separately, one after the other" };
         findings.push(finding(run, family, verdict, (rows, Ns(fusion.duration_ns)), evidence));
     }
     findings
@@ -187,9 +179,7 @@ fn by_gates(run: &RunContext, stage_rows: &StageRows, streams: &Streams) -> Vec<
             && !family.chain.is_empty()
             && family.origin.relation_to(run.view.framework) == Relation::Own
             && family.status != Status::Closed
-            && run.has_hardware(family)
-            && run.has_ranks(family, stage_rows)
-            && (family.model.is_empty() || run.has_model(family) == Some(true))
+            && run.supports(family, stage_rows)
             && !stage_rows.rows.iter().any(|row| row.match_family(family).is_some())
     };
     let families = Catalog::embedded().families.iter().filter(is_candidate);

@@ -94,7 +94,7 @@ fn add_finding(section: &mut Section, run: &RunContext, stage_rows: &StageRows, 
         finding.verdict.label().into(),
         advice(run, finding).into(),
         lines(evidence),
-        lines(first(&family.files)),
+        lines(family.files.iter().take(MAX_LINES).cloned().collect()),
         lines(switches),
         family.kind.as_str().into(),
     ]);
@@ -107,16 +107,9 @@ fn advice(run: &RunContext, finding: &Finding) -> String {
     match finding.verdict {
         Verdict::Active => format!("It is active; look elsewhere for savings. {note}"),
         Verdict::Disabled => {
-            let off: Vec<&str> = finding
-                .switches
-                .iter()
-                .filter(|switch| switch.disables())
-                .map(|switch| switch.toggle.toggle.as_str())
-                .collect();
-            format!(
-                "{framework} has it, but {} keeps it off: change that setting and measure again. {note}",
-                off.join(", ")
-            )
+            let off = finding.switches.iter().filter(|switch| switch.disables());
+            let off = off.map(|switch| switch.toggle.toggle.as_str()).collect::<Vec<_>>().join(", ");
+            format!("{framework} has it, but {off} keeps it off: change that setting and measure again. {note}")
         }
         Verdict::ShouldApply => {
             format!(
@@ -184,10 +177,7 @@ fn fits_a_family(run: &RunContext, stage_rows: &StageRows, chain: &Chain) -> boo
     let is_specific =
         |family: &&Family| !family.kind.contains('(') && family.chain.iter().any(|part| part != "elementwise");
     let fits = |family: &Family| {
-        run.has_hardware(family)
-            && run.has_ranks(family, stage_rows)
-            && (family.model.is_empty() || run.has_model(family) == Some(true))
-            && similarity::contain_chain(stage_rows, &chain.rows, family)
+        run.supports(family, stage_rows) && similarity::contain_chain(stage_rows, &chain.rows, family)
     };
     Catalog::embedded().families.iter().filter(is_specific).any(fits)
 }
@@ -229,10 +219,6 @@ fn row_lines(stage_rows: &StageRows, rows: &[usize]) -> Vec<String> {
         lines.push(format!("and {} more", rows.len() - MAX_LINES));
     }
     lines
-}
-
-fn first(lines: &[String]) -> Vec<String> {
-    lines.iter().take(MAX_LINES).cloned().collect()
 }
 
 /// A cell of several lines; null if there are none.

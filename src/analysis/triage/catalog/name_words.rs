@@ -86,7 +86,6 @@ impl Words {
         self.0.iter().filter(|word| word.is_in(name)).map(|word| word.text.len()).max()
     }
 
-    /// True if any word occurs in the name.
     pub(super) fn any_in(&self, name: &Haystack) -> bool {
         self.0.iter().any(|word| word.is_in(name))
     }
@@ -109,7 +108,6 @@ impl Words {
         })
     }
 
-    /// True if there are no words.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -45,25 +45,20 @@ pub(super) struct SiteNames {
     pub(super) cpu_op: (String, Haystack),
     /// Functions of the stack.
     pub(super) functions: Vec<String>,
-    /// Source files of the stack.
     pub(super) files: Vec<String>,
 }
 
 /// Which name of a row matched a family, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MatchedIn {
-    /// The kernel name.
     Kernel,
-    /// The CPU op.
     CpuOp,
-    /// A function of the stack.
     Function,
 }
 
 /// The match of a row with the words of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FamilyMatch {
-    /// Which name matched.
     pub(super) by: MatchedIn,
     /// Length of the longest matching word; longer words are more specific.
     pub(super) length: usize,
@@ -72,7 +67,6 @@ pub(super) struct FamilyMatch {
 }
 
 impl<'a> RunContext<'a> {
-    /// Reads the properties of the run.
     pub(super) fn new(view: &'a View<'a>) -> Self {
         let devices = view.trace.devices.iter().map(|device| Haystack::new(&device.name)).collect();
         Self { view, deployment: Deployment::new(view), devices }
@@ -112,16 +106,21 @@ impl<'a> RunContext<'a> {
         family.tp >= 2 && self.deployment.tp_size.is_some_and(|ranks| ranks >= u64::from(family.tp))
     }
 
+    /// True if the family can run on this hardware, with this model and these ranks.
+    pub(super) fn supports(&self, family: &Family, stage_rows: &StageRows) -> bool {
+        let has_model = family.model.is_empty() || self.has_model(family) == Some(true);
+        has_model && self.has_hardware(family) && self.has_ranks(family, stage_rows)
+    }
+
     /// True if the run has the tensor-parallel ranks that the family needs; if their number is unknown, true if the stage has
     /// communication.
-    pub(super) fn has_ranks(&self, family: &Family, stage_rows: &StageRows) -> bool {
+    fn has_ranks(&self, family: &Family, stage_rows: &StageRows) -> bool {
         let has_communication = || stage_rows.rows.iter().any(|row| row.row.category == "communication");
         family.tp < 2 || self.deployment.tp_size.map_or_else(has_communication, |ranks| ranks >= u64::from(family.tp))
     }
 }
 
 impl<'a> StageRows<'a> {
-    /// Prepares the rows of a stage.
     pub(super) fn new(view: &View, stage: Stage, rows: &'a [KernelRow]) -> Self {
         let of_stage = rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
         let rows: Vec<StageRow> = of_stage.map(|(index, row)| StageRow::new(index, row)).collect();
@@ -148,7 +147,6 @@ impl<'a> StageRow<'a> {
         Self { row, index, name: Haystack::new(&names::demangle(&row.name)), sites }
     }
 
-    /// True if the row matches this part of a sequence.
     pub(super) fn matches_part(&self, part: &ChainPart) -> bool {
         match &part.matches {
             PartMatch::Name(words) => words.any_in(&self.name),
@@ -188,7 +186,6 @@ pub(super) fn is_direct(resolution: Resolution) -> bool {
 }
 
 impl SiteNames {
-    /// Splits a call site into its names.
     pub(super) fn new(location: &str, stack: &[String], cpu_op: &str) -> Self {
         let frames = || stack.iter().map(String::as_str).chain([location]).filter(|frame| !frame.is_empty());
         Self {

@@ -4,55 +4,39 @@ use super::data::{Family, Position, Toggle, Turns};
 use crate::analysis::triage::ServerArgs;
 use serde_json::Value;
 
-/// The state of a switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// The arguments turn it on.
-    On,
-    /// The arguments turn it off.
-    Off,
-    /// The arguments do not set it, and its default is known.
-    Default(Position),
-    /// The state is unknown.
-    Unknown,
-}
-
-/// A switch with its state.
+/// A switch with its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Switch<'a> {
     pub(super) toggle: &'a Toggle,
-    pub(super) state: State,
+    /// `None` if unknown.
+    position: Option<Position>,
+    /// True if the arguments do not set it.
+    is_default: bool,
 }
 
 /// The switches that affect this family.
 pub(super) fn of(family: &Family, server: &ServerArgs) -> Vec<Switch<'static>> {
     let affects = |toggle: &&Toggle| toggle.families.contains(&family.id);
-    Toggle::embedded().iter().filter(affects).map(|toggle| Switch { toggle, state: state(toggle, server) }).collect()
+    Toggle::embedded().iter().filter(affects).map(|toggle| switch(toggle, server)).collect()
 }
 
 impl Switch<'_> {
-    /// True if its state prevents its families from running.
+    /// True if its position prevents its families from running.
     pub(super) fn disables(&self) -> bool {
-        let is_on = match self.state {
-            State::On | State::Default(Position::On) => true,
-            State::Off | State::Default(Position::Off) => false,
-            State::Unknown => return false,
-        };
-        match self.toggle.turns {
-            Turns::On => !is_on,
-            Turns::Off => is_on,
-            Turns::Changes => false,
-        }
+        matches!(
+            (self.toggle.turns, self.position),
+            (Turns::On, Some(Position::Off)) | (Turns::Off, Some(Position::On))
+        )
     }
 
     /// The line in the table.
     pub(super) fn line(&self) -> String {
-        let state = match self.state {
-            State::On => "on",
-            State::Off => "off",
-            State::Default(Position::On) => "not set, on by default",
-            State::Default(Position::Off) => "not set, off by default",
-            State::Unknown => "unknown",
+        let state = match (self.position, self.is_default) {
+            (Some(Position::On), false) => "on",
+            (Some(Position::Off), false) => "off",
+            (Some(Position::On), true) => "not set, on by default",
+            (Some(Position::Off), true) => "not set, off by default",
+            (None, _) => "unknown",
         };
         let turns = match self.toggle.turns {
             Turns::On => "",
@@ -63,18 +47,16 @@ impl Switch<'_> {
     }
 }
 
-fn state(toggle: &Toggle, server: &ServerArgs) -> State {
+fn switch<'a>(toggle: &'a Toggle, server: &ServerArgs) -> Switch<'a> {
     let own = std::slice::from_ref(&toggle.toggle);
     let keys = toggle.keys.as_deref().unwrap_or(own);
-    let found = keys.iter().find_map(|key| find(server, key));
-    match found {
-        Some(value) => position(&value, &toggle.values),
-        // Switches in capitals are environment variables, which the arguments do not list.
-        None if server.0.is_empty() || keys.iter().all(|key| !key.bytes().any(|byte| byte.is_ascii_lowercase())) => {
-            State::Unknown
-        }
-        None => toggle.default.map_or(State::Unknown, State::Default),
+    if let Some(value) = keys.iter().find_map(|key| find(server, key)) {
+        return Switch { toggle, position: position(&value, &toggle.values), is_default: false };
     }
+    // Switches in capitals are environment variables, which the arguments do not list.
+    let is_argument = keys.iter().any(|key| key.bytes().any(|byte| byte.is_ascii_lowercase()));
+    let position = toggle.default.filter(|_| is_argument && !server.0.is_empty());
+    Switch { toggle, position, is_default: true }
 }
 
 /// The value of a key; `outer.inner` is a key in a nested object.
@@ -88,7 +70,7 @@ fn find(server: &ServerArgs, key: &str) -> Option<Value> {
     server.find(&key).or_else(nested)
 }
 
-fn position(value: &Value, words: &[String]) -> State {
+fn position(value: &Value, words: &[String]) -> Option<Position> {
     let is_on = match value {
         Value::Bool(value) => *value,
         Value::Number(number) => number.as_f64() != Some(0.0),
@@ -96,7 +78,7 @@ fn position(value: &Value, words: &[String]) -> State {
             !matches!(text.to_ascii_lowercase().as_str(), "" | "0" | "false" | "off" | "no" | "none")
         }
         Value::String(text) => words.iter().any(|word| text.eq_ignore_ascii_case(word)),
-        _ => return State::Unknown,
+        _ => return None,
     };
-    if is_on { State::On } else { State::Off }
+    Some(if is_on { Position::On } else { Position::Off })
 }

@@ -42,8 +42,9 @@ pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Se
         uneven_devices(view, times),
         stage_conflict(view),
         replayed(view),
-        interleaved(times),
-        paused(overlaps),
+        // The wall time of a stage includes work of the others.
+        (times.stages().len() > 1).then(|| STAGE_WALL.to_owned()),
+        (overlaps.summary.amount("pauses_ns") > 0.0).then(|| PAUSES.to_owned()),
     ]
     .into_iter()
     .flatten()
@@ -213,16 +214,6 @@ fn replayed(view: &View) -> Option<String> {
         };
         format!("{share:.1} % of the ops are graph replays: the table shows the call site of the replay, not their own. {advice}")
     })
-}
-
-/// A limit if there are several stages: the wall time of a stage includes work of the others.
-fn interleaved(times: &Times) -> Option<String> {
-    (times.stages().len() > 1).then(|| STAGE_WALL.to_owned())
-}
-
-/// A limit if there are pauses, which are part of the wall time but not of busy and idle time.
-fn paused(overlaps: &Section) -> Option<String> {
-    (overlaps.summary.amount("pauses_ns") > 0.0).then(|| PAUSES.to_owned())
 }
 
 #[cfg(test)]
