@@ -41,6 +41,13 @@ impl TestTrace {
         Self::of(Format::NsysSqlite)
     }
 
+    /// An empty torch.profiler trace that keeps code, see [`TestTrace::with_code`].
+    pub(crate) fn coded() -> Self {
+        let mut trace = Self::new();
+        trace.with_code();
+        trace
+    }
+
     fn of(format: Format) -> Self {
         Self {
             builder: TraceBuilder::new("t", format),

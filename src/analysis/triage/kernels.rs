@@ -343,22 +343,13 @@ impl RowIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::triage::{Options, Request, ServerArgs};
+    use crate::analysis::structure::stages::testing::with_view;
+    use crate::analysis::triage::{Options, ServerArgs};
     use crate::trace::Trace;
     use crate::trace::testing::TestTrace;
 
-    /// A trace of kernels given by name, device, start and end.
-    fn trace(kernels: &[(&str, &str, i64, i64)]) -> Trace {
-        let mut trace = TestTrace::new();
-        for &(name, device, start, end) in kernels {
-            trace.device(device).kernel(name, start..end);
-        }
-        trace.finish()
-    }
-
-    fn view<'a>(trace: &'a Trace, server: &'a ServerArgs, options: &'a Options) -> View<'a> {
-        let (path, file_stage) = ("", Stage::Decode);
-        View::new(&Request { trace, path, file_stage, mapping: &[], server, framework: None, options })
+    fn view<R>(trace: &Trace, options: &Options, use_view: impl FnOnce(&mut View) -> R) -> R {
+        with_view(trace, Stage::Decode, &ServerArgs::default(), options, use_view)
     }
 
     fn site(location: &str, resolution: Resolution, duration_ns: i64) -> RowCallSite {
@@ -381,15 +372,11 @@ mod tests {
     #[test]
     fn rows_sum_over_devices_and_raw_names_and_shares_use_their_documented_denominators() {
         // Sum 300, busy 100 + 100 (b overlaps a), wall 200 + 100.
-        let trace = trace(&[
-            ("void a(int)", "0", 0, 50),
-            ("b", "0", 0, 50),
-            ("void a(long)", "1", 0, 100),
-            ("b", "0", 150, 200),
-            ("b", "1", 50, 100),
-        ]);
-        let (server, options) = (ServerArgs::default(), Options::default());
-        let rows = rows(&view(&trace, &server, &options));
+        let mut trace = TestTrace::new();
+        trace.device(0).kernel("void a(int)", 0..50).kernel("b", 0..50);
+        trace.device(1).kernel("void a(long)", 0..100).kernel("b", 50..100);
+        trace.device(0).kernel("b", 150..200);
+        let rows = view(&trace.finish(), &Options::default(), |view| rows(view));
         let sums: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.duration_ns, row.launches)).collect();
         assert_eq!(
             sums,
@@ -404,14 +391,13 @@ mod tests {
 
     #[test]
     fn hidden_rows_are_counted() {
-        let trace = trace(&[("large", "0", 0, 900), ("middle", "0", 900, 990), ("small", "0", 990, 1_000)]);
-        let server = ServerArgs::default();
+        let trace =
+            TestTrace::new().kernel("large", 0..900).kernel("middle", 900..990).kernel("small", 990..1_000).finish();
         for (min_share_pct, kernel_table_limit, shown, hidden_pct) in
             [(0.0, 0, 3, 0.0), (1.0, 0, 3, 0.0), (1.5, 0, 2, 1.0), (0.0, 1, 1, 10.0), (99.0, 2, 0, 100.0)]
         {
             let options = Options { min_share_pct, kernel_table_limit, ..Options::default() };
-            let view = view(&trace, &server, &options);
-            let section = section(&view, &rows(&view));
+            let section = view(&trace, &options, |view| section(view, &rows(view)));
             let figure = |name: &str| section.summary.get(name).unwrap().number().unwrap();
             assert_eq!((section.rows.len(), section.rows_in_all), (shown, 3));
             assert_eq!((figure("hidden_rows"), figure("hidden_share_pct")), ((3 - shown) as f64, hidden_pct));

@@ -87,8 +87,7 @@ type RandomOp = (usize, u8, i64, i64, i64, u32);
 fn random_trace(ops: &[RandomOp], annotations: &[(usize, i64, i64, Option<u8>)]) -> Trace {
     const NAMES: [&str; 5] = ["nvjet_tst_64x8", "ncclDevKernel_AllReduce(int)", "void add<4>(int)", "Memcpy HtoD", ""];
     const ANNOTATIONS: [&str; 4] = ["step[EXTEND bs=1 toks=9]", "step[DECODE bs=1]", "ProfilerStep#3", "decode"];
-    let mut trace = TestTrace::new();
-    trace.with_code();
+    let mut trace = TestTrace::coded();
     for &(name, device, stream, start, duration, id) in ops {
         let time = start..start + duration;
         trace.call_with_id(if id == 0 { "cudaGraphLaunch" } else { "cudaLaunchKernel" }, time.clone(), id);
@@ -97,8 +96,11 @@ fn random_trace(ops: &[RandomOp], annotations: &[(usize, i64, i64, Option<u8>)])
         trace.device(device).stream(stream).launches(NAMES[name], time).external_id(id);
     }
     for &(name, start, duration, device) in annotations {
-        let device = device.map(|device| trace.device(device).device_id());
-        trace.annotation_on(device, ANNOTATIONS[name], start..start + duration, name as u32);
+        let (text, time, id) = (ANNOTATIONS[name], start..start + duration, name as u32);
+        match device {
+            Some(device) => trace.device(device).device_annotation(text, time, id),
+            None => trace.annotation_with_id(text, time, id),
+        };
     }
     trace.finish()
 }

@@ -28,16 +28,9 @@ fn summaries(call_sites: &[CallSite]) -> Vec<(&str, &str, Resolution)> {
     call_sites.iter().map(|site| (site.location.as_str(), site.cpu_op.as_str(), site.resolution)).collect()
 }
 
-/// An empty trace with code.
-fn program() -> TestTrace {
-    let mut trace = TestTrace::new();
-    trace.with_code();
-    trace
-}
-
 #[test]
 fn an_op_resolves_to_the_frames_around_its_cpu_op() {
-    let trace = program()
+    let trace = TestTrace::coded()
         .frame("threading.py(1): run", 0..1_000)
         .frame(MODEL, 10..900)
         .frame(LINEAR, 20..800)
@@ -64,7 +57,7 @@ fn an_op_resolves_to_the_frames_around_its_cpu_op() {
 
 #[test]
 fn an_op_without_a_cpu_op_resolves_by_its_launch_call() {
-    let mut trace = program();
+    let mut trace = TestTrace::coded();
     trace.thread(1).cpu_op("aten::lost", 5..6, 9);
     trace.thread(0).frame(MODEL, 0..1_000).call("cuLaunchKernelEx", 60..70).launches("triton", 2_000..3_000);
     trace.thread(2).call("cudaLaunchKernel", 80..90).launches("no frames", 3_000..4_000);
@@ -87,7 +80,7 @@ fn of_cpu_ops_with_the_same_id_the_one_that_ends_nearest_to_the_kernel_wins() {
     for (kernel, expected) in
         [(450, "second"), (210, "first"), (299, "first"), (301, "second"), (10, "first"), (10_050, "third")]
     {
-        let mut trace = program();
+        let mut trace = TestTrace::coded();
         trace.cpu_op("first", 100..200, 7).cpu_op("second", 300..400, 7).cpu_op("third", 10_000..10_100, 7);
         let trace = trace.kernel_of_cpu_op("k", kernel..kernel + 10, 7).finish();
         assert_eq!(call_sites(&trace, &[])[0].cpu_op, expected, "a kernel at {kernel}");
@@ -96,7 +89,7 @@ fn of_cpu_ops_with_the_same_id_the_one_that_ends_nearest_to_the_kernel_wins() {
 
 #[test]
 fn frames_of_different_threads_do_not_mix() {
-    let mut trace = program();
+    let mut trace = TestTrace::coded();
     trace.thread(0).frame(MODEL, 0..1_000).cpu_op("aten::mm", 50..60, 7);
     trace.thread(1).frame(LINEAR, 10..990).cpu_op("aten::add", 52..62, 8);
     trace.thread(2).cpu_op("aten::mul", 54..64, 9);
@@ -112,7 +105,7 @@ fn callers_follow_named_parents_and_enclosing_times_complete_them() {
     let outer = ("/w/vllm/a.py(1): outer", 0..1_000);
     // The call site of a kernel below `outer` and two more frames, each given with the id of its parent.
     let stack = |thread_of_outer, frames: [(&str, Range<i64>, u32); 2], parent_of_outer| {
-        let mut trace = program();
+        let mut trace = TestTrace::coded();
         let ids = |id, parent| FrameIds { id, parent };
         trace.thread(thread_of_outer).frame_with_ids(outer.0, outer.1.clone(), ids(0, parent_of_outer)).thread(1);
         for (id, (name, time, parent)) in (1..).zip(frames) {
@@ -139,7 +132,7 @@ fn callers_follow_named_parents_and_enclosing_times_complete_them() {
 
 /// A trace with one replay of a graph of these kernels.
 fn replay(kernels: &[&str]) -> Trace {
-    let mut trace = program();
+    let mut trace = TestTrace::coded();
     trace.frame(RUNNER, 0..1_000).call("cudaGraphLaunch_v10000", 60..70);
     for (start, kernel) in (2_000..).step_by(100).zip(kernels) {
         trace.launches(kernel, start..start + 50);
@@ -149,7 +142,7 @@ fn replay(kernels: &[&str]) -> Trace {
 
 /// The same workload without a graph. `add` has two call sites.
 fn eager() -> Trace {
-    program()
+    TestTrace::coded()
         .frame(MODEL, 0..1_000)
         .cpu_op("aten::add", 10..20, 1)
         .frame(LINEAR, 100..400)
@@ -184,7 +177,7 @@ fn a_kernel_borrows_from_similar_names_only_if_they_have_one_location() {
         [Resolution::BorrowedRelaxed, Resolution::Replay],
         "names that differ in a letter are not similar"
     );
-    let mut disagreeing = program();
+    let mut disagreeing = TestTrace::coded();
     disagreeing.frame(MODEL, 0..1_000).cpu_op("aten::mm", 10..20, 1);
     disagreeing.frame(LINEAR, 100..400).cpu_op("aten::mm", 110..120, 2);
     disagreeing.kernel_of_cpu_op("nvjet_tst_64x8_v_bz_bias_TNT_kernel", 2_000..2_010, 1);
@@ -195,7 +188,7 @@ fn a_kernel_borrows_from_similar_names_only_if_they_have_one_location() {
 
 #[test]
 fn a_kernel_with_another_name_in_the_mapping_trace_borrows_by_alias() {
-    let eager = program()
+    let eager = TestTrace::coded()
         .frame("/w/vllm/fa.py(7): flash_attn_varlen_func", 0..1_000)
         .cpu_op("_vllm_fa3_C::fwd", 10..20, 1)
         .kernel_of_cpu_op("device_kernel<FlashAttnFwdSm90>", 2_000..2_010, 1)
@@ -211,7 +204,7 @@ fn a_kernel_with_another_name_in_the_mapping_trace_borrows_by_alias() {
 
 #[test]
 fn an_own_location_is_preferred_to_a_borrowed_one() {
-    let mut own = program();
+    let mut own = TestTrace::coded();
     own.thread(0).frame("/srv/vllm/own.py(1): f", 0..1_000).cpu_op("aten::mm", 10..20, 1);
     own.thread(1).cpu_op("aten::mm", 30..40, 2);
     own.kernel_of_cpu_op("void add<float>(int)", 2_000..2_010, 1);
@@ -224,7 +217,7 @@ fn an_own_location_is_preferred_to_a_borrowed_one() {
 
 #[test]
 fn a_graph_capture_provides_locations_for_the_kernels_of_its_replays() {
-    let mut capture = program();
+    let mut capture = TestTrace::coded();
     capture.thread(0).frame(MODEL, 0..1_000).cpu_op("aten::linear", 10..500, 1).cpu_op("aten::mm", 20..100, 2);
     capture.captured_launch("gemm", 30..40).captured_launch("bias", 200..210);
     capture.thread(1).captured_launch("elsewhere", 300..310);
@@ -240,7 +233,7 @@ fn a_graph_capture_provides_locations_for_the_kernels_of_its_replays() {
 #[test]
 fn kernels_of_the_same_name_are_matched_by_capture_order() {
     let locations = |captured: [&str; 4], replayed: &[&str]| {
-        let mut capture = program();
+        let mut capture = TestTrace::coded();
         capture.frame(MODEL, 0..1_000).captured_launch(captured[0], 10..20);
         capture.call("hipStreamBeginCapture", 21..22).captured_launch(captured[1], 30..40);
         capture.frame(LINEAR, 50..400).captured_launch(captured[2], 60..70);
@@ -254,7 +247,7 @@ fn kernels_of_the_same_name_are_matched_by_capture_order() {
 
 #[test]
 fn launches_without_kernel_names_match_by_count_and_count_as_similar() {
-    let mut capture = program();
+    let mut capture = TestTrace::coded();
     capture.frame(MODEL, 0..1_000).call("cudaStreamBeginCapture", 21..22).call("cudaLaunchKernel", 30..40);
     capture.frame(LINEAR, 50..400).call("cudaLaunchKernelExC_v11060", 60..70).call("cudaMalloc", 71..72);
     let capture = capture.call("cudaStreamEndCapture", 600..610).finish();
@@ -276,7 +269,7 @@ fn a_trace_without_code_resolves_to_launch_calls() {
 fn deep_and_wide_stacks_have_linear_cost() {
     const FRAMES: i64 = 100_000;
     let stack_ops = |time_of: &dyn Fn(i64) -> Range<i64>| {
-        let mut frames = program();
+        let mut frames = TestTrace::coded();
         (0..FRAMES).for_each(|index| _ = frames.frame(MODEL, time_of(index)));
         let frames = frames.finish().code.unwrap().frames;
         let probe = |frame: Span| Probe { time: frame.start, thread: frame.thread };
@@ -289,7 +282,7 @@ fn deep_and_wide_stacks_have_linear_cost() {
     let wide = stack_ops(&|index| index * 10..index * 10 + 5);
     assert!(deep.max(wide) <= 2 * FRAMES as usize, "deep {deep}, wide {wide}");
     // A deep stack resolves too.
-    let mut trace = program();
+    let mut trace = TestTrace::coded();
     for depth in 0..2_000 {
         trace.frame(if depth == 0 { LINEAR } else { "x.py(1): f" }, depth..10_000 - depth);
     }

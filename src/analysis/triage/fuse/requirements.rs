@@ -45,23 +45,19 @@ mod tests {
     use super::super::super::{Options, ServerArgs};
     use super::super::patterns::Patterns;
     use super::*;
-    use crate::analysis::structure::stages::testing::{Made, with_view};
+    use crate::analysis::structure::stages::testing::with_view;
+    use crate::trace::testing::TestTrace;
 
     #[test]
     fn a_token_limit_is_compared_with_the_smallest_step_of_the_stage() {
-        let mut made = Made::new();
+        let mut trace = TestTrace::coded();
         for (step, start) in
             [("step[DECODE bs=32]", 0), ("step[DECODE bs=16]", 100), ("step[EXTEND bs=1 toks=888]", 200)]
         {
-            made.host(step, start, start + 90, u32::try_from(start).unwrap()).launched(
-                "0",
-                start + 1,
-                start + 2,
-                start + 80,
-            );
+            trace.annotation(step, start..start + 90).launch(start + 1..start + 2).launches("k", start + 2..start + 80);
         }
         let pattern = |limit: Option<u64>| Pattern { max_tokens: limit, ..Patterns::embedded().patterns.remove(0) };
-        with_view(&made.finish(), Stage::All, &ServerArgs::default(), &Options::default(), |view| {
+        with_view(&trace.finish(), Stage::All, &ServerArgs::default(), &Options::default(), |view| {
             let run = Deployment::new(view);
             let too_many = |limit, stage| run.too_many_tokens(&pattern(limit), stage);
             assert_eq!(too_many(Some(16), Stage::Decode), None, "the smallest step has 16 tokens");

@@ -1,7 +1,8 @@
 use super::super::{Options, Stage};
 use super::*;
-use crate::analysis::structure::stages::testing::{Made, arguments};
-use crate::trace::{Collective, Job, NONE};
+use crate::analysis::structure::stages::testing::arguments;
+use crate::trace::testing::TestTrace;
+use crate::trace::{Collective, Job};
 
 /// The detected framework of a trace with a path and server arguments.
 fn detect(path: &str, json: &str, trace: &Trace, chosen: Option<Framework>) -> Framework {
@@ -46,20 +47,20 @@ fn every_alias_of_a_framework_parses() {
 
 #[test]
 fn the_user_precedes_arguments_then_path_then_trace() {
-    let mut made = Made::new();
-    made.0.trace.engine_hints.annotations.intern("execute_context_1(8)_generation_0(0)");
-    let vllm = made.finish();
+    let mut trace = TestTrace::new();
+    trace.builder.trace.engine_hints.annotations.intern("execute_context_1(8)_generation_0(0)");
+    let vllm = trace.finish();
     let sglang = r#"{"model_path": "/models/vllm-test", "schedule_policy": "fcfs", "attention_backend": "trtllm_mla"}"#;
     assert_eq!(detect("tensorrt_llm/x.json", sglang, &vllm, Some(Framework::Plain)), Framework::Plain);
     assert_eq!(detect("tensorrt_llm/x.json", sglang, &vllm, None), Framework::Sglang);
     assert_eq!(detect("tensorrt_llm/x.json", "{}", &vllm, None), Framework::TrtLlm);
     assert_eq!(detect("x.json", "{}", &vllm, None), Framework::Vllm);
-    assert_eq!(detect("x.json", "{}", &made.finish(), None), Framework::Plain, "no evidence of a framework");
+    assert_eq!(detect("x.json", "{}", &trace.finish(), None), Framework::Plain, "no evidence of a framework");
 }
 
 #[test]
 fn arguments_of_only_one_framework_identify_it() {
-    let plain = Made::new().finish();
+    let plain = TestTrace::new().finish();
     for (json, expected) in [
         (r#"{"moe_tp_size": 2, "disable_cuda_graph": false}"#, Framework::TokenSpeed),
         (r#"{"cuda_graph_config": {"enable_padding": true}}"#, Framework::TrtLlm),
@@ -75,7 +76,7 @@ fn arguments_of_only_one_framework_identify_it() {
 
 #[test]
 fn the_nearest_name_in_a_path_with_one_framework_decides() {
-    let plain = Made::new().finish();
+    let plain = TestTrace::new().finish();
     for (path, expected) in [
         ("vllm/compare/sglang-decode.json", Framework::Sglang),
         ("traces/sglang/sglang_vs_vllm.json", Framework::Sglang),
@@ -92,9 +93,9 @@ fn the_nearest_name_in_a_path_with_one_framework_decides() {
 
 #[test]
 fn tokenspeed_is_detected_by_its_frames() {
-    let mut made = Made::new();
-    made.0.trace.engine_hints.python_frames.intern("/opt/python/tokenspeed/runtime/engine.py(9): step");
-    assert_eq!(detect("", "{}", &made.finish(), None), Framework::TokenSpeed);
+    let mut trace = TestTrace::new();
+    trace.builder.trace.engine_hints.python_frames.intern("/opt/python/tokenspeed/runtime/engine.py(9): step");
+    assert_eq!(detect("", "{}", &trace.finish(), None), Framework::TokenSpeed);
 }
 
 #[test]
@@ -152,24 +153,24 @@ fn parallel(json: &str, trace: &Trace) -> Option<(u64, &'static str, bool)> {
 
 #[test]
 fn the_tensor_parallel_size_has_a_source_and_may_be_an_estimate() {
-    let mut made = Made::new();
+    let mut trace = TestTrace::new();
     let job = |world_size| Some(Box::new(Job { world_size, ..Job::default() }));
     let collective = |ranks| Collective { ranks: Some(ranks), ..Collective::default() };
-    assert_eq!(parallel("{}", &made.finish()), None);
+    assert_eq!(parallel("{}", &trace.finish()), None);
 
-    made.0.trace.job = job(16);
+    trace.builder.trace.job = job(16);
     for ranks in [8, 16, 8, 1, 1, 1] {
-        made.op_of("0", "nccl", 0, 10, None, NONE).0.set_collective_of_last_op(collective(ranks));
+        trace.kernel("nccl", 0..10).message(collective(ranks));
     }
-    let mut trace = made.finish();
-    assert_eq!(parallel(r#"{"tp_size": 4}"#, &trace), Some((4, "server arguments", true)));
-    assert_eq!(parallel("{}", &trace), Some((8, "the most frequent group size of collectives", false)));
-    trace.collectives.clear();
-    assert_eq!(parallel("{}", &trace), Some((16, "the world size, which includes other parallelism", false)));
-    assert_eq!(tensor_parallel(&ServerArgs::default(), Framework::Plain, &trace), None, "ranks may be data-parallel");
+    let mut run = trace.finish();
+    assert_eq!(parallel(r#"{"tp_size": 4}"#, &run), Some((4, "server arguments", true)));
+    assert_eq!(parallel("{}", &run), Some((8, "the most frequent group size of collectives", false)));
+    run.collectives.clear();
+    assert_eq!(parallel("{}", &run), Some((16, "the world size, which includes other parallelism", false)));
+    assert_eq!(tensor_parallel(&ServerArgs::default(), Framework::Plain, &run), None, "ranks may be data-parallel");
 
-    made.0.trace.job = job(1);
-    assert_eq!(parallel("{}", &made.finish()), Some((1, "a world size of one", true)));
+    trace.builder.trace.job = job(1);
+    assert_eq!(parallel("{}", &trace.finish()), Some((1, "a world size of one", true)));
 
     for (label, expected) in [
         ("dp0_pp0_tp3_dcp0_ep0_rank3.17.pt.trace.json", Some(4)),
@@ -177,11 +178,11 @@ fn the_tensor_parallel_size_has_a_source_and_may_be_an_estimate() {
         ("1731-TP-0.trace.json.gz", None),
         ("http-tps-99.json", None),
     ] {
-        let mut trace = made.finish();
-        trace.label = label.to_owned();
-        assert_eq!(parallel("{}", &trace).map(|(size, _, _)| size), expected, "{label}");
+        assert_eq!(parallel("{}", &trace.label(label).finish()).map(|(size, _, _)| size), expected, "{label}");
     }
 
-    made.op("[TP00] 0", 0, 10).op("[TP01] 0", 0, 10).op("[TP01] 1", 0, 10);
-    assert_eq!(parallel("{}", &made.finish()), Some((2, "labels of merged ranks", true)));
+    for device in ["[TP00] 0", "[TP01] 0", "[TP01] 1"] {
+        trace.device(device).kernel("k", 0..10);
+    }
+    assert_eq!(parallel("{}", &trace.finish()), Some((2, "labels of merged ranks", true)));
 }

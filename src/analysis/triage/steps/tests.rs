@@ -1,8 +1,9 @@
 use super::super::{Options, ServerArgs};
 use super::*;
 use crate::analysis::section::Record;
-use crate::analysis::structure::stages::testing::{Made, arguments, with_view};
+use crate::analysis::structure::stages::testing::{arguments, with_view};
 use crate::trace::Trace;
+use crate::trace::testing::TestTrace;
 
 const US: i64 = 1_000;
 const SHAPE: ModelShape = ModelShape { layers: 2, heads: 4, head_dim: 8 };
@@ -25,16 +26,16 @@ fn number(row: &Record, key: &str) -> Option<f64> {
 
 #[test]
 fn each_stage_has_a_row_with_count_size_and_duration_of_its_steps() {
-    let mut made = Made::new();
+    let mut trace = TestTrace::coded();
     // Decode steps of 10, 20, ..., 50 us; the device works in the first half of each.
     for (batch, id) in [16, 16, 8, 16, 12].into_iter().zip(0..) {
         let (start, duration) = (i64::from(id) * 1000 * US, (i64::from(id) + 1) * 10 * US);
-        made.twin("0", &format!("step[DECODE bs={batch}]"), start, start + duration, id);
-        made.host(&format!("step[DECODE bs={batch}]"), start, start + 5, id);
-        made.op("0", start, start + duration / 2).op("0", start, start + duration / 4);
+        trace.device_annotation(&format!("step[DECODE bs={batch}]"), start..start + duration, id);
+        trace.annotation_with_id(&format!("step[DECODE bs={batch}]"), start..start + 5, id);
+        trace.kernel("k", start..start + duration / 2).kernel("k", start..start + duration / 4);
     }
-    made.twin("0", "step[EXTEND bs=2 toks=64]", 9000 * US, 9100 * US, 9).op("0", 9000 * US, 9200 * US);
-    let section = table(&made.finish());
+    trace.device_annotation("step[EXTEND bs=2 toks=64]", 9000 * US..9100 * US, 9).kernel("k", 9000 * US..9200 * US);
+    let section = table(&trace.finish());
     let decode = stage_row(&section, "decode");
     assert_eq!(number(decode, "steps"), Some(5.0), "host and device annotation are one step");
     assert_eq!(decode.get("batch_size"), Some(&Value::from("8-16")));
@@ -55,9 +56,9 @@ fn each_stage_has_a_row_with_count_size_and_duration_of_its_steps() {
 
 #[test]
 fn steps_without_a_stage_count_as_the_stage_of_the_file() {
-    let mut made = Made::new();
-    made.twin("0", "ProfilerStep#3", 0, 100, 1).twin("0", "ProfilerStep#4", 100, 300, 2).op("0", 0, 50);
-    let trace = made.finish();
+    let mut trace = TestTrace::coded();
+    trace.device_annotation("ProfilerStep#3", 0..100, 1).device_annotation("ProfilerStep#4", 100..300, 2);
+    let trace = trace.kernel("k", 0..50).finish();
     assert_eq!(number(stage_row(&table(&trace), "all"), "steps"), Some(2.0));
     let of_file = table_of(&trace, Stage::Decode, &ServerArgs::default(), &Options::default());
     assert_eq!(number(stage_row(&of_file, "decode"), "steps"), Some(2.0));
@@ -65,15 +66,17 @@ fn steps_without_a_stage_count_as_the_stage_of_the_file() {
 
 #[test]
 fn attention_work_follows_from_the_sums() {
-    let mut made = Made::new();
-    let decode = "step[DECODE bs=16 g_sq=16 g_sqsq=16 g_sqsk=65536 g_sk=65536]";
-    made.twin("0", decode, 0, 1000, 1);
-    // No cached tokens: half of 1000 x 1000. 100 new after 900 cached: all minus half of 100 x 100.
-    made.twin("0", "step[EXTEND bs=1 toks=1000 c_sq=1000 c_sk=1000 c_sqsq=1000000 c_sqsk=1000000]", 2000, 4000, 2);
-    let mixed = "execute_102_context_1(sq100sk1000sqsq10000sqsk100000)_generation_2(sq2sk700sqsq2sqsk700)";
-    made.twin("0", mixed, 5000, 6000, 3);
-    made.op("0", 0, 10);
-    let trace = made.finish();
+    let annotations = [
+        ("step[DECODE bs=16 g_sq=16 g_sqsq=16 g_sqsk=65536 g_sk=65536]", 0..1000),
+        // No cached tokens: half of 1000 x 1000. 100 new after 900 cached: all minus half of 100 x 100.
+        ("step[EXTEND bs=1 toks=1000 c_sq=1000 c_sk=1000 c_sqsq=1000000 c_sqsk=1000000]", 2000..4000),
+        ("execute_102_context_1(sq100sk1000sqsq10000sqsk100000)_generation_2(sq2sk700sqsq2sqsk700)", 5000..6000),
+    ];
+    let mut trace = TestTrace::coded();
+    for (id, (text, time)) in (1..).zip(annotations) {
+        trace.device_annotation(text, time, id);
+    }
+    let trace = trace.kernel("k", 0..10).finish();
     let options = Options { model_shape: Some(SHAPE), ..Options::default() };
     let section = table_of(&trace, Stage::All, &ServerArgs::default(), &options);
     // 4 FLOP x 4 heads x head dimension 8 x 2 layers = 256 FLOP per pair.
@@ -95,10 +98,11 @@ fn attention_work_follows_from_the_sums() {
 
 #[test]
 fn steps_without_device_annotations_have_times_of_their_launches_or_the_host() {
-    let mut made = Made::new();
-    made.host("step[DECODE bs=1]", 0, 10, 1).launched("0", 5, 100, 150).launched("0", 6, 160, 200);
-    made.host("step[IDLE bs=0]", 20, 30, 2);
-    let section = table(&made.finish());
+    let mut trace = TestTrace::coded();
+    trace.annotation_with_id("step[DECODE bs=1]", 0..10, 1);
+    trace.launch(5..6).launches("k", 100..150).launch(6..7).launches("k", 160..200);
+    trace.annotation_with_id("step[IDLE bs=0]", 20..30, 2);
+    let section = table(&trace.finish());
     let decode = stage_row(&section, "decode");
     assert_eq!((number(decode, "median_us"), number(decode, "gpu_busy_pct")), (Some(0.1), Some(90.0)));
     assert_eq!(stage_row(&section, "idle").get("gpu_busy_pct"), Some(&Value::Null));
@@ -108,10 +112,11 @@ fn steps_without_device_annotations_have_times_of_their_launches_or_the_host() {
 
 #[test]
 fn steps_of_excluded_devices_do_not_count() {
-    let mut made = Made::new();
-    made.twin("[TP00] 0", "step[DECODE bs=1]", 0, 10, 1).twin("[TP01] 0", "step[DECODE bs=1]", 0, 30, 1);
-    made.op("[TP00] 0", 0, 10).op("[TP01] 0", 0, 30);
-    let trace = made.finish();
+    let mut trace = TestTrace::coded();
+    for (device, end) in [("[TP00] 0", 10), ("[TP01] 0", 30)] {
+        trace.device(device).device_annotation("step[DECODE bs=1]", 0..end, 1).kernel("k", 0..end);
+    }
+    let trace = trace.finish();
     let section = table(&trace);
     assert_eq!(number(stage_row(&section, "decode"), "steps"), Some(2.0));
     assert_eq!(section.limits, ["Each step counts once per device (2 devices)."]);
@@ -123,6 +128,6 @@ fn steps_of_excluded_devices_do_not_count() {
 
 #[test]
 fn a_trace_without_steps_has_an_empty_table_with_a_reason() {
-    let section = table(&Made::new().op("0", 0, 10).host("nccl:all_reduce", 0, 5, 1).finish());
+    let section = table(&TestTrace::coded().kernel("k", 0..10).annotation_with_id("nccl:all_reduce", 0..5, 1).finish());
     assert!(section.rows.is_empty() && section.missing.is_some());
 }

@@ -3,7 +3,8 @@ use super::super::serving::Framework;
 use super::super::{Options, ServerArgs};
 use super::*;
 use crate::analysis::section::{Record, Value};
-use crate::analysis::structure::stages::testing::{Made, arguments, with_view};
+use crate::analysis::structure::stages::testing::{arguments, with_view};
+use crate::trace::testing::TestTrace;
 use crate::trace::{Job, NONE, Trace};
 
 fn summary_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, rows: &[KernelRow]) -> Section {
@@ -27,8 +28,7 @@ fn summary(trace: &Trace) -> Section {
 fn pauses_are_mentioned_only_if_there_are_some() {
     let mut paused = overlaps();
     paused.figure("pauses_ns", 20_000_000_i64);
-    let mut made = Made::new();
-    let trace = made.op("0", 0, 60).finish();
+    let trace = TestTrace::new().kernel("k", 0..60).finish();
     let summary =
         with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| section(view, &[], &paused));
     assert!(warns(&summary, "Wall time includes the pauses of the devices"), "{:?}", summary.limits);
@@ -44,16 +44,16 @@ fn figure<'a>(section: &'a Section, name: &str) -> &'a Value {
 
 #[test]
 fn each_stage_has_its_times_and_largest_parts() {
-    let mut made = Made::new();
-    made.twin("0", "step[EXTEND bs=1 toks=9]", 0, 100, 1).twin("0", "step[DECODE bs=1]", 100, 1000, 2);
-    made.op("0", 0, 60).op("0", 30, 90).op("0", 100, 200).op("0", 700, 800);
+    let mut trace = TestTrace::coded();
+    trace.device_annotation("step[EXTEND bs=1 toks=9]", 0..100, 1).kernel("k", 0..60).kernel("k", 30..90);
+    trace.device_annotation("step[DECODE bs=1]", 100..1000, 2).kernel("k", 100..200).kernel("k", 700..800);
     let rows = [
         KernelRow::for_test(Stage::Prefill, "big", "gemm", 60),
         KernelRow::for_test(Stage::Decode, "void ns::attn<int>(float*)", "attention", 90),
         KernelRow::for_test(Stage::Decode, "mm_a", "gemm", 60),
         KernelRow::for_test(Stage::Decode, "mm_b", "gemm", 50),
     ];
-    let section = summary_of(&made.finish(), Stage::All, &ServerArgs::default(), &rows);
+    let section = summary_of(&trace.finish(), Stage::All, &ServerArgs::default(), &rows);
     let row = |stage: &str, values: [i64; 4], text: &str| {
         let values = values.map(Value::from);
         let [duration, busy, wall, launches] = values;
@@ -80,12 +80,11 @@ fn each_stage_has_its_times_and_largest_parts() {
 
 #[test]
 fn figures_describe_the_run() {
-    let mut made = Made::new();
-    made.op("0", 0, 60);
-    made.0.trace.job = Some(Box::new(Job { world_size: 8, ..Job::default() }));
+    let mut trace = TestTrace::new();
+    trace.kernel("k", 0..60).builder.trace.job = Some(Box::new(Job { world_size: 8, ..Job::default() }));
+    let trace = trace.finish();
     let server =
         arguments(r#"{"model_path": "M", "disable_cuda_graph": true, "attention_backend": "fa3", "tp_size": 2}"#);
-    let trace = made.finish();
     let section = summary_of(&trace, Stage::All, &server, &[]);
     for (name, want) in [
         ("framework", "SGLang"),
@@ -109,39 +108,41 @@ fn figures_describe_the_run() {
 
 #[test]
 fn mixed_prefill_and_decode_workers_are_a_warning() {
-    let mut made = Made::new();
-    made.twin("0", "step[EXTEND bs=1 toks=9]", 0, 100, 1).twin("0", "step[DECODE bs=1]", 100, 200, 2);
-    made.op("0", 0, 75).op("0", 100, 125);
-    let trace = made.finish();
+    let mut trace = TestTrace::coded();
+    trace.device_annotation("step[EXTEND bs=1 toks=9]", 0..100, 1).kernel("k", 0..75);
+    trace.device_annotation("step[DECODE bs=1]", 100..200, 2).kernel("k", 100..125);
+    let trace = trace.finish();
     let server = arguments(r#"{"disaggregation_mode": "prefill"}"#);
     assert!(warns(
         &summary_of(&trace, Stage::All, &server, &[]),
         "a prefill worker, but 25.0 % of the GPU time is decode"
     ));
     assert!(!warns(&summary(&trace), "worker"), "one server may run both");
-    made.twin("0", "step[EXTEND bs=1 toks=9]", 0, 100, 1).twin("1", "step[DECODE bs=1]", 0, 100, 2);
-    made.op("0", 0, 75).op("1", 0, 75);
-    assert!(warns(&summary(&made.finish()), "Device 0 runs only prefill and device 1 only decode"));
+    let mut two_workers = TestTrace::coded();
+    two_workers.device(0).device_annotation("step[EXTEND bs=1 toks=9]", 0..100, 1).kernel("k", 0..75);
+    two_workers.device(1).device_annotation("step[DECODE bs=1]", 0..100, 2).kernel("k", 0..75);
+    assert!(warns(&summary(&two_workers.finish()), "Device 0 runs only prefill and device 1 only decode"));
 }
 
 #[test]
 fn merged_ranks_and_uneven_devices_are_warnings() {
-    let mut made = Made::new();
-    made.op("[TP00] 0", 0, 100).op("[TP01] 1", 0, 80);
-    let even = summary(&made.finish());
+    let summary_of_devices = |first: &str, second: &str, end: i64| {
+        summary(&TestTrace::new().device(first).kernel("k", 0..100).device(second).kernel("k", 0..end).finish())
+    };
+    let even = summary_of_devices("[TP00] 0", "[TP01] 1", 80);
     assert!(warns(&even, "2 ranks were merged into this file (TP00, TP01)") && !warns(&even, "Devices differ"));
-    made.op("[TP00] 0", 0, 100).op("[TP01] 1", 0, 79);
-    assert!(warns(&summary(&made.finish()), "Devices differ: [TP00] 0 works"));
-    made.op("[TP00] 0", 0, 100).op("[TP00] 1", 0, 100);
-    assert!(!warns(&summary(&made.finish()), "merged"), "two devices of one rank");
+    assert!(warns(&summary_of_devices("[TP00] 0", "[TP01] 1", 79), "Devices differ: [TP00] 0 works"));
+    assert!(!warns(&summary_of_devices("[TP00] 0", "[TP00] 1", 100), "merged"), "two devices of one rank");
 }
 
 #[test]
 fn annotations_that_contradict_the_file_name_are_a_warning() {
-    let mut made = Made::new();
-    made.twin("0", "step[DECODE bs=1]", 0, 100, 1).twin("0", "step[EXTEND bs=1 toks=2]", 100, 200, 2);
-    made.twin("0", "step[DRAFT bs=1]", 200, 300, 3).op("0", 0, 100);
-    let trace = made.finish();
+    let trace = TestTrace::coded()
+        .device_annotation("step[DECODE bs=1]", 0..100, 1)
+        .device_annotation("step[EXTEND bs=1 toks=2]", 100..200, 2)
+        .device_annotation("step[DRAFT bs=1]", 200..300, 3)
+        .kernel("k", 0..100)
+        .finish();
     let summary_for = |stage| summary_of(&trace, stage, &ServerArgs::default(), &[]);
     assert!(warns(&summary_for(Stage::Prefill), "the stage extend/prefill, but 1 of 3 annotated steps"));
     assert!(warns(&summary_for(Stage::Decode), "the stage decode, but 1 of 3 annotated steps"));
@@ -150,9 +151,9 @@ fn annotations_that_contradict_the_file_name_are_a_warning() {
 
 #[test]
 fn graph_replays_are_a_warning_with_advice_for_each_framework() {
-    let mut made = Made::new();
-    made.op("0", 0, 10).op("0", 10, 20).op("0", 20, 30).op("0", 30, 40);
-    let trace = made.finish();
+    let mut trace = TestTrace::new();
+    (0..40).step_by(10).for_each(|start| _ = trace.kernel("k", start..start + 10));
+    let trace = trace.finish();
     let (location, display, stack, cpu_op) = <(String, String, Vec<String>, String)>::default();
     let site = CallSite { location, display, stack, cpu_op, resolution: Resolution::Replay };
     for (framework, how) in [
@@ -176,14 +177,12 @@ fn graph_replays_are_a_warning_with_advice_for_each_framework() {
 
 #[test]
 fn there_is_no_overlap_basis_without_work() {
-    assert_eq!(figure(&summary(&Made::new().finish()), "overlap_basis"), &Value::Null);
+    assert_eq!(figure(&summary(&TestTrace::new().finish()), "overlap_basis"), &Value::Null);
 }
 
 #[test]
 fn a_selection_without_a_device_is_a_warning() {
-    let mut made = Made::new();
-    made.op("[TP00] 0", 0, 100).op("[TP01] 1", 0, 80);
-    let trace = made.finish();
+    let trace = TestTrace::new().device("[TP00] 0").kernel("k", 0..100).device("[TP01] 1").kernel("k", 0..80).finish();
     let summary_of_devices = |text: &str| {
         let options = Options { pid_substring: Some(text.to_owned()), ..Options::default() };
         with_view(&trace, Stage::All, &ServerArgs::default(), &options, |view| section(view, &[], &overlaps()))
