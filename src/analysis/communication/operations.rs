@@ -31,7 +31,6 @@ impl Tally {
 /// Sums over the messages of one operation whose size is known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Messages {
-    /// Number of messages.
     pub(crate) count: u64,
     /// Their size, see [`size_bytes`].
     pub(crate) bytes: u64,
@@ -52,7 +51,6 @@ pub(crate) struct Collectives {
     pub(crate) operations: Names,
     /// By operation: the name of its first kernel.
     pub(crate) example: Vec<NameId>,
-    /// By operation.
     pub(crate) messages: Vec<Messages>,
     pub(crate) cells: VecMap<(NameId, Unit), Tally>,
 }
@@ -61,7 +59,6 @@ pub(crate) struct Collectives {
 #[derive(Debug)]
 pub(crate) struct Operations<'a> {
     trace: &'a Trace,
-    /// Names of operations.
     names: Names,
     /// By kernel name: its operation; `None` if the kernel does not communicate.
     of_kernel: Vec<Option<NameId>>,
@@ -112,7 +109,6 @@ impl<'a> Operations<'a> {
     }
 }
 
-/// One communication kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
     /// Its row among the GPU ops.

@@ -69,7 +69,6 @@ impl<'a> Frame<'a> {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FrameRules {
-    /// Describes the file.
     #[allow(dead_code, reason = "for readers of the file")]
     about: String,
     package_folders: Vec<String>,
@@ -124,7 +123,6 @@ pub(crate) struct Alias {
 }
 
 impl FrameRules {
-    /// The rules of `patterns/frames.json`.
     #[allow(clippy::expect_used, reason = "data of the program; a test reads it")]
     pub(crate) fn embedded() -> Self {
         serde_json::from_str(include_str!("../../../patterns/frames.json")).expect("patterns/frames.json parses")

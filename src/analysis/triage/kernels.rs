@@ -334,7 +334,6 @@ impl RowIndex {
         Self(rows.iter().enumerate().flat_map(keys).collect())
     }
 
-    /// The index of the row of a name in a stage.
     pub(super) fn row(&self, stage: Stage, name: NameId) -> Option<usize> {
         self.0.get(&(stage, name)).copied()
     }

@@ -15,11 +15,9 @@ pub(super) struct StageTime {
     pub(super) busy: Ns,
     /// Time from the first start to the last end of its ops. It includes pauses and work of other stages.
     pub(super) wall: Ns,
-    /// Number of ops.
     pub(super) launches: u64,
 }
 
-/// The times of all stages.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Times {
     /// In the order of [`Stage::ALL`].
@@ -28,7 +26,6 @@ pub(super) struct Times {
     devices: VecMap<(DeviceId, Stage), DeviceTime>,
 }
 
-/// A stage on one device.
 #[derive(Debug, Clone, Copy, Default)]
 struct DeviceTime {
     duration: Ns,
@@ -61,12 +58,10 @@ impl Times {
         times
     }
 
-    /// The times of a stage.
     pub(super) fn of_stage(&self, stage: Stage) -> StageTime {
         self.stages.get(stage as usize).copied().unwrap_or_default()
     }
 
-    /// The sum of durations of all stages.
     pub(super) fn total_duration(&self) -> Ns {
         self.stages.iter().fold(Ns::ZERO, |sum, time| sum + time.duration)
     }
@@ -82,7 +77,6 @@ impl Times {
         selected.fold(Ns::ZERO, |sum, (_, time)| sum + time.duration)
     }
 
-    /// The devices that have ops.
     pub(super) fn devices(&self) -> Vec<DeviceId> {
         let mut devices: Vec<DeviceId> = self.devices.0.iter().map(|((device, _), _)| *device).collect();
         devices.dedup();
@@ -95,7 +89,6 @@ pub(super) fn percent(part: Ns, whole: Ns) -> f64 {
     if whole == Ns::ZERO { 0.0 } else { 100.0 * part.0 as f64 / whole.0 as f64 }
 }
 
-/// The busy intervals of each device.
 pub(super) struct BusyTime {
     /// By device: disjoint intervals in order of start.
     intervals: Vec<Vec<BusyInterval>>,
@@ -127,7 +120,6 @@ impl BusyTime {
         Self { intervals }
     }
 
-    /// The busy time of a device between two times.
     pub(super) fn between(&self, device: DeviceId, start: Ns, end: Ns) -> Ns {
         self.until(device, end) - self.until(device, start)
     }

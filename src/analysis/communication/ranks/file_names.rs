@@ -2,7 +2,6 @@
 
 use super::rules::Rules;
 
-/// The rank information in a file name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RankName {
     /// Index of the kind in [`Rules::kinds`] (its length for a bare number) and number, sorted.
@@ -51,7 +50,6 @@ pub(super) fn parse(file: &str, rules: &Rules) -> Option<RankName> {
     })
 }
 
-/// A rank number in a file name.
 struct RankNumber {
     kind: usize,
     number: u32,

@@ -17,9 +17,7 @@ use super::{Source, UngroupedFile};
 /// One rank of a job: a device of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Index of its log.
     pub(super) log: usize,
-    /// Index of its device in the log.
     pub(super) device: usize,
     /// Sort key: kinds of parallelism with numbers.
     order: Vec<(usize, u32)>,
@@ -27,7 +25,6 @@ pub(super) struct Member {
     pub(super) label: String,
     /// The rank number according to `distributedInfo`.
     pub(super) number: Option<u32>,
-    /// How the rank number was determined.
     pub(super) source: Source,
 }
 

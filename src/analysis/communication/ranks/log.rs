@@ -233,7 +233,6 @@ impl<'a> OperationRanges<'a> {
     }
 }
 
-/// How each rank spent its time.
 struct TimeSums {
     /// [`TIME_COLUMNS`] numbers per rank.
     times: Vec<i64>,

@@ -18,7 +18,6 @@ use crate::trace::Ns;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// One communication call of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
     bytes: i64,
@@ -84,7 +83,6 @@ pub(super) struct OperationCalls {
     pub(super) unmatched: usize,
 }
 
-/// How the call lists of the ranks are aligned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alignment {
     /// The index of the first matched call in the list of each rank.
@@ -265,7 +263,6 @@ pub(super) struct MatchedCollective<'a> {
 /// One rank in a matched collective. Its call begins with waiting for the last rank and ends with the transfer.
 #[derive(Debug)]
 pub(super) struct Participant<'a> {
-    /// The rank's index in the job.
     pub(super) rank: usize,
     pub(super) call: &'a Call,
     /// The visible part of the waiting.
@@ -309,7 +306,6 @@ impl OperationCalls {
         }
     }
 
-    /// True if any call is visible.
     fn is_visible(&self) -> bool {
         self.calls.iter().flat_map(|(_, calls)| calls).any(|call| call.visible.is_some())
     }

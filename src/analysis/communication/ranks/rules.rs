@@ -3,7 +3,6 @@
 use crate::json::{self, from_json};
 use std::sync::LazyLock;
 
-/// The contents of the file.
 #[derive(Debug)]
 pub(super) struct Rules {
     /// Words before a rank number in a file name, each with its spelling in labels; the outermost parallelism first.

@@ -8,7 +8,6 @@ use super::{Job, Rank, RankInput, Source, TimeParts, WindowSelection};
 use crate::analysis::communication::{median, percent};
 use crate::digits::grouped;
 
-/// Sums over the calls of one rank.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     wait_ns: i64,
@@ -20,7 +19,6 @@ struct Sums {
     exposed_ns: [i64; 3],
 }
 
-/// Builds the job with the times of its ranks.
 pub(super) fn job(
     group: &JobGroup,
     windows: WindowSelection,
@@ -157,7 +155,6 @@ fn compare_with_others(ranks: &mut [Rank], rules: &Rules) {
     }
 }
 
-/// The limits of the comparison of this job.
 fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls], rules: &Rules) -> Vec<String> {
     let mut limits = Vec::new();
     let open = group.members.len();

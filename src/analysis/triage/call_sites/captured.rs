@@ -7,9 +7,7 @@ use crate::trace::{CallId, Code, NONE, NameId, Trace};
 /// A launch call that was captured into a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Captured {
-    /// Index of the capture that it belongs to.
     pub(super) capture: usize,
-    /// Index of the call.
     pub(super) call: u32,
     /// The kernel in [`Code::kernel_names`], if the call records it.
     pub(super) kernel: Option<NameId>,

@@ -17,7 +17,6 @@ use std::collections::HashMap;
 /// Kernel name -> call sites, of all mapping traces.
 #[derive(Default)]
 pub(super) struct Mapping {
-    /// The distinct call sites.
     pub(super) distinct: Vec<CallSite>,
     /// Parallel to `names`.
     kernels: Vec<Kernel>,

@@ -10,7 +10,6 @@ use crate::trace::{CallId, Code, NONE, NameId, Ns, Spans, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// The resolver of one trace.
 pub(super) struct Resolver<'a> {
     trace: &'a Trace,
     code: &'a Code,

@@ -12,7 +12,6 @@ pub(super) struct Probe {
     pub(super) thread: ThreadId,
 }
 
-/// The results of one sweep.
 #[derive(Debug, Default)]
 pub(super) struct Swept {
     /// For every span, the innermost span of its thread that was open at its start, or [`NONE`].

@@ -22,7 +22,6 @@ pub(super) const COMMUNICATION: &str = "communication";
 /// How often each pair of rows occurs before and after a chain.
 type NeighbourCounts = VecMap<(Option<usize>, Option<usize>), u64>;
 
-/// One op of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StreamOp {
     /// Index of the op in the trace.
@@ -39,7 +38,6 @@ pub(super) struct Streams(Vec<Vec<StreamOp>>);
 pub(super) struct Launches {
     /// Duration by row index.
     rows: VecMap<usize, Ns>,
-    /// Number of occurrences.
     pub(super) count: u64,
     /// Sum of the durations.
     pub(super) duration: Ns,
@@ -58,7 +56,6 @@ pub(super) struct Chain {
     pub(super) neighbours: (Option<usize>, Option<usize>),
     /// The ops of its first occurrence.
     pub(super) ops: Vec<usize>,
-    /// Number of occurrences.
     pub(super) launches: u64,
     /// Sum of the durations.
     pub(super) duration: Ns,

@@ -5,17 +5,13 @@ use crate::analysis::triage::Framework;
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// The contents of `patterns/fuse_overlap_catalog.json`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Catalog {
     /// Description of the fields, for readers of the file.
     pub(super) about: String,
-    /// Words that identify hardware in device names.
     pub(super) hardware: DeviceWords,
-    /// Thresholds for rows about work that no family explains.
     pub(super) new: NewWork,
-    /// Points and levels for resemblances.
     pub(super) similarity: Weights,
     pub(super) families: Vec<Family>,
 }
@@ -33,7 +29,6 @@ pub(super) struct DeviceWords {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewWork {
-    /// Description, for readers of the file.
     pub(super) about: String,
     /// Categories of kernels that can be fused.
     pub(super) fusable: Vec<String>,
@@ -50,7 +45,6 @@ pub(super) struct NewWork {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Weights {
-    /// Description, for readers of the file.
     pub(super) about: String,
     /// Minimum share of a chain in the stage's sum of durations, in percent.
     pub(super) min_share_pct: f64,
@@ -62,7 +56,6 @@ pub(super) struct Weights {
     pub(super) file: u32,
     /// A CPU op has a name similar to one of the family.
     pub(super) op: u32,
-    /// Thresholds for similar names.
     pub(super) near: NearMatch,
     /// The family needs tensor parallelism, and the run has it.
     pub(super) tensor_parallel: u32,
@@ -78,7 +71,6 @@ pub(super) struct Weights {
 pub(super) struct Level {
     /// `high`, `medium` or `low`.
     pub(super) level: String,
-    /// Minimum number of points.
     pub(super) points: u32,
     /// Minimum number of kinds of signals.
     pub(super) kinds: usize,
@@ -92,7 +84,6 @@ pub(super) struct Level {
 pub(super) struct Family {
     pub(super) id: String,
     pub(super) name: String,
-    /// The project that has it.
     pub(super) origin: Origin,
     /// `fuse`, `overlap` or both; with the kind of model in parentheses if it is not a language model.
     pub(super) kind: String,
@@ -114,7 +105,6 @@ pub(super) struct Family {
     pub(super) gates: Words,
     #[serde(default)]
     pub(super) files: Vec<String>,
-    /// Command-line options.
     #[serde(default)]
     pub(super) flags: Vec<String>,
     /// Required hardware; any if `None`.
@@ -135,7 +125,6 @@ pub(super) struct Family {
     pub(super) max_tokens: Option<u64>,
     /// Its id in the fuse patterns, if it differs.
     pub(super) pattern: Option<String>,
-    /// Its purpose in one sentence.
     pub(super) note: String,
 }
 
@@ -177,7 +166,6 @@ pub(super) enum Relation {
     Elsewhere,
 }
 
-/// The state of development of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Status {
@@ -189,7 +177,6 @@ pub(super) enum Status {
     Closed,
 }
 
-/// Hardware that a family needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Hardware {
@@ -210,7 +197,6 @@ pub(super) struct Toggle {
     pub(super) toggle: String,
     pub(super) framework: Origin,
     pub(super) effect: String,
-    /// Ids of the affected families.
     pub(super) families: Vec<String>,
     /// Spellings in server arguments, if they differ from the name.
     pub(super) keys: Option<Vec<String>>,
@@ -223,7 +209,6 @@ pub(super) struct Toggle {
     pub(super) turns: Turns,
 }
 
-/// The position of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Position {
@@ -252,32 +237,18 @@ struct Switches {
     toggles: Vec<Toggle>,
 }
 
-static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
+pub(super) static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests")]
     serde_json::from_str(include_str!("../../../../patterns/fuse_overlap_catalog.json"))
         .expect("patterns/fuse_overlap_catalog.json")
 });
 
-static TOGGLES: LazyLock<Vec<Toggle>> = LazyLock::new(|| {
+pub(super) static TOGGLES: LazyLock<Vec<Toggle>> = LazyLock::new(|| {
     #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests")]
     let switches: Switches =
         serde_json::from_str(include_str!("../../../../patterns/toggles.json")).expect("patterns/toggles.json");
     switches.toggles
 });
-
-impl Catalog {
-    /// The embedded catalog, parsed once.
-    pub(super) fn embedded() -> &'static Self {
-        &CATALOG
-    }
-}
-
-impl Toggle {
-    /// All embedded switches, parsed once.
-    pub(super) fn embedded() -> &'static [Self] {
-        &TOGGLES
-    }
-}
 
 impl Family {
     /// Its id in the fuse patterns.

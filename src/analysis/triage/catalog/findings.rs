@@ -2,7 +2,7 @@
 //! a fuse pattern, its gate functions, or the separate kernels that it would replace.
 
 use super::chains::{Launches, Streams};
-use super::data::{Catalog, Family, Relation, Status};
+use super::data::{CATALOG, Family, Relation, Status};
 use super::stage_rows::{FamilyMatch, MatchedIn, RunContext, StageRow, StageRows};
 use super::switches::{self, Switch};
 use crate::analysis::triage::fuse::{self, Fusion};
@@ -27,7 +27,6 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// The label in the table.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Disabled => "seems disabled",
@@ -46,14 +45,11 @@ pub(super) struct Finding {
     pub(super) verdict: Verdict,
     /// Indices of the rows in the stage that are evidence, longest time first.
     pub(super) rows: Vec<usize>,
-    /// Duration of the evidence.
     pub(super) duration: Ns,
-    /// The evidence as a clause.
     pub(super) evidence: String,
     pub(super) switches: Vec<Switch<'static>>,
 }
 
-/// The findings of a stage.
 #[derive(Debug)]
 pub(super) struct StageFindings {
     /// Sorted by verdict, then by time.
@@ -62,7 +58,6 @@ pub(super) struct StageFindings {
     pub(super) is_explained: Vec<bool>,
 }
 
-/// Finds the families of a stage.
 pub(super) fn find_families(
     run: &RunContext,
     stage_rows: &StageRows,
@@ -99,7 +94,7 @@ fn is_material(run: &RunContext, stage_rows: &StageRows, duration: Ns) -> bool {
 
 /// The family of every row: the framework's own families first, then the best and longest match.
 fn owners(run: &RunContext, stage_rows: &StageRows) -> Vec<Option<(usize, FamilyMatch)>> {
-    let families = &Catalog::embedded().families;
+    let families = &CATALOG.families;
     let owner = |row: &StageRow| {
         let hits =
             families.iter().enumerate().filter_map(|(index, family)| Some((index, family, row.match_family(family)?)));
@@ -124,7 +119,7 @@ fn active(run: &RunContext, stage_rows: &StageRows, owners: &[Option<(usize, Fam
         }
     }
     let to_finding = |(index, (rows, duration, by)): (usize, (Vec<usize>, Ns, MatchedIn))| {
-        let family = Catalog::embedded().families.get(index)?;
+        let family = CATALOG.families.get(index)?;
         let evidence = match by {
             MatchedIn::Kernel => "its kernels run",
             MatchedIn::CpuOp => "its CPU op runs",
@@ -138,7 +133,7 @@ fn active(run: &RunContext, stage_rows: &StageRows, owners: &[Option<(usize, Fam
 
 /// Findings from fuse patterns that have a family in the catalog.
 fn by_fuse_patterns(run: &RunContext, stage_rows: &StageRows, fusions: &[Fusion]) -> Vec<Finding> {
-    let families = &Catalog::embedded().families;
+    let families = &CATALOG.families;
     let mut findings = Vec::new();
     for fusion in fusions.iter().filter(|fusion| fusion.stage == stage_rows.stage) {
         let Some(family) = families.iter().find(|family| family.pattern_id() == fusion.pattern) else { continue };
@@ -182,7 +177,7 @@ fn by_gates(run: &RunContext, stage_rows: &StageRows, streams: &Streams) -> Vec<
             && run.supports(family, stage_rows)
             && !stage_rows.rows.iter().any(|row| row.match_family(family).is_some())
     };
-    let families = Catalog::embedded().families.iter().filter(is_candidate);
+    let families = CATALOG.families.iter().filter(is_candidate);
     let to_finding = |family: &'static Family| {
         let launches = streams.launched_by_gates(run.view, stage_rows, family);
         let Launches { count, duration, copies, .. } = launches;
@@ -201,7 +196,7 @@ fn by_gates(run: &RunContext, stage_rows: &StageRows, streams: &Streams) -> Vec<
 /// Families whose work is done by separate kernels, of this framework or of plain PyTorch.
 fn by_unfused_kernels(run: &RunContext, stage_rows: &StageRows, streams: &Streams) -> Vec<Finding> {
     let is_candidate = |family: &&Family| !family.unfused.is_empty() && run.has_few_tokens(family, stage_rows.stage);
-    let families = Catalog::embedded().families.iter().filter(is_candidate);
+    let families = CATALOG.families.iter().filter(is_candidate);
     let to_finding = |family: &'static Family| {
         let launches = streams.unfused(stage_rows, family);
         let Launches { count, duration, max_kernels, .. } = launches;

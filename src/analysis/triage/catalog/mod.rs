@@ -13,7 +13,7 @@ mod similarity;
 mod stage_rows;
 mod switches;
 
-use data::{Catalog, Family};
+use data::{CATALOG, Family};
 
 use super::definitions::{CATALOG_DATE, CATALOG_REACH};
 use super::fuse::Fusion;
@@ -37,8 +37,7 @@ const MAX_LINES: usize = 3;
 /// Builds the table. The similarity note is the figure `similarity`, with `similarity_level` and `similarity_why`.
 pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
     let title = "Known fusions and overlaps";
-    let catalog =
-        format!("the catalog of {} known families of fused kernels and overlaps", Catalog::embedded().families.len());
+    let catalog = format!("the catalog of {} known families of fused kernels and overlaps", CATALOG.families.len());
     let mut section = Section::new(title, &catalog, &COLUMNS).limit(CATALOG_DATE).limit(CATALOG_REACH);
     if view.server.0.is_empty() {
         section = section.limit("The state of switches is unknown without server arguments.");
@@ -52,7 +51,7 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
         };
         let found = findings::find_families(&run, &stage_rows, fusions, streams);
         found.findings.iter().for_each(|finding| add_finding(&mut section, &run, &stage_rows, finding));
-        let chains = streams.unexplained(&stage_rows, &found.is_explained, &Catalog::embedded().new);
+        let chains = streams.unexplained(&stage_rows, &found.is_explained, &CATALOG.new);
         add_new_chains(&mut section, &run, &stage_rows, &chains);
         add_exposed_communication(&mut section, &stage_rows, &found, &exposed);
         note = note.into_iter().chain(note_of_stage(&run, &stage_rows, &found, &chains)).reduce(Note::better);
@@ -72,9 +71,8 @@ fn note_of_stage(run: &RunContext, stage_rows: &StageRows, found: &StageFindings
             && run.has_model(family) != Some(false)
             && !found.findings.iter().any(|finding| finding.family.id == family.id)
     };
-    let candidates: Vec<&Family> = Catalog::embedded().families.iter().filter(is_candidate).collect();
-    let is_material =
-        |chain: &&Chain| stage_rows.share_pct(chain.duration) >= Catalog::embedded().similarity.min_share_pct;
+    let candidates: Vec<&Family> = CATALOG.families.iter().filter(is_candidate).collect();
+    let is_material = |chain: &&Chain| stage_rows.share_pct(chain.duration) >= CATALOG.similarity.min_share_pct;
     let notes = chains
         .iter()
         .filter(is_material)
@@ -100,7 +98,6 @@ fn add_finding(section: &mut Section, run: &RunContext, stage_rows: &StageRows, 
     ]);
 }
 
-/// The advice for a finding.
 fn advice(run: &RunContext, finding: &Finding) -> String {
     let (family, framework) = (finding.family, run.view.framework.label());
     let note = &family.note;
@@ -134,7 +131,7 @@ fn requests(family: &Family) -> String {
 
 /// Adds rows for chains of small kernels that no family explains.
 fn add_new_chains(section: &mut Section, run: &RunContext, stage_rows: &StageRows, chains: &[Chain]) {
-    let new = &Catalog::embedded().new;
+    let new = &CATALOG.new;
     for chain in chains.iter().filter(|chain| !fits_a_family(run, stage_rows, chain)) {
         let share = stage_rows.share_pct(chain.duration);
         if share >= new.min_share_pct && chain.launches >= new.min_launches && chain.rows.len() > 1 {
@@ -152,7 +149,7 @@ fn add_new_chains(section: &mut Section, run: &RunContext, stage_rows: &StageRow
 
 /// Adds rows for communication that no family explains and that runs without other work. `exposed` is by row index.
 fn add_exposed_communication(section: &mut Section, stage_rows: &StageRows, found: &StageFindings, exposed: &[Ns]) {
-    let new = &Catalog::embedded().new;
+    let new = &CATALOG.new;
     let communication = stage_rows.rows.iter().enumerate().filter(|(_, row)| row.row.category == COMMUNICATION);
     for (index, stage_row) in communication {
         let duration = Ns(stage_row.row.duration_ns);
@@ -179,7 +176,7 @@ fn fits_a_family(run: &RunContext, stage_rows: &StageRows, chain: &Chain) -> boo
     let fits = |family: &Family| {
         run.supports(family, stage_rows) && similarity::contain_chain(stage_rows, &chain.rows, family)
     };
-    Catalog::embedded().families.iter().filter(is_specific).any(fits)
+    CATALOG.families.iter().filter(is_specific).any(fits)
 }
 
 fn add_opportunity(

@@ -20,13 +20,11 @@ struct Word {
 #[serde(from = "OneOrMore")]
 pub(super) struct ChainPart {
     pub(super) matches: PartMatch,
-    /// The element may be missing.
     pub(super) is_optional: bool,
     /// True if the family joins this kernel; otherwise it must only be present.
     pub(super) is_joined: bool,
 }
 
-/// The condition of a [`ChainPart`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PartMatch {
     Name(Words),
@@ -125,11 +123,9 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The thresholds for similar names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NearMatch {
-    /// Minimum number of common words.
     pub(super) words: usize,
     /// Minimum share of the common words in the words of the catalog, in percent.
     pub(super) pct: usize,

@@ -2,7 +2,7 @@
 //! defined in `patterns/fuse_overlap_catalog.json`. Kernel names are not a signal.
 
 use super::chains::Chain;
-use super::data::{Catalog, Family, Level, Relation, Status, Weights};
+use super::data::{CATALOG, Family, Level, Relation, Status, Weights};
 use super::name_words::Words;
 use super::stage_rows::{RunContext, SiteNames, StageRows, is_direct};
 use crate::rules::names;
@@ -38,7 +38,7 @@ pub(super) fn note<'f>(
     chain: &Chain,
     families: impl Iterator<Item = &'f Family>,
 ) -> Option<Note> {
-    let weights = &Catalog::embedded().similarity;
+    let weights = &CATALOG.similarity;
     let sites = site_names(run, chain);
     let note = |family: &Family| {
         let signals = signals(run, stage_rows, chain, &sites, family, weights);

@@ -1,6 +1,6 @@
 //! The kernel rows of a stage with their names prepared for search, and the hardware, model and ranks of the run.
 
-use super::data::{Catalog, Family, Hardware};
+use super::data::{CATALOG, Family, Hardware};
 use super::name_words::{ChainPart, PartMatch};
 use crate::analysis::triage::call_sites::Resolution;
 use crate::analysis::triage::kernels::{KernelRow, RowCallSite};
@@ -19,7 +19,6 @@ pub(super) struct RunContext<'a> {
     devices: Vec<Haystack>,
 }
 
-/// The rows of one stage.
 #[derive(Debug)]
 pub(super) struct StageRows<'a> {
     pub(super) stage: Stage,
@@ -38,12 +37,10 @@ pub(super) struct StageRow<'a> {
     sites: Vec<(&'a RowCallSite, SiteNames)>,
 }
 
-/// The names of a call site.
 #[derive(Debug, Default)]
 pub(super) struct SiteNames {
     /// The CPU op, as text and prepared for search.
     pub(super) cpu_op: (String, Haystack),
-    /// Functions of the stack.
     pub(super) functions: Vec<String>,
     pub(super) files: Vec<String>,
 }
@@ -56,7 +53,6 @@ pub(super) enum MatchedIn {
     Function,
 }
 
-/// The match of a row with the words of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FamilyMatch {
     pub(super) by: MatchedIn,
@@ -80,7 +76,7 @@ impl<'a> RunContext<'a> {
 
     /// True if the family can run on this hardware; false if the hardware is unknown.
     pub(super) fn has_hardware(&self, family: &Family) -> bool {
-        let words = &Catalog::embedded().hardware;
+        let words = &CATALOG.hardware;
         let has_device = |words: &[String]| {
             let needles: Vec<Needle> = words.iter().filter_map(|word| Needle::new(word)).collect();
             self.devices.iter().any(|device| needles.iter().any(|needle| needle.is_in(device)))

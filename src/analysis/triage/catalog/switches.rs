@@ -1,10 +1,9 @@
 //! The states of the switches of known families according to the server arguments.
 
-use super::data::{Family, Position, Toggle, Turns};
+use super::data::{Family, Position, TOGGLES, Toggle, Turns};
 use crate::analysis::triage::ServerArgs;
 use serde_json::Value;
 
-/// A switch with its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Switch<'a> {
     pub(super) toggle: &'a Toggle,
@@ -17,7 +16,7 @@ pub(super) struct Switch<'a> {
 /// The switches that affect this family.
 pub(super) fn of(family: &Family, server: &ServerArgs) -> Vec<Switch<'static>> {
     let affects = |toggle: &&Toggle| toggle.families.contains(&family.id);
-    Toggle::embedded().iter().filter(affects).map(|toggle| switch(toggle, server)).collect()
+    TOGGLES.iter().filter(affects).map(|toggle| switch(toggle, server)).collect()
 }
 
 impl Switch<'_> {
@@ -29,7 +28,6 @@ impl Switch<'_> {
         )
     }
 
-    /// The line in the table.
     pub(super) fn line(&self) -> String {
         let state = match (self.position, self.is_default) {
             (Some(Position::On), false) => "on",

@@ -78,7 +78,6 @@ struct Class {
     active: (u32, u32),
 }
 
-/// The class of every op.
 struct Classes {
     class_of_op: Vec<u32>,
     classes: Vec<Class>,
@@ -281,7 +280,6 @@ fn find_chains(
 
 /// An op that matches a link of a chain.
 struct LinkedOp {
-    /// Index in the stream.
     index: usize,
     op: u32,
     is_context: bool,

@@ -115,7 +115,6 @@ impl Patterns {
     }
 }
 
-/// A needle prepared for search.
 #[derive(Debug, Clone)]
 pub(super) struct Test {
     kernel: Vec<Needle>,
@@ -159,12 +158,10 @@ impl Test {
 /// A sequence of kinds of launches.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
-    /// Index of the pattern.
     pub(super) pattern: usize,
     pub(super) links: Vec<Link>,
 }
 
-/// One element of a chain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
     /// Bit mask of the accepted kinds.

@@ -62,7 +62,6 @@ pub(super) struct Thresholds {
 }
 
 impl Rules {
-    /// The rules of the embedded file.
     #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests below")]
     pub(super) fn embedded() -> Self {
         serde_json::from_str(include_str!("../../../../patterns/overlap.json")).expect("patterns/overlap.json parses")

@@ -52,18 +52,14 @@ impl SweepRow {
     }
 }
 
-/// One op of the sweep.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpInterval {
-    /// Index of the op in the trace.
     pub(super) index: usize,
     pub(super) start: Ns,
     pub(super) end: Ns,
     /// When the previous ops on its stream have ended; between `start` and `end`.
     stream_free: Ns,
-    /// Index of its row.
     pub(super) row: usize,
-    /// Index of its stream.
     pub(super) stream: usize,
 }
 
@@ -82,13 +78,11 @@ struct StreamState {
     alone_computing_ns: i64,
 }
 
-/// The result of the sweep.
 #[derive(Debug)]
 pub(super) struct Sweep {
     /// All ops, sorted by start.
     pub(super) ops: Vec<OpInterval>,
     pub(super) rows: Vec<SweepRow>,
-    /// Canonical names.
     pub(super) names: Names,
     /// Busy and wall times of the stages.
     pub(super) times: Times,
@@ -107,7 +101,6 @@ impl Sweep {
     }
 }
 
-/// Sweeps all ops of the view.
 pub(super) fn sweep(view: &View, rules: &Rules) -> Sweep {
     let devices = view.trace.devices.len();
     let mut table = Table::default();

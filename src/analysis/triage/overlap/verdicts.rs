@@ -15,7 +15,6 @@ use super::stream_sweep::SweepRow;
 use crate::analysis::triage::times::percent;
 use crate::trace::Ns;
 
-/// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Verdict {
     /// Index of the row in the sweep.

@@ -19,7 +19,6 @@ pub(in crate::analysis::triage) enum Role {
 }
 
 impl Role {
-    /// The display name.
     pub(in crate::analysis::triage) fn label(self) -> &'static str {
         match self {
             Self::Prefill => "prefill worker",
@@ -74,7 +73,6 @@ impl ServerArgs {
         self.0.iter().filter(|(key, _)| !key.contains("backend")).filter_map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The model's path or name.
     pub(in crate::analysis::triage) fn model(&self) -> Option<String> {
         let value = self.first(&Data::embedded().model)?;
         value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)

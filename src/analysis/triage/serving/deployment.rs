@@ -60,7 +60,6 @@ pub(in crate::analysis::triage) struct Deployment {
 }
 
 impl Deployment {
-    /// Determines the deployment from arguments and trace.
     pub(in crate::analysis::triage) fn new(view: &View) -> Self {
         let group = tensor_parallel(view.server, view.framework, view.trace).filter(|group| group.is_certain);
         let tp_size = group.map(|group| group.size);

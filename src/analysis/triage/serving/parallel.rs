@@ -6,14 +6,12 @@ use crate::ordering::VecMap;
 use crate::trace::Trace;
 use std::cmp::Reverse;
 
-/// A tensor-parallel size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::analysis::triage) struct TensorParallel {
     /// Number of GPUs that share each layer.
     pub(in crate::analysis::triage) size: u64,
     /// The source of the size, as a phrase.
     pub(in crate::analysis::triage) source: &'static str,
-    /// False if the size is an estimate.
     pub(in crate::analysis::triage) is_certain: bool,
 }
 
