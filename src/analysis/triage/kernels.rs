@@ -104,9 +104,7 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     section.rows_in_all = rows.len() as u64;
     section.figure("hidden_rows", hidden);
     section.figure("hidden_share_pct", percent(hidden_time, total));
-    for limit in limits(view, rows) {
-        section.limits.push(limit);
-    }
+    section.limits = limits(view, rows);
     section
 }
 

@@ -96,6 +96,13 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Whether the triage includes the device with this id.
+    fn selects(&self, device: &str) -> bool {
+        self.pid_substring.as_ref().is_none_or(|text| device.contains(text))
+    }
+}
+
 /// One trace to triage, with its context.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {

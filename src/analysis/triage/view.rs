@@ -43,11 +43,11 @@ impl<'a> View<'a> {
     /// Resolves every op of the trace.
     pub fn new(request: &Request<'a>) -> Self {
         let trace = request.trace;
-        let is_selected = selected_ops(trace, request.options);
+        let is_selected: Vec<bool> = trace.devices.iter().map(|device| request.options.selects(&device.id)).collect();
         let framework = serving::framework(request);
-        let stages = stages::of_ops(trace, request.file_stage);
-        let stages: Vec<_> =
-            stages.into_iter().zip(is_selected).map(|(stage, is_selected)| is_selected.then_some(stage)).collect();
+        let stages = stages::of_ops(trace, request.file_stage).into_iter().zip(trace.gpu_ops.iter());
+        let stages: Vec<Option<Stage>> =
+            stages.map(|(stage, op)| is_selected.get(op.device.0 as usize)?.then_some(stage)).collect();
         let names = kernel_names(trace);
         let call_sites = CallSites::new(trace, &names, &stages, request.mapping);
         Self {
@@ -91,13 +91,4 @@ impl<'a> View<'a> {
         }
         streams.0.into_iter().map(|(_, stream)| stream).collect()
     }
-}
-
-/// Whether the options select the device of each op.
-fn selected_ops(trace: &Trace, options: &Options) -> Vec<bool> {
-    let is_selected = |op: GpuOp| match &options.pid_substring {
-        None => true,
-        Some(text) => trace.devices.get(op.device.0 as usize).is_some_and(|device| device.id.contains(text)),
-    };
-    trace.gpu_ops.iter().map(is_selected).collect()
 }

@@ -126,24 +126,9 @@ impl MatchFailure {
 /// Operation, group name and rank numbers of the group.
 type Key = (String, String, String);
 
-/// The calls of one operation in one group before they are matched.
-#[derive(Default)]
-struct CallLists {
-    calls: CallsByRank,
-    /// The number of calls in the trace of each rank; a log that dropped calls has fewer in its list.
-    counts: Vec<usize>,
-}
-
-impl CallLists {
-    /// The list and count of this rank. Ranks must be asked for in ascending order.
-    fn of_rank(&mut self, rank: usize) -> Option<(&mut Vec<Call>, &mut usize)> {
-        if self.calls.last().is_none_or(|(last, _)| *last != rank) {
-            self.calls.push((rank, Vec::new()));
-            self.counts.push(0);
-        }
-        self.calls.last_mut().map(|(_, calls)| calls).zip(self.counts.last_mut())
-    }
-}
+/// The calls of one operation in one group by rank, and the number of calls in the rank's trace; a log that dropped calls has
+/// fewer in its list.
+type CallLists = BTreeMap<usize, (Vec<Call>, usize)>;
 
 /// Matches all calls of a job's ranks, sorted by operation and group. Operations without a visible call are left out.
 pub(super) fn match_calls(group: &JobGroup, inputs: &[RankInput], rules: &Rules) -> Vec<OperationCalls> {
@@ -158,22 +143,22 @@ pub(super) fn match_calls(group: &JobGroup, inputs: &[RankInput], rules: &Rules)
             let call = Call::new([bytes, start_ns, duration_ns, exposed_ns]);
             let in_window = |window: &RankWindow| call.within(window, window.exposed.get(index).copied().unwrap_or(0));
             let call = window.map_or(call, in_window);
-            if let Some((calls, count)) = lists.entry(key(log, operation, group)).or_default().of_rank(rank) {
-                calls.push(call);
-                *count += 1;
-            }
+            let (calls, count) = lists.entry(key(log, operation, group)).or_default().entry(rank).or_default();
+            calls.push(call);
+            *count += 1;
         }
         for row in log.counts.chunks_exact(COUNT_COLUMNS) {
             let &[device, operation, group, total] = row else { continue };
             if usize::try_from(device) != Ok(member.device) {
                 continue;
             }
-            if let Some((_, count)) = lists.entry(key(log, operation, group)).or_default().of_rank(rank) {
-                *count = usize::try_from(total).unwrap_or(0).max(*count);
-            }
+            let (_, count) = lists.entry(key(log, operation, group)).or_default().entry(rank).or_default();
+            *count = usize::try_from(total).unwrap_or(0).max(*count);
         }
     }
-    let operations = lists.into_iter().map(|((operation, group, ranks), CallLists { calls, counts })| {
+    let operations = lists.into_iter().map(|((operation, group, ranks), lists)| {
+        let (calls, counts): (CallsByRank, Vec<usize>) =
+            lists.into_iter().map(|(rank, (calls, count))| ((rank, calls), count)).unzip();
         let alignment = align(&operation, &calls, &counts, rules);
         let group_size = (!ranks.is_empty()).then(|| ranks.split(' ').count());
         OperationCalls { operation, group, group_size, calls, alignment, matched: 0, unmatched: 0 }.counted()

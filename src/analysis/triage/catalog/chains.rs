@@ -35,6 +35,7 @@ pub(super) struct StreamOp {
 pub(super) struct Streams(Vec<Vec<StreamOp>>);
 
 /// Sums over the consecutive launches of a family's parts.
+#[derive(Default)]
 pub(super) struct Launches {
     /// Duration by row index.
     rows: VecMap<usize, Ns>,
@@ -48,7 +49,7 @@ pub(super) struct Launches {
 }
 
 /// Consecutive kernels that no family explains.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Chain {
     /// Indices of their rows in the stage, in order.
     pub(super) rows: Vec<usize>,
@@ -107,8 +108,7 @@ impl Streams {
         parts: &[ChainPart],
         is_wanted: &dyn Fn(&[StreamOp]) -> bool,
     ) -> Launches {
-        let (duration, copies) = (Ns::ZERO, Ns::ZERO);
-        let mut launches = Launches { rows: VecMap::new(), count: 0, duration, copies, max_kernels: 0 };
+        let mut launches = Launches::default();
         // Match names once per row, not once per launch.
         let can_start: Vec<bool> = stage_rows.rows.iter().map(|row| match_part(row, parts).is_some()).collect();
         if !can_start.contains(&true) {
@@ -144,19 +144,20 @@ impl Streams {
                 let Some(part) = links.get(from..to) else { continue };
                 let row_at = |index: Option<usize>| links.get(index?).map(|link| link.row);
                 let neighbours = (row_at(from.checked_sub(1)), row_at(Some(to)));
-                let empty = (Chain::of(part), VecMap::new());
+                let ops = part.iter().map(|link| link.op).collect();
+                let new = (Chain { ops, ..Chain::default() }, VecMap::new());
                 let rows: Vec<usize> = part.iter().map(|link| link.row).collect();
-                chains.update(rows, empty, |(chain, counts)| {
+                chains.update(rows, new, |(chain, counts)| {
                     chain.launches += 1;
                     chain.duration = part.iter().fold(chain.duration, |sum, link| sum + link.duration);
                     counts.update(neighbours, 0, |count| *count += 1);
                 });
             }
         }
-        let with_neighbours = |(_, (mut chain, counts)): (_, (Chain, NeighbourCounts))| {
+        let with_neighbours = |(rows, (chain, counts)): (Vec<usize>, (Chain, NeighbourCounts))| {
             let most_frequent = counts.0.iter().rev().max_by_key(|(_, count)| *count);
-            chain.neighbours = most_frequent.map_or((None, None), |(neighbours, _)| *neighbours);
-            chain
+            let neighbours = most_frequent.map(|(neighbours, _)| *neighbours).unwrap_or_default();
+            Chain { rows, neighbours, ..chain }
         };
         let mut chains: Vec<Chain> = chains.0.into_iter().map(with_neighbours).collect();
         chains.sort_by_key(|chain| Reverse(chain.duration));
@@ -182,18 +183,6 @@ impl Launches {
             stage_rows.rows.get(*row).is_some_and(|row| *part + *part >= Ns(row.row.duration_ns))
         };
         self.rows.0.iter().filter(is_mostly).map(|(row, _)| *row).collect()
-    }
-}
-
-impl Chain {
-    fn of(part: &[StreamOp]) -> Self {
-        Self {
-            rows: part.iter().map(|link| link.row).collect(),
-            neighbours: (None, None),
-            ops: part.iter().map(|link| link.op).collect(),
-            launches: 0,
-            duration: Ns::ZERO,
-        }
     }
 }
 

@@ -316,7 +316,8 @@ fn drop_redundant(findings: &mut Vec<Finding>, patterns: &[Pattern]) {
         !is_usable(finding) && findings.iter().any(|other| is_usable(other) && shares_op(other, finding))
     };
     let keep: Vec<bool> = findings.iter().map(|finding| !has_usable_rival(finding)).collect();
-    retain(findings, &keep);
+    let mut keep = keep.into_iter();
+    findings.retain(|_| keep.next().unwrap_or(true));
     let is_subsumed = |general: &Finding, specific: &Finding| {
         let both = patterns.get(specific.pattern).zip(patterns.get(general.pattern));
         both.is_some_and(|(specific, general)| specific.subsumes.contains(&general.id))
@@ -335,11 +336,6 @@ fn drop_redundant(findings: &mut Vec<Finding>, patterns: &[Pattern]) {
         finding.ops = ops;
     }
     findings.retain(|finding| !finding.ops.is_empty());
-}
-
-fn retain(findings: &mut Vec<Finding>, keep: &[bool]) {
-    let mut keep = keep.iter();
-    findings.retain(|_| keep.next().is_none_or(|keep| *keep));
 }
 
 /// True if two findings have a launch in common.

@@ -59,10 +59,6 @@ impl ServerArgs {
         None
     }
 
-    fn first(&self, keys: &[String]) -> Option<Value> {
-        keys.iter().find_map(|key| self.find(key))
-    }
-
     fn number(&self, keys: &[String]) -> Option<u64> {
         let number = |value: Value| value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
         keys.iter().find_map(|key| self.find(key).and_then(number))
@@ -74,7 +70,7 @@ impl ServerArgs {
     }
 
     pub(in crate::analysis::triage) fn model(&self) -> Option<String> {
-        let value = self.first(&Data::embedded().model)?;
+        let value = Data::embedded().model.iter().find_map(|key| self.find(key))?;
         value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 

@@ -48,8 +48,7 @@ pub(in crate::analysis::triage) fn tensor_parallel(
 
 /// The labels of ranks that were merged into one file. They precede the ids of devices: `TP00` in `[TP00] 0`.
 pub(in crate::analysis::triage) fn rank_labels(trace: &Trace) -> Vec<&str> {
-    let label = |id: &'_ str| id.strip_prefix('[')?.split_once(']').map(|(label, _)| label.len());
-    let labels = trace.devices.iter().filter_map(|device| device.id.get(1..=label(&device.id)?));
+    let labels = trace.devices.iter().filter_map(|device| Some(device.id.strip_prefix('[')?.split_once(']')?.0));
     let mut labels: Vec<&str> = labels.collect();
     labels.sort_unstable();
     labels.dedup();
@@ -66,23 +65,13 @@ fn merged_ranks(trace: &Trace) -> Vec<u64> {
 
 /// The tensor-parallel rank in a text: 3 for `dp0_pp0_tp3_ep0_rank3`, `1731-TP-3-EXTEND` and `[TP03] 0`.
 fn rank_in(text: &str) -> Option<u64> {
-    let mut words =
-        text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).peekable();
-    while let Some(word) = words.next() {
-        let lower = word.to_ascii_lowercase();
-        match lower.strip_prefix("tp") {
-            Some("") => match words.peek().and_then(|next| next.parse().ok()) {
-                Some(rank) => return Some(rank),
-                None => continue,
-            },
-            Some(rank) => match rank.parse() {
-                Ok(rank) => return Some(rank),
-                Err(_) => continue,
-            },
-            None => {}
-        }
-    }
-    None
+    let text = text.to_ascii_lowercase();
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words: Vec<&str> = words.collect();
+    words.iter().enumerate().find_map(|(index, word)| match word.strip_prefix("tp")? {
+        "" => words.get(index + 1)?.parse().ok(),
+        rank => rank.parse().ok(),
+    })
 }
 
 /// The most frequent number of ranks of collectives with several ranks. If two are equally frequent, the smaller one.

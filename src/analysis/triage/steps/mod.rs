@@ -50,13 +50,8 @@ pub(crate) fn section(view: &View) -> Section {
 
 /// The steps on devices with ops in the view.
 fn steps_of_view(view: &View) -> Vec<Step> {
-    let mut has_ops = vec![false; view.trace.devices.len()];
-    view.ops().for_each(|(_, _, op)| {
-        if let Some(has_ops) = has_ops.get_mut(op.device.0 as usize) {
-            *has_ops = true;
-        }
-    });
-    let is_selected = |step: &Step| step.device.is_none_or(|device| has_ops.get(device.0 as usize) == Some(&true));
+    let devices = view.times().devices();
+    let is_selected = |step: &Step| step.device.is_none_or(|device| devices.contains(&device));
     steps(view.trace).into_iter().filter(is_selected).collect()
 }
 

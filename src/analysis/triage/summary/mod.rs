@@ -63,7 +63,7 @@ fn figures(view: &View, section: &mut Section) {
     section.figure("tp_size_from", parallel.map(|size| format!("{}{}", estimate(size.is_certain), size.source)));
     let arguments = view.server.relevant_arguments();
     section.figure("arguments", (!arguments.is_empty()).then(|| arguments.join("\n")));
-    let devices = view.trace.devices.iter().filter(|device| is_selected(view, &device.id));
+    let devices = view.trace.devices.iter().filter(|device| view.options.selects(&device.id));
     let devices = devices.map(|device| match device.name.as_str() {
         "" => format!("id {}", device.id),
         name => format!("{} ({name})", device.id),
@@ -117,15 +117,11 @@ fn idle_pct(stage: Stage, overlaps: &Section) -> Option<f64> {
     overlaps.rows.iter().find(is_idle)?.get("unpaused_share_pct")?.number()
 }
 
-fn is_selected(view: &View, device: &str) -> bool {
-    view.options.pid_substring.as_ref().is_none_or(|text| device.contains(text))
-}
-
 /// A warning if no device matches the selection.
 fn unmatched(view: &View) -> Option<String> {
     let text = view.options.pid_substring.as_ref()?;
     let ids: Vec<&str> = view.trace.devices.iter().map(|device| device.id.as_str()).collect();
-    let has_match = ids.iter().any(|id| is_selected(view, id));
+    let has_match = ids.iter().any(|id| view.options.selects(id));
     (!has_match && !ids.is_empty())
         .then(|| format!("No device id contains {text:?}; the trace has {}.", ids.join(", ")))
 }
@@ -161,7 +157,7 @@ fn device_id(view: &View, device: DeviceId) -> String {
 /// A warning if several ranks were merged into the file, which gives device ids such as `[TP00] 0` and `[TP01] 0`.
 fn merged_ranks(view: &View) -> Option<String> {
     let is_selected_rank = |label: &&str| {
-        let mut devices = view.trace.devices.iter().filter(|device| is_selected(view, &device.id));
+        let mut devices = view.trace.devices.iter().filter(|device| view.options.selects(&device.id));
         devices.any(|device| device.id.contains(*label))
     };
     let mut labels = rank_labels(view.trace);
