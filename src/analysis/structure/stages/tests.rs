@@ -6,13 +6,6 @@ const PREFILL: &str = "step[EXTEND bs=2 toks=64]";
 const DECODE: &str = "step[DECODE bs=16]";
 const MS: i64 = 1_000_000;
 
-/// An empty trace with code, which includes the annotations.
-fn annotated() -> TestTrace {
-    let mut trace = TestTrace::new();
-    trace.with_code();
-    trace
-}
-
 fn stages(trace: &mut TestTrace) -> Vec<Stage> {
     of_ops(&trace.finish(), Stage::All)
 }
@@ -45,7 +38,7 @@ fn the_nearest_name_in_a_path_with_a_stage_decides() {
 
 #[test]
 fn an_op_has_the_stage_of_the_annotation_on_its_device() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     trace.device_annotation(PREFILL, 100..200, 1).device_annotation(DECODE, 200..300, 2);
     trace.kernel("k", 100..150).kernel("k", 199..250).kernel("k", 200..210).kernel("k", 300..310);
     assert_eq!(stages(&mut trace), [Stage::Prefill, Stage::Prefill, Stage::Decode, Stage::Decode]);
@@ -53,7 +46,7 @@ fn an_op_has_the_stage_of_the_annotation_on_its_device() {
 
 #[test]
 fn the_innermost_annotation_with_a_stage_decides() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     trace.device_annotation("execute_context_1(4)_generation_9(9)", 0..1000, 1);
     trace.device_annotation("run_batch", 10..900, 2);
     trace.device_annotation("step[VERIFY bs=9]", 100..400, 3).device_annotation("nccl:all_reduce", 150..160, 4);
@@ -63,7 +56,7 @@ fn the_innermost_annotation_with_a_stage_decides() {
 
 #[test]
 fn an_external_id_precedes_times_and_device_annotations_precede_host_annotations() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     trace.device_annotation(PREFILL, 0..100, 5).device_annotation(DECODE, 100..200, 6);
     trace.annotation_with_id(DECODE, 0..900, 7);
     trace.kernel_of_cpu_op("a", 50..60, 6).kernel_of_cpu_op("b", 150..160, 5).kernel_of_cpu_op("c", 60..70, 7);
@@ -73,7 +66,7 @@ fn an_external_id_precedes_times_and_device_annotations_precede_host_annotations
 
 #[test]
 fn ids_match_within_one_process_only() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     // Ranks reuse the same ids: id 5 of one rank has nothing to do with id 5 of another.
     trace.device("[TP00] 0").device_annotation(PREFILL, 0..100, 5);
     trace.device("[TP01] 1").device_annotation(DECODE, 0..100, 6).kernel_of_cpu_op("a", 50..60, 5);
@@ -85,7 +78,7 @@ fn ids_match_within_one_process_only() {
 
 #[test]
 fn an_id_shared_by_all_annotations_is_ignored_in_linear_time() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     for index in 0..50_000 {
         let start = index * 10;
         trace.device_annotation(if index == 49_999 { DECODE } else { PREFILL }, start..start + 5, 0);
@@ -100,7 +93,7 @@ fn an_id_shared_by_all_annotations_is_ignored_in_linear_time() {
 
 #[test]
 fn host_annotations_are_matched_by_the_launch_of_the_op() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     trace.annotation_with_id(PREFILL, 0..100, 1).annotation_with_id(DECODE, 100..200, 2);
     // The first op runs while the host is in the next step.
     trace.launch(50..51).launches("k", 120..180).launch(150..151).launches("k", 500..600).kernel("k", 130..140);
@@ -109,7 +102,7 @@ fn host_annotations_are_matched_by_the_launch_of_the_op() {
 
 #[test]
 fn device_annotations_precede_host_annotations() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     trace.annotation_with_id(DECODE, 0..1000, 1).device_annotation(PREFILL, 500..600, 2);
     trace.launch(10..11).launches("k", 550..560).launch(20..21).launches("k", 700..710);
     assert_eq!(
@@ -121,7 +114,7 @@ fn device_annotations_precede_host_annotations() {
 
 #[test]
 fn an_op_within_20_ms_of_a_step_belongs_to_it() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     trace.device_annotation(PREFILL, 0..10, 1).device_annotation(DECODE, 100 * MS..101 * MS, 2);
     for start in [10 + 20 * MS, 11 + 20 * MS, 80 * MS, 80 * MS - 1, 121 * MS, 121 * MS + 1] {
         trace.kernel("k", start..start + MS);
@@ -132,7 +125,7 @@ fn an_op_within_20_ms_of_a_step_belongs_to_it() {
 
 #[test]
 fn each_device_uses_its_own_annotations() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     trace.device(0).device_annotation(PREFILL, 0..100, 1).device(1).device_annotation(DECODE, 0..100, 2);
     trace.device(0).kernel("k", 10..20).device(1).kernel("k", 10..20).device(2).kernel("k", 150..160);
     assert_eq!(stages(&mut trace)[..2], [Stage::Prefill, Stage::Decode]);
@@ -142,7 +135,7 @@ fn each_device_uses_its_own_annotations() {
 
 #[test]
 fn plain_words_are_ignored_if_there_are_engine_annotations() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     trace.device_annotation("my decode loop", 0..100, 1).kernel("k", 10..20);
     assert_eq!(stages(&mut trace), [Stage::Decode]);
     trace.device_annotation("execute_context_2(9)_generation_3(3)", 0..100, 1);
@@ -152,7 +145,7 @@ fn plain_words_are_ignored_if_there_are_engine_annotations() {
 
 #[test]
 fn the_file_stage_applies_to_all_ops_and_without_annotations_the_stage_is_unknown() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     trace.device_annotation(DECODE, 0..100, 1).kernel("k", 10..20);
     let decode = trace.finish();
     assert_eq!(of_ops(&decode, Stage::Prefill), [Stage::Prefill]);
@@ -173,7 +166,7 @@ fn step_list(trace: &Trace) -> Vec<(String, i64, i64, Basis)> {
 
 #[test]
 fn a_step_counts_once_with_annotations_on_host_and_device() {
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     // The first is on two streams, the second has no device annotation, the third launches nothing.
     trace.annotation_with_id(DECODE, 0..10, 1);
     trace.device_annotation(DECODE, 100..200, 1).device_annotation(DECODE, 150..260, 1);
@@ -190,7 +183,7 @@ fn a_step_counts_once_with_annotations_on_host_and_device() {
 #[test]
 fn the_innermost_of_nested_engine_annotations_is_the_step() {
     let outer = "execute_16_context_0(sq0sk0sqsq0sqsk0)_generation_16(sq16sk8193sqsq16sqsk8193)";
-    let mut trace = annotated();
+    let mut trace = TestTrace::coded();
     trace.device_annotation(outer, 0..100, 1).device_annotation(DECODE, 10..90, 2);
     let nested = trace.device_annotation("nccl:all_reduce", 20..30, 3).finish();
     assert_eq!(step_list(&nested), [(DECODE.to_owned(), 10, 90, Basis::Device)]);
@@ -211,7 +204,7 @@ proptest! {
     fn nesting_equals_that_of_an_exhaustive_search(
         list in prop::collection::vec((0_i64..60, 1_i64..30, 0_u32..2), 0..14),
     ) {
-        let mut trace = annotated();
+        let mut trace = TestTrace::coded();
         let mut spans: Vec<(i64, i64, u32)> = Vec::new();
         for (start, length, device) in list {
             // Steps of one device are disjoint or nested.

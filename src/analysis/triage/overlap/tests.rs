@@ -4,6 +4,7 @@ use super::neighbours::{Neighbours, Risk};
 use super::*;
 use crate::analysis::section::Record;
 use crate::analysis::testing::{import, number, shared};
+use crate::analysis::triage::frames::canonical;
 use crate::analysis::triage::{Options, Request, ServerArgs};
 use crate::input::Importer;
 use crate::trace::Trace;
@@ -53,21 +54,15 @@ fn times(sweep: &Sweep, name: &str) -> (i64, i64, i64) {
     (row.exclusive_ns / 1_000, row.hidden_ns() / 1_000, row.hidden_by_compute_ns / 1_000)
 }
 
-fn canonical(name: &str) -> String {
-    crate::analysis::triage::frames::canonical(name)
-}
-
 fn row<'a>(section: &'a Section, name: &str) -> Option<&'a Record> {
-    section.rows.iter().find(|row| text(row, "kernel_name") == canonical(name))
+    section.rows.iter().find(|row| row.text("kernel_name") == canonical(name))
 }
 
-fn text<'a>(row: &'a Record, column: &str) -> &'a str {
-    row.get(column).and_then(Value::text).unwrap_or_default()
-}
+const VERDICT: [&str; 4] = ["priority", "verdict", "dep_risk", "recommendation"];
 
 fn verdict<'a>(section: &'a Section, name: &str) -> [&'a str; 4] {
     let row = row(section, name);
-    ["priority", "verdict", "dep_risk", "recommendation"].map(|column| row.map_or("", |row| text(row, column)))
+    VERDICT.map(|column| row.map_or("", |row| row.text(column)))
 }
 
 #[test]
@@ -168,7 +163,7 @@ fn many_small_exposures_that_add_up_are_reported() {
     let mut ops: Vec<Op> = vec![(0, 7, GEMM, 0, 10_000)];
     ops.extend((10_000..).step_by(60).zip(&names).map(|(start, name)| (0, 20, name.as_str(), start, start + 60)));
     let section = table(&ops);
-    let reported: Vec<&str> = section.rows.iter().map(|row| text(row, "kernel_name")).collect();
+    let reported: Vec<&str> = section.rows.iter().map(|row| row.text("kernel_name")).collect();
     // 0.6 % each: the fourth alone is below the minimum share.
     assert_eq!(reported, &names[..3], "the GEMM of the busiest stream is no opportunity");
 }
@@ -187,8 +182,8 @@ fn with_one_trace_a_decode_step_on_one_stream_has_no_headroom() {
     let with_overlap: Vec<Op> = ops.iter().copied().chain([(0, 20, NCCL, 0, 500)]).collect();
     let trace = trace_of(&with_overlap);
     let section = table_of(&trace, &[&trace], &Options::default());
-    let headroom = section.rows.iter().filter(|row| text(row, "verdict") == "headroom");
-    assert_eq!(headroom.map(|row| text(row, "recommendation")).collect::<Vec<_>>(), ["check deps"; 3]);
+    let headroom = section.rows.iter().filter(|row| row.text("verdict") == "headroom");
+    assert_eq!(headroom.map(|row| row.text("recommendation")).collect::<Vec<_>>(), ["check deps"; 3]);
 }
 
 #[test]
@@ -414,9 +409,9 @@ fn rows_of_the_golden_pair_equal_the_original_except_for_its_defects() {
             continue;
         }
         let (name, theirs) = (cells[3], [cells[1], cells[2], cells[6], cells[7]]);
-        let matches = |row: &&Record| text(row, "stage") == stage && is_named(text(row, "kernel_name"), name);
+        let matches = |row: &&Record| row.text("stage") == stage && is_named(row.text("kernel_name"), name);
         let row = section.rows.iter().find(matches).unwrap_or_else(|| panic!("no row for {name} in {stage}"));
-        let ours = ["priority", "verdict", "dep_risk", "recommendation"].map(|column| text(row, column));
+        let ours = VERDICT.map(|column| row.text(column));
         let difference = DIFFERENCES.iter().find(|(prefix, ..)| name.starts_with(prefix));
         let expected = difference.map_or(theirs, |(_, original, ours)| {
             assert_eq!(*original, theirs);
@@ -433,14 +428,14 @@ fn rows_of_the_golden_pair_equal_the_original_except_for_its_defects() {
         assert_eq!(signal, cells[5], "{name} in {stage}");
         // The original writes `path(line): function`.
         let scope = cells[4].replacen('(', ":", 1).replacen("): ", " ", 1);
-        assert_eq!(text(row, "python_scope"), scope, "{name} in {stage}");
+        assert_eq!(row.text("python_scope"), scope, "{name} in {stage}");
         compared += 1;
     }
     assert_eq!(compared, 8);
     // Defect 11: rows that the original never has.
     let more: Vec<[&str; 4]> = (section.rows.iter())
-        .filter(|row| text(row, "kernel_name").starts_with("nccl") || text(row, "kernel_name") == IDLE)
-        .map(|row| ["stage", "priority", "verdict", "dep_risk"].map(|column| text(row, column)))
+        .filter(|row| row.text("kernel_name").starts_with("nccl") || row.text("kernel_name") == IDLE)
+        .map(|row| ["stage", "priority", "verdict", "dep_risk"].map(|column| row.text(column)))
         .collect();
     let exposed = |stage| [stage, "P1", "exposed communication", "low"];
     assert_eq!(more, [exposed("extend/prefill"), ["decode", "P1", "launch-bound", ""], exposed("decode")]);
