@@ -40,6 +40,15 @@ fn log_of(file: &str, job: Option<(u32, u32)>, ops: &[Op]) -> RankLog {
     log(&rank_trace(file, job, ops).finish())
 }
 
+fn log_of_rank(rank: u32, world_size: u32, ops: &[Op]) -> RankLog {
+    log_of(&format!("rank{rank}.json"), Some((rank, world_size)), ops)
+}
+
+/// Whether a limit of the job contains these words.
+fn has_limit(job: &Job, words: &str) -> bool {
+    job.limits.iter().any(|limit| limit.contains(words))
+}
+
 fn grouped(logs: &[RankLog]) -> Ranks {
     ranks(&logs.iter().map(|log| RankInput { log, window: None }).collect::<Vec<_>>())
 }
@@ -52,33 +61,20 @@ fn parts(parts: TimeParts) -> [i64; 8] {
 /// Two ranks with three all-reduces. Rank 0 computes 100 ns before each, rank 1 computes 160, 100 and 40 ns. On rank 0, half of
 /// the last all-reduce overlaps compute. The clocks differ by 5 us.
 fn two_traces() -> [Trace; 2] {
-    let all_reduce = |start, duration| (ALL_REDUCE, start, duration, Some(64));
-    let first = [
-        (GEMM, 0, 100, None),
-        all_reduce(100, 80),
-        (GEMM, 180, 100, None),
-        all_reduce(280, 20),
-        (GEMM, 300, 110, None),
-        all_reduce(400, 20),
-    ];
-    let second = [
-        (GEMM, 5_000, 160, None),
-        all_reduce(5_160, 20),
-        (GEMM, 5_180, 100, None),
-        all_reduce(5_280, 20),
-        (GEMM, 5_300, 40, None),
-        all_reduce(5_340, 80),
-    ];
-    [(0, first), (1, second)].map(|(rank, ops)| rank_trace(&format!("rank{rank}.json"), Some((rank, 2)), &ops).finish())
-}
-
-fn two_ranks() -> Vec<RankLog> {
-    two_traces().iter().map(log).collect()
+    let trace = |rank, gemms: [(i64, i64); 3], all_reduces: [(i64, i64); 3]| {
+        let gemms = gemms.map(|(start, duration)| (GEMM, start, duration, None));
+        let all_reduces = all_reduces.map(|(start, duration)| (ALL_REDUCE, start, duration, Some(64)));
+        rank_trace(&format!("rank{rank}.json"), Some((rank, 2)), &[gemms, all_reduces].concat()).finish()
+    };
+    [
+        trace(0, [(0, 100), (180, 100), (300, 110)], [(100, 80), (280, 20), (400, 20)]),
+        trace(1, [(5_000, 160), (5_180, 100), (5_300, 40)], [(5_160, 20), (5_280, 20), (5_340, 80)]),
+    ]
 }
 
 #[test]
 fn waiting_and_transfer_of_two_ranks_match_hand_computed_values() {
-    let found = grouped(&two_ranks());
+    let found = grouped(&two_traces().each_ref().map(log));
     let [job] = found.jobs.as_slice() else { panic!("{found:?}") };
     assert_eq!((job.title.as_str(), job.window_ns, job.matched, job.unmatched), ("rank#.json", 420, 3, 0));
     let [first, second] = job.ranks.as_slice() else { panic!("{job:?}") };
@@ -102,8 +98,7 @@ fn waiting_and_transfer_of_two_ranks_match_hand_computed_values() {
 #[test]
 fn a_rank_that_always_arrives_last_is_the_straggler() {
     let rank = |rank: u32, duration| {
-        let ops: Vec<Op> = (0..4).map(|at| (ALL_REDUCE, at * 1_000, duration, None)).collect();
-        log_of(&format!("rank{rank}.json"), Some((rank, 3)), &ops)
+        log_of_rank(rank, 3, &[0, 1_000, 2_000, 3_000].map(|start| (ALL_REDUCE, start, duration, None)))
     };
     let found = grouped(&[rank(0, 100), rank(1, 90), rank(2, 40)]);
     let job = &found.jobs[0];
@@ -112,24 +107,22 @@ fn a_rank_that_always_arrives_last_is_the_straggler() {
     assert_eq!((late.label.as_str(), late.times_last, late.waited_for_ns), ("rank 2", 4, 440));
     assert!((late.waited_for_pct - 100.0 * 440.0 / 760.0).abs() < 1e-12);
     assert_eq!(job.ranks.iter().filter(|rank| rank.is_straggler).count(), 1);
-    assert!(job.limits.iter().any(|limit| limit.contains("do not name process groups")), "{:?}", job.limits);
+    assert!(has_limit(job, "do not name process groups"), "{:?}", job.limits);
 }
 
 #[test]
 fn a_broadcast_has_a_limit_about_senders_that_leave_early() {
-    let broadcast = |rank: u32, duration| {
-        log_of(&format!("rank{rank}.json"), Some((rank, 2)), &[("ncclDevKernel_Broadcast_RING", 0, duration, None)])
-    };
+    let broadcast = |rank, duration| log_of_rank(rank, 2, &[("ncclDevKernel_Broadcast_RING", 0, duration, None)]);
     let found = grouped(&[broadcast(0, 10), broadcast(1, 30)]);
     assert_eq!(found.jobs[0].matched, 1);
-    assert!(found.jobs[0].limits.iter().any(|limit| limit.contains("seems to be late")), "{:?}", found.jobs[0].limits);
+    assert!(has_limit(&found.jobs[0], "seems to be late"), "{:?}", found.jobs[0].limits);
 }
 
 #[test]
 fn calls_with_different_counts_are_matched_only_if_sizes_fit_at_one_offset() {
     let rank = |rank: u32, sizes: &[u64]| {
         let ops: Vec<Op> = (0..).zip(sizes).map(|(at, size)| (ALL_REDUCE, at * 100, 50, Some(*size))).collect();
-        log_of(&format!("rank{rank}.json"), Some((rank, 2)), &ops)
+        log_of_rank(rank, 2, &ops)
     };
     let counts = |a: &[u64], b: &[u64]| {
         let found = grouped(&[rank(0, a), rank(1, b)]);
@@ -149,7 +142,7 @@ fn calls_with_different_counts_are_matched_only_if_sizes_fit_at_one_offset() {
 fn lists_with_dropped_calls_are_matched_only_if_all_traces_have_equal_counts() {
     let rank = |rank: u32, made: i64, kept: usize| {
         let ops: Vec<Op> = (0..made).map(|at| (ALL_REDUCE, at * 100, 50, None)).collect();
-        let mut log = log_of(&format!("rank{rank}.json"), Some((rank, 3)), &ops);
+        let mut log = log_of_rank(rank, 3, &ops);
         assert_eq!(log.counts, [0, 0, 0, made], "counts every call of the trace");
         log.calls.truncate(kept * CALL_COLUMNS);
         log.left_out = made - kept as i64;
@@ -158,7 +151,7 @@ fn lists_with_dropped_calls_are_matched_only_if_all_traces_have_equal_counts() {
     let job = |ranks: [(i64, usize); 3]| {
         let logs: Vec<RankLog> = (0..).zip(ranks).map(|(at, (made, kept))| rank(at, made, kept)).collect();
         let job = grouped(&logs).jobs.remove(0);
-        (job.matched, job.unmatched, job.limits.iter().any(|limit| limit.contains("too long to be compared in full")))
+        (job.matched, job.unmatched, has_limit(&job, "too long to be compared in full"))
     };
     assert_eq!(job([(9, 4), (9, 4), (9, 4)]), (4, 0, false));
     assert_eq!(
@@ -184,7 +177,7 @@ fn send_and_receive_is_an_all_to_all_only_if_marked_as_such() {
     };
     assert_eq!(with_range("nccl:all_to_all"), ["alltoall"]);
     assert_eq!(with_range("my all_to_all of things"), ["sendrecv"], "only the range of torch counts");
-    let pair = |rank: u32, bytes| log_of(&format!("rank{rank}.json"), Some((rank, 2)), &[(SEND_RECV, 0, 10, bytes)]);
+    let pair = |rank: u32, bytes| log_of_rank(rank, 2, &[(SEND_RECV, 0, 10, bytes)]);
     let found = grouped(&[pair(0, None), pair(1, None)]);
     assert_eq!((found.jobs[0].matched, found.jobs[0].unmatched), (0, 2));
     assert!(found.jobs[0].limits[0].contains("messages between two ranks"), "{:?}", found.jobs[0].limits);
@@ -245,17 +238,13 @@ fn files_that_share_only_the_number_of_ranks_are_left_out_or_marked_as_doubtful(
         assert_eq!(found.ungrouped[0].file, "train_rank3of8.json");
         let reason = format!("it is rank {rank} of 8, but its name has nothing in common");
         assert!(found.ungrouped[0].reason.starts_with(&reason), "{:?}", found.ungrouped);
-        assert!(!found.jobs[0].limits.iter().any(|limit| limit.contains("file names")));
+        assert!(!has_limit(&found.jobs[0], "file names"));
     }
     // All names differ.
     let apart = |a: &str, b: &str| grouped(&[one("metadata.json", a, 0, 2), one("train.json", b, 1, 2)]);
     let found = apart("", "A100");
     assert_eq!(found.jobs[0].ranks.len(), 2);
-    assert!(
-        found.jobs[0].limits.iter().any(|limit| limit.contains("have nothing in common")),
-        "{:?}",
-        found.jobs[0].limits
-    );
+    assert!(has_limit(&found.jobs[0], "have nothing in common"), "{:?}", found.jobs[0].limits);
     // Different GPUs, or a different number of ranks.
     let found = apart("V100", "A100");
     assert_eq!((found.jobs.len(), found.ungrouped.len()), (0, 2));
@@ -265,7 +254,7 @@ fn files_that_share_only_the_number_of_ranks_are_left_out_or_marked_as_doubtful(
     let hosts = ["a_rank0.json", "a_rank1.json", "b_rank2.json", "b_rank3.json"];
     let found = grouped(&(0..).zip(hosts).map(|(rank, file)| one(file, "", rank, 4)).collect::<Vec<_>>());
     assert_eq!((found.jobs.len(), found.jobs[0].ranks.len(), found.ungrouped.len()), (1, 4, 0));
-    assert!(found.jobs[0].limits.iter().any(|limit| limit.contains("each rank occurs once")));
+    assert!(has_limit(&found.jobs[0], "each rank occurs once"));
 }
 
 #[test]

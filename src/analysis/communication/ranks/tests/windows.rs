@@ -70,9 +70,9 @@ fn whole_traces_are_compared_if_only_some_have_a_window() {
 fn times_are_translated_with_the_offset_of_the_nearest_collective() {
     let rank = |rank: u32, ends: [i64; 2]| {
         let ops = ends.map(|end| (ALL_REDUCE, end - 100, 100, Some(64)));
-        log_of(&format!("rank{rank}.json"), Some((rank, 3)), &ops)
+        log_of_rank(rank, 3, &ops)
     };
-    let alone = log_of("rank2.json", Some((2, 3)), &[(GEMM, 0, 100_000, None)]);
+    let alone = log_of_rank(2, 3, &[(GEMM, 0, 100_000, None)]);
     let other = log_of("another.json", None, &[(GEMM, 0, 100_000, None)]);
     let logs = [other, rank(0, [1_000, 50_000]), rank(1, [11_000, 60_700]), alone];
     let logs = logs.each_ref();
