@@ -79,9 +79,9 @@ fn check_categories(case: &Case, run: &Value) {
     assert_eq!(by_category("elapsed_ns"), case.ns("elapsed_sec_by_category"));
     assert_eq!(by_category("duration_ns"), case.ns("total_sec_by_category"));
     assert_eq!(by_category("count"), case.counts("instances_by_category"));
-    assert_eq!(run["totals"]["union_all_ns"], ns(&case.wanted["union_sec"]));
-    assert_eq!(run["totals"]["elapsed_ns"], ns(&case.wanted["union_sec"]));
-    assert_eq!(run["totals"]["distinct_names"], case.wanted["kernel_names"]);
+    assert_eq!(run["totals"]["union_all_ns"], ns(&case.expected["union_sec"]));
+    assert_eq!(run["totals"]["elapsed_ns"], ns(&case.expected["union_sec"]));
+    assert_eq!(run["totals"]["distinct_names"], case.expected["kernel_names"]);
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn result_csv_of_graph_matches_gputrc2graph_to_the_nanosecond() {
             *elapsed.entry(row[1].clone()).or_default() += seconds_to_ns(&row[4]);
             *counts.entry(row[1].clone()).or_default() += row[2].parse::<i64>().unwrap();
         }
-        assert_eq!(elapsed.values().sum::<i64>(), ns(&case.wanted["union_sec"]));
+        assert_eq!(elapsed.values().sum::<i64>(), ns(&case.expected["union_sec"]));
         assert_eq!((elapsed, counts), (case.ns("elapsed_sec_by_category"), case.counts("instances_by_category")));
-        assert_eq!(json!(kernels.len()), case.wanted["kernel_names"]);
+        assert_eq!(json!(kernels.len()), case.expected["kernel_names"]);
     });
 }
 
@@ -113,20 +113,20 @@ fn the_golden_fixture_in_code_equals_its_json_description() {
             table["ddl"].as_str().unwrap().split(',').map(|column| column.split_whitespace().next().unwrap()).collect();
         let query = format!("SELECT {} FROM {name}", columns.join(", "));
         let mut statement = connection.prepare(&query).unwrap();
-        let row = |row: &rusqlite::Row<'_>| (0..columns.len()).map(|at| cell(row, at)).collect::<Vec<_>>();
+        let row = |row: &rusqlite::Row<'_>| (0..columns.len()).map(|index| cell(row, index)).collect::<Vec<_>>();
         let found: Vec<String> = statement.query_map([], |found| Ok(row(found).join(","))).unwrap().flatten().collect();
         let rows = table["rows"].as_array().unwrap().iter();
-        let wanted: Vec<String> =
+        let expected: Vec<String> =
             rows.map(|row| row.as_array().unwrap().iter().map(plain).collect::<Vec<_>>().join(",")).collect();
-        let (mut found, mut wanted) = (found, wanted);
+        let (mut found, mut expected) = (found, expected);
         found.sort();
-        wanted.sort();
-        assert_eq!(found, wanted, "{name}");
+        expected.sort();
+        assert_eq!(found, expected, "{name}");
     }
 }
 
-fn cell(row: &rusqlite::Row<'_>, at: usize) -> String {
-    match row.get_ref(at).unwrap() {
+fn cell(row: &rusqlite::Row<'_>, index: usize) -> String {
+    match row.get_ref(index).unwrap() {
         ValueRef::Null => "null".to_owned(),
         ValueRef::Integer(value) => value.to_string(),
         ValueRef::Real(value) => value.to_string(),
@@ -217,7 +217,7 @@ fn check_facts(trace: &Trace, facts: &Path, name: &str) {
         "kernel_duration_ns": totals.kernel_duration_ns,
         "union_all_ns": totals.union_all_ns,
         "devices": devices,
-        "by_name": facts["by_name"].as_array().unwrap().iter().map(|of| found_name(of, &names)).collect::<Vec<_>>(),
+        "by_name": facts["by_name"].as_array().unwrap().iter().map(|kernel| found_name(kernel, &names)).collect::<Vec<_>>(),
     });
     assert_eq!(found, facts, "{name}");
     assert_eq!(totals.union_ns, run.devices.iter().map(|device| device.union_ns).sum::<i64>(), "{name}");
@@ -246,8 +246,8 @@ fn reference_name(name: &str) -> String {
     if name.starts_with("[CUDA memcpy ") { "[CUDA memcpy]".to_owned() } else { name.to_owned() }
 }
 
-fn found_name(wanted: &Value, names: &ByName) -> Value {
-    let name = wanted["name"].as_str().unwrap();
+fn found_name(expected: &Value, names: &ByName) -> Value {
+    let name = expected["name"].as_str().unwrap();
     let [count, duration_ns, per_device_ns, over_all_ns] = names.get(name).copied().unwrap_or_default();
     json!({
         "name": name,
@@ -282,7 +282,7 @@ struct Case {
     csv: Option<PathBuf>,
     engine: String,
     model: String,
-    wanted: Value,
+    expected: Value,
 }
 
 impl Case {
@@ -295,7 +295,7 @@ impl Case {
     }
 
     fn by_category(&self, key: &str, number: impl Fn(&Value) -> i64) -> BTreeMap<String, i64> {
-        self.wanted[key].as_object().unwrap().iter().map(|(name, value)| (name.clone(), number(value))).collect()
+        self.expected[key].as_object().unwrap().iter().map(|(name, value)| (name.clone(), number(value))).collect()
     }
 }
 
@@ -313,6 +313,6 @@ fn for_each_of_gputrc2graph(folder: &str, check: impl Fn(&Case)) {
         let export = exports.join(format!("{export}.sqlite"));
         let csv = gpu_trace_csv(&export, &folder);
         let (engine, model) = (engine.to_owned(), model.to_owned());
-        check(&Case { folder: folder.clone(), export, csv, engine, model, wanted: read_json(&oracle) });
+        check(&Case { folder: folder.clone(), export, csv, engine, model, expected: read_json(&oracle) });
     }
 }

@@ -112,14 +112,20 @@ impl Small {
         CallSite { display: location.clone(), location, stack, cpu_op: op.op.clone(), resolution: Resolution::Exact }
     }
 
-    fn view<'a>(&self, trace: &'a Trace, server: &'a ServerArgs, options: &'a Options, of: Framework) -> View<'a> {
+    fn view<'a>(
+        &self,
+        trace: &'a Trace,
+        server: &'a ServerArgs,
+        options: &'a Options,
+        framework: Framework,
+    ) -> View<'a> {
         View::new(&Request {
             trace,
             path: "",
             file_stage: Stage::Decode,
             mapping: &[],
             server,
-            framework: Some(of),
+            framework: Some(framework),
             options,
         })
     }
@@ -260,9 +266,9 @@ fn only_launches_that_take_part_are_counted() {
 #[test]
 fn fused_and_split_launches_of_one_pattern_are_two_findings() {
     let case = case("fused-rope-kv-cache-store");
-    let of = |status: &str| case.matching.iter().find(|small| small.status == status).unwrap().clone();
-    let mut small = of("active");
-    small.ops.extend([of("split").ops, of("split").ops].concat());
+    let with_status = |status: &str| case.matching.iter().find(|small| small.status == status).unwrap().clone();
+    let mut small = with_status("active");
+    small.ops.extend([with_status("split").ops, with_status("split").ops].concat());
     let fusions = small.fusions(Framework::Sglang);
     let found: Vec<_> = fusions.iter().map(|fusion| (fusion.status.label(), fusion.launches)).collect();
     assert_eq!(found, [("split", 4), ("active", 1)]);
@@ -451,10 +457,10 @@ fn import(path: &Path) -> Trace {
 type Row = BTreeMap<String, Value>;
 
 /// Pattern, status and row of each finding in the table.
-fn found(trace: &Trace, of: &str, model: Option<&str>, file_stage: Stage) -> Vec<(String, String, Row)> {
+fn found(trace: &Trace, framework_name: &str, model: Option<&str>, file_stage: Stage) -> Vec<(String, String, Row)> {
     let mut server = ServerArgs::default();
     server.0.extend(model.map(|model| ("model_path".to_owned(), model.into())));
-    let framework = Some(framework(of));
+    let framework = Some(framework(framework_name));
     let options = Options::default();
     let request = Request { trace, path: "", file_stage, mapping: &[], server: &server, framework, options: &options };
     let section = triage(&request).remove("triage_fuse").unwrap();

@@ -217,9 +217,9 @@ const NAMES_BY_HOST: &str =
     "The file names differ in more than the rank: the files are grouped only because each rank occurs once.";
 
 fn unrelated_file(RankFile { name, member, world_size, .. }: RankFile) -> UngroupedFile {
-    let of = world_size.map_or_else(String::new, |size| format!(" of {size}"));
+    let of_size = world_size.map_or_else(String::new, |size| format!(" of {size}"));
     let reason =
-        format!("it is {}{of}, but its name has nothing in common with those of other such ranks", member.label);
+        format!("it is {}{of_size}, but its name has nothing in common with those of other such ranks", member.label);
     UngroupedFile { file: name, reason }
 }
 
@@ -248,18 +248,18 @@ fn group_by_time(
 /// Makes a job of the last file by name of each rank, which is the newest one if names contain times.
 fn job_of_latest(mut files: Vec<RankFile>, ungrouped: &mut Vec<UngroupedFile>, logs: &[&RankLog]) -> Option<JobGroup> {
     sort(&mut files);
-    let mut kept: Vec<RankFile> = Vec::new();
+    let mut latest: Vec<RankFile> = Vec::new();
     for file in files {
-        match kept.last_mut() {
+        match latest.last_mut() {
             Some(last) if last.member.order == file.member.order => {
                 let reason = format!("{} is already present, from {}", file.member.label, file.name);
                 let older = std::mem::replace(last, file);
                 ungrouped.push(UngroupedFile { file: older.name, reason });
             }
-            _ => kept.push(file),
+            _ => latest.push(file),
         }
     }
-    job(kept, ungrouped, logs)
+    job(latest, ungrouped, logs)
 }
 
 fn job(files: Vec<RankFile>, ungrouped: &mut Vec<UngroupedFile>, logs: &[&RankLog]) -> Option<JobGroup> {

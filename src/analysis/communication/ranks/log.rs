@@ -1,6 +1,6 @@
 //! The log of one trace: its ranks, how each spent its time, and every communication call, from one pass over the GPU ops.
 //!
-//! The log is built by the worker that holds the trace and sent as JSON text. Numbers are stored in flat columns instead of
+//! The log is built by the worker that loaded the trace and sent as JSON text. Numbers are stored in flat columns instead of
 //! objects to keep the text small. A log covers the whole trace, because calls are matched by their order; a [`RankWindow`] adds
 //! the times within a window.
 
@@ -167,7 +167,7 @@ fn empty(trace: &Trace) -> RankLog {
 fn add_calls(context: &ClassifiedTrace, rank_of_device: &[Option<usize>], log: &mut RankLog) {
     let trace = context.trace;
     let (mut operations, mut groups) = (Names::default(), Names::default());
-    let mut kept = 0;
+    let mut kept_calls = 0;
     let mut counts: BTreeMap<[i64; 3], i64> = BTreeMap::new();
     let ranges = OperationRanges::new(context);
     each_call(context, &mut |call| {
@@ -178,11 +178,11 @@ fn add_calls(context: &ClassifiedTrace, rank_of_device: &[Option<usize>], log: &
         let group = groups.intern(call.message.map_or("", |message| message.communicator.as_str()));
         let key = [rank as i64, i64::from(operation.0), i64::from(group.0)];
         *counts.entry(key).or_default() += 1;
-        if kept == MAX_CALLS {
+        if kept_calls == MAX_CALLS {
             log.left_out += 1;
             return;
         }
-        kept += 1;
+        kept_calls += 1;
         let bytes = call.bytes.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(-1);
         let (start, duration) = (call.op.start.0, call.op.duration.0);
         log.calls.extend(key);

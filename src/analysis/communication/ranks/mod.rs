@@ -2,7 +2,7 @@
 //! the straggler.
 //!
 //! ```text
-//! Trace -> RankLog (in the worker that holds the trace) -> JSON text -> ranks() (logs of all files) -> typed jobs and Sections
+//! Trace -> RankLog (in the worker that loaded the trace) -> JSON text -> ranks() (logs of all files) -> typed jobs and Sections
 //! ```
 //!
 //! [`log`] makes a few passes over the GPU ops of a trace. [`ranks`] is linear in the number of calls, which each log limits.
@@ -11,7 +11,7 @@
 //! - Waiting is estimated from durations alone, because clocks of several hosts cannot be compared. All ranks leave a collective
 //!   together and the one that arrives last does not wait. So the shortest duration of a matched collective is its transfer time,
 //!   and every rank's excess over it is waiting. On `dlrm_v100_8ranks`, whose ranks share one clock, the eight ends of each
-//!   collective lie within 8 us.
+//!   collective are within 8 us.
 //! - How calls of several ranks are matched is described in `matching`. Calls that cannot be matched are counted with the reason.
 //! - [`TimeParts`] do not overlap and add up exactly to the job's window, which is the longest window of a rank. Time in which only
 //!   communication runs is divided call by call in the proportion of waiting to transfer.
@@ -140,7 +140,7 @@ pub struct Rank {
     pub collectives: u64,
     /// Number of these in which it alone arrived last.
     pub times_last: u64,
-    /// Sum of the waiting of other ranks in those.
+    /// Sum of the waiting of other ranks in these collectives.
     pub waited_for_ns: i64,
     /// [`Rank::waited_for_ns`] in percent of the other ranks' time in matched collectives.
     pub waited_for_pct: f64,

@@ -121,7 +121,8 @@ fn a_broadcast_has_a_limit_about_senders_that_leave_early() {
 #[test]
 fn calls_with_different_counts_are_matched_only_if_sizes_fit_at_one_offset() {
     let rank = |rank: u32, sizes: &[u64]| {
-        let ops: Vec<Op> = (0..).zip(sizes).map(|(at, size)| (ALL_REDUCE, at * 100, 50, Some(*size))).collect();
+        let ops: Vec<Op> =
+            (0..).step_by(100).zip(sizes).map(|(start, size)| (ALL_REDUCE, start, 50, Some(*size))).collect();
         log_of_rank(rank, 2, &ops)
     };
     let counts = |a: &[u64], b: &[u64]| {
@@ -140,16 +141,16 @@ fn calls_with_different_counts_are_matched_only_if_sizes_fit_at_one_offset() {
 
 #[test]
 fn lists_with_dropped_calls_are_matched_only_if_all_traces_have_equal_counts() {
-    let rank = |rank: u32, made: i64, kept: usize| {
-        let ops: Vec<Op> = (0..made).map(|at| (ALL_REDUCE, at * 100, 50, None)).collect();
+    let rank = |rank: u32, total: i64, kept: usize| {
+        let ops: Vec<Op> = (0..total).map(|number| (ALL_REDUCE, number * 100, 50, None)).collect();
         let mut log = log_of_rank(rank, 3, &ops);
-        assert_eq!(log.counts, [0, 0, 0, made], "counts every call of the trace");
+        assert_eq!(log.counts, [0, 0, 0, total], "counts every call of the trace");
         log.calls.truncate(kept * CALL_COLUMNS);
-        log.left_out = made - kept as i64;
+        log.left_out = total - kept as i64;
         log
     };
     let job = |ranks: [(i64, usize); 3]| {
-        let logs: Vec<RankLog> = (0..).zip(ranks).map(|(at, (made, kept))| rank(at, made, kept)).collect();
+        let logs: Vec<RankLog> = (0..).zip(ranks).map(|(number, (total, kept))| rank(number, total, kept)).collect();
         let job = grouped(&logs).jobs.remove(0);
         (job.matched, job.unmatched, has_limit(&job, "too long to be compared in full"))
     };
@@ -200,7 +201,7 @@ fn files_that_are_not_grouped_have_a_reason() {
     assert_eq!(titles(&own.map(|file| one(file, None))), (vec![two("worker#.*.json")], vec![]));
     // Two runs of one program.
     let runs = ["a_rank0.json", "a_rank1.json", "b_rank0.json", "b_rank1.json"];
-    let logs: Vec<RankLog> = (0..).zip(runs).map(|(at, file)| one(file, Some((at % 2, 2)))).collect();
+    let logs: Vec<RankLog> = (0..).zip(runs).map(|(index, file)| one(file, Some((index % 2, 2)))).collect();
     assert_eq!(titles(&logs), (vec![two("a_rank#.json"), two("b_rank#.json")], vec![]));
     // The same file twice.
     let twice = [one("rank0.json", Some((0, 2))), one("rank0.json", Some((0, 2))), one("rank1.json", Some((1, 2)))];
@@ -259,20 +260,20 @@ fn files_that_share_only_the_number_of_ranks_are_left_out_or_marked_as_doubtful(
 
 #[test]
 fn older_files_of_some_ranks_do_not_split_the_job() {
-    let name = |rank: u32, at: u64| format!("worker_{rank}.{at}.pt.trace.json");
+    let name = |rank: u32, time: u64| format!("worker_{rank}.{time}.pt.trace.json");
     let times = [1694128201545, 1694128201550, 1694128201555, 1694128201560];
     for has_info in [true, false] {
-        let one = |rank: u32, at| log_of(&name(rank, at), has_info.then_some((rank, 4)), &[(GEMM, 0, 10, None)]);
-        let mut logs: Vec<RankLog> = (0..).zip(times).map(|(rank, at)| one(rank, at)).collect();
+        let one = |rank: u32, time| log_of(&name(rank, time), has_info.then_some((rank, 4)), &[(GEMM, 0, 10, None)]);
+        let mut logs: Vec<RankLog> = (0..).zip(times).map(|(rank, time)| one(rank, time)).collect();
         // Two older files that have the same time by accident.
         logs.push(one(0, 1694128201540));
         logs.push(one(1, 1694128201540));
         let found = grouped(&logs);
         let files: Vec<&str> = found.jobs[0].ranks.iter().map(|rank| rank.file.as_str()).collect();
-        assert_eq!(files, (0..).zip(times).map(|(rank, at)| name(rank, at)).collect::<Vec<_>>());
+        assert_eq!(files, (0..).zip(times).map(|(rank, time)| name(rank, time)).collect::<Vec<_>>());
         let ungrouped = found.ungrouped.iter().map(|file| (file.file.clone(), file.reason.clone())).collect::<Vec<_>>();
-        let reason = |rank: u32, at| {
-            format!("{} {rank} is already present, from {}", if has_info { "rank" } else { "worker" }, name(rank, at))
+        let reason = |rank: u32, time| {
+            format!("{} {rank} is already present, from {}", if has_info { "rank" } else { "worker" }, name(rank, time))
         };
         let older = |rank: u32| name(rank, 1694128201540);
         assert_eq!(ungrouped, [(older(0), reason(0, times[0])), (older(1), reason(1, times[1]))]);
@@ -327,8 +328,8 @@ proptest! {
                 prop_assert_eq!(own.iter().sum::<i64>(), job.window_ns);
                 prop_assert!(own.iter().all(|part| *part >= 0), "{:?}", own);
                 let log = logs.iter().find(|log| log.file == rank.file).unwrap();
-                let durations = |wanted: &dyn Fn(&str) -> bool| {
-                    let calls = log.calls.chunks(CALL_COLUMNS).filter(|call| wanted(&log.operations[call[1] as usize]));
+                let durations = |predicate: &dyn Fn(&str) -> bool| {
+                    let calls = log.calls.chunks(CALL_COLUMNS).filter(|call| predicate(&log.operations[call[1] as usize]));
                     calls.map(|call| call[5]).sum::<i64>()
                 };
                 prop_assert_eq!(rank.communication_ns, durations(&|_| true));
@@ -393,7 +394,7 @@ fn a_real_job_of_eight_ranks_matches_an_independent_program() {
     let found = grouped(&traces.iter().map(log).collect::<Vec<_>>());
     let job = &found.jobs[0];
     assert_eq!((job.world_size, job.matched, job.unmatched, job.window_ns), (Some(8), 8, 0, 18_853_000));
-    let us = |of: fn(&Rank) -> i64| job.ranks.iter().map(|rank| of(rank) / 1_000).collect::<Vec<i64>>();
+    let us = |time_ns: fn(&Rank) -> i64| job.ranks.iter().map(|rank| time_ns(rank) / 1_000).collect::<Vec<i64>>();
     assert_eq!(us(|rank| rank.wall_ns), [13_009, 18_749, 11_350, 18_853, 16_589, 16_392, 11_410, 10_967]);
     assert_eq!(us(|rank| rank.busy_ns), [6_590, 12_321, 4_304, 10_708, 7_702, 7_271, 4_359, 2_659]);
     assert_eq!(us(|rank| rank.compute_ns), [1_034, 1_246, 1_068, 1_240, 1_126, 1_041, 1_051, 1_059]);

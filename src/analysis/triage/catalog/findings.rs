@@ -99,7 +99,7 @@ fn owners(run: &RunContext, stage_rows: &StageRows) -> Vec<Option<(usize, Family
         let hits =
             families.iter().enumerate().filter_map(|(index, family)| Some((index, family, row.match_family(family)?)));
         let best = hits.min_by_key(|(_, family, hit)| {
-            (family.origin.relation_to(run.view.framework), hit.by, Reverse(hit.length), family.status)
+            (family.origin.relation_to(run.view.framework), hit.matched_in, Reverse(hit.length), family.status)
         });
         best.map(|(index, _, hit)| (index, hit))
     };
@@ -111,16 +111,16 @@ fn active(run: &RunContext, stage_rows: &StageRows, owners: &[Option<(usize, Fam
     let mut families: VecMap<usize, (Vec<usize>, Ns, MatchedIn)> = VecMap::new();
     for (row, owner) in owners.iter().enumerate() {
         if let Some((family, hit)) = owner {
-            families.update(*family, (Vec::new(), Ns::ZERO, MatchedIn::Function), |(rows, sum, by)| {
+            families.update(*family, (Vec::new(), Ns::ZERO, MatchedIn::Function), |(rows, sum, matched_in)| {
                 rows.push(row);
                 *sum += hit.duration;
-                *by = hit.by.min(*by);
+                *matched_in = hit.matched_in.min(*matched_in);
             });
         }
     }
-    let to_finding = |(index, (rows, duration, by)): (usize, (Vec<usize>, Ns, MatchedIn))| {
+    let to_finding = |(index, (rows, duration, matched_in)): (usize, (Vec<usize>, Ns, MatchedIn))| {
         let family = CATALOG.families.get(index)?;
-        let evidence = match by {
+        let evidence = match matched_in {
             MatchedIn::Kernel => "its kernels run",
             MatchedIn::CpuOp => "its CPU op runs",
             MatchedIn::Function => "its function runs",
@@ -201,8 +201,8 @@ fn by_unfused_kernels(run: &RunContext, stage_rows: &StageRows, streams: &Stream
         let launches = streams.unfused(stage_rows, family);
         let Launches { count, duration, max_kernels, .. } = launches;
         let verdict = verdict_of_unfused(run, family, fuse::Status::Split)?;
-        let by = if verdict == Verdict::Elsewhere { " of plain PyTorch" } else { "" };
-        let evidence = format!("{max_kernels} kernels{by} run in its place, {count} times");
+        let source = if verdict == Verdict::Elsewhere { " of plain PyTorch" } else { "" };
+        let evidence = format!("{max_kernels} kernels{source} run in its place, {count} times");
         (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), duration), &evidence))
     };
     families.filter_map(to_finding).collect()

@@ -111,11 +111,11 @@ fn signals(
 pub(super) fn contain_chain(stage_rows: &StageRows, rows: &[usize], family: &Family) -> bool {
     let category = |row: &usize| stage_rows.rows.get(*row).map(|row| row.row.category.as_str());
     let categories: Vec<Option<&str>> = rows.iter().map(category).collect();
-    let wanted = family.chain.len();
+    let length = family.chain.len();
     let matches = |part: &[Option<&str>]| {
         part.iter().zip(&family.chain).all(|(category, wanted)| *category == Some(wanted.as_str()))
     };
-    wanted >= 2 && categories.windows(wanted).any(matches)
+    length >= 2 && categories.windows(length).any(matches)
 }
 
 /// True if the path of a frame is this source file, independent of the install location.

@@ -55,7 +55,7 @@ pub(super) enum MatchedIn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FamilyMatch {
-    pub(super) by: MatchedIn,
+    pub(super) matched_in: MatchedIn,
     /// Length of the longest matching word; longer words are more specific.
     pub(super) length: usize,
     /// Duration of the matching part of the row.
@@ -154,7 +154,7 @@ impl<'a> StageRow<'a> {
     pub(super) fn match_family(&self, family: &Family) -> Option<FamilyMatch> {
         let in_name = family.names.longest_in(&self.name).max(family.kernels.longest_in(&self.name));
         if let Some(length) = in_name {
-            return Some(FamilyMatch { by: MatchedIn::Kernel, length, duration: Ns(self.row.duration_ns) });
+            return Some(FamilyMatch { matched_in: MatchedIn::Kernel, length, duration: Ns(self.row.duration_ns) });
         }
         let in_cpu_op = |names: &SiteNames| family.names.longest_in(&names.cpu_op.1);
         let in_functions = |names: &SiteNames| {
@@ -164,11 +164,11 @@ impl<'a> StageRow<'a> {
         self.match_sites(MatchedIn::CpuOp, &in_cpu_op).or_else(|| self.match_sites(MatchedIn::Function, &in_functions))
     }
 
-    fn match_sites(&self, by: MatchedIn, longest: &dyn Fn(&SiteNames) -> Option<usize>) -> Option<FamilyMatch> {
+    fn match_sites(&self, matched_in: MatchedIn, longest: &dyn Fn(&SiteNames) -> Option<usize>) -> Option<FamilyMatch> {
         let mut hit: Option<FamilyMatch> = None;
         for (site, names) in &self.sites {
             let Some(length) = longest(names) else { continue };
-            let hit = hit.get_or_insert(FamilyMatch { by, length, duration: Ns::ZERO });
+            let hit = hit.get_or_insert(FamilyMatch { matched_in, length, duration: Ns::ZERO });
             hit.length = hit.length.max(length);
             hit.duration += Ns(site.duration_ns);
         }

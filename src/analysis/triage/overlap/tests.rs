@@ -91,7 +91,7 @@ fn devices_never_hide_each_other() {
 
 #[test]
 fn concurrent_kernels_of_one_stream_do_not_hide_each_other() {
-    // A dependent launch starts 4 us before the previous kernel ends; another kernel lies completely inside it.
+    // A dependent launch starts 4 us before the previous kernel ends; another kernel runs completely inside it.
     let sweep = sweep_of(&trace_of(&[(0, 7, GEMM, 0, 10), (0, 7, ADD, 6, 20), (0, 7, NCCL, 7, 9)]));
     assert_eq!((times(&sweep, GEMM), times(&sweep, ADD), times(&sweep, NCCL)), ((10, 0, 0), (14, 0, 0), (2, 0, 0)));
     let exposed: Vec<i64> = sweep.rows.iter().map(|row| row.exposed_ns).collect();
@@ -110,7 +110,7 @@ fn overlap_on_the_same_stream_is_mentioned() {
 fn one_launch_out_of_many_does_not_decide_the_risk() {
     // A copy on a separate stream, far from its neighbours, except for one long launch directly followed by a kernel.
     let mut ops: Vec<Op> = vec![(0, 7, GEMM, 0, 30_000)];
-    ops.extend((0..20).map(|at| (0, 21, COPY, 1_000 * at + 5, 1_000 * at + 55)));
+    ops.extend((0..20_000).step_by(1_000).map(|start| (0, 21, COPY, start + 5, start + 55)));
     ops.extend([(0, 21, COPY, 29_000, 34_000), (0, 21, ADD, 34_001, 34_011)]);
     let section = table(&ops);
     assert_eq!(verdict(&section, COPY), ["P1", "headroom", "low", "try overlap"], "20 of 21 launches are independent");
@@ -124,7 +124,7 @@ fn one_launch_out_of_many_does_not_decide_the_risk() {
 #[test]
 fn a_gap_in_which_the_device_was_idle_is_no_evidence_of_independence() {
     let risk = |concurrent: &[Op]| {
-        let mut ops: Vec<Op> = (0..10).map(|at| (0, 7, ADD, 1_000 * at + 500, 1_000 * at + 900)).collect();
+        let mut ops: Vec<Op> = (0..10_000).step_by(1_000).map(|start| (0, 7, ADD, start + 500, start + 900)).collect();
         ops.extend(concurrent);
         let trace = trace_of(&ops);
         let rules = Rules::embedded();
@@ -136,7 +136,8 @@ fn a_gap_in_which_the_device_was_idle_is_no_evidence_of_independence() {
             neighbours[row].risk(&rules.thresholds)
         })
     };
-    let concurrent: Vec<Op> = (0..10).map(|at| (0, 20, GEMM, 1_000 * at + 950, 1_000 * at + 1_505)).collect();
+    let concurrent: Vec<Op> =
+        (0..10_000).step_by(1_000).map(|start| (0, 20, GEMM, start + 950, start + 1_505)).collect();
     assert_eq!((risk(&[]), risk(&concurrent)), (Risk::Unclear, Risk::Low));
 }
 
@@ -159,7 +160,7 @@ fn exposed_communication_is_reported_by_size() {
 
 #[test]
 fn many_small_exposures_that_add_up_are_reported() {
-    let names: Vec<String> = (0..4).map(|at| format!("ncclDevKernel_AllReduce_{at}")).collect();
+    let names: Vec<String> = (0..4).map(|number| format!("ncclDevKernel_AllReduce_{number}")).collect();
     let mut ops: Vec<Op> = vec![(0, 7, GEMM, 0, 10_000)];
     ops.extend((10_000..).step_by(60).zip(&names).map(|(start, name)| (0, 20, name.as_str(), start, start + 60)));
     let section = table(&ops);
@@ -170,8 +171,10 @@ fn many_small_exposures_that_add_up_are_reported() {
 
 #[test]
 fn with_one_trace_a_decode_step_on_one_stream_has_no_headroom() {
-    let step = |at: i64| [(0, 7, GEMM, at, at + 50), (0, 7, ADD, at + 51, at + 60), (0, 7, COPY, at + 61, at + 70)];
-    let ops: Vec<Op> = (0..50).flat_map(|at| step(71 * at)).collect();
+    let step = |start: i64| {
+        [(0, 7, GEMM, start, start + 50), (0, 7, ADD, start + 51, start + 60), (0, 7, COPY, start + 61, start + 70)]
+    };
+    let ops: Vec<Op> = (0..50).flat_map(|number| step(71 * number)).collect();
     let trace = trace_of(&ops);
     let section = table_of(&trace, &[], &Options::default());
     assert_eq!(section.rows, []);
@@ -288,8 +291,8 @@ proptest! {
         let sweep = sweep_of_drawn(&drawn);
         let (names, busy, overlapped) = times_by_stepping(&drawn);
         for row in &sweep.rows {
-            let at = NAMES.iter().position(|name| canonical(name) == sweep.names.get(row.name)).unwrap();
-            prop_assert_eq!((row.exclusive_ns, row.hidden_by_compute_ns), (1_000 * names[at].0, 1_000 * names[at].1));
+            let index = NAMES.iter().position(|name| canonical(name) == sweep.names.get(row.name)).unwrap();
+            prop_assert_eq!((row.exclusive_ns, row.hidden_by_compute_ns), (1_000 * names[index].0, 1_000 * names[index].1));
             prop_assert!(row.exclusive_ns <= row.duration_ns && row.exposed_ns <= row.exclusive_ns && row.exposed_ns >= 0);
             prop_assert!(row.hidden_by_compute_ns <= row.hidden_ns());
             let hidden_by: i64 = row.hidden_by.0.iter().map(|(_, time)| time).sum();
@@ -311,7 +314,7 @@ proptest! {
 
 #[test]
 fn a_hundred_thousand_concurrent_streams_are_handled() {
-    let ops: Vec<Op> = (0..100_000).map(|at| (0, at, ADD, at, 200_000 + at)).collect();
+    let ops: Vec<Op> = (0..100_000).map(|number| (0, number, ADD, number, 200_000 + number)).collect();
     let sweep = sweep_of(&trace_of(&ops));
     assert_eq!(sweep.busy_ns(Stage::All), 299_999_000);
 }
