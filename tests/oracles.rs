@@ -7,9 +7,9 @@
 
 mod common;
 
-use common::{csv_rows, directory, file_name, files, gpuprism, json_runs, read_json, seconds_to_ns, shared};
+use common::{csv_rows, directory, file_name, files, gpuprism, import, json_runs, read_json, seconds_to_ns, shared};
 use gpuprism::analysis::results::{Kernel, Run};
-use gpuprism::input::{Imported, Importer, nsys};
+use gpuprism::input::nsys;
 use gpuprism::session::{self, Choices};
 use gpuprism::trace::{ImportProblems, Trace};
 use rusqlite::types::ValueRef;
@@ -170,15 +170,6 @@ fn the_default_rules_categorize_nearly_all_time_of_llm_servers() {
         let misc = run.categories.iter().find(|category| category.category == "misc");
         let share = misc.map_or(0.0, |misc| misc.elapsed_share);
         assert!(share < MISC_LIMIT, "{}: {share} of the elapsed time is misc", file_name(&path));
-    }
-}
-
-fn import(path: &Path) -> Trace {
-    let mut importer = Importer::new(file_name(path));
-    importer.feed(&std::fs::read(path).unwrap()).unwrap();
-    match importer.finish().unwrap() {
-        Imported::Trace(trace) => *trace,
-        Imported::Document(_) => panic!("{} is no trace", path.display()),
     }
 }
 

@@ -13,10 +13,10 @@ use gpuprism::analysis::triage::frames;
 use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Status};
 use gpuprism::analysis::triage::kernels::{self, KernelRow};
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, catalog};
-use gpuprism::input::{Imported, Importer};
 use gpuprism::trace::NONE;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use testing::TestTrace;
 
 const CATALOG: &str = include_str!("../patterns/fuse_overlap_catalog.json");
@@ -696,10 +696,8 @@ struct LabelledRow {
     share_pct: Option<f64>,
 }
 
-fn section_of_trace(label: &Label, bytes: &[u8]) -> Section {
-    let mut importer = Importer::with_code(&label.trace);
-    importer.feed(bytes).unwrap();
-    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{} is a trace", label.trace) };
+fn section_of_trace(label: &Label, folder: &Path) -> Section {
+    let trace = common::import_with_code(&folder.join(&label.trace));
     let framework = match label.framework.as_str() {
         "sglang" => Framework::Sglang,
         "vllm" => Framework::Vllm,
@@ -728,7 +726,7 @@ fn rows_of_real_traces_are_exactly_the_labelled_ones() {
     let labels: Vec<Label> = serde_json::from_str(LABELS).unwrap();
     let (mut correct, mut errors) = (0, Vec::new());
     for label in &labels {
-        let section = section_of_trace(label, &std::fs::read(folder.join(&label.trace)).unwrap());
+        let section = section_of_trace(label, &folder);
         let mut found = findings(&section);
         for row in &label.rows {
             let Some(index) =

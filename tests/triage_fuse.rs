@@ -7,17 +7,15 @@ mod common;
 #[path = "common/testing.rs"]
 mod testing;
 
-use common::shared;
+use common::{import_with_code, shared};
 use gpuprism::analysis::section::Value;
 use gpuprism::analysis::triage::call_sites::{CallSite, CallSites, Resolution};
 use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Patterns};
 use gpuprism::analysis::triage::kernels;
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, triage};
-use gpuprism::input::{Imported, Importer};
 use gpuprism::trace::{Code, Names, Trace};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::Path;
 use testing::TestTrace;
 
 const CASES: &str = include_str!("data/fuse_cases.json");
@@ -348,7 +346,7 @@ fn runs_without_serving_match_no_pattern() {
         "h100_nvl_small.pt.trace.json.gz",
     ];
     for name in names {
-        let trace = import(&traces.join(name));
+        let trace = import_with_code(&traces.join(name));
         for framework in ["sglang", "vllm", "trtllm", "tokenspeed"] {
             let found = found(&trace, framework, None, Stage::All);
             assert!(found.is_empty(), "{name} as {framework}: {found:?}");
@@ -402,7 +400,7 @@ fn findings_of_real_traces_are_exactly_the_labelled_ones() {
     let (mut correct, mut wrong) = (0, Vec::new());
     let mut missing = Vec::new();
     for label in &labels {
-        let trace = import(&traces.join(&label.trace));
+        let trace = import_with_code(&traces.join(&label.trace));
         let stage = Stage::ALL.into_iter().find(|stage| stage.label() == label.stage).unwrap();
         let mut found = found(&trace, &label.framework, label.model.as_deref(), stage);
         for shown in &label.correct {
@@ -441,15 +439,6 @@ fn labels_refer_to_known_patterns_and_distinct_traces() {
         for id in named {
             assert!(patterns.iter().any(|pattern| pattern.id == *id), "{id}");
         }
-    }
-}
-
-fn import(path: &Path) -> Trace {
-    let mut importer = Importer::with_code("real");
-    importer.feed(&std::fs::read(path).unwrap()).unwrap();
-    match importer.finish().unwrap() {
-        Imported::Trace(trace) => *trace,
-        other => panic!("{other:?}"),
     }
 }
 

@@ -7,10 +7,9 @@
 
 mod common;
 
-use common::{directory, file_name, files, read_json, shared};
+use common::{directory, file_name, files, import_with_code, read_json, shared};
 use gpuprism::analysis::section::{Record, Section};
 use gpuprism::analysis::triage::{Options, Request, ServerArgs, Stage, triage};
-use gpuprism::input::{Imported, Importer};
 use gpuprism::trace::Trace;
 use serde::Deserialize;
 use serde_json::Value;
@@ -52,9 +51,9 @@ fn printed_rows(text: &str) -> Vec<Row> {
 
 /// The rows of a section in the format of the original tool.
 fn our_rows(section: &Section) -> Vec<Row> {
-    let text = |row: &Record, column: &str| row.get(column).unwrap().text().unwrap().to_owned();
-    let lines = |row: &Record, column: &str| text(row, column).replace('\n', "<br>");
-    let number = |row: &Record, column: &str| row.get(column).unwrap().number().unwrap();
+    let text = |row: &Record, column: &str| row.text(column).to_owned();
+    let lines = |row: &Record, column: &str| row.text(column).replace('\n', "<br>");
+    let number = |row: &Record, column: &str| row.number(column).unwrap();
     let row = |row: &Record| Row {
         stage: text(row, "stage"),
         kernel: text(row, "kernel_name"),
@@ -65,13 +64,6 @@ fn our_rows(section: &Section) -> Vec<Row> {
         op: Some(lines(row, "cpu_op")).filter(|op| !op.is_empty()).unwrap_or("-".to_owned()),
     };
     section.rows.iter().map(row).collect()
-}
-
-fn import(path: &Path) -> Trace {
-    let mut importer = Importer::with_code(file_name(path));
-    importer.feed(&std::fs::read(path).unwrap()).unwrap();
-    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{} is no trace", path.display()) };
-    *trace
 }
 
 fn kernel_table(trace: &Trace, mapping: &[&Trace], file_stage: Stage, options: &Options) -> Section {
@@ -151,7 +143,7 @@ fn the_kernel_table_equals_the_original_except_for_listed_differences() {
             "extend/prefill" => Stage::Prefill,
             _ => Stage::All,
         };
-        let trace = import(&traces.join(format!("{name}.trace.json.gz")));
+        let trace = import_with_code(&traces.join(format!("{name}.trace.json.gz")));
         let ours = our_rows(&kernel_table(&trace, &[], file_stage, &Options::default()));
         let original = with_intended_stage(original, name, &differences);
         all += original.len();
@@ -183,8 +175,8 @@ fn with_distinct_launches(path: &Path) -> PathBuf {
 #[test]
 fn the_golden_pair_and_its_mapping_trace_alone_equal_the_original() {
     let Some(golden) = shared("spec/data/golden") else { return };
-    let mapping = import(&golden.join("triage_mapping.trace.json"));
-    let formal = import(&with_distinct_launches(&golden.join("triage_formal.trace.json")));
+    let mapping = import_with_code(&golden.join("triage_mapping.trace.json"));
+    let formal = import_with_code(&with_distinct_launches(&golden.join("triage_formal.trace.json")));
     let original = |name: &str| printed_rows(&std::fs::read_to_string(golden.join(name)).unwrap());
     // The original tool ignores all devices but one, including a kernel of 5 us (defect 8).
     let options = Options { pid_substring: Some("0".to_owned()), ..Options::default() };
@@ -193,7 +185,7 @@ fn the_golden_pair_and_its_mapping_trace_alone_equal_the_original() {
     let pair = kernel_table(&formal, &[&mapping], Stage::All, &options);
     assert_eq!(our_rows(&pair), original("triage_pair.expected.txt"));
     for (section, found) in [(alone, "exact"), (pair, "borrowed, exact name")] {
-        assert!(section.rows.iter().all(|row| row.get("found").unwrap().text() == Some(found)), "{section:?}");
+        assert!(section.rows.iter().all(|row| row.text("found") == found), "{section:?}");
     }
 }
 
@@ -225,15 +217,15 @@ const CAPTURED: [(&str, &str, &str); 5] = [
 #[test]
 fn kernels_of_graph_replays_borrow_call_sites_from_the_capture() {
     let Some(traces) = shared("traces/torch") else { return };
-    let capture = import(&traces.join("vllm_mi300_graph_capture.pt.trace.json.gz"));
-    let replay = import(&traces.join("vllm_mi300_decode_full_graph.trace.json.gz"));
+    let capture = import_with_code(&traces.join("vllm_mi300_graph_capture.pt.trace.json.gz"));
+    let replay = import_with_code(&traces.join("vllm_mi300_decode_full_graph.trace.json.gz"));
     let section = kernel_table(&replay, &[&capture], Stage::Decode, &Options::default());
     let rows = our_rows(&section);
     for (kernel, location, op) in CAPTURED {
         let row = rows.iter().find(|row| row.kernel.starts_with(kernel)).unwrap();
         assert_eq!((row.location.as_str(), row.op.as_str()), (location, op), "{kernel}");
     }
-    let found = |row: &Record| row.get("found").unwrap().text().unwrap().to_owned();
+    let found = |row: &Record| row.text("found").to_owned();
     let not_borrowed: Vec<_> = section.rows.iter().map(found).filter(|found| found != "borrowed, exact name").collect();
     assert_eq!(not_borrowed, ["exact"], "only the last GEMM runs outside of the graph");
 }
@@ -241,12 +233,12 @@ fn kernels_of_graph_replays_borrow_call_sites_from_the_capture() {
 #[test]
 fn kernels_borrow_from_the_capture_of_another_graph_by_exact_or_similar_name() {
     let Some(traces) = shared("traces/torch") else { return };
-    let capture = import(&traces.join("vllm_mi300_graph_capture.pt.trace.json.gz"));
-    let replay = import(&traces.join("vllm_mi300_piecewise_graph.trace.json.gz"));
+    let capture = import_with_code(&traces.join("vllm_mi300_graph_capture.pt.trace.json.gz"));
+    let replay = import_with_code(&traces.join("vllm_mi300_piecewise_graph.trace.json.gz"));
     let section = kernel_table(&replay, &[&capture], Stage::Prefill, &Options::default());
     let found = |kernel: &str| {
-        let has_name = |row: &&Record| row.get("kernel_name").unwrap().text().unwrap().starts_with(kernel);
-        section.rows.iter().find(has_name).unwrap().get("found").unwrap().text().unwrap()
+        let has_name = |row: &&Record| row.text("kernel_name").starts_with(kernel);
+        section.rows.iter().find(has_name).unwrap().text("found")
     };
     assert_eq!(found("_matmul_ogs_NNT_bf16xbf16xmxfp4_128x128x128x1_swiglu"), "borrowed, similar", "another tile");
     assert_eq!(found("_finalize_matmul_scatter_bf16"), "borrowed, exact name");

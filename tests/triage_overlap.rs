@@ -11,13 +11,11 @@
 
 mod common;
 
-use common::shared;
+use common::{import_with_code, shared};
 use gpuprism::analysis::section::{Record, Section};
 use gpuprism::analysis::triage::{Options, Request, ServerArgs, Stage, triage};
-use gpuprism::input::{Imported, Importer};
 use gpuprism::trace::Trace;
 use serde::Deserialize;
-use std::path::Path;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,13 +54,6 @@ fn labels() -> Labels {
     serde_json::from_str(include_str!("data/triage_labels/overlap.json")).unwrap()
 }
 
-fn read(path: &Path) -> Trace {
-    let mut importer = Importer::with_code(common::file_name(path));
-    importer.feed(&std::fs::read(path).unwrap()).unwrap();
-    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{} is a trace", path.display()) };
-    *trace
-}
-
 fn table(trace: &Trace) -> Section {
     let (server, options) = (ServerArgs::default(), Options::default());
     let request = Request {
@@ -77,27 +68,19 @@ fn table(trace: &Trace) -> Section {
     triage(&request).remove("triage_overlap").unwrap()
 }
 
-fn text<'a>(row: &'a Record, column: &str) -> &'a str {
-    row.get(column).and_then(|value| value.text()).unwrap_or_default()
-}
-
-fn number(row: &Record, column: &str) -> f64 {
-    row.get(column).and_then(|value| value.number()).unwrap_or(f64::NAN)
-}
-
 impl TrueRow {
     fn matches(&self, row: &Record) -> bool {
-        text(row, "verdict") == self.verdict && text(row, "kernel_name").contains(&self.kernel)
+        row.text("verdict") == self.verdict && row.text("kernel_name").contains(&self.kernel)
     }
 
     /// The sums over all stages must equal the labelled times within 0.1 % plus the rounding of the file to microseconds.
     fn check_times(&self, file: &str, rows: &[&Record]) {
         let is_close = |ours: f64, expected: f64| (ours - expected).abs() <= 0.001 * expected + 0.2;
-        let us = |row: &&Record| number(row, "duration_ns") / 1e3;
+        let us = |row: &&Record| row.amount("duration_ns") / 1e3;
         let duration_us: f64 = rows.iter().map(us).sum();
         assert!(is_close(duration_us, self.duration_us), "{file} {}: {duration_us} us", self.kernel);
         if let Some(expected) = self.exclusive_us {
-            let exclusive_us: f64 = rows.iter().map(|row| us(row) * number(row, "exclusive_pct") / 100.0).sum();
+            let exclusive_us: f64 = rows.iter().map(|row| us(row) * row.amount("exclusive_pct") / 100.0).sum();
             assert!(is_close(exclusive_us, expected), "{file} {}: {exclusive_us} us alone", self.kernel);
         }
     }
@@ -116,7 +99,7 @@ impl Score {
     fn judge(&mut self, labelled: &Labelled, section: &Section) {
         let file = &labelled.file;
         for row in &section.rows {
-            let (verdict, kernel) = (text(row, "verdict"), text(row, "kernel_name"));
+            let (verdict, kernel) = (row.text("verdict"), row.text("kernel_name"));
             self.reported += 1;
             let labels = labelled.rows.iter().filter(|label| label.matches(row)).count();
             if labels == 1 {
@@ -144,7 +127,7 @@ fn rows_of_real_traces_are_exactly_the_labelled_ones() {
     let Some(folder) = shared("traces/torch") else { return };
     let (mut score, mut found) = (Score::default(), 0);
     for labelled in labels().traces {
-        let trace = read(&folder.join(&labelled.file));
+        let trace = import_with_code(&folder.join(&labelled.file));
         for miss in &labelled.near_misses {
             assert!(
                 trace.names.iter().any(|name| name.contains(&miss.kernel)),
@@ -174,13 +157,10 @@ fn rows_of_real_traces_are_exactly_the_labelled_ones() {
 fn exclusive_time_of_a_stage_does_not_exceed_its_busy_time() {
     let Some(folder) = shared("traces/torch") else { return };
     for labelled in labels().traces {
-        let section = table(&read(&folder.join(&labelled.file)));
+        let section = table(&import_with_code(&folder.join(&labelled.file)));
         for stage in Stage::ALL {
-            let rows = section.rows.iter().filter(|row| text(row, "stage") == stage.label());
-            let exclusive: f64 = rows
-                .filter(|row| number(row, "share_pct").is_finite())
-                .map(|row| number(row, "share_pct") * number(row, "exclusive_pct") / 100.0)
-                .sum();
+            let rows = section.rows.iter().filter(|row| row.text("stage") == stage.label());
+            let exclusive: f64 = rows.map(|row| row.amount("share_pct") * row.amount("exclusive_pct") / 100.0).sum();
             assert!(exclusive <= 100.0 + 1e-9, "{} {}: {exclusive} %", labelled.file, stage.label());
         }
     }

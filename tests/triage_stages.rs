@@ -8,7 +8,6 @@ mod common;
 use gpuprism::analysis::section::{Record, Section, Value};
 use gpuprism::analysis::structure::stages;
 use gpuprism::analysis::triage::{Options, Request, ServerArgs, Stage, triage};
-use gpuprism::input::{Imported, Importer};
 use gpuprism::trace::Trace;
 use std::collections::BTreeMap;
 
@@ -104,10 +103,7 @@ fn read(name: &str) -> Option<Trace> {
     let folder = common::shared("traces/torch")?;
     let path = [".trace.json.gz", ".pt.trace.json.gz"].map(|end| folder.join(format!("{name}{end}")));
     let path = path.iter().find(|path| path.exists())?;
-    let mut importer = Importer::with_code(common::file_name(path));
-    importer.feed(&std::fs::read(path).unwrap()).unwrap();
-    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{name} is a trace") };
-    Some(*trace)
+    Some(common::import_with_code(path))
 }
 
 fn tables(trace: &Trace, file_stage: Stage, options: &Options) -> BTreeMap<String, Section> {

@@ -4,6 +4,8 @@
 
 pub(crate) mod nsys;
 
+use gpuprism::input::{Imported, Importer};
+use gpuprism::trace::Trace;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -55,6 +57,22 @@ pub(crate) fn shared(folder: &str) -> Option<PathBuf> {
         println!("skipped: there is no folder {}", path.display());
     }
     path.is_dir().then_some(path)
+}
+
+/// Reads a trace without its code.
+pub(crate) fn import(path: &Path) -> Trace {
+    read_trace(Importer::new(file_name(path)), path)
+}
+
+/// Reads a trace with its code: CPU ops, Python frames and annotations.
+pub(crate) fn import_with_code(path: &Path) -> Trace {
+    read_trace(Importer::with_code(file_name(path)), path)
+}
+
+fn read_trace(mut importer: Importer, path: &Path) -> Trace {
+    importer.feed(&std::fs::read(path).unwrap()).unwrap();
+    let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("{} is no trace", path.display()) };
+    *trace
 }
 
 /// The files of a folder whose names end with `end`, sorted by name.
