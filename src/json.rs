@@ -183,6 +183,12 @@ pub(crate) fn read<T: FromJson>(text: &str) -> JsonResult<T> {
     T::from_json(Json::parse(text).map_err(|error| JsonError::new(error.to_string()))?)
 }
 
+/// Returns the parsed content of a file that is part of the program, such as `patterns/ranks.json`.
+#[allow(clippy::expect_used, reason = "the tests read every embedded file")]
+pub(crate) fn embedded<T, E: fmt::Debug>(parsed: Result<T, E>) -> T {
+    parsed.expect("an embedded file")
+}
+
 /// The members of an object, to be taken one at a time.
 pub(crate) struct Members(Vec<(String, Json)>);
 

@@ -1,6 +1,7 @@
 //! Canonical kernel names, source locations as tables show them, and priorities that select the most informative of
 //! several Python frames. The rules are in `patterns/frames.json`. Each function is linear in the length of the name.
 
+use crate::json::embedded;
 use serde::Deserialize;
 
 /// Returns a kernel's name without the parts that differ from run to run. Consecutive blanks become one, addresses become
@@ -123,9 +124,8 @@ pub(crate) struct Alias {
 }
 
 impl FrameRules {
-    #[allow(clippy::expect_used, reason = "data of the program; a test reads it")]
     pub(crate) fn embedded() -> Self {
-        serde_json::from_str(include_str!("../../../patterns/frames.json")).expect("patterns/frames.json parses")
+        embedded(serde_json::from_str(include_str!("../../../patterns/frames.json")))
     }
 
     /// The source location of a frame: `python/sglang/srt/models/qwen3.py:310 forward`. A frame without a file keeps its name.

@@ -272,7 +272,7 @@ impl RowSum {
     fn row_call_sites(&self, view: &View, rules: &FrameRules) -> Vec<RowCallSite> {
         let mut locations: Vec<Vec<Weighted>> = Vec::new();
         let mut slots: HashMap<&str, usize, RandomState> = HashMap::default();
-        let unresolved = CallSite::unresolved();
+        let unresolved = CallSite::default();
         for &CallSiteSum { call_site, launches, duration_ns } in &self.call_sites {
             let call_site = view.call_sites.distinct.get(call_site as usize).unwrap_or(&unresolved);
             let slot = *slots.entry(&call_site.location).or_insert(locations.len());

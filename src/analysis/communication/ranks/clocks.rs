@@ -7,7 +7,7 @@ use super::RankInput;
 use super::jobs::{JobGroup, group};
 use super::log::RankLog;
 use super::matching::{OperationCalls, match_calls};
-use super::rules::Rules;
+use super::rules::RULES;
 use crate::trace::{Ns, Window};
 
 /// Logs grouped into jobs, with the relations between their clocks.
@@ -20,7 +20,7 @@ pub struct JobClocks<'a> {
 impl<'a> JobClocks<'a> {
     /// Groups the logs into jobs.
     pub fn new(logs: &'a [&'a RankLog]) -> Self {
-        Self { logs, groups: group(logs, Rules::embedded()).0 }
+        Self { logs, groups: group(logs, &RULES).0 }
     }
 
     /// The index of the log of each job's first rank.
@@ -35,11 +35,10 @@ impl<'a> JobClocks<'a> {
     pub fn windows(&self, from: usize, window: Window) -> Vec<(usize, Option<Window>)> {
         let has_log = |group: &&JobGroup| group.members.iter().any(|member| member.log == from);
         let Some(group) = self.groups.iter().find(has_log) else { return Vec::new() };
-        let rules = Rules::embedded();
         let inputs: Vec<RankInput> = self.logs.iter().map(|&log| RankInput { log, window: None }).collect();
-        let mut operations = match_calls(group, &inputs, rules);
+        let mut operations = match_calls(group, &inputs, &RULES);
         // A rank that only sends may leave these early.
-        operations.retain(|calls| !rules.one_way_operations.contains(&calls.operation));
+        operations.retain(|calls| !RULES.one_way_operations.contains(&calls.operation));
         let log_of_rank: Vec<usize> = group.members.iter().map(|member| member.log).collect();
         let translate_to = |to: usize| {
             if to == from {

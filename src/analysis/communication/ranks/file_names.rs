@@ -114,11 +114,12 @@ fn bare_number(parts: &[&str], rules: &Rules) -> Option<RankNumber> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::RULES;
     use super::*;
 
     #[test]
     fn rank_numbers_are_parsed_in_every_spelling() {
-        let rules = Rules::embedded();
+        let rules = &RULES;
         for (file, label, pattern) in [
             ("rank3.pt.trace.json.gz", "rank 3", "rank#.pt.trace.json.gz"),
             ("worker_0_step_12.1694128201545.pt.trace.json", "worker 0", "worker_#_step_12.*.pt.trace.json"),

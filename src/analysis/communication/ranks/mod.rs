@@ -46,7 +46,7 @@ pub use clocks::JobClocks;
 pub use log::{CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow, TIME_COLUMNS, log, window_log};
 
 use crate::analysis::section::Sections;
-use rules::Rules;
+use rules::RULES;
 
 /// The ranks of all jobs.
 #[derive(Debug, Clone, PartialEq)]
@@ -184,7 +184,7 @@ pub struct RankInput<'a> {
 ///
 /// A job is limited to the selected windows if one is selected in each of its traces; otherwise whole traces are compared.
 pub fn ranks(inputs: &[RankInput]) -> Ranks {
-    let rules = Rules::embedded();
+    let rules = &RULES;
     let logs: Vec<&RankLog> = inputs.iter().map(|input| input.log).collect();
     let whole: Vec<RankInput> = logs.iter().map(|&log| RankInput { log, window: None }).collect();
     let (groups, ungrouped) = jobs::group(&logs, rules);

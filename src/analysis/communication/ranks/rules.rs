@@ -1,6 +1,6 @@
 //! Words and thresholds for grouping ranks (`patterns/ranks.json`).
 
-use crate::json::{self, from_json};
+use crate::json::{self, embedded, from_json};
 use std::sync::LazyLock;
 
 #[derive(Debug)]
@@ -18,17 +18,10 @@ pub(super) struct Rules {
 }
 from_json!(Rules { kinds, counter_words, equal_size_operations, one_way_operations, straggler_share });
 
-static RULES: LazyLock<Rules> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests of `file_names`")]
-    json::read(include_str!("../../../../patterns/ranks.json")).expect("patterns/ranks.json")
-});
+pub(super) static RULES: LazyLock<Rules> =
+    LazyLock::new(|| embedded(json::read(include_str!("../../../../patterns/ranks.json"))));
 
 impl Rules {
-    /// The rules of the embedded file, parsed once.
-    pub(super) fn embedded() -> &'static Self {
-        &RULES
-    }
-
     /// The index of the kind with this word.
     pub(super) fn kind(&self, word: &str) -> Option<usize> {
         self.kinds.iter().position(|kind| kind.first().is_some_and(|first| first.eq_ignore_ascii_case(word)))

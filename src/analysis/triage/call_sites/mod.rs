@@ -22,8 +22,8 @@ use mapping::{Loan, Mapping};
 use resolver::Resolver;
 use std::collections::HashMap;
 
-/// The code that launches a group of ops.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The code that launches a group of ops; by default unresolved.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct CallSite {
     /// The source location of the frame with the highest priority: `python/sglang/srt/models/qwen3.py:310 forward`; empty
     /// if unknown.
@@ -38,16 +38,8 @@ pub struct CallSite {
     pub resolution: Resolution,
 }
 
-impl CallSite {
-    /// A call site without any information.
-    pub fn unresolved() -> Self {
-        let (location, display, cpu_op) = (String::new(), String::new(), String::new());
-        Self { location, display, stack: Vec::new(), cpu_op, resolution: Resolution::Unresolved }
-    }
-}
-
 /// How a call site was resolved, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Resolution {
     /// By the CPU op with the op's external id.
     Exact,
@@ -60,6 +52,7 @@ pub enum Resolution {
     /// By the call that replayed the graph. The call site of the kernel itself is unknown.
     Replay,
     /// Not resolved.
+    #[default]
     Unresolved,
 }
 

@@ -2,6 +2,7 @@
 
 use super::name_words::{ChainPart, NearMatch, Words};
 use crate::analysis::triage::Framework;
+use crate::json::embedded;
 use serde::Deserialize;
 use std::sync::LazyLock;
 
@@ -237,16 +238,11 @@ struct Switches {
     toggles: Vec<Toggle>,
 }
 
-pub(super) static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests")]
-    serde_json::from_str(include_str!("../../../../patterns/fuse_overlap_catalog.json"))
-        .expect("patterns/fuse_overlap_catalog.json")
-});
+pub(super) static CATALOG: LazyLock<Catalog> =
+    LazyLock::new(|| embedded(serde_json::from_str(include_str!("../../../../patterns/fuse_overlap_catalog.json"))));
 
 pub(super) static TOGGLES: LazyLock<Vec<Toggle>> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests")]
-    let switches: Switches =
-        serde_json::from_str(include_str!("../../../../patterns/toggles.json")).expect("patterns/toggles.json");
+    let switches: Switches = embedded(serde_json::from_str(include_str!("../../../../patterns/toggles.json")));
     switches.toggles
 });
 

@@ -80,12 +80,8 @@ pub(super) fn find_families(
         is_explained.get_mut(*row).into_iter().for_each(|flag| *flag = true);
     }
     drop_covered(run, &mut findings);
-    findings.sort_by_key(order);
+    findings.sort_by_key(|finding| (finding.verdict, Reverse(finding.duration)));
     StageFindings { findings, is_explained }
-}
-
-fn order(finding: &Finding) -> (Verdict, Reverse<Ns>) {
-    (finding.verdict, Reverse(finding.duration))
 }
 
 fn is_material(run: &RunContext, stage_rows: &StageRows, duration: Ns) -> bool {

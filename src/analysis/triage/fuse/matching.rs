@@ -85,13 +85,6 @@ struct Classes {
     active: Vec<(usize, bool)>,
 }
 
-/// Class index by kernel name and call site; see [`pair`].
-type ClassIndex = HashMap<u64, u32, RandomState>;
-
-fn pair(high: u32, low: u32) -> u64 {
-    u64::from(high) << 32 | u64::from(low)
-}
-
 /// One bit per test.
 type Bits = Vec<u64>;
 
@@ -103,10 +96,11 @@ impl Classes {
         let bits_without_site = site_bits(None, plan);
         let mut classes =
             Self { class_of_op: Vec::with_capacity(view.trace.gpu_ops.len()), classes: Vec::new(), active: Vec::new() };
-        let mut class_index = ClassIndex::default();
+        // By kernel name and call site.
+        let mut class_of: HashMap<u64, u32, RandomState> = HashMap::default();
         for (index, op) in view.trace.gpu_ops.iter().enumerate() {
             let site = view.call_sites.by_op.get(index).copied().unwrap_or(NONE);
-            let class = *class_index.entry(pair(op.name.0, site)).or_insert_with(|| {
+            let class = *class_of.entry(u64::from(op.name.0) << 32 | u64::from(site)).or_insert_with(|| {
                 let name = bits_of_names.get(op.name.0 as usize).map_or(&[] as &[u64], Vec::as_slice);
                 let bits: Bits = name
                     .iter()

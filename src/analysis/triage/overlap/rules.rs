@@ -1,5 +1,6 @@
 //! Classes, thresholds and texts of the overlap table (`patterns/overlap.json`).
 
+use crate::json::embedded;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -62,9 +63,8 @@ pub(super) struct Thresholds {
 }
 
 impl Rules {
-    #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests below")]
     pub(super) fn embedded() -> Self {
-        serde_json::from_str(include_str!("../../../../patterns/overlap.json")).expect("patterns/overlap.json parses")
+        embedded(serde_json::from_str(include_str!("../../../../patterns/overlap.json")))
     }
 
     /// The class of a category of gpuprism's own rules.

@@ -154,8 +154,7 @@ fn graph_replays_are_a_warning_with_advice_for_each_framework() {
     let mut trace = TestTrace::new();
     (0..40).step_by(10).for_each(|start| _ = trace.kernel("k", start..start + 10));
     let trace = trace.finish();
-    let (location, display, stack, cpu_op) = <(String, String, Vec<String>, String)>::default();
-    let site = CallSite { location, display, stack, cpu_op, resolution: Resolution::Replay };
+    let site = CallSite { resolution: Resolution::Replay, ..CallSite::default() };
     for (framework, how) in [
         (Framework::Sglang, "--disable-cuda-graph --disable-piecewise-cuda-graph"),
         (Framework::Vllm, "--enforce-eager"),
