@@ -10,7 +10,7 @@ use crate::analysis::results::{
 };
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
 use crate::input::NVLINK_SERIES_HEADER;
-use crate::json::{self, Json, from_json};
+use crate::json::{self, Json, embedded, from_json};
 use crate::ordering::VecMap;
 use crate::rules::{RuleBook, names};
 use crate::{Error, Result, capitalize};
@@ -33,10 +33,8 @@ pub struct Table {
 from_json!(Table { section, metric, list, file, columns });
 
 /// All tables of nsys-llm-explainer that have a section.
-pub static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "a file of this crate, read by the tests below")]
-    json::read(include_str!("../../patterns/explain_tables.json")).expect("patterns/explain_tables.json")
-});
+pub static TABLES: LazyLock<Vec<Table>> =
+    LazyLock::new(|| embedded(json::read(include_str!("../../patterns/explain_tables.json"))));
 
 /// The section of NVLink samples, which nsys-llm-explainer writes to a separate CSV file.
 const NVLINK_SERIES: &str = "nvlink_timeseries";

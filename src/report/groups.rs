@@ -4,7 +4,7 @@
 use super::sections::{BY_STAGE, STAGE_SEPARATOR, section_name, split_stage, stages, table_id};
 use super::table::Table;
 use super::{Report, is_builtin_table, table as find_table};
-use crate::json::{self, from_json};
+use crate::json::{self, embedded, from_json};
 use std::sync::LazyLock;
 
 /// A group of tables that are shown in one tab.
@@ -25,10 +25,7 @@ struct Config {
 }
 from_json!(Config { groups });
 
-static CONFIG: LazyLock<Config> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "a file of this crate, read by the tests")]
-    json::read(include_str!("../../patterns/sections.json")).expect("patterns/sections.json")
-});
+static CONFIG: LazyLock<Config> = LazyLock::new(|| embedded(json::read(include_str!("../../patterns/sections.json"))));
 
 /// The ids of all tables that a report can have, except the tables of single stages.
 pub fn known_tables() -> impl Iterator<Item = &'static str> {

@@ -14,7 +14,7 @@ use crate::analysis::section::{FIRST_OP, Section, Value};
 use crate::analysis::triage::Stage;
 use crate::capitalize;
 use crate::digits::grouped;
-use crate::json::{self, from_json};
+use crate::json::{self, embedded, from_json};
 use crate::rules::names;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -34,10 +34,7 @@ struct Config {
 }
 from_json!(Config { columns, words, names, instants, repeated });
 
-static CONFIG: LazyLock<Config> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "a file of this crate, read by the test below")]
-    json::read(include_str!("../../patterns/sections.json")).expect("patterns/sections.json")
-});
+static CONFIG: LazyLock<Config> = LazyLock::new(|| embedded(json::read(include_str!("../../patterns/sections.json"))));
 
 /// A section and the id of its table, if they differ: the id `kernels` belongs to the built-in table of all op names.
 const RENAMED: (&str, &str) = ("kernels", "top_kernels");

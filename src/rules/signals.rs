@@ -2,7 +2,7 @@
 //!
 //! The data is in `patterns/signals.json`. A lookup costs one substring search per word of the list.
 
-use crate::json::{self, from_json};
+use crate::json::{self, embedded, from_json};
 
 /// The effect of a CUDA or HIP API call on the GPU and on the calling thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,12 +143,8 @@ from_json!(strict LaunchStorm { launches_per_s, median_us });
 
 impl Signals {
     /// The built-in data of `patterns/signals.json`.
-    ///
-    /// # Panics
-    /// Never: the file is part of the program, and a test checks that it parses.
-    #[allow(clippy::expect_used, reason = "the file is part of the program, and a test checks that it parses")]
     pub fn embedded() -> Self {
-        json::read(include_str!("../../patterns/signals.json")).expect("patterns/signals.json parses")
+        embedded(json::read(include_str!("../../patterns/signals.json")))
     }
 
     /// Classifies an API call by its name.

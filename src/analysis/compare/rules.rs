@@ -1,6 +1,7 @@
 //! Thresholds and sentences of comparisons (`patterns/compare.json`).
 
 use crate::analysis::results::Run;
+use crate::json::embedded;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
@@ -45,10 +46,8 @@ pub(super) struct Thresholds {
     pub(super) notable_category_change: f64,
 }
 
-static RULES: LazyLock<Rules> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "embedded file, parsed by the tests below")]
-    serde_json::from_str(include_str!("../../../patterns/compare.json")).expect("patterns/compare.json")
-});
+static RULES: LazyLock<Rules> =
+    LazyLock::new(|| embedded(serde_json::from_str(include_str!("../../../patterns/compare.json"))));
 
 impl Rules {
     /// The rules of the embedded file, parsed once.

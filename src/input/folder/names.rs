@@ -1,5 +1,6 @@
 //! Parses the paths of profile files: rank, kind of file, timestamp.
 
+use crate::json::embedded;
 use serde::Deserialize;
 use std::sync::LazyLock;
 
@@ -20,10 +21,8 @@ struct Word {
     why: String,
 }
 
-static WORDS: LazyLock<Words> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "a file of this crate, read by the tests")]
-    serde_json::from_str(include_str!("../../../patterns/profile_folder.json")).expect("patterns/profile_folder.json")
-});
+static WORDS: LazyLock<Words> =
+    LazyLock::new(|| embedded(serde_json::from_str(include_str!("../../../patterns/profile_folder.json"))));
 
 impl Words {
     pub(super) fn get() -> &'static Self {

@@ -1,7 +1,7 @@
 //! The rules of redaction, `patterns/redaction.json`, and the test whether a name is public: each of its words must be in
 //! gpuprism's catalogues of public kernels and code or in the list of public words. Linear in the name.
 
-use crate::json::{self, from_json};
+use crate::json::{self, embedded, from_json};
 use regex::Regex;
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -72,10 +72,8 @@ pub(super) struct Patterns {
     pub(super) processes: Regex,
 }
 
-pub(super) static RULES: LazyLock<Rules> = LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "a file of this crate, read by the test below")]
-    json::read(include_str!("../../../patterns/redaction.json")).expect("patterns/redaction.json")
-});
+pub(super) static RULES: LazyLock<Rules> =
+    LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/redaction.json"))));
 
 pub(super) static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
     let any = |patterns: &[String]| compiled(&patterns.join("|"));
@@ -91,8 +89,7 @@ pub(super) static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
 });
 
 fn compiled(pattern: &str) -> Regex {
-    #[allow(clippy::expect_used, reason = "a file of this crate, read by the test below")]
-    Regex::new(pattern).expect("patterns/redaction.json")
+    embedded(Regex::new(pattern))
 }
 
 /// Data files of gpuprism with public words: rules and catalogues of kernels and code.
