@@ -1,11 +1,12 @@
 //! The schema of `patterns/fuse_patterns.json`, and its needles prepared for search.
 
 use super::super::serving::{Framework, Vendor};
+use crate::json::embedded;
 use crate::rules::needle::{Haystack, Needle};
 use serde::Deserialize;
 
 /// The contents of the file.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Patterns {
     /// Description, for readers of the file.
@@ -109,9 +110,9 @@ pub struct FieldedNeedle {
 }
 
 impl Patterns {
-    /// The embedded patterns; a test checks that the file parses.
+    /// The embedded patterns.
     pub fn embedded() -> Self {
-        serde_json::from_str(include_str!("../../../../patterns/fuse_patterns.json")).unwrap_or_default()
+        embedded(serde_json::from_str(include_str!("../../../../patterns/fuse_patterns.json")))
     }
 }
 
@@ -241,13 +242,9 @@ mod tests {
         "pack", "rope", "sfc", "silu", "tanh", "top_k", "top_p", "topk", "topp", "v", "wk", "quant", "cache",
     ];
 
-    fn patterns() -> Patterns {
-        serde_json::from_str(include_str!("../../../../patterns/fuse_patterns.json")).unwrap()
-    }
-
     #[test]
     fn the_file_has_47_distinct_patterns_with_needles() {
-        let Patterns { kinds, patterns, .. } = patterns();
+        let Patterns { kinds, patterns, .. } = Patterns::embedded();
         assert_eq!(patterns.len(), 47);
         assert!(kinds.len() <= 64 && kinds.iter().any(|kind| kind.name == FILLER), "{} kinds", kinds.len());
         for (index, pattern) in patterns.iter().enumerate() {
@@ -271,7 +268,7 @@ mod tests {
         let categories: serde_json::Value =
             serde_json::from_str(include_str!("../../../../patterns/gpuprism_engine_model.json")).unwrap();
         let categories = categories.to_string();
-        let Patterns { kinds, patterns, .. } = patterns();
+        let Patterns { kinds, patterns, .. } = Patterns::embedded();
         let active = patterns.iter().flat_map(|pattern| &pattern.active);
         for needle in kinds.iter().flat_map(|kind| &kind.needles).chain(active) {
             let fields = [&needle.kernel, &needle.op, &needle.function];
@@ -286,7 +283,7 @@ mod tests {
 
     #[test]
     fn no_active_needle_consists_of_a_risky_word_alone() {
-        for pattern in patterns().patterns {
+        for pattern in Patterns::embedded().patterns {
             for needle in &pattern.active {
                 let fields = [&needle.kernel, &needle.op, &needle.function];
                 let texts: Vec<_> = fields.into_iter().flatten().chain(&needle.with).collect();
@@ -307,7 +304,7 @@ mod tests {
             ];
             roots.into_iter().find(|(root, _)| path.contains(root)).map(|(_, framework)| framework)
         };
-        for pattern in patterns().patterns {
+        for pattern in Patterns::embedded().patterns {
             for path in pattern.candidate_paths.iter().filter(|path| !path.starts_with("PR #")) {
                 let home = home(path).unwrap_or_else(|| panic!("{path}"));
                 assert!(pattern.frameworks.contains(&home), "{}: {path}", pattern.id);

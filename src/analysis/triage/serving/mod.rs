@@ -12,6 +12,7 @@ pub use deployment::Vendor;
 pub(super) use parallel::{rank_labels, tensor_parallel};
 
 use super::Request;
+use crate::json::embedded;
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::needle::{Haystack, Needle};
 use crate::trace::Trace;
@@ -65,7 +66,7 @@ impl Framework {
 }
 
 /// The content of `patterns/serving.json`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Data {
     frameworks: Vec<FrameworkRules>,
@@ -105,8 +106,7 @@ struct RoleKey {
 
 impl Data {
     fn embedded() -> Self {
-        // A test checks that it parses.
-        serde_json::from_str(include_str!("../../../../patterns/serving.json")).unwrap_or_default()
+        embedded(serde_json::from_str(include_str!("../../../../patterns/serving.json")))
     }
 
     /// The framework that a text names. Returns `None` if it names two.

@@ -20,7 +20,7 @@ fn detect(path: &str, json: &str, trace: &Trace, chosen: Option<Framework>) -> F
 
 #[test]
 fn the_rules_parse_with_distinct_words_and_keys_in_snake_case() {
-    let data: Data = serde_json::from_str(include_str!("../../../../patterns/serving.json")).unwrap();
+    let data = Data::embedded();
     assert!(data.frameworks.iter().all(|rules| !rules.without_graphs.is_empty()));
     let keys = [&data.model, &data.tensor_parallel, &data.arguments, &data.layers, &data.heads, &data.head_dim];
     for key in keys.into_iter().flatten().chain(data.roles.iter().map(|role| &role.key)) {
