@@ -1,4 +1,4 @@
-//! What do GPUs spend on messages to each other?
+//! The time that GPUs spend on communication with each other.
 //!
 //! - [`collectives`]: time, overlap, message sizes and stragglers of each collective operation in one trace.
 //! - [`operations`]: which operation each communication kernel belongs to.

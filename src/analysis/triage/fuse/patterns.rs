@@ -257,8 +257,8 @@ mod tests {
                 let links = parse_links(chain, &kinds).unwrap_or_else(|| panic!("{id}: {chain:?}"));
                 assert!(links.iter().any(|link| !link.is_context), "{id}: {chain:?} would fuse nothing");
             }
-            for less in &pattern.subsumes {
-                assert!(patterns.iter().any(|other| other.id == *less && less != id), "{id}: {less}");
+            for general in &pattern.subsumes {
+                assert!(patterns.iter().any(|other| other.id == *general && general != id), "{id}: {general}");
             }
         }
     }
