@@ -23,8 +23,10 @@ const TITLE = 'gpuprism: where did the GPU time go';
 const store = new Store({ view: readAddress(), entries: [], progress: 0, reports: [], ruleFiles: [], overview: null });
 const renderer = new Renderer(compiledModule('gpuprism'));
 const openTools = onDemand(async () => new (await import('./tools.js')).Tools(() => session.reports, () => session.whenComplete()));
+/** @type {Page['requestTool']} */
+const requestTool = async (op, args) => (await openTools()).request(op, args);
 /** @type {Session} */
-const session = new Session(store, renderer, async (name, text) => (await openTools()).translate(name, text));
+const session = new Session(store, renderer, (label, text) => requestTool('translate', { label, text }));
 const openResults = onDemand(async () => new (await import('./results.js')).Results(page));
 
 /** @type {Page} */
@@ -32,17 +34,14 @@ const page = {
   store,
   session,
   renderer,
-  openTools,
+  requestTool,
   openFiles,
   attempt,
   look,
   async jobWindows(entry, window) {
     return (await openResults()).jobWindows(entry, window);
   },
-  async exported(format, table) {
-    const tools = await openTools();
-    return tools.export(format, table, store.baseline);
-  },
+  exported: (format, table) => requestTool('export', { format, table, baseline: store.baseline }),
   get windows() {
     return windows;
   },
@@ -62,7 +61,7 @@ store.subscribe(['reports'], () => attempt('The results could not be shown', ope
 const externalFiles = new ExternalFiles(page);
 
 wireTheme();
-wireIntake(openFiles, showPageProblem);
+wireIntake(page);
 wireSettings(look);
 wireExports(page);
 wireKeys(toggleHelp);

@@ -5,8 +5,7 @@ import { clickableChart, saveMenu } from './chart.js';
 import { button, byId, copyButton, el, latest, note, noticeItem, words } from './dom.js';
 import { asProblem } from './problem.js';
 
-/** @import { Chart, ComparedRun, Comparison as Compared } from './types.js' */
-/** @import { Tools } from './tools.js' */
+/** @import { Chart, ComparedRun, Comparison as Compared, Page } from './types.js' */
 
 /** Runs in the line under the verdict; the tab has all. */
 const RUNS_IN_LINE = 3;
@@ -31,7 +30,7 @@ const ARROWS = { slower: '▲', faster: '▼' };
  */
 
 export class Comparison {
-  #openTools;
+  #requestTool;
   #actions;
   #line = byId('comparison');
   #baseline = el('select');
@@ -44,9 +43,9 @@ export class Comparison {
   /** The width of the last chart. */
   #width = 0;
 
-  /** @param {() => Promise<Tools>} openTools @param {Actions} actions */
-  constructor(openTools, actions) {
-    this.#openTools = openTools;
+  /** @param {Page['requestTool']} requestTool @param {Actions} actions */
+  constructor(requestTool, actions) {
+    this.#requestTool = requestTool;
     this.#actions = actions;
     this.#baseline.addEventListener('change', () => actions.baseline(this.#baseline.value));
     this.#figure = el('figure', {}, el('figcaption', {}, 'What changed'), saveMenu(() => this.#chart.querySelector('svg'), 'gpuprism-changes'), this.#chart);
@@ -81,13 +80,13 @@ export class Comparison {
 
   /** @param {Shown} shown */
   async #request({ baseline, isOpen, hidden, jobVerdict }) {
-    const tools = await this.#openTools();
-    const compared = await tools.compare(baseline);
+    const compared = await this.#requestTool('compare', { baseline });
     const isPossible = compared.runs.some(({ outcome }) => !['baseline', 'not comparable'].includes(outcome));
     // Before the width is read: a hidden figure has none.
     this.#figure.hidden = !isPossible;
     this.#width = this.#chart.clientWidth;
-    return { compared, jobVerdict, chart: isOpen && isPossible ? await tools.chart(baseline, this.#width, hidden) : null };
+    const chart = isOpen && isPossible ? await this.#requestTool('chart', { baseline, width: this.#width, hidden }) : null;
+    return { compared, jobVerdict, chart };
   }
 
   /** @param {{ compared: Compared, jobVerdict: string[] | null, chart: Chart | null }} answer */

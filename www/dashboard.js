@@ -72,16 +72,15 @@ export class Dashboard {
 
   #draw = latest(
     async () => {
-      const { store, openTools } = this.#page;
+      const { store, requestTool } = this.#page;
       await this.#loadChartStyle();
       this.#width = this.#panels.clientWidth;
       const hasColumns = this.#width >= TWO_COLUMNS_WIDTH;
-      const tools = await openTools();
       const { view, run, baseline } = store;
-      const dashboard = await tools.dashboard({
+      const dashboard = await requestTool('dashboard', { request: {
         run, baseline, hardware: view.gpu || null, threshold_ms: Number.parseFloat(view.above) || 0, communication: view.comm !== 'off',
         width: this.#width, column_width: hasColumns ? Math.floor((this.#width - COLUMN_GAP) / 2) : this.#width,
-      });
+      } });
       return { dashboard, hasColumns };
     },
     ({ dashboard, hasColumns }) => {
@@ -102,7 +101,7 @@ export class Dashboard {
 
   async #fetchChartStyle() {
     const sheet = new CSSStyleSheet();
-    sheet.replaceSync(await (await this.#page.openTools()).dashboardCss());
+    sheet.replaceSync(await this.#page.requestTool('dashboardCss', {}));
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
   }
 

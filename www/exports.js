@@ -14,7 +14,7 @@ const EXPORTS = {
 };
 
 /** @param {Page} page */
-export function wireExports({ attempt, exported, openTools }) {
+export function wireExports({ attempt, exported, requestTool }) {
   const [menu, share] = [byId('export'), byId('share')];
   menu.addEventListener('click', (event) => {
     const format = targetWithin(event, '[data-format]')?.dataset.format;
@@ -26,7 +26,7 @@ export function wireExports({ attempt, exported, openTools }) {
   let panel = null;
   share.addEventListener('click', () => attempt('The report could not be prepared', async () => {
     const { SharePanel } = await import('./share.js');
-    panel ??= new SharePanel(openTools, (message) => showPageProblem('The report could not be shared', message));
+    panel ??= new SharePanel(requestTool, (message) => showPageProblem('The report could not be shared', message));
     share.setAttribute('aria-expanded', 'true');
     share.after(panel.node);
     await panel.show();

@@ -1,8 +1,6 @@
 // A dropped folder: its files, and which traces and settings in it are worth opening. Loaded when a person first drops a folder.
 
-import { WorkerLink, compiledModule } from './worker-link.js';
-
-/** @import { TriageOperations } from './types.js' */
+/** @import { Page } from './types.js' */
 
 /** Limits far above the folder of any profile, for a home folder dropped by mistake. */
 const MAX_FILES = 5000;
@@ -13,14 +11,15 @@ const OTHER_FILES = /\.(sqlite|csv|json)(\.gz)?$/i;
 
 /**
  * The files to open among these files and folders; `onNote(message)` is called with what is not opened, and why.
- * @param {FileSystemEntry[]} entries @param {(message: string) => void} onNote
+ * @param {FileSystemEntry[]} entries @param {Page['requestTool']} requestTool @param {(message: string) => void} onNote
  */
-export async function chooseFiles(entries, onNote) {
+export async function chooseFiles(entries, requestTool, onNote) {
   /** @type {File[]} */
   const files = [];
   const isComplete = await collectFiles(entries, files, 0);
   if (!isComplete) onNote(`only ${MAX_FILES} files were looked at, ${MAX_DEPTH} folders deep.`);
-  const { open, aside } = await requestChoice(files);
+  const listed = files.map(({ name, size, lastModified }) => ({ path: name, bytes: size, modified: lastModified }));
+  const { open, aside } = await requestTool('chooseFiles', { entries: listed });
   if (open.length === 0) return otherFiles(files);
   if (aside.length > 0) onNote(`set aside: ${aside.join('; ')}. Drop a file by itself to open it.`);
   return open.map((index) => files[index]);
@@ -66,17 +65,5 @@ async function children(folder) {
     const batch = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
     if (batch.length === 0) return all;
     all.push(...batch);
-  }
-}
-
-/** @param {File[]} files */
-async function requestChoice(files) {
-  /** @type {WorkerLink<TriageOperations>} */
-  const link = new WorkerLink('triage-worker.js');
-  try {
-    const entries = files.map(({ name, size, lastModified }) => ({ path: name, bytes: size, modified: lastModified }));
-    return await link.request('choose', { module: await compiledModule('gpuprism_full'), entries });
-  } finally {
-    link.close();
   }
 }

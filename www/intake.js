@@ -1,36 +1,31 @@
 // The ways to open a file: drop it anywhere on the window, choose it, or take the example.
 
+import { showPageProblem } from './cards.js';
 import { byId, present } from './dom.js';
 import { asProblem } from './problem.js';
 
-/** @import { Severity } from './types.js' */
+/** @import { Page } from './types.js' */
 
-/** @typedef {(files: File[]) => unknown} OnFiles */
-/** @typedef {(title: string, message: string, severity?: Severity) => void} OnProblem */
-
-/**
- * `onFiles(files)` is called with the files opened together; `onProblem(title, message, severity)` with problems and notes.
- * @param {OnFiles} onFiles @param {OnProblem} onProblem
- */
-export function wireIntake(onFiles, onProblem) {
-  wireDrop(onFiles, onProblem);
+/** @param {Page} page */
+export function wireIntake(page) {
+  wireDrop(page);
   const chooser = byId('files');
   for (const id of ['choose', 'add']) byId(id).addEventListener('click', () => chooser.click());
   chooser.addEventListener('change', () => {
-    onFiles([...(chooser.files ?? [])]);
+    page.openFiles([...(chooser.files ?? [])]);
     chooser.value = '';
   });
   byId('example').addEventListener('click', async () => {
     try {
-      onFiles([await fetchExample()]);
+      page.openFiles([await fetchExample()]);
     } catch (problem) {
-      onProblem('The example could not be loaded', asProblem(problem).message);
+      showPageProblem('The example could not be loaded', asProblem(problem).message);
     }
   });
 }
 
-/** @param {OnFiles} onFiles @param {OnProblem} onProblem */
-function wireDrop(onFiles, onProblem) {
+/** @param {Page} page */
+function wireDrop(page) {
   // dragenter and dragleave fire for every element that the pointer crosses, so they are counted.
   let depth = 0;
   const show = () => document.body.classList.toggle('dragging', depth > 0);
@@ -54,18 +49,18 @@ function wireDrop(onFiles, onProblem) {
     event.preventDefault();
     // The entries are gone after the event.
     const entries = present([...dataTransfer.items].map((item) => item.webkitGetAsEntry?.()));
-    if (entries.some(({ isDirectory }) => isDirectory)) openFolders(entries, onFiles, onProblem);
-    else onFiles([...dataTransfer.files]);
+    if (entries.some(({ isDirectory }) => isDirectory)) openFolders(entries, page);
+    else page.openFiles([...dataTransfer.files]);
   });
 }
 
-/** @param {FileSystemEntry[]} entries @param {OnFiles} onFiles @param {OnProblem} onProblem */
-async function openFolders(entries, onFiles, onProblem) {
+/** @param {FileSystemEntry[]} entries @param {Page} page */
+async function openFolders(entries, { openFiles, requestTool }) {
   try {
     const { chooseFiles } = await import('./folder.js');
-    onFiles(await chooseFiles(entries, (message) => onProblem('Files of the folder', message, 'info')));
+    openFiles(await chooseFiles(entries, requestTool, (message) => showPageProblem('Files of the folder', message, 'info')));
   } catch (problem) {
-    onProblem('The folder could not be read', asProblem(problem).message);
+    showPageProblem('The folder could not be read', asProblem(problem).message);
   }
 }
 

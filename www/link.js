@@ -25,14 +25,14 @@ export class LinkedReport {
    */
   async open(text) {
     if (text === this.#text) return;
-    const { openTools, openFiles, session } = this.#page;
+    const { requestTool, openFiles, session } = this.#page;
     this.#text = text;
     const before = this.#entry;
     this.#entry = null;
     if (before) session.remove(before);
     if (!text) return;
     try {
-      const report = await (await openTools()).openLink(text);
+      const report = await requestTool('openLink', { text });
       if (text !== this.#text) return;
       const opened = openFiles([new File([report], NAME)]);
       this.#entry = session.entries.at(-1) ?? null;

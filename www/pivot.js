@@ -2,10 +2,10 @@
 // Loaded when a person first opens the tab.
 
 import { byId, el } from './dom.js';
-import { WorkerLink, compiledModule } from './worker-link.js';
+import { ToolsWorker } from './tools.js';
 
-/** @import { PivotOperations, TableRequest } from './types.js' */
 /** @import { Session } from './session.js' */
+/** @import { TableRequest } from './types.js' */
 
 const AXES = ['category', 'kernel', 'stage', 'step', 'device', 'stream', 'process', 'run'];
 /** Axes that a report does not have: they need the trace. */
@@ -19,8 +19,6 @@ const ROW_LIMITS = ['', '10', '20', '50', '100'];
 /** The report's own pivot, as in the address: rows, columns, values, percentage, number of rows. */
 const DEFAULT_LAYOUT = ['category', 'run', 'elapsed', '', ''];
 
-/** @typedef {WorkerLink<PivotOperations>} PivotLink */
-
 export class Pivot {
   defaultLayout = DEFAULT_LAYOUT;
   #session;
@@ -30,8 +28,7 @@ export class Pivot {
   #percent = select('percent', PERCENTAGES);
   #top = select('top', ROW_LIMITS.map((top) => [top, top ? `the largest ${top}` : 'all']));
   #form;
-  /** The worker that has these axes and reports. @type {{ key: string[], link: Promise<PivotLink> } | null} */
-  #loaded = null;
+  #worker = new ToolsWorker();
 
   /**
    * `choose(layout)` is called with the five choices in their order, or with none for the report's own pivot.
@@ -84,37 +81,16 @@ export class Pivot {
   /** @param {string[]} layout @param {TableRequest} request */
   async #prepare([rows, columns, values, percent, top], request) {
     const axes = columns === 'none' ? [rows] : [rows, columns];
-    const shape = { rows, columns: columns === 'none' ? null : columns, values, percent: percent || null, top: Number(top) };
+    const layout = { rows, columns: columns === 'none' ? null : columns, values, percent: percent || null, top: Number(top) };
     const link = await this.#load(axes.filter((axis) => TRACE_AXES.includes(axis)));
-    return { link, args: { shape: JSON.stringify(shape), request: JSON.stringify(request) } };
+    return { link, args: { layout: JSON.stringify(layout), request } };
   }
 
   /** The worker with the current reports and the aggregates over these axes. @param {string[]} axes */
   #load(axes) {
     const { reports } = this.#session;
-    const key = [axes.toSorted().join(), ...reports];
-    const last = this.#loaded;
-    if (last && key.length === last.key.length && key.every((text, index) => text === last.key[index])) return last.link;
-    const loaded = { key, link: this.#fill(last?.link, axes, reports) };
-    this.#loaded = loaded;
-    loaded.link.catch(() => {
-      if (this.#loaded === loaded) this.#loaded = null;
-    });
-    return loaded.link;
-  }
-
-  /** @param {Promise<PivotLink> | undefined} before @param {string[]} axes @param {string[]} texts */
-  async #fill(before, axes, texts) {
-    const cubes = await this.#session.cubes(axes);
-    /** @type {PivotLink | null | undefined} */
-    let link = await before?.catch(() => null);
-    // A worker that met a fault has ended.
-    if (!link?.isAlive) {
-      link = new WorkerLink('tools-worker.js');
-      await link.request('start', { module: await compiledModule('gpuprism_full') });
-    }
-    await link.request('setCubes', { texts, cubes });
-    return link;
+    const data = async () => ({ texts: reports, cells: await this.#session.pivotCells(axes) });
+    return this.#worker.load([axes.toSorted().join(), ...reports], 'setPivotCells', data);
   }
 }
 

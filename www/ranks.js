@@ -3,13 +3,14 @@
 
 import { chartSvg, saveMenu } from './chart.js';
 import { byId, el, latest, noticeItem, swatch } from './dom.js';
-import { WorkerLink, compiledModule } from './worker-link.js';
+import { ToolsWorker } from './tools.js';
 
-/** @import { RanksOperations, RanksSummary, Reader, TableRequest, TraceEntry } from './types.js' */
+/** @import { Reader } from './reader-pool.js' */
 /** @import { Session } from './session.js' */
+/** @import { ToolsLink } from './tools.js' */
+/** @import { RanksSummary, TableRequest, TraceEntry } from './types.js' */
 
-/** @typedef {WorkerLink<RanksOperations>} RanksLink */
-/** @typedef {{ link: RanksLink, summary: RanksSummary }} Compared */
+/** @typedef {{ link: ToolsLink, summary: RanksSummary }} Compared */
 
 export class Ranks {
   #session;
@@ -19,22 +20,16 @@ export class Ranks {
   #figure;
   #panel;
   #width = 0;
-  /**
-   * The readers whose logs the worker has or is being given, and the worker once it has them.
-   * @type {{ readers: Reader[], link: Promise<RanksLink> } | null}
-   */
-  #loaded = null;
+  #worker = new ToolsWorker();
+  /** The worker once it has the logs of the last call. @type {Promise<ToolsLink> | null} */
+  #loading = null;
   /**
    * The last comparison, of the loaded logs and the windows that are shown.
-   * @type {{ loading: Promise<RanksLink>, windows: string, answer: Promise<Compared> } | null}
+   * @type {{ loading: Promise<ToolsLink>, windows: string, answer: Promise<Compared> } | null}
    */
   #comparison = null;
   /** @type {WeakMap<Reader, Promise<string>>} */
   #logs = new WeakMap();
-  /** @type {RanksLink | null} */
-  #link = null;
-  /** @type {Promise<RanksLink> | null} */
-  #starting = null;
 
   /** @param {Session} session */
   constructor(session) {
@@ -83,8 +78,8 @@ export class Ranks {
     const entries = this.#session.liveTraces;
     const loading = this.#load(entries);
     const link = await loading;
-    if (this.#loaded?.link !== loading) return [];
-    const windows = await link.request('rankWindows', { at: entries.indexOf(entry), window });
+    if (this.#loading !== loading) return [];
+    const windows = await link.request('rankWindows', { index: entries.indexOf(entry), window });
     return entries.flatMap((other, index) => {
       const otherWindow = windows[index] ?? null;
       return other === entry || otherWindow === null ? [] : [{ entry: other, window: otherWindow }];
@@ -112,7 +107,7 @@ export class Ranks {
     const loading = this.#load(entries);
     const windows = JSON.stringify(entries.map(({ shownOptions }) => shownOptions?.window ?? null));
     if (this.#comparison?.loading === loading && this.#comparison.windows === windows) return this.#comparison.answer;
-    const isCurrent = () => this.#comparison === comparison && this.#loaded?.link === loading;
+    const isCurrent = () => this.#comparison === comparison && this.#loading === loading;
     const answer = this.#requestSummary(loading, entries, isCurrent);
     const comparison = { loading, windows, answer };
     this.#comparison = comparison;
@@ -124,12 +119,12 @@ export class Ranks {
 
   /**
    * If other traces were opened or other windows picked meanwhile, resolves with the comparison of those.
-   * @param {Promise<RanksLink>} loading @param {TraceEntry[]} entries @param {() => boolean} isCurrent
+   * @param {Promise<ToolsLink>} loading @param {TraceEntry[]} entries @param {() => boolean} isCurrent
    * @returns {Promise<Compared>}
    */
   async #requestSummary(loading, entries, isCurrent) {
     try {
-      const parts = entries.map(({ reader, shownOptions }) => (shownOptions?.window ? reader.ranksPart(shownOptions) : ''));
+      const parts = entries.map(({ reader, shownOptions }) => (shownOptions?.window ? reader.request('ranksPart', { options: shownOptions }) : ''));
       const [link, ...loadedParts] = await Promise.all([loading, ...parts]);
       if (isCurrent()) {
         const summary = await link.request('setRankWindows', { parts: loadedParts });
@@ -144,51 +139,17 @@ export class Ranks {
   /** The worker with the logs of these traces. @param {TraceEntry[]} entries */
   #load(entries) {
     const readers = entries.map(({ reader }) => reader);
-    const last = this.#loaded;
-    const isSame = last && readers.length === last.readers.length && readers.every((reader, index) => reader === last.readers[index]);
-    if (isSame && this.#link?.isAlive) return last.link;
-    const loaded = { readers, link: this.#loadLogs(readers) };
-    this.#loaded = loaded;
-    loaded.link.catch(() => {
-      if (this.#loaded === loaded) this.#loaded = null;
-    });
-    return loaded.link;
-  }
-
-  /** @param {Reader[]} readers */
-  async #loadLogs(readers) {
-    const [link, ...logs] = await Promise.all([this.#start(), ...readers.map((reader) => this.#log(reader))]);
-    if (this.#loaded?.readers === readers) await link.request('setRankLogs', { logs });
-    return link;
+    this.#loading = this.#worker.load(readers, 'setRankLogs', async () => ({ logs: await Promise.all(readers.map((reader) => this.#log(reader))) }));
+    return this.#loading;
   }
 
   /** The log of a trace, requested once. @param {Reader} reader */
   #log(reader) {
     const known = this.#logs.get(reader);
     if (known) return known;
-    const log = reader.ranksLog();
+    const log = reader.request('ranksLog', {});
     log.catch(() => this.#logs.delete(reader));
     this.#logs.set(reader, log);
     return log;
   }
-
-  /** The worker, started again if it has ended. */
-  #start() {
-    if (this.#starting && this.#link?.isAlive) return this.#starting;
-    const link = new WorkerLink('tools-worker.js');
-    this.#link = link;
-    this.#starting = startWorker(link);
-    return this.#starting;
-  }
-}
-
-/** @param {RanksLink} link */
-async function startWorker(link) {
-  try {
-    await link.request('start', { module: await compiledModule('gpuprism_full') });
-  } catch (problem) {
-    link.close();
-    throw problem;
-  }
-  return link;
 }

@@ -1,41 +1,8 @@
-// Shared by both workers that read traces: the file's bytes in order, the operations of a trace, the memory in use.
+// The bytes of a file in order, fed to a wasm reader.
 
-/** @import { Progress, TraceOperations, Handlers } from './types.js' */
-
-/** @typedef {Pick<import('./pkg/gpuprism.js').Imported, 'strips' | 'window' | 'marks' | 'slice' | 'kernel' | 'cube' | 'ranks_log' | 'ranks_part'>} ReadTrace */
+/** @import { Progress } from './types.js' */
 
 const PROGRESS_EVERY_BYTES = 8 * 1024 * 1024;
-
-/** @type {Set<{ memory: WebAssembly.Memory }>} */
-const instances = new Set();
-
-/**
- * Starts a wasm package of `pkg/`.
- * @param {{ default: (init: { module_or_path: WebAssembly.Module }) => Promise<{ memory: WebAssembly.Memory }> }} wasm
- * @param {WebAssembly.Module} module
- */
-export async function start({ default: init }, module) {
-  instances.add(await init({ module_or_path: module }));
-}
-
-export function memoryBytes() {
-  return [...instances].reduce((bytes, { memory }) => bytes + memory.buffer.byteLength, 0);
-}
-
-/**
- * The operations of every worker that has read a trace, apart from its analysis. `trace()` returns the trace.
- * @param {() => ReadTrace} trace @returns {Handlers<TraceOperations>}
- */
-export const traceHandlers = (trace) => ({
-  strips: ({ options, width, known }) => trace().strips(options, width, known),
-  window: ({ from, to }) => trace().window(from, to),
-  marks: () => trace().marks(),
-  slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (trace().slice(options)),
-  kernel: ({ options, name, width }) => trace().kernel(options, name, width),
-  cube: ({ options, axes }) => trace().cube(options, axes),
-  ranksLog: () => trace().ranks_log(),
-  ranksPart: ({ options }) => trace().ranks_part(options),
-});
 
 /**
  * Feeds the whole file to the reader. Resolves with what it is; null for a database, which needs another reader.

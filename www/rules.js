@@ -6,10 +6,7 @@ import { CallCounter, button, byId, el, loadStyleSheet, note, save, targetWithin
 import { asProblem } from './problem.js';
 import { OWN_RULES, OWN_RULES_KEY } from './session.js';
 
-/** @import { Cell, Column, Table, TableRequest } from './types.js' */
-/** @import { Tools } from './tools.js' */
-/** @import { Session } from './session.js' */
-/** @import { Store } from './store.js' */
+/** @import { Cell, Column, Page, Table, TableRequest } from './types.js' */
 
 loadStyleSheet('rules.css');
 
@@ -25,7 +22,7 @@ const ACTIONS = { rules_in_force: { label: 'Edit', column: 'regex' }, rules_misc
 
 export class Rules {
   #session;
-  #openTools;
+  #requestTool;
   #redraw;
   /** The text that is in force; empty for none. */
   #appliedText = '';
@@ -45,14 +42,11 @@ export class Rules {
   #panel;
   #exportLine;
 
-  /**
-   * `redraw()` draws the tables again.
-   * @param {Store} store @param {Session} session @param {() => Promise<Tools>} openTools @param {() => void} redraw
-   */
-  constructor(store, session, openTools, redraw) {
+  /** `redraw()` draws the tables again. @param {Page} page @param {() => void} redraw */
+  constructor({ store, session, requestTool }, redraw) {
     store.subscribe(['entries'], () => this.#forgetClosed());
     this.#session = session;
-    this.#openTools = openTools;
+    this.#requestTool = requestTool;
     this.#redraw = redraw;
     this.#editor.addEventListener('input', () => {
       clearTimeout(this.#checkTimer);
@@ -92,7 +86,7 @@ export class Rules {
    * @param {TableRequest} request @returns {Promise<Table | null>}
    */
   async table(request) {
-    const table = await (await this.#openTools()).workbench(this.#options, request);
+    const table = await this.#requestTool('workbench', { options: this.#options, request });
     if (!table) return null;
     const { label, column } = ACTIONS[request.id];
     const index = table.columns.findIndex(({ key }) => key === column);
@@ -107,7 +101,7 @@ export class Rules {
   }
 
   /** The same table as CSV, with all rows. @param {TableRequest} request */
-  csv = async (request) => (await this.#openTools()).workbenchCsv(this.#options, request);
+  csv = (request) => this.#requestTool('workbenchCsv', { options: this.#options, request });
 
   /** Applies the rules that an earlier visit stored. */
   async restore() {
@@ -142,7 +136,7 @@ export class Rules {
     const isLast = this.#checks.start();
     const text = this.#editor.value;
     const isEmpty = !text.trim();
-    const problem = isEmpty ? 'There is no rule yet.' : await (await this.#openTools()).checkRules(OWN_RULES, text);
+    const problem = isEmpty ? 'There is no rule yet.' : await this.#requestTool('checkRules', { file: OWN_RULES, text });
     if (!isLast()) return problem;
     this.#apply.disabled = problem !== '';
     const valid = text === this.#appliedText ? '' : 'These rules are valid. They take effect when you apply them.';
@@ -155,11 +149,10 @@ export class Rules {
    * @param {string} table @param {string} rule
    */
   async #draft(table, rule) {
-    const tools = await this.#openTools();
-    const before = this.#editor.value;
+    const args = { options: this.#options, file: OWN_RULES, text: this.#editor.value };
     const [text, regex] = table === 'rules_misc'
-      ? await tools.ruleForKernel(this.#options, OWN_RULES, before, rule)
-      : await tools.ruleToEdit(this.#options, OWN_RULES, before, rule);
+      ? await this.#requestTool('ruleForKernel', { ...args, kernel: rule })
+      : await this.#requestTool('ruleToEdit', { ...args, regex: rule });
     this.#editor.value = text;
     this.#panel.open = true;
     const start = text.indexOf(`${regex}: "`);
@@ -179,7 +172,7 @@ export class Rules {
   }
 
   async #export() {
-    const { name, text } = await (await this.#openTools()).rulesJson(this.#options);
+    const { name, text } = await this.#requestTool('rulesJson', { options: this.#options });
     save(text, JSON_TYPE, name);
   }
 

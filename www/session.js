@@ -1,9 +1,9 @@
 // The open files: their readers and reports, the rule files, and the settings of the analysis. No DOM.
 
-import { ReaderPool } from './reader-pool.js';
+import { Reader, ReaderPool } from './reader-pool.js';
 import { asProblem } from './problem.js';
 
-/** @import { Analysis, Entry, FileKind, Kernel, Options, Problem, Reader, RuleFile, Settings, TraceEntry } from './types.js' */
+/** @import { Analysis, Entry, FileKind, Kernel, Options, Problem, RuleFile, Settings, TraceEntry } from './types.js' */
 /** @import { Renderer } from './renderer-client.js' */
 /** @import { Store } from './store.js' */
 
@@ -77,7 +77,7 @@ export class Session {
    * The arguments of the server that wrote a trace, as text: those in its folder, else in the nearest folder above.
    * @param {Entry} entry
    */
-  serverArguments({ file }) {
+  #serverArguments({ file }) {
     const folder = (/** @type {string} */ name) => name.slice(0, name.lastIndexOf('/') + 1);
     const depth = (/** @type {Entry} */ entry) => folder(entry.file.name).length;
     const candidates = this.entries.filter((entry) => entry.kind === 'server' && file.name.startsWith(folder(entry.file.name)));
@@ -103,8 +103,9 @@ export class Session {
    * For each report the aggregates of its trace over these axes of a pivot, as text; empty for a report without a trace.
    * @param {string[]} axes
    */
-  cubes(axes) {
-    return Promise.all(this.#reported.map((entry) => (axes.length > 0 && isLive(entry) ? entry.reader.cube(this.options(entry), axes) : '')));
+  pivotCells(axes) {
+    const cells = (/** @type {TraceEntry} */ entry) => entry.reader.request('pivotCells', { options: this.options(entry), axes });
+    return Promise.all(this.#reported.map((entry) => (axes.length > 0 && isLive(entry) ? cells(entry) : '')));
   }
 
   /**
@@ -113,7 +114,8 @@ export class Session {
    */
   kernels(name, width, index) {
     const chosen = this.#reported.filter((_, at) => index === null || at === index);
-    return Promise.all(chosen.map((entry) => (isLive(entry) ? entry.reader.kernel(this.options(entry), name, width) : null)));
+    const kernel = (/** @type {TraceEntry} */ entry) => entry.reader.request('kernel', { options: this.options(entry), name, width });
+    return Promise.all(chosen.map((entry) => (isLive(entry) ? kernel(entry) : null)));
   }
 
   /** True if files of several ranks are open: they contain ranks, or their names differ in numbers only. */
@@ -192,13 +194,19 @@ export class Session {
 
   /** Analyses every open trace again, after a change of the settings or of an auxiliary file. */
   async #analyseAll() {
-    await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.analyse(entry)));
+    await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.analyseAgain(entry)));
+  }
+
+  /** Analyses a trace without the cached result, because more than its options may have changed. @param {Entry} entry */
+  analyseAgain(entry) {
+    entry.wholeResult = null;
+    return this.#analyse(entry);
   }
 
   /** @param {Entry} entry @param {string} seconds */
   setWall(entry, seconds) {
     entry.wall = seconds.trim();
-    return this.analyse(entry);
+    return this.#analyse(entry);
   }
 
   /**
@@ -207,24 +215,24 @@ export class Session {
    */
   setWindow(entry, window) {
     entry.window = window;
-    return this.analyse(entry, { isPartialFirst: true });
+    return this.#analyse(entry, { isPartialFirst: true });
   }
 
   /** @param {Entry} entry */
   async #read(entry) {
     entry.openedAt = performance.now();
     entry.progress = { read: 0, ops: 0, doing: 'waiting', since: null };
-    const reader = this.#pool.open(entry.file, entry.gpuOnly, (progress) => {
-      entry.progress = { ...progress, since: entry.progress?.since ?? performance.now() };
-      this.#store.update({ progress: this.#store.state.progress + 1 });
-    });
+    const reader = new Reader();
     entry.reader = reader;
     try {
-      const { kind, torch, ranks, text, memory } = await reader.opened;
+      const { kind, torch, ranks, text, memory } = await this.#pool.open(reader, entry.file, entry.gpuOnly, (progress) => {
+        entry.progress = { ...progress, since: entry.progress?.since ?? performance.now() };
+        this.#store.update({ progress: this.#store.state.progress + 1 });
+      });
       Object.assign(entry, { memory, torch, ranks });
       if (kind === 'trace') {
         entry.kind = kind;
-        await this.analyse(entry);
+        await this.#analyse(entry);
         return;
       }
       reader.close();
@@ -249,12 +257,12 @@ export class Session {
    */
   replaceReader(entry, reader) {
     entry.reader?.close();
-    Object.assign(entry, { reader, wholeResult: null });
-    return this.analyse(entry);
+    entry.reader = reader;
+    return this.analyseAgain(entry);
   }
 
   /** @param {Entry} entry @param {{ isPartialFirst?: boolean }} [options] */
-  async analyse(entry, { isPartialFirst = false } = {}) {
+  async #analyse(entry, { isPartialFirst = false } = {}) {
     const { reader } = entry;
     if (!reader) return;
     const id = ++entry.analysisId;
@@ -265,8 +273,8 @@ export class Session {
     }
     entry.status = 'analysing';
     // The sections of many ops take long, so a partial report is shown first while the worker goes on.
-    const first = reader.analyze(options, isPartialFirst || entry.text === null);
-    const complete = first.then((analysis) => (analysis.isPartial && id === entry.analysisId ? reader.analyze(options) : analysis));
+    const first = this.#report(entry, reader, options, isPartialFirst || entry.text === null);
+    const complete = first.then((analysis) => (analysis.isPartial && id === entry.analysisId ? this.#report(entry, reader, options) : analysis));
     complete.catch(() => {});
     this.#publish();
     try {
@@ -281,6 +289,11 @@ export class Session {
     }
   }
 
+  /** @param {Entry} entry @param {Reader} reader @param {Options} options */
+  #report(entry, reader, options, isPartialFirst = false) {
+    return reader.request('analyze', { options, isPartialFirst, server: this.#serverArguments(entry) });
+  }
+
   /**
    * A refused analysis leaves the partial results of the previous one on screen; this computes their sections.
    * @param {Entry} entry @param {Reader} reader @param {number} id @param {Options} options @param {Problem} problem
@@ -289,7 +302,7 @@ export class Session {
     entry.status = 'analysing';
     this.#publish();
     try {
-      const analysis = await reader.analyze(options);
+      const analysis = await this.#report(entry, reader, options);
       const isDismissed = entry.problem !== problem;
       this.#show(entry, id, options, analysis);
       if (id !== entry.analysisId || isDismissed) return;
@@ -306,7 +319,7 @@ export class Session {
    */
   #show(entry, id, options, analysis) {
     if (id !== entry.analysisId) return;
-    const { text, memory, isPartial = false } = analysis;
+    const { text, memory, isPartial } = analysis;
     // Kept for the return from a window to the whole trace.
     if (!isPartial && !options.window) entry.wholeResult = { key: JSON.stringify(options), analysis };
     Object.assign(entry, {

@@ -5,8 +5,7 @@ import { actions } from './cards.js';
 import { button, el, latest, loadStyleSheet, save } from './dom.js';
 import { asProblem } from './problem.js';
 
-/** @import { Redaction, SharePreview, ShareRequest } from './types.js' */
-/** @import { Tools } from './tools.js' */
+/** @import { Page, Redaction, SharePreview, ShareRequest } from './types.js' */
 
 loadStyleSheet('share.css');
 
@@ -22,7 +21,7 @@ const FORMATS = [
 export class SharePanel {
   node = el('form', { class: 'share-panel', 'aria-label': 'Share', submit: (event) => event.preventDefault() });
 
-  #openTools;
+  #requestTool;
   #onProblem;
   #format = 'html';
   #isSlim = false;
@@ -41,10 +40,10 @@ export class SharePanel {
 
   /**
    * `onProblem(message)` is called if something fails.
-   * @param {() => Promise<Tools>} openTools @param {(message: string) => void} onProblem
+   * @param {Page['requestTool']} requestTool @param {(message: string) => void} onProblem
    */
-  constructor(openTools, onProblem) {
-    this.#openTools = openTools;
+  constructor(requestTool, onProblem) {
+    this.#requestTool = requestTool;
     this.#onProblem = onProblem;
     this.#slim.addEventListener('change', () => {
       this.#isSlim = this.#slim.checked;
@@ -72,9 +71,9 @@ export class SharePanel {
     return this.#redactions[this.#isLink ? 'link' : 'file'];
   }
 
-  /** @param {Tools} tools @returns {Promise<ShareRequest>} */
-  async #request(tools) {
-    const all = await tools.shareRedactions();
+  /** @returns {Promise<ShareRequest>} */
+  async #request() {
+    const all = await this.#requestTool('shareRedactions', {});
     return { format: this.#format, redact: [...(this.#chosen ?? all)], slim: this.#isLink && this.#isSlim };
   }
 
@@ -93,8 +92,7 @@ export class SharePanel {
 
   #showPreview = latest(
     async () => {
-      const tools = await this.#openTools();
-      return tools.sharePreview(await this.#request(tools));
+      return this.#requestTool('sharePreview', { request: await this.#request() });
     },
     (preview) => this.#draw(preview),
   );
@@ -129,11 +127,10 @@ export class SharePanel {
   /** Saves the file, or copies the link. */
   async #share() {
     try {
-      const tools = await this.#openTools();
-      const request = await this.#request(tools);
+      const request = await this.#request();
       const format = FORMATS.find(({ id }) => id === request.format);
-      if (format?.type && format.file) save(await tools.shareFile(request), format.type, format.file);
-      else await this.#copy(await tools.shareLink(request));
+      if (format?.type && format.file) save(await this.#requestTool('shareFile', { request }), format.type, format.file);
+      else await this.#copy(await this.#requestTool('shareLink', { request }));
     } catch (thrown) {
       this.#onProblem(asProblem(thrown).message);
     }

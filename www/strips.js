@@ -3,7 +3,8 @@
 import { chartSvg, shapes } from './chart.js';
 import { button, byId, el, setAttributes, svg } from './dom.js';
 
-/** @import { Chart, Options, Reader, TraceEntry, WindowGroup } from './types.js' */
+/** @import { Chart, Options, TraceEntry, WindowGroup } from './types.js' */
+/** @import { Reader } from './reader-pool.js' */
 
 /** A drag of fewer pixels is a click. */
 const MIN_DRAG_PX = 4;
@@ -62,7 +63,7 @@ export class Strips {
     figure.key = key;
     // Requested before the strips: this resets the turn of the strips if the reader is new.
     const groups = this.#loadGroups(entry, figure);
-    const [drawing] = await Promise.all([entry.reader.strips(options, this.#width, figure.turn), groups]);
+    const [drawing] = await Promise.all([entry.reader.request('strips', { options, width: this.#width, known: figure.turn }), groups]);
     // Other strips were requested meanwhile, or the trace was closed.
     if (this.#figures.get(entry) !== figure || figure.key !== key) return;
     figure.node.hidden = drawing === null;
@@ -104,7 +105,7 @@ export class Strips {
     if (figure.reader === entry.reader) return;
     figure.reader = entry.reader;
     figure.turn = 0;
-    const groups = await entry.reader.marks();
+    const groups = await entry.reader.request('namedWindows', {});
     figure.parts.replaceChildren(new Option('all', ''), ...groups.map(optionGroup));
     figure.partsLabel.hidden = groups.length === 0;
   }
@@ -115,7 +116,7 @@ export class Strips {
     const before = entry.window;
     const { pick, preview, attempt } = this.#actions;
     new Drag(plot, event, {
-      window: (from, to) => entry.reader.window(from, to),
+      window: (from, to) => entry.reader.request('window', { from, to }),
       preview: (window) => preview(entry, window),
       pick: (window) => pick(entry, window),
       click: () => entry.window && pick(entry, ''),
@@ -267,7 +268,7 @@ class Drag {
 }
 
 /** Steps, stages or ranges of one name. @param {WindowGroup} group */
-function optionGroup({ title, marks, more }) {
-  return el('optgroup', { label: title }, ...marks.map((mark) => new Option(mark.title, mark.window)),
+function optionGroup({ title, windows, more }) {
+  return el('optgroup', { label: title }, ...windows.map((named) => new Option(named.title, named.window)),
     more && Object.assign(new Option(`${more} more: drag over the strips`, '-'), { disabled: true }));
 }

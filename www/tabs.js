@@ -41,8 +41,8 @@ export class Tabs {
    */
   constructor(page, pickCategory) {
     this.#page = page;
-    const { store, session, openTools, look } = page;
-    this.#comparison = onDemand(async () => new (await import('./compare.js')).Comparison(openTools, {
+    const { store, session, requestTool, look } = page;
+    this.#comparison = onDemand(async () => new (await import('./compare.js')).Comparison(requestTool, {
       baseline: (base) => look({ base }),
       open: () => this.open(COMPARE.id),
       openRanks: () => this.open(RANKS.id),
@@ -58,7 +58,7 @@ export class Tabs {
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
     this.#rules = onDemand(async () => {
       const { Rules } = await import('./rules.js');
-      return new Rules(store, session, openTools, () => store.overview && page.attempt('The rules could not be shown', this.draw));
+      return new Rules(page, () => store.overview && page.attempt('The rules could not be shown', this.draw));
     });
   }
 
@@ -224,11 +224,11 @@ export class Tabs {
 
   /** @param {TableRequest} request @returns {Promise<Table | null>} */
   async #table(request) {
-    const { store, renderer, openTools } = this.#page;
+    const { store, renderer, requestTool } = this.#page;
     if (this.#hasLayout(request.id)) return (await this.#pivot()).table(store.view.pivot, request);
     if (RANKS.tables.includes(request.id)) return (await this.#ranks()).table(request);
     if (RULES.tables.includes(request.id)) return (await this.#rules()).table(request);
-    if (COMPARE.tables.includes(request.id)) return (await openTools()).table(store.baseline, request);
+    if (COMPARE.tables.includes(request.id)) return requestTool('table', { baseline: store.baseline, request });
     return renderer.table(request);
   }
 

@@ -1,7 +1,9 @@
 // The tools worker: everything of the full module that needs no trace. It compares runs, writes the files that a person saves, makes
 // pivot tables and compares the ranks of a job. The page starts up to three: for the pivot tab, for the ranks tab, and for the rest.
 
-const [{ default: init, Pivot, Ranks, Tools }, { serve }] = await Promise.all([import('./pkg/gpuprism_full.js'), import('./worker-serve.js')]);
+const [{ default: init, Pivot, Ranks, Tools, choose_files: chooseFiles }, { serve }] = await Promise.all([
+  import('./pkg/gpuprism_full.js'), import('./worker-serve.js'),
+]);
 
 /** @type {import('./pkg/gpuprism_full.js').InitOutput | undefined} */
 let wasm;
@@ -22,9 +24,7 @@ function loadedRanks() {
   return ranks;
 }
 
-/** @typedef {import('./types.js').ToolsOperations & import('./types.js').PivotOperations & import('./types.js').RanksOperations} AllOperations */
-
-/** @type {import('./types.js').Handlers<AllOperations>} */
+/** @type {import('./types.js').Handlers<import('./types.js').ToolsOperations>} */
 const handlers = {
   async start({ module }) {
     wasm = await init({ module_or_path: module });
@@ -43,6 +43,7 @@ const handlers = {
   shareFile: ({ request }) => /** @type {Uint8Array<ArrayBuffer>} */ (tools.share_file(JSON.stringify(request))),
   shareLink: ({ request }) => tools.share_link(JSON.stringify(request)),
   openLink: ({ text }) => tools.open_link(text),
+  chooseFiles: ({ entries }) => JSON.parse(chooseFiles(JSON.stringify(entries))),
   workbench: ({ options, request }) => tools.workbench(JSON.stringify(options), JSON.stringify(request)),
   workbenchCsv: ({ options, request }) => tools.workbench_csv(JSON.stringify(options), JSON.stringify(request)),
   rulesJson({ options }) {
@@ -53,14 +54,14 @@ const handlers = {
   ruleForKernel: ({ options, file, text, kernel }) => tools.rule_for_kernel(JSON.stringify(options), file, text, kernel),
   ruleToEdit: ({ options, file, text, regex }) => tools.rule_to_edit(JSON.stringify(options), file, text, regex),
 
-  setCubes({ texts, cubes }) {
+  setPivotCells({ texts, cells }) {
     // Freed first: the memory of both would be needed at once.
     pivot?.free();
     pivot = null;
-    pivot = new Pivot(texts, cubes);
+    pivot = new Pivot(texts, cells);
   },
-  pivotTable: ({ shape, request }) => loadedPivot().table(shape, request),
-  pivotCsv: ({ shape, request }) => loadedPivot().csv(shape, request),
+  pivotTable: ({ layout, request }) => loadedPivot().table(layout, JSON.stringify(request)),
+  pivotCsv: ({ layout, request }) => loadedPivot().csv(layout, JSON.stringify(request)),
 
   setRankLogs({ logs }) {
     // Freed first: the memory of both would be needed at once.
@@ -72,7 +73,7 @@ const handlers = {
     loadedRanks().set_windows(parts);
     return loadedRanks().summary();
   },
-  rankWindows: ({ at, window }) => loadedRanks().windows(at, window),
+  rankWindows: ({ index, window }) => loadedRanks().windows(index, window),
   rankChart: ({ width }) => loadedRanks().chart(width),
   rankTable: ({ request }) => loadedRanks().table(JSON.stringify(request)),
   rankCsv: ({ request }) => loadedRanks().csv(JSON.stringify(request)),

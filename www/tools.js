@@ -1,22 +1,78 @@
-// The page's end of the tools worker, which does everything after the first results: comparison, export, dashboard, sharing, rules.
-// Loaded, and the worker started, with the first request; after a fault the next request starts a new worker.
+// Requests to tools workers, which do everything of the full module that needs no trace. Loaded with the first request.
 
-import { asProblem } from './problem.js';
 import { WorkerLink, compiledModule } from './worker-link.js';
 
-/** @import { DashboardRequest, ToolsOperations, Options, ShareRequest, TableRequest } from './types.js' */
+/** @import { SendRequest, ToolsOperations } from './types.js' */
 
 /** @typedef {WorkerLink<ToolsOperations>} ToolsLink */
+/** @typedef {'set' | 'setPivotCells' | 'setRankLogs'} LoadOperation */
 
+/** A tools worker and the data that it has. It is started with the first request, and again after it has ended with a fault. */
+export class ToolsWorker {
+  /** @type {ToolsLink | null} */
+  #link = null;
+  /** @type {Promise<ToolsLink> | null} */
+  #started = null;
+  /** The data that the worker has, or is being given. @type {{ started: unknown, key: unknown[], link: Promise<ToolsLink> } | null} */
+  #loaded = null;
+
+  /** Resolves with the worker. */
+  start() {
+    if (this.#started && this.#link?.isAlive) return this.#started;
+    this.#link = new WorkerLink('tools-worker.js');
+    this.#started = startWorker(this.#link);
+    return this.#started;
+  }
+
+  /**
+   * Resolves with the worker once it has the data of `key`. Unless it has them, it gets them by `op`, whose arguments are `data()`.
+   * @template {LoadOperation} Op @param {unknown[]} key @param {Op} op
+   * @param {() => Promise<Parameters<ToolsOperations[Op]>[0]>} data
+   */
+  load(key, op, data) {
+    const started = this.start();
+    const last = this.#loaded;
+    const isSame = last?.started === started && key.length === last.key.length && key.every((item, index) => item === last.key[index]);
+    if (last && isSame) return last.link;
+    const loaded = { started, key, link: this.#give(started, last?.link, op, data()) };
+    this.#loaded = loaded;
+    loaded.link.catch(() => {
+      if (this.#loaded === loaded) this.#loaded = null;
+    });
+    return loaded.link;
+  }
+
+  /**
+   * Gives the worker data, after those that it is being given.
+   * @template {LoadOperation} Op @param {Promise<ToolsLink>} started @param {Promise<ToolsLink> | undefined} before @param {Op} op
+   * @param {Promise<Parameters<ToolsOperations[Op]>[0]>} data
+   */
+  async #give(started, before, op, data) {
+    const [link, args] = await Promise.all([started, data, before?.catch(() => null)]);
+    await link.request(op, args);
+    return link;
+  }
+}
+
+/** @param {ToolsLink} link */
+async function startWorker(link) {
+  try {
+    await link.request('start', { module: await compiledModule('gpuprism_full') });
+  } catch (problem) {
+    link.close();
+    throw problem;
+  }
+  return link;
+}
+
+/** Operations that need no reports. @type {Set<keyof ToolsOperations>} */
+const WITHOUT_REPORTS = new Set(['translate', 'dashboardCss', 'openLink', 'chooseFiles', 'rulesJson', 'checkRules', 'ruleToEdit']);
+
+/** The tools worker that has the reports of the session. */
 export class Tools {
+  #worker = new ToolsWorker();
   #reports;
   #whenComplete;
-  /** @type {Promise<ToolsLink> | null} */
-  #link = null;
-  /** The texts that the worker has, or is being given. @type {string[]} */
-  #texts = [];
-  /** Resolves when the worker has them. */
-  #hasTexts = Promise.resolve();
 
   /**
    * `reports()` returns the session's current report texts; `whenComplete()` resolves when none of them is partial.
@@ -27,114 +83,15 @@ export class Tools {
     this.#whenComplete = whenComplete;
   }
 
-  /**
-   * The text of a file to save; `baseline` is the index of the run for tables of a comparison.
-   * @param {string} format @param {string} table @param {number} [baseline]
-   */
-  export = (format, table, baseline = 0) => this.#withReports((link) => link.request('export', { format, table, baseline }));
+  /** @type {SendRequest<ToolsOperations>} */
+  async request(op, args) {
+    const link = await (WITHOUT_REPORTS.has(op) ? this.#worker.start() : this.#withReports());
+    return link.request(op, args);
+  }
 
-  /** The comparison of the runs with a baseline. @param {number} baseline */
-  compare = (baseline) => this.#withReports((link) => link.request('compare', { baseline }));
-
-  /** The changes as a chart. @param {number} baseline @param {number} width @param {string[]} hidden */
-  chart = (baseline, width, hidden) => this.#withReports((link) => link.request('chart', { baseline, width, hidden }));
-
-  /** A table of the comparison. @param {number} baseline @param {TableRequest} request */
-  table = (baseline, request) => this.#withReports((link) => link.request('table', { baseline, request }));
-
-  /** @param {DashboardRequest} request */
-  dashboard = (request) => this.#withReports((link) => link.request('dashboard', { request }));
-
-  dashboardCss = () => this.#withWorker((link) => link.request('dashboardCss', {}));
-
-  /** @param {ShareRequest} request */
-  sharePreview = (request) => this.#withReports((link) => link.request('sharePreview', { request }));
-
-  /** The ids of everything that can be replaced in what is shared. */
-  shareRedactions = () => this.#withReports((link) => link.request('shareRedactions', {}));
-
-  /** @param {ShareRequest} request */
-  shareFile = (request) => this.#withReports((link) => link.request('shareFile', { request }));
-
-  /** @param {ShareRequest} request */
-  shareLink = (request) => this.#withReports((link) => link.request('shareLink', { request }));
-
-  /** The report in a link, as text. @param {string} text */
-  openLink = (text) => this.#withWorker((link) => link.request('openLink', { text }));
-
-  /** A table of the rule workbench under these options. @param {Options} options @param {TableRequest} request */
-  workbench = (options, request) => this.#withReports((link) => link.request('workbench', { options, request }));
-
-  /** The same table as CSV, with all rows. @param {Options} options @param {TableRequest} request */
-  workbenchCsv = (options, request) => this.#withReports((link) => link.request('workbenchCsv', { options, request }));
-
-  /** The rules in force as a file. @param {Options} options */
-  rulesJson = (options) => this.#withWorker((link) => link.request('rulesJson', { options }));
-
-  /** What is wrong with the text of a rule file; empty if it is valid. @param {string} file @param {string} text */
-  checkRules = (file, text) => this.#withWorker((link) => link.request('checkRules', { file, text }));
-
-  /**
-   * The text with a new rule for a kernel, and the rule's regex as JSON.
-   * @param {Options} options @param {string} file @param {string} text @param {string} kernel
-   */
-  ruleForKernel = (options, file, text, kernel) => this.#withReports((link) => link.request('ruleForKernel', { options, file, text, kernel }));
-
-  /**
-   * The text with a rule that is in force, and the rule's regex as JSON.
-   * @param {Options} options @param {string} file @param {string} text @param {string} regex
-   */
-  ruleToEdit = (options, file, text, regex) => this.#withWorker((link) => link.request('ruleToEdit', { options, file, text, regex }));
-
-  /** The file of another tool as a report text. @param {string} label @param {string} text */
-  translate = (label, text) => this.#withWorker((link) => link.request('translate', { label, text }));
-
-  /**
-   * Sends a request to a worker that has the complete reports.
-   * @template Answer @param {(link: ToolsLink) => Promise<Answer>} send
-   */
-  async #withReports(send) {
+  async #withReports() {
     await this.#whenComplete();
-    return this.#withWorker(async (link) => {
-      await this.#updateReports(link);
-      return send(link);
-    });
-  }
-
-  /** @template Answer @param {(link: ToolsLink) => Promise<Answer>} send */
-  async #withWorker(send) {
-    const link = await (this.#link ??= this.#start());
-    try {
-      return await send(link);
-    } catch (problem) {
-      if (asProblem(problem).kind === 'fault') this.#link = null;
-      throw problem;
-    }
-  }
-
-  async #start() {
-    this.#texts = [];
-    try {
-      const module = await compiledModule('gpuprism_full');
-      /** @type {ToolsLink} */
-      const link = new WorkerLink('tools-worker.js');
-      await link.request('start', { module });
-      return link;
-    } catch (problem) {
-      this.#link = null;
-      throw problem;
-    }
-  }
-
-  /** Gives the worker the current reports, once for all requests that need the same ones. @param {ToolsLink} link */
-  #updateReports(link) {
     const texts = this.#reports();
-    if (texts.length === this.#texts.length && texts.every((text, index) => text === this.#texts[index])) return this.#hasTexts;
-    this.#texts = texts;
-    this.#hasTexts = link.request('set', { texts });
-    this.#hasTexts.catch(() => {
-      if (this.#texts === texts) this.#texts = [];
-    });
-    return this.#hasTexts;
+    return this.#worker.load(texts, 'set', async () => ({ texts }));
   }
 }

@@ -4,10 +4,11 @@
 import { actions, problemText, progressText, shellQuoted } from './cards.js';
 import { button, byId, commandLine, copyButton, el, note, present, severityMark, targetWithin } from './dom.js';
 import { asProblem } from './problem.js';
+import { Reader } from './reader-pool.js';
 import { blockOf } from './table.js';
-import { TraceHolder, WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
+import { compiledModule } from './worker-link.js';
 
-/** @import { Entry, Options, Problem, Progress, TriageOperations } from './types.js' */
+/** @import { Entry, Problem, Progress } from './types.js' */
 /** @import { Session } from './session.js' */
 /** @import { Store } from './store.js' */
 
@@ -76,7 +77,7 @@ export class Triage {
   /** @param {Entry} entry */
   #open(entry) {
     /** @type {TriageState} */
-    const state = { reader: new CodeReader(this.#session, entry), progress: null, problem: null, mapping: [], isMappingChosen: false };
+    const state = { reader: new CodeReader(), progress: null, problem: null, mapping: [], isMappingChosen: false };
     this.#states.set(entry, state);
     return this.#enqueue(state, async (onProgress) => {
       const start = performance.now();
@@ -120,7 +121,7 @@ export class Triage {
     state.mapping = mapping;
     return this.#enqueue(state, async (onProgress) => {
       await state.reader.map(mapping, onProgress);
-      await this.#session.analyse(entry);
+      await this.#session.analyseAgain(entry);
     });
   }
 
@@ -201,48 +202,25 @@ export class Triage {
 }
 
 /** The worker of a trace that was read with its code. The session uses it in place of the first reader. */
-class CodeReader extends TraceHolder {
+class CodeReader extends Reader {
   command = 'triage --input';
   isOpened = false;
   /** True for a trace of graphs being captured. */
   isCapture = false;
-  #session;
-  #entry;
-  /** @type {WorkerLink<TriageOperations> | null} */
-  #triage = null;
-
-  /** @param {Session} session @param {Entry} entry */
-  constructor(session, entry) {
-    super();
-    this.#session = session;
-    this.#entry = entry;
-  }
 
   /** @param {File} file @param {(progress: Progress) => void} onProgress */
   async open(file, onProgress) {
     onProgress({ doing: 'reading' });
     const module = await compiledModule('gpuprism_full');
-    if (this.isClosed) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
-    /** @type {WorkerLink<TriageOperations>} */
-    const link = new WorkerLink('triage-worker.js');
-    this.link = this.#triage = link;
-    const { capture } = await link.request('open', { module, file }, onProgress);
+    this.start();
+    const { isCapture } = await this.request('openWithCode', { module, file }, onProgress);
     this.isOpened = true;
-    this.isCapture = capture;
+    this.isCapture = isCapture;
   }
 
-  /**
-   * Takes source lines from these traces, or from the trace itself if there are none.
-   * @param {Entry[]} entries @param {(progress: Progress) => void} onProgress
-   */
-  async map(entries, onProgress) {
-    await this.#triage?.request('map', { files: entries.map(({ file }) => file) }, onProgress);
-  }
-
-  /** The report with the triage among its sections. @param {Options} options */
-  async analyze(options) {
-    if (!this.#triage) throw new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
-    return this.#triage.request('analyze', { options: JSON.stringify(options), context: JSON.stringify({ server: this.#session.serverArguments(this.#entry) }) });
+  /** Takes source lines from these traces. @param {Entry[]} entries @param {(progress: Progress) => void} onProgress */
+  map(entries, onProgress) {
+    return this.request('map', { files: entries.map(({ file }) => file) }, onProgress);
   }
 }
 

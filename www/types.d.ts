@@ -1,13 +1,10 @@
 // Types of the page. Only `tsc` reads this file; it is no part of the built page.
 
-import type { WorkerLink, TraceHolder } from './worker-link.js';
+import type { Reader } from './reader-pool.js';
 
 // Answers of the WebAssembly modules: strings that are ready to show (see docs/page.md).
 
-export interface Build {
-  version: string;
-  simd: boolean;
-}
+export type Build = { version: string; simd: boolean };
 
 /** One SVG element. `key` is the category that it stands for, or empty. */
 export interface ChartNode {
@@ -19,39 +16,17 @@ export interface ChartNode {
   text: string;
 }
 
-export interface Chart {
-  width: number;
-  height: number;
-  summary: string;
-  nodes: ChartNode[];
-}
+export type Chart = { width: number; height: number; summary: string; nodes: ChartNode[] };
 
-export interface Figure {
-  title: string;
-  text: string;
-  exact: string;
-}
+export type Figure = { title: string; text: string; exact: string };
 
-export interface Cell {
-  text: string;
-  title: string;
-  class: string;
-}
+export type Cell = { text: string; title: string; class: string };
 
 export type ColumnKind = 'text' | 'kernel' | 'category' | 'place' | 'count' | 'time' | 'share' | 'action';
 
-export interface Column {
-  key: string;
-  title: string;
-  kind: ColumnKind;
-  sort: 'none' | 'ascending' | 'descending';
-}
+export type Column = { key: string; title: string; kind: ColumnKind; sort: 'none' | 'ascending' | 'descending' };
 
-export interface Gap {
-  run: string;
-  why: string;
-  recapture: string;
-}
+export type Gap = { run: string; why: string; recapture: string };
 
 export interface Table {
   id: string;
@@ -83,13 +58,7 @@ export interface TableRequest {
 
 export type Severity = 'info' | 'warning' | 'error';
 
-export interface Notice {
-  severity: Severity;
-  code: string;
-  message: string;
-  count: string;
-  advice: string;
-}
+export type Notice = { severity: Severity; code: string; message: string; count: string; advice: string };
 
 export interface Run {
   label: string;
@@ -112,17 +81,9 @@ export interface Finding {
   table: string;
 }
 
-export interface Category {
-  name: string;
-  class: string;
-}
+export type Category = { name: string; class: string };
 
-export interface Tab {
-  id: string;
-  title: string;
-  rows: string;
-  tables: string[];
-}
+export type Tab = { id: string; title: string; rows: string; tables: string[] };
 
 export interface Overview {
   verdict: { text: string; table: string }[];
@@ -132,16 +93,10 @@ export interface Overview {
   tabs: Tab[];
 }
 
-export interface RuleSets {
-  engine: string;
-  models: string[];
-}
+export type RuleSets = { engine: string; models: string[] };
 
 /** The rule sets' text, by the name of its file. */
-export interface RuleFile {
-  file: string;
-  text: string;
-}
+export type RuleFile = { file: string; text: string };
 
 /** How a trace is to be analysed. */
 export interface Options {
@@ -156,25 +111,12 @@ export interface Options {
 }
 
 /** The overview strips; `chart` is null if the caller has the strips of this `turn`. */
-export interface Strips {
-  turn: number;
-  chart: Chart | null;
-  frame: ChartNode[];
-}
+export type Strips = { turn: number; chart: Chart | null; frame: ChartNode[] };
 
 /** Windows that can be picked by name; `more` is how many are not in the list, or empty. */
-export interface WindowGroup {
-  title: string;
-  marks: { title: string; window: string }[];
-  more: string;
-}
+export type WindowGroup = { title: string; windows: { title: string; window: string }[]; more: string };
 
-export interface Kernel {
-  name: string;
-  found: boolean;
-  charts: Chart[];
-  tables: Table[];
-}
+export type Kernel = { name: string; found: boolean; charts: Chart[]; tables: Table[] };
 
 export interface ComparedRun {
   label: string;
@@ -185,10 +127,7 @@ export interface ComparedRun {
   warnings: string[];
 }
 
-export interface Comparison {
-  baseline: number;
-  runs: ComparedRun[];
-}
+export type Comparison = { baseline: number; runs: ComparedRun[] };
 
 export interface DashboardPanel {
   id: string;
@@ -222,26 +161,11 @@ export interface DashboardView {
   highest_threshold_ms: number;
 }
 
-export interface ShareRequest {
-  format: string;
-  redact: string[];
-  slim: boolean;
-}
+export type ShareRequest = { format: string; redact: string[]; slim: boolean };
 
-export interface Redaction {
-  id: string;
-  title: string;
-  found: string;
-  none: boolean;
-}
+export type Redaction = { id: string; title: string; found: string; none: boolean };
 
-export interface SharePreview {
-  redactions: Redaction[];
-  file: string;
-  contents: string[];
-  fits: boolean;
-  length: string;
-}
+export type SharePreview = { redactions: Redaction[]; file: string; contents: string[]; fits: boolean; length: string };
 
 export interface RanksSummary {
   verdict: string[];
@@ -252,7 +176,7 @@ export interface RanksSummary {
   parts: Category[];
 }
 
-// Requests to the workers: for each operation its arguments and its result.
+// Requests to the workers.
 
 export interface Progress {
   read?: number;
@@ -262,7 +186,7 @@ export interface Progress {
   since?: number | null;
 }
 
-/** Operations by name; each takes one object. */
+/** The operations of a worker by name. Each takes one object. */
 export type Operations = { [name: string]: (args: any) => unknown };
 
 /** The implementation of operations in a worker. */
@@ -272,10 +196,9 @@ export type Handlers<O> = {
     : never;
 };
 
-export type StartRequest = { module: WebAssembly.Module };
-
+/** The operations of render-worker.js. */
 export type RenderOperations = {
-  start(args: StartRequest): { palette: string; build: Build };
+  start(args: { module: WebAssembly.Module }): { palette: string; build: Build };
   set(args: { texts: string[] }): Overview;
   chart(args: { width: number; hidden: string[] }): Chart;
   table(args: { request: TableRequest }): Table | null;
@@ -284,81 +207,90 @@ export type RenderOperations = {
 
 export type OpenRequest = { module: WebAssembly.Module; file: File; gpuOnly: boolean; isFast: boolean };
 
-export interface Opened {
-  kind: FileKind | 'foreign' | 'database';
-  torch: boolean;
-  ranks: number;
-  text: string | null;
-  memory: number;
-}
+export type Opened = { kind: FileKind | 'foreign' | 'database'; torch: boolean; ranks: number; text: string | null; memory: number };
 
-/** What any worker that has read a trace answers. */
+/** The operations of worker.js. All but the first three need a trace that it has read. */
 export type TraceOperations = {
-  strips(args: { options: string; width: number; known: number }): Strips | null;
-  window(args: { from: number; to: number }): string;
-  marks(args: {}): WindowGroup[];
-  slice(args: { options: string }): Uint8Array<ArrayBuffer>;
-  kernel(args: { options: string; name: string; width: number }): Kernel | null;
-  cube(args: { options: string; axes: string }): string;
-  ranksLog(args: {}): string;
-  ranksPart(args: { options: string }): string;
-};
-
-export type ReaderOperations = TraceOperations & {
   open(args: OpenRequest): Opened | { kind: 'database' };
   openDatabase(args: { module: WebAssembly.Module; file: File; gpuOnly: boolean }): Opened;
-  analyze(args: { options: string; soon: boolean }): Analysis;
-};
-
-export type TriageOperations = TraceOperations & {
-  open(args: { module: WebAssembly.Module; file: File }): { capture: boolean };
+  /** Reads a torch trace with the code that launched its work, so that all later analyses have a triage. */
+  openWithCode(args: { module: WebAssembly.Module; file: File }): { isCapture: boolean };
+  /** Takes the source lines of graph replays from these traces; without any, the trace's own are used. */
   map(args: { files: File[] }): void;
-  analyze(args: { options: string; context: string }): Analysis;
-  choose(args: { module: WebAssembly.Module; entries: { path: string; bytes: number; modified: number }[] }): { open: number[]; aside: string[] };
+  /** `server` are the arguments of the server that wrote the trace, which the triage uses. */
+  analyze(args: { options: Options; isPartialFirst: boolean; server: string | null }): Analysis;
+  /** The overview strips; `chart` is null if `known` is their turn. Null if there is nothing to draw. */
+  strips(args: { options: Options; width: number; known: number }): Strips | null;
+  /** The window between two positions in the strips, 0 their begin and 1 their end. */
+  window(args: { from: number; to: number }): string;
+  /** Steps, stages and ranges whose windows can be picked. */
+  namedWindows(args: {}): WindowGroup[];
+  /** The chosen window as the bytes of a file that Perfetto opens. */
+  slice(args: { options: Options }): Uint8Array<ArrayBuffer>;
+  kernel(args: { options: Options; name: string; width: number }): Kernel | null;
+  /** The aggregates of the trace over these axes of a pivot, as JSON text. */
+  pivotCells(args: { options: Options; axes: string[] }): string;
+  /** The log of the ranks in the trace, as JSON text. */
+  ranksLog(args: {}): string;
+  /** The log of the ranks in the chosen window, as JSON text. */
+  ranksPart(args: { options: Options }): string;
 };
 
-/** The operations of tools-worker.js for the ranks tab. */
-export type RanksOperations = {
-  start(args: StartRequest): void;
+/** The operations of tools-worker.js. */
+export type ToolsOperations = {
+  start(args: { module: WebAssembly.Module }): void;
+  set(args: { texts: string[] }): void;
+  /** The file of another tool as a report text. */
+  translate(args: { label: string; text: string }): string;
+  /** The text of a file to save; `baseline` is the index of the run for tables of a comparison. */
+  export(args: { format: string; table: string; baseline: number }): string;
+  compare(args: { baseline: number }): Comparison;
+  /** The changes between the runs as a chart. */
+  chart(args: { baseline: number; width: number; hidden: string[] }): Chart;
+  /** A table of the comparison. */
+  table(args: { baseline: number; request: TableRequest }): Table | null;
+  dashboard(args: { request: DashboardRequest }): DashboardView;
+  dashboardCss(args: {}): string;
+  sharePreview(args: { request: ShareRequest }): SharePreview;
+  /** The ids of everything that can be replaced in what is shared. */
+  shareRedactions(args: {}): string[];
+  shareFile(args: { request: ShareRequest }): Uint8Array<ArrayBuffer>;
+  shareLink(args: { request: ShareRequest }): string;
+  /** The report in a link, as text. */
+  openLink(args: { text: string }): string;
+  /** Which files of a folder to open, by index, and what is set aside. */
+  chooseFiles(args: { entries: { path: string; bytes: number; modified: number }[] }): { open: number[]; aside: string[] };
+  /** A table of the rule workbench. */
+  workbench(args: { options: Options; request: TableRequest }): Table | null;
+  workbenchCsv(args: { options: Options; request: TableRequest }): string;
+  /** The rules in force as a file. */
+  rulesJson(args: { options: Options }): { name: string; text: string };
+  /** The problem of the text of a rule file; empty if it is valid. */
+  checkRules(args: { file: string; text: string }): string;
+  /** The text with a new rule for a kernel, and the rule's regex as JSON. */
+  ruleForKernel(args: { options: Options; file: string; text: string; kernel: string }): string[];
+  /** The text with a rule that is in force, and the rule's regex as JSON. */
+  ruleToEdit(args: { options: Options; file: string; text: string; regex: string }): string[];
+
+  setPivotCells(args: { texts: string[]; cells: string[] }): void;
+  pivotTable(args: { layout: string; request: TableRequest }): Table;
+  pivotCsv(args: { layout: string; request: TableRequest }): string;
+
   setRankLogs(args: { logs: string[] }): void;
   setRankWindows(args: { parts: string[] }): RanksSummary;
-  rankWindows(args: { at: number; window: string }): (string | null)[];
+  /** For each trace the window that shows the same time range as this window of the trace at `index`. */
+  rankWindows(args: { index: number; window: string }): (string | null)[];
   rankChart(args: { width: number }): Chart;
   rankTable(args: { request: TableRequest }): Table | null;
   rankCsv(args: { request: TableRequest }): string;
 };
 
-/** The operations of tools-worker.js for the pivot tab. */
-export type PivotOperations = {
-  start(args: StartRequest): void;
-  setCubes(args: { texts: string[]; cubes: string[] }): void;
-  pivotTable(args: { shape: string; request: string }): Table;
-  pivotCsv(args: { shape: string; request: string }): string;
-};
-
-/** The operations of tools-worker.js for everything else. */
-export type ToolsOperations = {
-  start(args: StartRequest): void;
-  set(args: { texts: string[] }): void;
-  translate(args: { label: string; text: string }): string;
-  export(args: { format: string; table: string; baseline: number }): string;
-  compare(args: { baseline: number }): Comparison;
-  chart(args: { baseline: number; width: number; hidden: string[] }): Chart;
-  table(args: { baseline: number; request: TableRequest }): Table | null;
-  dashboard(args: { request: DashboardRequest }): DashboardView;
-  dashboardCss(args: {}): string;
-  sharePreview(args: { request: ShareRequest }): SharePreview;
-  shareRedactions(args: {}): string[];
-  shareFile(args: { request: ShareRequest }): Uint8Array<ArrayBuffer>;
-  shareLink(args: { request: ShareRequest }): string;
-  openLink(args: { text: string }): string;
-  workbench(args: { options: Options; request: TableRequest }): Table | null;
-  workbenchCsv(args: { options: Options; request: TableRequest }): string;
-  rulesJson(args: { options: Options }): { name: string; text: string };
-  checkRules(args: { file: string; text: string }): string;
-  ruleForKernel(args: { options: Options; file: string; text: string; kernel: string }): string[];
-  ruleToEdit(args: { options: Options; file: string; text: string; regex: string }): string[];
-};
+/** Sends a request to a worker. */
+export type SendRequest<O extends Operations> = <K extends keyof O & string>(
+  op: K,
+  args: Parameters<O[K]>[0],
+  onProgress?: (progress: Progress) => void,
+) => Promise<ReturnType<O[K]>>;
 
 // State of the page.
 
@@ -371,25 +303,8 @@ export interface Problem {
   memory?: number;
 }
 
-export interface Analysis {
-  /** The report as JSON text. */
-  text: string;
-  /** True if the report lacks the sections that take long. */
-  isPartial?: boolean;
-  memory: number;
-}
-
-/** The worker that has read a file; closing it frees its memory. */
-export interface Reader extends TraceHolder {
-  /** The subcommand of the command line that does the same. */
-  command: string;
-  analyze(options: Options, soon?: boolean): Promise<Analysis>;
-}
-
-/** A reader whose file is being read. */
-export interface OpeningReader extends Reader {
-  opened: Promise<Opened>;
-}
+/** A report as JSON text. A partial one lacks the sections that take long. */
+export type Analysis = { text: string; isPartial: boolean; memory: number };
 
 /** One open file. */
 export interface Entry {
@@ -436,11 +351,7 @@ export interface Entry {
 export type TraceEntry = Entry & { reader: Reader };
 
 /** How to count: the rule set as `engine/model`, the owner of overlaps, devices `each` or `merged`. */
-export interface Settings {
-  rules: string;
-  attribution: string;
-  devices: string;
-}
+export type Settings = { rules: string; attribution: string; devices: string };
 
 /** What the address names; see address.js. */
 export interface View extends Settings {
@@ -480,7 +391,7 @@ export interface Page {
   session: import('./session.js').Session;
   renderer: import('./renderer-client.js').Renderer;
   windows: import('./windows.js').Windows;
-  openTools(): Promise<import('./tools.js').Tools>;
+  requestTool: SendRequest<ToolsOperations>;
   /** Resolves with the entries when they have been read. */
   openFiles(files: File[]): Promise<Entry[]>;
   /** Runs a step; if it fails, a card with this title shows why. */

@@ -47,7 +47,7 @@ export class Windows {
   /** @param {TraceEntry} entry */
   #openInPerfetto = (entry) => this.#page.attempt('Perfetto could not be opened', async () => {
     const { openInPerfetto } = await import('./perfetto.js');
-    await openInPerfetto(entry.reader.slice(this.#page.session.options(entry)), entry.file.name);
+    await openInPerfetto(entry.reader.request('slice', { options: this.#page.session.options(entry) }), entry.file.name);
   });
 
   /** Sets the same time range in the other ranks of the job. @param {TraceEntry} entry @param {string} window */

@@ -1,6 +1,6 @@
 // The page's end of the connection to a worker. The only place that creates workers and compiles modules.
 
-/** @import { Operations, Options, Problem, Progress, TraceOperations } from './types.js' */
+/** @import { Operations, Problem, Progress } from './types.js' */
 
 /** A problem that a worker reported in place of a result. */
 export class WorkerProblem extends Error {
@@ -119,72 +119,6 @@ export class WorkerLink {
   /** @param {string} message */
   #fail(message) {
     this.close({ kind: 'fault', message: message || 'the worker could not be started' });
-  }
-}
-
-/** The worker of a trace. Closing it frees the memory that the trace takes. */
-export class TraceHolder {
-  isClosed = false;
-  /** @type {WorkerLink<TraceOperations> | null} */
-  link = null;
-
-  get #worker() {
-    if (!this.link) throw new WorkerProblem({ kind: 'fault', message: 'the worker has not started' });
-    return this.link;
-  }
-
-  /**
-   * The overview strips; `chart` is null if `known` is their turn. Null if there is nothing to draw.
-   * @param {Options} options @param {number} width @param {number} known
-   */
-  async strips(options, width, known) {
-    return this.#worker.request('strips', { options: JSON.stringify(options), width, known });
-  }
-
-  /**
-   * The window between two positions in the strips, 0 their begin and 1 their end.
-   * @param {number} from @param {number} to
-   */
-  async window(from, to) {
-    return this.#worker.request('window', { from, to });
-  }
-
-  /** Steps, stages and ranges whose windows can be picked. */
-  async marks() {
-    return this.#worker.request('marks', {});
-  }
-
-  /**
-   * The aggregates of the trace over these axes of a pivot, as JSON text.
-   * @param {Options} options @param {string[]} axes
-   */
-  async cube(options, axes) {
-    return this.#worker.request('cube', { options: JSON.stringify(options), axes: JSON.stringify(axes) });
-  }
-
-  /** The log of the ranks in the trace, as JSON text. */
-  async ranksLog() {
-    return this.#worker.request('ranksLog', {});
-  }
-
-  /** The log of the ranks in the chosen window, as JSON text. @param {Options} options */
-  async ranksPart(options) {
-    return this.#worker.request('ranksPart', { options: JSON.stringify(options) });
-  }
-
-  /** One kernel in detail. @param {Options} options @param {string} name @param {number} width */
-  async kernel(options, name, width) {
-    return this.#worker.request('kernel', { options: JSON.stringify(options), name, width });
-  }
-
-  /** The chosen window as the bytes of a file that Perfetto opens. @param {Options} options */
-  async slice(options) {
-    return this.#worker.request('slice', { options: JSON.stringify(options) });
-  }
-
-  close() {
-    this.isClosed = true;
-    this.link?.close();
   }
 }
 

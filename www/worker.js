@@ -1,13 +1,17 @@
-// The trace worker: reads one file with a wasm reader and keeps the trace for all later analyses.
+// The trace worker: reads one file with a wasm reader and keeps the trace for all later analyses. If it reads a torch trace with the
+// code that launched its work, the analyses have a triage.
 
-const [gpuprism, { memoryBytes, readWhole, start, traceHandlers }, { serve }] = await Promise.all([
-  import('./pkg/gpuprism.js'), import('./reading.js'), import('./worker-serve.js'),
-]);
+const [{ readWhole }, { serve }] = await Promise.all([import('./reading.js'), import('./worker-serve.js')]);
 
+/** @typedef {import('./types.js').Progress} Progress */
 /** @typedef {import('./pkg/gpuprism.js').Imported | import('./pkg/gpuprism_full.js').Imported} Imported */
 
+/** @type {Set<{ memory: WebAssembly.Memory }>} */
+const instances = new Set();
 /** @type {Imported | null} */
 let imported = null;
+/** Null if the trace was read without its code. @type {import('./pkg/gpuprism_full.js').Triage | null} */
+let triage = null;
 /** True for a large trace until its window was rehearsed. */
 let needsRehearsal = false;
 
@@ -16,12 +20,14 @@ function trace() {
   return imported;
 }
 
-/** @type {import('./types.js').Handlers<import('./types.js').ReaderOperations>} */
+const importFull = () => import('./pkg/gpuprism_full.js');
+
+/** @type {import('./types.js').Handlers<import('./types.js').TraceOperations>} */
 const handlers = {
   /** Resolves with the kind of the file; a database is not read yet. */
   async open({ module, isFast, file, gpuOnly }, progress) {
     needsRehearsal = isFast;
-    const wasm = isFast ? await import('./pkg/gpuprism_full.js') : gpuprism;
+    const wasm = isFast ? await importFull() : await import('./pkg/gpuprism.js');
     await start(wasm, module);
     const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
     const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), file, progress);
@@ -29,25 +35,69 @@ const handlers = {
   },
   /** Reads a file by offset, with the module that has SQLite. */
   async openDatabase({ module, file, gpuOnly }, progress) {
-    const sqlite = await import('./pkg/gpuprism_full.js');
-    await start(sqlite, module);
+    const wasm = await importFull();
+    await start(wasm, module);
     needsRehearsal = true;
     const onRows = (/** @type {number} */ rows) => progress({ rows, doing: 'reading' });
     onRows(0);
-    return opened(sqlite.read_database(file, file.name, gpuOnly, onRows));
+    return opened(wasm.read_database(file, file.name, gpuOnly, onRows));
   },
-  /** If `soon`, the report of a trace with many ops lacks its sections and is partial. */
-  analyze({ options, soon }) {
-    const isPartial = soon && trace().takes_a_while(options);
-    const text = trace().analyze(isPartial ? JSON.stringify({ ...JSON.parse(options), without_sections: true }) : options);
-    if (needsRehearsal) rehearse(JSON.parse(options));
+  async openWithCode({ module, file }, progress) {
+    const wasm = await importFull();
+    await start(wasm, module);
+    const read = await readWithCode(file, progress);
+    imported = read;
+    triage = new wasm.Triage();
+    return { isCapture: wasm.is_capture(read) };
+  },
+  async map({ files }, progress) {
+    // The previous ones are freed first: the memory of both would be needed at once.
+    triage?.forget_mapping();
+    for (const file of files) triage?.add_mapping(await readWithCode(file, progress));
+  },
+  /** If `isPartialFirst`, the report of a trace with many ops lacks its sections. */
+  analyze({ options, isPartialFirst, server }) {
+    const choices = JSON.stringify(options);
+    if (triage) {
+      const text = triage.report(/** @type {import('./pkg/gpuprism_full.js').Imported} */ (trace()), JSON.stringify({ server }), choices);
+      return { text, isPartial: false, memory: memoryBytes() };
+    }
+    const isPartial = isPartialFirst && trace().takes_a_while(choices);
+    const text = trace().analyze(isPartial ? JSON.stringify({ ...options, without_sections: true }) : choices);
+    if (needsRehearsal) rehearse(options);
     needsRehearsal = false;
     return { text, isPartial, memory: memoryBytes() };
   },
-  ...traceHandlers(trace),
+  strips: ({ options, width, known }) => trace().strips(JSON.stringify(options), width, known),
+  window: ({ from, to }) => trace().window(from, to),
+  namedWindows: () => trace().named_windows(),
+  slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (trace().slice(JSON.stringify(options))),
+  kernel: ({ options, name, width }) => trace().kernel(JSON.stringify(options), name, width),
+  pivotCells: ({ options, axes }) => trace().pivot_cells(JSON.stringify(options), JSON.stringify(axes)),
+  ranksLog: () => trace().ranks_log(),
+  ranksPart: ({ options }) => trace().ranks_part(JSON.stringify(options)),
 };
 
 serve(handlers, memoryBytes);
+
+/** @typedef {{ default: (init: { module_or_path: WebAssembly.Module }) => Promise<{ memory: WebAssembly.Memory }> }} WasmPackage */
+
+/** @param {WasmPackage} wasm @param {WebAssembly.Module} module */
+async function start({ default: init }, module) {
+  instances.add(await init({ module_or_path: module }));
+}
+
+function memoryBytes() {
+  return [...instances].reduce((bytes, { memory }) => bytes + memory.buffer.byteLength, 0);
+}
+
+/** @param {File} file @param {(progress: Progress) => void} progress */
+async function readWithCode(file, progress) {
+  const { TraceReader } = await importFull();
+  const read = await readWhole(TraceReader.with_code(file.name), file, progress);
+  if (!read) throw new Error(`${file.name} is a database`);
+  return read;
+}
 
 /** @param {Imported} read @returns {import('./types.js').Opened} */
 function opened(read) {
@@ -64,7 +114,7 @@ const REHEARSE_AFTER_MS = 200;
  * Analyses a small window a few times while the worker is idle. A browser compiles WebAssembly quickly at first, and well only after
  * it has run for a while; without this, a person's first window of a large trace would be slow. The first run also computes the
  * aggregates that all windows use.
- * @param {object} options
+ * @param {import('./types.js').Options} options
  */
 function rehearse(options, times = REHEARSALS) {
   const window = trace().window(0.48, 0.52);

@@ -12,7 +12,7 @@ impl Imported {
     ///
     /// # Errors
     /// The file contains no trace; invalid choices or axes.
-    pub fn cube(&self, choices: &str, axes: &str) -> JsResult<String> {
+    pub fn pivot_cells(&self, choices: &str, axes: &str) -> JsResult<String> {
         let trace = self.require_trace()?;
         let choices: Choices = json::read(choices).map_err(to_js_error)?;
         let axes: Vec<_> = json::read(axes).map_err(to_js_error)?;

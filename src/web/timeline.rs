@@ -11,7 +11,7 @@ use wasm_bindgen::prelude::*;
 #[derive(Debug, Serialize)]
 struct WindowGroupView {
     title: String,
-    marks: Vec<session::NamedWindow>,
+    windows: Vec<session::NamedWindow>,
     /// The number of windows left out, as text. Empty if there are none.
     more: String,
 }
@@ -42,16 +42,16 @@ impl Imported {
         self.trace().map(|trace| session::window_text(trace, from, to)).unwrap_or_default()
     }
 
-    /// Steps, stages and ranges whose windows can be picked: `{title, marks: {title, window}[], more}[]`.
+    /// Steps, stages and ranges whose windows can be picked: `{title, windows: {title, window}[], more}[]`.
     ///
     /// # Errors
     /// None in practice.
-    pub fn marks(&self) -> JsResult<JsValue> {
+    pub fn named_windows(&self) -> JsResult<JsValue> {
         let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
         let groups = session::named_windows(trace).into_iter();
         let groups = groups.map(|session::WindowGroup { title, windows, more }| {
             let more = if more > 0 { grouped(more as u64) } else { String::new() };
-            WindowGroupView { title, marks: windows, more }
+            WindowGroupView { title, windows, more }
         });
         to_js(&groups.collect::<Vec<_>>())
     }

@@ -110,7 +110,7 @@ export async function openPage(browser, origin, fragment = '') {
 export const tapWorkers = (page, late = {}) => page.evaluate((late) => {
   const { postMessage } = Worker.prototype;
   const tap = { asked: {}, late, letGo() {} };
-  const named = ({ op, args }) => (op === 'analyze' && args.soon ? 'first' : op);
+  const named = ({ op, args }) => (op === 'analyze' && args.isPartialFirst ? 'first' : op);
   Worker.prototype.postMessage = function tapped(message, ...more) {
     const what = named(message);
     (tap.asked[what] ??= []).push({ worker: this, args: message.args });

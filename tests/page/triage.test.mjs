@@ -68,7 +68,7 @@ test('the module is fetched when the tab is opened, and nothing else is requeste
   await h.settled(page);
   assert.equal(fetched(/triage|full/), 0);
   await openTriage(page);
-  assert.deepEqual(server.requests.filter((path) => /triage|full/.test(path)).sort(), ['/pkg/gpuprism_full.js', '/pkg/gpuprism_full_bg.wasm', '/triage-worker.js', '/triage.js']);
+  assert.deepEqual(server.requests.filter((path) => /triage|full/.test(path)).sort(), ['/pkg/gpuprism_full.js', '/pkg/gpuprism_full_bg.wasm', '/triage.js']);
   for (const [method, url] of asked) assert.ok(method === 'GET' && (url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`)), `${method} ${url}`);
   for (const worker of page.workers()) assert.match(worker.url(), /^blob:/);
   assert.equal(page.workers().length, 2, 'the reader without code has ended');

@@ -203,7 +203,6 @@ const LATER_SCRIPTS: &[&str] = &[
     "help.js",
     "virtual.js",
     "triage.js",
-    "triage-worker.js",
     "pivot.js",
     "ranks.js",
     "kernel.js",

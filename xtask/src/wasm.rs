@@ -10,9 +10,8 @@
 //! | worker | module | instances | started by |
 //! |---|---|---|---|
 //! | `render-worker.js` | `gpuprism` | one | the page, when it opens |
-//! | `worker.js` | `gpuprism`; `gpuprism_full` for databases and large files | one per file | a file |
-//! | `triage-worker.js` | `gpuprism_full` | one per trace | the triage tab, a dropped folder |
-//! | `tools-worker.js` | `gpuprism_full` | up to three | exports, comparison, sharing, rules, reports of other tools; the ranks tab; the pivot tab, if its axes are changed |
+//! | `worker.js` | `gpuprism`; `gpuprism_full` for databases, large files and the triage | one per file; the triage replaces it | a file; the triage tab |
+//! | `tools-worker.js` | `gpuprism_full` | up to three | exports, comparison, sharing, rules, reports of other tools, a dropped folder; the ranks tab; the pivot tab, if its axes are changed |
 //!
 //! `docs/decisions/016-page-weight.md` has the measurements.
 
