@@ -29,10 +29,7 @@ export function readAddress() {
   return /** @type {View} */ (Object.fromEntries(fields));
 }
 
-/**
- * Writes the view into the address, as a new step in the history or in place of the current one.
- * @param {View} view @param {{ isStep: boolean }} options
- */
+/** Adds a step to the history, or replaces the current one. @param {View} view @param {{ isStep: boolean }} options */
 export function writeAddress(view, { isStep }) {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(view)) {

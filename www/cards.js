@@ -26,10 +26,8 @@ function chip(entry, session) {
 /** @type {Map<Entry, Card>} */
 const cards = new Map();
 
-/**
- * Shows a card for each entry that is being read or has a problem. A card that stays keeps its node, and with it the focus.
- * @param {Entry[]} entries @param {Session} session
- */
+/** Shows a card for each entry that is being read or failed. A card that stays keeps the focus.
+ * @param {Entry[]} entries @param {Session} session */
 export function showCards(entries, session) {
   const wanted = entries.filter((entry) => entry.problem || (entry.text === null && entry.status !== 'open'));
   for (const [entry, card] of cards) {
@@ -52,10 +50,7 @@ function newCard(entry, session) {
   return card;
 }
 
-/**
- * A card that belongs to no file, for example if the page could not start.
- * @param {string} title @param {string} message @param {Severity} [severity]
- */
+/** Shows a card that belongs to no file. @param {string} title @param {string} message @param {Severity} [severity] */
 export function showPageProblem(title, message, severity = 'error') {
   const node = el('article', { class: 'card error', role: 'alert' }, el('h2', {}, severityMark(severity), title), el('p', {}, message));
   node.append(actions(button('Dismiss', () => node.remove())));
@@ -127,10 +122,9 @@ const NEARLY_FULL_BYTES = 2 ** 31;
 /** A worker with less memory that fails has another problem. */
 const SMALL_BYTES = 2 ** 28;
 
-/**
- * Reports whether memory ran out. The module then traps without a message (`unreachable`); any other defect is a panic, which has one.
- * @param {Problem} problem
- */
+/** Reports whether memory ran out. The module then traps without a message (`unreachable`); any other defect is a
+ * panic, which has one.
+ * @param {Problem} problem */
 export function isOutOfMemory({ kind, message, memory = 0 }) {
   if (kind !== 'fault') return false;
   return memory > NEARLY_FULL_BYTES || (message === 'unreachable' && memory > SMALL_BYTES) || /allocation failed|could not allocate|out of memory/i.test(message);

@@ -10,11 +10,9 @@ import { button, byId, el, svg, swatch } from './dom.js';
 /** @type {Set<string>} */
 const TAGS = new Set(['rect', 'text', 'line', 'path', 'polyline']);
 
-/**
- * Draws the stacked bars. `onPick(category)` is called when a segment is clicked. If no run has a bar and no category is hidden,
- * the whole figure is hidden.
- * @param {Chart} chart @param {(category: string) => void} onPick @param {boolean} hasHiddenCategories
- */
+/** Draws the stacked bars. `onPick(category)` is called when a segment is clicked. If no run has a bar and no category
+ * is hidden, the whole figure is hidden.
+ * @param {Chart} chart @param {(category: string) => void} onPick @param {boolean} hasHiddenCategories */
 export function showChart(chart, onPick, hasHiddenCategories) {
   const parent = byId('chart');
   parent.parentElement?.classList.toggle('empty-figure', !hasHiddenCategories && !chart.nodes.some(({ key }) => key));
@@ -27,10 +25,8 @@ export const chartSvg = ({ width, height, summary, nodes }) => svg('svg', [
   ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
 ], ...shapes(nodes));
 
-/**
- * The chart as an SVG element; `onPick(category)` is called when a shape of a category is clicked.
- * @param {Chart} chart @param {(category: string) => void} onPick
- */
+/** `onPick(category)` is called when a shape is clicked.
+ * @param {Chart} chart @param {(category: string) => void} onPick */
 export function clickableChart(chart, onPick) {
   const picture = chartSvg(chart);
   picture.addEventListener('click', ({ target }) => {
@@ -39,10 +35,7 @@ export function clickableChart(chart, onPick) {
   return picture;
 }
 
-/**
- * A menu that saves the chart returned by `chart()`, as it is on screen, under this name.
- * @param {() => SVGSVGElement | null} chart @param {string} name
- */
+/** A menu that saves the chart as it is on screen. @param {() => SVGSVGElement | null} chart @param {string} name */
 export function saveMenu(chart, name) {
   /** @param {'SVG' | 'PNG'} type */
   const item = (type) => button(`Save as ${type}`, async () => {
@@ -68,11 +61,9 @@ function shape({ tag, attrs, class: className, title, key, text }) {
   return node;
 }
 
-/**
- * One toggle for each category, in the renderer's order, and a button that shows all if any is hidden.
+/** One toggle for each category, in the renderer's order, and a button that shows all if any is hidden.
  * @param {Category[]} categories @param {string[]} hidden @param {(category: string) => void} onToggle
- * @param {() => void} onShowAll
- */
+ * @param {() => void} onShowAll */
 export function showLegend(categories, hidden, onToggle, onShowAll) {
   const buttons = categories.map(({ name, class: className }) => el('button', {
     type: 'button', 'aria-pressed': String(!hidden.includes(name)), click: () => onToggle(name),
@@ -81,10 +72,8 @@ export function showLegend(categories, hidden, onToggle, onShowAll) {
   replaceKeepingFocus(byId('legend'), buttons);
 }
 
-/**
- * Replaces the children; if a child had the focus, the one at its index gets it.
- * @param {HTMLElement} parent @param {HTMLElement[]} children
- */
+/** A focused child passes the focus to the one at its index.
+ * @param {HTMLElement} parent @param {HTMLElement[]} children */
 function replaceKeepingFocus(parent, children) {
   const index = [...parent.children].findIndex((child) => child === document.activeElement);
   parent.replaceChildren(...children);

@@ -13,21 +13,17 @@ const RUNS_IN_LINE = 3;
 /** @type {Record<string, string>} */
 const ARROWS = { slower: '▲', faster: '▼' };
 
-/**
- * What to show: the index of the baseline, whether the tab is open, the hidden categories and, if all runs are ranks of one job, the
- * verdict about the ranks.
- * @typedef {{ baseline: number, isOpen: boolean, hidden: string[], jobVerdict: string[] | null }} Shown
- */
+/** What to show: the index of the baseline, whether the tab is open, the hidden categories and, if all runs are ranks
+ * of one job, the verdict about the ranks.
+ * @typedef {{ baseline: number, isOpen: boolean, hidden: string[], jobVerdict: string[] | null }} Shown */
 
-/**
- * @typedef {{
+/** @typedef {{
  *   baseline: (index: string) => void,
  *   open: () => void,
  *   openRanks: () => void,
  *   pick: (category: string) => void,
  *   markdown: () => Promise<string>,
- * }} Actions
- */
+ * }} Actions */
 
 export class Comparison {
   #requestTool;

@@ -27,10 +27,7 @@ export class Dashboard {
   /** @type {Promise<void> | null} */
   #chartStyle = null;
 
-  /**
-   * `openTable(id)` shows the table of a panel's numbers.
-   * @param {Page} page @param {(table: string) => void} openTable
-   */
+  /** `openTable(id)` shows the numbers. @param {Page} page @param {(table: string) => void} openTable */
   constructor(page, openTable) {
     this.#page = page;
     this.#openTable = openTable;

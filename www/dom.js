@@ -8,12 +8,10 @@ const SVG = 'http://www.w3.org/2000/svg';
 /** @typedef {string | number | boolean | null | undefined} AttributeValue */
 /** @typedef {{ listen(event: Event): unknown }['listen']} Listener */
 
-/**
- * Creates an element. A function in `props` listens for the event of its name; every other entry is an attribute. Attributes
- * that are null, undefined or false, and such children, are left out.
+/** Creates an element. A function in `props` listens for the event of its name; every other entry is an attribute.
+ * Attributes that are null, undefined or false, and such children, are left out.
  * @template {keyof HTMLElementTagNameMap} Tag @param {Tag} tag
- * @param {Record<string, AttributeValue | Listener>} [props] @param {Child[]} children
- */
+ * @param {Record<string, AttributeValue | Listener>} [props] @param {Child[]} children */
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -28,12 +26,10 @@ export function el(tag, props = {}, ...children) {
 /** The items that are not null, undefined, false or empty. @template Item @param {readonly Item[]} items */
 export const present = (items) => items.filter((item) => Boolean(item)).map((item) => /** @type {Exclude<Item, null | undefined | false | ''>} */ (item));
 
-/**
- * Creates an SVG element.
+/** Creates an SVG element.
  * @template {keyof SVGElementTagNameMap} Tag @param {Tag} tag
  * @param {readonly (readonly [name: string, value: string | number])[]} [attributes]
- * @param {(Node | string)[]} children
- */
+ * @param {(Node | string)[]} children */
 export function svg(tag, attributes = [], ...children) {
   const node = document.createElementNS(SVG, tag);
   setAttributes(node, attributes);
@@ -49,11 +45,9 @@ export function setAttributes(node, attributes) {
 /** For each parent the nodes that `arrange` put into it, by key. @type {WeakMap<Element, Map<unknown, Element>>} */
 const arrangedNodes = new WeakMap();
 
-/**
- * Makes the nodes of these keys the only children of `parent`, in this order. `make(key, index)` is called for new keys alone:
- * other nodes keep their scroll position and what is being typed.
- * @template Key @param {Element} parent @param {Key[]} keys @param {(key: Key, index: number) => Element} make
- */
+/** Makes the nodes of these keys the only children of `parent`, in this order. `make(key, index)` is called for new
+ * keys alone: other nodes keep their scroll position and what is being typed.
+ * @template Key @param {Element} parent @param {Key[]} keys @param {(key: Key, index: number) => Element} make */
 export function arrange(parent, keys, make) {
   const before = arrangedNodes.get(parent) ?? new Map();
   const nodes = new Map(keys.map((key, index) => [key, before.get(key) ?? make(key, index)]));
@@ -69,16 +63,14 @@ export function words(text) {
   return parts.length % 2 ? parts.map((part, index) => (index % 2 ? el('code', {}, part) : part)) : [text];
 }
 
-/**
- * Elements of index.html whose type matters.
+/** Elements of index.html whose type matters.
  * @typedef {{
  *   export: HTMLDetailsElement,
  *   files: HTMLInputElement,
  *   filter: HTMLInputElement,
  *   run: HTMLSelectElement,
  *   settings: HTMLFormElement,
- * }} TypedElements
- */
+ * }} TypedElements */
 
 /** The element of the page with this id, which must exist. @template {string} Id @param {Id} id */
 export function byId(id) {
@@ -87,10 +79,8 @@ export function byId(id) {
   return /** @type {Id extends keyof TypedElements ? TypedElements[Id] : HTMLElement} */ (node);
 }
 
-/**
- * The closest ancestor of an event's target, or the target itself, that matches a selector.
- * @template {HTMLElement} [Found=HTMLElement] @param {Event} event @param {string} selector @returns {Found | null}
- */
+/** The closest ancestor of an event's target, or the target itself, that matches a selector.
+ * @template {HTMLElement} [Found=HTMLElement] @param {Event} event @param {string} selector @returns {Found | null} */
 export const targetWithin = ({ target }, selector) => (target instanceof Element ? target.closest(selector) : null);
 
 /** @type {Record<Severity, { word: string, path: string }>} */
@@ -103,10 +93,7 @@ const SEVERITIES = {
 /** @type {Record<'high' | 'medium' | 'low', [severity: Severity, word: string]>} */
 const GRADES = { high: ['error', 'High'], medium: ['warning', 'Medium'], low: ['info', 'Low'] };
 
-/**
- * The severity as a shape and a word, because colour alone is not accessible.
- * @param {Severity | keyof typeof GRADES} severity
- */
+/** A shape and a word, because colour alone is not accessible. @param {Severity | keyof typeof GRADES} severity */
 export function severityMark(severity) {
   const [look, word] = severity in GRADES
     ? GRADES[/** @type {keyof typeof GRADES} */ (severity)]
@@ -133,10 +120,7 @@ export const commandLine = (command) => el('p', { class: 'command' }, el('code',
 /** Loads the style sheet of a part of the page whose script is itself loaded on demand. @param {string} name */
 export const loadStyleSheet = (name) => document.head.append(el('link', { rel: 'stylesheet', href: new URL(name, import.meta.url).href }));
 
-/**
- * A button that copies a text, or the text that a function resolves with, and shows the outcome.
- * @param {string | (() => Promise<string>)} text
- */
+/** A button that copies a text and shows the outcome. @param {string | (() => Promise<string>)} text */
 export function copyButton(text, label = 'Copy') {
   const copy = button(label, async () => {
     try {
@@ -161,10 +145,9 @@ export function save(data, type, name) {
 
 const FRAMES_FORBIDDEN = "frame-src 'none'";
 
-/**
- * Forbids frames from now on. A frame of any same-origin file without a policy of its own, for example a style sheet, is a
- * window that can fetch from anywhere. The frame that registers the service worker is removed before a file is read.
- */
+/** Forbids frames from now on. A frame of any same-origin file without a policy of its own, for example a style sheet,
+ * is a window that can fetch from anywhere. The frame that registers the service worker is removed before a file is
+ * read. */
 export function forbidFrames() {
   document.getElementById('offline')?.remove();
   if (areFramesForbidden()) return;
@@ -187,11 +170,9 @@ export class CallCounter {
   }
 }
 
-/**
- * A function that shows the answer of its last call only; answers and failures of outdated calls are dropped.
+/** A function that shows the answer of its last call only; answers and failures of outdated calls are dropped.
  * @template {unknown[]} Args @template Answer @param {(...args: Args) => Answer} request
- * @param {(answer: Awaited<Answer>) => unknown} show @returns {(...args: Args) => Promise<void>}
- */
+ * @param {(answer: Awaited<Answer>) => unknown} show @returns {(...args: Args) => Promise<void>} */
 export function latest(request, show) {
   const calls = new CallCounter();
   return async (...args) => {
@@ -205,20 +186,15 @@ export function latest(request, show) {
   };
 }
 
-/**
- * An answer that was requested before it is clear whether it will be used; `key` identifies the request.
- * @template Answer @param {string} key @param {Promise<Answer>} answer
- */
+/** An answer that may not be used. @template Answer @param {string} key @param {Promise<Answer>} answer */
 export function prefetched(key, answer) {
   answer.catch(() => {});
   return { key, answer };
 }
 
-/**
- * A function that loads something at its first call and again after a failure. `loaded()` is the promise of the last load, or
- * null before the first.
- * @template Part @param {() => Promise<Part>} load
- */
+/** A function that loads something at its first call and again after a failure. `loaded()` is the promise of the last
+ * load, or null before the first.
+ * @template Part @param {() => Promise<Part>} load */
 export function onDemand(load) {
   /** @type {Promise<Part> | null} */
   let promise = null;

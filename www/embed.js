@@ -49,10 +49,7 @@ async function receive({ data, origin, source }, openFiles) {
   }
 }
 
-/**
- * The file in a message; null if the message has another shape.
- * @param {Partial<Record<'buffer' | 'report' | 'title' | 'fileName', unknown>>} message
- */
+/** @param {Partial<Record<'buffer' | 'report' | 'title' | 'fileName', unknown>>} message */
 function fileOf({ buffer, report, title, fileName }) {
   const name = [title, fileName].find((text) => typeof text === 'string' && text !== '') ?? 'trace';
   const data = buffer instanceof ArrayBuffer || buffer instanceof Blob ? buffer : reportText(report);
@@ -70,10 +67,8 @@ function reportText(report) {
   }
 }
 
-/**
- * Resolves with whether the window may show the file; asks the person if its origin is unknown.
- * @param {File} file @param {string} origin @param {MessageEventSource} source
- */
+/** Asks the person if the origin is unknown.
+ * @param {File} file @param {string} origin @param {MessageEventSource} source */
 async function mayShow(file, origin, source) {
   if (isTrusted(origin)) return true;
   if (refused.has(source)) return false;
@@ -84,10 +79,8 @@ async function mayShow(file, origin, source) {
   return question.answer;
 }
 
-/**
- * Shows one card for a window; the answer is for all its waiting files.
- * @param {string} origin @param {MessageEventSource} source @returns {Question}
- */
+/** Shows one card for a window; the answer is for all its waiting files.
+ * @param {string} origin @param {MessageEventSource} source @returns {Question} */
 function ask(origin, source) {
   /** @type {File[]} */
   const files = [];
@@ -126,10 +119,7 @@ function ask(origin, source) {
   return question;
 }
 
-/**
- * The page inside another page: without explanations, and with a link to the whole page.
- * @param {Page['session']} session
- */
+/** Removes explanations and adds a link to the whole page. @param {Page['session']} session */
 function makeCompact(session) {
   document.documentElement.dataset.embed = '';
   loadStyleSheet('embed.css');
@@ -145,10 +135,7 @@ function makeCompact(session) {
 const PING_EVERY_MS = 100;
 const PING_TIMEOUT_MS = 30_000;
 
-/**
- * Opens the page in its own window and sends it the files, by the same protocol.
- * @param {URL} home @param {Page['session']} session
- */
+/** Sends the files to the page in its own window. @param {URL} home @param {Page['session']} session */
 function openWholePage(home, session) {
   const files = session.entries.map(({ file }) => file);
   const page = window.open(home);

@@ -9,10 +9,8 @@ const MAX_DEPTH = 8;
 /** Files to open if a folder has no torch trace. */
 const OTHER_FILES = /\.(sqlite|csv|json)(\.gz)?$/i;
 
-/**
- * The files to open among these files and folders; `onNote(message)` is called with what is not opened, and why.
- * @param {FileSystemEntry[]} entries @param {Page['requestTool']} requestTool @param {(message: string) => void} onNote
- */
+/** The files to open among these files and folders; `onNote(message)` is called with what is not opened, and why.
+ * @param {FileSystemEntry[]} entries @param {Page['requestTool']} requestTool @param {(message: string) => void} onNote */
 export async function chooseFiles(entries, requestTool, onNote) {
   /** @type {File[]} */
   const files = [];
@@ -32,10 +30,8 @@ function otherFiles(files) {
   return open;
 }
 
-/**
- * Adds the files in these folders, each under its path. Resolves with false if a limit was reached.
- * @param {FileSystemEntry[]} entries @param {File[]} files @param {number} depth @returns {Promise<boolean>}
- */
+/** Adds the files in these folders, each under its path. Resolves with false if a limit was reached.
+ * @param {FileSystemEntry[]} entries @param {File[]} files @param {number} depth @returns {Promise<boolean>} */
 async function collectFiles(entries, files, depth) {
   let isComplete = true;
   for (const entry of entries) {
@@ -53,10 +49,7 @@ async function fileWithPath(entry) {
   return new File([file], entry.fullPath.replace(/^\//, ''), { lastModified: file.lastModified });
 }
 
-/**
- * The entries of a folder, which the browser returns about a hundred at a time.
- * @param {FileSystemDirectoryEntry} folder
- */
+/** The browser returns about a hundred entries at a time. @param {FileSystemDirectoryEntry} folder */
 async function children(folder) {
   const reader = folder.createReader();
   const all = [];

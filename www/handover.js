@@ -10,20 +10,15 @@ const STORE = 'files';
 /** Files that no page has taken are deleted after this time. */
 const MAX_AGE_MS = 3_600_000;
 
-/**
- * Stores the files for the main page and resolves with their id; `from` is the address that loads them again.
- * @param {File[]} files @param {string} from
- */
+/** Resolves with an id; `from` is the address that loads the files again. @param {File[]} files @param {string} from */
 export async function leave(files, from) {
   const id = crypto.getRandomValues(new Uint32Array(4)).join('-');
   await inStore((store) => store.put({ files, from, at: Date.now() }, id));
   return id;
 }
 
-/**
- * In the main page: opens the files with this id, and replaces the address by one that can be loaded again.
- * @param {string} id @param {(files: File[]) => unknown} openFiles
- */
+/** Opens the files in the main page, whose address becomes the original one.
+ * @param {string} id @param {(files: File[]) => unknown} openFiles */
 export async function receive(id, openFiles) {
   const stored = await take(id);
   if (!stored) throw new Error('It is no longer stored. Open the link again, or drop the file here.');
@@ -31,10 +26,7 @@ export async function receive(id, openFiles) {
   openFiles(stored.files);
 }
 
-/**
- * Removes and returns the files with this id; undefined if they are gone. Deletes files that are too old.
- * @param {string} id @returns {Promise<StoredFiles | undefined>}
- */
+/** Also deletes files that are too old. @param {string} id @returns {Promise<StoredFiles | undefined>} */
 function take(id) {
   return inStore((store) => {
     const request = store.get(id);
@@ -50,10 +42,8 @@ function take(id) {
   });
 }
 
-/**
- * Resolves with the result of the request that `start` returns, once the whole transaction is complete.
- * @template Result @param {(store: IDBObjectStore) => IDBRequest<Result>} start
- */
+/** Resolves with the result of the request that `start` returns, once the whole transaction is complete.
+ * @template Result @param {(store: IDBObjectStore) => IDBRequest<Result>} start */
 async function inStore(start) {
   const opening = indexedDB.open(DATABASE);
   opening.onupgradeneeded = () => opening.result.createObjectStore(STORE);

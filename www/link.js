@@ -19,10 +19,7 @@ export class LinkedReport {
     page.store.subscribe(['entries'], () => this.#check());
   }
 
-  /**
-   * Opens the report with this encoded text in place of the previous one; an empty text only closes that one.
-   * @param {string} text
-   */
+  /** Opens an encoded report in place of the previous one; an empty text only closes that one. @param {string} text */
   async open(text) {
     if (text === this.#text) return;
     const { requestTool, openFiles, session } = this.#page;

@@ -80,10 +80,7 @@ async function loadAll(files) {
   }
 }
 
-/**
- * Loads a file. The browser stores a large one on disk.
- * @param {RemoteFile} file @param {AbortSignal} signal @param {(read: number, total: number) => void} onProgress
- */
+/** @param {RemoteFile} file @param {AbortSignal} signal @param {(read: number, total: number) => void} onProgress */
 async function load({ url, name }, signal, onProgress) {
   const response = await fetch(url, { credentials: 'omit', referrerPolicy: 'no-referrer', signal }).catch(async (problem) => {
     throw signal.aborted ? problem : new Error(await failureReason(url));
@@ -106,10 +103,7 @@ async function load({ url, name }, signal, onProgress) {
   return new File([blob], name);
 }
 
-/**
- * The browser's own error is the same for a broken connection and for a full disk.
- * @param {number} read @param {number} total
- */
+/** The browser has one error for a broken connection and a full disk. @param {number} read @param {number} total */
 const brokenOff = (read, total) => `It ended after ${bytes(read)}${total > read ? ` of ${bytes(total)}` : ''}. The connection broke, or the browser has no space for more: a private window keeps files in memory.`;
 
 /** @param {File[]} files */
@@ -142,10 +136,8 @@ function progressCard({ url, name }, cancel) {
   return { node, update, showHandover };
 }
 
-/**
- * `files` are the files that could be loaded again or downloaded by hand.
- * @param {string} title @param {string} message @param {RemoteFile[]} files
- */
+/** `files` can be loaded again or downloaded by hand.
+ * @param {string} title @param {string} message @param {RemoteFile[]} files */
 function showProblem(title, message, files) {
   const links = files.map(({ url }) => el('p', { class: 'command' }, el('a', { href: url.href, target: '_blank', rel: 'noopener noreferrer' }, url.href)));
   const hint = el('p', { class: 'note' }, 'You can download it yourself and drop it on ', el('a', { href: './' }, 'gpuprism'), ':');

@@ -12,11 +12,9 @@ const FINDINGS_SHOWN = 3;
 const MAX_RUNS_WITH_FIGURES = 3;
 const LONG_VERDICT_CHARACTERS = 180;
 
-/**
- * `isPartial`: findings are still being computed. `onTable(id)` is called when the person follows a clause or a finding to the
- * table of its numbers.
- * @param {Overview} overview @param {boolean} isPartial @param {OnTable} onTable
- */
+/** `isPartial`: findings are still being computed. `onTable(id)` is called when the person follows a clause or a
+ * finding to the table of its numbers.
+ * @param {Overview} overview @param {boolean} isPartial @param {OnTable} onTable */
 export function showOverview({ verdict, runs, findings }, isPartial, onTable) {
   const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
   byId('verdict').replaceChildren(...verdict.map(({ text, table }) => (table ? tableLink(text, table, onTable) : text)));
@@ -33,10 +31,8 @@ function showPendingFindings() {
   if (byId('comparison').firstChild) byId('comparison').replaceChildren(pendingNote());
 }
 
-/**
- * A text that opens the table of its numbers. It is a link, because a button does not wrap with the line.
- * @param {string} text @param {string} table @param {OnTable} onTable
- */
+/** A link, because a button does not wrap with the line.
+ * @param {string} text @param {string} table @param {OnTable} onTable */
 function tableLink(text, table, onTable) {
   /** @param {Event} event */
   const open = (event) => {

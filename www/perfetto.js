@@ -5,10 +5,9 @@ const PERFETTO = 'https://ui.perfetto.dev';
 const PING_EVERY_MS = 100;
 const PING_TIMEOUT_MS = 60_000;
 
-/**
- * `slice` is a promise of the file's bytes: browsers allow a new tab only during the click, so the tab is opened first.
- * @param {Promise<Uint8Array<ArrayBuffer>>} slice @param {string} title
- */
+/** `slice` is a promise of the file's bytes: browsers allow a new tab only during the click, so the tab is opened
+ * first.
+ * @param {Promise<Uint8Array<ArrayBuffer>>} slice @param {string} title */
 export async function openInPerfetto(slice, title) {
   const tab = open(PERFETTO);
   if (!tab) throw new Error('the browser did not allow a new tab: allow pop-ups for this page, and try again');

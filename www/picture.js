@@ -4,10 +4,8 @@
 import { showPageProblem } from './cards.js';
 import { save, setAttributes, svg } from './dom.js';
 
-/**
- * The properties of a shape's look, each with its initial value, which is left out. They are presentation attributes, which need
- * neither style sheet nor theme.
- */
+/** The properties of a shape's look, each with its initial value, which is left out. They are presentation attributes,
+ * which need neither style sheet nor theme. */
 const LOOK = {
   fill: '', 'fill-opacity': '1', stroke: 'none', 'stroke-width': '1px', 'stroke-opacity': '1', 'stroke-dasharray': 'none', 'stroke-linejoin': 'miter',
   'paint-order': 'normal', opacity: '1', 'font-weight': '400', 'shape-rendering': 'auto',
@@ -52,11 +50,9 @@ function standalone(chart) {
   return copy;
 }
 
-/**
- * The legend of the colours, in lines below the chart, and its height.
+/** The legend of the colours, in lines below the chart, and its height.
  * @param {SVGSVGElement} copy @param {{ width: number, height: number }} size
- * @param {{ fontFamily: string, color: string }} style
- */
+ * @param {{ fontFamily: string, color: string }} style */
 function legendOf(copy, { width, height }, { fontFamily, color }) {
   /** @type {Map<string, SVGElement>} */
   const byCategory = new Map();

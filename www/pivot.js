@@ -30,10 +30,8 @@ export class Pivot {
   #form;
   #worker = new ToolsWorker();
 
-  /**
-   * `choose(layout)` is called with the five choices in their order, or with none for the report's own pivot.
-   * @param {Session} session @param {(layout: string[]) => void} choose
-   */
+  /** `choose(layout)` gets no choices for the report's own pivot.
+   * @param {Session} session @param {(layout: string[]) => void} choose */
   constructor(session, choose) {
     this.#session = session;
     /** @type {[string, string][]} */

@@ -23,10 +23,8 @@ export class Ranks {
   #worker = new ToolsWorker();
   /** The worker once it has the logs of the last call. @type {Promise<ToolsLink> | null} */
   #loading = null;
-  /**
-   * The last comparison, of the loaded logs and the windows that are shown.
-   * @type {{ loading: Promise<ToolsLink>, windows: string, answer: Promise<Compared> } | null}
-   */
+  /** The last comparison, of the loaded logs and the windows that are shown.
+   * @type {{ loading: Promise<ToolsLink>, windows: string, answer: Promise<Compared> } | null} */
   #comparison = null;
   /** @type {WeakMap<Reader, Promise<string>>} */
   #logs = new WeakMap();
@@ -70,10 +68,7 @@ export class Ranks {
     return summary.is_one_job ? summary.verdict : null;
   }
 
-  /**
-   * Resolves with the windows of the other traces of a job that show the same time range.
-   * @param {TraceEntry} entry @param {string} window
-   */
+  /** The windows of other traces that show the same time range. @param {TraceEntry} entry @param {string} window */
   async windows(entry, window) {
     const entries = this.#session.liveTraces;
     const loading = this.#load(entries);
@@ -117,11 +112,9 @@ export class Ranks {
     return answer;
   }
 
-  /**
-   * If other traces were opened or other windows picked meanwhile, resolves with the comparison of those.
+  /** If other traces were opened or other windows picked meanwhile, resolves with the comparison of those.
    * @param {Promise<ToolsLink>} loading @param {TraceEntry[]} entries @param {() => boolean} isCurrent
-   * @returns {Promise<Compared>}
-   */
+   * @returns {Promise<Compared>} */
   async #requestSummary(loading, entries, isCurrent) {
     try {
       const parts = entries.map(({ reader, shownOptions }) => (shownOptions?.window ? reader.request('ranksPart', { options: shownOptions }) : ''));

@@ -7,10 +7,8 @@ import { WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
 /** Gigabytes of memory, up to 8, in browsers that report it. */
 const DEVICE_MEMORY = /** @type {Navigator & { deviceMemory?: number }} */ (navigator).deviceMemory ?? 8;
 
-/**
- * Reading takes one core, so the files of a job are read on as many cores as there are, at most eight: while a trace is read, it
- * takes up to twice the memory that it keeps. Devices with little memory read two at a time.
- */
+/** Reading takes one core, so the files of a job are read on as many cores as there are, at most eight: while a trace
+ * is read, it takes up to twice the memory that it keeps. Devices with little memory read two at a time. */
 const MAX_READERS = DEVICE_MEMORY < 8 ? 2 : Math.min(Math.max(navigator.hardwareConcurrency || 2, 2), 8);
 
 /** From these sizes on, plain or compressed, the module that is built for speed is worth its download. */
@@ -52,10 +50,9 @@ export class ReaderPool {
   #waiting = [];
   #running = 0;
 
-  /**
-   * Starts the reader. Resolves when it has read the whole file, or the GPU events in it alone. Databases need the full module.
-   * @param {Reader} reader @param {File} file @param {boolean} gpuOnly @param {(progress: Progress) => void} onProgress
-   */
+  /** Starts the reader. Resolves when it has read the whole file, or the GPU events in it alone. Databases need the
+   * full module.
+   * @param {Reader} reader @param {File} file @param {boolean} gpuOnly @param {(progress: Progress) => void} onProgress */
   async open(reader, file, gpuOnly, onProgress) {
     if (this.#running >= MAX_READERS) await new Promise((resolve) => this.#waiting.push(() => resolve(null)));
     this.#running += 1;

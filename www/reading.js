@@ -4,12 +4,10 @@
 
 const PROGRESS_EVERY_BYTES = 8 * 1024 * 1024;
 
-/**
- * Feeds the whole file to the reader. Resolves with what it is; null for a database, which needs another reader.
+/** Feeds the whole file to the reader. Resolves with what it is; null for a database, which needs another reader.
  * @template Imported
  * @param {{ feed(chunk: Uint8Array): void, is_database(): boolean, free(): void, gpu_ops(): number, finish(): Imported }} reader
- * @param {File} file @param {(progress: Progress) => void} onProgress
- */
+ * @param {File} file @param {(progress: Progress) => void} onProgress */
 export async function readWhole(reader, file, onProgress) {
   let read = 0;
   let reported = 0;
@@ -27,11 +25,9 @@ export async function readWhole(reader, file, onProgress) {
   return reader.finish();
 }
 
-/**
- * The file's bytes in order. They come from a stream, which the browser fills while this thread parses; it would fill a slice only
- * while this thread waits. If the browser can, it fills one buffer again and again.
- * @param {File} file
- */
+/** The file's bytes in order. They come from a stream, which the browser fills while this thread parses; it would fill
+ * a slice only while this thread waits. If the browser can, it fills one buffer again and again.
+ * @param {File} file */
 async function* chunks(file) {
   const stream = file.stream();
   const read = readIntoOneBuffer(stream) ?? readNewBuffers(stream);

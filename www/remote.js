@@ -5,10 +5,7 @@
 
 const LOCAL_HOSTS = ['localhost', '127.0.0.1'];
 
-/**
- * The file at the address in a link. Throws a sentence if the address cannot be loaded.
- * @param {string} text @returns {RemoteFile}
- */
+/** Throws a sentence if the address cannot be loaded. @param {string} text @returns {RemoteFile} */
 export function remoteFile(text) {
   const url = fileAddress(parsed(text));
   if (url.username || url.password) throw new Error('The address has a user name or a password, which a link must not have.');
@@ -28,10 +25,7 @@ function parsed(text) {
   }
 }
 
-/**
- * Links to a file's page on Hugging Face and GitHub are HTML; this returns the address of the file itself.
- * @param {URL} url
- */
+/** The file itself for a link to its page on Hugging Face or GitHub. @param {URL} url */
 function fileAddress(url) {
   const [, owner, name, kind, ...rest] = url.pathname.split('/');
   if (['huggingface.co', 'hf.co'].includes(url.hostname)) url.pathname = url.pathname.replace(/^((?:\/(?:datasets|spaces))?\/[^/]+\/[^/]+)\/blob\//, '$1/resolve/');
@@ -72,10 +66,7 @@ export function refusal(response) {
   return type.startsWith('text/html') ? 'There is a web page at this address, not a file. Use the address of the file itself.' : null;
 }
 
-/**
- * Why no answer came. Browsers hide the reason from scripts; a request without CORS shows whether the host answers at all.
- * @param {URL} url
- */
+/** Browsers hide the reason; a request without CORS shows whether the host answers at all. @param {URL} url */
 export async function failureReason(url) {
   if (!navigator.onLine) return 'There is no network.';
   if (location.protocol === 'https:' && url.protocol === 'http:') {

@@ -45,10 +45,8 @@ export class Renderer {
   /** @param {RuleFile[]} rules */
   ruleSets = (rules) => this.#retry((link) => link.request('ruleSets', { rules }));
 
-  /**
-   * After a fault, which another request may have caused, sends the request once more to a new worker.
-   * @template Answer @param {(link: RenderLink) => Promise<Answer>} send @returns {Promise<Answer>}
-   */
+  /** After a fault, which another request may have caused, sends the request once more to a new worker.
+   * @template Answer @param {(link: RenderLink) => Promise<Answer>} send @returns {Promise<Answer>} */
   async #retry(send, isRetry = false) {
     const link = this.#link;
     if (!link) throw new Error('the renderer has not started');

@@ -12,10 +12,9 @@ import { Tabs, showRunChoice } from './tabs.js';
 
 const MIN_CHART_WIDTH = 280;
 
-/**
- * The parts of the view that the results are drawn from, apart from the kernel. Windows and settings change the reports.
- * @type {(keyof View)[]}
- */
+/** The parts of the view that the results are drawn from, apart from the kernel. Windows and settings change the
+ * reports.
+ * @type {(keyof View)[]} */
 const VIEW_OF_RESULTS = ['tab', 'of', 'sort', 'dir', 'filter', 'run', 'base', 'hide', 'pivot', 'gpu', 'above', 'comm'];
 
 export class Results {

@@ -14,10 +14,7 @@ const CHECK_AFTER_MS = 250;
 const PLACEHOLDER = '{\n  "gpuprism": {\n    "default": {\n      "my_fused_gemm": "gemm"\n    }\n  }\n}';
 const JSON_TYPE = 'application/json';
 
-/**
- * For each table, the label of its rows' button and the column of the rule or kernel that it is for.
- * @type {Record<string, { label: string, column: string }>}
- */
+/** By table: the button of a row and the column it is for. @type {Record<string, { label: string, column: string }>} */
 const ACTIONS = { rules_in_force: { label: 'Edit', column: 'regex' }, rules_misc: { label: 'Make a rule', column: 'kernel_name' } };
 
 export class Rules {
@@ -81,10 +78,7 @@ export class Rules {
     this.#exportLine.hidden = !isOpen;
   }
 
-  /**
-   * A table of the workbench, with a button in each row.
-   * @param {TableRequest} request @returns {Promise<Table | null>}
-   */
+  /** The table with a button in each row. @param {TableRequest} request @returns {Promise<Table | null>} */
   async table(request) {
     const table = await this.#requestTool('workbench', { options: this.#options, request });
     if (!table) return null;
@@ -144,10 +138,7 @@ export class Rules {
     return problem;
   }
 
-  /**
-   * Adds a rule for a kernel, or a rule in force, to the text, and selects its category.
-   * @param {string} table @param {string} rule
-   */
+  /** Adds a rule to the text and selects its category. @param {string} table @param {string} rule */
   async #draft(table, rule) {
     const args = { options: this.#options, file: OWN_RULES, text: this.#editor.value };
     const [text, regex] = table === 'rules_misc'

@@ -12,10 +12,9 @@ export const OWN_RULES = 'own rules.json';
 /** Their key in the browser's storage. */
 export const OWN_RULES_KEY = 'gpuprism:own-rules';
 
-/**
- * The parts of the view that every analysis depends on: the rule set as `engine/model`, the owner of overlaps, devices `each` or `merged`.
- * @type {(keyof Settings)[]}
- */
+/** The parts of the view that every analysis depends on: the rule set as `engine/model`, the owner of overlaps, devices
+ * `each` or `merged`.
+ * @type {(keyof Settings)[]} */
 const SETTINGS = ['rules', 'attribution', 'devices'];
 
 export class Session {
@@ -25,10 +24,8 @@ export class Session {
   #translate;
   #nextId = 1;
 
-  /**
-   * `translate(name, text)` resolves with the report text of another tool's file.
-   * @param {Store} store @param {Renderer} renderer @param {(name: string, text: string) => Promise<string>} translate
-   */
+  /** `translate` reads another tool's file.
+   * @param {Store} store @param {Renderer} renderer @param {(name: string, text: string) => Promise<string>} translate */
   constructor(store, renderer, translate) {
     this.#store = store;
     this.#renderer = renderer;
@@ -42,10 +39,7 @@ export class Session {
     return this.#store.state.entries;
   }
 
-  /**
-   * Publishes changes of the entries.
-   * @param {{ entries?: Entry[], hasNewReports?: boolean, hasNewRules?: boolean }} [change]
-   */
+  /** @param {{ entries?: Entry[], hasNewReports?: boolean, hasNewRules?: boolean }} [change] */
   #publish({ entries = this.entries, hasNewReports = false, hasNewRules = false } = {}) {
     this.#store.update({
       entries: [...entries],
@@ -73,10 +67,7 @@ export class Session {
     return entry ? asRuleFile(entry) : null;
   }
 
-  /**
-   * The arguments of the server that wrote a trace, as text: those in its folder, else in the nearest folder above.
-   * @param {Entry} entry
-   */
+  /** Those in the trace's folder, else in the nearest folder above, as text. @param {Entry} entry */
   #serverArguments({ file }) {
     const folder = (/** @type {string} */ name) => name.slice(0, name.lastIndexOf('/') + 1);
     const depth = (/** @type {Entry} */ entry) => folder(entry.file.name).length;
@@ -99,19 +90,14 @@ export class Session {
     return this.#reported.map(({ id, shownAnalysisId }) => `${id}.${shownAnalysisId}`).join();
   }
 
-  /**
-   * For each report the aggregates of its trace over these axes of a pivot, as text; empty for a report without a trace.
-   * @param {string[]} axes
-   */
+  /** For each report the aggregates of its trace as text; empty without a trace. @param {string[]} axes */
   pivotCells(axes) {
     const cells = (/** @type {TraceEntry} */ entry) => entry.reader.request('pivotCells', { options: this.options(entry), axes });
     return Promise.all(this.#reported.map((entry) => (axes.length > 0 && isLive(entry) ? cells(entry) : '')));
   }
 
-  /**
-   * One kernel in detail for each report, or for the one at this index; null for a report without a trace.
-   * @param {string} name @param {number} width @param {number | null} index
-   */
+  /** For each report, or for the one at this index; null without a trace.
+   * @param {string} name @param {number} width @param {number | null} index */
   kernels(name, width, index) {
     const chosen = this.#reported.filter((_, at) => index === null || at === index);
     const kernel = (/** @type {TraceEntry} */ entry) => entry.reader.request('kernel', { options: this.options(entry), name, width });
@@ -146,10 +132,7 @@ export class Session {
     return this.entries.find(({ isOwnRules }) => isOwnRules);
   }
 
-  /**
-   * Replaces the person's own rules and starts new analyses. Rejects with what is wrong with the text.
-   * @param {string} text
-   */
+  /** Rejects with what is wrong with the text. @param {string} text */
   async setOwnRules(text) {
     const others = this.ruleFiles.filter(({ file }) => file !== OWN_RULES);
     await this.#renderer.ruleSets([...others, { file: OWN_RULES, text }]);
@@ -209,10 +192,7 @@ export class Session {
     return this.#analyse(entry);
   }
 
-  /**
-   * Analyses a time range of the trace; partial results are shown first.
-   * @param {Entry} entry @param {string} window
-   */
+  /** Analyses a time range; partial results come first. @param {Entry} entry @param {string} window */
   setWindow(entry, window) {
     entry.window = window;
     return this.#analyse(entry, { isPartialFirst: true });
@@ -251,10 +231,7 @@ export class Session {
     if (isAuxiliary(entry)) await this.#analyseAll();
   }
 
-  /**
-   * Replaces the reader of a trace by one that has read it with its code, and analyses it again.
-   * @param {Entry} entry @param {Reader} reader
-   */
+  /** Uses a reader that has read the trace with its code. @param {Entry} entry @param {Reader} reader */
   replaceReader(entry, reader) {
     entry.reader?.close();
     entry.reader = reader;
@@ -294,10 +271,8 @@ export class Session {
     return reader.request('analyze', { options, isPartialFirst, server: this.#serverArguments(entry) });
   }
 
-  /**
-   * A refused analysis leaves the partial results of the previous one on screen; this computes their sections.
-   * @param {Entry} entry @param {Reader} reader @param {number} id @param {Options} options @param {Problem} problem
-   */
+  /** Computes the sections of the previous results after a refusal.
+   * @param {Entry} entry @param {Reader} reader @param {number} id @param {Options} options @param {Problem} problem */
   async #complete(entry, reader, id, options, problem) {
     entry.status = 'analysing';
     this.#publish();
@@ -313,10 +288,8 @@ export class Session {
     }
   }
 
-  /**
-   * Takes the result of an analysis, unless a newer one was started.
-   * @param {Entry} entry @param {number} id @param {Options} options @param {Analysis} analysis
-   */
+  /** Takes a result, unless a newer analysis was started.
+   * @param {Entry} entry @param {number} id @param {Options} options @param {Analysis} analysis */
   #show(entry, id, options, analysis) {
     if (id !== entry.analysisId) return;
     const { text, memory, isPartial } = analysis;
@@ -354,10 +327,9 @@ export class Session {
     };
   }
 
-  /**
-   * A trace whose options were refused stays open with its last report; the problem is shown as a card. Returns whether it stays open.
-   * @param {Entry} entry @param {Problem} problem
-   */
+  /** A trace whose options were refused stays open with its last report; the problem is shown as a card. Returns
+   * whether it stays open.
+   * @param {Entry} entry @param {Problem} problem */
   #fail(entry, problem) {
     if (problem.kind === 'cancelled') return false;
     entry.problem = problem;

@@ -8,19 +8,14 @@ import { arrange, byId, el } from './dom.js';
 const form = byId('settings');
 const selects = Object.fromEntries([...form.querySelectorAll('select')].map((select) => [select.name, select]));
 
-/**
- * `onChange(settings)` is called with the setting that the person changed.
- * @param {(settings: Partial<Settings>) => void} onChange
- */
+/** `onChange` gets the changed setting. @param {(settings: Partial<Settings>) => void} onChange */
 export function wireSettings(onChange) {
   form.addEventListener('submit', (event) => event.preventDefault());
   for (const [name, select] of Object.entries(selects)) select.addEventListener('change', () => onChange({ [name]: select.value }));
 }
 
-/**
- * Fills the list of rule sets. A chosen set that does not exist stays in the list: the analysis refuses it by name.
- * @param {RuleSets[]} engines @param {string} chosen
- */
+/** A chosen set that does not exist stays in the list: the analysis refuses it by name.
+ * @param {RuleSets[]} engines @param {string} chosen */
 export function showRuleSets(engines, chosen) {
   const ids = engines.flatMap(({ engine, models }) => models.map((model) => `${engine}/${model}`)).filter((id) => id !== 'gpuprism/default');
   const options = ids.map((id) => new Option(id.replace('/', ' / '), id));
@@ -34,11 +29,9 @@ export function showSettings({ rules, attribution, devices }) {
   for (const [name, value] of Object.entries({ rules, attribution, devices })) selects[name].value = value;
 }
 
-/**
- * Enables the settings if a trace is open (saved reports cannot be analysed again), with one wall time for each trace. A field
- * that stays keeps its node, and so what is being typed.
- * @param {Session} session
- */
+/** Enables the settings if a trace is open (saved reports cannot be analysed again), with one wall time for each trace.
+ * A field that stays keeps its node, and so what is being typed.
+ * @param {Session} session */
 export function showTraceSettings(session) {
   const isDisabled = session.traces.every(({ status }) => status === 'failed');
   for (const select of Object.values(selects)) {

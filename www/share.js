@@ -25,10 +25,7 @@ export class SharePanel {
   #onProblem;
   #format = 'html';
   #isSlim = false;
-  /**
-   * Ids of what is replaced in files and in links; null for all. A file stays with the person who saves it.
-   * @type {{ file: Set<string> | null, link: Set<string> | null }}
-   */
+  /** Ids of what is replaced; null for all. @type {{ file: Set<string> | null, link: Set<string> | null }} */
   #redactions = { file: new Set(['secrets']), link: null };
   #kinds = el('fieldset', {});
   #slim = el('input', { type: 'checkbox', name: 'slim' });
@@ -38,10 +35,7 @@ export class SharePanel {
   #address = el('input', { type: 'text', readonly: true, 'aria-label': 'The link', hidden: true });
   #status = el('p', { class: 'note', role: 'status' });
 
-  /**
-   * `onProblem(message)` is called if something fails.
-   * @param {Page['requestTool']} requestTool @param {(message: string) => void} onProblem
-   */
+  /** @param {Page['requestTool']} requestTool @param {(message: string) => void} onProblem */
   constructor(requestTool, onProblem) {
     this.#requestTool = requestTool;
     this.#onProblem = onProblem;

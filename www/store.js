@@ -9,10 +9,7 @@ export class Store {
   #state;
   /** @type {{ keys: (keyof State)[], subscriber: Subscriber }[]} */
   #subscriptions = [];
-  /**
-   * Updates whose subscribers have not been called yet. A subscriber may update the store.
-   * @type {{ next: State, previous: State }[]}
-   */
+  /** Updates to be notified of. A subscriber may update the store. @type {{ next: State, previous: State }[]} */
   #queue = [];
   #isNotifying = false;
 
@@ -39,10 +36,8 @@ export class Store {
     }
   }
 
-  /**
-   * Calls the subscriber after each update in which one of these parts of the state differs.
-   * @param {(keyof State)[]} keys @param {Subscriber} subscriber
-   */
+  /** Calls the subscriber when one of these parts has changed.
+   * @param {(keyof State)[]} keys @param {Subscriber} subscriber */
   subscribe(keys, subscriber) {
     this.#subscriptions.push({ keys, subscriber });
   }

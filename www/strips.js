@@ -12,14 +12,12 @@ const MIN_DRAG_PX = 4;
 const PREVIEW_AFTER_MS = 80;
 const MIN_WIDTH = 240;
 
-/**
- * @typedef {{
+/** @typedef {{
  *   pick: (entry: TraceEntry, window: string) => void,
  *   preview: (entry: TraceEntry, window: string) => void,
  *   openInPerfetto: (entry: TraceEntry) => void,
  *   attempt: (step: () => unknown) => void,
- * }} Actions
- */
+ * }} Actions */
 
 /** @typedef {ReturnType<typeof newFigure>} StripFigure */
 
@@ -29,19 +27,16 @@ export class Strips {
   /** @type {Map<TraceEntry, StripFigure>} */
   #figures = new Map();
 
-  /**
-   * `pick(entry, window)` is called with a window, empty for the whole trace; `preview(entry, window)` with one that may be picked
-   * next; `openInPerfetto(entry)` when the window is to be opened there; `attempt(step)` runs a step that may fail.
-   * @param {Actions} actions
-   */
+  /** `pick(entry, window)` is called with a window, empty for the whole trace; `preview(entry, window)` with one that
+   * may be picked next; `openInPerfetto(entry)` when the window is to be opened there; `attempt(step)` runs a step
+   * that may fail.
+   * @param {Actions} actions */
   constructor(actions) {
     this.#actions = actions;
   }
 
-  /**
-   * Draws the strips of these traces, unless they are already drawn like this.
-   * @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options @param {boolean} isResized
-   */
+  /** Draws the strips, unless they are drawn like this already.
+   * @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options @param {boolean} isResized */
   async show(entries, options, isResized) {
     const hasWidth = !isResized && entries.length === this.#figures.size;
     for (const [entry, figure] of this.#figures) {
@@ -97,10 +92,8 @@ export class Strips {
     return figure;
   }
 
-  /**
-   * Loads the windows that can be picked by name; they do not change while the reader stays.
-   * @param {TraceEntry} entry @param {StripFigure} figure
-   */
+  /** The windows that can be picked by name do not change while the reader stays.
+   * @param {TraceEntry} entry @param {StripFigure} figure */
   async #loadGroups(entry, figure) {
     if (figure.reader === entry.reader) return;
     figure.reader = entry.reader;
@@ -161,24 +154,20 @@ function newFigure(entry, actions) {
   };
 }
 
-/**
- * A separate layer for what moves, so that the browser does not repaint the thousands of shapes of the strips with each move.
- * @param {Chart} chart @param {SVGElement} plot
- */
+/** A separate layer for what moves: the browser does not repaint the strips with each move.
+ * @param {Chart} chart @param {SVGElement} plot */
 const frameLayer = ({ width, height }, plot) => svg('svg', [
   ['class', 'chart strip-frame'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['aria-hidden', 'true'],
 ], plot);
 
-/**
- * @typedef {{
+/** @typedef {{
  *   window: (from: number, to: number) => Promise<string>,
  *   preview: (window: string) => void,
  *   pick: (window: string) => void,
  *   click: () => void,
  *   cancel: () => void,
  *   attempt: (step: () => unknown) => void,
- * }} DragActions
- */
+ * }} DragActions */
 
 /** A drag over the strips: draws a frame, previews the window while the pointer rests, picks it when the pointer is released. */
 class Drag {
@@ -190,17 +179,11 @@ class Drag {
   #actions;
   #frame;
   #previewTimer = 0;
-  /**
-   * The last request for a window, and the position of the pointer at that time.
-   * @type {{ end: number, window: Promise<string> } | null}
-   */
+  /** The last request, and the pointer's position then. @type {{ end: number, window: Promise<string> } | null} */
   #request = null;
   #finished = new AbortController();
 
-  /**
-   * `window(from, to)` resolves with the window between two positions, 0 the begin of the strips and 1 their end.
-   * @param {SVGElement} plot @param {PointerEvent} event @param {DragActions} actions
-   */
+  /** @param {SVGElement} plot @param {PointerEvent} event @param {DragActions} actions */
   constructor(plot, { pointerId, clientX }, actions) {
     const { left, width } = plot.getBoundingClientRect();
     this.#plot = plot;

@@ -19,14 +19,13 @@ const TALL_TABLES = /^(triage_.*|notices|findings|critical_path)$/;
 /** @type {Set<ColumnKind>} */
 const NUMERIC = new Set(['count', 'time', 'share']);
 
-/**
- * Shows these tables, one below the other. The nodes of a table stay if `key` and the table are as before. `onSort(table id, column
- * key, is descending)` is called when a heading is pressed, `onSave(table id)` when a CSV is wanted and `onKernel(name)` when a
- * kernel is pressed; `requestRows(table id, from)` resolves with the cells of further rows.
+/** Shows these tables, one below the other. The nodes of a table stay if `key` and the table are as before.
+ * `onSort(table id, column key, is descending)` is called when a heading is pressed, `onSave(table id)` when a CSV is
+ * wanted and `onKernel(name)` when a kernel is pressed; `requestRows(table id, from)` resolves with the cells of
+ * further rows.
  * @param {string} key @param {Table[]} tables
  * @param {(table: string, key: string, isDescending: boolean) => void} onSort @param {(table: string) => void} onSave
- * @param {(table: string, from: number) => Promise<Cell[][]>} requestRows @param {(name: string) => void} onKernel
- */
+ * @param {(table: string, from: number) => Promise<Cell[][]>} requestRows @param {(name: string) => void} onKernel */
 export function showTables(key, tables, onSort, onSave, requestRows, onKernel) {
   const parent = byId('blocks');
   const restoreFocus = rememberFocus(parent);
@@ -40,11 +39,9 @@ export function showTables(key, tables, onSort, onSave, requestRows, onKernel) {
   restoreFocus();
 }
 
-/**
- * Returns a function that, if the focused node was replaced, moves the focus to the same heading or kernel, or to the rows, which
- * scroll by keys.
- * @param {HTMLElement} parent
- */
+/** Returns a function that, if the focused node was replaced, moves the focus to the same heading or kernel, or to the
+ * rows, which scroll by keys.
+ * @param {HTMLElement} parent */
 function rememberFocus(parent) {
   /** @type {HTMLElement | null} */
   const focused = parent.querySelector(':focus');
@@ -67,10 +64,7 @@ function rememberFocus(parent) {
 /** The block of the table that a node is in. @param {Element} node @returns {HTMLElement | null} */
 export const blockOf = (node) => node.closest('.block');
 
-/**
- * Merges neighbouring tables without rows that have the same notes and gaps into one, under the titles of all.
- * @param {Table[]} tables
- */
+/** Merges neighbouring tables without rows whose notes and gaps are the same. @param {Table[]} tables */
 function mergeEmptyTables(tables) {
   /** @param {Table} table */
   const message = ({ grid, note: text, figures, gaps }) => !grid && JSON.stringify([text, figures, gaps]);
@@ -85,11 +79,10 @@ function mergeEmptyTables(tables) {
   return merged;
 }
 
-/**
- * A table with its title, notes, figures and gaps. Without `onSort`, `onSave` and `requestRows` it must have all its rows.
+/** A table with its title, notes, figures and gaps. Without `onSort`, `onSave` and `requestRows` it must have all its
+ * rows.
  * @param {Table} table @param {(table: string, key: string, isDescending: boolean) => void} [onSort]
- * @param {(table: string) => void} [onSave] @param {(table: string, from: number) => Promise<Cell[][]>} [requestRows]
- */
+ * @param {(table: string) => void} [onSave] @param {(table: string, from: number) => Promise<Cell[][]>} [requestRows] */
 export function tableBlock(table, onSort, onSave, requestRows = async () => []) {
   const { id, title, shown, figures, gaps, grid: hasGrid } = table;
   const titleId = `title-${id.split(' ')[0]}`;
@@ -123,18 +116,12 @@ function grid(table, onSort, requestRows) {
   return present([frame, ...controls, printNote]);
 }
 
-/**
- * The tables that are in the page: what to do before printing and after it.
- * @type {{ body: HTMLElement, expand: () => void, collapse?: () => void }[]}
- */
+/** Tables in the page. @type {{ body: HTMLElement, expand: () => void, collapse?: () => void }[]} */
 let printable = [];
 addEventListener('beforeprint', () => printable.forEach((table) => table.expand()));
 addEventListener('afterprint', () => printable.forEach((table) => table.collapse?.()));
 
-/**
- * The first rows, and a button for more.
- * @param {Table} table @param {HTMLElement} body @param {RequestRows} requestRows @returns {HTMLElement[]}
- */
+/** @param {Table} table @param {HTMLElement} body @param {RequestRows} requestRows @returns {HTMLElement[]} */
 function shortBody({ columns, rows, row_count: count }, body, requestRows) {
   const more = button('Show more rows', drawMore, { class: 'more' });
   let drawn = 0;
@@ -152,11 +139,9 @@ function shortBody({ columns, rows, row_count: count }, body, requestRows) {
   return [more];
 }
 
-/**
- * The rows on screen, and a note that the browser's own search misses the others.
+/** The rows on screen, and a note that the browser's own search misses the others.
  * @param {Table} table @param {HTMLElement} frame @param {HTMLElement} body @param {RequestRows} requestRows
- * @returns {HTMLElement[]}
- */
+ * @returns {HTMLElement[]} */
 function longBody(table, frame, body, requestRows) {
   const { columns, rows, row_count: count } = table;
   /** @type {HTMLElement[]} */
@@ -177,10 +162,7 @@ function longBody(table, frame, body, requestRows) {
   return [el('p', { class: 'note on-screen' }, 'The browser’s own search finds only the rows on screen. The filter above searches all rows, and the CSV has them.')];
 }
 
-/**
- * Columns grow with the rows that scroll by and never shrink, because they would jump.
- * @param {HTMLElement[]} headings
- */
+/** Columns grow with the rows that scroll by; shrinking would make them jump. @param {HTMLElement[]} headings */
 function keepWidths(headings) {
   const widths = headings.map((th) => th.offsetWidth);
   headings.forEach((th, index) => void (th.style.minWidth = `${widths[index]}px`));
@@ -200,10 +182,8 @@ function head(columns, onSort, isLong) {
 
 const SORT_ARROWS = { none: '', ascending: '↑', descending: '↓' };
 
-/**
- * A heading that sorts by its column, numbers from the largest; pressed again, it reverses the order.
- * @param {Column} column @param {OnSort | undefined} onSort
- */
+/** Sorts numbers from the largest; pressed again, reverses the order.
+ * @param {Column} column @param {OnSort | undefined} onSort */
 function heading({ key, title, kind, sort }, onSort) {
   if (kind === 'action') return el('th', { scope: 'col' }, el('span', { class: 'visually-hidden' }, title));
   if (!onSort) return el('th', { scope: 'col', class: kind }, title);
@@ -256,10 +236,8 @@ function kernelName(name) {
 /** A note in place of sections that are being computed. */
 export const pendingNote = () => note('Being computed');
 
-/**
- * One tab for each group of tables, as the ARIA pattern says: one tab stop, arrow keys move.
- * @param {ShownTab[]} tabs @param {string} chosen @param {(tab: string) => void} onChoose
- */
+/** As the ARIA pattern says: one tab stop, arrow keys move.
+ * @param {ShownTab[]} tabs @param {string} chosen @param {(tab: string) => void} onChoose */
 export function showTabs(tabs, chosen, onChoose) {
   const strip = byId('tabs');
   const hadFocus = strip.contains(document.activeElement);
@@ -275,10 +253,7 @@ export function showTabs(tabs, chosen, onChoose) {
   if (hadFocus) chosenTab?.focus();
 }
 
-/**
- * Scrolls the strip to the tab and leaves the page where it is, unlike `scrollIntoView`.
- * @param {HTMLElement} strip @param {HTMLElement} tab
- */
+/** Leaves the page where it is, unlike `scrollIntoView`. @param {HTMLElement} strip @param {HTMLElement} tab */
 function scrollSideways(strip, tab) {
   const [frame, part] = [strip, tab].map((node) => node.getBoundingClientRect());
   strip.scrollLeft += Math.min(0, part.left - frame.left) + Math.max(0, part.right - frame.right);

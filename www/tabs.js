@@ -35,10 +35,7 @@ export class Tabs {
   /** The report's tabs when it was last complete. @type {Tab[]} */
   #completeTabs = [];
 
-  /**
-   * `pickCategory(category)` is called when a bar of the comparison is pressed.
-   * @param {Page} page @param {(category: string) => void} pickCategory
-   */
+  /** @param {Page} page @param {(category: string) => void} pickCategory */
   constructor(page, pickCategory) {
     this.#page = page;
     const { store, session, requestTool, look } = page;
@@ -72,10 +69,7 @@ export class Tabs {
     if (store.view === view) attempt('The view could not be drawn', () => this.show());
   }
 
-  /**
-   * All tabs. Every torch trace has a triage tab, at the same place before and after its tables are computed.
-   * @returns {AnyTab[]}
-   */
+  /** Every torch trace has a triage tab, also before its tables are computed. @returns {AnyTab[]} */
   get #all() {
     const { store, session } = this.#page;
     const tabs = this.#reportTabs;
@@ -84,10 +78,7 @@ export class Tabs {
     return [...tabs.filter((tab) => tab !== triage).toSpliced(1, 0, ...more), RULES];
   }
 
-  /**
-   * The report's tabs. While sections are being computed, their tabs stay and are marked as pending.
-   * @returns {AnyTab[]}
-   */
+  /** While sections are being computed, their tabs stay and are marked as pending. @returns {AnyTab[]} */
   get #reportTabs() {
     const { store, session } = this.#page;
     const tabs = store.overview?.tabs ?? [];
@@ -118,10 +109,7 @@ export class Tabs {
     ]);
   }
 
-  /**
-   * Requests the chosen tab's tables from the renderer, which has just been given the reports.
-   * @returns {PrefetchedTables}
-   */
+  /** Requests the tables from the renderer, which has just got the reports. @returns {PrefetchedTables} */
   prefetch() {
     const { tables, allTables = tables } = this.#chosen;
     return new Map(allTables.filter((id) => this.#isOfReport(id)).map((id) => {
@@ -156,10 +144,8 @@ export class Tabs {
     if (id) document.querySelector(`.block[data-table~="${CSS.escape(id)}"]`)?.scrollIntoView({ block: 'nearest' });
   }
 
-  /**
-   * Resolves with the windows of the other traces of a job that show the same time range.
-   * @param {TraceEntry} entry @param {string} window
-   */
+  /** The windows of other traces of a job that show the same time range.
+   * @param {TraceEntry} entry @param {string} window */
   async jobWindows(entry, window) {
     const { session } = this.#page;
     return session.hasRanks && session.liveTraces.length > 1 ? (await this.#ranks()).windows(entry, window) : [];

@@ -24,11 +24,10 @@ export class ToolsWorker {
     return this.#started;
   }
 
-  /**
-   * Resolves with the worker once it has the data of `key`. Unless it has them, it gets them by `op`, whose arguments are `data()`.
+  /** Resolves with the worker once it has the data of `key`. Unless it has them, it gets them by `op`, whose arguments
+   * are `data()`.
    * @template {LoadOperation} Op @param {unknown[]} key @param {Op} op
-   * @param {() => Promise<Parameters<ToolsOperations[Op]>[0]>} data
-   */
+   * @param {() => Promise<Parameters<ToolsOperations[Op]>[0]>} data */
   load(key, op, data) {
     const started = this.start();
     const last = this.#loaded;
@@ -42,11 +41,9 @@ export class ToolsWorker {
     return loaded.link;
   }
 
-  /**
-   * Gives the worker data, after those that it is being given.
+  /** Gives the worker data, after those that it is being given.
    * @template {LoadOperation} Op @param {Promise<ToolsLink>} started @param {Promise<ToolsLink> | undefined} before @param {Op} op
-   * @param {Promise<Parameters<ToolsOperations[Op]>[0]>} data
-   */
+   * @param {Promise<Parameters<ToolsOperations[Op]>[0]>} data */
   async #give(started, before, op, data) {
     const [link, args] = await Promise.all([started, data, before?.catch(() => null)]);
     await link.request(op, args);
@@ -74,10 +71,8 @@ export class Tools {
   #reports;
   #whenComplete;
 
-  /**
-   * `reports()` returns the session's current report texts; `whenComplete()` resolves when none of them is partial.
-   * @param {() => string[]} reports @param {() => Promise<void>} whenComplete
-   */
+  /** `reports()` returns the session's current report texts; `whenComplete()` resolves when none of them is partial.
+   * @param {() => string[]} reports @param {() => Promise<void>} whenComplete */
   constructor(reports, whenComplete) {
     this.#reports = reports;
     this.#whenComplete = whenComplete;

@@ -12,10 +12,9 @@ import { compiledModule } from './worker-link.js';
 /** @import { Session } from './session.js' */
 /** @import { Store } from './store.js' */
 
-/**
- * A torch trace in the triage. `mapping` are the traces that its source lines are taken from; `isMappingChosen` if the person chose them.
- * @typedef {{ reader: CodeReader, progress: Progress | null, problem: Problem | null, mapping: Entry[], isMappingChosen: boolean }} TriageState
- */
+/** A torch trace in the triage. `mapping` are the traces that its source lines are taken from; `isMappingChosen` if the
+ * person chose them.
+ * @typedef {{ reader: CodeReader, progress: Progress | null, problem: Problem | null, mapping: Entry[], isMappingChosen: boolean }} TriageState */
 
 const SEVERAL = 'several';
 const OWN = 'own';
@@ -31,11 +30,9 @@ export class Triage {
   /** The end of the queue: one trace is read at a time, because each takes the memory of a whole trace. */
   #queue = Promise.resolve();
 
-  /**
-   * `markdown()` resolves with the text to copy; `onKernel(name)` is called when a kernel of a table is pressed.
+  /** `markdown()` resolves with the text to copy; `onKernel(name)` is called when a kernel of a table is pressed.
    * @param {Store} store @param {Session} session @param {() => Promise<string>} markdown
-   * @param {(name: string) => void} onKernel
-   */
+   * @param {(name: string) => void} onKernel */
   constructor(store, session, markdown, onKernel) {
     this.#session = session;
     store.subscribe(['entries'], () => this.#forgetClosed());
@@ -45,10 +42,7 @@ export class Triage {
     byId('blocks').addEventListener('click', (event) => onTableClick(event, onKernel), { capture: true });
   }
 
-  /**
-   * Called when the tab was opened or left, and when the files changed. While the tab is open, new traces are read.
-   * @param {boolean} isOpen @param {boolean} hasTables
-   */
+  /** While the tab is open, new traces are read. @param {boolean} isOpen @param {boolean} hasTables */
   show(isOpen, hasTables) {
     this.#panel.hidden = !isOpen;
     this.#copy.hidden = !hasTables;
@@ -90,10 +84,7 @@ export class Triage {
     });
   }
 
-  /**
-   * The traces of graph captures, from which this trace can take the source lines of its kernels.
-   * @param {Entry} entry
-   */
+  /** Traces of graph captures, which have source lines for other traces. @param {Entry} entry */
   #captures(entry) {
     if (this.#states.get(entry)?.reader.isCapture) return [];
     return this.#traces.filter((other) => other !== entry && this.#states.get(other)?.reader.isCapture);
@@ -125,10 +116,8 @@ export class Triage {
     });
   }
 
-  /**
-   * Runs a step that reads files after those before it, and shows its progress or problem in the trace's line.
-   * @param {TriageState} state @param {(onProgress: (progress: Progress) => void) => Promise<void>} step
-   */
+  /** Runs a step that reads files after those before it, and shows its progress or problem in the trace's line.
+   * @param {TriageState} state @param {(onProgress: (progress: Progress) => void) => Promise<void>} step */
   #enqueue(state, step) {
     let since = performance.now();
     const onProgress = (/** @type {Progress} */ progress) => {
@@ -156,10 +145,7 @@ export class Triage {
     this.#runs.replaceChildren(...present(traces.map((entry) => this.#line(entry, traces))));
   }
 
-  /**
-   * The line of a trace: its problem, its progress, or the choice of its source lines if there are other traces.
-   * @param {Entry} entry @param {Entry[]} traces
-   */
+  /** Its problem, its progress, or the choice of its source lines. @param {Entry} entry @param {Entry[]} traces */
   #line(entry, traces) {
     const state = this.#states.get(entry);
     if (!state) return null;
@@ -224,10 +210,8 @@ class CodeReader extends Reader {
   }
 }
 
-/**
- * In a table of the triage, a kernel opens its row among all kernels, and a source line is copied.
- * @param {Event} event @param {(name: string) => void} onKernel
- */
+/** In a table of the triage, a kernel opens its row among all kernels, and a source line is copied.
+ * @param {Event} event @param {(name: string) => void} onKernel */
 async function onTableClick(event, onKernel) {
   const pressed = targetWithin(event, 'button.kernel, button.place');
   if (!pressed || !blockOf(pressed)?.dataset.table?.startsWith('triage_')) return;

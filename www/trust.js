@@ -5,10 +5,7 @@ const STORAGE_KEY = 'gpuprism:trusted-origins';
 /** Origins that were chosen in this visit, for browsers that refuse storage. @type {Set<string>} */
 const chosenNow = new Set();
 
-/**
- * `null` is the origin of every sandboxed frame and every local file. It is never trusted, even if this page has it.
- * @param {string} origin
- */
+/** `null`, the origin of sandboxed frames and local files, is never trusted. @param {string} origin */
 export function isTrusted(origin) {
   return origin !== 'null' && (origin === location.origin || chosenNow.has(origin) || storedOrigins().includes(origin));
 }

@@ -22,10 +22,7 @@ export class VirtualRows {
   #draw;
   #request;
   #onDrawn;
-  /**
-   * Cells of rows in chunks, by the index of the first row, in the order of requests; a promise until they arrive.
-   * @type {Map<number, Cell[][] | Promise<void>>}
-   */
+  /** Cells in chunks, by the index of the first row. @type {Map<number, Cell[][] | Promise<void>>} */
   #chunks;
   /** Rows in the page, by index. @type {Map<number, Row>} */
   #shown = new Map();
@@ -34,12 +31,11 @@ export class VirtualRows {
   #isUpdateScheduled = false;
   #isPrinting = false;
 
-  /**
-   * `first` are the cells of the first rows. `draw(cells, index)` creates a row; cells are null until they arrive.
-   * `request(from)` resolves with the cells of rows from an index on; `onDrawn()` is called when other rows are in the page.
+  /** `first` are the cells of the first rows. `draw(cells, index)` creates a row; cells are null until they arrive.
+   * `request(from)` resolves with the cells of rows from an index on; `onDrawn()` is called when other rows are in the
+   * page.
    * @param {{ frame: HTMLElement, body: HTMLElement, count: number, first: Cell[][],
-   *   draw: (cells: Cell[] | null, index: number) => HTMLElement, request: (from: number) => Promise<Cell[][]>, onDrawn: () => void }} table
-   */
+   *   draw: (cells: Cell[] | null, index: number) => HTMLElement, request: (from: number) => Promise<Cell[][]>, onDrawn: () => void }} table */
   constructor({ frame, body, count, first, draw, request, onDrawn }) {
     this.#frame = frame;
     this.#body = body;
@@ -115,10 +111,8 @@ export class VirtualRows {
     this.#shown.delete(index);
   }
 
-  /**
-   * If the focused row is about to be removed, the frame takes the focus, so that keys still scroll.
-   * @param {number} from @param {number} to
-   */
+  /** The frame takes the focus of a row that is removed, so that keys still scroll.
+   * @param {number} from @param {number} to */
   #keepFocus(from, to) {
     for (const [index, { node }] of this.#shown) {
       if (index >= from && index < to) continue;

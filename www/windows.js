@@ -26,10 +26,7 @@ export class Windows {
     this.#strips = onDemand(async () => new (await import('./strips.js')).Strips(actions));
   }
 
-  /**
-   * Shows a window that can still change. A refused window is tried again, to show the problem again.
-   * @param {Entry} entry @param {string} window
-   */
+  /** A refused window is tried again, to show the problem again. @param {Entry} entry @param {string} window */
   #preview = (entry, window) => {
     if (entry.window !== window || entry.problem) this.#page.session.setWindow(entry, window);
   };
@@ -79,10 +76,7 @@ export class Windows {
     () => {},
   );
 
-  /**
-   * Gives traces the windows in the address: traces that were just read, or all of them if the address changed.
-   * @param {{ all: boolean }} options
-   */
+  /** Applies the address to new traces, or to all of them. @param {{ all: boolean }} options */
   #apply({ all }) {
     if (all) this.#picks.start();
     const { session, store, look } = this.#page;

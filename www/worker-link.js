@@ -15,13 +15,12 @@ export class WorkerProblem extends Error {
 /** Addresses of worker scripts that were created, by the script's name. @type {Map<string, string>} */
 const addresses = new Map();
 
-/**
- * The address for a worker of this script. A worker inherits the page's content security policy only if its own address is a
- * blob: URL; a worker loaded from a file could fetch from anywhere. The blob's text imports the script, which is same-origin, by
- * import(), which script-src governs. A static import would fall under worker-src, which allows only blob:, in Firefox even in the
- * modules that the worker imports. So no script of a worker has a static import.
- * @param {string} script
- */
+/** The address for a worker of this script. A worker inherits the page's content security policy only if its own
+ * address is a blob: URL; a worker loaded from a file could fetch from anywhere. The blob's text imports the script,
+ * which is same-origin, by import(), which script-src governs. A static import would fall under worker-src, which
+ * allows only blob:, in Firefox even in the modules that the worker imports. So no script of a worker has a static
+ * import.
+ * @param {string} script */
 function blobAddress(script) {
   const known = addresses.get(script);
   if (known) return known;
@@ -56,11 +55,9 @@ export class WorkerLink {
     this.#worker = worker;
   }
 
-  /**
-   * Resolves with the result of an operation; rejects with a WorkerProblem.
+  /** Rejects with a WorkerProblem.
    * @template {keyof O & string} K @param {K} op @param {Parameters<O[K]>[0]} args
-   * @param {(progress: Progress) => void} [onProgress] @returns {Promise<ReturnType<O[K]>>}
-   */
+   * @param {(progress: Progress) => void} [onProgress] @returns {Promise<ReturnType<O[K]>>} */
   request(op, args, onProgress = () => {}) {
     if (!this.#worker) return Promise.reject(new WorkerProblem({ kind: 'fault', message: 'the worker has ended' }));
     const id = this.#nextId++;
@@ -125,11 +122,9 @@ export class WorkerLink {
 /** @type {Map<string, Promise<WebAssembly.Module>>} */
 const modules = new Map();
 
-/**
- * The compiled module pkg/STEM_bg.wasm. It is fetched and compiled once, and all workers instantiate it. After a failure the next
- * call tries again.
- * @param {string} stem
- */
+/** The compiled module pkg/STEM_bg.wasm. It is fetched and compiled once, and all workers instantiate it. After a
+ * failure the next call tries again.
+ * @param {string} stem */
 export function compiledModule(stem) {
   const known = modules.get(stem);
   if (known) return known;

@@ -2,11 +2,9 @@
 
 /** @import { Handlers, Operations, Problem, Progress } from './types.js' */
 
-/**
- * Runs `handlers[op](args, progress)` for each request. The wasm package throws a string if it refuses an input. Everything else
- * (a trap, a failed read) is a fault: the worker must not be used afterwards.
- * @template {Operations} O @param {Handlers<O>} handlers @param {() => number} memoryBytes
- */
+/** Runs `handlers[op](args, progress)` for each request. The wasm package throws a string if it refuses an input.
+ * Everything else (a trap, a failed read) is a fault: the worker must not be used afterwards.
+ * @template {Operations} O @param {Handlers<O>} handlers @param {() => number} memoryBytes */
 export function serve(handlers, memoryBytes) {
   recordPanics();
   self.onmessage = async ({ data: { id, op, args } }) => {

@@ -110,12 +110,10 @@ function opened(read) {
 const REHEARSALS = 6;
 const REHEARSE_AFTER_MS = 200;
 
-/**
- * Analyses a small window a few times while the worker is idle. A browser compiles WebAssembly quickly at first, and well only after
- * it has run for a while; without this, a person's first window of a large trace would be slow. The first run also computes the
- * aggregates that all windows use.
- * @param {import('./types.js').Options} options
- */
+/** Analyses a small window a few times while the worker is idle. A browser compiles WebAssembly quickly at first, and
+ * well only after it has run for a while; without this, a person's first window of a large trace would be slow. The
+ * first run also computes the aggregates that all windows use.
+ * @param {import('./types.js').Options} options */
 function rehearse(options, times = REHEARSALS) {
   const window = trace().window(0.48, 0.52);
   if (!window || times === 0) return;
