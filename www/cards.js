@@ -125,7 +125,7 @@ const SMALL_BYTES = 2 ** 28;
 /** Reports whether memory ran out. The module then traps without a message (`unreachable`); any other defect is a
  * panic, which has one.
  * @param {Problem} problem */
-export function isOutOfMemory({ kind, message, memory = 0 }) {
+function isOutOfMemory({ kind, message, memory = 0 }) {
   if (kind !== 'fault') return false;
   return memory > NEARLY_FULL_BYTES || (message === 'unreachable' && memory > SMALL_BYTES) || /allocation failed|could not allocate|out of memory/i.test(message);
 }

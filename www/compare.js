@@ -2,7 +2,7 @@
 // tabs.js. Loaded when a second run is open.
 
 import { clickableChart, saveMenu } from './chart.js';
-import { button, byId, copyButton, el, latest, note, noticeItem, words } from './dom.js';
+import { button, byId, copyButton, el, latest, note, noticeItem, runOptions, words } from './dom.js';
 import { asProblem } from './problem.js';
 
 /** @import { Chart, ComparedRun, Comparison as Compared, Page } from './types.js' */
@@ -90,7 +90,7 @@ export class Comparison {
     this.#chart.replaceChildren(...(chart ? [clickableChart(chart, this.#actions.pick)] : []));
     const others = runs.filter(({ verdict }) => verdict);
     if (!jobVerdict) this.#showRuns(runs, others);
-    this.#baseline.replaceChildren(...runs.map(({ label }, index) => new Option(label, String(index), index === baseline, index === baseline)));
+    this.#baseline.replaceChildren(...runOptions(runs.map(({ label }) => label), baseline));
     this.#verdicts.replaceChildren(...others.flatMap((run) => verdictItems(run, others.length > 1)));
   }
 

@@ -2,7 +2,7 @@
 // file arranges them. Loaded when its tab is first opened.
 
 import { chartSvg, saveMenu } from './chart.js';
-import { button, byId, copyButton, el, latest, loadStyleSheet, targetWithin } from './dom.js';
+import { button, byId, copyButton, el, latest, loadStyleSheet, runOptions, targetWithin } from './dom.js';
 
 /** @import { DashboardPanel, DashboardView, Page, View } from './types.js' */
 
@@ -114,7 +114,7 @@ export class Dashboard {
     this.#thresholdText.value = threshold;
     this.#communication.checked = view.comm !== 'off';
     this.#baselineLabel.hidden = runs.length < 2;
-    this.#baseline.replaceChildren(...runs.map((run, index) => new Option(run.label, String(index), index === baselineIndex, index === baselineIndex)));
+    this.#baseline.replaceChildren(...runOptions(runs.map((run) => run.label), baselineIndex));
     const pair = baseline ? `${label}, next to ${baseline}` : `${label}, which is the baseline: choose another run to see both`;
     this.#status.textContent = runs.length < 2 ? '' : pair;
   }

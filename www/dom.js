@@ -156,6 +156,9 @@ export function forbidFrames() {
 
 export const areFramesForbidden = () => document.querySelector(`meta[content="${FRAMES_FORBIDDEN}"]`) !== null;
 
+/** The choices of a run by its index. @param {string[]} labels @param {number | null} chosen */
+export const runOptions = (labels, chosen) => labels.map((label, index) => new Option(label, String(index), false, index === chosen));
+
 /** One figure of a list of figures; its exact value is the tooltip. @param {Figure} figure */
 export const figureItem = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, text));
 

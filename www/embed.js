@@ -3,6 +3,7 @@
 
 import { actions, bytes, problemText, showPageProblem } from './cards.js';
 import { button, byId, el, loadStyleSheet } from './dom.js';
+import { waitForPong } from './ping.js';
 import { isTrusted, trust } from './trust.js';
 
 /** @import { Page } from './types.js' */
@@ -132,7 +133,6 @@ function makeCompact(session) {
   byId('theme').after(link);
 }
 
-const PING_EVERY_MS = 100;
 const PING_TIMEOUT_MS = 30_000;
 
 /** Sends the files to the page in its own window. @param {URL} home @param {Page['session']} session */
@@ -143,12 +143,7 @@ function openWholePage(home, session) {
     showPageProblem('No window could be opened', 'The page around this one, or the browser, does not let it open windows.');
     return;
   }
-  const ping = setInterval(() => page.postMessage('PING', home.origin), PING_EVERY_MS);
-  setTimeout(() => clearInterval(ping), PING_TIMEOUT_MS);
-  addEventListener('message', function onPong({ data, source }) {
-    if (source !== page || data !== 'PONG') return;
-    clearInterval(ping);
-    removeEventListener('message', onPong);
+  waitForPong(page, home.origin, PING_TIMEOUT_MS).then(() => {
     for (const file of files) page.postMessage({ gpuprism: { buffer: file, title: file.name } }, home.origin);
-  });
+  }, () => {});
 }

@@ -4,6 +4,7 @@
 import { removeReport, reportInAddress } from './address.js';
 import { onDemand } from './dom.js';
 import { OWN_RULES_KEY } from './session.js';
+import { readStored } from './storage.js';
 
 /** @import { Page } from './types.js' */
 
@@ -37,10 +38,6 @@ export class ExternalFiles {
 
   /** True if an earlier visit stored rules. An embedded page does not use them. */
   hasStoredRules() {
-    try {
-      return !new URLSearchParams(location.search).has('embed') && localStorage.getItem(OWN_RULES_KEY) !== null;
-    } catch {
-      return false;
-    }
+    return !new URLSearchParams(location.search).has('embed') && readStored(OWN_RULES_KEY) !== null;
   }
 }

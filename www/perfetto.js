@@ -1,8 +1,9 @@
 // Opens a window of a trace in Perfetto's page in a new tab, by the protocol of its documentation of deep links: PING until it
 // answers PONG, then the file. Perfetto reads the file in the browser; nothing is sent to a server.
 
+import { waitForPong } from './ping.js';
+
 const PERFETTO = 'https://ui.perfetto.dev';
-const PING_EVERY_MS = 100;
 const PING_TIMEOUT_MS = 60_000;
 
 /** `slice` is a promise of the file's bytes: browsers allow a new tab only during the click, so the tab is opened
@@ -12,36 +13,10 @@ export async function openInPerfetto(slice, title) {
   const tab = open(PERFETTO);
   if (!tab) throw new Error('the browser did not allow a new tab: allow pop-ups for this page, and try again');
   try {
-    const [{ buffer }] = await Promise.all([slice, waitForAnswer(tab)]);
+    const [{ buffer }] = await Promise.all([slice, waitForPong(tab, PERFETTO, PING_TIMEOUT_MS)]);
     tab.postMessage({ perfetto: { buffer, title, fileName: `${title}.json` } }, PERFETTO, [buffer]);
   } catch (problem) {
     tab.close();
     throw problem;
   }
-}
-
-/** @param {Window} tab @returns {Promise<void>} */
-function waitForAnswer(tab) {
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      clearInterval(ping);
-      clearTimeout(timeout);
-      removeEventListener('message', onMessage);
-    };
-    const fail = (/** @type {string} */ message) => {
-      stop();
-      reject(new Error(message));
-    };
-    const onMessage = (/** @type {MessageEvent} */ { origin, source, data }) => {
-      if (origin !== PERFETTO || source !== tab || data !== 'PONG') return;
-      stop();
-      resolve();
-    };
-    const ping = setInterval(() => {
-      if (tab.closed) fail('its tab was closed');
-      else tab.postMessage('PING', PERFETTO);
-    }, PING_EVERY_MS);
-    const timeout = setTimeout(() => fail(`${PERFETTO} did not answer: check that it can be reached from here`), PING_TIMEOUT_MS);
-    addEventListener('message', onMessage);
-  });
 }

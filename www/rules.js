@@ -5,6 +5,7 @@ import { actions } from './cards.js';
 import { CallCounter, button, byId, el, loadStyleSheet, note, save, targetWithin } from './dom.js';
 import { asProblem } from './problem.js';
 import { OWN_RULES, OWN_RULES_KEY } from './session.js';
+import { readStored, store } from './storage.js';
 
 /** @import { Cell, Column, Page, Table, TableRequest } from './types.js' */
 
@@ -99,7 +100,7 @@ export class Rules {
 
   /** Applies the rules that an earlier visit stored. */
   async restore() {
-    const text = readStored();
+    const text = readStored(OWN_RULES_KEY);
     if (!text) return;
     this.#editor.value = text;
     await this.#setRules(text);
@@ -114,7 +115,7 @@ export class Rules {
   async #applyChecked(text) {
     if (await this.#check()) return;
     await this.#setRules(text);
-    this.#showStatus(storeText(text) ? 'Applied, and stored in this browser.' : 'Applied. This browser has no storage for the page: the rules last until the tab is closed.');
+    this.#showStatus(store(OWN_RULES_KEY, text) ? 'Applied, and stored in this browser.' : 'Applied. This browser has no storage for the page: the rules last until the tab is closed.');
   }
 
   /** @param {string} text */
@@ -171,7 +172,7 @@ export class Rules {
   #onForgotten(text) {
     this.#appliedText = '';
     this.#editor.value = '';
-    removeStored();
+    store(OWN_RULES_KEY, '');
     this.#showApplied();
     this.#showStatus('');
     this.#redraw();
@@ -208,33 +209,5 @@ export class Rules {
       const problem = asProblem(thrown);
       if (problem.kind !== 'cancelled') this.#showStatus(problem.message, true);
     }
-  }
-}
-
-// The browser can refuse storage to a page; then the rules last until the tab is closed.
-
-function readStored() {
-  try {
-    return localStorage.getItem(OWN_RULES_KEY);
-  } catch {
-    return null;
-  }
-}
-
-/** @param {string} text */
-function storeText(text) {
-  try {
-    localStorage.setItem(OWN_RULES_KEY, text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function removeStored() {
-  try {
-    localStorage.removeItem(OWN_RULES_KEY);
-  } catch {
-    // Nothing was stored.
   }
 }

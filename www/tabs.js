@@ -1,7 +1,7 @@
 // The tabs and their tables. Most tabs are tables of the report; dashboard, comparison, ranks, triage, pivot and rules have a
 // script of their own, which is loaded when the tab is first opened.
 
-import { byId, latest, onDemand, prefetched, present, save } from './dom.js';
+import { byId, latest, onDemand, prefetched, present, runOptions, save } from './dom.js';
 import { ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js';
 
 /** @import { Page, Tab, Table, TableRequest, TraceEntry, View } from './types.js' */
@@ -10,7 +10,7 @@ import { ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js'
 /** @typedef {Map<string, { key: string, answer: Promise<Table | null> }>} PrefetchedTables */
 
 /** The part of the view that is reset when a tab is opened. */
-export const TAB_DEFAULTS = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
+const TAB_DEFAULTS = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
 const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
 const DASHBOARD = { id: 'dashboard', title: 'Dashboard', rows: '', tables: [] };
@@ -259,7 +259,6 @@ export class Tabs {
 
 /** Shows the choice of the run, if there are several. @param {string[]} labels @param {number | null} chosen */
 export function showRunChoice(labels, chosen) {
-  byId('run').replaceChildren(new Option('all runs', ''), ...labels.map((label, index) => new Option(label, String(index))));
-  byId('run').value = chosen === null ? '' : String(chosen);
+  byId('run').replaceChildren(new Option('all runs', ''), ...runOptions(labels, chosen));
   byId('run-label').hidden = labels.length < 2;
 }

@@ -1,5 +1,7 @@
 // The origins that may show files without a question: this one, and those that the person chose on this device.
 
+import { readStored, store } from './storage.js';
+
 const STORAGE_KEY = 'gpuprism:trusted-origins';
 
 /** Origins that were chosen in this visit, for browsers that refuse storage. @type {Set<string>} */
@@ -13,17 +15,13 @@ export function isTrusted(origin) {
 /** @param {string} origin */
 export function trust(origin) {
   chosenNow.add(origin);
-  try {
-    localStorage.setItem(STORAGE_KEY, JSON.stringify([...new Set([...storedOrigins(), origin])]));
-  } catch {
-    // The next visit asks again.
-  }
+  store(STORAGE_KEY, JSON.stringify([...new Set([...storedOrigins(), origin])]));
 }
 
 /** @returns {unknown[]} */
 function storedOrigins() {
   try {
-    const list = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? '[]');
+    const list = JSON.parse(readStored(STORAGE_KEY) ?? '[]');
     return Array.isArray(list) ? list : [];
   } catch {
     return [];

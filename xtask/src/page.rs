@@ -194,6 +194,7 @@ const LATER_SCRIPTS: &[&str] = &[
     "dashboard.js",
     "dashboard.css",
     "perfetto.js",
+    "ping.js",
     "picture.js",
     "tools.js",
     "tools-worker.js",
