@@ -195,9 +195,11 @@ export function prefetched(key, answer) {
   return { key, answer };
 }
 
-/** A function that loads something at its first call and again after a failure. `loaded()` is the promise of the last
- * load, or null before the first.
- * @template Part @param {() => Promise<Part>} load */
+/** `loaded()` is the promise of the last load, or null before the first.
+ * @template Part @typedef {(() => Promise<Part>) & { loaded: () => Promise<Part> | null }} OnDemand */
+
+/** A function that loads something at its first call, and again after a failure.
+ * @template Part @param {() => Promise<Part>} load @returns {OnDemand<Part>} */
 export function onDemand(load) {
   /** @type {Promise<Part> | null} */
   let promise = null;

@@ -4,8 +4,7 @@
 import { byId, el } from './dom.js';
 import { ToolsWorker } from './tools.js';
 
-/** @import { Session } from './session.js' */
-/** @import { TableRequest } from './types.js' */
+/** @import { Page, TableRequest } from './types.js' */
 
 const AXES = ['category', 'kernel', 'stage', 'step', 'device', 'stream', 'process', 'run'];
 /** Axes that a report does not have: they need the trace. */
@@ -20,8 +19,7 @@ const ROW_LIMITS = ['', '10', '20', '50', '100'];
 const DEFAULT_LAYOUT = ['category', 'run', 'elapsed', '', ''];
 
 export class Pivot {
-  defaultLayout = DEFAULT_LAYOUT;
-  #session;
+  #page;
   #rows;
   #columns;
   #values = select('values', VALUES);
@@ -30,17 +28,17 @@ export class Pivot {
   #form;
   #worker = new ToolsWorker();
 
-  /** `choose(layout)` gets no choices for the report's own pivot.
-   * @param {Session} session @param {(layout: string[]) => void} choose */
-  constructor(session, choose) {
-    this.#session = session;
+  /** @param {Page} page */
+  constructor(page) {
+    this.#page = page;
     /** @type {[string, string][]} */
     const axes = AXES.map((axis) => [axis, axis]);
     this.#rows = select('rows', axes);
     this.#columns = select('columns', [...axes, ['none', 'none']]);
     const change = () => {
       const layout = this.#selects.map(({ value }) => value);
-      choose(layout.every((value, index) => value === DEFAULT_LAYOUT[index]) ? [] : layout);
+      const isDefault = layout.every((value, index) => value === DEFAULT_LAYOUT[index]);
+      page.look({ pivot: isDefault ? [] : layout, of: '', sort: '' });
     };
     const labels = ['Rows', 'Columns', 'Values', 'Show', 'Rows shown'];
     this.#form = el('form', { id: 'pivot', class: 'settings', 'aria-label': 'Pivot', change, submit: (event) => event.preventDefault() },
@@ -48,13 +46,19 @@ export class Pivot {
     byId('blocks').before(this.#form);
   }
 
+  get #layout() {
+    const { pivot } = this.#page.store.view;
+    return pivot.length === DEFAULT_LAYOUT.length ? pivot : DEFAULT_LAYOUT;
+  }
+
   get #selects() {
     return [this.#rows, this.#columns, this.#values, this.#percent, this.#top];
   }
 
-  /** @param {boolean} isOpen @param {string[]} layout */
-  show(isOpen, layout) {
+  /** @param {boolean} isOpen */
+  show(isOpen) {
     this.#form.hidden = !isOpen;
+    const layout = this.#layout;
     this.#selects.forEach((node, index) => void (node.value = layout[index]));
     const [rows, columns, values, percent] = layout;
     for (const option of this.#columns.options) option.disabled = option.value === rows;
@@ -64,20 +68,21 @@ export class Pivot {
     for (const option of this.#values.options) option.disabled = option.value === 'mean' && percent !== '';
   }
 
-  /** The table, as strings. @param {string[]} layout @param {TableRequest} request */
-  async table(layout, request) {
-    const { link, args } = await this.#prepare(layout, request);
+  /** @param {TableRequest} request */
+  async table(request) {
+    const { link, args } = await this.#prepare(request);
     return link.request('pivotTable', args);
   }
 
-  /** The same rows as CSV. @param {string[]} layout @param {TableRequest} request */
-  async csv(layout, request) {
-    const { link, args } = await this.#prepare(layout, request);
+  /** @param {TableRequest} request */
+  async csv(request) {
+    const { link, args } = await this.#prepare(request);
     return link.request('pivotCsv', args);
   }
 
-  /** @param {string[]} layout @param {TableRequest} request */
-  async #prepare([rows, columns, values, percent, top], request) {
+  /** @param {TableRequest} request */
+  async #prepare(request) {
+    const [rows, columns, values, percent, top] = this.#layout;
     const axes = columns === 'none' ? [rows] : [rows, columns];
     const layout = { rows, columns: columns === 'none' ? null : columns, values, percent: percent || null, top: Number(top) };
     const link = await this.#load(axes.filter((axis) => TRACE_AXES.includes(axis)));
@@ -86,9 +91,9 @@ export class Pivot {
 
   /** The worker with the current reports and the aggregates over these axes. @param {string[]} axes */
   #load(axes) {
-    const { reports } = this.#session;
-    const data = async () => ({ texts: reports, cells: await this.#session.pivotCells(axes) });
-    return this.#worker.load([axes.toSorted().join(), ...reports], 'setPivotCells', data);
+    const { session } = this.#page;
+    const data = async () => ({ texts: session.reports, cells: await session.pivotCells(axes) });
+    return this.#worker.load([axes.toSorted().join(), ...session.reports], 'setPivotCells', data);
   }
 }
 

@@ -6,8 +6,15 @@ import { arrange, button, byId, commandLine, el, figureItem, note, present, swat
 /** @import { Cell, Column, ColumnKind, Gap, Tab, Table } from './types.js' */
 /** @import { VirtualRows } from './virtual.js' */
 
-/** @typedef {(key: string, isDescending: boolean) => void} OnSort */
-/** @typedef {(from: number) => Promise<Cell[][]>} RequestRows */
+/** Sorts by a column. @typedef {(key: string, isDescending: boolean) => void} OnSort */
+/** The cells of further rows. @typedef {(from: number) => Promise<Cell[][]>} RequestRows */
+/** What to do with the table of this id. `save` saves it as CSV.
+ * @typedef {{
+ *   sort(table: string, key: string, isDescending: boolean): void,
+ *   save(table: string): void,
+ *   openKernel(name: string): void,
+ *   requestRows(table: string, from: number): Promise<Cell[][]>,
+ * }} TableActions */
 /** @typedef {Tab & { isPending?: boolean }} ShownTab */
 
 /** Rows that are added at once. Tables of more rows are virtual. */
@@ -20,21 +27,16 @@ const TALL_TABLES = /^(triage_.*|notices|findings|critical_path)$/;
 const NUMERIC = new Set(['count', 'time', 'share']);
 
 /** Shows these tables, one below the other. The nodes of a table stay if `key` and the table are as before.
- * `onSort(table id, column key, is descending)` is called when a heading is pressed, `onSave(table id)` when a CSV is
- * wanted and `onKernel(name)` when a kernel is pressed; `requestRows(table id, from)` resolves with the cells of
- * further rows.
- * @param {string} key @param {Table[]} tables
- * @param {(table: string, key: string, isDescending: boolean) => void} onSort @param {(table: string) => void} onSave
- * @param {(table: string, from: number) => Promise<Cell[][]>} requestRows @param {(name: string) => void} onKernel */
-export function showTables(key, tables, onSort, onSave, requestRows, onKernel) {
+ * @param {string} key @param {Table[]} tables @param {TableActions} actions */
+export function showTables(key, tables, actions) {
   const parent = byId('blocks');
   const restoreFocus = rememberFocus(parent);
   const merged = mergeEmptyTables(tables);
-  arrange(parent, merged.map((table) => key + JSON.stringify(table)), (_, index) => tableBlock(merged[index], onSort, onSave, requestRows));
+  arrange(parent, merged.map((table) => key + JSON.stringify(table)), (_, index) => tableBlock(merged[index], actions));
   printable = printable.filter(({ body }) => body.isConnected);
   parent.onclick = ({ target }) => {
     const kernel = target instanceof Element ? target.closest('button.kernel')?.parentElement?.title : '';
-    if (kernel) onKernel(kernel);
+    if (kernel) actions.openKernel(kernel);
   };
   restoreFocus();
 }
@@ -79,18 +81,16 @@ function mergeEmptyTables(tables) {
   return merged;
 }
 
-/** A table with its title, notes, figures and gaps. Without `onSort`, `onSave` and `requestRows` it must have all its
- * rows.
- * @param {Table} table @param {(table: string, key: string, isDescending: boolean) => void} [onSort]
- * @param {(table: string) => void} [onSave] @param {(table: string, from: number) => Promise<Cell[][]>} [requestRows] */
-export function tableBlock(table, onSort, onSave, requestRows = async () => []) {
+/** A table with its title, notes, figures and gaps. Without actions it must have all its rows.
+ * @param {Table} table @param {TableActions} [actions] */
+export function tableBlock(table, actions) {
   const { id, title, shown, figures, gaps, grid: hasGrid } = table;
   const titleId = `title-${id.split(' ')[0]}`;
   return el('section', { class: 'block', 'data-table': id, 'aria-labelledby': titleId },
     el('header', {}, el('h2', { id: titleId }, title), hasGrid && el('span', { class: 'note shown', role: 'status' }, shown),
-      onSave && hasGrid && button('CSV', () => onSave(id), { class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV` })),
+      actions && hasGrid && button('CSV', () => actions.save(id), { class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV` })),
     table.note && el('p', { class: 'note' }, ...words(table.note)), ...figures.map(figureList), ...gaps.map(gapLine),
-    ...(hasGrid ? grid(table, onSort && ((key, isDescending) => onSort(id, key, isDescending)), (from) => requestRows(id, from)) : []));
+    ...(hasGrid ? grid(table, actions) : []));
 }
 
 /** @param {Table['figures'][number]} figures */
@@ -103,9 +103,13 @@ function gapLine({ run, why, recapture }) {
   return el('div', { class: 'gap' }, el('p', {}, run && el('span', { class: 'run-label' }, `${run}: `), ...words(why)), recapture && commandLine(recapture));
 }
 
-/** @param {Table} table @param {OnSort | undefined} onSort @param {RequestRows} requestRows */
-function grid(table, onSort, requestRows) {
+/** @param {Table} table @param {TableActions} [actions] */
+function grid(table, actions) {
   const { id, title, columns, row_count: count, totals, shown } = table;
+  /** @type {OnSort | undefined} */
+  const onSort = actions && ((key, isDescending) => actions.sort(id, key, isDescending));
+  /** @type {RequestRows} */
+  const requestRows = async (from) => actions?.requestRows(id, from) ?? [];
   const isLong = count > ROWS_AT_ONCE && !TALL_TABLES.test(id);
   const body = el('tbody');
   const node = el('table', { class: `table-${id}`, 'aria-rowcount': isLong && String(count + (totals ? 2 : 1)) },

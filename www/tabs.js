@@ -4,6 +4,7 @@
 import { byId, latest, onDemand, prefetched, present, runOptions, save } from './dom.js';
 import { ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js';
 
+/** @import { OnDemand } from './dom.js' */
 /** @import { Page, Tab, Table, TableRequest, TraceEntry, View } from './types.js' */
 
 /** @typedef {Tab & { isPending?: boolean, allTables?: string[] }} AnyTab */
@@ -52,7 +53,7 @@ export class Tabs {
       const { Triage } = await import('./triage.js');
       return new Triage(store, session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name }));
     });
-    this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(session, (pivot) => look({ pivot, of: '', sort: '' })));
+    this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(page));
     this.#rules = onDemand(async () => {
       const { Rules } = await import('./rules.js');
       return new Rules(page, () => store.overview && page.attempt('The rules could not be shown', this.draw));
@@ -105,7 +106,11 @@ export class Tabs {
     const { id } = this.#chosen;
     showTabs(this.#all, id, (chosen) => this.open(chosen));
     return Promise.all([
-      this.draw(tables), this.#showPivot(id === PIVOT), this.#showDashboard(id === DASHBOARD.id), this.#showRanks(id === RANKS.id), this.#showRules(id === RULES.id),
+      this.draw(tables),
+      this.#toggle(this.#pivot, id === PIVOT),
+      this.#toggle(this.#dashboard, id === DASHBOARD.id),
+      this.#toggle(this.#ranks, id === RANKS.id),
+      this.#toggle(this.#rules, id === RULES.id),
     ]);
   }
 
@@ -128,9 +133,12 @@ export class Tabs {
     })),
     (tables) => {
       const { look, session } = this.#page;
-      const sort = (/** @type {string} */ of, /** @type {string} */ key, /** @type {boolean} */ isDescending) => look({ of, sort: key, dir: isDescending ? 'desc' : 'asc' });
-      const key = JSON.stringify([session.reportsKey, this.#request('')]);
-      showTables(key, present(tables), sort, (table) => this.#save(table), this.#moreRows(), (kernel) => look({ kernel }));
+      showTables(JSON.stringify([session.reportsKey, this.#request('')]), present(tables), {
+        sort: (of, sort, isDescending) => look({ of, sort, dir: isDescending ? 'desc' : 'asc' }),
+        save: (table) => this.#save(table),
+        openKernel: (kernel) => look({ kernel }),
+        requestRows: this.#moreRows(),
+      });
       this.#scrollToTarget();
       const { isPending, tables: now, allTables = now } = this.#chosen;
       if (isPending || allTables.length > now.length) byId('blocks').append(pendingNote());
@@ -181,25 +189,10 @@ export class Tabs {
     (await (isOpen ? this.#triage() : this.#triage.loaded()))?.show(isOpen, tables.length > 0);
   }
 
-  /** @param {boolean} isOpen */
-  async #showPivot(isOpen) {
-    const pivot = await (isOpen ? this.#pivot() : this.#pivot.loaded());
-    pivot?.show(isOpen, this.#hasLayout(PIVOT) ? this.#page.store.view.pivot : pivot.defaultLayout);
-  }
-
-  /** @param {boolean} isOpen */
-  async #showDashboard(isOpen) {
-    await (await (isOpen ? this.#dashboard() : this.#dashboard.loaded()))?.show(isOpen);
-  }
-
-  /** @param {boolean} isOpen */
-  async #showRanks(isOpen) {
-    await (await (isOpen ? this.#ranks() : this.#ranks.loaded()))?.show(isOpen);
-  }
-
-  /** @param {boolean} isOpen */
-  async #showRules(isOpen) {
-    (await (isOpen ? this.#rules() : this.#rules.loaded()))?.show(isOpen);
+  /** Shows or hides a part of the page; one that was never shown is not loaded.
+   * @param {OnDemand<{ show(isOpen: boolean): unknown }>} part @param {boolean} isOpen */
+  async #toggle(part, isOpen) {
+    await (await (isOpen ? part() : part.loaded()))?.show(isOpen);
   }
 
   /** @param {string} id */
@@ -208,22 +201,26 @@ export class Tabs {
   /** @param {string} id */
   #isOfReport = (id) => !this.#hasLayout(id) && ![RULES, COMPARE, RANKS].some(({ tables }) => tables.includes(id));
 
+  /** The part of the page that makes this table; null for a table of the report or of the comparison. @param {string} id */
+  #partOf(id) {
+    if (this.#hasLayout(id)) return this.#pivot();
+    if (RANKS.tables.includes(id)) return this.#ranks();
+    return RULES.tables.includes(id) ? this.#rules() : null;
+  }
+
   /** @param {TableRequest} request @returns {Promise<Table | null>} */
   async #table(request) {
     const { store, renderer, requestTool } = this.#page;
-    if (this.#hasLayout(request.id)) return (await this.#pivot()).table(store.view.pivot, request);
-    if (RANKS.tables.includes(request.id)) return (await this.#ranks()).table(request);
-    if (RULES.tables.includes(request.id)) return (await this.#rules()).table(request);
+    const part = await this.#partOf(request.id);
+    if (part) return part.table(request);
     if (COMPARE.tables.includes(request.id)) return requestTool('table', { baseline: store.baseline, request });
     return renderer.table(request);
   }
 
   /** @param {string} id */
   async #csv(id) {
-    if (this.#hasLayout(id)) return (await this.#pivot()).csv(this.#page.store.view.pivot, this.#request(id));
-    if (RANKS.tables.includes(id)) return (await this.#ranks()).csv(this.#request(id));
-    if (RULES.tables.includes(id)) return (await this.#rules()).csv(this.#request(id));
-    return this.#page.exported('csv', id);
+    const part = await this.#partOf(id);
+    return part ? part.csv(this.#request(id)) : this.#page.exported('csv', id);
   }
 
   /** @param {string} id */
