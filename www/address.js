@@ -4,10 +4,13 @@
 
 /** @import { View } from './types.js' */
 
-/** @type {View} */
-const DEFAULTS = {
-  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: [], rules: '', attribution: 'first_come', devices: 'each', window: [], pivot: [], kernel: '',
-  gpu: '', above: '', comm: '',
+/** @type {string[]} */
+const NONE = [];
+
+/** The view without an address. */
+export const DEFAULTS = {
+  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: NONE, window: NONE, pivot: NONE, kernel: '',
+  rules: '', attribution: 'first_come', devices: 'each', gpu: '', above: '', comm: '',
 };
 
 /** The encoded report in the address; empty without one. */

@@ -85,15 +85,11 @@ export class Pivot {
     const [rows, columns, values, percent, top] = this.#layout;
     const axes = columns === 'none' ? [rows] : [rows, columns];
     const layout = { rows, columns: columns === 'none' ? null : columns, values, percent: percent || null, top: Number(top) };
-    const link = await this.#load(axes.filter((axis) => TRACE_AXES.includes(axis)));
-    return { link, args: { layout: JSON.stringify(layout), request } };
-  }
-
-  /** The worker with the current reports and the aggregates over these axes. @param {string[]} axes */
-  #load(axes) {
+    const traceAxes = axes.filter((axis) => TRACE_AXES.includes(axis));
     const { session } = this.#page;
-    const data = async () => ({ texts: session.reports, cells: await session.pivotCells(axes) });
-    return this.#worker.load([axes.toSorted().join(), ...session.reports], 'setPivotCells', data);
+    const data = async () => ({ texts: session.reports, cells: await session.pivotCells(traceAxes) });
+    const link = await this.#worker.load([traceAxes.toSorted().join(), ...session.reports], 'setPivotCells', data);
+    return { link, args: { layout: JSON.stringify(layout), request } };
   }
 }
 

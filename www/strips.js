@@ -12,11 +12,12 @@ const MIN_DRAG_PX = 4;
 const PREVIEW_AFTER_MS = 80;
 const MIN_WIDTH = 240;
 
-/** @typedef {{
- *   pick: (entry: TraceEntry, window: string) => void,
- *   preview: (entry: TraceEntry, window: string) => void,
- *   openInPerfetto: (entry: TraceEntry) => void,
- *   attempt: (step: () => unknown) => void,
+/** `preview` shows a window that may be picked next. An empty window is the whole trace.
+ * @typedef {{
+ *   pick(entry: TraceEntry, window: string): void,
+ *   preview(entry: TraceEntry, window: string): void,
+ *   openInPerfetto(entry: TraceEntry): void,
+ *   attempt(step: () => unknown): void,
  * }} Actions */
 
 /** @typedef {ReturnType<typeof newFigure>} StripFigure */
@@ -27,10 +28,7 @@ export class Strips {
   /** @type {Map<TraceEntry, StripFigure>} */
   #figures = new Map();
 
-  /** `pick(entry, window)` is called with a window, empty for the whole trace; `preview(entry, window)` with one that
-   * may be picked next; `openInPerfetto(entry)` when the window is to be opened there; `attempt(step)` runs a step
-   * that may fail.
-   * @param {Actions} actions */
+  /** @param {Actions} actions */
   constructor(actions) {
     this.#actions = actions;
   }
@@ -69,9 +67,10 @@ export class Strips {
     if (figure.parts.selectedIndex < 0) figure.parts.value = '';
     figure.all.hidden = entry.window === '';
     const frame = shapes(drawing.frame);
+    /** @type {SVGElement | undefined} */
     const plot = frame.pop();
     if (drawing.chart && plot) {
-      plot.addEventListener('pointerdown', (event) => this.#startDrag(entry, plot, /** @type {PointerEvent} */ (event)));
+      plot.addEventListener('pointerdown', (event) => event.button === 0 && new Drag(entry, plot, event, this.#actions));
       figure.plot = plot;
       figure.drawing.replaceChildren(chartSvg(drawing.chart), frameLayer(drawing.chart, plot));
     }
@@ -101,21 +100,6 @@ export class Strips {
     const groups = await entry.reader.request('namedWindows', {});
     figure.parts.replaceChildren(new Option('all', ''), ...groups.map(optionGroup));
     figure.partsLabel.hidden = groups.length === 0;
-  }
-
-  /** @param {TraceEntry} entry @param {SVGElement} plot @param {PointerEvent} event */
-  #startDrag(entry, plot, event) {
-    if (event.button !== 0) return;
-    const before = entry.window;
-    const { pick, preview, attempt } = this.#actions;
-    new Drag(plot, event, {
-      window: (from, to) => entry.reader.request('window', { from, to }),
-      preview: (window) => preview(entry, window),
-      pick: (window) => pick(entry, window),
-      click: () => entry.window && pick(entry, ''),
-      cancel: () => preview(entry, before),
-      attempt,
-    });
   }
 }
 
@@ -160,17 +144,9 @@ const frameLayer = ({ width, height }, plot) => svg('svg', [
   ['class', 'chart strip-frame'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['aria-hidden', 'true'],
 ], plot);
 
-/** @typedef {{
- *   window: (from: number, to: number) => Promise<string>,
- *   preview: (window: string) => void,
- *   pick: (window: string) => void,
- *   click: () => void,
- *   cancel: () => void,
- *   attempt: (step: () => unknown) => void,
- * }} DragActions */
-
 /** A drag over the strips: draws a frame, previews the window while the pointer rests, picks it when the pointer is released. */
 class Drag {
+  #entry;
   #plot;
   #left;
   #width;
@@ -178,14 +154,17 @@ class Drag {
   #end;
   #actions;
   #frame;
+  #windowBefore;
   #previewTimer = 0;
   /** The last request, and the pointer's position then. @type {{ end: number, window: Promise<string> } | null} */
   #request = null;
   #finished = new AbortController();
 
-  /** @param {SVGElement} plot @param {PointerEvent} event @param {DragActions} actions */
-  constructor(plot, { pointerId, clientX }, actions) {
+  /** @param {TraceEntry} entry @param {SVGElement} plot @param {PointerEvent} event @param {Actions} actions */
+  constructor(entry, plot, { pointerId, clientX }, actions) {
     const { left, width } = plot.getBoundingClientRect();
+    this.#entry = entry;
+    this.#windowBefore = entry.window;
     this.#plot = plot;
     this.#left = left;
     this.#width = width;
@@ -225,7 +204,8 @@ class Drag {
   /** The window from the start of the drag to the pointer, requested once for each position. */
   #window() {
     if (this.#request?.end !== this.#end) {
-      this.#request = { end: this.#end, window: this.#actions.window(this.#start / this.#width, this.#end / this.#width) };
+      const ends = { from: this.#start / this.#width, to: this.#end / this.#width };
+      this.#request = { end: this.#end, window: this.#entry.reader.request('window', ends) };
     }
     return this.#request.window;
   }
@@ -234,7 +214,7 @@ class Drag {
     if (this.#isClick) return;
     // Problems are shown when the pointer is released.
     const window = await this.#window().catch(() => null);
-    if (window !== null && !this.#finished.signal.aborted) this.#actions.preview(window);
+    if (window !== null && !this.#finished.signal.aborted) this.#actions.preview(this.#entry, window);
   }
 
   /** @param {PointerEvent} event */
@@ -244,9 +224,10 @@ class Drag {
     this.#frame.remove();
     this.#plot.parentElement?.classList.remove('dragged');
     this.#end = this.#position(clientX);
-    if (type === 'pointercancel') this.#actions.cancel();
-    else if (this.#isClick) this.#actions.click();
-    else this.#actions.pick(await this.#window());
+    const { preview, pick } = this.#actions;
+    if (type === 'pointercancel') preview(this.#entry, this.#windowBefore);
+    else if (!this.#isClick) pick(this.#entry, await this.#window());
+    else if (this.#entry.window) pick(this.#entry, '');
   }
 }
 

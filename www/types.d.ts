@@ -1,5 +1,6 @@
 // Types of the page. Only `tsc` reads this file; it is no part of the built page.
 
+import type { DEFAULTS } from './address.js';
 import type { Reader } from './reader-pool.js';
 
 // Answers of the WebAssembly modules: strings that are ready to show (see docs/page.md).
@@ -353,23 +354,8 @@ export type TraceEntry = Entry & { reader: Reader };
 /** How to count: the rule set as `engine/model`, the owner of overlaps, devices `each` or `merged`. */
 export type Settings = { rules: string; attribution: string; devices: string };
 
-/** What the address names; see address.js. */
-export interface View extends Settings {
-  tab: string;
-  of: string;
-  sort: string;
-  dir: string;
-  filter: string;
-  run: string;
-  base: string;
-  hide: string[];
-  window: string[];
-  pivot: string[];
-  kernel: string;
-  gpu: string;
-  above: string;
-  comm: string;
-}
+/** What the address names. */
+export type View = typeof DEFAULTS;
 
 /** The state of the page. Each part is replaced when it changes; only session.js changes the entries themselves. */
 export interface State {
